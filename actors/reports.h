@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::actors {
+
+/// One committed step.
+struct StepReport {
+  struct StageTime {
+    int replica = 0;
+    int stage = 0;
+    double busy_s = 0;
+    double idle_s = 0;
+  };
+  struct EdgeBytes {
+    int from = 0;
+    int to = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::int64_t step = 0;  ///< from 1
+  double loss = 0;        ///< mean over the global batch's tokens, before the update
+  double grad_norm = 0;   ///< before clipping
+  double lr = 0;
+  std::int64_t tokens = 0;
+  std::int64_t first_sample = 0;  ///< counting on, not modulo the number of samples
+  double step_s = 0;
+  std::vector<StageTime> stages;
+  std::vector<EdgeBytes> edges;
+};
+
+struct EvalReport {
+  std::int64_t step = 0;
+  double loss = 0;
+};
+
+struct RankStatus {
+  int rank = 0;
+  int replica = 0;
+  int stage = 0;
+  int shard = 0;
+  int pid = 0;
+  std::string host;
+  std::string state;        ///< starting, ready, running, waiting, preparing, stopped, lost
+  std::string waiting_for;  ///< empty, or the named wait
+};
+
+struct RunStatus {
+  std::string state;  ///< starting, running, saving, stopping, ended
+  std::int64_t step = 0;
+  std::uint32_t epoch = 0;
+  std::vector<RankStatus> ranks;
+};
+
+/// How a run ended.
+struct Outcome {
+  int exit_code = 0;
+  std::int64_t step = 0;  ///< last committed
+  std::string reason;     ///< "finished", "stopped by SIGTERM", "rank 1 (...) was killed by signal 9 (SIGKILL) ..."
+};
+
+/// Told by the director, one call at a time, from a thread of its own; must not block for long.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual void on_step(const StepReport& report) = 0;
+  virtual void on_eval(const EvalReport& report) = 0;
+  virtual void on_checkpoint(std::int64_t step, const std::string& path) = 0;
+  /// A line for people and logs, such as a lost worker.
+  virtual void on_event(const std::string& text) = 0;
+};
+
+}  // namespace troupe::actors

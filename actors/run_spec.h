@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedules/plan.h"
+#include "stages/model_config.h"
+#include "stages/optimizer.h"
+
+namespace troupe::actors {
+
+/// Everything that decides what a run computes and where, as plain checked values: the resolved manifest's meaning.
+/// Director and workers derive the same from the same manifest text.
+struct RunSpec {
+  std::string name;
+  std::string dir;  ///< absolute path of the run directory
+  std::uint64_t seed = 0;
+  std::int64_t max_steps = 0;  ///< absolute: also after a resume
+
+  stages::ModelConfig model;
+  stages::OptimizerConfig optimizer;
+
+  struct Data {
+    std::string tokens;  ///< path of the token file (TokenFile::open)
+    std::string tokenizer = "bytes";
+    bool shuffle = false;
+  } data;
+
+  struct Batch {
+    std::int64_t seq_len = 0;
+    std::int64_t micro = 1;
+    std::int64_t global = 1;  ///< samples per step
+  } batch;
+
+  struct Mesh {
+    int pp = 1;
+    int dp = 1;
+  } mesh;
+
+  struct Schedule {
+    std::string kind = "1f1b";
+    int chunks = 1;
+    std::string csv;  ///< plan text where kind is "csv"
+  } schedule;
+
+  struct Checkpoint {
+    std::int64_t interval = 0;  ///< steps; 0: only at the end
+    int keep = 3;
+    bool initial = false;  ///< save step 0 too
+    std::string resume;    ///< directory of the checkpoint to start from; empty: fresh weights
+    bool weights_only = false;
+  } checkpoint;
+
+  struct Eval {
+    std::int64_t interval = 0;  ///< steps; 0: never
+    std::int64_t steps = 0;     ///< global batches per evaluation
+    std::string tokens;         ///< path of the token file
+  } eval;
+
+  struct Cluster {
+    int threads = 1;     ///< per rank
+    bool pin = false;    ///< bind each rank to cores of its own
+    bool spin = false;   ///< cores suffice for waiting by polling
+    int port = 0;        ///< control; 0 = any
+  } cluster;
+
+  std::int64_t log_interval = 1;
+
+  int num_microbatches() const { return static_cast<int>(batch.global / mesh.dp / batch.micro); }
+  int num_ranks() const { return mesh.pp * mesh.dp; }
+  std::int64_t global_tokens() const { return batch.global * batch.seq_len; }
+};
+
+/// The step's plan that the spec's schedule makes, in order (schedules::in_order). The spec is checked.
+schedules::Plan make_plan(const RunSpec& spec);
+/// Forward only, for evaluation.
+schedules::Plan make_eval_plan(const RunSpec& spec);
+
+}  // namespace troupe::actors

@@ -1,0 +1,18 @@
+# Debian's packages only; what is missing is named with the package that brings it.
+
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(PkgConfig REQUIRED)
+find_package(dnnl REQUIRED)                                          # libdnnl-dev
+find_package(CapnProto REQUIRED)                                     # libcapnp-dev, capnproto
+find_package(fmt REQUIRED)                                           # libfmt-dev
+find_package(spdlog REQUIRED)                                        # libspdlog-dev
+find_package(nlohmann_json REQUIRED)                                 # nlohmann-json3-dev
+find_package(tomlplusplus REQUIRED)                                  # libtomlplusplus-dev
+find_package(CLI11 REQUIRED)                                         # libcli11-dev
+find_package(Boost 1.74 REQUIRED COMPONENTS unit_test_framework)     # libboost-test-dev
+pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)               # libhwy-dev
+pkg_check_modules(ucx REQUIRED IMPORTED_TARGET ucx)                  # libucx-dev
+pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)              # libhwloc-dev
+pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)  # libsentencepiece-dev
+find_package(CAF REQUIRED)                                           # libcaf-dev

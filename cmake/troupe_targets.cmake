@@ -1,0 +1,41 @@
+# What all targets share: warnings, sanitizers, and one function a kind of target.
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+add_library(troupe_options INTERFACE)
+target_compile_options(troupe_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror=return-type)
+target_include_directories(troupe_options INTERFACE ${CMAKE_SOURCE_DIR})
+if(TROUPE_SANITIZE)
+  target_compile_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE} -fno-omit-frame-pointer
+                         -fno-sanitize-recover=all)
+  target_link_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE})
+endif()
+
+# troupe_library(<folder> [<library>...]): the folder's sources as libtroupe_<folder>.a. PUBLIC libraries are what its
+# headers need; a folder that is not linked here cannot be used there.
+function(troupe_library folder)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  if(NOT sources)
+    return()
+  endif()
+  add_library(troupe_${folder} STATIC ${sources})
+  target_link_libraries(troupe_${folder} PUBLIC troupe_options ${ARGN})
+endfunction()
+
+# troupe_test(<file> <label> <timeout seconds> [<library>...]): one Boost.Test program from one file, run by CTest.
+function(troupe_test file label timeout)
+  get_filename_component(name ${file} NAME_WE)
+  get_filename_component(folder ${file} DIRECTORY)
+  string(REPLACE "/" "." prefix "${folder}")
+  set(target "${prefix}.${name}")
+  add_executable(${target} ${file})
+  target_compile_definitions(${target} PRIVATE BOOST_TEST_MODULE=${name} BOOST_TEST_DYN_LINK)
+  target_link_libraries(${target} PRIVATE troupe_options Boost::unit_test_framework ${ARGN})
+  add_test(NAME ${target} COMMAND ${target} --log_level=test_suite --catch_system_errors=no)
+  set_tests_properties(${target} PROPERTIES LABELS ${label} TIMEOUT ${timeout}
+                       ENVIRONMENT "TROUPE_BINARY=$<TARGET_FILE:troupe>;UCX_HANDLE_ERRORS=none")
+endfunction()

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace troupe::schedules {
+
+/// F forward; B whole backward; I input-gradient; W weight-gradient. B = I then W.
+enum class Op : char { F = 'F', B = 'B', I = 'I', W = 'W' };
+
+/// One unit of work of a rank. `chunk` counts over the whole pipeline, first layers first.
+struct Action {
+  int chunk = 0;
+  Op op = Op::F;
+  int microbatch = 0;
+  bool operator==(const Action&) const = default;
+};
+
+/// "2F0": chunk 2, forward, microbatch 0.
+std::string to_string(const Action& action);
+/// Inverse of to_string; none if `text` is not exactly one action.
+std::optional<Action> parse_action(std::string_view text);
+
+}  // namespace troupe::schedules

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedules/plan.h"
+
+namespace troupe::schedules {
+
+/// The first rule a plan breaks. `rule` is an id of schedules/README.md (SCHED-1 ...).
+struct Violation {
+  std::string rule;
+  int rank = 0;
+  int index = 0;        ///< place in the rank's order
+  std::string message;  ///< one sentence with the action and the rule
+  std::string grid;     ///< the rank's actions near the place, the wrong one marked
+};
+
+/// Checks every rule, among them that the plan ends when sends block until a credit is free (capacities()).
+/// `training`: each F needs its B, or I and W; otherwise only F is allowed.
+enum class Purpose { training, forward_only };
+std::optional<Violation> validate(const Plan& plan, Purpose purpose);
+
+/// Buffers one chunk needs. Counts of microbatches.
+struct ChunkCapacity {
+  int live = 0;            ///< activations held from F to B or W, at most at once
+  int deferred = 0;        ///< what I keeps for W, at most at once
+  int forward_slots = 0;   ///< receive slots for activations from the chunk before (0: first chunk)
+  int backward_slots = 0;  ///< receive slots for gradients from the chunk after (0: last chunk)
+};
+
+/// By chunk. An input activation is held from its arrival to B or W of its microbatch, a gradient to the same moment.
+/// slots >= live + 1 where the plan has that many microbatches, so that a message can travel while the stage computes.
+std::vector<ChunkCapacity> capacities(const Plan& plan);
+
+}  // namespace troupe::schedules

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "stages/model_config.h"
+#include "stages/stage.h"
+
+namespace troupe::stages {
+
+struct StageSpec {
+  ModelConfig model;
+  std::vector<ChunkSpec> chunks;
+  std::int64_t micro = 1;          ///< samples per microbatch
+  std::int64_t seq_len = 0;        ///< tokens per sample
+  std::int64_t global_tokens = 1;  ///< tokens of the whole step: gradients are those of the mean loss over them
+  bool decay_all = false;          ///< weight decay on norms too
+  bool training = true;            ///< false: no gradients, optimizer state or activation slots (evaluate() only)
+};
+
+/// Bytes a stage takes; the sum of what make_transformer_stage allocates.
+struct StageMemory {
+  std::int64_t weights = 0;
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;
+  std::int64_t activations = 0;  ///< slots, deferred slots and scratch
+  std::int64_t packed = 0;
+  std::int64_t total() const { return weights + gradients + optimizer + activations + packed; }
+};
+StageMemory plan_memory(const StageSpec& spec, tensor::Device& device);
+
+/// A Llama decoder's stage. Weights are zero until written through parameters() (initialize() or a checkpoint).
+std::unique_ptr<Stage> make_transformer_stage(const StageSpec& spec, tensor::Device& device);
+
+/// Weights of a fresh model: normal(0, initializer_range), ones for norms, by (seed, name, index).
+void initialize(Stage& stage, const ModelConfig& model, std::uint64_t seed);
+
+}  // namespace troupe::stages

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+
+#include "tensor/device.h"
+
+namespace troupe::tensor {
+
+struct AttentionShape {
+  std::int64_t batch = 0;     // B
+  std::int64_t seq_len = 0;   // S
+  std::int64_t heads = 0;     // H
+  std::int64_t kv_heads = 0;  // K, divides H; each serves H/K consecutive query heads
+  std::int64_t head_dim = 0;  // D, even
+  double rope_theta = 10000.0;
+  DType dtype = DType::f32;
+};
+
+/// Rotary embedding (rotate-half, tables in float32) and causal grouped-query attention with scale 1/sqrt(D), for one
+/// shape; one object serves every layer. Works in blocks of query rows: never holds S x S scores of a head (as
+/// FlashAttention, arXiv 2205.14135; the backward pass recomputes the probabilities from the log-sum-exp).
+class Attention {
+ public:
+  virtual ~Attention() = default;
+  /// Elements (of dtype) of `saved`: rotated q and k, and v, in a layout of the device's own.
+  virtual std::int64_t saved_elements() const = 0;
+  /// qkv[B*S, (H + 2K)*D]: columns q heads, k heads, v heads. Fills saved, lse[B*H*S] (float32), out[B*S, H*D].
+  virtual void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
+                       const Tensor& out) = 0;
+  /// From the forward's saved, lse and out, and dout[B*S, H*D]: dqkv[B*S, (H + 2K)*D].
+  virtual void backward(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
+                        const Tensor& dout, const Tensor& dqkv) = 0;
+};
+
+}  // namespace troupe::tensor

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "tensor/tensor.h"
+
+namespace troupe::tensor {
+
+enum class MemoryKind { host, pinned, device };
+
+class Attention;
+class Device;
+class Linear;
+class Ops;
+struct AttentionShape;
+struct LinearShape;
+
+/// Owner of bytes of one memory kind, aligned to 64 bytes at least and zeroed. Move-only.
+class Buffer {
+ public:
+  using Deleter = void (*)(void* data, std::size_t bytes);
+
+  Buffer() = default;
+  Buffer(void* data, std::size_t bytes, MemoryKind kind, Deleter deleter)
+      : data_(data), bytes_(bytes), kind_(kind), deleter_(deleter) {}
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Buffer() {
+    if (data_) deleter_(data_, bytes_);
+  }
+
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  MemoryKind kind() const { return kind_; }
+  /// A view of the bytes from `offset`. The caller keeps offset + size within bytes().
+  Tensor view(DType dtype, Shape shape, std::size_t offset = 0) const {
+    return {static_cast<std::byte*>(data_) + offset, dtype, shape};
+  }
+
+ private:
+  void swap(Buffer& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(kind_, other.kind_);
+    std::swap(deleter_, other.deleter_);
+  }
+
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  MemoryKind kind_ = MemoryKind::host;
+  Deleter deleter_ = nullptr;
+};
+
+/// An ordered queue of ops on one device. On a CPU every op has run when its call returns.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual Device& device() = 0;
+  /// Blocks until all ops so far have run.
+  virtual void synchronize() = 0;
+};
+
+/// A mark in a stream, for another stream or the host to wait for. Always reached on a CPU.
+class Event {
+ public:
+  virtual ~Event() = default;
+  virtual void record(Stream& stream) = 0;
+  virtual void wait(Stream& stream) = 0;
+  virtual bool done() const = 0;
+};
+
+/// Where tensors live and ops run. Everything it makes must not outlive it. All calls of one Device and of what it
+/// made come from one thread (its runner), except allocate().
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual Buffer allocate(std::size_t bytes, MemoryKind kind) = 0;
+  virtual std::unique_ptr<Stream> make_stream() = 0;
+  virtual std::unique_ptr<Event> make_event() = 0;
+  virtual Ops& ops() = 0;
+  /// Prepares the products of one linear layer shape. Scratch memory comes from the device, once.
+  virtual std::unique_ptr<Linear> make_linear(const LinearShape& shape) = 0;
+  virtual std::unique_ptr<Attention> make_attention(const AttentionShape& shape) = 0;
+};
+
+/// The host processor. `threads` is the number of OpenMP threads of an op; it takes effect in the calling thread, which
+/// must be the one that runs the ops.
+std::unique_ptr<Device> make_cpu_device(int threads);
+
+}  // namespace troupe::tensor

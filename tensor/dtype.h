@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace troupe::tensor {
+
+enum class DType : std::uint8_t { f32 = 0, bf16 = 1, i32 = 2, f64 = 3 };
+
+/// Bytes of one element.
+std::size_t size_of(DType dtype);
+/// "float32", "bfloat16", "int32", "float64": the names used in manifests and messages.
+std::string_view name_of(DType dtype);
+
+/// The upper half of a float32; rounding is to nearest even.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+};
+float to_float(BFloat16 x);
+BFloat16 to_bfloat16(float x);
+
+}  // namespace troupe::tensor

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace troupe::transport {
+
+/// Activations travel forward, their gradients backward.
+enum class Direction : std::uint8_t { forward = 0, backward = 1 };
+
+/// One directed connection between two chunks of one replica. Both ends hold an equal description: what arrives must
+/// fit it. An edge whose ends are one rank hands the buffer over without a copy.
+struct Edge {
+  int from = 0;   ///< rank
+  int to = 0;     ///< rank
+  int chunk = 0;  ///< the chunk that receives, counted over the whole pipeline
+  Direction direction = Direction::forward;
+  tensor::DType dtype = tensor::DType::f32;
+  tensor::Shape shape;
+  int slots = 1;  ///< receive buffers = the credits the sender starts with
+  bool operator==(const Edge&) const = default;
+};
+
+/// What a stage asks its mailbox for. Order of arrival never matters.
+struct MessageKey {
+  std::uint64_t step = 0;
+  int microbatch = 0;
+  int chunk = 0;  ///< the chunk that receives
+  Direction direction = Direction::forward;
+  bool operator==(const MessageKey&) const = default;
+};
+/// "activation of step 7, microbatch 3 into chunk 2".
+std::string to_string(const MessageKey& key);
+
+/// What one rank must know of the data plane of an epoch.
+struct EpochSpec {
+  std::uint64_t run = 0;    ///< random id of the run
+  std::uint32_t epoch = 0;  ///< messages of an older epoch or another run are counted and dropped
+  int rank = 0;
+  std::vector<Edge> edges;  ///< those that begin or end here
+};
+
+/// The wait a runner is in, for status and for the text of a timeout.
+struct Wait {
+  std::string what;  ///< "activation of step 7, microbatch 3 into chunk 2 from rank 1", "credit for ...", ...
+  double seconds = 0;
+};
+
+struct EdgeCount {
+  int from = 0;
+  int to = 0;
+  std::uint64_t bytes = 0;  ///< payload bytes sent over it (by the sender's count) since open()
+};
+
+struct ChannelCounts {
+  std::uint64_t dropped_old = 0;  ///< messages of an older epoch or another run
+  std::uint64_t refused = 0;      ///< messages that did not fit their edge
+  std::vector<EdgeCount> edges;   ///< of the edges that begin here, one entry a pair of ranks
+};
+
+/// One rank's end of the data plane: tensors by key, bounded by credits. send/receive/acquire/release are called by the
+/// runner thread alone; waiting(), counts() and close() by any thread. Blocking calls end with Error{unavailable} when
+/// the channel is closed (with the reason), when the deadline passes (naming the wait), or when a message was refused
+/// (naming sender, edge, expected and got).
+class Channel {
+ public:
+  virtual ~Channel() = default;
+
+  /// Starts an epoch: forgets all messages and credits of the one before, allocates the slots of its edges. Peers must
+  /// be connected.
+  virtual void open(const EpochSpec& spec) = 0;
+  /// How long one blocking call may wait. Zero: for ever.
+  virtual void set_deadline(std::chrono::milliseconds deadline) = 0;
+
+  /// A free buffer to write the next message of the edge `key` belongs to. Blocks while none is free.
+  virtual tensor::Tensor acquire(const MessageKey& key) = 0;
+  /// Sends the buffer that acquire(key) gave; never blocks: without a credit it is queued. The buffer belongs to the
+  /// channel again.
+  virtual void send(const MessageKey& key, const tensor::Tensor& buffer) = 0;
+  /// The message with this key. Blocks until it is here. The view is valid until release(key).
+  virtual tensor::Tensor receive(const MessageKey& key) = 0;
+  /// Frees the slot of a received message and gives its credit back to the sender.
+  virtual void release(const MessageKey& key) = 0;
+  /// Blocks until every buffer handed to send() has left this rank.
+  virtual void flush() = 0;
+
+  virtual std::optional<Wait> waiting() const = 0;
+  virtual ChannelCounts counts() const = 0;
+  /// Wakes every waiter; later calls throw until the next open().
+  virtual void close(const std::string& reason) = 0;
+};
+
+}  // namespace troupe::transport
