@@ -6,7 +6,7 @@ if(CCACHE_PROGRAM)
 endif()
 
 add_library(troupe_options INTERFACE)
-target_compile_options(troupe_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror=return-type)
+target_compile_options(troupe_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wnon-virtual-dtor -Werror=return-type)
 target_include_directories(troupe_options INTERFACE ${CMAKE_SOURCE_DIR})
 if(TROUPE_SANITIZE)
   target_compile_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE} -fno-omit-frame-pointer

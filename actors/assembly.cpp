@@ -1,0 +1,120 @@
+#include "actors/assembly.h"
+
+#include <algorithm>
+#include <string>
+
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+using schedules::ChunkCapacity;
+using transport::Direction;
+using transport::Edge;
+
+std::uint64_t fnv1a(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
+  return hash;
+}
+
+std::vector<ChunkCapacity> enough_for_both(std::vector<ChunkCapacity> training,
+                                           const std::vector<ChunkCapacity>& evaluation) {
+  for (std::size_t i = 0; i < training.size(); ++i)
+    training[i].forward_slots = std::max(training[i].forward_slots, evaluation[i].forward_slots);
+  return training;
+}
+
+std::uint64_t digest_of(const Assembly& assembly, const RunSpec& spec, const Layout& layout) {
+  std::string text = std::to_string(schedules::digest(assembly.plan)) + ' ' +
+                     std::to_string(schedules::digest(assembly.eval_plan));
+  for (const auto& c : layout.chunks)
+    text += ' ' + std::to_string(c.first_layer) + '-' + std::to_string(c.end_layer) + '@' + std::to_string(c.stage);
+  for (const auto& c : assembly.capacities)
+    text += ' ' + std::to_string(c.live) + '/' + std::to_string(c.deferred) + '/' +
+            std::to_string(c.forward_slots) + '/' + std::to_string(c.backward_slots);
+  text += ' ' + std::to_string(spec.batch.micro) + 'x' + std::to_string(spec.batch.seq_len) + 'x' +
+          std::to_string(spec.model.hidden_size) + ' ' + std::string(name_of(spec.model.dtype));
+  return fnv1a(text);
+}
+
+/// The edges between chunk - 1 and chunk of the replica whose first rank is `base`.
+void add_edges(std::vector<Edge>& edges, const Assembly& assembly, const RunSpec& spec, int base, int chunk) {
+  const auto at = [&](int c) { return base + assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)]; };
+  const auto slots = [&](int c) { return assembly.capacities[static_cast<std::size_t>(c)]; };
+  const tensor::Shape shape{spec.batch.micro * spec.batch.seq_len, spec.model.hidden_size};
+  edges.push_back({.from = at(chunk - 1), .to = at(chunk), .chunk = chunk, .direction = Direction::forward,
+                   .dtype = spec.model.dtype, .shape = shape, .slots = slots(chunk).forward_slots});
+  edges.push_back({.from = at(chunk), .to = at(chunk - 1), .chunk = chunk - 1, .direction = Direction::backward,
+                   .dtype = spec.model.dtype, .shape = shape, .slots = slots(chunk - 1).backward_slots});
+}
+
+stages::StageSpec stage_spec(const Assembly& assembly, const RunSpec& spec, const Layout& layout,
+                             const std::vector<int>& chunks) {
+  stages::StageSpec stage{.model = spec.model,
+                          .chunks = {},
+                          .micro = spec.batch.micro,
+                          .seq_len = spec.batch.seq_len,
+                          .global_tokens = spec.global_tokens(),
+                          .decay_all = spec.optimizer.decay_all};
+  const int last = static_cast<int>(layout.chunks.size()) - 1;
+  for (const int c : chunks) {
+    const auto& chunk = layout.chunks[static_cast<std::size_t>(c)];
+    const auto& capacity = assembly.capacities[static_cast<std::size_t>(c)];
+    stage.chunks.push_back({.first_layer = chunk.first_layer, .end_layer = chunk.end_layer, .embedding = c == 0,
+                            .head = c == last, .live = capacity.live, .deferred = capacity.deferred});
+  }
+  return stage;
+}
+
+}  // namespace
+
+Epoch first_epoch(const RunSpec& spec) {
+  return {.number = 1,
+          .mesh = spec.mesh,
+          .schedule = spec.schedule,
+          .layout = even_layout(static_cast<int>(spec.model.num_hidden_layers), make_plan(spec).rank_of_chunk),
+          .members = {}};
+}
+
+Assembly assemble(const RunSpec& spec, const Epoch& epoch) {
+  RunSpec current = spec;
+  current.mesh = epoch.mesh;
+  current.schedule = epoch.schedule;
+  Assembly assembly{.plan = make_plan(current), .eval_plan = make_eval_plan(current), .capacities = {}};
+  assembly.capacities =
+      enough_for_both(schedules::capacities(assembly.plan), schedules::capacities(assembly.eval_plan));
+  assembly.digest = digest_of(assembly, spec, epoch.layout);
+  return assembly;
+}
+
+RankPlace place_of(const Epoch& epoch, int rank) {
+  return {.replica = rank / epoch.mesh.pp, .stage = rank % epoch.mesh.pp};
+}
+
+RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Epoch& epoch, int rank) {
+  RankAssembly part{.place = place_of(epoch, rank)};
+  const auto stage = static_cast<std::size_t>(part.place.stage);
+  const int base = part.place.replica * epoch.mesh.pp;
+  const int num_chunks = assembly.plan.num_chunks();
+  for (int c = 0; c < num_chunks; ++c)
+    if (assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)] == part.place.stage) part.chunks.push_back(c);
+  part.stage = stage_spec(assembly, spec, epoch.layout, part.chunks);
+  part.actions = assembly.plan.actions[stage];
+  part.eval_actions = assembly.eval_plan.actions[stage];
+
+  std::vector<Edge> all;
+  for (int c = 1; c < num_chunks; ++c) add_edges(all, assembly, spec, base, c);
+  for (const Edge& edge : all)
+    if (edge.from == rank || edge.to == rank) part.edges.push_back(edge);
+
+  const int first = base + assembly.plan.rank_of_chunk.front();
+  const int last = base + assembly.plan.rank_of_chunk.back();
+  if (spec.model.tie_word_embeddings && first != last && (rank == first || rank == last))
+    part.tied_ranks = {first, last};
+  if (epoch.mesh.dp > 1)
+    for (int d = 0; d < epoch.mesh.dp; ++d) part.replica_ranks.push_back(d * epoch.mesh.pp + part.place.stage);
+  return part;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,144 @@
+#include "actors/plan_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using schedules::Op;
+using tensor::Tensor;
+using transport::Direction;
+using transport::MessageKey;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// What a chunk receives: its activation, or the gradient of its output.
+MessageKey into(const Instruction& next, std::uint64_t step, Direction direction) {
+  return {step, next.microbatch, next.global_chunk, direction};
+}
+/// What a chunk sends: its output to the chunk after, or the gradient of its input to the chunk before.
+MessageKey out_of(const Instruction& next, std::uint64_t step, Direction direction) {
+  const int to = next.global_chunk + (direction == Direction::forward ? 1 : -1);
+  return {step, next.microbatch, to, direction};
+}
+
+}  // namespace
+
+struct PlanRunner::Step {
+  std::int64_t data_step = 0;
+  std::uint64_t message_step = 0;
+  bool training = true;
+  double busy_s = 0;
+  double longest_s = 0;
+
+  /// Runs and times one call into the stage.
+  template <typename Call>
+  auto timed(Call&& call) {
+    const auto begin = Clock::now();
+    struct Account {
+      Step& step;
+      Clock::time_point begin;
+      ~Account() {
+        const double s = seconds_since(begin);
+        step.busy_s += s;
+        step.longest_s = std::max(step.longest_s, s);
+      }
+    } account{*this, begin};
+    return call();
+  }
+};
+
+PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, Program program, const Data& data)
+    : stage_(stage),
+      channel_(channel),
+      program_(std::move(program)),
+      data_(data),
+      ids_(static_cast<std::size_t>(data.tokens)),
+      targets_(static_cast<std::size_t>(data.tokens)),
+      losses_(static_cast<std::size_t>(data.num_microbatches)) {}
+
+PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step) {
+  const auto begin = Clock::now();
+  Step step{.data_step = data_step, .message_step = message_step};
+  std::fill(losses_.begin(), losses_.end(), 0.0);
+  step.timed([&] { stage_.begin_step(); });
+  for (const Instruction& next : program_) {
+    switch (next.op) {
+      case Op::F: forward(next, step); break;
+      case Op::B:
+      case Op::I: backward(next, step); break;
+      case Op::W: backward_weight(next, step); break;
+    }
+    progress_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return finish(step, seconds_since(begin));
+}
+
+PlanResult PlanRunner::evaluate(std::int64_t data_step, std::uint64_t message_step) {
+  const auto begin = Clock::now();
+  Step step{.data_step = data_step, .message_step = message_step, .training = false};
+  std::fill(losses_.begin(), losses_.end(), 0.0);
+  for (const Instruction& next : program_) {
+    forward(next, step);
+    if (!next.first) channel_.release(into(next, message_step, Direction::forward));
+    progress_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return finish(step, seconds_since(begin));
+}
+
+void PlanRunner::forward(const Instruction& next, Step& step) {
+  if (next.first || next.last) load_tokens(next, step);
+  const Tensor input =
+      next.first ? Tensor{} : channel_.receive(into(next, step.message_step, Direction::forward));
+  const MessageKey sent = out_of(next, step.message_step, Direction::forward);
+  const Tensor output = next.last ? Tensor{} : channel_.acquire(sent);
+  const auto result = step.timed([&] {
+    return step.training ? stage_.forward(next.chunk, next.slot, input, output, ids_, targets_)
+                         : stage_.evaluate(next.chunk, input, output, ids_, targets_);
+  });
+  if (next.last) losses_[static_cast<std::size_t>(next.microbatch)] = result.loss_sum;
+  else channel_.send(sent, output);
+}
+
+void PlanRunner::backward(const Instruction& next, Step& step) {
+  const Tensor received =
+      next.last ? Tensor{} : channel_.receive(into(next, step.message_step, Direction::backward));
+  const MessageKey sent = out_of(next, step.message_step, Direction::backward);
+  const Tensor output = next.first ? Tensor{} : channel_.acquire(sent);
+  step.timed([&] {
+    if (next.op == Op::B) stage_.backward(next.chunk, next.slot, received, output);
+    else stage_.backward_input(next.chunk, next.slot, next.deferred, received, output);
+  });
+  if (!next.first) channel_.send(sent, output);
+  if (next.op == Op::B) release(next, step);
+}
+
+void PlanRunner::backward_weight(const Instruction& next, Step& step) {
+  step.timed([&] { stage_.backward_weight(next.chunk, next.slot, next.deferred); });
+  release(next, step);
+}
+
+/// The microbatch is done with: frees the slots of its activation and its gradient.
+void PlanRunner::release(const Instruction& next, const Step& step) {
+  if (!next.first) channel_.release(into(next, step.message_step, Direction::forward));
+  if (!next.last) channel_.release(into(next, step.message_step, Direction::backward));
+}
+
+void PlanRunner::load_tokens(const Instruction& next, const Step& step) {
+  data_.feed->microbatch(step.data_step, data_.replica, next.microbatch, ids_, targets_);
+}
+
+PlanResult PlanRunner::finish(const Step& step, double wall_s) {
+  PlanResult result{.busy_s = step.busy_s, .wall_s = wall_s, .longest_action_s = step.longest_s};
+  for (std::size_t m = 0; m < losses_.size(); ++m) {
+    result.loss_sum += losses_[m];
+    if (!std::isfinite(losses_[m]) && result.bad_microbatch < 0) result.bad_microbatch = static_cast<int>(m);
+  }
+  return result;
+}
+
+}  // namespace troupe::actors

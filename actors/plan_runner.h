@@ -1,0 +1,64 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "actors/program.h"
+#include "stages/stage.h"
+#include "stages/token_data.h"
+#include "transport/channel.h"
+
+namespace troupe::actors {
+
+/// What one rank measured in one step.
+struct PlanResult {
+  double loss_sum = 0;        ///< of this rank's microbatches in ascending order; 0 without the head
+  int bad_microbatch = -1;    ///< the first with a loss that is not finite
+  double busy_s = 0;          ///< inside the stage's calls
+  double wall_s = 0;
+  double longest_action_s = 0;
+};
+
+/// The interpreter: runs a rank's program of one step, receiving, computing and sending in its order. The only place
+/// where plan, stage and channel meet. Used by the runner thread alone, except the atomics of progress(). Allocates
+/// nothing after construction.
+class PlanRunner {
+ public:
+  struct Data {
+    const stages::DataFeed* feed = nullptr;
+    int replica = 0;
+    std::int64_t tokens = 0;  ///< of a microbatch
+    int num_microbatches = 0;
+  };
+  /// All references outlive the runner.
+  PlanRunner(stages::Stage& stage, transport::Channel& channel, Program program, const Data& data);
+
+  /// Trains on the samples of data step `data_step` (from 0). `message_step` keys the messages; both ends of every edge
+  /// use the same. Gradients are complete for this rank after it; nothing is applied.
+  PlanResult train(std::int64_t data_step, std::uint64_t message_step);
+  /// Runs a forward-only program through Stage::evaluate.
+  PlanResult evaluate(std::int64_t data_step, std::uint64_t message_step);
+
+  /// Instructions finished since construction; read by any thread as a sign of life.
+  std::uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Step;
+  void forward(const Instruction& next, Step& step);
+  void backward(const Instruction& next, Step& step);
+  void backward_weight(const Instruction& next, Step& step);
+  void load_tokens(const Instruction& next, const Step& step);
+  void release(const Instruction& next, const Step& step);
+  PlanResult finish(const Step& step, double wall_s);
+
+  stages::Stage& stage_;
+  transport::Channel& channel_;
+  const Program program_;
+  const Data data_;
+  std::vector<std::int32_t> ids_, targets_;
+  std::vector<double> losses_;  // by microbatch
+  std::atomic<std::uint64_t> progress_{0};
+};
+
+}  // namespace troupe::actors

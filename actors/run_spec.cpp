@@ -1,0 +1,44 @@
+#include "actors/run_spec.h"
+
+#include <variant>
+
+#include "schedules/generators.h"
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+schedules::ScheduleShape shape_of(const RunSpec& spec) {
+  return {.stages = spec.mesh.pp, .chunks = spec.schedule.chunks, .microbatches = spec.num_microbatches()};
+}
+
+schedules::Plan generate(const char* name, const schedules::ScheduleShape& shape) {
+  return schedules::find_generator(name)->generate(shape);
+}
+
+}  // namespace
+
+schedules::Plan make_plan(const RunSpec& spec) {
+  if (spec.schedule.kind == "csv") {
+    auto parsed = schedules::parse_csv(spec.schedule.csv);
+    if (const auto* error = std::get_if<schedules::PlanError>(&parsed))
+      throw Error(ErrorKind::manifest, "schedule.csv, line " + std::to_string(error->line) + ": " + error->message);
+    return schedules::in_order(std::get<schedules::Plan>(std::move(parsed)));
+  }
+  return schedules::in_order(generate(spec.schedule.kind.c_str(), shape_of(spec)));
+}
+
+schedules::Plan make_eval_plan(const RunSpec& spec) {
+  const schedules::Plan training = make_plan(spec);
+  schedules::ScheduleShape shape = shape_of(spec);
+  shape.chunks = training.num_chunks() / shape.stages;
+  schedules::Plan plan = generate("forward-only", shape);
+  if (plan.rank_of_chunk == training.rank_of_chunk) return plan;
+  // A user's plan may place chunks in an order of its own: each rank then runs the training plan's forwards.
+  plan = training;
+  plan.kind = "forward-only";
+  for (auto& row : plan.actions) std::erase_if(row, [](const auto& a) { return a.op != schedules::Op::F; });
+  return plan;
+}
+
+}  // namespace troupe::actors
