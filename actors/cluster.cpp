@@ -1,0 +1,84 @@
+#include "actors/cluster.h"
+
+#include <caf/actor_system.hpp>
+#include <caf/io/middleman.hpp>
+#include <caf/scoped_actor.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/director.h"
+#include "actors/secret.h"
+#include "stages/checkpoint.h"
+
+namespace troupe::actors {
+namespace {
+
+class LocalCluster : public Cluster {
+ public:
+  LocalCluster(const RunSpec& spec, const ClusterOptions& options, RunObserver& observer)
+      : processes_(options.worker_command, [this](const ProcessExit& exit) { on_exit(exit); }),
+        system_(config_) {
+    DirectorContext context{.spec = spec,
+                            .manifest = options.manifest,
+                            .token = random_token(),
+                            .observer = observer,
+                            .processes = processes_,
+                            .board = board_,
+                            .on_end = [this](const Outcome& outcome) {
+                              outcome_ = outcome;
+                              processes_.quit();
+                            }};
+    if (!spec.checkpoint.resume.empty() && !spec.checkpoint.weights_only)
+      context.first_step = stages::CheckpointReader::open(spec.checkpoint.resume)->info().step;
+    const auto have = stages::complete_checkpoints(spec.dir + "/checkpoints");
+    if (std::find(have.begin(), have.end(), context.first_step) != have.end())
+      context.saved_step = context.first_step;
+    director_ = system_.spawn<Director, caf::detached>(std::move(context));
+  }
+
+  ~LocalCluster() override {
+    // Ended or not, the system waits for the director.
+    caf::scoped_actor self{system_};
+    self->send_exit(director_, caf::exit_reason::user_shutdown);
+  }
+
+  Outcome run() override {
+    const auto port = system_.middleman().publish(director_, 0, "127.0.0.1");
+    if (!port)
+      throw Error(ErrorKind::unavailable,
+                  "cannot open a port for workers on 127.0.0.1: " + system_.render(port.error()));
+    caf::anon_send(director_, DoorOpen{.port = *port});
+    processes_.run();
+    return outcome_;
+  }
+
+  void stop(const std::string& reason) override { caf::anon_send(director_, Event{StopOrdered{.reason = reason}}); }
+  void stop_now(const std::string& reason) override {
+    caf::anon_send(director_, Event{StopNowOrdered{.reason = reason}});
+  }
+  RunStatus status() const override { return board_.read(); }
+
+ private:
+  void on_exit(const ProcessExit& exit) {
+    caf::anon_send(director_, Event{WorkerExited{.rank = exit.rank,
+                                                 .incarnation = exit.incarnation,
+                                                 .clean = exit.clean,
+                                                 .cause = exit.cause}});
+  }
+
+  StatusBoard board_;
+  Outcome outcome_;  // written before quit(), read after processes_.run()
+  Processes processes_;
+  ControlPlaneConfig config_;
+  caf::actor_system system_;
+  caf::actor director_;
+};
+
+}  // namespace
+
+std::unique_ptr<Cluster> Cluster::create(const RunSpec& spec, const ClusterOptions& options, RunObserver& observer) {
+  return std::make_unique<LocalCluster>(spec, options, observer);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "actors/epoch.h"
+
+// What travels on the control plane: orders from the director to stages, answers back, all small. Plain values; the
+// `inspect` functions are what CAF serialises them with. Numbers with a fraction travel as their bits, because CAF
+// 0.17 cannot encode infinities. Every order and answer carries its epoch: another epoch's is ignored.
+
+namespace troupe::actors {
+
+/// A double on the wire.
+using Bits = std::uint64_t;
+inline Bits to_bits(double x) { return std::bit_cast<Bits>(x); }
+inline double to_double(Bits x) { return std::bit_cast<double>(x); }
+
+// --- a worker joins ---------------------------------------------------------------------------------------------
+
+inline constexpr std::uint32_t kProtocolVersion = 1;
+
+/// A worker's first message; nothing else is looked at before the token is right.
+struct Hello {
+  std::uint32_t version = kProtocolVersion;
+  std::string token;
+};
+
+/// The answer: what the worker needs to build itself.
+struct Welcome {
+  std::string manifest;  ///< resolved manifest text
+};
+
+/// The worker's stage actor is ready for orders; its sender is where they go.
+struct Join {
+  std::string token;
+  Member member;
+};
+
+// --- orders to a stage ------------------------------------------------------------------------------------------
+
+/// A new epoch: connect, build, load, answer Ready.
+struct BeginEpoch {
+  Epoch epoch;
+  std::string checkpoint;   ///< directory to load from; empty: fresh weights
+  bool weights_only = false;
+};
+
+/// The scheduler's plan of whole steps for one rank, ahead of the first of them. Rows are cells joined by commas.
+struct PlanOrder {
+  std::uint32_t epoch = 0;
+  std::string actions;
+  std::string eval_actions;
+  std::uint64_t digest = 0;  ///< of the whole assembly
+};
+
+struct RunStep {
+  std::uint32_t epoch = 0;
+  std::int64_t step = 0;
+};
+
+struct Commit {
+  std::uint32_t epoch = 0;
+  std::int64_t step = 0;
+  Bits clip_factor = 0;
+};
+
+struct Save {
+  std::uint32_t epoch = 0;
+  std::int64_t step = 0;
+  std::string dir;  ///< exists; this rank's part goes there
+};
+
+struct Evaluate {
+  std::uint32_t epoch = 0;
+  std::int64_t step = 0;
+};
+
+/// Close everything and end the process.
+struct Finish {
+  std::string reason;
+};
+
+// --- answers of a stage -----------------------------------------------------------------------------------------
+
+struct Ready {
+  std::uint32_t epoch = 0;
+  int rank = 0;
+  std::uint64_t digest = 0;
+  std::vector<std::uint32_t> parameters;  ///< canonical numbers of the parameters it owns
+};
+
+/// The vote: this rank's gradients of the step are complete.
+struct Prepared {
+  std::uint32_t epoch = 0;
+  std::int64_t step = 0;
+  int rank = 0;
+  Bits loss_sum = 0;
+  int bad_microbatch = -1;
+  std::vector<Bits> squared_norms;  ///< of Ready::parameters
+  Bits busy_s = 0;
+  Bits wall_s = 0;
+  std::vector<std::uint32_t> edge_to;     ///< ranks this one sends to
+  std::vector<std::uint64_t> edge_bytes;  ///< sent to each in this step
+};
+
+struct Saved {
+  std::uint32_t epoch = 0;
+  std::int64_t step = 0;
+  int rank = 0;
+};
+
+struct Evaluated {
+  std::uint32_t epoch = 0;
+  std::int64_t step = 0;
+  int rank = 0;
+  Bits loss_sum = 0;
+};
+
+/// The rank cannot go on. `kind` is an ErrorKind's value.
+struct Failed {
+  int rank = 0;
+  int kind = 0;
+  std::string message;
+};
+
+/// Sign of life of a stage's own loop, with what it does.
+struct Heartbeat {
+  int rank = 0;
+  std::string state;
+  std::string waiting_for;
+};
+
+// --- inspection -------------------------------------------------------------------------------------------------
+
+#define TROUPE_INSPECT(Type, ...)                                        \
+  template <typename Inspector>                                          \
+  typename Inspector::result_type inspect(Inspector& f, Type& x) {       \
+    return [&](auto&... fields) { return f(fields...); }(__VA_ARGS__);   \
+  }
+
+TROUPE_INSPECT(Member, x.rank, x.incarnation, x.pid, x.host, x.address)
+TROUPE_INSPECT(RunSpec::Mesh, x.pp, x.dp)
+TROUPE_INSPECT(RunSpec::Schedule, x.kind, x.chunks, x.csv)
+TROUPE_INSPECT(Layout::Chunk, x.first_layer, x.end_layer, x.stage)
+TROUPE_INSPECT(Layout, x.stages, x.chunks)
+TROUPE_INSPECT(Epoch, x.number, x.mesh, x.schedule, x.layout, x.members)
+TROUPE_INSPECT(Hello, x.version, x.token)
+TROUPE_INSPECT(Join, x.token, x.member)
+TROUPE_INSPECT(Welcome, x.manifest)
+TROUPE_INSPECT(BeginEpoch, x.epoch, x.checkpoint, x.weights_only)
+TROUPE_INSPECT(PlanOrder, x.epoch, x.actions, x.eval_actions, x.digest)
+TROUPE_INSPECT(RunStep, x.epoch, x.step)
+TROUPE_INSPECT(Commit, x.epoch, x.step, x.clip_factor)
+TROUPE_INSPECT(Save, x.epoch, x.step, x.dir)
+TROUPE_INSPECT(Evaluate, x.epoch, x.step)
+TROUPE_INSPECT(Finish, x.reason)
+TROUPE_INSPECT(Ready, x.epoch, x.rank, x.digest, x.parameters)
+TROUPE_INSPECT(Prepared, x.epoch, x.step, x.rank, x.loss_sum, x.bad_microbatch, x.squared_norms, x.busy_s, x.wall_s,
+               x.edge_to, x.edge_bytes)
+TROUPE_INSPECT(Saved, x.epoch, x.step, x.rank)
+TROUPE_INSPECT(Evaluated, x.epoch, x.step, x.rank, x.loss_sum)
+TROUPE_INSPECT(Failed, x.rank, x.kind, x.message)
+TROUPE_INSPECT(Heartbeat, x.rank, x.state, x.waiting_for)
+
+#undef TROUPE_INSPECT
+
+}  // namespace troupe::actors

@@ -1,0 +1,163 @@
+#include "actors/processes.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+std::string cause_of(int status) {
+  if (WIFEXITED(status)) return "exit code " + std::to_string(WEXITSTATUS(status));
+  const int signal = WTERMSIG(status);
+  const char* name = sigabbrev_np(signal);
+  return "signal " + std::to_string(signal) + " (SIG" + (name ? name : "?") + ")";
+}
+
+[[noreturn]] void os_error(const std::string& what) {
+  throw Error(ErrorKind::unavailable, "cannot " + what + ": " + std::strerror(errno));
+}
+
+/// Between fork and exec: async-signal-safe calls only.
+[[noreturn]] void become_worker(char* const* argv, int birth_fd, int log_fd, pid_t parent) {
+  setpgid(0, 0);  // the terminal's Ctrl-C is for the launcher, which ends its workers in order
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(static_cast<int>(ErrorKind::retry));  // it died before the line above
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  dup2(birth_fd, STDIN_FILENO);
+  dup2(log_fd, STDOUT_FILENO);
+  dup2(log_fd, STDERR_FILENO);
+  execv(argv[0], argv);
+  _exit(127);
+}
+
+}  // namespace
+
+Processes::Processes(std::vector<std::string> command, std::function<void(const ProcessExit&)> on_exit)
+    : command_(std::move(command)), on_exit_(std::move(on_exit)), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (wake_fd_ < 0) os_error("make an event descriptor");
+}
+
+Processes::~Processes() {
+  for (const Child& child : children_) close(child.pidfd);
+  close(wake_fd_);
+}
+
+void Processes::spawn(const WorkerBirth& birth) {
+  {
+    const std::lock_guard lock(mutex_);
+    births_.push_back(birth);
+  }
+  wake();
+}
+
+void Processes::kill_all() {
+  {
+    const std::lock_guard lock(mutex_);
+    kill_ = true;
+  }
+  wake();
+}
+
+void Processes::quit() {
+  {
+    const std::lock_guard lock(mutex_);
+    quit_ = true;
+  }
+  wake();
+}
+
+void Processes::wake() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = write(wake_fd_, &one, sizeof one);  // full means: already awake
+}
+
+void Processes::run() {
+  std::vector<pollfd> fds;
+  while (true) {
+    serve_orders();
+    bool quitting = false;
+    {
+      const std::lock_guard lock(mutex_);
+      quitting = quit_;
+    }
+    if (quitting && children_.empty()) return;
+    fds.assign(1, {.fd = wake_fd_, .events = POLLIN, .revents = 0});
+    for (const Child& child : children_) fds.push_back({.fd = child.pidfd, .events = POLLIN, .revents = 0});
+    if (poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR) os_error("wait for worker processes");
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto drained = read(wake_fd_, &count, sizeof count);
+    for (std::size_t i = fds.size() - 1; i >= 1; --i)
+      if (fds[i].revents != 0) reap(i - 1);
+  }
+}
+
+void Processes::serve_orders() {
+  std::vector<WorkerBirth> births;
+  bool kill_now = false;
+  {
+    const std::lock_guard lock(mutex_);
+    births.swap(births_);
+    kill_now = std::exchange(kill_, false) || quit_;
+  }
+  for (const WorkerBirth& birth : births) start(birth);
+  if (kill_now)
+    for (const Child& child : children_) kill(child.pid, SIGKILL);
+}
+
+void Processes::start(const WorkerBirth& birth) {
+  std::filesystem::create_directories(birth.log_dir);
+  const std::string log = birth.log_dir + "/output";
+  const int log_fd = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (log_fd < 0) os_error("open " + log);
+  std::array<int, 2> birth_pipe{};
+  if (pipe2(birth_pipe.data(), O_CLOEXEC) < 0) os_error("make a pipe");
+  std::vector<char*> argv;
+  for (const std::string& word : command_) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) become_worker(argv.data(), birth_pipe[0], log_fd, parent);
+  close(birth_pipe[0]);
+  close(log_fd);
+  if (pid < 0) {
+    close(birth_pipe[1]);
+    os_error("start a worker process");
+  }
+  const std::string text = to_text(birth);  // far below a pipe's buffer: the write never blocks
+  [[maybe_unused]] const auto written = write(birth_pipe[1], text.data(), text.size());
+  close(birth_pipe[1]);
+  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (pidfd < 0) os_error("watch worker process " + std::to_string(pid));
+  children_.push_back({.rank = birth.rank, .incarnation = birth.incarnation, .pid = pid, .pidfd = pidfd});
+}
+
+void Processes::reap(std::size_t index) {
+  const Child child = children_[index];
+  int status = 0;
+  if (waitpid(child.pid, &status, WNOHANG) != child.pid) return;
+  close(child.pidfd);
+  children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(index));
+  on_exit_({.rank = child.rank,
+            .incarnation = child.incarnation,
+            .clean = WIFEXITED(status) && WEXITSTATUS(status) == 0,
+            .cause = cause_of(status)});
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,44 @@
+#include "actors/scheduler_actor.h"
+
+#include <utility>
+
+#include "actors/assembly.h"
+#include "actors/replica_actor.h"
+
+namespace troupe::actors {
+namespace {
+
+std::string row_of(const std::vector<schedules::Action>& actions) {
+  std::string row;
+  for (const auto& action : actions) {
+    if (!row.empty()) row += ',';
+    row += to_string(action);
+  }
+  return row;
+}
+
+}  // namespace
+
+SchedulerActor::SchedulerActor(caf::actor_config& config, RunSpec spec, caf::actor director)
+    : ControlActor(config), spec_(std::move(spec)), director_(std::move(director)) {}
+
+caf::behavior SchedulerActor::make_behavior() {
+  return {[this](const PlanEpoch& request) { plan(request); }};
+}
+
+void SchedulerActor::plan(const PlanEpoch& request) {
+  const Assembly assembly = assemble(spec_, request.epoch);
+  for (std::size_t rank = 0; rank < request.stages.size(); ++rank) {
+    const auto stage = rank % assembly.plan.actions.size();
+    send(request.stages[rank], PlanOrder{.epoch = request.epoch.number,
+                                         .actions = row_of(assembly.plan.actions[stage]),
+                                         .eval_actions = row_of(assembly.eval_plan.actions[stage]),
+                                         .digest = assembly.digest});
+  }
+}
+
+void SchedulerActor::on_failure(const std::string& what) {
+  send(director_, Event{DirectorFailed{.message = "the scheduler: " + what}});
+}
+
+}  // namespace troupe::actors

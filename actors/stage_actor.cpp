@@ -1,0 +1,92 @@
+#include "actors/stage_actor.h"
+
+#include <utility>
+
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+struct Beat {};
+
+}  // namespace
+}  // namespace troupe::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Beat)
+
+namespace troupe::actors {
+
+StageActor::StageActor(caf::actor_config& config, caf::actor director, Join join, RankTrainer& trainer,
+                       OrderQueue<RunnerOrder>& orders)
+    : ControlActor(config),
+      director_(std::move(director)),
+      join_(std::move(join)),
+      trainer_(trainer),
+      orders_(orders) {}
+
+caf::behavior StageActor::make_behavior() {
+  monitor(director_);
+  send(director_, join_);
+  delayed_send(this, kHeartbeatInterval, Beat{});
+  return {
+      [this](const BeginEpoch& order) { begin(order); },
+      [this](const PlanOrder& order) { plan(order); },
+      [this](const RunStep& order) { queue(order); },
+      [this](const Commit& order) { queue(order); },
+      [this](const Save& order) { queue(order); },
+      [this](const Evaluate& order) { queue(order); },
+      [this](const Finish& order) { finish(order.reason); },
+      [this](const RunnerAnswer& result) { answer(result); },
+      [this](Beat) { beat(); },
+  };
+}
+
+void StageActor::begin(const BeginEpoch& order) {
+  replica_ = caf::actor_cast<caf::actor>(current_sender());
+  begin_ = order;
+  start_epoch_if_complete();
+}
+
+void StageActor::plan(const PlanOrder& order) {
+  plan_ = order;
+  start_epoch_if_complete();
+}
+
+/// Director and scheduler write independently: either message may come first.
+void StageActor::start_epoch_if_complete() {
+  if (!begin_ || !plan_ || begin_->epoch.number != plan_->epoch) return;
+  epoch_ = plan_->epoch;
+  orders_.push(EpochOrder{.begin = std::move(*begin_), .plan = std::move(*plan_)});
+  begin_.reset();
+  plan_.reset();
+}
+
+template <typename Order>
+void StageActor::queue(const Order& order) {
+  if (order.epoch == epoch_) orders_.push(order);
+}
+
+void StageActor::finish(const std::string& reason) {
+  trainer_.interrupt(reason);
+  orders_.push(Finish{.reason = reason});
+}
+
+void StageActor::answer(const RunnerAnswer& result) {
+  if (replica_) std::visit([this](const auto& x) { send(replica_, x); }, result);
+}
+
+void StageActor::beat() {
+  const auto activity = trainer_.activity();
+  send(replica_ ? replica_ : director_, Heartbeat{.rank = join_.member.rank,
+                                                  .state = activity.state,
+                                                  .waiting_for = activity.waiting_for});
+  delayed_send(this, kHeartbeatInterval, Beat{});
+}
+
+void StageActor::on_failure(const std::string& what) {
+  answer(Failed{.rank = join_.member.rank, .kind = static_cast<int>(ErrorKind::internal), .message = what});
+}
+
+void StageActor::on_down(const caf::actor_addr&) { finish("the launcher is gone"); }
+
+}  // namespace troupe::actors

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/allowed_unsafe_message_type.hpp>
+#include <optional>
+#include <string>
+
+#include "actors/control_plane.h"
+#include "actors/runner.h"
+
+namespace troupe::actors {
+
+/// A pipeline stage of one replica, in its worker process. Never computes: it hands orders to the runner and answers
+/// for it, and reports what the runner does while an action runs. Joins the run by itself when it starts.
+class StageActor : public ControlActor {
+ public:
+  /// `trainer` and `orders` outlive the actor. `director` is where it joins.
+  StageActor(caf::actor_config& config, caf::actor director, Join join, RankTrainer& trainer,
+             OrderQueue<RunnerOrder>& orders);
+  caf::behavior make_behavior() override;
+
+ private:
+  void begin(const BeginEpoch& order);
+  void plan(const PlanOrder& order);
+  void start_epoch_if_complete();
+  template <typename Order>
+  void queue(const Order& order);
+  void finish(const std::string& reason);
+  void answer(const RunnerAnswer& answer);
+  void beat();
+  void on_failure(const std::string& what) override;
+  void on_down(const caf::actor_addr& who) override;
+
+  const caf::actor director_;
+  const Join join_;
+  RankTrainer& trainer_;
+  OrderQueue<RunnerOrder>& orders_;
+  caf::actor replica_;       // where answers go, once it has spoken
+  std::uint32_t epoch_ = 0;  // orders of another one are ignored
+  std::optional<BeginEpoch> begin_;
+  std::optional<PlanOrder> plan_;
+};
+
+}  // namespace troupe::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::RunnerAnswer)
