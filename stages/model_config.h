@@ -9,7 +9,8 @@
 
 namespace troupe::stages {
 
-/// A Llama decoder, by the field names of Hugging Face's LlamaConfig. A value, already checked (check_model).
+/// A Llama decoder, by the field names of Hugging Face's LlamaConfig. A value, already checked
+/// (check_model).
 struct ModelConfig {
   std::int64_t hidden_size = 256;
   std::int64_t intermediate_size = 688;
@@ -26,7 +27,9 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-/// Why the fields do not fit together: an empty string if they do, else the field, the rule and its numbers.
+/// Why the fields do not fit together: an empty string if they do, else one sentence with the
+/// field, the rule and its numbers, and the nearest valid choice. Sizes that pass are small enough
+/// that every product of sizes a stage forms fits in 63 bits.
 std::string check_model(const ModelConfig& config);
 
 /// One parameter of the whole model under its Hugging Face name.
@@ -36,8 +39,8 @@ struct ParameterInfo {
   int layer = 0;  ///< decoder layer; -1: input embedding, num_hidden_layers: final norm and head
 };
 
-/// Every parameter in canonical order: embedding, layers (norm, q, k, v, o, norm, gate, up, down), final norm, head.
-/// lm_head.weight is absent where embeddings are tied.
+/// Every parameter in canonical order: embedding, layers (norm, q, k, v, o, norm, gate, up, down),
+/// final norm, head. lm_head.weight is absent where embeddings are tied.
 std::vector<ParameterInfo> parameters_of(const ModelConfig& config);
 std::int64_t num_parameters(const ModelConfig& config);
 

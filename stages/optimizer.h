@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 
 #include "tensor/ops.h"
 
@@ -16,20 +14,30 @@ struct OptimizerConfig {
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
-  bool decay_all = false;
-  double clip = 1.0;  ///< largest gradient norm; 0: no clipping
+  bool decay_all = false;  ///< weight decay on norms too
+  double clip = 1.0;       ///< largest gradient norm; 0: no clipping
   std::int64_t warmup_steps = 0;
   Decay decay = Decay::constant;
-  std::int64_t decay_steps = 0;  ///< steps from the end of warm-up to min_lr (wsd: the last decay_steps of max_steps)
+  /// Steps from the end of warm-up to min_lr; wsd: the last decay_steps of max_steps.
+  std::int64_t decay_steps = 0;
   double min_lr = 0;
-  std::int64_t max_steps = 0;    ///< of the run; wsd counts back from it
+  std::int64_t max_steps = 0;  ///< of the run; wsd counts back from it
   bool operator==(const OptimizerConfig&) const = default;
 };
 
-/// Learning rate of update `step` (from 1): lr * step / warmup_steps while warming up, then the decay.
+/// Learning rate of update `step` (from 1). With w = warmup_steps, n = decay_steps, M = max_steps:
+///   step <= w   lr * step / w
+///   constant    lr
+///   linear      lr + (min_lr - lr) * t              t = (step - w) / n
+///   cosine      min_lr + (lr - min_lr) * (1 + cos(pi * t)) / 2
+///   wsd         lr + (min_lr - lr) * t              t = (step - (M - n)) / n
+/// where t is kept within 0 ... 1, and is 1 after warm-up if n is 0 (wsd: 0).
 double learning_rate(const OptimizerConfig& config, std::int64_t step);
+
 /// The factor of torch.nn.utils.clip_grad_norm_: min(1, clip / (norm + 1e-6)); 1 without clipping.
 double clip_factor(const OptimizerConfig& config, double norm);
-tensor::AdamWStep adamw_step(const OptimizerConfig& config, std::int64_t step, double clip);
+
+/// Update number `step` (from 1) with its learning rate; `factor` is clip_factor's.
+tensor::AdamWStep adamw_step(const OptimizerConfig& config, std::int64_t step, double factor);
 
 }  // namespace troupe::stages

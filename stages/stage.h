@@ -10,7 +10,8 @@
 
 namespace troupe::stages {
 
-/// A consecutive range of decoder layers, with the embedding before or the head after it.
+/// A consecutive range of decoder layers (at least one), with the embedding before or the head
+/// after it.
 struct ChunkSpec {
   int first_layer = 0;
   int end_layer = 0;       ///< one past the last
@@ -20,16 +21,17 @@ struct ChunkSpec {
   int deferred = 0;        ///< slots for what I keeps for W
 };
 
-/// A parameter that a stage holds, with its training state. Views stay valid as long as the stage.
+/// A parameter that a stage holds, with its training state; all but the weight are empty in a stage
+/// that does not train. Views stay valid as long as the stage.
 struct Parameter {
-  std::string name;        ///< Hugging Face name
-  tensor::Tensor weight;   ///< float32 master
-  tensor::Tensor gradient; ///< float32, the step's sum so far
+  std::string name;         ///< Hugging Face name
+  tensor::Tensor weight;    ///< float32 master
+  tensor::Tensor gradient;  ///< float32, the step's sum so far
   tensor::Tensor exp_avg;
   tensor::Tensor exp_avg_sq;
-  bool decays = false;     ///< weight decay applies
-  /// False for the head's copy of a tied embedding where the embedding lies on another stage: it is updated alike, but
-  /// counted and saved by the stage with the embedding.
+  bool decays = false;  ///< weight decay applies
+  /// False for the head's copy of a tied embedding where the embedding lies on another stage: it
+  /// is updated alike, but counted and saved by the stage with the embedding.
   bool owned = true;
 };
 
@@ -38,11 +40,15 @@ struct ForwardResult {
   double loss_sum = 0;  ///< sum of the tokens' losses; 0 without the head
 };
 
-/// What one pipeline rank holds: chunks with parameters, activations and optimizer state. It knows no neighbour, rank
-/// or message: the runner hands it buffers. `chunk` counts the chunks of this stage, in model order. `slot` and
-/// `deferred` number the caller's use of the activation slots: a slot is taken by forward() and free after the
-/// backward_weight() or backward() of its microbatch. All calls come from the runner thread. Nothing here allocates
-/// after construction.
+/// What one pipeline rank holds: chunks with parameters, activations and optimizer state. It knows
+/// no neighbour, rank or message: the runner hands it buffers. `chunk` counts the chunks of this
+/// stage, in model order. `slot` and `deferred` number the caller's use of the activation slots: a
+/// slot is taken by forward() and free after the backward_weight() or backward() of its
+/// microbatch. All calls come from the runner thread. Nothing here allocates after construction.
+///
+/// A step: begin_step(), the plan's forward and backward calls, the exchange of tied_gradient(),
+/// end_backward(), the replicas' sum of gradients(), squared_norms(), apply(). A step that is
+/// dropped on the way is simply followed by the next begin_step().
 class Stage {
  public:
   virtual ~Stage() = default;
@@ -54,17 +60,23 @@ class Stage {
 
   /// Before the first action of a step: zeroes gradients, packs weights that changed.
   virtual void begin_step() = 0;
-  /// `input` (none for the embedding chunk, which reads `ids`) is read again in the backward calls: it stays valid until
-  /// then. `output` is written (none for the head chunk, which reads `targets`). Both spans hold micro * seq_len tokens
-  /// and are needed during the call only.
-  virtual ForwardResult forward(int chunk, int slot, const tensor::Tensor& input, const tensor::Tensor& output,
-                                std::span<const std::int32_t> ids, std::span<const std::int32_t> targets) = 0;
-  /// Forward without what backward would need; training state is untouched. No slot is taken.
-  virtual ForwardResult evaluate(int chunk, const tensor::Tensor& input, const tensor::Tensor& output,
-                                 std::span<const std::int32_t> ids, std::span<const std::int32_t> targets) = 0;
-  /// Input gradient of the slot's microbatch: from output_gradient (none for the head chunk; stays valid until
-  /// backward_weight) to input_gradient (none for the embedding chunk).
-  virtual void backward_input(int chunk, int slot, int deferred, const tensor::Tensor& output_gradient,
+  /// `input` (none for the embedding chunk, which reads `ids`) is read again in the backward calls:
+  /// it stays valid until then. `output` is written (none for the head chunk, which reads
+  /// `targets`). Both spans hold micro * seq_len tokens in host memory, each below vocab_size, and
+  /// are needed during the call only.
+  virtual ForwardResult forward(int chunk, int slot, const tensor::Tensor& input,
+                                const tensor::Tensor& output, std::span<const std::int32_t> ids,
+                                std::span<const std::int32_t> targets) = 0;
+  /// Forward without what backward would need; training state is untouched. No slot is taken. The
+  /// head chunk may be given an `output` too, [micro * seq_len, vocab_size] float32, which
+  /// receives the logits; without `targets` the loss is 0 then.
+  virtual ForwardResult evaluate(int chunk, const tensor::Tensor& input,
+                                 const tensor::Tensor& output, std::span<const std::int32_t> ids,
+                                 std::span<const std::int32_t> targets) = 0;
+  /// Input gradient of the slot's microbatch: from output_gradient (none for the head chunk; stays
+  /// valid until backward_weight) to input_gradient (none for the embedding chunk).
+  virtual void backward_input(int chunk, int slot, int deferred,
+                              const tensor::Tensor& output_gradient,
                               const tensor::Tensor& input_gradient) = 0;
   /// Adds the slot's weight gradients. Ends the use of slot and deferred.
   virtual void backward_weight(int chunk, int slot, int deferred) = 0;
@@ -75,17 +87,20 @@ class Stage {
   /// The stage's parameters in canonical order, each once.
   virtual std::span<const Parameter> parameters() const = 0;
   /// One contiguous float32 tensor over all gradients of parameters(), to be summed over replicas.
+  /// Elements between parameters are zero.
   virtual tensor::Tensor gradients() const = 0;
-  /// Tied embeddings: this stage's own use's gradient ([vocab, hidden]); empty if not tied or both uses are here (then
-  /// end_backward adds them). The caller sums both stages' (embedding first, then head) in place before end_backward().
+  /// Tied embeddings whose two uses lie on two stages: the gradient of this stage's use,
+  /// [vocab_size, hidden_size], a part of gradients(). The caller replaces both stages' by their
+  /// sum, embedding + head, before end_backward(). Empty if the embeddings are not tied, this
+  /// stage has no use of them, or has both: then end_backward() forms the same sum.
   virtual tensor::Tensor tied_gradient() const = 0;
-  /// After the last action: completes gradients() (adds both uses of a tied embedding).
+  /// After the last action and the exchange of tied_gradient(): completes gradients().
   virtual void end_backward() = 0;
   /// Sum of squares of each of parameters()'s gradients; 0 where not owned.
   virtual void squared_norms(std::span<double> out) const = 0;
   /// One optimizer update of all parameters; weight decay follows Parameter::decays.
   virtual void apply(const tensor::AdamWStep& step) = 0;
-  /// The weights were written from outside (a checkpoint): pack again at the next begin_step().
+  /// The weights were written from outside (a checkpoint): pack again before they are next used.
   virtual void weights_changed() = 0;
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "stages/model_config.h"
@@ -12,11 +11,13 @@ namespace troupe::stages {
 struct StageSpec {
   ModelConfig model;
   std::vector<ChunkSpec> chunks;
-  std::int64_t micro = 1;          ///< samples per microbatch
-  std::int64_t seq_len = 0;        ///< tokens per sample
-  std::int64_t global_tokens = 1;  ///< tokens of the whole step: gradients are those of the mean loss over them
-  bool decay_all = false;          ///< weight decay on norms too
-  bool training = true;            ///< false: no gradients, optimizer state or activation slots (evaluate() only)
+  std::int64_t micro = 1;    ///< samples per microbatch
+  std::int64_t seq_len = 0;  ///< tokens per sample
+  /// Tokens of the whole step: gradients are those of the mean loss over them.
+  std::int64_t global_tokens = 1;
+  bool decay_all = false;  ///< weight decay on norms too
+  /// False: no gradients, optimizer state or activation slots; evaluate() only.
+  bool training = true;
 };
 
 /// Bytes a stage takes; the sum of what make_transformer_stage allocates.
@@ -28,12 +29,15 @@ struct StageMemory {
   std::int64_t packed = 0;
   std::int64_t total() const { return weights + gradients + optimizer + activations + packed; }
 };
+/// Prepares the device's products to learn the size of packed weights, but allocates none of it.
 StageMemory plan_memory(const StageSpec& spec, tensor::Device& device);
 
-/// A Llama decoder's stage. Weights are zero until written through parameters() (initialize() or a checkpoint).
+/// A Llama decoder's stage. Weights are zero until written through parameters() (initialize() or a
+/// checkpoint). The device outlives the stage; the caller is, or becomes, its runner thread.
 std::unique_ptr<Stage> make_transformer_stage(const StageSpec& spec, tensor::Device& device);
 
 /// Weights of a fresh model: normal(0, initializer_range), ones for norms, by (seed, name, index).
+/// The stage's weights lie in host memory.
 void initialize(Stage& stage, const ModelConfig& model, std::uint64_t seed);
 
 }  // namespace troupe::stages

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "stages/layers/layers.h"
+#include "stages/stage.h"
+
+namespace troupe::stages {
+
+/// One microbatch's activations in one chunk, from its forward to its weight gradients.
+struct ChunkSlot {
+  EmbeddingActivations embedding;
+  std::vector<BlockActivations> blocks;
+  HeadActivations head;
+  // The runner's buffers, seen from I to W.
+  tensor::Tensor output_gradient;
+  tensor::Tensor input_gradient;
+};
+
+/// What I leaves for W, of one microbatch in one chunk.
+struct DeferredSlot {
+  std::vector<BlockDeferred> blocks;
+  HeadDeferred head;
+};
+
+/// Everything that one chunk's calls write besides parameters, gradients and the runner's buffers.
+struct ChunkActivations {
+  std::vector<ChunkSlot> slots;
+  std::vector<DeferredSlot> deferred;
+  DeferredSlot immediate;  ///< for backward(): all blocks share one
+  ChunkSlot evaluation;    ///< for evaluate(): all blocks share one, each writes over its input
+};
+
+enum class Mode { training, evaluation };
+
+/// Divides the arena among scratch and the chunks' slots. What only backward() uses lies over what
+/// only forward() and evaluate() use; in evaluation mode nothing but the latter is laid out.
+std::vector<ChunkActivations> lay_out_activations(std::span<const ChunkSpec> chunks,
+                                                  const Layers& layers, Mode mode, Arena& arena);
+
+}  // namespace troupe::stages

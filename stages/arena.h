@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+
+#include "tensor/tensor.h"
+
+namespace troupe::stages {
+
+/// Lays tensors out in one piece of memory, each on a 64-byte boundary. Without memory it only
+/// counts, and its tensors are empty: the same function first says how much it needs, then
+/// divides it.
+class Arena {
+ public:
+  static constexpr std::size_t kAlignment = 64;
+
+  Arena() = default;
+  explicit Arena(void* memory) : memory_(static_cast<std::byte*>(memory)) {}
+
+  void* take_bytes(std::size_t bytes);
+  tensor::Tensor take(tensor::DType dtype, tensor::Shape shape);
+
+  /// The next free offset, to rewind() to: what is taken after lies over what was taken before.
+  std::size_t position() const { return position_; }
+  void rewind(std::size_t position) { position_ = position; }
+  /// Size of the memory that everything taken so far needs.
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* memory_ = nullptr;
+  std::size_t position_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace troupe::stages

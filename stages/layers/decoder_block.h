@@ -1,0 +1,113 @@
+#pragma once
+
+#include <memory>
+
+#include "stages/arena.h"
+#include "stages/layers/layer_shape.h"
+#include "tensor/attention.h"
+#include "tensor/linear.h"
+#include "tensor/ops.h"
+
+namespace troupe::stages {
+
+/// A decoder layer's parameters, or their gradients, float32; those that one product serves are
+/// joined.
+struct BlockParameters {
+  tensor::Tensor input_norm;  // [C]
+  tensor::Tensor qkv;         // [Q, C]   q_proj, k_proj, v_proj
+  tensor::Tensor o;           // [C, A]
+  tensor::Tensor post_norm;   // [C]
+  tensor::Tensor gate_up;     // [2F, C]  gate_proj, up_proj
+  tensor::Tensor down;        // [C, F]
+};
+
+/// The matrices as the device's products want them.
+struct PackedBlock {
+  void* qkv = nullptr;
+  void* o = nullptr;
+  void* gate_up = nullptr;
+  void* down = nullptr;
+};
+
+struct BlockWeights {
+  BlockParameters master;
+  PackedBlock packed;
+};
+
+/// Room that a call uses and leaves behind undefined; at most one of these is alive at a time, so
+/// they share one memory.
+struct BlockScratch {
+  tensor::Tensor qkv;    // [T, Q]  act  queries, keys, values before rotation
+  tensor::Tensor dact;   // [T, F]  act  gradient of `act`
+  tensor::Tensor dnorm;  // [T, C]  act  gradient of `post_norm` or `input_norm`
+  tensor::Tensor dattn;  // [T, A]  act  gradient of `attn`
+};
+
+/// What forward keeps of one microbatch. I: the input gradient's call reads it, W: the weight
+/// gradient's.
+struct BlockActivations {
+  tensor::Tensor x;           // [T, C]   act  I   the layer's input; for a chunk's first layer
+                              //                   without embedding the received buffer
+  tensor::Tensor x_rstd;      // [T]      f32  I
+  tensor::Tensor input_norm;  // [T, C]   act  W   rms_norm(x)
+  tensor::Tensor saved;       // Attention's   I   rotated queries, keys; values
+  tensor::Tensor lse;         // [T * heads] f32  I
+  tensor::Tensor attn;        // [T, A]   act  I W
+  tensor::Tensor mid;         // [T, C]   act  I   x + attention; after I the gradient of x
+  tensor::Tensor mid_rstd;    // [T]      f32  I
+  tensor::Tensor post_norm;   // [T, C]   act  W   rms_norm(mid)
+  tensor::Tensor gate_up;     // [T, 2F]  act  I W after I its own gradient
+  tensor::Tensor act;         // [T, F]   act  W   silu(gate) * up
+  BlockScratch scratch;
+};
+
+/// What I leaves for W beyond the above.
+struct BlockDeferred {
+  tensor::Tensor dmid;         // [T, C]  act
+  tensor::Tensor dqkv;         // [T, Q]  act
+  tensor::Tensor dinput_norm;  // [C]     f32  this microbatch's norm weight gradients
+  tensor::Tensor dpost_norm;   // [C]     f32
+};
+
+/// The Llama decoder layer, before the next layer's norm:
+///   mid = x + Wo attention(Wqkv rms_norm(x))
+///   y   = mid + Wdown swiglu(Wgate_up rms_norm(mid))
+/// One object serves every layer of a stage; what belongs to a layer or a microbatch is passed in.
+class DecoderBlock {
+ public:
+  DecoderBlock(const LayerSpec& spec, tensor::Device& device, tensor::Stream& stream);
+
+  PackedBlock lay_out_packed(Arena& arena) const;
+  BlockScratch lay_out_scratch(Arena& arena) const;
+  /// Room for an x of one's own.
+  tensor::Tensor lay_out_input(Arena& arena) const;
+  /// Leaves x empty: whether a layer owns its input depends on the chunk.
+  BlockActivations lay_out_activations(Arena& arena, const BlockScratch& scratch) const;
+  BlockDeferred lay_out_deferred(Arena& arena) const;
+
+  void pack(const BlockWeights& weights) const;
+  /// y: [T, C] act; may be the memory of kept.x where no backward call follows.
+  void forward(const BlockWeights& weights, const BlockActivations& kept,
+               const tensor::Tensor& y) const;
+  /// From dy to dx, both [T, C] act; dx may be kept.mid.
+  void input_gradient(const BlockWeights& weights, const tensor::Tensor& dy,
+                      const BlockActivations& kept, const BlockDeferred& deferred,
+                      const tensor::Tensor& dx) const;
+  /// Adds to the gradients what input_gradient prepared, with the same dy.
+  void weight_gradient(const tensor::Tensor& dy, const BlockActivations& kept,
+                       const BlockDeferred& deferred, const BlockParameters& gradients) const;
+
+ private:
+  LayerShape shape_;
+  float eps_;
+  tensor::Ops& ops_;
+  tensor::Stream& stream_;
+  std::unique_ptr<tensor::Linear> qkv_;
+  std::unique_ptr<tensor::Linear> o_;
+  std::unique_ptr<tensor::Linear> gate_up_;
+  std::unique_ptr<tensor::Linear> down_;
+  std::unique_ptr<tensor::Attention> attention_;
+  std::int64_t heads_;
+};
+
+}  // namespace troupe::stages

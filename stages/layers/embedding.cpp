@@ -1,0 +1,32 @@
+#include "stages/layers/embedding.h"
+
+namespace troupe::stages {
+
+using tensor::DType;
+using tensor::Tensor;
+
+Tensor host_tokens(std::span<const std::int32_t> tokens) {
+  return {const_cast<std::int32_t*>(tokens.data()),
+          DType::i32,
+          {static_cast<std::int64_t>(tokens.size())}};
+}
+
+Embedding::Embedding(const LayerSpec& spec, tensor::Device& device, tensor::Stream& stream)
+    : shape_(spec), ops_(device.ops()), stream_(stream) {}
+
+EmbeddingActivations Embedding::lay_out_activations(Arena& kept) const {
+  return {.ids = kept.take(DType::i32, {shape_.T})};
+}
+
+void Embedding::forward(std::span<const std::int32_t> ids, const Tensor& table,
+                        const EmbeddingActivations& kept, const Tensor& x) const {
+  ops_.copy(stream_, host_tokens(ids), kept.ids);
+  ops_.embedding(stream_, kept.ids, table, x);
+}
+
+void Embedding::weight_gradient(const Tensor& dx, const EmbeddingActivations& kept,
+                                const Tensor& table_gradient) const {
+  ops_.embedding_backward(stream_, kept.ids, dx, table_gradient);
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <span>
+
+#include "stages/arena.h"
+#include "stages/layers/layer_shape.h"
+#include "tensor/ops.h"
+
+namespace troupe::stages {
+
+/// What the embedding keeps of a microbatch.
+struct EmbeddingActivations {
+  tensor::Tensor ids;  // [T] int32
+};
+
+/// Token embedding: row id of a float32 table [V, C] for each token.
+class Embedding {
+ public:
+  /// Device and stream outlive the layer; the same holds for all layers.
+  Embedding(const LayerSpec& spec, tensor::Device& device, tensor::Stream& stream);
+
+  EmbeddingActivations lay_out_activations(Arena& kept) const;
+
+  /// ids: T tokens in host memory, needed during the call only. x: [T, C] act.
+  void forward(std::span<const std::int32_t> ids, const tensor::Tensor& table,
+               const EmbeddingActivations& kept, const tensor::Tensor& x) const;
+  /// Adds the microbatch's gradient to table_gradient [V, C].
+  void weight_gradient(const tensor::Tensor& dx, const EmbeddingActivations& kept,
+                       const tensor::Tensor& table_gradient) const;
+
+ private:
+  LayerShape shape_;
+  tensor::Ops& ops_;
+  tensor::Stream& stream_;
+};
+
+/// A view of T tokens in host memory, for reading.
+tensor::Tensor host_tokens(std::span<const std::int32_t> tokens);
+
+}  // namespace troupe::stages

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "stages/arena.h"
+#include "stages/layers/layer_shape.h"
+#include "tensor/linear.h"
+#include "tensor/ops.h"
+
+namespace troupe::stages {
+
+/// The head's parameters or their gradients, float32.
+struct HeadParameters {
+  tensor::Tensor norm;        // [C]
+  tensor::Tensor projection;  // [V, C]  lm_head, or the tied embedding
+};
+
+struct HeadWeights {
+  HeadParameters master;
+  void* packed = nullptr;  // of the projection
+};
+
+/// Room that every call may use and leaves undefined.
+struct HeadScratch {
+  tensor::Tensor targets;  // [T]     int32
+  tensor::Tensor logits;   // [T, V]  f32
+};
+
+/// What forward keeps of one microbatch. I: the input gradient's call reads it, W: the weight
+/// gradient's.
+struct HeadActivations {
+  tensor::Tensor x;        // [T, C]  act  I    output of the last decoder layer
+  tensor::Tensor rstd;     // [T]     f32  I
+  tensor::Tensor norm;     // [T, C]  act  W    rms_norm(x)
+  tensor::Tensor dlogits;  // [T, V]  act  I W  empty in evaluation
+  tensor::Tensor logits;   // [T, V]  f32       dlogits itself in float32, else scratch
+  tensor::Tensor targets;  // [T]     int32     scratch
+};
+
+/// What I leaves for W beyond the above.
+struct HeadDeferred {
+  tensor::Tensor dx;     // [T, C]  act  also the last decoder layer's dy, until its W
+  tensor::Tensor dnorm;  // [C]     f32  this microbatch's norm weight gradient
+};
+
+/// Final norm, projection to logits and cross-entropy. One object a stage.
+class HeadLoss {
+ public:
+  HeadLoss(const LayerSpec& spec, tensor::Device& device, tensor::Stream& stream);
+
+  void* lay_out_packed(Arena& arena) const;
+  HeadScratch lay_out_scratch(Arena& arena) const;
+  /// Both leave x to the caller.
+  HeadActivations lay_out_activations(Arena& arena, const HeadScratch& scratch) const;
+  HeadActivations lay_out_evaluation(Arena& arena, const HeadScratch& scratch) const;
+  HeadDeferred lay_out_deferred(Arena& arena) const;
+
+  void pack(const HeadWeights& weights) const;
+  /// Fills kept.logits from kept.x.
+  void forward(const HeadWeights& weights, const HeadActivations& kept) const;
+  /// Sum of the tokens' losses. Fills kept.dlogits, times `scale`, where there are some.
+  /// targets: T tokens in host memory, needed during the call only.
+  double loss(std::span<const std::int32_t> targets, float scale,
+              const HeadActivations& kept) const;
+  /// Fills deferred.
+  void input_gradient(const HeadWeights& weights, const HeadActivations& kept,
+                      const HeadDeferred& deferred) const;
+  void weight_gradient(const HeadActivations& kept, const HeadDeferred& deferred,
+                       const HeadParameters& gradients) const;
+
+ private:
+  LayerShape shape_;
+  float eps_;
+  tensor::Ops& ops_;
+  tensor::Stream& stream_;
+  std::unique_ptr<tensor::Linear> projection_;
+};
+
+}  // namespace troupe::stages

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <memory>
+
+#include "stages/layers/decoder_block.h"
+#include "stages/layers/embedding.h"
+#include "stages/layers/head_loss.h"
+
+namespace troupe::stages {
+
+/// The layer objects that all chunks of a stage share.
+struct Layers {
+  Embedding embedding;
+  DecoderBlock block;
+  std::unique_ptr<HeadLoss> head;  ///< null where no chunk has the head
+};
+
+}  // namespace troupe::stages

@@ -1,0 +1,156 @@
+#include "stages/parameters.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "stages/arena.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+
+using tensor::Buffer;
+using tensor::DType;
+using tensor::Tensor;
+
+namespace {
+
+constexpr std::int64_t kAlignedElements = Arena::kAlignment / sizeof(float);
+
+bool has_embedding(const StageSpec& spec) {
+  return std::ranges::any_of(spec.chunks, &ChunkSpec::embedding);
+}
+bool has_head(const StageSpec& spec) {
+  return std::ranges::any_of(spec.chunks, &ChunkSpec::head);
+}
+
+bool holds_layer(const StageSpec& spec, int layer) {
+  return std::ranges::any_of(spec.chunks, [&](const ChunkSpec& chunk) {
+    return chunk.first_layer <= layer && layer < chunk.end_layer;
+  });
+}
+
+bool holds(const StageSpec& spec, const ParameterInfo& info) {
+  if (info.layer >= spec.model.num_hidden_layers) return has_head(spec);
+  if (info.layer >= 0) return holds_layer(spec, info.layer);
+  return has_embedding(spec) || (spec.model.tie_word_embeddings && has_head(spec));
+}
+
+/// One product serves this parameter and the one before it.
+bool is_joined(const ParameterInfo& info) {
+  return info.name.ends_with(".k_proj.weight") || info.name.ends_with(".v_proj.weight") ||
+         info.name.ends_with(".up_proj.weight");
+}
+
+std::int64_t aligned(std::int64_t elements) {
+  return (elements + kAlignedElements - 1) / kAlignedElements * kAlignedElements;
+}
+
+Buffer allocate(tensor::Device& device, std::int64_t elements) {
+  if (elements == 0) return {};
+  return device.allocate(static_cast<std::size_t>(elements) * sizeof(float),
+                         tensor::MemoryKind::device);
+}
+
+Tensor view(const Buffer& buffer, const ParameterLayout::Entry& entry) {
+  if (!buffer.data()) return {};
+  return buffer.view(DType::f32, entry.info.shape,
+                     static_cast<std::size_t>(entry.offset) * sizeof(float));
+}
+
+/// The rows of two or three adjacent matrices as one.
+Tensor join(std::span<const Parameter> parts, Tensor Parameter::*field) {
+  Tensor joined = parts.front().*field;
+  if (!joined) return {};
+  std::int64_t rows = 0;
+  for (const Parameter& part : parts) rows += (part.*field).shape[0];
+  joined.shape = {rows, joined.shape[1]};
+  return joined;
+}
+
+}  // namespace
+
+ParameterLayout lay_out_parameters(const StageSpec& spec) {
+  ParameterLayout layout;
+  for (ParameterInfo& info : parameters_of(spec.model)) {
+    if (!holds(spec, info)) continue;
+    if (!is_joined(info)) layout.size = aligned(layout.size);
+    const std::int64_t elements = info.shape.num_elements();
+    const bool owned = info.layer >= 0 || has_embedding(spec);
+    layout.entries.push_back({.info = std::move(info), .offset = layout.size, .owned = owned});
+    layout.size += elements;
+  }
+  layout.size = aligned(layout.size);
+  if (spec.model.tie_word_embeddings && has_embedding(spec) && has_head(spec)) {
+    layout.tied_size = layout.entries.front().info.shape.num_elements();
+  }
+  return layout;
+}
+
+Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
+    : ops_(device.ops()), tied_(spec.model.tie_word_embeddings) {
+  const ParameterLayout layout = lay_out_parameters(spec);
+  weight_memory_ = allocate(device, layout.size);
+  if (spec.training) {
+    gradient_memory_ = allocate(device, layout.size);
+    exp_avg_memory_ = allocate(device, layout.size);
+    exp_avg_sq_memory_ = allocate(device, layout.size);
+    tied_memory_ = allocate(device, layout.tied_size);
+    gradients_ = gradient_memory_.view(DType::f32, {layout.size});
+    if (layout.tied_size > 0) head_use_ = view(tied_memory_, layout.entries.front());
+  }
+  for (const ParameterLayout::Entry& entry : layout.entries) {
+    all_.push_back({.name = entry.info.name,
+                    .weight = view(weight_memory_, entry),
+                    .gradient = view(gradient_memory_, entry),
+                    .exp_avg = view(exp_avg_memory_, entry),
+                    .exp_avg_sq = view(exp_avg_sq_memory_, entry),
+                    .decays = spec.decay_all || entry.info.shape.rank() >= 2,
+                    .owned = entry.owned});
+  }
+}
+
+const Parameter& Parameters::find(std::string_view name) const {
+  const auto found = std::ranges::find(all_, name, &Parameter::name);
+  TROUPE_ASSERT(found != all_.end());
+  return *found;
+}
+
+Tensor Parameters::tied_gradient() const {
+  const bool has_use = !all_.empty() && all_.front().name == kEmbedding;
+  return tied_ && has_use && !head_use_ ? all_.front().gradient : Tensor{};
+}
+
+BlockParameters Parameters::block(int layer, Tensor Parameter::*field) const {
+  const auto name = fmt::format("model.layers.{}.input_layernorm.weight", layer);
+  const Parameter* const first = &find(name);
+  // Canonical order: norm, q, k, v, o, norm, gate, up, down.
+  return {.input_norm = first[0].*field,
+          .qkv = join({first + 1, 3}, field),
+          .o = first[4].*field,
+          .post_norm = first[5].*field,
+          .gate_up = join({first + 6, 2}, field),
+          .down = first[8].*field};
+}
+
+HeadParameters Parameters::head_weights() const {
+  const Parameter& projection = find(tied_ ? kEmbedding : "lm_head.weight");
+  return {.norm = find("model.norm.weight").weight, .projection = projection.weight};
+}
+
+HeadParameters Parameters::head_gradients() const {
+  const Parameter& projection = find(tied_ ? kEmbedding : "lm_head.weight");
+  return {.norm = find("model.norm.weight").gradient,
+          .projection = head_use_ ? head_use_ : projection.gradient};
+}
+
+void Parameters::zero_gradients(tensor::Stream& stream) const {
+  ops_.fill_zero(stream, gradients_);
+  if (head_use_) ops_.fill_zero(stream, head_use_);
+}
+
+void Parameters::add_tied_uses(tensor::Stream& stream) const {
+  if (head_use_) ops_.accumulate(stream, head_use_, find(kEmbedding).gradient);
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "stages/layers/decoder_block.h"
+#include "stages/layers/head_loss.h"
+#include "stages/transformer_stage.h"
+
+namespace troupe::stages {
+
+/// Where a stage's parameters lie in each of its storages (weights, gradients, moments): float32,
+/// canonical order, on 64-byte boundaries except that those which one product serves (q, k, v;
+/// gate, up) follow each other directly. What lies between is zero.
+struct ParameterLayout {
+  struct Entry {
+    ParameterInfo info;
+    std::int64_t offset = 0;  ///< elements
+    bool owned = true;
+  };
+  std::vector<Entry> entries;
+  std::int64_t size = 0;       ///< elements of one storage
+  std::int64_t tied_size = 0;  ///< elements of the head's own use of a tied embedding in this stage
+};
+ParameterLayout lay_out_parameters(const StageSpec& spec);
+
+/// A stage's parameters with gradients and optimizer state.
+class Parameters {
+ public:
+  Parameters(const StageSpec& spec, tensor::Device& device);
+
+  std::span<const Parameter> all() const { return all_; }
+  tensor::Tensor gradients() const { return gradients_; }
+  /// As Stage::tied_gradient().
+  tensor::Tensor tied_gradient() const;
+
+  /// Views for the layers. Gradients are empty without training.
+  BlockParameters block_weights(int layer) const { return block(layer, &Parameter::weight); }
+  BlockParameters block_gradients(int layer) const { return block(layer, &Parameter::gradient); }
+  HeadParameters head_weights() const;
+  HeadParameters head_gradients() const;
+  tensor::Tensor embedding_weight() const { return find(kEmbedding).weight; }
+  tensor::Tensor embedding_gradient() const { return find(kEmbedding).gradient; }
+
+  void zero_gradients(tensor::Stream& stream) const;
+  /// Adds the head's use of a tied embedding where this stage has both uses.
+  void add_tied_uses(tensor::Stream& stream) const;
+
+ private:
+  static constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
+
+  const Parameter& find(std::string_view name) const;
+  BlockParameters block(int layer, tensor::Tensor Parameter::*field) const;
+
+  tensor::Ops& ops_;
+  bool tied_ = false;
+  tensor::Buffer weight_memory_;
+  tensor::Buffer gradient_memory_;
+  tensor::Buffer exp_avg_memory_;
+  tensor::Buffer exp_avg_sq_memory_;
+  tensor::Buffer tied_memory_;
+  tensor::Tensor gradients_;
+  tensor::Tensor head_use_;  ///< gradient of the head's use where both uses are here
+  std::vector<Parameter> all_;
+};
+
+}  // namespace troupe::stages

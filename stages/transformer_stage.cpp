@@ -1,0 +1,196 @@
+#include "stages/transformer_stage.h"
+
+#include <algorithm>
+
+#include "stages/chunk.h"
+#include "stages/parameters.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+
+using tensor::Buffer;
+using tensor::Device;
+using tensor::Stream;
+using tensor::Tensor;
+
+namespace {
+
+Mode mode_of(const StageSpec& spec) {
+  return spec.training ? Mode::training : Mode::evaluation;
+}
+
+Layers make_layers(const StageSpec& spec, Device& device, Stream& stream) {
+  const bool head = std::ranges::any_of(spec.chunks, &ChunkSpec::head);
+  const LayerSpec layer = {.model = spec.model, .micro = spec.micro, .seq_len = spec.seq_len};
+  return {.embedding = Embedding(layer, device, stream),
+          .block = DecoderBlock(layer, device, stream),
+          .head = head ? std::make_unique<HeadLoss>(layer, device, stream) : nullptr};
+}
+
+std::size_t packed_bytes(const StageSpec& spec, const Layers& layers) {
+  Arena count;
+  lay_out_packed(spec.chunks, layers, count);
+  return count.bytes();
+}
+
+std::size_t activation_bytes(const StageSpec& spec, const Layers& layers) {
+  Arena count;
+  lay_out_activations(spec.chunks, layers, mode_of(spec), count);
+  return count.bytes();
+}
+
+class TransformerStage final : public Stage {
+ public:
+  TransformerStage(const StageSpec& spec, Device& device);
+
+  int num_chunks() const override { return static_cast<int>(chunks_.size()); }
+  tensor::Shape edge_shape() const override {
+    return {spec_.micro * spec_.seq_len, spec_.model.hidden_size};
+  }
+  tensor::DType edge_dtype() const override { return spec_.model.dtype; }
+
+  void begin_step() override;
+  ForwardResult forward(int chunk, int slot, const Tensor& input, const Tensor& output,
+                        std::span<const std::int32_t> ids,
+                        std::span<const std::int32_t> targets) override;
+  ForwardResult evaluate(int chunk, const Tensor& input, const Tensor& output,
+                         std::span<const std::int32_t> ids,
+                         std::span<const std::int32_t> targets) override;
+  void backward_input(int chunk, int slot, int deferred, const Tensor& output_gradient,
+                      const Tensor& input_gradient) override;
+  void backward_weight(int chunk, int slot, int deferred) override;
+  void backward(int chunk, int slot, const Tensor& output_gradient,
+                const Tensor& input_gradient) override;
+
+  std::span<const Parameter> parameters() const override { return parameters_.all(); }
+  Tensor gradients() const override { return parameters_.gradients(); }
+  Tensor tied_gradient() const override { return parameters_.tied_gradient(); }
+  void end_backward() override { parameters_.add_tied_uses(*stream_); }
+  void squared_norms(std::span<double> out) const override;
+  void apply(const tensor::AdamWStep& step) override;
+  void weights_changed() override { packed_is_stale_ = true; }
+
+ private:
+  Chunk& chunk_at(int chunk);
+  void pack_if_stale();
+
+  const StageSpec spec_;
+  tensor::Ops& ops_;
+  const std::unique_ptr<Stream> stream_;
+  const Layers layers_;
+  const Parameters parameters_;
+  const Buffer packed_memory_;
+  const Buffer activation_memory_;
+  std::vector<Chunk> chunks_;
+  bool packed_is_stale_ = true;
+};
+
+TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
+    : spec_(spec),
+      ops_(device.ops()),
+      stream_(device.make_stream()),
+      layers_(make_layers(spec, device, *stream_)),
+      parameters_(spec, device),
+      packed_memory_(device.allocate(packed_bytes(spec, layers_), tensor::MemoryKind::device)),
+      activation_memory_(
+          device.allocate(activation_bytes(spec, layers_), tensor::MemoryKind::device)) {
+  Arena packed_arena(packed_memory_.data());
+  Arena activation_arena(activation_memory_.data());
+  const auto packed = lay_out_packed(spec_.chunks, layers_, packed_arena);
+  auto activations = lay_out_activations(spec_.chunks, layers_, mode_of(spec_), activation_arena);
+  for (std::size_t c = 0; c < spec_.chunks.size(); ++c) {
+    chunks_.emplace_back(spec_.chunks[c], layers_, parameters_, packed[c],
+                         std::move(activations[c]));
+  }
+}
+
+Chunk& TransformerStage::chunk_at(int chunk) {
+  TROUPE_ASSERT(chunk >= 0 && chunk < num_chunks());
+  return chunks_[static_cast<std::size_t>(chunk)];
+}
+
+void TransformerStage::pack_if_stale() {
+  if (!packed_is_stale_) return;
+  for (const Chunk& chunk : chunks_) chunk.pack();
+  packed_is_stale_ = false;
+}
+
+void TransformerStage::begin_step() {
+  TROUPE_ASSERT(spec_.training);
+  parameters_.zero_gradients(*stream_);
+  pack_if_stale();
+}
+
+ForwardResult TransformerStage::forward(int chunk, int slot, const Tensor& input,
+                                        const Tensor& output, std::span<const std::int32_t> ids,
+                                        std::span<const std::int32_t> targets) {
+  const float loss_scale = static_cast<float>(1.0 / static_cast<double>(spec_.global_tokens));
+  return chunk_at(chunk).forward(slot, input, output, ids, targets, loss_scale);
+}
+
+ForwardResult TransformerStage::evaluate(int chunk, const Tensor& input, const Tensor& output,
+                                         std::span<const std::int32_t> ids,
+                                         std::span<const std::int32_t> targets) {
+  pack_if_stale();
+  return chunk_at(chunk).evaluate(input, output, ids, targets);
+}
+
+void TransformerStage::backward_input(int chunk, int slot, int deferred,
+                                      const Tensor& output_gradient, const Tensor& input_gradient) {
+  chunk_at(chunk).backward_input(slot, deferred, output_gradient, input_gradient);
+}
+
+void TransformerStage::backward_weight(int chunk, int slot, int deferred) {
+  chunk_at(chunk).backward_weight(slot, deferred);
+}
+
+void TransformerStage::backward(int chunk, int slot, const Tensor& output_gradient,
+                                const Tensor& input_gradient) {
+  chunk_at(chunk).backward(slot, output_gradient, input_gradient);
+}
+
+void TransformerStage::squared_norms(std::span<double> out) const {
+  const auto all = parameters();
+  TROUPE_ASSERT(out.size() == all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    out[i] = all[i].owned ? ops_.sum_of_squares(*stream_, all[i].gradient) : 0.0;
+  }
+}
+
+void TransformerStage::apply(const tensor::AdamWStep& step) {
+  tensor::AdamWStep without_decay = step;
+  without_decay.weight_decay = 0;
+  for (const Parameter& p : parameters()) {
+    ops_.adamw(*stream_, p.decays ? step : without_decay, p.gradient, p.weight, p.exp_avg,
+               p.exp_avg_sq, p.weight, p.exp_avg, p.exp_avg_sq);
+  }
+  packed_is_stale_ = true;
+}
+
+}  // namespace
+
+StageMemory plan_memory(const StageSpec& spec, Device& device) {
+  const auto stream = device.make_stream();
+  const Layers layers = make_layers(spec, device, *stream);
+  const ParameterLayout layout = lay_out_parameters(spec);
+  const auto float_bytes = static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t storage = layout.size * float_bytes;
+  StageMemory memory;
+  memory.weights = storage;
+  if (spec.training) {
+    memory.gradients = storage + layout.tied_size * float_bytes;
+    memory.optimizer = 2 * storage;
+  }
+  memory.activations = static_cast<std::int64_t>(activation_bytes(spec, layers));
+  memory.packed = static_cast<std::int64_t>(packed_bytes(spec, layers));
+  return memory;
+}
+
+std::unique_ptr<Stage> make_transformer_stage(const StageSpec& spec, Device& device) {
+  TROUPE_ASSERT(check_model(spec.model).empty());
+  TROUPE_ASSERT(!spec.chunks.empty() && spec.micro >= 1 && spec.seq_len >= 1);
+  for (const ChunkSpec& chunk : spec.chunks) TROUPE_ASSERT(chunk.first_layer < chunk.end_layer);
+  return std::make_unique<TransformerStage>(spec, device);
+}
+
+}  // namespace troupe::stages
