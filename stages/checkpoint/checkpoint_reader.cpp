@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+
+#include "stages/checkpoint.h"
+#include "stages/checkpoint/checkpoint_state.h"
+#include "stages/checkpoint/hf_config.h"
+#include "stages/checkpoint/model_tensors.h"
+#include "stages/checkpoint/safetensors.h"
+#include "stages/data/tokenizer.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Runs `body`; its errors say that they are about this checkpoint.
+template <typename Body>
+auto about(const fs::path& dir, Body&& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("checkpoint {}: {}", dir.string(), error.what()));
+  }
+}
+
+std::span<std::byte> bytes_of(const tensor::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.data), tensor.num_bytes()};
+}
+
+void read_tensor(const TensorMap& tensors, const std::string& name, const tensor::Tensor& out) {
+  TROUPE_ASSERT(out.data != nullptr && out.dtype == tensor::DType::f32);
+  const TensorPlace& place = find_tensor(tensors, name, out.shape);
+  place.file->read(*place.entry, bytes_of(out));
+}
+
+class OpenCheckpoint final : public CheckpointReader {
+ public:
+  explicit OpenCheckpoint(fs::path dir) : dir_(std::move(dir)) {
+    about(dir_, [this] {
+      state_ = read_checkpoint_state(dir_);
+      open_files();
+      const tensor::DType dtype = state_.info.model.dtype;
+      state_.info.model = read_hf_config(dir_ / kConfigFile);
+      state_.info.model.dtype = dtype;
+      weights_ = map_tensors(weights_files_);
+      optimizer_ = map_tensors(optimizer_files_);
+      check_weights(weights_, state_.info.model);
+      check_optimizer(optimizer_, state_.info.model);
+    });
+  }
+
+  const CheckpointInfo& info() const override { return state_.info; }
+
+  std::string tokenizer() const override {
+    return state_.files.contains(kTokenizerFile) ? (dir_ / kTokenizerFile).string()
+                                                 : std::string(kBytesTokenizer);
+  }
+
+  void check_model(const ModelConfig& model) const override;
+
+  void verify() const override {
+    about(dir_, [this] {
+      for (const SafetensorsFile& file : weights_files_) file.verify();
+      for (const SafetensorsFile& file : optimizer_files_) file.verify();
+    });
+  }
+
+  void load(Stage& stage, bool weights_only) const override {
+    about(dir_, [&] {
+      for (const Parameter& parameter : stage.parameters()) {
+        read_tensor(weights_, parameter.name, parameter.weight);
+        if (weights_only) continue;
+        read_tensor(optimizer_, exp_avg_name(parameter.name), parameter.exp_avg);
+        read_tensor(optimizer_, exp_avg_sq_name(parameter.name), parameter.exp_avg_sq);
+      }
+    });
+    stage.weights_changed();
+  }
+
+ private:
+  void open_files() {
+    for (const auto& [name, expected] : state_.files) {
+      const FileRecord found = record_of(dir_ / name);
+      if (found.size != expected.size)
+        throw Error(ErrorKind::data, fmt::format("{} has {} bytes, {} were written", name,
+                                                 found.size, expected.size));
+      if (found.sum != expected.sum)
+        throw Error(ErrorKind::data,
+                    fmt::format("{} is damaged: its checksum is {}, {} was written", name,
+                                found.sum, expected.sum));
+      if (!name.ends_with(".safetensors")) continue;
+      auto& files = name.starts_with("model-") ? weights_files_ : optimizer_files_;
+      files.push_back(SafetensorsFile::open(dir_ / name));
+    }
+  }
+
+  fs::path dir_;
+  CheckpointState state_;
+  std::vector<SafetensorsFile> weights_files_, optimizer_files_;
+  TensorMap weights_, optimizer_;  ///< into the files
+};
+
+void OpenCheckpoint::check_model(const ModelConfig& model) const {
+  const ModelConfig& own = state_.info.model;
+  const auto compare = [this](const char* field, const auto& saved, const auto& wanted) {
+    if (saved != wanted)
+      throw Error(ErrorKind::data, fmt::format("checkpoint {}: its {} is {}, the manifest's is {}",
+                                               dir_.string(), field, saved, wanted));
+  };
+  compare("hidden_size", own.hidden_size, model.hidden_size);
+  compare("intermediate_size", own.intermediate_size, model.intermediate_size);
+  compare("num_hidden_layers", own.num_hidden_layers, model.num_hidden_layers);
+  compare("num_attention_heads", own.num_attention_heads, model.num_attention_heads);
+  compare("num_key_value_heads", own.num_key_value_heads, model.num_key_value_heads);
+  compare("head_dim", own.head_dim, model.head_dim);
+  compare("vocab_size", own.vocab_size, model.vocab_size);
+  compare("rms_norm_eps", own.rms_norm_eps, model.rms_norm_eps);
+  compare("rope_theta", own.rope_theta, model.rope_theta);
+  compare("tie_word_embeddings", own.tie_word_embeddings, model.tie_word_embeddings);
+}
+
+/// What to give instead: the newest complete checkpoint of the run that `dir` belongs to, if there
+/// is one.
+std::string nearest(const fs::path& dir) {
+  for (const fs::path& place : {dir, dir / "checkpoints", dir.parent_path()}) {
+    const std::vector<std::int64_t> steps = complete_checkpoints(place);
+    if (steps.empty()) continue;
+    return fmt::format("; {} is complete", (place / fmt::format("step-{}", steps.back())).string());
+  }
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<CheckpointReader> CheckpointReader::open(const fs::path& dir) {
+  const auto refuse = [&dir](const char* why) {
+    return Error(ErrorKind::data, fmt::format("{} is not a complete checkpoint: {}{}", dir.string(),
+                                              why, nearest(dir)));
+  };
+  std::error_code ignored;
+  if (!fs::exists(dir, ignored)) throw refuse("there is no such directory");
+  if (!fs::is_directory(dir, ignored)) throw refuse("it is not a directory");
+  if (!fs::exists(dir / kStateFile, ignored)) throw refuse("state.json is missing");
+  return std::make_unique<OpenCheckpoint>(dir);
+}
+
+}  // namespace troupe::stages

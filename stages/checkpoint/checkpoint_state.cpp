@@ -1,0 +1,118 @@
+#include "stages/checkpoint/checkpoint_state.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "stages/checkpoint/json_file.h"
+#include "stages/checkpoint/safetensors.h"
+#include "stages/storage/mapped_file.h"
+#include "stages/storage/output_file.h"
+#include "stages/storage/xxh64.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "troupe-checkpoint";
+constexpr std::int64_t kVersion = 1;
+constexpr std::array kComputeDTypes = {tensor::DType::f32, tensor::DType::bf16};
+
+tensor::DType compute_dtype(const std::string& name, const std::filesystem::path& path) {
+  for (const tensor::DType dtype : kComputeDTypes)
+    if (tensor::name_of(dtype) == name) return dtype;
+  throw Error(ErrorKind::data,
+              fmt::format("{}: dtype is {}, expected float32 or bfloat16", path.string(), name));
+}
+
+/// Of outside names, only those of files in the directory itself.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+std::map<std::string, FileRecord> parse_files(const json& state,
+                                              const std::filesystem::path& path) {
+  const auto files = state.find("files");
+  if (files == state.end() || !files->is_object())
+    throw Error(ErrorKind::data, fmt::format("{}: \"files\" is no object", path.string()));
+  std::map<std::string, FileRecord> records;
+  for (const auto& [name, record] : files->items()) {
+    if (!is_plain_name(name) || !record.is_object())
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: \"files\" has an entry {} that is no file of a checkpoint",
+                              path.string(), json(name).dump()));
+    records[name] = {.size = static_cast<std::uint64_t>(get_integer(record, "size", path)),
+                     .sum = get_string(record, "xxh64", path)};
+  }
+  return records;
+}
+
+}  // namespace
+
+std::string weights_file(int part, int num_parts) {
+  return fmt::format("model-{:05}-of-{:05}.safetensors", part + 1, num_parts);
+}
+std::string optimizer_file(int part, int num_parts) {
+  return fmt::format("optimizer-{:05}-of-{:05}.safetensors", part + 1, num_parts);
+}
+std::string exp_avg_name(const std::string& parameter) {
+  return parameter + ".exp_avg";
+}
+std::string exp_avg_sq_name(const std::string& parameter) {
+  return parameter + ".exp_avg_sq";
+}
+
+FileRecord record_of(const std::filesystem::path& path) {
+  if (path.extension() == ".safetensors") {
+    const SafetensorsFile file = SafetensorsFile::open(path);
+    return {.size = file.size(), .sum = to_hex(file.header_sum())};
+  }
+  const MappedFile file = MappedFile::open(path);
+  return {.size = file.bytes().size(), .sum = to_hex(xxh64(file.bytes()))};
+}
+
+void write_checkpoint_state(const std::filesystem::path& dir, const CheckpointState& state) {
+  json files = json::object();
+  for (const auto& [name, record] : state.files)
+    files[name] = {{"size", record.size}, {"xxh64", record.sum}};
+  const json content = {
+      {"format", kFormat},
+      {"version", kVersion},
+      {"step", state.info.step},
+      {"next_sample", state.info.next_sample},
+      {"seq_len", state.info.seq_len},
+      {"dtype", tensor::name_of(state.info.model.dtype)},
+      {"tokenizer", state.info.tokenizer},
+      {"files", files},
+  };
+  write_whole_file(dir / kStateFile, content.dump(2) + '\n');
+}
+
+CheckpointState read_checkpoint_state(const std::filesystem::path& dir) {
+  const std::filesystem::path path = dir / kStateFile;
+  const json content = read_json_file(path);
+  if (const std::string format = get_string(content, "format", path); format != kFormat)
+    throw Error(ErrorKind::data,
+                fmt::format("{}: format is {}, expected {}", path.string(), format, kFormat));
+  if (const std::int64_t version = get_integer(content, "version", path); version != kVersion)
+    throw Error(ErrorKind::data, fmt::format("{}: version {}, this program reads version {}",
+                                             path.string(), version, kVersion));
+  CheckpointState state;
+  state.info.step = get_integer(content, "step", path);
+  state.info.next_sample = get_integer(content, "next_sample", path);
+  state.info.seq_len = get_integer(content, "seq_len", path);
+  state.info.tokenizer = get_string(content, "tokenizer", path);
+  state.info.model.dtype = compute_dtype(get_string(content, "dtype", path), path);
+  state.files = parse_files(content, path);
+  if (state.info.step < 0 || state.info.next_sample < 0 || state.info.seq_len < 1)
+    throw Error(
+        ErrorKind::data,
+        fmt::format("{}: step {}, next_sample {} or seq_len {} is out of range", path.string(),
+                    state.info.step, state.info.next_sample, state.info.seq_len));
+  return state;
+}
+
+}  // namespace troupe::stages

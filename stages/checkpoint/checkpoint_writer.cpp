@@ -1,0 +1,120 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "stages/checkpoint.h"
+#include "stages/checkpoint/checkpoint_state.h"
+#include "stages/checkpoint/hf_config.h"
+#include "stages/checkpoint/model_tensors.h"
+#include "stages/checkpoint/safetensors.h"
+#include "stages/data/tokenizer.h"
+#include "stages/storage/input_file.h"
+#include "stages/storage/output_file.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// No tokenizer model in use comes near it.
+constexpr std::uint64_t kMaxTokenizerBytes = 1'000'000'000;
+
+/// The files of all parts in the index of Hugging Face: which tensor lies where.
+void write_index(const fs::path& path, const TensorMap& tensors) {
+  nlohmann::json weight_map = nlohmann::json::object();
+  std::uint64_t total_size = 0;
+  for (const auto& [name, place] : tensors) {
+    weight_map[name] = place.file->path().filename().string();
+    total_size += place.entry->num_bytes();
+  }
+  const nlohmann::json index = {{"metadata", {{"total_size", total_size}}},
+                                {"weight_map", weight_map}};
+  write_whole_file(path, index.dump(2) + '\n');
+}
+
+/// Opens the parts' files, checks that they hold the whole model, and writes their indexes. Returns
+/// all file names.
+std::vector<std::string> index_parts(const fs::path& dir, const ModelConfig& model, int num_parts) {
+  std::vector<std::string> names;
+  std::vector<SafetensorsFile> weights, optimizer;
+  for (int part = 0; part < num_parts; ++part) {
+    names.push_back(weights_file(part, num_parts));
+    weights.push_back(SafetensorsFile::open(dir / names.back()));
+    names.push_back(optimizer_file(part, num_parts));
+    optimizer.push_back(SafetensorsFile::open(dir / names.back()));
+  }
+  const TensorMap weight_map = map_tensors(weights), optimizer_map = map_tensors(optimizer);
+  check_weights(weight_map, model);
+  check_optimizer(optimizer_map, model);
+  write_index(dir / kWeightsIndexFile, weight_map);
+  write_index(dir / kOptimizerIndexFile, optimizer_map);
+  names.insert(names.end(), {kWeightsIndexFile, kOptimizerIndexFile});
+  return names;
+}
+
+/// step-N of step-N.tmp, free to be renamed to.
+fs::path free_target(const fs::path& dir, std::int64_t step) {
+  const fs::path target = dir.parent_path() / fmt::format("step-{}", step);
+  TROUPE_ASSERT(dir.filename() == target.filename().string() + ".tmp");
+  if (fs::exists(target / kStateFile))
+    throw Error(ErrorKind::data,
+                fmt::format("checkpoint {} exists and is not replaced", target.string()));
+  std::error_code code;
+  fs::remove_all(target, code);  // an incomplete one
+  if (code)
+    throw Error(ErrorKind::internal,
+                fmt::format("{}: cannot remove: {}", target.string(), code.message()));
+  return target;
+}
+
+}  // namespace
+
+fs::path begin_checkpoint(const fs::path& checkpoints, std::int64_t step) {
+  const fs::path dir = checkpoints / fmt::format("step-{}.tmp", step);
+  std::error_code code;
+  fs::remove_all(dir, code);
+  if (!code) fs::create_directories(dir, code);
+  if (code)
+    throw Error(ErrorKind::internal,
+                fmt::format("checkpoint {}: cannot create: {}", dir.string(), code.message()));
+  return dir;
+}
+
+void write_checkpoint_part(const fs::path& dir, const Stage& stage, int part, int num_parts) {
+  TROUPE_ASSERT(part >= 0 && part < num_parts);
+  std::vector<NamedTensor> weights, optimizer;
+  for (const Parameter& parameter : stage.parameters()) {
+    if (!parameter.owned) continue;
+    weights.push_back({parameter.name, parameter.weight});
+    optimizer.push_back({exp_avg_name(parameter.name), parameter.exp_avg});
+    optimizer.push_back({exp_avg_sq_name(parameter.name), parameter.exp_avg_sq});
+  }
+  write_safetensors(dir / weights_file(part, num_parts), std::move(weights));
+  write_safetensors(dir / optimizer_file(part, num_parts), std::move(optimizer));
+  sync_directory(dir);
+}
+
+void finish_checkpoint(const fs::path& dir, const CheckpointInfo& info, int num_parts) {
+  const fs::path target = free_target(dir, info.step);
+  std::vector<std::string> names = index_parts(dir, info.model, num_parts);
+  write_whole_file(dir / kConfigFile, to_hf_config(info.model, info.seq_len));
+  names.push_back(kConfigFile);
+  if (info.tokenizer != kBytesTokenizer) {
+    write_whole_file(dir / kTokenizerFile, read_whole_file(info.tokenizer, kMaxTokenizerBytes));
+    names.push_back(kTokenizerFile);
+  }
+  CheckpointState state;
+  state.info = info;
+  for (const std::string& name : names) state.files[name] = record_of(dir / name);
+  write_checkpoint_state(dir, state);
+  sync_directory(dir);
+  std::error_code code;
+  fs::rename(dir, target, code);
+  if (code)
+    throw Error(ErrorKind::internal, fmt::format("{}: cannot rename to {}: {}", dir.string(),
+                                                 target.string(), code.message()));
+  sync_directory(target.parent_path());
+}
+
+}  // namespace troupe::stages

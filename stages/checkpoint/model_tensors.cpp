@@ -1,0 +1,82 @@
+#include "stages/checkpoint/model_tensors.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "stages/checkpoint/checkpoint_state.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+/// Before parameters_of makes a list: a model of more layers than there are tensors needs none.
+void check_layers(const TensorMap& tensors, const ModelConfig& model) {
+  if (model.num_hidden_layers > static_cast<std::int64_t>(tensors.size()))
+    throw Error(ErrorKind::data, fmt::format("{} tensors cannot make a model of {} layers",
+                                             tensors.size(), model.num_hidden_layers));
+}
+
+/// For what is left once every expected tensor has been found.
+void check_count(const TensorMap& tensors, const std::vector<std::string>& expected) {
+  if (tensors.size() == expected.size()) return;
+  for (const auto& [name, place] : tensors)
+    if (std::find(expected.begin(), expected.end(), name) == expected.end())
+      throw Error(ErrorKind::data, fmt::format("{}: tensor {} is no part of the model",
+                                               place.file->path().string(), name));
+}
+
+}  // namespace
+
+TensorMap map_tensors(std::span<const SafetensorsFile> files) {
+  TensorMap tensors;
+  for (const SafetensorsFile& file : files)
+    for (const TensorEntry& entry : file.tensors()) {
+      const auto [place, fresh] = tensors.try_emplace(entry.name, TensorPlace{&file, &entry});
+      if (!fresh)
+        throw Error(ErrorKind::data,
+                    fmt::format("tensor {} is in {} and in {}", entry.name,
+                                place->second.file->path().string(), file.path().string()));
+    }
+  return tensors;
+}
+
+void check_weights(const TensorMap& tensors, const ModelConfig& model) {
+  check_layers(tensors, model);
+  std::vector<std::string> names;
+  for (const ParameterInfo& parameter : parameters_of(model)) {
+    find_tensor(tensors, parameter.name, parameter.shape);
+    names.push_back(parameter.name);
+  }
+  check_count(tensors, names);
+}
+
+void check_optimizer(const TensorMap& tensors, const ModelConfig& model) {
+  check_layers(tensors, model);
+  std::vector<std::string> names;
+  for (const ParameterInfo& parameter : parameters_of(model))
+    for (const std::string& name :
+         {exp_avg_name(parameter.name), exp_avg_sq_name(parameter.name)}) {
+      find_tensor(tensors, name, parameter.shape);
+      names.push_back(name);
+    }
+  check_count(tensors, names);
+}
+
+const TensorPlace& find_tensor(const TensorMap& tensors, const std::string& name,
+                               const tensor::Shape& shape) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end())
+    throw Error(ErrorKind::data, fmt::format("tensor {} is missing", name));
+  const TensorEntry& entry = *found->second.entry;
+  if (entry.dtype != "F32" || !std::ranges::equal(entry.shape, shape.dims()))
+    throw Error(ErrorKind::data,
+                fmt::format("{}: tensor {} is {} [{}], expected F32 [{}]",
+                            found->second.file->path().string(), name, entry.dtype,
+                            fmt::join(entry.shape, ", "), fmt::join(shape.dims(), ", ")));
+  return found->second;
+}
+
+}  // namespace troupe::stages

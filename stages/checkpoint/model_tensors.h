@@ -1,0 +1,31 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+
+#include "stages/checkpoint/safetensors.h"
+#include "stages/model_config.h"
+
+namespace troupe::stages {
+
+/// Where a tensor of a checkpoint lies. Both outlive the map that holds this.
+struct TensorPlace {
+  const SafetensorsFile* file = nullptr;
+  const TensorEntry* entry = nullptr;
+};
+using TensorMap = std::map<std::string, TensorPlace, std::less<>>;
+
+/// All tensors of the files by name. Throws Error{data} for a name that two files hold.
+TensorMap map_tensors(std::span<const SafetensorsFile> files);
+
+/// Throw Error{data} unless the map holds exactly the model's parameters, or exactly their
+/// optimizer state, in float32 and in their shapes; the message names the tensor.
+void check_weights(const TensorMap& tensors, const ModelConfig& model);
+void check_optimizer(const TensorMap& tensors, const ModelConfig& model);
+
+/// The tensor of that name, which must be float32 of that shape. Throws Error{data} naming it.
+const TensorPlace& find_tensor(const TensorMap& tensors, const std::string& name,
+                               const tensor::Shape& shape);
+
+}  // namespace troupe::stages

@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "stages/data/dataset_layout.h"
+#include "stages/data/indexed_dataset.h"
+#include "stages/data/text_files.h"
+#include "stages/data/tokenizer.h"
+#include "stages/storage/input_file.h"
+#include "stages/storage/output_file.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+/// From here on Megatron stores ids in 32 bits.
+constexpr int kFirstWideVocabulary = 65500;
+
+/// Writes ids to the .bin and keeps what the .idx needs.
+class DatasetWriter {
+ public:
+  DatasetWriter(OutputFile& bin, TokenWidth width) : tokens_(bin, width), width_(width) {}
+
+  void add_sequence(std::span<const std::int32_t> ids) {
+    offsets_.push_back(tokens_.num_tokens() * static_cast<std::int64_t>(bytes_of(width_)));
+    lengths_.push_back(static_cast<std::int32_t>(ids.size()));
+    tokens_.append(ids);
+  }
+  void end_document() { boundaries_.push_back(static_cast<std::int64_t>(lengths_.size())); }
+
+  void write_index(OutputFile& idx) const {
+    const auto dtype = std::find_if(kDatasetDTypes.begin(), kDatasetDTypes.end(),
+                                    [this](const DatasetDType& d) { return d.width == width_; });
+    const IdxHead head{.dtype_code = dtype->code,
+                       .num_sequences = lengths_.size(),
+                       .num_boundaries = boundaries_.size()};
+    idx.write(std::as_bytes(std::span(&head, 1)));
+    idx.write(std::as_bytes(std::span(lengths_)));
+    idx.write(std::as_bytes(std::span(offsets_)));
+    idx.write(std::as_bytes(std::span(boundaries_)));
+  }
+  DatasetIndex index() const {
+    return {.width = width_,
+            .num_sequences = static_cast<std::int64_t>(lengths_.size()),
+            .num_documents = static_cast<std::int64_t>(boundaries_.size()) - 1,
+            .num_tokens = tokens_.num_tokens()};
+  }
+
+ private:
+  TokenWriter tokens_;
+  TokenWidth width_;
+  std::vector<std::int32_t> lengths_;
+  std::vector<std::int64_t> offsets_;
+  std::vector<std::int64_t> boundaries_{0};
+};
+
+/// The "text" of a line of JSON.
+std::string text_of(const std::string& line, const std::string& file, std::int64_t number) {
+  const auto document = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (document.is_object() && document.contains("text") && document["text"].is_string())
+    return document["text"].get<std::string>();
+  throw Error(ErrorKind::data,
+              fmt::format("{}:{}: expected a JSON object with a string \"text\"", file, number));
+}
+
+void add_json_lines(const std::string& path, const Tokenizer& tokenizer, DatasetWriter& writer) {
+  InputFile::open(path);  // names the reason where it cannot be read
+  std::ifstream file(path, std::ios::binary);
+  std::string line;
+  for (std::int64_t number = 1; std::getline(file, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    writer.add_sequence(tokenizer.encode(text_of(line, path, number)));
+    writer.end_document();
+  }
+  if (file.bad()) throw Error(ErrorKind::data, fmt::format("{}: cannot read to its end", path));
+}
+
+void add_text(const std::string& path, const Tokenizer& tokenizer, DatasetWriter& writer) {
+  for_each_piece(path,
+                 [&](std::string_view piece) { writer.add_sequence(tokenizer.encode(piece)); });
+  writer.end_document();
+}
+
+}  // namespace
+
+DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
+                                   const std::string& tokenizer_name, const std::string& prefix) {
+  const std::string bin = prefix + ".bin", idx = prefix + ".idx";
+  for (const std::string& path : {bin, idx})
+    if (std::filesystem::exists(path))
+      throw Error(ErrorKind::data,
+                  fmt::format("{} exists and is not replaced; give another prefix", path));
+  const auto tokenizer = Tokenizer::open(tokenizer_name);
+  const bool narrow = tokenizer->vocab_size() < kFirstWideVocabulary;
+  PublishedFile bin_file(bin), idx_file(idx);
+  DatasetWriter writer(bin_file.file(), narrow ? TokenWidth::u16 : TokenWidth::i32);
+  for (const std::string& file : files)
+    file.ends_with(".jsonl") ? add_json_lines(file, *tokenizer, writer)
+                             : add_text(file, *tokenizer, writer);
+  if (writer.index().num_tokens == 0)
+    throw Error(ErrorKind::data, fmt::format("no token in {}", fmt::join(files, ", ")));
+  writer.write_index(idx_file.file());
+  bin_file.publish();
+  idx_file.publish();  // last: a .bin without its .idx is no dataset
+  return writer.index();
+}
+
+}  // namespace troupe::stages

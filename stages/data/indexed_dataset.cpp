@@ -1,0 +1,146 @@
+#include "stages/data/indexed_dataset.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "stages/data/dataset_layout.h"
+#include "stages/storage/input_file.h"
+#include "stages/storage/mapped_file.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+constexpr std::string_view kBinSuffix = ".bin";
+
+std::string prefix_of(const std::string& path) {
+  return path.ends_with(kBinSuffix) ? path.substr(0, path.size() - kBinSuffix.size()) : path;
+}
+
+/// The arrays of an .idx. They follow a head of 34 bytes, so that nothing is aligned: reads copy.
+class IndexBytes {
+ public:
+  IndexBytes(std::string path, std::span<const std::byte> bytes)
+      : path_(std::move(path)), bytes_(bytes) {
+    if (bytes.size() < kIdxHeadBytes)
+      throw refuse(fmt::format("{} bytes, its head alone has {}", bytes.size(), kIdxHeadBytes));
+    std::memcpy(&head_, bytes.data(), sizeof head_);
+    if (head_.magic != kIdxMagic) throw refuse("it does not begin with MMIDIDX");
+    if (head_.version != kIdxVersion)
+      throw refuse(fmt::format("version {}, expected {}", head_.version, kIdxVersion));
+    check_length();
+  }
+
+  const IdxHead& head() const { return head_; }
+  std::int64_t length(std::uint64_t sequence) const {
+    return at<std::int32_t>(kIdxHeadBytes, sequence);
+  }
+  std::int64_t offset(std::uint64_t sequence) const {
+    return at<std::int64_t>(kIdxHeadBytes + 4 * head_.num_sequences, sequence);
+  }
+  /// The sequence at which a document begins; the last entry is the number of sequences.
+  std::int64_t boundary(std::uint64_t i) const {
+    return at<std::int64_t>(kIdxHeadBytes + 12 * head_.num_sequences, i);
+  }
+  Error refuse(const std::string& why) const {
+    return Error(ErrorKind::data, fmt::format("{}: not a dataset index: {}", path_, why));
+  }
+
+ private:
+  void check_length() const {
+    const std::uint64_t arrays = bytes_.size() - kIdxHeadBytes;
+    const std::uint64_t sequences = head_.num_sequences, boundaries = head_.num_boundaries;
+    // Divisions first: the products could overflow.
+    if (sequences > arrays / 12 || boundaries > arrays / 8 ||
+        12 * sequences + 8 * boundaries != arrays)
+      throw refuse(fmt::format(
+          "{} sequences and {} document boundaries do not make its {} bytes (a dataset with a mode "
+          "per sequence is not text)",
+          sequences, boundaries, bytes_.size()));
+  }
+
+  template <typename T>
+  T at(std::uint64_t array, std::uint64_t i) const {
+    T value;
+    std::memcpy(&value, bytes_.data() + array + i * sizeof value, sizeof value);
+    return value;
+  }
+
+  std::string path_;
+  std::span<const std::byte> bytes_;
+  IdxHead head_;
+};
+
+TokenWidth width_of(const IndexBytes& index) {
+  for (const DatasetDType& dtype : kDatasetDTypes)
+    if (dtype.code == index.head().dtype_code) return dtype.width;
+  throw index.refuse(fmt::format("dtype code {}, expected 1 (uint8), 4 (int32) or 8 (uint16)",
+                                 index.head().dtype_code));
+}
+
+/// Returns the number of tokens.
+std::int64_t check_sequences(const IndexBytes& index, TokenWidth width, std::uint64_t bin_bytes) {
+  std::uint64_t begin = 0;
+  for (std::uint64_t i = 0; i < index.head().num_sequences; ++i) {
+    const std::int64_t length = index.length(i), offset = index.offset(i);
+    if (length < 0) throw index.refuse(fmt::format("sequence {} has {} tokens", i, length));
+    if (offset < 0 || static_cast<std::uint64_t>(offset) != begin)
+      throw index.refuse(
+          fmt::format("sequence {} begins at byte {} of the .bin, expected {}: gaps "
+                      "and overlaps make no stream",
+                      i, offset, begin));
+    begin += static_cast<std::uint64_t>(length) * bytes_of(width);
+  }
+  if (begin != bin_bytes)
+    throw index.refuse(
+        fmt::format("its sequences hold {} bytes, the .bin has {}", begin, bin_bytes));
+  return static_cast<std::int64_t>(begin / bytes_of(width));
+}
+
+void check_documents(const IndexBytes& index) {
+  const std::uint64_t boundaries = index.head().num_boundaries;
+  const auto end = static_cast<std::int64_t>(index.head().num_sequences);
+  if (boundaries == 0) throw index.refuse("it has no document boundaries");
+  if (index.boundary(0) != 0 || index.boundary(boundaries - 1) != end)
+    throw index.refuse(fmt::format("its documents span sequences {} to {}, expected 0 to {}",
+                                   index.boundary(0), index.boundary(boundaries - 1), end));
+  for (std::uint64_t i = 1; i < boundaries; ++i)
+    if (index.boundary(i) < index.boundary(i - 1))
+      throw index.refuse(fmt::format("document {} ends before it begins", i - 1));
+}
+
+}  // namespace
+
+bool is_indexed_dataset(const std::string& path) {
+  return path.ends_with(kBinSuffix) || (std::filesystem::exists(path + ".idx") &&
+                                        std::filesystem::exists(path + std::string(kBinSuffix)));
+}
+
+std::string bin_path(const std::string& path) {
+  return prefix_of(path) + std::string(kBinSuffix);
+}
+
+std::string idx_path(const std::string& path) {
+  return prefix_of(path) + ".idx";
+}
+
+DatasetIndex read_dataset_index(const std::string& path) {
+  const std::uint64_t bin_bytes = InputFile::open(bin_path(path)).size();
+  const MappedFile file = MappedFile::open(idx_path(path));
+  const IndexBytes index(idx_path(path), file.bytes());
+  const TokenWidth width = width_of(index);
+  const std::int64_t num_tokens = check_sequences(index, width, bin_bytes);
+  check_documents(index);
+  if (num_tokens == 0)
+    throw Error(ErrorKind::data, fmt::format("{}: the dataset is empty", bin_path(path)));
+  return {.width = width,
+          .num_sequences = static_cast<std::int64_t>(index.head().num_sequences),
+          .num_documents = static_cast<std::int64_t>(index.head().num_boundaries) - 1,
+          .num_tokens = num_tokens};
+}
+
+}  // namespace troupe::stages

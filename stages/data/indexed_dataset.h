@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "stages/data/token_width.h"
+
+namespace troupe::stages {
+
+/// What the .idx of a Megatron dataset says, checked (stages/README.md gives the bytes).
+struct DatasetIndex {
+  TokenWidth width = TokenWidth::u16;
+  std::int64_t num_sequences = 0;
+  std::int64_t num_documents = 0;
+  std::int64_t num_tokens = 0;
+};
+
+/// Whether `path` names a Megatron dataset: it ends in .bin, or .bin and .idx lie at the prefix
+/// `path`.
+bool is_indexed_dataset(const std::string& path);
+/// The names of the two files, from the name of the .bin or the prefix.
+std::string bin_path(const std::string& path);
+std::string idx_path(const std::string& path);
+
+/// Reads the .idx and checks it against itself and the length of the .bin: the sequences must fill
+/// the .bin without gaps, so that it is one stream of tokens. Throws Error{data} naming the file
+/// and the rule.
+DatasetIndex read_dataset_index(const std::string& path);
+
+/// Turns files into a Megatron dataset <prefix>.bin and <prefix>.idx (16-bit ids below 65500 tokens
+/// of vocabulary, else 32-bit). A .jsonl file is one document a line, from its "text"; any other
+/// file is one document. Memory stays bounded but for the index: 12 bytes a sequence. Throws
+/// Error{data} for missing or malformed input (with its line), where there are no tokens, and where
+/// one of the two files exists.
+DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
+                                   const std::string& tokenizer, const std::string& prefix);
+
+}  // namespace troupe::stages

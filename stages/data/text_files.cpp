@@ -1,0 +1,64 @@
+#include "stages/data/text_files.h"
+
+#include <fmt/format.h>
+#include <glob.h>
+
+#include <algorithm>
+#include <span>
+
+#include "stages/data/utf8.h"
+#include "stages/storage/input_file.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+std::vector<std::string> matches_of(const std::string& pattern) {
+  glob_t found{};
+  const int result = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  if (result != 0 && result != GLOB_NOMATCH)
+    throw Error(ErrorKind::data, fmt::format("{}: cannot search for files", pattern));
+  std::sort(paths.begin(), paths.end());  // not the locale's order: bytes
+  return paths;
+}
+
+/// Where to cut a full window.
+std::size_t piece_length(std::string_view window) {
+  const std::size_t newline = window.rfind('\n');
+  if (newline != std::string_view::npos) return newline + 1;
+  const std::size_t complete = window.size() - incomplete_tail(window);
+  return complete > 0 ? complete : window.size();
+}
+
+}  // namespace
+
+std::vector<std::string> expand_files(const std::vector<std::string>& patterns) {
+  std::vector<std::string> files;
+  for (const std::string& pattern : patterns) {
+    std::vector<std::string> paths = matches_of(pattern);
+    // A name with brackets is a pattern that does not match itself; a .bin/.idx prefix is no file.
+    if (paths.empty() &&
+        (std::filesystem::exists(pattern) || std::filesystem::exists(pattern + ".idx")))
+      paths.push_back(pattern);
+    if (paths.empty())
+      throw Error(ErrorKind::data, fmt::format("data file {}: no such file", pattern));
+    files.insert(files.end(), paths.begin(), paths.end());
+  }
+  return files;
+}
+
+void for_each_piece(const std::filesystem::path& path,
+                    const std::function<void(std::string_view)>& use) {
+  const InputFile file = InputFile::open(path);
+  std::string window;
+  for (std::uint64_t begin = 0; begin < file.size(); begin += window.size()) {
+    window.resize(std::min<std::uint64_t>(kPieceBytes, file.size() - begin));
+    file.read(begin, std::as_writable_bytes(std::span(window)));
+    if (begin + window.size() < file.size()) window.resize(piece_length(window));
+    use(window);
+  }
+}
+
+}  // namespace troupe::stages

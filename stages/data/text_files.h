@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::stages {
+
+/// The files that the patterns name: each glob's matches sorted bytewise, in the order given. A
+/// pattern may also be the prefix of a .bin/.idx pair. Throws Error{data} naming a pattern without
+/// a match.
+std::vector<std::string> expand_files(const std::vector<std::string>& patterns);
+
+/// Bytes of a window of for_each_piece; part of what the ids of a corpus are defined by.
+inline constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+
+/// Calls `use` with the file's text in consecutive pieces of at most kPieceBytes, each ending after
+/// the last newline of its window; a window without one is cut before an incomplete UTF-8
+/// character, if it ends in one.
+void for_each_piece(const std::filesystem::path& path,
+                    const std::function<void(std::string_view)>& use);
+
+}  // namespace troupe::stages

@@ -1,0 +1,157 @@
+#include "stages/data/token_cache.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "stages/data/indexed_dataset.h"
+#include "stages/data/text_files.h"
+#include "stages/data/tokenizer.h"
+#include "stages/storage/input_file.h"
+#include "stages/storage/output_file.h"
+#include "stages/storage/xxh64.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+constexpr std::array<char, 8> kMagic = {'T', 'R', 'O', 'U', 'P', 'E', 'T', 'K'};
+constexpr std::uint32_t kVersion = 1;
+
+/// The last bytes of a cache file, after the ids and the key.
+struct TrailerBytes {
+  std::uint64_t num_tokens = 0;
+  std::uint64_t key_bytes = 0;
+  std::uint32_t width = 0;
+  std::uint32_t version = kVersion;
+  std::uint64_t sum = 0;  ///< XXH64 of the key and the fields above
+  std::array<char, 8> magic = kMagic;
+};
+static_assert(sizeof(TrailerBytes) == 40);
+
+std::uint64_t sum_of(const TrailerBytes& trailer, std::string_view key) {
+  Xxh64 sum;
+  sum.update(std::as_bytes(std::span(key)));
+  sum.update(std::as_bytes(std::span(&trailer, 1)).first(offsetof(TrailerBytes, sum)));
+  return sum.digest();
+}
+
+/// A line that changes whenever the file's content may have.
+std::string identity_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0)
+    throw Error(ErrorKind::data, fmt::format("data file {}: {}", path, std::strerror(errno)));
+  return fmt::format("{} size {} mtime {}.{:09}", std::filesystem::canonical(path).string(),
+                     status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+}
+
+std::string key_of(const TokenSource& source) {
+  std::string key = fmt::format("troupe tokens, version {}\n", kVersion);
+  key += source.tokenizer == kBytesTokenizer
+             ? fmt::format("tokenizer {}\n", kBytesTokenizer)
+             : fmt::format("tokenizer {}\n", identity_of(source.tokenizer));
+  for (const std::string& file : source.files) key += fmt::format("file {}\n", identity_of(file));
+  return key;
+}
+
+bool holds(const std::filesystem::path& cache, const std::string& key) {
+  if (!std::filesystem::exists(cache)) return false;
+  try {
+    return read_token_cache_trailer(cache).key == key;
+  } catch (const Error&) {
+    return false;  // torn or not ours: it is written anew
+  }
+}
+
+TokenWidth width_for(int vocab_size) {
+  return vocab_size <= 0x100     ? TokenWidth::u8
+         : vocab_size <= 0x10000 ? TokenWidth::u16
+                                 : TokenWidth::i32;
+}
+
+void write_cache(const TokenSource& source, const std::string& key,
+                 const std::filesystem::path& path) {
+  const auto tokenizer = Tokenizer::open(source.tokenizer);
+  const TokenWidth width = width_for(tokenizer->vocab_size());
+  PublishedFile cache(path);
+  TokenWriter tokens(cache.file(), width);
+  for (const std::string& file : source.files)
+    for_each_piece(file, [&](std::string_view piece) { tokens.append(tokenizer->encode(piece)); });
+  if (tokens.num_tokens() == 0)
+    throw Error(ErrorKind::data,
+                fmt::format("the corpus is empty: no token in {}", fmt::join(source.files, ", ")));
+  if (key_of(source) != key)
+    throw Error(ErrorKind::data, fmt::format("a data file changed while it was read, one of {}",
+                                             fmt::join(source.files, ", ")));
+  TrailerBytes trailer{.num_tokens = static_cast<std::uint64_t>(tokens.num_tokens()),
+                       .key_bytes = key.size(),
+                       .width = static_cast<std::uint32_t>(width)};
+  trailer.sum = sum_of(trailer, key);
+  cache.file().write(key);
+  cache.file().write(std::as_bytes(std::span(&trailer, 1)));
+  cache.publish();
+}
+
+void create_directory(const std::string& dir) {
+  std::error_code code;
+  std::filesystem::create_directories(dir, code);
+  if (code)
+    throw Error(ErrorKind::internal,
+                fmt::format("token cache directory {}: cannot create: {}", dir, code.message()));
+}
+
+}  // namespace
+
+std::string prepare_tokens(const TokenSource& source, const std::string& cache_dir) {
+  if (source.files.empty())
+    throw Error(ErrorKind::data, "no data files are given; name text files or a .bin/.idx dataset");
+  for (const std::string& file : source.files) {
+    if (!is_indexed_dataset(file)) continue;
+    if (source.files.size() > 1)
+      throw Error(
+          ErrorKind::data,
+          fmt::format("{}: a .bin/.idx dataset must be the only data file, but {} are given", file,
+                      source.files.size()));
+    read_dataset_index(file);
+    return file;
+  }
+  const std::string key = key_of(source);
+  const auto cache = std::filesystem::path(cache_dir) / (to_hex(xxh64(key)) + ".tokens");
+  create_directory(cache_dir);
+  if (!holds(cache, key)) write_cache(source, key, cache);
+  return cache.string();
+}
+
+TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path) {
+  const auto refuse = [&path](const std::string& why) {
+    return Error(ErrorKind::data, fmt::format("{}: not a token file: {}", path.string(), why));
+  };
+  const InputFile file = InputFile::open(path);
+  TrailerBytes trailer;
+  if (file.size() < sizeof trailer)
+    throw refuse(fmt::format("{} bytes, a trailer alone has {}", file.size(), sizeof trailer));
+  const std::uint64_t body = file.size() - sizeof trailer;
+  file.read(body, std::as_writable_bytes(std::span(&trailer, 1)));
+  if (trailer.magic != kMagic) throw refuse("it does not end in TROUPETK");
+  if (trailer.version != kVersion)
+    throw refuse(fmt::format("version {}, expected {}", trailer.version, kVersion));
+  if (trailer.width != 1 && trailer.width != 2 && trailer.width != 4)
+    throw refuse(fmt::format("{} bytes per token, expected 1, 2 or 4", trailer.width));
+  if (trailer.key_bytes > body || (body - trailer.key_bytes) % trailer.width != 0 ||
+      (body - trailer.key_bytes) / trailer.width != trailer.num_tokens)
+    throw refuse(fmt::format("{} tokens of {} bytes and a key of {} bytes do not make its {} bytes",
+                             trailer.num_tokens, trailer.width, trailer.key_bytes, file.size()));
+  std::string key(trailer.key_bytes, '\0');
+  file.read(body - trailer.key_bytes, std::as_writable_bytes(std::span(key)));
+  if (sum_of(trailer, key) != trailer.sum) throw refuse("the checksum of its trailer is wrong");
+  return {.width = TokenWidth{trailer.width},
+          .num_tokens = static_cast<std::int64_t>(trailer.num_tokens),
+          .key = std::move(key)};
+}
+
+}  // namespace troupe::stages

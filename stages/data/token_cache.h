@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "stages/data/token_width.h"
+
+namespace troupe::stages {
+
+/// Where one stream of tokens comes from.
+struct TokenSource {
+  std::vector<std::string>
+      files;  ///< text files in order, or one Megatron .bin/.idx prefix or .bin file
+  std::string tokenizer = "bytes";
+};
+
+/// Turns the source into a token cache file once (keyed by path, size and mtime of every file and
+/// of the tokenizer; found again by the next run) and returns its path. Memory stays bounded for
+/// any size of text. A .bin with its .idx is checked and used as it is. A damaged or foreign cache
+/// file is written anew; processes that prepare the same source at once do not disturb each other.
+/// Throws Error{data} for missing, unreadable or empty files, naming them.
+std::string prepare_tokens(const TokenSource& source, const std::string& cache_dir);
+
+/// What the end of a token cache file says (stages/README.md gives the bytes). The ids begin at
+/// byte 0.
+struct TokenCacheTrailer {
+  TokenWidth width = TokenWidth::u8;
+  std::int64_t num_tokens = 0;
+  std::string key;  ///< the source, in words
+};
+
+/// Reads the trailer and checks it against the file's length. Throws Error{data} naming the file.
+TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path);
+
+}  // namespace troupe::stages

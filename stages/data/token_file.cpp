@@ -1,0 +1,52 @@
+#include "stages/data/token_file.h"
+
+#include "stages/data/indexed_dataset.h"
+#include "stages/data/token_cache.h"
+#include "stages/storage/mapped_file.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+/// Ids from byte 0 of a file: a token cache, or the .bin of a dataset.
+class MappedTokens final : public TokenFile {
+ public:
+  MappedTokens(std::string path, TokenWidth width, std::int64_t num_tokens)
+      : path_(std::move(path)),
+        file_(MappedFile::open(path_)),
+        width_(width),
+        num_tokens_(num_tokens) {
+    // The header was read from the file of this name a moment ago; another one may have replaced it
+    // since.
+    if (file_.bytes().size() < static_cast<std::uint64_t>(num_tokens) * bytes_of(width))
+      throw Error(ErrorKind::data, path_ + ": changed while it was opened");
+  }
+
+  const std::string& path() const override { return path_; }
+  std::int64_t num_tokens() const override { return num_tokens_; }
+
+  void read(std::int64_t begin, std::span<std::int32_t> out) const override {
+    TROUPE_ASSERT(begin >= 0 && begin <= num_tokens_ - static_cast<std::int64_t>(out.size()));
+    unpack_ids(file_.bytes().data() + static_cast<std::size_t>(begin) * bytes_of(width_), width_,
+               out);
+  }
+
+ private:
+  std::string path_;
+  MappedFile file_;
+  TokenWidth width_;
+  std::int64_t num_tokens_;
+};
+
+}  // namespace
+
+std::unique_ptr<TokenFile> TokenFile::open(const std::string& path) {
+  if (is_indexed_dataset(path)) {
+    const DatasetIndex index = read_dataset_index(path);
+    return std::make_unique<MappedTokens>(bin_path(path), index.width, index.num_tokens);
+  }
+  const TokenCacheTrailer trailer = read_token_cache_trailer(path);
+  return std::make_unique<MappedTokens>(path, trailer.width, trailer.num_tokens);
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace troupe::stages {
+
+/// One stream of token ids in a memory-mapped file. Const calls may run in any thread and allocate
+/// nothing.
+class TokenFile {
+ public:
+  /// Opens a file made by prepare_tokens, or a Megatron dataset by the name of its .bin or by the
+  /// prefix that .bin and .idx share. Throws Error{data} naming the file if it is missing or its
+  /// header or length is wrong.
+  static std::unique_ptr<TokenFile> open(const std::string& path);
+  virtual ~TokenFile() = default;
+  virtual const std::string& path() const = 0;
+  virtual std::int64_t num_tokens() const = 0;
+  /// out[i] = token begin + i, as the file has it. The caller keeps the range within num_tokens().
+  virtual void read(std::int64_t begin, std::span<std::int32_t> out) const = 0;
+};
+
+}  // namespace troupe::stages

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::stages {
+
+/// A tokenizer that needs no network: "bytes" (id = byte value) or a SentencePiece .model file.
+/// Const calls may run in any thread.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  /// Opens by manifest name. Throws Error{data} if the file is missing or no SentencePiece model.
+  static std::unique_ptr<Tokenizer> open(const std::string& name);
+  virtual int vocab_size() const = 0;
+  virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
+  /// The text of the ids. From "bytes" these are the bytes as they are, which may end inside a
+  /// UTF-8 sequence; from SentencePiece it is UTF-8. Throws Error{data} for an id outside the
+  /// vocabulary.
+  virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
+};
+
+/// The manifest's name of the tokenizer that needs no file.
+inline constexpr std::string_view kBytesTokenizer = "bytes";
+
+}  // namespace troupe::stages

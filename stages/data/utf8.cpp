@@ -1,0 +1,67 @@
+#include "stages/data/utf8.h"
+
+#include <algorithm>
+
+namespace troupe::stages {
+namespace {
+
+struct Part {
+  std::size_t bytes = 1;  ///< valid: of the character; else of the maximal invalid part
+  bool valid = false;
+  bool cut = false;  ///< invalid only because the text ends
+};
+
+/// What may follow a first byte (Unicode Standard, table 3-7).
+struct Lead {
+  std::size_t length;
+  unsigned char low, high;  ///< range of the second byte
+};
+
+Lead lead_of(unsigned char first) {
+  if (first < 0x80) return {1, 0, 0};
+  if (first >= 0xc2 && first <= 0xdf) return {2, 0x80, 0xbf};
+  if (first == 0xe0) return {3, 0xa0, 0xbf};
+  if (first == 0xed) return {3, 0x80, 0x9f};
+  if (first >= 0xe1 && first <= 0xef) return {3, 0x80, 0xbf};
+  if (first == 0xf0) return {4, 0x90, 0xbf};
+  if (first >= 0xf1 && first <= 0xf3) return {4, 0x80, 0xbf};
+  if (first == 0xf4) return {4, 0x80, 0x8f};
+  return {0, 0, 0};
+}
+
+Part first_part(std::string_view text) {
+  const Lead lead = lead_of(static_cast<unsigned char>(text[0]));
+  if (lead.length == 0) return {};
+  unsigned char low = lead.low, high = lead.high;
+  for (std::size_t i = 1; i < lead.length; ++i) {
+    if (i == text.size()) return {.bytes = i, .cut = true};
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte < low || byte > high) return {.bytes = i};
+    low = 0x80, high = 0xbf;
+  }
+  return {.bytes = lead.length, .valid = true};
+}
+
+}  // namespace
+
+std::string valid_utf8(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const Part part = first_part(bytes);
+    text += part.valid ? bytes.substr(0, part.bytes) : "\xef\xbf\xbd";
+    bytes.remove_prefix(part.bytes);
+  }
+  return text;
+}
+
+std::size_t incomplete_tail(std::string_view text) {
+  const std::size_t longest = std::min<std::size_t>(3, text.size());
+  for (std::size_t tail = 1; tail <= longest; ++tail) {
+    const Part part = first_part(text.substr(text.size() - tail));
+    if (part.cut && part.bytes == tail) return tail;
+  }
+  return 0;
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace troupe::stages {
+
+/// Well-formed UTF-8: every maximal invalid part of `bytes` becomes one U+FFFD (Unicode Standard
+/// section 3.9, "substitution of maximal subparts").
+std::string valid_utf8(std::string_view bytes);
+
+/// Bytes at the end of `text` that begin a character but do not finish it: 0 to 3.
+std::size_t incomplete_tail(std::string_view text);
+
+}  // namespace troupe::stages

@@ -1,0 +1,79 @@
+#include "stages/storage/input_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+[[noreturn]] void fail(const std::filesystem::path& path, const char* action, int code) {
+  throw Error(ErrorKind::data,
+              fmt::format("{}: cannot {}: {}", path.string(), action, std::strerror(code)));
+}
+
+}  // namespace
+
+InputFile::InputFile(std::filesystem::path path, int fd, std::uint64_t size)
+    : path_(std::move(path)), fd_(fd), size_(size) {}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+InputFile::~InputFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+InputFile InputFile::open(const std::filesystem::path& path) {
+  // Non-blocking, so that opening a FIFO cannot hang; it has no effect on regular files.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) fail(path, "open", errno);
+  InputFile file(path, fd, 0);
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) fail(path, "examine", errno);
+  if (S_ISDIR(status.st_mode)) fail(path, "read", EISDIR);
+  if (!S_ISREG(status.st_mode))
+    throw Error(ErrorKind::data, fmt::format("{}: not a regular file", path.string()));
+  file.size_ = static_cast<std::uint64_t>(status.st_size);
+  return file;
+}
+
+void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t got = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(path_, "read", errno);
+    if (got == 0)
+      throw Error(ErrorKind::data, fmt::format("{}: ends at byte {}, {} bytes too early",
+                                               path_.string(), offset, out.size()));
+    out = out.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+}
+
+std::string read_whole_file(const std::filesystem::path& path, std::uint64_t limit) {
+  const InputFile file = InputFile::open(path);
+  if (file.size() > limit)
+    throw Error(ErrorKind::data, fmt::format("{}: {} bytes, at most {} are expected here",
+                                             path.string(), file.size(), limit));
+  std::string content(file.size(), '\0');
+  file.read(0, std::as_writable_bytes(std::span(content)));
+  return content;
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace troupe::stages {
+
+/// A regular file open for reading. Move-only; const calls may run in any thread. Every failure is
+/// an Error{data} with the path and the system's reason.
+class InputFile {
+ public:
+  /// Refuses what is not a regular file.
+  static InputFile open(const std::filesystem::path& path);
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  ~InputFile();
+
+  const std::filesystem::path& path() const { return path_; }
+  /// Bytes when it was opened.
+  std::uint64_t size() const { return size_; }
+  int descriptor() const { return fd_; }
+  /// Fills `out` from byte `offset`; a file that ends before is an error.
+  void read(std::uint64_t offset, std::span<std::byte> out) const;
+
+ private:
+  InputFile(std::filesystem::path path, int fd, std::uint64_t size);
+
+  std::filesystem::path path_;
+  int fd_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+/// The whole file. More than `limit` bytes are an Error{data}, found before any memory is taken.
+std::string read_whole_file(const std::filesystem::path& path, std::uint64_t limit);
+
+}  // namespace troupe::stages

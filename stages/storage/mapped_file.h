@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+namespace troupe::stages {
+
+/// A regular file mapped for reading. The file must not shrink while it is mapped. Move-only; reads
+/// from any thread.
+class MappedFile {
+ public:
+  /// Throws Error{data} with the path and the system's reason.
+  static MappedFile open(const std::filesystem::path& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&&) = delete;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace troupe::stages

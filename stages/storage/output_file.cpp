@@ -1,0 +1,95 @@
+#include "stages/storage/output_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+[[noreturn]] void fail(const std::filesystem::path& path, const char* action, int code) {
+  throw Error(ErrorKind::internal,
+              fmt::format("{}: cannot {}: {}", path.string(), action, std::strerror(code)));
+}
+
+}  // namespace
+
+OutputFile::OutputFile(std::filesystem::path path, int fd) : path_(std::move(path)), fd_(fd) {}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+
+OutputFile::~OutputFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+OutputFile OutputFile::create(const std::filesystem::path& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) fail(path, "create", errno);
+  return OutputFile(path, fd);
+}
+
+OutputFile OutputFile::create_beside(const std::filesystem::path& path) {
+  std::string name = path.string() + ".XXXXXX";
+  const int fd = ::mkostemp(name.data(), O_CLOEXEC);
+  if (fd < 0) fail(path, "create a file beside it", errno);
+  OutputFile file(name, fd);
+  if (::fchmod(fd, 0644) != 0) fail(name, "set the mode", errno);
+  return file;
+}
+
+void OutputFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(fd_, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) fail(path_, "write", errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+  }
+}
+
+void OutputFile::sync_and_close() {
+  if (::fsync(fd_) != 0) fail(path_, "sync", errno);
+  if (::close(std::exchange(fd_, -1)) != 0) fail(path_, "close", errno);
+}
+
+PublishedFile::PublishedFile(std::filesystem::path path)
+    : path_(std::move(path)), file_(OutputFile::create_beside(path_)) {}
+
+PublishedFile::~PublishedFile() {
+  std::error_code ignored;
+  if (!published_) std::filesystem::remove(file_.path(), ignored);
+}
+
+void PublishedFile::publish() {
+  file_.sync_and_close();
+  if (::rename(file_.path().c_str(), path_.c_str()) != 0) fail(path_, "rename to", errno);
+  published_ = true;
+  sync_directory(path_.parent_path());
+}
+
+void write_whole_file(const std::filesystem::path& path, std::string_view content) {
+  OutputFile file = OutputFile::create(path);
+  file.write(content);
+  file.sync_and_close();
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+  const std::filesystem::path path = directory.empty() ? "." : directory;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail(path, "open", errno);
+  const int result = ::fsync(fd);
+  const int code = errno;
+  ::close(fd);
+  if (result != 0) fail(path, "sync", code);
+}
+
+}  // namespace troupe::stages

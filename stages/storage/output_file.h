@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace troupe::stages {
+
+/// A file being written. What is not finished by sync_and_close() must not be taken for complete.
+/// Every failure (disk full, I/O error, missing directory) is an Error{internal} with the path and
+/// the system's reason.
+class OutputFile {
+ public:
+  /// Creates the file, or empties an existing one.
+  static OutputFile create(const std::filesystem::path& path);
+  /// Creates a new file `<path>.XXXXXX` with a name that nobody else uses.
+  static OutputFile create_beside(const std::filesystem::path& path);
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+  ~OutputFile();
+
+  const std::filesystem::path& path() const { return path_; }
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  /// The content is on the disk when this returns.
+  void sync_and_close();
+
+ private:
+  OutputFile(std::filesystem::path path, int fd);
+
+  std::filesystem::path path_;
+  int fd_ = -1;
+};
+
+/// A file that appears under its name only when complete: written beside it, synced, renamed over
+/// whatever was there. Destroyed before publish(), it leaves nothing behind. Two writers of one
+/// name do not disturb each other: the last to publish wins.
+class PublishedFile {
+ public:
+  explicit PublishedFile(std::filesystem::path path);
+  PublishedFile(const PublishedFile&) = delete;
+  PublishedFile& operator=(const PublishedFile&) = delete;
+  ~PublishedFile();
+
+  OutputFile& file() { return file_; }
+  void publish();
+
+ private:
+  std::filesystem::path path_;
+  OutputFile file_;
+  bool published_ = false;
+};
+
+/// Writes a small file and syncs it.
+void write_whole_file(const std::filesystem::path& path, std::string_view content);
+/// Makes creations and renames in the directory durable.
+void sync_directory(const std::filesystem::path& directory);
+
+}  // namespace troupe::stages
