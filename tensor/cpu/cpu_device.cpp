@@ -1,0 +1,76 @@
+#include "tensor/cpu/cpu_device.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "tensor/cpu/cpu_attention.h"
+#include "tensor/cpu/cpu_linear.h"
+#include "tensor/error.h"
+
+namespace troupe::tensor {
+namespace {
+
+constexpr std::size_t kAlignment = 64;  // a cache line, and a vector of AVX-512
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+class CpuStream final : public Stream {
+ public:
+  explicit CpuStream(Device& device) : device_(device) {}
+  Device& device() override { return device_; }
+  void synchronize() override {}
+
+ private:
+  Device& device_;
+};
+
+class CpuEvent final : public Event {
+ public:
+  void record(Stream&) override {}
+  void wait(Stream&) override {}
+  bool done() const override { return true; }
+};
+
+}  // namespace
+
+CpuDevice::CpuDevice(int threads) : threads_(threads), ops_(*this, threads) {
+  if (threads < 1) {
+    throw Error(ErrorKind::manifest,
+                fmt::format("{} threads per rank; at least 1 is needed", threads));
+  }
+  omp_set_dynamic(0);
+  omp_set_num_threads(threads);
+}
+
+Buffer CpuDevice::allocate(std::size_t bytes, MemoryKind kind) {
+  const std::size_t alignment = bytes < kHugePage ? kAlignment : kHugePage;
+  const std::size_t rounded = (bytes / alignment + 1) * alignment;
+  void* data = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
+  if (!data) {
+    throw Error(ErrorKind::internal, fmt::format("cannot allocate {} bytes of memory", bytes));
+  }
+  if (alignment == kHugePage) madvise(data, rounded, MADV_HUGEPAGE);
+  std::memset(data, 0, rounded);
+  return Buffer(data, bytes, kind, [](void* memory, std::size_t) { std::free(memory); });
+}
+
+std::unique_ptr<Stream> CpuDevice::make_stream() { return std::make_unique<CpuStream>(*this); }
+
+std::unique_ptr<Event> CpuDevice::make_event() { return std::make_unique<CpuEvent>(); }
+
+std::unique_ptr<Linear> CpuDevice::make_linear(const LinearShape& shape) {
+  return std::make_unique<CpuLinear>(*this, shape);
+}
+
+std::unique_ptr<Attention> CpuDevice::make_attention(const AttentionShape& shape) {
+  return std::make_unique<CpuAttention>(*this, shape, threads_);
+}
+
+std::unique_ptr<Device> make_cpu_device(int threads) {
+  return std::make_unique<CpuDevice>(threads);
+}
+
+}  // namespace troupe::tensor

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "tensor/cpu/cpu_ops.h"
+#include "tensor/device.h"
+
+namespace troupe::tensor {
+
+/// The host as a device: every op has run when its call returns, so streams and events have no state.
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(int threads);
+
+  /// All kinds are host memory. From 2 MiB on it is aligned for, and asks for, huge pages.
+  Buffer allocate(std::size_t bytes, MemoryKind kind) override;
+  std::unique_ptr<Stream> make_stream() override;
+  std::unique_ptr<Event> make_event() override;
+  Ops& ops() override { return ops_; }
+  std::unique_ptr<Linear> make_linear(const LinearShape& shape) override;
+  std::unique_ptr<Attention> make_attention(const AttentionShape& shape) override;
+
+ private:
+  const int threads_;
+  CpuOps ops_;
+};
+
+}  // namespace troupe::tensor

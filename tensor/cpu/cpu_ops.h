@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+
+#include "tensor/device.h"
+#include "tensor/ops.h"
+
+namespace troupe::tensor {
+
+/// The ops on the host: Highway kernels on contiguous ranges of rows or elements, one range per OpenMP thread. The
+/// methods of one family are in one file, beside their kernels.
+class CpuOps final : public Ops {
+ public:
+  CpuOps(Device& device, int threads) : device_(device), threads_(threads) {}
+
+  void fill_zero(Stream& stream, const Tensor& x) override;
+  void copy(Stream& stream, const Tensor& src, const Tensor& dst) override;
+  void accumulate(Stream& stream, const Tensor& x, const Tensor& y) override;
+  void rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
+                const Tensor& rstd) override;
+  void rms_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                         const Tensor& rstd, const Tensor& residual, const Tensor& dx,
+                         const Tensor& dw) override;
+  void swiglu(Stream& stream, const Tensor& gate_up, const Tensor& y) override;
+  void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
+                       const Tensor& dgate_up) override;
+  void embedding(Stream& stream, const Tensor& ids, const Tensor& table, const Tensor& x) override;
+  void embedding_backward(Stream& stream, const Tensor& ids, const Tensor& dx,
+                          const Tensor& dtable) override;
+  double cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets, float scale,
+                       const Tensor& dlogits) override;
+  double sum_of_squares(Stream& stream, const Tensor& x) override;
+  void adamw(Stream& stream, const AdamWStep& step, const Tensor& gradient, const Tensor& w,
+             const Tensor& m, const Tensor& v, const Tensor& w_out, const Tensor& m_out,
+             const Tensor& v_out) override;
+
+ private:
+  /// `elements` float32 of scratch memory, zeroed by the caller; grows with the largest request.
+  float* scratch(std::int64_t elements);
+
+  Device& device_;
+  const int threads_;
+  Buffer scratch_;
+};
+
+}  // namespace troupe::tensor

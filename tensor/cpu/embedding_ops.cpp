@@ -1,0 +1,85 @@
+#include "tensor/cpu/cpu_ops.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/error.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tensor/cpu/embedding_ops.cpp"
+#include <hwy/foreach_target.h>
+
+#include "tensor/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::tensor::HWY_NAMESPACE {
+
+void embedding_rows(const Tensor& ids, const Tensor& table, const Tensor& x, std::int64_t begin,
+                    std::int64_t end) {
+  with_type(x.dtype, [&](auto* type) HWY_ATTR {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const std::int64_t channels = table.shape[1];
+    for (std::int64_t t = begin; t < end; ++t) {
+      const float* row = table.as<float>() + ids.as<std::int32_t>()[t] * channels;
+      T* out = x.as<T>() + t * channels;
+      for_each_vector(channels, [&](std::int64_t c, std::int64_t n) HWY_ATTR {
+        store(load(row + c, n), out + c, n);
+      });
+    }
+  });
+}
+
+void embedding_backward_columns(const Tensor& ids, const Tensor& dx, const Tensor& dtable,
+                                std::int64_t begin, std::int64_t end) {
+  with_type(dx.dtype, [&](auto* type) HWY_ATTR {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const std::int64_t channels = dtable.shape[1];
+    for (std::int64_t t = 0; t < ids.num_elements(); ++t) {
+      float* sum = dtable.as<float>() + ids.as<std::int32_t>()[t] * channels + begin;
+      const T* gradient = dx.as<T>() + t * channels + begin;
+      for_each_vector(end - begin, [&](std::int64_t c, std::int64_t n) HWY_ATTR {
+        store(hn::Add(load(sum + c, n), load(gradient + c, n)), sum + c, n);
+      });
+    }
+  });
+}
+
+}  // namespace troupe::tensor::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::tensor {
+namespace {
+
+constexpr std::int64_t kRowGrain = 8;
+constexpr std::int64_t kColumnGrain = 16;  // a cache line: threads never write to the same one
+
+HWY_EXPORT(embedding_rows);
+HWY_EXPORT(embedding_backward_columns);
+
+void check_ids(const Tensor& ids, const Tensor& table, const Tensor& x) {
+  TROUPE_ASSERT(ids.dtype == DType::i32 && table.dtype == DType::f32 && table.shape.rank() == 2);
+  TROUPE_ASSERT(x.num_elements() == ids.num_elements() * table.shape[1]);
+  for (std::int64_t t = 0; t < ids.num_elements(); ++t) {
+    const std::int32_t id = ids.as<std::int32_t>()[t];
+    TROUPE_ASSERT(id >= 0 && id < table.shape[0]);
+  }
+}
+
+}  // namespace
+
+void CpuOps::embedding(Stream&, const Tensor& ids, const Tensor& table, const Tensor& x) {
+  check_ids(ids, table, x);
+  const auto run = HWY_DYNAMIC_DISPATCH(embedding_rows);
+  parallel_ranges(threads_, ids.num_elements(), kRowGrain,
+                  [&](std::int64_t begin, std::int64_t end) { run(ids, table, x, begin, end); });
+}
+
+// Threads split the columns, so that each table row sums its tokens in ascending order.
+void CpuOps::embedding_backward(Stream&, const Tensor& ids, const Tensor& dx,
+                                const Tensor& dtable) {
+  check_ids(ids, dtable, dx);
+  const auto run = HWY_DYNAMIC_DISPATCH(embedding_backward_columns);
+  parallel_ranges(threads_, dtable.shape[1], kColumnGrain,
+                  [&](std::int64_t begin, std::int64_t end) { run(ids, dx, dtable, begin, end); });
+}
+
+}  // namespace troupe::tensor
+#endif

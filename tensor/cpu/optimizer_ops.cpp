@@ -1,0 +1,119 @@
+#include <cmath>
+
+#include "tensor/cpu/cpu_ops.h"
+#include "tensor/cpu/parallel.h"
+#include "tensor/error.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tensor/cpu/optimizer_ops.cpp"
+#include <hwy/foreach_target.h>
+
+#include "tensor/cpu/simd-inl.h"
+
+namespace troupe::tensor {
+#ifndef TROUPE_TENSOR_CPU_OPTIMIZER_TYPES
+#define TROUPE_TENSOR_CPU_OPTIMIZER_TYPES
+/// The scalars of one AdamW step.
+struct AdamWFactors {
+  float gradient_scale, beta1, one_minus_beta1, beta2, one_minus_beta2;
+  float keep;        // 1 - lr * weight_decay
+  float step_size;   // lr / (1 - beta1^t)
+  float root_scale;  // 1 / sqrt(1 - beta2^t)
+  float eps;
+};
+struct AdamWState {
+  float *w, *m, *v;
+};
+#endif
+}  // namespace troupe::tensor
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::tensor::HWY_NAMESPACE {
+
+void adamw_range(const AdamWFactors& f, const float* gradient, const AdamWState& in,
+                 const AdamWState& out, std::int64_t begin, std::int64_t end) {
+  for_each_vector(end - begin, [&](std::int64_t offset, std::int64_t n) HWY_ATTR {
+    const std::int64_t i = begin + offset;
+    const auto g = hn::Mul(load(gradient + i, n), constant(f.gradient_scale));
+    const auto m = hn::MulAdd(constant(f.one_minus_beta1), g,
+                              hn::Mul(constant(f.beta1), load(in.m + i, n)));
+    const auto v = hn::MulAdd(hn::Mul(constant(f.one_minus_beta2), g), g,
+                              hn::Mul(constant(f.beta2), load(in.v + i, n)));
+    const auto root = hn::MulAdd(hn::Sqrt(v), constant(f.root_scale), constant(f.eps));
+    const auto decayed = hn::Mul(load(in.w + i, n), constant(f.keep));
+    store(m, out.m + i, n);
+    store(v, out.v + i, n);
+    store(hn::NegMulAdd(constant(f.step_size), hn::Div(m, root), decayed), out.w + i, n);
+  });
+}
+
+double sum_of_squares_range(const float* x, std::int64_t count) {
+  using F64 = hn::ScalableTag<double>;
+  using HalfF32 = hn::Rebind<float, F64>;
+  const auto step = static_cast<std::int64_t>(hn::Lanes(F64()));
+  auto even = hn::Zero(F64()), odd = hn::Zero(F64());
+  std::int64_t i = 0;
+  for (; i + 2 * step <= count; i += 2 * step) {
+    const auto a = hn::PromoteTo(F64(), hn::LoadU(HalfF32(), x + i));
+    const auto b = hn::PromoteTo(F64(), hn::LoadU(HalfF32(), x + i + step));
+    even = hn::MulAdd(a, a, even);
+    odd = hn::MulAdd(b, b, odd);
+  }
+  double sum = hn::GetLane(hn::SumOfLanes(F64(), hn::Add(even, odd)));
+  for (; i < count; ++i) sum += static_cast<double>(x[i]) * x[i];
+  return sum;
+}
+
+}  // namespace troupe::tensor::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::tensor {
+namespace {
+
+constexpr std::int64_t kGrain = 4096;  // elements
+
+HWY_EXPORT(adamw_range);
+HWY_EXPORT(sum_of_squares_range);
+
+AdamWFactors factors_of(const AdamWStep& step) {
+  const double beta1 = step.beta1, beta2 = step.beta2, t = static_cast<double>(step.step);
+  return {.gradient_scale = step.gradient_scale,
+          .beta1 = step.beta1,
+          .one_minus_beta1 = static_cast<float>(1.0 - beta1),
+          .beta2 = step.beta2,
+          .one_minus_beta2 = static_cast<float>(1.0 - beta2),
+          .keep = static_cast<float>(1.0 - static_cast<double>(step.lr) * step.weight_decay),
+          .step_size = static_cast<float>(step.lr / (1.0 - std::pow(beta1, t))),
+          .root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(beta2, t))),
+          .eps = step.eps};
+}
+
+}  // namespace
+
+double CpuOps::sum_of_squares(Stream&, const Tensor& x) {
+  TROUPE_ASSERT(x.dtype == DType::f32);
+  const auto run = HWY_DYNAMIC_DISPATCH(sum_of_squares_range);
+  return parallel_sum(threads_, x.num_elements(), [&](std::int64_t begin, std::int64_t end) {
+    return run(x.as<float>() + begin, end - begin);
+  });
+}
+
+void CpuOps::adamw(Stream&, const AdamWStep& step, const Tensor& gradient, const Tensor& w,
+                   const Tensor& m, const Tensor& v, const Tensor& w_out, const Tensor& m_out,
+                   const Tensor& v_out) {
+  for (const Tensor* x : {&gradient, &w, &m, &v, &w_out, &m_out, &v_out}) {
+    TROUPE_ASSERT(x->dtype == DType::f32 && x->num_elements() == gradient.num_elements());
+  }
+  const AdamWFactors factors = factors_of(step);
+  const AdamWState in{w.as<float>(), m.as<float>(), v.as<float>()};
+  const AdamWState out{w_out.as<float>(), m_out.as<float>(), v_out.as<float>()};
+  const auto run = HWY_DYNAMIC_DISPATCH(adamw_range);
+  parallel_ranges(threads_, gradient.num_elements(), kGrain,
+                  [&](std::int64_t begin, std::int64_t end) {
+                    run(factors, gradient.as<float>(), in, out, begin, end);
+                  });
+}
+
+}  // namespace troupe::tensor
+#endif

@@ -1,0 +1,93 @@
+#include "tensor/cpu/product.h"
+
+#include <fmt/format.h>
+
+#include "tensor/error.h"
+
+namespace troupe::tensor {
+namespace {
+
+using dnnl::memory;
+
+dnnl::engine cpu_engine() { return {dnnl::engine::kind::cpu, 0}; }
+
+memory::data_type type_of(DType dtype) {
+  TROUPE_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
+  return dtype == DType::f32 ? memory::data_type::f32 : memory::data_type::bf16;
+}
+
+memory::desc describe(std::int64_t rows, std::int64_t columns, DType dtype, Layout layout) {
+  const memory::dims dims{rows, columns};
+  switch (layout) {
+    case Layout::plain: return {dims, type_of(dtype), memory::dims{columns, 1}};
+    case Layout::transposed: return {dims, type_of(dtype), memory::dims{1, rows}};
+    case Layout::packed: return {dims, type_of(dtype), memory::format_tag::any};
+  }
+  assert_failed("layout is a Layout", __FILE__, __LINE__);
+}
+
+dnnl::matmul::primitive_desc describe_product(const ProductShape& shape,
+                                              const memory::desc& b) try {
+  const memory::desc c = describe(shape.m, shape.n, shape.output, Layout::plain);
+  dnnl::post_ops post;
+  if (shape.addend == Addend::destination) post.append_sum();
+  if (shape.addend == Addend::matrix) post.append_binary(dnnl::algorithm::binary_add, c);
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attributes.set_post_ops(post);
+  const memory::desc a = describe(shape.m, shape.k, shape.input, shape.a);
+  return {{a, b, c}, attributes, cpu_engine()};
+} catch (const dnnl::error& error) {
+  throw Error(ErrorKind::internal,
+              fmt::format("oneDNN has no product [{}, {}] x [{}, {}] of {} on this processor: {}",
+                          shape.m, shape.k, shape.k, shape.n, name_of(shape.input), error.what()));
+}
+
+memory unbound(const memory::desc& description) {
+  return {description, cpu_engine(), DNNL_MEMORY_NONE};
+}
+
+void bind(memory& memory, const void* data) { memory.set_data_handle(const_cast<void*>(data)); }
+
+}  // namespace
+
+Product::Product(const ProductShape& shape)
+    : Product(shape, describe(shape.k, shape.n, shape.input, shape.b)) {}
+
+Product::Product(const ProductShape& shape, const Product& packed_like)
+    : Product(shape, packed_like.b_.get_desc()) {}
+
+Product::Product(const ProductShape& shape, const memory::desc& b)
+    : shape_(shape), stream_(cpu_engine()) {
+  const dnnl::matmul::primitive_desc description = describe_product(shape, b);
+  matmul_ = dnnl::matmul(description);
+  a_ = unbound(description.src_desc());
+  b_ = unbound(description.weights_desc());
+  c_ = unbound(description.dst_desc());
+  scratch_ = unbound(description.scratchpad_desc());
+  arguments_ = {{DNNL_ARG_SRC, a_},
+                {DNNL_ARG_WEIGHTS, b_},
+                {DNNL_ARG_DST, c_},
+                {DNNL_ARG_SCRATCHPAD, scratch_}};
+  if (shape.addend == Addend::matrix) {
+    addend_ = unbound(description.dst_desc());
+    arguments_.emplace(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, addend_);
+  }
+}
+
+void Product::pack(const float* b, Layout layout, void* packed) {
+  memory source = unbound(describe(shape_.k, shape_.n, DType::f32, layout));
+  bind(source, b);
+  bind(b_, packed);
+  dnnl::reorder(source, b_).execute(stream_, source, b_);
+}
+
+void Product::run(const void* a, const void* b, void* c, const void* addend) {
+  bind(a_, a);
+  bind(b_, b);
+  bind(c_, c);
+  if (addend) bind(addend_, addend);
+  matmul_.execute(stream_, arguments_);
+}
+
+}  // namespace troupe::tensor

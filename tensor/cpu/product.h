@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "tensor/dtype.h"
+
+namespace troupe::tensor {
+
+/// How a matrix of a product lies in memory: row-major, as the row-major transpose, or in the layout that oneDNN
+/// likes best (only the right factor, filled by Product::pack).
+enum class Layout { plain, transposed, packed };
+
+/// What is added to a product: nothing, what c held before, or another matrix like c.
+enum class Addend { none, destination, matrix };
+
+/// c[m, n] = a[m, k] * b[k, n] + addend.
+struct ProductShape {
+  std::int64_t m = 0, k = 0, n = 0;
+  DType input = DType::f32;   // of a and b
+  DType output = DType::f32;  // of c and the addend
+  Layout a = Layout::plain;
+  Layout b = Layout::plain;
+  Addend addend = Addend::none;
+};
+
+/// One oneDNN matmul primitive with its arguments. Made once per shape; a call only sets pointers. The number of
+/// OpenMP threads at construction is the number that must be set at every call.
+class Product {
+ public:
+  explicit Product(const ProductShape& shape);
+  /// As above, with the right factor packed as `packed_like` has it.
+  Product(const ProductShape& shape, const Product& packed_like);
+  Product(const Product&) = delete;
+  Product& operator=(const Product&) = delete;
+  Product(Product&&) = default;
+
+  /// Memory that set_scratch() needs. Products that never run at the same time may share it.
+  std::size_t scratch_bytes() const { return scratch_.get_desc().get_size(); }
+  void set_scratch(void* data) { scratch_.set_data_handle(data); }
+  std::size_t packed_bytes() const { return b_.get_desc().get_size(); }
+
+  /// Converts b, row-major or transposed float32, to the packed layout and input dtype.
+  void pack(const float* b, Layout layout, void* packed);
+  void run(const void* a, const void* b, void* c, const void* addend = nullptr);
+
+ private:
+  Product(const ProductShape& shape, const dnnl::memory::desc& b);
+
+  ProductShape shape_;
+  dnnl::stream stream_;
+  dnnl::matmul matmul_;
+  dnnl::memory a_, b_, c_, addend_, scratch_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+};
+
+}  // namespace troupe::tensor

@@ -1,0 +1,127 @@
+// What the Highway kernels share. Compiled once per target: include it after foreach_target.h.
+
+#if defined(TROUPE_TENSOR_CPU_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_TENSOR_CPU_SIMD_INL_H
+#undef TROUPE_TENSOR_CPU_SIMD_INL_H
+#else
+#define TROUPE_TENSOR_CPU_SIMD_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "tensor/tensor.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::tensor::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F32 = hn::ScalableTag<float>;
+using I32 = hn::RebindToSigned<F32>;
+using U32 = hn::RebindToUnsigned<F32>;
+using U16 = hn::Rebind<std::uint16_t, F32>;
+using Vector = hn::Vec<F32>;
+
+HWY_INLINE std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(F32())); }
+HWY_INLINE Vector constant(float x) { return hn::Set(F32(), x); }
+HWY_INLINE Vector zero() { return hn::Zero(F32()); }
+
+HWY_INLINE Vector load(const float* p) { return hn::LoadU(F32(), p); }
+HWY_INLINE Vector load(const BFloat16* p) {
+  const auto bits = hn::PromoteTo(U32(), hn::LoadU(U16(), &p->bits));
+  return hn::BitCast(F32(), hn::ShiftLeft<16>(bits));
+}
+
+HWY_INLINE void store(Vector x, float* p) { hn::StoreU(x, F32(), p); }
+/// As to_bfloat16: to nearest even, NaN stays NaN.
+HWY_INLINE void store(Vector x, BFloat16* p) {
+  const auto bits = hn::BitCast(U32(), x);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(U32(), 1));
+  const auto rounded = hn::Add(hn::Add(bits, hn::Set(U32(), 0x7fff)), odd);
+  const auto nan = hn::Or(bits, hn::Set(U32(), 0x400000));
+  const auto upper = hn::ShiftRight<16>(
+      hn::IfThenElse(hn::RebindMask(U32(), hn::IsNaN(x)), nan, rounded));
+  hn::StoreU(hn::DemoteTo(U16(), hn::BitCast(I32(), upper)), U16(), &p->bits);
+}
+
+/// The first n <= lanes() elements; the rest of the vector is zero.
+template <typename T>
+HWY_INLINE Vector load(const T* p, std::int64_t n) {
+  if (n == lanes()) return load(p);
+  T part[hn::MaxLanes(F32())] = {};
+  std::copy_n(p, n, part);
+  return load(part);
+}
+template <typename T>
+HWY_INLINE void store(Vector x, T* p, std::int64_t n) {
+  if (n == lanes()) return store(x, p);
+  T part[hn::MaxLanes(F32())];
+  store(x, part);
+  std::copy_n(part, n, p);
+}
+
+/// The first n <= lanes() lanes of x; zero beyond.
+HWY_INLINE Vector first_n(Vector x, std::int64_t n) {
+  if (n == lanes()) return x;
+  return hn::IfThenElseZero(hn::FirstN(F32(), static_cast<std::size_t>(n)), x);
+}
+/// The first n <= lanes() elements; the rest of the vector is that of `otherwise`.
+HWY_INLINE Vector load_or(const float* p, std::int64_t n, Vector otherwise) {
+  if (n == lanes()) return load(p);
+  return hn::IfThenElse(hn::FirstN(F32(), static_cast<std::size_t>(n)), load(p, n), otherwise);
+}
+
+/// Calls body(i, n) for i = 0, lanes(), ...: n = lanes() but for a shorter last piece.
+template <typename Body>
+HWY_INLINE void for_each_vector(std::int64_t count, const Body& body) {
+  const std::int64_t step = lanes();
+  std::int64_t i = 0;
+  for (; i + step <= count; i += step) body(i, step);
+  if (i < count) body(i, count - i);
+}
+
+HWY_INLINE float sum_of_lanes(Vector x) { return hn::GetLane(hn::SumOfLanes(F32(), x)); }
+
+/// 2^n for n in [-126, 127].
+HWY_INLINE Vector power_of_two(hn::Vec<I32> n) {
+  return hn::BitCast(F32(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(I32(), 127))));
+}
+
+/// e^x within 2 ulp over all of float32, denormal results included: e^x = 2^n e^r with |r| <= ln(2)/2, e^r by its
+/// Taylor series to the 7th power. NaN gives NaN: the comparisons below are false for it.
+HWY_INLINE Vector exp(Vector x) {
+  constexpr float kLowest = -104.0f, kHighest = 89.0f;  // e^x is 0 below and infinite above
+  x = hn::IfThenElse(hn::Lt(x, constant(kLowest)), constant(kLowest), x);
+  x = hn::IfThenElse(hn::Gt(x, constant(kHighest)), constant(kHighest), x);
+  const auto n = hn::Round(hn::Mul(x, constant(1.44269504f)));
+  const auto r = hn::NegMulAdd(n, constant(-2.12194440e-4f),
+                               hn::NegMulAdd(n, constant(0.693359375f), x));
+  auto sum = hn::MulAdd(constant(1.0f / 5040), r, constant(1.0f / 720));
+  sum = hn::MulAdd(sum, r, constant(1.0f / 120));
+  sum = hn::MulAdd(sum, r, constant(1.0f / 24));
+  sum = hn::MulAdd(sum, r, constant(1.0f / 6));
+  sum = hn::MulAdd(sum, r, constant(0.5f));
+  sum = hn::MulAdd(sum, hn::Mul(r, r), r);
+  // 2^n in two factors: n spans more than the exponents of one normal number.
+  const auto exponent = hn::ConvertTo(I32(), n);
+  const auto half = hn::ShiftRight<1>(exponent);
+  const auto scaled = hn::Mul(hn::Add(sum, constant(1.0f)), power_of_two(half));
+  return hn::Mul(scaled, power_of_two(hn::Sub(exponent, half)));
+}
+
+/// Calls body with a null T* of the tensor's element type, float32 or bfloat16.
+template <typename Body>
+HWY_INLINE void with_type(DType dtype, const Body& body) {
+  if (dtype == DType::bf16) {
+    body(static_cast<BFloat16*>(nullptr));
+  } else {
+    body(static_cast<float*>(nullptr));
+  }
+}
+
+}  // namespace troupe::tensor::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,80 @@
+#include "tensor/random.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "tensor/error.h"
+
+namespace troupe::tensor {
+namespace {
+
+using Block = std::array<std::uint32_t, 4>;
+
+std::uint32_t low(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
+std::uint32_t high(std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); }
+std::uint64_t join(std::uint32_t lower, std::uint32_t upper) {
+  return std::uint64_t{upper} << 32 | lower;
+}
+
+/// FNV-1a, 64 bits.
+std::uint64_t hash(std::string_view text) {
+  std::uint64_t h = 0xcbf29ce484222325;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return h;
+}
+
+/// The finalizer of SplitMix64: a bijection in which every input bit reaches every output bit.
+std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+Block block_at(std::uint64_t key, std::uint64_t counter) {
+  return philox4x32({low(counter), high(counter), 0, 0}, {low(key), high(key)});
+}
+
+double to_uniform(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+double to_normal(const Block& block) {
+  const double u = 1.0 - to_uniform(join(block[0], block[1]));  // in (0, 1]: its logarithm is finite
+  const double v = to_uniform(join(block[2], block[3]));
+  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+}
+
+}  // namespace
+
+Block philox4x32(Block counter, std::array<std::uint32_t, 2> key) {
+  constexpr int kRounds = 10;
+  for (int round = 0; round < kRounds; ++round) {
+    const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0];
+    const std::uint64_t b = std::uint64_t{0xCD9E8D57} * counter[2];
+    counter = {high(b) ^ counter[1] ^ key[0], low(b), high(a) ^ counter[3] ^ key[1], low(a)};
+    key = {key[0] + 0x9E3779B9, key[1] + 0xBB67AE85};
+  }
+  return counter;
+}
+
+Random::Random(std::uint64_t seed, std::string_view name) : key_(mix(mix(seed) + hash(name))) {}
+
+std::uint64_t Random::bits(std::uint64_t index) const {
+  const Block block = block_at(key_, index / 2);
+  return index % 2 == 0 ? join(block[0], block[1]) : join(block[2], block[3]);
+}
+
+double Random::uniform(std::uint64_t index) const { return to_uniform(bits(index)); }
+
+double Random::normal(std::uint64_t index) const { return to_normal(block_at(key_, index)); }
+
+void fill_normal(const Tensor& x, std::uint64_t seed, std::string_view name, double stddev) {
+  TROUPE_ASSERT(x.dtype == DType::f32);
+  const Random random(seed, name);
+  float* values = x.as<float>();
+  const std::int64_t count = x.num_elements();
+#pragma omp parallel for schedule(static)
+  for (std::int64_t i = 0; i < count; ++i) {
+    values[i] = static_cast<float>(stddev * random.normal(static_cast<std::uint64_t>(i)));
+  }
+}
+
+}  // namespace troupe::tensor
