@@ -3,7 +3,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 
 #include "schedules/plan.h"
 
@@ -15,8 +14,8 @@ struct ScheduleShape {
   int microbatches = 1;  ///< m, per replica and step
 };
 
-/// A schedule by name. `check` returns an empty string, or why the shape is impossible with its numbers and the nearest
-/// valid choice; `generate` may be called where check is satisfied.
+/// A schedule by name. `check` returns an empty string, or why the shape is impossible with its
+/// numbers and the nearest valid choice; `generate` may be called where check is satisfied.
 struct Generator {
   std::string_view name;
   std::string_view source;  ///< paper or code that defines it

@@ -12,17 +12,17 @@ namespace troupe::schedules {
 
 /// What every pipeline rank does in one step, in order. A value.
 struct Plan {
-  std::string kind;                           ///< name of the schedule it came from, "csv" for a user's own
+  std::string kind;  ///< name of the schedule it came from, "csv" for a user's own
   int num_microbatches = 0;
-  std::vector<int> rank_of_chunk;             ///< chunk -> pipeline rank; its size is the number of chunks
-  std::vector<std::vector<Action>> actions;   ///< [pipeline rank][order]
+  std::vector<int> rank_of_chunk;            ///< chunk -> pipeline rank; one entry a chunk
+  std::vector<std::vector<Action>> actions;  ///< [pipeline rank][order]
 
   int num_ranks() const { return static_cast<int>(actions.size()); }
   int num_chunks() const { return static_cast<int>(rank_of_chunk.size()); }
   bool operator==(const Plan&) const = default;
 };
 
-/// A line per rank, a cell per action, as PyTorch's pipelining writes it: "0F0,0F1,,0B0". Empty cells are idle slots.
+/// A line per rank, a cell per action, as PyTorch's pipelining writes it: "0F0,0F1,0B0,0B1".
 std::string to_csv(const Plan& plan);
 
 /// Why a text is no plan: line and column count from 1.
@@ -31,12 +31,14 @@ struct PlanError {
   int column = 0;
   std::string message;
 };
-/// Reads to_csv's form (spaces, empty cells and empty last lines allowed). Infers rank_of_chunk and num_microbatches;
-/// says nothing about validity beyond that each chunk lives on one rank. Never throws, whatever the text.
+/// Reads to_csv's form; spaces, empty cells (idle slots) and empty last lines are skipped. Infers
+/// rank_of_chunk and num_microbatches. Every chunk below the highest must appear, on one rank
+/// alone; nothing else is checked (see validate()). Never throws, whatever the text.
 std::variant<Plan, PlanError> parse_csv(std::string_view text);
 
-/// Splits B into I and a later W wherever a chunk's weight-gradients would not come in ascending microbatch order, so
-/// that gradients accumulate in one order under every schedule. Plans that are in order come back unchanged.
+/// Splits B into I and a later W, and moves a W back, wherever a chunk's weight-gradients would not
+/// come in ascending microbatch order, so that gradients accumulate in one order under every
+/// schedule. Plans that are in order come back unchanged.
 Plan in_order(Plan plan);
 
 /// FNV-1a over the plan's CSV text, for ranks to agree on what they run.

@@ -7,7 +7,8 @@
 
 namespace troupe::schedules {
 
-/// Durations in any one unit, of a whole stage: a chunk's action costs 1/v of its rank's, v chunks per rank.
+/// Durations in any one unit, of a whole stage: with v chunks on a rank, an action of one chunk
+/// costs 1/v of this. B costs what I and W cost together.
 struct StageCosts {
   double forward = 1;
   double input_gradient = 1;
@@ -15,8 +16,8 @@ struct StageCosts {
 };
 
 struct Costs {
-  std::vector<StageCosts> stages;  ///< by rank; one entry serves all ranks
-  double hop = 0;                  ///< latency of an edge between two ranks; a rank's edge to itself has none
+  std::vector<StageCosts> stages = {StageCosts{}};  ///< by rank; one entry serves all ranks
+  double hop = 0;  ///< latency of an edge between two ranks; a rank's edge to itself has none
 };
 
 struct Simulation {
@@ -33,7 +34,9 @@ struct Simulation {
   std::vector<std::vector<Span>> times;  ///< [rank][order], as plan.actions
 };
 
-/// Event-driven, in time linear in the number of actions. None where the plan deadlocks.
+/// The cost model of the zero-bubble paper (arXiv 2401.10241): an action starts when its rank is
+/// free and its input is there; links cost latency only, buffers are unlimited. Time is linear in
+/// the number of actions. None where the plan deadlocks. The plan obeys SCHED-1 to SCHED-5.
 std::optional<Simulation> simulate(const Plan& plan, const Costs& costs);
 
 }  // namespace troupe::schedules

@@ -17,9 +17,10 @@ struct Violation {
   std::string grid;     ///< the rank's actions near the place, the wrong one marked
 };
 
-/// Checks every rule, among them that the plan ends when sends block until a credit is free (capacities()).
 /// `training`: each F needs its B, or I and W; otherwise only F is allowed.
 enum class Purpose { training, forward_only };
+/// Checks every rule, among them that the plan ends when sends block until a credit is free, with
+/// the credits of capacities(). Any plan is allowed, however broken.
 std::optional<Violation> validate(const Plan& plan, Purpose purpose);
 
 /// Buffers one chunk needs. Counts of microbatches.
@@ -30,8 +31,13 @@ struct ChunkCapacity {
   int backward_slots = 0;  ///< receive slots for gradients from the chunk after (0: last chunk)
 };
 
-/// By chunk. An input activation is held from its arrival to B or W of its microbatch, a gradient to the same moment.
-/// slots >= live + 1 where the plan has that many microbatches, so that a message can travel while the stage computes.
+/// By chunk. Models the runtime: each rank runs its actions in order; an action waits for its input
+/// message, then for one of two send buffers, computes, and sends; a message leaves when the
+/// receiver has a free slot. An input activation and an output gradient hold their slots from
+/// arrival to B or W of their microbatch (to the end of F in a forward-only plan). Each edge gets
+/// one slot more than it holds at once, so that a message travels while the stage computes, more
+/// where the plan would otherwise stop for ever, and never more than there are microbatches. The
+/// plan obeys the rules of validate().
 std::vector<ChunkCapacity> capacities(const Plan& plan);
 
 }  // namespace troupe::schedules

@@ -1,0 +1,153 @@
+#include <algorithm>
+#include <limits>
+
+#include "schedules/plan.h"
+
+namespace troupe::schedules {
+namespace {
+
+struct Cell {
+  std::string_view text;  ///< without the spaces around it
+  int line = 0;
+  int column = 0;
+};
+
+constexpr std::string_view kSpaces = " \t\r";
+
+/// The non-empty cells, line by line. Lines after the last one with a cell are left out.
+std::vector<std::vector<Cell>> split(std::string_view text) {
+  std::vector<std::vector<Cell>> lines(1);
+  std::size_t line_start = 0;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t end = std::min(text.find_first_of(",\n", start), text.size());
+    std::string_view cell = text.substr(start, end - start);
+    const std::size_t first = std::min(cell.find_first_not_of(kSpaces), cell.size());
+    cell = cell.substr(first, cell.find_last_not_of(kSpaces) + 1 - first);
+    if (!cell.empty()) {
+      lines.back().push_back({.text = cell,
+                              .line = static_cast<int>(lines.size()),
+                              .column = static_cast<int>(start + first - line_start) + 1});
+    }
+    if (end < text.size() && text[end] == '\n') {
+      lines.emplace_back();
+      line_start = end + 1;
+    }
+    start = end + 1;
+  }
+  while (!lines.empty() && lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+/// What the parser has learned of one chunk, with the cell to blame.
+struct Seen {
+  int rank = -1;
+  Cell first;
+};
+
+/// Reads one cell after the other, and remembers what the whole plan must agree on.
+class Reader {
+ public:
+  explicit Reader(int num_cells) : num_cells_(num_cells), chunks_(num_cells) {}
+
+  /// Empty where the cell is an action that fits; else the reason why not.
+  std::string read(const Cell& cell, int rank, Plan& plan) {
+    const std::optional<Action> action = parse_action(cell.text);
+    if (!action) {
+      return "\"" + shown(cell.text) +
+             "\" is no action; an action is written chunk, F, B, I or W, microbatch: 0F0";
+    }
+    // Each chunk and each microbatch needs an action, so higher numbers leave gaps; refusing them
+    // here keeps what is allocated below in proportion to the text.
+    if (action->chunk >= num_cells_ || action->microbatch >= num_cells_) {
+      return to_string(*action) + " has a number too high for a plan of " +
+             std::to_string(num_cells_) + " actions: chunks and microbatches count from 0";
+    }
+    Seen& seen = chunks_[action->chunk];
+    if (seen.rank < 0) seen = {.rank = rank, .first = cell};
+    if (seen.rank != rank) {
+      return to_string(*action) + " puts chunk " + std::to_string(action->chunk) + " on rank " +
+             std::to_string(rank) + ", but line " + std::to_string(seen.first.line) +
+             " has it on " + "rank " + std::to_string(seen.rank) + "; a chunk lives on one rank";
+    }
+    plan.num_microbatches = std::max(plan.num_microbatches, action->microbatch + 1);
+    num_chunks_ = std::max(num_chunks_, action->chunk + 1);
+    plan.actions[rank].push_back(*action);
+    return {};
+  }
+
+  /// Fills plan.rank_of_chunk; an error if the chunks leave a gap.
+  std::optional<PlanError> finish(Plan& plan) const {
+    for (int chunk = 0; chunk < num_chunks_; ++chunk) {
+      if (chunks_[chunk].rank < 0) {
+        const Cell& blamed = chunks_[num_chunks_ - 1].first;
+        return PlanError{.line = blamed.line,
+                         .column = blamed.column,
+                         .message = "there is a chunk " + std::to_string(num_chunks_ - 1) +
+                                    ", but no action of chunk " + std::to_string(chunk) +
+                                    "; chunks count from 0 without a gap"};
+      }
+      plan.rank_of_chunk.push_back(chunks_[chunk].rank);
+    }
+    return {};
+  }
+
+ private:
+  /// The cell's text, short and printable.
+  static std::string shown(std::string_view text) {
+    constexpr std::size_t kShown = 24;
+    std::string out(text.substr(0, kShown));
+    for (char& letter : out) {
+      if (letter < ' ' || letter > '~') letter = '?';
+    }
+    return text.size() > kShown ? out + "..." : out;
+  }
+
+  int num_cells_;
+  int num_chunks_ = 0;
+  std::vector<Seen> chunks_;
+};
+
+}  // namespace
+
+std::string to_csv(const Plan& plan) {
+  std::string text;
+  for (const std::vector<Action>& order : plan.actions) {
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      if (i > 0) text += ',';
+      text += to_string(order[i]);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::variant<Plan, PlanError> parse_csv(std::string_view text) {
+  const std::vector<std::vector<Cell>> lines = split(text);
+  std::size_t num_cells = 0;
+  for (const std::vector<Cell>& line : lines) num_cells += line.size();
+  if (num_cells == 0) return PlanError{.line = 1, .column = 1, .message = "the plan has no action"};
+
+  Plan plan{.kind = "csv", .num_microbatches = 0, .rank_of_chunk = {}, .actions = {}};
+  plan.actions.resize(lines.size());
+  Reader reader(static_cast<int>(num_cells));
+  for (const std::vector<Cell>& line : lines) {
+    for (const Cell& cell : line) {
+      const std::string wrong = reader.read(cell, cell.line - 1, plan);
+      if (!wrong.empty()) {
+        return PlanError{.line = cell.line, .column = cell.column, .message = wrong};
+      }
+    }
+  }
+  if (const std::optional<PlanError> gap = reader.finish(plan)) return *gap;
+  return plan;
+}
+
+std::uint64_t digest(const Plan& plan) {
+  std::uint64_t hash = 14695981039346656037u;
+  for (const char letter : to_csv(plan)) {
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211u;
+  }
+  return hash;
+}
+
+}  // namespace troupe::schedules

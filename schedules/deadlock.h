@@ -1,0 +1,10 @@
+#pragma once
+
+#include "schedules/validate.h"
+
+namespace troupe::schedules {
+
+/// SCHED-7: every rank comes to the end of its order. The plan obeys SCHED-1 to SCHED-6.
+std::optional<Violation> check_end(const Plan& plan);
+
+}  // namespace troupe::schedules

@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "schedules/draw.h"
+
+namespace troupe::schedules {
+namespace {
+
+// Pixels.
+constexpr double kSlotWidth = 26;
+constexpr double kMostWidth = 12000;  ///< of all slots; longer plans get narrower ones
+constexpr double kRow = 26;
+constexpr double kBox = 22;
+constexpr double kLeft = 64;
+constexpr double kTop = 44;
+constexpr double kLabelled = 18;  ///< a box at least this wide shows its microbatch
+
+/// How one kind of action looks, and is called in the legend.
+struct Style {
+  Op op;
+  const char* name;
+  const char* colour;
+};
+constexpr std::array kStyles = {
+    Style{Op::F, "forward", "#4e79a7"}, Style{Op::B, "backward", "#59a14f"},
+    Style{Op::I, "input gradient", "#f28e2b"}, Style{Op::W, "weight gradient", "#9c755f"}};
+
+const Style& style_of(Op op) {
+  return *std::ranges::find_if(kStyles, [op](const Style& style) { return style.op == op; });
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+std::string attributes(double x, double y, double width, double height) {
+  return "x='" + number(x) + "' y='" + number(y) + "' width='" + number(width) + "' height='" +
+         number(height) + "'";
+}
+
+std::string text_at(double x, double y, const char* anchor, const std::string& text) {
+  return "<text x='" + number(x) + "' y='" + number(y) + "' text-anchor='" + anchor + "'>" + text +
+         "</text>\n";
+}
+
+/// 1, 2 or 5 times a power of ten, so that marks lie at least 40 pixels apart.
+int slots_per_mark(double slot_width) {
+  for (int step = 1;; step *= 10) {
+    for (const int factor : {1, 2, 5}) {
+      if (step * factor * slot_width >= 40) return step * factor;
+    }
+  }
+}
+
+/// Places of the picture, from the plan's size and the simulated times.
+class Canvas {
+ public:
+  Canvas(const Plan& plan, const Simulation& simulation)
+      : plan_(plan),
+        simulation_(simulation),
+        slot_(slot_length(simulation)),
+        slots_(simulation.wall / slot_),
+        slot_width_(std::min(kSlotWidth, kMostWidth / std::max(slots_, 1.0))) {}
+
+  std::string draw() const {
+    const double width = std::max(kLeft + slots_ * slot_width_ + 20, 520.0);
+    const double height = bottom() + 44;
+    std::string out = "<svg xmlns='http://www.w3.org/2000/svg' width='" + number(width) +
+                      "' height='" + number(height) + "' viewBox='0 0 " + number(width) + " " +
+                      number(height) + "' font-family='sans-serif' font-size='11'>\n" +
+                      "<rect width='100%' height='100%' fill='white'/>\n";
+    out += legend() + axis();
+    for (int rank = 0; rank < plan_.num_ranks(); ++rank) out += row(rank);
+    return out + "</svg>\n";
+  }
+
+ private:
+  double x(double time) const { return kLeft + time / slot_ * slot_width_; }
+  double y(int rank) const { return kTop + rank * kRow; }
+  double bottom() const { return y(plan_.num_ranks()); }
+
+  std::string legend() const {
+    std::string out;
+    double left = kLeft;
+    for (const Style& style : kStyles) {
+      out += "<rect " + attributes(left, 14, 12, 12) + " fill='" + style.colour + "'/>\n";
+      out += text_at(left + 17, 24, "start",
+                     std::string(1, static_cast<char>(style.op)) + " " + style.name);
+      left += 112;
+    }
+    return out;
+  }
+
+  std::string axis() const {
+    std::string out;
+    const int step = slots_per_mark(slot_width_);
+    for (int slot = 0; slot <= slots_ + 1e-9; slot += step) {
+      const std::string at = number(kLeft + slot * slot_width_);
+      out += "<line x1='" + at + "' x2='" + at + "' y1='" + number(kTop - 4) + "' y2='" +
+             number(bottom() + 4) + "' stroke='#dddddd'/>\n";
+      out += text_at(kLeft + slot * slot_width_, bottom() + 17, "middle", std::to_string(slot));
+    }
+    return out + text_at(kLeft, bottom() + 34, "start",
+                         "slots of " + number(slot_) + "; bubble rate " +
+                             number(std::round(simulation_.bubble_rate * 1e4) / 1e4));
+  }
+
+  std::string row(int rank) const {
+    std::string out = text_at(kLeft - 8, y(rank) + 15, "end", "rank " + std::to_string(rank));
+    for (std::size_t i = 0; i < plan_.actions[rank].size(); ++i) {
+      out += box(rank, plan_.actions[rank][i], simulation_.times[rank][i]);
+    }
+    return out;
+  }
+
+  std::string box(int rank, const Action& action, const Simulation::Span& span) const {
+    const double width = x(span.end) - x(span.start);
+    const double earlier = action.chunk / plan_.num_ranks();  // chunks of the rank before this one
+    const double opacity = 1 - 0.55 * earlier * plan_.num_ranks() / plan_.num_chunks();
+    std::string out = "<g><title>" + to_string(action) + ", " + number(span.start) + " to " +
+                      number(span.end) + "</title><rect " +
+                      attributes(x(span.start), y(rank), width, kBox) + " fill='" +
+                      style_of(action.op).colour + "' fill-opacity='" + number(opacity) +
+                      "' stroke='white' stroke-width='0.5'/>";
+    if (width >= kLabelled) {
+      out += "<text x='" + number(x(span.start) + width / 2) + "' y='" + number(y(rank) + 15) +
+             "' text-anchor='middle' fill='white'>" + std::to_string(action.microbatch) + "</text>";
+    }
+    return out + "</g>\n";
+  }
+
+  const Plan& plan_;
+  const Simulation& simulation_;
+  double slot_;
+  double slots_;
+  double slot_width_;
+};
+
+}  // namespace
+
+std::string to_svg(const Plan& plan, const Simulation& simulation) {
+  return Canvas(plan, simulation).draw();
+}
+
+}  // namespace troupe::schedules

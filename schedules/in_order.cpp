@@ -1,0 +1,68 @@
+#include <map>
+#include <set>
+
+#include "schedules/plan.h"
+
+namespace troupe::schedules {
+namespace {
+
+/// The weight-gradients of one chunk: which is due, and which were held back until it.
+struct WeightOrder {
+  int due = 0;
+  std::multiset<int> held;
+};
+
+/// One rank's order with every weight-gradient at or after its place in ascending order.
+class Sorter {
+ public:
+  void add(const Action& action) {
+    if (action.op != Op::B && action.op != Op::W) {
+      out_.push_back(action);
+      return;
+    }
+    WeightOrder& chunk = chunks_[action.chunk];
+    if (action.microbatch > chunk.due) {
+      if (action.op == Op::B) out_.push_back({action.chunk, Op::I, action.microbatch});
+      chunk.held.insert(action.microbatch);
+      return;
+    }
+    out_.push_back(action);
+    if (action.microbatch == chunk.due) ++chunk.due;
+    release(action.chunk, chunk);
+  }
+
+  /// What is left of a plan that misses microbatches keeps its actions too, for validate() to
+  /// judge.
+  std::vector<Action> finish() {
+    for (const auto& [index, chunk] : chunks_) {
+      for (const int microbatch : chunk.held) out_.push_back({index, Op::W, microbatch});
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void release(int index, WeightOrder& chunk) {
+    while (!chunk.held.empty() && *chunk.held.begin() <= chunk.due) {
+      const int microbatch = *chunk.held.begin();
+      chunk.held.erase(chunk.held.begin());
+      out_.push_back({index, Op::W, microbatch});
+      if (microbatch == chunk.due) ++chunk.due;
+    }
+  }
+
+  std::map<int, WeightOrder> chunks_;
+  std::vector<Action> out_;
+};
+
+}  // namespace
+
+Plan in_order(Plan plan) {
+  for (std::vector<Action>& order : plan.actions) {
+    Sorter sorter;
+    for (const Action& action : order) sorter.add(action);
+    order = sorter.finish();
+  }
+  return plan;
+}
+
+}  // namespace troupe::schedules

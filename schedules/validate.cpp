@@ -1,0 +1,70 @@
+#include "schedules/validate.h"
+
+#include "schedules/chunk_rules.h"
+#include "schedules/deadlock.h"
+#include "schedules/mark.h"
+
+namespace troupe::schedules {
+namespace {
+
+/// SCHED-1, all but the actions' numbers: there are ranks, chunks and microbatches; ranks hold
+/// some.
+std::optional<Violation> check_shape(const Plan& plan) {
+  const auto wrong = [](int rank, std::string message) {
+    return Violation{.rule = "SCHED-1", .rank = rank, .index = 0, .message = message, .grid = ""};
+  };
+  if (plan.num_ranks() < 1 || plan.num_chunks() < 1 || plan.num_microbatches < 1) {
+    return wrong(0, "a plan has at least one rank, chunk and microbatch, this one has " +
+                        std::to_string(plan.num_ranks()) + ", " +
+                        std::to_string(plan.num_chunks()) + " and " +
+                        std::to_string(plan.num_microbatches));
+  }
+  std::vector<char> has_chunk(plan.num_ranks(), 0);
+  for (int chunk = 0; chunk < plan.num_chunks(); ++chunk) {
+    const int rank = plan.rank_of_chunk[chunk];
+    if (rank < 0 || rank >= plan.num_ranks()) {
+      return wrong(0, "chunk " + std::to_string(chunk) + " lies on rank " + std::to_string(rank) +
+                          ", but ranks are 0 to " + std::to_string(plan.num_ranks() - 1));
+    }
+    has_chunk[rank] = 1;
+  }
+  for (int rank = 0; rank < plan.num_ranks(); ++rank) {
+    if (!has_chunk[rank]) return wrong(rank, "rank " + std::to_string(rank) + " holds no chunk");
+  }
+  return {};
+}
+
+/// SCHED-1 for the numbers in the actions, and SCHED-2.
+std::optional<Violation> check_places(const Plan& plan) {
+  for (int rank = 0; rank < plan.num_ranks(); ++rank) {
+    const std::vector<Action>& order = plan.actions[rank];
+    for (int index = 0; index < static_cast<int>(order.size()); ++index) {
+      const auto [chunk, op, microbatch] = order[index];
+      if (chunk < 0 || chunk >= plan.num_chunks() || microbatch < 0 ||
+          microbatch >= plan.num_microbatches) {
+        return violation(plan, "SCHED-1", rank, index,
+                         name(plan, rank, index) + " is outside the plan's " +
+                             std::to_string(plan.num_chunks()) + " chunks and " +
+                             std::to_string(plan.num_microbatches) + " microbatches");
+      }
+      if (plan.rank_of_chunk[chunk] != rank) {
+        return violation(plan, "SCHED-2", rank, index,
+                         name(plan, rank, index) + " belongs to rank " +
+                             std::to_string(plan.rank_of_chunk[chunk]) + ", which holds chunk " +
+                             std::to_string(chunk));
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<Violation> validate(const Plan& plan, Purpose purpose) {
+  if (auto wrong = check_shape(plan)) return wrong;
+  if (auto wrong = check_places(plan)) return wrong;
+  if (auto wrong = check_chunks(plan, purpose)) return wrong;
+  return check_end(plan);
+}
+
+}  // namespace troupe::schedules

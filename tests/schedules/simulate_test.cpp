@@ -1,0 +1,145 @@
+#include "schedules/simulate.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "tests/schedules/orders.h"
+
+using namespace troupe::schedules;
+namespace tt = boost::test_tools;
+
+namespace {
+
+Simulation simulated(std::string_view kind, const ScheduleShape& shape, const StageCosts& costs,
+                     double hop = 0) {
+  const auto out = simulate(make(kind, shape), {.stages = {costs}, .hop = hop});
+  BOOST_REQUIRE(out.has_value());
+  return *out;
+}
+
+/// Every action of a chunk costs these; a stage of v chunks so v times as much.
+StageCosts per_chunk(const ScheduleShape& shape, double f, double i, double w) {
+  const double v = shape.chunks;
+  return {.forward = v * f, .input_gradient = v * i, .weight_gradient = v * w};
+}
+
+constexpr StageCosts kUnit{.forward = 1, .input_gradient = 1, .weight_gradient = 1};
+constexpr StageCosts kBackwardIsOneSlot{
+    .forward = 1, .input_gradient = 0.5, .weight_gradient = 0.5};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_forward_and_a_backward_by_hand) {
+  // 0F0 0..1, 1F0 1.5..2.5, 1B0 2.5..4.5, 0B0 5..7.
+  const auto out = simulate(plan_of("0F0,0B0\n1F0,1B0\n"), {.stages = {kUnit}, .hop = 0.5});
+  BOOST_REQUIRE(out.has_value());
+  BOOST_TEST(out->times[0][1].start == 5);
+  BOOST_TEST(out->times[0][1].end == 7);
+  BOOST_TEST(out->times[1][0].start == 1.5);
+  BOOST_TEST(out->times[1][1].start == 2.5);
+  BOOST_TEST(out->wall == 7);
+  BOOST_TEST(out->span == 7);
+  BOOST_TEST(out->busy == std::vector({3.0, 3.0}), tt::per_element());
+  BOOST_TEST(out->idle == std::vector({4.0, 4.0}), tt::per_element());
+  BOOST_TEST(out->bubble_rate == 1 - 3.0 / 7, tt::tolerance(1e-12));
+}
+
+BOOST_AUTO_TEST_CASE(stages_differ_in_cost_and_a_rank_reaches_itself_without_a_hop) {
+  const Costs costs{.stages = {{.forward = 2, .input_gradient = 4, .weight_gradient = 2},
+                               {.forward = 10, .input_gradient = 1, .weight_gradient = 1}},
+                    .hop = 100};
+  const auto two = simulate(plan_of("0F0,0B0\n1F0,1B0\n"), costs);
+  BOOST_TEST(two->wall == 2 + 100 + 10 + 2 + 100 + 6);
+  BOOST_TEST(two->span == two->wall);
+  const auto one = simulate(plan_of("0F0,1F0,1I0,1W0,0I0,0W0"), {.stages = {kUnit}, .hop = 100});
+  BOOST_TEST(one->wall == 3);
+}
+
+BOOST_AUTO_TEST_CASE(the_weight_gradient_runs_while_the_input_gradient_travels) {
+  const auto out = simulate(plan_of("0F0,0I0,0W0\n1F0,1I0,1W0\n"), {.stages = {kUnit}, .hop = 1});
+  BOOST_TEST(out->times[1][2].end == 5);
+  BOOST_TEST(out->times[0][1].start == 5);
+  BOOST_TEST(out->wall == 7);
+}
+
+BOOST_AUTO_TEST_CASE(a_circle_of_waits_has_no_times) {
+  BOOST_TEST(!simulate(plan_of("0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1\n"), Costs{}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(wall_times_of_the_reference) {
+  struct Row {
+    std::string_view kind;
+    ScheduleShape shape;
+    double unit, hop_quarter, f2_i3_w1;  ///< 0: not given
+  };
+  for (const Row& row :
+       {Row{"gpipe", {2, 1, 4}, 15, 0, 0}, Row{"gpipe", {4, 1, 8}, 33, 34.5, 66},
+        Row{"1f1b", {2, 1, 4}, 15, 0, 0}, Row{"1f1b", {4, 1, 8}, 33, 37, 66},
+        Row{"interleaved", {2, 2, 4}, 27, 0, 0}, Row{"interleaved", {4, 2, 8}, 57, 60.5, 114},
+        Row{"interleaved", {4, 4, 8}, 105, 0, 0}}) {
+    BOOST_TEST_CONTEXT(row.kind << " of " << row.shape.stages) {
+      const StageCosts unit = per_chunk(row.shape, 1, 1, 1);
+      BOOST_TEST(simulated(row.kind, row.shape, unit).wall == row.unit);
+      if (row.hop_quarter == 0) continue;
+      BOOST_TEST(simulated(row.kind, row.shape, unit, 0.25).wall == row.hop_quarter);
+      const StageCosts uneven = per_chunk(row.shape, 2, 3, 1);
+      BOOST_TEST(simulated(row.kind, row.shape, uneven).wall == row.f2_i3_w1);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(slots_where_a_backward_takes_one) {
+  for (const auto& [kind, p, v, m, slots] :
+       {std::tuple("1f1b", 4, 1, 8, 22), std::tuple("1f1b", 4, 1, 2, 10),
+        std::tuple("1f1b", 8, 1, 3, 20), std::tuple("gpipe", 4, 1, 8, 22),
+        std::tuple("interleaved", 2, 2, 4, 18), std::tuple("interleaved", 4, 2, 8, 38),
+        std::tuple("interleaved", 4, 4, 16, 134)}) {
+    const ScheduleShape shape{.stages = p, .chunks = v, .microbatches = m};
+    BOOST_TEST_CONTEXT(kind << " " << p << " " << v << " " << m) {
+      BOOST_TEST(simulated(kind, shape, per_chunk(shape, 1, 0.5, 0.5)).wall == slots);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(peak_activations_of_the_reference) {
+  const auto peaks = [](std::string_view kind, int p, int v, int m) {
+    return simulated(kind, {.stages = p, .chunks = v, .microbatches = m}, kUnit).peak_activations;
+  };
+  BOOST_TEST(peaks("gpipe", 4, 1, 8) == std::vector({8, 8, 8, 8}), tt::per_element());
+  BOOST_TEST(peaks("1f1b", 4, 1, 8) == std::vector({4, 3, 2, 1}), tt::per_element());
+  BOOST_TEST(peaks("1f1b", 4, 1, 2) == std::vector({2, 2, 2, 1}), tt::per_element());
+  BOOST_TEST(peaks("interleaved", 2, 2, 4) == std::vector({5, 3}), tt::per_element());
+  BOOST_TEST(peaks("interleaved", 4, 2, 8) == std::vector({11, 9, 7, 5}), tt::per_element());
+  BOOST_TEST(peaks("interleaved", 4, 4, 16) == std::vector({19, 17, 15, 13}), tt::per_element());
+  BOOST_TEST(peaks("interleaved", 4, 4, 8) == std::vector({19, 17, 15, 13}), tt::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(bubble_rates_of_the_published_row) {
+  // arXiv 2401.10241, Table 5: model 1.5B, p = 8, m = 24.
+  const StageCosts row{.forward = 18.522, .input_gradient = 18.086, .weight_gradient = 9.337};
+  const double hop = 0.601;
+  const auto plain = simulated("1f1b", {.stages = 8, .microbatches = 24}, row, hop);
+  BOOST_TEST(plain.wall == 1456.749, tt::tolerance(1e-9));
+  BOOST_TEST(std::abs(plain.bubble_rate - .2431) < 5e-5);
+  const auto chunked =
+      simulated("interleaved", {.stages = 8, .chunks = 3, .microbatches = 24}, row, hop);
+  BOOST_TEST(std::abs(chunked.bubble_rate - .1090) < 5e-5);
+  // The authors let only the first microbatch of a group wait for the wrap-around edge.
+  const double theirs = chunked.span - 8 * hop;
+  BOOST_TEST(std::abs(1 - 1102.680 / theirs - .1055) < 5e-5);
+}
+
+BOOST_AUTO_TEST_CASE(one_rank_has_no_bubble) {
+  for (const std::string_view kind : {"gpipe", "1f1b"}) {
+    const auto out = simulated(kind, {.stages = 1, .microbatches = 5}, kBackwardIsOneSlot, 7);
+    BOOST_TEST(out.wall == 10);
+    BOOST_TEST(out.bubble_rate == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_thousand_ranks) {
+  const auto out = simulated("1f1b", {.stages = 1000, .microbatches = 500}, kUnit, 0);
+  BOOST_TEST(out.wall == 3.0 * (500 + 999));
+  BOOST_TEST(out.peak_activations.front() == 500);
+  BOOST_TEST(out.peak_activations.back() == 1);
+}
