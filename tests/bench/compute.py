@@ -1,0 +1,43 @@
+"""Benchmarks of one rank's training step: against oneDNN's products alone, and against PyTorch."""
+import importlib.util, pathlib, sys
+
+from measure import Row, Worker
+
+THREADS = "2"
+TOKENS = 16 * 256  # of a step: global samples x sequence length
+DTYPES = {"f32": "float32", "bf16": "bfloat16"}
+
+
+def dtype_of(bench):
+    return DTYPES[bench.name.rsplit("_", 1)[1]]
+
+
+def speed_of_light(bench):
+    """Time of the step's matrix products by oneDNN alone, over the time of the step."""
+    with Worker(bench.program("step_bench"), dtype_of(bench), THREADS) as ours:
+        gflop = float(ours.ready.split()[1])
+        for _ in range(bench.repeats(9)):
+            products, step = ours.ask("products"), ours.ask("step")
+            bench.record("products alone, s", products)
+            bench.record("step, s", step)
+            bench.record("ratio", products / step)
+    products = bench.median("products alone, s")
+    return Row(bench.name, gflop / bench.median("step, s"), "GFLOP/s", bench.median("ratio"),
+               f"oneDNN alone: {gflop:.1f} GFLOP in {products:.3f} s, {gflop / products:.0f} GFLOP/s")
+
+
+def torch(bench):
+    """Tokens/s of the step against the same step compiled by PyTorch, where the python3 that runs this has it."""
+    if importlib.util.find_spec("torch") is None:
+        print(f"{bench.name}: left out: {sys.executable} has no torch", file=sys.stderr)
+        return None
+    peer_script = str(pathlib.Path(__file__).with_name("torch_peer.py"))
+    with Worker(sys.executable, peer_script, dtype_of(bench), "--threads", THREADS) as peer, \
+         Worker(bench.program("step_bench"), dtype_of(bench), THREADS) as ours:
+        for _ in range(bench.repeats(7)):
+            theirs, step = peer.ask("step"), ours.ask("step")
+            bench.record("PyTorch, tokens/s", TOKENS / theirs)
+            bench.record("ours, tokens/s", TOKENS / step)
+            bench.record("ratio", theirs / step)
+    return Row(bench.name, bench.median("ours, tokens/s"), "tokens/s", bench.median("ratio"),
+               f"{peer.ready.removeprefix('ready ')}: {bench.median('PyTorch, tokens/s'):.0f} tokens/s")

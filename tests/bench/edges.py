@@ -1,0 +1,69 @@
+"""Benchmarks of an edge between two stages' processes, against UCX's own measuring program on the same transports."""
+import os, re, socket, subprocess, time
+
+from measure import Row, json_of
+
+# Shared memory, as between two ranks of one host; a UCX_TLS from outside holds for both sides alike.
+TRANSPORTS = {"UCX_TLS": os.environ.get("UCX_TLS", "shm,self")}
+LATENCY_BYTES = 4096
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def perftest(*options):
+    """ucx_perftest between two processes. Returns the columns of its final line: microseconds a message (median, average,
+    overall), MiB/s (average, overall), messages/s (average, overall)."""
+    environment = {**os.environ, **TRANSPORTS}
+    port = str(free_port())
+    server = subprocess.Popen(["ucx_perftest", "-p", port, *options], env=environment, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
+    try:
+        return perftest_client(port, options, environment)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def perftest_client(port, options, environment):
+    deadline = time.monotonic() + 10
+    while True:
+        client = subprocess.run(["ucx_perftest", "127.0.0.1", "-p", port, "-f", *options], env=environment,
+                                capture_output=True, text=True, timeout=60)
+        numbers = re.findall(r"^ +\d+ +((?:[\d.]+ +){6}[\d.]+)\s*$", client.stdout, re.MULTILINE)
+        if numbers:
+            return [float(x) for x in numbers[-1].split()]
+        if time.monotonic() > deadline:  # until then the server may not listen yet
+            raise RuntimeError(f"ucx_perftest printed no result: {client.stdout[-500:]}{client.stderr[-500:]}")
+        time.sleep(0.1)
+
+
+def bandwidth(bench):
+    """Payload bytes a second that one stage receives from another, against ucp_am_bw."""
+    size = int(bench.name.rsplit("_", 1)[1].removesuffix("MiB")) << 20
+    messages = str((2 << 30) // size)
+    seconds = "0.2" if bench.smoke else "1"
+    for _ in range(bench.repeats(11)):
+        ours = json_of(bench.program("edge_bench"), "bandwidth", size, seconds, env=TRANSPORTS)["bytes_per_s"]
+        peer = perftest("-t", "ucp_am_bw", "-s", str(size), "-n", messages)[4] * 2**20
+        bench.record("ours, GB/s", ours / 1e9)
+        bench.record("ucx_perftest, GB/s", peer / 1e9)
+    ours, peer = bench.median("ours, GB/s"), bench.median("ucx_perftest, GB/s")
+    return Row(bench.name, ours, "GB/s", ours / peer, f"ucx_perftest -t ucp_am_bw: {peer:.2f} GB/s")
+
+
+def latency(bench):
+    """One way of 4 KiB between two stages, microseconds, against ucp_am_lat in the same way of waiting."""
+    sleeping = bench.name.endswith("sleeping")
+    rounds = 200 if bench.smoke else 20000
+    wait = ["-E", "sleep"] if sleeping else []
+    for _ in range(bench.repeats(9)):
+        ours = json_of(bench.program("edge_bench"), "latency", "sleep" if sleeping else "spin", rounds,
+                       env=TRANSPORTS)["one_way_us"]
+        bench.record("ours, us", ours)
+        bench.record("ucx_perftest, us", perftest("-t", "ucp_am_lat", "-s", str(LATENCY_BYTES), "-n", str(rounds), *wait)[0])
+    ours, peer = bench.median("ours, us"), bench.median("ucx_perftest, us")
+    return Row(bench.name, ours, "us", peer / ours, f"ucx_perftest -t ucp_am_lat{' -E sleep' if sleeping else ''}: {peer:.2f} us")

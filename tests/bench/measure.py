@@ -1,0 +1,101 @@
+"""What the benchmarks share: building their programs, repeated measurements, rows. Python 3.11's standard library only."""
+import json, os, pathlib, statistics, subprocess, sys
+from dataclasses import dataclass, field
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class Row:
+    """A benchmark's result. `ratio` is ours over the peer's, above 1 where we are better; None without a peer."""
+    name: str
+    value: float
+    unit: str
+    ratio: float | None = None
+    peer: str | None = None
+
+
+@dataclass
+class Bench:
+    """What a benchmark function is given: where programs are, and how often to measure."""
+    name: str
+    build: pathlib.Path
+    smoke: bool = False
+    samples: dict = field(default_factory=dict)
+
+    def repeats(self, full):
+        """How many times to measure: `full`, or once where only that it runs is of interest."""
+        return 1 if self.smoke else full
+
+    def program(self, name):
+        return str(self.build / "tests/bench" / name)
+
+    @property
+    def troupe(self):
+        return str(self.build / "troupe")
+
+    def record(self, what, value):
+        self.samples.setdefault(what, []).append(value)
+
+    def median(self, what):
+        return statistics.median(self.samples[what])
+
+    def spread(self):
+        """Every measured quantity as least .. median .. most, for people to judge the noise by."""
+        for what, values in self.samples.items():
+            low, mid, high = min(values), statistics.median(values), max(values)
+            yield f"{self.name}: {what}: {low:.4g} .. {mid:.4g} .. {high:.4g} ({len(values)} measured)"
+
+
+class Worker:
+    """A program that measures on order: it prints a line beginning with "ready", then answers every line with a number."""
+
+    def __init__(self, *command, env=None):
+        self.command = command
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        text=True, env={**os.environ, **(env or {})})
+        self.ready = self._line()
+        if not self.ready.startswith("ready"):
+            raise RuntimeError(f"{command[0]} answered {self.ready!r} where 'ready' was due")
+
+    def _line(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{' '.join(self.command)} ended: {self.process.stderr.read()[-2000:]}")
+        return line.strip()
+
+    def ask(self, order):
+        self.process.stdin.write(order + "\n")
+        self.process.stdin.flush()
+        return float(self._line())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+
+def output_of(*command, env=None, timeout=120):
+    """Standard output of a program that must end well."""
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=timeout,
+                          env={**os.environ, **(env or {})})
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}: exit {done.returncode}: {(done.stderr or done.stdout)[-2000:]}")
+    return done.stdout
+
+
+def json_of(*command, env=None, timeout=120):
+    """The JSON line that a program prints."""
+    return json.loads(output_of(*command, env=env, timeout=timeout).splitlines()[-1])
+
+
+def build_programs(build):
+    """Builds the benchmark programs and troupe; nothing to do where they are up to date."""
+    commands = [] if (build / "CMakeCache.txt").exists() else [["cmake", "--preset", "release", "-B", str(build)]]
+    commands.append(["cmake", "--build", str(build), "--target", "benchmarks"])
+    for command in commands:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)} failed:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")

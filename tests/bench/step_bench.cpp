@@ -1,0 +1,100 @@
+// One rank's whole training step, and the products it consists of by oneDNN alone, in one process.
+//
+//   step_bench float32|bfloat16 THREADS
+//
+// Prints "ready GFLOP". Then every line on standard input is an order, answered with the seconds it
+// took: "step" runs a training step, "products" its matrix products without anything between them.
+
+#include <omp.h>
+
+#include <cmath>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stages/optimizer.h"
+#include "tensor/device.h"
+#include "tensor/error.h"
+#include "tests/bench/microbatch_products.h"
+#include "tests/bench/timing.h"
+#include "tests/bench/workload.h"
+
+namespace troupe::bench {
+namespace {
+
+/// What a single rank does between two metrics lines.
+class TrainingStep {
+ public:
+  TrainingStep(const Workload& workload, int threads)
+      : num_microbatches_(workload.num_microbatches()),
+        device_(tensor::make_cpu_device(threads)),
+        stage_(stages::make_transformer_stage(
+            stage_spec(workload, {.first_layer = 0,
+                                  .end_layer = static_cast<int>(workload.model.num_hidden_layers),
+                                  .embedding = true,
+                                  .head = true}),
+            *device_)),
+        ids_(spread_tokens(workload)),
+        squared_norms_(stage_->parameters().size()) {
+    stages::initialize(*stage_, workload.model, 1);
+  }
+
+  void run() {
+    stage_->begin_step();
+    for (int microbatch = 0; microbatch < num_microbatches_; ++microbatch) {
+      stage_->forward(0, 0, {}, {}, ids_, ids_);
+      stage_->backward(0, 0, {}, {});
+    }
+    stage_->end_backward();
+    stage_->squared_norms(squared_norms_);
+    double sum = 0;
+    for (const double squared_norm : squared_norms_) sum += squared_norm;
+    const double clip = stages::clip_factor(optimizer_, std::sqrt(sum));
+    stage_->apply(stages::adamw_step(optimizer_, ++step_, clip));
+  }
+
+ private:
+  const stages::OptimizerConfig optimizer_{.max_steps = 1'000'000};
+  const int num_microbatches_;
+  std::int64_t step_ = 0;
+  std::unique_ptr<tensor::Device> device_;
+  std::unique_ptr<stages::Stage> stage_;
+  std::vector<std::int32_t> ids_;
+  std::vector<double> squared_norms_;
+};
+
+void serve(const Workload& workload, int threads) {
+  omp_set_num_threads(threads);
+  TrainingStep step(workload, threads);
+  ProductList products = microbatch_products(workload);
+  const auto run_products = [&] {
+    for (int i = 0; i < workload.num_microbatches(); ++i) products.run();
+  };
+  step.run();
+  run_products();
+  std::cout << "ready " << products.gflop() * workload.num_microbatches() << std::endl;
+  for (std::string order; std::getline(std::cin, order);) {
+    if (order == "step")
+      std::cout << seconds_of([&] { step.run(); }) << std::endl;
+    else if (order == "products")
+      std::cout << seconds_of(run_products) << std::endl;
+    else
+      throw Error(ErrorKind::usage, "'" + order + "' is no order: step or products");
+  }
+}
+
+}  // namespace
+}  // namespace troupe::bench
+
+int main(int argc, char** argv) {
+  try {
+    if (argc != 3) throw troupe::Error(troupe::ErrorKind::usage, "usage: step_bench DTYPE THREADS");
+    troupe::bench::serve(troupe::bench::measured_workload(argv[1]), std::stoi(argv[2]));
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "step_bench: " << error.what() << '\n';
+    return 1;
+  }
+}

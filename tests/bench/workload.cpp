@@ -1,0 +1,42 @@
+#include "tests/bench/workload.h"
+
+#include <string>
+
+#include "tensor/error.h"
+
+namespace troupe::bench {
+
+Workload measured_workload(std::string_view dtype) {
+  if (dtype != "float32" && dtype != "bfloat16") {
+    throw Error(ErrorKind::usage,
+                "'" + std::string(dtype) + "' is no compute dtype: float32 or bfloat16");
+  }
+  return {.model = {.hidden_size = 512,
+                    .intermediate_size = 1376,
+                    .num_hidden_layers = 8,
+                    .num_attention_heads = 8,
+                    .num_key_value_heads = 4,
+                    .head_dim = 64,
+                    .vocab_size = 4096,
+                    .dtype = dtype == "float32" ? tensor::DType::f32 : tensor::DType::bf16}};
+}
+
+stages::StageSpec stage_spec(const Workload& workload, const stages::ChunkSpec& chunk) {
+  return {.model = workload.model,
+          .chunks = {chunk},
+          .micro = workload.micro,
+          .seq_len = workload.seq_len,
+          .global_tokens = workload.global * workload.seq_len};
+}
+
+std::vector<std::int32_t> spread_tokens(const Workload& workload) {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(workload.tokens()));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    // Multiplication by an odd constant permutes the integers modulo a power of two.
+    const auto scrambled = static_cast<std::uint32_t>(i) * 2654435761u >> 8;
+    ids[i] = static_cast<std::int32_t>(scrambled % workload.model.vocab_size);
+  }
+  return ids;
+}
+
+}  // namespace troupe::bench

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "stages/stage.h"
+#include "stages/transformer_stage.h"
+
+namespace troupe::bench {
+
+/// Model and batch that every compute benchmark measures.
+struct Workload {
+  stages::ModelConfig model;
+  std::int64_t seq_len = 256;
+  std::int64_t micro = 4;
+  std::int64_t global = 16;
+
+  std::int64_t tokens() const { return micro * seq_len; }
+  int num_microbatches() const { return static_cast<int>(global / micro); }
+};
+
+/// 27.4 million parameters: hidden 512, feed-forward 1376, 8 layers, 8 heads on 4 key-value heads,
+/// vocabulary 4096. `dtype` is "float32" or "bfloat16"; throws Error{usage} for another.
+Workload measured_workload(std::string_view dtype);
+
+/// The stage's description for the workload's step.
+stages::StageSpec stage_spec(const Workload& workload, const stages::ChunkSpec& chunk);
+
+/// Token ids spread over the vocabulary: a microbatch that is no special case for any op.
+std::vector<std::int32_t> spread_tokens(const Workload& workload);
+
+}  // namespace troupe::bench
