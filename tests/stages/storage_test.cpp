@@ -1,0 +1,104 @@
+#include <boost/test/unit_test.hpp>
+#include <csignal>
+
+#include "stages/storage/input_file.h"
+#include "stages/storage/mapped_file.h"
+#include "stages/storage/output_file.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/file_size_limit.h"
+#include "tests/support/temp_dir.h"
+
+using namespace troupe;
+using namespace troupe::stages;
+using test::expect_error;
+
+namespace {
+
+std::size_t num_files(const test::TempDir& dir) {
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator(dir.path()), {}));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_opened_is_named_with_the_reason) {
+  const test::TempDir dir;
+  expect_error(ErrorKind::data, {"nowhere.txt", "No such file"},
+               [&] { InputFile::open(dir / "nowhere.txt"); });
+  expect_error(ErrorKind::data, {dir.path().string(), "Is a directory"},
+               [&] { InputFile::open(dir.path()); });
+  expect_error(ErrorKind::data, {"/dev/null", "not a regular file"},
+               [] { InputFile::open("/dev/null"); });
+  expect_error(ErrorKind::data, {"nowhere.txt"}, [&] { MappedFile::open(dir / "nowhere.txt"); });
+}
+
+BOOST_AUTO_TEST_CASE(a_read_beyond_the_end_is_refused) {
+  const test::TempDir dir;
+  const InputFile file = InputFile::open(dir.write("short", "12345"));
+  std::string buffer(4, ' ');
+  file.read(1, std::as_writable_bytes(std::span(buffer)));
+  BOOST_TEST(buffer == "2345");
+  expect_error(ErrorKind::data, {"short", "ends at byte 5, 1 bytes too early"},
+               [&] { file.read(2, std::as_writable_bytes(std::span(buffer))); });
+}
+
+BOOST_AUTO_TEST_CASE(a_whole_file_is_read_up_to_its_limit) {
+  const test::TempDir dir;
+  const std::string path = dir.write("five", "12345");
+  BOOST_TEST(read_whole_file(path, 5) == "12345");
+  expect_error(ErrorKind::data, {"five", "5 bytes", "at most 4"},
+               [&] { read_whole_file(path, 4); });
+}
+
+BOOST_AUTO_TEST_CASE(a_map_shows_the_bytes_and_an_empty_file_maps_to_nothing) {
+  const test::TempDir dir;
+  const MappedFile file = MappedFile::open(dir.write("text", "abc"));
+  BOOST_TEST(file.bytes().size() == 3u);
+  BOOST_TEST((file.bytes()[2] == std::byte{'c'}));
+  BOOST_TEST(MappedFile::open(dir.write("empty", "")).bytes().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_published_file_appears_at_once_and_replaces) {
+  const test::TempDir dir;
+  const std::string path = dir.write("name", "old");
+  PublishedFile file(path);
+  file.file().write("new");
+  BOOST_TEST(test::content_of(path) == "old");
+  file.publish();
+  BOOST_TEST(test::content_of(path) == "new");
+  BOOST_TEST(num_files(dir) == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(an_unpublished_file_leaves_nothing) {
+  const test::TempDir dir;
+  { PublishedFile(dir / "name").file().write("half"); }
+  BOOST_TEST(num_files(dir) == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(two_writers_of_one_name_both_publish_a_whole_file) {
+  const test::TempDir dir;
+  PublishedFile first(dir / "name"), second(dir / "name");
+  first.file().write("first");
+  second.file().write("second");
+  second.publish();
+  first.publish();
+  BOOST_TEST(test::content_of(dir / "name") == "first");
+  BOOST_TEST(num_files(dir) == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_full_disk_is_an_error_with_path_and_reason) {
+  const test::TempDir dir;
+  std::filesystem::create_symlink("/dev/full", dir / "full");
+  expect_error(ErrorKind::internal, {"full", "No space left on device"},
+               [&] { write_whole_file(dir / "full", "text"); });
+  const test::FileSizeLimit limit(1000);
+  expect_error(ErrorKind::internal, {"large", "File too large"},
+               [&] { write_whole_file(dir / "large", std::string(2000, 'x')); });
+}
+
+BOOST_AUTO_TEST_CASE(a_file_in_a_missing_directory_is_refused) {
+  const test::TempDir dir;
+  expect_error(ErrorKind::internal, {"missing/name", "No such file"},
+               [&] { write_whole_file(dir / "missing/name", "text"); });
+  expect_error(ErrorKind::internal, {"missing/name"}, [&] { PublishedFile(dir / "missing/name"); });
+}

@@ -1,0 +1,124 @@
+#include "stages/data/text_files.h"
+
+#include <boost/test/unit_test.hpp>
+#include <random>
+
+#include "stages/data/utf8.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/mutate.h"
+#include "tests/support/seed.h"
+#include "tests/support/temp_dir.h"
+
+using namespace troupe;
+using namespace troupe::stages;
+using test::expect_error;
+
+namespace {
+
+const std::string kReplaced = "\xef\xbf\xbd";
+
+std::vector<std::string> pieces_of(const std::string& path) {
+  std::vector<std::string> pieces;
+  for_each_piece(path, [&](std::string_view piece) { pieces.emplace_back(piece); });
+  return pieces;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(matches_of_a_glob_are_sorted_by_bytes_and_patterns_keep_their_order) {
+  const test::TempDir dir;
+  for (const char* name : {"b.txt", "a.txt", "B.txt", "\xc3\xa4.txt", "z.md"}) dir.write(name, "x");
+  const auto at = [&](const std::string& name) { return (dir / name).string(); };
+  const std::vector<std::string> files = expand_files({at("z.md"), at("*.txt")});
+  const std::vector<std::string> expected = {at("z.md"), at("B.txt"), at("a.txt"), at("b.txt"),
+                                             at("\xc3\xa4.txt")};
+  BOOST_TEST(files == expected, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_pattern_without_a_match_is_named) {
+  const test::TempDir dir;
+  dir.write("a.txt", "x");
+  expect_error(ErrorKind::data, {"nowhere.txt", "no such file"}, [&] {
+    expand_files({(dir / "a.txt").string(), (dir / "nowhere.txt").string()});
+  });
+  expect_error(ErrorKind::data, {"*.md"}, [&] { expand_files({(dir / "*.md").string()}); });
+}
+
+BOOST_AUTO_TEST_CASE(a_name_with_brackets_and_a_dataset_prefix_stand_for_themselves) {
+  const test::TempDir dir;
+  const std::string odd = dir.write("notes[1].txt", "x");
+  dir.write("set.idx", "");
+  const std::vector<std::string> files = expand_files({odd, (dir / "set").string()});
+  BOOST_TEST(files.size() == 2u);
+  BOOST_TEST(files[0] == odd);
+}
+
+BOOST_AUTO_TEST_CASE(pieces_end_after_the_last_newline_of_a_window) {
+  const test::TempDir dir;
+  std::string text(kPieceBytes - 10, 'a');
+  text += "\nbbb\n" + std::string(20, 'c') + "\n";
+  const auto pieces = pieces_of(dir.write("text", text));
+  BOOST_REQUIRE(pieces.size() == 2u);
+  BOOST_TEST(pieces[0].size() == kPieceBytes - 10 + 5);
+  BOOST_TEST(pieces[1] == std::string(20, 'c') + "\n");
+  BOOST_TEST(pieces_of(dir.write("empty", "")).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_window_without_a_newline_is_not_cut_inside_a_character) {
+  const test::TempDir dir;
+  const std::string text = std::string(kPieceBytes - 2, 'a') + "\xe2\x82\xac" + "b";  // a euro sign
+  const auto pieces = pieces_of(dir.write("text", text));
+  BOOST_REQUIRE(pieces.size() == 2u);
+  BOOST_TEST(pieces[0].size() == kPieceBytes - 2);
+  BOOST_TEST(pieces[1] ==
+             "\xe2\x82\xac"
+             "b");
+}
+
+BOOST_AUTO_TEST_CASE(pieces_join_to_the_file_whatever_it_holds) {
+  std::mt19937_64 random(test::fresh_seed());
+  const test::TempDir dir;
+  for (int round = 0; round < 5; ++round) {
+    std::string text(kPieceBytes + test::below(random, 2 * kPieceBytes), '\0');
+    const std::size_t newline_every = 1 + test::below(random, 3 * kPieceBytes);
+    for (char& c : text) c = static_cast<char>(0x80 | random());  // bytes that end no line
+    for (std::size_t i = newline_every; i < text.size(); i += newline_every) text[i] = '\n';
+    std::string joined;
+    for (const std::string& piece : pieces_of(dir.write("text", text))) {
+      BOOST_REQUIRE(!piece.empty());
+      BOOST_REQUIRE(piece.size() <= kPieceBytes);
+      joined += piece;
+    }
+    BOOST_REQUIRE(joined == text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(well_formed_text_is_left_alone) {
+  const std::string text =
+      "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x8e\xad\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf";
+  BOOST_TEST(valid_utf8(text) == text);
+  BOOST_TEST(valid_utf8(std::string("a\0b", 3)) == std::string("a\0b", 3));
+}
+
+BOOST_AUTO_TEST_CASE(every_maximal_invalid_part_becomes_one_replacement) {
+  BOOST_TEST(valid_utf8("a\x80z") == "a" + kReplaced + "z");                    // stray tail
+  BOOST_TEST(valid_utf8("\xc0\xaf") == kReplaced + kReplaced);                  // overlong
+  BOOST_TEST(valid_utf8("\xe2\x82z") == kReplaced + "z");                       // cut short
+  BOOST_TEST(valid_utf8("\xe2\x82") == kReplaced);                              // at the end
+  BOOST_TEST(valid_utf8("\xed\xa0\x80") == kReplaced + kReplaced + kReplaced);  // surrogate
+  BOOST_TEST(valid_utf8("\xf4\x90\x80\x80") == kReplaced + kReplaced + kReplaced + kReplaced);
+  // The Unicode Standard's own example, table 3-8.
+  BOOST_TEST(valid_utf8("\x61\xf1\x80\x80\xe1\x80\xc2\x62\x80\x63\x80\xbf\x64") ==
+             "a" + kReplaced + kReplaced + kReplaced + "b" + kReplaced + "c" + kReplaced +
+                 kReplaced + "d");
+}
+
+BOOST_AUTO_TEST_CASE(an_incomplete_tail_is_what_a_next_byte_could_finish) {
+  BOOST_TEST(incomplete_tail("abc") == 0u);
+  BOOST_TEST(incomplete_tail("ab\xc3") == 1u);
+  BOOST_TEST(incomplete_tail("ab\xe2\x82") == 2u);
+  BOOST_TEST(incomplete_tail("ab\xf0\x9f\x8e") == 3u);
+  BOOST_TEST(incomplete_tail("ab\xf0\x9f\x8e\xad") == 0u);
+  BOOST_TEST(incomplete_tail("\x80\x80\x80") == 0u);
+  BOOST_TEST(incomplete_tail("\xe0\x80") == 0u);  // no character begins so
+}

@@ -1,0 +1,203 @@
+#include "stages/data/token_cache.h"
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "stages/data/text_files.h"
+#include "stages/data/token_file.h"
+#include "stages/data/tokenizer.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/file_size_limit.h"
+#include "tests/support/sentencepiece_model.h"
+#include "tests/support/temp_dir.h"
+
+using namespace troupe;
+using namespace troupe::stages;
+using test::expect_error;
+
+namespace {
+
+struct Fixture {
+  test::TempDir dir;
+  std::string cache = (dir / "cache").string();
+
+  std::string prepare(const std::vector<std::string>& files,
+                      const std::string& tokenizer = "bytes") {
+    return prepare_tokens({.files = files, .tokenizer = tokenizer}, cache);
+  }
+  std::size_t num_cached() const {
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(cache), {}));
+  }
+};
+
+std::vector<std::int32_t> tokens_of(const std::string& path) {
+  const auto file = TokenFile::open(path);
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(file->num_tokens()));
+  file->read(0, ids);
+  return ids;
+}
+
+std::string text_of(const std::string& path) {
+  return Tokenizer::open("bytes")->decode(tokens_of(path));
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(token_cache, Fixture)
+
+BOOST_AUTO_TEST_CASE(files_in_order_are_one_stream) {
+  const std::string a = dir.write("a", "first "), b = dir.write("b", ""),
+                    c = dir.write("c", "third\n");
+  BOOST_TEST(text_of(prepare({c, b, a})) == "third\nfirst ");
+  BOOST_TEST(text_of(prepare({a, c, a})) == "first third\nfirst ");
+}
+
+BOOST_AUTO_TEST_CASE(every_byte_is_kept) {
+  std::string all;
+  for (int b = 0; b < 256; ++b) all += static_cast<char>(b);
+  BOOST_TEST(text_of(prepare({dir.write("all", all)})) == all);
+}
+
+BOOST_AUTO_TEST_CASE(a_read_may_begin_anywhere) {
+  const auto file = TokenFile::open(prepare({dir.write("text", "0123456789")}));
+  std::vector<std::int32_t> ids(3);
+  file->read(7, ids);
+  BOOST_TEST((ids == std::vector<std::int32_t>{'7', '8', '9'}));
+  file->read(10, {});
+}
+
+BOOST_AUTO_TEST_CASE(a_sentencepiece_corpus_is_the_encoded_pieces_of_each_file) {
+  const std::string model = dir.write("tok.model", test::sentencepiece_model());
+  std::string text;
+  while (text.size() < kPieceBytes * 3 / 2) text += "the cat sat the cat\n";
+  const std::string a = dir.write("a", text), b = dir.write("b", "cat sat");
+  std::vector<std::int32_t> expected;
+  for (const std::string& file : {a, b})
+    for_each_piece(file, [&](std::string_view piece) {
+      for (const std::int32_t id : Tokenizer::open(model)->encode(piece)) expected.push_back(id);
+    });
+  BOOST_TEST((tokens_of(prepare({a, b}, model)) == expected));
+}
+
+BOOST_AUTO_TEST_CASE(the_width_of_an_id_follows_the_vocabulary) {
+  const std::string text = dir.write("text", "the cat sat\n");
+  const auto width = [&](int extra) {
+    const std::string name = "tok" + std::to_string(extra) + ".model";
+    const std::string model = dir.write(name, test::sentencepiece_model(extra));
+    const std::string path = prepare({text}, model);
+    BOOST_TEST((tokens_of(path) == std::vector<std::int32_t>{3, 6, 4, 5, 7}));
+    return read_token_cache_trailer(path).width;
+  };
+  const int own = 3 + 5 + 26;  // pieces of the model without extra ones
+  BOOST_TEST((width(256 - own) == TokenWidth::u8));
+  BOOST_TEST((width(257 - own) == TokenWidth::u16));
+  BOOST_TEST((width(65536 - own) == TokenWidth::u16));
+  BOOST_TEST((width(65537 - own) == TokenWidth::i32));
+}
+
+BOOST_AUTO_TEST_CASE(the_cache_is_found_again_until_its_source_changes) {
+  const std::string text = dir.write("text", "one"), other = dir.write("other", "one");
+  const std::string path = prepare({text});
+  const auto written = std::filesystem::last_write_time(path);
+  BOOST_TEST(prepare({text}) == path);
+  BOOST_TEST((std::filesystem::last_write_time(path) == written));
+  BOOST_TEST(prepare({other}) != path);
+  std::filesystem::last_write_time(
+      text, std::filesystem::file_time_type::clock::now() + std::chrono::seconds(5));
+  BOOST_TEST(prepare({text}) != path);
+  dir.write("text", "longer");
+  BOOST_TEST(text_of(prepare({text})) == "longer");
+}
+
+BOOST_AUTO_TEST_CASE(another_tokenizer_is_another_cache) {
+  const std::string text = dir.write("text", "the cat");
+  const std::string model = dir.write("tok.model", test::sentencepiece_model());
+  const std::string first = prepare({text}, model);
+  BOOST_TEST(prepare({text}) != first);
+  dir.write("tok.model", test::sentencepiece_model(1));
+  BOOST_TEST(prepare({text}, model) != first);
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_cache_is_written_anew) {
+  const std::string text = dir.write("text", "the whole text");
+  const std::string path = prepare({text});
+  const std::string good = test::content_of(path);
+  std::string wrong_count = good, wrong_key = good;
+  wrong_count[good.size() - 40] ^= 1;
+  wrong_key[good.size() - 41] ^= 1;
+  for (const std::string& bad :
+       {std::string(), std::string("foreign"), good.substr(0, good.size() - 1), good.substr(1),
+        "x" + good, wrong_count, wrong_key}) {
+    std::ofstream(path, std::ios::binary) << bad;
+    BOOST_TEST(text_of(prepare({text})) == "the whole text");
+  }
+  BOOST_TEST(num_cached() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_sound_cache_of_another_source_is_not_taken) {
+  const std::string a = dir.write("a", "text of a"), b = dir.write("b", "text of b");
+  const std::string path_a = prepare({a}), path_b = prepare({b});
+  std::filesystem::copy_file(path_b, path_a, std::filesystem::copy_options::overwrite_existing);
+  BOOST_TEST(text_of(prepare({a})) == "text of a");
+}
+
+BOOST_AUTO_TEST_CASE(processes_that_prepare_at_once_all_get_the_whole_stream) {
+  const std::string content(3 * kPieceBytes, 'x');
+  const std::string text = dir.write("text", content);
+  std::vector<std::string> seen(4);
+  std::vector<std::thread> launches;
+  for (std::string& result : seen)
+    launches.emplace_back([&] { result = text_of(prepare({text})); });
+  for (std::thread& launch : launches) launch.join();
+  for (const std::string& result : seen) BOOST_TEST((result == content));
+  BOOST_TEST(num_cached() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(missing_and_empty_files_are_named) {
+  expect_error(ErrorKind::data, {"nowhere.txt", "No such file"},
+               [&] { prepare({(dir / "nowhere.txt").string()}); });
+  const std::string empty = dir.write("empty.txt", "");
+  expect_error(ErrorKind::data, {"empty.txt", "empty"}, [&] { prepare({empty}); });
+  BOOST_TEST(num_cached() == 0u);
+  expect_error(ErrorKind::data, {dir.path().string(), "Is a directory"},
+               [&] { prepare({dir.path().string()}); });
+  expect_error(ErrorKind::data, {"no data files"}, [&] { prepare({}); });
+  expect_error(ErrorKind::data, {"nowhere.model"},
+               [&] { prepare({empty}, (dir / "nowhere.model").string()); });
+}
+
+BOOST_AUTO_TEST_CASE(a_full_disk_leaves_no_cache) {
+  const std::string text = dir.write("text", std::string(5000, 'x'));
+  {
+    const test::FileSizeLimit limit(1000);
+    expect_error(ErrorKind::internal, {cache, "File too large"}, [&] { prepare({text}); });
+  }
+  BOOST_TEST(num_cached() == 0u);
+  BOOST_TEST(tokens_of(prepare({text})).size() == 5000u);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_token_file_is_refused_by_name) {
+  const std::string good = test::content_of(prepare({dir.write("text", "text")}));
+  const auto refused = [&](const std::string& content, const std::string& why) {
+    const std::string path = dir.write("bad.tokens", content);
+    expect_error(ErrorKind::data, {"bad.tokens", why}, [&] { TokenFile::open(path); });
+  };
+  const auto with = [&](std::size_t from_end, char value) {
+    std::string bad = good;
+    bad[bad.size() - from_end] = value;
+    return bad;
+  };
+  refused("", "0 bytes");
+  refused(std::string(100, 'x'), "TROUPETK");
+  refused(with(20, 9), "version 9");
+  refused(with(24, 3), "3 bytes per token");
+  refused(with(40, 5), "do not make its");
+  refused(with(33, '\x80'), "do not make its");  // a count beyond 2^63
+  refused(good.substr(1), "do not make its");
+  refused(with(41, 'X'), "checksum");
+  expect_error(ErrorKind::data, {"nowhere"}, [&] { TokenFile::open((dir / "nowhere").string()); });
+}
+
+BOOST_AUTO_TEST_SUITE_END()

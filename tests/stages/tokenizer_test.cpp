@@ -1,0 +1,55 @@
+#include "stages/data/tokenizer.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/sentencepiece_model.h"
+#include "tests/support/temp_dir.h"
+
+using namespace troupe;
+using namespace troupe::stages;
+using test::expect_error;
+
+BOOST_AUTO_TEST_CASE(an_id_of_bytes_is_the_byte) {
+  const auto tokenizer = Tokenizer::open("bytes");
+  BOOST_TEST(tokenizer->vocab_size() == 256);
+  std::string all;
+  for (int b = 0; b < 256; ++b) all += static_cast<char>(b);
+  const std::vector<std::int32_t> ids = tokenizer->encode(all);
+  BOOST_REQUIRE(ids.size() == 256u);
+  for (int b = 0; b < 256; ++b) BOOST_TEST(ids[static_cast<std::size_t>(b)] == b);
+  BOOST_TEST(tokenizer->decode(ids) == all);
+  BOOST_TEST(tokenizer->encode("").empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_sentencepiece_model_encodes_and_decodes) {
+  const test::TempDir dir;
+  const auto tokenizer = Tokenizer::open(dir.write("tok.model", test::sentencepiece_model()));
+  BOOST_TEST(tokenizer->vocab_size() == 3 + 5 + 26);
+  const std::vector<std::int32_t> expected = {3, 6, 4, 5, 7};  // the, space, cat, " sat", newline
+  BOOST_TEST(tokenizer->encode("the cat sat\n") == expected, boost::test_tools::per_element());
+  BOOST_TEST(tokenizer->decode(expected) == "the cat sat\n");
+  BOOST_TEST(tokenizer->decode({}).empty());
+}
+
+BOOST_AUTO_TEST_CASE(an_id_outside_the_vocabulary_is_refused) {
+  const test::TempDir dir;
+  const std::string model = dir.write("tok.model", test::sentencepiece_model());
+  for (const std::string& name : {std::string("bytes"), model}) {
+    const auto tokenizer = Tokenizer::open(name);
+    for (const std::int32_t id : {-1, tokenizer->vocab_size()})
+      expect_error(ErrorKind::data, {"token id " + std::to_string(id)}, [&] {
+        tokenizer->decode(std::vector{5, id});
+      });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_model_is_refused_by_name) {
+  const test::TempDir dir;
+  expect_error(ErrorKind::data, {"nowhere.model", "No such file"},
+               [&] { Tokenizer::open((dir / "nowhere.model").string()); });
+  for (const std::string& content :
+       {std::string(), std::string("not a model"), std::string(5000, '\xff')})
+    expect_error(ErrorKind::data, {"bad.model", "not a SentencePiece model", "bytes"},
+                 [&] { Tokenizer::open(dir.write("bad.model", content)); });
+}
