@@ -119,7 +119,7 @@ class Canvas {
 
   std::string box(int rank, const Action& action, const Simulation::Span& span) const {
     const double width = x(span.end) - x(span.start);
-    const double earlier = action.chunk / plan_.num_ranks();  // chunks of the rank before this one
+    const double earlier = action.chunk / plan_.num_ranks();  // whole rounds over the ranks
     const double opacity = 1 - 0.55 * earlier * plan_.num_ranks() / plan_.num_chunks();
     std::string out = "<g><title>" + to_string(action) + ", " + number(span.start) + " to " +
                       number(span.end) + "</title><rect " +
