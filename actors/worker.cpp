@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <sstream>
 #include <thread>
 
 #include "actors/cluster.h"
@@ -84,27 +83,6 @@ void train(caf::actor_system& system, const WorkerBirth& birth,
 }
 
 }  // namespace
-
-std::string to_text(const WorkerBirth& birth) {
-  std::ostringstream text;
-  text << birth.host << '\n'
-       << birth.port << '\n'
-       << birth.token << '\n'
-       << birth.rank << '\n'
-       << birth.incarnation << '\n'
-       << birth.log_dir << '\n';
-  return text.str();
-}
-
-WorkerBirth parse_birth(const std::string& text) {
-  std::istringstream in(text);
-  WorkerBirth birth;
-  std::string rest;
-  if (std::getline(in, birth.host) && in >> birth.port >> birth.token >> birth.rank >> birth.incarnation &&
-      std::getline(in, rest) && std::getline(in, birth.log_dir))
-    return birth;
-  throw Error(ErrorKind::internal, "standard input holds no birth of a worker: workers are started by the launcher");
-}
 
 int run_worker(const WorkerBirth& birth, const std::function<RunSpec(const std::string&)>& parse) {
   // The launcher decides when a worker ends; a terminal's signals are for the launcher.

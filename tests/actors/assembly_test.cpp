@@ -1,0 +1,107 @@
+#include "actors/assembly.h"
+
+#include <boost/test/unit_test.hpp>
+#include <map>
+#include <set>
+
+#include "actors/program.h"
+#include "tests/support/run_specs.h"
+
+namespace troupe::actors {
+namespace {
+
+RunSpec spec_of(int pp, int dp, const std::string& kind, int chunks) {
+  RunSpec spec = test::small_run(pp, dp);
+  spec.batch.global = 24;
+  spec.schedule = {.kind = kind, .chunks = chunks};
+  return spec;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(even_layouts_hold_every_layer_once_and_differ_by_one_at_most) {
+  for (int layers = 1; layers <= 12; ++layers)
+    for (int chunks = 1; chunks <= layers; ++chunks) {
+      std::vector<int> ranks;
+      for (int c = 0; c < chunks; ++c) ranks.push_back(c % 3);
+      const Layout layout = even_layout(layers, ranks);
+      int next = 0, smallest = layers, largest = 0;
+      for (const auto& chunk : layout.chunks) {
+        BOOST_REQUIRE(chunk.first_layer == next);
+        next = chunk.end_layer;
+        smallest = std::min(smallest, chunk.end_layer - chunk.first_layer);
+        largest = std::max(largest, chunk.end_layer - chunk.first_layer);
+      }
+      BOOST_REQUIRE(next == layers);
+      BOOST_REQUIRE(smallest >= 1);
+      BOOST_REQUIRE(largest - smallest <= 1);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(every_edge_is_described_alike_at_both_ends) {
+  for (const auto& [pp, dp, kind, chunks] :
+       {std::tuple{1, 1, "1f1b", 1}, {3, 2, "1f1b", 1}, {2, 1, "gpipe", 1}, {2, 2, "interleaved", 3}, {3, 1, "interleaved", 2}}) {
+    const RunSpec spec = spec_of(pp, dp, kind, chunks);
+    const Epoch epoch = first_epoch(spec);
+    const Assembly assembly = assemble(spec, epoch);
+    using End = std::tuple<int, int, int, int>;
+    std::map<End, std::vector<transport::Edge>> seen;
+    for (int rank = 0; rank < spec.num_ranks(); ++rank)
+      for (const auto& edge : part_of(assembly, spec, epoch, rank).edges)
+        seen[{edge.from, edge.to, edge.chunk, static_cast<int>(edge.direction)}].push_back(edge);
+    BOOST_TEST(static_cast<int>(seen.size()) == 2 * (pp * chunks - 1) * dp);
+    for (const auto& [key, edges] : seen) {
+      BOOST_REQUIRE(edges.size() == (edges[0].from == edges[0].to ? 1u : 2u));
+      BOOST_REQUIRE((edges.front() == edges.back()));
+      BOOST_REQUIRE(edges[0].slots >= 1);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_digest_tells_layouts_and_schedules_apart) {
+  std::set<std::uint64_t> digests;
+  for (const auto& [pp, kind, chunks] : {std::tuple{1, "1f1b", 1}, {2, "1f1b", 1}, {2, "gpipe", 1}, {2, "interleaved", 2}}) {
+    const RunSpec spec = spec_of(pp, 1, kind, chunks);
+    digests.insert(assemble(spec, first_epoch(spec)).digest);
+  }
+  RunSpec bf16 = spec_of(2, 1, "1f1b", 1);
+  bf16.model.dtype = tensor::DType::bf16;
+  digests.insert(assemble(bf16, first_epoch(bf16)).digest);
+  Epoch uneven = first_epoch(spec_of(2, 1, "1f1b", 1));
+  uneven.layout.chunks[0].end_layer = uneven.layout.chunks[1].first_layer = 2;
+  digests.insert(assemble(spec_of(2, 1, "1f1b", 1), uneven).digest);
+  BOOST_TEST(digests.size() == 6u);
+}
+
+BOOST_AUTO_TEST_CASE(groups_are_made_where_something_is_shared) {
+  RunSpec spec = spec_of(3, 2, "1f1b", 1);
+  BOOST_TEST(part_of(assemble(spec, first_epoch(spec)), spec, first_epoch(spec), 4).tied_ranks.empty());
+  spec.model.tie_word_embeddings = true;
+  const Epoch epoch = first_epoch(spec);
+  const Assembly assembly = assemble(spec, epoch);
+  BOOST_TEST((part_of(assembly, spec, epoch, 3).tied_ranks == std::vector<int>{3, 5}));
+  BOOST_TEST(part_of(assembly, spec, epoch, 4).tied_ranks.empty());
+  BOOST_TEST((part_of(assembly, spec, epoch, 4).replica_ranks == std::vector<int>{1, 4}));
+}
+
+BOOST_AUTO_TEST_CASE(programs_never_share_a_slot_between_live_microbatches) {
+  for (const auto& [pp, kind, chunks] : {std::tuple{3, "1f1b", 1}, {2, "gpipe", 1}, {2, "interleaved", 3}}) {
+    const RunSpec spec = spec_of(pp, 1, kind, chunks);
+    const Epoch epoch = first_epoch(spec);
+    const Assembly assembly = assemble(spec, epoch);
+    for (int rank = 0; rank < pp; ++rank) {
+      const RankAssembly part = part_of(assembly, spec, epoch, rank);
+      std::map<std::pair<int, int>, int> holder;  // (chunk, slot) -> microbatch
+      for (const Instruction& next : compile(part, part.actions)) {
+        BOOST_REQUIRE(next.slot < part.stage.chunks[static_cast<std::size_t>(next.chunk)].live);
+        const std::pair key{next.chunk, next.slot};
+        if (next.op == schedules::Op::F) BOOST_REQUIRE(holder.emplace(key, next.microbatch).second);
+        else BOOST_REQUIRE(holder.at(key) == next.microbatch);
+        if (next.op == schedules::Op::B || next.op == schedules::Op::W) holder.erase(key);
+      }
+      BOOST_REQUIRE(holder.empty());
+    }
+  }
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,79 @@
+#include "actors/processes.h"
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "actors/secret.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Runs shell commands as workers until all `count` have ended; their exits by rank.
+std::map<int, ProcessExit> exits_of(const std::string& script, int count, bool kill = false) {
+  const auto dir = std::filesystem::temp_directory_path() / ("troupe-processes-" + random_token());
+  std::map<int, ProcessExit> exits;
+  Processes* self = nullptr;
+  Processes processes({"/bin/sh", "-c", script}, [&](const ProcessExit& exit) {
+    exits[exit.rank] = exit;
+    if (static_cast<int>(exits.size()) == count) self->quit();
+  });
+  self = &processes;
+  for (int rank = 0; rank < count; ++rank)
+    processes.spawn({.host = "h", .port = 1, .token = "t", .rank = rank,
+                     .incarnation = static_cast<std::uint64_t>(rank) + 7, .log_dir = dir / std::to_string(rank)});
+  if (kill) processes.kill_all();
+  processes.run();
+  std::filesystem::remove_all(dir);
+  return exits;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(exits_are_reported_with_their_cause) {
+  BOOST_TEST(exits_of("exit 0", 1)[0].clean);
+  const auto failed = exits_of("exit 65", 1)[0];
+  BOOST_TEST(!failed.clean);
+  BOOST_TEST(failed.cause == "exit code 65");
+  BOOST_TEST(failed.incarnation == 7u);
+  BOOST_TEST(exits_of("kill -9 $$", 1)[0].cause == "signal 9 (SIGKILL)");
+  BOOST_TEST(exits_of("kill -SEGV $$", 1)[0].cause == "signal 11 (SIGSEGV)");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_reads_its_birth_on_standard_input) {
+  // The fourth line is the rank: each process ends with its own.
+  const auto exits = exits_of("for i in 1 2 3 4; do read x; done; exit $x", 3);
+  for (int rank = 0; rank < 3; ++rank)
+    BOOST_TEST(exits.at(rank).cause == "exit code " + std::to_string(rank));
+}
+
+BOOST_AUTO_TEST_CASE(kill_all_ends_what_would_not_end) {
+  const auto exits = exits_of("while :; do sleep 100; done", 2, true);
+  BOOST_TEST(exits.at(0).cause == "signal 9 (SIGKILL)");
+  BOOST_TEST(exits.at(1).cause == "signal 9 (SIGKILL)");
+}
+
+BOOST_AUTO_TEST_CASE(births_survive_their_text) {
+  const WorkerBirth birth{.host = "127.0.0.1", .port = 4711, .token = random_token(), .rank = 3,
+                          .incarnation = random_u64(), .log_dir = "/a dir/with spaces"};
+  const WorkerBirth copy = parse_birth(to_text(birth));
+  BOOST_TEST(copy.host == birth.host);
+  BOOST_TEST(copy.port == birth.port);
+  BOOST_TEST(copy.token == birth.token);
+  BOOST_TEST(copy.incarnation == birth.incarnation);
+  BOOST_TEST(copy.log_dir == birth.log_dir);
+  for (const char* text : {"", "h\n", "h\nx\nt\n0\n1\nd\n", "\n\n\n\n\n"}) BOOST_CHECK_THROW(parse_birth(text), std::exception);
+}
+
+BOOST_AUTO_TEST_CASE(secrets_compare_by_value) {
+  const std::string token = random_token();
+  BOOST_TEST(token.size() == 32u);
+  BOOST_TEST(equal_secrets(token, std::string(token)));
+  BOOST_TEST(!equal_secrets(token, random_token()));
+  BOOST_TEST(!equal_secrets(token, token.substr(1)));
+  BOOST_TEST(!equal_secrets(token, ""));
+}
+
+}  // namespace troupe::actors
