@@ -9,8 +9,6 @@ namespace {
 
 using dnnl::memory;
 
-dnnl::engine cpu_engine() { return {dnnl::engine::kind::cpu, 0}; }
-
 memory::data_type type_of(DType dtype) {
   TROUPE_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
   return dtype == DType::f32 ? memory::data_type::f32 : memory::data_type::bf16;
@@ -26,8 +24,8 @@ memory::desc describe(std::int64_t rows, std::int64_t columns, DType dtype, Layo
   assert_failed("layout is a Layout", __FILE__, __LINE__);
 }
 
-dnnl::matmul::primitive_desc describe_product(const ProductShape& shape,
-                                              const memory::desc& b) try {
+dnnl::matmul::primitive_desc describe_product(const ProductShape& shape, const memory::desc& b,
+                                              const dnnl::engine& engine) try {
   const memory::desc c = describe(shape.m, shape.n, shape.output, Layout::plain);
   dnnl::post_ops post;
   if (shape.addend == Addend::destination) post.append_sum();
@@ -36,15 +34,11 @@ dnnl::matmul::primitive_desc describe_product(const ProductShape& shape,
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   attributes.set_post_ops(post);
   const memory::desc a = describe(shape.m, shape.k, shape.input, shape.a);
-  return {{a, b, c}, attributes, cpu_engine()};
+  return {{a, b, c}, attributes, engine};
 } catch (const dnnl::error& error) {
   throw Error(ErrorKind::internal,
               fmt::format("oneDNN has no product [{}, {}] x [{}, {}] of {} on this processor: {}",
                           shape.m, shape.k, shape.k, shape.n, name_of(shape.input), error.what()));
-}
-
-memory unbound(const memory::desc& description) {
-  return {description, cpu_engine(), DNNL_MEMORY_NONE};
 }
 
 void bind(memory& memory, const void* data) { memory.set_data_handle(const_cast<void*>(data)); }
@@ -58,8 +52,8 @@ Product::Product(const ProductShape& shape, const Product& packed_like)
     : Product(shape, packed_like.b_.get_desc()) {}
 
 Product::Product(const ProductShape& shape, const memory::desc& b)
-    : shape_(shape), stream_(cpu_engine()) {
-  const dnnl::matmul::primitive_desc description = describe_product(shape, b);
+    : shape_(shape), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+  const dnnl::matmul::primitive_desc description = describe_product(shape, b, engine_);
   matmul_ = dnnl::matmul(description);
   a_ = unbound(description.src_desc());
   b_ = unbound(description.weights_desc());
@@ -73,6 +67,10 @@ Product::Product(const ProductShape& shape, const memory::desc& b)
     addend_ = unbound(description.dst_desc());
     arguments_.emplace(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, addend_);
   }
+}
+
+memory Product::unbound(const memory::desc& description) const {
+  return {description, engine_, DNNL_MEMORY_NONE};
 }
 
 void Product::pack(const float* b, Layout layout, void* packed) {

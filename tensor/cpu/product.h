@@ -49,8 +49,10 @@ class Product {
 
  private:
   Product(const ProductShape& shape, const dnnl::memory::desc& b);
+  dnnl::memory unbound(const dnnl::memory::desc& description) const;
 
   ProductShape shape_;
+  dnnl::engine engine_;  // before all that point to it
   dnnl::stream stream_;
   dnnl::matmul matmul_;
   dnnl::memory a_, b_, c_, addend_, scratch_;

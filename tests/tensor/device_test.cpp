@@ -1,0 +1,76 @@
+#include "tensor/device.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <limits>
+
+#include "tensor/error.h"
+
+namespace troupe::tensor {
+namespace {
+
+BOOST_AUTO_TEST_CASE(memory_is_aligned_and_zeroed) {
+  const auto device = make_cpu_device(1);
+  for (const std::size_t bytes : {0, 1, 63, 64, 65, 100000, 5 << 20}) {
+    for (int round = 0; round < 3; ++round) {  // memory that was used before, too
+      const Buffer buffer = device->allocate(bytes, MemoryKind::host);
+      BOOST_TEST(buffer.bytes() == bytes);
+      BOOST_TEST(reinterpret_cast<std::uintptr_t>(buffer.data()) % 64 == 0u);
+      auto* data = static_cast<unsigned char*>(buffer.data());
+      BOOST_TEST(std::all_of(data, data + bytes, [](unsigned char x) { return x == 0; }));
+      std::fill_n(data, bytes, 0xab);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_buffer_moves_and_frees_once) {
+  static int freed;
+  freed = 0;
+  int memory = 0;
+  const auto make = [&] {
+    return Buffer(&memory, 4, MemoryKind::pinned, [](void*, std::size_t) { ++freed; });
+  };
+  {
+    Buffer first = make();
+    Buffer second = std::move(first);
+    BOOST_TEST(second.data() == &memory);
+    BOOST_TEST((second.kind() == MemoryKind::pinned));
+    BOOST_TEST(freed == 0);
+    Buffer third = make();
+    third = std::move(second);
+    BOOST_TEST(third.data() == &memory);
+  }
+  BOOST_TEST(freed == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_view_starts_at_its_offset) {
+  const auto device = make_cpu_device(1);
+  const Buffer buffer = device->allocate(1024, MemoryKind::host);
+  const Tensor view = buffer.view(DType::f32, {4, 8}, 128);
+  BOOST_TEST(view.data == static_cast<std::byte*>(buffer.data()) + 128);
+  BOOST_TEST(view.num_bytes() == 128u);
+  BOOST_TEST(!Tensor{});
+}
+
+BOOST_AUTO_TEST_CASE(refuses_what_cannot_be_had) {
+  BOOST_CHECK_THROW(make_cpu_device(0), Error);
+  const auto device = make_cpu_device(1);
+  BOOST_CHECK_THROW(device->allocate(std::size_t{1} << 60, MemoryKind::host), Error);
+  BOOST_CHECK_THROW(device->allocate(std::numeric_limits<std::size_t>::max(), MemoryKind::host),
+                    Error);
+}
+
+BOOST_AUTO_TEST_CASE(streams_and_events_are_always_done) {
+  const auto device = make_cpu_device(1);
+  const auto stream = device->make_stream();
+  const auto event = device->make_event();
+  BOOST_TEST(&stream->device() == device.get());
+  event->record(*stream);
+  event->wait(*stream);
+  stream->synchronize();
+  BOOST_TEST(event->done());
+}
+
+}  // namespace
+}  // namespace troupe::tensor

@@ -1,0 +1,139 @@
+#include <limits>
+
+#include "tensor/error.h"
+#include "tests/tensor/host.h"
+
+namespace troupe::tensor {
+namespace {
+
+struct Run {
+  Tensor x, w, dy, residual, y, y_residual, dx, dw;
+};
+
+/// All products of a layer; the weight gradient twice, to see it accumulate.
+Run run(Host& host, const LinearShape& s) {
+  const auto linear = host.device().make_linear(s);
+  Run r{host.normal(s.dtype, {s.rows, s.in}, "x"),
+        host.normal(DType::f32, {s.out, s.in}, "w"),
+        host.normal(s.dtype, {s.rows, s.out}, "dy"),
+        host.normal(s.output_dtype, {s.rows, s.out}, "residual"),
+        host.zeros(s.output_dtype, {s.rows, s.out}),
+        host.zeros(s.output_dtype, {s.rows, s.out}),
+        host.zeros(s.dtype, {s.rows, s.in}),
+        host.normal(DType::f32, {s.out, s.in}, "dw")};
+  const Buffer packed = host.device().allocate(linear->packed_bytes(), MemoryKind::host);
+  linear->pack(host.stream(), r.w, packed.data());
+  linear->forward(host.stream(), r.x, packed.data(), r.y);
+  linear->forward(host.stream(), r.x, packed.data(), r.y_residual, r.residual);
+  linear->input_gradient(host.stream(), r.dy, packed.data(), r.dx);
+  linear->weight_gradient(host.stream(), r.dy, r.x, r.dw);
+  linear->weight_gradient(host.stream(), r.dy, r.x, r.dw);
+  return r;
+}
+
+Values rounded(Values values, DType dtype) {
+  if (dtype == DType::f32) return values;
+  for (double& x : values) x = to_float(to_bfloat16(static_cast<float>(x)));
+  return values;
+}
+
+void check_against_reference(Host& host, const LinearShape& s) {
+  BOOST_TEST_CONTEXT("rows " << s.rows << " in " << s.in << " out " << s.out << " to "
+                             << name_of(s.output_dtype)) {
+    const Run r = run(host, s);
+    const auto rows = static_cast<std::size_t>(s.rows), in = static_cast<std::size_t>(s.in),
+               out = static_cast<std::size_t>(s.out);
+    const Values x = Host::read(r.x), dy = Host::read(r.dy);
+    const Values w = rounded(Host::read(r.w), s.dtype);
+    Values y = reference::linear(x, w, rows, in, out);
+    const double tolerance = tolerance_of(s.output_dtype);
+    check_near(r.y, y, tolerance);
+    const Values residual = Host::read(r.residual);
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] += residual[i];
+    check_near(r.y_residual, y, tolerance);
+    const reference::LinearGradient g = reference::linear_backward(dy, x, w, rows, in, out);
+    check_near(r.dx, g.dx, tolerance_of(s.dtype));
+    Host before(1);
+    Values dw = Host::read(before.normal(DType::f32, {s.out, s.in}, "dw"));
+    for (std::size_t i = 0; i < dw.size(); ++i) dw[i] += 2 * g.dw[i];
+    check_near(r.dw, dw, tolerance_of(DType::f32));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(products_agree_with_the_reference) {
+  for_each_setup([](DType dtype, Host& host) {
+    for (const auto& [rows, in, out] : {std::tuple{1, 1, 1}, {5, 3, 7}, {63, 96, 40},
+                                        {64, 64, 64}, {130, 65, 33}, {33, 129, 257}}) {
+      const LinearShape shape{.rows = rows, .in = in, .out = out, .dtype = dtype,
+                              .output_dtype = dtype};
+      check_against_reference(host, shape);
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(logits_are_float32_from_bfloat16_inputs) {
+  Host host(2);
+  check_against_reference(host, {.rows = 40, .in = 64, .out = 100, .dtype = DType::bf16,
+                                 .output_dtype = DType::f32});
+}
+
+BOOST_AUTO_TEST_CASE(gives_the_same_bits_twice) {
+  for_each_setup([](DType dtype, Host& host) {
+    const LinearShape shape{.rows = 256, .in = 96, .out = 160, .dtype = dtype,
+                            .output_dtype = dtype};
+    const Run first = run(host, shape), second = run(host, shape);
+    BOOST_TEST(same_bits(first.y, second.y));
+    BOOST_TEST(same_bits(first.y_residual, second.y_residual));
+    BOOST_TEST(same_bits(first.dx, second.dx));
+    BOOST_TEST(same_bits(first.dw, second.dw));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(one_object_serves_several_packed_weights) {
+  Host host(1);
+  const LinearShape shape{.rows = 4, .in = 16, .out = 32};
+  const auto linear = host.device().make_linear(shape);
+  const Tensor x = host.normal(DType::f32, {4, 16}, "x");
+  std::vector<Buffer> packed;
+  std::vector<Tensor> weights;
+  for (const auto* name : {"first", "second"}) {
+    weights.push_back(host.normal(DType::f32, {32, 16}, name));
+    packed.push_back(host.device().allocate(linear->packed_bytes(), MemoryKind::host));
+    linear->pack(host.stream(), weights.back(), packed.back().data());
+  }
+  for (const std::size_t i : {1u, 0u, 1u}) {
+    const Tensor y = host.zeros(DType::f32, {4, 32});
+    linear->forward(host.stream(), x, packed[i].data(), y);
+    check_near(y, reference::linear(Host::read(x), Host::read(weights[i]), 4, 16, 32), 2e-6);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_nan_is_not_hidden) {
+  for_each_setup([](DType dtype, Host& host) {
+    const auto linear = host.device().make_linear(
+        {.rows = 8, .in = 16, .out = 16, .dtype = dtype, .output_dtype = dtype});
+    const Tensor x = host.zeros(dtype, {8, 16}), w = host.zeros(DType::f32, {16, 16});
+    Host::write({std::numeric_limits<double>::quiet_NaN()}, x);
+    const Buffer packed = host.device().allocate(linear->packed_bytes(), MemoryKind::host);
+    linear->pack(host.stream(), w, packed.data());
+    const Tensor y = host.zeros(dtype, {8, 16}), dw = host.zeros(DType::f32, {16, 16});
+    linear->forward(host.stream(), x, packed.data(), y);
+    linear->weight_gradient(host.stream(), x, x, dw);
+    BOOST_TEST(std::isnan(Host::read(y)[5]));
+    BOOST_TEST(std::isnan(Host::read(dw)[0]));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(refuses_shapes_that_have_no_meaning) {
+  Host host(1);
+  for (const LinearShape& shape : {LinearShape{.rows = 0, .in = 4, .out = 4},
+                                   LinearShape{.rows = 4, .in = -1, .out = 4},
+                                   LinearShape{.rows = 4, .in = 4, .out = 4, .dtype = DType::i32}}) {
+    BOOST_CHECK_EXCEPTION(host.device().make_linear(shape), Error, [](const Error& error) {
+      return error.kind() == ErrorKind::manifest;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace troupe::tensor

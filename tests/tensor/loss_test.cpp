@@ -1,0 +1,87 @@
+#include <limits>
+
+#include "tests/tensor/host.h"
+
+namespace troupe::tensor {
+namespace {
+
+std::vector<std::int32_t> targets_for(std::int64_t rows, std::int64_t vocabulary) {
+  std::vector<std::int32_t> targets;
+  for (std::int64_t t = 0; t < rows; ++t) {
+    targets.push_back(static_cast<std::int32_t>(t * 7919 % vocabulary));
+  }
+  return targets;
+}
+
+BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
+  for_each_setup([](DType dtype, Host& host) {
+    for (const std::int64_t rows : {1, 5, 65, 300}) {
+      for (const std::int64_t vocabulary : {1, 16, 97, 1000}) {
+        BOOST_TEST_CONTEXT(rows << " rows, vocabulary " << vocabulary) {
+          const auto targets = targets_for(rows, vocabulary);
+          const Tensor logits = host.normal(DType::f32, {rows, vocabulary}, "logits", 5);
+          const reference::CrossEntropy expected = reference::cross_entropy(
+              Host::read(logits), targets, static_cast<std::size_t>(vocabulary), 0.125);
+          const Tensor ids = host.ids(targets), dlogits = host.zeros(dtype, {rows, vocabulary});
+          const double loss = host.ops().cross_entropy(host.stream(), logits, ids, 0.125f, dlogits);
+          BOOST_TEST(std::abs(loss - expected.loss) <= 2e-7 * std::abs(expected.loss));
+          check_near(dlogits, expected.dlogits, tolerance_of(dtype));
+          BOOST_TEST(host.ops().cross_entropy(host.stream(), logits, ids, 0.125f) == loss);
+          if (dtype == DType::f32) {
+            host.ops().cross_entropy(host.stream(), logits, ids, 0.125f, logits);
+            BOOST_TEST(same_bits(logits, dlogits));
+          }
+        }
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(sums_the_rows_alike_for_any_number_of_threads) {
+  Host one(1), two(2);
+  const auto targets = targets_for(700, 33);
+  const double first = one.ops().cross_entropy(
+      one.stream(), one.normal(DType::f32, {700, 33}, "logits"), one.ids(targets), 1);
+  const double second = two.ops().cross_entropy(
+      two.stream(), two.normal(DType::f32, {700, 33}, "logits"), two.ids(targets), 1);
+  BOOST_TEST(first == second);
+}
+
+BOOST_AUTO_TEST_CASE(a_certain_target_has_a_tiny_exact_loss) {
+  Host host(1);
+  const Tensor logits = host.zeros(DType::f32, {1, 20}), dlogits = host.zeros(DType::f32, {1, 20});
+  logits.as<float>()[3] = 12.0f;
+  const double loss = host.ops().cross_entropy(host.stream(), logits, host.ids({3}), 1, dlogits);
+  const double expected = std::log1p(19 * std::exp(-12.0));
+  BOOST_TEST(std::abs(loss - expected) < 1e-7);
+  BOOST_TEST(dlogits.as<float>()[3] == std::expm1(-expected), boost::test_tools::tolerance(1e-3));
+}
+
+BOOST_AUTO_TEST_CASE(huge_logits_do_not_overflow) {
+  Host host(1);
+  const Tensor logits = host.zeros(DType::f32, {1, 40});
+  logits.as<float>()[0] = 3e38f;
+  logits.as<float>()[39] = -3e38f;
+  BOOST_TEST(host.ops().cross_entropy(host.stream(), logits, host.ids({0}), 1) == 0.0);
+}
+
+BOOST_AUTO_TEST_CASE(nan_and_infinity_reach_the_loss) {
+  constexpr float kBad[] = {std::numeric_limits<float>::quiet_NaN(),
+                            std::numeric_limits<float>::infinity()};
+  for_each_setup([&](DType dtype, Host& host) {
+    for (const float bad : kBad) {
+      for (const int at : {0, 15, 16, 39}) {
+        const Tensor logits = host.zeros(DType::f32, {2, 40}), d = host.zeros(dtype, {2, 40});
+        logits.as<float>()[at] = bad;
+        const double loss =
+            host.ops().cross_entropy(host.stream(), logits, host.ids({7, 7}), 1, d);
+        BOOST_TEST(!std::isfinite(loss));
+        BOOST_TEST(std::isnan(Host::read(d)[static_cast<std::size_t>(at)]));
+        BOOST_TEST(!std::isnan(Host::read(d)[40]));
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace troupe::tensor

@@ -1,0 +1,217 @@
+#include <limits>
+
+#include "tests/tensor/host.h"
+
+namespace troupe::tensor {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr std::int64_t kRows[] = {1, 5, 63, 65, 130};
+constexpr std::int64_t kChannels[] = {7, 16, 96, 133};
+
+BOOST_AUTO_TEST_CASE(fill_zero_clears_every_element) {
+  for_each_setup([](DType dtype, Host& host) {
+    for (const std::int64_t count : {1, 100, 10001}) {
+      const Tensor x = host.normal(dtype, {count}, "x");
+      host.ops().fill_zero(host.stream(), x);
+      BOOST_TEST(same_bits(x, host.zeros(dtype, {count})));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(copy_converts_as_the_scalar_functions_do) {
+  for_each_setup([](DType dtype, Host& host) {
+    for (const std::int64_t count : {1, 17, 9001}) {
+      const Tensor source = host.normal(DType::f32, {count}, "x", 100);
+      const Tensor narrow = host.zeros(dtype, {count}), wide = host.zeros(DType::f32, {count});
+      const Tensor expected = host.zeros(dtype, {count});
+      host.ops().copy(host.stream(), source, narrow);
+      host.ops().copy(host.stream(), narrow, wide);
+      Host::write(Host::read(source), expected);
+      BOOST_TEST(same_bits(narrow, expected));
+      BOOST_TEST((Host::read(wide) == Host::read(expected)));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(copy_keeps_nan_infinity_and_ties) {
+  Host host(1);
+  constexpr float kValues[] = {std::numeric_limits<float>::quiet_NaN(),
+                               std::numeric_limits<float>::infinity(),
+                               -std::numeric_limits<float>::infinity(),
+                               3.4e38f, -0.0f, 1e-40f, 1.00390625f, 1.01171875f};
+  const Tensor source = host.zeros(DType::f32, {40}), target = host.zeros(DType::bf16, {40});
+  for (int i = 0; i < 40; ++i) source.as<float>()[i] = kValues[i % 8];
+  host.ops().copy(host.stream(), source, target);
+  for (int i = 0; i < 40; ++i) {
+    BOOST_TEST(target.as<BFloat16>()[i].bits == to_bfloat16(kValues[i % 8]).bits);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(copy_moves_other_types_as_they_are) {
+  Host host(2);
+  const Tensor source = host.ids({3, 1, 2}), target = host.zeros(DType::i32, {3});
+  host.ops().copy(host.stream(), source, target);
+  BOOST_TEST(same_bits(source, target));
+}
+
+BOOST_AUTO_TEST_CASE(accumulate_adds_once) {
+  for (const int threads : {1, 2}) {
+    Host host(threads);
+    const Tensor x = host.normal(DType::f32, {10003}, "x"), y = host.normal(DType::f32, {10003}, "y");
+    Values expected = Host::read(y);
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += Host::read(x)[i];
+    host.ops().accumulate(host.stream(), x, y);
+    check_near(y, expected, 1e-7);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(rms_norm_agrees_with_the_reference) {
+  for_each_setup([](DType dtype, Host& host) {
+    for (const std::int64_t rows : kRows) {
+      for (const std::int64_t channels : kChannels) {
+        BOOST_TEST_CONTEXT(rows << " rows, " << channels << " channels") {
+          const Tensor x = host.normal(dtype, {rows, channels}, "x", 3);
+          const Tensor w = host.normal(DType::f32, {channels}, "w");
+          const Tensor y = host.zeros(dtype, {rows, channels});
+          const Tensor rstd = host.zeros(DType::f32, {rows});
+          host.ops().rms_norm(host.stream(), x, w, 1e-5f, y, rstd);
+          check_near(y, reference::rms_norm(Host::read(x), Host::read(w), 1e-5f),
+                     tolerance_of(dtype));
+          const Tensor dy = host.normal(dtype, {rows, channels}, "dy");
+          const Tensor residual = host.normal(dtype, {rows, channels}, "residual");
+          const Tensor dx = host.zeros(dtype, {rows, channels});
+          const Tensor dw = host.normal(DType::f32, {channels}, "overwritten");
+          host.ops().rms_norm_backward(host.stream(), dy, x, w, rstd, residual, dx, dw);
+          reference::NormGradient expected = reference::rms_norm_backward(
+              Host::read(dy), Host::read(x), Host::read(w), 1e-5f);
+          check_near(dw, expected.dw, tolerance_of(DType::f32));
+          for (std::size_t i = 0; i < expected.dx.size(); ++i) {
+            expected.dx[i] += Host::read(residual)[i];
+          }
+          check_near(dx, expected.dx, tolerance_of(dtype));
+        }
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(rms_norm_backward_works_in_place_and_gives_the_same_bits) {
+  for_each_setup([](DType dtype, Host& host) {
+    const Shape shape{130, 96};
+    const Tensor x = host.normal(dtype, shape, "x"), w = host.normal(DType::f32, {96}, "w");
+    const Tensor y = host.zeros(dtype, shape), rstd = host.zeros(DType::f32, {130});
+    host.ops().rms_norm(host.stream(), x, w, 1e-5f, y, rstd);
+    const Tensor dy = host.normal(dtype, shape, "dy"), dx = host.zeros(dtype, shape);
+    const Tensor residual = host.normal(dtype, shape, "residual");
+    const Tensor dw = host.zeros(DType::f32, {96}), dw_again = host.zeros(DType::f32, {96});
+    host.ops().rms_norm_backward(host.stream(), dy, x, w, rstd, residual, dx, dw);
+    host.ops().rms_norm_backward(host.stream(), dy, x, w, rstd, residual, residual, dw_again);
+    BOOST_TEST(same_bits(dx, residual));
+    BOOST_TEST(same_bits(dw, dw_again));
+    host.ops().rms_norm_backward(host.stream(), dy, x, w, rstd, {}, dx, dw);
+    host.ops().rms_norm_backward(host.stream(), dy, x, w, rstd, {}, dy, dw_again);
+    BOOST_TEST(same_bits(dx, dy));
+    BOOST_TEST(same_bits(dw, dw_again));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(swiglu_agrees_with_the_reference) {
+  for_each_setup([](DType dtype, Host& host) {
+    for (const std::int64_t rows : kRows) {
+      for (const std::int64_t width : kChannels) {
+        BOOST_TEST_CONTEXT(rows << " rows, width " << width) {
+          const auto t = static_cast<std::size_t>(rows), f = static_cast<std::size_t>(width);
+          const Tensor gate_up = host.normal(dtype, {rows, 2 * width}, "gate_up", 3);
+          const Tensor y = host.zeros(dtype, {rows, width});
+          host.ops().swiglu(host.stream(), gate_up, y);
+          check_near(y, reference::swiglu(Host::read(gate_up), t, f), tolerance_of(dtype));
+          const Tensor dy = host.normal(dtype, {rows, width}, "dy");
+          const Tensor d = host.zeros(dtype, {rows, 2 * width});
+          host.ops().swiglu_backward(host.stream(), gate_up, dy, d);
+          check_near(d, reference::swiglu_backward(Host::read(gate_up), Host::read(dy), t, f),
+                     tolerance_of(dtype));
+          host.ops().swiglu_backward(host.stream(), gate_up, dy, gate_up);
+          BOOST_TEST(same_bits(d, gate_up));
+        }
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(swiglu_is_exact_to_float32_over_the_whole_range) {
+  Host host(1);
+  Values gate_up;
+  for (double g = -120; g <= 120; g += 0.37) gate_up.insert(gate_up.end(), {g, 1.0});
+  const auto rows = static_cast<std::int64_t>(gate_up.size() / 2);
+  const Tensor x = host.zeros(DType::f32, {rows, 2}), y = host.zeros(DType::f32, {rows, 1});
+  Host::write(gate_up, x);
+  host.ops().swiglu(host.stream(), x, y);
+  const Values expected = reference::swiglu(Host::read(x), gate_up.size() / 2, 1);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double gate = Host::read(x)[2 * i];
+    if (gate > -80) {  // below, e^-g nears the largest float32 and the result the smallest
+      BOOST_TEST(Host::read(y)[i] == expected[i], boost::test_tools::tolerance(5e-7));
+    } else {
+      BOOST_TEST(std::abs(Host::read(y)[i] - expected[i]) < 1e-31);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(embedding_agrees_with_the_reference) {
+  for_each_setup([](DType dtype, Host& host) {
+    const std::vector<std::int32_t> tokens{4, 0, 4, 2, 4, 1, 0};
+    const auto rows = static_cast<std::int64_t>(tokens.size());
+    for (const std::int64_t channels : kChannels) {
+      const auto c = static_cast<std::size_t>(channels);
+      const Tensor ids = host.ids(tokens), table = host.normal(DType::f32, {5, channels}, "table");
+      const Tensor x = host.zeros(dtype, {rows, channels});
+      host.ops().embedding(host.stream(), ids, table, x);
+      check_near(x, reference::embedding(tokens, Host::read(table), c), tolerance_of(dtype));
+      const Tensor dx = host.normal(dtype, {rows, channels}, "dx");
+      Values expected = reference::embedding_backward(tokens, Host::read(dx), 5, c);
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += Host::read(table)[i];
+      host.ops().embedding_backward(host.stream(), ids, dx, table);
+      check_near(table, expected, tolerance_of(DType::f32));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(embedding_backward_adds_in_ascending_token_order) {
+  for (const int threads : {1, 2}) {
+    Host host(threads);
+    const Tensor ids = host.ids({0, 0, 0}), dx = host.zeros(DType::f32, {3, 40});
+    for (int c = 0; c < 40; ++c) {
+      dx.as<float>()[c] = 1.0f;
+      dx.as<float>()[40 + c] = 0x1p24f;  // swallows the 1 added before it, and the one after
+      dx.as<float>()[80 + c] = -0x1p24f;
+    }
+    const Tensor dtable = host.zeros(DType::f32, {1, 40});
+    host.ops().embedding_backward(host.stream(), ids, dx, dtable);
+    for (int c = 0; c < 40; ++c) BOOST_TEST(dtable.as<float>()[c] == 0.0f);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_nan_is_not_hidden) {
+  for_each_setup([](DType dtype, Host& host) {
+    for (const std::size_t at : {0u, 15u, 16u, 39u}) {  // in a full vector and in a part of one
+      Values values(2 * 40, 0.5);
+      values[at] = kNan;
+      const Tensor x = host.zeros(dtype, {2, 40}), y = host.zeros(dtype, {2, 40});
+      Host::write(values, x);
+      const Tensor w = host.normal(DType::f32, {40}, "w"), dw = host.zeros(DType::f32, {40});
+      const Tensor rstd = host.zeros(DType::f32, {2});
+      host.ops().rms_norm(host.stream(), x, w, 1e-5f, y, rstd);
+      BOOST_TEST(std::isnan(Host::read(y)[0]));
+      BOOST_TEST(!std::isnan(Host::read(y)[40]));
+      host.ops().rms_norm_backward(host.stream(), x, y, w, rstd, {}, y, dw);
+      BOOST_TEST(std::isnan(Host::read(dw)[at]));
+      const Tensor half = host.zeros(dtype, {2, 20});
+      host.ops().swiglu(host.stream(), x, half);
+      BOOST_TEST(std::isnan(Host::read(half)[at % 20]));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace troupe::tensor

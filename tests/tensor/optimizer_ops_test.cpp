@@ -1,0 +1,86 @@
+#include <limits>
+
+#include "tests/tensor/host.h"
+
+namespace troupe::tensor {
+namespace {
+
+/// torch.optim.AdamW in double precision.
+void step_reference(const AdamWStep& s, const Values& gradient, Values& w, Values& m, Values& v) {
+  const double t = static_cast<double>(s.step), beta1 = s.beta1, beta2 = s.beta2, lr = s.lr;
+  for (std::size_t i = 0; i < w.size(); ++i) {
+    const double g = gradient[i] * s.gradient_scale;
+    w[i] -= lr * s.weight_decay * w[i];
+    m[i] = beta1 * m[i] + (1 - beta1) * g;
+    v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+    const double denominator = std::sqrt(v[i] / (1 - std::pow(beta2, t))) + s.eps;
+    w[i] -= lr * (m[i] / (1 - std::pow(beta1, t))) / denominator;
+  }
+}
+
+BOOST_AUTO_TEST_CASE(adamw_follows_the_reference_over_many_steps) {
+  for (const int threads : {1, 2}) {
+    Host host(threads);
+    const std::int64_t count = 9001;
+    const Tensor w = host.normal(DType::f32, {count}, "w");
+    const Tensor m = host.zeros(DType::f32, {count}), v = host.zeros(DType::f32, {count});
+    Values w_ref = Host::read(w), m_ref = Host::read(m), v_ref = Host::read(v);
+    for (int step = 1; step <= 20; ++step) {
+      const AdamWStep s{.lr = 1e-2f, .beta2 = 0.95f, .weight_decay = 0.1f, .step = step,
+                        .gradient_scale = 0.5f};
+      const Tensor g = host.normal(DType::f32, {count}, "g" + std::to_string(step));
+      step_reference(s, Host::read(g), w_ref, m_ref, v_ref);
+      host.ops().adamw(host.stream(), s, g, w, m, v, w, m, v);
+    }
+    check_near(w, w_ref, 1e-6);
+    check_near(m, m_ref, 1e-6);
+    check_near(v, v_ref, 1e-6);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(adamw_writes_a_second_generation_and_leaves_the_first) {
+  Host host(2);
+  const Shape shape{5000};
+  const auto state = [&] { return std::array{host.normal(DType::f32, shape, "w"),
+                                             host.normal(DType::f32, shape, "m"),
+                                             host.zeros(DType::f32, shape)}; };
+  const auto [w, m, v] = state();
+  const auto [w_kept, m_kept, v_kept] = state();
+  const auto [w_out, m_out, v_out] = state();
+  const Tensor g = host.normal(DType::f32, shape, "g");
+  const AdamWStep step{.lr = 0.1f, .step = 3};
+  host.ops().adamw(host.stream(), step, g, w, m, v, w_out, m_out, v_out);
+  BOOST_TEST(same_bits(w, w_kept));
+  BOOST_TEST(same_bits(m, m_kept));
+  BOOST_TEST(same_bits(v, v_kept));
+  BOOST_TEST(!same_bits(w, w_out));
+  host.ops().adamw(host.stream(), step, g, w, m, v, w, m, v);
+  BOOST_TEST(same_bits(w, w_out));
+  BOOST_TEST(same_bits(m, m_out));
+  BOOST_TEST(same_bits(v, v_out));
+}
+
+BOOST_AUTO_TEST_CASE(sum_of_squares_is_exact_to_double_for_any_number_of_threads) {
+  for (const std::int64_t count : {1, 255, 256, 257, 100003}) {
+    Host one(1), two(2);
+    const Tensor x = one.normal(DType::f32, {count}, "x");
+    double expected = 0;
+    for (const double value : Host::read(x)) expected += value * value;
+    const double sum = one.ops().sum_of_squares(one.stream(), x);
+    BOOST_TEST(sum == expected, boost::test_tools::tolerance(1e-12));
+    BOOST_TEST(two.ops().sum_of_squares(two.stream(), x) == sum);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sum_of_squares_does_not_overflow_and_shows_nan) {
+  Host host(1);
+  const Tensor x = host.zeros(DType::f32, {1000});
+  x.as<float>()[999] = 3e38f;
+  BOOST_TEST(host.ops().sum_of_squares(host.stream(), x) == 9e76,
+             boost::test_tools::tolerance(1e-6));
+  x.as<float>()[500] = std::numeric_limits<float>::quiet_NaN();
+  BOOST_TEST(std::isnan(host.ops().sum_of_squares(host.stream(), x)));
+}
+
+}  // namespace
+}  // namespace troupe::tensor
