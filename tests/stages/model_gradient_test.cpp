@@ -1,0 +1,208 @@
+// Losses, logits and gradients of a whole model against the double-precision reference.
+
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include "tests/support/pipeline.h"
+#include "tests/support/reference_model.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+struct Case {
+  const char* name;
+  stages::ModelConfig model;
+  std::int64_t micro;
+  std::int64_t seq_len;
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.name;
+}
+
+constexpr double kRange = 0.15;  // larger than usual, so that every nonlinearity matters
+
+const std::vector<Case> kCases = {
+    {"plain",
+     {.hidden_size = 32,
+      .intermediate_size = 48,
+      .num_hidden_layers = 2,
+      .num_attention_heads = 4,
+      .num_key_value_heads = 4,
+      .head_dim = 8,
+      .vocab_size = 50,
+      .initializer_range = kRange},
+     2,
+     16},
+    {"grouped query, tied",
+     {.hidden_size = 24,
+      .intermediate_size = 40,
+      .num_hidden_layers = 3,
+      .num_attention_heads = 6,
+      .num_key_value_heads = 2,
+      .head_dim = 4,
+      .vocab_size = 33,
+      .tie_word_embeddings = true,
+      .initializer_range = kRange},
+     3,
+     11},
+    {"odd sizes, one kv head",
+     {.hidden_size = 21,
+      .intermediate_size = 37,
+      .num_hidden_layers = 1,
+      .num_attention_heads = 3,
+      .num_key_value_heads = 1,
+      .head_dim = 10,
+      .vocab_size = 19,
+      .rms_norm_eps = 1e-3,
+      .rope_theta = 500,
+      .initializer_range = kRange},
+     1,
+     70},
+    {"one token",
+     {.hidden_size = 8,
+      .intermediate_size = 8,
+      .num_hidden_layers = 1,
+      .num_attention_heads = 1,
+      .num_key_value_heads = 1,
+      .head_dim = 8,
+      .vocab_size = 5,
+      .initializer_range = kRange},
+     1,
+     1},
+};
+
+PipelineSpec whole(const Case& c) {
+  return {.model = c.model,
+          .layers_of_chunk = {static_cast<int>(c.model.num_hidden_layers)},
+          .stage_of_chunk = {0},
+          .microbatches = 2,
+          .micro = c.micro,
+          .seq_len = c.seq_len};
+}
+
+std::vector<Tokens> batch_of(const Case& c) {
+  return {random_tokens(c.micro * c.seq_len, c.model.vocab_size, 1),
+          random_tokens(c.micro * c.seq_len, c.model.vocab_size, 2)};
+}
+
+/// Norm weights off one, so that their place in the formulas shows.
+void disturb_norms(stages::Stage& stage) {
+  for (const stages::Parameter& p : stage.parameters()) {
+    if (p.weight.shape.rank() != 1) continue;
+    tensor::fill_normal(p.weight, 9, p.name, 0.2);
+    for (std::int64_t i = 0; i < p.weight.num_elements(); ++i) p.weight.as<float>()[i] += 1;
+  }
+  stage.weights_changed();
+}
+
+ReferenceModel reference_of(const Case& c, stages::Stage& stage) {
+  ReferenceModel reference(c.model, c.seq_len);
+  for (const stages::Parameter& p : stage.parameters()) {
+    const float* w = p.weight.as<float>();
+    reference.weights.at(p.name).v.assign(w, w + p.weight.num_elements());
+  }
+  return reference;
+}
+
+/// |a - b| / |b|, as vectors. Where b is zero (q and k of a single token), 0 if a is but noise.
+double relative_difference(const float* a, const std::vector<double>& b) {
+  double difference = 0;
+  double size = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    size += b[i] * b[i];
+  }
+  if (size < 1e-18) return difference < 1e-12 ? 0 : 1;
+  return std::sqrt(difference / size);
+}
+
+struct Worst {
+  double loss = 0;
+  double gradient = 0;
+  std::string parameter;
+};
+
+Worst compare(const Case& c, tensor::DType dtype) {
+  Case typed = c;
+  typed.model.dtype = dtype;
+  const auto device = tensor::make_cpu_device(2);
+  Pipeline pipeline(whole(typed), *device, 3);
+  stages::Stage& stage = *pipeline.stages().front();
+  disturb_norms(stage);
+  ReferenceModel reference = reference_of(c, stage);
+  const auto batch = batch_of(c);
+  const StepResult got = pipeline.gradients(batch);
+  Worst worst;
+  const double scale = 1.0 / static_cast<double>(2 * c.micro * c.seq_len);
+  for (std::size_t m = 0; m < batch.size(); ++m) {
+    const double loss = reference.train(batch[m].ids, batch[m].targets, scale);
+    worst.loss = std::max(worst.loss, std::abs(got.losses[m] - loss) / loss);
+  }
+  for (const stages::Parameter& p : stage.parameters()) {
+    const double d = relative_difference(p.gradient.as<float>(), reference.gradients.at(p.name).v);
+    if (d > worst.gradient) worst = {worst.loss, d, p.name};
+  }
+  return worst;
+}
+
+}  // namespace
+
+// The reference itself: its gradients are those of its loss.
+BOOST_DATA_TEST_CASE(reference_gradient_is_the_slope_of_its_loss,
+                     boost::unit_test::data::make(kCases), c) {
+  const auto device = tensor::make_cpu_device(1);
+  Pipeline pipeline(whole(c), *device, 3);
+  disturb_norms(*pipeline.stages().front());
+  ReferenceModel reference = reference_of(c, *pipeline.stages().front());
+  const Tokens tokens = batch_of(c).front();
+  reference.train(tokens.ids, tokens.targets, 1);
+  const auto gradients = reference.gradients;
+  for (auto& [name, weight] : reference.weights) {
+    const std::size_t i = weight.v.size() / 3;
+    const double h = 1e-5;
+    const double w = weight.v[i];
+    weight.v[i] = w + h;
+    const double above = reference.loss(tokens.ids, tokens.targets);
+    weight.v[i] = w - h;
+    const double below = reference.loss(tokens.ids, tokens.targets);
+    weight.v[i] = w;
+    const double slope = (above - below) / (2 * h);
+    const double g = gradients.at(name).v[i];
+    BOOST_TEST(std::abs(slope - g) <= 1e-6 * (1 + std::abs(g)), name << ": " << slope << " " << g);
+  }
+}
+
+BOOST_DATA_TEST_CASE(float32_gradients_are_the_reference_s, boost::unit_test::data::make(kCases),
+                     c) {
+  const Worst worst = compare(c, tensor::DType::f32);
+  BOOST_TEST(worst.loss < 1e-6, worst.loss);
+  BOOST_TEST(worst.gradient < 1e-5, worst.parameter << " " << worst.gradient);
+}
+
+BOOST_DATA_TEST_CASE(bfloat16_gradients_are_close, boost::unit_test::data::make(kCases), c) {
+  const Worst worst = compare(c, tensor::DType::bf16);
+  BOOST_TEST(worst.loss < 1e-2, worst.loss);
+  BOOST_TEST(worst.gradient < 5e-2, worst.parameter << " " << worst.gradient);
+}
+
+BOOST_DATA_TEST_CASE(evaluation_gives_loss_and_logits, boost::unit_test::data::make(kCases), c) {
+  const auto device = tensor::make_cpu_device(1);
+  Pipeline pipeline(whole(c), *device, 3);
+  stages::Stage& stage = *pipeline.stages().front();
+  disturb_norms(stage);
+  ReferenceModel reference = reference_of(c, stage);
+  const Tokens tokens = batch_of(c).front();
+  const Matrix logits = reference.logits(tokens.ids);
+  const double loss = reference.loss(tokens.ids, tokens.targets);
+  std::vector<float> got(logits.v.size());
+  const tensor::Tensor out = {got.data(), tensor::DType::f32, {logits.rows, logits.cols}};
+  BOOST_TEST(stage.evaluate(0, {}, out, tokens.ids, tokens.targets).loss_sum == loss,
+             boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(relative_difference(got.data(), logits.v) < 1e-5);
+  std::fill(got.begin(), got.end(), 0.0f);
+  BOOST_TEST(stage.evaluate(0, {}, out, tokens.ids, {}).loss_sum == 0.0);
+  BOOST_TEST(relative_difference(got.data(), logits.v) < 1e-5);
+}

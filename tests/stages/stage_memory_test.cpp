@@ -1,0 +1,132 @@
+// What a stage plans is what it allocates, and a step allocates nothing.
+
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <new>
+
+#include "stages/transformer_stage.h"
+#include "tests/support/null_device.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+thread_local std::size_t allocations = 0;
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* data = std::malloc(bytes > 0 ? bytes : 1)) return data;
+  throw std::bad_alloc();
+}
+void operator delete(void* data) noexcept {
+  std::free(data);
+}
+void operator delete(void* data, std::size_t) noexcept {
+  std::free(data);
+}
+
+namespace {
+
+stages::StageSpec small_stage(bool training) {
+  return {
+      .model = {.hidden_size = 36,
+                .intermediate_size = 50,
+                .num_hidden_layers = 6,
+                .num_attention_heads = 6,
+                .num_key_value_heads = 2,
+                .head_dim = 6,
+                .vocab_size = 101},
+      .chunks = {{.first_layer = 0, .end_layer = 2, .embedding = true, .live = 3, .deferred = 2},
+                 {.first_layer = 4, .end_layer = 6, .head = true, .live = 2, .deferred = 1}},
+      .micro = 2,
+      .seq_len = 7,
+      .global_tokens = 42,
+      .training = training};
+}
+
+std::vector<stages::StageSpec> many_specs() {
+  std::vector<stages::StageSpec> specs;
+  for (const bool training : {true, false}) {
+    for (const bool tied : {true, false}) {
+      for (const auto dtype : {tensor::DType::f32, tensor::DType::bf16}) {
+        stages::StageSpec spec = small_stage(training);
+        spec.model.tie_word_embeddings = tied;
+        spec.model.dtype = dtype;
+        specs.push_back(spec);
+        for (const std::size_t only : {0u, 1u}) {
+          specs.push_back(spec);
+          specs.back().chunks = {spec.chunks[only]};
+        }
+        spec.chunks = {{.first_layer = 2, .end_layer = 4}};
+        specs.push_back(spec);
+      }
+    }
+  }
+  return specs;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_stage_allocates_what_it_plans) {
+  for (const stages::StageSpec& spec : many_specs()) {
+    NullDevice device;
+    const stages::StageMemory plan = plan_memory(spec, device);
+    BOOST_TEST(device.allocated() == 0u);
+    const auto stage = make_transformer_stage(spec, device);
+    BOOST_TEST(static_cast<std::int64_t>(device.allocated()) == plan.total());
+    BOOST_TEST(plan.optimizer == (spec.training ? 2 * plan.weights : 0));
+    BOOST_TEST(plan.gradients >= (spec.training ? plan.weights : 0));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(memory_grows_by_equal_slots) {
+  NullDevice device;
+  const auto activations = [&](int live, int deferred) {
+    stages::StageSpec spec = small_stage(true);
+    spec.chunks[1].live = live;
+    spec.chunks[1].deferred = deferred;
+    return plan_memory(spec, device).activations;
+  };
+  const std::int64_t slot = activations(2, 0) - activations(1, 0);
+  const std::int64_t deferred = activations(1, 1) - activations(1, 0);
+  BOOST_TEST(activations(5, 3) == activations(1, 0) + 4 * slot + 3 * deferred);
+  // Two layers hold x, two norms, attention, mid: [T, C]; q, k, v; three times the width; the head
+  // its logits: no more than a few statistics beyond.
+  const std::int64_t tokens = 14;
+  const std::int64_t layer = 5 * 36 + 60 + 3 * 50;
+  const std::int64_t floats = tokens * (2 * layer - 36 + 2 * 36 + 101);
+  BOOST_TEST(slot >= 4 * floats);
+  BOOST_TEST(slot <= 4 * floats + 4 * tokens * 2 * 10 + 30 * 64);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_allocates_nothing) {
+  NullDevice device;
+  const auto stage = make_transformer_stage(small_stage(true), device);
+  const auto memory = device.allocate(1 << 16, tensor::MemoryKind::host);
+  const tensor::Tensor edge = memory.view(stage->edge_dtype(), stage->edge_shape());
+  const std::vector<std::int32_t> tokens(14, 1);
+  std::vector<double> norms(stage->parameters().size());
+  const std::size_t device_bytes = device.allocated();
+  const std::size_t before = allocations;
+  stage->begin_step();
+  stage->forward(0, 0, {}, edge, tokens, {});
+  stage->forward(1, 1, edge, {}, {}, tokens);
+  stage->backward(1, 1, {}, edge);
+  stage->backward(0, 0, edge, {});
+  stage->forward(0, 2, {}, edge, tokens, {});
+  stage->forward(1, 0, edge, {}, {}, tokens);
+  stage->backward_input(1, 0, 0, {}, edge);
+  stage->backward_input(0, 2, 1, edge, {});
+  stage->backward_weight(1, 0, 0);
+  stage->backward_weight(0, 2, 1);
+  stage->end_backward();
+  stage->squared_norms(norms);
+  stage->apply({});
+  stage->evaluate(0, {}, edge, tokens, {});
+  stage->evaluate(1, edge, {}, {}, tokens);
+  BOOST_TEST(allocations == before);
+  BOOST_TEST(device.allocated() == device_bytes);
+}

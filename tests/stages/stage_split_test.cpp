@@ -1,0 +1,160 @@
+// Whatever the cut into stages and chunks and whatever the order of actions, a step computes the
+// same bits.
+
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include "tests/support/pipeline.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+constexpr int kMicrobatches = 4;
+constexpr int kSteps = 3;
+
+struct Kind {
+  const char* name;
+  tensor::DType dtype;
+  bool tied;
+};
+std::ostream& operator<<(std::ostream& out, const Kind& kind) {
+  return out << kind.name;
+}
+
+const std::vector<Kind> kKinds = {{"float32", tensor::DType::f32, false},
+                                  {"float32 tied", tensor::DType::f32, true},
+                                  {"bfloat16", tensor::DType::bf16, false},
+                                  {"bfloat16 tied", tensor::DType::bf16, true}};
+
+struct Cut {
+  const char* name;
+  std::vector<int> layers_of_chunk;
+  std::vector<int> stage_of_chunk;
+  Order order;
+};
+std::ostream& operator<<(std::ostream& out, const Cut& cut) {
+  return out << cut.name;
+}
+
+const std::vector<Cut> kCuts = {
+    {"one stage, all forward first", {5}, {0}, Order::all_forward},
+    {"one stage, weights late", {5}, {0}, Order::late_weights},
+    {"two chunks on one stage", {2, 3}, {0, 0}, Order::one_by_one},
+    {"two stages", {2, 3}, {0, 1}, Order::all_forward},
+    {"two stages, weights late", {4, 1}, {0, 1}, Order::late_weights},
+    {"two stages, two chunks each", {1, 2, 1, 1}, {0, 1, 0, 1}, Order::mixed_backward},
+    {"two stages, there and back", {1, 1, 2, 1}, {0, 1, 1, 0}, Order::late_weights},
+    {"three stages", {2, 1, 2}, {0, 1, 2}, Order::mixed_backward},
+};
+
+stages::ModelConfig model_of(const Kind& kind) {
+  return {.hidden_size = 40,
+          .intermediate_size = 56,
+          .num_hidden_layers = 5,
+          .num_attention_heads = 4,
+          .num_key_value_heads = 2,
+          .head_dim = 10,
+          .vocab_size = 61,
+          .tie_word_embeddings = kind.tied,
+          .initializer_range = 0.1,
+          .dtype = kind.dtype};
+}
+
+struct Run {
+  std::vector<StepResult> steps;
+  double evaluation = 0;
+  std::map<std::string, std::string> state;
+};
+
+Run train(const Kind& kind, const Cut& cut) {
+  const auto device = tensor::make_cpu_device(1);
+  Pipeline pipeline({.model = model_of(kind),
+                     .layers_of_chunk = cut.layers_of_chunk,
+                     .stage_of_chunk = cut.stage_of_chunk,
+                     .microbatches = kMicrobatches,
+                     .micro = 2,
+                     .seq_len = 9,
+                     .order = cut.order},
+                    *device, 11);
+  const stages::OptimizerConfig optimizer = {.lr = 1e-2, .clip = 0.5, .warmup_steps = 2};
+  Run run;
+  for (int step = 1; step <= kSteps; ++step) {
+    std::vector<Tokens> batch;
+    for (int m = 0; m < kMicrobatches; ++m) {
+      batch.push_back(random_tokens(18, 61, static_cast<std::uint64_t>(step * 100 + m)));
+    }
+    run.steps.push_back(pipeline.step(optimizer, step, batch));
+  }
+  run.evaluation = pipeline.evaluate(random_tokens(18, 61, 7));
+  run.state = pipeline.state();
+  return run;
+}
+
+}  // namespace
+
+BOOST_DATA_TEST_CASE(every_cut_gives_the_bits_of_one_stage, boost::unit_test::data::make(kKinds),
+                     kind) {
+  const Run whole = train(kind, {"", {5}, {0}, Order::one_by_one});
+  BOOST_TEST(whole.steps.back().norm > 0.5);  // so that clipping counts
+  BOOST_TEST(whole.evaluation > 0);
+  for (const Cut& cut : kCuts) {
+    BOOST_TEST_CONTEXT(cut) {
+      const Run run = train(kind, cut);
+      for (std::size_t i = 0; i < whole.steps.size(); ++i) {
+        BOOST_TEST(run.steps[i].losses == whole.steps[i].losses, boost::test_tools::per_element());
+        BOOST_TEST(run.steps[i].norm == whole.steps[i].norm);
+      }
+      BOOST_TEST(run.evaluation == whole.evaluation);
+      BOOST_REQUIRE(run.state.size() == whole.state.size());
+      for (const auto& [name, bits] : whole.state) BOOST_TEST((run.state.at(name) == bits), name);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_dropped_step_leaves_no_trace) {
+  const Kind kind = {"", tensor::DType::f32, true};
+  const auto device = tensor::make_cpu_device(1);
+  const auto run = [&](bool drop) {
+    Pipeline pipeline({.model = model_of(kind),
+                       .layers_of_chunk = {2, 3},
+                       .stage_of_chunk = {0, 1},
+                       .microbatches = 1,
+                       .seq_len = 9},
+                      *device, 11);
+    if (drop) pipeline.gradients({random_tokens(9, 61, 1)});
+    pipeline.step({}, 1, {random_tokens(9, 61, 2)});
+    return pipeline.state();
+  };
+  BOOST_TEST((run(true) == run(false)));
+}
+
+BOOST_AUTO_TEST_CASE(evaluation_changes_nothing_even_between_forward_and_backward) {
+  const Kind kind = {"", tensor::DType::bf16, false};
+  const auto device = tensor::make_cpu_device(1);
+  const PipelineSpec spec = {.model = model_of(kind),
+                             .layers_of_chunk = {5},
+                             .stage_of_chunk = {0},
+                             .microbatches = 1,
+                             .seq_len = 9};
+  const Tokens tokens = random_tokens(9, 61, 1);
+  const auto run = [&](bool evaluate) {
+    Pipeline pipeline(spec, *device, 11);
+    stages::Stage& stage = *pipeline.stages().front();
+    for (int step = 1; step <= 2; ++step) {
+      stage.begin_step();
+      stage.forward(0, 0, {}, {}, tokens.ids, tokens.targets);
+      if (evaluate) pipeline.evaluate(random_tokens(9, 61, 2));
+      stage.backward_input(0, 0, 0, {}, {});
+      if (evaluate) pipeline.evaluate(random_tokens(9, 61, 3));
+      stage.backward_weight(0, 0, 0);
+      stage.end_backward();
+      if (evaluate) pipeline.evaluate(random_tokens(9, 61, 4));
+      stage.apply(stages::adamw_step({}, step, 1));
+      if (evaluate) pipeline.evaluate(random_tokens(9, 61, 5));
+    }
+    return pipeline.state();
+  };
+  BOOST_TEST((run(true) == run(false)));
+}

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+
+#include "tensor/attention.h"
+#include "tensor/linear.h"
+#include "tensor/ops.h"
+
+namespace troupe::test {
+
+/// A device whose ops do nothing and which counts the bytes it hands out: what remains is the
+/// caller's own work and memory.
+class NullDevice final : public tensor::Device {
+ public:
+  /// Bytes of all allocate() calls so far.
+  std::size_t allocated() const { return allocated_; }
+
+  tensor::Buffer allocate(std::size_t bytes, tensor::MemoryKind kind) override {
+    allocated_ += bytes;
+    void* data = std::aligned_alloc(64, (bytes / 64 + 1) * 64);
+    std::memset(data, 0, bytes);
+    return {data, bytes, kind, [](void* memory, std::size_t) { std::free(memory); }};
+  }
+  std::unique_ptr<tensor::Stream> make_stream() override {
+    return std::make_unique<NullStream>(*this);
+  }
+  std::unique_ptr<tensor::Event> make_event() override { return std::make_unique<NullEvent>(); }
+  tensor::Ops& ops() override { return ops_; }
+  std::unique_ptr<tensor::Linear> make_linear(const tensor::LinearShape& shape) override {
+    return std::make_unique<NullLinear>(shape);
+  }
+  std::unique_ptr<tensor::Attention> make_attention(const tensor::AttentionShape& shape) override {
+    return std::make_unique<NullAttention>(shape);
+  }
+
+ private:
+  using Tensor = tensor::Tensor;
+  using Stream = tensor::Stream;
+
+  struct NullStream final : Stream {
+    explicit NullStream(tensor::Device& owner) : owner_(owner) {}
+    tensor::Device& device() override { return owner_; }
+    void synchronize() override {}
+    tensor::Device& owner_;
+  };
+
+  struct NullEvent final : tensor::Event {
+    void record(Stream&) override {}
+    void wait(Stream&) override {}
+    bool done() const override { return true; }
+  };
+
+  struct NullLinear final : tensor::Linear {
+    explicit NullLinear(const tensor::LinearShape& shape)
+        : bytes_(static_cast<std::size_t>(shape.in * shape.out) * 2 * size_of(shape.dtype) + 4) {}
+    std::size_t packed_bytes() const override { return bytes_; }
+    void pack(Stream&, const Tensor&, void*) override {}
+    void forward(Stream&, const Tensor&, const void*, const Tensor&, const Tensor&) override {}
+    void input_gradient(Stream&, const Tensor&, const void*, const Tensor&) override {}
+    void weight_gradient(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+    std::size_t bytes_;
+  };
+
+  struct NullAttention final : tensor::Attention {
+    explicit NullAttention(const tensor::AttentionShape& shape)
+        : elements_(shape.batch * shape.seq_len * (shape.heads + 2 * shape.kv_heads) *
+                        shape.head_dim +
+                    3) {}
+    std::int64_t saved_elements() const override { return elements_; }
+    void forward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
+    void backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                  const Tensor&) override {}
+    std::int64_t elements_;
+  };
+
+  struct NullOps final : tensor::Ops {
+    void fill_zero(Stream&, const Tensor&) override {}
+    void copy(Stream&, const Tensor&, const Tensor&) override {}
+    void accumulate(Stream&, const Tensor&, const Tensor&) override {}
+    void rms_norm(Stream&, const Tensor&, const Tensor&, float, const Tensor&,
+                  const Tensor&) override {}
+    void rms_norm_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                           const Tensor&, const Tensor&, const Tensor&) override {}
+    void swiglu(Stream&, const Tensor&, const Tensor&) override {}
+    void swiglu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+    void embedding(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+    void embedding_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+    double cross_entropy(Stream&, const Tensor&, const Tensor&, float, const Tensor&) override {
+      return 0;
+    }
+    double sum_of_squares(Stream&, const Tensor&) override { return 0; }
+    void adamw(Stream&, const tensor::AdamWStep&, const Tensor&, const Tensor&, const Tensor&,
+               const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
+  };
+
+  NullOps ops_;
+  std::size_t allocated_ = 0;
+};
+
+}  // namespace troupe::test

@@ -1,0 +1,266 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stages/optimizer.h"
+#include "stages/transformer_stage.h"
+#include "tensor/random.h"
+
+// A model cut into stages and trained in one process: what the runners and the director do over the
+// wire, in a few loops, to compare the numbers of different cuts and orders.
+
+namespace troupe::test {
+
+/// A microbatch's tokens.
+struct Tokens {
+  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> targets;
+};
+
+inline Tokens random_tokens(std::int64_t count, std::int64_t vocab, std::uint64_t seed) {
+  const tensor::Random random(seed, "tokens");
+  Tokens tokens;
+  for (std::int64_t i = 0; i <= count; ++i) {
+    const double u = random.uniform(static_cast<std::uint64_t>(i));
+    tokens.ids.push_back(static_cast<std::int32_t>(u * static_cast<double>(vocab)));
+  }
+  tokens.targets.assign(tokens.ids.begin() + 1, tokens.ids.end());
+  tokens.ids.pop_back();
+  return tokens;
+}
+
+/// How a step's actions follow each other. Weight gradients always come in microbatch order.
+enum class Order {
+  one_by_one,      ///< each microbatch forward and backward through all chunks
+  all_forward,     ///< all F, then all B
+  late_weights,    ///< all F, all I, all W
+  mixed_backward,  ///< all F; I W for odd microbatches, B for even ones
+};
+
+struct PipelineSpec {
+  stages::ModelConfig model;
+  /// Number of layers of each chunk in model order.
+  std::vector<int> layers_of_chunk;
+  /// The stage of each chunk.
+  std::vector<int> stage_of_chunk;
+  int microbatches = 1;
+  std::int64_t micro = 1;
+  std::int64_t seq_len = 8;
+  bool decay_all = false;
+  Order order = Order::one_by_one;
+};
+
+/// Everything a step computed that must not depend on the cut.
+struct StepResult {
+  std::vector<double> losses;  ///< by microbatch
+  double norm = 0;
+};
+
+class Pipeline {
+ public:
+  Pipeline(const PipelineSpec& spec, tensor::Device& device, std::uint64_t seed)
+      : spec_(spec), device_(device), stream_(device.make_stream()) {
+    const int num_stages =
+        1 + *std::max_element(spec.stage_of_chunk.begin(), spec.stage_of_chunk.end());
+    for (int s = 0; s < num_stages; ++s) {
+      stages_.push_back(make_transformer_stage(stage_spec(s), device));
+      initialize(*stages_.back(), spec.model, seed);
+    }
+    const auto shape = stages_.front()->edge_shape();
+    for (int i = 0; i < 2 * num_chunks() * spec.microbatches; ++i) {
+      const std::size_t bytes =
+          static_cast<std::size_t>(shape.num_elements()) * size_of(stages_.front()->edge_dtype());
+      edges_.push_back(device.allocate(bytes, tensor::MemoryKind::host));
+    }
+  }
+
+  stages::StageSpec stage_spec(int stage) const {
+    stages::StageSpec out = {.model = spec_.model,
+                             .micro = spec_.micro,
+                             .seq_len = spec_.seq_len,
+                             .global_tokens = spec_.microbatches * spec_.micro * spec_.seq_len,
+                             .decay_all = spec_.decay_all};
+    int layer = 0;
+    for (int c = 0; c < num_chunks(); ++c) {
+      const int end = layer + spec_.layers_of_chunk[static_cast<std::size_t>(c)];
+      if (spec_.stage_of_chunk[static_cast<std::size_t>(c)] == stage) {
+        out.chunks.push_back({.first_layer = layer,
+                              .end_layer = end,
+                              .embedding = c == 0,
+                              .head = c + 1 == num_chunks(),
+                              .live = spec_.microbatches,
+                              .deferred = spec_.microbatches});
+      }
+      layer = end;
+    }
+    return out;
+  }
+
+  int num_chunks() const { return static_cast<int>(spec_.layers_of_chunk.size()); }
+  std::vector<std::unique_ptr<stages::Stage>>& stages() { return stages_; }
+
+  /// Gradients of one step, completed, not applied.
+  StepResult gradients(const std::vector<Tokens>& batch) {
+    StepResult result;
+    result.losses.assign(batch.size(), 0);
+    for (auto& stage : stages_) stage->begin_step();
+    run_actions(batch, result.losses);
+    exchange_tied_gradients();
+    for (auto& stage : stages_) stage->end_backward();
+    result.norm = norm();
+    return result;
+  }
+
+  StepResult step(const stages::OptimizerConfig& optimizer, std::int64_t number,
+                  const std::vector<Tokens>& batch) {
+    const StepResult result = gradients(batch);
+    const double factor = clip_factor(optimizer, result.norm);
+    for (auto& stage : stages_) stage->apply(adamw_step(optimizer, number, factor));
+    return result;
+  }
+
+  double evaluate(const Tokens& tokens) {
+    double loss = 0;
+    for (int c = 0; c < num_chunks(); ++c) {
+      loss += stage_of(c)
+                  .evaluate(local(c), forward_edge(c, 0), forward_edge(c + 1, 0), tokens.ids,
+                            tokens.targets)
+                  .loss_sum;
+    }
+    return loss;
+  }
+
+  /// All bits of the owned parameters and their training state, by name.
+  std::map<std::string, std::string> state() const {
+    std::map<std::string, std::string> out;
+    for (const auto& stage : stages_) {
+      for (const stages::Parameter& p : stage->parameters()) {
+        if (!p.owned) continue;
+        for (const tensor::Tensor& t : {p.weight, p.gradient, p.exp_avg, p.exp_avg_sq}) {
+          out[p.name].append(t.as<char>(), t.num_bytes());
+        }
+      }
+    }
+    return out;
+  }
+
+ private:
+  stages::Stage& stage_of(int chunk) {
+    return *stages_[static_cast<std::size_t>(
+        spec_.stage_of_chunk[static_cast<std::size_t>(chunk)])];
+  }
+  /// The chunk's number within its stage.
+  int local(int chunk) const {
+    int count = 0;
+    for (int c = 0; c < chunk; ++c) {
+      const auto at = [&](int i) { return spec_.stage_of_chunk[static_cast<std::size_t>(i)]; };
+      if (at(c) == at(chunk)) ++count;
+    }
+    return count;
+  }
+  tensor::Tensor edge(int direction, int chunk, int microbatch) const {
+    if (chunk <= 0 || chunk >= num_chunks()) return {};
+    const int index = (direction * num_chunks() + chunk) * spec_.microbatches + microbatch;
+    return edges_[static_cast<std::size_t>(index)].view(stages_.front()->edge_dtype(),
+                                                        stages_.front()->edge_shape());
+  }
+  /// What chunk receives from the one before; empty at the ends of the model.
+  tensor::Tensor forward_edge(int chunk, int microbatch) const {
+    return edge(0, chunk, microbatch);
+  }
+  /// The gradient that chunk sends to the one before.
+  tensor::Tensor backward_edge(int chunk, int microbatch) const {
+    return edge(1, chunk, microbatch);
+  }
+
+  // Slots are used in another order than microbatches, so that neither can stand in for the other.
+  int slot(int microbatch) const { return spec_.microbatches - 1 - microbatch; }
+  int deferred(int microbatch) const { return (microbatch + 1) % spec_.microbatches; }
+
+  double forward(int m, const Tokens& tokens) {
+    double loss = 0;
+    for (int c = 0; c < num_chunks(); ++c) {
+      loss += stage_of(c)
+                  .forward(local(c), slot(m), forward_edge(c, m), forward_edge(c + 1, m),
+                           tokens.ids, tokens.targets)
+                  .loss_sum;
+    }
+    return loss;
+  }
+  void whole_backward(int m) {
+    for (int c = num_chunks(); c-- > 0;) {
+      stage_of(c).backward(local(c), slot(m), backward_edge(c + 1, m), backward_edge(c, m));
+    }
+  }
+  void input_backward(int m) {
+    for (int c = num_chunks(); c-- > 0;) {
+      stage_of(c).backward_input(local(c), slot(m), deferred(m), backward_edge(c + 1, m),
+                                 backward_edge(c, m));
+    }
+  }
+  void weight_backward(int m) {
+    for (int c = 0; c < num_chunks(); ++c) {
+      stage_of(c).backward_weight(local(c), slot(m), deferred(m));
+    }
+  }
+
+  void run_actions(const std::vector<Tokens>& batch, std::vector<double>& losses) {
+    const int count = spec_.microbatches;
+    for (int m = 0; m < count; ++m) {
+      losses[static_cast<std::size_t>(m)] = forward(m, batch[static_cast<std::size_t>(m)]);
+      if (spec_.order == Order::one_by_one) whole_backward(m);
+    }
+    if (spec_.order == Order::one_by_one) return;
+    if (spec_.order == Order::late_weights) {
+      for (int m = count; m-- > 0;) input_backward(m);
+      for (int m = 0; m < count; ++m) weight_backward(m);
+      return;
+    }
+    for (int m = 0; m < count; ++m) {
+      if (spec_.order == Order::all_forward || m % 2 == 0) {
+        whole_backward(m);
+      } else {
+        input_backward(m);
+        weight_backward(m);
+      }
+    }
+  }
+
+  void exchange_tied_gradients() {
+    std::vector<tensor::Tensor> uses;
+    for (auto& stage : stages_) {
+      if (stage->tied_gradient()) uses.push_back(stage->tied_gradient());
+    }
+    if (uses.size() != 2) return;
+    device_.ops().accumulate(*stream_, uses[1], uses[0]);
+    device_.ops().copy(*stream_, uses[0], uses[1]);
+  }
+
+  double norm() {
+    std::map<std::string, double> squares;
+    for (auto& stage : stages_) {
+      std::vector<double> of_stage(stage->parameters().size());
+      stage->squared_norms(of_stage);
+      for (std::size_t i = 0; i < of_stage.size(); ++i) {
+        squares[stage->parameters()[i].name] += of_stage[i];
+      }
+    }
+    double sum = 0;
+    for (const auto& info : parameters_of(spec_.model)) sum += squares.at(info.name);
+    return std::sqrt(sum);
+  }
+
+  const PipelineSpec spec_;
+  tensor::Device& device_;
+  const std::unique_ptr<tensor::Stream> stream_;
+  std::vector<std::unique_ptr<stages::Stage>> stages_;
+  std::vector<tensor::Buffer> edges_;
+};
+
+}  // namespace troupe::test
