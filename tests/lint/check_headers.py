@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""Compiles each header that no source of its name includes first (check_includes.py sees to those).
+
+usage: check_headers.py COMPILER BUILD_FOLDER
+"""
+import concurrent.futures
+import os
+import subprocess
+import sys
+
+from tree import ROOT, files, finish
+
+
+def compile_alone(compiler, build, header):
+    """The compiler's complaint about a source that includes nothing but the header; empty if none."""
+    command = [compiler, "-std=c++20", "-fsyntax-only", "-x", "c++", "-I", str(ROOT), "-I", build]
+    source = f'#include "{header}"\n'
+    done = subprocess.run([*command, "-"], input=source, capture_output=True, text=True, cwd=build)
+    return f"{header} does not compile alone:\n{done.stderr}" if done.returncode else ""
+
+
+def main():
+    compiler, build = sys.argv[1:]
+    headers = [path for path in files(".h")
+               if path.parts[0] != "tests" and not path.name.endswith("-inl.h")
+               and not (ROOT / path.with_suffix(".cpp")).exists()]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        complaints = pool.map(lambda header: compile_alone(compiler, build, header), headers)
+    finish("headers", [complaint for complaint in complaints if complaint])
+
+
+main()

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Who may include whom: the folder order, which folder may see which library, own header first."""
+import re
+
+from tree import FOLDERS, ROOT, files, finish, lines
+
+# folder -> the other folders whose headers it may include
+MAY_INCLUDE = {
+    "tensor": set(),
+    "schedules": set(),
+    "transport": {"tensor"},
+    "stages": {"tensor"},
+    "actors": {"schedules", "stages", "transport", "tensor"},
+    "launch": {"actors", "schedules", "stages", "transport", "tensor"},
+    "tests": set(FOLDERS),
+}
+# first part of a library's header -> where it may be included, as prefixes of paths
+LIBRARIES = {
+    "caf": ("actors/", "tests/actors/"),
+    "capnp": ("transport/", "tests/"),
+    "kj": ("transport/", "tests/"),
+    "ucp": ("transport/", "tests/"),
+    "uct": ("transport/", "tests/"),
+    "ucs": ("transport/", "tests/"),
+    "oneapi": ("tensor/cpu/", "tests/"),
+    "dnnl": ("tensor/cpu/", "tests/"),
+    "hwy": ("tensor/cpu/", "tests/"),
+    "cuda_runtime": ("tensor/cuda/", "tests/"),
+    "nccl": ("transport/", "tests/"),
+    "toml++": ("launch/", "tests/"),
+    "CLI": ("launch/", "tests/"),
+    "boost": ("tests/",),
+}
+INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def includes(path):
+    """(line, quote, header) of each include of a file."""
+    for number, text in lines(path):
+        match = INCLUDE.match(text)
+        if match:
+            yield number, match[1], match[2]
+
+
+def faults_of_include(path, number, quote, header):
+    where = f"{path}:{number}: "
+    folder, target = path.parts[0], header.split("/")[0]
+    if quote == "<":
+        allowed = LIBRARIES.get(re.sub(r"\.\w+$", "", target))
+        if target in FOLDERS:
+            yield where + f'<{header}> is ours: write "{header}"'
+        elif folder == "schedules" and ("/" in header or "." in header):
+            yield where + f"<{header}> is not of the standard library, which schedules use alone"
+        elif allowed and not str(path).startswith(allowed):
+            yield where + f"<{header}> may be included only in {', '.join(allowed)}"
+    elif target not in FOLDERS:
+        yield where + f'"{header}" does not start with a folder of the tree'
+    elif target != folder and target not in MAY_INCLUDE[folder]:
+        may = ", ".join(sorted(MAY_INCLUDE[folder])) or "no other folder"
+        yield where + f'"{header}": {folder} may include {may}'
+
+
+def own_header(path):
+    """The header that a source must include first, so that each header compiles alone."""
+    header = path.with_suffix(".h")
+    if path.suffix == ".cpp" and path.parts[0] != "tests" and (ROOT / header).exists():
+        return str(header)
+    return None
+
+
+def main():
+    faults = []
+    for path in files(".h", ".cpp", ".cu"):
+        found = list(includes(path))
+        for include in found:
+            faults += faults_of_include(path, *include)
+        own = own_header(path)
+        if own and (not found or found[0][2] != own):
+            faults.append(f'{path}:1: the first include is not "{own}"')
+    finish("includes", faults)
+
+
+main()

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""How files look: their length, the width of lines, and words that do not belong in a finished tree."""
+import re
+
+from tree import ROOT, files, finish, lines
+
+MOST_LINES = {".h": 250, ".cpp": 400, ".cu": 400, ".py": 400, ".capnp": 250}
+TESTS_TIMES = 2
+MOST_COLUMNS = 120
+SOURCES = tuple(MOST_LINES)
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|placeholder|not (yet )?implemented)\b")
+# A path of somebody's machine; what every Debian system has is fine.
+MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|work|mnt|Users)/\w")
+THIS = ROOT / "tests/lint/check_text.py"
+
+
+def faults_of_file(path):
+    text = lines(path)
+    count = len(text) - 1  # the last line ends the file
+    most = MOST_LINES.get(path.suffix)
+    if most and path.parts[0] == "tests":
+        most *= TESTS_TIMES
+    if most and count > most:
+        yield f"{path}:{count}: {count} lines, more than {most}: split it by what its parts do"
+    if text[-1][1]:
+        yield f"{path}:{count + 1}: the last line does not end"
+    for number, line in text:
+        where = f"{path}:{number}: "
+        if path.suffix in SOURCES and len(line) > MOST_COLUMNS:
+            yield where + f"{len(line)} columns, more than {MOST_COLUMNS}"
+        if path.suffix in SOURCES and not line.isascii():
+            yield where + "a character that is not ASCII"
+        if line != line.rstrip() and path.suffix != ".md":
+            yield where + "space at the end of the line"
+        if UNFINISHED.search(line):
+            yield where + f'"{UNFINISHED.search(line)[0]}": finish it, or say what is'
+        if MACHINE_PATH.search(line):
+            yield where + "an absolute path of one machine"
+
+
+def main():
+    faults = []
+    for path in files(*SOURCES, ".md", ".txt", ".toml", ".cmake", ".sh"):
+        if ROOT / path != THIS:
+            faults += faults_of_file(path)
+    finish("text", faults)
+
+
+main()
