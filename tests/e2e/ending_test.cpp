@@ -1,0 +1,155 @@
+#include <signal.h>
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/support/small_manifest.h"
+#include "tests/support/troupe_program.h"
+
+// How runs end: in order, by signals, by a dead worker, by numbers that are not finite.
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Keys kLong{{"run.max_steps", "1000000"}, {"mesh.pp", "2"}, {"checkpoint.interval", "5"}};
+
+std::vector<pid_t> workers_of(const Workplace& place, const std::string& run) {
+  const Finished status = troupe({"status", place.run(run), "--json"});
+  BOOST_REQUIRE_MESSAGE(status.exit_code == 0, status.err);
+  std::vector<pid_t> pids;
+  for (const auto& rank : nlohmann::json::parse(status.out)["ranks"]) pids.push_back(rank["pid"]);
+  return pids;
+}
+
+std::set<std::string> shared_memory() {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator("/dev/shm")) names.insert(entry.path().filename().string());
+  return names;
+}
+
+int last_step(const Workplace& place, const std::string& run) { return step_numbers(place.run(run)).rbegin()->first; }
+
+std::size_t count(const std::string& text, const std::string& what) {
+  std::size_t n = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(sigterm_finishes_the_step_saves_and_exits_0) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    const Workplace place;
+    TroupeProgram run({"launch", place.manifest("run", kLong)});
+    BOOST_REQUIRE(run.read_until("step 7"));
+    const auto workers = workers_of(place, "run");
+    BOOST_TEST(workers.size() == 2u);
+    run.signal(signal);
+    const Finished done = run.finish();
+    BOOST_TEST(done.exit_code == 0, done.err);
+    BOOST_TEST(fs::exists(place.checkpoint("run", last_step(place, "run"))));
+    for (const pid_t pid : workers) BOOST_TEST(!is_alive(pid));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(stop_ends_a_run_and_status_tells_how_it_ended) {
+  const Workplace place;
+  TroupeProgram run({"launch", place.manifest("run", kLong)});
+  BOOST_REQUIRE(run.read_until("step 3"));
+  const Finished running = troupe({"status", place.run("run"), "--json"});
+  const auto status = nlohmann::json::parse(running.out);
+  BOOST_TEST(status["run"] == "run");
+  BOOST_TEST(status["epoch"] == 1);
+  BOOST_TEST(status["step"].get<int>() >= 3);
+  for (const char* key : {"rank", "replica", "stage", "shard", "pid", "host", "state", "waiting_for"})
+    BOOST_TEST(status["ranks"][0].contains(key), key);
+  BOOST_TEST(troupe({"stop", place.run("run")}).exit_code == 0);
+  BOOST_TEST(run.finish().exit_code == 0);
+  const Finished ended = troupe({"status", place.run("run")});
+  BOOST_TEST(ended.exit_code == 0);
+  BOOST_TEST(ended.out.find("step " + std::to_string(last_step(place, "run"))) != std::string::npos, ended.out);
+  BOOST_TEST(troupe({"stop", place.run("run")}).exit_code == 69);
+}
+
+BOOST_AUTO_TEST_CASE(a_second_signal_stops_at_once_with_75) {
+  const Workplace place;
+  Keys slow = kLong;
+  slow["batch.global"] = "4096";  // a step that is not over soon
+  TroupeProgram run({"launch", place.manifest("run", slow)});
+  BOOST_REQUIRE(run.read_until("rank"));
+  run.signal(SIGTERM);
+  run.signal(SIGINT);
+  const Finished done = run.finish();
+  BOOST_TEST((done.exit_code == 75 || done.exit_code == 0), "exit " << done.exit_code);
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_worker_ends_the_run_with_its_cause_named_once) {
+  const auto shm = shared_memory();
+  for (const int signal : {SIGKILL, SIGSEGV}) {
+    const Workplace place;
+    TroupeProgram run({"launch", place.manifest("run", kLong)});
+    BOOST_REQUIRE(run.read_until("step 12"));
+    const auto workers = workers_of(place, "run");
+    kill(workers.at(1), signal);
+    const Finished done = run.finish();
+    BOOST_TEST(done.exit_code == 70);
+    const std::string said = done.out + done.err;
+    BOOST_TEST(count(said, "signal " + std::to_string(signal)) == 1u, said);
+    BOOST_TEST(said.find("rank 1") != std::string::npos, said);
+    for (const pid_t pid : workers) BOOST_TEST(!is_alive(pid));
+    BOOST_TEST(fs::exists(place.checkpoint("run", 10) + "/state.json"));
+  }
+  BOOST_TEST((shared_memory() == shm));
+}
+
+BOOST_AUTO_TEST_CASE(workers_die_with_their_launcher) {
+  const Workplace place;
+  TroupeProgram run({"launch", place.manifest("run", kLong)});
+  BOOST_REQUIRE(run.read_until("step 3"));
+  const auto workers = workers_of(place, "run");
+  run.signal(SIGKILL);
+  run.finish();
+  // The kernel kills them; waiting for that is waiting for /proc to say so.
+  for (const pid_t pid : workers)
+    while (is_alive(pid)) sched_yield();
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_stops_the_run_before_it_is_committed) {
+  const Workplace place;
+  const Finished done = troupe({"launch", place.manifest("run", {{"run.max_steps", "100"},
+                                                                 {"mesh.pp", "2"},
+                                                                 {"optimizer.lr", "1e25"},
+                                                                 {"optimizer.clip", "0.0"},
+                                                                 {"optimizer.warmup_steps", "0"},
+                                                                 {"checkpoint.initial", "true"},
+                                                                 {"checkpoint.interval", "1"}})});
+  BOOST_TEST(done.exit_code == 70);
+  for (const char* word : {"step ", "stage ", "not finite"}) BOOST_TEST(count(done.err, word) >= 1u, done.err);
+  const int last = last_step(place, "run");
+  BOOST_TEST(fs::exists(place.checkpoint("run", last) + "/state.json"));
+  BOOST_TEST(!fs::exists(place.checkpoint("run", last + 1)));
+}
+
+BOOST_AUTO_TEST_CASE(a_run_directory_holds_what_it_should) {
+  const Workplace place;
+  BOOST_TEST(troupe({"launch", place.manifest("run", {{"mesh.pp", "2"}})}).exit_code == 0);
+  for (const char* name : {"manifest.toml", "metrics.jsonl", "logs/rank-0", "logs/rank-1", "checkpoints/step-6/config.json"})
+    BOOST_TEST(fs::exists(fs::path(place.run("run")) / name), name);
+  std::istringstream lines(content_of(place.run("run") + "/metrics.jsonl"));
+  std::string line;
+  std::getline(lines, line);
+  const auto row = nlohmann::json::parse(line);
+  for (const char* key : {"step", "loss", "grad_norm", "lr", "tokens", "first_sample", "tokens_per_s", "step_s", "stages", "edges"})
+    BOOST_TEST(row.contains(key), key);
+  BOOST_TEST(row["tokens"] == 256);
+  BOOST_TEST(row["stages"].size() == 2u);
+  // 8 microbatches of 32 tokens x 32 channels x 4 bytes each way.
+  for (const auto& edge : row["edges"]) BOOST_TEST(edge["bytes"] == 8 * 32 * 32 * 4);
+  BOOST_TEST(row["edges"].size() == 2u);
+}
+
+}  // namespace troupe::test

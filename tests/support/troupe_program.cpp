@@ -1,0 +1,116 @@
+#include "tests/support/troupe_program.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace troupe::test {
+namespace {
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+}  // namespace
+
+TroupeProgram::TroupeProgram(const std::vector<std::string>& arguments) {
+  const char* binary = std::getenv("TROUPE_BINARY");
+  if (!binary) throw std::runtime_error("TROUPE_BINARY does not name the program under test");
+  std::string err_name = (std::filesystem::temp_directory_path() / "troupe-err-XXXXXX").string();
+  const int err_fd = mkstemp(err_name.data());
+  err_path_ = err_name;
+  std::array<int, 2> out{};
+  if (err_fd < 0 || pipe2(out.data(), O_CLOEXEC) < 0) throw std::runtime_error("cannot start a program");
+  std::vector<char*> argv{const_cast<char*>(binary)};
+  for (const auto& word : arguments) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  pid_ = fork();
+  if (pid_ == 0) {
+    dup2(out[1], STDOUT_FILENO);
+    dup2(err_fd, STDERR_FILENO);
+    execv(binary, argv.data());
+    _exit(127);
+  }
+  close(out[1]);
+  close(err_fd);
+  out_fd_ = out[0];
+}
+
+TroupeProgram::~TroupeProgram() {
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  if (out_fd_ >= 0) close(out_fd_);
+  std::error_code ignored;
+  std::filesystem::remove(err_path_, ignored);
+}
+
+std::string TroupeProgram::read_line() {
+  std::size_t end = 0;
+  while ((end = buffered_.find('\n')) == std::string::npos) {
+    std::array<char, 4096> chunk{};
+    const ssize_t n = read(out_fd_, chunk.data(), chunk.size());
+    if (n <= 0) {
+      out_ += buffered_;
+      return std::exchange(buffered_, {});
+    }
+    buffered_.append(chunk.data(), static_cast<std::size_t>(n));
+  }
+  const std::string line = buffered_.substr(0, end + 1);
+  buffered_.erase(0, end + 1);
+  out_ += line;
+  return line;
+}
+
+bool TroupeProgram::read_until(const std::string& text) {
+  for (std::string line; !(line = read_line()).empty();)
+    if (line.find(text) != std::string::npos) return true;
+  return false;
+}
+
+void TroupeProgram::signal(int number) { kill(pid_, number); }
+
+Finished TroupeProgram::finish() {
+  while (!read_line().empty()) {
+  }
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  pid_ = -1;
+  return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+          .out = out_,
+          .err = text_of(err_path_)};
+}
+
+Finished troupe(const std::vector<std::string>& arguments) { return TroupeProgram(arguments).finish(); }
+
+std::map<int, StepNumbers> step_numbers(const std::filesystem::path& run_dir) {
+  std::map<int, StepNumbers> numbers;
+  std::ifstream file(run_dir / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    const auto row = nlohmann::json::parse(line, nullptr, false);
+    BOOST_REQUIRE_MESSAGE(!row.is_discarded(), "not JSON: " << line);
+    if (!row.contains("loss")) continue;
+    const bool is_new = numbers.emplace(row["step"], StepNumbers{row["loss"], row["grad_norm"]}).second;
+    BOOST_REQUIRE_MESSAGE(is_new, "a step is logged twice: " << line);
+  }
+  return numbers;
+}
+
+bool is_alive(pid_t pid) {
+  const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
+  const auto name_end = stat.rfind(')');
+  return name_end != std::string::npos && stat.at(name_end + 2) != 'Z';
+}
+
+}  // namespace troupe::test
