@@ -13,8 +13,9 @@ namespace troupe::transport {
 /// Activations travel forward, their gradients backward.
 enum class Direction : std::uint8_t { forward = 0, backward = 1 };
 
-/// One directed connection between two chunks of one replica. Both ends hold an equal description: what arrives must
-/// fit it. An edge whose ends are one rank hands the buffer over without a copy.
+/// One directed connection between two chunks of one replica. Both ends hold an equal description:
+/// what arrives must fit it. An edge whose ends are one rank hands the buffer over without a copy.
+/// A rank has one edge a (chunk, direction) in and one out.
 struct Edge {
   int from = 0;   ///< rank
   int to = 0;     ///< rank
@@ -22,9 +23,17 @@ struct Edge {
   Direction direction = Direction::forward;
   tensor::DType dtype = tensor::DType::f32;
   tensor::Shape shape;
-  int slots = 1;  ///< receive buffers = the credits the sender starts with
+  int slots = 1;  ///< receive buffers = the credits the receiver's open() grants
   bool operator==(const Edge&) const = default;
 };
+/// Over all fields, for the two ends to agree on.
+std::uint64_t digest(const Edge& edge);
+/// "edge 1 -> 2 (activations into chunk 2)".
+std::string to_string(const Edge& edge);
+
+/// Buffers of the sending end of an edge, beside the receiver's slots: one is written while another
+/// waits for a credit or leaves.
+inline constexpr int kSendBuffers = 2;
 
 /// What a stage asks its mailbox for. Order of arrival never matters.
 struct MessageKey {
@@ -47,7 +56,8 @@ struct EpochSpec {
 
 /// The wait a runner is in, for status and for the text of a timeout.
 struct Wait {
-  std::string what;  ///< "activation of step 7, microbatch 3 into chunk 2 from rank 1", "credit for ...", ...
+  /// "activation of step 7, microbatch 3 into chunk 2 from rank 1", "credit for ...", ...
+  std::string what;
   double seconds = 0;
 };
 
@@ -58,29 +68,34 @@ struct EdgeCount {
 };
 
 struct ChannelCounts {
-  std::uint64_t dropped_old = 0;  ///< messages of an older epoch or another run
-  std::uint64_t refused = 0;      ///< messages that did not fit their edge
-  std::vector<EdgeCount> edges;   ///< of the edges that begin here, one entry a pair of ranks
+  std::uint64_t dropped_old = 0;        ///< messages of an older epoch or another run
+  std::uint64_t dropped_duplicate = 0;  ///< messages that had arrived before
+  std::uint64_t refused = 0;            ///< messages that did not fit their edge
+  std::vector<EdgeCount> edges;         ///< from here to other ranks, one entry a pair of ranks
 };
 
-/// One rank's end of the data plane: tensors by key, bounded by credits. send/receive/acquire/release are called by the
-/// runner thread alone; waiting(), counts() and close() by any thread. Blocking calls end with Error{unavailable} when
-/// the channel is closed (with the reason), when the deadline passes (naming the wait), or when a message was refused
-/// (naming sender, edge, expected and got).
+/// One rank's end of the data plane: tensors by key, bounded by credits. A sender has no credit
+/// until the receiver's open() of the same epoch grants it, so nothing can arrive too early.
+/// open/acquire/send/receive/release/flush are called by the runner thread alone; set_deadline(),
+/// waiting(), counts() and close() by any thread. Calls end with Error{unavailable} when the
+/// channel is closed (with the reason), when a peer of its edges is disconnected, when the deadline
+/// passes (naming the wait), or when a message was refused (naming sender, edge, expected and got).
 class Channel {
  public:
   virtual ~Channel() = default;
 
-  /// Starts an epoch: forgets all messages and credits of the one before, allocates the slots of its edges. Peers must
-  /// be connected.
+  /// Starts an epoch: forgets all messages and credits of the one before, allocates the buffers of
+  /// its edges and grants the senders their credits. Peers must be connected. Epochs of a run grow.
   virtual void open(const EpochSpec& spec) = 0;
-  /// How long one blocking call may wait. Zero: for ever.
+  /// How long one blocking call may wait. Zero (at first): for ever.
   virtual void set_deadline(std::chrono::milliseconds deadline) = 0;
 
-  /// A free buffer to write the next message of the edge `key` belongs to. Blocks while none is free.
+  /// A free buffer to write the next message of the edge `key` belongs to; its bytes are arbitrary.
+  /// Blocks while none is free. With a credit at hand and memory shared with the receiver it is the
+  /// receiver's slot itself.
   virtual tensor::Tensor acquire(const MessageKey& key) = 0;
-  /// Sends the buffer that acquire(key) gave; never blocks: without a credit it is queued. The buffer belongs to the
-  /// channel again.
+  /// Sends the buffer that acquire(key) gave; never blocks: without a credit it is queued. The
+  /// buffer belongs to the channel again.
   virtual void send(const MessageKey& key, const tensor::Tensor& buffer) = 0;
   /// The message with this key. Blocks until it is here. The view is valid until release(key).
   virtual tensor::Tensor receive(const MessageKey& key) = 0;
@@ -91,7 +106,7 @@ class Channel {
 
   virtual std::optional<Wait> waiting() const = 0;
   virtual ChannelCounts counts() const = 0;
-  /// Wakes every waiter; later calls throw until the next open().
+  /// Wakes every waiter; later calls throw until the next open(). The first reason stays.
   virtual void close(const std::string& reason) = 0;
 };
 

@@ -12,12 +12,13 @@
 namespace troupe::transport {
 
 struct UcxOptions {
-  /// How long the progress thread polls after the last event before it sleeps on the event descriptor.
+  /// How long the progress thread polls after the last event before it sleeps on the event
+  /// descriptor.
   std::chrono::microseconds spin{50};
 };
 
-/// One process's UCX worker and its progress thread, the only caller of UCX. Channels and groups of the process share
-/// it. Endpoints use UCX's peer error mode, shared memory included.
+/// One process's UCX worker and its progress thread, the only caller of UCX. Channels and groups of
+/// the process share it. Endpoints use UCX's peer error mode, shared memory included.
 class UcxNode {
  public:
   /// Throws Error{unavailable} with UCX's own words if the transports cannot be opened.
@@ -26,17 +27,20 @@ class UcxNode {
 
   /// This worker's address, at most 4 KiB, to be sent to peers over the control plane.
   virtual std::string address() const = 0;
-  /// Connects to a peer, replacing an older connection to that rank (a new life of a worker has a new incarnation).
+  /// Connects to a peer, replacing an older connection to that rank (a new life of a worker has a
+  /// new incarnation).
   virtual void connect(int rank, std::uint64_t incarnation, const std::string& address) = 0;
-  /// Force-closes the endpoint of a peer known to be dead: what is pending to it completes with an error.
+  /// Force-closes the endpoint of a peer known to be dead: what is pending to it completes with an
+  /// error.
   virtual void disconnect(int rank) = 0;
 
   /// The channel of this process. Lives as long as the node.
   virtual Channel& channel() = 0;
-  /// A group of ranks, in ascending member order; this process is one of them. `name` appears in errors; (epoch, id)
-  /// keeps groups apart and must agree on all members.
-  virtual std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t run, std::uint32_t epoch, int id,
-                                                           const std::string& name, std::vector<int> ranks,
+  /// A group of ranks, in ascending member order; this process is one of them. `name` appears in
+  /// errors; (epoch, id) keeps groups apart and must agree on all members.
+  virtual std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t run, std::uint32_t epoch,
+                                                           int id, const std::string& name,
+                                                           std::vector<int> ranks,
                                                            int this_rank) = 0;
 };
 

@@ -1,0 +1,382 @@
+#include "transport/edge_channel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tensor/error.h"
+
+namespace troupe::transport {
+namespace {
+
+/// More grants of epochs to come than any cluster's ranks send; the rest is noise and refused.
+constexpr std::size_t kMaxEarlyGrants = 1024;
+
+}  // namespace
+
+// --- the runner's calls
+
+void EdgeChannel::open(const EpochSpec& spec) {
+  std::unique_lock<Link> lock(link_);
+  retire_epoch();
+  epoch_ = std::make_unique<OpenEpoch>();
+  epoch_->spec = spec;
+  epoch_->mailboxes.reserve(spec.edges.size());
+  epoch_->outboxes.reserve(spec.edges.size());  // buffers point to their box: it must not move
+  counts_.edges.clear();
+  for (const Edge& edge : spec.edges) {
+    TROUPE_ASSERT((edge.from == spec.rank || edge.to == spec.rank) && edge.slots > 0 &&
+                  tensor_bytes(edge) > 0);
+    if (edge.to == spec.rank) {
+      const auto bytes = static_cast<std::size_t>(edge.slots) * slot_stride(edge);
+      epoch_->mailboxes.emplace_back(edge, edge.from == edge.to ? nullptr : link_.allocate(bytes),
+                                     epoch_.get());
+    }
+    if (edge.from != spec.rank) continue;
+    epoch_->outboxes.emplace_back(edge, epoch_.get());
+    if (edge.from == edge.to) continue;
+    const auto same = [&edge](const EdgeCount& count) { return count.to == edge.to; };
+    if (std::ranges::none_of(counts_.edges, same))
+      counts_.edges.push_back({.from = edge.from, .to = edge.to, .bytes = 0});
+  }
+  closed_.clear();
+  grant_slots();
+  use_early_grants();
+}
+
+tensor::Tensor EdgeChannel::acquire(const MessageKey& key) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  Outbox& box = outbox_of(key);
+  Outbox::Buffer* buffer = box.take(key);
+  if (!buffer) {
+    const auto lack = box.has_queued() ? WaitNote::What::credit : WaitNote::What::send_buffer;
+    wait_until(lock, {.what = lack, .key = key, .peer = box.edge().to},
+               [&] { return (buffer = box.take(key)) != nullptr; });
+  }
+  return box.view(box.data_of(*buffer));
+}
+
+void EdgeChannel::send(const MessageKey& key, const tensor::Tensor& tensor) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  Outbox& box = outbox_of(key);
+  Outbox::Buffer* buffer = box.find_taken(key);
+  TROUPE_ASSERT(buffer && tensor.data == box.data_of(*buffer));
+  box.queue(*buffer);
+  pump(box);
+}
+
+tensor::Tensor EdgeChannel::receive(const MessageKey& key) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  Mailbox& mailbox = mailbox_of(key);
+  Mailbox::Slot* slot = mailbox.find(key.step, key.microbatch);
+  if (!slot) {
+    wait_until(lock, {.what = WaitNote::What::message, .key = key, .peer = mailbox.edge().from},
+               [&] { return (slot = mailbox.find(key.step, key.microbatch)) != nullptr; });
+  }
+  slot->state = Mailbox::Slot::State::held;
+  return mailbox.view(*slot);
+}
+
+void EdgeChannel::release(const MessageKey& key) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  Mailbox& mailbox = mailbox_of(key);
+  Mailbox::Slot* slot = mailbox.find(key.step, key.microbatch);
+  TROUPE_ASSERT(slot && slot->state == Mailbox::Slot::State::held);
+  mailbox.release(*slot);
+  if (mailbox.memory()) {
+    if (mailbox.sender_runs_short()) return_credits(mailbox);
+    return;
+  }
+  Outbox& box = outbox_of(key);
+  box.recycle_at(slot->data);
+  for (const std::uint16_t freed : mailbox.take_owed()->slots.span()) box.add_credit(freed);
+  pump(box);
+}
+
+void EdgeChannel::flush() {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  for (const Outbox& box : epoch_->outboxes) {
+    if (box.is_local()) continue;
+    wait_until(lock, {.what = WaitNote::What::departure, .peer = box.edge().to},
+               [&box] { return box.is_empty(); });
+  }
+}
+
+ChannelCounts EdgeChannel::counts() const {
+  std::unique_lock<Link> lock(link_);
+  return counts_;
+}
+
+void EdgeChannel::close(const std::string& reason) {
+  std::unique_lock<Link> lock(link_);
+  fail(reason);
+}
+
+void EdgeChannel::check_open() const {
+  if (!closed_.empty()) throw Error(ErrorKind::unavailable, "the channel is closed: " + closed_);
+}
+
+template <typename Ready>
+void EdgeChannel::wait_until(std::unique_lock<Link>& lock, const WaitNote& note, Ready ready) {
+  if (ready()) return;
+  const NamedWait wait(board_, note);
+  do {
+    wait.check_deadline();
+    link_.wait(lock, wait.deadline());
+    check_open();
+  } while (!ready());
+}
+
+Mailbox& EdgeChannel::mailbox_of(const MessageKey& key) {
+  const auto found = std::ranges::find_if(epoch_->mailboxes, [&key](const Mailbox& mailbox) {
+    return mailbox.edge().chunk == key.chunk && mailbox.edge().direction == key.direction;
+  });
+  TROUPE_ASSERT(found != epoch_->mailboxes.end());
+  return *found;
+}
+
+Outbox& EdgeChannel::outbox_of(const MessageKey& key) {
+  const auto found = std::ranges::find_if(epoch_->outboxes, [&key](const Outbox& box) {
+    return box.edge().chunk == key.chunk && box.edge().direction == key.direction;
+  });
+  TROUPE_ASSERT(found != epoch_->outboxes.end());
+  return *found;
+}
+
+// --- epochs
+
+void EdgeChannel::retire_epoch() {
+  if (epoch_) retired_.push_back(std::move(epoch_));
+  std::erase_if(retired_, [](const auto& epoch) { return epoch->in_flight == 0; });
+}
+
+void EdgeChannel::grant_slots() {
+  for (const Mailbox& mailbox : epoch_->mailboxes) {
+    if (!mailbox.memory()) continue;
+    const Edge& edge = mailbox.edge();
+    Grant grant{.edge = mailbox.id(),
+                .dtype = edge.dtype,
+                .shape = edge.shape,
+                .slots = edge.slots,
+                .address = reinterpret_cast<std::uintptr_t>(mailbox.memory()->data()),
+                .access = {}};
+    for (const std::byte byte : mailbox.memory()->access())
+      TROUPE_ASSERT(grant.access.push_back(byte));
+    link_.send_control(edge.from, header_of(grant));
+  }
+}
+
+void EdgeChannel::use_early_grants() {
+  const std::vector<Header> early = std::move(early_grants_);
+  early_grants_.clear();
+  for (const Header& header : early) on_message(header, 0);
+}
+
+bool EdgeChannel::is_current(const Header& header) const {
+  return epoch_ && header.run == epoch_->spec.run && header.epoch == epoch_->spec.epoch;
+}
+
+void EdgeChannel::hold_or_drop(const Header& header) {
+  const bool may_come =
+      !epoch_ || (header.run == epoch_->spec.run && header.epoch > epoch_->spec.epoch);
+  if (!may_come || !std::holds_alternative<Grant>(header.body)) {
+    ++counts_.dropped_old;
+  } else if (early_grants_.size() == kMaxEarlyGrants) {
+    ++counts_.refused;
+  } else {
+    early_grants_.push_back(header);
+  }
+}
+
+bool EdgeChannel::settle(OpenEpoch* epoch) {
+  --epoch->in_flight;
+  return epoch == epoch_.get();
+}
+
+void EdgeChannel::fail(const std::string& reason) {
+  if (closed_.empty()) closed_ = reason;
+  link_.notify();
+}
+
+void EdgeChannel::refuse(const std::string& text) {
+  ++counts_.refused;
+  fail("refused a message: " + text);
+}
+
+Header EdgeChannel::header_of(decltype(Header::body) body) const {
+  return {.run = epoch_->spec.run,
+          .epoch = epoch_->spec.epoch,
+          .sender = epoch_->spec.rank,
+          .body = std::move(body)};
+}
+
+// --- what the link tells
+
+IncomingTensor* EdgeChannel::on_message(const Header& header, std::size_t payload_bytes) {
+  if (!is_current(header)) {
+    hold_or_drop(header);
+  } else if (const auto* message = std::get_if<TensorMessage>(&header.body)) {
+    return on_tensor(header.sender, *message, payload_bytes);
+  } else if (const auto* credit = std::get_if<Credit>(&header.body)) {
+    on_credit(header.sender, *credit);
+  } else if (const auto* grant = std::get_if<Grant>(&header.body)) {
+    on_grant(header.sender, *grant);
+  }
+  return nullptr;
+}
+
+void EdgeChannel::on_unreadable(std::size_t header_bytes) {
+  refuse(fmt::format("its header of {} bytes is damaged or of another program", header_bytes));
+}
+
+IncomingTensor* EdgeChannel::on_tensor(int sender, const TensorMessage& message,
+                                       std::size_t payload_bytes) {
+  if (message.credit) on_credit(sender, *message.credit);
+  const auto found = std::ranges::find_if(epoch_->mailboxes, [&](const Mailbox& mailbox) {
+    return mailbox.edge().chunk == message.edge.chunk && mailbox.edge().from == sender &&
+           mailbox.edge().direction == message.edge.direction;
+  });
+  if (found == epoch_->mailboxes.end()) {
+    refuse(fmt::format("rank {} sent {}, expected no such message from it", sender,
+                       to_string(message.key())));
+    return nullptr;
+  }
+  if (const auto misfit = found->misfit(message, payload_bytes)) {
+    refuse(fmt::format("{} from rank {} on {}: {}", to_string(message.key()), sender,
+                       to_string(found->edge()), *misfit));
+    return nullptr;
+  }
+  if (found->is_duplicate(message)) {
+    ++counts_.dropped_duplicate;
+    return nullptr;
+  }
+  Mailbox::Slot& slot = found->admit(message);
+  ++epoch_->in_flight;
+  if (message.placement == Placement::payload) return &slot;
+  on_payload(slot);
+  return nullptr;
+}
+
+void EdgeChannel::on_payload(IncomingTensor& tensor) {
+  auto& slot = static_cast<Mailbox::Slot&>(tensor);
+  slot.state = Mailbox::Slot::State::ready;
+  if (settle(slot.epoch)) link_.notify();
+}
+
+void EdgeChannel::on_payload_lost(IncomingTensor& tensor) {
+  // Why is told by on_peer_lost; until then the slot stays taken and the message is waited for.
+  settle(static_cast<Mailbox::Slot&>(tensor).epoch);
+}
+
+void EdgeChannel::on_grant(int sender, const Grant& grant) {
+  Outbox* box = outbox_to(sender, grant.edge);
+  if (!box) return;
+  const Edge& edge = box->edge();
+  if (grant.edge.digest != box->id().digest) {
+    return refuse(fmt::format("grant from rank {} on {}: expected {} slots of {}, got {} of {}",
+                              sender, to_string(edge), edge.slots,
+                              type_text(edge.dtype, edge.shape), grant.slots,
+                              type_text(grant.dtype, grant.shape)));
+  }
+  if (!box->open(grant.access.empty() ? nullptr : link_.map(sender, grant)))
+    return refuse(fmt::format("a second grant from rank {} on {}", sender, to_string(box->edge())));
+  pump(*box);
+}
+
+void EdgeChannel::on_credit(int sender, const Credit& credit) {
+  Outbox* box = outbox_to(sender, credit.edge);
+  if (!box) return;
+  for (const std::uint16_t slot : credit.slots.span()) {
+    if (!box->add_credit(slot)) {
+      return refuse(fmt::format("credit from rank {} on {}: slot {} is not in use", sender,
+                                to_string(box->edge()), slot));
+    }
+  }
+  pump(*box);
+}
+
+Outbox* EdgeChannel::outbox_to(int receiver, const EdgeId& edge) {
+  const auto found = std::ranges::find_if(epoch_->outboxes, [&](const Outbox& box) {
+    return box.edge().to == receiver && box.edge().chunk == edge.chunk &&
+           box.edge().direction == edge.direction;
+  });
+  if (found != epoch_->outboxes.end()) return &*found;
+  refuse(fmt::format("rank {} grants slots of chunk {}, expected no such message from it", receiver,
+                     edge.chunk));
+  return nullptr;
+}
+
+void EdgeChannel::on_departed(OutgoingTensor& tensor) {
+  auto& buffer = static_cast<Outbox::Buffer&>(tensor);
+  buffer.box->recycle(buffer);
+  if (settle(buffer.epoch)) link_.notify();
+}
+
+void EdgeChannel::on_peer_lost(int rank, const std::string& why) {
+  if (!epoch_) return;
+  const bool is_neighbour = std::ranges::any_of(epoch_->spec.edges, [rank](const Edge& edge) {
+    return edge.from == rank || edge.to == rank;
+  });
+  if (is_neighbour) fail(fmt::format("the connection to rank {} is lost: {}", rank, why));
+}
+
+// --- sending
+
+void EdgeChannel::pump(Outbox& box) {
+  while (Outbox::Buffer* next = box.next_to_send()) {
+    for (EdgeCount& count : counts_.edges)
+      if (count.to == box.edge().to) count.bytes += tensor_bytes(box.edge());
+    box.is_local() ? hand_over(box, *next) : send_now(box, *next);
+  }
+}
+
+void EdgeChannel::send_now(Outbox& box, Outbox::Buffer& buffer) {
+  const std::size_t bytes = tensor_bytes(box.edge());
+  TensorMessage message{.edge = box.id(),
+                        .step = buffer.key.step,
+                        .microbatch = buffer.key.microbatch,
+                        .slot = buffer.slot,
+                        .dtype = box.edge().dtype,
+                        .shape = box.edge().shape,
+                        .bytes = bytes,
+                        .sequence = box.next_sequence(),
+                        .credit = std::nullopt};
+  if (std::byte* slot = box.mapped(buffer.slot)) {
+    if (!buffer.in_slot) std::memcpy(slot, buffer.own, bytes);
+    message.placement = Placement::written;
+  }
+  for (Mailbox& mailbox : epoch_->mailboxes) {
+    if (message.credit || mailbox.edge().from != box.edge().to || !mailbox.memory()) continue;
+    message.credit = mailbox.take_owed();
+  }
+  buffer.payload = buffer.own;
+  buffer.payload_bytes = message.placement == Placement::written ? 0 : bytes;
+  buffer.header_bytes = encode(header_of(message), buffer.header);
+  ++epoch_->in_flight;
+  link_.send(box.edge().to, buffer);
+}
+
+void EdgeChannel::hand_over(Outbox& box, Outbox::Buffer& buffer) {
+  Mailbox& mailbox = mailbox_of(buffer.key);
+  Mailbox::Slot& slot = mailbox.admit({.edge = box.id(),
+                                       .step = buffer.key.step,
+                                       .microbatch = buffer.key.microbatch,
+                                       .slot = buffer.slot,
+                                       .sequence = box.next_sequence(),
+                                       .credit = std::nullopt});
+  slot.data = buffer.own;
+  slot.state = Mailbox::Slot::State::ready;
+}
+
+void EdgeChannel::return_credits(Mailbox& mailbox) {
+  while (const auto credit = mailbox.take_owed())
+    link_.send_control(mailbox.edge().from, header_of(*credit));
+}
+
+}  // namespace troupe::transport

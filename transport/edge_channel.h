@@ -1,0 +1,83 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/mailbox.h"
+#include "transport/outbox.h"
+
+namespace troupe::transport {
+
+/// Both ends of a rank's edges in one epoch. Lives until no message uses its memory any more.
+struct OpenEpoch {
+  EpochSpec spec;
+  std::vector<Mailbox> mailboxes;
+  std::vector<Outbox> outboxes;
+  int in_flight = 0;  ///< buffers that leave and slots that fill
+};
+
+/// A channel's rules, whatever moves the bytes: keys, credits, fencing, refusals, named waits.
+/// transport/README.md numbers them. All state is guarded by the link's lock.
+class EdgeChannel : public Channel, private LinkEvents {
+ public:
+  /// Both outlive the channel. `link` reports to events().
+  EdgeChannel(Link& link, WaitBoard& board) : link_(link), board_(board) {}
+  LinkEvents& events() { return *this; }
+
+  void open(const EpochSpec& spec) override;
+  void set_deadline(std::chrono::milliseconds deadline) override { board_.set_deadline(deadline); }
+  tensor::Tensor acquire(const MessageKey& key) override;
+  void send(const MessageKey& key, const tensor::Tensor& buffer) override;
+  tensor::Tensor receive(const MessageKey& key) override;
+  void release(const MessageKey& key) override;
+  void flush() override;
+  std::optional<Wait> waiting() const override { return board_.current(); }
+  ChannelCounts counts() const override;
+  void close(const std::string& reason) override;
+
+ private:
+  IncomingTensor* on_message(const Header& header, std::size_t payload_bytes) override;
+  void on_unreadable(std::size_t header_bytes) override;
+  void on_payload(IncomingTensor& tensor) override;
+  void on_payload_lost(IncomingTensor& tensor) override;
+  void on_departed(OutgoingTensor& tensor) override;
+  void on_peer_lost(int rank, const std::string& why) override;
+
+  void retire_epoch();
+  void grant_slots();
+  void use_early_grants();
+  bool is_current(const Header& header) const;
+  void hold_or_drop(const Header& header);
+  void on_grant(int sender, const Grant& grant);
+  void on_credit(int sender, const Credit& credit);
+  IncomingTensor* on_tensor(int sender, const TensorMessage& message, std::size_t payload_bytes);
+  void refuse(const std::string& text);
+  void fail(const std::string& reason);
+
+  Mailbox& mailbox_of(const MessageKey& key);
+  Outbox& outbox_of(const MessageKey& key);
+  Outbox* outbox_to(int receiver, const EdgeId& edge);
+  void pump(Outbox& box);
+  void send_now(Outbox& box, Outbox::Buffer& buffer);
+  void hand_over(Outbox& box, Outbox::Buffer& buffer);
+  void return_credits(Mailbox& mailbox);
+  Header header_of(decltype(Header::body) body) const;
+  /// The receiver of an arriving message's slot in this epoch; null if the epoch is over.
+  bool settle(OpenEpoch* epoch);
+
+  void check_open() const;
+  template <typename Ready>
+  void wait_until(std::unique_lock<Link>& lock, const WaitNote& note, Ready ready);
+
+  Link& link_;
+  WaitBoard& board_;
+  std::unique_ptr<OpenEpoch> epoch_;
+  std::vector<std::unique_ptr<OpenEpoch>> retired_;  ///< closed, a link still uses their memory
+  std::string closed_ = "it was not opened";         ///< empty while open
+  std::vector<Header> early_grants_;  ///< of epochs that peers opened before this rank
+  ChannelCounts counts_;
+};
+
+}  // namespace troupe::transport

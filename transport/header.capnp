@@ -1,0 +1,100 @@
+@0xb3f1c2a4d5e69788;
+
+# The header of every message between two ranks: the active-message header of UCX, at most 2 KiB.
+# A tensor's bytes travel beside it as the payload, never in it.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("troupe::transport::wire");
+
+enum Direction {
+  forward @0;
+  backward @1;
+}
+
+enum DType {
+  float32 @0;
+  bfloat16 @1;
+  int32 @2;
+  float64 @3;
+}
+
+struct Header {
+  run @0 :UInt64;
+  # Random id of the run.
+  epoch @1 :UInt32;
+  # Version of the cluster's membership and layout.
+  sender @2 :UInt32;
+  # Rank.
+  checksum @3 :UInt64;
+  # Over all other fields: a header that was damaged, or written by another program, is refused.
+
+  union {
+    grant @4 :Grant;
+    tensor @5 :Tensor;
+    credit @6 :Credit;
+    collective @7 :Collective;
+  }
+}
+
+struct EdgeId {
+  # An edge as seen by the two ranks it joins.
+  chunk @0 :UInt32;
+  # The chunk that receives.
+  direction @1 :Direction;
+  digest @2 :UInt64;
+  # Over the whole edge: ranks, dtype, shape, slots.
+}
+
+struct Grant {
+  # Receiver to sender, once an epoch: the edge is open and all its slots are free.
+  edge @0 :EdgeId;
+  dtype @1 :DType;
+  shape @2 :List(Int64);
+  slots @3 :UInt32;
+  # What the receiver expects of the edge.
+  address @4 :UInt64;
+  # Where the slots begin in the receiver's memory.
+  access @5 :Data;
+  # UCX's key to that memory, for a sender that can map it. Empty: none.
+}
+
+struct Credit {
+  # Receiver to sender: these slots are free again.
+  edge @0 :EdgeId;
+  slots @1 :List(UInt16);
+}
+
+struct Tensor {
+  # Sender to receiver: one tensor into a slot that a grant or credit named.
+  edge @0 :EdgeId;
+  step @1 :UInt64;
+  microbatch @2 :UInt32;
+  slot @3 :UInt16;
+  placement @4 :Placement;
+  dtype @5 :DType;
+  shape @6 :List(Int64);
+  bytes @7 :UInt64;
+  # Of the tensor.
+  sequence @8 :UInt64;
+  # Number of the message on its edge, from 0.
+  credit @9 :Credit;
+  # Slots of one edge in the other direction, freed since the last message. Null: none.
+}
+
+enum Placement {
+  payload @0;
+  # The tensor is the payload of this message.
+  written @1;
+  # The sender has written it into the slot; there is no payload.
+}
+
+struct Collective {
+  # One member's bytes for another. A group is known by (run, epoch, group).
+  group @0 :UInt32;
+  sequence @1 :UInt64;
+  # Number of the collective in its group, from 0.
+  operation @2 :UInt8;
+  part @3 :UInt32;
+  # Which of the bytes that this member sends that one in this collective.
+  bytes @4 :UInt64;
+}

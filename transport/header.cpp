@@ -1,0 +1,267 @@
+#include "transport/header.h"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+#include "tensor/error.h"
+#include "transport/header.capnp.h"
+
+namespace troupe::transport {
+namespace {
+
+constexpr std::size_t kMaxWords = kMaxHeaderBytes / sizeof(capnp::word);
+
+/// Mixes the fields of a header into one number (FNV-1a's step, a word at a time).
+class Checksum {
+ public:
+  void add(std::uint64_t value) { sum_ = (sum_ ^ value) * 0x100000001b3ull; }
+  void add(const EdgeId& edge) {
+    add(static_cast<std::uint64_t>(edge.chunk));
+    add(static_cast<std::uint64_t>(edge.direction));
+    add(edge.digest);
+  }
+  void add(tensor::DType dtype, const tensor::Shape& shape) {
+    add(static_cast<std::uint64_t>(dtype));
+    for (const std::int64_t dim : shape.dims()) add(static_cast<std::uint64_t>(dim));
+  }
+  void add(const Credit& credit) {
+    add(credit.edge);
+    for (const std::uint16_t slot : credit.slots.span()) add(slot + 1ull);
+  }
+  void add(const Grant& grant) {
+    add(grant.edge);
+    add(grant.dtype, grant.shape);
+    add(static_cast<std::uint64_t>(grant.slots));
+    add(grant.address);
+    for (const std::byte byte : grant.access.span()) add(std::to_integer<std::uint64_t>(byte) + 1);
+  }
+  void add(const TensorMessage& message) {
+    add(message.edge);
+    add(message.step);
+    add(static_cast<std::uint64_t>(message.microbatch));
+    add(static_cast<std::uint64_t>(message.slot));
+    add(static_cast<std::uint64_t>(message.placement));
+    add(message.dtype, message.shape);
+    add(message.bytes);
+    add(message.sequence);
+    if (message.credit) add(*message.credit);
+  }
+  void add(const CollectiveMessage& message) {
+    add(message.group);
+    add(message.sequence);
+    add(message.operation);
+    add(message.part);
+    add(message.bytes);
+  }
+  std::uint64_t value() const { return sum_ ^ (sum_ >> 32); }
+
+ private:
+  std::uint64_t sum_ = 0xcbf29ce484222325ull;
+};
+
+std::uint64_t checksum(const Header& header) {
+  Checksum sum;
+  sum.add(header.run);
+  sum.add(header.epoch);
+  sum.add(static_cast<std::uint64_t>(header.sender));
+  sum.add(header.body.index());
+  std::visit([&sum](const auto& body) { sum.add(body); }, header.body);
+  return sum.value();
+}
+
+kj::ArrayPtr<const std::int64_t> array_of(const tensor::Shape& shape) {
+  return kj::arrayPtr(shape.dims().data(), shape.dims().size());
+}
+
+void write(const EdgeId& edge, wire::EdgeId::Builder out) {
+  out.setChunk(static_cast<std::uint32_t>(edge.chunk));
+  out.setDirection(static_cast<wire::Direction>(edge.direction));
+  out.setDigest(edge.digest);
+}
+
+void write(const Credit& credit, wire::Credit::Builder out) {
+  write(credit.edge, out.initEdge());
+  const auto slots = credit.slots.span();
+  out.setSlots(kj::arrayPtr(slots.data(), slots.size()));
+}
+
+void write(const Grant& grant, wire::Grant::Builder out) {
+  write(grant.edge, out.initEdge());
+  out.setDtype(static_cast<wire::DType>(grant.dtype));
+  out.setShape(array_of(grant.shape));
+  out.setSlots(static_cast<std::uint32_t>(grant.slots));
+  out.setAddress(grant.address);
+  const auto access = grant.access.span();
+  out.setAccess(kj::arrayPtr(reinterpret_cast<const kj::byte*>(access.data()), access.size()));
+}
+
+void write(const TensorMessage& message, wire::Tensor::Builder out) {
+  write(message.edge, out.initEdge());
+  out.setStep(message.step);
+  out.setMicrobatch(static_cast<std::uint32_t>(message.microbatch));
+  out.setSlot(static_cast<std::uint16_t>(message.slot));
+  out.setPlacement(static_cast<wire::Placement>(message.placement));
+  out.setDtype(static_cast<wire::DType>(message.dtype));
+  out.setShape(array_of(message.shape));
+  out.setBytes(message.bytes);
+  out.setSequence(message.sequence);
+  if (message.credit) write(*message.credit, out.initCredit());
+}
+
+void write(const CollectiveMessage& message, wire::Collective::Builder out) {
+  out.setGroup(message.group);
+  out.setSequence(message.sequence);
+  out.setOperation(message.operation);
+  out.setPart(message.part);
+  out.setBytes(message.bytes);
+}
+
+void write_body(const Header& header, wire::Header::Builder out) {
+  if (const auto* grant = std::get_if<Grant>(&header.body)) {
+    write(*grant, out.initGrant());
+  } else if (const auto* message = std::get_if<TensorMessage>(&header.body)) {
+    write(*message, out.initTensor());
+  } else if (const auto* credit = std::get_if<Credit>(&header.body)) {
+    write(*credit, out.initCredit());
+  } else {
+    write(std::get<CollectiveMessage>(header.body), out.initCollective());
+  }
+}
+
+/// For the readers below: ends decode() with none.
+[[noreturn]] void refuse() {
+  throw std::invalid_argument("not a header");
+}
+
+int to_int(std::uint32_t value) {
+  if (value > static_cast<std::uint32_t>(std::numeric_limits<int>::max())) refuse();
+  return static_cast<int>(value);
+}
+
+template <typename To, typename From>
+To to_enum(From value, To last) {
+  const auto number = static_cast<unsigned>(value);
+  if (number > static_cast<unsigned>(last)) refuse();
+  return static_cast<To>(number);
+}
+
+EdgeId read(wire::EdgeId::Reader in) {
+  return {.chunk = to_int(in.getChunk()),
+          .direction = to_enum(in.getDirection(), Direction::backward),
+          .digest = in.getDigest()};
+}
+
+Credit read(wire::Credit::Reader in) {
+  Credit credit{.edge = read(in.getEdge()), .slots = {}};
+  for (const std::uint16_t slot : in.getSlots())
+    if (!credit.slots.push_back(slot)) refuse();
+  return credit;
+}
+
+tensor::Shape read_shape(capnp::List<std::int64_t>::Reader in) {
+  std::array<std::int64_t, tensor::Shape::kMaxRank> dims{};
+  if (in.size() > dims.size()) refuse();
+  std::copy(in.begin(), in.end(), dims.begin());
+  return tensor::Shape(std::span<const std::int64_t>(dims.data(), in.size()));
+}
+
+Grant read(wire::Grant::Reader in) {
+  Grant grant{.edge = read(in.getEdge()),
+              .dtype = to_enum(in.getDtype(), tensor::DType::f64),
+              .shape = read_shape(in.getShape()),
+              .slots = to_int(in.getSlots()),
+              .address = in.getAddress(),
+              .access = {}};
+  for (const kj::byte byte : in.getAccess())
+    if (!grant.access.push_back(static_cast<std::byte>(byte))) refuse();
+  return grant;
+}
+
+TensorMessage read(wire::Tensor::Reader in) {
+  TensorMessage message{.edge = read(in.getEdge()),
+                        .step = in.getStep(),
+                        .microbatch = to_int(in.getMicrobatch()),
+                        .slot = in.getSlot(),
+                        .placement = to_enum(in.getPlacement(), Placement::written),
+                        .dtype = to_enum(in.getDtype(), tensor::DType::f64),
+                        .shape = read_shape(in.getShape()),
+                        .bytes = in.getBytes(),
+                        .sequence = in.getSequence(),
+                        .credit = std::nullopt};
+  if (in.hasCredit()) message.credit = read(in.getCredit());
+  return message;
+}
+
+CollectiveMessage read(wire::Collective::Reader in) {
+  return {.group = in.getGroup(),
+          .sequence = in.getSequence(),
+          .operation = in.getOperation(),
+          .part = in.getPart(),
+          .bytes = in.getBytes()};
+}
+
+Header read(wire::Header::Reader in) {
+  Header header{
+      .run = in.getRun(), .epoch = in.getEpoch(), .sender = to_int(in.getSender()), .body = {}};
+  switch (in.which()) {
+    case wire::Header::GRANT:
+      header.body = read(in.getGrant());
+      break;
+    case wire::Header::TENSOR:
+      header.body = read(in.getTensor());
+      break;
+    case wire::Header::CREDIT:
+      header.body = read(in.getCredit());
+      break;
+    case wire::Header::COLLECTIVE:
+      header.body = read(in.getCollective());
+      break;
+    default:
+      refuse();
+  }
+  if (in.getChecksum() != checksum(header)) refuse();
+  return header;
+}
+
+}  // namespace
+
+std::size_t encode(const Header& header, HeaderBytes& out) {
+  // One segment after the one-word table of a one-segment message: what FlatArrayMessageReader
+  // reads.
+  capnp::word scratch[kMaxWords - 1] = {};
+  capnp::MallocMessageBuilder message(kj::arrayPtr(scratch, kMaxWords - 1),
+                                      capnp::AllocationStrategy::FIXED_SIZE);
+  auto root = message.initRoot<wire::Header>();
+  root.setRun(header.run);
+  root.setEpoch(header.epoch);
+  root.setSender(static_cast<std::uint32_t>(header.sender));
+  root.setChecksum(checksum(header));
+  write_body(header, root);
+
+  const auto segments = message.getSegmentsForOutput();
+  TROUPE_ASSERT(segments.size() == 1);
+  const auto segment = segments[0].asBytes();
+  const std::uint32_t table[2] = {0, static_cast<std::uint32_t>(segments[0].size())};
+  std::memcpy(out.data(), table, sizeof table);
+  std::memcpy(out.data() + sizeof table, segment.begin(), segment.size());
+  return sizeof table + segment.size();
+}
+
+std::optional<Header> decode(std::span<const std::byte> bytes) noexcept {
+  if (bytes.empty() || bytes.size() > kMaxHeaderBytes) return std::nullopt;
+  capnp::word aligned[kMaxWords];
+  std::memcpy(aligned, bytes.data(), bytes.size());
+  try {
+    capnp::FlatArrayMessageReader message(
+        kj::arrayPtr(aligned, bytes.size() / sizeof(capnp::word)));
+    return read(message.getRoot<wire::Header>());
+  } catch (...) {  // Cap'n Proto's or ours: either way these bytes are no header
+    return std::nullopt;
+  }
+}
+
+}  // namespace troupe::transport

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <variant>
+
+#include "transport/channel.h"
+#include "transport/inline_list.h"
+
+namespace troupe::transport {
+
+/// No header is longer: UCX 1.13 ends the process for one that does not fit its smallest buffer.
+inline constexpr std::size_t kMaxHeaderBytes = 2048;
+using HeaderBytes = std::array<std::byte, kMaxHeaderBytes>;
+
+/// The fields of header.capnp as plain values; their meaning is written there.
+struct EdgeId {
+  int chunk = 0;
+  Direction direction = Direction::forward;
+  std::uint64_t digest = 0;
+  bool operator==(const EdgeId&) const = default;
+};
+
+struct Grant {
+  EdgeId edge;
+  tensor::DType dtype = tensor::DType::f32;
+  tensor::Shape shape;
+  int slots = 0;
+  std::uint64_t address = 0;
+  InlineList<std::byte, 1024> access;
+  bool operator==(const Grant&) const = default;
+};
+
+struct Credit {
+  EdgeId edge;
+  InlineList<std::uint16_t, 64> slots;
+  bool operator==(const Credit&) const = default;
+};
+
+enum class Placement : std::uint8_t { payload = 0, written = 1 };
+
+struct TensorMessage {
+  EdgeId edge;
+  std::uint64_t step = 0;
+  int microbatch = 0;
+  int slot = 0;
+  Placement placement = Placement::payload;
+  tensor::DType dtype = tensor::DType::f32;
+  tensor::Shape shape;
+  std::uint64_t bytes = 0;
+  std::uint64_t sequence = 0;
+  std::optional<Credit> credit;
+  bool operator==(const TensorMessage&) const = default;
+
+  MessageKey key() const {
+    return {
+        .step = step, .microbatch = microbatch, .chunk = edge.chunk, .direction = edge.direction};
+  }
+};
+
+struct CollectiveMessage {
+  std::uint32_t group = 0;
+  std::uint64_t sequence = 0;
+  std::uint8_t operation = 0;
+  std::uint32_t part = 0;
+  std::uint64_t bytes = 0;
+  bool operator==(const CollectiveMessage&) const = default;
+};
+
+struct Header {
+  std::uint64_t run = 0;
+  std::uint32_t epoch = 0;
+  int sender = 0;
+  std::variant<Grant, TensorMessage, Credit, CollectiveMessage> body;
+  bool operator==(const Header&) const = default;
+};
+
+/// Writes `header` to the front of `out` and returns its length. No heap memory.
+std::size_t encode(const Header& header, HeaderBytes& out);
+/// Reads what encode wrote, at any alignment. None for anything else: whatever the bytes, nothing
+/// is thrown, no memory beyond them is read.
+std::optional<Header> decode(std::span<const std::byte> bytes) noexcept;
+
+}  // namespace troupe::transport

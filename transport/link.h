@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "transport/header.h"
+#include "transport/named_wait.h"
+
+namespace troupe::transport {
+
+/// Memory of an edge's slots, at the receiver. Aligned to 64 bytes at least and zeroed.
+class SlotMemory {
+ public:
+  virtual ~SlotMemory() = default;
+  virtual std::byte* data() const = 0;
+  /// What a sender needs to map it; empty where none can.
+  virtual std::span<const std::byte> access() const = 0;
+};
+
+/// The same memory mapped by a sender. Stays valid, whatever becomes of the receiver.
+class MappedSlots {
+ public:
+  virtual ~MappedSlots() = default;
+  virtual std::byte* data() const = 0;
+};
+
+/// A message on its way out. Header and payload stay as they are until the link reports its end.
+struct OutgoingTensor {
+  HeaderBytes header;
+  std::size_t header_bytes = 0;
+  const std::byte* payload = nullptr;
+  std::size_t payload_bytes = 0;  ///< 0: the header is all
+};
+
+/// Where the payload of an arriving message goes.
+struct IncomingTensor {
+  std::byte* data = nullptr;
+};
+
+/// What a link tells its channel, always under the link's lock.
+class LinkEvents {
+ public:
+  /// A message has arrived. For a tensor with a payload, where to put it (on_payload or
+  /// on_payload_lost follows); null: ignore the payload.
+  virtual IncomingTensor* on_message(const Header& header, std::size_t payload_bytes) = 0;
+  virtual void on_unreadable(std::size_t header_bytes) = 0;
+  virtual void on_payload(IncomingTensor& tensor) = 0;
+  virtual void on_payload_lost(IncomingTensor& tensor) = 0;
+  /// The link needs the buffer no more, because the message left or because it cannot.
+  virtual void on_departed(OutgoingTensor& tensor) = 0;
+  virtual void on_peer_lost(int rank, const std::string& why) = 0;
+
+ protected:
+  ~LinkEvents() = default;
+};
+
+/// How a channel reaches its peers and waits: what a transport adds to EdgeChannel. All state of
+/// the channel is guarded by the link's lock; every call but lock() is made with it held.
+class Link {
+ public:
+  virtual ~Link() = default;
+  virtual void lock() = 0;
+  virtual void unlock() = 0;
+  /// Returns, the lock held again, after a notify(), at the deadline, or for no reason.
+  virtual void wait(std::unique_lock<Link>& lock, Clock::time_point deadline) = 0;
+  virtual void notify() = 0;
+
+  virtual std::unique_ptr<SlotMemory> allocate(std::size_t bytes) = 0;
+  /// Null where the slots that `rank` granted cannot be mapped here.
+  virtual std::unique_ptr<MappedSlots> map(int rank, const Grant& grant) = 0;
+  /// Starts to send. on_departed() follows, at once or later.
+  virtual void send(int to, OutgoingTensor& tensor) = 0;
+  /// Sends a header alone, from a copy.
+  virtual void send_control(int to, const Header& header) = 0;
+};
+
+}  // namespace troupe::transport

@@ -1,0 +1,101 @@
+#include "transport/mailbox.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tensor/error.h"
+
+namespace troupe::transport {
+
+std::string type_text(tensor::DType dtype, const tensor::Shape& shape) {
+  return fmt::format("{} {}", tensor::name_of(dtype), tensor::to_string(shape));
+}
+
+std::size_t tensor_bytes(const Edge& edge) {
+  return static_cast<std::size_t>(edge.shape.num_elements()) * tensor::size_of(edge.dtype);
+}
+
+std::size_t slot_stride(const Edge& edge) {
+  return (tensor_bytes(edge) + 63) / 64 * 64;
+}
+
+Mailbox::Mailbox(const Edge& edge, std::unique_ptr<SlotMemory> memory, OpenEpoch* epoch)
+    : edge_(edge),
+      digest_(digest(edge)),
+      memory_(std::move(memory)),
+      slots_(static_cast<std::size_t>(edge.slots)) {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].epoch = epoch;
+    if (memory_) slots_[i].data = memory_->data() + i * slot_stride(edge);
+  }
+}
+
+std::optional<std::string> Mailbox::misfit(const TensorMessage& message,
+                                           std::size_t payload_bytes) const {
+  if (message.dtype != edge_.dtype || message.shape != edge_.shape)
+    return fmt::format("expected {}, got {}", type_text(edge_.dtype, edge_.shape),
+                       type_text(message.dtype, message.shape));
+  const std::size_t bytes = tensor_bytes(edge_);
+  if (message.bytes != bytes) return fmt::format("expected {} bytes, got {}", bytes, message.bytes);
+  const std::size_t payload = message.placement == Placement::payload ? bytes : 0;
+  if (payload_bytes != payload)
+    return fmt::format("expected a payload of {} bytes, got {}", payload, payload_bytes);
+  if (message.edge.digest != digest_)
+    return fmt::format(
+        "expected the edge's digest {:016x}, got {:016x}: the two ranks describe "
+        "the edge differently",
+        digest_, message.edge.digest);
+  if (message.slot >= edge_.slots)
+    return fmt::format("expected a slot below {}, got {}", edge_.slots, message.slot);
+  if (is_duplicate(message)) return std::nullopt;
+  if (slots_[static_cast<std::size_t>(message.slot)].state != Slot::State::granted)
+    return fmt::format("expected a slot that was granted, got slot {}, which is not free",
+                       message.slot);
+  const bool known = std::ranges::any_of(slots_, [&message](const Slot& slot) {
+    return slot.state != Slot::State::granted && slot.state != Slot::State::owed &&
+           slot.step == message.step && slot.microbatch == message.microbatch;
+  });
+  if (known) return fmt::format("expected one {}, got a second", to_string(message.key()));
+  return std::nullopt;
+}
+
+bool Mailbox::is_duplicate(const TensorMessage& message) const {
+  return message.sequence < slots_[static_cast<std::size_t>(message.slot)].next_sequence;
+}
+
+Mailbox::Slot& Mailbox::admit(const TensorMessage& message) {
+  Slot& slot = slots_[static_cast<std::size_t>(message.slot)];
+  TROUPE_ASSERT(slot.state == Slot::State::granted);
+  slot.state = Slot::State::arriving;
+  slot.step = message.step;
+  slot.microbatch = message.microbatch;
+  slot.next_sequence = message.sequence + 1;
+  return slot;
+}
+
+Mailbox::Slot* Mailbox::find(std::uint64_t step, int microbatch) {
+  const auto found = std::ranges::find_if(slots_, [&](const Slot& slot) {
+    return (slot.state == Slot::State::ready || slot.state == Slot::State::held) &&
+           slot.step == step && slot.microbatch == microbatch;
+  });
+  return found == slots_.end() ? nullptr : &*found;
+}
+
+bool Mailbox::sender_runs_short() const {
+  const auto granted = std::ranges::count(slots_, Slot::State::granted, &Slot::state);
+  return 2 * granted <= std::ssize(slots_);
+}
+
+std::optional<Credit> Mailbox::take_owed() {
+  Credit credit{.edge = id(), .slots = {}};
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].state != Slot::State::owed) continue;
+    if (!credit.slots.push_back(static_cast<std::uint16_t>(i))) break;
+    slots_[i].state = Slot::State::granted;
+  }
+  if (credit.slots.empty()) return std::nullopt;
+  return credit;
+}
+
+}  // namespace troupe::transport

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/link.h"
+
+namespace troupe::transport {
+
+struct OpenEpoch;
+
+/// The receiving end of an edge: its slots and what is in them. Every slot is in one state:
+/// granted (the sender may fill it) -> arriving -> ready -> held (by the runner) -> owed (free, the
+/// sender not yet told) -> granted. Messages name the slot they fill, so no message can exceed its
+/// credits unnoticed. Guarded by the link's lock.
+class Mailbox {
+ public:
+  struct Slot : IncomingTensor {
+    enum class State : std::uint8_t { granted, arriving, ready, held, owed };
+    State state = State::granted;
+    std::uint64_t step = 0;
+    int microbatch = 0;
+    std::uint64_t next_sequence = 0;  ///< a message with a smaller one has been here before
+    OpenEpoch* epoch = nullptr;
+  };
+
+  /// `memory` is null for an edge of one rank to itself: its buffers are the sender's.
+  Mailbox(const Edge& edge, std::unique_ptr<SlotMemory> memory, OpenEpoch* epoch);
+
+  const Edge& edge() const { return edge_; }
+  EdgeId id() const {
+    return {.chunk = edge_.chunk, .direction = edge_.direction, .digest = digest_};
+  }
+  const SlotMemory* memory() const { return memory_.get(); }
+
+  /// What makes a message from the right sender unfit for this edge: expected and got. None: it
+  /// fits.
+  std::optional<std::string> misfit(const TensorMessage& message, std::size_t payload_bytes) const;
+  bool is_duplicate(const TensorMessage& message) const;
+  /// The slot that a fitting, new message names, now arriving.
+  Slot& admit(const TensorMessage& message);
+
+  /// Null if no such message is ready or held.
+  Slot* find(std::uint64_t step, int microbatch);
+  void release(Slot& slot) { slot.state = Slot::State::owed; }
+  /// The sender has few credits left: tell it of the slots that are owed without delay.
+  bool sender_runs_short() const;
+  /// Grants the slots that are owed, as many as fit one message. None: nothing is owed.
+  std::optional<Credit> take_owed();
+  tensor::Tensor view(const Slot& slot) const { return {slot.data, edge_.dtype, edge_.shape}; }
+
+ private:
+  Edge edge_;
+  std::uint64_t digest_ = 0;
+  std::unique_ptr<SlotMemory> memory_;
+  std::vector<Slot> slots_;
+};
+
+/// Bytes from one slot of an edge to the next.
+std::size_t slot_stride(const Edge& edge);
+/// "float32 [4, 256]".
+std::string type_text(tensor::DType dtype, const tensor::Shape& shape);
+/// Bytes of an edge's tensor.
+std::size_t tensor_bytes(const Edge& edge);
+
+}  // namespace troupe::transport

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transport/channel.h"
+
+namespace troupe::transport {
+
+/// Channels of several ranks in one process, with faults on request: for tests. Messages are
+/// delivered in the sender's thread, headers by way of their bytes, so that an order of events can
+/// be scripted exactly. Thread-safe.
+class MemoryNetwork {
+ public:
+  explicit MemoryNetwork(int ranks);
+  ~MemoryNetwork();
+
+  /// Lives as long as the network.
+  Channel& channel(int rank);
+
+  /// Holds back all that `from` sends to `to`, until unblock() delivers it in order.
+  void block(int from, int to);
+  void unblock(int from, int to);
+  /// Loses the next tensor.
+  void drop_next(int from, int to);
+  /// Delivers the next tensor twice.
+  void duplicate_next(int from, int to);
+  /// Delivers the next tensor after the one behind it.
+  void delay_next(int from, int to);
+  /// Changes one byte of the next tensor's header.
+  void damage_next(int from, int to);
+  /// Cuts a rank off, as if its process had died: what is under way from and to it is lost, and its
+  /// neighbours learn of it. It cannot come back.
+  void disconnect(int rank);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace troupe::transport

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "transport/channel.h"
+#include "transport/inline_list.h"
+
+namespace troupe::transport {
+
+using Clock = std::chrono::steady_clock;
+
+/// What a wait is for, as values: naming a wait costs no heap memory until somebody reads it.
+struct WaitNote {
+  enum class What { message, credit, send_buffer, departure, collective };
+  What what = What::message;
+  MessageKey key;
+  int peer = 0;
+  /// Of a collective:
+  const char* operation = "";
+  std::uint64_t sequence = 0;
+  const std::string* group = nullptr;  ///< outlives the wait
+  InlineList<int, 8> missing;          ///< ranks, the first ones
+};
+/// "activation of step 7, microbatch 3 into chunk 2 from rank 1".
+std::string to_string(const WaitNote& note);
+
+/// The waits of one process's runner, and how long each may last.
+class WaitBoard {
+ public:
+  void set_deadline(std::chrono::milliseconds deadline);
+  /// From any thread.
+  std::optional<Wait> current() const;
+
+ private:
+  friend class NamedWait;
+  mutable std::mutex mutex_;
+  std::chrono::milliseconds deadline_{0};
+  std::optional<WaitNote> note_;
+  Clock::time_point since_;
+};
+
+/// One wait, on the board from construction to destruction.
+class NamedWait {
+ public:
+  NamedWait(WaitBoard& board, const WaitNote& note);
+  ~NamedWait();
+  NamedWait(const NamedWait&) = delete;
+  NamedWait& operator=(const NamedWait&) = delete;
+
+  /// The same wait, seen better.
+  void update(const WaitNote& note);
+  Clock::time_point deadline() const { return deadline_; }
+  /// Throws Error{unavailable} that names the wait once the deadline has passed.
+  void check_deadline() const;
+
+ private:
+  WaitBoard& board_;
+  Clock::time_point deadline_;
+};
+
+}  // namespace troupe::transport

@@ -1,0 +1,119 @@
+#include "transport/outbox.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "tensor/error.h"
+#include "transport/host_memory.h"
+#include "transport/mailbox.h"
+
+namespace troupe::transport {
+namespace {
+
+/// An edge of one rank to itself has no slots of its own: its messages are the sender's buffers.
+std::size_t num_buffers(const Edge& edge) {
+  return static_cast<std::size_t>(edge.from == edge.to ? edge.slots + kSendBuffers : kSendBuffers);
+}
+
+}  // namespace
+
+Outbox::Outbox(const Edge& edge, OpenEpoch* epoch)
+    : edge_(edge),
+      digest_(digest(edge)),
+      memory_(allocate_host(num_buffers(edge) * slot_stride(edge))),
+      buffers_(num_buffers(edge)) {
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    buffers_[i].own = static_cast<std::byte*>(memory_.data()) + i * slot_stride(edge);
+    buffers_[i].box = this;
+    buffers_[i].epoch = epoch;
+  }
+  credits_.reserve(static_cast<std::size_t>(edge.slots));
+  if (is_local()) open(nullptr);
+}
+
+bool Outbox::open(std::unique_ptr<MappedSlots> mapped) {
+  if (std::exchange(is_open_, true)) return false;
+  mapped_ = std::move(mapped);
+  credits_.resize(static_cast<std::size_t>(edge_.slots));
+  std::iota(credits_.begin(), credits_.end(), 0);
+  return true;
+}
+
+bool Outbox::add_credit(int slot) {
+  if (slot >= edge_.slots || std::ranges::find(credits_, slot) != credits_.end()) return false;
+  credits_.push_back(slot);
+  return true;
+}
+
+Outbox::Buffer* Outbox::take(const MessageKey& key) {
+  const auto found = std::ranges::find(buffers_, Buffer::State::free, &Buffer::state);
+  if (found == buffers_.end()) return nullptr;
+  found->state = Buffer::State::taken;
+  found->key = key;
+  if (mapped_ && !credits_.empty() && !has_queued()) {
+    found->slot = credits_.back();
+    found->in_slot = true;
+    credits_.pop_back();
+  }
+  return &*found;
+}
+
+Outbox::Buffer* Outbox::find_taken(const MessageKey& key) {
+  const auto found = std::ranges::find_if(buffers_, [&key](const Buffer& buffer) {
+    return buffer.state == Buffer::State::taken && buffer.key == key;
+  });
+  return found == buffers_.end() ? nullptr : &*found;
+}
+
+void Outbox::queue(Buffer& buffer) {
+  buffer.state = Buffer::State::queued;
+  buffer.order = order_++;
+}
+
+const Outbox::Buffer* Outbox::oldest_queued() const {
+  const Buffer* oldest = nullptr;
+  for (const Buffer& buffer : buffers_)
+    if (buffer.state == Buffer::State::queued && (!oldest || buffer.order < oldest->order))
+      oldest = &buffer;
+  return oldest;
+}
+
+bool Outbox::is_empty() const {
+  return std::ranges::none_of(buffers_, [](const Buffer& buffer) {
+    return buffer.state == Buffer::State::queued || buffer.state == Buffer::State::leaving;
+  });
+}
+
+Outbox::Buffer* Outbox::next_to_send() {
+  auto* next = const_cast<Buffer*>(oldest_queued());
+  if (!next || (next->slot == kNoSlot && credits_.empty())) return nullptr;
+  if (next->slot == kNoSlot) {
+    next->slot = credits_.back();
+    credits_.pop_back();
+  }
+  next->state = Buffer::State::leaving;
+  return next;
+}
+
+void Outbox::recycle(Buffer& buffer) {
+  buffer.state = Buffer::State::free;
+  buffer.slot = kNoSlot;
+  buffer.in_slot = false;
+}
+
+void Outbox::recycle_at(const std::byte* own) {
+  const auto found = std::ranges::find(buffers_, own, &Buffer::own);
+  TROUPE_ASSERT(found != buffers_.end());
+  recycle(*found);
+}
+
+std::byte* Outbox::data_of(const Buffer& buffer) const {
+  return buffer.in_slot ? mapped(buffer.slot) : buffer.own;
+}
+
+std::byte* Outbox::mapped(int slot) const {
+  return mapped_ ? mapped_->data() + static_cast<std::size_t>(slot) * slot_stride(edge_) : nullptr;
+}
+
+}  // namespace troupe::transport

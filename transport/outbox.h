@@ -1,0 +1,84 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tensor/device.h"
+#include "transport/link.h"
+
+namespace troupe::transport {
+
+struct OpenEpoch;
+
+/// The sending end of an edge: its buffers, and the receiver's slots it holds credits for. A buffer
+/// is free -> taken (by the runner) -> queued (no credit) -> leaving -> free. Guarded by the link's
+/// lock.
+class Outbox {
+ public:
+  static constexpr int kNoSlot = -1;
+
+  struct Buffer : OutgoingTensor {
+    enum class State : std::uint8_t { free, taken, queued, leaving };
+    State state = State::free;
+    MessageKey key;
+    std::byte* own = nullptr;  ///< memory of this rank
+    int slot = kNoSlot;        ///< of the receiver, once there is a credit
+    bool in_slot = false;      ///< the runner writes into the receiver's slot, not into `own`
+    std::uint64_t order = 0;   ///< among the queued ones
+    Outbox* box = nullptr;
+    OpenEpoch* epoch = nullptr;
+  };
+
+  Outbox(const Edge& edge, OpenEpoch* epoch);
+
+  const Edge& edge() const { return edge_; }
+  EdgeId id() const {
+    return {.chunk = edge_.chunk, .direction = edge_.direction, .digest = digest_};
+  }
+  bool is_local() const { return edge_.from == edge_.to; }
+
+  /// The receiver's grant: all slots free, mapped here or not. False: it was granted before.
+  bool open(std::unique_ptr<MappedSlots> mapped);
+  /// A slot has become free. False: there is no such slot, or it was free already.
+  bool add_credit(int slot);
+
+  /// A buffer for the runner, in the receiver's slot where that is mapped and free. Null: none
+  /// free.
+  Buffer* take(const MessageKey& key);
+  Buffer* find_taken(const MessageKey& key);
+  /// The runner is done with a taken buffer.
+  void queue(Buffer& buffer);
+  bool has_queued() const { return oldest_queued() != nullptr; }
+  bool is_empty() const;
+  /// The next buffer that has, or now gets, a slot; leaving from now on. Null: none.
+  Buffer* next_to_send();
+  void recycle(Buffer& buffer);
+  /// The same for a buffer of a local edge, known by its memory.
+  void recycle_at(const std::byte* own);
+
+  /// Where the runner writes: the receiver's slot, or memory of this rank.
+  std::byte* data_of(const Buffer& buffer) const;
+  /// The receiver's slot as mapped here; null where it is not.
+  std::byte* mapped(int slot) const;
+  std::uint64_t next_sequence() { return sequence_++; }
+  tensor::Tensor view(std::byte* data) const { return {data, edge_.dtype, edge_.shape}; }
+
+ private:
+  const Buffer* oldest_queued() const;
+
+  Edge edge_;
+  std::uint64_t digest_ = 0;
+  bool is_open_ = false;
+  std::unique_ptr<MappedSlots> mapped_;
+  std::vector<int>
+      credits_;  ///< the receiver's free slots; the last freed, still in cache, is used first
+  tensor::Buffer memory_;
+  std::vector<Buffer> buffers_;
+  std::uint64_t order_ = 0;
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace troupe::transport
