@@ -24,13 +24,13 @@ constexpr std::int64_t kContext = 160;
 
 /// The reference's logits after the last of `ids`, which is one sample.
 std::vector<double> reference_logits(stages::Stage& stage, std::span<const std::int32_t> ids) {
-  ReferenceModel reference(kModel, static_cast<std::int64_t>(ids.size()));
+  reference::Model model(kModel, static_cast<std::int64_t>(ids.size()));
   for (const stages::Parameter& p : stage.parameters()) {
     const float* w = p.weight.as<float>();
-    reference.weights.at(p.name).v.assign(w, w + p.weight.num_elements());
+    model.weights.at(p.name).assign(w, w + p.weight.num_elements());
   }
-  const Matrix logits = reference.logits(ids);
-  return {logits.v.end() - kModel.vocab_size, logits.v.end()};
+  const reference::Values logits = model.logits({ids.begin(), ids.end()});
+  return {logits.end() - kModel.vocab_size, logits.end()};
 }
 
 }  // namespace

@@ -98,13 +98,13 @@ void disturb_norms(stages::Stage& stage) {
   stage.weights_changed();
 }
 
-ReferenceModel reference_of(const Case& c, stages::Stage& stage) {
-  ReferenceModel reference(c.model, c.seq_len);
+reference::Model reference_of(const Case& c, stages::Stage& stage) {
+  reference::Model model(c.model, c.seq_len);
   for (const stages::Parameter& p : stage.parameters()) {
     const float* w = p.weight.as<float>();
-    reference.weights.at(p.name).v.assign(w, w + p.weight.num_elements());
+    model.weights.at(p.name).assign(w, w + p.weight.num_elements());
   }
-  return reference;
+  return model;
 }
 
 /// |a - b| / |b|, as vectors. Where b is zero (q and k of a single token), 0 if a is but noise.
@@ -132,7 +132,7 @@ Worst compare(const Case& c, tensor::DType dtype) {
   Pipeline pipeline(whole(typed), *device, 3);
   stages::Stage& stage = *pipeline.stages().front();
   disturb_norms(stage);
-  ReferenceModel reference = reference_of(c, stage);
+  reference::Model reference = reference_of(c, stage);
   const auto batch = batch_of(c);
   const StepResult got = pipeline.gradients(batch);
   Worst worst;
@@ -142,7 +142,7 @@ Worst compare(const Case& c, tensor::DType dtype) {
     worst.loss = std::max(worst.loss, std::abs(got.losses[m] - loss) / loss);
   }
   for (const stages::Parameter& p : stage.parameters()) {
-    const double d = relative_difference(p.gradient.as<float>(), reference.gradients.at(p.name).v);
+    const double d = relative_difference(p.gradient.as<float>(), reference.gradients.at(p.name));
     if (d > worst.gradient) worst = {worst.loss, d, p.name};
   }
   return worst;
@@ -156,21 +156,21 @@ BOOST_DATA_TEST_CASE(reference_gradient_is_the_slope_of_its_loss,
   const auto device = tensor::make_cpu_device(1);
   Pipeline pipeline(whole(c), *device, 3);
   disturb_norms(*pipeline.stages().front());
-  ReferenceModel reference = reference_of(c, *pipeline.stages().front());
+  reference::Model reference = reference_of(c, *pipeline.stages().front());
   const Tokens tokens = batch_of(c).front();
   reference.train(tokens.ids, tokens.targets, 1);
   const auto gradients = reference.gradients;
   for (auto& [name, weight] : reference.weights) {
-    const std::size_t i = weight.v.size() / 3;
+    const std::size_t i = weight.size() / 3;
     const double h = 1e-5;
-    const double w = weight.v[i];
-    weight.v[i] = w + h;
+    const double w = weight[i];
+    weight[i] = w + h;
     const double above = reference.loss(tokens.ids, tokens.targets);
-    weight.v[i] = w - h;
+    weight[i] = w - h;
     const double below = reference.loss(tokens.ids, tokens.targets);
-    weight.v[i] = w;
+    weight[i] = w;
     const double slope = (above - below) / (2 * h);
-    const double g = gradients.at(name).v[i];
+    const double g = gradients.at(name)[i];
     BOOST_TEST(std::abs(slope - g) <= 1e-6 * (1 + std::abs(g)), name << ": " << slope << " " << g);
   }
 }
@@ -193,16 +193,17 @@ BOOST_DATA_TEST_CASE(evaluation_gives_loss_and_logits, boost::unit_test::data::m
   Pipeline pipeline(whole(c), *device, 3);
   stages::Stage& stage = *pipeline.stages().front();
   disturb_norms(stage);
-  ReferenceModel reference = reference_of(c, stage);
+  reference::Model reference = reference_of(c, stage);
   const Tokens tokens = batch_of(c).front();
-  const Matrix logits = reference.logits(tokens.ids);
+  const reference::Values logits = reference.logits(tokens.ids);
   const double loss = reference.loss(tokens.ids, tokens.targets);
-  std::vector<float> got(logits.v.size());
-  const tensor::Tensor out = {got.data(), tensor::DType::f32, {logits.rows, logits.cols}};
+  std::vector<float> got(logits.size());
+  const tensor::Tensor out = {
+      got.data(), tensor::DType::f32, {c.micro * c.seq_len, c.model.vocab_size}};
   BOOST_TEST(stage.evaluate(0, {}, out, tokens.ids, tokens.targets).loss_sum == loss,
              boost::test_tools::tolerance(1e-6));
-  BOOST_TEST(relative_difference(got.data(), logits.v) < 1e-5);
+  BOOST_TEST(relative_difference(got.data(), logits) < 1e-5);
   std::fill(got.begin(), got.end(), 0.0f);
   BOOST_TEST(stage.evaluate(0, {}, out, tokens.ids, {}).loss_sum == 0.0);
-  BOOST_TEST(relative_difference(got.data(), logits.v) < 1e-5);
+  BOOST_TEST(relative_difference(got.data(), logits) < 1e-5);
 }
