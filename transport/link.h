@@ -28,8 +28,14 @@ class MappedSlots {
   virtual std::byte* data() const = 0;
 };
 
+/// One send or receive that a link has under way. For the link's own use.
+struct Transfer {
+  void (*on_done)(Transfer& self, bool ok) = nullptr;
+  void* owner = nullptr;
+};
+
 /// A message on its way out. Header and payload stay as they are until the link reports its end.
-struct OutgoingTensor {
+struct OutgoingTensor : Transfer {
   HeaderBytes header;
   std::size_t header_bytes = 0;
   const std::byte* payload = nullptr;
@@ -37,7 +43,7 @@ struct OutgoingTensor {
 };
 
 /// Where the payload of an arriving message goes.
-struct IncomingTensor {
+struct IncomingTensor : Transfer {
   std::byte* data = nullptr;
 };
 

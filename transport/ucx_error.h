@@ -1,0 +1,12 @@
+#pragma once
+
+#include <ucs/type/status.h>
+
+#include <string>
+
+namespace troupe::transport {
+
+/// Throws Error{unavailable} "<what>: <UCX's own words>" unless all is well.
+void check_ucx(ucs_status_t status, const std::string& what);
+
+}  // namespace troupe::transport

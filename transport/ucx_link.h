@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "transport/link.h"
+#include "transport/ucx_peers.h"
+#include "transport/ucx_worker.h"
+
+namespace troupe::transport {
+
+/// Edges over UCX active messages. Slots lie in memory that UCX allocates: senders on the same host
+/// map them.
+class UcxLink : public Link {
+ public:
+  /// Worker and peers outlive the link. `events` is told of messages from now on.
+  UcxLink(UcxWorker& worker, UcxPeers& peers) : worker_(worker), peers_(peers) {}
+  void start(LinkEvents& events);
+
+  void lock() override { worker_.lock(); }
+  void unlock() override { worker_.unlock(); }
+  void wait(std::unique_lock<Link>&, Clock::time_point deadline) override {
+    worker_.wait(deadline);
+  }
+  void notify() override { worker_.notify(); }
+  std::unique_ptr<SlotMemory> allocate(std::size_t bytes) override;
+  std::unique_ptr<MappedSlots> map(int rank, const Grant& grant) override;
+  void send(int to, OutgoingTensor& tensor) override;
+  void send_control(int to, const Header& header) override;
+
+ private:
+  struct Control : Transfer {
+    HeaderBytes header;
+  };
+  static ucs_status_t on_message(void* link, const void* header, std::size_t header_length,
+                                 void* data, std::size_t length, const ucp_am_recv_param_t* param);
+  ucs_status_t receive(std::span<const std::byte> header, std::span<std::byte> payload,
+                       bool is_rendezvous);
+
+  UcxWorker& worker_;
+  UcxPeers& peers_;
+  LinkEvents* events_ = nullptr;
+  std::vector<std::unique_ptr<Control>> controls_;  ///< all there are
+  std::vector<Control*> free_controls_;             ///< those that no request uses
+};
+
+}  // namespace troupe::transport

@@ -1,0 +1,58 @@
+#include "transport/ucx_node.h"
+
+#include "transport/edge_channel.h"
+#include "transport/ucx_link.h"
+
+namespace troupe::transport {
+namespace {
+
+class Node : public UcxNode {
+ public:
+  explicit Node(const UcxOptions& options)
+      : worker_(options.spin),
+        peers_(std::in_place, worker_,
+               [this](int rank, const std::string& why) { on_lost(rank, why); }),
+        link_(worker_, *peers_),
+        channel_(link_, board_) {
+    const std::lock_guard lock(worker_);
+    link_.start(channel_.events());
+  }
+  ~Node() override {
+    worker_.stop();
+    // Ends every request: only then may the memory that they use go.
+    peers_.reset();
+  }
+
+  std::string address() const override { return worker_.address(); }
+  void connect(int rank, std::uint64_t incarnation, const std::string& address) override {
+    const std::lock_guard lock(worker_);
+    peers_->connect(rank, incarnation, address);
+  }
+  void disconnect(int rank) override {
+    const std::lock_guard lock(worker_);
+    peers_->disconnect(rank);
+  }
+  Channel& channel() override { return channel_; }
+  std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t, std::uint32_t, int,
+                                                   const std::string&, std::vector<int>,
+                                                   int) override {
+    return nullptr;
+  }
+
+ private:
+  void on_lost(int rank, const std::string& why) { channel_.events().on_peer_lost(rank, why); }
+
+  UcxWorker worker_;
+  WaitBoard board_;
+  std::optional<UcxPeers> peers_;
+  UcxLink link_;
+  EdgeChannel channel_;
+};
+
+}  // namespace
+
+std::unique_ptr<UcxNode> UcxNode::create(const UcxOptions& options) {
+  return std::make_unique<Node>(options);
+}
+
+}  // namespace troupe::transport

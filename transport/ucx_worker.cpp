@@ -1,0 +1,218 @@
+#include "transport/ucx_worker.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <ucs/debug/debug.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+
+#include "transport/ucx_error.h"
+
+namespace troupe::transport {
+namespace {
+
+/// Tensors from here on travel by rendezvous, straight into the receiver's slot; below, UCX's copy
+/// through its own small buffers costs less than the extra messages.
+constexpr const char* kRendezvousThreshold = "32k";
+/// How often the progress thread looks whether a polling thread has left.
+constexpr int kStandAsideMs = 1;
+/// Rounds of polling between two chances for other threads.
+constexpr int kPollsPerTurn = 8;
+
+using Config = std::unique_ptr<ucp_config_t, decltype(&ucp_config_release)>;
+
+void set(ucp_config_t* config, const char* name, const char* value) {
+  check_ucx(ucp_config_modify(config, name, value), std::string("UCX refuses UCX_") + name);
+}
+
+/// What the user says in UCX_* variables holds, except where our failure handling depends on it.
+Config read_config() {
+  ucp_config_t* raw = nullptr;
+  check_ucx(ucp_config_read(nullptr, nullptr, &raw), "UCX cannot read its configuration");
+  Config config(raw, &ucp_config_release);
+  // Without it UCX refuses endpoints in peer error mode over shared memory.
+  set(raw, "MM_ERROR_HANDLING", "y");
+  // Where UCX_TLS leaves out shared memory the line above has no user, which is no news.
+  set(raw, "WARN_INVALID_CONFIG", "n");
+  if (!std::getenv("UCX_RNDV_THRESH")) set(raw, "RNDV_THRESH", kRendezvousThreshold);
+  return config;
+}
+
+ucp_context_h make_context() {
+  const Config config = read_config();
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.name = "troupe";
+  ucp_context_h context = nullptr;
+  check_ucx(ucp_init(&params, config.get(), &context), "UCX cannot open its transports");
+  // The library takes over these signals when it is loaded; a crash is the program's to report.
+  if (!std::getenv("UCX_HANDLE_ERRORS"))
+    for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
+  return context;
+}
+
+ucp_worker_h make_worker(ucp_context_h context) {
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_MULTI;  // one caller at a time, but not always the same one
+  ucp_worker_h worker = nullptr;
+  check_ucx(ucp_worker_create(context, &params, &worker), "UCX cannot create a worker");
+  return worker;
+}
+
+}  // namespace
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+UcxWorker::UcxWorker(std::chrono::microseconds spin)
+    : spin_(spin),
+      context_(make_context()),
+      worker_(make_worker(context_.get())),
+      wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  check_ucx(ucp_worker_get_efd(worker_.get(), &event_fd_), "UCX has no event descriptor");
+  if (wake_fd_.get() < 0) check_ucx(UCS_ERR_NO_RESOURCE, "no eventfd for the progress thread");
+  thread_ = std::thread([this] { run(); });
+}
+
+UcxWorker::~UcxWorker() {
+  stop();
+}
+
+void UcxWorker::stop() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_progress_thread();
+  thread_.join();
+}
+
+std::string UcxWorker::address() const {
+  ucp_address_t* address = nullptr;
+  std::size_t length = 0;
+  check_ucx(ucp_worker_get_address(worker_.get(), &address, &length), "UCX has no address");
+  std::string text(reinterpret_cast<const char*>(address), length);
+  ucp_worker_release_address(worker_.get(), address);
+  return text;
+}
+
+void UcxWorker::on_message(unsigned id, ucp_am_recv_callback_t callback, void* argument) {
+  ucp_am_handler_param_t params{};
+  params.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                      UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+  params.id = id;
+  params.cb = callback;
+  params.arg = argument;
+  params.flags = UCP_AM_FLAG_WHOLE_MSG;
+  check_ucx(ucp_worker_set_am_recv_handler(use(), &params), "UCX takes no message handler");
+}
+
+// --- the lock and the threads
+
+bool UcxWorker::progress() {
+  return ucp_worker_progress(use()) != 0;
+}
+
+bool UcxWorker::arm() {
+  if (!armed_) armed_ = ucp_worker_arm(worker_.get()) == UCS_OK;
+  return armed_;
+}
+
+void UcxWorker::unlock() {
+  if (!standing_aside_)
+    while (!arm()) progress();
+  wake_sleepers();
+  mutex_.unlock();
+}
+
+void UcxWorker::wake_sleepers() {
+  if (told_ == news_) return;
+  told_ = news_;
+  if (sleepers_ > 0) changed_.notify_all();
+}
+
+void UcxWorker::wait(Clock::time_point deadline) {
+  const std::uint64_t seen = news_;
+  Clock::time_point now = Clock::now();
+  auto end = std::min(deadline, now + spin_);
+  for (int polls = 1; now < end; now = Clock::now()) {
+    if (progress()) end = std::min(deadline, now + spin_);
+    last_poll_ = now;
+    if (news_ != seen) return;
+    if (polls++ % kPollsPerTurn == 0) {
+      mutex_.unlock();
+      mutex_.lock();
+    }
+  }
+  if (standing_aside_) wake_progress_thread();
+  while (!standing_aside_ && !arm()) {
+    progress();
+    if (news_ != seen) return;
+  }
+  std::unique_lock<FairMutex> lock(mutex_, std::adopt_lock);
+  ++sleepers_;
+  // An hour is as good as for ever, and no clock overflows on it.
+  changed_.wait_until(lock, std::min(deadline, Clock::now() + std::chrono::hours(1)),
+                      [this, seen] { return news_ != seen; });
+  --sleepers_;
+  lock.release();
+}
+
+bool UcxWorker::is_polled() const {
+  return sleepers_ == 0 && Clock::now() - last_poll_ < spin_;
+}
+
+void UcxWorker::wake_progress_thread() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_fd_.get(), &one, sizeof one);
+}
+
+void UcxWorker::run() {
+  std::unique_lock<FairMutex> lock(mutex_);
+  while (!stopping_) {
+    if (progress()) {
+      // Whoever has got what it waits for goes on at once.
+      if (told_ == news_ || sleepers_ == 0) continue;
+      told_ = news_;
+      lock.unlock();
+      changed_.notify_all();
+      lock.lock();
+    } else if (is_polled()) {
+      stand_aside(lock);
+    } else if (arm()) {
+      sleep(lock);
+    }
+  }
+}
+
+void UcxWorker::sleep(std::unique_lock<FairMutex>& lock) {
+  lock.unlock();
+  std::array<pollfd, 2> fds{{{event_fd_, POLLIN, 0}, {wake_fd_.get(), POLLIN, 0}}};
+  ::poll(fds.data(), fds.size(), -1);
+  clear_wake_up();
+  lock.lock();
+}
+
+void UcxWorker::stand_aside(std::unique_lock<FairMutex>& lock) {
+  standing_aside_ = true;
+  lock.unlock();
+  pollfd fd{wake_fd_.get(), POLLIN, 0};
+  ::poll(&fd, 1, kStandAsideMs);
+  clear_wake_up();
+  lock.lock();
+  standing_aside_ = false;
+}
+
+void UcxWorker::clear_wake_up() {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = ::read(wake_fd_.get(), &count, sizeof count);
+}
+
+}  // namespace troupe::transport
