@@ -7,10 +7,7 @@
 // {"us_per_action"}, the median over steps.
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -20,46 +17,12 @@
 #include "stages/token_data.h"
 #include "tensor/error.h"
 #include "tests/bench/timing.h"
+#include "tests/support/null_stage.h"
+#include "tests/support/temp_dir.h"
 #include "transport/ucx_node.h"
 
 namespace troupe::bench {
 namespace {
-
-/// A stage whose every action takes no time.
-class NullStage : public stages::Stage {
- public:
-  NullStage(int num_chunks, tensor::Shape edge_shape)
-      : num_chunks_(num_chunks), edge_shape_(edge_shape) {}
-
-  int num_chunks() const override { return num_chunks_; }
-  tensor::Shape edge_shape() const override { return edge_shape_; }
-  tensor::DType edge_dtype() const override { return tensor::DType::f32; }
-  void begin_step() override {}
-  stages::ForwardResult forward(int, int, const tensor::Tensor&, const tensor::Tensor&,
-                                std::span<const std::int32_t>,
-                                std::span<const std::int32_t>) override {
-    return {};
-  }
-  stages::ForwardResult evaluate(int, const tensor::Tensor&, const tensor::Tensor&,
-                                 std::span<const std::int32_t>,
-                                 std::span<const std::int32_t>) override {
-    return {};
-  }
-  void backward_input(int, int, int, const tensor::Tensor&, const tensor::Tensor&) override {}
-  void backward_weight(int, int, int) override {}
-  void backward(int, int, const tensor::Tensor&, const tensor::Tensor&) override {}
-  std::span<const stages::Parameter> parameters() const override { return {}; }
-  tensor::Tensor gradients() const override { return {}; }
-  tensor::Tensor tied_gradient() const override { return {}; }
-  void end_backward() override {}
-  void squared_norms(std::span<double>) const override {}
-  void apply(const tensor::AdamWStep&) override {}
-  void weights_changed() override {}
-
- private:
-  int num_chunks_;
-  tensor::Shape edge_shape_;
-};
 
 actors::RunSpec one_rank_with_many_chunks() {
   actors::RunSpec spec;
@@ -70,40 +33,20 @@ actors::RunSpec one_rank_with_many_chunks() {
   return spec;
 }
 
-/// A folder with a token file, gone at the end.
-class Corpus {
- public:
-  Corpus() {
-    std::string pattern = std::filesystem::temp_directory_path() / "troupe-bench-XXXXXX";
-    if (!mkdtemp(pattern.data())) throw Error(ErrorKind::unavailable, "cannot make " + pattern);
-    dir_ = pattern;
-    const std::filesystem::path text = dir_ / "text.txt";
-    std::ofstream(text) << std::string(10'000, 'x');
-    tokens_ = stages::prepare_tokens({.files = {text.string()}}, (dir_ / "cache").string());
-  }
-  ~Corpus() { std::filesystem::remove_all(dir_); }
-  Corpus(const Corpus&) = delete;
-  Corpus& operator=(const Corpus&) = delete;
-
-  const std::string& tokens() const { return tokens_; }
-
- private:
-  std::filesystem::path dir_;
-  std::string tokens_;
-};
-
 double us_per_action(int steps) {
   const actors::RunSpec spec = one_rank_with_many_chunks();
   const actors::Epoch epoch = actors::first_epoch(spec);
   const auto part = actors::part_of(actors::assemble(spec, epoch), spec, epoch, 0);
-  const Corpus corpus;
-  const stages::DataFeed feed(stages::TokenFile::open(corpus.tokens()),
+  const test::TempDir dir;
+  const std::string text = dir.write("text.txt", std::string(10'000, 'x'));
+  const std::string tokens_file = stages::prepare_tokens({.files = {text}}, dir / "cache");
+  const stages::DataFeed feed(stages::TokenFile::open(tokens_file),
                               {.seq_len = spec.batch.seq_len,
                                .micro = spec.batch.micro,
                                .global = spec.batch.global,
                                .vocab_size = spec.model.vocab_size});
   const std::int64_t tokens = spec.batch.micro * spec.batch.seq_len;
-  NullStage stage(spec.schedule.chunks, {tokens, spec.model.hidden_size});
+  test::NullStage stage(spec.schedule.chunks, {tokens, spec.model.hidden_size});
   const auto node = transport::UcxNode::create({});
   node->channel().open({.run = 1, .epoch = epoch.number, .rank = 0, .edges = part.edges});
   actors::PlanRunner runner(

@@ -60,7 +60,7 @@ Cost measure(const Workload& workload, const stages::ChunkSpec& chunk, int repea
 void run(int stages, int microbatches, int repeats) {
   const Workload workload = measured_workload("float32");
   const int layers = static_cast<int>(workload.model.num_hidden_layers);
-  schedules::Costs costs;
+  std::vector<schedules::StageCosts> costs;
   std::vector<double> forward_s, backward_s;
   for (int stage = 0; stage < stages; ++stage) {
     const Cost cost = measure(workload,
@@ -69,15 +69,15 @@ void run(int stages, int microbatches, int repeats) {
                                .embedding = stage == 0,
                                .head = stage == stages - 1},
                               repeats);
-    costs.stages.push_back({.forward = cost.forward_s,
-                            .input_gradient = cost.backward_s / 2,
-                            .weight_gradient = cost.backward_s / 2});
+    costs.push_back({.forward = cost.forward_s,
+                     .input_gradient = cost.backward_s / 2,
+                     .weight_gradient = cost.backward_s / 2});
     forward_s.push_back(cost.forward_s);
     backward_s.push_back(cost.backward_s);
   }
   const auto plan = schedules::find_generator("1f1b")->generate(
       {.stages = stages, .chunks = 1, .microbatches = microbatches});
-  const auto simulation = schedules::simulate(plan, costs);
+  const auto simulation = schedules::simulate(plan, {.stages = costs});
   TROUPE_ASSERT(simulation.has_value());
   std::cout << fmt::format(R"({{"bubble": {}, "forward_s": [{}], "backward_s": [{}]}})",
                            simulation->bubble_rate, fmt::join(forward_s, ", "),
