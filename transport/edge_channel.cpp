@@ -125,6 +125,10 @@ void EdgeChannel::check_open() const {
 template <typename Ready>
 void EdgeChannel::wait_until(std::unique_lock<Link>& lock, const WaitNote& note, Ready ready) {
   if (ready()) return;
+  // Who sleeps owes nothing: a peer may need the very slots whose return could wait till now.
+  for (Mailbox& mailbox : epoch_->mailboxes)
+    if (mailbox.memory()) return_credits(mailbox);
+  if (ready()) return;
   const NamedWait wait(board_, note);
   do {
     wait.check_deadline();

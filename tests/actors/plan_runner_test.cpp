@@ -1,0 +1,113 @@
+#include "actors/plan_runner.h"
+
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "tensor/error.h"
+#include "tests/support/null_stage.h"
+#include "tests/support/run_specs.h"
+#include "tests/support/thread_cluster.h"
+#include "transport/memory_channel.h"
+
+// Pipelines of threads over an in-memory network: the interpreter with real stages, without processes.
+
+namespace troupe::actors {
+namespace {
+
+struct Trained {
+  std::vector<double> losses;                          // by step
+  std::map<std::string, std::vector<float>> gradients;  // of the last step, by parameter
+};
+
+Trained train(const RunSpec& spec, int steps) {
+  const Epoch epoch = first_epoch(spec);
+  const Assembly assembly = assemble(spec, epoch);
+  transport::MemoryNetwork network(spec.num_ranks());
+  const stages::DataFeed feed = test::counting_feed(spec);
+  Trained trained{.losses = std::vector<double>(static_cast<std::size_t>(steps), 0.0)};
+  std::mutex mutex;
+  test::on_ranks(spec.num_ranks(), [&](int rank) {
+    const RankAssembly part = part_of(assembly, spec, epoch, rank);
+    const auto device = tensor::make_cpu_device(1);
+    const auto stage = stages::make_transformer_stage(part.stage, *device);
+    stages::initialize(*stage, spec.model, spec.seed);
+    auto& channel = network.channel(rank);
+    channel.set_deadline(std::chrono::seconds(5));
+    channel.open({.run = 1, .epoch = 1, .rank = rank, .edges = part.edges});
+    PlanRunner runner(*stage, channel, compile(part, part.actions),
+                      {.feed = &feed, .replica = part.place.replica,
+                       .tokens = spec.batch.micro * spec.batch.seq_len,
+                       .num_microbatches = assembly.plan.num_microbatches});
+    for (int step = 0; step < steps; ++step) {
+      const PlanResult result = runner.train(step, static_cast<std::uint64_t>(step));
+      stage->end_backward();
+      const std::lock_guard lock(mutex);
+      trained.losses[static_cast<std::size_t>(step)] += result.loss_sum;
+      BOOST_REQUIRE(result.bad_microbatch == -1);
+      BOOST_REQUIRE(result.wall_s >= result.busy_s);
+    }
+    const std::lock_guard lock(mutex);
+    for (const auto& parameter : stage->parameters()) {
+      const auto* data = parameter.gradient.as<float>();
+      trained.gradients[parameter.name].assign(data, data + parameter.gradient.num_elements());
+    }
+  });
+  return trained;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_pipeline_computes_the_losses_and_gradients_of_one_stage) {
+  const Trained base = train(test::small_run(), 3);
+  for (const auto& [pp, kind, chunks] : {std::tuple{2, "1f1b", 1}, {3, "1f1b", 1}, {4, "gpipe", 1},
+                                         {1, "interleaved", 2}, {2, "interleaved", 2}, {2, "interleaved", 3}}) {
+    RunSpec spec = test::small_run(pp);
+    spec.schedule = {.kind = kind, .chunks = chunks};
+    const Trained cut = train(spec, 3);
+    BOOST_TEST((cut.losses == base.losses), kind << " pp " << pp << " chunks " << chunks);
+    for (const auto& [name, gradient] : base.gradients)
+      BOOST_TEST((cut.gradients.at(name) == gradient), name << " of " << kind << " pp " << pp);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_plan_with_split_and_reordered_backwards_computes_the_same) {
+  RunSpec spec = test::small_run(2);
+  spec.batch.global = 8;
+  const Trained base = train(spec, 2);
+  spec.schedule = {.kind = "csv",
+                   .csv = "0F0,0F1,0F2,0F3,0I3,0I1,0B0,0B2,0W3,0W1\n1F0,1F1,1F2,1F3,1B3,1I1,1I0,1W1,1B2,1W0\n"};
+  const Trained other = train(spec, 2);
+  BOOST_TEST((other.losses == base.losses));
+  BOOST_TEST((other.gradients == base.gradients));
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_message_is_named_by_the_rank_that_lacks_it) {
+  const RunSpec spec = test::small_run(2);
+  const Epoch epoch = first_epoch(spec);
+  const Assembly assembly = assemble(spec, epoch);
+  transport::MemoryNetwork network(2);
+  network.drop_next(0, 1);
+  const stages::DataFeed feed = test::counting_feed(spec);
+  std::string said;
+  test::on_ranks(2, [&](int rank) {
+    const RankAssembly part = part_of(assembly, spec, epoch, rank);
+    test::NullStage stage(1, part.edges.front().shape);
+    auto& channel = network.channel(rank);
+    channel.set_deadline(std::chrono::milliseconds(rank == 1 ? 50 : 60000));
+    channel.open({.run = 1, .epoch = 1, .rank = rank, .edges = part.edges});
+    PlanRunner runner(stage, channel, compile(part, part.actions),
+                      {.feed = &feed, .tokens = 16, .num_microbatches = assembly.plan.num_microbatches});
+    try {
+      runner.train(0, 7);
+    } catch (const Error& error) {
+      if (rank == 1) said = error.what();
+    }
+    network.channel(1 - rank).close("the test is over");
+  });
+  BOOST_TEST(said.find("step 7, microbatch 0 into chunk 1") != std::string::npos, said);
+  BOOST_TEST(said.find("rank 0") != std::string::npos, said);
+}
+
+}  // namespace troupe::actors
