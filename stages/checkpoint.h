@@ -40,8 +40,9 @@ void write_checkpoint_part(const std::filesystem::path& dir, const Stage& stage,
                            int num_parts);
 
 /// Director part, after every rank has written: index, config, tokenizer, state.json, sync, rename
-/// to step-N. Throws Error{internal} if the parts do not hold every tensor of the model once.
-/// Replaces nothing: an existing step-N is an Error{data} unless it is incomplete.
+/// to step-N. Throws Error{data} naming the file or tensor if the parts do not hold every tensor of
+/// the model once, Error{internal} with the system's reason where writing fails. Replaces nothing:
+/// an existing step-N is an Error{data} unless it is incomplete.
 void finish_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& info, int num_parts);
 
 /// A complete checkpoint, opened and checked: state.json, file sizes, safetensors headers, names

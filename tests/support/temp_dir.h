@@ -9,6 +9,21 @@
 
 namespace troupe::test {
 
+/// A file of that content in place of any before. A new file, not an emptied one: ext4 makes a
+/// program that empties a file wait for the disk, which thousands of rounds of a fuzz test would
+/// feel.
+inline const std::filesystem::path& write_file(const std::filesystem::path& path,
+                                               const std::string& content) {
+  std::filesystem::remove(path);
+  std::ofstream(path, std::ios::binary) << content;
+  return path;
+}
+
+inline std::string content_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 /// An empty directory of its own, removed with everything in it at the end.
 class TempDir {
  public:
@@ -28,17 +43,11 @@ class TempDir {
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
   /// Writes a file and returns its path as text.
   std::string write(const std::string& name, const std::string& content) const {
-    std::ofstream(path_ / name, std::ios::binary) << content;
-    return (path_ / name).string();
+    return write_file(path_ / name, content).string();
   }
 
  private:
   std::filesystem::path path_;
 };
-
-inline std::string content_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 }  // namespace troupe::test

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "stages/checkpoint.h"
+#include "tests/support/fake_stage.h"
+
+namespace troupe::test {
+
+/// Layer boundaries of a pipeline: stage i holds layers [cuts[i], cuts[i+1]).
+using Cuts = std::vector<int>;
+
+/// Writes step-`info.step` as the ranks of a pipeline would, each stage filled by FakeStage::fill.
+inline std::filesystem::path write_checkpoint(const std::filesystem::path& checkpoints,
+                                              const stages::CheckpointInfo& info,
+                                              const Cuts& cuts) {
+  const std::filesystem::path dir = stages::begin_checkpoint(checkpoints, info.step);
+  const int num_parts = static_cast<int>(cuts.size()) - 1;
+  for (int part = 0; part < num_parts; ++part) {
+    FakeStage stage(info.model, cuts[static_cast<std::size_t>(part)],
+                    cuts[static_cast<std::size_t>(part) + 1]);
+    stage.fill();
+    stages::write_checkpoint_part(dir, stage, part, num_parts);
+  }
+  stages::finish_checkpoint(dir, info, num_parts);
+  return checkpoints / ("step-" + std::to_string(info.step));
+}
+
+inline stages::CheckpointInfo small_info(std::int64_t step = 7) {
+  return {.step = step,
+          .next_sample = step * 16,
+          .model = small_model(),
+          .tokenizer = "bytes",
+          .seq_len = 64};
+}
+
+}  // namespace troupe::test
