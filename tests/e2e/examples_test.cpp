@@ -1,0 +1,51 @@
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <set>
+
+#include "tests/support/small_manifest.h"
+#include "tests/support/troupe_program.h"
+
+// Every manifest of launch/examples plans and trains.
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kExamples = fs::path(TROUPE_SOURCE_FOLDER) / "launch/examples";
+
+/// What a first try of an example needs: a folder of its own, few steps, and a corpus that is
+/// there.
+std::vector<std::string> tried(const std::string& command, const fs::path& example,
+                               const Workplace& place) {
+  const std::string corpus = "[\"" + (place.dir / "corpus.txt").string() + "\"]";
+  std::vector<std::string> arguments{command, example.string()};
+  for (const std::string& set :
+       {"run.dir=\"" + place.run(example.stem()) + "\"", std::string("run.max_steps=2"),
+        std::string("optimizer.warmup_steps=0"), "data.files=" + corpus, "eval.files=" + corpus}) {
+    arguments.insert(arguments.end(), {"--set", set});
+  }
+  return arguments;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_example_plans_and_trains) {
+  const Workplace place;
+  int examples = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(kExamples)) {
+    if (entry.path().extension() != ".toml") continue;
+    ++examples;
+    BOOST_TEST_CONTEXT(entry.path().filename()) {
+      const Finished plan = troupe(tried("plan", entry.path(), place));
+      BOOST_TEST(plan.exit_code == 0, plan.err);
+      const Finished run = troupe(tried("launch", entry.path(), place));
+      BOOST_TEST(run.exit_code == 0, run.err);
+      BOOST_TEST(step_numbers(place.run(entry.path().stem())).size() == 2u);
+    }
+  }
+  BOOST_TEST(examples >= 4);
+}
+
+}  // namespace troupe::test
