@@ -1,0 +1,190 @@
+#include "launch/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "launch/run_spec.h"
+#include "launch/suggest.h"
+#include "schedules/generators.h"
+#include "schedules/validate.h"
+
+namespace troupe::launch {
+namespace {
+
+/// Actions of one rank's step beyond which a plan is a mistake rather than a schedule.
+constexpr std::int64_t kMaxForwards = 1'000'000;
+/// Elements of one microbatch's widest activation over all layers; keeps byte counts inside 64
+/// bits.
+constexpr double kMaxActivations = 1e15;
+
+/// "14 or 16": the multiples of `unit` on both sides of `value`, the upper one alone where there is
+/// no lower.
+std::string nearest_multiples(std::int64_t value, std::int64_t unit) {
+  const std::int64_t low = value / unit * unit;
+  return low > 0 ? fmt::format("{} or {}", low, low + unit) : fmt::format("{}", low + unit);
+}
+
+/// The first "model." key that the text names, else hidden_size.
+std::string key_named_in(const std::string& text) {
+  std::string first = "model.hidden_size";
+  std::size_t at = std::string::npos;
+  for (const Key& key : manifest_keys()) {
+    const std::size_t found = key.table == "model" ? text.find(key.name) : std::string::npos;
+    if (found >= at) continue;
+    at = found;
+    first = fmt::format("model.{}", key.name);
+  }
+  return first;
+}
+
+void check_model_fields(const Manifest& m) {
+  const std::string wrong = stages::check_model(to_run_spec(m).model);
+  if (!wrong.empty()) m.fail(key_named_in(wrong), wrong);
+}
+
+void check_mesh(const Manifest& m) {
+  if (m.integer("mesh.tp") != 1)
+    m.fail("mesh.tp", fmt::format("mesh.tp = {} must be 1: stages have no tensor-parallel shards",
+                                  m.integer("mesh.tp")));
+  const std::int64_t pp = m.integer("mesh.pp");
+  const std::int64_t chunks = m.integer("schedule.chunks");
+  const std::int64_t layers = m.integer("model.num_hidden_layers");
+  if (pp * chunks <= layers) return;
+  const std::int64_t most = layers / chunks;
+  m.fail(m.given("mesh.pp") ? "mesh.pp" : "schedule.chunks",
+         fmt::format("mesh.pp * schedule.chunks = {} * {} = {} chunks need a layer each, but "
+                     "model.num_hidden_layers = {}; {}",
+                     pp, chunks, pp * chunks, layers,
+                     most > 0 ? fmt::format("at most pp = {}", most)
+                              : fmt::format("at most chunks = {}", layers / pp)));
+}
+
+void check_batch(const Manifest& m) {
+  const std::int64_t global = m.integer("batch.global");
+  const std::int64_t micro = m.integer("batch.micro");
+  const std::int64_t dp = m.integer("mesh.dp");
+  if (global % (micro * dp) != 0)
+    m.fail(m.given("batch.global") ? "batch.global" : "batch.micro",
+           fmt::format("batch.global = {} is not a multiple of batch.micro * mesh.dp = {} * {} = "
+                       "{}; nearest: global = {}",
+                       global, micro, dp, micro * dp, nearest_multiples(global, micro * dp)));
+  const std::int64_t forwards =
+      global / micro / dp * m.integer("mesh.pp") * m.integer("schedule.chunks");
+  if (forwards > kMaxForwards)
+    m.fail("batch.micro",
+           fmt::format("a step of {} microbatches in {} chunks is more than {} forwards; take a "
+                       "larger batch.micro",
+                       global / micro / dp, m.integer("mesh.pp") * m.integer("schedule.chunks"),
+                       kMaxForwards));
+  const double widest = static_cast<double>(
+      std::max({m.integer("model.hidden_size"), m.integer("model.intermediate_size"),
+                m.integer("model.vocab_size")}));
+  const double activations = static_cast<double>(micro * m.integer("batch.seq_len")) * widest *
+                             static_cast<double>(m.integer("model.num_hidden_layers"));
+  if (activations > kMaxActivations)
+    m.fail(
+        "batch.seq_len",
+        fmt::format(
+            "batch.micro * batch.seq_len = {} * {} tokens in {} layers of width {} fit no machine",
+            micro, m.integer("batch.seq_len"), m.integer("model.num_hidden_layers"), widest));
+}
+
+void check_generated(const Manifest& m) {
+  const std::string& kind = m.text("schedule.kind");
+  std::vector<std::string_view> kinds;
+  for (const auto& generator : schedules::generators())
+    if (generator.name != "forward-only") kinds.push_back(generator.name);
+  kinds.push_back("csv");
+  if (std::ranges::find(kinds, kind) == kinds.end())
+    m.fail("schedule.kind",
+           fmt::format("schedule.kind = {} is unknown; did you mean '{}'? It is one of {}",
+                       to_toml(Value(kind)), nearest(kind, kinds), quoted_list(kinds)));
+  if (kind == "csv") return;
+  if (!m.text("schedule.csv").empty())
+    m.fail(
+        "schedule.csv",
+        fmt::format("schedule.csv is given but schedule.kind = '{}'; set kind = \"csv\" to run it",
+                    kind));
+  const std::string wrong = schedules::find_generator(kind)->check(
+      {.stages = static_cast<int>(m.integer("mesh.pp")),
+       .chunks = static_cast<int>(m.integer("schedule.chunks")),
+       .microbatches = static_cast<int>(m.integer("batch.global") / m.integer("mesh.dp") /
+                                        m.integer("batch.micro"))});
+  if (!wrong.empty())
+    m.fail(m.given("schedule.chunks") ? "schedule.chunks" : "schedule.kind", wrong);
+}
+
+void check_csv(const Manifest& m) {
+  if (m.text("schedule.kind") != "csv") return;
+  if (m.text("schedule.csv").empty())
+    m.fail("schedule.kind", "schedule.kind = 'csv' needs schedule.csv, the path of a plan");
+  const auto parsed = schedules::parse_csv(m.text("schedule.csv"));
+  if (const auto* error = std::get_if<schedules::PlanError>(&parsed))
+    m.fail("schedule.csv",
+           fmt::format("plan line {}, column {}: {}", error->line, error->column, error->message));
+  const auto& plan = std::get<schedules::Plan>(parsed);
+  const std::int64_t microbatches =
+      m.integer("batch.global") / m.integer("mesh.dp") / m.integer("batch.micro");
+  if (plan.num_ranks() != m.integer("mesh.pp"))
+    m.fail("schedule.csv", fmt::format("the plan has {} ranks but mesh.pp = {}", plan.num_ranks(),
+                                       m.integer("mesh.pp")));
+  if (plan.num_microbatches != microbatches)
+    m.fail("schedule.csv",
+           fmt::format("the plan has {} microbatches but batch.global / mesh.dp / batch.micro = {}",
+                       plan.num_microbatches, microbatches));
+  if (plan.num_chunks() > m.integer("model.num_hidden_layers"))
+    m.fail("schedule.csv", fmt::format("the plan has {} chunks but model.num_hidden_layers = {}",
+                                       plan.num_chunks(), m.integer("model.num_hidden_layers")));
+  for (int rank = 0; rank < plan.num_ranks(); ++rank)
+    if (std::ranges::count(plan.rank_of_chunk, rank) == 0)
+      m.fail("schedule.csv",
+             fmt::format("rank {} of the plan has no chunk; every stage needs one", rank));
+  const std::int64_t chunks = (plan.num_chunks() + plan.num_ranks() - 1) / plan.num_ranks();
+  if (chunks != m.integer("schedule.chunks"))
+    m.fail("schedule.chunks", fmt::format("schedule.chunks = {} but the plan has {} chunks a rank",
+                                          m.integer("schedule.chunks"), chunks));
+  if (const auto broken =
+          schedules::validate(schedules::in_order(plan), schedules::Purpose::training))
+    m.fail("schedule.csv", fmt::format("plan line {}: {} ({})\n{}", broken->rank + 1,
+                                       broken->message, broken->rule, broken->grid));
+}
+
+void check_optimizer(const Manifest& m) {
+  if (m.number("optimizer.min_lr") > m.number("optimizer.lr"))
+    m.fail("optimizer.min_lr",
+           fmt::format("optimizer.min_lr = {} must be at most optimizer.lr = {}",
+                       m.number("optimizer.min_lr"), m.number("optimizer.lr")));
+  if (m.text("optimizer.decay") != "constant" && m.integer("optimizer.decay_steps") == 0)
+    m.fail("optimizer.decay_steps",
+           fmt::format("optimizer.decay = '{}' needs optimizer.decay_steps of at least 1",
+                       m.text("optimizer.decay")));
+}
+
+void check_data(const Manifest& m) {
+  if (m.texts("data.files").empty())
+    m.fail("data.files", "data.files must name the text to train on: files = [\"corpus/*.txt\"]");
+  if (m.integer("eval.interval") > 0 && m.texts("eval.files").empty())
+    m.fail("eval.interval",
+           fmt::format("eval.interval = {} needs eval.files, the text to evaluate on",
+                       m.integer("eval.interval")));
+  if (m.flag("checkpoint.weights_only") && m.text("checkpoint.resume").empty())
+    m.fail(
+        "checkpoint.weights_only",
+        "checkpoint.weights_only = true needs checkpoint.resume, the checkpoint to take them from");
+}
+
+}  // namespace
+
+void check(const Manifest& manifest) {
+  check_model_fields(manifest);
+  check_mesh(manifest);
+  check_batch(manifest);
+  check_generated(manifest);
+  check_csv(manifest);
+  check_optimizer(manifest);
+  check_data(manifest);
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "launch/options.h"
+
+namespace troupe::launch {
+
+// The subcommands. Each returns the exit code, or throws Error with one message for the user.
+
+int run(const PrintText& text);
+int run(const PlanOptions& options);
+int run(const LaunchOptions& options);
+int run(const StatusOptions& options);
+int run(const StopOptions& options);
+int run(const GenerateOptions& options);
+int run(const EvalOptions& options);
+int run(const TokenizeOptions& options);
+int run(const WorkerOptions& options);
+
+}  // namespace troupe::launch

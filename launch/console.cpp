@@ -1,0 +1,70 @@
+#include "launch/console.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace troupe::launch {
+namespace {
+
+std::string rank_rows(const Placement& placement) {
+  std::string rows = fmt::format(
+      "{:>6} {:>8} {:>6}  {:<12} {:>14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "rank",
+      "replica", "stage", "layers", "parameters", "weights", "gradients", "optimizer",
+      "activations", "packed", "pools", "total");
+  for (const RankPlacement& r : placement.ranks)
+    rows += fmt::format(
+        "{:>6} {:>8} {:>6}  {:<12} {:>14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n",
+        r.rank, r.replica, r.stage, ranges_text(r.layers), grouped(r.parameters),
+        bytes_text(r.memory.weights), bytes_text(r.memory.gradients),
+        bytes_text(r.memory.optimizer), bytes_text(r.memory.activations),
+        bytes_text(r.memory.packed), bytes_text(r.pools), bytes_text(r.total_bytes()));
+  return rows;
+}
+
+}  // namespace
+
+std::string summary(const actors::RunSpec& spec, const Placement& placement) {
+  const auto& model = spec.model;
+  std::string out;
+  out += fmt::format("run       {} in {}\n", spec.name, spec.dir);
+  out += fmt::format("model     {} parameters, {} layers of width {}, {}\n",
+                     grouped(placement.parameters), model.num_hidden_layers, model.hidden_size,
+                     tensor::name_of(model.dtype));
+  out +=
+      fmt::format("batch     {} samples of {} tokens, {} tokens a step; {} microbatches of {}{}\n",
+                  spec.batch.global, spec.batch.seq_len, grouped(spec.global_tokens()),
+                  spec.num_microbatches(), spec.batch.micro, spec.mesh.dp > 1 ? " a replica" : "");
+  out += fmt::format("mesh      pp {} x dp {} = {} ranks, {} compute threads each{}\n",
+                     spec.mesh.pp, spec.mesh.dp, spec.num_ranks(), spec.cluster.threads,
+                     spec.cluster.pin ? ", pinned" : "");
+  out += fmt::format(
+      "schedule  {}, {} chunks, bubble {:.1f} % if F, I and W cost the same, plan {:016x}\n",
+      spec.schedule.kind, placement.plan.num_chunks(), 100 * placement.simulation.bubble_rate,
+      placement.digest);
+  out += fmt::format("memory    {} in all ranks\n", bytes_text(placement.total_bytes()));
+  return out + rank_rows(placement);
+}
+
+std::string step_line(const actors::StepReport& r, std::int64_t max_steps, double mean_step_s) {
+  const double rate = r.step_s > 0 ? static_cast<double>(r.tokens) / r.step_s : 0;
+  return fmt::format("step {:>6}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {} tokens/s  {} left\n",
+                     r.step, max_steps, r.loss, r.grad_norm, r.lr, grouped(std::llround(rate)),
+                     duration_text(mean_step_s * static_cast<double>(max_steps - r.step)));
+}
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::clamp(seconds, 0.0, 1e15));
+  const std::string time =
+      fmt::format("{}:{:02}:{:02}", whole / 3600 % 24, whole / 60 % 60, whole % 60);
+  return whole >= 86400 ? fmt::format("{}d {}", whole / 86400, time) : time;
+}
+
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace troupe::launch

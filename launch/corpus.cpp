@@ -1,0 +1,129 @@
+#include "launch/corpus.h"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <memory>
+
+#include "stages/token_data.h"
+
+namespace troupe::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Corpus {
+  const char* files;
+  const char* tokens;
+};
+constexpr std::array kCorpora{Corpus{"data.files", "data.tokens"},
+                              Corpus{"eval.files", "eval.tokens"}};
+
+/// The files that a pattern matches; a name that exists is itself, whatever characters it has.
+std::vector<std::string> expand(const Manifest& m, const char* key,
+                                const std::string& pattern) try {
+  std::error_code ignored;
+  if (fs::is_regular_file(pattern, ignored)) return {pattern};
+  return stages::expand_files({pattern});
+} catch (const Error& error) {
+  m.fail(key, error.what(), error.kind());
+}
+
+/// Its bytes. Throws for what is no readable, filled file.
+std::int64_t check_file(const Manifest& m, const char* key, const std::string& file) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error))
+    m.fail(key, fmt::format("{} is not a file", file), ErrorKind::data);
+  if (access(file.c_str(), R_OK) != 0)
+    m.fail(key, fmt::format("{} cannot be read", file), ErrorKind::data);
+  if (stages::valid_utf8(file) != file)
+    m.fail(key, fmt::format("the file name {} is not UTF-8; rename it", stages::valid_utf8(file)),
+           ErrorKind::data);
+  const auto bytes = static_cast<std::int64_t>(fs::file_size(file));
+  if (bytes == 0) m.fail(key, fmt::format("{} is empty", file), ErrorKind::data);
+  return bytes;
+}
+
+void check_one_sample(const Manifest& m, const char* key, std::int64_t tokens) {
+  const std::int64_t seq_len = m.integer("batch.seq_len");
+  if (tokens > seq_len) return;
+  m.fail(key,
+         fmt::format(
+             "{} holds {} tokens, but a sample takes batch.seq_len + 1 = {}; nearest: seq_len = {}",
+             key, tokens, seq_len + 1, std::max<std::int64_t>(tokens - 1, 1)),
+         ErrorKind::data);
+}
+
+void check_tokenizer(const Manifest& m) {
+  const std::string& name = m.text("data.tokenizer");
+  std::error_code ignored;
+  if (name != stages::kBytesTokenizer && !fs::is_regular_file(name, ignored))
+    m.fail("data.tokenizer",
+           fmt::format("no such SentencePiece model: {}; data.tokenizer is its path, or 'bytes'",
+                       name),
+           ErrorKind::data);
+  const int tokens = stages::Tokenizer::open(name)->vocab_size();
+  const std::int64_t vocab = m.integer("model.vocab_size");
+  if (tokens > vocab)
+    m.fail("model.vocab_size", fmt::format("model.vocab_size = {} is less than the {} tokens of "
+                                           "data.tokenizer = '{}'; at least {}",
+                                           vocab, tokens, name, tokens));
+}
+
+/// The files of one key, globs expanded.
+void check_files(const Manifest& m, const char* key) {
+  const auto& files = m.texts(key);
+  if (std::ranges::any_of(files, stages::is_indexed_dataset)) {
+    if (files.size() > 1)
+      m.fail(key, fmt::format("{} lists a .bin token file with {} other files; it stands alone",
+                              key, files.size() - 1));
+    check_one_sample(m, key, stages::read_dataset_index(files[0]).num_tokens);
+    return;
+  }
+  std::int64_t bytes = 0;
+  for (const std::string& file : files) bytes += check_file(m, key, file);
+  check_tokenizer(m);
+  if (m.text("data.tokenizer") == stages::kBytesTokenizer) check_one_sample(m, key, bytes);
+}
+
+}  // namespace
+
+void check_corpus(Manifest& m) {
+  for (const Corpus& corpus : kCorpora) {
+    std::vector<std::string> files;
+    for (const std::string& pattern : m.texts(corpus.files)) {
+      const auto found = expand(m, corpus.files, pattern);
+      files.insert(files.end(), found.begin(), found.end());
+    }
+    m.resolve(corpus.files, files);
+    if (!files.empty()) check_files(m, corpus.files);
+  }
+}
+
+void prepare_corpus(Manifest& m) {
+  for (const Corpus& corpus : kCorpora) {
+    if (m.texts(corpus.files).empty()) continue;
+    const stages::TokenSource source{.files = m.texts(corpus.files),
+                                     .tokenizer = m.text("data.tokenizer")};
+    fs::create_directories(token_cache());
+    const std::string tokens = stages::prepare_tokens(source, token_cache().string());
+    check_one_sample(m, corpus.files, stages::TokenFile::open(tokens)->num_tokens());
+    m.resolve(corpus.tokens, tokens);
+  }
+}
+
+fs::path token_cache() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
+    return fs::path(cache) / "troupe";
+  if (const char* home = std::getenv("HOME"); home && *home)
+    return fs::path(home) / ".cache/troupe";
+  const passwd* user = getpwuid(getuid());
+  if (!user) throw Error(ErrorKind::data, "no place for token files: set XDG_CACHE_HOME or HOME");
+  return fs::path(user->pw_dir) / ".cache/troupe";
+}
+
+}  // namespace troupe::launch

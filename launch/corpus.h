@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "launch/manifest.h"
+
+namespace troupe::launch {
+
+/// Replaces the globs of data.files and eval.files by the files they match, sorted bytewise, and
+/// checks what can be checked without reading the text: files are there and not empty, the
+/// tokenizer opens, its tokens fit the model, a byte corpus makes one sample. Throws Error{data},
+/// or Error{manifest} where a number of the manifest is to blame.
+void check_corpus(Manifest& manifest);
+
+/// Tokenizes data.files and eval.files (once: the cache finds them again) and sets data.tokens and
+/// eval.tokens. Throws Error{data} if they do not make one sample.
+void prepare_corpus(Manifest& manifest);
+
+/// Where token files are kept: $XDG_CACHE_HOME/troupe, or ~/.cache/troupe.
+std::filesystem::path token_cache();
+
+}  // namespace troupe::launch

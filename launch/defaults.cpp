@@ -1,0 +1,186 @@
+#include "launch/defaults.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace troupe::launch {
+namespace {
+
+using enum Kind;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr Rule kNotNegative{.min = 0, .max = 9223372036854775807.0};
+constexpr Rule kFinite{.min = 0, .max = kInfinity, .below_max = true};
+constexpr Rule kPositive{.min = 0, .max = kInfinity, .below_max = true, .above_min = true};
+constexpr Rule kFraction{.min = 0, .max = 1, .below_max = true};
+/// The upper ends keep every product of sizes far inside 64 bits.
+constexpr Rule from_one_to(double max) {
+  return {.min = 1, .max = max};
+}
+
+constexpr std::array<std::string_view, 2> kDTypes{"float32", "bfloat16"};
+constexpr std::array<std::string_view, 4> kDecays{"constant", "linear", "cosine", "wsd"};
+
+constexpr std::array kKeys{
+    Key{"run", "name", text, "", "",
+        "Name of the run; default: the manifest's file name without .toml"},
+    Key{"run", "seed", integer, "1", "",
+        "Seed of initial weights and shuffling; fixed, so that runs repeat", kNotNegative},
+    Key{"run", "dir", text, "", "path",
+        "Run directory; default: runs/<name>. Relative to the current directory, as it is an "
+        "output"},
+    Key{"run", "max_steps", integer, "1000", "steps",
+        "Last step, counted from the first start, also after a resume; long enough to see a loss "
+        "fall",
+        Rule{.min = 1, .max = 1e12}},
+
+    Key{"model", "hidden_size", integer, "256", "",
+        "Width of the residual; a model that a laptop trains", from_one_to(262144)},
+    Key{"model", "intermediate_size", integer, "688", "",
+        "Width of the feed-forward layers; 8/3 of the default hidden_size in steps of 16",
+        from_one_to(1048576)},
+    Key{"model", "num_hidden_layers", integer, "4", "layers",
+        "Decoder layers; enough for four stages", from_one_to(4096)},
+    Key{"model", "num_attention_heads", integer, "4", "heads", "Query heads; 64 wide by default",
+        from_one_to(4096)},
+    Key{"model", "num_key_value_heads", integer, "", "heads",
+        "Key and value heads, a divisor of num_attention_heads; default: num_attention_heads",
+        from_one_to(4096)},
+    Key{"model", "head_dim", integer, "", "",
+        "Width of a head, even; default: hidden_size / num_attention_heads", from_one_to(1024)},
+    Key{"model", "vocab_size", integer, "256", "tokens",
+        "Rows of the embedding; what the bytes tokenizer needs", from_one_to(16777216)},
+    Key{"model", "rms_norm_eps", number, "1e-05", "", "Epsilon of RMSNorm; Llama 2's", kPositive},
+    Key{"model", "rope_theta", number, "10000.0", "", "Base of the rotary embedding; Llama 2's",
+        kPositive},
+    Key{"model", "tie_word_embeddings", boolean, "false", "",
+        "One matrix for embedding and head; as Llama, untied"},
+    Key{"model", "initializer_range", number, "0.02", "",
+        "Standard deviation of initial weights; Llama's", kFinite},
+    Key{"model",
+        "dtype",
+        text,
+        "\"float32\"",
+        "",
+        "Type of compute and of what travels between stages; weights stay float32. Exact before "
+        "fast",
+        {},
+        kDTypes},
+
+    Key{"data", "files", texts, "[]", "paths",
+        "Text files or globs in order (each glob sorted bytewise), or one .bin with its .idx; must "
+        "be given"},
+    Key{"data", "tokenizer", text, "\"bytes\"", "path",
+        "bytes (a token's id is the byte's value) or a SentencePiece .model; bytes needs no file"},
+    Key{"data", "shuffle", boolean, "false", "",
+        "Samples in a seeded random order; off, so that others can replay a run"},
+    Key{"data", "tokens", text, "", "path",
+        "Written by launch: the token file made of data.files. Replaced when given"},
+
+    Key{"batch", "seq_len", integer, "256", "tokens", "Length of a sample; fits a laptop",
+        from_one_to(1048576)},
+    Key{"batch", "micro", integer, "4", "samples",
+        "Samples that a stage computes at once; keeps two cores busy", from_one_to(4096)},
+    Key{"batch", "global", integer, "16", "samples",
+        "Samples of a step, over all replicas; a multiple of micro * dp. Four microbatches by "
+        "default",
+        from_one_to(16777216)},
+
+    Key{"optimizer", "lr", number, "0.001", "", "Peak learning rate; usual for models of this size",
+        kFinite},
+    Key{"optimizer", "betas", pair, "[0.9, 0.95]", "",
+        "AdamW's two decay rates; usual for language models", kFraction},
+    Key{"optimizer", "eps", number, "1e-08", "", "AdamW's epsilon; torch's default", kPositive},
+    Key{"optimizer", "weight_decay", number, "0.1", "",
+        "Decoupled weight decay; usual for language models", kFinite},
+    Key{"optimizer", "decay_all", boolean, "false", "",
+        "Weight decay on norms too; usual is on matrices only"},
+    Key{"optimizer", "clip", number, "1.0", "", "Largest gradient norm, 0: no clipping; usual",
+        kFinite},
+    Key{"optimizer", "warmup_steps", integer, "0", "steps",
+        "Step k uses lr * k / warmup_steps while k is below it; none unless asked for",
+        Rule{.min = 0, .max = 1e12}},
+    Key{"optimizer",
+        "decay",
+        text,
+        "\"constant\"",
+        "",
+        "How lr falls after the warm-up; not unless asked for",
+        {},
+        kDecays},
+    Key{"optimizer", "decay_steps", integer, "", "steps",
+        "Steps from the end of the warm-up to min_lr (wsd: the last ones of max_steps). Default: "
+        "all after the warm-up "
+        "(wsd: a tenth of max_steps; constant: 0)",
+        Rule{.min = 0, .max = 1e12}},
+    Key{"optimizer", "min_lr", number, "0.0", "",
+        "Learning rate at the end of the decay; all the way down", kFinite},
+
+    Key{"mesh", "pp", integer, "1", "stages",
+        "Pipeline stages, a process each; one process unless asked for", from_one_to(1024)},
+    Key{"mesh", "dp", integer, "1", "replicas",
+        "Data-parallel copies of the pipeline; one unless asked for", from_one_to(1024)},
+    Key{"mesh", "tp", integer, "1", "shards", "Tensor-parallel shards of a stage; must be 1",
+        from_one_to(1024)},
+
+    Key{"schedule", "kind", text, "\"1f1b\"", "",
+        "A schedule's name, or csv; least memory at the same bubble as gpipe"},
+    Key{"schedule", "chunks", integer, "", "chunks",
+        "Chunks of a stage; default: 1, 2 for interleaved, the plan's for csv", from_one_to(4096)},
+    Key{"schedule", "csv", text, "\"\"", "path",
+        "Plan file for kind csv; a text with a line break is the plan itself"},
+
+    Key{"checkpoint", "interval", integer, "100", "steps",
+        "Steps between checkpoints, 0: only at the end; little is lost if a run dies",
+        Rule{.min = 0, .max = 1e12}},
+    Key{"checkpoint", "keep", integer, "3", "checkpoints",
+        "Newest ones kept; one is whole even if the newest is torn", Rule{.min = 1, .max = 1e6}},
+    Key{"checkpoint", "initial", boolean, "false", "", "Save step 0 too; only replays need it"},
+    Key{"checkpoint", "resume", text, "\"\"", "path",
+        "Checkpoint to start from, of any run and layout; none: fresh weights"},
+    Key{"checkpoint", "weights_only", boolean, "false", "",
+        "Take only the weights of resume and start at step 0 with a fresh optimizer; else go on as "
+        "it was"},
+
+    Key{"eval", "interval", integer, "0", "steps",
+        "Steps between evaluations, 0: never; needs eval.files", Rule{.min = 0, .max = 1e12}},
+    Key{"eval", "files", texts, "[]", "paths", "Text to evaluate on, as data.files"},
+    Key{"eval", "steps", integer, "4", "global batches",
+        "Length of an evaluation; short beside the training between", Rule{.min = 1, .max = 1e9}},
+    Key{"eval", "tokens", text, "", "path",
+        "Written by launch: the token file made of eval.files. Replaced when given"},
+
+    Key{"cluster", "threads", integer, "1", "threads",
+        "Compute threads of a rank; every layout fits then", from_one_to(1024)},
+    Key{"cluster", "pin", boolean, "", "",
+        "Bind ranks to cores of their own; default: unless ranks * threads exceed the free cores"},
+    Key{"cluster", "spin", boolean, "", "",
+        "Wait for messages by polling; default: if ranks * (threads + 1) fit the free cores"},
+    Key{"cluster", "port", integer, "0", "port",
+        "Loopback port of status and stop, 0: any free one", Rule{.min = 0, .max = 65535}},
+
+    Key{"monitor", "log_interval", integer, "1", "steps", "Steps between console lines; every step",
+        Rule{.min = 1, .max = 1e9}},
+};
+
+}  // namespace
+
+std::span<const Key> manifest_keys() {
+  return kKeys;
+}
+
+const Key* find_key(std::string_view table, std::string_view name) {
+  const auto found =
+      std::ranges::find_if(kKeys, [&](const Key& k) { return k.table == table && k.name == name; });
+  return found == kKeys.end() ? nullptr : &*found;
+}
+
+std::vector<std::string_view> manifest_tables() {
+  std::vector<std::string_view> tables;
+  for (const Key& key : kKeys)
+    if (tables.empty() || tables.back() != key.table) tables.push_back(key.table);
+  return tables;
+}
+
+}  // namespace troupe::launch

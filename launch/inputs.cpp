@@ -1,0 +1,74 @@
+#include "launch/inputs.h"
+
+#include <fmt/format.h>
+
+#include "launch/check.h"
+#include "launch/corpus.h"
+#include "launch/resolve.h"
+#include "launch/run_spec.h"
+
+namespace troupe::launch {
+namespace {
+
+constexpr const char* kResume = "checkpoint.resume";
+
+/// Both must count the same samples per step, or some would be skipped or read twice.
+void check_cursor(const Manifest& m, const stages::CheckpointInfo& info) {
+  const std::int64_t global = m.integer("batch.global");
+  if (info.step <= 0 || info.next_sample == info.step * global) return;
+  m.fail(kResume,
+         fmt::format("the checkpoint of step {} has read {} samples, but batch.global = {} makes "
+                     "{}; set batch.global = {}, "
+                     "or checkpoint.weights_only = true to begin anew with its weights",
+                     info.step, info.next_sample, global, info.step * global,
+                     info.next_sample / info.step),
+         ErrorKind::data);
+}
+
+void check_steps_left(const Manifest& m, const stages::CheckpointInfo& info) {
+  const std::int64_t max_steps = m.integer("run.max_steps");
+  if (info.step >= max_steps)
+    m.fail(
+        "run.max_steps",
+        fmt::format(
+            "run.max_steps = {} counts from the first start, and checkpoint.resume is of step {}; "
+            "at least {}",
+            max_steps, info.step, info.step + 1));
+}
+
+/// The error of a checkpoint, at the place that names it.
+template <typename Body>
+auto about_resume(const Manifest& m, const Body& body) try {
+  return body();
+} catch (const Error& error) {
+  m.fail(kResume, error.what(), error.kind());
+}
+
+}  // namespace
+
+Manifest load_manifest(const std::filesystem::path& path, const std::vector<std::string>& overrides,
+                       const Machine& machine) {
+  Manifest manifest = Manifest::read(path, overrides);
+  resolve(manifest, machine);
+  check(manifest);
+  check_corpus(manifest);
+  return manifest;
+}
+
+std::int64_t check_start(const Manifest& m) {
+  if (m.text(kResume).empty()) return 0;
+  const auto checkpoint =
+      about_resume(m, [&] { return stages::CheckpointReader::open(m.text(kResume)); });
+  about_resume(m, [&] { checkpoint->verify(); });
+  check_fits(m, *checkpoint);
+  return m.flag("checkpoint.weights_only") ? 0 : checkpoint->info().step;
+}
+
+void check_fits(const Manifest& m, const stages::CheckpointReader& checkpoint) {
+  about_resume(m, [&] { checkpoint.check_model(to_run_spec(m).model); });
+  if (m.flag("checkpoint.weights_only")) return;
+  check_cursor(m, checkpoint.info());
+  check_steps_left(m, checkpoint.info());
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,171 @@
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <optional>
+#include <utility>
+
+#include "actors/cluster.h"
+#include "launch/commands.h"
+#include "launch/console.h"
+#include "launch/control_client.h"
+#include "launch/control_server.h"
+#include "launch/corpus.h"
+#include "launch/inputs.h"
+#include "launch/outcome.h"
+#include "launch/placement.h"
+#include "launch/resume.h"
+#include "launch/run_directory.h"
+#include "launch/run_log.h"
+#include "launch/run_spec.h"
+#include "launch/signals.h"
+
+namespace troupe::launch {
+namespace {
+
+/// What a launch does, decided and checked before anything is written or started.
+struct Start {
+  Manifest manifest;       ///< as it is saved with the run
+  std::int64_t step = 0;   ///< steps that are done already
+  std::string checkpoint;  ///< the run's own, to go on from; empty: as the manifest says
+  std::vector<TornCheckpoint> torn;
+  std::optional<RunDirectory> directory;  ///< taken already where a run is resumed
+};
+
+Start new_run(const LaunchOptions& options, const Machine& machine) {
+  Start start{.manifest = load_manifest(options.manifest, options.overrides, machine)};
+  start.step = check_start(start.manifest);
+  RunDirectory::check_free(start.manifest.text("run.dir"));
+  return start;
+}
+
+Start resumed_run(const LaunchOptions& options, const Machine& machine) {
+  const auto path = std::filesystem::absolute(options.resume).lexically_normal();
+  RunDirectory directory = RunDirectory::reopen(path);
+  Start start{.manifest = load_manifest(path / kManifestFile, options.overrides, machine)};
+  start.directory.emplace(std::move(directory));
+  // The directory may have been moved since; where it is now is where the run goes on.
+  start.manifest.resolve("run.dir", path.string());
+  ResumePoint point = find_resume_point(path);
+  start.torn = std::move(point.torn);
+  if (!point.checkpoint) {
+    if (!start.torn.empty())
+      throw Error(ErrorKind::data, fmt::format("{} has no checkpoint to go on from: {}",
+                                               path.string(), start.torn.front().reason));
+    start.step = check_start(start.manifest);
+    return start;
+  }
+  start.checkpoint = point.path.string();
+  start.step = point.checkpoint->info().step;
+  if (start.step < start.manifest.integer("run.max_steps"))
+    check_fits(start.manifest, *point.checkpoint);
+  return start;
+}
+
+/// What workers are told: the manifest with the checkpoint that they start from now.
+Manifest trained_manifest(const Start& start) {
+  Manifest manifest = start.manifest;
+  if (start.checkpoint.empty()) return manifest;
+  manifest.resolve("checkpoint.resume", start.checkpoint);
+  manifest.resolve("checkpoint.weights_only", false);
+  return manifest;
+}
+
+/// Everything up to here only looked; from here on the run directory is this run's.
+void write_directory(const Start& start, const RunDirectory& directory,
+                     const ControlServer& control) {
+  for (const TornCheckpoint& torn : start.torn) {
+    print(fmt::format("going back to step {}: {}; it is kept as {}.torn\n", start.step, torn.reason,
+                      torn.path.string()));
+    set_aside(torn);
+  }
+  directory.remove(kOutcomeFile);
+  cut_back_metrics(directory.path() / kMetricsFile, start.step);
+  directory.write(kManifestFile, start.manifest.to_toml());
+  directory.write_private(kControlFile, to_json(ControlAddress{.host = "127.0.0.1",
+                                                               .port = control.port(),
+                                                               .token = control.token(),
+                                                               .pid = getpid()})
+                                                .dump() +
+                                            "\n");
+}
+
+/// Tells the end where people and programs look for it. Returns the exit code.
+int report_end(const actors::Outcome& outcome, const std::string& checkpoint,
+               RunDirectory directory, ControlServer& control, RunLog& log) {
+  const std::string path = directory.path().string();
+  const Ending ending = ending_now(outcome, checkpoint);
+  const std::string text = describe(ending, path);
+  log.note(text);
+  directory.write(kOutcomeFile, to_json(ending).dump() + "\n");
+  directory.remove(kControlFile);
+  {
+    const RunDirectory given_up(std::move(directory));
+  }  // whom a stop tells of the end may take it over at once
+  control.finish(to_json(ending));
+  if (outcome.exit_code == 0) {
+    print(text + "\n");
+  } else {
+    fmt::print(stderr, "troupe: {}; logs are in {}\n", text, path + "/logs");
+  }
+  return outcome.exit_code;
+}
+
+int train(const Manifest& manifest, const Start& start, RunDirectory directory,
+          ControlServer& control, SignalWatch& signals) {
+  const actors::RunSpec spec = to_run_spec(manifest);
+  RunLog log(spec);
+  std::unique_ptr<actors::Cluster> cluster;  // outlives what serves signals and control
+  actors::Outcome outcome{
+      .exit_code = static_cast<int>(ErrorKind::internal), .step = start.step, .reason = ""};
+  try {
+    cluster = actors::Cluster::create(
+        spec, {.manifest = manifest.to_toml(), .worker_command = {"/proc/self/exe", "worker"}},
+        log);
+    signals.orders({.stop = [&](const std::string& reason) { cluster->stop(reason); },
+                    .stop_now = [&](const std::string& reason) { cluster->stop_now(reason); }});
+    control.serve({.status = [&] { return to_json(cluster->status(), spec.name); },
+                   .stop = [&] { cluster->stop("stopped by troupe stop"); }});
+    outcome = cluster->run();
+  } catch (const Error& error) {
+    outcome.exit_code = static_cast<int>(error.kind());
+    outcome.reason = error.what();
+  } catch (const std::exception& error) {
+    outcome.reason = error.what();
+  }
+  signals.orders({});
+  const std::string& checkpoint = log.checkpoint().empty() ? start.checkpoint : log.checkpoint();
+  return report_end(outcome, checkpoint, std::move(directory), control, log);
+}
+
+}  // namespace
+
+int run(const LaunchOptions& options) {
+  SignalWatch signals;
+  ::signal(SIGPIPE, SIG_IGN);  // a console that is gone ends no run
+  const Machine machine = this_machine();
+  Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
+  const std::int64_t max_steps = start.manifest.integer("run.max_steps");
+  if (start.step >= max_steps) {
+    print(fmt::format("{} is at step {} of {} already; go on with --set run.max_steps=N\n",
+                      options.resume, start.step, max_steps));
+    return 0;
+  }
+  const actors::RunSpec spec = to_run_spec(start.manifest);
+  const Placement placement = place(spec);
+  check_memory(spec, placement, machine, start.manifest.name());
+  ControlServer control({.port = spec.cluster.port});
+  prepare_corpus(start.manifest);
+  const std::string warning = disk_warning(spec, placement, free_disk_bytes(spec.dir));
+  if (!warning.empty()) fmt::print(stderr, "troupe: warning: {}\n", warning);
+
+  if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
+  write_directory(start, *start.directory, control);
+  print(summary(spec, placement));
+  print(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));
+  if (start.step > 0) print(fmt::format("resuming  after step {}\n", start.step));
+  RunDirectory directory = std::move(*start.directory);
+  return train(trained_manifest(start), start, std::move(directory), control, signals);
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,27 @@
+#include "launch/live_run.h"
+
+#include <fmt/format.h>
+
+#include "launch/run_directory.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+
+std::variant<std::unique_ptr<ControlClient>, Ending> ask_run(const std::filesystem::path& run,
+                                                             const std::string& request) {
+  require_run(run);
+  const auto address = read_control(run);
+  if (!has_launcher(run)) return find_ending(run);
+  if (address) try {
+      return std::make_unique<ControlClient>(*address, request);
+    } catch (const Error&) {
+      // Between our reading and our asking the run may have ended.
+      if (has_launcher(run) && !read_ending(run)) throw;
+      return find_ending(run);
+    }
+  if (auto ending = read_ending(run)) return *ending;
+  throw Error(ErrorKind::unavailable,
+              fmt::format("the run in {} is just starting or ending; ask again", run.string()));
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "launch/control_client.h"
+#include "launch/outcome.h"
+
+namespace troupe::launch {
+
+/// Asks the launcher that owns a run directory: an open request, or how the run ended where there
+/// is no launcher any more. Throws Error{data} if the directory holds no run, Error{unavailable} if
+/// its launcher does not answer.
+std::variant<std::unique_ptr<ControlClient>, Ending> ask_run(const std::filesystem::path& run,
+                                                             const std::string& request);
+
+}  // namespace troupe::launch

@@ -1,0 +1,133 @@
+#include "launch/manifest.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "launch/manifest_parser.h"
+
+namespace troupe::launch {
+namespace {
+
+std::string dotted(const Key& key) {
+  return fmt::format("{}.{}", key.table, key.name);
+}
+
+/// A basic string, or a multi-line one where the text has lines of its own. JSON's escapes are
+/// TOML's.
+std::string quoted(const std::string& text) {
+  const bool lines = text.find('\n') != std::string::npos;
+  std::string out = lines ? "\"\"\"\n" : "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c == '\n') {
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + (lines ? "\"\"\"" : "\"");
+}
+
+std::string digits(double number) {
+  std::string text = fmt::format("{}", number);
+  // TOML tells a float by its point or exponent.
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+template <typename T, typename F>
+std::string listed(const std::vector<T>& items, const F& print) {
+  std::string out;
+  for (const T& item : items) out += (out.empty() ? "" : ", ") + print(item);
+  return "[" + out + "]";
+}
+
+struct Printer {
+  std::string operator()(bool flag) const { return flag ? "true" : "false"; }
+  std::string operator()(std::int64_t integer) const { return fmt::format("{}", integer); }
+  std::string operator()(double number) const { return digits(number); }
+  std::string operator()(const std::string& text) const { return quoted(text); }
+  std::string operator()(const std::vector<std::string>& texts) const {
+    return listed(texts, quoted);
+  }
+  std::string operator()(const std::vector<double>& numbers) const {
+    return listed(numbers, digits);
+  }
+};
+
+}  // namespace
+
+std::string to_toml(const Value& value) {
+  return std::visit(Printer{}, value);
+}
+
+Manifest Manifest::parse(std::string_view text, const std::string& name,
+                         std::span<const std::string> overrides) {
+  Manifest manifest;
+  manifest.name_ = name;
+  ManifestParser parser(manifest);
+  parser.defaults();
+  parser.file(text);
+  for (const std::string& override_ : overrides) parser.override_with(override_);
+  return manifest;
+}
+
+Manifest Manifest::read(const std::filesystem::path& path, std::span<const std::string> overrides) {
+  std::ifstream file(path, std::ios::binary);
+  std::error_code ignored;
+  if (!file || std::filesystem::is_directory(path, ignored))
+    throw Error(ErrorKind::manifest, fmt::format("{}: no such manifest file", path.string()));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  Manifest manifest = parse(text, path.string(), overrides);
+  manifest.directory_ = path.parent_path();
+  return manifest;
+}
+
+const Manifest::Setting& Manifest::setting(std::string_view key) const {
+  const auto found = settings_.find(key);
+  TROUPE_ASSERT(found != settings_.end());
+  return found->second;
+}
+
+void Manifest::resolve(std::string_view key, Value value) {
+  const auto found = settings_.find(key);
+  TROUPE_ASSERT(found != settings_.end());
+  found->second.value = std::move(value);
+  found->second.present = true;
+}
+
+std::string Manifest::where(std::string_view key) const {
+  const Setting& found = setting(key);
+  return found.origin == Origin::fallback ? name_ : found.place;
+}
+
+void Manifest::fail(std::string_view key, const std::string& message, ErrorKind kind) const {
+  throw Error(kind, fmt::format("{}: {}", where(key), message));
+}
+
+std::string Manifest::absolute(std::string_view key, const std::string& path) const {
+  const bool in_file = setting(key).origin == Origin::file;
+  return std::filesystem::absolute(in_file ? directory_ / path : std::filesystem::path(path))
+      .lexically_normal()
+      .string();
+}
+
+std::string Manifest::to_toml() const {
+  std::string out;
+  std::string_view table;
+  for (const Key& key : manifest_keys()) {
+    if (key.table != table) out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", key.table);
+    table = key.table;
+    const Setting& found = setting(dotted(key));
+    if (found.present) out += fmt::format("{} = {}\n", key.name, launch::to_toml(found.value));
+  }
+  return out;
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,242 @@
+#include "launch/manifest_parser.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "launch/suggest.h"
+
+namespace troupe::launch {
+namespace {
+
+[[noreturn]] void refuse(const std::string& place, const std::string& message) {
+  throw Error(ErrorKind::manifest, fmt::format("{}: {}", place, message));
+}
+
+std::string place_of(const std::string& file, const toml::source_region& region) {
+  return fmt::format("{}:{}:{}", file, region.begin.line, region.begin.column);
+}
+
+std::string_view name_of(Kind kind) {
+  switch (kind) {
+    case Kind::boolean:
+      return "true or false";
+    case Kind::integer:
+      return "an integer";
+    case Kind::number:
+      return "a number";
+    case Kind::text:
+      return "a text in quotes";
+    case Kind::texts:
+      return "a text or a list of texts, in quotes";
+    case Kind::pair:
+      return "a list of two numbers";
+  }
+  return "";
+}
+
+std::string_view name_of(toml::node_type type) {
+  switch (type) {
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::array:
+      return "another list";
+    case toml::node_type::string:
+      return "a text";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a number";
+    case toml::node_type::boolean:
+      return "true or false";
+    default:
+      return "a date or time";
+  }
+}
+
+/// All elements of a list, if each is a T.
+template <typename T>
+std::optional<Value> list_of(const toml::node& node) {
+  std::vector<T> items;
+  for (const toml::node& item : *node.as_array()) {
+    const std::optional<T> value = item.value<T>();
+    if (!value || item.is_boolean()) return std::nullopt;
+    items.push_back(*value);
+  }
+  return items;
+}
+
+/// The node as a value of `kind`; none where it is of another type.
+std::optional<Value> convert(const toml::node& node, Kind kind) {
+  switch (kind) {
+    case Kind::boolean:
+      if (node.is_boolean()) return *node.value<bool>();
+      break;
+    case Kind::integer:
+      if (node.is_integer()) return *node.value<std::int64_t>();
+      break;
+    case Kind::number:
+      if (node.is_number()) return *node.value<double>();
+      break;
+    case Kind::text:
+      if (node.is_string()) return *node.value<std::string>();
+      break;
+    case Kind::texts:
+      if (node.is_string()) return std::vector<std::string>{*node.value<std::string>()};
+      if (node.is_array()) return list_of<std::string>(node);
+      break;
+    case Kind::pair:
+      if (node.is_array() && node.as_array()->size() == 2) return list_of<double>(node);
+      break;
+  }
+  return std::nullopt;
+}
+
+/// What a message repeats of the user's words.
+std::string_view brief(std::string_view word) {
+  return word.substr(0, 64);
+}
+
+std::string describe(const Rule& rule) {
+  const std::string low = fmt::format("{} {}", rule.above_min ? "above" : "at least", rule.min);
+  if (std::isinf(rule.max)) return low + " and finite";
+  return fmt::format("{} and {} {}", low, rule.below_max ? "below" : "at most", rule.max);
+}
+
+bool satisfies(const Rule& rule, double x) {
+  const bool low = rule.above_min ? x > rule.min : x >= rule.min;
+  const bool high = rule.below_max ? x < rule.max : x <= rule.max;
+  return low && high;
+}
+
+/// What is wrong with a value of the right type; empty if nothing.
+std::string broken_rule(const Key& key, const Value& value) {
+  const std::string name = fmt::format("{}.{}", key.table, key.name);
+  std::vector<double> numbers;
+  if (const auto* integer = std::get_if<std::int64_t>(&value))
+    numbers = {static_cast<double>(*integer)};
+  if (const auto* number = std::get_if<double>(&value)) numbers = {*number};
+  if (const auto* list = std::get_if<std::vector<double>>(&value)) numbers = *list;
+  for (const double x : numbers)
+    if (key.rule && !satisfies(*key.rule, x))
+      return fmt::format("{} = {} must be {}", name, to_toml(value), describe(*key.rule));
+  const auto* text = std::get_if<std::string>(&value);
+  if (text && !key.choices.empty() && std::ranges::find(key.choices, *text) == key.choices.end())
+    return fmt::format("{} = '{}': did you mean '{}'? It is one of {}", name, brief(*text),
+                       nearest(*text, key.choices), quoted_list(key.choices));
+  return "";
+}
+
+/// A line "value = ..." parsed on its own; the only node in it.
+toml::table parse_value(const std::string& text, const std::string& place) try {
+  toml::table table = toml::parse("value = " + text + "\n");
+  if (table.size() != 1 || !table.contains("value")) refuse(place, "this is not one TOML value");
+  return table;
+} catch (const toml::parse_error& error) {
+  refuse(place, std::string(error.description()));
+}
+
+bool holds_text(Kind kind) {
+  return kind == Kind::text || kind == Kind::texts;
+}
+
+}  // namespace
+
+std::string unknown_table(std::string_view table) {
+  const auto tables = manifest_tables();
+  return fmt::format("unknown table [{}]; did you mean [{}]? Tables are {}", brief(table),
+                     nearest(table, tables), quoted_list(tables));
+}
+
+std::string unknown_key(std::string_view table, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Key& key : manifest_keys()) {
+    if (key.name == name)
+      return fmt::format("unknown key '{}.{}'; did you mean '{}.{}'?", table, name, key.table,
+                         name);
+    if (key.table == table) names.push_back(key.name);
+  }
+  return fmt::format("unknown key '{0}.{1}'; did you mean '{0}.{2}'? Keys of [{0}] are {3}", table,
+                     brief(name), nearest(name, names), quoted_list(names));
+}
+
+void ManifestParser::set(const Key& key, Value value, Manifest::Origin origin,
+                         const std::string& place) {
+  const std::string name = fmt::format("{}.{}", key.table, key.name);
+  const std::string broken = broken_rule(key, value);
+  if (!broken.empty()) refuse(place, broken);
+  manifest_.settings_[name] = {
+      .value = std::move(value), .present = true, .origin = origin, .place = place};
+}
+
+void ManifestParser::defaults() {
+  for (const Key& key : manifest_keys()) {
+    const std::string name = fmt::format("{}.{}", key.table, key.name);
+    if (key.fallback.empty()) {
+      manifest_.settings_[name] = {};
+      continue;
+    }
+    const toml::table parsed = parse_value(std::string(key.fallback), name);
+    const std::optional<Value> value = convert(*parsed.get("value"), key.kind);
+    TROUPE_ASSERT(value.has_value());
+    set(key, *value, Manifest::Origin::fallback, name);
+  }
+}
+
+void ManifestParser::file(std::string_view text) {
+  toml::table root;
+  try {
+    root = toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    refuse(place_of(manifest_.name_, error.source()), std::string(error.description()));
+  }
+  const auto tables = manifest_tables();
+  for (const auto& [table, node] : root) {
+    const std::string place = place_of(manifest_.name_, table.source());
+    if (std::ranges::find(tables, table.str()) == tables.end())
+      refuse(place, unknown_table(table.str()));
+    if (!node.is_table())
+      refuse(place, fmt::format("[{}] must be a table, not {}", table.str(), name_of(node.type())));
+    for (const auto& [name, value] : *node.as_table()) {
+      const Key* key = find_key(table.str(), name.str());
+      if (!key)
+        refuse(place_of(manifest_.name_, name.source()), unknown_key(table.str(), name.str()));
+      const std::string value_place = place_of(manifest_.name_, value.source());
+      const std::optional<Value> converted = convert(value, key->kind);
+      if (!converted)
+        refuse(value_place, fmt::format("{}.{} must be {}, not {}", key->table, key->name,
+                                        name_of(key->kind), name_of(value.type())));
+      set(*key, *converted, Manifest::Origin::file, value_place);
+    }
+  }
+}
+
+void ManifestParser::override_with(const std::string& assignment) {
+  const std::string place = "--set " + assignment;
+  const std::size_t equals = assignment.find('=');
+  const std::size_t dot = assignment.substr(0, equals).find('.');
+  if (equals == std::string::npos || dot == std::string::npos)
+    throw Error(ErrorKind::usage, place + ": an override has the form table.key=value");
+  const std::string table = assignment.substr(0, dot);
+  const std::string name = assignment.substr(dot + 1, equals - dot - 1);
+  const std::string text = assignment.substr(equals + 1);
+  const auto tables = manifest_tables();
+  if (std::ranges::find(tables, table) == tables.end()) refuse(place, unknown_table(table));
+  const Key* key = find_key(table, name);
+  if (!key) refuse(place, unknown_key(table, name));
+  // Shells eat quotes: a text may come without them.
+  const bool bare = holds_text(key->kind) &&
+                    (text.empty() || (text[0] != '"' && text[0] != '\'' && text[0] != '['));
+  const toml::table parsed = parse_value(bare ? to_toml(Value(text)) : text, place);
+  const toml::node& node = *parsed.get("value");
+  const std::optional<Value> value = convert(node, key->kind);
+  if (!value)
+    refuse(place, fmt::format("{}.{} must be {}, not {}", table, name, name_of(key->kind),
+                              name_of(node.type())));
+  set(*key, *value, Manifest::Origin::override_, place);
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,192 @@
+#include "launch/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 done, 64 usage, 65 bad data, 69 unavailable, 70 the run failed, 75 stopped half "
+    "way, 78 bad manifest.";
+
+CLI::App* command(CLI::App& app, const char* name, const char* what, const char* examples) {
+  CLI::App* sub = app.add_subcommand(name, what);
+  sub->footer(fmt::format("Examples:\n{}\n{}", examples, kExitCodes));
+  return sub;
+}
+
+void add_overrides(CLI::App* sub, std::vector<std::string>& overrides) {
+  sub->add_option("--set", overrides, "Override a key of the manifest; may be repeated")
+      ->type_name("TABLE.KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+}
+
+void add_plan(CLI::App& app, PlanOptions& o) {
+  CLI::App* sub =
+      command(app, "plan", "Check a manifest and show what a launch would do; starts nothing",
+              "  troupe plan run.toml\n"
+              "  troupe plan run.toml --set mesh.pp=4 --svg schedule.svg\n"
+              "  troupe plan run.toml --json");
+  sub->add_option("manifest", o.manifest, "The run's manifest, a TOML file")
+      ->required()
+      ->type_name("FILE");
+  add_overrides(sub, o.overrides);
+  sub->add_flag("--json", o.json, "Print one JSON object");
+  sub->add_option("--svg", o.svg, "Draw the schedule of a step into this file")->type_name("FILE");
+}
+
+void add_launch(CLI::App& app, LaunchOptions& o) {
+  CLI::App* sub = command(
+      app, "launch", "Train: start the cluster, print a line a step, write a run directory",
+      "  troupe launch run.toml\n"
+      "  troupe launch run.toml --set mesh.pp=2 --set run.dir=/data/runs/first\n"
+      "  troupe launch --resume runs/first --set run.max_steps=2000\n"
+      "Ctrl-C or SIGTERM finishes the step, saves and exits with 0; a second one stops at once.");
+  auto* manifest =
+      sub->add_option("manifest", o.manifest, "The run's manifest, a TOML file")->type_name("FILE");
+  auto* resume = sub->add_option("--resume", o.resume,
+                                 "Go on with the run in this directory, from its newest checkpoint")
+                     ->type_name("RUN");
+  manifest->excludes(resume);
+  add_overrides(sub, o.overrides);
+  sub->callback([&o] {
+    if (o.manifest.empty() && o.resume.empty())
+      throw CLI::RequiredError("a manifest, or --resume with a run directory,");
+  });
+}
+
+void add_status(CLI::App& app, StatusOptions& o) {
+  CLI::App* sub = command(app, "status", "Show what a run is doing, or how and when it ended",
+                          "  troupe status runs/first\n"
+                          "  troupe status runs/first --json");
+  sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
+  sub->add_flag("--json", o.json, "Print one JSON object");
+}
+
+void add_stop(CLI::App& app, StopOptions& o) {
+  CLI::App* sub =
+      command(app, "stop",
+              "End a run in order: finish the step, save a checkpoint; returns when it has ended",
+              "  troupe stop runs/first");
+  sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
+}
+
+void add_threads(CLI::App* sub, int& threads) {
+  sub->add_option("--threads", threads,
+                  "Compute threads; 0: one a free core. Sums depend on it in their last bits")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+}
+
+void add_generate(CLI::App& app, GenerateOptions& o) {
+  CLI::App* sub = command(
+      app, "generate", "Write text with a checkpoint's model",
+      "  troupe generate runs/first/checkpoints/step-1000 --prompt 'Once upon'\n"
+      "  troupe generate runs/first/checkpoints/step-1000 --prompt 'The ' --tokens 200 --seed 7 "
+      "--temperature 0");
+  sub->add_option("checkpoint", o.checkpoint, "A checkpoint directory, step-N")
+      ->required()
+      ->type_name("CHECKPOINT");
+  sub->add_option("--prompt", o.prompt, "Text to go on with")->required();
+  sub->add_option("--tokens", o.tokens, "Tokens to write")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  sub->add_option("--seed", o.seed, "The same seed gives the same text")->capture_default_str();
+  sub->add_option("--temperature", o.temperature,
+                  "Below 1 likelier, above 1 wilder, 0 always the likeliest")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  add_threads(sub, o.threads);
+}
+
+void add_eval(CLI::App& app, EvalOptions& o) {
+  CLI::App* sub = command(
+      app, "eval", "Mean loss of a checkpoint's model on text",
+      "  troupe eval runs/first/checkpoints/step-1000 --files held-out.txt\n"
+      "  troupe eval runs/first/checkpoints/step-1000 --files 'books/*.txt' --steps 100 --json");
+  sub->add_option("checkpoint", o.checkpoint, "A checkpoint directory, step-N")
+      ->required()
+      ->type_name("CHECKPOINT");
+  sub->add_option("--files", o.files, "Text files or globs, or one .bin with its .idx")
+      ->required()
+      ->type_name("FILE");
+  sub->add_option("--steps", o.steps, "Steps of 8 samples, each read once at most")
+      ->check(CLI::Range(1, 1000000000))
+      ->capture_default_str();
+  sub->add_flag("--json", o.json, "Print one JSON object");
+  add_threads(sub, o.threads);
+}
+
+void add_tokenize(CLI::App& app, TokenizeOptions& o) {
+  CLI::App* sub = command(
+      app, "tokenize", "Turn text into an indexed dataset, PREFIX.bin and PREFIX.idx",
+      "  troupe tokenize books/*.txt --tokenizer spm.model -o data/books\n"
+      "  troupe tokenize corpus.jsonl --tokenizer bytes -o data/corpus\n"
+      "A .jsonl file is a document a line, from its \"text\"; any other file is one document.");
+  sub->add_option("files", o.files, "Text or JSONL files, or globs")->required()->type_name("FILE");
+  sub->add_option("--tokenizer", o.tokenizer, "bytes, or a SentencePiece .model")
+      ->capture_default_str();
+  sub->add_option("-o,--output", o.output, "Path of the dataset without .bin and .idx")
+      ->required()
+      ->type_name("PREFIX");
+}
+
+/// CLI11's own message; it names the option.
+[[noreturn]] void refuse(const CLI::ParseError& error) {
+  std::string message = error.what();
+  if (message.starts_with("The following arguments were not expected: ") ||
+      message.starts_with("The following argument was not expected: "))
+    message = "unknown argument: " + message.substr(message.find(": ") + 2);
+  throw Error(ErrorKind::usage, message + "\nRun with --help for more information.");
+}
+
+}  // namespace
+
+Options parse_options(int argc, const char* const* argv) {
+  CLI::App app("Troupe trains Llama-style language models on a cluster of supervised actors.",
+               "troupe");
+  app.set_version_flag("--version", "troupe " TROUPE_VERSION);
+  app.require_subcommand(1);
+  app.footer(fmt::format("Start with: troupe plan MANIFEST, then troupe launch MANIFEST.\n{}",
+                         kExitCodes));
+  PlanOptions plan;
+  LaunchOptions launch;
+  StatusOptions status;
+  StopOptions stop;
+  GenerateOptions generate;
+  EvalOptions eval;
+  TokenizeOptions tokenize;
+  add_plan(app, plan);
+  add_launch(app, launch);
+  add_status(app, status);
+  add_stop(app, stop);
+  add_generate(app, generate);
+  add_eval(app, eval);
+  add_tokenize(app, tokenize);
+  app.add_subcommand("worker", "A worker process; started by launch")->group("");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForVersion& version) {
+    return PrintText{std::string(version.what()) + "\n"};
+  } catch (const CLI::CallForHelp&) {
+    return PrintText{app.help()};
+  } catch (const CLI::ParseError& error) {
+    refuse(error);
+  }
+  const std::string name = app.get_subcommands().front()->get_name();
+  if (name == "plan") return plan;
+  if (name == "launch") return launch;
+  if (name == "status") return status;
+  if (name == "stop") return stop;
+  if (name == "generate") return generate;
+  if (name == "eval") return eval;
+  if (name == "tokenize") return tokenize;
+  return WorkerOptions{};
+}
+
+}  // namespace troupe::launch

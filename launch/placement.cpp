@@ -1,0 +1,139 @@
+#include "launch/placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/assembly.h"
+#include "tensor/device.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+/// Buffers that the sending end of an edge keeps, so that one can leave while the next is written.
+constexpr int kSendBuffers = 2;
+
+/// An input embedding belongs to the first chunk, the final norm and the head to the last.
+int chunk_of(const actors::Layout& layout, int layer) {
+  for (std::size_t i = 0; i + 1 < layout.chunks.size(); ++i)
+    if (layer < layout.chunks[i].end_layer) return static_cast<int>(i);
+  return static_cast<int>(layout.chunks.size()) - 1;
+}
+
+/// By stage.
+std::vector<std::int64_t> parameters_by_stage(const actors::RunSpec& spec,
+                                              const actors::Layout& layout) {
+  std::vector<std::int64_t> count(static_cast<std::size_t>(spec.mesh.pp), 0);
+  for (const auto& parameter : stages::parameters_of(spec.model)) {
+    const auto& chunk = layout.chunks[static_cast<std::size_t>(chunk_of(layout, parameter.layer))];
+    count[static_cast<std::size_t>(chunk.stage)] += parameter.shape.num_elements();
+  }
+  return count;
+}
+
+std::int64_t pool_bytes(const actors::RankAssembly& part, int rank) {
+  std::int64_t bytes = 0;
+  for (const auto& edge : part.edges) {
+    const auto message =
+        edge.shape.num_elements() * static_cast<std::int64_t>(tensor::size_of(edge.dtype));
+    if (edge.to == rank) bytes += edge.slots * message;
+    if (edge.from == rank) bytes += kSendBuffers * message;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::int64_t Placement::total_bytes() const {
+  std::int64_t bytes = 0;
+  for (const RankPlacement& rank : ranks) bytes += rank.total_bytes();
+  return bytes;
+}
+
+Placement place(const actors::RunSpec& spec) {
+  const actors::Epoch epoch = actors::first_epoch(spec);
+  const actors::Assembly assembly = actors::assemble(spec, epoch);
+  const auto simulation = schedules::simulate(assembly.plan, {.stages = {{}}});
+  TROUPE_ASSERT(simulation.has_value());  // generated or validated
+  Placement placement{.parameters = stages::num_parameters(spec.model),
+                      .ranks = {},
+                      .plan = assembly.plan,
+                      .simulation = *simulation,
+                      .digest = assembly.digest};
+  const auto parameters = parameters_by_stage(spec, epoch.layout);
+  const auto device = tensor::make_cpu_device(spec.cluster.threads);
+  for (int rank = 0; rank < spec.num_ranks(); ++rank) {
+    const actors::RankAssembly part = actors::part_of(assembly, spec, epoch, rank);
+    RankPlacement row{.rank = rank, .replica = part.place.replica, .stage = part.place.stage};
+    for (const auto& chunk : part.stage.chunks)
+      for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer)
+        row.layers.push_back(layer);
+    row.parameters = parameters[static_cast<std::size_t>(row.stage)];
+    // Replicas are alike: the first one's memory serves the others.
+    row.memory = row.replica == 0 ? stages::plan_memory(part.stage, *device)
+                                  : placement.ranks[static_cast<std::size_t>(row.stage)].memory;
+    row.pools = pool_bytes(part, rank);
+    placement.ranks.push_back(std::move(row));
+  }
+  return placement;
+}
+
+void check_memory(const actors::RunSpec& spec, const Placement& placement, const Machine& machine,
+                  const std::string& name) {
+  if (placement.total_bytes() <= machine.memory_bytes) return;
+  throw Error(ErrorKind::manifest,
+              fmt::format("{}: {} ranks need {} together, but this machine has {}; take a smaller "
+                          "batch.micro (now {}), "
+                          "batch.seq_len (now {}) or model",
+                          name, spec.num_ranks(), bytes_text(placement.total_bytes()),
+                          bytes_text(machine.memory_bytes), spec.batch.micro, spec.batch.seq_len));
+}
+
+std::string disk_warning(const actors::RunSpec& spec, const Placement& placement,
+                         std::int64_t free_bytes) {
+  // Weights and two moments in float32; the kept ones, the one being written, and step 0 where it
+  // is saved.
+  const std::int64_t each = placement.parameters * 3 * 4;
+  const std::int64_t count = (spec.checkpoint.interval > 0 ? spec.checkpoint.keep + 1 : 1) +
+                             (spec.checkpoint.initial ? 1 : 0);
+  if (each * count <= free_bytes) return "";
+  return fmt::format(
+      "{} checkpoints of {} need {}, but {} has only {} free; lower checkpoint.keep or free some "
+      "space",
+      count, bytes_text(each), bytes_text(each * count), spec.dir, bytes_text(free_bytes));
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  double amount = static_cast<double>(bytes);
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  std::string_view unit;
+  for (const std::string_view next : {"KiB", "MiB", "GiB", "TiB"}) {
+    if (amount < 1024) break;
+    amount /= 1024;
+    unit = next;
+  }
+  return fmt::format("{:.1f} {}", amount, unit);
+}
+
+std::string grouped(std::int64_t number) {
+  std::string text = fmt::format("{}", number);
+  for (std::ptrdiff_t at = std::ssize(text) - 3; at > (number < 0 ? 1 : 0); at -= 3)
+    text.insert(static_cast<std::size_t>(at), ",");
+  return text;
+}
+
+std::string ranges_text(const std::vector<int>& layers) {
+  std::string out;
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t end = i + 1;
+    while (end < layers.size() && layers[end] == layers[end - 1] + 1) ++end;
+    if (!out.empty()) out += ", ";
+    out += end - i == 1 ? fmt::format("{}", layers[i])
+                        : fmt::format("{}-{}", layers[i], layers[end - 1]);
+    i = end;
+  }
+  return out;
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "launch/commands.h"
+#include "launch/console.h"
+#include "launch/inputs.h"
+#include "launch/run_spec.h"
+#include "schedules/draw.h"
+#include "stages/storage/output_file.h"
+
+namespace troupe::launch {
+namespace {
+
+using nlohmann::json;
+
+/// The resolved manifest as an object of objects.
+json manifest_json(const Manifest& manifest) {
+  json out;
+  for (const Key& key : manifest_keys()) {
+    const std::string name = fmt::format("{}.{}", key.table, key.name);
+    if (!manifest.has(name)) continue;
+    std::visit(
+        [&](const auto& value) { out[std::string(key.table)][std::string(key.name)] = value; },
+        manifest.value(name));
+  }
+  return out;
+}
+
+json ranks_json(const Placement& placement) {
+  json rows = json::array();
+  for (const RankPlacement& r : placement.ranks)
+    rows.push_back({{"rank", r.rank},
+                    {"replica", r.replica},
+                    {"stage", r.stage},
+                    {"layers", r.layers},
+                    {"parameters", r.parameters},
+                    {"memory_bytes",
+                     {{"weights", r.memory.weights},
+                      {"gradients", r.memory.gradients},
+                      {"optimizer", r.memory.optimizer},
+                      {"activations", r.memory.activations},
+                      {"packed", r.memory.packed},
+                      {"pools", r.pools},
+                      {"total", r.total_bytes()}}}});
+  return rows;
+}
+
+}  // namespace
+
+int run(const PlanOptions& options) {
+  const Machine machine = this_machine();
+  const Manifest manifest = load_manifest(options.manifest, options.overrides, machine);
+  check_start(manifest);
+  const actors::RunSpec spec = to_run_spec(manifest);
+  const Placement placement = place(spec);
+  check_memory(spec, placement, machine, manifest.name());
+  const std::string warning = disk_warning(spec, placement, free_disk_bytes(spec.dir));
+  if (!warning.empty()) fmt::print(stderr, "troupe: warning: {}\n", warning);
+  if (!options.svg.empty())
+    stages::write_whole_file(options.svg, schedules::to_svg(placement.plan, placement.simulation));
+  if (options.json) {
+    const json out{
+        {"manifest", manifest_json(manifest)},
+        {"parameters", placement.parameters},
+        {"ranks", ranks_json(placement)},
+        {"schedule",
+         {{"kind", spec.schedule.kind}, {"bubble_rate", placement.simulation.bubble_rate}}}};
+    print(out.dump(2) + "\n");
+  } else {
+    print(summary(spec, placement) + "\n" +
+          schedules::to_grid(placement.plan, placement.simulation) + "\n" + manifest.to_toml());
+  }
+  return 0;
+}
+
+}  // namespace troupe::launch

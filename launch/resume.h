@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "stages/checkpoint.h"
+
+namespace troupe::launch {
+
+/// A checkpoint directory that cannot be used, and why.
+struct TornCheckpoint {
+  std::filesystem::path path;
+  std::string reason;
+};
+
+/// Where a run can go on.
+struct ResumePoint {
+  std::filesystem::path path;  ///< empty: the run has saved nothing that can be used
+  std::unique_ptr<stages::CheckpointReader> checkpoint;
+  std::vector<TornCheckpoint> torn;  ///< newer ones that are damaged
+};
+
+/// The newest checkpoint of a run directory that is complete and undamaged: every byte of it is
+/// read.
+ResumePoint find_resume_point(const std::filesystem::path& run);
+
+/// Renames a torn checkpoint to <name>.torn, so that its step can be saved again.
+void set_aside(const TornCheckpoint& torn);
+
+}  // namespace troupe::launch

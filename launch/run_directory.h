@@ -1,0 +1,56 @@
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace troupe::launch {
+
+/// A run directory that this process owns: it holds the lock as long as the object lives. The lock
+/// is the kernel's, so a dead launcher holds none.
+class RunDirectory {
+ public:
+  /// Throws Error{manifest} naming the directory if it exists and is not empty. Changes nothing.
+  static void check_free(const std::filesystem::path& path);
+  /// Creates the directory with its fixed folders. Throws as check_free.
+  static RunDirectory create(const std::filesystem::path& path);
+  /// Takes over an existing run's. Throws Error{data} if it is none, Error{manifest} while another
+  /// launcher has it.
+  static RunDirectory reopen(const std::filesystem::path& path);
+  RunDirectory(RunDirectory&& other) noexcept;
+  RunDirectory& operator=(RunDirectory&&) = delete;
+  ~RunDirectory();
+
+  const std::filesystem::path& path() const { return path_; }
+  /// Writes one of the directory's files whole: it is there with all its content or as it was
+  /// before.
+  void write(const std::string& name, const std::string& content) const;
+  /// As write, for a secret: readable by the owner alone from its first byte on.
+  void write_private(const std::string& name, const std::string& content) const;
+  void remove(const std::string& name) const;
+
+ private:
+  RunDirectory(std::filesystem::path path, int lock_fd)
+      : path_(std::move(path)), lock_fd_(lock_fd) {}
+
+  std::filesystem::path path_;
+  int lock_fd_ = -1;
+};
+
+/// Throws Error{data} naming the directory if it holds no run.
+void require_run(const std::filesystem::path& path);
+/// Whether a living launcher owns the directory.
+bool has_launcher(const std::filesystem::path& path);
+/// A JSON object in one of the directory's files; none if the file is missing or torn.
+std::optional<nlohmann::json> read_json(const std::filesystem::path& path);
+
+// Names in a run directory.
+inline constexpr const char* kManifestFile = "manifest.toml";
+inline constexpr const char* kMetricsFile = "metrics.jsonl";
+inline constexpr const char* kControlFile = "control.json";
+inline constexpr const char* kOutcomeFile = "outcome.json";
+inline constexpr const char* kLauncherLog = "logs/launcher.log";
+inline constexpr const char* kCheckpoints = "checkpoints";
+
+}  // namespace troupe::launch

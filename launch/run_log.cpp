@@ -1,0 +1,63 @@
+#include "launch/run_log.h"
+
+#include <fmt/format.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/spdlog.h>
+
+#include "launch/console.h"
+#include "launch/run_directory.h"
+
+namespace troupe::launch {
+namespace {
+
+/// Weight of the newest step in the mean step time that "time left" is computed from.
+constexpr double kNewest = 0.1;
+
+std::unique_ptr<spdlog::logger> open_log(const std::filesystem::path& path) {
+  auto log = std::make_unique<spdlog::logger>(
+      "launcher", std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string()));
+  log->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
+  log->flush_on(spdlog::level::info);
+  return log;
+}
+
+}  // namespace
+
+RunLog::RunLog(const actors::RunSpec& spec)
+    : max_steps_(spec.max_steps),
+      log_interval_(spec.log_interval),
+      metrics_(std::filesystem::path(spec.dir) / kMetricsFile),
+      log_(open_log(std::filesystem::path(spec.dir) / kLauncherLog)) {}
+
+RunLog::~RunLog() = default;
+
+void RunLog::on_step(const actors::StepReport& report) {
+  metrics_.append(metrics_line(report));
+  // The first step pays for start-up: it counts only until there is another.
+  ++steps_;
+  mean_step_s_ =
+      steps_ <= 2 ? report.step_s : (1 - kNewest) * mean_step_s_ + kNewest * report.step_s;
+  const bool logged = steps_ == 1 || report.step % log_interval_ == 0 || report.step == max_steps_;
+  if (logged) print(step_line(report, max_steps_, mean_step_s_));
+}
+
+void RunLog::on_eval(const actors::EvalReport& report) {
+  metrics_.append(metrics_line(report));
+  print(fmt::format("step {:>6}/{}  eval loss {:.4f}\n", report.step, max_steps_, report.loss));
+}
+
+void RunLog::on_checkpoint(std::int64_t step, const std::string& path) {
+  checkpoint_ = path;
+  note(fmt::format("checkpoint of step {} saved: {}", step, path));
+}
+
+void RunLog::on_event(const std::string& text) {
+  note(text);
+  print(text + "\n");
+}
+
+void RunLog::note(const std::string& text) {
+  log_->info("{}", text);
+}
+
+}  // namespace troupe::launch

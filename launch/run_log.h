@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "actors/reports.h"
+#include "actors/run_spec.h"
+#include "launch/metrics_file.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace troupe::launch {
+
+/// Writes down what a run reports: every step into metrics.jsonl, the logged ones on the console,
+/// all else into logs/launcher.log. Events that need a person's eye also go to the console.
+class RunLog : public actors::RunObserver {
+ public:
+  explicit RunLog(const actors::RunSpec& spec);
+  ~RunLog() override;
+
+  void on_step(const actors::StepReport& report) override;
+  void on_eval(const actors::EvalReport& report) override;
+  void on_checkpoint(std::int64_t step, const std::string& path) override;
+  void on_event(const std::string& text) override;
+
+  /// A line for the launcher's log alone.
+  void note(const std::string& text);
+  /// The newest checkpoint of this launch; empty before the first.
+  const std::string& checkpoint() const { return checkpoint_; }
+
+ private:
+  const std::int64_t max_steps_;
+  const std::int64_t log_interval_;
+  MetricsFile metrics_;
+  std::unique_ptr<spdlog::logger> log_;
+  std::int64_t steps_ = 0;  ///< of this launch
+  double mean_step_s_ = 0;
+  std::string checkpoint_;
+};
+
+}  // namespace troupe::launch

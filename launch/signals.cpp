@@ -1,0 +1,77 @@
+#include "launch/signals.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <utility>
+
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+sigset_t watched_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+SignalWatch::SignalWatch() {
+  orders_.stop = [](const std::string&) { std::_Exit(static_cast<int>(ErrorKind::retry)); };
+  const sigset_t set = watched_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC);
+  quit_fd_ = eventfd(0, EFD_CLOEXEC);
+  if (signal_fd_ < 0 || quit_fd_ < 0)
+    throw Error(ErrorKind::unavailable, "cannot watch signals: no descriptors left");
+  thread_ = std::thread([this] { loop(); });
+}
+
+SignalWatch::~SignalWatch() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = write(quit_fd_, &one, sizeof one);
+  thread_.join();
+  close(signal_fd_);
+  close(quit_fd_);
+}
+
+void SignalWatch::orders(Orders orders) {
+  const std::lock_guard lock(mutex_);
+  orders_ = std::move(orders);
+}
+
+void SignalWatch::loop() {
+  while (true) {
+    std::array<pollfd, 2> fds{pollfd{.fd = signal_fd_, .events = POLLIN, .revents = 0},
+                              pollfd{.fd = quit_fd_, .events = POLLIN, .revents = 0}};
+    poll(fds.data(), fds.size(), -1);
+    if (fds[1].revents != 0) return;
+    signalfd_siginfo info{};
+    if (fds[0].revents != 0 && read(signal_fd_, &info, sizeof info) == sizeof info)
+      on_signal(static_cast<int>(info.ssi_signo));
+  }
+}
+
+void SignalWatch::on_signal(int signal) {
+  const std::string name = fmt::format("SIG{}", sigabbrev_np(signal));
+  const std::lock_guard lock(mutex_);
+  if (!stopping_) {
+    stopping_ = true;
+    if (orders_.stop) orders_.stop("stopped by " + name);
+  } else if (signal != SIGHUP && orders_.stop_now) {
+    orders_.stop_now("stopped at once by a second signal, " + name);
+  }
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace troupe::launch {
+
+/// Turns SIGINT, SIGTERM and SIGHUP into orders: the first one to stop, a later one to stop now. A
+/// closed terminal may send SIGHUP several times; it never means more than stop. Made before any
+/// other thread starts, because it blocks the signals in its thread and in all that come after.
+/// Before orders() a signal ends the process with exit code 75.
+class SignalWatch {
+ public:
+  struct Orders {
+    std::function<void(const std::string& reason)> stop;
+    std::function<void(const std::string& reason)> stop_now;
+  };
+  SignalWatch();
+  SignalWatch(const SignalWatch&) = delete;
+  ~SignalWatch();
+
+  /// From now on signals become these orders; called from the watch's thread. Empty orders: signals
+  /// are ignored.
+  void orders(Orders orders);
+
+ private:
+  void loop();
+  void on_signal(int signal);
+
+  int signal_fd_ = -1;
+  int quit_fd_ = -1;
+  std::mutex mutex_;  // guards what follows
+  Orders orders_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace troupe::launch

@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include "launch/commands.h"
+#include "launch/console.h"
+#include "launch/live_run.h"
+#include "launch/manifest.h"
+#include "launch/run_directory.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::chrono::seconds kPatience{10};
+
+/// The status of a run without a launcher: the fields of a live one, and how it ended.
+json ended_status(const std::filesystem::path& run, const Ending& ending) {
+  json status = to_json(actors::RunStatus{.state = "ended", .step = ending.outcome.step},
+                        Manifest::read(run / kManifestFile, {}).text("run.name"));
+  status.update(to_json(ending));
+  return status;
+}
+
+std::string text_of(const json& status) {
+  std::string out =
+      fmt::format("run {} is {}, step {}, epoch {}\n", status.at("run").get<std::string>(),
+                  status.at("state").get<std::string>(), status.at("step").get<std::int64_t>(),
+                  status.at("epoch").get<int>());
+  for (const json& r : status.at("ranks")) {
+    const std::string wait = r.at("waiting_for");
+    out +=
+        fmt::format("rank {:>3}  replica {:>2}  stage {:>2}  pid {:>7} on {}  {}{}\n",
+                    r.at("rank").get<int>(), r.at("replica").get<int>(), r.at("stage").get<int>(),
+                    r.at("pid").get<int>(), r.at("host").get<std::string>(),
+                    r.at("state").get<std::string>(), wait.empty() ? "" : ", waits for " + wait);
+  }
+  return out;
+}
+
+}  // namespace
+
+int run(const StatusOptions& options) {
+  const auto asked = ask_run(options.run, "status");
+  if (const auto* ending = std::get_if<Ending>(&asked)) {
+    print(options.json ? ended_status(options.run, *ending).dump(2) + "\n"
+                       : describe(*ending, options.run) + "\n");
+    return 0;
+  }
+  const auto reply = std::get<std::unique_ptr<ControlClient>>(asked)->receive(kPatience);
+  if (!reply)
+    throw Error(ErrorKind::unavailable,
+                fmt::format("the run in {} ended while it was asked; ask again", options.run));
+  print(options.json ? reply->dump(2) + "\n" : text_of(*reply));
+  return 0;
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::launch {
+
+/// The candidate with the smallest edit distance to `word`; the first of equals. Candidates are not
+/// empty.
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
+
+/// "'a', 'b', 'c'".
+std::string quoted_list(std::span<const std::string_view> names);
+
+}  // namespace troupe::launch
