@@ -1,6 +1,7 @@
 #include "tensor/cpu/attention_kernels.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE
@@ -11,6 +12,25 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::tensor::HWY_NAMESPACE {
+
+/// Calls body(row, position, head) for the rows of the block in order.
+template <typename Body>
+HWY_INLINE void for_each_row(const QueryBlock& block, const Body& body) {
+  std::int64_t row = 0;
+  for (std::int64_t p = 0; p < block.positions; ++p) {
+    for (std::int64_t g = 0; g < block.group; ++g) body(row++, p, g);
+  }
+}
+
+template <typename T>
+HWY_INLINE T* head_at(const HeadRows& rows, std::int64_t p, std::int64_t offset) {
+  return static_cast<T*>(rows.data) + p * rows.stride + offset;
+}
+
+template <typename T>
+HWY_INLINE void clear(T* x, std::int64_t count) {
+  std::memset(static_cast<void*>(x), 0, static_cast<std::size_t>(count) * sizeof(T));
+}
 
 template <typename From, typename To>
 HWY_INLINE void rotate_head(const From* from, const float* cos, const float* sin, float sign,
@@ -33,14 +53,11 @@ void rotate_all(const QueryBlock& block, Rotation rotation, Direction direction,
     using From = std::remove_pointer_t<decltype(from_type)>;
     with_type(to.dtype, [&](auto* to_type) HWY_ATTR {
       using To = std::remove_pointer_t<decltype(to_type)>;
-      for (std::int64_t p = 0; p < block.positions; ++p) {
-        const std::int64_t angle = (block.first + p) * half;
-        for (std::int64_t g = 0; g < block.group; ++g) {
-          rotate_head(static_cast<const From*>(from.data) + p * from.stride + g * block.head_dim,
-                      rotation.cos + angle, rotation.sin + angle, sign, half,
-                      static_cast<To*>(to.data) + p * to.stride + g * block.head_dim);
-        }
-      }
+      for_each_row(block, [&](std::int64_t, std::int64_t p, std::int64_t g) HWY_ATTR {
+        const std::int64_t angle = (block.first + p) * half, column = g * block.head_dim;
+        rotate_head(head_at<const From>(from, p, column), rotation.cos + angle,
+                    rotation.sin + angle, sign, half, head_at<To>(to, p, column));
+      });
     });
   });
 }
@@ -51,8 +68,8 @@ void copy_all(const QueryBlock& block, const HeadRows& from, const HeadRows& to)
     with_type(to.dtype, [&](auto* to_type) HWY_ATTR {
       using To = std::remove_pointer_t<decltype(to_type)>;
       for (std::int64_t p = 0; p < block.positions; ++p) {
-        const From* source = static_cast<const From*>(from.data) + p * from.stride;
-        To* target = static_cast<To*>(to.data) + p * to.stride;
+        const From* source = head_at<const From>(from, p, 0);
+        To* target = head_at<To>(to, p, 0);
         for_each_vector(block.group * block.head_dim, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
           store(load(source + i, n), target + i, n);
         });
@@ -80,21 +97,21 @@ HWY_INLINE RowSoftmax softmax_row(const float* scores, std::int64_t seen, std::i
     sum = hn::Add(sum, e);
     store(e, p + i, n);
   });
-  std::fill(p + seen, p + columns, T{});
+  clear(p + seen, columns - seen);
   return {max, sum_of_lanes(sum)};
 }
 
 void softmax_all(const QueryBlock& block, const Softmax& softmax) {
   with_type(softmax.dtype, [&](auto* type) HWY_ATTR {
     using T = std::remove_pointer_t<decltype(type)>;
-    for (std::int64_t r = 0; r < block.rows(); ++r) {
-      const std::int64_t position = block.first + r / block.group;
+    for_each_row(block, [&](std::int64_t r, std::int64_t p, std::int64_t g) HWY_ATTR {
+      const std::int64_t position = block.first + p;
       const RowSoftmax row =
           softmax_row(softmax.scores + r * block.columns(), position + 1, block.columns(),
                       softmax.scale, static_cast<T*>(softmax.probabilities) + r * block.columns());
       softmax.inverse_sum[r] = 1.0f / row.sum;
-      softmax.lse[r % block.group * softmax.lse_stride + position] = row.max + std::log(row.sum);
-    }
+      softmax.lse[g * softmax.lse_stride + position] = row.max + std::log(row.sum);
+    });
   });
 }
 
@@ -102,14 +119,14 @@ void scale_all(const QueryBlock& block, const float* values, const float* invers
                const HeadRows& out) {
   with_type(out.dtype, [&](auto* type) HWY_ATTR {
     using T = std::remove_pointer_t<decltype(type)>;
-    for (std::int64_t r = 0; r < block.rows(); ++r) {
+    for_each_row(block, [&](std::int64_t r, std::int64_t p, std::int64_t g) HWY_ATTR {
       const float* row = values + r * block.head_dim;
-      T* to = static_cast<T*>(out.data) + r / block.group * out.stride +
-              r % block.group * block.head_dim;
+      const auto factor = constant(inverse_sum[r]);
+      T* to = head_at<T>(out, p, g * block.head_dim);
       for_each_vector(block.head_dim, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
-        store(hn::Mul(load(row + i, n), constant(inverse_sum[r])), to + i, n);
+        store(hn::Mul(load(row + i, n), factor), to + i, n);
       });
-    }
+    });
   });
 }
 
@@ -117,10 +134,9 @@ void gather_all(const QueryBlock& block, const HeadRows& dout, const HeadRows& o
                 float* delta) {
   with_type(dout.dtype, [&](auto* type) HWY_ATTR {
     using T = std::remove_pointer_t<decltype(type)>;
-    for (std::int64_t r = 0; r < block.rows(); ++r) {
-      const std::int64_t p = r / block.group, column = r % block.group * block.head_dim;
-      const T* gradient = static_cast<const T*>(dout.data) + p * dout.stride + column;
-      const T* output = static_cast<const T*>(out.data) + p * out.stride + column;
+    for_each_row(block, [&](std::int64_t r, std::int64_t p, std::int64_t g) HWY_ATTR {
+      const T* gradient = head_at<const T>(dout, p, g * block.head_dim);
+      const T* output = head_at<const T>(out, p, g * block.head_dim);
       T* to = static_cast<T*>(packed) + r * block.head_dim;
       auto dot = zero();
       for_each_vector(block.head_dim, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
@@ -129,29 +145,38 @@ void gather_all(const QueryBlock& block, const HeadRows& dout, const HeadRows& o
         store(d, to + i, n);
       });
       delta[r] = sum_of_lanes(dot);
-    }
+    });
+  });
+}
+
+/// p = exp(scores * scale - lse), dscores = p * (dp - delta) * scale.
+template <typename T>
+HWY_INLINE void score_gradient_row(const float* scores, const float* dp, float scale_factor,
+                                   float lse_value, float delta_value, std::int64_t seen, T* p,
+                                   T* dscores) {
+  const auto scale = constant(scale_factor), lse = constant(lse_value);
+  const auto delta = constant(delta_value);
+  for_each_vector(seen, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
+    const auto e = exp(hn::MulSub(load(scores + i, n), scale, lse));
+    const auto d = hn::Sub(load(dp + i, n), delta);
+    store(e, p + i, n);
+    store(hn::Mul(hn::Mul(e, scale), d), dscores + i, n);
   });
 }
 
 void score_gradient_all(const QueryBlock& block, const ScoreGradient& gradient) {
   with_type(gradient.dtype, [&](auto* type) HWY_ATTR {
     using T = std::remove_pointer_t<decltype(type)>;
-    for (std::int64_t r = 0; r < block.rows(); ++r) {
-      const std::int64_t position = block.first + r / block.group, row = r * block.columns();
-      const auto lse =
-          constant(gradient.lse[r % block.group * gradient.lse_stride + position]);
-      const auto scale = constant(gradient.scale), delta = constant(gradient.delta[r]);
+    for_each_row(block, [&](std::int64_t r, std::int64_t position, std::int64_t g) HWY_ATTR {
+      const std::int64_t row = r * block.columns(), seen = block.first + position + 1;
       T* p = static_cast<T*>(gradient.probabilities) + row;
-      T* ds = static_cast<T*>(gradient.dscores) + row;
-      for_each_vector(position + 1, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
-        const auto e = exp(hn::MulSub(load(gradient.scores + row + i, n), scale, lse));
-        const auto dp = load(gradient.dprobabilities + row + i, n);
-        store(e, p + i, n);
-        store(hn::Mul(hn::Mul(e, scale), hn::Sub(dp, delta)), ds + i, n);
-      });
-      std::fill(p + position + 1, p + block.columns(), T{});
-      std::fill(ds + position + 1, ds + block.columns(), T{});
-    }
+      T* dscores = static_cast<T*>(gradient.dscores) + row;
+      score_gradient_row(gradient.scores + row, gradient.dprobabilities + row, gradient.scale,
+                         gradient.lse[g * gradient.lse_stride + seen - 1], gradient.delta[r], seen,
+                         p, dscores);
+      clear(p + seen, block.columns() - seen);
+      clear(dscores + seen, block.columns() - seen);
+    });
   });
 }
 

@@ -9,8 +9,8 @@
 
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "tensor/tensor.h"
 
@@ -28,49 +28,81 @@ HWY_INLINE std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(F32
 HWY_INLINE Vector constant(float x) { return hn::Set(F32(), x); }
 HWY_INLINE Vector zero() { return hn::Zero(F32()); }
 
-HWY_INLINE Vector load(const float* p) { return hn::LoadU(F32(), p); }
-HWY_INLINE Vector load(const BFloat16* p) {
-  const auto bits = hn::PromoteTo(U32(), hn::LoadU(U16(), &p->bits));
-  return hn::BitCast(F32(), hn::ShiftLeft<16>(bits));
+HWY_INLINE Vector widen(hn::Vec<U16> x) {
+  return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(U32(), x)));
 }
-
-HWY_INLINE void store(Vector x, float* p) { hn::StoreU(x, F32(), p); }
 /// As to_bfloat16: to nearest even, NaN stays NaN.
-HWY_INLINE void store(Vector x, BFloat16* p) {
+HWY_INLINE hn::Vec<U16> narrow(Vector x) {
   const auto bits = hn::BitCast(U32(), x);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(U32(), 1));
   const auto rounded = hn::Add(hn::Add(bits, hn::Set(U32(), 0x7fff)), odd);
   const auto nan = hn::Or(bits, hn::Set(U32(), 0x400000));
   const auto upper = hn::ShiftRight<16>(
       hn::IfThenElse(hn::RebindMask(U32(), hn::IsNaN(x)), nan, rounded));
-  hn::StoreU(hn::DemoteTo(U16(), hn::BitCast(I32(), upper)), U16(), &p->bits);
+  return hn::DemoteTo(U16(), hn::BitCast(I32(), upper));
 }
 
-/// The first n <= lanes() elements; the rest of the vector is zero.
+HWY_INLINE Vector load(const float* p) { return hn::LoadU(F32(), p); }
+HWY_INLINE Vector load(const BFloat16* p) { return widen(hn::LoadU(U16(), &p->bits)); }
+HWY_INLINE void store(Vector x, float* p) { hn::StoreU(x, F32(), p); }
+HWY_INLINE void store(Vector x, BFloat16* p) { hn::StoreU(narrow(x), U16(), &p->bits); }
+
+/// Less than a vector, by way of memory that may be read and written whole.
 template <typename T>
-HWY_INLINE Vector load(const T* p, std::int64_t n) {
-  if (n == lanes()) return load(p);
+HWY_INLINE Vector load_copied(const T* p, std::int64_t n) {
   T part[hn::MaxLanes(F32())] = {};
-  std::copy_n(p, n, part);
+  std::memcpy(part, p, static_cast<std::size_t>(n) * sizeof(T));
   return load(part);
 }
 template <typename T>
-HWY_INLINE void store(Vector x, T* p, std::int64_t n) {
-  if (n == lanes()) return store(x, p);
+HWY_INLINE void store_copied(Vector x, T* p, std::int64_t n) {
   T part[hn::MaxLanes(F32())];
   store(x, part);
-  std::copy_n(part, n, p);
+  std::memcpy(p, part, static_cast<std::size_t>(n) * sizeof(T));
+}
+
+#if HWY_TARGET == HWY_AVX3
+constexpr bool kMasksMemory = true;  // masked loads and stores touch the masked elements alone
+#else
+constexpr bool kMasksMemory = false;
+#endif
+
+template <typename D>
+HWY_INLINE hn::Mask<D> first(D d, std::int64_t n) {
+  return hn::FirstN(d, static_cast<std::size_t>(n));
+}
+
+/// The first n <= lanes() elements; the rest of the vector is zero.
+HWY_INLINE Vector load(const float* p, std::int64_t n) {
+  if (n == lanes()) return load(p);
+  if (kMasksMemory) return hn::MaskedLoad(first(F32(), n), F32(), p);
+  return load_copied(p, n);
+}
+HWY_INLINE Vector load(const BFloat16* p, std::int64_t n) {
+  if (n == lanes()) return load(p);
+  if (kMasksMemory) return widen(hn::MaskedLoad(first(U16(), n), U16(), &p->bits));
+  return load_copied(p, n);
+}
+HWY_INLINE void store(Vector x, float* p, std::int64_t n) {
+  if (n == lanes()) return store(x, p);
+  if (kMasksMemory) return hn::BlendedStore(x, first(F32(), n), F32(), p);
+  store_copied(x, p, n);
+}
+HWY_INLINE void store(Vector x, BFloat16* p, std::int64_t n) {
+  if (n == lanes()) return store(x, p);
+  if (kMasksMemory) return hn::BlendedStore(narrow(x), first(U16(), n), U16(), &p->bits);
+  store_copied(x, p, n);
 }
 
 /// The first n <= lanes() lanes of x; zero beyond.
 HWY_INLINE Vector first_n(Vector x, std::int64_t n) {
   if (n == lanes()) return x;
-  return hn::IfThenElseZero(hn::FirstN(F32(), static_cast<std::size_t>(n)), x);
+  return hn::IfThenElseZero(first(F32(), n), x);
 }
 /// The first n <= lanes() elements; the rest of the vector is that of `otherwise`.
 HWY_INLINE Vector load_or(const float* p, std::int64_t n, Vector otherwise) {
   if (n == lanes()) return load(p);
-  return hn::IfThenElse(hn::FirstN(F32(), static_cast<std::size_t>(n)), load(p, n), otherwise);
+  return hn::IfThenElse(first(F32(), n), load(p, n), otherwise);
 }
 
 /// Calls body(i, n) for i = 0, lanes(), ...: n = lanes() but for a shorter last piece.
