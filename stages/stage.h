@@ -58,7 +58,8 @@ class Stage {
   virtual tensor::Shape edge_shape() const = 0;
   virtual tensor::DType edge_dtype() const = 0;
 
-  /// Before the first action of a step: zeroes gradients, packs weights that changed.
+  /// Before the first action of a step: zeroes gradients (where there are some), packs weights that
+  /// changed.
   virtual void begin_step() = 0;
   /// `input` (none for the embedding chunk, which reads `ids`) is read again in the backward calls:
   /// it stays valid until then. `output` is written (none for the head chunk, which reads

@@ -116,8 +116,7 @@ void TransformerStage::pack_if_stale() {
 }
 
 void TransformerStage::begin_step() {
-  TROUPE_ASSERT(spec_.training);
-  parameters_.zero_gradients(*stream_);
+  if (spec_.training) parameters_.zero_gradients(*stream_);
   pack_if_stale();
 }
 
