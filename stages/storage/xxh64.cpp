@@ -30,9 +30,12 @@ std::uint64_t round(std::uint64_t lane, std::uint64_t input) {
 
 }  // namespace
 
-void Xxh64::consume(const std::byte* stripe) {
-  for (std::size_t i = 0; i < 4; ++i)
-    lanes_[i] = round(lanes_[i], load<std::uint64_t>(stripe + 8 * i));
+void Xxh64::consume(std::span<const std::byte> stripes) {
+  auto lanes = lanes_;  // a copy that the bytes cannot alias stays in registers
+  for (; !stripes.empty(); stripes = stripes.subspan(kStripe))
+    for (std::size_t i = 0; i < 4; ++i)
+      lanes[i] = round(lanes[i], load<std::uint64_t>(stripes.data() + 8 * i));
+  lanes_ = lanes;
 }
 
 void Xxh64::update(std::span<const std::byte> bytes) {
@@ -45,10 +48,12 @@ void Xxh64::update(std::span<const std::byte> bytes) {
   if (held > 0) {
     const auto missing = bytes.first(kStripe - held);
     std::copy(missing.begin(), missing.end(), rest_.begin() + held);
-    consume(rest_.data());
+    consume(rest_);
     bytes = bytes.subspan(missing.size());
   }
-  for (; bytes.size() >= kStripe; bytes = bytes.subspan(kStripe)) consume(bytes.data());
+  const std::size_t whole = bytes.size() / kStripe * kStripe;
+  consume(bytes.first(whole));
+  bytes = bytes.subspan(whole);
   std::copy(bytes.begin(), bytes.end(), rest_.begin());
 }
 

@@ -20,7 +20,7 @@ class Xxh64 {
  private:
   static constexpr std::size_t kStripe = 32;
 
-  void consume(const std::byte* stripe);
+  void consume(std::span<const std::byte> stripes);  ///< whole ones
 
   std::array<std::uint64_t, 4> lanes_{0x60ea27eeadc0b5d6, 0xc2b2ae3d27d4eb4f, 0,
                                       0x61c8864e7a143579};
