@@ -16,15 +16,17 @@ struct AttentionShape {
   DType dtype = DType::f32;
 };
 
-/// Rotary embedding (rotate-half, tables in float32) and causal grouped-query attention with scale 1/sqrt(D), for one
-/// shape; one object serves every layer. Works in blocks of query rows: never holds S x S scores of a head (as
-/// FlashAttention, arXiv 2205.14135; the backward pass recomputes the probabilities from the log-sum-exp).
+/// Rotary embedding (rotate-half, tables in float32) and causal grouped-query attention with scale
+/// 1/sqrt(D), for one shape; one object serves every layer. Works in blocks of query rows: never
+/// holds S x S scores of a head (as FlashAttention, arXiv 2205.14135; the backward pass recomputes
+/// the probabilities from the log-sum-exp).
 class Attention {
  public:
   virtual ~Attention() = default;
   /// Elements (of dtype) of `saved`: rotated q and k, and v, in a layout of the device's own.
   virtual std::int64_t saved_elements() const = 0;
-  /// qkv[B*S, (H + 2K)*D]: columns q heads, k heads, v heads. Fills saved, lse[B*H*S] (float32), out[B*S, H*D].
+  /// qkv[B*S, (H + 2K)*D]: columns q heads, k heads, v heads. Fills saved, lse[B*H*S] (float32),
+  /// out[B*S, H*D].
   virtual void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
                        const Tensor& out) = 0;
   /// From the forward's saved, lse and out, and dout[B*S, H*D]: dqkv[B*S, (H + 2K)*D].

@@ -73,8 +73,8 @@ class Event {
   virtual bool done() const = 0;
 };
 
-/// Where tensors live and ops run. Everything it makes must not outlive it. All calls of one Device and of what it
-/// made come from one thread (its runner), except allocate().
+/// Where tensors live and ops run. Everything it makes must not outlive it. All calls of one Device
+/// and of what it made come from one thread (its runner), except allocate().
 class Device {
  public:
   virtual ~Device() = default;
@@ -87,8 +87,7 @@ class Device {
   virtual std::unique_ptr<Attention> make_attention(const AttentionShape& shape) = 0;
 };
 
-/// The host processor. `threads` is the number of OpenMP threads of an op; it takes effect in the calling thread, which
-/// must be the one that runs the ops.
+/// The host processor. `threads` is the number of OpenMP threads of an op.
 std::unique_ptr<Device> make_cpu_device(int threads);
 
 }  // namespace troupe::tensor

@@ -15,8 +15,9 @@ enum class ErrorKind {
   manifest = 78,     ///< the manifest is wrong
 };
 
-/// The one exception type for what the environment, a user or a peer did wrong. The text is one message for a person:
-/// what, where, why, and the nearest valid choice where there is one. Broken invariants use TROUPE_ASSERT instead.
+/// The one exception type for what the environment, a user or a peer did wrong. The text is one
+/// message for a person: what, where, why, and the nearest valid choice where there is one. Broken
+/// invariants use TROUPE_ASSERT instead.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}

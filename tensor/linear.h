@@ -16,22 +16,25 @@ struct LinearShape {
   bool operator==(const LinearShape&) const = default;
 };
 
-/// The three products of a linear layer, for one shape. One object serves every layer of that shape: what belongs to a
-/// weight is its packed form, which the caller keeps.
+/// The three products of a linear layer, for one shape. One object serves every layer of that
+/// shape: what belongs to a weight is its packed form, which the caller keeps.
 class Linear {
  public:
   virtual ~Linear() = default;
   /// Bytes of a packed weight (both orientations).
   virtual std::size_t packed_bytes() const = 0;
-  /// Converts the master weight w[out, in] (float32) into `packed`, packed_bytes() long. Once per step.
+  /// Converts the master weight w[out, in] (float32) into `packed`, packed_bytes() long. Once per
+  /// step.
   virtual void pack(Stream& stream, const Tensor& w, void* packed) = 0;
   /// y = x w^T (+ residual[T, out], of y's dtype, where given; y and residual do not overlap).
   virtual void forward(Stream& stream, const Tensor& x, const void* packed, const Tensor& y,
                        const Tensor& residual = {}) = 0;
   /// dx[T, in] = dy[T, out] w. dy in `dtype` also where output_dtype differs.
-  virtual void input_gradient(Stream& stream, const Tensor& dy, const void* packed, const Tensor& dx) = 0;
+  virtual void input_gradient(Stream& stream, const Tensor& dy, const void* packed,
+                              const Tensor& dx) = 0;
   /// dw[out, in] (float32) += dy^T x, one addition per element and call.
-  virtual void weight_gradient(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& dw) = 0;
+  virtual void weight_gradient(Stream& stream, const Tensor& dy, const Tensor& x,
+                               const Tensor& dw) = 0;
 };
 
 }  // namespace troupe::tensor

@@ -4,9 +4,10 @@
 
 #include "tensor/device.h"
 
-// Shape letters: T tokens of a microbatch (batch * sequence), C channels, F feed-forward width, V vocabulary,
-// N any number of elements. "act" = float32 or bfloat16 (all act tensors of a call have one dtype); arithmetic is
-// float32 throughout. Every op gives the same bits for the same input and number of threads.
+// Shape letters: T tokens of a microbatch (batch * sequence), C channels, F feed-forward width, V
+// vocabulary, N any number of elements. "act" = float32 or bfloat16 (all act tensors of a call have
+// one dtype); arithmetic is float32 throughout. Every op gives the same bits for the same input and
+// number of threads.
 
 namespace troupe::tensor {
 
@@ -21,7 +22,8 @@ struct AdamWStep {
   float gradient_scale = 1.0f;  ///< the clip factor
 };
 
-/// Element-wise and row-wise ops of one device. No call allocates.
+/// Element-wise and row-wise ops of one device. No call allocates, but for scratch memory that
+/// grows with the largest shape seen.
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -33,34 +35,41 @@ class Ops {
   virtual void accumulate(Stream& stream, const Tensor& x, const Tensor& y) = 0;
 
   /// y[T,C] = x * rstd * w; rstd[T] float32 = 1/sqrt(mean(x^2) + eps); w[C] float32; x, y act.
-  virtual void rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
-                        const Tensor& rstd) = 0;
-  /// dx[T,C] = residual[T,C] (where given) + gradient of rms_norm at dy[T,C]; dw[C] float32 is overwritten with this
-  /// call's weight gradient. dx may be residual or dy itself.
+  virtual void rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps,
+                        const Tensor& y, const Tensor& rstd) = 0;
+  /// dx[T,C] = residual[T,C] (where given) + gradient of rms_norm at dy[T,C]; dw[C] float32 is
+  /// overwritten with this call's weight gradient. dx may be residual or dy itself.
   virtual void rms_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
-                                 const Tensor& rstd, const Tensor& residual, const Tensor& dx, const Tensor& dw) = 0;
+                                 const Tensor& rstd, const Tensor& residual, const Tensor& dx,
+                                 const Tensor& dw) = 0;
 
   /// y[T,F] = silu(g) * u, where gate_up[T,2F] holds g in columns 0..F-1 and u in F..2F-1.
   virtual void swiglu(Stream& stream, const Tensor& gate_up, const Tensor& y) = 0;
   /// dgate_up[T,2F] from gate_up and dy[T,F]; dgate_up may be gate_up itself.
-  virtual void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy, const Tensor& dgate_up) = 0;
+  virtual void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
+                               const Tensor& dgate_up) = 0;
 
   /// x[T,C] (act) = table[V,C] (float32) at ids[T] (int32, each < V).
-  virtual void embedding(Stream& stream, const Tensor& ids, const Tensor& table, const Tensor& x) = 0;
+  virtual void embedding(Stream& stream, const Tensor& ids, const Tensor& table,
+                         const Tensor& x) = 0;
   /// dtable[V,C] (float32) += dx[T,C] (act) at ids[T], in ascending token order.
-  virtual void embedding_backward(Stream& stream, const Tensor& ids, const Tensor& dx, const Tensor& dtable) = 0;
+  virtual void embedding_backward(Stream& stream, const Tensor& ids, const Tensor& dx,
+                                  const Tensor& dtable) = 0;
 
   /// Returns the sum over T of -log softmax(logits[T,V])[target]; logits float32, targets[T] int32.
-  /// If dlogits (act) is given: dlogits = (softmax - onehot) * scale; it may be logits itself when float32.
-  virtual double cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets, float scale,
-                               const Tensor& dlogits = {}) = 0;
+  /// If dlogits (act) is given: dlogits = (softmax - onehot) * scale; it may be logits itself when
+  /// float32.
+  virtual double cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets,
+                               float scale, const Tensor& dlogits = {}) = 0;
 
   /// Sum of squares of x[N] (float32), accumulated in float64 in an order that depends on N alone.
   virtual double sum_of_squares(Stream& stream, const Tensor& x) = 0;
 
-  /// One AdamW update of N float32 elements. Reads w, m, v, gradient; writes w_out, m_out, v_out, which may be w, m, v.
-  virtual void adamw(Stream& stream, const AdamWStep& step, const Tensor& gradient, const Tensor& w, const Tensor& m,
-                     const Tensor& v, const Tensor& w_out, const Tensor& m_out, const Tensor& v_out) = 0;
+  /// One AdamW update of N float32 elements. Reads w, m, v, gradient; writes w_out, m_out, v_out,
+  /// which may be w, m, v.
+  virtual void adamw(Stream& stream, const AdamWStep& step, const Tensor& gradient, const Tensor& w,
+                     const Tensor& m, const Tensor& v, const Tensor& w_out, const Tensor& m_out,
+                     const Tensor& v_out) = 0;
 };
 
 }  // namespace troupe::tensor

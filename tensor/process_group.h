@@ -14,14 +14,15 @@ class Work {
  public:
   virtual ~Work() = default;
   virtual bool done() const = 0;
-  /// Blocks until done; throws Error{unavailable} if the group was aborted or the deadline passed, naming the
-  /// collective, the group and the members that are missing.
+  /// Blocks until done; throws Error{unavailable} if the group was aborted or the deadline passed,
+  /// naming the collective, the group and the members that are missing.
   virtual void wait() = 0;
 };
 
-/// Members 0..size()-1 that compute together. Sums add the members' values in ascending member order for every element,
-/// whatever the size or algorithm, so that all members hold bitwise equal results. All members call the same
-/// collectives in the same order, from one thread each. Tensors stay valid until the work is done.
+/// Members 0..size()-1 that compute together. Sums add the members' values in ascending member
+/// order for every element, whatever the size or algorithm, so that all members hold bitwise equal
+/// results. All members call the same collectives in the same order, from one thread each. Tensors
+/// stay valid until the work is done.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;

@@ -10,8 +10,12 @@ namespace {
 
 using Block = std::array<std::uint32_t, 4>;
 
-std::uint32_t low(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
-std::uint32_t high(std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); }
+std::uint32_t low(std::uint64_t x) {
+  return static_cast<std::uint32_t>(x);
+}
+std::uint32_t high(std::uint64_t x) {
+  return static_cast<std::uint32_t>(x >> 32);
+}
 std::uint64_t join(std::uint32_t lower, std::uint32_t upper) {
   return std::uint64_t{upper} << 32 | lower;
 }
@@ -34,10 +38,13 @@ Block block_at(std::uint64_t key, std::uint64_t counter) {
   return philox4x32({low(counter), high(counter), 0, 0}, {low(key), high(key)});
 }
 
-double to_uniform(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+double to_uniform(std::uint64_t bits) {
+  return static_cast<double>(bits >> 11) * 0x1p-53;
+}
 
 double to_normal(const Block& block) {
-  const double u = 1.0 - to_uniform(join(block[0], block[1]));  // in (0, 1]: its logarithm is finite
+  const double u =
+      1.0 - to_uniform(join(block[0], block[1]));  // in (0, 1]: its logarithm is finite
   const double v = to_uniform(join(block[2], block[3]));
   return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
 }
@@ -62,9 +69,13 @@ std::uint64_t Random::bits(std::uint64_t index) const {
   return index % 2 == 0 ? join(block[0], block[1]) : join(block[2], block[3]);
 }
 
-double Random::uniform(std::uint64_t index) const { return to_uniform(bits(index)); }
+double Random::uniform(std::uint64_t index) const {
+  return to_uniform(bits(index));
+}
 
-double Random::normal(std::uint64_t index) const { return to_normal(block_at(key_, index)); }
+double Random::normal(std::uint64_t index) const {
+  return to_normal(block_at(key_, index));
+}
 
 void fill_normal(const Tensor& x, std::uint64_t seed, std::string_view name, double stddev) {
   TROUPE_ASSERT(x.dtype == DType::f32);

@@ -12,8 +12,8 @@ namespace troupe::tensor {
 std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                         std::array<std::uint32_t, 2> key);
 
-/// Counter-based random numbers: each value is a pure function of (seed, name, index), so that every placement of the
-/// model draws the same ones. Philox, keyed by a mix of seed and name.
+/// Counter-based random numbers: each value is a pure function of (seed, name, index), so that
+/// every placement of the model draws the same ones. Philox, keyed by a mix of seed and name.
 class Random {
  public:
   Random(std::uint64_t seed, std::string_view name);

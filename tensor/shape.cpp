@@ -17,8 +17,9 @@ Shape::Shape(std::span<const std::int64_t> dims) {
   }
   for (const std::int64_t dim : dims) {
     if (dim < 0) {
-      throw Error(ErrorKind::data, fmt::format("shape [{}] has the negative dim {}; dims start at 0",
-                                               fmt::join(dims, ", "), dim));
+      throw Error(ErrorKind::data,
+                  fmt::format("shape [{}] has the negative dim {}; dims start at 0",
+                              fmt::join(dims, ", "), dim));
     }
     if (__builtin_mul_overflow(num_elements_, dim, &num_elements_)) {
       throw Error(ErrorKind::data, fmt::format("shape [{}] has more elements than fit in 63 bits",
@@ -28,6 +29,8 @@ Shape::Shape(std::span<const std::int64_t> dims) {
   }
 }
 
-std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.dims(), ", ")); }
+std::string to_string(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape.dims(), ", "));
+}
 
 }  // namespace troupe::tensor

@@ -14,7 +14,8 @@ class Shape {
   static constexpr int kMaxRank = 4;
 
   Shape() = default;
-  /// Throws Error{data} for more than kMaxRank dims, a negative dim or more elements than fit in 63 bits.
+  /// Throws Error{data} for more than kMaxRank dims, a negative dim or more elements than fit in 63
+  /// bits.
   Shape(std::initializer_list<std::int64_t> dims);
   explicit Shape(std::span<const std::int64_t> dims);
 
@@ -22,7 +23,9 @@ class Shape {
   std::int64_t operator[](int dim) const { return dims_[static_cast<std::size_t>(dim)]; }
   /// Product of the dims; 1 for rank 0.
   std::int64_t num_elements() const { return num_elements_; }
-  std::span<const std::int64_t> dims() const { return {dims_.data(), static_cast<std::size_t>(rank_)}; }
+  std::span<const std::int64_t> dims() const {
+    return {dims_.data(), static_cast<std::size_t>(rank_)};
+  }
   bool operator==(const Shape&) const = default;
 
  private:

@@ -7,8 +7,8 @@
 
 namespace troupe::tensor {
 
-/// A typed, contiguous, row-major view of memory that somebody else owns. Copying it copies the view. `data` may be
-/// device memory: only code under cpu/ may follow it.
+/// A typed, contiguous, row-major view of memory that somebody else owns. Copying it copies the
+/// view. `data` may be device memory: only code under cpu/ may follow it.
 struct Tensor {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -16,7 +16,9 @@ struct Tensor {
 
   explicit operator bool() const { return data != nullptr; }
   std::int64_t num_elements() const { return shape.num_elements(); }
-  std::size_t num_bytes() const { return static_cast<std::size_t>(num_elements()) * size_of(dtype); }
+  std::size_t num_bytes() const {
+    return static_cast<std::size_t>(num_elements()) * size_of(dtype);
+  }
   template <typename T>
   T* as() const {
     return static_cast<T*>(data);

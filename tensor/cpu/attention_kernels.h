@@ -7,20 +7,23 @@
 
 namespace troupe::tensor {
 
-/// Rows of heads: element d of head g at position p is data[p * stride + g * head_dim + d], in elements of dtype.
+/// Rows of heads: element d of head g at position p is data[p * stride + g * head_dim + d], in
+/// elements of dtype.
 struct HeadRows {
   void* data = nullptr;
   DType dtype = DType::f32;
   std::int64_t stride = 0;
 
-  HeadRows from(std::int64_t element) const {
+  HeadRows from_element(std::int64_t element) const {
     const auto bytes = element * static_cast<std::int64_t>(size_of(dtype));
     return {static_cast<std::byte*>(data) + bytes, dtype, stride};
   }
+  HeadRows from_position(std::int64_t position) const { return from_element(position * stride); }
 };
 
-/// Consecutive query positions of the heads that share one key-value head. Row r of its matrices is position
-/// first + r / group, head r % group; that row sees the first (position + 1) of the columns.
+/// Consecutive query positions of the heads that share one key-value head. Row r of its matrices is
+/// position first + r / group, head r % group; that row sees the first (position + 1) of the
+/// columns.
 struct QueryBlock {
   std::int64_t first = 0;
   std::int64_t positions = 0;
@@ -44,8 +47,8 @@ void rotate_heads(const QueryBlock& block, Rotation rotation, Direction directio
 /// to = from.
 void copy_heads(const QueryBlock& block, const HeadRows& from, const HeadRows& to);
 
-/// Turns scores[rows, columns] into probabilities (of `dtype`, may lie over the scores) that still lack the factor
-/// inverse_sum[rows]. lse of head g at position p is lse[g * lse_stride + p].
+/// Turns scores[rows, columns] into probabilities (of `dtype`, may lie over the scores) that still
+/// lack the factor inverse_sum[rows]. lse of head g at position p is lse[g * lse_stride + p].
 struct Softmax {
   float scale = 1;
   float* scores = nullptr;
@@ -65,8 +68,9 @@ void scale_heads(const QueryBlock& block, const float* values, const float* inve
 void gather_gradient(const QueryBlock& block, const HeadRows& dout, const HeadRows& out,
                      void* packed, float* delta);
 
-/// From scores and dprobabilities (both [rows, columns]), lse and delta: the probabilities, and the gradient of the
-/// unscaled scores, dscores = p * (dp - delta) * scale; both of `dtype`, each may lie over its source.
+/// From scores and dprobabilities (both [rows, columns]), lse and delta: the probabilities, and the
+/// gradient of the unscaled scores, dscores = p * (dp - delta) * scale; both of `dtype`, each may
+/// lie over its source.
 struct ScoreGradient {
   float scale = 1;
   const float* scores = nullptr;

@@ -4,6 +4,8 @@
 #include <omp.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -16,6 +18,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;  // a cache line, and a vector of AVX-512
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kLargest = PTRDIFF_MAX - kHugePage;  // what rounding up keeps representable
 
 class CpuStream final : public Stream {
  public:
@@ -41,14 +44,13 @@ CpuDevice::CpuDevice(int threads) : threads_(threads), ops_(*this, threads) {
     throw Error(ErrorKind::manifest,
                 fmt::format("{} threads per rank; at least 1 is needed", threads));
   }
-  omp_set_dynamic(0);
-  omp_set_num_threads(threads);
+  omp_set_num_threads(threads);  // for fill_normal, which knows no device
 }
 
 Buffer CpuDevice::allocate(std::size_t bytes, MemoryKind kind) {
   const std::size_t alignment = bytes < kHugePage ? kAlignment : kHugePage;
-  const std::size_t rounded = (bytes / alignment + 1) * alignment;
-  void* data = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
+  const std::size_t rounded = std::max(alignment, (bytes + alignment - 1) & ~(alignment - 1));
+  void* data = bytes > kLargest ? nullptr : std::aligned_alloc(alignment, rounded);
   if (!data) {
     throw Error(ErrorKind::internal, fmt::format("cannot allocate {} bytes of memory", bytes));
   }
@@ -57,12 +59,16 @@ Buffer CpuDevice::allocate(std::size_t bytes, MemoryKind kind) {
   return Buffer(data, bytes, kind, [](void* memory, std::size_t) { std::free(memory); });
 }
 
-std::unique_ptr<Stream> CpuDevice::make_stream() { return std::make_unique<CpuStream>(*this); }
+std::unique_ptr<Stream> CpuDevice::make_stream() {
+  return std::make_unique<CpuStream>(*this);
+}
 
-std::unique_ptr<Event> CpuDevice::make_event() { return std::make_unique<CpuEvent>(); }
+std::unique_ptr<Event> CpuDevice::make_event() {
+  return std::make_unique<CpuEvent>();
+}
 
 std::unique_ptr<Linear> CpuDevice::make_linear(const LinearShape& shape) {
-  return std::make_unique<CpuLinear>(*this, shape);
+  return std::make_unique<CpuLinear>(*this, shape, threads_);
 }
 
 std::unique_ptr<Attention> CpuDevice::make_attention(const AttentionShape& shape) {

@@ -5,7 +5,8 @@
 
 namespace troupe::tensor {
 
-/// The host as a device: every op has run when its call returns, so streams and events have no state.
+/// The host as a device: every op has run when its call returns, so streams and events have no
+/// state.
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(int threads);

@@ -26,30 +26,42 @@ LinearShape checked(const LinearShape& shape) {
 }
 
 ProductShape forward_of(const LinearShape& shape, Addend addend) {
-  return {.m = shape.rows, .k = shape.in, .n = shape.out,
-          .input = shape.dtype, .output = shape.output_dtype,
-          .b = Layout::packed, .addend = addend};
+  return {.m = shape.rows,
+          .k = shape.in,
+          .n = shape.out,
+          .input = shape.dtype,
+          .output = shape.output_dtype,
+          .b = Layout::packed,
+          .addend = addend};
 }
 
 ProductShape input_gradient_of(const LinearShape& shape) {
-  return {.m = shape.rows, .k = shape.out, .n = shape.in,
-          .input = shape.dtype, .output = shape.dtype, .b = Layout::packed};
+  return {.m = shape.rows,
+          .k = shape.out,
+          .n = shape.in,
+          .input = shape.dtype,
+          .output = shape.dtype,
+          .b = Layout::packed};
 }
 
 ProductShape weight_gradient_of(const LinearShape& shape) {
-  return {.m = shape.out, .k = shape.rows, .n = shape.in,
-          .input = shape.dtype, .output = DType::f32,
-          .a = Layout::transposed, .addend = Addend::destination};
+  return {.m = shape.out,
+          .k = shape.rows,
+          .n = shape.in,
+          .input = shape.dtype,
+          .output = DType::f32,
+          .a = Layout::transposed,
+          .addend = Addend::destination};
 }
 
 }  // namespace
 
-CpuLinear::CpuLinear(Device& device, const LinearShape& shape)
+CpuLinear::CpuLinear(Device& device, const LinearShape& shape, int threads)
     : shape_(checked(shape)),
-      forward_(forward_of(shape, Addend::none)),
-      forward_residual_(forward_of(shape, Addend::matrix), forward_),
-      input_gradient_(input_gradient_of(shape)),
-      weight_gradient_(weight_gradient_of(shape)) {
+      forward_(forward_of(shape, Addend::none), threads),
+      forward_residual_(forward_of(shape, Addend::matrix), threads, forward_),
+      input_gradient_(input_gradient_of(shape), threads),
+      weight_gradient_(weight_gradient_of(shape), threads) {
   const auto products = {&forward_, &forward_residual_, &input_gradient_, &weight_gradient_};
   std::size_t bytes = 0;
   for (const Product* product : products) bytes = std::max(bytes, product->scratch_bytes());

@@ -5,10 +5,11 @@
 
 namespace troupe::tensor {
 
-/// A packed weight holds w^T for the forward product, then w for the input gradient, each in oneDNN's own layout.
+/// A packed weight holds w^T for the forward product, then w for the input gradient, each in
+/// oneDNN's own layout.
 class CpuLinear final : public Linear {
  public:
-  CpuLinear(Device& device, const LinearShape& shape);
+  CpuLinear(Device& device, const LinearShape& shape, int threads);
 
   std::size_t packed_bytes() const override;
   void pack(Stream& stream, const Tensor& w, void* packed) override;

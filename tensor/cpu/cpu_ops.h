@@ -7,8 +7,8 @@
 
 namespace troupe::tensor {
 
-/// The ops on the host: Highway kernels on contiguous ranges of rows or elements, one range per OpenMP thread. The
-/// methods of one family are in one file, beside their kernels.
+/// The ops on the host: Highway kernels on contiguous ranges of rows or elements, one range per
+/// OpenMP thread. The methods of one family are in one file, beside their kernels.
 class CpuOps final : public Ops {
  public:
   CpuOps(Device& device, int threads) : device_(device), threads_(threads) {}
@@ -35,7 +35,7 @@ class CpuOps final : public Ops {
              const Tensor& v_out) override;
 
  private:
-  /// `elements` float32 of scratch memory, zeroed by the caller; grows with the largest request.
+  /// Memory for `elements` float32, of any content; grows with the largest request.
   float* scratch(std::int64_t elements);
 
   Device& device_;

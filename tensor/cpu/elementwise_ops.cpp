@@ -20,9 +20,8 @@ void convert_range(const Tensor& src, const Tensor& dst, std::int64_t begin, std
       using Dst = std::remove_pointer_t<decltype(dst_type)>;
       const Src* from = src.as<Src>() + begin;
       Dst* to = dst.as<Dst>() + begin;
-      for_each_vector(end - begin, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
-        store(load(from + i, n), to + i, n);
-      });
+      for_each_vector(end - begin, [&](std::int64_t i, std::int64_t n)
+                                       HWY_ATTR { store(load(from + i, n), to + i, n); });
     });
   });
 }
@@ -45,14 +44,17 @@ constexpr std::int64_t kGrain = 4096;  // elements; below, starting threads cost
 HWY_EXPORT(convert_range);
 HWY_EXPORT(add_range);
 
-bool is_act(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+bool is_act(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::bf16;
+}
 
 }  // namespace
 
 void CpuOps::fill_zero(Stream&, const Tensor& x) {
   const auto size = static_cast<std::int64_t>(size_of(x.dtype));
   parallel_ranges(threads_, x.num_elements(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    std::memset(x.as<std::byte>() + begin * size, 0, static_cast<std::size_t>((end - begin) * size));
+    std::memset(x.as<std::byte>() + begin * size, 0,
+                static_cast<std::size_t>((end - begin) * size));
   });
 }
 

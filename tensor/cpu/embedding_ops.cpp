@@ -19,9 +19,8 @@ void embedding_rows(const Tensor& ids, const Tensor& table, const Tensor& x, std
     for (std::int64_t t = begin; t < end; ++t) {
       const float* row = table.as<float>() + ids.as<std::int32_t>()[t] * channels;
       T* out = x.as<T>() + t * channels;
-      for_each_vector(channels, [&](std::int64_t c, std::int64_t n) HWY_ATTR {
-        store(load(row + c, n), out + c, n);
-      });
+      for_each_vector(channels, [&](std::int64_t c, std::int64_t n)
+                                    HWY_ATTR { store(load(row + c, n), out + c, n); });
     }
   });
 }

@@ -17,9 +17,8 @@ namespace troupe::tensor::HWY_NAMESPACE {
 /// A NaN may get lost here; it comes back in every sum of exponentials that uses the maximum.
 HWY_INLINE float max_of(const float* x, std::int64_t count) {
   auto largest = constant(-std::numeric_limits<float>::infinity());
-  for_each_vector(count, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
-    largest = hn::Max(largest, load_or(x + i, n, largest));
-  });
+  for_each_vector(count, [&](std::int64_t i, std::int64_t n)
+                             HWY_ATTR { largest = hn::Max(largest, load_or(x + i, n, largest)); });
   return hn::GetLane(hn::MaxOfLanes(F32(), largest));
 }
 

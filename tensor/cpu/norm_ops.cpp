@@ -54,8 +54,8 @@ void rms_norm_rows(const Tensor& x, const Tensor& w, float eps, const Tensor& y,
     using T = std::remove_pointer_t<decltype(type)>;
     const std::int64_t channels = w.num_elements();
     for (std::int64_t t = begin; t < end; ++t) {
-      rms_norm_row(x.as<T>() + t * channels, w.as<float>(), eps, channels,
-                   y.as<T>() + t * channels, rstd.as<float>()[t]);
+      rms_norm_row(x.as<T>() + t * channels, w.as<float>(), eps, channels, y.as<T>() + t * channels,
+                   rstd.as<float>()[t]);
     }
   });
 }
@@ -69,8 +69,8 @@ void rms_norm_backward_rows(const Tensor& dy, const Tensor& x, const Tensor& w, 
     for (std::int64_t t = begin; t < end; ++t) {
       const std::int64_t row = t * channels;
       rms_norm_backward_row(dy.as<T>() + row, x.as<T>() + row, w.as<float>(), rstd.as<float>()[t],
-                            residual ? residual.as<T>() + row : nullptr, channels,
-                            dx.as<T>() + row, dw);
+                            residual ? residual.as<T>() + row : nullptr, channels, dx.as<T>() + row,
+                            dw);
     }
   });
 }

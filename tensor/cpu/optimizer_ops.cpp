@@ -35,8 +35,8 @@ void adamw_range(const AdamWFactors& f, const float* gradient, const AdamWState&
   for_each_vector(end - begin, [&](std::int64_t offset, std::int64_t n) HWY_ATTR {
     const std::int64_t i = begin + offset;
     const auto g = hn::Mul(load(gradient + i, n), constant(f.gradient_scale));
-    const auto m = hn::MulAdd(constant(f.one_minus_beta1), g,
-                              hn::Mul(constant(f.beta1), load(in.m + i, n)));
+    const auto m =
+        hn::MulAdd(constant(f.one_minus_beta1), g, hn::Mul(constant(f.beta1), load(in.m + i, n)));
     const auto v = hn::MulAdd(hn::Mul(constant(f.one_minus_beta2), g), g,
                               hn::Mul(constant(f.beta2), load(in.v + i, n)));
     const auto root = hn::MulAdd(hn::Sqrt(v), constant(f.root_scale), constant(f.eps));

@@ -5,8 +5,9 @@
 
 namespace troupe::tensor {
 
-/// Calls body(begin, end) for contiguous ranges that cover [0, count), one range per OpenMP thread. Ranges start at
-/// multiples of `grain`; a count within one grain runs in the calling thread alone. body must not throw.
+/// Calls body(begin, end) for contiguous ranges that cover [0, count), one range per OpenMP thread.
+/// Ranges start at multiples of `grain`; a count within one grain runs in the calling thread alone.
+/// body must not throw.
 template <typename Body>
 void parallel_ranges(int threads, std::int64_t count, std::int64_t grain, const Body& body) {
   const std::int64_t grains = (count + grain - 1) / grain;
@@ -23,8 +24,8 @@ void parallel_ranges(int threads, std::int64_t count, std::int64_t grain, const 
   }
 }
 
-/// Sum of body(begin, end) over ranges of [0, count) whose cut depends on count alone, added in ascending order: the
-/// same bits for any number of threads.
+/// Sum of body(begin, end) over ranges of [0, count) whose cut depends on count alone, added in
+/// ascending order: the same bits for any number of threads.
 template <typename Body>
 double parallel_sum(int threads, std::int64_t count, const Body& body) {
   constexpr std::int64_t kMaxRanges = 256;

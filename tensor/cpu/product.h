@@ -2,16 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
-
 #include <oneapi/dnnl/dnnl.hpp>
+#include <unordered_map>
 
 #include "tensor/dtype.h"
 
 namespace troupe::tensor {
 
-/// How a matrix of a product lies in memory: row-major, as the row-major transpose, or in the layout that oneDNN
-/// likes best (only the right factor, filled by Product::pack).
+/// How a matrix of a product lies in memory: row-major, as the row-major transpose, or in the
+/// layout that oneDNN likes best (only the right factor, filled by Product::pack).
 enum class Layout { plain, transposed, packed };
 
 /// What is added to a product: nothing, what c held before, or another matrix like c.
@@ -27,13 +26,13 @@ struct ProductShape {
   Addend addend = Addend::none;
 };
 
-/// One oneDNN matmul primitive with its arguments. Made once per shape; a call only sets pointers. The number of
-/// OpenMP threads at construction is the number that must be set at every call.
+/// One oneDNN matmul primitive with its arguments, for a number of threads. Made once per shape; a
+/// call only sets pointers.
 class Product {
  public:
-  explicit Product(const ProductShape& shape);
+  Product(const ProductShape& shape, int threads);
   /// As above, with the right factor packed as `packed_like` has it.
-  Product(const ProductShape& shape, const Product& packed_like);
+  Product(const ProductShape& shape, int threads, const Product& packed_like);
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;
   Product(Product&&) = default;
@@ -48,10 +47,11 @@ class Product {
   void run(const void* a, const void* b, void* c, const void* addend = nullptr);
 
  private:
-  Product(const ProductShape& shape, const dnnl::memory::desc& b);
+  Product(const ProductShape& shape, int threads, const dnnl::memory::desc& b);
   dnnl::memory unbound(const dnnl::memory::desc& description) const;
 
   ProductShape shape_;
+  int threads_;
   dnnl::engine engine_;  // before all that point to it
   dnnl::stream stream_;
   dnnl::matmul matmul_;

@@ -24,9 +24,15 @@ using U32 = hn::RebindToUnsigned<F32>;
 using U16 = hn::Rebind<std::uint16_t, F32>;
 using Vector = hn::Vec<F32>;
 
-HWY_INLINE std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(F32())); }
-HWY_INLINE Vector constant(float x) { return hn::Set(F32(), x); }
-HWY_INLINE Vector zero() { return hn::Zero(F32()); }
+HWY_INLINE std::int64_t lanes() {
+  return static_cast<std::int64_t>(hn::Lanes(F32()));
+}
+HWY_INLINE Vector constant(float x) {
+  return hn::Set(F32(), x);
+}
+HWY_INLINE Vector zero() {
+  return hn::Zero(F32());
+}
 
 HWY_INLINE Vector widen(hn::Vec<U16> x) {
   return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(U32(), x)));
@@ -37,15 +43,23 @@ HWY_INLINE hn::Vec<U16> narrow(Vector x) {
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(U32(), 1));
   const auto rounded = hn::Add(hn::Add(bits, hn::Set(U32(), 0x7fff)), odd);
   const auto nan = hn::Or(bits, hn::Set(U32(), 0x400000));
-  const auto upper = hn::ShiftRight<16>(
-      hn::IfThenElse(hn::RebindMask(U32(), hn::IsNaN(x)), nan, rounded));
+  const auto upper =
+      hn::ShiftRight<16>(hn::IfThenElse(hn::RebindMask(U32(), hn::IsNaN(x)), nan, rounded));
   return hn::DemoteTo(U16(), hn::BitCast(I32(), upper));
 }
 
-HWY_INLINE Vector load(const float* p) { return hn::LoadU(F32(), p); }
-HWY_INLINE Vector load(const BFloat16* p) { return widen(hn::LoadU(U16(), &p->bits)); }
-HWY_INLINE void store(Vector x, float* p) { hn::StoreU(x, F32(), p); }
-HWY_INLINE void store(Vector x, BFloat16* p) { hn::StoreU(narrow(x), U16(), &p->bits); }
+HWY_INLINE Vector load(const float* p) {
+  return hn::LoadU(F32(), p);
+}
+HWY_INLINE Vector load(const BFloat16* p) {
+  return widen(hn::LoadU(U16(), &p->bits));
+}
+HWY_INLINE void store(Vector x, float* p) {
+  hn::StoreU(x, F32(), p);
+}
+HWY_INLINE void store(Vector x, BFloat16* p) {
+  hn::StoreU(narrow(x), U16(), &p->bits);
+}
 
 /// Less than a vector, by way of memory that may be read and written whole.
 template <typename T>
@@ -114,22 +128,25 @@ HWY_INLINE void for_each_vector(std::int64_t count, const Body& body) {
   if (i < count) body(i, count - i);
 }
 
-HWY_INLINE float sum_of_lanes(Vector x) { return hn::GetLane(hn::SumOfLanes(F32(), x)); }
+HWY_INLINE float sum_of_lanes(Vector x) {
+  return hn::GetLane(hn::SumOfLanes(F32(), x));
+}
 
 /// 2^n for n in [-126, 127].
 HWY_INLINE Vector power_of_two(hn::Vec<I32> n) {
   return hn::BitCast(F32(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(I32(), 127))));
 }
 
-/// e^x within 2 ulp over all of float32, denormal results included: e^x = 2^n e^r with |r| <= ln(2)/2, e^r by its
-/// Taylor series to the 7th power. NaN gives NaN: the comparisons below are false for it.
+/// e^x within 2 ulp over all of float32, denormal results included: e^x = 2^n e^r with |r| <=
+/// ln(2)/2, e^r by its Taylor series to the 7th power. NaN gives NaN: the comparisons below are
+/// false for it.
 HWY_INLINE Vector exp(Vector x) {
   constexpr float kLowest = -104.0f, kHighest = 89.0f;  // e^x is 0 below and infinite above
   x = hn::IfThenElse(hn::Lt(x, constant(kLowest)), constant(kLowest), x);
   x = hn::IfThenElse(hn::Gt(x, constant(kHighest)), constant(kHighest), x);
   const auto n = hn::Round(hn::Mul(x, constant(1.44269504f)));
-  const auto r = hn::NegMulAdd(n, constant(-2.12194440e-4f),
-                               hn::NegMulAdd(n, constant(0.693359375f), x));
+  const auto r =
+      hn::NegMulAdd(n, constant(-2.12194440e-4f), hn::NegMulAdd(n, constant(0.693359375f), x));
   auto sum = hn::MulAdd(constant(1.0f / 5040), r, constant(1.0f / 720));
   sum = hn::MulAdd(sum, r, constant(1.0f / 120));
   sum = hn::MulAdd(sum, r, constant(1.0f / 24));

@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-// Every op of a Llama layer with its gradient, in double precision and plain loops: what the kernels are compared
-// with. Matrices are row-major vectors; T tokens, C channels, F feed-forward width, V vocabulary.
+// Every op of a Llama layer with its gradient, in double precision and plain loops: what the
+// kernels are compared with. Matrices are row-major vectors; T tokens, C channels, F feed-forward
+// width, V vocabulary.
 
 namespace troupe::reference {
 
@@ -79,7 +80,9 @@ inline NormGradient rms_norm_backward(const Values& dy, const Values& x, const V
   return g;
 }
 
-inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+inline double sigmoid(double x) {
+  return 1.0 / (1.0 + std::exp(-x));
+}
 
 /// y[T, F] = silu(g) * u, gate_up[T, 2F] = g | u.
 inline Values swiglu(const Values& gate_up, Index rows, Index width) {
@@ -107,8 +110,7 @@ inline Values swiglu_backward(const Values& gate_up, const Values& dy, Index row
   return d;
 }
 
-inline Values embedding(const std::vector<std::int32_t>& ids, const Values& table,
-                        Index channels) {
+inline Values embedding(const std::vector<std::int32_t>& ids, const Values& table, Index channels) {
   Values x;
   for (const std::int32_t id : ids) {
     const double* row = &table[static_cast<Index>(id) * channels];
@@ -157,18 +159,14 @@ struct AttentionDims {
 
   Index group() const { return heads / kv_heads; }
   Index row() const { return (heads + 2 * kv_heads) * head_dim; }  // columns of qkv
-  Index query(Index b, Index s, Index h) const {
-    return (b * seq_len + s) * row() + h * head_dim;
-  }
+  Index query(Index b, Index s, Index h) const { return (b * seq_len + s) * row() + h * head_dim; }
   Index key(Index b, Index s, Index k) const { return query(b, s, heads + k); }
   Index value(Index b, Index s, Index k) const { return query(b, s, heads + kv_heads + k); }
-  Index out(Index b, Index s, Index h) const {
-    return ((b * seq_len + s) * heads + h) * head_dim;
-  }
+  Index out(Index b, Index s, Index h) const { return ((b * seq_len + s) * heads + h) * head_dim; }
 };
 
-/// Rotates (sign 1) or rotates back (sign -1) every query and key head of qkv. The angles are float32 numbers by
-/// definition: position * (1 / theta^(2i/D)), each step rounded.
+/// Rotates (sign 1) or rotates back (sign -1) every query and key head of qkv. The angles are
+/// float32 numbers by definition: position * (1 / theta^(2i/D)), each step rounded.
 inline void rotate(Values& qkv, const AttentionDims& dims, double sign) {
   const Index half = dims.head_dim / 2;
   for (Index row = 0; row < dims.batch * dims.seq_len; ++row) {

@@ -16,8 +16,7 @@ Run run(Host& host, const AttentionShape& shape, double stddev = 1) {
   const Shape qkv_shape{rows, (shape.heads + 2 * shape.kv_heads) * d};
   const Shape out_shape{rows, shape.heads * d};
   Run r{host.normal(shape.dtype, qkv_shape, "qkv", stddev),
-        host.normal(shape.dtype, out_shape, "dout"),
-        host.zeros(shape.dtype, out_shape),
+        host.normal(shape.dtype, out_shape, "dout"), host.zeros(shape.dtype, out_shape),
         host.zeros(DType::f32, {shape.batch * shape.heads * shape.seq_len}),
         host.zeros(shape.dtype, qkv_shape)};
   const Tensor saved = host.zeros(shape.dtype, {attention->saved_elements()});
@@ -28,14 +27,14 @@ Run run(Host& host, const AttentionShape& shape, double stddev = 1) {
 
 reference::AttentionDims dims_of(const AttentionShape& s) {
   const auto index = [](std::int64_t x) { return static_cast<std::size_t>(x); };
-  return {index(s.batch), index(s.seq_len), index(s.heads), index(s.kv_heads),
-          index(s.head_dim), s.rope_theta};
+  return {index(s.batch),    index(s.seq_len),  index(s.heads),
+          index(s.kv_heads), index(s.head_dim), s.rope_theta};
 }
 
 void check_against_reference(Host& host, const AttentionShape& shape, double stddev = 1,
                              double leniency = 1) {
-  BOOST_TEST_CONTEXT("B " << shape.batch << " S " << shape.seq_len << " H " << shape.heads
-                          << " K " << shape.kv_heads << " D " << shape.head_dim) {
+  BOOST_TEST_CONTEXT("B " << shape.batch << " S " << shape.seq_len << " H " << shape.heads << " K "
+                          << shape.kv_heads << " D " << shape.head_dim) {
     const Run r = run(host, shape, stddev);
     const Values qkv = Host::read(r.qkv);
     const reference::AttentionResult expected = reference::attention(qkv, dims_of(shape));
@@ -50,8 +49,12 @@ void check_against_reference(Host& host, const AttentionShape& shape, double std
 BOOST_AUTO_TEST_CASE(agrees_with_the_reference_at_every_block_edge) {
   for_each_setup([](DType dtype, Host& host) {
     for (const std::int64_t seq_len : {1, 5, 63, 64, 65, 130}) {
-      check_against_reference(host, {.batch = 2, .seq_len = seq_len, .heads = 4, .kv_heads = 2,
-                                     .head_dim = 16, .dtype = dtype});
+      check_against_reference(host, {.batch = 2,
+                                     .seq_len = seq_len,
+                                     .heads = 4,
+                                     .kv_heads = 2,
+                                     .head_dim = 16,
+                                     .dtype = dtype});
     }
   });
 }
@@ -60,9 +63,13 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference_for_every_grouping_and_head_size)
   for_each_setup([](DType dtype, Host& host) {
     for (const auto& [heads, kv_heads, head_dim] :
          {std::tuple{1, 1, 2}, {2, 2, 6}, {6, 2, 10}, {8, 1, 32}, {3, 3, 64}, {4, 2, 96}}) {
-      check_against_reference(host, {.batch = 1, .seq_len = 70, .heads = heads,
-                                     .kv_heads = kv_heads, .head_dim = head_dim,
-                                     .rope_theta = 500000.0, .dtype = dtype});
+      check_against_reference(host, {.batch = 1,
+                                     .seq_len = 70,
+                                     .heads = heads,
+                                     .kv_heads = kv_heads,
+                                     .head_dim = head_dim,
+                                     .rope_theta = 500000.0,
+                                     .dtype = dtype});
     }
   });
 }
@@ -70,14 +77,16 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference_for_every_grouping_and_head_size)
 BOOST_AUTO_TEST_CASE(large_scores_do_not_overflow) {
   Host host(1);
   // Scores in the hundreds: float32 keeps five of their digits behind the point.
-  check_against_reference(host, {.batch = 1, .seq_len = 65, .heads = 2, .kv_heads = 1,
-                                 .head_dim = 16, .dtype = DType::f32}, 8, 10);
+  check_against_reference(
+      host,
+      {.batch = 1, .seq_len = 65, .heads = 2, .kv_heads = 1, .head_dim = 16, .dtype = DType::f32},
+      8, 10);
 }
 
 BOOST_AUTO_TEST_CASE(gives_the_same_bits_twice_and_for_any_number_of_threads) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    const AttentionShape shape{.batch = 3, .seq_len = 100, .heads = 4, .kv_heads = 2,
-                               .head_dim = 32, .dtype = dtype};
+    const AttentionShape shape{
+        .batch = 3, .seq_len = 100, .heads = 4, .kv_heads = 2, .head_dim = 32, .dtype = dtype};
     Host one(1);
     const Run first = run(one, shape), second = run(one, shape);
     Host two(2);
@@ -92,8 +101,8 @@ BOOST_AUTO_TEST_CASE(gives_the_same_bits_twice_and_for_any_number_of_threads) {
 
 BOOST_AUTO_TEST_CASE(a_nan_reaches_every_later_position) {
   for_each_setup([](DType dtype, Host& host) {
-    const AttentionShape shape{.batch = 1, .seq_len = 80, .heads = 2, .kv_heads = 1,
-                               .head_dim = 16, .dtype = dtype};
+    const AttentionShape shape{
+        .batch = 1, .seq_len = 80, .heads = 2, .kv_heads = 1, .head_dim = 16, .dtype = dtype};
     const auto attention = host.device().make_attention(shape);
     const Tensor qkv = host.normal(dtype, {80, 64}, "qkv");
     Values values = Host::read(qkv);
@@ -113,16 +122,14 @@ BOOST_AUTO_TEST_CASE(a_nan_reaches_every_later_position) {
 BOOST_AUTO_TEST_CASE(refuses_shapes_that_have_no_meaning) {
   Host host(1);
   const AttentionShape good{.batch = 1, .seq_len = 4, .heads = 4, .kv_heads = 2, .head_dim = 8};
-  for (auto spoil : {+[](AttentionShape& s) { s.kv_heads = 3; },
-                     +[](AttentionShape& s) { s.head_dim = 7; },
-                     +[](AttentionShape& s) { s.seq_len = 0; },
-                     +[](AttentionShape& s) { s.batch = -1; },
-                     +[](AttentionShape& s) { s.dtype = DType::i32; }}) {
+  for (auto spoil :
+       {+[](AttentionShape& s) { s.kv_heads = 3; }, +[](AttentionShape& s) { s.head_dim = 7; },
+        +[](AttentionShape& s) { s.seq_len = 0; }, +[](AttentionShape& s) { s.batch = -1; },
+        +[](AttentionShape& s) { s.dtype = DType::i32; }}) {
     AttentionShape shape = good;
     spoil(shape);
-    BOOST_CHECK_EXCEPTION(host.device().make_attention(shape), Error, [](const Error& error) {
-      return error.kind() == ErrorKind::manifest;
-    });
+    BOOST_CHECK_EXCEPTION(host.device().make_attention(shape), Error,
+                          [](const Error& error) { return error.kind() == ErrorKind::manifest; });
   }
 }
 

@@ -1,8 +1,7 @@
 #include "tensor/device.h"
 
-#include <boost/test/unit_test.hpp>
-
 #include <algorithm>
+#include <boost/test/unit_test.hpp>
 #include <limits>
 
 #include "tensor/error.h"

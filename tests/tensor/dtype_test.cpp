@@ -1,8 +1,7 @@
 #include "tensor/dtype.h"
 
-#include <boost/test/unit_test.hpp>
-
 #include <bit>
+#include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>
 
@@ -33,7 +32,9 @@ BOOST_AUTO_TEST_CASE(every_bfloat16_survives_the_round_trip) {
 }
 
 BOOST_AUTO_TEST_CASE(rounds_to_nearest_and_ties_to_even) {
-  const auto round = [](std::uint32_t bits) { return to_bfloat16(std::bit_cast<float>(bits)).bits; };
+  const auto round = [](std::uint32_t bits) {
+    return to_bfloat16(std::bit_cast<float>(bits)).bits;
+  };
   BOOST_TEST(round(0x3f807fff) == 0x3f80);
   BOOST_TEST(round(0x3f808000) == 0x3f80);  // a tie, down to even
   BOOST_TEST(round(0x3f808001) == 0x3f81);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/test/unit_test.hpp>
-
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -88,9 +87,10 @@ inline void check_near(const Values& got, const Values& expected, double toleran
       if (std::isnan(error)) break;
     }
   }
-  BOOST_TEST(worst <= tolerance * largest, "element " << where << ": got " << got[where]
-             << ", expected " << expected[where] << ", error " << worst << " of largest " << largest
-             << ", tolerated " << tolerance * largest);
+  BOOST_TEST(worst <= tolerance * largest,
+             "element " << where << ": got " << got[where] << ", expected " << expected[where]
+                        << ", error " << worst << " of largest " << largest << ", tolerated "
+                        << tolerance * largest);
 }
 
 inline void check_near(const Tensor& got, const Values& expected, double tolerance) {
@@ -102,7 +102,9 @@ inline bool same_bits(const Tensor& a, const Tensor& b) {
 }
 
 /// The error of a few roundings to dtype.
-inline double tolerance_of(DType dtype) { return dtype == DType::f32 ? 2e-6 : 1.2e-2; }
+inline double tolerance_of(DType dtype) {
+  return dtype == DType::f32 ? 2e-6 : 1.2e-2;
+}
 
 /// Calls body(dtype, host) for both dtypes and for one and two threads.
 template <typename Body>

@@ -62,10 +62,14 @@ void check_against_reference(Host& host, const LinearShape& s) {
 
 BOOST_AUTO_TEST_CASE(products_agree_with_the_reference) {
   for_each_setup([](DType dtype, Host& host) {
-    for (const auto& [rows, in, out] : {std::tuple{1, 1, 1}, {5, 3, 7}, {63, 96, 40},
-                                        {64, 64, 64}, {130, 65, 33}, {33, 129, 257}}) {
-      const LinearShape shape{.rows = rows, .in = in, .out = out, .dtype = dtype,
-                              .output_dtype = dtype};
+    for (const auto& [rows, in, out] : {std::tuple{1, 1, 1},
+                                        {5, 3, 7},
+                                        {63, 96, 40},
+                                        {64, 64, 64},
+                                        {130, 65, 33},
+                                        {33, 129, 257}}) {
+      const LinearShape shape{
+          .rows = rows, .in = in, .out = out, .dtype = dtype, .output_dtype = dtype};
       check_against_reference(host, shape);
     }
   });
@@ -73,14 +77,14 @@ BOOST_AUTO_TEST_CASE(products_agree_with_the_reference) {
 
 BOOST_AUTO_TEST_CASE(logits_are_float32_from_bfloat16_inputs) {
   Host host(2);
-  check_against_reference(host, {.rows = 40, .in = 64, .out = 100, .dtype = DType::bf16,
-                                 .output_dtype = DType::f32});
+  check_against_reference(
+      host, {.rows = 40, .in = 64, .out = 100, .dtype = DType::bf16, .output_dtype = DType::f32});
 }
 
 BOOST_AUTO_TEST_CASE(gives_the_same_bits_twice) {
   for_each_setup([](DType dtype, Host& host) {
-    const LinearShape shape{.rows = 256, .in = 96, .out = 160, .dtype = dtype,
-                            .output_dtype = dtype};
+    const LinearShape shape{
+        .rows = 256, .in = 96, .out = 160, .dtype = dtype, .output_dtype = dtype};
     const Run first = run(host, shape), second = run(host, shape);
     BOOST_TEST(same_bits(first.y, second.y));
     BOOST_TEST(same_bits(first.y_residual, second.y_residual));
@@ -126,12 +130,11 @@ BOOST_AUTO_TEST_CASE(a_nan_is_not_hidden) {
 
 BOOST_AUTO_TEST_CASE(refuses_shapes_that_have_no_meaning) {
   Host host(1);
-  for (const LinearShape& shape : {LinearShape{.rows = 0, .in = 4, .out = 4},
-                                   LinearShape{.rows = 4, .in = -1, .out = 4},
-                                   LinearShape{.rows = 4, .in = 4, .out = 4, .dtype = DType::i32}}) {
-    BOOST_CHECK_EXCEPTION(host.device().make_linear(shape), Error, [](const Error& error) {
-      return error.kind() == ErrorKind::manifest;
-    });
+  for (const LinearShape& shape :
+       {LinearShape{.rows = 0, .in = 4, .out = 4}, LinearShape{.rows = 4, .in = -1, .out = 4},
+        LinearShape{.rows = 4, .in = 4, .out = 4, .dtype = DType::i32}}) {
+    BOOST_CHECK_EXCEPTION(host.device().make_linear(shape), Error,
+                          [](const Error& error) { return error.kind() == ErrorKind::manifest; });
   }
 }
 

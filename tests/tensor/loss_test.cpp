@@ -73,8 +73,7 @@ BOOST_AUTO_TEST_CASE(nan_and_infinity_reach_the_loss) {
       for (const int at : {0, 15, 16, 39}) {
         const Tensor logits = host.zeros(DType::f32, {2, 40}), d = host.zeros(dtype, {2, 40});
         logits.as<float>()[at] = bad;
-        const double loss =
-            host.ops().cross_entropy(host.stream(), logits, host.ids({7, 7}), 1, d);
+        const double loss = host.ops().cross_entropy(host.stream(), logits, host.ids({7, 7}), 1, d);
         BOOST_TEST(!std::isfinite(loss));
         BOOST_TEST(std::isnan(Host::read(d)[static_cast<std::size_t>(at)]));
         BOOST_TEST(!std::isnan(Host::read(d)[40]));

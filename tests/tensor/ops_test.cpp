@@ -39,7 +39,11 @@ BOOST_AUTO_TEST_CASE(copy_keeps_nan_infinity_and_ties) {
   constexpr float kValues[] = {std::numeric_limits<float>::quiet_NaN(),
                                std::numeric_limits<float>::infinity(),
                                -std::numeric_limits<float>::infinity(),
-                               3.4e38f, -0.0f, 1e-40f, 1.00390625f, 1.01171875f};
+                               3.4e38f,
+                               -0.0f,
+                               1e-40f,
+                               1.00390625f,
+                               1.01171875f};
   const Tensor source = host.zeros(DType::f32, {40}), target = host.zeros(DType::bf16, {40});
   for (int i = 0; i < 40; ++i) source.as<float>()[i] = kValues[i % 8];
   host.ops().copy(host.stream(), source, target);
@@ -58,7 +62,8 @@ BOOST_AUTO_TEST_CASE(copy_moves_other_types_as_they_are) {
 BOOST_AUTO_TEST_CASE(accumulate_adds_once) {
   for (const int threads : {1, 2}) {
     Host host(threads);
-    const Tensor x = host.normal(DType::f32, {10003}, "x"), y = host.normal(DType::f32, {10003}, "y");
+    const Tensor x = host.normal(DType::f32, {10003}, "x"),
+                 y = host.normal(DType::f32, {10003}, "y");
     Values expected = Host::read(y);
     for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += Host::read(x)[i];
     host.ops().accumulate(host.stream(), x, y);
@@ -83,8 +88,8 @@ BOOST_AUTO_TEST_CASE(rms_norm_agrees_with_the_reference) {
           const Tensor dx = host.zeros(dtype, {rows, channels});
           const Tensor dw = host.normal(DType::f32, {channels}, "overwritten");
           host.ops().rms_norm_backward(host.stream(), dy, x, w, rstd, residual, dx, dw);
-          reference::NormGradient expected = reference::rms_norm_backward(
-              Host::read(dy), Host::read(x), Host::read(w), 1e-5f);
+          reference::NormGradient expected =
+              reference::rms_norm_backward(Host::read(dy), Host::read(x), Host::read(w), 1e-5f);
           check_near(dw, expected.dw, tolerance_of(DType::f32));
           for (std::size_t i = 0; i < expected.dx.size(); ++i) {
             expected.dx[i] += Host::read(residual)[i];

@@ -26,8 +26,8 @@ BOOST_AUTO_TEST_CASE(adamw_follows_the_reference_over_many_steps) {
     const Tensor m = host.zeros(DType::f32, {count}), v = host.zeros(DType::f32, {count});
     Values w_ref = Host::read(w), m_ref = Host::read(m), v_ref = Host::read(v);
     for (int step = 1; step <= 20; ++step) {
-      const AdamWStep s{.lr = 1e-2f, .beta2 = 0.95f, .weight_decay = 0.1f, .step = step,
-                        .gradient_scale = 0.5f};
+      const AdamWStep s{
+          .lr = 1e-2f, .beta2 = 0.95f, .weight_decay = 0.1f, .step = step, .gradient_scale = 0.5f};
       const Tensor g = host.normal(DType::f32, {count}, "g" + std::to_string(step));
       step_reference(s, Host::read(g), w_ref, m_ref, v_ref);
       host.ops().adamw(host.stream(), s, g, w, m, v, w, m, v);
@@ -41,9 +41,10 @@ BOOST_AUTO_TEST_CASE(adamw_follows_the_reference_over_many_steps) {
 BOOST_AUTO_TEST_CASE(adamw_writes_a_second_generation_and_leaves_the_first) {
   Host host(2);
   const Shape shape{5000};
-  const auto state = [&] { return std::array{host.normal(DType::f32, shape, "w"),
-                                             host.normal(DType::f32, shape, "m"),
-                                             host.zeros(DType::f32, shape)}; };
+  const auto state = [&] {
+    return std::array{host.normal(DType::f32, shape, "w"), host.normal(DType::f32, shape, "m"),
+                      host.zeros(DType::f32, shape)};
+  };
   const auto [w, m, v] = state();
   const auto [w_kept, m_kept, v_kept] = state();
   const auto [w_out, m_out, v_out] = state();

@@ -1,8 +1,7 @@
 #include "tensor/random.h"
 
-#include <boost/test/unit_test.hpp>
-
 #include <algorithm>
+#include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <set>
 #include <vector>
@@ -15,13 +14,13 @@ using Block = std::array<std::uint32_t, 4>;
 // The known answers of the Random123 distribution for philox4x32-10.
 BOOST_AUTO_TEST_CASE(philox_gives_the_published_answers) {
   constexpr std::uint32_t kOnes = 0xffffffff;
-  BOOST_TEST((philox4x32({0, 0, 0, 0}, {0, 0}) ==
-              Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  BOOST_TEST(
+      (philox4x32({0, 0, 0, 0}, {0, 0}) == Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   BOOST_TEST((philox4x32({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}) ==
               Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
-  BOOST_TEST((philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
-                         {0xa4093822, 0x299f31d0}) ==
-              Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+  BOOST_TEST(
+      (philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
+       Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
 BOOST_AUTO_TEST_CASE(values_depend_on_seed_name_and_index_alone) {

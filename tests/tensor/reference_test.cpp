@@ -1,7 +1,6 @@
 // The oracle of the other tests, against central differences of itself.
 
 #include <boost/test/unit_test.hpp>
-
 #include <functional>
 
 #include "tensor/random.h"
@@ -69,9 +68,8 @@ BOOST_AUTO_TEST_CASE(embedding_gradients) {
 BOOST_AUTO_TEST_CASE(cross_entropy_gradients) {
   const std::vector<std::int32_t> targets{1, 4};
   const Values logits = draw(2 * 5, "logits");
-  check_gradient(logits, cross_entropy(logits, targets, 5, 0.5).dlogits, [&](const Values& at) {
-    return 0.5 * cross_entropy(at, targets, 5, 1).loss;
-  });
+  check_gradient(logits, cross_entropy(logits, targets, 5, 0.5).dlogits,
+                 [&](const Values& at) { return 0.5 * cross_entropy(at, targets, 5, 1).loss; });
 }
 
 BOOST_AUTO_TEST_CASE(attention_gradients) {

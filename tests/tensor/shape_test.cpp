@@ -1,7 +1,6 @@
 #include "tensor/shape.h"
 
 #include <boost/test/unit_test.hpp>
-
 #include <limits>
 #include <vector>
 
