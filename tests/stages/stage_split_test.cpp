@@ -158,3 +158,24 @@ BOOST_AUTO_TEST_CASE(evaluation_changes_nothing_even_between_forward_and_backwar
   };
   BOOST_TEST((run(true) == run(false)));
 }
+
+BOOST_AUTO_TEST_CASE(a_stage_that_does_not_train_evaluates_alike) {
+  for (const Kind& kind : kKinds) {
+    const auto device = tensor::make_cpu_device(1);
+    Pipeline pipeline({.model = model_of(kind),
+                       .layers_of_chunk = {2, 3},
+                       .stage_of_chunk = {0, 1},
+                       .seq_len = 9},
+                      *device, 11);
+    stages::StageSpec spec = {.model = model_of(kind), .seq_len = 9, .training = false};
+    spec.chunks = {{.first_layer = 0, .end_layer = 5, .embedding = true, .head = true}};
+    const auto stage = make_transformer_stage(spec, *device);
+    initialize(*stage, spec.model, 11);
+    stage->begin_step();
+    const Tokens tokens = random_tokens(9, 61, 1);
+    const double loss = stage->evaluate(0, {}, {}, tokens.ids, tokens.targets).loss_sum;
+    BOOST_TEST(loss == pipeline.evaluate(tokens), kind);
+    BOOST_TEST(!stage->gradients());
+    BOOST_TEST(!stage->parameters().front().exp_avg);
+  }
+}
