@@ -131,7 +131,7 @@ void EdgeChannel::wait_until(std::unique_lock<Link>& lock, const WaitNote& note,
   if (ready()) return;
   const NamedWait wait(board_, note);
   do {
-    wait.check_deadline();
+    if (const auto text = wait.overdue()) throw Error(ErrorKind::unavailable, *text);
     link_.wait(lock, wait.deadline());
     check_open();
   } while (!ready());

@@ -40,6 +40,7 @@ class EdgeChannel : public Channel, private LinkEvents {
  private:
   IncomingTensor* on_message(const Header& header, std::size_t payload_bytes) override;
   void on_unreadable(std::size_t header_bytes) override;
+  void on_stale() override { ++counts_.dropped_old; }
   void on_payload(IncomingTensor& tensor) override;
   void on_payload_lost(IncomingTensor& tensor) override;
   void on_departed(OutgoingTensor& tensor) override;

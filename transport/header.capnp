@@ -89,12 +89,21 @@ enum Placement {
 }
 
 struct Collective {
-  # One member's bytes for another. A group is known by (run, epoch, group).
-  group @0 :UInt32;
-  sequence @1 :UInt64;
+  # Between two members of a group, which is known by (run, epoch, group). The receiver asks for a
+  # part of the data when it has a place for it; the sender answers when it has the part.
+  kind @0 :CollectiveKind;
+  group @1 :UInt32;
+  sequence @2 :UInt64;
   # Number of the collective in its group, from 0.
-  operation @2 :UInt8;
-  part @3 :UInt32;
-  # Which of the bytes that this member sends that one in this collective.
-  bytes @4 :UInt64;
+  operation @3 :UInt8;
+  part @4 :UInt32;
+  # Which of the parts that the one member has for the other in this collective.
+  bytes @5 :UInt64;
+  # Of the part.
+}
+
+enum CollectiveKind {
+  request @0;
+  data @1;
+  # The part is the payload of this message.
 }

@@ -51,6 +51,7 @@ class Checksum {
     if (message.credit) add(*message.credit);
   }
   void add(const CollectiveMessage& message) {
+    add(static_cast<std::uint64_t>(message.kind));
     add(message.group);
     add(message.sequence);
     add(message.operation);
@@ -113,6 +114,7 @@ void write(const TensorMessage& message, wire::Tensor::Builder out) {
 }
 
 void write(const CollectiveMessage& message, wire::Collective::Builder out) {
+  out.setKind(static_cast<wire::CollectiveKind>(message.kind));
   out.setGroup(message.group);
   out.setSequence(message.sequence);
   out.setOperation(message.operation);
@@ -197,7 +199,8 @@ TensorMessage read(wire::Tensor::Reader in) {
 }
 
 CollectiveMessage read(wire::Collective::Reader in) {
-  return {.group = in.getGroup(),
+  return {.kind = to_enum(in.getKind(), CollectiveKind::data),
+          .group = in.getGroup(),
           .sequence = in.getSequence(),
           .operation = in.getOperation(),
           .part = in.getPart(),

@@ -61,7 +61,10 @@ struct TensorMessage {
   }
 };
 
+enum class CollectiveKind : std::uint8_t { request = 0, data = 1 };
+
 struct CollectiveMessage {
+  CollectiveKind kind = CollectiveKind::request;
   std::uint32_t group = 0;
   std::uint64_t sequence = 0;
   std::uint8_t operation = 0;

@@ -54,6 +54,8 @@ class LinkEvents {
   /// on_payload_lost follows); null: ignore the payload.
   virtual IncomingTensor* on_message(const Header& header, std::size_t payload_bytes) = 0;
   virtual void on_unreadable(std::size_t header_bytes) = 0;
+  /// A message of an older epoch or another run was dropped before it came here.
+  virtual void on_stale() = 0;
   virtual void on_payload(IncomingTensor& tensor) = 0;
   virtual void on_payload_lost(IncomingTensor& tensor) = 0;
   /// The link needs the buffer no more, because the message left or because it cannot.

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "tensor/error.h"
-
 namespace troupe::transport {
 namespace {
 
@@ -61,12 +59,11 @@ void NamedWait::update(const WaitNote& note) {
   board_.note_ = note;
 }
 
-void NamedWait::check_deadline() const {
-  if (Clock::now() < deadline_) return;
+std::optional<std::string> NamedWait::overdue() const {
+  if (Clock::now() < deadline_) return std::nullopt;
   const std::lock_guard lock(board_.mutex_);
-  throw Error(ErrorKind::unavailable,
-              fmt::format("waited {:g} s for {}", seconds(deadline_ - board_.since_),
-                          to_string(*board_.note_)));
+  return fmt::format("waited {:g} s for {}", seconds(deadline_ - board_.since_),
+                     to_string(*board_.note_));
 }
 
 }  // namespace troupe::transport

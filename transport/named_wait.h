@@ -54,8 +54,8 @@ class NamedWait {
   /// The same wait, seen better.
   void update(const WaitNote& note);
   Clock::time_point deadline() const { return deadline_; }
-  /// Throws Error{unavailable} that names the wait once the deadline has passed.
-  void check_deadline() const;
+  /// "waited 60 s for ..." once the deadline has passed.
+  std::optional<std::string> overdue() const;
 
  private:
   WaitBoard& board_;

@@ -93,28 +93,14 @@ void UcxLink::send(int to, OutgoingTensor& tensor) {
   // What was written into a mapped slot must be there before the header says so.
   std::atomic_thread_fence(std::memory_order_release);
   ucx_send(endpoint, MessageId::edge, {tensor.header.data(), tensor.header_bytes},
-           {tensor.payload, tensor.payload_bytes}, Protocol::automatic, tensor);
+           {tensor.payload, tensor.payload_bytes}, tensor);
 }
 
 void UcxLink::send_control(int to, const Header& header) {
   const ucp_ep_h endpoint = peers_.endpoint(to);
   if (!endpoint) return events_->on_peer_lost(to, "there is none");
-  if (free_controls_.empty()) {
-    controls_.push_back(std::make_unique<Control>());
-    free_controls_.reserve(controls_.size());
-    free_controls_.push_back(controls_.back().get());
-  }
-  Control& control = *free_controls_.back();
-  free_controls_.pop_back();
-  control.owner = this;
-  control.on_done = [](Transfer& transfer, bool) {
-    static_cast<UcxLink*>(transfer.owner)
-        ->free_controls_.push_back(static_cast<Control*>(&transfer));
-  };
-  const std::size_t bytes = encode(header, control.header);
   worker_.use();
-  ucx_send(endpoint, MessageId::edge, {control.header.data(), bytes}, {}, Protocol::automatic,
-           control);
+  control_.send(endpoint, header);
 }
 
 ucs_status_t UcxLink::on_message(void* link, const void* header, std::size_t header_length,

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "transport/link.h"
+#include "transport/ucx_control.h"
 #include "transport/ucx_peers.h"
 #include "transport/ucx_worker.h"
 
@@ -29,9 +29,6 @@ class UcxLink : public Link {
   void send_control(int to, const Header& header) override;
 
  private:
-  struct Control : Transfer {
-    HeaderBytes header;
-  };
   static ucs_status_t on_message(void* link, const void* header, std::size_t header_length,
                                  void* data, std::size_t length, const ucp_am_recv_param_t* param);
   ucs_status_t receive(std::span<const std::byte> header, std::span<std::byte> payload,
@@ -40,8 +37,7 @@ class UcxLink : public Link {
   UcxWorker& worker_;
   UcxPeers& peers_;
   LinkEvents* events_ = nullptr;
-  std::vector<std::unique_ptr<Control>> controls_;  ///< all there are
-  std::vector<Control*> free_controls_;             ///< those that no request uses
+  UcxControl control_{MessageId::edge};
 };
 
 }  // namespace troupe::transport

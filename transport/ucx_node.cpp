@@ -1,6 +1,10 @@
 #include "transport/ucx_node.h"
 
+#include <mutex>
+#include <optional>
+
 #include "transport/edge_channel.h"
+#include "transport/ucx_group.h"
 #include "transport/ucx_link.h"
 
 namespace troupe::transport {
@@ -13,9 +17,11 @@ class Node : public UcxNode {
         peers_(std::in_place, worker_,
                [this](int rank, const std::string& why) { on_lost(rank, why); }),
         link_(worker_, *peers_),
-        channel_(link_, board_) {
+        channel_(link_, board_),
+        hub_(worker_, *peers_, board_, channel_.events()) {
     const std::lock_guard lock(worker_);
     link_.start(channel_.events());
+    hub_.start();
   }
   ~Node() override {
     worker_.stop();
@@ -33,20 +39,25 @@ class Node : public UcxNode {
     peers_->disconnect(rank);
   }
   Channel& channel() override { return channel_; }
-  std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t, std::uint32_t, int,
-                                                   const std::string&, std::vector<int>,
-                                                   int) override {
-    return nullptr;
+  std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t run, std::uint32_t epoch, int id,
+                                                   const std::string& name, std::vector<int> ranks,
+                                                   int this_rank) override {
+    const GroupKey key{.run = run, .epoch = epoch, .id = static_cast<std::uint32_t>(id)};
+    return std::make_unique<UcxGroup>(hub_, key, name, std::move(ranks), this_rank);
   }
 
  private:
-  void on_lost(int rank, const std::string& why) { channel_.events().on_peer_lost(rank, why); }
+  void on_lost(int rank, const std::string& why) {
+    channel_.events().on_peer_lost(rank, why);
+    hub_.on_peer_lost(rank, why);
+  }
 
   UcxWorker worker_;
   WaitBoard board_;
   std::optional<UcxPeers> peers_;
   UcxLink link_;
   EdgeChannel channel_;
+  GroupHub hub_;
 };
 
 }  // namespace

@@ -25,16 +25,12 @@ void finish_if_done(ucs_status_ptr_t result, Transfer& transfer) {
 }  // namespace
 
 void ucx_send(ucp_ep_h endpoint, MessageId id, std::span<const std::byte> header,
-              std::span<const std::byte> payload, Protocol protocol, Transfer& transfer) {
+              std::span<const std::byte> payload, Transfer& transfer) {
   ucp_request_param_t param = request_for(transfer);
   param.cb.send = [](void* request, ucs_status_t status, void* user_data) {
     ucp_request_free(request);
     finish(*static_cast<Transfer*>(user_data), status);
   };
-  if (protocol == Protocol::rendezvous) {
-    param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = UCP_AM_SEND_FLAG_RNDV;
-  }
   finish_if_done(ucp_am_send_nbx(endpoint, static_cast<unsigned>(id), header.data(), header.size(),
                                  payload.data(), payload.size(), &param),
                  transfer);

@@ -12,15 +12,10 @@ namespace troupe::transport {
 /// Which handler of a worker an active message is for.
 enum class MessageId : unsigned { edge = 1, group = 2 };
 
-enum class Protocol {
-  automatic,   ///< by UCX's threshold
-  rendezvous,  ///< nothing but the header leaves before the receiver asks for it
-};
-
 /// Sends an active message. Calls transfer.on_done at once or later; header, payload and transfer
 /// stay until then.
 void ucx_send(ucp_ep_h endpoint, MessageId id, std::span<const std::byte> header,
-              std::span<const std::byte> payload, Protocol protocol, Transfer& transfer);
+              std::span<const std::byte> payload, Transfer& transfer);
 
 /// Fetches the payload behind the `descriptor` that a message handler was given. Calls
 /// transfer.on_done at once or later.

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "tensor/device.h"
+#include "tensor/process_group.h"
+#include "transport/link.h"
+#include "transport/ucx_worker.h"
+
+namespace troupe::transport {
+
+class UcxGroup;
+
+enum class Operation : std::uint8_t {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  broadcast
+};
+/// "all-reduce".
+const char* name_of(Operation operation);
+
+/// Bytes between this member and another; both know of them beforehand.
+struct Part : Transfer {
+  enum class Kind : std::uint8_t { send, receive };
+  /// A part to send is waiting -> ready -> started (asked for) -> done, one to receive is waiting
+  /// (asked for) -> started -> done.
+  enum class State : std::uint8_t { waiting, ready, started, done };
+  Kind kind = Kind::send;
+  State state = State::waiting;
+  int member = 0;            ///< the other one
+  std::uint32_t number = 0;  ///< the same at both: 2 * round + phase
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  HeaderBytes header;
+};
+
+/// One started collective of a group, and the handle its caller holds. Sums run in rounds: in each,
+/// every member owns a piece of its slice; phase 0 brings the members' values of a piece to its
+/// owner, which adds them in member order, phase 1 brings the sum back. What fits one piece is
+/// gathered and added by every member instead. Other collectives have one round and no sum. Sums
+/// are computed by the thread that waits; all else is guarded by the worker's lock. The group owns
+/// its collectives and uses them again: deleting a handle gives it back.
+class Collective : public tensor::Work {
+ public:
+  struct Call {
+    Operation operation = Operation::all_reduce;
+    tensor::Tensor in;
+    tensor::Tensor out;
+    int root = 0;
+  };
+
+  explicit Collective(UcxGroup& group) : group_(group) {}
+  bool done() const override;
+  void wait() override;
+  static void operator delete(Collective* self, std::destroying_delete_t);
+  /// Really destroys, for the group.
+  struct Destroy {
+    void operator()(Collective* collective) const;
+  };
+
+  // What follows is for the group.
+
+  void start(const Call& call, std::uint64_t sequence);
+  UcxGroup& group() { return group_; }
+  std::uint64_t sequence() const { return sequence_; }
+  Operation operation() const { return call_.operation; }
+  bool is_finished() const { return rounds_left_ == 0; }
+  /// The part that a message from `member` is about; null if there is none in this state.
+  Part* find(Part::Kind kind, Part::State state, int member, std::uint32_t number);
+  /// Adds up one complete set of values, the lock released meanwhile. False: there is none.
+  bool add_up(std::unique_lock<UcxWorker>& lock);
+  void on_part_done(Part& part);
+  /// Members that have yet to send or fetch something.
+  WaitNote note() const;
+  /// Members whose transfers UCX has under way.
+  std::vector<int> members_under_way() const;
+
+ private:
+  struct Round {
+    enum class State : std::uint8_t { idle, gathering, adding, spreading };
+    State state = State::idle;
+    std::uint32_t index = 0;
+    std::vector<Part> parts;                 ///< reserved once: transfers point to them
+    std::vector<const std::byte*> summands;  ///< by member; empty: nothing to add here
+    std::byte* sum = nullptr;
+    std::size_t sum_elements = 0;
+    tensor::Buffer scratch;
+  };
+  struct Piece {
+    std::size_t begin = 0;  ///< element
+    std::size_t size = 0;   ///< elements; 0 behind the end of the slice
+  };
+
+  // The plan of each operation, in collective_plan.cpp.
+  std::uint32_t num_rounds() const;
+  void plan(Round& round);
+  void plan_all_gather(Round& round);
+  void plan_all_to_all(Round& round);
+  void plan_broadcast(Round& round);
+  void plan_gathered_sum(Round& round);
+  void plan_sliced_sum(Round& round);
+  void add_part(Round& round, Part::Kind kind, int phase, int member, std::byte* data,
+                std::size_t bytes);
+  Piece piece(int slice, std::uint32_t round) const;
+  std::byte* scratch(Round& round, std::size_t bytes);
+
+  void launch(Round& round);
+  void offer_parts(Round& round, std::uint32_t phase);
+  void settle(Round& round);
+  static bool is_ready_to_add(const Round& round);
+
+  UcxGroup& group_;
+  Call call_;
+  std::uint64_t sequence_ = 0;
+  std::uint32_t next_round_ = 0;
+  std::uint32_t rounds_left_ = 0;
+  std::array<Round, 2> rounds_;  ///< one gathers while the other is added up
+};
+
+}  // namespace troupe::transport

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/header.h"
+#include "transport/link.h"
+#include "transport/ucx_control.h"
+#include "transport/ucx_peers.h"
+#include "transport/ucx_worker.h"
+
+namespace troupe::transport {
+
+class UcxGroup;
+
+/// Which group of which epoch: the same at all members.
+struct GroupKey {
+  std::uint64_t run = 0;
+  std::uint32_t epoch = 0;
+  std::uint32_t id = 0;
+  bool operator==(const GroupKey&) const = default;
+};
+
+/// A member wants a part.
+struct PartRequest {
+  int sender = 0;  ///< rank
+  CollectiveMessage message;
+};
+
+/// The groups of a node. Hands them their messages, keeps those of groups that this node has not
+/// made yet, drops those of the past. Guarded by the worker's lock.
+class GroupHub {
+ public:
+  /// All outlive the hub.
+  GroupHub(UcxWorker& worker, UcxPeers& peers, WaitBoard& board, LinkEvents& events);
+  GroupHub(const GroupHub&) = delete;
+  GroupHub& operator=(const GroupHub&) = delete;
+
+  void start();
+
+  UcxWorker& worker() { return worker_; }
+  UcxPeers& peers() { return peers_; }
+  WaitBoard& board() { return board_; }
+  /// Sends a header alone.
+  void send_control(ucp_ep_h endpoint, const Header& header);
+
+  /// From now on the group gets its messages, first the requests that came early.
+  void add(UcxGroup& group);
+  void remove(UcxGroup& group);
+  void on_peer_lost(int rank, const std::string& why);
+
+ private:
+  struct Early {
+    GroupKey key;
+    PartRequest request;
+  };
+  static ucs_status_t on_message(void* hub, const void* header, std::size_t header_length,
+                                 void* data, std::size_t length, const ucp_am_recv_param_t* param);
+  ucs_status_t take(std::span<const std::byte> header, std::span<std::byte> payload,
+                    bool is_rendezvous);
+  UcxGroup* find(const GroupKey& key);
+  bool is_past(const GroupKey& key) const;
+
+  UcxWorker& worker_;
+  UcxPeers& peers_;
+  WaitBoard& board_;
+  LinkEvents& events_;
+  std::vector<UcxGroup*> groups_;
+  std::vector<GroupKey> ended_;  ///< groups of the newest epoch that are no more
+  GroupKey newest_;              ///< its id means nothing
+  std::vector<Early> early_;
+  UcxControl control_{MessageId::group};
+};
+
+}  // namespace troupe::transport
