@@ -1,5 +1,7 @@
 #pragma once
 
+#include <hwy/targets.h>
+
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdint>
@@ -106,17 +108,29 @@ inline double tolerance_of(DType dtype) {
   return dtype == DType::f32 ? 2e-6 : 1.2e-2;
 }
 
-/// Calls body(dtype, host) for both dtypes and for one and two threads.
+/// Calls body(dtype, host) for both dtypes, for one and two threads, and for every set of kernels
+/// that this processor can run: its best, AVX2, and plain C++.
 template <typename Body>
 void for_each_setup(const Body& body) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const int threads : {1, 2}) {
+  const auto run = [&](int threads) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
       BOOST_TEST_CONTEXT(name_of(dtype) << ", " << threads << " threads") {
         Host host(threads);
         body(dtype, host);
       }
     }
+  };
+  run(1);
+  run(2);
+  hwy::ChosenTarget& chosen = hwy::GetChosenTarget();
+  const std::int64_t lesser[] = {hwy::SupportedTargets() & HWY_AVX2, 0};
+  for (const std::int64_t targets : lesser) {
+    BOOST_TEST_CONTEXT("Highway targets " << targets) {
+      chosen.Update(targets);
+      run(1);
+    }
   }
+  chosen.DeInit();
 }
 
 }  // namespace troupe::tensor

@@ -112,6 +112,17 @@ BOOST_AUTO_TEST_CASE(one_object_serves_several_packed_weights) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(devices_of_different_width_do_not_disturb_each_other) {
+  const LinearShape shape{.rows = 256, .in = 96, .out = 160};
+  Host two(2);
+  const Run alone = run(two, shape);
+  Host one(1);
+  const Run narrow = run(one, shape), wide = run(two, shape);
+  BOOST_TEST(same_bits(alone.y, wide.y));
+  BOOST_TEST(same_bits(alone.dw, wide.dw));
+  check_near(narrow.dw, Host::read(wide.dw), 2e-6);
+}
+
 BOOST_AUTO_TEST_CASE(a_nan_is_not_hidden) {
   for_each_setup([](DType dtype, Host& host) {
     const auto linear = host.device().make_linear(
