@@ -16,15 +16,16 @@ thread_local std::size_t allocations = 0;
 
 }  // namespace
 
-void* operator new(std::size_t bytes) {
+// Not inlined: the compiler would see a free() of what a new expression made.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* data = std::malloc(bytes > 0 ? bytes : 1)) return data;
   throw std::bad_alloc();
 }
-void operator delete(void* data) noexcept {
+[[gnu::noinline]] void operator delete(void* data) noexcept {
   std::free(data);
 }
-void operator delete(void* data, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* data, std::size_t) noexcept {
   std::free(data);
 }
 
