@@ -57,6 +57,7 @@ class MemoryNetwork::Impl {
   void unblock(int from, int to);
   void set_fault(int from, int to, bool Line::*fault);
   void disconnect(int rank);
+  void reconnect(int rank);
 
  private:
   class RankLink;
@@ -158,6 +159,11 @@ void MemoryNetwork::Impl::disconnect(int rank) {
   }
 }
 
+void MemoryNetwork::Impl::reconnect(int rank) {
+  const std::lock_guard lock(mutex_);
+  ranks_.at(static_cast<std::size_t>(rank))->connected = true;
+}
+
 void MemoryNetwork::Impl::submit(int from, int to, Parcel parcel) {
   if (!connected(from) || !connected(to)) {
     finish(from, parcel);
@@ -229,6 +235,9 @@ void MemoryNetwork::damage_next(int from, int to) {
 }
 void MemoryNetwork::disconnect(int rank) {
   impl_->disconnect(rank);
+}
+void MemoryNetwork::reconnect(int rank) {
+  impl_->reconnect(rank);
 }
 
 }  // namespace troupe::transport

@@ -30,8 +30,10 @@ class MemoryNetwork {
   /// Changes one byte of the next tensor's header.
   void damage_next(int from, int to);
   /// Cuts a rank off, as if its process had died: what is under way from and to it is lost, and its
-  /// neighbours learn of it. It cannot come back.
+  /// neighbours learn of it.
   void disconnect(int rank);
+  /// A new life of the rank: its channel may be opened again.
+  void reconnect(int rank);
 
  private:
   class Impl;

@@ -307,9 +307,8 @@ BOOST_AUTO_TEST_CASE(members_with_different_sizes_are_told) {
     }
   });
   const std::string both = errors[0] + errors[1];
-  const bool is_named =
-      both.find("has 400 bytes at rank 0 and 404 at rank 1") != both.npos ||
-      both.find("has 404 bytes at rank 1 and 400 at rank 0") != both.npos;
+  const bool is_named = both.find("has 400 bytes at rank 0 and 404 at rank 1") != both.npos ||
+                        both.find("has 404 bytes at rank 1 and 400 at rank 0") != both.npos;
   BOOST_TEST(is_named, both);
 }
 

@@ -1,0 +1,92 @@
+#include <cstdlib>
+#include <tuple>
+
+#include "ucx_nodes.h"
+
+namespace troupe::test {
+
+/// Transports that UCX may use while the world lives.
+class ChosenTransports {
+ public:
+  explicit ChosenTransports(const char* names) {
+    if (const char* before = std::getenv("UCX_TLS")) before_ = before;
+    ::setenv("UCX_TLS", names, 1);
+  }
+  ~ChosenTransports() {
+    before_.empty() ? ::unsetenv("UCX_TLS") : ::setenv("UCX_TLS", before_.c_str(), 1);
+  }
+
+ private:
+  std::string before_;
+};
+
+class UcxWorld {
+ public:
+  UcxWorld(int ranks, const char* transports, std::chrono::microseconds spin)
+      : transports_(transports), nodes(ranks, {.spin = spin}) {}
+  transport::Channel& channel(int rank) { return nodes.channel(rank); }
+  void disconnect(int rank) {
+    nodes.kill(rank);
+    nodes.node(0).disconnect(rank);
+  }
+  void restart(int rank) { nodes.restart(rank, ++incarnation_); }
+
+ private:
+  ChosenTransports transports_;
+
+ public:
+  UcxNodes nodes;
+
+ private:
+  std::uint64_t incarnation_ = 1;
+};
+
+/// Slots are mapped by the sender; waiting threads poll.
+struct SharedMemoryWorld : UcxWorld {
+  explicit SharedMemoryWorld(int ranks)
+      : UcxWorld(ranks, "shm,self", std::chrono::microseconds(50)) {}
+};
+/// The same, nobody polls.
+struct SleepingWorld : UcxWorld {
+  explicit SleepingWorld(int ranks) : UcxWorld(ranks, "shm,self", std::chrono::microseconds(0)) {}
+};
+/// Payloads travel, eager and by rendezvous.
+struct TcpWorld : UcxWorld {
+  explicit TcpWorld(int ranks) : UcxWorld(ranks, "tcp,self", std::chrono::microseconds(50)) {}
+};
+
+using Worlds = std::tuple<SharedMemoryWorld, SleepingWorld, TcpWorld>;
+
+}  // namespace troupe::test
+
+#include "../contract/channel_contract.h"
+
+namespace troupe::test {
+
+BOOST_AUTO_TEST_CASE(an_unusable_address_is_refused) {
+  UcxNodes nodes(1);
+  expect_error(ErrorKind::unavailable, {"rank 5", "0 bytes"},
+               [&] { nodes.node(0).connect(5, 1, ""); });
+  expect_error(ErrorKind::unavailable, {"rank 5", "5000 bytes"},
+               [&] { nodes.node(0).connect(5, 1, std::string(5000, 'x')); });
+}
+
+BOOST_AUTO_TEST_CASE(an_address_is_short) {
+  UcxNodes nodes(1);
+  const std::size_t bytes = nodes.node(0).address().size();
+  BOOST_TEST(bytes > 0u);
+  BOOST_TEST(bytes <= 4096u);
+}
+
+BOOST_AUTO_TEST_CASE(unknown_transports_are_named) {
+  const ChosenTransports none("no_such_transport");
+  expect_error(ErrorKind::unavailable, {"UCX"}, [] { transport::UcxNode::create({}); });
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_without_connection_is_named) {
+  UcxNodes nodes(1);
+  nodes.channel(0).open({.run = kRun, .epoch = 1, .rank = 0, .edges = two_way({10}, 1)});
+  expect_error(ErrorKind::unavailable, {"rank 1"}, [&] { nodes.channel(0).receive(back(1)); });
+}
+
+}  // namespace troupe::test
