@@ -12,19 +12,10 @@ namespace troupe::stages {
 inline constexpr std::array<char, 9> kIdxMagic = {'M', 'M', 'I', 'D', 'I', 'D', 'X', '\0', '\0'};
 inline constexpr std::uint64_t kIdxVersion = 1;
 
-#pragma pack(push, 1)
-/// After it: int32 lengths in tokens and int64 offsets into the .bin, one a sequence; then int64
-/// document boundaries.
-struct IdxHead {
-  std::array<char, 9> magic = kIdxMagic;
-  std::uint64_t version = kIdxVersion;
-  std::uint8_t dtype_code = 0;
-  std::uint64_t num_sequences = 0;
-  std::uint64_t num_boundaries = 0;  ///< documents + 1: the first is 0, the last num_sequences
-};
-#pragma pack(pop)
-inline constexpr std::uint64_t kIdxHeadBytes = sizeof(IdxHead);
-static_assert(kIdxHeadBytes == 34);
+/// Magic, u64 version, u8 dtype code, u64 sequences, u64 document boundaries (documents + 1). After
+/// it: int32 lengths in tokens and int64 offsets into the .bin, one a sequence each; then the int64
+/// boundaries, from 0 to the number of sequences. Nothing is aligned: reads copy.
+inline constexpr std::uint64_t kIdxHeadBytes = 9 + 8 + 1 + 8 + 8;
 
 struct DatasetDType {
   std::uint8_t code;

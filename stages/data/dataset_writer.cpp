@@ -26,7 +26,11 @@ class DatasetWriter {
  public:
   DatasetWriter(OutputFile& bin, TokenWidth width) : tokens_(bin, width), width_(width) {}
 
+  /// A sequence's length is 32 bits in the format.
   void add_sequence(std::span<const std::int32_t> ids) {
+    if (ids.size() > INT32_MAX)
+      throw Error(ErrorKind::data, fmt::format("a document of {} tokens, at most {} fit a sequence",
+                                               ids.size(), INT32_MAX));
     offsets_.push_back(tokens_.num_tokens() * static_cast<std::int64_t>(bytes_of(width_)));
     lengths_.push_back(static_cast<std::int32_t>(ids.size()));
     tokens_.append(ids);
@@ -36,10 +40,12 @@ class DatasetWriter {
   void write_index(OutputFile& idx) const {
     const auto dtype = std::find_if(kDatasetDTypes.begin(), kDatasetDTypes.end(),
                                     [this](const DatasetDType& d) { return d.width == width_; });
-    const IdxHead head{.dtype_code = dtype->code,
-                       .num_sequences = lengths_.size(),
-                       .num_boundaries = boundaries_.size()};
-    idx.write(std::as_bytes(std::span(&head, 1)));
+    const std::uint64_t num_sequences = lengths_.size(), num_boundaries = boundaries_.size();
+    idx.write(std::as_bytes(std::span(kIdxMagic)));
+    idx.write(std::as_bytes(std::span(&kIdxVersion, 1)));
+    idx.write(std::as_bytes(std::span(&dtype->code, 1)));
+    idx.write(std::as_bytes(std::span(&num_sequences, 1)));
+    idx.write(std::as_bytes(std::span(&num_boundaries, 1)));
     idx.write(std::as_bytes(std::span(lengths_)));
     idx.write(std::as_bytes(std::span(offsets_)));
     idx.write(std::as_bytes(std::span(boundaries_)));

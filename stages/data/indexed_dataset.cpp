@@ -21,30 +21,34 @@ std::string prefix_of(const std::string& path) {
   return path.ends_with(kBinSuffix) ? path.substr(0, path.size() - kBinSuffix.size()) : path;
 }
 
-/// The arrays of an .idx. They follow a head of 34 bytes, so that nothing is aligned: reads copy.
+/// An .idx whose head fits its length.
 class IndexBytes {
  public:
   IndexBytes(std::string path, std::span<const std::byte> bytes)
       : path_(std::move(path)), bytes_(bytes) {
     if (bytes.size() < kIdxHeadBytes)
       throw refuse(fmt::format("{} bytes, its head alone has {}", bytes.size(), kIdxHeadBytes));
-    std::memcpy(&head_, bytes.data(), sizeof head_);
-    if (head_.magic != kIdxMagic) throw refuse("it does not begin with MMIDIDX");
-    if (head_.version != kIdxVersion)
-      throw refuse(fmt::format("version {}, expected {}", head_.version, kIdxVersion));
+    if (at<std::array<char, 9>>(0) != kIdxMagic) throw refuse("it does not begin with MMIDIDX");
+    if (const auto version = at<std::uint64_t>(9); version != kIdxVersion)
+      throw refuse(fmt::format("version {}, expected {}", version, kIdxVersion));
+    dtype_code_ = at<std::uint8_t>(17);
+    num_sequences_ = at<std::uint64_t>(18);
+    num_boundaries_ = at<std::uint64_t>(26);
     check_length();
   }
 
-  const IdxHead& head() const { return head_; }
+  std::uint8_t dtype_code() const { return dtype_code_; }
+  std::uint64_t num_sequences() const { return num_sequences_; }
+  std::uint64_t num_boundaries() const { return num_boundaries_; }
   std::int64_t length(std::uint64_t sequence) const {
-    return at<std::int32_t>(kIdxHeadBytes, sequence);
+    return at<std::int32_t>(kIdxHeadBytes + 4 * sequence);
   }
   std::int64_t offset(std::uint64_t sequence) const {
-    return at<std::int64_t>(kIdxHeadBytes + 4 * head_.num_sequences, sequence);
+    return at<std::int64_t>(kIdxHeadBytes + 4 * num_sequences_ + 8 * sequence);
   }
   /// The sequence at which a document begins; the last entry is the number of sequences.
   std::int64_t boundary(std::uint64_t i) const {
-    return at<std::int64_t>(kIdxHeadBytes + 12 * head_.num_sequences, i);
+    return at<std::int64_t>(kIdxHeadBytes + 12 * num_sequences_ + 8 * i);
   }
   Error refuse(const std::string& why) const {
     return Error(ErrorKind::data, fmt::format("{}: not a dataset index: {}", path_, why));
@@ -53,39 +57,39 @@ class IndexBytes {
  private:
   void check_length() const {
     const std::uint64_t arrays = bytes_.size() - kIdxHeadBytes;
-    const std::uint64_t sequences = head_.num_sequences, boundaries = head_.num_boundaries;
     // Divisions first: the products could overflow.
-    if (sequences > arrays / 12 || boundaries > arrays / 8 ||
-        12 * sequences + 8 * boundaries != arrays)
+    if (num_sequences_ > arrays / 12 || num_boundaries_ > arrays / 8 ||
+        12 * num_sequences_ + 8 * num_boundaries_ != arrays)
       throw refuse(fmt::format(
           "{} sequences and {} document boundaries do not make its {} bytes (a dataset with a mode "
           "per sequence is not text)",
-          sequences, boundaries, bytes_.size()));
+          num_sequences_, num_boundaries_, bytes_.size()));
   }
 
   template <typename T>
-  T at(std::uint64_t array, std::uint64_t i) const {
+  T at(std::uint64_t offset) const {
     T value;
-    std::memcpy(&value, bytes_.data() + array + i * sizeof value, sizeof value);
+    std::memcpy(&value, bytes_.data() + offset, sizeof value);
     return value;
   }
 
   std::string path_;
   std::span<const std::byte> bytes_;
-  IdxHead head_;
+  std::uint8_t dtype_code_ = 0;
+  std::uint64_t num_sequences_ = 0, num_boundaries_ = 0;
 };
 
 TokenWidth width_of(const IndexBytes& index) {
   for (const DatasetDType& dtype : kDatasetDTypes)
-    if (dtype.code == index.head().dtype_code) return dtype.width;
+    if (dtype.code == index.dtype_code()) return dtype.width;
   throw index.refuse(fmt::format("dtype code {}, expected 1 (uint8), 4 (int32) or 8 (uint16)",
-                                 index.head().dtype_code));
+                                 index.dtype_code()));
 }
 
 /// Returns the number of tokens.
 std::int64_t check_sequences(const IndexBytes& index, TokenWidth width, std::uint64_t bin_bytes) {
   std::uint64_t begin = 0;
-  for (std::uint64_t i = 0; i < index.head().num_sequences; ++i) {
+  for (std::uint64_t i = 0; i < index.num_sequences(); ++i) {
     const std::int64_t length = index.length(i), offset = index.offset(i);
     if (length < 0) throw index.refuse(fmt::format("sequence {} has {} tokens", i, length));
     if (offset < 0 || static_cast<std::uint64_t>(offset) != begin)
@@ -102,8 +106,8 @@ std::int64_t check_sequences(const IndexBytes& index, TokenWidth width, std::uin
 }
 
 void check_documents(const IndexBytes& index) {
-  const std::uint64_t boundaries = index.head().num_boundaries;
-  const auto end = static_cast<std::int64_t>(index.head().num_sequences);
+  const std::uint64_t boundaries = index.num_boundaries();
+  const auto end = static_cast<std::int64_t>(index.num_sequences());
   if (boundaries == 0) throw index.refuse("it has no document boundaries");
   if (index.boundary(0) != 0 || index.boundary(boundaries - 1) != end)
     throw index.refuse(fmt::format("its documents span sequences {} to {}, expected 0 to {}",
@@ -138,8 +142,8 @@ DatasetIndex read_dataset_index(const std::string& path) {
   if (num_tokens == 0)
     throw Error(ErrorKind::data, fmt::format("{}: the dataset is empty", bin_path(path)));
   return {.width = width,
-          .num_sequences = static_cast<std::int64_t>(index.head().num_sequences),
-          .num_documents = static_cast<std::int64_t>(index.head().num_boundaries) - 1,
+          .num_sequences = static_cast<std::int64_t>(index.num_sequences()),
+          .num_documents = static_cast<std::int64_t>(index.num_boundaries()) - 1,
           .num_tokens = num_tokens};
 }
 
