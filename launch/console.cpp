@@ -50,7 +50,7 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement) {
 
 std::string step_line(const actors::StepReport& r, std::int64_t max_steps, double mean_step_s) {
   const double rate = r.step_s > 0 ? static_cast<double>(r.tokens) / r.step_s : 0;
-  return fmt::format("step {:>6}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {} tokens/s  {} left\n",
+  return fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {} tokens/s  {} left\n",
                      r.step, max_steps, r.loss, r.grad_norm, r.lr, grouped(std::llround(rate)),
                      duration_text(mean_step_s * static_cast<double>(max_steps - r.step)));
 }

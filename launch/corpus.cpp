@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <memory>
 
@@ -15,13 +14,6 @@ namespace troupe::launch {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Corpus {
-  const char* files;
-  const char* tokens;
-};
-constexpr std::array kCorpora{Corpus{"data.files", "data.tokens"},
-                              Corpus{"eval.files", "eval.tokens"}};
 
 /// The files that a pattern matches; a name that exists is itself, whatever characters it has.
 std::vector<std::string> expand(const Manifest& m, const char* key,
@@ -90,30 +82,32 @@ void check_files(const Manifest& m, const char* key) {
   if (m.text("data.tokenizer") == stages::kBytesTokenizer) check_one_sample(m, key, bytes);
 }
 
+/// The token file made of the files of one key.
+std::string tokens_of(const Manifest& m, const char* key) {
+  fs::create_directories(token_cache());
+  const std::string tokens = stages::prepare_tokens(
+      {.files = m.texts(key), .tokenizer = m.text("data.tokenizer")}, token_cache().string());
+  check_one_sample(m, key, stages::TokenFile::open(tokens)->num_tokens());
+  return tokens;
+}
+
 }  // namespace
 
 void check_corpus(Manifest& m) {
-  for (const Corpus& corpus : kCorpora) {
+  for (const char* key : {"data.files", "eval.files"}) {
     std::vector<std::string> files;
-    for (const std::string& pattern : m.texts(corpus.files)) {
-      const auto found = expand(m, corpus.files, pattern);
+    for (const std::string& pattern : m.texts(key)) {
+      const auto found = expand(m, key, pattern);
       files.insert(files.end(), found.begin(), found.end());
     }
-    m.resolve(corpus.files, files);
-    if (!files.empty()) check_files(m, corpus.files);
+    m.resolve(key, files);
+    if (!files.empty()) check_files(m, key);
   }
 }
 
 void prepare_corpus(Manifest& m) {
-  for (const Corpus& corpus : kCorpora) {
-    if (m.texts(corpus.files).empty()) continue;
-    const stages::TokenSource source{.files = m.texts(corpus.files),
-                                     .tokenizer = m.text("data.tokenizer")};
-    fs::create_directories(token_cache());
-    const std::string tokens = stages::prepare_tokens(source, token_cache().string());
-    check_one_sample(m, corpus.files, stages::TokenFile::open(tokens)->num_tokens());
-    m.resolve(corpus.tokens, tokens);
-  }
+  m.resolve("data.tokens", tokens_of(m, "data.files"));
+  if (m.integer("eval.interval") > 0) m.resolve("eval.tokens", tokens_of(m, "eval.files"));
 }
 
 fs::path token_cache() {

@@ -13,8 +13,8 @@ namespace troupe::launch {
 /// or Error{manifest} where a number of the manifest is to blame.
 void check_corpus(Manifest& manifest);
 
-/// Tokenizes data.files and eval.files (once: the cache finds them again) and sets data.tokens and
-/// eval.tokens. Throws Error{data} if they do not make one sample.
+/// Tokenizes data.files, and eval.files where they are used (once: the cache finds them again) and
+/// sets data.tokens and eval.tokens. Throws Error{data} if they do not make one sample.
 void prepare_corpus(Manifest& manifest);
 
 /// Where token files are kept: $XDG_CACHE_HOME/troupe, or ~/.cache/troupe.

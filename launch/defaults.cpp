@@ -1,5 +1,7 @@
 #include "launch/defaults.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -10,7 +12,7 @@ namespace {
 using enum Kind;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr Rule kNotNegative{.min = 0, .max = 9223372036854775807.0};
+constexpr Rule kNotNegative{.min = 0, .max = kInfinity};
 constexpr Rule kFinite{.min = 0, .max = kInfinity, .below_max = true};
 constexpr Rule kPositive{.min = 0, .max = kInfinity, .below_max = true, .above_min = true};
 constexpr Rule kFraction{.min = 0, .max = 1, .below_max = true};
@@ -152,7 +154,9 @@ constexpr std::array kKeys{
         "Written by launch: the token file made of eval.files. Replaced when given"},
 
     Key{"cluster", "threads", integer, "1", "threads",
-        "Compute threads of a rank; every layout fits then", from_one_to(1024)},
+        "Compute threads of a rank. The last bits of a loss depend on it, so it does not follow "
+        "the machine",
+        from_one_to(1024)},
     Key{"cluster", "pin", boolean, "", "",
         "Bind ranks to cores of their own; default: unless ranks * threads exceed the free cores"},
     Key{"cluster", "spin", boolean, "", "",
@@ -174,6 +178,16 @@ const Key* find_key(std::string_view table, std::string_view name) {
   const auto found =
       std::ranges::find_if(kKeys, [&](const Key& k) { return k.table == table && k.name == name; });
   return found == kKeys.end() ? nullptr : &*found;
+}
+
+std::string range_text(const Rule& rule) {
+  const auto end = [](double x) {
+    return x < 1e15 ? fmt::format("{:.0f}", x) : fmt::format("{}", x);
+  };
+  const std::string low =
+      fmt::format("{} {}", rule.above_min ? "above" : "at least", end(rule.min));
+  if (rule.max == kInfinity) return rule.below_max ? low + " and finite" : low;
+  return fmt::format("{} and {} {}", low, rule.below_max ? "below" : "at most", end(rule.max));
 }
 
 std::vector<std::string_view> manifest_tables() {

@@ -41,6 +41,8 @@ struct Key {
 std::span<const Key> manifest_keys();
 /// Null for a name that is no key.
 const Key* find_key(std::string_view table, std::string_view name);
+/// "at least 1 and at most 4096".
+std::string range_text(const Rule& rule);
 /// Names of the tables in their order.
 std::vector<std::string_view> manifest_tables();
 

@@ -100,12 +100,6 @@ std::string_view brief(std::string_view word) {
   return word.substr(0, 64);
 }
 
-std::string describe(const Rule& rule) {
-  const std::string low = fmt::format("{} {}", rule.above_min ? "above" : "at least", rule.min);
-  if (std::isinf(rule.max)) return low + " and finite";
-  return fmt::format("{} and {} {}", low, rule.below_max ? "below" : "at most", rule.max);
-}
-
 bool satisfies(const Rule& rule, double x) {
   const bool low = rule.above_min ? x > rule.min : x >= rule.min;
   const bool high = rule.below_max ? x < rule.max : x <= rule.max;
@@ -122,7 +116,7 @@ std::string broken_rule(const Key& key, const Value& value) {
   if (const auto* list = std::get_if<std::vector<double>>(&value)) numbers = *list;
   for (const double x : numbers)
     if (key.rule && !satisfies(*key.rule, x))
-      return fmt::format("{} = {} must be {}", name, to_toml(value), describe(*key.rule));
+      return fmt::format("{} = {} must be {}", name, to_toml(value), range_text(*key.rule));
   const auto* text = std::get_if<std::string>(&value);
   if (text && !key.choices.empty() && std::ranges::find(key.choices, *text) == key.choices.end())
     return fmt::format("{} = '{}': did you mean '{}'? It is one of {}", name, brief(*text),
@@ -139,11 +133,18 @@ toml::table parse_value(const std::string& text, const std::string& place) try {
   refuse(place, std::string(error.description()));
 }
 
+/// The node as a value of the key's kind.
+Value require(const Key& key, const toml::node& node, const std::string& place) {
+  std::optional<Value> value = convert(node, key.kind);
+  if (!value)
+    refuse(place, fmt::format("{}.{} must be {}, not {}", key.table, key.name, name_of(key.kind),
+                              name_of(node.type())));
+  return *value;
+}
+
 bool holds_text(Kind kind) {
   return kind == Kind::text || kind == Kind::texts;
 }
-
-}  // namespace
 
 std::string unknown_table(std::string_view table) {
   const auto tables = manifest_tables();
@@ -151,17 +152,27 @@ std::string unknown_table(std::string_view table) {
                      nearest(table, tables), quoted_list(tables));
 }
 
+/// The nearest known key: first the same name in another table, then by edit distance.
 std::string unknown_key(std::string_view table, std::string_view name) {
   std::vector<std::string_view> names;
   for (const Key& key : manifest_keys()) {
     if (key.name == name)
-      return fmt::format("unknown key '{}.{}'; did you mean '{}.{}'?", table, name, key.table,
-                         name);
+      return fmt::format("unknown key '{0}.{1}'; did you mean '{2}.{1}'?", table, name, key.table);
     if (key.table == table) names.push_back(key.name);
   }
   return fmt::format("unknown key '{0}.{1}'; did you mean '{0}.{2}'? Keys of [{0}] are {3}", table,
                      brief(name), nearest(name, names), quoted_list(names));
 }
+
+/// What is wrong with something at the top of the file that is no known table.
+std::string unknown_top(std::string_view name, const toml::node& node) {
+  const auto keys = manifest_keys();
+  const auto key = std::ranges::find(keys, name, &Key::name);
+  if (node.is_table() || key == keys.end()) return unknown_table(name);
+  return fmt::format("'{}' stands outside of a table; did you mean it in [{}]?", name, key->table);
+}
+
+}  // namespace
 
 void ManifestParser::set(const Key& key, Value value, Manifest::Origin origin,
                          const std::string& place) {
@@ -194,23 +205,22 @@ void ManifestParser::file(std::string_view text) {
     refuse(place_of(manifest_.name_, error.source()), std::string(error.description()));
   }
   const auto tables = manifest_tables();
-  for (const auto& [table, node] : root) {
-    const std::string place = place_of(manifest_.name_, table.source());
-    if (std::ranges::find(tables, table.str()) == tables.end())
-      refuse(place, unknown_table(table.str()));
+  for (const auto& [name, node] : root) {
+    const std::string place = place_of(manifest_.name_, name.source());
+    if (std::ranges::find(tables, name.str()) == tables.end())
+      refuse(place, unknown_top(name.str(), node));
     if (!node.is_table())
-      refuse(place, fmt::format("[{}] must be a table, not {}", table.str(), name_of(node.type())));
-    for (const auto& [name, value] : *node.as_table()) {
-      const Key* key = find_key(table.str(), name.str());
-      if (!key)
-        refuse(place_of(manifest_.name_, name.source()), unknown_key(table.str(), name.str()));
-      const std::string value_place = place_of(manifest_.name_, value.source());
-      const std::optional<Value> converted = convert(value, key->kind);
-      if (!converted)
-        refuse(value_place, fmt::format("{}.{} must be {}, not {}", key->table, key->name,
-                                        name_of(key->kind), name_of(value.type())));
-      set(*key, *converted, Manifest::Origin::file, value_place);
-    }
+      refuse(place, fmt::format("[{}] must be a table, not {}", name.str(), name_of(node.type())));
+    read_table(name.str(), *node.as_table());
+  }
+}
+
+void ManifestParser::read_table(std::string_view table, const toml::table& nodes) {
+  for (const auto& [name, node] : nodes) {
+    const Key* key = find_key(table, name.str());
+    if (!key) refuse(place_of(manifest_.name_, name.source()), unknown_key(table, name.str()));
+    const std::string place = place_of(manifest_.name_, node.source());
+    set(*key, require(*key, node, place), Manifest::Origin::file, place);
   }
 }
 
@@ -231,12 +241,7 @@ void ManifestParser::override_with(const std::string& assignment) {
   const bool bare = holds_text(key->kind) &&
                     (text.empty() || (text[0] != '"' && text[0] != '\'' && text[0] != '['));
   const toml::table parsed = parse_value(bare ? to_toml(Value(text)) : text, place);
-  const toml::node& node = *parsed.get("value");
-  const std::optional<Value> value = convert(node, key->kind);
-  if (!value)
-    refuse(place, fmt::format("{}.{} must be {}, not {}", table, name, name_of(key->kind),
-                              name_of(node.type())));
-  set(*key, *value, Manifest::Origin::override_, place);
+  set(*key, require(*key, *parsed.get("value"), place), Manifest::Origin::override_, place);
 }
 
 }  // namespace troupe::launch

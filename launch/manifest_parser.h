@@ -1,5 +1,7 @@
 #pragma once
 
+#include <toml++/toml.h>
+
 #include <string>
 #include <string_view>
 
@@ -18,14 +20,10 @@ class ManifestParser {
   void override_with(const std::string& assignment);
 
  private:
+  void read_table(std::string_view table, const toml::table& nodes);
   void set(const Key& key, Value value, Manifest::Origin origin, const std::string& place);
 
   Manifest& manifest_;
 };
-
-/// "unknown key 'model.hiden_size'; did you mean 'model.hidden_size'?": the nearest known name,
-/// first by the same name in another table, then by edit distance.
-std::string unknown_key(std::string_view table, std::string_view name);
-std::string unknown_table(std::string_view table);
 
 }  // namespace troupe::launch

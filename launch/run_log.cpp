@@ -43,7 +43,7 @@ void RunLog::on_step(const actors::StepReport& report) {
 
 void RunLog::on_eval(const actors::EvalReport& report) {
   metrics_.append(metrics_line(report));
-  print(fmt::format("step {:>6}/{}  eval loss {:.4f}\n", report.step, max_steps_, report.loss));
+  print(fmt::format("step {}/{}  eval loss {:.4f}\n", report.step, max_steps_, report.loss));
 }
 
 void RunLog::on_checkpoint(std::int64_t step, const std::string& path) {

@@ -1,0 +1,154 @@
+#include "launch/check.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "launch/run_spec.h"
+#include "tests/launch/manifest_text.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_dir.h"
+
+// Values that are derived from others, and values that do not fit together.
+
+namespace troupe::test {
+namespace {
+
+void refused(const std::vector<std::string>& overrides, const std::vector<std::string>& words,
+             ErrorKind kind = ErrorKind::manifest) {
+  expect_error(kind, words, [&] { checked(kSmallManifest, overrides); });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(derived_values_follow_the_others) {
+  const auto m = checked(kSmallManifest);
+  BOOST_TEST(m.integer("model.head_dim") == 16);
+  BOOST_TEST(m.integer("optimizer.decay_steps") == 0);
+  BOOST_TEST(m.integer("schedule.chunks") == 1);
+  BOOST_TEST(m.flag("cluster.pin"));
+  BOOST_TEST(m.flag("cluster.spin"));
+  const auto o = checked(kSmallManifest, {"mesh.pp=3", "mesh.dp=2", "optimizer.decay=cosine",
+                                          "optimizer.warmup_steps=3", "cluster.threads=1"});
+  BOOST_TEST(o.integer("optimizer.decay_steps") == 9);
+  BOOST_TEST(o.flag("cluster.pin"));    // 6 threads on 8 cores
+  BOOST_TEST(!o.flag("cluster.spin"));  // but not 12
+  BOOST_TEST(!checked(kSmallManifest, {"cluster.threads=9"}).flag("cluster.pin"));
+  BOOST_TEST(
+      checked(kSmallManifest, {"cluster.threads=9", "cluster.pin=true"}).flag("cluster.pin"));
+  BOOST_TEST(checked(kSmallManifest, {"optimizer.decay=wsd"}).integer("optimizer.decay_steps") ==
+             1);
+  BOOST_TEST(checked(kSmallManifest, {"schedule.kind=interleaved", "mesh.pp=2"})
+                 .integer("schedule.chunks") == 2);
+  auto unnamed = launch::Manifest::parse("[data]\nfiles='x'\n", "dir/first.toml", {});
+  launch::resolve(unnamed, kMachine);
+  BOOST_TEST(unnamed.text("run.name") == "first");
+  BOOST_TEST(unnamed.text("run.dir") == std::filesystem::current_path() / "runs/first");
+}
+
+BOOST_AUTO_TEST_CASE(paths_are_meant_from_where_they_are_written) {
+  const TempDir dir;
+  const auto file = dir.write("m.toml",
+                              "[data]\nfiles = [\"a.txt\", \"/b.txt\"]\ntokenizer = \"t.model\"\n"
+                              "[checkpoint]\nresume = \"../old/step-3\"\n");
+  auto m = launch::Manifest::read(file, std::vector<std::string>{"eval.files=c.txt"});
+  launch::resolve(m, kMachine);
+  BOOST_TEST((m.texts("data.files") == std::vector<std::string>{dir / "a.txt", "/b.txt"}));
+  BOOST_TEST(m.text("data.tokenizer") == (dir / "t.model").string());
+  BOOST_TEST(m.text("checkpoint.resume") == (dir.path().parent_path() / "old/step-3").string());
+  BOOST_TEST(m.texts("eval.files").at(0) == (std::filesystem::current_path() / "c.txt").string());
+}
+
+BOOST_AUTO_TEST_CASE(an_impossible_mesh_is_refused_with_its_numbers) {
+  refused({"mesh.pp=7"},
+          {"--set mesh.pp=7:", "mesh.pp", "7", "num_hidden_layers = 6", "at most pp = 6"});
+  refused({"mesh.pp=3", "schedule.kind=interleaved", "schedule.chunks=3"},
+          {"3 * 3 = 9", "6", "at most pp = 2"});
+  refused({"schedule.kind=interleaved", "schedule.chunks=7"}, {"at most chunks = 6"});
+  refused({"mesh.tp=2"}, {"mesh.tp = 2", "must be 1"});
+}
+
+BOOST_AUTO_TEST_CASE(an_indivisible_batch_is_refused_with_its_factors) {
+  refused({"batch.micro=3"}, {"batch.global = 16", "3 * 1 = 3", "15 or 18"});
+  refused({"mesh.dp=3"}, {"m.toml:20:10:", "2 * 3 = 6", "12 or 18"});
+  refused({"batch.micro=32"}, {"16", "32 * 1 = 32", "global = 32"});
+  refused({"batch.micro=1", "batch.global=16777216"}, {"16777216", "larger batch.micro"});
+  refused({"batch.seq_len=1048576", "batch.micro=4096", "batch.global=4096"}, {"fit no machine"});
+}
+
+BOOST_AUTO_TEST_CASE(a_model_that_does_not_divide_names_its_fields) {
+  refused({"model.num_attention_heads=5"}, {"num_attention_heads", "96", "5", "95 or 100"});
+  refused({"model.num_key_value_heads=4"}, {"num_key_value_heads", "6", "4"});
+  refused({"model.head_dim=15"}, {"head_dim", "15"});
+}
+
+BOOST_AUTO_TEST_CASE(schedules_are_checked_before_use) {
+  refused({"schedule.kind=1f2b"}, {"'1f1b'", "'gpipe'", "'interleaved'", "'csv'"});
+  refused({"schedule.kind=forward-only"}, {"forward-only", "'1f1b'"});
+  refused({"schedule.csv=plan.csv"}, {"schedule.csv", "kind = \"csv\""});
+  refused({"schedule.kind=csv"}, {"schedule.csv"});
+  refused({"schedule.kind=csv", "schedule.csv=/nowhere/plan.csv"}, {"/nowhere/plan.csv"},
+          ErrorKind::data);
+  refused({"schedule.kind=1f1b", "schedule.chunks=2"}, {"--set schedule.chunks=2:", "chunks"});
+}
+
+BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_is_checked_against_the_mesh) {
+  const TempDir dir;
+  const auto with = [&](const std::string& csv, std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"schedule.kind=csv", "schedule.csv=" + dir.write("plan.csv", csv),
+                             "mesh.pp=2", "batch.micro=8"});
+    return more;
+  };
+  const std::string good = "0F0,0F1,,0B0,0B1\n1F0,1B0,1F1,1B1";
+  const auto m = checked(kSmallManifest, with(good));
+  BOOST_TEST(m.text("schedule.csv") == good + "\n");
+  BOOST_TEST(m.integer("schedule.chunks") == 1);
+  // The resolved text holds the plan itself: no file is read again.
+  std::filesystem::remove(dir / "plan.csv");
+  const auto spec = launch::parse_resolved(m.to_toml());
+  BOOST_TEST(spec.schedule.csv == good + "\n");
+  BOOST_TEST(actors::make_plan(spec).num_ranks() == 2);
+
+  refused(with("0F0,0F1,0B0,0B1\n1F0,1X0\n"), {(dir / "plan.csv").string() + ":2:5:"});
+  refused(with("0F0,0F1,0B0,0B1\n"), {"1 ranks", "mesh.pp = 2"});
+  refused(with("0F0,0B0\n1F0,1B0\n"), {"1 microbatches", "2"});
+  refused(with("0F0,0F1,0B0,0B1\n1F0,1F1,1B0\n"), {"SCHED-", "plan line 2"});
+  refused(with(good, {"schedule.chunks=2"}), {"schedule.chunks = 2", "1 chunks"});
+  refused(with("0F0,0F1,0B0,0B1\n\n"), {"schedule.csv"});
+}
+
+BOOST_AUTO_TEST_CASE(settings_that_need_others_say_which) {
+  refused({"eval.interval=5"}, {"eval.interval = 5", "eval.files"});
+  refused({"checkpoint.weights_only=true"}, {"checkpoint.resume"});
+  refused({"data.files=[]"}, {"data.files"});
+  refused({"optimizer.min_lr=1.0"}, {"optimizer.min_lr = 1", "optimizer.lr = 0.001"});
+  refused({"optimizer.decay=linear", "optimizer.warmup_steps=12"},
+          {"warmup_steps = 12", "at most 11"});
+  refused({"optimizer.decay=linear", "optimizer.decay_steps=0"}, {"decay_steps", "at least 1"});
+  refused({"run.name=a/b"}, {"run.name", "'/'"});
+  refused({"run.name=\"\""}, {"run.name"});
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_reads_the_same_spec_from_the_resolved_text) {
+  auto m =
+      checked(kSmallManifest,
+              {"run.seed=9223372036854775807", "model.dtype=bfloat16", "optimizer.decay=wsd",
+               "optimizer.betas=[0.8, 0.123456789012345678]", "mesh.dp=2", "checkpoint.keep=7"});
+  m.resolve("data.tokens", std::string("/cache/tokens"));
+  const auto spec = launch::parse_resolved(m.to_toml());
+  BOOST_TEST(spec.name == "small");
+  BOOST_TEST(spec.dir == "/runs/small");
+  BOOST_TEST(spec.seed == 9223372036854775807u);
+  BOOST_TEST((spec.model == launch::to_run_spec(m).model));
+  BOOST_TEST((spec.optimizer == launch::to_run_spec(m).optimizer));
+  BOOST_TEST((spec.model.dtype == tensor::DType::bf16));
+  BOOST_TEST(spec.optimizer.beta2 == 0.123456789012345678);
+  BOOST_TEST((spec.optimizer.decay == stages::Decay::wsd));
+  BOOST_TEST(spec.optimizer.max_steps == 12);
+  BOOST_TEST(spec.data.tokens == "/cache/tokens");
+  BOOST_TEST(spec.mesh.dp == 2);
+  BOOST_TEST(spec.num_microbatches() == 4);
+  BOOST_TEST(spec.checkpoint.keep == 7);
+  expect_error(ErrorKind::manifest, {"run.name"},
+               [] { launch::parse_resolved("[run]\nseed = 1\n"); });
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launch/check.h"
+#include "launch/machine.h"
+#include "launch/manifest.h"
+#include "launch/resolve.h"
+
+namespace troupe::test {
+
+/// The smallest manifest that makes sense without a file behind it.
+inline const std::string kSmallManifest = R"([run]
+name = "small"
+dir = "/runs/small"
+max_steps = 12
+
+[model]
+hidden_size = 96
+intermediate_size = 224
+num_hidden_layers = 6
+num_attention_heads = 6
+num_key_value_heads = 2
+
+[data]
+files = ["/corpus/text.txt"]
+
+[batch]
+seq_len = 64
+micro = 2
+global = 16
+)";
+
+/// Eight cores and plenty of memory, wherever the test runs.
+inline const launch::Machine kMachine{.free_cores = 8, .memory_bytes = std::int64_t{1} << 36};
+
+/// Parsed, resolved and checked, as a launch does before it looks at any file.
+inline launch::Manifest checked(const std::string& text,
+                                const std::vector<std::string>& overrides = {}) {
+  launch::Manifest manifest = launch::Manifest::parse(text, "m.toml", overrides);
+  launch::resolve(manifest, kMachine);
+  launch::check(manifest);
+  return manifest;
+}
+
+}  // namespace troupe::test
