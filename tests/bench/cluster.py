@@ -79,7 +79,7 @@ def parsed(line):
 def tokens_per_s(bench, box, pp, threads, round_number):
     """Steady speed of a run of the measured model: the median of its steps but the first, which warms up."""
     name = f"pp{pp}-{round_number}"
-    steps = 2 if bench.smoke else 4
+    steps = 2 if bench.smoke else 5
     manifest = box.manifest(name, MEASURED_MODEL, steps=steps, seq_len=SEQ_LEN, micro=MICRO, samples=PIPELINE_SAMPLES,
                             pp=pp, threads=threads)
     output_of(bench.troupe, "launch", manifest, timeout=300)
@@ -90,7 +90,7 @@ def pipeline_two(bench):
     """Two stages of one thread each, over one process of two threads less the bubble that the schedule must have."""
     microbatches = PIPELINE_SAMPLES // MICRO
     with RunBox() as box:
-        for i in range(bench.repeats(4)):
+        for i in range(bench.repeats(3)):
             bubble = json_of(bench.program("pipeline_bubble"), 2, microbatches, bench.repeats(5))["bubble"]
             one, two = tokens_per_s(bench, box, 1, 2, i), tokens_per_s(bench, box, 2, 1, i)
             bench.record("bubble", bubble)
