@@ -80,18 +80,24 @@ class OpenCheckpoint final : public CheckpointReader {
  private:
   void open_files() {
     for (const auto& [name, expected] : state_.files) {
-      const FileRecord found = record_of(dir_ / name);
-      if (found.size != expected.size)
-        throw Error(ErrorKind::data, fmt::format("{} has {} bytes, {} were written", name,
-                                                 found.size, expected.size));
-      if (found.sum != expected.sum)
-        throw Error(ErrorKind::data,
-                    fmt::format("{} is damaged: its checksum is {}, {} was written", name,
-                                found.sum, expected.sum));
-      if (!name.ends_with(".safetensors")) continue;
-      auto& files = name.starts_with("model-") ? weights_files_ : optimizer_files_;
-      files.push_back(SafetensorsFile::open(dir_ / name));
+      if (!is_safetensors(name)) {
+        check_record(name, expected, record_of(dir_ / name));
+        continue;
+      }
+      SafetensorsFile file = SafetensorsFile::open(dir_ / name);
+      check_record(name, expected, record_of(file));
+      (name.starts_with("model-") ? weights_files_ : optimizer_files_).push_back(std::move(file));
     }
+  }
+
+  static void check_record(const std::string& name, const FileRecord& expected,
+                           const FileRecord& found) {
+    if (found.size != expected.size)
+      throw Error(ErrorKind::data,
+                  fmt::format("{} has {} bytes, {} were written", name, found.size, expected.size));
+    if (found.sum != expected.sum)
+      throw Error(ErrorKind::data, fmt::format("{} is damaged: its checksum is {}, {} was written",
+                                               name, found.sum, expected.sum));
   }
 
   fs::path dir_;

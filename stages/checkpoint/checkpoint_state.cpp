@@ -5,7 +5,6 @@
 #include <array>
 
 #include "stages/checkpoint/json_file.h"
-#include "stages/checkpoint/safetensors.h"
 #include "stages/storage/mapped_file.h"
 #include "stages/storage/output_file.h"
 #include "stages/storage/xxh64.h"
@@ -66,12 +65,13 @@ std::string exp_avg_sq_name(const std::string& parameter) {
 }
 
 FileRecord record_of(const std::filesystem::path& path) {
-  if (path.extension() == ".safetensors") {
-    const SafetensorsFile file = SafetensorsFile::open(path);
-    return {.size = file.size(), .sum = to_hex(file.header_sum())};
-  }
+  if (is_safetensors(path)) return record_of(SafetensorsFile::open(path));
   const MappedFile file = MappedFile::open(path);
   return {.size = file.bytes().size(), .sum = to_hex(xxh64(file.bytes()))};
+}
+
+FileRecord record_of(const SafetensorsFile& file) {
+  return {.size = file.size(), .sum = to_hex(file.header_sum())};
 }
 
 void write_checkpoint_state(const std::filesystem::path& dir, const CheckpointState& state) {

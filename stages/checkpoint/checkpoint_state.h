@@ -6,6 +6,7 @@
 #include <string>
 
 #include "stages/checkpoint.h"
+#include "stages/checkpoint/safetensors.h"
 
 namespace troupe::stages {
 
@@ -36,7 +37,12 @@ struct CheckpointState {
 };
 
 /// Examines a file of a checkpoint. Throws Error{data} naming it.
-FileRecord record_of(const std::filesystem::path& file);
+FileRecord record_of(const std::filesystem::path& path);
+FileRecord record_of(const SafetensorsFile& file);
+
+inline bool is_safetensors(const std::filesystem::path& path) {
+  return path.extension() == ".safetensors";
+}
 
 void write_checkpoint_state(const std::filesystem::path& dir, const CheckpointState& state);
 /// Throws Error{data} naming file and member.

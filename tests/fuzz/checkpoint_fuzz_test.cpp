@@ -13,7 +13,7 @@ using namespace troupe::stages;
 
 namespace {
 
-constexpr int kRounds = 1500;
+constexpr int kRounds = 600;
 
 struct Fixture {
   test::TempDir run;
