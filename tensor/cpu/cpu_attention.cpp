@@ -69,7 +69,8 @@ std::int64_t CpuAttention::saved_elements() const {
 template <typename Body>
 void CpuAttention::for_each_job(const Body& body) {
   const std::int64_t jobs = shape_.batch * shape_.kv_heads;
-#pragma omp parallel num_threads(static_cast <int>(workers_.size()))
+  const auto threads = static_cast<int>(workers_.size());
+#pragma omp parallel num_threads(threads)
   {
     AttentionWorker& worker = workers_[static_cast<std::size_t>(omp_get_thread_num())];
 #pragma omp for schedule(static)

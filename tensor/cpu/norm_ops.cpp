@@ -125,5 +125,11 @@ void CpuOps::rms_norm_backward(Stream&, const Tensor& dy, const Tensor& x, const
   }
 }
 
+float* CpuOps::scratch(std::int64_t elements) {
+  const auto bytes = static_cast<std::size_t>(elements) * sizeof(float);
+  if (bytes > scratch_.bytes()) scratch_ = device_.allocate(bytes, MemoryKind::host);
+  return static_cast<float*>(scratch_.data());
+}
+
 }  // namespace troupe::tensor
 #endif

@@ -56,7 +56,7 @@ dnnl::matmul::primitive_desc describe_product(const ProductShape& shape, const m
   return {{a, b, c}, attributes, engine};
 } catch (const dnnl::error& error) {
   throw Error(
-      ErrorKind::internal,
+      ErrorKind::manifest,
       fmt::format("oneDNN cannot multiply [{}, {}] by [{}, {}] of {} on this processor ({}); "
                   "float32 runs everywhere",
                   shape.m, shape.k, shape.k, shape.n, name_of(shape.input), error.what()));
