@@ -15,8 +15,8 @@ def free_port():
 
 
 def perftest(*options):
-    """ucx_perftest between two processes. Returns the columns of its final line: microseconds a message (median, average,
-    overall), MiB/s (average, overall), messages/s (average, overall)."""
+    """ucx_perftest between two processes. Returns the columns of its final line: microseconds a message (median,
+    average, overall), MiB/s (average, overall), messages/s (average, overall)."""
     environment = {**os.environ, **TRANSPORTS}
     port = str(free_port())
     server = subprocess.Popen(["ucx_perftest", "-p", port, *options], env=environment, stdout=subprocess.DEVNULL,
@@ -64,6 +64,7 @@ def latency(bench):
         ours = json_of(bench.program("edge_bench"), "latency", "sleep" if sleeping else "spin", rounds,
                        env=TRANSPORTS)["one_way_us"]
         bench.record("ours, us", ours)
-        bench.record("ucx_perftest, us", perftest("-t", "ucp_am_lat", "-s", str(LATENCY_BYTES), "-n", str(rounds), *wait)[0])
+        peer = perftest("-t", "ucp_am_lat", "-s", str(LATENCY_BYTES), "-n", str(rounds), *wait)[0]
+        bench.record("ucx_perftest, us", peer)
     ours, peer = bench.median("ours, us"), bench.median("ucx_perftest, us")
-    return Row(bench.name, ours, "us", peer / ours, f"ucx_perftest -t ucp_am_lat{' -E sleep' if sleeping else ''}: {peer:.2f} us")
+    return Row(bench.name, ours, "us", peer / ours, f"{' '.join(['ucx_perftest -t ucp_am_lat', *wait])}: {peer:.2f} us")

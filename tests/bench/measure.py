@@ -1,4 +1,4 @@
-"""What the benchmarks share: building their programs, repeated measurements, rows. Python 3.11's standard library only."""
+"""What the benchmarks share: building their programs, repeated measurements, rows."""
 import json, os, pathlib, statistics, subprocess, sys
 from dataclasses import dataclass, field
 
@@ -48,7 +48,8 @@ class Bench:
 
 
 class Worker:
-    """A program that measures on order: it prints a line beginning with "ready", then answers every line with a number."""
+    """A program that measures on order: it prints a line that begins with "ready", then answers each line with a
+    number."""
 
     def __init__(self, *command, env=None):
         self.command = command
@@ -82,7 +83,8 @@ def output_of(*command, env=None, timeout=120):
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=timeout,
                           env={**os.environ, **(env or {})})
     if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, command))}: exit {done.returncode}: {(done.stderr or done.stdout)[-2000:]}")
+        said = (done.stderr or done.stdout)[-2000:]
+        raise RuntimeError(f"{' '.join(map(str, command))}: exit {done.returncode}: {said}")
     return done.stdout
 
 

@@ -2,8 +2,9 @@
 """The measured training step in PyTorch with torch.compile: the peer of the torch_* benchmarks.
 
 usage: torch_peer.py float32|bfloat16 [--threads N] [--global SAMPLES]
-Prints "ready" and its version after compilation and warm-up steps. Then every line on standard input runs one step (all microbatches,
-gradient clipping, AdamW) and answers with its seconds. bfloat16 is what PyTorch users take: autocast over float32 weights.
+Prints "ready" and its version after compilation and warm-up steps. Then every line on standard input runs one step (all
+microbatches, gradient clipping, AdamW) and answers with its seconds. bfloat16 is what PyTorch users take: autocast over
+float32 weights.
 """
 import argparse, sys, time
 import torch, torch.nn as nn, torch.nn.functional as F
