@@ -13,6 +13,10 @@ namespace {
 /// More grants of epochs to come than any cluster's ranks send; the rest is noise and refused.
 constexpr std::size_t kMaxEarlyGrants = 1024;
 
+std::size_t slots_bytes(const Edge& edge) {
+  return static_cast<std::size_t>(edge.slots) * slot_stride(edge);
+}
+
 }  // namespace
 
 // --- the runner's calls
@@ -164,14 +168,11 @@ void EdgeChannel::grant_slots() {
   for (const Mailbox& mailbox : epoch_->mailboxes) {
     if (!mailbox.memory()) continue;
     const Edge& edge = mailbox.edge();
-    Grant grant{.edge = mailbox.id(),
-                .dtype = edge.dtype,
-                .shape = edge.shape,
-                .slots = edge.slots,
-                .address = reinterpret_cast<std::uintptr_t>(mailbox.memory()->data()),
-                .access = {}};
-    for (const std::byte byte : mailbox.memory()->access())
-      TROUPE_ASSERT(grant.access.push_back(byte));
+    const Grant grant{.edge = mailbox.id(),
+                      .dtype = edge.dtype,
+                      .shape = edge.shape,
+                      .slots = edge.slots,
+                      .segment = mailbox.memory()->name()};
     link_.send_control(edge.from, header_of(grant));
   }
 }
@@ -191,7 +192,20 @@ void EdgeChannel::hold_or_drop(const Header& header) {
       !epoch_ || (header.run == epoch_->spec.run && header.epoch > epoch_->spec.epoch);
   if (!may_come || !std::holds_alternative<Grant>(header.body)) {
     ++counts_.dropped_old;
-  } else if (early_grants_.size() == kMaxEarlyGrants) {
+  } else {
+    hold(header);
+  }
+}
+
+void EdgeChannel::hold(const Header& header) {
+  // A receiver has one open epoch: with a newer grant the memory of an older one is gone.
+  const EdgeId& edge = std::get<Grant>(header.body).edge;
+  std::erase_if(early_grants_, [&](const Header& other) {
+    const EdgeId& known = std::get<Grant>(other.body).edge;
+    return other.sender == header.sender && known.chunk == edge.chunk &&
+           known.direction == edge.direction;
+  });
+  if (early_grants_.size() == kMaxEarlyGrants) {
     ++counts_.refused;
   } else {
     early_grants_.push_back(header);
@@ -288,7 +302,7 @@ void EdgeChannel::on_grant(int sender, const Grant& grant) {
                               type_text(edge.dtype, edge.shape), grant.slots,
                               type_text(grant.dtype, grant.shape)));
   }
-  if (!box->open(grant.access.empty() ? nullptr : link_.map(sender, grant)))
+  if (!box->open(link_.map(grant.segment, slots_bytes(edge))))
     return refuse(fmt::format("a second grant from rank {} on {}", sender, to_string(box->edge())));
   pump(*box);
 }

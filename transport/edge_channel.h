@@ -51,6 +51,7 @@ class EdgeChannel : public Channel, private LinkEvents {
   void use_early_grants();
   bool is_current(const Header& header) const;
   void hold_or_drop(const Header& header);
+  void hold(const Header& grant);
   void on_grant(int sender, const Grant& grant);
   void on_credit(int sender, const Credit& credit);
   IncomingTensor* on_tensor(int sender, const TensorMessage& message, std::size_t payload_bytes);

@@ -52,10 +52,9 @@ struct Grant {
   shape @2 :List(Int64);
   slots @3 :UInt32;
   # What the receiver expects of the edge.
-  address @4 :UInt64;
-  # Where the slots begin in the receiver's memory.
-  access @5 :Data;
-  # UCX's key to that memory, for a sender that can map it. Empty: none.
+  segment @4 :Int64;
+  nonce @5 :UInt64;
+  # The slots' shared memory, for a sender on the same host. Segment -1: none.
 }
 
 struct Credit {

@@ -36,8 +36,8 @@ class Checksum {
     add(grant.edge);
     add(grant.dtype, grant.shape);
     add(static_cast<std::uint64_t>(grant.slots));
-    add(grant.address);
-    for (const std::byte byte : grant.access.span()) add(std::to_integer<std::uint64_t>(byte) + 1);
+    add(static_cast<std::uint64_t>(grant.segment.id));
+    add(grant.segment.nonce);
   }
   void add(const TensorMessage& message) {
     add(message.edge);
@@ -95,9 +95,8 @@ void write(const Grant& grant, wire::Grant::Builder out) {
   out.setDtype(static_cast<wire::DType>(grant.dtype));
   out.setShape(array_of(grant.shape));
   out.setSlots(static_cast<std::uint32_t>(grant.slots));
-  out.setAddress(grant.address);
-  const auto access = grant.access.span();
-  out.setAccess(kj::arrayPtr(reinterpret_cast<const kj::byte*>(access.data()), access.size()));
+  out.setSegment(grant.segment.id);
+  out.setNonce(grant.segment.nonce);
 }
 
 void write(const TensorMessage& message, wire::Tensor::Builder out) {
@@ -172,15 +171,11 @@ tensor::Shape read_shape(capnp::List<std::int64_t>::Reader in) {
 }
 
 Grant read(wire::Grant::Reader in) {
-  Grant grant{.edge = read(in.getEdge()),
-              .dtype = to_enum(in.getDtype(), tensor::DType::f64),
-              .shape = read_shape(in.getShape()),
-              .slots = to_int(in.getSlots()),
-              .address = in.getAddress(),
-              .access = {}};
-  for (const kj::byte byte : in.getAccess())
-    if (!grant.access.push_back(static_cast<std::byte>(byte))) refuse();
-  return grant;
+  return {.edge = read(in.getEdge()),
+          .dtype = to_enum(in.getDtype(), tensor::DType::f64),
+          .shape = read_shape(in.getShape()),
+          .slots = to_int(in.getSlots()),
+          .segment = {.id = in.getSegment(), .nonce = in.getNonce()}};
 }
 
 TensorMessage read(wire::Tensor::Reader in) {

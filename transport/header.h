@@ -9,6 +9,7 @@
 
 #include "transport/channel.h"
 #include "transport/inline_list.h"
+#include "transport/slot_memory.h"
 
 namespace troupe::transport {
 
@@ -29,8 +30,7 @@ struct Grant {
   tensor::DType dtype = tensor::DType::f32;
   tensor::Shape shape;
   int slots = 0;
-  std::uint64_t address = 0;
-  InlineList<std::byte, 1024> access;
+  SegmentName segment;
   bool operator==(const Grant&) const = default;
 };
 

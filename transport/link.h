@@ -9,24 +9,9 @@
 
 #include "transport/header.h"
 #include "transport/named_wait.h"
+#include "transport/slot_memory.h"
 
 namespace troupe::transport {
-
-/// Memory of an edge's slots, at the receiver. Aligned to 64 bytes at least and zeroed.
-class SlotMemory {
- public:
-  virtual ~SlotMemory() = default;
-  virtual std::byte* data() const = 0;
-  /// What a sender needs to map it; empty where none can.
-  virtual std::span<const std::byte> access() const = 0;
-};
-
-/// The same memory mapped by a sender. Stays valid, whatever becomes of the receiver.
-class MappedSlots {
- public:
-  virtual ~MappedSlots() = default;
-  virtual std::byte* data() const = 0;
-};
 
 /// One send or receive that a link has under way. For the link's own use.
 struct Transfer {
@@ -78,8 +63,8 @@ class Link {
   virtual void notify() = 0;
 
   virtual std::unique_ptr<SlotMemory> allocate(std::size_t bytes) = 0;
-  /// Null where the slots that `rank` granted cannot be mapped here.
-  virtual std::unique_ptr<MappedSlots> map(int rank, const Grant& grant) = 0;
+  /// Null where a granted edge's slots cannot be mapped here.
+  virtual std::unique_ptr<MappedSlots> map(const SegmentName& name, std::size_t bytes) = 0;
   /// Starts to send. on_departed() follows, at once or later.
   virtual void send(int to, OutgoingTensor& tensor) = 0;
   /// Sends a header alone, from a copy.

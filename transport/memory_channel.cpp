@@ -10,20 +10,9 @@
 
 #include "tensor/error.h"
 #include "transport/edge_channel.h"
-#include "transport/host_memory.h"
 
 namespace troupe::transport {
 namespace {
-
-class HostSlots : public SlotMemory {
- public:
-  explicit HostSlots(std::size_t bytes) : memory_(allocate_host(bytes)) {}
-  std::byte* data() const override { return static_cast<std::byte*>(memory_.data()); }
-  std::span<const std::byte> access() const override { return {}; }
-
- private:
-  tensor::Buffer memory_;
-};
 
 /// Behind the segment table and the root pointer.
 constexpr std::size_t kFirstField = 16;
@@ -98,9 +87,9 @@ class MemoryNetwork::Impl::RankLink : public Link {
   }
   void notify() override { network_.changed_.notify_all(); }
   std::unique_ptr<SlotMemory> allocate(std::size_t bytes) override {
-    return std::make_unique<HostSlots>(bytes);
+    return make_private_slots(bytes);
   }
-  std::unique_ptr<MappedSlots> map(int, const Grant&) override { return nullptr; }
+  std::unique_ptr<MappedSlots> map(const SegmentName&, std::size_t) override { return nullptr; }
   void send(int to, OutgoingTensor& tensor) override {
     network_.submit(rank_, to, {tensor.header, tensor.header_bytes, &tensor});
   }

@@ -9,8 +9,9 @@
 
 namespace troupe::transport {
 
-/// Edges over UCX active messages. Slots lie in memory that UCX allocates: senders on the same host
-/// map them.
+/// Edges over UCX active messages. In its peer error mode UCX 1.13 has no single-copy path over
+/// shared memory, so senders on the same host write the receiver's slots themselves and send a
+/// header alone.
 class UcxLink : public Link {
  public:
   /// Worker and peers outlive the link. `events` is told of messages from now on.
@@ -24,7 +25,7 @@ class UcxLink : public Link {
   }
   void notify() override { worker_.notify(); }
   std::unique_ptr<SlotMemory> allocate(std::size_t bytes) override;
-  std::unique_ptr<MappedSlots> map(int rank, const Grant& grant) override;
+  std::unique_ptr<MappedSlots> map(const SegmentName& name, std::size_t bytes) override;
   void send(int to, OutgoingTensor& tensor) override;
   void send_control(int to, const Header& header) override;
 

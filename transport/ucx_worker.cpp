@@ -5,9 +5,11 @@
 #include <ucs/debug/debug.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <string_view>
 
 #include "transport/ucx_error.h"
 
@@ -28,15 +30,23 @@ void set(ucp_config_t* config, const char* name, const char* value) {
   check_ucx(ucp_config_modify(config, name, value), std::string("UCX refuses UCX_") + name);
 }
 
+/// Whether UCX may use shared memory: everything may unless UCX_TLS lists what may.
+bool may_share_memory() {
+  const char* listed = std::getenv("UCX_TLS");
+  if (!listed) return true;
+  const std::string_view names(listed);
+  return std::ranges::any_of(
+      std::array<std::string_view, 7>{"all", "shm", "sm", "mm", "sysv", "posix", "^"},
+      [names](std::string_view name) { return names.find(name) != names.npos; });
+}
+
 /// What the user says in UCX_* variables holds, except where our failure handling depends on it.
 Config read_config() {
   ucp_config_t* raw = nullptr;
   check_ucx(ucp_config_read(nullptr, nullptr, &raw), "UCX cannot read its configuration");
   Config config(raw, &ucp_config_release);
   // Without it UCX refuses endpoints in peer error mode over shared memory.
-  set(raw, "MM_ERROR_HANDLING", "y");
-  // Where UCX_TLS leaves out shared memory the line above has no user, which is no news.
-  set(raw, "WARN_INVALID_CONFIG", "n");
+  if (may_share_memory()) set(raw, "MM_ERROR_HANDLING", "y");
   if (!std::getenv("UCX_RNDV_THRESH")) set(raw, "RNDV_THRESH", kRendezvousThreshold);
   return config;
 }
@@ -72,6 +82,7 @@ FileDescriptor::~FileDescriptor() {
 
 UcxWorker::UcxWorker(std::chrono::microseconds spin)
     : spin_(spin),
+      shares_memory_(may_share_memory()),
       context_(make_context()),
       worker_(make_worker(context_.get())),
       wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -120,14 +131,15 @@ bool UcxWorker::progress() {
   return ucp_worker_progress(use()) != 0;
 }
 
-bool UcxWorker::arm() {
-  if (!armed_) armed_ = ucp_worker_arm(worker_.get()) == UCS_OK;
+bool UcxWorker::rest() {
+  // UCX keeps work of its own for the next progress call and arms all the same.
+  if (!armed_ && !progress()) armed_ = ucp_worker_arm(worker_.get()) == UCS_OK;
   return armed_;
 }
 
 void UcxWorker::unlock() {
   if (!standing_aside_)
-    while (!arm()) progress();
+    while (!rest()) continue;
   wake_sleepers();
   mutex_.unlock();
 }
@@ -152,10 +164,8 @@ void UcxWorker::wait(Clock::time_point deadline) {
     }
   }
   if (standing_aside_) wake_progress_thread();
-  while (!standing_aside_ && !arm()) {
-    progress();
+  while (!standing_aside_ && !rest())
     if (news_ != seen) return;
-  }
   std::unique_lock<FairMutex> lock(mutex_, std::adopt_lock);
   ++sleepers_;
   // An hour is as good as for ever, and no clock overflows on it.
@@ -186,7 +196,7 @@ void UcxWorker::run() {
       lock.lock();
     } else if (is_polled()) {
       stand_aside(lock);
-    } else if (arm()) {
+    } else if (rest()) {
       sleep(lock);
     }
   }

@@ -42,7 +42,8 @@ class UcxWorker {
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
 
-  ucp_context_h context() const { return context_.get(); }
+  /// UCX_TLS leaves room for shared memory.
+  bool shares_memory() const { return shares_memory_; }
   /// For calls that UCX may have to progress.
   ucp_worker_h use() {
     armed_ = false;
@@ -73,7 +74,8 @@ class UcxWorker {
  private:
   void run();
   bool progress();
-  bool arm();
+  /// True once nothing is left to do and the next event wakes the progress thread.
+  bool rest();
   void sleep(std::unique_lock<FairMutex>& lock);
   void stand_aside(std::unique_lock<FairMutex>& lock);
   void wake_sleepers();
@@ -90,6 +92,7 @@ class UcxWorker {
   };
 
   const std::chrono::microseconds spin_;
+  const bool shares_memory_;
   std::unique_ptr<std::remove_pointer_t<ucp_context_h>, DestroyContext> context_;
   std::unique_ptr<std::remove_pointer_t<ucp_worker_h>, DestroyWorker> worker_;
   int event_fd_ = -1;  ///< UCX's own

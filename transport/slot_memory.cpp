@@ -1,0 +1,107 @@
+#include "transport/slot_memory.h"
+
+#include <sys/ipc.h>
+#include <sys/shm.h>
+
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "transport/host_memory.h"
+
+namespace troupe::transport {
+namespace {
+
+/// The nonce lies at the start of a segment, the slots behind it.
+constexpr std::size_t kSlotsOffset = 64;
+
+/// A System V segment in this process's address space.
+class Attachment {
+ public:
+  explicit Attachment(int id) : base_(::shmat(id, nullptr, 0)) {}
+  ~Attachment() {
+    if (is_valid()) ::shmdt(base_);
+  }
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+  bool is_valid() const { return base_ != reinterpret_cast<void*>(-1); }
+  std::byte* slots() const { return static_cast<std::byte*>(base_) + kSlotsOffset; }
+  std::uint64_t nonce() const {
+    std::uint64_t nonce = 0;
+    std::memcpy(&nonce, base_, sizeof nonce);
+    return nonce;
+  }
+  void set_nonce(std::uint64_t nonce) { std::memcpy(base_, &nonce, sizeof nonce); }
+
+ private:
+  void* base_;
+};
+
+class PrivateSlots : public SlotMemory {
+ public:
+  explicit PrivateSlots(std::size_t bytes) : memory_(allocate_host(bytes)) {}
+  std::byte* data() const override { return static_cast<std::byte*>(memory_.data()); }
+  SegmentName name() const override { return {}; }
+
+ private:
+  tensor::Buffer memory_;
+};
+
+class SharedSlots : public SlotMemory {
+ public:
+  SharedSlots(int id, std::size_t bytes) : attachment_(id) {
+    // Marked for removal at once: it lives on while somebody is attached, and Linux lets a process
+    // attach that knows the id.
+    ::shmctl(id, IPC_RMID, nullptr);
+    if (!attachment_.is_valid()) return;
+    std::random_device random;
+    name_ = {.id = id, .nonce = (std::uint64_t{random()} << 32) | random()};
+    attachment_.set_nonce(name_.nonce);
+    std::memset(attachment_.slots(), 0, bytes);  // all pages are here from now on
+  }
+  std::byte* data() const override { return attachment_.slots(); }
+  SegmentName name() const override { return name_; }
+
+ private:
+  Attachment attachment_;
+  SegmentName name_;
+};
+
+class AttachedSlots : public MappedSlots {
+ public:
+  explicit AttachedSlots(int id) : attachment_(id) {}
+  std::byte* data() const override { return attachment_.slots(); }
+  bool has_nonce(std::uint64_t nonce) const {
+    return attachment_.is_valid() && attachment_.nonce() == nonce;
+  }
+
+ private:
+  Attachment attachment_;
+};
+
+}  // namespace
+
+std::unique_ptr<SlotMemory> make_private_slots(std::size_t bytes) {
+  return std::make_unique<PrivateSlots>(bytes);
+}
+
+std::unique_ptr<SlotMemory> make_shared_slots(std::size_t bytes) {
+  const int id = ::shmget(IPC_PRIVATE, kSlotsOffset + bytes, IPC_CREAT | 0600);
+  if (id < 0) return make_private_slots(bytes);
+  auto slots = std::make_unique<SharedSlots>(id, bytes);
+  if (slots->name().id == SegmentName::kNone) return make_private_slots(bytes);
+  return slots;
+}
+
+std::unique_ptr<MappedSlots> map_slots(const SegmentName& name, std::size_t bytes) {
+  if (name.id < 0 || name.id > std::numeric_limits<int>::max()) return nullptr;
+  const int id = static_cast<int>(name.id);
+  shmid_ds status{};
+  if (::shmctl(id, IPC_STAT, &status) != 0 || status.shm_segsz < kSlotsOffset + bytes)
+    return nullptr;
+  auto slots = std::make_unique<AttachedSlots>(id);
+  if (!slots->has_nonce(name.nonce)) return nullptr;
+  return slots;
+}
+
+}  // namespace troupe::transport

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace troupe::transport {
+
+/// Memory that another process of this host can map. The nonce tells it from any other that has, or
+/// once had, the same id.
+struct SegmentName {
+  static constexpr std::int64_t kNone = -1;
+  std::int64_t id = kNone;  ///< of System V shared memory
+  std::uint64_t nonce = 0;
+  bool operator==(const SegmentName&) const = default;
+};
+
+/// Memory of an edge's slots, at the receiver. Aligned to 64 bytes at least and zeroed.
+class SlotMemory {
+ public:
+  virtual ~SlotMemory() = default;
+  virtual std::byte* data() const = 0;
+  virtual SegmentName name() const = 0;
+};
+
+/// The same memory mapped by a sender. Stays valid, whatever becomes of the receiver.
+class MappedSlots {
+ public:
+  virtual ~MappedSlots() = default;
+  virtual std::byte* data() const = 0;
+};
+
+std::unique_ptr<SlotMemory> make_private_slots(std::size_t bytes);
+/// Shared memory that vanishes with the last process that uses it, however that ends; private
+/// memory where the system gives none.
+std::unique_ptr<SlotMemory> make_shared_slots(std::size_t bytes);
+/// Null where there is no such memory: the receiver is on another host, or has given it back.
+std::unique_ptr<MappedSlots> map_slots(const SegmentName& name, std::size_t bytes);
+
+}  // namespace troupe::transport
