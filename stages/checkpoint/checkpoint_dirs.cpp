@@ -6,6 +6,7 @@
 
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/checkpoint_state.h"
+#include "stages/storage/input_file.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -29,7 +30,7 @@ bool is_unfinished(const fs::path& dir) {
   const std::string name = dir.filename().string();
   if (name.ends_with(kUnfinished))
     return step_of(name.substr(0, name.size() - kUnfinished.size())).has_value();
-  return step_of(name).has_value() && !fs::exists(dir / kStateFile);
+  return step_of(name).has_value() && !file_exists(dir / kStateFile);
 }
 
 std::vector<fs::path> directories_in(const fs::path& dir) {
@@ -66,8 +67,7 @@ std::vector<std::int64_t> complete_checkpoints(const fs::path& checkpoints) {
   std::vector<std::int64_t> steps;
   for (const fs::path& dir : directories_in(checkpoints)) {
     const auto step = step_of(dir.filename().string());
-    std::error_code ignored;
-    if (step && fs::exists(dir / kStateFile, ignored)) steps.push_back(*step);
+    if (step && file_exists(dir / kStateFile)) steps.push_back(*step);
   }
   std::sort(steps.begin(), steps.end());
   return steps;

@@ -6,6 +6,7 @@
 #include "stages/checkpoint/model_tensors.h"
 #include "stages/checkpoint/safetensors.h"
 #include "stages/data/tokenizer.h"
+#include "stages/storage/input_file.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -144,9 +145,9 @@ std::unique_ptr<CheckpointReader> CheckpointReader::open(const fs::path& dir) {
                                               why, nearest(dir)));
   };
   std::error_code ignored;
-  if (!fs::exists(dir, ignored)) throw refuse("there is no such directory");
+  if (!file_exists(dir)) throw refuse("there is no such directory");
   if (!fs::is_directory(dir, ignored)) throw refuse("it is not a directory");
-  if (!fs::exists(dir / kStateFile, ignored)) throw refuse("state.json is missing");
+  if (!file_exists(dir / kStateFile)) throw refuse("state.json is missing");
   return std::make_unique<OpenCheckpoint>(dir);
 }
 

@@ -57,7 +57,7 @@ std::vector<std::string> index_parts(const fs::path& dir, const ModelConfig& mod
 fs::path free_target(const fs::path& dir, std::int64_t step) {
   const fs::path target = dir.parent_path() / fmt::format("step-{}", step);
   TROUPE_ASSERT(dir.filename() == target.filename().string() + ".tmp");
-  if (fs::exists(target / kStateFile))
+  if (file_exists(target / kStateFile))
     throw Error(ErrorKind::data,
                 fmt::format("checkpoint {} exists and is not replaced", target.string()));
   std::error_code code;

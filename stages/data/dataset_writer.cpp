@@ -98,7 +98,7 @@ DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
                                    const std::string& tokenizer_name, const std::string& prefix) {
   const std::string bin = prefix + ".bin", idx = prefix + ".idx";
   for (const std::string& path : {bin, idx})
-    if (std::filesystem::exists(path))
+    if (file_exists(path))
       throw Error(ErrorKind::data,
                   fmt::format("{} exists and is not replaced; give another prefix", path));
   const auto tokenizer = Tokenizer::open(tokenizer_name);

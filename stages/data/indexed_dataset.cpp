@@ -120,8 +120,8 @@ void check_documents(const IndexBytes& index) {
 }  // namespace
 
 bool is_indexed_dataset(const std::string& path) {
-  return path.ends_with(kBinSuffix) || (std::filesystem::exists(path + ".idx") &&
-                                        std::filesystem::exists(path + std::string(kBinSuffix)));
+  return path.ends_with(kBinSuffix) ||
+         (file_exists(path + ".idx") && file_exists(path + std::string(kBinSuffix)));
 }
 
 std::string bin_path(const std::string& path) {

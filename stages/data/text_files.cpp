@@ -39,8 +39,7 @@ std::vector<std::string> expand_files(const std::vector<std::string>& patterns) 
   for (const std::string& pattern : patterns) {
     std::vector<std::string> paths = matches_of(pattern);
     // A name with brackets is a pattern that does not match itself; a .bin/.idx prefix is no file.
-    if (paths.empty() &&
-        (std::filesystem::exists(pattern) || std::filesystem::exists(pattern + ".idx")))
+    if (paths.empty() && (file_exists(pattern) || file_exists(pattern + ".idx")))
       paths.push_back(pattern);
     if (paths.empty())
       throw Error(ErrorKind::data, fmt::format("data file {}: no such file", pattern));

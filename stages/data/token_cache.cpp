@@ -60,7 +60,7 @@ std::string key_of(const TokenSource& source) {
 }
 
 bool holds(const std::filesystem::path& cache, const std::string& key) {
-  if (!std::filesystem::exists(cache)) return false;
+  if (!file_exists(cache)) return false;
   try {
     return read_token_cache_trailer(cache).key == key;
   } catch (const Error&) {

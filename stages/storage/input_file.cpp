@@ -66,6 +66,11 @@ void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
+bool file_exists(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
 std::string read_whole_file(const std::filesystem::path& path, std::uint64_t limit) {
   const InputFile file = InputFile::open(path);
   if (file.size() > limit)

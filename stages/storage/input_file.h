@@ -33,6 +33,9 @@ class InputFile {
   std::uint64_t size_ = 0;
 };
 
+/// Whether anything is at the path. What cannot be examined is not there; no exceptions.
+bool file_exists(const std::filesystem::path& path);
+
 /// The whole file. More than `limit` bytes are an Error{data}, found before any memory is taken.
 std::string read_whole_file(const std::filesystem::path& path, std::uint64_t limit);
 

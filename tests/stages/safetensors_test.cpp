@@ -87,7 +87,9 @@ BOOST_AUTO_TEST_CASE(the_bytes_are_those_of_the_format) {
   // Wide dtypes first, then by name; padded with spaces to a multiple of 8; sums as libxxhash gives
   // them.
   std::string header =
-      R"({"__metadata__":{"format":"pt","xxh64:w":"eaf7642326107d12","xxh64:a\"":"4f3ec3409f0d3777","xxh64:b":"7b54265d12bf1ccd","xxh64:n":"9bd3e10f34147a8f"})"
+      R"({"__metadata__":{"format":"pt","xxh64:w":"eaf7642326107d12",)"
+      R"("xxh64:a\"":"4f3ec3409f0d3777","xxh64:b":"7b54265d12bf1ccd",)"
+      R"("xxh64:n":"9bd3e10f34147a8f"})"
       R"(,"w":{"dtype":"F64","shape":[1],"data_offsets":[0,8]})"
       R"(,"a\"":{"dtype":"F32","shape":[1],"data_offsets":[8,12]})"
       R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":[12,16]})"
@@ -112,7 +114,8 @@ BOOST_AUTO_TEST_CASE(files_of_others_are_read) {
       "file.safetensors",
       file_of(
           R"({"late":{"shape":[2],"data_offsets":[8,12],"dtype":"BF16"},)"
-          R"("early":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},"none":{"dtype":"I8","shape":[0],"data_offsets":[8,8]}})"
+          R"("early":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},)"
+          R"("none":{"dtype":"I8","shape":[0],"data_offsets":[8,8]}})"
           "   ",
           "123456781234"));
   const SafetensorsFile file = SafetensorsFile::open(path);

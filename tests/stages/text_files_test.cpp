@@ -41,6 +41,7 @@ BOOST_AUTO_TEST_CASE(a_pattern_without_a_match_is_named) {
   expect_error(ErrorKind::data, {"nowhere.txt", "no such file"}, [&] {
     expand_files({(dir / "a.txt").string(), (dir / "nowhere.txt").string()});
   });
+  expect_error(ErrorKind::data, {"no such file"}, [] { expand_files({std::string(5000, 'x')}); });
   expect_error(ErrorKind::data, {"*.md"}, [&] { expand_files({(dir / "*.md").string()}); });
 }
 
