@@ -34,7 +34,7 @@ class LocalCluster : public Cluster {
     const auto have = stages::complete_checkpoints(spec.dir + "/checkpoints");
     if (std::find(have.begin(), have.end(), context.first_step) != have.end())
       context.saved_step = context.first_step;
-    director_ = system_.spawn<Director, caf::detached>(std::move(context));
+    director_ = system_.spawn<Director>(std::move(context));
   }
 
   ~LocalCluster() override {
@@ -70,7 +70,7 @@ class LocalCluster : public Cluster {
   StatusBoard board_;
   Outcome outcome_;  // written before quit(), read after processes_.run()
   Processes processes_;
-  ControlPlaneConfig config_;
+  ControlPlaneConfig config_{2};
   caf::actor_system system_;
   caf::actor director_;
 };

@@ -18,10 +18,10 @@ std::string text_of(const std::exception_ptr& exception) {
 
 }  // namespace
 
-ControlPlaneConfig::ControlPlaneConfig() {
+ControlPlaneConfig::ControlPlaneConfig(std::size_t num_threads) {
   load<caf::io::middleman>();
   set("scheduler.policy", caf::atom("sharing"));
-  set("scheduler.max-threads", std::size_t{1});
+  set("scheduler.max-threads", num_threads);
   set("middleman.workers", std::size_t{1});
   set("middleman.heartbeat-interval", caf::timespan{std::chrono::seconds(1)});
   set("middleman.connection-timeout", caf::timespan{std::chrono::seconds(60)});

@@ -9,11 +9,12 @@
 
 namespace troupe::actors {
 
-/// CAF's settings and message types, equal in launcher and workers: few threads, work shared through a condition
-/// variable (work stealing sleeps up to 10 ms), heartbeats between processes on.
+/// CAF's settings and message types: few threads, work shared through a condition variable (work stealing sleeps up to
+/// 10 ms), heartbeats between processes on. A worker's actors never block and share one thread; a launcher has a second
+/// one, because its director writes files.
 class ControlPlaneConfig : public caf::actor_system_config {
  public:
-  ControlPlaneConfig();
+  explicit ControlPlaneConfig(std::size_t num_threads);
 };
 
 /// Every request between actors has this deadline: CAF's own default is for ever.
@@ -23,8 +24,8 @@ inline constexpr std::chrono::milliseconds kHeartbeatInterval{500};
 
 /// Base of all our actors. Sets every handler that CAF would otherwise answer by printing, ignoring or ending the
 /// actor: unknown messages bounce, errors and exceptions reach on_failure(), exits of others are ignored (liveness is
-/// the business of on_down()). Handlers run one at a time and never block (the director, which has a thread of its
-/// own, may write files).
+/// the business of on_down()). Handlers run one at a time and never block (only the director
+/// may write files).
 class ControlActor : public caf::event_based_actor {
  public:
   explicit ControlActor(caf::actor_config& config);

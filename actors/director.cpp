@@ -94,6 +94,12 @@ caf::behavior Director::make_behavior() {
   };
 }
 
+void Director::on_exit() {
+  stages_.clear();
+  replicas_.clear();
+  scheduler_ = nullptr;
+}
+
 // --- workers join -----------------------------------------------------------------------------------------------
 
 caf::result<Welcome> Director::welcome(const Hello& hello) {

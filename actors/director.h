@@ -34,12 +34,14 @@ struct DirectorContext {
   std::function<void(const Outcome&)> on_end;
 };
 
-/// Shell around DirectorProtocol: turns messages into events and effects into messages, files and processes. Runs on a
-/// thread of its own (spawned detached): it writes checkpoints' last files and calls the observer.
+/// Shell around DirectorProtocol: turns messages into events and effects into messages, files and processes. Its handlers
+/// write checkpoints' last files and call the observer.
 class Director : public ControlActor {
  public:
   Director(caf::actor_config& config, DirectorContext context);
   caf::behavior make_behavior() override;
+  /// Lets go of the other actors: handles in a circle would keep all of them for ever.
+  void on_exit() override;
 
  private:
   // Messages.

@@ -40,6 +40,11 @@ caf::behavior ReplicaActor::make_behavior() {
   };
 }
 
+void ReplicaActor::on_exit() {
+  stages_.clear();
+  director_ = nullptr;
+}
+
 template <typename Order>
 void ReplicaActor::pass_on(const Order& order) {
   for (const auto& stage : stages_) send(stage, order);

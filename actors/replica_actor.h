@@ -38,6 +38,7 @@ class ReplicaActor : public ControlActor {
  public:
   ReplicaActor(caf::actor_config& config, int replica, std::vector<caf::actor> stages, caf::actor director);
   caf::behavior make_behavior() override;
+  void on_exit() override;
 
  private:
   template <typename Order>
@@ -49,8 +50,8 @@ class ReplicaActor : public ControlActor {
   void on_down(const caf::actor_addr& who) override;
 
   const int replica_;
-  const std::vector<caf::actor> stages_;
-  const caf::actor director_;
+  std::vector<caf::actor> stages_;
+  caf::actor director_;
   Gathering<Ready> ready_;
   Gathering<Prepared> prepared_;
   Gathering<Saved> saved_;

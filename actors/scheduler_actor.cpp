@@ -26,6 +26,8 @@ caf::behavior SchedulerActor::make_behavior() {
   return {[this](const PlanEpoch& request) { plan(request); }};
 }
 
+void SchedulerActor::on_exit() { director_ = nullptr; }
+
 void SchedulerActor::plan(const PlanEpoch& request) {
   const Assembly assembly = assemble(spec_, request.epoch);
   for (std::size_t rank = 0; rank < request.stages.size(); ++rank) {

@@ -20,6 +20,7 @@ class SchedulerActor : public ControlActor {
  public:
   SchedulerActor(caf::actor_config& config, RunSpec spec, caf::actor director);
   caf::behavior make_behavior() override;
+  void on_exit() override;
 
  private:
   void plan(const PlanEpoch& request);
@@ -27,7 +28,7 @@ class SchedulerActor : public ControlActor {
   void on_down(const caf::actor_addr&) override {}
 
   const RunSpec spec_;
-  const caf::actor director_;
+  caf::actor director_;
 };
 
 }  // namespace troupe::actors

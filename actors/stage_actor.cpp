@@ -41,6 +41,11 @@ caf::behavior StageActor::make_behavior() {
   };
 }
 
+void StageActor::on_exit() {
+  director_ = nullptr;
+  replica_ = nullptr;
+}
+
 void StageActor::begin(const BeginEpoch& order) {
   replica_ = caf::actor_cast<caf::actor>(current_sender());
   begin_ = order;

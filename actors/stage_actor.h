@@ -18,6 +18,7 @@ class StageActor : public ControlActor {
   StageActor(caf::actor_config& config, caf::actor director, Join join, RankTrainer& trainer,
              OrderQueue<RunnerOrder>& orders);
   caf::behavior make_behavior() override;
+  void on_exit() override;
 
  private:
   void begin(const BeginEpoch& order);
@@ -31,7 +32,7 @@ class StageActor : public ControlActor {
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr& who) override;
 
-  const caf::actor director_;
+  caf::actor director_;
   const Join join_;
   RankTrainer& trainer_;
   OrderQueue<RunnerOrder>& orders_;

@@ -91,7 +91,7 @@ int run_worker(const WorkerBirth& birth, const std::function<RunSpec(const std::
   spdlog::flush_on(spdlog::level::info);
   spdlog::info("rank {} starts as process {}", birth.rank, getpid());
   try {
-    ControlPlaneConfig config;
+    ControlPlaneConfig config(1);
     caf::actor_system system{config};
     train(system, birth, parse);
     return 0;

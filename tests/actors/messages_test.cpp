@@ -16,7 +16,7 @@ namespace troupe::actors {
 namespace {
 
 struct System {
-  ControlPlaneConfig config;
+  ControlPlaneConfig config{1};
   caf::actor_system system{config};
 };
 
