@@ -140,14 +140,14 @@ bool UcxWorker::rest() {
 void UcxWorker::unlock() {
   if (!standing_aside_)
     while (!rest()) continue;
-  wake_sleepers();
+  const bool tells = has_news_for_sleepers();
+  told_ = news_;
   mutex_.unlock();
+  if (tells) changed_.notify_all();
 }
 
-void UcxWorker::wake_sleepers() {
-  if (told_ == news_) return;
-  told_ = news_;
-  if (sleepers_ > 0) changed_.notify_all();
+bool UcxWorker::has_news_for_sleepers() const {
+  return sleepers_ > 0 && told_ != news_;
 }
 
 void UcxWorker::wait(Clock::time_point deadline) {
@@ -187,16 +187,16 @@ void UcxWorker::wake_progress_thread() {
 void UcxWorker::run() {
   std::unique_lock<FairMutex> lock(mutex_);
   while (!stopping_) {
-    if (progress()) {
-      // Whoever has got what it waits for goes on at once.
-      if (told_ == news_ || sleepers_ == 0) continue;
+    if (has_news_for_sleepers()) {  // whoever has got what it waits for goes on at once
       told_ = news_;
       lock.unlock();
       changed_.notify_all();
       lock.lock();
+    } else if (progress()) {
+      continue;
     } else if (is_polled()) {
       stand_aside(lock);
-    } else if (rest()) {
+    } else if (rest() && !has_news_for_sleepers()) {
       sleep(lock);
     }
   }

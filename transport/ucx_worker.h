@@ -78,7 +78,7 @@ class UcxWorker {
   bool rest();
   void sleep(std::unique_lock<FairMutex>& lock);
   void stand_aside(std::unique_lock<FairMutex>& lock);
-  void wake_sleepers();
+  bool has_news_for_sleepers() const;
   void wake_progress_thread();
   void clear_wake_up();
   /// A waiting thread polls, or did a moment ago: the progress thread keeps out of its way.
