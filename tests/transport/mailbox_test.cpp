@@ -1,0 +1,162 @@
+#include "transport/mailbox.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "transport/outbox.h"
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::transport;
+
+const Edge kEdge{.from = 1,
+                 .to = 2,
+                 .chunk = 2,
+                 .direction = Direction::forward,
+                 .dtype = tensor::DType::f32,
+                 .shape = {4, 8},
+                 .slots = 3};
+
+TensorMessage fitting(int slot, std::uint64_t sequence) {
+  return {.edge = {.chunk = 2, .direction = Direction::forward, .digest = digest(kEdge)},
+          .step = 7,
+          .microbatch = static_cast<int>(sequence),
+          .slot = slot,
+          .dtype = kEdge.dtype,
+          .shape = kEdge.shape,
+          .bytes = 128,
+          .sequence = sequence,
+          .credit = std::nullopt};
+}
+
+struct Box {
+  Mailbox mailbox{kEdge, make_private_slots(3 * slot_stride(kEdge)), nullptr};
+
+  std::string misfit(const TensorMessage& message, std::size_t payload_bytes = 128) const {
+    return mailbox.misfit(message, payload_bytes).value_or("");
+  }
+  void arrive(int slot, std::uint64_t sequence) {
+    mailbox.admit(fitting(slot, sequence)).state = Mailbox::Slot::State::ready;
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(what_does_not_fit_is_told_with_what_would, Box) {
+  BOOST_TEST(misfit(fitting(0, 0)) == "");
+
+  TensorMessage other_type = fitting(0, 0);
+  other_type.dtype = tensor::DType::bf16;
+  BOOST_TEST(misfit(other_type) == "expected float32 [4, 8], got bfloat16 [4, 8]");
+  TensorMessage other_shape = fitting(0, 0);
+  other_shape.shape = {8, 4};
+  BOOST_TEST(misfit(other_shape) == "expected float32 [4, 8], got float32 [8, 4]");
+  TensorMessage other_bytes = fitting(0, 0);
+  other_bytes.bytes = 64;
+  BOOST_TEST(misfit(other_bytes) == "expected 128 bytes, got 64");
+  BOOST_TEST(misfit(fitting(0, 0), 100) == "expected a payload of 128 bytes, got 100");
+  TensorMessage written = fitting(0, 0);
+  written.placement = Placement::written;
+  BOOST_TEST(misfit(written, 0) == "");
+  BOOST_TEST(misfit(written, 128) == "expected a payload of 0 bytes, got 128");
+  TensorMessage other_edge = fitting(0, 0);
+  other_edge.edge.digest ^= 1;
+  BOOST_TEST(misfit(other_edge).find("expected the edge's digest") == 0u);
+  BOOST_TEST(misfit(fitting(3, 0)) == "expected a slot below 3, got 3");
+}
+
+BOOST_FIXTURE_TEST_CASE(no_message_exceeds_its_credit, Box) {
+  arrive(1, 0);
+  BOOST_TEST(misfit(fitting(1, 5)) ==
+             "expected a slot that was granted, got slot 1, which is not free");
+  Mailbox::Slot* slot = mailbox.find(7, 0);
+  BOOST_TEST_REQUIRE(slot != nullptr);
+  mailbox.release(*slot);
+  // Free, but the sender has not been told: it cannot know.
+  BOOST_TEST(misfit(fitting(1, 5)).find("not free") != std::string::npos);
+  BOOST_TEST(mailbox.take_owed()->slots.size() == 1u);
+  BOOST_TEST(misfit(fitting(1, 5)) == "");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_message_that_was_here_before_is_known, Box) {
+  arrive(0, 4);
+  BOOST_TEST(mailbox.is_duplicate(fitting(0, 4)));
+  mailbox.release(*mailbox.find(7, 4));
+  mailbox.take_owed();
+  BOOST_TEST(mailbox.is_duplicate(fitting(0, 4)));
+  BOOST_TEST(!mailbox.is_duplicate(fitting(0, 5)));
+}
+
+BOOST_FIXTURE_TEST_CASE(two_messages_of_one_key_are_refused, Box) {
+  arrive(0, 4);
+  TensorMessage second = fitting(1, 5);
+  second.microbatch = 4;
+  BOOST_TEST(misfit(second) ==
+             "expected one activation of step 7, microbatch 4 into chunk 2, got a second");
+}
+
+BOOST_FIXTURE_TEST_CASE(credits_go_back_before_the_sender_has_none, Box) {
+  BOOST_TEST(!mailbox.sender_runs_short());  // 3 of 3
+  arrive(0, 0);
+  BOOST_TEST(!mailbox.sender_runs_short());  // 2 of 3
+  arrive(1, 1);
+  BOOST_TEST(mailbox.sender_runs_short());  // 1 of 3
+}
+
+BOOST_AUTO_TEST_CASE(many_credits_fill_several_messages) {
+  Edge edge = kEdge;
+  edge.slots = 150;
+  Mailbox mailbox(edge, make_private_slots(150 * slot_stride(edge)), nullptr);
+  for (int i = 0; i < 150; ++i) {
+    TensorMessage message = fitting(i, static_cast<std::uint64_t>(i));
+    mailbox.release(mailbox.admit(message));
+  }
+  std::size_t freed = 0;
+  int messages = 0;
+  while (const auto credit = mailbox.take_owed()) {
+    freed += credit->slots.size();
+    ++messages;
+  }
+  BOOST_TEST(freed == 150u);
+  BOOST_TEST(messages == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_credit_for_a_free_slot_is_refused) {
+  Outbox box(kEdge, nullptr);
+  BOOST_TEST(box.open(nullptr));
+  BOOST_TEST(!box.open(nullptr));
+  BOOST_TEST(!box.add_credit(1));
+  BOOST_TEST(!box.add_credit(3));
+}
+
+BOOST_AUTO_TEST_CASE(slots_are_shared_by_name) {
+  const auto slots = make_shared_slots(1000);
+  const SegmentName name = slots->name();
+  BOOST_TEST_REQUIRE(name.id != SegmentName::kNone);
+  const auto mapped = map_slots(name, 1000);
+  BOOST_TEST_REQUIRE(mapped != nullptr);
+  mapped->data()[999] = std::byte{42};
+  BOOST_TEST((slots->data()[999] == std::byte{42}));
+  BOOST_TEST(reinterpret_cast<std::uintptr_t>(slots->data()) % 64 == 0u);
+
+  BOOST_TEST(map_slots({}, 1000) == nullptr);
+  BOOST_TEST(map_slots({.id = name.id, .nonce = name.nonce + 1}, 1000) == nullptr);
+  BOOST_TEST(map_slots(name, 100'000) == nullptr);
+  BOOST_TEST(map_slots({.id = 1ll << 40, .nonce = name.nonce}, 1000) == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(mapped_slots_outlive_their_owner_but_are_not_mapped_again) {
+  auto slots = make_shared_slots(1000);
+  const SegmentName name = slots->name();
+  const auto mapped = map_slots(name, 1000);
+  slots.reset();
+  mapped->data()[0] = std::byte{1};
+  BOOST_TEST((mapped->data()[0] == std::byte{1}));
+}
+
+BOOST_AUTO_TEST_CASE(a_name_without_memory_is_not_mapped) {
+  auto slots = make_shared_slots(1000);
+  const SegmentName name = slots->name();
+  slots.reset();
+  BOOST_TEST(map_slots(name, 1000) == nullptr);
+}
+
+}  // namespace
