@@ -21,7 +21,8 @@ std::vector<pid_t> workers_of(const Workplace& place, const std::string& run) {
   const Finished status = troupe({"status", place.run(run), "--json"});
   BOOST_REQUIRE_MESSAGE(status.exit_code == 0, status.err);
   std::vector<pid_t> pids;
-  for (const auto& rank : nlohmann::json::parse(status.out)["ranks"]) pids.push_back(rank["pid"]);
+  const auto told = nlohmann::json::parse(status.out);
+  for (const auto& rank : told["ranks"]) pids.push_back(rank["pid"]);
   return pids;
 }
 
