@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 
+#include "launch/suggest.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -136,13 +139,26 @@ void add_tokenize(CLI::App& app, TokenizeOptions& o) {
       ->type_name("PREFIX");
 }
 
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorKind::usage, message + "\nRun with --help for more information.");
+}
+
+/// CLI11 says only that a command is missing where an unknown one is given.
+void check_command(const std::string& given) {
+  constexpr std::array<std::string_view, 7> kNames{"plan",     "launch", "status",  "stop",
+                                                   "generate", "eval",   "tokenize"};
+  if (given.empty() || given[0] == '-' || given == "worker") return;
+  if (std::ranges::find(kNames, given) != kNames.end()) return;
+  refuse(fmt::format("unknown command '{}'; did you mean '{}'? It is one of {}", given,
+                     nearest(given, kNames), quoted_list(kNames)));
+}
+
 /// CLI11's own message; it names the option.
 [[noreturn]] void refuse(const CLI::ParseError& error) {
-  std::string message = error.what();
-  if (message.starts_with("The following arguments were not expected: ") ||
-      message.starts_with("The following argument was not expected: "))
-    message = "unknown argument: " + message.substr(message.find(": ") + 2);
-  throw Error(ErrorKind::usage, message + "\nRun with --help for more information.");
+  const std::string message = error.what();
+  if (message.starts_with("The following argument"))
+    refuse("unknown argument: " + message.substr(message.find(": ") + 2));
+  refuse(message);
 }
 
 }  // namespace
@@ -169,6 +185,7 @@ Options parse_options(int argc, const char* const* argv) {
   add_eval(app, eval);
   add_tokenize(app, tokenize);
   app.add_subcommand("worker", "A worker process; started by launch")->group("");
+  check_command(argc > 1 ? argv[1] : "");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForVersion& version) {
