@@ -29,7 +29,8 @@ std::uint64_t digest_of(const Assembly& assembly, const RunSpec& spec, const Lay
   std::string text = std::to_string(schedules::digest(assembly.plan)) + ' ' +
                      std::to_string(schedules::digest(assembly.eval_plan));
   for (const auto& c : layout.chunks)
-    text += ' ' + std::to_string(c.first_layer) + '-' + std::to_string(c.end_layer) + '@' + std::to_string(c.stage);
+    text += ' ' + std::to_string(c.first_layer) + '-' + std::to_string(c.end_layer) + '@' +
+            std::to_string(c.stage);
   for (const auto& c : assembly.capacities)
     text += ' ' + std::to_string(c.live) + '/' + std::to_string(c.deferred) + '/' +
             std::to_string(c.forward_slots) + '/' + std::to_string(c.backward_slots);
@@ -39,14 +40,27 @@ std::uint64_t digest_of(const Assembly& assembly, const RunSpec& spec, const Lay
 }
 
 /// The edges between chunk - 1 and chunk of the replica whose first rank is `base`.
-void add_edges(std::vector<Edge>& edges, const Assembly& assembly, const RunSpec& spec, int base, int chunk) {
-  const auto at = [&](int c) { return base + assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)]; };
+void add_edges(std::vector<Edge>& edges, const Assembly& assembly, const RunSpec& spec, int base,
+               int chunk) {
+  const auto at = [&](int c) {
+    return base + assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)];
+  };
   const auto slots = [&](int c) { return assembly.capacities[static_cast<std::size_t>(c)]; };
   const tensor::Shape shape{spec.batch.micro * spec.batch.seq_len, spec.model.hidden_size};
-  edges.push_back({.from = at(chunk - 1), .to = at(chunk), .chunk = chunk, .direction = Direction::forward,
-                   .dtype = spec.model.dtype, .shape = shape, .slots = slots(chunk).forward_slots});
-  edges.push_back({.from = at(chunk), .to = at(chunk - 1), .chunk = chunk - 1, .direction = Direction::backward,
-                   .dtype = spec.model.dtype, .shape = shape, .slots = slots(chunk - 1).backward_slots});
+  edges.push_back({.from = at(chunk - 1),
+                   .to = at(chunk),
+                   .chunk = chunk,
+                   .direction = Direction::forward,
+                   .dtype = spec.model.dtype,
+                   .shape = shape,
+                   .slots = slots(chunk).forward_slots});
+  edges.push_back({.from = at(chunk),
+                   .to = at(chunk - 1),
+                   .chunk = chunk - 1,
+                   .direction = Direction::backward,
+                   .dtype = spec.model.dtype,
+                   .shape = shape,
+                   .slots = slots(chunk - 1).backward_slots});
 }
 
 stages::StageSpec stage_spec(const Assembly& assembly, const RunSpec& spec, const Layout& layout,
@@ -61,8 +75,12 @@ stages::StageSpec stage_spec(const Assembly& assembly, const RunSpec& spec, cons
   for (const int c : chunks) {
     const auto& chunk = layout.chunks[static_cast<std::size_t>(c)];
     const auto& capacity = assembly.capacities[static_cast<std::size_t>(c)];
-    stage.chunks.push_back({.first_layer = chunk.first_layer, .end_layer = chunk.end_layer, .embedding = c == 0,
-                            .head = c == last, .live = capacity.live, .deferred = capacity.deferred});
+    stage.chunks.push_back({.first_layer = chunk.first_layer,
+                            .end_layer = chunk.end_layer,
+                            .embedding = c == 0,
+                            .head = c == last,
+                            .live = capacity.live,
+                            .deferred = capacity.deferred});
   }
   return stage;
 }
@@ -73,7 +91,8 @@ Epoch first_epoch(const RunSpec& spec) {
   return {.number = 1,
           .mesh = spec.mesh,
           .schedule = spec.schedule,
-          .layout = even_layout(static_cast<int>(spec.model.num_hidden_layers), make_plan(spec).rank_of_chunk),
+          .layout = even_layout(static_cast<int>(spec.model.num_hidden_layers),
+                                make_plan(spec).rank_of_chunk),
           .members = {}};
 }
 
@@ -81,9 +100,10 @@ Assembly assemble(const RunSpec& spec, const Epoch& epoch) {
   RunSpec current = spec;
   current.mesh = epoch.mesh;
   current.schedule = epoch.schedule;
-  Assembly assembly{.plan = make_plan(current), .eval_plan = make_eval_plan(current), .capacities = {}};
-  assembly.capacities =
-      enough_for_both(schedules::capacities(assembly.plan), schedules::capacities(assembly.eval_plan));
+  Assembly assembly{
+      .plan = make_plan(current), .eval_plan = make_eval_plan(current), .capacities = {}};
+  assembly.capacities = enough_for_both(schedules::capacities(assembly.plan),
+                                        schedules::capacities(assembly.eval_plan));
   assembly.digest = digest_of(assembly, spec, epoch.layout);
   return assembly;
 }
@@ -98,7 +118,8 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Epoch&
   const int base = part.place.replica * epoch.mesh.pp;
   const int num_chunks = assembly.plan.num_chunks();
   for (int c = 0; c < num_chunks; ++c)
-    if (assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)] == part.place.stage) part.chunks.push_back(c);
+    if (assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)] == part.place.stage)
+      part.chunks.push_back(c);
   part.stage = stage_spec(assembly, spec, epoch.layout, part.chunks);
   part.actions = assembly.plan.actions[stage];
   part.eval_actions = assembly.eval_plan.actions[stage];
@@ -113,7 +134,8 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Epoch&
   if (spec.model.tie_word_embeddings && first != last && (rank == first || rank == last))
     part.tied_ranks = {first, last};
   if (epoch.mesh.dp > 1)
-    for (int d = 0; d < epoch.mesh.dp; ++d) part.replica_ranks.push_back(d * epoch.mesh.pp + part.place.stage);
+    for (int d = 0; d < epoch.mesh.dp; ++d)
+      part.replica_ranks.push_back(d * epoch.mesh.pp + part.place.stage);
   return part;
 }
 

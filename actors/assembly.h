@@ -11,11 +11,11 @@
 
 namespace troupe::actors {
 
-/// What an epoch means for the whole cluster. Director and workers derive it from the same (spec, epoch) and compare
-/// digests before the first step.
+/// What an epoch means for the whole cluster. Director and workers derive it from the same (spec,
+/// epoch) and compare digests before the first step.
 struct Assembly {
-  schedules::Plan plan;       ///< training, in order
-  schedules::Plan eval_plan;  ///< forward only
+  schedules::Plan plan;                              ///< training, in order
+  schedules::Plan eval_plan;                         ///< forward only
   std::vector<schedules::ChunkCapacity> capacities;  ///< by chunk, enough for both plans
   /// Over plans, layer layout, capacities, edge shape and dtype.
   std::uint64_t digest = 0;
@@ -37,7 +37,8 @@ struct RankAssembly {
   std::vector<schedules::Action> actions;
   std::vector<schedules::Action> eval_actions;
   std::vector<transport::Edge> edges;
-  std::vector<int> tied_ranks;     ///< embedding's and head's rank where they share a matrix and differ; else empty
+  std::vector<int>
+      tied_ranks;  ///< embedding's and head's rank where they share a matrix and differ; else empty
   std::vector<int> replica_ranks;  ///< this stage in all replicas; empty without data parallelism
 };
 RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Epoch& epoch, int rank);

@@ -1,10 +1,9 @@
 #include "actors/cluster.h"
 
+#include <algorithm>
 #include <caf/actor_system.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
-
-#include <algorithm>
 #include <utility>
 
 #include "actors/director.h"
@@ -53,7 +52,9 @@ class LocalCluster : public Cluster {
     return outcome_;
   }
 
-  void stop(const std::string& reason) override { caf::anon_send(director_, Event{StopOrdered{.reason = reason}}); }
+  void stop(const std::string& reason) override {
+    caf::anon_send(director_, Event{StopOrdered{.reason = reason}});
+  }
   void stop_now(const std::string& reason) override {
     caf::anon_send(director_, Event{StopNowOrdered{.reason = reason}});
   }
@@ -77,7 +78,8 @@ class LocalCluster : public Cluster {
 
 }  // namespace
 
-std::unique_ptr<Cluster> Cluster::create(const RunSpec& spec, const ClusterOptions& options, RunObserver& observer) {
+std::unique_ptr<Cluster> Cluster::create(const RunSpec& spec, const ClusterOptions& options,
+                                         RunObserver& observer) {
   return std::make_unique<LocalCluster>(spec, options, observer);
 }
 

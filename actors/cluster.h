@@ -9,7 +9,8 @@
 
 namespace troupe::actors {
 
-/// What a worker process is told at its birth, over a pipe that only it can read. Text form: one line a field.
+/// What a worker process is told at its birth, over a pipe that only it can read. Text form: one
+/// line a field.
 struct WorkerBirth {
   std::string host;
   int port = 0;
@@ -28,22 +29,26 @@ struct ClusterOptions {
   std::vector<std::string> worker_command;
 };
 
-/// A run: the director with its actors, in the launching process. Spawns one worker process a rank, trains, ends.
+/// A run: the director with its actors, in the launching process. Spawns one worker process a rank,
+/// trains, ends.
 class Cluster {
  public:
   /// `observer` outlives the cluster. Throws Error{unavailable} if the control port is taken.
-  static std::unique_ptr<Cluster> create(const RunSpec& spec, const ClusterOptions& options, RunObserver& observer);
+  static std::unique_ptr<Cluster> create(const RunSpec& spec, const ClusterOptions& options,
+                                         RunObserver& observer);
   virtual ~Cluster() = default;
   /// Blocks until the run has ended and every worker is gone.
   virtual Outcome run() = 0;
-  /// From any thread. The first order ends the run after the step in progress, with a checkpoint; exit code 0.
+  /// From any thread. The first order ends the run after the step in progress, with a checkpoint;
+  /// exit code 0.
   virtual void stop(const std::string& reason) = 0;
   /// From any thread. Ends at once, exit code 75.
   virtual void stop_now(const std::string& reason) = 0;
   virtual RunStatus status() const = 0;
 };
 
-/// A worker process's whole life. `parse` turns the manifest text into the spec. Returns the exit code.
+/// A worker process's whole life. `parse` turns the manifest text into the spec. Returns the exit
+/// code.
 int run_worker(const WorkerBirth& birth, const std::function<RunSpec(const std::string&)>& parse);
 
 }  // namespace troupe::actors

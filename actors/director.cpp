@@ -15,8 +15,8 @@ namespace {
 
 struct Tick {};
 constexpr std::chrono::seconds kTick{1};
-/// A joined worker whose stage actor says nothing for this many ticks is lost. Counted in ticks of the director, so
-/// that a machine that sleeps accuses nobody.
+/// A joined worker whose stage actor says nothing for this many ticks is lost. Counted in ticks of
+/// the director, so that a machine that sleeps accuses nobody.
 constexpr int kSilentTicks = 30;
 
 std::vector<std::uint64_t> random_incarnations(int count) {
@@ -29,13 +29,19 @@ const char* state_name(DirectorProtocol::Phase phase) {
   using Phase = DirectorProtocol::Phase;
   switch (phase) {
     case Phase::gathering:
-    case Phase::preparing: return "starting";
-    case Phase::running: return "running";
+    case Phase::preparing:
+      return "starting";
+    case Phase::running:
+      return "running";
     case Phase::saving:
-    case Phase::publishing: return "saving";
-    case Phase::evaluating: return "evaluating";
-    case Phase::ending: return "stopping";
-    case Phase::ended: return "ended";
+    case Phase::publishing:
+      return "saving";
+    case Phase::evaluating:
+      return "evaluating";
+    case Phase::ending:
+      return "stopping";
+    case Phase::ended:
+      return "ended";
   }
   return "?";
 }
@@ -81,8 +87,9 @@ caf::behavior Director::make_behavior() {
         handle(ReplicaSaved{.epoch = first.epoch, .step = first.step, .replica = all.replica});
       },
       [this](const OfReplica<Evaluated>& all) {
-        ReplicaEvaluated sum{
-            .epoch = all.answers.front().epoch, .step = all.answers.front().step, .replica = all.replica};
+        ReplicaEvaluated sum{.epoch = all.answers.front().epoch,
+                             .step = all.answers.front().step,
+                             .replica = all.replica};
         for (const auto& answer : all.answers) sum.loss_sum += to_double(answer.loss_sum);
         handle(sum);
       },
@@ -100,7 +107,8 @@ void Director::on_exit() {
   scheduler_ = nullptr;
 }
 
-// --- workers join -----------------------------------------------------------------------------------------------
+// --- workers join
+// -----------------------------------------------------------------------------------------------
 
 caf::result<Welcome> Director::welcome(const Hello& hello) {
   if (!equal_secrets(hello.token, context_.token)) return caf::sec::unexpected_message;
@@ -131,11 +139,13 @@ void Director::count_silence() {
     int& ticks = silent_ticks_.at(static_cast<std::size_t>(rank));
     if (++ticks == kSilentTicks)
       handle(RankFailed{.rank = rank,
-                        .message = "its stage actor has said nothing for " + std::to_string(kSilentTicks) + " s"});
+                        .message = "its stage actor has said nothing for " +
+                                   std::to_string(kSilentTicks) + " s"});
   }
 }
 
-// --- events and effects -----------------------------------------------------------------------------------------
+// --- events and effects
+// -----------------------------------------------------------------------------------------
 
 void Director::handle(const Event& event) {
   const auto effects = protocol_.on(event);
@@ -148,17 +158,19 @@ void Director::handle(const Event& event) {
 }
 
 void Director::perform(const SpawnWorker& effect) {
-  context_.processes.spawn({.host = "127.0.0.1",
-                            .port = port_,
-                            .token = context_.token,
-                            .rank = effect.rank,
-                            .incarnation = effect.incarnation,
-                            .log_dir = context_.spec.dir + "/logs/rank-" + std::to_string(effect.rank)});
+  context_.processes.spawn(
+      {.host = "127.0.0.1",
+       .port = port_,
+       .token = context_.token,
+       .rank = effect.rank,
+       .incarnation = effect.incarnation,
+       .log_dir = context_.spec.dir + "/logs/rank-" + std::to_string(effect.rank)});
 }
 
 void Director::perform(const StartEpoch& effect) {
   const Epoch& epoch = effect.epoch;
-  system().middleman().unpublish(caf::actor_cast<caf::actor>(this));  // nobody else is expected: no port stays open
+  system().middleman().unpublish(
+      caf::actor_cast<caf::actor>(this));  // nobody else is expected: no port stays open
   context_.board.write([&](RunStatus& status) {
     status.ranks.clear();
     for (const Member& member : epoch.members) {
@@ -176,7 +188,8 @@ void Director::perform(const StartEpoch& effect) {
   replicas_.clear();
   for (int replica = 0; replica < epoch.mesh.dp; ++replica) {
     const auto begin = by_rank.begin() + replica * epoch.mesh.pp;
-    replicas_.push_back(spawn<ReplicaActor>(replica, std::vector<caf::actor>(begin, begin + epoch.mesh.pp),
+    replicas_.push_back(spawn<ReplicaActor>(replica,
+                                            std::vector<caf::actor>(begin, begin + epoch.mesh.pp),
                                             caf::actor_cast<caf::actor>(this)));
   }
   scheduler_ = spawn<SchedulerActor>(context_.spec, caf::actor_cast<caf::actor>(this));
@@ -201,13 +214,14 @@ void Director::perform(const OrderCommit& effect) {
 StepReport Director::report(const OrderCommit& commit) {
   const RunSpec& spec = context_.spec;
   const auto now = std::chrono::steady_clock::now();
-  StepReport step{.step = commit.step,
-                  .loss = commit.loss,
-                  .grad_norm = commit.grad_norm,
-                  .lr = stages::learning_rate(spec.optimizer, commit.step),
-                  .tokens = spec.global_tokens(),
-                  .first_sample = (commit.step - 1) * spec.batch.global,
-                  .step_s = std::chrono::duration<double>(now - std::exchange(step_begin_, now)).count()};
+  StepReport step{
+      .step = commit.step,
+      .loss = commit.loss,
+      .grad_norm = commit.grad_norm,
+      .lr = stages::learning_rate(spec.optimizer, commit.step),
+      .tokens = spec.global_tokens(),
+      .first_sample = (commit.step - 1) * spec.batch.global,
+      .step_s = std::chrono::duration<double>(now - std::exchange(step_begin_, now)).count()};
   for (const auto& replica : prepared_) {
     for (std::size_t stage = 0; stage < replica.answers.size(); ++stage) {
       const Prepared& vote = replica.answers[stage];
@@ -217,8 +231,9 @@ StepReport Director::report(const OrderCommit& commit) {
                              .busy_s = busy,
                              .idle_s = std::max(0.0, to_double(vote.wall_s) - busy)});
       for (std::size_t i = 0; i < vote.edge_to.size() && i < vote.edge_bytes.size(); ++i)
-        step.edges.push_back(
-            {.from = vote.rank, .to = static_cast<int>(vote.edge_to[i]), .bytes = vote.edge_bytes[i]});
+        step.edges.push_back({.from = vote.rank,
+                              .to = static_cast<int>(vote.edge_to[i]),
+                              .bytes = vote.edge_bytes[i]});
     }
   }
   return step;
@@ -256,7 +271,8 @@ void Director::perform(const OrderEvaluate& effect) {
 
 void Director::perform(const ReportEvaluation& effect) {
   context_.observer.on_eval({.step = effect.step, .loss = effect.loss});
-  step_begin_ = std::chrono::steady_clock::now();  // an evaluation is no part of the next step's time
+  step_begin_ =
+      std::chrono::steady_clock::now();  // an evaluation is no part of the next step's time
 }
 
 void Director::perform(const StartTimer& effect) {
@@ -270,7 +286,9 @@ void Director::perform(const OrderFinish& effect) {
   order_all(Finish{.reason = effect.reason});
 }
 
-void Director::perform(const KillWorkers&) { context_.processes.kill_all(); }
+void Director::perform(const KillWorkers&) {
+  context_.processes.kill_all();
+}
 
 void Director::perform(const End& effect) {
   for (const auto& replica : replicas_) send_exit(replica, caf::exit_reason::user_shutdown);
@@ -293,6 +311,8 @@ void Director::publish_status() {
   });
 }
 
-void Director::on_failure(const std::string& what) { handle(DirectorFailed{.message = what}); }
+void Director::on_failure(const std::string& what) {
+  handle(DirectorFailed{.message = what});
+}
 
 }  // namespace troupe::actors

@@ -34,8 +34,8 @@ struct DirectorContext {
   std::function<void(const Outcome&)> on_end;
 };
 
-/// Shell around DirectorProtocol: turns messages into events and effects into messages, files and processes. Its handlers
-/// write checkpoints' last files and call the observer.
+/// Shell around DirectorProtocol: turns messages into events and effects into messages, files and
+/// processes. Its handlers write checkpoints' last files and call the observer.
 class Director : public ControlActor {
  public:
   Director(caf::actor_config& config, DirectorContext context);

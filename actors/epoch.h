@@ -9,7 +9,8 @@
 
 namespace troupe::actors {
 
-/// One worker process in one life. A replacement of a dead worker has the same rank and a new incarnation.
+/// One worker process in one life. A replacement of a dead worker has the same rank and a new
+/// incarnation.
 struct Member {
   int rank = 0;
   std::uint64_t incarnation = 0;
@@ -18,8 +19,9 @@ struct Member {
   std::string address;  ///< of its data plane (transport::UcxNode::address)
 };
 
-/// A version of the cluster: who takes part and who holds which layers. Everything that recovery or re-scaling changes
-/// is here; all else is in the RunSpec. A value, handed to every rank before the epoch starts.
+/// A version of the cluster: who takes part and who holds which layers. Everything that recovery or
+/// re-scaling changes is here; all else is in the RunSpec. A value, handed to every rank before the
+/// epoch starts.
 struct Epoch {
   std::uint32_t number = 0;
   RunSpec::Mesh mesh;

@@ -18,8 +18,8 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-/// Layers split evenly over stages * chunks chunks in model order, earlier chunks one larger where they do not divide;
-/// rank_of_chunk gives each chunk's stage. stages * chunks <= layers.
+/// Layers split evenly over stages * chunks chunks in model order, earlier chunks one larger where
+/// they do not divide; rank_of_chunk gives each chunk's stage. stages * chunks <= layers.
 Layout even_layout(int layers, const std::vector<int>& rank_of_chunk);
 
 }  // namespace troupe::actors

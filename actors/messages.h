@@ -7,18 +7,24 @@
 
 #include "actors/epoch.h"
 
-// What travels on the control plane: orders from the director to stages, answers back, all small. Plain values; the
-// `inspect` functions are what CAF serialises them with. Numbers with a fraction travel as their bits, because CAF
-// 0.17 cannot encode infinities. Every order and answer carries its epoch: another epoch's is ignored.
+// What travels on the control plane: orders from the director to stages, answers back, all small.
+// Plain values; the `inspect` functions are what CAF serialises them with. Numbers with a fraction
+// travel as their bits, because CAF 0.17 cannot encode infinities. Every order and answer carries
+// its epoch: another epoch's is ignored.
 
 namespace troupe::actors {
 
 /// A double on the wire.
 using Bits = std::uint64_t;
-inline Bits to_bits(double x) { return std::bit_cast<Bits>(x); }
-inline double to_double(Bits x) { return std::bit_cast<double>(x); }
+inline Bits to_bits(double x) {
+  return std::bit_cast<Bits>(x);
+}
+inline double to_double(Bits x) {
+  return std::bit_cast<double>(x);
+}
 
-// --- a worker joins ---------------------------------------------------------------------------------------------
+// --- a worker joins
+// ---------------------------------------------------------------------------------------------
 
 inline constexpr std::uint32_t kProtocolVersion = 1;
 
@@ -39,16 +45,18 @@ struct Join {
   Member member;
 };
 
-// --- orders to a stage ------------------------------------------------------------------------------------------
+// --- orders to a stage
+// ------------------------------------------------------------------------------------------
 
 /// A new epoch: connect, build, load, answer Ready.
 struct BeginEpoch {
   Epoch epoch;
-  std::string checkpoint;   ///< directory to load from; empty: fresh weights
+  std::string checkpoint;  ///< directory to load from; empty: fresh weights
   bool weights_only = false;
 };
 
-/// The scheduler's plan of whole steps for one rank, ahead of the first of them. Rows are cells joined by commas.
+/// The scheduler's plan of whole steps for one rank, ahead of the first of them. Rows are cells
+/// joined by commas.
 struct PlanOrder {
   std::uint32_t epoch = 0;
   std::string actions;
@@ -83,7 +91,8 @@ struct Finish {
   std::string reason;
 };
 
-// --- answers of a stage -----------------------------------------------------------------------------------------
+// --- answers of a stage
+// -----------------------------------------------------------------------------------------
 
 struct Ready {
   std::uint32_t epoch = 0;
@@ -133,12 +142,13 @@ struct Heartbeat {
   std::string waiting_for;
 };
 
-// --- inspection -------------------------------------------------------------------------------------------------
+// --- inspection
+// -------------------------------------------------------------------------------------------------
 
-#define TROUPE_INSPECT(Type, ...)                                        \
-  template <typename Inspector>                                          \
-  typename Inspector::result_type inspect(Inspector& f, Type& x) {       \
-    return [&](auto&... fields) { return f(fields...); }(__VA_ARGS__);   \
+#define TROUPE_INSPECT(Type, ...)                                      \
+  template <typename Inspector>                                        \
+  typename Inspector::result_type inspect(Inspector& f, Type& x) {     \
+    return [&](auto&... fields) { return f(fields...); }(__VA_ARGS__); \
   }
 
 TROUPE_INSPECT(Member, x.rank, x.incarnation, x.pid, x.host, x.address)
@@ -158,8 +168,8 @@ TROUPE_INSPECT(Save, x.epoch, x.step, x.dir)
 TROUPE_INSPECT(Evaluate, x.epoch, x.step)
 TROUPE_INSPECT(Finish, x.reason)
 TROUPE_INSPECT(Ready, x.epoch, x.rank, x.digest, x.parameters)
-TROUPE_INSPECT(Prepared, x.epoch, x.step, x.rank, x.loss_sum, x.bad_microbatch, x.squared_norms, x.busy_s, x.wall_s,
-               x.edge_to, x.edge_bytes)
+TROUPE_INSPECT(Prepared, x.epoch, x.step, x.rank, x.loss_sum, x.bad_microbatch, x.squared_norms,
+               x.busy_s, x.wall_s, x.edge_to, x.edge_bytes)
 TROUPE_INSPECT(Saved, x.epoch, x.step, x.rank)
 TROUPE_INSPECT(Evaluated, x.epoch, x.step, x.rank, x.loss_sum)
 TROUPE_INSPECT(Failed, x.rank, x.kind, x.message)

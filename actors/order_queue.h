@@ -7,8 +7,8 @@
 
 namespace troupe::actors {
 
-/// Unbounded queue between handlers (many producers, never blocked) and the runner (one consumer). The only place where
-/// CAF's threads and ours meet.
+/// Unbounded queue between handlers (many producers, never blocked) and the runner (one consumer).
+/// The only place where CAF's threads and ours meet.
 template <typename T>
 class OrderQueue {
  public:

@@ -14,13 +14,16 @@ using tensor::Tensor;
 using transport::Direction;
 using transport::MessageKey;
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 /// What a chunk receives: its activation, or the gradient of its output.
 MessageKey into(const Instruction& next, std::uint64_t step, Direction direction) {
   return {step, next.microbatch, next.global_chunk, direction};
 }
-/// What a chunk sends: its output to the chunk after, or the gradient of its input to the chunk before.
+/// What a chunk sends: its output to the chunk after, or the gradient of its input to the chunk
+/// before.
 MessageKey out_of(const Instruction& next, std::uint64_t step, Direction direction) {
   const int to = next.global_chunk + (direction == Direction::forward ? 1 : -1);
   return {step, next.microbatch, to, direction};
@@ -52,7 +55,8 @@ struct PlanRunner::Step {
   }
 };
 
-PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, Program program, const Data& data)
+PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, Program program,
+                       const Data& data)
     : stage_(stage),
       channel_(channel),
       program_(std::move(program)),
@@ -68,10 +72,16 @@ PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step)
   step.timed([&] { stage_.begin_step(); });
   for (const Instruction& next : program_) {
     switch (next.op) {
-      case Op::F: forward(next, step); break;
+      case Op::F:
+        forward(next, step);
+        break;
       case Op::B:
-      case Op::I: backward(next, step); break;
-      case Op::W: backward_weight(next, step); break;
+      case Op::I:
+        backward(next, step);
+        break;
+      case Op::W:
+        backward_weight(next, step);
+        break;
     }
     progress_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -100,8 +110,10 @@ void PlanRunner::forward(const Instruction& next, Step& step) {
     return step.training ? stage_.forward(next.chunk, next.slot, input, output, ids_, targets_)
                          : stage_.evaluate(next.chunk, input, output, ids_, targets_);
   });
-  if (next.last) losses_[static_cast<std::size_t>(next.microbatch)] = result.loss_sum;
-  else channel_.send(sent, output);
+  if (next.last)
+    losses_[static_cast<std::size_t>(next.microbatch)] = result.loss_sum;
+  else
+    channel_.send(sent, output);
 }
 
 void PlanRunner::backward(const Instruction& next, Step& step) {
@@ -110,8 +122,10 @@ void PlanRunner::backward(const Instruction& next, Step& step) {
   const MessageKey sent = out_of(next, step.message_step, Direction::backward);
   const Tensor output = next.first ? Tensor{} : channel_.acquire(sent);
   step.timed([&] {
-    if (next.op == Op::B) stage_.backward(next.chunk, next.slot, received, output);
-    else stage_.backward_input(next.chunk, next.slot, next.deferred, received, output);
+    if (next.op == Op::B)
+      stage_.backward(next.chunk, next.slot, received, output);
+    else
+      stage_.backward_input(next.chunk, next.slot, next.deferred, received, output);
   });
   if (!next.first) channel_.send(sent, output);
   if (next.op == Op::B) release(next, step);
@@ -136,7 +150,8 @@ PlanResult PlanRunner::finish(const Step& step, double wall_s) {
   PlanResult result{.busy_s = step.busy_s, .wall_s = wall_s, .longest_action_s = step.longest_s};
   for (std::size_t m = 0; m < losses_.size(); ++m) {
     result.loss_sum += losses_[m];
-    if (!std::isfinite(losses_[m]) && result.bad_microbatch < 0) result.bad_microbatch = static_cast<int>(m);
+    if (!std::isfinite(losses_[m]) && result.bad_microbatch < 0)
+      result.bad_microbatch = static_cast<int>(m);
   }
   return result;
 }

@@ -13,16 +13,16 @@ namespace troupe::actors {
 
 /// What one rank measured in one step.
 struct PlanResult {
-  double loss_sum = 0;        ///< of this rank's microbatches in ascending order; 0 without the head
-  int bad_microbatch = -1;    ///< the first with a loss that is not finite
-  double busy_s = 0;          ///< inside the stage's calls
+  double loss_sum = 0;      ///< of this rank's microbatches in ascending order; 0 without the head
+  int bad_microbatch = -1;  ///< the first with a loss that is not finite
+  double busy_s = 0;        ///< inside the stage's calls
   double wall_s = 0;
   double longest_action_s = 0;
 };
 
-/// The interpreter: runs a rank's program of one step, receiving, computing and sending in its order. The only place
-/// where plan, stage and channel meet. Used by the runner thread alone, except the atomics of progress(). Allocates
-/// nothing after construction.
+/// The interpreter: runs a rank's program of one step, receiving, computing and sending in its
+/// order. The only place where plan, stage and channel meet. Used by the runner thread alone,
+/// except the atomics of progress(). Allocates nothing after construction.
 class PlanRunner {
  public:
   struct Data {
@@ -34,8 +34,9 @@ class PlanRunner {
   /// All references outlive the runner.
   PlanRunner(stages::Stage& stage, transport::Channel& channel, Program program, const Data& data);
 
-  /// Trains on the samples of data step `data_step` (from 0). `message_step` keys the messages; both ends of every edge
-  /// use the same. Gradients are complete for this rank after it; nothing is applied.
+  /// Trains on the samples of data step `data_step` (from 0). `message_step` keys the messages;
+  /// both ends of every edge use the same. Gradients are complete for this rank after it; nothing
+  /// is applied.
   PlanResult train(std::int64_t data_step, std::uint64_t message_step);
   /// Runs a forward-only program through Stage::evaluate.
   PlanResult evaluate(std::int64_t data_step, std::uint64_t message_step);

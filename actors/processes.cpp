@@ -35,7 +35,8 @@ std::string cause_of(int status) {
 [[noreturn]] void become_worker(char* const* argv, int birth_fd, int log_fd, pid_t parent) {
   setpgid(0, 0);  // the terminal's Ctrl-C is for the launcher, which ends its workers in order
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(static_cast<int>(ErrorKind::retry));  // it died before the line above
+  if (getppid() != parent)
+    _exit(static_cast<int>(ErrorKind::retry));  // it died before the line above
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -48,8 +49,11 @@ std::string cause_of(int status) {
 
 }  // namespace
 
-Processes::Processes(std::vector<std::string> command, std::function<void(const ProcessExit&)> on_exit)
-    : command_(std::move(command)), on_exit_(std::move(on_exit)), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+Processes::Processes(std::vector<std::string> command,
+                     std::function<void(const ProcessExit&)> on_exit)
+    : command_(std::move(command)),
+      on_exit_(std::move(on_exit)),
+      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wake_fd_ < 0) os_error("make an event descriptor");
 }
 
@@ -84,7 +88,8 @@ void Processes::quit() {
 
 void Processes::wake() {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = write(wake_fd_, &one, sizeof one);  // full means: already awake
+  [[maybe_unused]] const auto written =
+      write(wake_fd_, &one, sizeof one);  // full means: already awake
 }
 
 void Processes::run() {
@@ -98,8 +103,10 @@ void Processes::run() {
     }
     if (quitting && children_.empty()) return;
     fds.assign(1, {.fd = wake_fd_, .events = POLLIN, .revents = 0});
-    for (const Child& child : children_) fds.push_back({.fd = child.pidfd, .events = POLLIN, .revents = 0});
-    if (poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR) os_error("wait for worker processes");
+    for (const Child& child : children_)
+      fds.push_back({.fd = child.pidfd, .events = POLLIN, .revents = 0});
+    if (poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR)
+      os_error("wait for worker processes");
     std::uint64_t count = 0;
     [[maybe_unused]] const auto drained = read(wake_fd_, &count, sizeof count);
     for (std::size_t i = fds.size() - 1; i >= 1; --i)
@@ -145,7 +152,8 @@ void Processes::start(const WorkerBirth& birth) {
   close(birth_pipe[1]);
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) os_error("watch worker process " + std::to_string(pid));
-  children_.push_back({.rank = birth.rank, .incarnation = birth.incarnation, .pid = pid, .pidfd = pidfd});
+  children_.push_back(
+      {.rank = birth.rank, .incarnation = birth.incarnation, .pid = pid, .pidfd = pidfd});
 }
 
 void Processes::reap(std::size_t index) {

@@ -18,13 +18,13 @@ struct ProcessExit {
   std::string cause;  ///< "exit code 1", "signal 9 (SIGKILL)"
 };
 
-/// Starts worker processes and notices their deaths at once (pidfd). All processes are spawned and reaped by the one
-/// thread in run(), because the kernel's parent-death signal is tied to the thread that spawned. Orders may come from
-/// any thread.
+/// Starts worker processes and notices their deaths at once (pidfd). All processes are spawned and
+/// reaped by the one thread in run(), because the kernel's parent-death signal is tied to the
+/// thread that spawned. Orders may come from any thread.
 class Processes {
  public:
-  /// `command` is a worker's command line; its birth arrives on standard input. Standard output and error go to
-  /// birth.log_dir/output.
+  /// `command` is a worker's command line; its birth arrives on standard input. Standard output and
+  /// error go to birth.log_dir/output.
   Processes(std::vector<std::string> command, std::function<void(const ProcessExit&)> on_exit);
   ~Processes();
   Processes(const Processes&) = delete;

@@ -15,8 +15,10 @@ class SlotNumbers {
   int take(int chunk, int microbatch) {
     const auto free = std::find(taken_.begin(), taken_.end(), kFree);
     const auto number = static_cast<int>(free - taken_.begin());
-    if (free == taken_.end()) taken_.push_back({chunk, microbatch});
-    else *free = {chunk, microbatch};
+    if (free == taken_.end())
+      taken_.push_back({chunk, microbatch});
+    else
+      *free = {chunk, microbatch};
     return number;
   }
   int find(int chunk, int microbatch) const {
@@ -37,7 +39,8 @@ Program compile(const RankAssembly& part, const std::vector<schedules::Action>& 
   using schedules::Op;
   Program program;
   program.reserve(actions.size());
-  std::map<int, SlotNumbers> live, deferred;  // by chunk of the stage: each chunk has slots of its own
+  std::map<int, SlotNumbers> live,
+      deferred;  // by chunk of the stage: each chunk has slots of its own
   for (const auto& action : actions) {
     const auto at = std::find(part.chunks.begin(), part.chunks.end(), action.chunk);
     TROUPE_ASSERT(at != part.chunks.end());

@@ -11,13 +11,14 @@
 #include "actors/reports.h"
 #include "tensor/error.h"
 
-// The director's side of the step transaction and of the cluster's life as a pure state machine: events in, effects
-// out, no clock, no I/O, no CAF. The director actor is a shell around it; tests drive it event by event. States and
-// messages are drawn in actors/README.md.
+// The director's side of the step transaction and of the cluster's life as a pure state machine:
+// events in, effects out, no clock, no I/O, no CAF. The director actor is a shell around it; tests
+// drive it event by event. States and messages are drawn in actors/README.md.
 
 namespace troupe::actors {
 
-// --- what happens -----------------------------------------------------------------------------------------------
+// --- what happens
+// -----------------------------------------------------------------------------------------------
 
 struct Started {};
 struct MemberJoined {
@@ -59,8 +60,8 @@ struct WorkerExited {
   bool clean = false;
   std::string cause;
 };
-/// A stage says, or its connection shows, that it cannot go on. `symptom`: may be the consequence of another rank's
-/// death, whose own sign has not arrived yet.
+/// A stage says, or its connection shows, that it cannot go on. `symptom`: may be the consequence
+/// of another rank's death, whose own sign has not arrived yet.
 struct RankFailed {
   int rank = 0;
   ErrorKind kind = ErrorKind::internal;
@@ -83,10 +84,12 @@ struct TimerRang {
   std::uint64_t timer = 0;
 };
 
-using Event = std::variant<Started, MemberJoined, ReplicaReady, ReplicaPrepared, ReplicaSaved, ReplicaEvaluated, Published,
-                           WorkerExited, RankFailed, DirectorFailed, StopOrdered, StopNowOrdered, TimerRang>;
+using Event = std::variant<Started, MemberJoined, ReplicaReady, ReplicaPrepared, ReplicaSaved,
+                           ReplicaEvaluated, Published, WorkerExited, RankFailed, DirectorFailed,
+                           StopOrdered, StopNowOrdered, TimerRang>;
 
-// --- what to do about it ----------------------------------------------------------------------------------------
+// --- what to do about it
+// ----------------------------------------------------------------------------------------
 
 struct SpawnWorker {
   int rank = 0;
@@ -132,16 +135,17 @@ struct End {
   Outcome outcome;
 };
 
-using Effect = std::variant<SpawnWorker, StartEpoch, OrderStep, OrderCommit, OrderSave, PublishCheckpoint, OrderEvaluate,
-                            ReportEvaluation, StartTimer, OrderFinish, KillWorkers, End>;
+using Effect =
+    std::variant<SpawnWorker, StartEpoch, OrderStep, OrderCommit, OrderSave, PublishCheckpoint,
+                 OrderEvaluate, ReportEvaluation, StartTimer, OrderFinish, KillWorkers, End>;
 
 /// Copyable value: on() is the transition function.
 class DirectorProtocol {
  public:
   enum class Phase { gathering, preparing, running, saving, publishing, evaluating, ending, ended };
 
-  /// `first_step` updates are in the state that the workers load; a checkpoint of `saved_step` is already in the run
-  /// directory (-1: none); `incarnations` are random, one a rank.
+  /// `first_step` updates are in the state that the workers load; a checkpoint of `saved_step` is
+  /// already in the run directory (-1: none); `incarnations` are random, one a rank.
   DirectorProtocol(RunSpec spec, std::int64_t first_step, std::int64_t saved_step,
                    std::vector<std::uint64_t> incarnations);
 

@@ -14,8 +14,8 @@ namespace {
 
 /// Evaluation messages are keyed above all training steps.
 constexpr std::uint64_t kEvalStep = std::uint64_t{1} << 62;
-/// A wait for a peer longer than this is an error that names it. Peers that die are noticed at once by the director;
-/// this bounds what nobody notices.
+/// A wait for a peer longer than this is an error that names it. Peers that die are noticed at once
+/// by the director; this bounds what nobody notices.
 constexpr std::chrono::minutes kPeerDeadline{10};
 
 std::vector<schedules::Action> parse_row(const std::string& row) {
@@ -23,15 +23,17 @@ std::vector<schedules::Action> parse_row(const std::string& row) {
   for (std::size_t begin = 0; begin < row.size();) {
     const std::size_t end = std::min(row.find(',', begin), row.size());
     const auto action = schedules::parse_action(row.substr(begin, end - begin));
-    if (!action) throw Error(ErrorKind::internal, "the scheduler sent '" + row.substr(begin, end - begin) + "' as an action");
+    if (!action)
+      throw Error(ErrorKind::internal,
+                  "the scheduler sent '" + row.substr(begin, end - begin) + "' as an action");
     actions.push_back(*action);
     begin = end + 1;
   }
   return actions;
 }
 
-std::unique_ptr<stages::DataFeed> open_feed(const RunSpec& spec, const Epoch& epoch, const std::string& tokens,
-                                            bool shuffle) {
+std::unique_ptr<stages::DataFeed> open_feed(const RunSpec& spec, const Epoch& epoch,
+                                            const std::string& tokens, bool shuffle) {
   return std::make_unique<stages::DataFeed>(stages::TokenFile::open(tokens),
                                             stages::FeedSpec{.seq_len = spec.batch.seq_len,
                                                              .micro = spec.batch.micro,
@@ -44,7 +46,8 @@ std::unique_ptr<stages::DataFeed> open_feed(const RunSpec& spec, const Epoch& ep
 
 }  // namespace
 
-/// Everything that an epoch decides. Members are destroyed in reverse order: runners before what they refer to.
+/// Everything that an epoch decides. Members are destroyed in reverse order: runners before what
+/// they refer to.
 struct RankTrainer::EpochParts {
   Epoch epoch;
   RankAssembly part;
@@ -59,7 +62,10 @@ struct RankTrainer::EpochParts {
 };
 
 RankTrainer::RankTrainer(RunSpec spec, int rank, transport::UcxNode& node)
-    : spec_(std::move(spec)), rank_(rank), node_(node), device_(tensor::make_cpu_device(spec_.cluster.threads)) {
+    : spec_(std::move(spec)),
+      rank_(rank),
+      node_(node),
+      device_(tensor::make_cpu_device(spec_.cluster.threads)) {
   node_.channel().set_deadline(kPeerDeadline);
 }
 
@@ -70,9 +76,10 @@ Ready RankTrainer::begin_epoch(const BeginEpoch& order, const PlanOrder& plan) {
   const Epoch& epoch = order.epoch;
   const Assembly assembly = assemble(spec_, epoch);
   if (assembly.digest != plan.digest)
-    throw Error(ErrorKind::internal, "rank " + std::to_string(rank_) + " derives another plan or layout (digest " +
-                                         std::to_string(assembly.digest) + ") than the scheduler (" +
-                                         std::to_string(plan.digest) + "): are all programs of one version?");
+    throw Error(ErrorKind::internal,
+                "rank " + std::to_string(rank_) + " derives another plan or layout (digest " +
+                    std::to_string(assembly.digest) + ") than the scheduler (" +
+                    std::to_string(plan.digest) + "): are all programs of one version?");
   {
     const std::lock_guard lock(mutex_);
     groups_.clear();
@@ -91,7 +98,8 @@ Ready RankTrainer::begin_epoch(const BeginEpoch& order, const PlanOrder& plan) {
   const auto mine = now.stage->parameters();
   for (std::size_t i = 0; i < mine.size(); ++i) {
     if (!mine[i].owned) continue;
-    const auto at = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.name == mine[i].name; });
+    const auto at =
+        std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.name == mine[i].name; });
     TROUPE_ASSERT(at != all.end());
     now.parameters.push_back(static_cast<std::uint32_t>(at - all.begin()));
     now.owned.push_back(i);
@@ -105,14 +113,18 @@ Ready RankTrainer::begin_epoch(const BeginEpoch& order, const PlanOrder& plan) {
                             .num_microbatches = assembly.plan.num_microbatches};
   };
   now.feed = open_feed(spec_, epoch, spec_.data.tokens, spec_.data.shuffle);
-  now.runner.emplace(*now.stage, node_.channel(), compile(now.part, now.part.actions), data(now.feed.get()));
+  now.runner.emplace(*now.stage, node_.channel(), compile(now.part, now.part.actions),
+                     data(now.feed.get()));
   if (spec_.eval.interval > 0) {
     now.eval_feed = open_feed(spec_, epoch, spec_.eval.tokens, false);
     now.eval_runner.emplace(*now.stage, node_.channel(), compile(now.part, now.part.eval_actions),
                             data(now.eval_feed.get()));
   }
   set_state("ready");
-  return {.epoch = epoch.number, .rank = rank_, .digest = assembly.digest, .parameters = now.parameters};
+  return {.epoch = epoch.number,
+          .rank = rank_,
+          .digest = assembly.digest,
+          .parameters = now.parameters};
 }
 
 void RankTrainer::load(const BeginEpoch& order) {
@@ -142,7 +154,8 @@ void RankTrainer::connect(const Epoch& epoch, const RankAssembly& part) {
 
   // Group ids: one a replica for the tied matrix, then one a stage over its replicas.
   if (!part.tied_ranks.empty())
-    epoch_->tied = node_.make_group(run, epoch.number, part.place.replica, "tied embedding", part.tied_ranks, rank_);
+    epoch_->tied = node_.make_group(run, epoch.number, part.place.replica, "tied embedding",
+                                    part.tied_ranks, rank_);
   if (!part.replica_ranks.empty())
     epoch_->replicas = node_.make_group(run, epoch.number, epoch.mesh.dp + part.place.stage,
                                         "replicas of stage " + std::to_string(part.place.stage),
@@ -155,7 +168,8 @@ void RankTrainer::connect(const Epoch& epoch, const RankAssembly& part) {
 Prepared RankTrainer::run_step(const RunStep& order) {
   set_state("running");
   EpochParts& now = *epoch_;
-  const PlanResult result = now.runner->train(order.step - 1, static_cast<std::uint64_t>(order.step));
+  const PlanResult result =
+      now.runner->train(order.step - 1, static_cast<std::uint64_t>(order.step));
   reduce_gradients();
   now.stage->squared_norms(now.squared_norms);
   Prepared vote{.epoch = order.epoch,
@@ -170,14 +184,15 @@ Prepared RankTrainer::run_step(const RunStep& order) {
   now.edge_bytes.resize(counts.edges.size());
   for (std::size_t i = 0; i < counts.edges.size(); ++i) {
     vote.edge_to.push_back(static_cast<std::uint32_t>(counts.edges[i].to));
-    vote.edge_bytes.push_back(counts.edges[i].bytes - std::exchange(now.edge_bytes[i], counts.edges[i].bytes));
+    vote.edge_bytes.push_back(counts.edges[i].bytes -
+                              std::exchange(now.edge_bytes[i], counts.edges[i].bytes));
   }
   set_state("prepared");
   return vote;
 }
 
-/// Completes the gradients: both uses of a tied matrix are added before the replicas' sums, so that a replica's
-/// gradient has the same bits however its pipeline is cut.
+/// Completes the gradients: both uses of a tied matrix are added before the replicas' sums, so that
+/// a replica's gradient has the same bits however its pipeline is cut.
 void RankTrainer::reduce_gradients() {
   if (epoch_->tied) epoch_->tied->all_reduce(epoch_->stage->tied_gradient())->wait();
   epoch_->stage->end_backward();
@@ -186,7 +201,8 @@ void RankTrainer::reduce_gradients() {
 
 void RankTrainer::commit(const Commit& order) {
   set_state("applying");
-  epoch_->stage->apply(stages::adamw_step(spec_.optimizer, order.step, to_double(order.clip_factor)));
+  epoch_->stage->apply(
+      stages::adamw_step(spec_.optimizer, order.step, to_double(order.clip_factor)));
   set_state("ready");
 }
 
@@ -194,7 +210,8 @@ Saved RankTrainer::save(const Save& order) {
   set_state("saving");
   // Replicas hold equal bits: the first one writes.
   if (epoch_->part.place.replica == 0)
-    stages::write_checkpoint_part(order.dir, *epoch_->stage, epoch_->part.place.stage, epoch_->epoch.mesh.pp);
+    stages::write_checkpoint_part(order.dir, *epoch_->stage, epoch_->part.place.stage,
+                                  epoch_->epoch.mesh.pp);
   set_state("ready");
   return {.epoch = order.epoch, .step = order.step, .rank = rank_};
 }

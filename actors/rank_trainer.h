@@ -14,22 +14,23 @@
 
 namespace troupe::actors {
 
-/// A rank's training state and what it does with it, order by order. Knows no actor. All calls come from the runner
-/// thread, except interrupt() and activity(). Errors are thrown as Error.
+/// A rank's training state and what it does with it, order by order. Knows no actor. All calls come
+/// from the runner thread, except interrupt() and activity(). Errors are thrown as Error.
 class RankTrainer {
  public:
   RankTrainer(RunSpec spec, int rank, transport::UcxNode& node);
   ~RankTrainer();
 
-  /// Connects to the epoch's members, builds the stage and loads its state. The plan's digest is compared with the one
-  /// this rank derives itself: Error{internal} if they differ.
+  /// Connects to the epoch's members, builds the stage and loads its state. The plan's digest is
+  /// compared with the one this rank derives itself: Error{internal} if they differ.
   Ready begin_epoch(const BeginEpoch& order, const PlanOrder& plan);
   Prepared run_step(const RunStep& order);
   void commit(const Commit& order);
   Saved save(const Save& order);
   Evaluated evaluate(const Evaluate& order);
 
-  /// Wakes the runner out of any wait on a peer; its call ends with an Error that holds `reason`. From any thread.
+  /// Wakes the runner out of any wait on a peer; its call ends with an Error that holds `reason`.
+  /// From any thread.
   void interrupt(const std::string& reason);
   /// What the runner does, and the named wait it is in (empty if none). From any thread.
   struct Activity {

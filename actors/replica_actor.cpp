@@ -62,7 +62,8 @@ int ReplicaActor::rank_of(std::size_t stage) const {
 }
 
 void ReplicaActor::on_failure(const std::string& what) {
-  send(director_, Event{DirectorFailed{.message = "replica " + std::to_string(replica_) + ": " + what}});
+  send(director_,
+       Event{DirectorFailed{.message = "replica " + std::to_string(replica_) + ": " + what}});
 }
 
 void ReplicaActor::on_down(const caf::actor_addr& who) {

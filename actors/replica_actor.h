@@ -11,8 +11,8 @@
 
 namespace troupe::actors {
 
-/// Collects one kind of answer until every stage of the replica has given it. A later step's answers replace an
-/// unfinished earlier round.
+/// Collects one kind of answer until every stage of the replica has given it. A later step's
+/// answers replace an unfinished earlier round.
 template <typename Answer>
 class Gathering {
  public:
@@ -32,11 +32,13 @@ class Gathering {
   std::vector<std::optional<Answer>> answers_;
 };
 
-/// A data-parallel replica of the pipeline: passes orders to its stages, gathers their answers into one message for the
-/// director, and watches that the stages are there. Lives in the launching process.
+/// A data-parallel replica of the pipeline: passes orders to its stages, gathers their answers into
+/// one message for the director, and watches that the stages are there. Lives in the launching
+/// process.
 class ReplicaActor : public ControlActor {
  public:
-  ReplicaActor(caf::actor_config& config, int replica, std::vector<caf::actor> stages, caf::actor director);
+  ReplicaActor(caf::actor_config& config, int replica, std::vector<caf::actor> stages,
+               caf::actor director);
   caf::behavior make_behavior() override;
   void on_exit() override;
 

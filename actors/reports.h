@@ -58,7 +58,8 @@ struct RunStatus {
 struct Outcome {
   int exit_code = 0;
   std::int64_t step = 0;  ///< last committed
-  std::string reason;     ///< "finished", "stopped by SIGTERM", "rank 1 (...) was killed by signal 9 (SIGKILL) ..."
+  std::string reason;  ///< "finished", "stopped by SIGTERM", "rank 1 (...) was killed by signal 9
+                       ///< (SIGKILL) ..."
 };
 
 /// Told by the director, one call at a time, from a thread of its own; must not block for long.

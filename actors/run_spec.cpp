@@ -9,7 +9,9 @@ namespace troupe::actors {
 namespace {
 
 schedules::ScheduleShape shape_of(const RunSpec& spec) {
-  return {.stages = spec.mesh.pp, .chunks = spec.schedule.chunks, .microbatches = spec.num_microbatches()};
+  return {.stages = spec.mesh.pp,
+          .chunks = spec.schedule.chunks,
+          .microbatches = spec.num_microbatches()};
 }
 
 schedules::Plan generate(const char* name, const schedules::ScheduleShape& shape) {
@@ -22,7 +24,8 @@ schedules::Plan make_plan(const RunSpec& spec) {
   if (spec.schedule.kind == "csv") {
     auto parsed = schedules::parse_csv(spec.schedule.csv);
     if (const auto* error = std::get_if<schedules::PlanError>(&parsed))
-      throw Error(ErrorKind::manifest, "schedule.csv, line " + std::to_string(error->line) + ": " + error->message);
+      throw Error(ErrorKind::manifest,
+                  "schedule.csv, line " + std::to_string(error->line) + ": " + error->message);
     return schedules::in_order(std::get<schedules::Plan>(std::move(parsed)));
   }
   return schedules::in_order(generate(spec.schedule.kind.c_str(), shape_of(spec)));
@@ -34,10 +37,12 @@ schedules::Plan make_eval_plan(const RunSpec& spec) {
   shape.chunks = training.num_chunks() / shape.stages;
   schedules::Plan plan = generate("forward-only", shape);
   if (plan.rank_of_chunk == training.rank_of_chunk) return plan;
-  // A user's plan may place chunks in an order of its own: each rank then runs the training plan's forwards.
+  // A user's plan may place chunks in an order of its own: each rank then runs the training plan's
+  // forwards.
   plan = training;
   plan.kind = "forward-only";
-  for (auto& row : plan.actions) std::erase_if(row, [](const auto& a) { return a.op != schedules::Op::F; });
+  for (auto& row : plan.actions)
+    std::erase_if(row, [](const auto& a) { return a.op != schedules::Op::F; });
   return plan;
 }
 

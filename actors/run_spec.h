@@ -10,8 +10,8 @@
 
 namespace troupe::actors {
 
-/// Everything that decides what a run computes and where, as plain checked values: the resolved manifest's meaning.
-/// Director and workers derive the same from the same manifest text.
+/// Everything that decides what a run computes and where, as plain checked values: the resolved
+/// manifest's meaning. Director and workers derive the same from the same manifest text.
 struct RunSpec {
   std::string name;
   std::string dir;  ///< absolute path of the run directory
@@ -59,10 +59,10 @@ struct RunSpec {
   } eval;
 
   struct Cluster {
-    int threads = 1;     ///< per rank
-    bool pin = false;    ///< bind each rank to cores of its own
-    bool spin = false;   ///< cores suffice for waiting by polling
-    int port = 0;        ///< control; 0 = any
+    int threads = 1;    ///< per rank
+    bool pin = false;   ///< bind each rank to cores of its own
+    bool spin = false;  ///< cores suffice for waiting by polling
+    int port = 0;       ///< control; 0 = any
   } cluster;
 
   std::int64_t log_interval = 1;
@@ -72,7 +72,8 @@ struct RunSpec {
   std::int64_t global_tokens() const { return batch.global * batch.seq_len; }
 };
 
-/// The step's plan that the spec's schedule makes, in order (schedules::in_order). The spec is checked.
+/// The step's plan that the spec's schedule makes, in order (schedules::in_order). The spec is
+/// checked.
 schedules::Plan make_plan(const RunSpec& spec);
 /// Forward only, for evaluation.
 schedules::Plan make_eval_plan(const RunSpec& spec);

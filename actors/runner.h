@@ -18,8 +18,9 @@ struct EpochOrder {
 using RunnerOrder = std::variant<EpochOrder, RunStep, Commit, Save, Evaluate, Finish>;
 using RunnerAnswer = std::variant<Ready, Prepared, Saved, Evaluated, Failed>;
 
-/// The worker's computing loop: takes orders until Finish, one at a time, and answers each. After an error it answers
-/// Failed once and then waits for Finish alone. Runs on the thread that calls it; knows no actor.
+/// The worker's computing loop: takes orders until Finish, one at a time, and answers each. After
+/// an error it answers Failed once and then waits for Finish alone. Runs on the thread that calls
+/// it; knows no actor.
 void run_orders(RankTrainer& trainer, int rank, OrderQueue<RunnerOrder>& orders,
                 const std::function<void(RunnerAnswer)>& answer);
 

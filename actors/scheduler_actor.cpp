@@ -26,7 +26,9 @@ caf::behavior SchedulerActor::make_behavior() {
   return {[this](const PlanEpoch& request) { plan(request); }};
 }
 
-void SchedulerActor::on_exit() { director_ = nullptr; }
+void SchedulerActor::on_exit() {
+  director_ = nullptr;
+}
 
 void SchedulerActor::plan(const PlanEpoch& request) {
   const Assembly assembly = assemble(spec_, request.epoch);

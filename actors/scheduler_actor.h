@@ -15,7 +15,8 @@ struct PlanEpoch {
   std::vector<caf::actor> stages;  ///< by rank
 };
 
-/// Makes the epoch's plans and sends every stage its row, for all steps until the next epoch, ahead of the first one.
+/// Makes the epoch's plans and sends every stage its row, for all steps until the next epoch, ahead
+/// of the first one.
 class SchedulerActor : public ControlActor {
  public:
   SchedulerActor(caf::actor_config& config, RunSpec spec, caf::actor director);

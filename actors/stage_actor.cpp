@@ -16,8 +16,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Beat)
 
 namespace troupe::actors {
 
-StageActor::StageActor(caf::actor_config& config, caf::actor director, Join join, RankTrainer& trainer,
-                       OrderQueue<RunnerOrder>& orders)
+StageActor::StageActor(caf::actor_config& config, caf::actor director, Join join,
+                       RankTrainer& trainer, OrderQueue<RunnerOrder>& orders)
     : ControlActor(config),
       director_(std::move(director)),
       join_(std::move(join)),
@@ -89,9 +89,12 @@ void StageActor::beat() {
 }
 
 void StageActor::on_failure(const std::string& what) {
-  answer(Failed{.rank = join_.member.rank, .kind = static_cast<int>(ErrorKind::internal), .message = what});
+  answer(Failed{
+      .rank = join_.member.rank, .kind = static_cast<int>(ErrorKind::internal), .message = what});
 }
 
-void StageActor::on_down(const caf::actor_addr&) { finish("the launcher is gone"); }
+void StageActor::on_down(const caf::actor_addr&) {
+  finish("the launcher is gone");
+}
 
 }  // namespace troupe::actors

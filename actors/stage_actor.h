@@ -10,8 +10,9 @@
 
 namespace troupe::actors {
 
-/// A pipeline stage of one replica, in its worker process. Never computes: it hands orders to the runner and answers
-/// for it, and reports what the runner does while an action runs. Joins the run by itself when it starts.
+/// A pipeline stage of one replica, in its worker process. Never computes: it hands orders to the
+/// runner and answers for it, and reports what the runner does while an action runs. Joins the run
+/// by itself when it starts.
 class StageActor : public ControlActor {
  public:
   /// `trainer` and `orders` outlive the actor. `director` is where it joins.

@@ -17,8 +17,9 @@ struct OfReplica {
   std::vector<Answer> answers;
 };
 
-/// Sums a replica's votes. Squared norms are added in float64 in the model's canonical parameter order, wherever the
-/// parameters lie, so that the norm has the same bits for every layout. `ready` are the replica's Ready answers.
+/// Sums a replica's votes. Squared norms are added in float64 in the model's canonical parameter
+/// order, wherever the parameters lie, so that the norm has the same bits for every layout. `ready`
+/// are the replica's Ready answers.
 ReplicaPrepared tally(const OfReplica<Prepared>& votes, const OfReplica<Ready>& ready,
                       const std::vector<stages::ParameterInfo>& parameters);
 

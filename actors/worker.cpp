@@ -1,12 +1,12 @@
-#include <caf/actor_system.hpp>
-#include <caf/io/middleman.hpp>
-#include <caf/scoped_actor.hpp>
 #include <sched.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <array>
+#include <caf/actor_system.hpp>
+#include <caf/io/middleman.hpp>
+#include <caf/scoped_actor.hpp>
 #include <thread>
 
 #include "actors/cluster.h"
@@ -25,7 +25,8 @@ std::string host_name() {
   return name.data();
 }
 
-/// Binds the process, and with it every thread it starts later, to `threads` of the cores it may use.
+/// Binds the process, and with it every thread it starts later, to `threads` of the cores it may
+/// use.
 void pin(int rank, int threads) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
@@ -37,13 +38,15 @@ void pin(int rank, int threads) {
   if (CPU_COUNT(&mine) == threads) sched_setaffinity(0, sizeof mine, &mine);
 }
 
-std::string ask_manifest(caf::actor_system& system, const caf::actor& director, const std::string& token) {
+std::string ask_manifest(caf::actor_system& system, const caf::actor& director,
+                         const std::string& token) {
   caf::scoped_actor self{system};
   std::string manifest, error;
   self->request(director, kRequestDeadline, Hello{.token = token})
       .receive([&](const Welcome& welcome) { manifest = welcome.manifest; },
                [&](const caf::error& e) { error = system.render(e); });
-  if (!error.empty()) throw Error(ErrorKind::unavailable, "the launcher did not welcome this worker: " + error);
+  if (!error.empty())
+    throw Error(ErrorKind::unavailable, "the launcher did not welcome this worker: " + error);
   return manifest;
 }
 
@@ -61,11 +64,12 @@ void train(caf::actor_system& system, const WorkerBirth& birth,
       system.middleman().remote_actor(birth.host, static_cast<std::uint16_t>(birth.port));
   if (!director)
     throw Error(ErrorKind::unavailable, "cannot reach the launcher at " + birth.host + ":" +
-                                            std::to_string(birth.port) + ": " + system.render(director.error()));
+                                            std::to_string(birth.port) + ": " +
+                                            system.render(director.error()));
   const RunSpec spec = parse(ask_manifest(system, *director, birth.token));
   if (spec.cluster.pin) pin(birth.rank, spec.cluster.threads);
-  const auto node = transport::UcxNode::create(
-      {.spin = std::chrono::microseconds(spec.cluster.spin ? 50 : 0)});
+  const auto node =
+      transport::UcxNode::create({.spin = std::chrono::microseconds(spec.cluster.spin ? 50 : 0)});
   RankTrainer trainer(spec, birth.rank, *node);
   OrderQueue<RunnerOrder> orders;
   const Join join{.token = birth.token,
@@ -74,8 +78,10 @@ void train(caf::actor_system& system, const WorkerBirth& birth,
                              .pid = getpid(),
                              .host = host_name(),
                              .address = node->address()}};
-  const caf::actor stage = system.spawn<StageActor>(*director, join, std::ref(trainer), std::ref(orders));
-  run_orders(trainer, birth.rank, orders, [&](RunnerAnswer answer) { caf::anon_send(stage, std::move(answer)); });
+  const caf::actor stage =
+      system.spawn<StageActor>(*director, join, std::ref(trainer), std::ref(orders));
+  run_orders(trainer, birth.rank, orders,
+             [&](RunnerAnswer answer) { caf::anon_send(stage, std::move(answer)); });
   leave_by(kLeaveDeadline);
   caf::scoped_actor self{system};
   self->send_exit(stage, caf::exit_reason::user_shutdown);

@@ -20,10 +20,12 @@ WorkerBirth parse_birth(const std::string& text) {
   std::istringstream in(text);
   WorkerBirth birth;
   std::string rest;
-  if (std::getline(in, birth.host) && in >> birth.port >> birth.token >> birth.rank >> birth.incarnation &&
+  if (std::getline(in, birth.host) &&
+      in >> birth.port >> birth.token >> birth.rank >> birth.incarnation &&
       std::getline(in, rest) && std::getline(in, birth.log_dir))
     return birth;
-  throw Error(ErrorKind::internal, "standard input holds no birth of a worker: workers are started by the launcher");
+  throw Error(ErrorKind::internal,
+              "standard input holds no birth of a worker: workers are started by the launcher");
 }
 
 }  // namespace troupe::actors

@@ -9,7 +9,8 @@
 #include "tests/support/thread_cluster.h"
 #include "transport/ucx_node.h"
 
-// Counts every operator new of the process, on all threads: UCX is C and does not use it, so what is counted is ours.
+// Counts every operator new of the process, on all threads: UCX is C and does not use it, so what
+// is counted is ours.
 
 namespace {
 
@@ -22,8 +23,12 @@ void* operator new(std::size_t size) {
   if (void* p = std::malloc(size)) return p;
   throw std::bad_alloc();
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, std::size_t) noexcept {
+  std::free(p);
+}
 
 namespace troupe::actors {
 
@@ -37,7 +42,8 @@ BOOST_AUTO_TEST_CASE(interpreter_and_data_plane_allocate_nothing_after_the_secon
     const Epoch epoch = first_epoch(spec);
     const Assembly assembly = assemble(spec, epoch);
     const stages::DataFeed feed = test::counting_feed(spec);
-    std::unique_ptr<transport::UcxNode> nodes[] = {transport::UcxNode::create({}), transport::UcxNode::create({})};
+    std::unique_ptr<transport::UcxNode> nodes[] = {transport::UcxNode::create({}),
+                                                   transport::UcxNode::create({})};
     nodes[0]->connect(1, 11, nodes[1]->address());
     nodes[1]->connect(0, 10, nodes[0]->address());
     long before = -1, after = -2;
@@ -48,7 +54,8 @@ BOOST_AUTO_TEST_CASE(interpreter_and_data_plane_allocate_nothing_after_the_secon
       channel.set_deadline(std::chrono::seconds(60));
       channel.open({.run = 1, .epoch = 1, .rank = rank, .edges = part.edges});
       PlanRunner runner(stage, channel, compile(part, part.actions),
-                        {.feed = &feed, .tokens = micro * spec.batch.seq_len,
+                        {.feed = &feed,
+                         .tokens = micro * spec.batch.seq_len,
                          .num_microbatches = assembly.plan.num_microbatches});
       for (std::uint64_t step = 0; step < 40; ++step) {
         if (rank == 0 && step == 3) before = allocations;
@@ -56,7 +63,8 @@ BOOST_AUTO_TEST_CASE(interpreter_and_data_plane_allocate_nothing_after_the_secon
       }
       if (rank == 0) after = allocations;
     });
-    BOOST_TEST(before == after, after - before << " allocations at " << micro << " samples a microbatch");
+    BOOST_TEST(before == after,
+               after - before << " allocations at " << micro << " samples a microbatch");
   }
 }
 

@@ -39,8 +39,11 @@ BOOST_AUTO_TEST_CASE(even_layouts_hold_every_layer_once_and_differ_by_one_at_mos
 }
 
 BOOST_AUTO_TEST_CASE(every_edge_is_described_alike_at_both_ends) {
-  for (const auto& [pp, dp, kind, chunks] :
-       {std::tuple{1, 1, "1f1b", 1}, {3, 2, "1f1b", 1}, {2, 1, "gpipe", 1}, {2, 2, "interleaved", 3}, {3, 1, "interleaved", 2}}) {
+  for (const auto& [pp, dp, kind, chunks] : {std::tuple{1, 1, "1f1b", 1},
+                                             {3, 2, "1f1b", 1},
+                                             {2, 1, "gpipe", 1},
+                                             {2, 2, "interleaved", 3},
+                                             {3, 1, "interleaved", 2}}) {
     const RunSpec spec = spec_of(pp, dp, kind, chunks);
     const Epoch epoch = first_epoch(spec);
     const Assembly assembly = assemble(spec, epoch);
@@ -60,7 +63,8 @@ BOOST_AUTO_TEST_CASE(every_edge_is_described_alike_at_both_ends) {
 
 BOOST_AUTO_TEST_CASE(the_digest_tells_layouts_and_schedules_apart) {
   std::set<std::uint64_t> digests;
-  for (const auto& [pp, kind, chunks] : {std::tuple{1, "1f1b", 1}, {2, "1f1b", 1}, {2, "gpipe", 1}, {2, "interleaved", 2}}) {
+  for (const auto& [pp, kind, chunks] :
+       {std::tuple{1, "1f1b", 1}, {2, "1f1b", 1}, {2, "gpipe", 1}, {2, "interleaved", 2}}) {
     const RunSpec spec = spec_of(pp, 1, kind, chunks);
     digests.insert(assemble(spec, first_epoch(spec)).digest);
   }
@@ -75,7 +79,8 @@ BOOST_AUTO_TEST_CASE(the_digest_tells_layouts_and_schedules_apart) {
 
 BOOST_AUTO_TEST_CASE(groups_are_made_where_something_is_shared) {
   RunSpec spec = spec_of(3, 2, "1f1b", 1);
-  BOOST_TEST(part_of(assemble(spec, first_epoch(spec)), spec, first_epoch(spec), 4).tied_ranks.empty());
+  BOOST_TEST(
+      part_of(assemble(spec, first_epoch(spec)), spec, first_epoch(spec), 4).tied_ranks.empty());
   spec.model.tie_word_embeddings = true;
   const Epoch epoch = first_epoch(spec);
   const Assembly assembly = assemble(spec, epoch);
@@ -85,7 +90,8 @@ BOOST_AUTO_TEST_CASE(groups_are_made_where_something_is_shared) {
 }
 
 BOOST_AUTO_TEST_CASE(programs_never_share_a_slot_between_live_microbatches) {
-  for (const auto& [pp, kind, chunks] : {std::tuple{3, "1f1b", 1}, {2, "gpipe", 1}, {2, "interleaved", 3}}) {
+  for (const auto& [pp, kind, chunks] :
+       {std::tuple{3, "1f1b", 1}, {2, "gpipe", 1}, {2, "interleaved", 3}}) {
     const RunSpec spec = spec_of(pp, 1, kind, chunks);
     const Epoch epoch = first_epoch(spec);
     const Assembly assembly = assemble(spec, epoch);
@@ -95,8 +101,10 @@ BOOST_AUTO_TEST_CASE(programs_never_share_a_slot_between_live_microbatches) {
       for (const Instruction& next : compile(part, part.actions)) {
         BOOST_REQUIRE(next.slot < part.stage.chunks[static_cast<std::size_t>(next.chunk)].live);
         const std::pair key{next.chunk, next.slot};
-        if (next.op == schedules::Op::F) BOOST_REQUIRE(holder.emplace(key, next.microbatch).second);
-        else BOOST_REQUIRE(holder.at(key) == next.microbatch);
+        if (next.op == schedules::Op::F)
+          BOOST_REQUIRE(holder.emplace(key, next.microbatch).second);
+        else
+          BOOST_REQUIRE(holder.at(key) == next.microbatch);
         if (next.op == schedules::Op::B || next.op == schedules::Op::W) holder.erase(key);
       }
       BOOST_REQUIRE(holder.empty());

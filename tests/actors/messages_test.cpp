@@ -9,8 +9,8 @@
 
 #include "actors/control_plane.h"
 
-// CAF drops a message silently if its type is not registered or cannot be read back: every type that crosses a process
-// border goes through both ways here, inside a message as on the wire.
+// CAF drops a message silently if its type is not registered or cannot be read back: every type
+// that crosses a process border goes through both ways here, inside a message as on the wire.
 
 namespace troupe::actors {
 namespace {
@@ -36,14 +36,20 @@ Epoch some_epoch() {
   return {.number = 3,
           .mesh = {.pp = 2, .dp = 2},
           .schedule = {.kind = "csv", .chunks = 1, .csv = "0F0,0B0\n"},
-          .layout = {.stages = 2, .chunks = {{.first_layer = 0, .end_layer = 4, .stage = 0}, {4, 6, 1}}},
-          .members = {{.rank = 1, .incarnation = ~0ull, .pid = 42, .host = "h", .address = std::string("\0\xff", 2)}}};
+          .layout = {.stages = 2,
+                     .chunks = {{.first_layer = 0, .end_layer = 4, .stage = 0}, {4, 6, 1}}},
+          .members = {{.rank = 1,
+                       .incarnation = ~0ull,
+                       .pid = 42,
+                       .host = "h",
+                       .address = std::string("\0\xff", 2)}}};
 }
 
 }  // namespace
 
 BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
-  const auto copy = round_trip(system, BeginEpoch{.epoch = some_epoch(), .checkpoint = "c", .weights_only = true});
+  const auto copy = round_trip(
+      system, BeginEpoch{.epoch = some_epoch(), .checkpoint = "c", .weights_only = true});
   BOOST_TEST(copy.epoch.number == 3u);
   BOOST_TEST(copy.epoch.mesh.dp == 2);
   BOOST_TEST(copy.epoch.schedule.csv == "0F0,0B0\n");
@@ -51,7 +57,8 @@ BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
   BOOST_TEST(copy.epoch.members.at(0).address == std::string("\0\xff", 2));
   BOOST_TEST(copy.epoch.members.at(0).incarnation == ~0ull);
   BOOST_TEST(copy.weights_only);
-  const auto plan = round_trip(system, PlanOrder{.epoch = 3, .actions = "0F0", .eval_actions = "0F1", .digest = 9});
+  const auto plan = round_trip(
+      system, PlanOrder{.epoch = 3, .actions = "0F0", .eval_actions = "0F1", .digest = 9});
   BOOST_TEST(plan.actions == "0F0");
   BOOST_TEST(plan.eval_actions == "0F1");
   BOOST_TEST(plan.digest == 9u);
@@ -62,33 +69,43 @@ BOOST_FIXTURE_TEST_CASE(orders_survive_the_wire, System) {
   BOOST_TEST(round_trip(system, Welcome{.manifest = "[run]\n"}).manifest == "[run]\n");
   BOOST_TEST(round_trip(system, Join{.token = "t", .member = {.rank = 2}}).member.rank == 2);
   BOOST_TEST(round_trip(system, RunStep{.epoch = 1, .step = 1ll << 40}).step == 1ll << 40);
-  BOOST_TEST(round_trip(system, Commit{.epoch = 1, .step = 2, .clip_factor = to_bits(0.1)}).clip_factor == to_bits(0.1));
+  BOOST_TEST(
+      round_trip(system, Commit{.epoch = 1, .step = 2, .clip_factor = to_bits(0.1)}).clip_factor ==
+      to_bits(0.1));
   BOOST_TEST(round_trip(system, Save{.epoch = 1, .step = 2, .dir = "d"}).dir == "d");
   BOOST_TEST(round_trip(system, Evaluate{.epoch = 1, .step = 2}).step == 2);
   BOOST_TEST(round_trip(system, Finish{.reason = "r"}).reason == "r");
 }
 
 BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers, System) {
-  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-  const auto copy = round_trip(system, Prepared{.epoch = 1,
-                                                .step = 5,
-                                                .rank = 3,
-                                                .loss_sum = to_bits(inf),
-                                                .bad_microbatch = 2,
-                                                .squared_norms = {to_bits(nan), to_bits(-0.0), to_bits(5e-324)},
-                                                .busy_s = to_bits(1.5),
-                                                .wall_s = to_bits(2.5),
-                                                .edge_to = {1},
-                                                .edge_bytes = {1ull << 50}});
+  const double inf = std::numeric_limits<double>::infinity(),
+               nan = std::numeric_limits<double>::quiet_NaN();
+  const auto copy =
+      round_trip(system, Prepared{.epoch = 1,
+                                  .step = 5,
+                                  .rank = 3,
+                                  .loss_sum = to_bits(inf),
+                                  .bad_microbatch = 2,
+                                  .squared_norms = {to_bits(nan), to_bits(-0.0), to_bits(5e-324)},
+                                  .busy_s = to_bits(1.5),
+                                  .wall_s = to_bits(2.5),
+                                  .edge_to = {1},
+                                  .edge_bytes = {1ull << 50}});
   BOOST_TEST(copy.loss_sum == to_bits(inf));
-  BOOST_TEST((copy.squared_norms == std::vector<Bits>{to_bits(nan), to_bits(-0.0), to_bits(5e-324)}));
+  BOOST_TEST(
+      (copy.squared_norms == std::vector<Bits>{to_bits(nan), to_bits(-0.0), to_bits(5e-324)}));
   BOOST_TEST(copy.bad_microbatch == 2);
   BOOST_TEST(copy.edge_bytes.at(0) == 1ull << 50);
-  BOOST_TEST(round_trip(system, Ready{.epoch = 1, .rank = 0, .digest = 8, .parameters = {4, 5}}).parameters.at(1) == 5u);
+  BOOST_TEST(round_trip(system, Ready{.epoch = 1, .rank = 0, .digest = 8, .parameters = {4, 5}})
+                 .parameters.at(1) == 5u);
   BOOST_TEST(round_trip(system, Saved{.epoch = 1, .step = 2, .rank = 3}).rank == 3);
-  BOOST_TEST(round_trip(system, Evaluated{.epoch = 1, .step = 2, .rank = 3, .loss_sum = 6}).loss_sum == 6u);
+  BOOST_TEST(
+      round_trip(system, Evaluated{.epoch = 1, .step = 2, .rank = 3, .loss_sum = 6}).loss_sum ==
+      6u);
   BOOST_TEST(round_trip(system, Failed{.rank = 1, .kind = 65, .message = "m"}).kind == 65);
-  BOOST_TEST(round_trip(system, Heartbeat{.rank = 1, .state = "s", .waiting_for = "w"}).waiting_for == "w");
+  BOOST_TEST(
+      round_trip(system, Heartbeat{.rank = 1, .state = "s", .waiting_for = "w"}).waiting_for ==
+      "w");
 }
 
 }  // namespace troupe::actors

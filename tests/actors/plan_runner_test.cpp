@@ -11,13 +11,14 @@
 #include "tests/support/thread_cluster.h"
 #include "transport/memory_channel.h"
 
-// Pipelines of threads over an in-memory network: the interpreter with real stages, without processes.
+// Pipelines of threads over an in-memory network: the interpreter with real stages, without
+// processes.
 
 namespace troupe::actors {
 namespace {
 
 struct Trained {
-  std::vector<double> losses;                          // by step
+  std::vector<double> losses;                           // by step
   std::map<std::string, std::vector<float>> gradients;  // of the last step, by parameter
 };
 
@@ -37,7 +38,8 @@ Trained train(const RunSpec& spec, int steps) {
     channel.set_deadline(std::chrono::seconds(5));
     channel.open({.run = 1, .epoch = 1, .rank = rank, .edges = part.edges});
     PlanRunner runner(*stage, channel, compile(part, part.actions),
-                      {.feed = &feed, .replica = part.place.replica,
+                      {.feed = &feed,
+                       .replica = part.place.replica,
                        .tokens = spec.batch.micro * spec.batch.seq_len,
                        .num_microbatches = assembly.plan.num_microbatches});
     for (int step = 0; step < steps; ++step) {
@@ -61,8 +63,12 @@ Trained train(const RunSpec& spec, int steps) {
 
 BOOST_AUTO_TEST_CASE(every_pipeline_computes_the_losses_and_gradients_of_one_stage) {
   const Trained base = train(test::small_run(), 3);
-  for (const auto& [pp, kind, chunks] : {std::tuple{2, "1f1b", 1}, {3, "1f1b", 1}, {4, "gpipe", 1},
-                                         {1, "interleaved", 2}, {2, "interleaved", 2}, {2, "interleaved", 3}}) {
+  for (const auto& [pp, kind, chunks] : {std::tuple{2, "1f1b", 1},
+                                         {3, "1f1b", 1},
+                                         {4, "gpipe", 1},
+                                         {1, "interleaved", 2},
+                                         {2, "interleaved", 2},
+                                         {2, "interleaved", 3}}) {
     RunSpec spec = test::small_run(pp);
     spec.schedule = {.kind = kind, .chunks = chunks};
     const Trained cut = train(spec, 3);
@@ -76,8 +82,9 @@ BOOST_AUTO_TEST_CASE(a_plan_with_split_and_reordered_backwards_computes_the_same
   RunSpec spec = test::small_run(2);
   spec.batch.global = 8;
   const Trained base = train(spec, 2);
-  spec.schedule = {.kind = "csv",
-                   .csv = "0F0,0F1,0F2,0F3,0I3,0I1,0B0,0B2,0W3,0W1\n1F0,1F1,1F2,1F3,1B3,1I1,1I0,1W1,1B2,1W0\n"};
+  spec.schedule = {
+      .kind = "csv",
+      .csv = "0F0,0F1,0F2,0F3,0I3,0I1,0B0,0B2,0W3,0W1\n1F0,1F1,1F2,1F3,1B3,1I1,1I0,1W1,1B2,1W0\n"};
   const Trained other = train(spec, 2);
   BOOST_TEST((other.losses == base.losses));
   BOOST_TEST((other.gradients == base.gradients));
@@ -97,8 +104,9 @@ BOOST_AUTO_TEST_CASE(a_lost_message_is_named_by_the_rank_that_lacks_it) {
     auto& channel = network.channel(rank);
     channel.set_deadline(std::chrono::milliseconds(rank == 1 ? 50 : 60000));
     channel.open({.run = 1, .epoch = 1, .rank = rank, .edges = part.edges});
-    PlanRunner runner(stage, channel, compile(part, part.actions),
-                      {.feed = &feed, .tokens = 16, .num_microbatches = assembly.plan.num_microbatches});
+    PlanRunner runner(
+        stage, channel, compile(part, part.actions),
+        {.feed = &feed, .tokens = 16, .num_microbatches = assembly.plan.num_microbatches});
     try {
       runner.train(0, 7);
     } catch (const Error& error) {

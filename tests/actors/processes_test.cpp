@@ -22,8 +22,12 @@ std::map<int, ProcessExit> exits_of(const std::string& script, int count, bool k
   });
   self = &processes;
   for (int rank = 0; rank < count; ++rank)
-    processes.spawn({.host = "h", .port = 1, .token = "t", .rank = rank,
-                     .incarnation = static_cast<std::uint64_t>(rank) + 7, .log_dir = dir / std::to_string(rank)});
+    processes.spawn({.host = "h",
+                     .port = 1,
+                     .token = "t",
+                     .rank = rank,
+                     .incarnation = static_cast<std::uint64_t>(rank) + 7,
+                     .log_dir = dir / std::to_string(rank)});
   if (kill) processes.kill_all();
   processes.run();
   std::filesystem::remove_all(dir);
@@ -56,15 +60,20 @@ BOOST_AUTO_TEST_CASE(kill_all_ends_what_would_not_end) {
 }
 
 BOOST_AUTO_TEST_CASE(births_survive_their_text) {
-  const WorkerBirth birth{.host = "127.0.0.1", .port = 4711, .token = random_token(), .rank = 3,
-                          .incarnation = random_u64(), .log_dir = "/a dir/with spaces"};
+  const WorkerBirth birth{.host = "127.0.0.1",
+                          .port = 4711,
+                          .token = random_token(),
+                          .rank = 3,
+                          .incarnation = random_u64(),
+                          .log_dir = "/a dir/with spaces"};
   const WorkerBirth copy = parse_birth(to_text(birth));
   BOOST_TEST(copy.host == birth.host);
   BOOST_TEST(copy.port == birth.port);
   BOOST_TEST(copy.token == birth.token);
   BOOST_TEST(copy.incarnation == birth.incarnation);
   BOOST_TEST(copy.log_dir == birth.log_dir);
-  for (const char* text : {"", "h\n", "h\nx\nt\n0\n1\nd\n", "\n\n\n\n\n"}) BOOST_CHECK_THROW(parse_birth(text), std::exception);
+  for (const char* text : {"", "h\n", "h\nx\nt\n0\n1\nd\n", "\n\n\n\n\n"})
+    BOOST_CHECK_THROW(parse_birth(text), std::exception);
 }
 
 BOOST_AUTO_TEST_CASE(secrets_compare_by_value) {

@@ -19,7 +19,8 @@ struct Driver {
 
   std::vector<std::uint64_t> ids() const {
     std::vector<std::uint64_t> values;
-    for (int rank = 0; rank < spec.num_ranks(); ++rank) values.push_back(100 + static_cast<std::uint64_t>(rank));
+    for (int rank = 0; rank < spec.num_ranks(); ++rank)
+      values.push_back(100 + static_cast<std::uint64_t>(rank));
     return values;
   }
   std::vector<Effect> on(const Event& event) { return protocol.on(event); }
@@ -27,10 +28,13 @@ struct Driver {
   std::vector<Effect> start() {
     on(Started{});
     for (int rank = 0; rank < spec.num_ranks(); ++rank) on(joined(rank));
-    return by_replicas([](int replica) { return Event{ReplicaReady{.epoch = 1, .replica = replica}}; });
+    return by_replicas(
+        [](int replica) { return Event{ReplicaReady{.epoch = 1, .replica = replica}}; });
   }
   MemberJoined joined(int rank) const {
-    return {.member = {.rank = rank, .incarnation = 100 + static_cast<std::uint64_t>(rank), .pid = 1000 + rank}};
+    return {.member = {.rank = rank,
+                       .incarnation = 100 + static_cast<std::uint64_t>(rank),
+                       .pid = 1000 + rank}};
   }
   template <typename Make>
   std::vector<Effect> by_replicas(Make&& make) {
@@ -40,12 +44,16 @@ struct Driver {
   }
   std::vector<Effect> prepared(std::int64_t step, double loss_sum = 128, double squares = 4) {
     return by_replicas([&](int replica) {
-      return Event{ReplicaPrepared{
-          .epoch = 1, .step = step, .replica = replica, .loss_sum = loss_sum, .squared_norm = squares}};
+      return Event{ReplicaPrepared{.epoch = 1,
+                                   .step = step,
+                                   .replica = replica,
+                                   .loss_sum = loss_sum,
+                                   .squared_norm = squares}};
     });
   }
   std::vector<Effect> saved(std::int64_t step) {
-    return by_replicas([&](int r) { return Event{ReplicaSaved{.epoch = 1, .step = step, .replica = r}}; });
+    return by_replicas(
+        [&](int r) { return Event{ReplicaSaved{.epoch = 1, .step = step, .replica = r}}; });
   }
   WorkerExited exited(int rank, bool clean = true) const {
     return {.rank = rank,
@@ -68,7 +76,8 @@ const T* find(const std::vector<Effect>& effects) {
 /// Ends every worker; the outcome.
 Outcome end_of(Driver& driver) {
   for (int rank = 0; rank < driver.spec.num_ranks(); ++rank)
-    if (const auto effects = driver.on(driver.exited(rank)); const End* end = find<End>(effects)) return end->outcome;
+    if (const auto effects = driver.on(driver.exited(rank)); const End* end = find<End>(effects))
+      return end->outcome;
   return {.exit_code = -1, .reason = "the protocol did not end"};
 }
 
@@ -77,8 +86,9 @@ Outcome end_of(Driver& driver) {
 BOOST_AUTO_TEST_CASE(a_run_spawns_joins_prepares_and_steps) {
   Driver driver(test::small_run(2, 2));
   const auto begin = driver.on(Started{});
-  BOOST_TEST(std::count_if(begin.begin(), begin.end(),
-                           [](const Effect& e) { return std::holds_alternative<SpawnWorker>(e); }) == 4);
+  BOOST_TEST(std::count_if(begin.begin(), begin.end(), [](const Effect& e) {
+               return std::holds_alternative<SpawnWorker>(e);
+             }) == 4);
   for (int rank = 0; rank < 3; ++rank) BOOST_TEST(driver.on(driver.joined(rank)).empty());
   const auto all = driver.on(driver.joined(3));
   BOOST_REQUIRE(find<StartEpoch>(all));
@@ -92,9 +102,10 @@ BOOST_AUTO_TEST_CASE(a_run_spawns_joins_prepares_and_steps) {
 BOOST_AUTO_TEST_CASE(a_step_commits_when_the_last_replica_has_voted) {
   Driver driver(test::small_run(2, 2));
   driver.start();
-  BOOST_TEST(driver.on(ReplicaPrepared{.epoch = 1, .step = 1, .replica = 1, .loss_sum = 2}).empty());
-  const auto effects =
-      driver.on(ReplicaPrepared{.epoch = 1, .step = 1, .replica = 0, .loss_sum = 1, .squared_norm = 9});
+  BOOST_TEST(
+      driver.on(ReplicaPrepared{.epoch = 1, .step = 1, .replica = 1, .loss_sum = 2}).empty());
+  const auto effects = driver.on(
+      ReplicaPrepared{.epoch = 1, .step = 1, .replica = 0, .loss_sum = 1, .squared_norm = 9});
   const auto* commit = find<OrderCommit>(effects);
   BOOST_REQUIRE(commit);
   BOOST_TEST(commit->loss == (1.0 + 2.0) / 128);
@@ -114,7 +125,8 @@ BOOST_AUTO_TEST_CASE(votes_of_another_epoch_or_step_count_for_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_or_norm_that_is_not_finite_is_never_committed) {
-  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN(),
+               inf = std::numeric_limits<double>::infinity();
   for (const auto& [loss, squares] : {std::pair{nan, 1.0}, {inf, 1.0}, {1.0, nan}, {1.0, inf}}) {
     Driver driver(test::small_run());
     driver.start();
@@ -188,8 +200,10 @@ BOOST_AUTO_TEST_CASE(stop_now_kills_and_ends_with_75) {
 BOOST_AUTO_TEST_CASE(a_death_is_the_cause_even_if_its_symptom_comes_first) {
   Driver driver(test::small_run(2));
   driver.start();
-  const auto symptom = driver.on(RankFailed{
-      .rank = 0, .kind = ErrorKind::unavailable, .message = "no answer from rank 1", .symptom = true});
+  const auto symptom = driver.on(RankFailed{.rank = 0,
+                                            .kind = ErrorKind::unavailable,
+                                            .message = "no answer from rank 1",
+                                            .symptom = true});
   BOOST_TEST(find<StartTimer>(symptom));
   BOOST_TEST(!find<OrderFinish>(symptom));
   BOOST_TEST(find<OrderFinish>(driver.on(driver.exited(1, false))));
@@ -211,8 +225,10 @@ BOOST_AUTO_TEST_CASE(the_outcome_names_the_first_cause_once) {
 BOOST_AUTO_TEST_CASE(a_symptom_without_a_cause_is_the_cause) {
   Driver driver(test::small_run(2));
   driver.start();
-  const auto effects = driver.on(RankFailed{
-      .rank = 0, .kind = ErrorKind::unavailable, .message = "waited 600 s for rank 1", .symptom = true});
+  const auto effects = driver.on(RankFailed{.rank = 0,
+                                            .kind = ErrorKind::unavailable,
+                                            .message = "waited 600 s for rank 1",
+                                            .symptom = true});
   driver.on(TimerRang{.timer = find<StartTimer>(effects)->timer});
   const Outcome outcome = end_of(driver);
   BOOST_TEST(outcome.exit_code == 70);
@@ -254,8 +270,8 @@ BOOST_AUTO_TEST_CASE(a_finished_checkpoint_is_not_saved_again) {
   BOOST_TEST(end_of(driver).step == 4);
 }
 
-/// Any order of events: no step is committed twice or skipped, nothing happens after the end, and a run whose workers
-/// have all ended has ended.
+/// Any order of events: no step is committed twice or skipped, nothing happens after the end, and a
+/// run whose workers have all ended has ended.
 BOOST_AUTO_TEST_CASE(random_event_orders_keep_the_invariants) {
   const auto seed = std::random_device{}();
   BOOST_TEST_MESSAGE("seed " << seed);
@@ -272,8 +288,10 @@ BOOST_AUTO_TEST_CASE(random_event_orders_keep_the_invariants) {
     std::uint64_t timer = 0;
     const auto check = [&](const std::vector<Effect>& effects) {
       for (const Effect& effect : effects) {
-        if (const auto* c = std::get_if<OrderCommit>(&effect)) BOOST_REQUIRE(c->step == ++committed);
-        if (const auto* s = std::get_if<OrderStep>(&effect)) BOOST_REQUIRE(s->step == committed + 1);
+        if (const auto* c = std::get_if<OrderCommit>(&effect))
+          BOOST_REQUIRE(c->step == ++committed);
+        if (const auto* s = std::get_if<OrderStep>(&effect))
+          BOOST_REQUIRE(s->step == committed + 1);
         if (const auto* t = std::get_if<StartTimer>(&effect)) timer = t->timer;
         if (std::holds_alternative<End>(effect)) ++ends;
       }
@@ -283,17 +301,37 @@ BOOST_AUTO_TEST_CASE(random_event_orders_keep_the_invariants) {
       const int rank = pick(spec.num_ranks()), replica = pick(spec.mesh.dp);
       const auto step = driver.protocol.committed() + pick(3) - 1;
       switch (pick(i < 60 ? 7 : 12)) {
-        case 0: check(driver.on(driver.joined(rank))); break;
-        case 1: check(driver.on(ReplicaReady{.epoch = 1, .replica = replica})); break;
+        case 0:
+          check(driver.on(driver.joined(rank)));
+          break;
+        case 1:
+          check(driver.on(ReplicaReady{.epoch = 1, .replica = replica}));
+          break;
         case 2:
-        case 3: check(driver.on(ReplicaPrepared{.epoch = 1, .step = step + 1, .replica = replica})); break;
-        case 4: check(driver.on(ReplicaSaved{.epoch = 1, .step = step, .replica = replica})); break;
-        case 5: check(driver.on(Published{.step = step})); break;
-        case 6: check(driver.on(ReplicaEvaluated{.epoch = 1, .step = step, .replica = replica})); break;
-        case 7: check(driver.on(TimerRang{.timer = timer - static_cast<std::uint64_t>(pick(2))})); break;
-        case 8: check(driver.on(RankFailed{.rank = rank, .message = "x", .symptom = pick(2) == 1})); break;
-        case 9: check(driver.on(StopOrdered{.reason = "stop"})); break;
-        case 10: check(driver.on(StopNowOrdered{.reason = "now"})); break;
+        case 3:
+          check(driver.on(ReplicaPrepared{.epoch = 1, .step = step + 1, .replica = replica}));
+          break;
+        case 4:
+          check(driver.on(ReplicaSaved{.epoch = 1, .step = step, .replica = replica}));
+          break;
+        case 5:
+          check(driver.on(Published{.step = step}));
+          break;
+        case 6:
+          check(driver.on(ReplicaEvaluated{.epoch = 1, .step = step, .replica = replica}));
+          break;
+        case 7:
+          check(driver.on(TimerRang{.timer = timer - static_cast<std::uint64_t>(pick(2))}));
+          break;
+        case 8:
+          check(driver.on(RankFailed{.rank = rank, .message = "x", .symptom = pick(2) == 1}));
+          break;
+        case 9:
+          check(driver.on(StopOrdered{.reason = "stop"}));
+          break;
+        case 10:
+          check(driver.on(StopNowOrdered{.reason = "now"}));
+          break;
         case 11:
           if (gone.insert(rank).second) check(driver.on(driver.exited(rank, pick(2) == 1)));
           break;

@@ -13,7 +13,8 @@ ReplicaPrepared cut_after(std::size_t cut, const std::vector<double>& squares,
                           const std::vector<stages::ParameterInfo>& parameters) {
   OfReplica<Ready> ready{.answers = {Ready{}, Ready{.rank = 1}}};
   OfReplica<Prepared> votes{
-      .answers = {Prepared{.epoch = 1, .step = 2}, Prepared{.epoch = 1, .step = 2, .rank = 1, .loss_sum = to_bits(3)}}};
+      .answers = {Prepared{.epoch = 1, .step = 2},
+                  Prepared{.epoch = 1, .step = 2, .rank = 1, .loss_sum = to_bits(3)}}};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::size_t stage = i < cut ? 0 : 1;
     ready.answers[stage].parameters.push_back(static_cast<std::uint32_t>(i));
@@ -27,7 +28,8 @@ ReplicaPrepared cut_after(std::size_t cut, const std::vector<double>& squares,
 BOOST_AUTO_TEST_CASE(the_norm_has_the_same_bits_wherever_the_model_is_cut) {
   const auto parameters = stages::parameters_of(test::small_run().model);
   std::vector<double> squares;
-  for (std::size_t i = 0; i < parameters.size(); ++i) squares.push_back(1.0 / (3.0 + static_cast<double>(i * i)));
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    squares.push_back(1.0 / (3.0 + static_cast<double>(i * i)));
   const double whole = cut_after(parameters.size(), squares, parameters).squared_norm;
   for (std::size_t cut = 0; cut < parameters.size(); ++cut)
     BOOST_REQUIRE(cut_after(cut, squares, parameters).squared_norm == whole);
@@ -39,7 +41,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_named) {
   std::vector<double> squares(parameters.size(), 1.0);
   squares[5] = std::numeric_limits<double>::infinity();
   const auto bad = cut_after(3, squares, parameters);
-  BOOST_TEST(bad.not_finite == "the gradient of " + parameters[5].name + " is not finite on stage 1 of replica 0");
+  BOOST_TEST(bad.not_finite ==
+             "the gradient of " + parameters[5].name + " is not finite on stage 1 of replica 0");
 
   OfReplica<Ready> ready{.answers = {Ready{}}};
   OfReplica<Prepared> votes{.replica = 1, .answers = {Prepared{.bad_microbatch = 6}}};

@@ -28,7 +28,8 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_alone_generates_and_evaluates) {
   const fs::path alone = place.dir / "alone";
   fs::rename(place.checkpoint("run", 6), alone);
   fs::remove_all(place.run("run"));
-  const std::vector<std::string> generate{"generate", alone.string(), "--prompt", "the ", "--tokens", "40", "--seed", "1"};
+  const std::vector<std::string> generate{"generate", alone.string(), "--prompt", "the ",
+                                          "--tokens", "40",           "--seed",   "1"};
   const Finished text = troupe(generate);
   BOOST_TEST(text.exit_code == 0, text.err);
   BOOST_TEST(text.out.size() >= 20u);
@@ -36,7 +37,8 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_alone_generates_and_evaluates) {
   auto other = generate;
   other.back() = "2";
   BOOST_TEST(troupe(other).out != text.out);
-  const Finished eval = troupe({"eval", alone.string(), "--files", (place.dir / "corpus.txt").string(), "--steps", "4", "--json"});
+  const Finished eval = troupe({"eval", alone.string(), "--files",
+                                (place.dir / "corpus.txt").string(), "--steps", "4", "--json"});
   BOOST_REQUIRE(eval.exit_code == 0);
   const double loss = nlohmann::json::parse(eval.out)["loss"];
   BOOST_TEST(loss > 1);
@@ -47,10 +49,12 @@ BOOST_AUTO_TEST_CASE(a_tokenized_dataset_trains_like_its_text) {
   const Workplace place;
   BOOST_REQUIRE(troupe({"launch", place.manifest("text")}).exit_code == 0);
   const std::string prefix = (place.dir / "tokens").string();
-  const Finished tokenized =
-      troupe({"tokenize", (place.dir / "corpus.txt").string(), "--tokenizer", "bytes", "-o", prefix});
+  const Finished tokenized = troupe(
+      {"tokenize", (place.dir / "corpus.txt").string(), "--tokenizer", "bytes", "-o", prefix});
   BOOST_REQUIRE_MESSAGE(tokenized.exit_code == 0, tokenized.err);
-  BOOST_REQUIRE(troupe({"launch", place.manifest("bin", {{"data.files", "[\"" + prefix + ".bin\"]"}})}).exit_code == 0);
+  BOOST_REQUIRE(
+      troupe({"launch", place.manifest("bin", {{"data.files", "[\"" + prefix + ".bin\"]"}})})
+          .exit_code == 0);
   BOOST_TEST((step_numbers(place.run("bin")) == step_numbers(place.run("text"))));
 }
 
@@ -65,7 +69,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_overwritten) {
 
 BOOST_AUTO_TEST_CASE(a_run_in_progress_is_not_resumed_by_another) {
   const Workplace place;
-  TroupeProgram run({"launch", place.manifest("run", {{"run.max_steps", "1000000"}, {"checkpoint.interval", "2"}})});
+  TroupeProgram run({"launch", place.manifest("run", {{"run.max_steps", "1000000"},
+                                                      {"checkpoint.interval", "2"}})});
   BOOST_REQUIRE(run.read_until("step 3"));
   const Finished second = troupe({"launch", "--resume", place.run("run")});
   BOOST_TEST(second.exit_code != 0);
@@ -81,7 +86,8 @@ BOOST_AUTO_TEST_CASE(bad_input_is_refused_before_anything_starts) {
     BOOST_TEST(!fs::exists(place.run("bad") + "/metrics.jsonl"));
     return done;
   };
-  check_refused(launch({{"model.hiden_size", "4"}}), 78, {"bad.toml:", "hiden_size", "hidden_size"});
+  check_refused(launch({{"model.hiden_size", "4"}}), 78,
+                {"bad.toml:", "hiden_size", "hidden_size"});
   check_refused(launch({{"run.max_steps", "\"many\""}}), 78, {"bad.toml:", "max_steps"});
   check_refused(launch({{"mesh.pp", "7"}}), 78, {"pp", "6"});
   check_refused(launch({{"batch.micro", "3"}}), 78, {"16", "3"});
@@ -89,7 +95,8 @@ BOOST_AUTO_TEST_CASE(bad_input_is_refused_before_anything_starts) {
   check_refused(launch({{"data.files", "[\"/nowhere/nowhere.txt\"]"}}), 65, {"nowhere.txt"});
   const std::string empty = place.dir.write("empty.txt", "");
   check_refused(launch({{"data.files", "[\"" + empty + "\"]"}}), 65, {"empty.txt"});
-  check_refused(launch({{"checkpoint.resume", '"' + place.dir.path().string() + '"'}}), 65, {"checkpoint"});
+  check_refused(launch({{"checkpoint.resume", '"' + place.dir.path().string() + '"'}}), 65,
+                {"checkpoint"});
   check_refused(troupe({"launch", "--frobnicate", "x.toml"}), 64, {"--frobnicate"});
   check_refused(troupe({"status", place.dir.path().string()}), 65, {place.dir.path().string()});
 }
@@ -97,9 +104,11 @@ BOOST_AUTO_TEST_CASE(bad_input_is_refused_before_anything_starts) {
 BOOST_AUTO_TEST_CASE(a_foreign_checkpoint_names_the_field_that_differs) {
   const Workplace place;
   BOOST_REQUIRE(troupe({"launch", place.manifest("run")}).exit_code == 0);
-  check_refused(troupe({"launch", place.manifest("other", {{"model.hidden_size", "64"},
-                                                          {"checkpoint.resume", '"' + place.checkpoint("run", 6) + '"'}})}),
-                65, {"hidden_size", "32", "64"});
+  check_refused(
+      troupe({"launch", place.manifest("other", {{"model.hidden_size", "64"},
+                                                 {"checkpoint.resume",
+                                                  '"' + place.checkpoint("run", 6) + '"'}})}),
+      65, {"hidden_size", "32", "64"});
 }
 
 BOOST_AUTO_TEST_CASE(a_taken_port_is_named) {
@@ -107,7 +116,8 @@ BOOST_AUTO_TEST_CASE(a_taken_port_is_named) {
   TroupeProgram first({"launch", place.manifest("first", {{"run.max_steps", "1000000"}})});
   BOOST_REQUIRE(first.read_until("step 1"));
   const int port = nlohmann::json::parse(content_of(place.run("first") + "/control.json"))["port"];
-  const Finished second = troupe({"launch", place.manifest("second", {{"cluster.port", std::to_string(port)}})});
+  const Finished second =
+      troupe({"launch", place.manifest("second", {{"cluster.port", std::to_string(port)}})});
   BOOST_TEST((second.exit_code == 69 || second.exit_code == 78));
   BOOST_TEST(second.err.find(std::to_string(port)) != std::string::npos, second.err);
   first.signal(15);

@@ -28,11 +28,14 @@ std::vector<pid_t> workers_of(const Workplace& place, const std::string& run) {
 
 std::set<std::string> shared_memory() {
   std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator("/dev/shm")) names.insert(entry.path().filename().string());
+  for (const auto& entry : fs::directory_iterator("/dev/shm"))
+    names.insert(entry.path().filename().string());
   return names;
 }
 
-int last_step(const Workplace& place, const std::string& run) { return step_numbers(place.run(run)).rbegin()->first; }
+int last_step(const Workplace& place, const std::string& run) {
+  return step_numbers(place.run(run)).rbegin()->first;
+}
 
 std::size_t count(const std::string& text, const std::string& what) {
   std::size_t n = 0;
@@ -66,13 +69,15 @@ BOOST_AUTO_TEST_CASE(stop_ends_a_run_and_status_tells_how_it_ended) {
   BOOST_TEST(status["run"] == "run");
   BOOST_TEST(status["epoch"] == 1);
   BOOST_TEST(status["step"].get<int>() >= 3);
-  for (const char* key : {"rank", "replica", "stage", "shard", "pid", "host", "state", "waiting_for"})
+  for (const char* key :
+       {"rank", "replica", "stage", "shard", "pid", "host", "state", "waiting_for"})
     BOOST_TEST(status["ranks"][0].contains(key), key);
   BOOST_TEST(troupe({"stop", place.run("run")}).exit_code == 0);
   BOOST_TEST(run.finish().exit_code == 0);
   const Finished ended = troupe({"status", place.run("run")});
   BOOST_TEST(ended.exit_code == 0);
-  BOOST_TEST(ended.out.find("step " + std::to_string(last_step(place, "run"))) != std::string::npos, ended.out);
+  BOOST_TEST(ended.out.find("step " + std::to_string(last_step(place, "run"))) != std::string::npos,
+             ended.out);
   BOOST_TEST(troupe({"stop", place.run("run")}).exit_code == 69);
 }
 
@@ -129,7 +134,8 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_stops_the_run_before_it_is_commit
                                                                  {"checkpoint.initial", "true"},
                                                                  {"checkpoint.interval", "1"}})});
   BOOST_TEST(done.exit_code == 70);
-  for (const char* word : {"step ", "stage ", "not finite"}) BOOST_TEST(count(done.err, word) >= 1u, done.err);
+  for (const char* word : {"step ", "stage ", "not finite"})
+    BOOST_TEST(count(done.err, word) >= 1u, done.err);
   const int last = last_step(place, "run");
   BOOST_TEST(fs::exists(place.checkpoint("run", last) + "/state.json"));
   BOOST_TEST(!fs::exists(place.checkpoint("run", last + 1)));
@@ -138,13 +144,15 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_stops_the_run_before_it_is_commit
 BOOST_AUTO_TEST_CASE(a_run_directory_holds_what_it_should) {
   const Workplace place;
   BOOST_TEST(troupe({"launch", place.manifest("run", {{"mesh.pp", "2"}})}).exit_code == 0);
-  for (const char* name : {"manifest.toml", "metrics.jsonl", "logs/rank-0", "logs/rank-1", "checkpoints/step-6/config.json"})
+  for (const char* name : {"manifest.toml", "metrics.jsonl", "logs/rank-0", "logs/rank-1",
+                           "checkpoints/step-6/config.json"})
     BOOST_TEST(fs::exists(fs::path(place.run("run")) / name), name);
   std::istringstream lines(content_of(place.run("run") + "/metrics.jsonl"));
   std::string line;
   std::getline(lines, line);
   const auto row = nlohmann::json::parse(line);
-  for (const char* key : {"step", "loss", "grad_norm", "lr", "tokens", "first_sample", "tokens_per_s", "step_s", "stages", "edges"})
+  for (const char* key : {"step", "loss", "grad_norm", "lr", "tokens", "first_sample",
+                          "tokens_per_s", "step_s", "stages", "edges"})
     BOOST_TEST(row.contains(key), key);
   BOOST_TEST(row["tokens"] == 256);
   BOOST_TEST(row["stages"].size() == 2u);

@@ -10,26 +10,31 @@ namespace troupe::test {
 namespace {
 
 /// Trains and returns the run's numbers.
-std::map<int, StepNumbers> trained(const Workplace& place, const std::string& name, const Keys& keys) {
+std::map<int, StepNumbers> trained(const Workplace& place, const std::string& name,
+                                   const Keys& keys) {
   const Finished done = troupe({"launch", place.manifest(name, keys)});
-  BOOST_REQUIRE_MESSAGE(done.exit_code == 0, name << " ended with " << done.exit_code << ": " << done.err);
+  BOOST_REQUIRE_MESSAGE(done.exit_code == 0,
+                        name << " ended with " << done.exit_code << ": " << done.err);
   auto numbers = step_numbers(place.run(name));
   BOOST_REQUIRE_MESSAGE(numbers.size() == 6u, name << " logged " << numbers.size() << " steps");
   return numbers;
 }
 
-void check_same(const std::string& name, const std::map<int, StepNumbers>& a, const std::map<int, StepNumbers>& b) {
+void check_same(const std::string& name, const std::map<int, StepNumbers>& a,
+                const std::map<int, StepNumbers>& b) {
   for (const auto& [step, numbers] : a)
-    BOOST_CHECK_MESSAGE(numbers == b.at(step), name << ", step " << step << ": loss " << numbers.loss << " and "
-                                                    << b.at(step).loss << ", norm " << numbers.grad_norm << " and "
+    BOOST_CHECK_MESSAGE(numbers == b.at(step), name << ", step " << step << ": loss "
+                                                    << numbers.loss << " and " << b.at(step).loss
+                                                    << ", norm " << numbers.grad_norm << " and "
                                                     << b.at(step).grad_norm);
 }
 
-void check_close(const std::string& name, const std::map<int, StepNumbers>& a, const std::map<int, StepNumbers>& b,
-                 double relative) {
+void check_close(const std::string& name, const std::map<int, StepNumbers>& a,
+                 const std::map<int, StepNumbers>& b, double relative) {
   for (const auto& [step, numbers] : a) {
     const double worst = std::abs(numbers.loss - b.at(step).loss) / b.at(step).loss;
-    BOOST_CHECK_MESSAGE(worst <= relative, name << ", step " << step << ": " << worst << " relative");
+    BOOST_CHECK_MESSAGE(worst <= relative,
+                        name << ", step " << step << ": " << worst << " relative");
   }
 }
 
@@ -43,8 +48,9 @@ const Keys kLayouts[] = {
     // A plan of one's own, with split and reordered backward passes.
     {{"mesh.pp", "2"},
      {"schedule.kind", "\"csv\""},
-     {"schedule.csv", "\"\"\"0F0,0F1,0F2,0F3,0F4,0F5,0F6,0F7,0B1,0B0,0B2,0B3,0I4,0I5,0W4,0W5,0B6,0B7\n"
-                      "1F0,1F1,1B1,1B0,1F2,1B2,1F3,1B3,1F4,1F5,1I5,1I4,1W4,1W5,1F6,1B6,1F7,1B7\n\"\"\""}},
+     {"schedule.csv",
+      "\"\"\"0F0,0F1,0F2,0F3,0F4,0F5,0F6,0F7,0B1,0B0,0B2,0B3,0I4,0I5,0W4,0W5,0B6,0B7\n"
+      "1F0,1F1,1B1,1B0,1F2,1B2,1F3,1B3,1F4,1F5,1I5,1I4,1W4,1W5,1F6,1B6,1F7,1B7\n\"\"\""}},
 };
 
 std::string title(const Keys& keys) {
@@ -67,7 +73,9 @@ void check_all_layouts(const Workplace& place, const Keys& common) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(float32_layouts_are_bitwise_equal) { check_all_layouts(Workplace(), {}); }
+BOOST_AUTO_TEST_CASE(float32_layouts_are_bitwise_equal) {
+  check_all_layouts(Workplace(), {});
+}
 
 BOOST_AUTO_TEST_CASE(bfloat16_layouts_are_bitwise_equal) {
   check_all_layouts(Workplace(), {{"model.dtype", "\"bfloat16\""}});
@@ -79,7 +87,8 @@ BOOST_AUTO_TEST_CASE(tied_embeddings_are_bitwise_equal) {
 
 BOOST_AUTO_TEST_CASE(bfloat16_is_close_to_float32) {
   const Workplace place;
-  check_close("bfloat16", trained(place, "bf16", {{"model.dtype", "\"bfloat16\""}}), trained(place, "f32", {}), 2e-2);
+  check_close("bfloat16", trained(place, "bf16", {{"model.dtype", "\"bfloat16\""}}),
+              trained(place, "f32", {}), 2e-2);
 }
 
 BOOST_AUTO_TEST_CASE(replicas_compute_the_same_within_the_order_of_one_sum) {
@@ -98,7 +107,8 @@ BOOST_AUTO_TEST_CASE(shuffled_data_is_a_function_of_the_seed) {
   const Workplace place;
   const auto a = trained(place, "a", {{"data.shuffle", "true"}});
   check_same("again, pp = 2", trained(place, "b", {{"data.shuffle", "true"}, {"mesh.pp", "2"}}), a);
-  BOOST_TEST((trained(place, "c", {{"data.shuffle", "true"}, {"run.seed", "99"}}).at(1) != a.at(1)));
+  BOOST_TEST(
+      (trained(place, "c", {{"data.shuffle", "true"}, {"run.seed", "99"}}).at(1) != a.at(1)));
 }
 
 BOOST_AUTO_TEST_CASE(evaluation_leaves_training_untouched) {
@@ -107,7 +117,12 @@ BOOST_AUTO_TEST_CASE(evaluation_leaves_training_untouched) {
   const std::string corpus = "[\"" + (place.dir / "corpus.txt").string() + "\"]";
   for (const char* pp : {"1", "3"}) {
     const std::string name = std::string("eval") + pp;
-    check_same(name, trained(place, name, {{"mesh.pp", pp}, {"eval.interval", "2"}, {"eval.files", corpus}, {"eval.steps", "2"}}), base);
+    check_same(
+        name,
+        trained(
+            place, name,
+            {{"mesh.pp", pp}, {"eval.interval", "2"}, {"eval.files", corpus}, {"eval.steps", "2"}}),
+        base);
   }
   const auto evals = [&](const std::string& name) {
     std::string lines, text = content_of(place.dir / ("runs/" + name + "/metrics.jsonl"));

@@ -12,13 +12,15 @@ namespace {
 namespace fs = std::filesystem;
 
 void require_done(const Finished& done) {
-  BOOST_REQUIRE_MESSAGE(done.exit_code == 0, "exit " << done.exit_code << ": " << done.err << done.out);
+  BOOST_REQUIRE_MESSAGE(done.exit_code == 0,
+                        "exit " << done.exit_code << ": " << done.err << done.out);
 }
 
 /// The steps of `part` have the numbers they have in `whole`.
 void check_same(const std::map<int, StepNumbers>& part, const std::map<int, StepNumbers>& whole) {
   for (const auto& [step, numbers] : part)
-    BOOST_CHECK_MESSAGE(numbers == whole.at(step), "step " << step << ": loss " << numbers.loss << ", uninterrupted "
+    BOOST_CHECK_MESSAGE(numbers == whole.at(step), "step " << step << ": loss " << numbers.loss
+                                                           << ", uninterrupted "
                                                            << whole.at(step).loss);
 }
 
@@ -35,11 +37,13 @@ BOOST_AUTO_TEST_CASE(a_resume_into_another_layout_goes_on_bitwise) {
   const Workplace place;
   require_done(troupe({"launch", place.manifest("whole")}));
   const auto whole = step_numbers(place.run("whole"));
-  require_done(troupe({"launch", place.manifest("half", {{"run.max_steps", "3"}, {"mesh.pp", "2"}})}));
+  require_done(
+      troupe({"launch", place.manifest("half", {{"run.max_steps", "3"}, {"mesh.pp", "2"}})}));
   const std::string from = '"' + place.checkpoint("half", 3) + '"';
-  const Keys layouts[] = {{{"mesh.pp", "1"}},
-                          {{"mesh.pp", "3"}},
-                          {{"mesh.pp", "2"}, {"schedule.kind", "\"interleaved\""}, {"schedule.chunks", "3"}}};
+  const Keys layouts[] = {
+      {{"mesh.pp", "1"}},
+      {{"mesh.pp", "3"}},
+      {{"mesh.pp", "2"}, {"schedule.kind", "\"interleaved\""}, {"schedule.chunks", "3"}}};
   int number = 0;
   for (Keys keys : layouts) {
     keys["checkpoint.resume"] = from;
@@ -55,8 +59,10 @@ BOOST_AUTO_TEST_CASE(a_resume_into_another_layout_goes_on_bitwise) {
 BOOST_AUTO_TEST_CASE(weights_only_starts_at_step_1_with_a_fresh_optimizer) {
   const Workplace place;
   require_done(troupe({"launch", place.manifest("first")}));
-  require_done(troupe({"launch", place.manifest("second", {{"checkpoint.resume", '"' + place.checkpoint("first", 6) + '"'},
-                                                           {"checkpoint.weights_only", "true"}})}));
+  require_done(troupe(
+      {"launch",
+       place.manifest("second", {{"checkpoint.resume", '"' + place.checkpoint("first", 6) + '"'},
+                                 {"checkpoint.weights_only", "true"}})}));
   const auto first = step_numbers(place.run("first")), second = step_numbers(place.run("second"));
   BOOST_TEST(second.begin()->first == 1);
   BOOST_TEST(second.at(1).loss < first.at(1).loss);
@@ -65,7 +71,9 @@ BOOST_AUTO_TEST_CASE(weights_only_starts_at_step_1_with_a_fresh_optimizer) {
 BOOST_AUTO_TEST_CASE(a_run_goes_on_in_its_own_directory) {
   const Workplace place;
   require_done(troupe({"launch", place.manifest("whole", {{"run.max_steps", "8"}})}));
-  require_done(troupe({"launch", place.manifest("run", {{"run.max_steps", "4"}, {"mesh.pp", "2"}, {"checkpoint.interval", "2"}})}));
+  require_done(troupe({"launch", place.manifest("run", {{"run.max_steps", "4"},
+                                                        {"mesh.pp", "2"},
+                                                        {"checkpoint.interval", "2"}})}));
   require_done(troupe({"launch", "--resume", place.run("run"), "--set", "run.max_steps=8"}));
   const auto numbers = step_numbers(place.run("run"));
   BOOST_TEST(numbers.size() == 8u);
@@ -76,7 +84,8 @@ BOOST_AUTO_TEST_CASE(metrics_are_cut_back_to_the_checkpoint) {
   const Workplace place;
   require_done(troupe({"launch", place.manifest("run", {{"checkpoint.interval", "4"}})}));
   const auto before = step_numbers(place.run("run"));
-  // As after a crash: the last checkpoint is of step 4, lines go on to step 6 and the last one is torn.
+  // As after a crash: the last checkpoint is of step 4, lines go on to step 6 and the last one is
+  // torn.
   fs::remove_all(place.checkpoint("run", 6));
   std::ofstream(place.run("run") + "/metrics.jsonl", std::ios::app) << "{\"step\": 7, \"loss\": 3.";
   require_done(troupe({"launch", "--resume", place.run("run")}));
@@ -92,8 +101,9 @@ BOOST_AUTO_TEST_CASE(a_torn_checkpoint_is_refused_by_name_and_resume_takes_the_o
   const fs::path torn = largest_file(place.checkpoint("run", 6));
   fs::resize_file(torn, fs::file_size(torn) - 100);
 
-  const Finished refused =
-      troupe({"launch", place.manifest("other", {{"checkpoint.resume", '"' + place.checkpoint("run", 6) + '"'}})});
+  const Finished refused = troupe(
+      {"launch",
+       place.manifest("other", {{"checkpoint.resume", '"' + place.checkpoint("run", 6) + '"'}})});
   BOOST_TEST(refused.exit_code == 65);
   BOOST_TEST(refused.err.find(torn.filename().string()) != std::string::npos, refused.err);
   BOOST_TEST(!fs::exists(place.run("other") + "/metrics.jsonl"));
@@ -106,7 +116,8 @@ BOOST_AUTO_TEST_CASE(a_torn_checkpoint_is_refused_by_name_and_resume_takes_the_o
 
 BOOST_AUTO_TEST_CASE(old_checkpoints_go_and_step_0_stays) {
   const Workplace place;
-  require_done(troupe({"launch", place.manifest("run", {{"checkpoint.interval", "1"}, {"checkpoint.keep", "2"},
+  require_done(troupe({"launch", place.manifest("run", {{"checkpoint.interval", "1"},
+                                                        {"checkpoint.keep", "2"},
                                                         {"checkpoint.initial", "true"}})}));
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(place.run("run") + "/checkpoints"))
@@ -117,13 +128,15 @@ BOOST_AUTO_TEST_CASE(old_checkpoints_go_and_step_0_stays) {
 BOOST_AUTO_TEST_CASE(checkpoints_of_all_layouts_hold_the_same_tensors) {
   const Workplace place;
   require_done(troupe({"launch", place.manifest("one", {{"model.tie_word_embeddings", "true"}})}));
-  require_done(troupe({"launch", place.manifest("three", {{"model.tie_word_embeddings", "true"}, {"mesh.pp", "3"}})}));
+  require_done(troupe({"launch", place.manifest("three", {{"model.tie_word_embeddings", "true"},
+                                                          {"mesh.pp", "3"}})}));
   for (const char* name : {"one", "three"}) {
-    const Finished eval = troupe({"eval", place.checkpoint(name, 6), "--files", (place.dir / "corpus.txt").string(),
-                                  "--steps", "2", "--json"});
+    const Finished eval = troupe({"eval", place.checkpoint(name, 6), "--files",
+                                  (place.dir / "corpus.txt").string(), "--steps", "2", "--json"});
     require_done(eval);
     BOOST_TEST(eval.out == troupe({"eval", place.checkpoint("one", 6), "--files",
-                                   (place.dir / "corpus.txt").string(), "--steps", "2", "--json"}).out);
+                                   (place.dir / "corpus.txt").string(), "--steps", "2", "--json"})
+                               .out);
   }
 }
 

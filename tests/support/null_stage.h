@@ -13,11 +13,13 @@ class NullStage : public stages::Stage {
   tensor::Shape edge_shape() const override { return edge_; }
   tensor::DType edge_dtype() const override { return tensor::DType::f32; }
   void begin_step() override {}
-  stages::ForwardResult forward(int, int, const tensor::Tensor&, const tensor::Tensor&, std::span<const std::int32_t>,
+  stages::ForwardResult forward(int, int, const tensor::Tensor&, const tensor::Tensor&,
+                                std::span<const std::int32_t>,
                                 std::span<const std::int32_t>) override {
     return {};
   }
-  stages::ForwardResult evaluate(int, const tensor::Tensor&, const tensor::Tensor&, std::span<const std::int32_t>,
+  stages::ForwardResult evaluate(int, const tensor::Tensor&, const tensor::Tensor&,
+                                 std::span<const std::int32_t>,
                                  std::span<const std::int32_t>) override {
     return {};
   }

@@ -30,7 +30,8 @@ TroupeProgram::TroupeProgram(const std::vector<std::string>& arguments) {
   const int err_fd = mkstemp(err_name.data());
   err_path_ = err_name;
   std::array<int, 2> out{};
-  if (err_fd < 0 || pipe2(out.data(), O_CLOEXEC) < 0) throw std::runtime_error("cannot start a program");
+  if (err_fd < 0 || pipe2(out.data(), O_CLOEXEC) < 0)
+    throw std::runtime_error("cannot start a program");
   std::vector<char*> argv{const_cast<char*>(binary)};
   for (const auto& word : arguments) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -79,7 +80,9 @@ bool TroupeProgram::read_until(const std::string& text) {
   return false;
 }
 
-void TroupeProgram::signal(int number) { kill(pid_, number); }
+void TroupeProgram::signal(int number) {
+  kill(pid_, number);
+}
 
 Finished TroupeProgram::finish() {
   while (!read_line().empty()) {
@@ -92,7 +95,9 @@ Finished TroupeProgram::finish() {
           .err = text_of(err_path_)};
 }
 
-Finished troupe(const std::vector<std::string>& arguments) { return TroupeProgram(arguments).finish(); }
+Finished troupe(const std::vector<std::string>& arguments) {
+  return TroupeProgram(arguments).finish();
+}
 
 std::map<int, StepNumbers> step_numbers(const std::filesystem::path& run_dir) {
   std::map<int, StepNumbers> numbers;
@@ -101,7 +106,8 @@ std::map<int, StepNumbers> step_numbers(const std::filesystem::path& run_dir) {
     const auto row = nlohmann::json::parse(line, nullptr, false);
     BOOST_REQUIRE_MESSAGE(!row.is_discarded(), "not JSON: " << line);
     if (!row.contains("loss")) continue;
-    const bool is_new = numbers.emplace(row["step"], StepNumbers{row["loss"], row["grad_norm"]}).second;
+    const bool is_new =
+        numbers.emplace(row["step"], StepNumbers{row["loss"], row["grad_norm"]}).second;
     BOOST_REQUIRE_MESSAGE(is_new, "a step is logged twice: " << line);
   }
   return numbers;

@@ -49,7 +49,8 @@ struct StepNumbers {
   double grad_norm = 0;
   bool operator==(const StepNumbers&) const = default;
 };
-/// Step lines of a run's metrics.jsonl. Fails the test if a step is there twice or a line is no JSON.
+/// Step lines of a run's metrics.jsonl. Fails the test if a step is there twice or a line is no
+/// JSON.
 std::map<int, StepNumbers> step_numbers(const std::filesystem::path& run_dir);
 
 /// Whether a process exists and is no zombie.
