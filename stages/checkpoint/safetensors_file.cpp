@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kLengthBytes = 8;
 /// Small enough that a block read is still in the cache when its checksum is taken.
-constexpr std::size_t kBlockBytes = 256 * 1024;
+constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
 
 }  // namespace
 
