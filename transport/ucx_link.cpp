@@ -1,6 +1,5 @@
 #include "transport/ucx_link.h"
 
-#include <atomic>
 #include <cstring>
 
 #include "transport/ucx_transfer.h"
@@ -31,8 +30,7 @@ void UcxLink::send(int to, OutgoingTensor& tensor) {
     return events_->on_peer_lost(to, "there is none");
   }
   worker_.use();
-  // What was written into a mapped slot must be there before the header says so.
-  std::atomic_thread_fence(std::memory_order_release);
+  // What was written into a mapped slot is there before the header: UCX's store fence orders both.
   ucx_send(endpoint, MessageId::edge, {tensor.header.data(), tensor.header_bytes},
            {tensor.payload, tensor.payload_bytes}, tensor);
 }

@@ -13,8 +13,8 @@
 
 #include "../support/expect_error.h"
 #include "../support/seed.h"
+#include "messages.h"
 #include "tensor/error.h"
-#include "transport/channel.h"
 
 // What every Channel promises. A test file defines `Worlds`, a tuple of types, in namespace
 // troupe::test before it includes this header. A world has
@@ -26,78 +26,11 @@
 namespace troupe::test {
 
 using namespace std::chrono_literals;
-using transport::Channel;
-using transport::Direction;
-using transport::Edge;
-using transport::MessageKey;
-
-constexpr std::uint64_t kRun = 4711;
-
-/// Activations from rank 0 into chunk 1 at rank 1, and their gradients back.
-inline std::vector<Edge> two_way(tensor::Shape shape, int slots) {
-  return {{.from = 0, .to = 1, .chunk = 1, .shape = shape, .slots = slots},
-          {.from = 1,
-           .to = 0,
-           .chunk = 0,
-           .direction = Direction::backward,
-           .shape = shape,
-           .slots = slots}};
-}
 
 template <typename World>
 void open_both(World& world, const std::vector<Edge>& edges, std::uint32_t epoch = 1) {
   for (int rank = 0; rank < 2; ++rank)
     world.channel(rank).open({.run = kRun, .epoch = epoch, .rank = rank, .edges = edges});
-}
-
-inline MessageKey forth(std::uint64_t step, int microbatch = 0) {
-  return {.step = step, .microbatch = microbatch, .chunk = 1};
-}
-inline MessageKey back(std::uint64_t step, int microbatch = 0) {
-  return {.step = step, .microbatch = microbatch, .chunk = 0, .direction = Direction::backward};
-}
-
-/// Every element of a message follows from its key.
-inline float value_of(const MessageKey& key, std::int64_t element) {
-  return static_cast<float>(key.step * 1000 + static_cast<std::uint64_t>(key.microbatch) * 10 +
-                            static_cast<std::uint64_t>(key.direction)) +
-         static_cast<float>(element % 1024) / 1024;
-}
-
-inline void send_message(Channel& channel, const MessageKey& key) {
-  const tensor::Tensor buffer = channel.acquire(key);
-  for (std::int64_t i = 0; i < buffer.num_elements(); ++i) buffer.as<float>()[i] = value_of(key, i);
-  channel.send(key, buffer);
-}
-
-inline bool holds_message(const tensor::Tensor& tensor, const MessageKey& key) {
-  for (std::int64_t i = 0; i < tensor.num_elements(); ++i)
-    if (tensor.as<float>()[i] != value_of(key, i)) return false;
-  return true;
-}
-
-/// Receives, compares every element, releases.
-inline bool receive_message(Channel& channel, const MessageKey& key) {
-  const bool ok = holds_message(channel.receive(key), key);
-  channel.release(key);
-  return ok;
-}
-
-/// `body` as a runner of its own; get() rethrows what it threw.
-template <typename Body>
-auto runner(Body body) {
-  return std::async(std::launch::async, std::move(body));
-}
-
-/// Until another thread has brought it about.
-template <typename Ready>
-void until(Ready ready) {
-  while (!ready()) std::this_thread::yield();
-}
-
-inline bool waits_for(Channel& channel, const std::string& text) {
-  const auto wait = channel.waiting();
-  return wait && wait->what.find(text) != std::string::npos;
 }
 
 BOOST_AUTO_TEST_SUITE(channel_contract)

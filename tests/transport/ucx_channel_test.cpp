@@ -1,24 +1,9 @@
-#include <cstdlib>
 #include <tuple>
 
+#include "chosen_transports.h"
 #include "ucx_nodes.h"
 
 namespace troupe::test {
-
-/// Transports that UCX may use while the world lives.
-class ChosenTransports {
- public:
-  explicit ChosenTransports(const char* names) {
-    if (const char* before = std::getenv("UCX_TLS")) before_ = before;
-    ::setenv("UCX_TLS", names, 1);
-  }
-  ~ChosenTransports() {
-    before_.empty() ? ::unsetenv("UCX_TLS") : ::setenv("UCX_TLS", before_.c_str(), 1);
-  }
-
- private:
-  std::string before_;
-};
 
 class UcxWorld {
  public:

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+namespace troupe::test {
+
+/// The transports that nodes made meanwhile, and child processes, may use.
+class ChosenTransports {
+ public:
+  explicit ChosenTransports(const char* names) {
+    if (const char* before = std::getenv("UCX_TLS")) before_ = before;
+    ::setenv("UCX_TLS", names, 1);
+  }
+  ~ChosenTransports() {
+    before_ ? ::setenv("UCX_TLS", before_->c_str(), 1) : ::unsetenv("UCX_TLS");
+  }
+  ChosenTransports(const ChosenTransports&) = delete;
+  ChosenTransports& operator=(const ChosenTransports&) = delete;
+
+ private:
+  std::optional<std::string> before_;
+};
+
+}  // namespace troupe::test
