@@ -77,7 +77,8 @@ class EdgeChannel : public Channel, private LinkEvents {
   WaitBoard& board_;
   std::unique_ptr<OpenEpoch> epoch_;
   std::vector<std::unique_ptr<OpenEpoch>> retired_;  ///< closed, a link still uses their memory
-  std::string closed_ = "it was not opened";         ///< empty while open
+  static constexpr const char* kNotOpened = "it was not opened";
+  std::string closed_ = kNotOpened;   ///< why; empty while open
   std::vector<Header> early_grants_;  ///< of epochs that peers opened before this rank
   ChannelCounts counts_;
 };

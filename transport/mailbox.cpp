@@ -20,6 +20,10 @@ std::size_t slot_stride(const Edge& edge) {
   return (tensor_bytes(edge) + 63) / 64 * 64;
 }
 
+std::size_t slots_bytes(const Edge& edge) {
+  return static_cast<std::size_t>(edge.slots) * slot_stride(edge);
+}
+
 Mailbox::Mailbox(const Edge& edge, std::unique_ptr<SlotMemory> memory, OpenEpoch* epoch)
     : edge_(edge),
       digest_(digest(edge)),

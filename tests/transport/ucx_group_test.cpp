@@ -85,7 +85,8 @@ std::vector<T> sum_in_order(std::uint64_t seed, int members, std::size_t count) 
 
 template <typename T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 const auto kMembers = data::make({1, 2, 3, 4});

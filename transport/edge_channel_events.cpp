@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "transport/edge_channel.h"
+
+// What the link tells the channel.
+
+namespace troupe::transport {
+
+IncomingTensor* EdgeChannel::on_message(const Header& header, std::size_t payload_bytes) {
+  if (!is_current(header)) {
+    hold_or_drop(header);
+  } else if (const auto* message = std::get_if<TensorMessage>(&header.body)) {
+    return on_tensor(header.sender, *message, payload_bytes);
+  } else if (const auto* credit = std::get_if<Credit>(&header.body)) {
+    on_credit(header.sender, *credit);
+  } else if (const auto* grant = std::get_if<Grant>(&header.body)) {
+    on_grant(header.sender, *grant);
+  }
+  return nullptr;
+}
+
+void EdgeChannel::on_unreadable(std::size_t header_bytes) {
+  refuse(fmt::format("its header of {} bytes is damaged or of another program", header_bytes));
+}
+
+IncomingTensor* EdgeChannel::on_tensor(int sender, const TensorMessage& message,
+                                       std::size_t payload_bytes) {
+  if (message.credit) on_credit(sender, *message.credit);
+  const auto found = std::ranges::find_if(epoch_->mailboxes, [&](const Mailbox& mailbox) {
+    return mailbox.edge().chunk == message.edge.chunk && mailbox.edge().from == sender &&
+           mailbox.edge().direction == message.edge.direction;
+  });
+  if (found == epoch_->mailboxes.end()) {
+    refuse(fmt::format("rank {} sent {}, expected no such message from it", sender,
+                       to_string(message.key())));
+    return nullptr;
+  }
+  if (const auto misfit = found->misfit(message, payload_bytes)) {
+    refuse(fmt::format("{} from rank {} on {}: {}", to_string(message.key()), sender,
+                       to_string(found->edge()), *misfit));
+    return nullptr;
+  }
+  if (found->is_duplicate(message)) {
+    ++counts_.dropped_duplicate;
+    return nullptr;
+  }
+  Mailbox::Slot& slot = found->admit(message);
+  ++epoch_->in_flight;
+  if (message.placement == Placement::payload) return &slot;
+  on_payload(slot);
+  return nullptr;
+}
+
+void EdgeChannel::on_payload(IncomingTensor& tensor) {
+  auto& slot = static_cast<Mailbox::Slot&>(tensor);
+  slot.state = Mailbox::Slot::State::ready;
+  if (settle(slot.epoch)) link_.notify();
+}
+
+void EdgeChannel::on_payload_lost(IncomingTensor& tensor) {
+  // Why is told by on_peer_lost; until then the slot stays taken and the message is waited for.
+  settle(static_cast<Mailbox::Slot&>(tensor).epoch);
+}
+
+void EdgeChannel::on_grant(int sender, const Grant& grant) {
+  Outbox* box = outbox_to(sender, grant.edge);
+  if (!box) return;
+  const Edge& edge = box->edge();
+  if (grant.edge.digest != box->id().digest) {
+    return refuse(fmt::format("grant from rank {} on {}: expected {} slots of {}, got {} of {}",
+                              sender, to_string(edge), edge.slots,
+                              type_text(edge.dtype, edge.shape), grant.slots,
+                              type_text(grant.dtype, grant.shape)));
+  }
+  if (!box->open(link_.map(grant.segment, slots_bytes(edge))))
+    return refuse(fmt::format("a second grant from rank {} on {}", sender, to_string(box->edge())));
+  pump(*box);
+}
+
+void EdgeChannel::on_credit(int sender, const Credit& credit) {
+  Outbox* box = outbox_to(sender, credit.edge);
+  if (!box) return;
+  for (const std::uint16_t slot : credit.slots.span()) {
+    if (!box->add_credit(slot)) {
+      return refuse(fmt::format("credit from rank {} on {}: slot {} is not in use", sender,
+                                to_string(box->edge()), slot));
+    }
+  }
+  pump(*box);
+}
+
+Outbox* EdgeChannel::outbox_to(int receiver, const EdgeId& edge) {
+  const auto found = std::ranges::find_if(epoch_->outboxes, [&](const Outbox& box) {
+    return box.edge().to == receiver && box.edge().chunk == edge.chunk &&
+           box.edge().direction == edge.direction;
+  });
+  if (found != epoch_->outboxes.end()) return &*found;
+  refuse(fmt::format("rank {} grants slots of chunk {}, expected no such message from it", receiver,
+                     edge.chunk));
+  return nullptr;
+}
+
+void EdgeChannel::on_departed(OutgoingTensor& tensor) {
+  auto& buffer = static_cast<Outbox::Buffer&>(tensor);
+  buffer.box->recycle(buffer);
+  if (settle(buffer.epoch)) link_.notify();
+}
+
+void EdgeChannel::on_peer_lost(int rank, const std::string& why) {
+  if (!epoch_) return;
+  const bool is_neighbour = std::ranges::any_of(epoch_->spec.edges, [rank](const Edge& edge) {
+    return edge.from == rank || edge.to == rank;
+  });
+  if (is_neighbour) fail(fmt::format("the connection to rank {} is lost: {}", rank, why));
+}
+
+}  // namespace troupe::transport
