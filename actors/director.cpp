@@ -1,7 +1,6 @@
 #include "actors/director.h"
 
 #include <caf/io/middleman.hpp>
-#include <filesystem>
 #include <utility>
 
 #include "actors/assembly.h"
@@ -244,9 +243,7 @@ std::string Director::checkpoint_path(std::int64_t step) const {
 }
 
 void Director::perform(const OrderSave& effect) {
-  const std::string dir = checkpoint_path(effect.step) + ".tmp";
-  std::filesystem::remove_all(dir);
-  std::filesystem::create_directories(dir);
+  const auto dir = stages::begin_checkpoint(context_.spec.dir + "/checkpoints", effect.step);
   order_all(Save{.epoch = protocol_.epoch().number, .step = effect.step, .dir = dir});
 }
 
