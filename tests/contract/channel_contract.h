@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "../support/expect_error.h"
-#include "../support/seed.h"
-#include "messages.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/seed.h"
+#include "tests/contract/messages.h"
 #include "tensor/error.h"
 
 // What every Channel promises. A test file defines `Worlds`, a tuple of types, in namespace

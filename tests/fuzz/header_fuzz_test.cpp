@@ -1,8 +1,8 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
-#include "../support/mutate.h"
-#include "../support/seed.h"
+#include "tests/support/mutate.h"
+#include "tests/support/seed.h"
 #include "transport/header.h"
 
 namespace {

@@ -18,7 +18,7 @@ using Worlds = std::tuple<MemoryWorld>;
 
 }  // namespace troupe::test
 
-#include "../contract/channel_contract.h"
+#include "tests/contract/channel_contract.h"
 
 namespace troupe::test {
 

@@ -1,7 +1,7 @@
 #include <tuple>
 
-#include "chosen_transports.h"
-#include "ucx_nodes.h"
+#include "tests/transport/chosen_transports.h"
+#include "tests/transport/ucx_nodes.h"
 
 namespace troupe::test {
 
@@ -44,7 +44,7 @@ using Worlds = std::tuple<SharedMemoryWorld, SleepingWorld, TcpWorld>;
 
 }  // namespace troupe::test
 
-#include "../contract/channel_contract.h"
+#include "tests/contract/channel_contract.h"
 
 namespace troupe::test {
 

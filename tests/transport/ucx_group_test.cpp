@@ -6,10 +6,10 @@
 #include <thread>
 #include <vector>
 
-#include "../support/expect_error.h"
-#include "../support/seed.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/seed.h"
 #include "tensor/error.h"
-#include "ucx_nodes.h"
+#include "tests/transport/ucx_nodes.h"
 
 namespace {
 

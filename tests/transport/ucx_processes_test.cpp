@@ -5,10 +5,10 @@
 #include <set>
 #include <sstream>
 
-#include "../contract/messages.h"
-#include "../support/expect_error.h"
-#include "child_process.h"
-#include "chosen_transports.h"
+#include "tests/contract/messages.h"
+#include "tests/support/expect_error.h"
+#include "tests/transport/child_process.h"
+#include "tests/transport/chosen_transports.h"
 #include "transport/ucx_node.h"
 
 // Ranks in processes of their own, which may be killed: rank 0 is the test, rank 1 its child.
