@@ -24,6 +24,10 @@ std::string rank_rows(const Placement& placement) {
   return rows;
 }
 
+std::string counted(int number, const char* what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::string summary(const actors::RunSpec& spec, const Placement& placement) {
@@ -37,13 +41,13 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement) {
       fmt::format("batch     {} samples of {} tokens, {} tokens a step; {} microbatches of {}{}\n",
                   spec.batch.global, spec.batch.seq_len, grouped(spec.global_tokens()),
                   spec.num_microbatches(), spec.batch.micro, spec.mesh.dp > 1 ? " a replica" : "");
-  out += fmt::format("mesh      pp {} x dp {} = {} ranks, {} compute threads each{}\n",
-                     spec.mesh.pp, spec.mesh.dp, spec.num_ranks(), spec.cluster.threads,
+  out += fmt::format("mesh      pp {} x dp {} = {} of {}{}\n", spec.mesh.pp, spec.mesh.dp,
+                     counted(spec.num_ranks(), "rank"), counted(spec.cluster.threads, "thread"),
                      spec.cluster.pin ? ", pinned" : "");
-  out += fmt::format(
-      "schedule  {}, {} chunks, bubble {:.1f} % if F, I and W cost the same, plan {:016x}\n",
-      spec.schedule.kind, placement.plan.num_chunks(), 100 * placement.simulation.bubble_rate,
-      placement.digest);
+  out +=
+      fmt::format("schedule  {}, {}, bubble {:.1f} % if F, I and W cost the same, plan {:016x}\n",
+                  spec.schedule.kind, counted(placement.plan.num_chunks(), "chunk"),
+                  100 * placement.simulation.bubble_rate, placement.digest);
   out += fmt::format("memory    {} in all ranks\n", bytes_text(placement.total_bytes()));
   return out + rank_rows(placement);
 }

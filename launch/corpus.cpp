@@ -50,20 +50,25 @@ void check_one_sample(const Manifest& m, const char* key, std::int64_t tokens) {
          ErrorKind::data);
 }
 
-void check_tokenizer(const Manifest& m) {
+int tokenizer_size(const Manifest& m) try {
   const std::string& name = m.text("data.tokenizer");
   std::error_code ignored;
-  if (name != stages::kBytesTokenizer && !fs::is_regular_file(name, ignored))
-    m.fail("data.tokenizer",
-           fmt::format("no such SentencePiece model: {}; data.tokenizer is its path, or 'bytes'",
-                       name),
-           ErrorKind::data);
-  const int tokens = stages::Tokenizer::open(name)->vocab_size();
+  if (name != stages::kBytesTokenizer && !fs::exists(name, ignored))
+    throw Error(ErrorKind::data,
+                fmt::format("{}: no such SentencePiece model; 'bytes' needs none", name));
+  return stages::Tokenizer::open(name)->vocab_size();
+} catch (const Error& error) {
+  m.fail("data.tokenizer", error.what(), error.kind());
+}
+
+void check_tokenizer(const Manifest& m) {
+  const int tokens = tokenizer_size(m);
   const std::int64_t vocab = m.integer("model.vocab_size");
   if (tokens > vocab)
-    m.fail("model.vocab_size", fmt::format("model.vocab_size = {} is less than the {} tokens of "
-                                           "data.tokenizer = '{}'; at least {}",
-                                           vocab, tokens, name, tokens));
+    m.fail("model.vocab_size",
+           fmt::format("model.vocab_size = {} is less than the {} tokens of data.tokenizer = '{}'; "
+                       "at least {}",
+                       vocab, tokens, m.text("data.tokenizer"), tokens));
 }
 
 /// The files of one key, globs expanded.
@@ -84,11 +89,18 @@ void check_files(const Manifest& m, const char* key) {
 
 /// The token file made of the files of one key.
 std::string tokens_of(const Manifest& m, const char* key) {
-  fs::create_directories(token_cache());
   const std::string tokens = stages::prepare_tokens(
-      {.files = m.texts(key), .tokenizer = m.text("data.tokenizer")}, token_cache().string());
+      {.files = m.texts(key), .tokenizer = m.text("data.tokenizer")}, token_cache());
   check_one_sample(m, key, stages::TokenFile::open(tokens)->num_tokens());
   return tokens;
+}
+
+fs::path cache_home() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return cache;
+  if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache";
+  const passwd* user = getpwuid(getuid());
+  if (!user) throw Error(ErrorKind::data, "no place for token files: set XDG_CACHE_HOME or HOME");
+  return fs::path(user->pw_dir) / ".cache";
 }
 
 }  // namespace
@@ -110,14 +122,15 @@ void prepare_corpus(Manifest& m) {
   if (m.integer("eval.interval") > 0) m.resolve("eval.tokens", tokens_of(m, "eval.files"));
 }
 
-fs::path token_cache() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
-    return fs::path(cache) / "troupe";
-  if (const char* home = std::getenv("HOME"); home && *home)
-    return fs::path(home) / ".cache/troupe";
-  const passwd* user = getpwuid(getuid());
-  if (!user) throw Error(ErrorKind::data, "no place for token files: set XDG_CACHE_HOME or HOME");
-  return fs::path(user->pw_dir) / ".cache/troupe";
+std::string token_cache() {
+  const fs::path cache = cache_home() / "troupe";
+  std::error_code error;
+  fs::create_directories(cache, error);
+  if (error)
+    throw Error(ErrorKind::data,
+                fmt::format("cannot make {} for token files: {}; XDG_CACHE_HOME sets another place",
+                            cache.string(), error.message()));
+  return cache.string();
 }
 
 }  // namespace troupe::launch

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 
 #include "launch/manifest.h"
@@ -17,7 +16,8 @@ void check_corpus(Manifest& manifest);
 /// sets data.tokens and eval.tokens. Throws Error{data} if they do not make one sample.
 void prepare_corpus(Manifest& manifest);
 
-/// Where token files are kept: $XDG_CACHE_HOME/troupe, or ~/.cache/troupe.
-std::filesystem::path token_cache();
+/// Where token files are kept: $XDG_CACHE_HOME/troupe, or ~/.cache/troupe. It exists. Throws
+/// Error{data} if it cannot be made.
+std::string token_cache();
 
 }  // namespace troupe::launch

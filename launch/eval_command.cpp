@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "launch/commands.h"
 #include "launch/console.h"
@@ -61,14 +62,14 @@ Evaluation evaluate(const EvalOptions& options, const stages::CheckpointReader& 
 
 int run(const EvalOptions& options) {
   const auto checkpoint = stages::CheckpointReader::open(options.checkpoint);
-  std::filesystem::create_directories(token_cache());
   const std::string tokens = stages::prepare_tokens(
       {.files = stages::expand_files(options.files), .tokenizer = checkpoint->tokenizer()},
-      token_cache().string());
+      token_cache());
   const Evaluation result = evaluate(options, *checkpoint, tokens);
-  print(options.json
-            ? fmt::format("{{\"loss\": {:.17g}, \"tokens\": {}}}\n", result.loss, result.tokens)
-            : fmt::format("loss {:.4f} over {} tokens\n", result.loss, result.tokens));
+  const std::string exact =
+      std::isfinite(result.loss) ? fmt::format("{:.17g}", result.loss) : "null";
+  print(options.json ? fmt::format("{{\"loss\": {}, \"tokens\": {}}}\n", exact, result.tokens)
+                     : fmt::format("loss {:.4f} over {} tokens\n", result.loss, result.tokens));
   return 0;
 }
 

@@ -40,6 +40,9 @@ Start new_run(const LaunchOptions& options, const Machine& machine) {
 }
 
 Start resumed_run(const LaunchOptions& options, const Machine& machine) {
+  for (const std::string& override_ : options.overrides)
+    if (override_.starts_with("run.dir="))
+      throw Error(ErrorKind::usage, "--set run.dir: a resumed run stays in its directory");
   const auto path = std::filesystem::absolute(options.resume).lexically_normal();
   RunDirectory directory = RunDirectory::reopen(path);
   Start start{.manifest = load_manifest(path / kManifestFile, options.overrides, machine)};
@@ -95,19 +98,18 @@ int report_end(const actors::Outcome& outcome, const std::string& checkpoint,
                RunDirectory directory, ControlServer& control, RunLog& log) {
   const std::string path = directory.path().string();
   const Ending ending = ending_now(outcome, checkpoint);
-  const std::string text = describe(ending, path);
-  log.note(text);
+  log.note(describe(ending, path));
   directory.write(kOutcomeFile, to_json(ending).dump() + "\n");
   directory.remove(kControlFile);
   {
     const RunDirectory given_up(std::move(directory));
   }  // whom a stop tells of the end may take it over at once
   control.finish(to_json(ending));
-  if (outcome.exit_code == 0) {
-    print(text + "\n");
-  } else {
-    fmt::print(stderr, "troupe: {}; logs are in {}\n", text, path + "/logs");
-  }
+  if (outcome.exit_code == 0)
+    print(fmt::format("{} at step {}{}\n", outcome.reason, outcome.step, saved_as(ending)));
+  else
+    fmt::print(stderr, "troupe: {}\ntroupe: the run ended after step {}{}; logs are in {}/logs\n",
+               outcome.reason, outcome.step, saved_as(ending), path);
   return outcome.exit_code;
 }
 

@@ -64,10 +64,13 @@ Ending find_ending(const std::filesystem::path& run) {
   return ending;
 }
 
+std::string saved_as(const Ending& e) {
+  return e.checkpoint.empty() ? "" : "; newest checkpoint " + e.checkpoint;
+}
+
 std::string describe(const Ending& e, const std::string& run) {
   return fmt::format("run {} ended at {}, step {}, exit code {}: {}{}", run, e.time, e.outcome.step,
-                     e.outcome.exit_code, e.outcome.reason,
-                     e.checkpoint.empty() ? "" : "; newest checkpoint " + e.checkpoint);
+                     e.outcome.exit_code, e.outcome.reason, saved_as(e));
 }
 
 }  // namespace troupe::launch

@@ -27,6 +27,8 @@ std::optional<Ending> read_ending(const std::filesystem::path& run);
 /// launcher that was killed tell.
 Ending find_ending(const std::filesystem::path& run);
 
+/// "; newest checkpoint runs/a/checkpoints/step-12", or nothing.
+std::string saved_as(const Ending& ending);
 /// "run 'a' ended at 2026-01-31T12:00:00Z, step 12: finished; checkpoint
 /// runs/a/checkpoints/step-12".
 std::string describe(const Ending& ending, const std::string& run);

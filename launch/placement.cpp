@@ -7,12 +7,10 @@
 #include "actors/assembly.h"
 #include "tensor/device.h"
 #include "tensor/error.h"
+#include "transport/channel.h"
 
 namespace troupe::launch {
 namespace {
-
-/// Buffers that the sending end of an edge keeps, so that one can leave while the next is written.
-constexpr int kSendBuffers = 2;
 
 /// An input embedding belongs to the first chunk, the final norm and the head to the last.
 int chunk_of(const actors::Layout& layout, int layer) {
@@ -38,7 +36,7 @@ std::int64_t pool_bytes(const actors::RankAssembly& part, int rank) {
     const auto message =
         edge.shape.num_elements() * static_cast<std::int64_t>(tensor::size_of(edge.dtype));
     if (edge.to == rank) bytes += edge.slots * message;
-    if (edge.from == rank) bytes += kSendBuffers * message;
+    if (edge.from == rank) bytes += transport::kSendBuffers * message;
   }
   return bytes;
 }

@@ -68,10 +68,12 @@ BOOST_AUTO_TEST_CASE(an_impossible_mesh_is_refused_with_its_numbers) {
 
 BOOST_AUTO_TEST_CASE(an_indivisible_batch_is_refused_with_its_factors) {
   refused({"batch.micro=3"}, {"batch.global = 16", "3 * 1 = 3", "15 or 18"});
-  refused({"mesh.dp=3"}, {"m.toml:20:10:", "2 * 3 = 6", "12 or 18"});
+  refused({"mesh.dp=3"}, {"m.toml:19:10:", "2 * 3 = 6", "12 or 18"});
   refused({"batch.micro=32"}, {"16", "32 * 1 = 32", "global = 32"});
   refused({"batch.micro=1", "batch.global=16777216"}, {"16777216", "larger batch.micro"});
-  refused({"batch.seq_len=1048576", "batch.micro=4096", "batch.global=4096"}, {"fit no machine"});
+  refused({"batch.seq_len=1048576", "batch.micro=4096", "batch.global=4096",
+           "model.vocab_size=16777216"},
+          {"fit no machine"});
 }
 
 BOOST_AUTO_TEST_CASE(a_model_that_does_not_divide_names_its_fields) {

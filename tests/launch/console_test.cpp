@@ -27,7 +27,7 @@ BOOST_AUTO_TEST_CASE(the_first_screen_says_what_lies_where) {
   const auto spec = launch::to_run_spec(checked(kSmallManifest, {"mesh.pp=3", "mesh.dp=2"}));
   const std::string text = launch::summary(spec, launch::place(spec));
   for (const char* word :
-       {"/runs/small", "602,784 parameters", "1,024 tokens a step", "4 microbatches of 2",
+       {"/runs/small", "584,928 parameters", "1,024 tokens a step", "4 microbatches of 2",
         "pp 3 x dp 2 = 6", "1f1b", "bubble 33.3 %", "2-3"})
     BOOST_TEST(text.find(word) != std::string::npos, "no '" << word << "' in\n" << text);
 }

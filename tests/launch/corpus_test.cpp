@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_must_exist_and_fit_the_model) {
   const auto model = place.dir.write("spm.model", sentencepiece_model());
   const auto tokens = stages::Tokenizer::open(model)->vocab_size();
   const std::string text = "\"good.txt\"";
-  place.refused(ErrorKind::data, {"m.toml:5:13:", "nowhere.model", "'bytes'"}, text,
+  place.refused(ErrorKind::data, {"m.toml:5:13:", "nowhere.model", "bytes"}, text,
                 "tokenizer = \"nowhere.model\"\n");
   place.refused(ErrorKind::data, {"m.toml:5:13:", "no.model"}, text, "tokenizer = \"no.model\"\n");
   place.refused(ErrorKind::manifest, {"m.toml:6:14:", "vocab_size = 255", "256"}, text,
