@@ -28,8 +28,11 @@ class LocalCluster : public Cluster {
                               outcome_ = outcome;
                               processes_.quit();
                             }};
-    if (!spec.checkpoint.resume.empty() && !spec.checkpoint.weights_only)
-      context.first_step = stages::CheckpointReader::open(spec.checkpoint.resume)->info().step;
+    if (!spec.checkpoint.resume.empty() && !spec.checkpoint.weights_only) {
+      const auto info = stages::CheckpointReader::open(spec.checkpoint.resume)->info();
+      context.first_step = info.step;
+      context.sample_origin = info.next_sample - info.step * spec.batch.global;
+    }
     const auto have = stages::complete_checkpoints(spec.dir + "/checkpoints");
     if (std::find(have.begin(), have.end(), context.first_step) != have.end())
       context.saved_step = context.first_step;

@@ -194,7 +194,8 @@ void Director::perform(const StartEpoch& effect) {
   scheduler_ = spawn<SchedulerActor>(context_.spec, caf::actor_cast<caf::actor>(this));
   order_all(BeginEpoch{.epoch = epoch,
                        .checkpoint = context_.spec.checkpoint.resume,
-                       .weights_only = context_.spec.checkpoint.weights_only});
+                       .weights_only = context_.spec.checkpoint.weights_only,
+                       .sample_origin = context_.sample_origin});
   send(scheduler_, PlanEpoch{.epoch = epoch, .stages = by_rank});
 }
 
@@ -219,7 +220,7 @@ StepReport Director::report(const OrderCommit& commit) {
       .grad_norm = commit.grad_norm,
       .lr = stages::learning_rate(spec.optimizer, commit.step),
       .tokens = spec.global_tokens(),
-      .first_sample = (commit.step - 1) * spec.batch.global,
+      .first_sample = context_.sample_origin + (commit.step - 1) * spec.batch.global,
       .step_s = std::chrono::duration<double>(now - std::exchange(step_begin_, now)).count()};
   for (const auto& replica : prepared_) {
     for (std::size_t stage = 0; stage < replica.answers.size(); ++stage) {
@@ -250,13 +251,14 @@ void Director::perform(const OrderSave& effect) {
 void Director::perform(const PublishCheckpoint& effect) {
   const RunSpec& spec = context_.spec;
   const std::string path = checkpoint_path(effect.step);
-  stages::finish_checkpoint(path + ".tmp",
-                            {.step = effect.step,
-                             .next_sample = effect.step * spec.batch.global,
-                             .model = spec.model,
-                             .tokenizer = spec.data.tokenizer,
-                             .seq_len = spec.batch.seq_len},
-                            protocol_.epoch().mesh.pp);
+  stages::finish_checkpoint(
+      path + ".tmp",
+      {.step = effect.step,
+       .next_sample = context_.sample_origin + effect.step * spec.batch.global,
+       .model = spec.model,
+       .tokenizer = spec.data.tokenizer,
+       .seq_len = spec.batch.seq_len},
+      protocol_.epoch().mesh.pp);
   stages::prune_checkpoints(spec.dir + "/checkpoints", spec.checkpoint.keep);
   context_.observer.on_checkpoint(effect.step, path);
   handle(Published{.step = effect.step});

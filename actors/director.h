@@ -27,7 +27,8 @@ struct DirectorContext {
   std::string manifest;
   std::string token;
   std::int64_t first_step = 0;
-  std::int64_t saved_step = -1;  ///< a checkpoint of it is already in the run directory; -1: none
+  std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
+  std::int64_t saved_step = -1;    ///< a checkpoint of it is already in the run directory; -1: none
   RunObserver& observer;
   Processes& processes;
   StatusBoard& board;

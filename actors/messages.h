@@ -53,6 +53,7 @@ struct BeginEpoch {
   Epoch epoch;
   std::string checkpoint;  ///< directory to load from; empty: fresh weights
   bool weights_only = false;
+  std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
 };
 
 /// The scheduler's plan of whole steps for one rank, ahead of the first of them. Rows are cells
@@ -160,7 +161,7 @@ TROUPE_INSPECT(Epoch, x.number, x.mesh, x.schedule, x.layout, x.members)
 TROUPE_INSPECT(Hello, x.version, x.token)
 TROUPE_INSPECT(Join, x.token, x.member)
 TROUPE_INSPECT(Welcome, x.manifest)
-TROUPE_INSPECT(BeginEpoch, x.epoch, x.checkpoint, x.weights_only)
+TROUPE_INSPECT(BeginEpoch, x.epoch, x.checkpoint, x.weights_only, x.sample_origin)
 TROUPE_INSPECT(PlanOrder, x.epoch, x.actions, x.eval_actions, x.digest)
 TROUPE_INSPECT(RunStep, x.epoch, x.step)
 TROUPE_INSPECT(Commit, x.epoch, x.step, x.clip_factor)

@@ -32,16 +32,18 @@ std::vector<schedules::Action> parse_row(const std::string& row) {
   return actions;
 }
 
-std::unique_ptr<stages::DataFeed> open_feed(const RunSpec& spec, const Epoch& epoch,
-                                            const std::string& tokens, bool shuffle) {
-  return std::make_unique<stages::DataFeed>(stages::TokenFile::open(tokens),
-                                            stages::FeedSpec{.seq_len = spec.batch.seq_len,
-                                                             .micro = spec.batch.micro,
-                                                             .global = spec.batch.global,
-                                                             .replicas = epoch.mesh.dp,
-                                                             .shuffle = shuffle,
-                                                             .seed = spec.seed,
-                                                             .vocab_size = spec.model.vocab_size});
+stages::FeedSpec feed_spec(const RunSpec& spec, const Epoch& epoch) {
+  return {.seq_len = spec.batch.seq_len,
+          .micro = spec.batch.micro,
+          .global = spec.batch.global,
+          .replicas = epoch.mesh.dp,
+          .seed = spec.seed,
+          .vocab_size = spec.model.vocab_size};
+}
+
+std::unique_ptr<stages::DataFeed> open_feed(const std::string& tokens,
+                                            const stages::FeedSpec& spec) {
+  return std::make_unique<stages::DataFeed>(stages::TokenFile::open(tokens), spec);
 }
 
 }  // namespace
@@ -112,11 +114,14 @@ Ready RankTrainer::begin_epoch(const BeginEpoch& order, const PlanOrder& plan) {
                             .tokens = spec_.batch.micro * spec_.batch.seq_len,
                             .num_microbatches = assembly.plan.num_microbatches};
   };
-  now.feed = open_feed(spec_, epoch, spec_.data.tokens, spec_.data.shuffle);
+  stages::FeedSpec train = feed_spec(spec_, epoch);
+  train.shuffle = spec_.data.shuffle;
+  train.origin = order.sample_origin;
+  now.feed = open_feed(spec_.data.tokens, train);
   now.runner.emplace(*now.stage, node_.channel(), compile(now.part, now.part.actions),
                      data(now.feed.get()));
   if (spec_.eval.interval > 0) {
-    now.eval_feed = open_feed(spec_, epoch, spec_.eval.tokens, false);
+    now.eval_feed = open_feed(spec_.eval.tokens, feed_spec(spec_, epoch));
     now.eval_runner.emplace(*now.stage, node_.channel(), compile(now.part, now.part.eval_actions),
                             data(now.eval_feed.get()));
   }

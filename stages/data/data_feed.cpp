@@ -31,8 +31,8 @@ void DataFeed::microbatch(std::int64_t step, int replica, int microbatch,
   const auto seq_len = static_cast<std::size_t>(spec_.seq_len);
   const auto micro = static_cast<std::size_t>(spec_.micro);
   TROUPE_ASSERT(ids.size() == micro * seq_len && targets.size() == ids.size());
-  const std::int64_t first =
-      step * spec_.global + replica * (spec_.global / spec_.replicas) + microbatch * spec_.micro;
+  const std::int64_t first = spec_.origin + step * spec_.global +
+                             replica * (spec_.global / spec_.replicas) + microbatch * spec_.micro;
   for (std::size_t i = 0; i < micro; ++i)
     sample(first + static_cast<std::int64_t>(i), ids.subspan(i * seq_len, seq_len),
            targets.subspan(i * seq_len, seq_len));

@@ -49,7 +49,9 @@ Epoch some_epoch() {
 
 BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
   const auto copy = round_trip(
-      system, BeginEpoch{.epoch = some_epoch(), .checkpoint = "c", .weights_only = true});
+      system,
+      BeginEpoch{
+          .epoch = some_epoch(), .checkpoint = "c", .weights_only = true, .sample_origin = -7});
   BOOST_TEST(copy.epoch.number == 3u);
   BOOST_TEST(copy.epoch.mesh.dp == 2);
   BOOST_TEST(copy.epoch.schedule.csv == "0F0,0B0\n");
@@ -57,6 +59,7 @@ BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
   BOOST_TEST(copy.epoch.members.at(0).address == std::string("\0\xff", 2));
   BOOST_TEST(copy.epoch.members.at(0).incarnation == ~0ull);
   BOOST_TEST(copy.weights_only);
+  BOOST_TEST(copy.sample_origin == -7);
   const auto plan = round_trip(
       system, PlanOrder{.epoch = 3, .actions = "0F0", .eval_actions = "0F1", .digest = 9});
   BOOST_TEST(plan.actions == "0F0");

@@ -1,6 +1,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "tests/support/small_manifest.h"
@@ -54,6 +55,21 @@ BOOST_AUTO_TEST_CASE(a_resume_into_another_layout_goes_on_bitwise) {
     BOOST_TEST(rest.size() == 3u);
     check_same(rest, whole);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_resume_with_another_batch_counts_on_from_the_checkpoints_sample) {
+  const Workplace place;
+  require_done(troupe({"launch", place.manifest("first", {{"run.max_steps", "3"}})}));
+  require_done(
+      troupe({"launch", place.manifest("second", {{"batch.global", "8"},
+                                                  {"run.max_steps", "5"},
+                                                  {"checkpoint.resume",
+                                                   '"' + place.checkpoint("first", 3) + '"'}})}));
+  std::istringstream lines(content_of(place.run("second") + "/metrics.jsonl"));
+  std::vector<int> first_samples;
+  for (std::string line; std::getline(lines, line);)
+    first_samples.push_back(nlohmann::json::parse(line)["first_sample"]);
+  BOOST_TEST((first_samples == std::vector<int>{48, 56}));
 }
 
 BOOST_AUTO_TEST_CASE(weights_only_starts_at_step_1_with_a_fresh_optimizer) {

@@ -62,6 +62,13 @@ BOOST_AUTO_TEST_CASE(a_sample_is_seq_len_tokens_and_its_targets_are_one_further)
   BOOST_TEST((batch.targets == std::vector<std::int32_t>{7, 8, 9, 10, 11, 12}));
 }
 
+BOOST_AUTO_TEST_CASE(an_origin_moves_all_samples) {
+  FeedSpec spec{.seq_len = 3, .micro = 2, .global = 2, .origin = -4};
+  const DataFeed feed = counting_feed(13, spec);
+  const Batch batch = microbatch(feed, spec, 3, 0, 0);  // samples 3 * 2 - 4 = 2 and 3
+  BOOST_TEST((batch.ids == std::vector<std::int32_t>{6, 7, 8, 9, 10, 11}));
+}
+
 BOOST_AUTO_TEST_CASE(the_last_target_bounds_the_number_of_samples) {
   const FeedSpec spec{.seq_len = 4};
   for (const auto& [tokens, samples] : {std::pair{5, 1}, {8, 1}, {9, 2}, {12, 2}, {13, 3}})
