@@ -6,7 +6,7 @@ from tree import ROOT, files, finish, lines
 
 MOST_LINES = {".h": 250, ".cpp": 400, ".cu": 400, ".py": 400, ".capnp": 250}
 TESTS_TIMES = 2
-MOST_COLUMNS = 120
+MOST_COLUMNS = {".h": 100, ".cpp": 100, ".cu": 100, ".py": 120, ".capnp": 100}
 SOURCES = tuple(MOST_LINES)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|placeholder|not (yet )?implemented)\b")
 # A path of somebody's machine; what every Debian system has is fine.
@@ -26,8 +26,8 @@ def faults_of_file(path):
         yield f"{path}:{count + 1}: the last line does not end"
     for number, line in text:
         where = f"{path}:{number}: "
-        if path.suffix in SOURCES and len(line) > MOST_COLUMNS:
-            yield where + f"{len(line)} columns, more than {MOST_COLUMNS}"
+        if len(line) > MOST_COLUMNS.get(path.suffix, len(line)):
+            yield where + f"{len(line)} columns, more than {MOST_COLUMNS[path.suffix]}"
         if path.suffix in SOURCES and not line.isascii():
             yield where + "a character that is not ASCII"
         if line != line.rstrip() and path.suffix != ".md":
