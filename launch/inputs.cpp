@@ -12,19 +12,6 @@ namespace {
 
 constexpr const char* kResume = "checkpoint.resume";
 
-/// Both must count the same samples per step, or some would be skipped or read twice.
-void check_cursor(const Manifest& m, const stages::CheckpointInfo& info) {
-  const std::int64_t global = m.integer("batch.global");
-  if (info.step <= 0 || info.next_sample == info.step * global) return;
-  m.fail(kResume,
-         fmt::format("the checkpoint of step {} has read {} samples, but batch.global = {} makes "
-                     "{}; set batch.global = {}, "
-                     "or checkpoint.weights_only = true to begin anew with its weights",
-                     info.step, info.next_sample, global, info.step * global,
-                     info.next_sample / info.step),
-         ErrorKind::data);
-}
-
 void check_steps_left(const Manifest& m, const stages::CheckpointInfo& info) {
   const std::int64_t max_steps = m.integer("run.max_steps");
   if (info.step >= max_steps)
@@ -67,7 +54,6 @@ std::int64_t check_start(const Manifest& m) {
 void check_fits(const Manifest& m, const stages::CheckpointReader& checkpoint) {
   about_resume(m, [&] { checkpoint.check_model(to_run_spec(m).model); });
   if (m.flag("checkpoint.weights_only")) return;
-  check_cursor(m, checkpoint.info());
   check_steps_left(m, checkpoint.info());
 }
 
