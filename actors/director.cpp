@@ -107,7 +107,6 @@ void Director::on_exit() {
 }
 
 // --- workers join
-// -----------------------------------------------------------------------------------------------
 
 caf::result<Welcome> Director::welcome(const Hello& hello) {
   if (!equal_secrets(hello.token, context_.token)) return caf::sec::unexpected_message;
@@ -144,7 +143,6 @@ void Director::count_silence() {
 }
 
 // --- events and effects
-// -----------------------------------------------------------------------------------------
 
 void Director::handle(const Event& event) {
   const auto effects = protocol_.on(event);

@@ -24,7 +24,6 @@ inline double to_double(Bits x) {
 }
 
 // --- a worker joins
-// ---------------------------------------------------------------------------------------------
 
 inline constexpr std::uint32_t kProtocolVersion = 1;
 
@@ -46,7 +45,6 @@ struct Join {
 };
 
 // --- orders to a stage
-// ------------------------------------------------------------------------------------------
 
 /// A new epoch: connect, build, load, answer Ready.
 struct BeginEpoch {
@@ -93,7 +91,6 @@ struct Finish {
 };
 
 // --- answers of a stage
-// -----------------------------------------------------------------------------------------
 
 struct Ready {
   std::uint32_t epoch = 0;
@@ -144,7 +141,6 @@ struct Heartbeat {
 };
 
 // --- inspection
-// -------------------------------------------------------------------------------------------------
 
 #define TROUPE_INSPECT(Type, ...)                                      \
   template <typename Inspector>                                        \

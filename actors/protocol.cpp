@@ -40,7 +40,6 @@ Effects DirectorProtocol::on(const Event& event) {
 }
 
 // --- start
-// ------------------------------------------------------------------------------------------------------
 
 Effects DirectorProtocol::handle(const Started&) {
   Effects effects;
@@ -73,7 +72,6 @@ Effects DirectorProtocol::handle(const ReplicaReady& event) {
 }
 
 // --- the step transaction
-// ---------------------------------------------------------------------------------------
 
 Effects DirectorProtocol::handle(const ReplicaPrepared& event) {
   if (!is_current(event.epoch, event.step, Phase::running)) return {};
@@ -178,7 +176,6 @@ Effects DirectorProtocol::go_on() {
 }
 
 // --- the end
-// ----------------------------------------------------------------------------------------------------
 
 Effects DirectorProtocol::handle(const WorkerExited& event) {
   if (event.rank < 0 || event.rank >= epoch_.num_ranks()) return {};
@@ -256,7 +253,6 @@ Effects DirectorProtocol::finish(Outcome outcome) {
 }
 
 // --- shared
-// -----------------------------------------------------------------------------------------------------
 
 bool DirectorProtocol::is_current(std::uint32_t epoch, std::int64_t step, Phase phase) const {
   return phase_ == phase && epoch == epoch_.number && step == committed_ + 1;

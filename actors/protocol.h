@@ -18,7 +18,6 @@
 namespace troupe::actors {
 
 // --- what happens
-// -----------------------------------------------------------------------------------------------
 
 struct Started {};
 struct MemberJoined {
@@ -89,7 +88,6 @@ using Event = std::variant<Started, MemberJoined, ReplicaReady, ReplicaPrepared,
                            StopOrdered, StopNowOrdered, TimerRang>;
 
 // --- what to do about it
-// ----------------------------------------------------------------------------------------
 
 struct SpawnWorker {
   int rank = 0;

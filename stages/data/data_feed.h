@@ -17,16 +17,16 @@ struct FeedSpec {
   bool shuffle = false;
   std::uint64_t seed = 0;
   std::int64_t vocab_size = 0;  ///< ids must be below it
-  /// Added to every sample's number: not 0 after a resume with another batch size, whose steps count
-  /// on from the sample that the checkpoint names.
+  /// Added to every sample's number: not 0 after a resume with another batch size, whose steps
+  /// count on from the sample that the checkpoint names.
   std::int64_t origin = 0;
 };
 
 /// Microbatches as a pure function of (step, replica, microbatch): sample n is tokens [n*S, n*S+S),
 /// its targets one further; step k (from 0) holds samples origin + k*G ... origin + k*G+G-1 modulo
-/// the number of samples; replica d takes the d-th contiguous G/D of them, its microbatch j the j-th contiguous
-/// `micro`. The shuffled order is in stages/README.md. Const calls may run in any thread and
-/// allocate nothing.
+/// the number of samples; replica d takes the d-th contiguous G/D of them, its microbatch j the
+/// j-th contiguous `micro`. The shuffled order is in stages/README.md. Const calls may run in any
+/// thread and allocate nothing.
 class DataFeed {
  public:
   /// Throws Error{data} if the tokens do not make one sample.
