@@ -37,7 +37,11 @@ function(troupe_test file label timeout)
   target_link_libraries(${target} PRIVATE troupe_options Boost::unit_test_framework ${ARGN})
   add_test(NAME ${target} COMMAND ${target} --log_level=test_suite --catch_system_errors=no)
   set(environment "TROUPE_BINARY=$<TARGET_FILE:troupe>" UCX_HANDLE_ERRORS=none)
-  if(TROUPE_SANITIZE STREQUAL "thread")
+  if(TROUPE_SANITIZE MATCHES "address")
+    # A worker that gets a signal dies of it here too, as its launcher must see it.
+    list(APPEND environment "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0"
+         ASAN_OPTIONS=handle_segv=0)
+  elseif(TROUPE_SANITIZE STREQUAL "thread")
     # UCX's memory hooks run before ThreadSanitizer knows a thread; libgomp's barriers are unknown to it.
     list(APPEND environment UCX_MEM_EVENTS=n OMP_NUM_THREADS=1)
   endif()
