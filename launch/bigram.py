@@ -10,8 +10,8 @@ import sys
 
 
 def bigram_loss(train, validation):
-    """Mean -log p(byte | byte before). Counts of pairs, smoothed by the bytes' own frequencies, which
-    count as much as one pair; those by one count for each of the 256 bytes."""
+    """Mean -log p(byte | byte before). Counts of pairs, smoothed by the bytes' own frequencies,
+    which count as much as one pair; those by one count for each of the 256 bytes."""
     pairs = collections.Counter(zip(train, train[1:]))
     firsts = collections.Counter(train[:-1])
     singles = collections.Counter(train)
@@ -27,7 +27,7 @@ def bigram_loss(train, validation):
 
 def main():
     train, validation = (pathlib.Path(path).read_bytes() for path in sys.argv[1:])
-    print(f"bigram model: {bigram_loss(train, validation):.4f}")
+    print(f"loss {bigram_loss(train, validation):.4f} over {len(validation) - 1} tokens")
 
 
 main()
