@@ -44,6 +44,13 @@ void check_model_fields(const Manifest& m) {
   if (!wrong.empty()) m.fail(key_named_in(wrong), wrong);
 }
 
+/// What fits instead of pp stages of that many chunks.
+std::string nearest_cut(std::int64_t pp, std::int64_t chunks, std::int64_t layers) {
+  if (chunks <= layers) return fmt::format("at most pp = {}", layers / chunks);
+  if (pp <= layers) return fmt::format("at most chunks = {}", layers / pp);
+  return fmt::format("at most pp = {} with one chunk", layers);
+}
+
 void check_mesh(const Manifest& m) {
   if (m.integer("mesh.tp") != 1)
     m.fail("mesh.tp", fmt::format("mesh.tp = {} must be 1: stages have no tensor-parallel shards",
@@ -51,14 +58,11 @@ void check_mesh(const Manifest& m) {
   const std::int64_t pp = m.integer("mesh.pp");
   const std::int64_t chunks = m.integer("schedule.chunks");
   const std::int64_t layers = m.integer("model.num_hidden_layers");
-  if (pp * chunks <= layers) return;
-  const std::int64_t most = layers / chunks;
+  if (m.text("schedule.kind") == "csv" || pp * chunks <= layers) return;
   m.fail(m.given("mesh.pp") ? "mesh.pp" : "schedule.chunks",
          fmt::format("mesh.pp * schedule.chunks = {} * {} = {} chunks need a layer each, but "
                      "model.num_hidden_layers = {}; {}",
-                     pp, chunks, pp * chunks, layers,
-                     most > 0 ? fmt::format("at most pp = {}", most)
-                              : fmt::format("at most chunks = {}", layers / pp)));
+                     pp, chunks, pp * chunks, layers, nearest_cut(pp, chunks, layers)));
 }
 
 void check_batch(const Manifest& m) {

@@ -46,6 +46,14 @@ json ranks_json(const Placement& placement) {
   return rows;
 }
 
+/// The schedule as text, where it fits a screen.
+std::string grid_of(const Placement& placement) {
+  constexpr double kMostSlots = 60;
+  const auto& simulation = placement.simulation;
+  if (simulation.wall > kMostSlots * schedules::slot_length(simulation)) return "";
+  return schedules::to_grid(placement.plan, simulation) + "\n";
+}
+
 }  // namespace
 
 int run(const PlanOptions& options) {
@@ -68,8 +76,7 @@ int run(const PlanOptions& options) {
          {{"kind", spec.schedule.kind}, {"bubble_rate", placement.simulation.bubble_rate}}}};
     print(out.dump(2) + "\n");
   } else {
-    print(summary(spec, placement) + "\n" +
-          schedules::to_grid(placement.plan, placement.simulation) + "\n" + manifest.to_toml());
+    print(summary(spec, placement) + "\n" + grid_of(placement) + manifest.to_toml());
   }
   return 0;
 }

@@ -18,10 +18,15 @@
 namespace troupe::launch {
 namespace {
 
+/// Those that whoever started this process did not have it ignore (nohup does so with SIGHUP).
 sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    sigaction(number, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) sigaddset(&set, number);
+  }
   return set;
 }
 

@@ -8,9 +8,10 @@
 namespace troupe::launch {
 
 /// Turns SIGINT, SIGTERM and SIGHUP into orders: the first one to stop, a later one to stop now. A
-/// closed terminal may send SIGHUP several times; it never means more than stop. Made before any
-/// other thread starts, because it blocks the signals in its thread and in all that come after.
-/// Before orders() a signal ends the process with exit code 75.
+/// closed terminal may send SIGHUP several times; it never means more than stop. A signal that was
+/// ignored when the process started stays so. Made before any other thread starts, because it
+/// blocks the signals in its thread and in all that come after. Before orders() a signal ends the
+/// process with exit code 75.
 class SignalWatch {
  public:
   struct Orders {

@@ -63,6 +63,8 @@ BOOST_AUTO_TEST_CASE(an_impossible_mesh_is_refused_with_its_numbers) {
   refused({"mesh.pp=3", "schedule.kind=interleaved", "schedule.chunks=3"},
           {"3 * 3 = 9", "6", "at most pp = 2"});
   refused({"schedule.kind=interleaved", "schedule.chunks=7"}, {"at most chunks = 6"});
+  refused({"mesh.pp=7", "schedule.kind=interleaved", "schedule.chunks=7"},
+          {"7 * 7 = 49", "at most pp = 6 with one chunk"});
   refused({"mesh.tp=2"}, {"mesh.tp = 2", "must be 1"});
 }
 
@@ -115,6 +117,17 @@ BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_is_checked_against_the_mesh) {
   refused(with("0F0,0F1,0B0,0B1\n1F0,1F1,1B0\n"), {"SCHED-", "plan line 2"});
   refused(with(good, {"schedule.chunks=2"}), {"schedule.chunks = 2", "1 chunks"});
   refused(with("0F0,0F1,0B0,0B1\n\n"), {"schedule.csv"});
+}
+
+BOOST_AUTO_TEST_CASE(a_plan_may_give_one_stage_more_chunks_than_another) {
+  const TempDir dir;
+  const auto m =
+      checked(kSmallManifest, {"schedule.kind=csv",
+                               "schedule.csv=" + dir.write("p.csv", "0F0,2F0,2B0,0B0\n1F0,1B0\n"),
+                               "mesh.pp=2", "batch.micro=16", "model.num_hidden_layers=3"});
+  const auto spec = launch::to_run_spec(m);
+  BOOST_TEST(actors::make_plan(spec).num_chunks() == 3);
+  BOOST_TEST(actors::make_eval_plan(spec).num_chunks() == 3);
 }
 
 BOOST_AUTO_TEST_CASE(settings_that_need_others_say_which) {
