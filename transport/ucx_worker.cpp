@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "transport/ucx_error.h"
 
@@ -138,8 +139,11 @@ bool UcxWorker::rest() {
 }
 
 void UcxWorker::unlock() {
-  if (!standing_aside_)
+  if (is_polled_) {
+    call_aside();
+  } else if (!standing_aside_) {
     while (!rest()) continue;
+  }
   const bool tells = has_news_for_sleepers();
   told_ = news_;
   mutex_.unlock();
@@ -156,13 +160,14 @@ void UcxWorker::wait(Clock::time_point deadline) {
   auto end = std::min(deadline, now + spin_);
   for (int polls = 1; now < end; now = Clock::now()) {
     if (progress()) end = std::min(deadline, now + spin_);
-    last_poll_ = now;
+    is_polled_ = true;
     if (news_ != seen) return;
     if (polls++ % kPollsPerTurn == 0) {
       mutex_.unlock();
       mutex_.lock();
     }
   }
+  is_polled_ = false;
   if (standing_aside_) wake_progress_thread();
   while (!standing_aside_ && !rest())
     if (news_ != seen) return;
@@ -175,8 +180,9 @@ void UcxWorker::wait(Clock::time_point deadline) {
   lock.release();
 }
 
-bool UcxWorker::is_polled() const {
-  return sleepers_ == 0 && Clock::now() - last_poll_ < spin_;
+void UcxWorker::call_aside() {
+  if (standing_aside_ || std::exchange(is_called_, true)) return;
+  wake_progress_thread();
 }
 
 void UcxWorker::wake_progress_thread() {
@@ -194,7 +200,7 @@ void UcxWorker::run() {
       lock.lock();
     } else if (progress()) {
       continue;
-    } else if (is_polled()) {
+    } else if (std::exchange(is_polled_, false)) {
       stand_aside(lock);
     } else if (rest() && !has_news_for_sleepers()) {
       sleep(lock);
@@ -206,8 +212,8 @@ void UcxWorker::sleep(std::unique_lock<FairMutex>& lock) {
   lock.unlock();
   std::array<pollfd, 2> fds{{{event_fd_, POLLIN, 0}, {wake_fd_.get(), POLLIN, 0}}};
   ::poll(fds.data(), fds.size(), -1);
-  clear_wake_up();
   lock.lock();
+  clear_wake_up();
 }
 
 void UcxWorker::stand_aside(std::unique_lock<FairMutex>& lock) {
@@ -215,12 +221,13 @@ void UcxWorker::stand_aside(std::unique_lock<FairMutex>& lock) {
   lock.unlock();
   pollfd fd{wake_fd_.get(), POLLIN, 0};
   ::poll(&fd, 1, kStandAsideMs);
-  clear_wake_up();
   lock.lock();
+  clear_wake_up();
   standing_aside_ = false;
 }
 
 void UcxWorker::clear_wake_up() {
+  is_called_ = false;
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t got = ::read(wake_fd_.get(), &count, sizeof count);
 }

@@ -81,8 +81,9 @@ class UcxWorker {
   bool has_news_for_sleepers() const;
   void wake_progress_thread();
   void clear_wake_up();
-  /// A waiting thread polls, or did a moment ago: the progress thread keeps out of its way.
-  bool is_polled() const;
+  /// Instead of resting after each call of a thread that polls again and again: the progress thread
+  /// looks after the worker once that thread has been away for a moment.
+  void call_aside();
 
   struct DestroyContext {
     void operator()(ucp_context_h context) const { ucp_cleanup(context); }
@@ -105,8 +106,9 @@ class UcxWorker {
   int sleepers_ = 0;             ///< threads asleep in wait()
   bool armed_ = false;           ///< the next event makes event_fd_ readable
   bool standing_aside_ = false;  ///< the progress thread looks in again soon, armed or not
+  bool is_called_ = false;       ///< the progress thread has been woken to stand aside
+  bool is_polled_ = false;       ///< a thread has polled since the progress thread last looked
   bool stopping_ = false;
-  Clock::time_point last_poll_{};  ///< by a thread in wait()
   std::thread thread_;
 };
 
