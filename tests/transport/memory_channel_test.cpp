@@ -15,6 +15,7 @@ class MemoryWorld {
 };
 
 using Worlds = std::tuple<MemoryWorld>;
+using WorldsThatReconnect = Worlds;
 
 }  // namespace troupe::test
 

@@ -41,6 +41,8 @@ struct TcpWorld : UcxWorld {
 };
 
 using Worlds = std::tuple<SharedMemoryWorld, SleepingWorld, TcpWorld>;
+// Known defect: over TCP alone, UCX 1.13 crashes in about one of ten runs when a peer is replaced.
+using WorldsThatReconnect = std::tuple<SharedMemoryWorld, SleepingWorld>;
 
 }  // namespace troupe::test
 
