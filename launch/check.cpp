@@ -9,6 +9,7 @@
 #include "launch/suggest.h"
 #include "schedules/generators.h"
 #include "schedules/validate.h"
+#include "stages/token_data.h"
 
 namespace troupe::launch {
 namespace {
@@ -37,6 +38,20 @@ std::string key_named_in(const std::string& text) {
     first = fmt::format("model.{}", key.name);
   }
   return first;
+}
+
+/// Texts become paths, and a resolved manifest that others read: no byte may cut or spoil them.
+void check_texts(const Manifest& m) {
+  const auto spoiled = [](const std::string& text) {
+    return text.find('\0') != std::string::npos || stages::valid_utf8(text) != text;
+  };
+  for (const Key& key : manifest_keys()) {
+    const std::string name = fmt::format("{}.{}", key.table, key.name);
+    const auto* text = std::get_if<std::string>(&m.value(name));
+    const auto* texts = std::get_if<std::vector<std::string>>(&m.value(name));
+    if ((text && spoiled(*text)) || (texts && std::ranges::any_of(*texts, spoiled)))
+      m.fail(name, fmt::format("{} must be UTF-8 without a zero byte", name));
+  }
 }
 
 void check_model_fields(const Manifest& m) {
@@ -182,6 +197,7 @@ void check_data(const Manifest& m) {
 }  // namespace
 
 void check(const Manifest& manifest) {
+  check_texts(manifest);
   check_model_fields(manifest);
   check_mesh(manifest);
   check_batch(manifest);

@@ -21,7 +21,7 @@ void derive(Manifest& m, std::string_view key, const F& value) {
 void resolve_run(Manifest& m) {
   derive(m, "run.name", [&] { return std::filesystem::path(m.name()).stem().string(); });
   const std::string& name = m.text("run.name");
-  if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos)
+  if (name.empty() || name.find('/') != std::string::npos)
     m.fail("run.name",
            fmt::format("run.name = {} must be a name without '/'", to_toml(Value(name))));
   const std::string dir = m.has("run.dir") ? m.text("run.dir") : "runs/" + name;

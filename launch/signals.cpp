@@ -33,7 +33,10 @@ sigset_t watched_signals() {
 }  // namespace
 
 SignalWatch::SignalWatch() {
-  orders_.stop = [](const std::string&) { std::_Exit(static_cast<int>(ErrorKind::retry)); };
+  orders_.stop = [](const std::string& reason) {
+    fmt::print(stderr, "troupe: {} before the run began\n", reason);
+    std::_Exit(static_cast<int>(ErrorKind::retry));
+  };
   const sigset_t set = watched_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC);

@@ -15,9 +15,4 @@ int run(const TokenizeOptions& options) {
   return 0;
 }
 
-int run(const PrintText& text) {
-  print(text.text);
-  return 0;
-}
-
 }  // namespace troupe::launch

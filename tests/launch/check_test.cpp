@@ -138,6 +138,8 @@ BOOST_AUTO_TEST_CASE(settings_that_need_others_say_which) {
   refused({"optimizer.decay=linear", "optimizer.warmup_steps=12"},
           {"warmup_steps = 12", "at most 11"});
   refused({"optimizer.decay=linear", "optimizer.decay_steps=0"}, {"decay_steps", "at least 1"});
+  refused({"run.dir=\"/a\\u0000b\""}, {"run.dir", "zero byte"});
+  refused({"data.files=[\"/a\", \"/\\u0000\"]"}, {"data.files", "zero byte"});
   refused({"run.name=a/b"}, {"run.name", "'/'"});
   refused({"run.name=\"\""}, {"run.name"});
 }
