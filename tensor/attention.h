@@ -25,6 +25,10 @@ class Attention {
   virtual ~Attention() = default;
   /// Elements (of dtype) of `saved`: rotated q and k, and v, in a layout of the device's own.
   virtual std::int64_t saved_elements() const = 0;
+  /// Memory for tables and for what a call works in, on a 64-byte boundary; given once, before the
+  /// first call, and this object's alone.
+  virtual std::size_t scratch_bytes() const = 0;
+  virtual void set_scratch(void* scratch) = 0;
   /// qkv[B*S, (H + 2K)*D]: columns q heads, k heads, v heads. Fills saved, lse[B*H*S] (float32),
   /// out[B*S, H*D].
   virtual void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,

@@ -82,7 +82,7 @@ class Device {
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
   virtual Ops& ops() = 0;
-  /// Prepares the products of one linear layer shape. Scratch memory comes from the device, once.
+  /// Prepares the products of one linear layer shape; takes no memory of the device.
   virtual std::unique_ptr<Linear> make_linear(const LinearShape& shape) = 0;
   virtual std::unique_ptr<Attention> make_attention(const AttentionShape& shape) = 0;
 };

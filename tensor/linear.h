@@ -17,12 +17,17 @@ struct LinearShape {
 };
 
 /// The three products of a linear layer, for one shape. One object serves every layer of that
-/// shape: what belongs to a weight is its packed form, which the caller keeps.
+/// shape: what belongs to a weight is its packed form, which the caller keeps, as it does all other
+/// memory.
 class Linear {
  public:
   virtual ~Linear() = default;
   /// Bytes of a packed weight (both orientations).
   virtual std::size_t packed_bytes() const = 0;
+  /// Memory that a product works in, on a 64-byte boundary; given once, before the first product.
+  /// Nothing in it outlasts a call, so layers that take turns may share it.
+  virtual std::size_t scratch_bytes() const = 0;
+  virtual void set_scratch(void* scratch) = 0;
   /// Converts the master weight w[out, in] (float32) into `packed`, packed_bytes() long. Once per
   /// step.
   virtual void pack(Stream& stream, const Tensor& w, void* packed) = 0;

@@ -20,7 +20,10 @@ class AttentionWorker {
     Product keys_gradient;  // [R, N]^T x [R, D], added to what is there
   };
 
-  AttentionWorker(Device& device, const AttentionShape& shape);
+  explicit AttentionWorker(const AttentionShape& shape);
+
+  std::size_t scratch_bytes() const { return scratch_bytes_; }  ///< a multiple of 64
+  void set_scratch(void* scratch);
 
   std::vector<Block>& blocks() { return blocks_; }  ///< in ascending order of positions
 
@@ -36,10 +39,14 @@ class AttentionWorker {
   float* values_gradient;  // [S, D]
 
  private:
-  void add_block(const AttentionShape& shape, const QueryBlock& block);
+  void add_block(const QueryBlock& block);
+  /// Divides `scratch` among the pointers above and the products, or only counts where it is null.
+  /// Returns its size.
+  std::size_t lay_out(std::byte* scratch);
 
+  const AttentionShape shape_;
   std::vector<Block> blocks_;
-  std::vector<Buffer> memory_;
+  std::size_t scratch_bytes_;
 };
 
 }  // namespace troupe::tensor

@@ -51,15 +51,25 @@ void fill_rotation(const AttentionShape& shape, float* cos, float* sin) {
 
 }  // namespace
 
-CpuAttention::CpuAttention(Device& device, const AttentionShape& shape, int threads)
+CpuAttention::CpuAttention(const AttentionShape& shape, int threads)
     : shape_(checked(shape)),
       scale_(static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)))) {
-  const auto angles = static_cast<std::size_t>(shape.seq_len * shape.head_dim / 2);
-  rotation_ = device.allocate(2 * angles * sizeof(float), MemoryKind::host);
-  auto* cos = static_cast<float*>(rotation_.data());
-  fill_rotation(shape, cos, cos + angles);
   const auto workers = std::min<std::int64_t>(threads, shape.batch * shape.kv_heads);
-  for (std::int64_t i = 0; i < workers; ++i) workers_.emplace_back(device, shape);
+  for (std::int64_t i = 0; i < workers; ++i) workers_.emplace_back(shape);
+}
+
+std::size_t CpuAttention::scratch_bytes() const {
+  return workers_.size() * workers_.front().scratch_bytes() + 2 * angles() * sizeof(float);
+}
+
+void CpuAttention::set_scratch(void* scratch) {
+  auto* next = static_cast<std::byte*>(scratch);
+  for (AttentionWorker& worker : workers_) {
+    worker.set_scratch(next);
+    next += worker.scratch_bytes();
+  }
+  rotation_ = reinterpret_cast<float*>(next);
+  fill_rotation(shape_, rotation_, rotation_ + angles());
 }
 
 std::int64_t CpuAttention::saved_elements() const {
@@ -186,8 +196,11 @@ HeadRows CpuAttention::heads_of_out(const Tensor& out, std::int64_t job) const {
 }
 
 Rotation CpuAttention::rotation() const {
-  const auto* cos = static_cast<const float*>(rotation_.data());
-  return {cos, cos + shape_.seq_len * shape_.head_dim / 2};
+  return {rotation_, rotation_ + angles()};
+}
+
+std::size_t CpuAttention::angles() const {
+  return static_cast<std::size_t>(shape_.seq_len * shape_.head_dim / 2);
 }
 
 }  // namespace troupe::tensor

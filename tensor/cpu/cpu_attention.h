@@ -13,9 +13,11 @@ namespace troupe::tensor {
 /// v[S, D].
 class CpuAttention final : public Attention {
  public:
-  CpuAttention(Device& device, const AttentionShape& shape, int threads);
+  CpuAttention(const AttentionShape& shape, int threads);
 
   std::int64_t saved_elements() const override;
+  std::size_t scratch_bytes() const override;
+  void set_scratch(void* scratch) override;
   void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
                const Tensor& out) override;
   void backward(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
@@ -39,11 +41,12 @@ class CpuAttention final : public Attention {
   Heads heads_of_qkv(const Tensor& qkv, std::int64_t job) const;
   Heads heads_of_saved(const Tensor& saved, std::int64_t job) const;
   HeadRows heads_of_out(const Tensor& out, std::int64_t job) const;
+  std::size_t angles() const;
   Rotation rotation() const;
 
   const AttentionShape shape_;
   const float scale_;
-  Buffer rotation_;                       // cos[S, D/2], then sin[S, D/2]
+  float* rotation_ = nullptr;             // cos[S, D/2], then sin[S, D/2]
   std::vector<AttentionWorker> workers_;  // one per thread
 };
 

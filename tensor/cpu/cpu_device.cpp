@@ -68,11 +68,11 @@ std::unique_ptr<Event> CpuDevice::make_event() {
 }
 
 std::unique_ptr<Linear> CpuDevice::make_linear(const LinearShape& shape) {
-  return std::make_unique<CpuLinear>(*this, shape, threads_);
+  return std::make_unique<CpuLinear>(shape, threads_);
 }
 
 std::unique_ptr<Attention> CpuDevice::make_attention(const AttentionShape& shape) {
-  return std::make_unique<CpuAttention>(*this, shape, threads_);
+  return std::make_unique<CpuAttention>(shape, threads_);
 }
 
 std::unique_ptr<Device> make_cpu_device(int threads) {

@@ -56,17 +56,22 @@ ProductShape weight_gradient_of(const LinearShape& shape) {
 
 }  // namespace
 
-CpuLinear::CpuLinear(Device& device, const LinearShape& shape, int threads)
+CpuLinear::CpuLinear(const LinearShape& shape, int threads)
     : shape_(checked(shape)),
       forward_(forward_of(shape, Addend::none), threads),
       forward_residual_(forward_of(shape, Addend::matrix), threads, forward_),
       input_gradient_(input_gradient_of(shape), threads),
-      weight_gradient_(weight_gradient_of(shape), threads) {
-  const auto products = {&forward_, &forward_residual_, &input_gradient_, &weight_gradient_};
-  std::size_t bytes = 0;
-  for (const Product* product : products) bytes = std::max(bytes, product->scratch_bytes());
-  scratch_ = device.allocate(bytes, MemoryKind::host);
-  for (Product* product : products) product->set_scratch(scratch_.data());
+      weight_gradient_(weight_gradient_of(shape), threads) {}
+
+std::size_t CpuLinear::scratch_bytes() const {
+  return std::max({forward_.scratch_bytes(), forward_residual_.scratch_bytes(),
+                   input_gradient_.scratch_bytes(), weight_gradient_.scratch_bytes()});
+}
+
+void CpuLinear::set_scratch(void* scratch) {
+  for (Product* product : {&forward_, &forward_residual_, &input_gradient_, &weight_gradient_}) {
+    product->set_scratch(scratch);
+  }
 }
 
 std::size_t CpuLinear::packed_bytes() const {

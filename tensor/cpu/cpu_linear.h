@@ -9,9 +9,11 @@ namespace troupe::tensor {
 /// oneDNN's own layout.
 class CpuLinear final : public Linear {
  public:
-  CpuLinear(Device& device, const LinearShape& shape, int threads);
+  CpuLinear(const LinearShape& shape, int threads);
 
   std::size_t packed_bytes() const override;
+  std::size_t scratch_bytes() const override;
+  void set_scratch(void* scratch) override;
   void pack(Stream& stream, const Tensor& w, void* packed) override;
   void forward(Stream& stream, const Tensor& x, const void* packed, const Tensor& y,
                const Tensor& residual) override;
@@ -31,7 +33,6 @@ class CpuLinear final : public Linear {
   Product forward_residual_;
   Product input_gradient_;
   Product weight_gradient_;
-  Buffer scratch_;
 };
 
 }  // namespace troupe::tensor

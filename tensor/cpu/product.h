@@ -26,8 +26,14 @@ struct ProductShape {
   Addend addend = Addend::none;
 };
 
+/// Whether products of bfloat16 matrices are computed as float32 ones on this processor: Intel's
+/// without AMX have instructions for bfloat16, but oneDNN is nearly twice as fast with float32.
+/// Products of two bfloat16 are exact in float32 either way; a rule about the processor, never a
+/// measurement, so that runs repeat.
+bool multiplies_bf16_as_f32();
+
 /// One oneDNN matmul primitive with its arguments, for a number of threads. Made once per shape; a
-/// call only sets pointers.
+/// call only sets pointers, and converts where bfloat16 is multiplied as float32.
 class Product {
  public:
   Product(const ProductShape& shape, int threads);
@@ -38,20 +44,29 @@ class Product {
   Product(Product&&) = default;
 
   /// Memory that set_scratch() needs. Products that never run at the same time may share it.
-  std::size_t scratch_bytes() const { return scratch_.get_desc().get_size(); }
-  void set_scratch(void* data) { scratch_.set_data_handle(data); }
+  std::size_t scratch_bytes() const;
+  void set_scratch(void* data);
   std::size_t packed_bytes() const { return b_.get_desc().get_size(); }
 
-  /// Converts b, row-major or transposed float32, to the packed layout and input dtype.
+  /// Converts b, row-major or transposed float32, to the packed layout and the input dtype's
+  /// values.
   void pack(const float* b, Layout layout, void* packed);
   void run(const void* a, const void* b, void* c, const void* addend = nullptr);
 
  private:
   Product(const ProductShape& shape, int threads, const dnnl::memory::desc& b);
   dnnl::memory unbound(const dnnl::memory::desc& description) const;
+  void run_widened(const void* a, const void* b, void* c, const void* addend);
+  /// Float32 copies in the scratch memory, in elements; 0 where the caller's memory serves.
+  struct WideSizes {
+    std::int64_t a = 0, b = 0, c = 0;
+  };
+  WideSizes wide_sizes() const;
 
   ProductShape shape_;
   int threads_;
+  bool widened_;  ///< bfloat16 outside, float32 inside
+  float* wide_ = nullptr;
   dnnl::engine engine_;  // before all that point to it
   dnnl::stream stream_;
   dnnl::matmul matmul_;

@@ -9,8 +9,8 @@
 
 namespace troupe::test {
 
-/// A device whose ops do nothing and which counts the bytes it hands out: what remains is the
-/// caller's own work and memory.
+/// A device whose ops do nothing but write over their scratch memory, and which counts the bytes it
+/// hands out: what remains is the caller's own work and memory.
 class NullDevice final : public tensor::Device {
  public:
   /// Bytes of all allocate() calls so far.
@@ -53,13 +53,25 @@ class NullDevice final : public tensor::Device {
 
   struct NullLinear final : tensor::Linear {
     explicit NullLinear(const tensor::LinearShape& shape)
-        : bytes_(static_cast<std::size_t>(shape.in * shape.out) * 2 * size_of(shape.dtype) + 4) {}
+        : bytes_(static_cast<std::size_t>(shape.in * shape.out) * 2 * size_of(shape.dtype) + 4),
+          scratch_bytes_(static_cast<std::size_t>(shape.rows * shape.out) * sizeof(float) + 4) {}
     std::size_t packed_bytes() const override { return bytes_; }
+    std::size_t scratch_bytes() const override { return scratch_bytes_; }
+    void set_scratch(void* scratch) override { scratch_ = scratch; }
     void pack(Stream&, const Tensor&, void*) override {}
-    void forward(Stream&, const Tensor&, const void*, const Tensor&, const Tensor&) override {}
-    void input_gradient(Stream&, const Tensor&, const void*, const Tensor&) override {}
-    void weight_gradient(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+    void forward(Stream&, const Tensor&, const void*, const Tensor&, const Tensor&) override {
+      use_scratch();
+    }
+    void input_gradient(Stream&, const Tensor&, const void*, const Tensor&) override {
+      use_scratch();
+    }
+    void weight_gradient(Stream&, const Tensor&, const Tensor&, const Tensor&) override {
+      use_scratch();
+    }
+    void use_scratch() { std::memset(scratch_, 0xff, scratch_bytes_); }
     std::size_t bytes_;
+    std::size_t scratch_bytes_;
+    void* scratch_ = nullptr;
   };
 
   struct NullAttention final : tensor::Attention {
@@ -68,10 +80,18 @@ class NullDevice final : public tensor::Device {
                         shape.head_dim +
                     3) {}
     std::int64_t saved_elements() const override { return elements_; }
-    void forward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
+    std::size_t scratch_bytes() const override { return static_cast<std::size_t>(elements_); }
+    void set_scratch(void* scratch) override { scratch_ = scratch; }
+    void forward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {
+      use_scratch();
+    }
     void backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                  const Tensor&) override {}
+                  const Tensor&) override {
+      use_scratch();
+    }
+    void use_scratch() { std::memset(scratch_, 0xff, scratch_bytes()); }
     std::int64_t elements_;
+    void* scratch_ = nullptr;
   };
 
   struct NullOps final : tensor::Ops {

@@ -12,6 +12,7 @@ struct Run {
 
 Run run(Host& host, const AttentionShape& shape, double stddev = 1) {
   const auto attention = host.device().make_attention(shape);
+  host.give_scratch(*attention);
   const std::int64_t rows = shape.batch * shape.seq_len, d = shape.head_dim;
   const Shape qkv_shape{rows, (shape.heads + 2 * shape.kv_heads) * d};
   const Shape out_shape{rows, shape.heads * d};
@@ -104,6 +105,7 @@ BOOST_AUTO_TEST_CASE(a_nan_reaches_every_later_position) {
     const AttentionShape shape{
         .batch = 1, .seq_len = 80, .heads = 2, .kv_heads = 1, .head_dim = 16, .dtype = dtype};
     const auto attention = host.device().make_attention(shape);
+    host.give_scratch(*attention);
     const Tensor qkv = host.normal(dtype, {80, 64}, "qkv");
     Values values = Host::read(qkv);
     values[3 * 64 + 32] = std::numeric_limits<double>::quiet_NaN();  // in the key of position 3

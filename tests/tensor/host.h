@@ -52,6 +52,14 @@ class Host {
     return x;
   }
 
+  /// Of a Linear or Attention: exactly as long as it asks for, and full of NaNs.
+  template <typename Layer>
+  void give_scratch(Layer& layer) {
+    buffers_.push_back(device_->allocate(layer.scratch_bytes(), MemoryKind::host));
+    std::memset(buffers_.back().data(), 0xff, layer.scratch_bytes());
+    layer.set_scratch(buffers_.back().data());
+  }
+
   static void write(const Values& values, const Tensor& x) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto value = static_cast<float>(values[i]);

@@ -13,6 +13,7 @@ struct Run {
 /// All products of a layer; the weight gradient twice, to see it accumulate.
 Run run(Host& host, const LinearShape& s) {
   const auto linear = host.device().make_linear(s);
+  host.give_scratch(*linear);
   Run r{host.normal(s.dtype, {s.rows, s.in}, "x"),
         host.normal(DType::f32, {s.out, s.in}, "w"),
         host.normal(s.dtype, {s.rows, s.out}, "dy"),
@@ -97,6 +98,7 @@ BOOST_AUTO_TEST_CASE(one_object_serves_several_packed_weights) {
   Host host(1);
   const LinearShape shape{.rows = 4, .in = 16, .out = 32};
   const auto linear = host.device().make_linear(shape);
+  host.give_scratch(*linear);
   const Tensor x = host.normal(DType::f32, {4, 16}, "x");
   std::vector<Buffer> packed;
   std::vector<Tensor> weights;
@@ -127,6 +129,7 @@ BOOST_AUTO_TEST_CASE(a_nan_is_not_hidden) {
   for_each_setup([](DType dtype, Host& host) {
     const auto linear = host.device().make_linear(
         {.rows = 8, .in = 16, .out = 16, .dtype = dtype, .output_dtype = dtype});
+    host.give_scratch(*linear);
     const Tensor x = host.zeros(dtype, {8, 16}), w = host.zeros(DType::f32, {16, 16});
     Host::write({std::numeric_limits<double>::quiet_NaN()}, x);
     const Buffer packed = host.device().allocate(linear->packed_bytes(), MemoryKind::host);
