@@ -6,7 +6,15 @@ namespace troupe::transport {
 namespace {
 
 const char* one_of(Direction direction) {
-  return direction == Direction::forward ? "activation" : "gradient";
+  switch (direction) {
+    case Direction::forward:
+      return "activation";
+    case Direction::backward:
+      return "gradient";
+    case Direction::state:
+      return "state";
+  }
+  return "?";
 }
 
 }  // namespace
@@ -28,11 +36,15 @@ std::uint64_t digest(const Edge& edge) {
 }
 
 std::string to_string(const Edge& edge) {
+  if (edge.direction == Direction::state)
+    return fmt::format("edge {} -> {} (training state)", edge.from, edge.to);
   return fmt::format("edge {} -> {} ({}s into chunk {})", edge.from, edge.to,
                      one_of(edge.direction), edge.chunk);
 }
 
 std::string to_string(const MessageKey& key) {
+  if (key.direction == Direction::state)
+    return fmt::format("state of step {}, piece {}", key.step, key.microbatch);
   return fmt::format("{} of step {}, microbatch {} into chunk {}", one_of(key.direction), key.step,
                      key.microbatch, key.chunk);
 }

@@ -10,8 +10,8 @@
 
 namespace troupe::transport {
 
-/// Activations travel forward, their gradients backward.
-enum class Direction : std::uint8_t { forward = 0, backward = 1 };
+/// Activations travel forward, their gradients backward; training state goes wherever it is needed.
+enum class Direction : std::uint8_t { forward = 0, backward = 1, state = 2 };
 
 /// One directed connection between two chunks of one replica. Both ends hold an equal description:
 /// what arrives must fit it. An edge whose ends are one rank hands the buffer over without a copy.
@@ -64,7 +64,8 @@ struct Wait {
 struct EdgeCount {
   int from = 0;
   int to = 0;
-  std::uint64_t bytes = 0;  ///< payload bytes sent over it (by the sender's count) since open()
+  /// Of activations and gradients sent over it (by the sender's count) since open().
+  std::uint64_t bytes = 0;
 };
 
 struct ChannelCounts {

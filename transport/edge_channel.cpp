@@ -239,7 +239,8 @@ Header EdgeChannel::header_of(decltype(Header::body) body) const {
 void EdgeChannel::pump(Outbox& box) {
   while (Outbox::Buffer* next = box.next_to_send()) {
     for (EdgeCount& count : counts_.edges)
-      if (count.to == box.edge().to) count.bytes += tensor_bytes(box.edge());
+      if (count.to == box.edge().to && box.edge().direction != Direction::state)
+        count.bytes += tensor_bytes(box.edge());
     box.is_local() ? hand_over(box, *next) : send_now(box, *next);
   }
 }

@@ -9,6 +9,7 @@ $Cxx.namespace("troupe::transport::wire");
 enum Direction {
   forward @0;
   backward @1;
+  state @2;
 }
 
 enum DType {

@@ -152,7 +152,7 @@ To to_enum(From value, To last) {
 
 EdgeId read(wire::EdgeId::Reader in) {
   return {.chunk = to_int(in.getChunk()),
-          .direction = to_enum(in.getDirection(), Direction::backward),
+          .direction = to_enum(in.getDirection(), Direction::state),
           .digest = in.getDigest()};
 }
 

@@ -25,8 +25,9 @@ class Node : public UcxNode {
   }
   ~Node() override {
     worker_.stop();
-    // Ends every request: only then may the memory that they use go.
     peers_.reset();
+    // Ends the requests that are left: only then may the memory that they use go.
+    worker_.close();
   }
 
   std::string address() const override { return worker_.address(); }

@@ -25,7 +25,8 @@ class UcxPeers {
   /// Replaces a connection to another incarnation; keeps one to the same that still works. Throws
   /// Error{unavailable}.
   void connect(int rank, std::uint64_t incarnation, const std::string& address);
-  /// Ends what is under way to the rank, with an error, and forgets it.
+  /// Forgets the rank. What is under way to it ends with an error, some of it in later calls of
+  /// UCX.
   void disconnect(int rank);
   /// Null if there is no connection, or it has failed.
   ucp_ep_h endpoint(int rank) const;

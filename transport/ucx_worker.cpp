@@ -9,6 +9,7 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
@@ -20,8 +21,14 @@ namespace {
 /// Tensors from here on travel by rendezvous, straight into the receiver's slot; below, UCX's copy
 /// through its own small buffers costs less than the extra messages.
 constexpr const char* kRendezvousThreshold = "32k";
+/// UCX's own choice, 8 KiB, more than halves the bandwidth where nothing is sent in place.
+constexpr const char* kTcpSegment = "64k";
 /// How often the progress thread looks whether a polling thread has left.
 constexpr int kStandAsideMs = 1;
+/// UCX claims to be busy for so many rounds in which nothing moves: a peer died while it wrote into
+/// a queue of ours in shared memory. Nothing will wake the progress thread then; it looks in.
+constexpr int kBusyRounds = 1000;
+constexpr int kLookInMs = 1;
 /// Rounds of polling between two chances for other threads.
 constexpr int kPollsPerTurn = 8;
 
@@ -31,14 +38,18 @@ void set(ucp_config_t* config, const char* name, const char* value) {
   check_ucx(ucp_config_modify(config, name, value), std::string("UCX refuses UCX_") + name);
 }
 
-/// Whether UCX may use shared memory: everything may unless UCX_TLS lists what may.
-bool may_share_memory() {
+/// Whether UCX may use one of these transports: every one may be used unless UCX_TLS lists which.
+bool may_use(std::initializer_list<std::string_view> transports) {
   const char* listed = std::getenv("UCX_TLS");
   if (!listed) return true;
-  const std::string_view names(listed);
-  return std::ranges::any_of(
-      std::array<std::string_view, 7>{"all", "shm", "sm", "mm", "sysv", "posix", "^"},
-      [names](std::string_view name) { return names.find(name) != names.npos; });
+  const auto has = [names = std::string_view(listed)](std::string_view name) {
+    return names.find(name) != names.npos;
+  };
+  return has("all") || has("^") || std::ranges::any_of(transports, has);
+}
+
+bool may_share_memory() {
+  return may_use({"shm", "sm", "mm", "sysv", "posix"});
 }
 
 /// What the user says in UCX_* variables holds, except where our failure handling depends on it.
@@ -48,11 +59,30 @@ Config read_config() {
   Config config(raw, &ucp_config_release);
   // Without it UCX refuses endpoints in peer error mode over shared memory.
   if (may_share_memory()) set(raw, "MM_ERROR_HANDLING", "y");
+  // Where a connection breaks within a zero-copy send, UCX 1.13's TCP completes that send twice and
+  // ends the process. Copies through segments as large as the receiver takes cost little more.
+  set(raw, "ZCOPY_THRESH", "inf");
+  // All ranks are on this host: no port is open to any other.
+  if (!std::getenv("UCX_NET_DEVICES")) set(raw, "NET_DEVICES", "lo");
   if (!std::getenv("UCX_RNDV_THRESH")) set(raw, "RNDV_THRESH", kRendezvousThreshold);
   return config;
 }
 
+/// What holds for the whole process, whatever number of workers it opens.
+void prepare_process() {
+  static const bool is_prepared = [] {
+    // Said here: UCX warns of a setting in a context's own configuration that opens no TCP.
+    ::setenv("UCX_TCP_TX_SEG_SIZE", kTcpSegment, 0);
+    // The library takes over these signals when it is loaded; a crash is the program's to report.
+    if (!std::getenv("UCX_HANDLE_ERRORS"))
+      for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
+    return true;
+  }();
+  static_cast<void>(is_prepared);
+}
+
 ucp_context_h make_context() {
+  prepare_process();
   const Config config = read_config();
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
@@ -60,9 +90,6 @@ ucp_context_h make_context() {
   params.name = "troupe";
   ucp_context_h context = nullptr;
   check_ucx(ucp_init(&params, config.get(), &context), "UCX cannot open its transports");
-  // The library takes over these signals when it is loaded; a crash is the program's to report.
-  if (!std::getenv("UCX_HANDLE_ERRORS"))
-    for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
   return context;
 }
 
@@ -134,7 +161,16 @@ bool UcxWorker::progress() {
 
 bool UcxWorker::rest() {
   // UCX keeps work of its own for the next progress call and arms all the same.
-  if (!armed_ && !progress()) armed_ = ucp_worker_arm(worker_.get()) == UCS_OK;
+  if (armed_) return true;
+  if (progress()) {
+    busy_rounds_ = 0;
+    return false;
+  }
+  armed_ = ucp_worker_arm(worker_.get()) == UCS_OK;
+  if (armed_)
+    busy_rounds_ = 0;
+  else if (++busy_rounds_ >= kBusyRounds)
+    armed_ = cannot_arm_ = true;
   return armed_;
 }
 
@@ -143,6 +179,7 @@ void UcxWorker::unlock() {
     call_aside();
   } else if (!standing_aside_) {
     while (!rest()) continue;
+    hand_over_if_busy();
   }
   const bool tells = has_news_for_sleepers();
   told_ = news_;
@@ -171,6 +208,7 @@ void UcxWorker::wait(Clock::time_point deadline) {
   if (standing_aside_) wake_progress_thread();
   while (!standing_aside_ && !rest())
     if (news_ != seen) return;
+  hand_over_if_busy();
   std::unique_lock<FairMutex> lock(mutex_, std::adopt_lock);
   ++sleepers_;
   // An hour is as good as for ever, and no clock overflows on it.
@@ -178,6 +216,10 @@ void UcxWorker::wait(Clock::time_point deadline) {
                       [this, seen] { return news_ != seen; });
   --sleepers_;
   lock.release();
+}
+
+void UcxWorker::hand_over_if_busy() {
+  if (cannot_arm_) wake_progress_thread();
 }
 
 void UcxWorker::call_aside() {
@@ -209,11 +251,13 @@ void UcxWorker::run() {
 }
 
 void UcxWorker::sleep(std::unique_lock<FairMutex>& lock) {
+  const int limit_ms = cannot_arm_ ? kLookInMs : -1;
   lock.unlock();
   std::array<pollfd, 2> fds{{{event_fd_, POLLIN, 0}, {wake_fd_.get(), POLLIN, 0}}};
-  ::poll(fds.data(), fds.size(), -1);
+  ::poll(fds.data(), fds.size(), limit_ms);
   lock.lock();
   clear_wake_up();
+  if (std::exchange(cannot_arm_, false)) armed_ = false;
 }
 
 void UcxWorker::stand_aside(std::unique_lock<FairMutex>& lock) {

@@ -37,7 +37,6 @@ class UcxWorker {
  public:
   /// `spin`: how long a waiting thread polls before it sleeps. Throws Error{unavailable}.
   explicit UcxWorker(std::chrono::microseconds spin);
-  /// No request may be under way.
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
@@ -70,12 +69,16 @@ class UcxWorker {
 
   /// Ends the progress thread; UCX is the caller's alone from then on.
   void stop();
+  /// After stop(): ends UCX's worker, and with it every request, by its callback.
+  void close() { worker_.reset(); }
 
  private:
   void run();
   bool progress();
   /// True once nothing is left to do and the next event wakes the progress thread.
   bool rest();
+  /// The progress thread may be asleep until an event that never comes: it shall look in instead.
+  void hand_over_if_busy();
   void sleep(std::unique_lock<FairMutex>& lock);
   void stand_aside(std::unique_lock<FairMutex>& lock);
   bool has_news_for_sleepers() const;
@@ -104,6 +107,8 @@ class UcxWorker {
   std::uint64_t news_ = 0;       ///< notifications so far
   std::uint64_t told_ = 0;       ///< notifications that sleepers were woken for
   int sleepers_ = 0;             ///< threads asleep in wait()
+  int busy_rounds_ = 0;          ///< in which nothing moved and UCX would not arm
+  bool cannot_arm_ = false;      ///< armed_ is a pretence
   bool armed_ = false;           ///< the next event makes event_fd_ readable
   bool standing_aside_ = false;  ///< the progress thread looks in again soon, armed or not
   bool is_called_ = false;       ///< the progress thread has been woken to stand aside

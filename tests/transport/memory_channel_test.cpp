@@ -15,7 +15,6 @@ class MemoryWorld {
 };
 
 using Worlds = std::tuple<MemoryWorld>;
-using WorldsThatReconnect = Worlds;
 
 }  // namespace troupe::test
 
