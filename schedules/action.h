@@ -14,10 +14,12 @@ struct Action {
   int chunk = 0;
   Op op = Op::F;
   int microbatch = 0;
+  /// An F that runs together with the B or I after it: one pair, written "(0F3;3B1)" in a plan.
+  bool overlaps_next = false;
   bool operator==(const Action&) const = default;
 };
 
-/// "2F0": chunk 2, forward, microbatch 0.
+/// "2F0": chunk 2, forward, microbatch 0. Says nothing of a pair.
 std::string to_string(const Action& action);
 /// Inverse of to_string; none if `text` is not exactly one action.
 std::optional<Action> parse_action(std::string_view text);

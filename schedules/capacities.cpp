@@ -36,13 +36,13 @@ std::vector<ChunkCapacity> held_at_once(const Plan& plan) {
   }
   std::vector<ChunkCapacity> out(plan.num_chunks());
   const auto slots = [&](int held) {
-    return std::min(std::max(held, 1) + 1, plan.num_microbatches);
+    return std::min(std::max(held, 1) + 1, plan.microbatches_per_copy());
   };
   for (int chunk = 0; chunk < plan.num_chunks(); ++chunk) {
     out[chunk].live = goes_back[chunk] ? live[chunk].most : 0;
     out[chunk].deferred = deferred[chunk].most;
-    if (chunk > 0) out[chunk].forward_slots = slots(out[chunk].live);
-    if (chunk + 1 < plan.num_chunks() && goes_back[chunk]) {
+    if (!plan.is_first(chunk)) out[chunk].forward_slots = slots(out[chunk].live);
+    if (!plan.is_last(chunk) && goes_back[chunk]) {
       out[chunk].backward_slots = slots(gradients[chunk].most);
     }
   }

@@ -19,9 +19,10 @@ class ChunkCheck {
         chunk_(chunk),
         rank_(plan.rank_of_chunk[chunk]),
         indices_(indices),
+        first_(plan.first_microbatch(chunk)),
         // With fewer actions than microbatches one of the first is missing: no need to look
         // further.
-        places_(std::min<std::size_t>(plan.num_microbatches, indices.size() + 1)) {}
+        places_(std::min<std::size_t>(plan.microbatches_per_copy(), indices.size() + 1)) {}
 
   std::optional<Violation> run() {
     for (const int index : indices_) {
@@ -39,7 +40,7 @@ class ChunkCheck {
   }
 
  private:
-  /// Where the actions of one microbatch are, kNowhere for those that are not.
+  /// Where the actions of one of the chunk's microbatches are, kNowhere for those that are not.
   struct Places {
     int F = kNowhere, B = kNowhere, I = kNowhere, W = kNowhere;
     int& of(Op op) { return op == Op::F ? F : op == Op::B ? B : op == Op::I ? I : W; }
@@ -52,7 +53,8 @@ class ChunkCheck {
     return wrong(rule, static_cast<int>(plan_.actions[rank_].size()),
                  "rank " + std::to_string(rank_) + " lacks " + std::move(what));
   }
-  std::string written(Op op, int microbatch) const { return to_string({chunk_, op, microbatch}); }
+  /// The action of the chunk's i-th microbatch.
+  std::string written(Op op, int i) const { return to_string({chunk_, op, first_ + i}); }
 
   /// Remembers where the action is; wrong if it is there twice, or not allowed at all.
   std::optional<Violation> place(int index) {
@@ -62,8 +64,9 @@ class ChunkCheck {
           "SCHED-4", index,
           name(plan_, rank_, index) + " has no place in a plan that " + "only runs forward");
     }
-    if (action.microbatch >= static_cast<int>(places_.size())) return {};
-    int& place = places_[action.microbatch].of(action.op);
+    const int i = action.microbatch - first_;
+    if (i >= static_cast<int>(places_.size())) return {};
+    int& place = places_[i].of(action.op);
     if (place != kNowhere) {
       return wrong(action.op == Op::F ? "SCHED-3" : "SCHED-4", index,
                    name(plan_, rank_, index) + " is there twice");
@@ -99,7 +102,7 @@ class ChunkCheck {
   }
 
   std::optional<Violation> check_ascending() const {
-    int due = 0;
+    int due = first_;
     for (const int index : indices_) {
       const Action& action = plan_.actions[rank_][index];
       if (action.op != Op::B && action.op != Op::W) continue;
@@ -119,6 +122,7 @@ class ChunkCheck {
   int chunk_;
   int rank_;
   const std::vector<int>& indices_;
+  int first_;  ///< microbatch of this chunk
   std::vector<Places> places_;
 };
 

@@ -1,7 +1,5 @@
 #include "schedules/credits.h"
 
-#include <algorithm>
-
 #include "schedules/progress.h"
 
 namespace troupe::schedules {
@@ -18,11 +16,7 @@ bool computes_gradient(Op op) {
 CreditRun::CreditRun(const Plan& plan, std::vector<ChunkCapacity> capacities)
     : plan_(plan),
       capacities_(std::move(capacities)),
-      forward_only_(std::ranges::all_of(plan.actions,
-                                        [](const auto& order) {
-                                          return std::ranges::all_of(
-                                              order, [](const Action& a) { return a.op == Op::F; });
-                                        })),
+      forward_only_(purpose_of(plan) == Purpose::forward_only),
       edges_(2 * capacities_.size()),
       done_(plan.num_ranks(), 0) {
   const auto connect = [&](Edge& edge, int from, int to, int slots) {
@@ -31,6 +25,7 @@ CreditRun::CreditRun(const Plan& plan, std::vector<ChunkCapacity> capacities)
     edge.number.assign(plan.num_microbatches, kNotSent);
   };
   for (int chunk = 1; chunk < plan.num_chunks(); ++chunk) {
+    if (plan.is_first(chunk)) continue;
     connect(edges_[forward_into(chunk)], chunk - 1, chunk, capacities_[chunk].forward_slots);
     connect(edges_[backward_into(chunk - 1)], chunk, chunk - 1,
             capacities_[chunk - 1].backward_slots);
@@ -98,18 +93,20 @@ bool CreditRun::Edge::arrived(int microbatch) const {
 }
 
 std::optional<std::size_t> CreditRun::input(const Action& action) const {
-  if (action.op == Op::F && action.chunk > 0) return forward_into(action.chunk);
-  if (computes_gradient(action.op) && action.chunk + 1 < plan_.num_chunks()) {
+  if (action.op == Op::F && !plan_.is_first(action.chunk)) return forward_into(action.chunk);
+  if (computes_gradient(action.op) && !plan_.is_last(action.chunk)) {
     return backward_into(action.chunk);
   }
   return {};
 }
 
 std::optional<std::size_t> CreditRun::output(const Action& action) const {
-  if (action.op == Op::F && action.chunk + 1 < plan_.num_chunks()) {
+  if (action.op == Op::F && !plan_.is_last(action.chunk)) {
     return forward_into(action.chunk + 1);
   }
-  if (computes_gradient(action.op) && action.chunk > 0) return backward_into(action.chunk - 1);
+  if (computes_gradient(action.op) && !plan_.is_first(action.chunk)) {
+    return backward_into(action.chunk - 1);
+  }
   return {};
 }
 

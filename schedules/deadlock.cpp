@@ -4,6 +4,7 @@
 
 #include "schedules/credits.h"
 #include "schedules/mark.h"
+#include "schedules/progress.h"
 
 namespace troupe::schedules {
 namespace {
@@ -26,11 +27,61 @@ Wait wait_of(const Plan& plan, const Action& action) {
   return message("gradient", action.chunk + 1);
 }
 
+/// A step without clocks or buffers in which the two of a pair start together.
+class PairRun {
+ public:
+  explicit PairRun(const Plan& plan)
+      : plan_(plan),
+        computed_(2, std::vector<char>(static_cast<std::size_t>(plan.num_chunks()) *
+                                       plan.num_microbatches)),
+        done_(plan.num_ranks(), 0) {}
+
+  /// The first pair that never starts; none where the plan comes to its end.
+  std::optional<Violation> first_stopped() {
+    progress(plan_, *this, done_);
+    for (int rank = 0; rank < plan_.num_ranks(); ++rank) {
+      const std::vector<Action>& order = plan_.actions[rank];
+      if (done_[rank] == order.size() || !order[done_[rank]].overlaps_next) continue;
+      const int index = static_cast<int>(done_[rank]);
+      return violation(plan_, "SCHED-7", rank, index,
+                       "the plan waits for ever: " + name(plan_, rank, index) +
+                           " starts together with " + to_string(order[index + 1]) +
+                           ", but an input of one of them waits for the other");
+    }
+    return {};
+  }
+
+  // The rules of progress().
+  bool ready(int rank, const Action& action) {
+    return has_input(action) &&
+           (!action.overlaps_next || has_input(plan_.actions[rank][done_[rank] + 1]));
+  }
+  void run(int, const Action& action) {
+    if (action.op != Op::W) computed(action.op == Op::F, action.chunk, action.microbatch) = 1;
+  }
+
+ private:
+  char& computed(bool forward, int chunk, int microbatch) {
+    return computed_[forward ? 0 : 1]
+                    [static_cast<std::size_t>(chunk) * plan_.num_microbatches + microbatch];
+  }
+  bool has_input(const Action& action) {
+    const auto& [chunk, op, i, overlaps] = action;
+    if (op == Op::W) return true;
+    if (op == Op::F) return plan_.is_first(chunk) || computed(true, chunk - 1, i);
+    return plan_.is_last(chunk) ? computed(true, chunk, i) : computed(false, chunk + 1, i);
+  }
+
+  const Plan& plan_;
+  std::vector<std::vector<char>> computed_;  ///< [forward, backward][chunk and microbatch]
+  std::vector<std::size_t> done_;
+};
+
 }  // namespace
 
 std::optional<Violation> check_end(const Plan& plan) {
   CreditRun run(plan, capacities(plan));
-  if (run.advance()) return {};
+  if (run.advance()) return PairRun(plan).first_stopped();
 
   // Each stopped rank waits for another stopped one, so following the waits ends in a circle.
   constexpr std::size_t kShown = 8;

@@ -75,7 +75,7 @@ std::string to_grid(const Plan& plan, const Simulation& simulation) {
       const auto& [start, end] = simulation.times[rank][i];
       row.pad(".", column(start));
       row.add(label(plan, plan.actions[rank][i]));
-      row.pad("-", column(end));
+      if (!plan.actions[rank][i].overlaps_next) row.pad("-", column(end));
     }
     row.pad(".", column(simulation.wall));
     columns = std::max(columns, row.size());

@@ -16,6 +16,7 @@ constexpr double kBox = 22;
 constexpr double kLeft = 64;
 constexpr double kTop = 44;
 constexpr double kLabelled = 18;  ///< a box at least this wide shows its microbatch
+constexpr const char* kIdleColour = "#eeeeee";
 
 /// How one kind of action looks, and is called in the legend.
 struct Style {
@@ -48,10 +49,10 @@ std::string text_at(double x, double y, const char* anchor, const std::string& t
 }
 
 /// 1, 2 or 5 times a power of ten, so that marks lie at least 40 pixels apart.
-int slots_per_mark(double slot_width) {
-  for (int step = 1;; step *= 10) {
+double units_per_mark(double pixels_per_unit) {
+  for (double step = std::pow(10, std::floor(std::log10(40 / pixels_per_unit)));; step *= 10) {
     for (const int factor : {1, 2, 5}) {
-      if (step * factor * slot_width >= 40) return step * factor;
+      if (step * factor * pixels_per_unit >= 40) return step * factor;
     }
   }
 }
@@ -59,12 +60,13 @@ int slots_per_mark(double slot_width) {
 /// Places of the picture, from the plan's size and the simulated times.
 class Canvas {
  public:
-  Canvas(const Plan& plan, const Simulation& simulation)
+  Canvas(const Plan& plan, const Simulation& simulation, Axis axis)
       : plan_(plan),
         simulation_(simulation),
         slot_(slot_length(simulation)),
         slots_(simulation.wall / slot_),
-        slot_width_(std::min(kSlotWidth, kMostWidth / std::max(slots_, 1.0))) {}
+        slot_width_(std::min(kSlotWidth, kMostWidth / std::max(slots_, 1.0))),
+        axis_(axis) {}
 
   std::string draw() const {
     const double width = std::max(kLeft + slots_ * slot_width_ + 20, 520.0);
@@ -92,43 +94,54 @@ class Canvas {
                      std::string(1, static_cast<char>(style.op)) + " " + style.name);
       left += 112;
     }
-    return out;
+    out += "<rect " + attributes(left, 14, 12, 12) + " fill='" + kIdleColour + "'/>\n";
+    return out + text_at(left + 17, 24, "start", "idle");
   }
 
   std::string axis() const {
     std::string out;
-    const int step = slots_per_mark(slot_width_);
-    for (int slot = 0; slot <= slots_ + 1e-9; slot += step) {
-      const std::string at = number(kLeft + slot * slot_width_);
+    const double unit = axis_ == Axis::slots ? slot_ : 1;
+    const double step = units_per_mark(slot_width_ / slot_ * unit);
+    for (int mark = 0; mark * step * unit <= simulation_.wall * (1 + 1e-9); ++mark) {
+      const std::string at = number(x(mark * step * unit));
       out += "<line x1='" + at + "' x2='" + at + "' y1='" + number(kTop - 4) + "' y2='" +
              number(bottom() + 4) + "' stroke='#dddddd'/>\n";
-      out += text_at(kLeft + slot * slot_width_, bottom() + 17, "middle", std::to_string(slot));
+      out += text_at(x(mark * step * unit), bottom() + 17, "middle", number(mark * step));
     }
+    const std::string title = axis_ == Axis::slots ? "slots of " + number(slot_) : "time";
     return out + text_at(kLeft, bottom() + 34, "start",
-                         "slots of " + number(slot_) + "; bubble rate " +
+                         title + "; bubble rate " +
                              number(std::round(simulation_.bubble_rate * 1e4) / 1e4));
   }
 
   std::string row(int rank) const {
     std::string out = text_at(kLeft - 8, y(rank) + 15, "end", "rank " + std::to_string(rank));
+    out += "<rect " + attributes(kLeft, y(rank), slots_ * slot_width_, kBox) + " fill='" +
+           kIdleColour + "'/>\n";
     for (std::size_t i = 0; i < plan_.actions[rank].size(); ++i) {
-      out += box(rank, plan_.actions[rank][i], simulation_.times[rank][i]);
+      const bool second = i > 0 && plan_.actions[rank][i - 1].overlaps_next;
+      const Action& action = plan_.actions[rank][i];
+      const bool half = action.overlaps_next || second;
+      const double height = half ? kBox / 2 : kBox;
+      out += box(y(rank) + (second ? height : 0), height, action, simulation_.times[rank][i]);
     }
     return out;
   }
 
-  std::string box(int rank, const Action& action, const Simulation::Span& span) const {
+  std::string box(double top, double height, const Action& action,
+                  const Simulation::Span& span) const {
     const double width = x(span.end) - x(span.start);
     const double earlier = action.chunk / plan_.num_ranks();  // whole rounds over the ranks
     const double opacity = 1 - 0.55 * earlier * plan_.num_ranks() / plan_.num_chunks();
     std::string out = "<g><title>" + to_string(action) + ", " + number(span.start) + " to " +
                       number(span.end) + "</title><rect " +
-                      attributes(x(span.start), y(rank), width, kBox) + " fill='" +
+                      attributes(x(span.start), top, width, height) + " fill='" +
                       style_of(action.op).colour + "' fill-opacity='" + number(opacity) +
                       "' stroke='white' stroke-width='0.5'/>";
     if (width >= kLabelled) {
-      out += "<text x='" + number(x(span.start) + width / 2) + "' y='" + number(y(rank) + 15) +
-             "' text-anchor='middle' fill='white'>" + std::to_string(action.microbatch) + "</text>";
+      out += "<text x='" + number(x(span.start) + width / 2) + "' y='" +
+             number(top + height / 2 + 4) + "' text-anchor='middle' fill='white'>" +
+             std::to_string(action.microbatch) + "</text>";
     }
     return out + "</g>\n";
   }
@@ -138,12 +151,13 @@ class Canvas {
   double slot_;
   double slots_;
   double slot_width_;
+  Axis axis_;
 };
 
 }  // namespace
 
-std::string to_svg(const Plan& plan, const Simulation& simulation) {
-  return Canvas(plan, simulation).draw();
+std::string to_svg(const Plan& plan, const Simulation& simulation, Axis axis) {
+  return Canvas(plan, simulation, axis).draw();
 }
 
 }  // namespace troupe::schedules

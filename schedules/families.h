@@ -4,17 +4,41 @@
 
 namespace troupe::schedules {
 
-// One row of the table in generators.cpp each, defined in the file of its name.
+// One row of the table in generators.cpp each, defined in the file of its name or family.
 Generator gpipe();
 Generator one_f_one_b();
 Generator interleaved();
+Generator looped_bfs();
+Generator zb_h1();
+Generator zb_h2();
+Generator zb_1p();
+Generator zb_2p();
+Generator zb_auto();
+Generator interleaved_zb();
+Generator zb_v();
+Generator zb_v_static();
+Generator v_half();
+Generator v_min();
+Generator dual_pipe();
+Generator dual_pipe_v();
+Generator chimera();
+Generator hanayo();
+Generator combined_one_f_one_b();
 Generator forward_only();
 
 /// A plan without actions whose chunk c lies on rank c mod p: each rank holds every p-th chunk.
 Plan looped(std::string_view kind, const ScheduleShape& shape);
+/// A plan without actions whose chunks go through the ranks forth and back: with two chunks a rank
+/// (a V) rank r holds chunks r and 2p-1-r.
+Plan waved(std::string_view kind, const ScheduleShape& shape);
+
 /// Why a shape with a number below 1, or far too many actions, is impossible; else empty.
 std::string check_shape(const ScheduleShape& shape);
-/// check_shape, and why `kind` cannot have more than one chunk a rank.
-std::string check_one_chunk(std::string_view kind, const ScheduleShape& shape);
+/// check_shape, and why `kind` cannot have another number of chunks a rank.
+std::string check_chunks(std::string_view kind, const ScheduleShape& shape, int chunks);
+/// "the nearest valid number of microbatches is 8": the multiple of `unit` next to m.
+std::string nearest_microbatches(int m, int unit);
+/// Why a schedule of two pipelines cannot share an odd number of microbatches; else empty.
+std::string check_even_microbatches(std::string_view kind, const ScheduleShape& shape);
 
 }  // namespace troupe::schedules

@@ -28,6 +28,7 @@ Plan generate(const ScheduleShape& shape) {
 Generator forward_only() {
   return {.name = "forward-only",
           .source = "the forward half of interleaved 1F1B: arXiv 2104.04473, section 2.2.2",
+          .purpose = Purpose::forward_only,
           .check = check_shape,
           .generate = generate};
 }

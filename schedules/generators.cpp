@@ -11,10 +11,25 @@ namespace {
 /// A plan of so many actions takes about a gigabyte.
 constexpr int kMaxActions = 100'000'000;
 
+Plan empty_plan(std::string_view kind, const ScheduleShape& shape) {
+  Plan plan{.kind = std::string(kind),
+            .num_microbatches = shape.microbatches,
+            .rank_of_chunk = {},
+            .actions = {}};
+  plan.actions.resize(shape.stages);
+  return plan;
+}
+
 }  // namespace
 
 std::span<const Generator> generators() {
-  static const std::array kTable = {gpipe(), one_f_one_b(), interleaved(), forward_only()};
+  static const std::array kTable = {gpipe(),      one_f_one_b(), interleaved(),
+                                    looped_bfs(), zb_h1(),       zb_h2(),
+                                    zb_1p(),      zb_2p(),       interleaved_zb(),
+                                    zb_v(),       zb_v_static(), v_half(),
+                                    v_min(),      dual_pipe(),   dual_pipe_v(),
+                                    chimera(),    hanayo(),      combined_one_f_one_b(),
+                                    zb_auto(),    forward_only()};
   return kTable;
 }
 
@@ -26,14 +41,20 @@ const Generator* find_generator(std::string_view name) {
 }
 
 Plan looped(std::string_view kind, const ScheduleShape& shape) {
-  Plan plan{.kind = std::string(kind),
-            .num_microbatches = shape.microbatches,
-            .rank_of_chunk = {},
-            .actions = {}};
+  Plan plan = empty_plan(kind, shape);
   for (int chunk = 0; chunk < shape.stages * shape.chunks; ++chunk) {
     plan.rank_of_chunk.push_back(chunk % shape.stages);
   }
-  plan.actions.resize(shape.stages);
+  return plan;
+}
+
+Plan waved(std::string_view kind, const ScheduleShape& shape) {
+  Plan plan = empty_plan(kind, shape);
+  const int p = shape.stages;
+  for (int chunk = 0; chunk < p * shape.chunks; ++chunk) {
+    const bool back = chunk / p % 2 == 1;
+    plan.rank_of_chunk.push_back(back ? p - 1 - chunk % p : chunk % p);
+  }
   return plan;
 }
 
@@ -59,12 +80,27 @@ std::string check_shape(const ScheduleShape& shape) {
   return {};
 }
 
-std::string check_one_chunk(std::string_view kind, const ScheduleShape& shape) {
+std::string check_chunks(std::string_view kind, const ScheduleShape& shape, int chunks) {
   const std::string wrong = check_shape(shape);
-  if (!wrong.empty() || shape.chunks == 1) return wrong;
-  return std::string(kind) +
-         " has one chunk per stage, but chunks = " + std::to_string(shape.chunks) +
-         "; set chunks = 1, or choose interleaved";
+  if (!wrong.empty() || shape.chunks == chunks) return wrong;
+  const std::string needs = chunks == 1 ? "one chunk" : std::to_string(chunks) + " chunks";
+  return std::string(kind) + " has " + needs +
+         " per stage, but chunks = " + std::to_string(shape.chunks) +
+         "; set chunks = " + std::to_string(chunks) +
+         (chunks == 1 ? ", or choose interleaved" : "");
+}
+
+std::string nearest_microbatches(int m, int unit) {
+  const int below = m / unit * unit;
+  const int nearest = below > 0 && m - below <= below + unit - m ? below : below + unit;
+  return "the nearest valid number of microbatches is " + std::to_string(nearest);
+}
+
+std::string check_even_microbatches(std::string_view kind, const ScheduleShape& shape) {
+  if (shape.microbatches % 2 == 0) return {};
+  return std::string(kind) + " sends half of the microbatches from each end, but microbatches = " +
+         std::to_string(shape.microbatches) + " is odd; " +
+         nearest_microbatches(shape.microbatches, 2);
 }
 
 }  // namespace troupe::schedules

@@ -4,7 +4,7 @@ namespace troupe::schedules {
 namespace {
 
 std::string check(const ScheduleShape& shape) {
-  return check_one_chunk("gpipe", shape);
+  return check_chunks("gpipe", shape, 1);
 }
 
 /// Rank r: F x m, then B x m.

@@ -8,19 +8,23 @@ namespace {
 
 /// The weight-gradients of one chunk: which is due, and which were held back until it.
 struct WeightOrder {
-  int due = 0;
-  std::multiset<int> held;
+  explicit WeightOrder(int first) : due(first) {}
+  int due;
+  std::multiset<int> held = {};
 };
 
 /// One rank's order with every weight-gradient at or after its place in ascending order.
 class Sorter {
  public:
+  explicit Sorter(const Plan& plan) : plan_(plan) {}
+
   void add(const Action& action) {
     if (action.op != Op::B && action.op != Op::W) {
       out_.push_back(action);
       return;
     }
-    WeightOrder& chunk = chunks_[action.chunk];
+    WeightOrder& chunk =
+        chunks_.try_emplace(action.chunk, plan_.first_microbatch(action.chunk)).first->second;
     if (action.microbatch > chunk.due) {
       if (action.op == Op::B) out_.push_back({action.chunk, Op::I, action.microbatch});
       chunk.held.insert(action.microbatch);
@@ -50,6 +54,7 @@ class Sorter {
     }
   }
 
+  const Plan& plan_;
   std::map<int, WeightOrder> chunks_;
   std::vector<Action> out_;
 };
@@ -58,7 +63,7 @@ class Sorter {
 
 Plan in_order(Plan plan) {
   for (std::vector<Action>& order : plan.actions) {
-    Sorter sorter;
+    Sorter sorter(plan);
     for (const Action& action : order) sorter.add(action);
     order = sorter.finish();
   }

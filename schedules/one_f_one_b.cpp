@@ -6,7 +6,7 @@ namespace troupe::schedules {
 namespace {
 
 std::string check(const ScheduleShape& shape) {
-  return check_one_chunk("1f1b", shape);
+  return check_chunks("1f1b", shape, 1);
 }
 
 /// Rank r: F x w with w = min(p-1-r, m), then (F, B) x (m-w), then B x w.

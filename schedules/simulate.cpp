@@ -1,136 +1,170 @@
 #include "schedules/simulate.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
+#include <utility>
 
 #include "schedules/progress.h"
 
 namespace troupe::schedules {
 namespace {
 
-/// When the results of one kind of action were ready, by chunk and microbatch.
-class EndTimes {
- public:
-  explicit EndTimes(const Plan& plan)
-      : num_microbatches_(plan.num_microbatches),
-        times_(static_cast<std::size_t>(plan.num_chunks()) * plan.num_microbatches, kNotYet) {}
+/// When something was computed, and when it was on the rank that reads it.
+struct Result {
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  double& at(int chunk, int microbatch) {
-    return times_[static_cast<std::size_t>(chunk) * num_microbatches_ + microbatch];
-  }
-  bool has(int chunk, int microbatch) { return at(chunk, microbatch) != kNotYet; }
-
- private:
-  static constexpr double kNotYet = -1;
-
-  int num_microbatches_;
-  std::vector<double> times_;
+  double computed = 0;
+  double arrived = kNever;
+  int rank = 0;  ///< that computed it
 };
 
-/// Durations of the actions of each rank's chunks.
-std::vector<StageCosts> chunk_costs(const Plan& plan, const Costs& costs) {
-  std::vector<int> chunks(plan.num_ranks(), 0);
-  for (const int rank : plan.rank_of_chunk) ++chunks[rank];
-  std::vector<StageCosts> out;
-  for (int rank = 0; rank < plan.num_ranks(); ++rank) {
-    const StageCosts& whole = costs.stages[costs.stages.size() == 1 ? 0 : rank];
-    const double v = std::max(chunks[rank], 1);
-    out.push_back({.forward = whole.forward / v,
-                   .input_gradient = whole.input_gradient / v,
-                   .weight_gradient = whole.weight_gradient / v});
-  }
-  return out;
-}
+/// The results of one kind of action, by chunk and microbatch.
+class Results {
+ public:
+  explicit Results(const Plan& plan)
+      : num_microbatches_(plan.num_microbatches),
+        results_(static_cast<std::size_t>(plan.num_chunks()) * plan.num_microbatches) {}
 
-double duration(const StageCosts& costs, Op op) {
-  switch (op) {
-    case Op::F:
-      return costs.forward;
-    case Op::I:
-      return costs.input_gradient;
-    case Op::W:
-      return costs.weight_gradient;
-    case Op::B:
-      break;
+  Result& at(int chunk, int microbatch) {
+    return results_[static_cast<std::size_t>(chunk) * num_microbatches_ + microbatch];
   }
-  return costs.input_gradient + costs.weight_gradient;
-}
+
+ private:
+  int num_microbatches_;
+  std::vector<Result> results_;
+};
 
 /// The rules of progress(), with a clock for each rank.
 class Clocks {
  public:
   Clocks(const Plan& plan, const Costs& costs)
       : plan_(plan),
-        hop_(costs.hop),
-        costs_(chunk_costs(plan, costs)),
+        costs_(costs),
+        chunk_costs_(chunk_costs(plan, costs)),
         forward_(plan),
         backward_(plan),
+        clock_(plan.num_ranks(), 0),
         live_(plan.num_ranks(), 0) {
     out_.peak_activations.resize(plan.num_ranks());
     out_.busy.resize(plan.num_ranks());
+    out_.causes.resize(plan.num_ranks());
     out_.times.resize(plan.num_ranks());
     for (int rank = 0; rank < plan.num_ranks(); ++rank) {
       out_.times[rank].reserve(plan.actions[rank].size());
     }
   }
 
-  bool ready(int, const Action& action) { return std::isfinite(input_time(action)); }
+  bool ready(int rank, const Action& action) {
+    return input(action).arrived < Result::kNever &&
+           (!action.overlaps_next || input(next(rank)).arrived < Result::kNever);
+  }
 
   void run(int rank, const Action& action) {
-    std::vector<Simulation::Span>& times = out_.times[rank];
-    const double clock = times.empty() ? 0 : times.back().end;
-    const double cost = duration(costs_[rank], action.op);
-    const double start = std::max(clock, input_time(action));
-    times.push_back({.start = start, .end = start + cost});
-    out_.busy[rank] += cost;
-    if (action.op == Op::F) {
-      forward_.at(action.chunk, action.microbatch) = start + cost;
-      out_.peak_activations[rank] = std::max(out_.peak_activations[rank], ++live_[rank]);
+    work_ += duration(cost_of(action), action.op);
+    if (is_second_of_pair(rank)) {
+      finish_action(rank, action, out_.times[rank].back());
+      return;
     }
-    if (action.op == Op::B || action.op == Op::I) {
-      backward_.at(action.chunk, action.microbatch) = start + cost;
+    Result last = input(action);
+    double length = duration(cost_of(action), action.op);
+    if (action.overlaps_next) {
+      const Action& backward = next(rank);
+      if (input(backward).arrived > last.arrived) last = input(backward);
+      length = pair_duration(cost_of(action), cost_of(backward), backward.op);
     }
-    if (action.op == Op::B || action.op == Op::W) --live_[rank];
+    const double start = std::max(clock_[rank], last.arrived);
+    note_idle(rank, last, start);
+    out_.busy[rank] += length;
+    clock_[rank] = start + length;
+    finish_action(rank, action, {.start = start, .end = start + length});
   }
 
   Simulation finish() {
-    double total_busy = 0;
-    for (std::size_t rank = 0; rank < out_.times.size(); ++rank) {
-      total_busy += out_.busy[rank];
+    for (int rank = 0; rank < plan_.num_ranks(); ++rank) {
+      out_.wall = std::max(out_.wall, clock_[rank]);
       if (out_.times[rank].empty()) continue;
-      const double end = out_.times[rank].back().end;
-      out_.wall = std::max(out_.wall, end);
-      out_.span = std::max(out_.span, end - out_.times[rank].front().start);
+      out_.span = std::max(out_.span, clock_[rank] - out_.times[rank].front().start);
     }
-    for (const double busy : out_.busy) out_.idle.push_back(out_.wall - busy);
-    if (out_.wall > 0) {
-      out_.bubble_rate = 1 - total_busy / static_cast<double>(out_.busy.size()) / out_.wall;
+    for (int rank = 0; rank < plan_.num_ranks(); ++rank) {
+      out_.idle.push_back(out_.wall - out_.busy[rank]);
+      out_.causes[rank].cool_down = out_.wall - clock_[rank];
     }
+    if (out_.span > 0) out_.bubble_rate = 1 - work_ / plan_.num_ranks() / out_.span;
+    out_.step = (costs_.barrier == Barrier::global ? out_.wall : out_.span) + costs_.optimizer;
     return std::move(out_);
   }
 
  private:
-  /// When what the action reads is on its rank; infinite while it was not computed.
-  double input_time(const Action& action) {
-    const int rank = plan_.rank_of_chunk[action.chunk];
+  const StageCosts& cost_of(const Action& action) const { return chunk_costs_[action.chunk]; }
+  /// The action after the one that comes next on a rank.
+  const Action& next(int rank) const { return plan_.actions[rank][out_.times[rank].size() + 1]; }
+  bool is_second_of_pair(int rank) const {
+    const std::size_t index = out_.times[rank].size();
+    return index > 0 && plan_.actions[rank][index - 1].overlaps_next;
+  }
+
+  /// What the action reads; it never arrives while it was not computed.
+  Result input(const Action& action) {
     const int i = action.microbatch;
-    const auto arrival = [&](EndTimes& ends, int chunk) {
-      if (!ends.has(chunk, i)) return std::numeric_limits<double>::infinity();
-      return ends.at(chunk, i) + (plan_.rank_of_chunk[chunk] == rank ? 0 : hop_);
-    };
-    if (action.op == Op::F) return action.chunk == 0 ? 0 : arrival(forward_, action.chunk - 1);
-    if (action.op == Op::W) return arrival(backward_, action.chunk);
-    if (action.chunk + 1 == plan_.num_chunks()) return arrival(forward_, action.chunk);
-    return arrival(backward_, action.chunk + 1);
+    const int chunk = action.chunk;
+    if (action.op == Op::F) {
+      return plan_.is_first(chunk) ? Result{.arrived = 0} : forward_.at(chunk - 1, i);
+    }
+    if (action.op == Op::W) return {.arrived = 0};  // its I ran before it on the same rank
+    if (!plan_.is_last(chunk)) return backward_.at(chunk + 1, i);
+    const Result& own = forward_.at(chunk, i);
+    return own.arrived < Result::kNever ? Result{.arrived = own.computed} : own;
+  }
+
+  void note_idle(int rank, const Result& input, double start) {
+    const double gap = start - clock_[rank];
+    Idle& idle = out_.causes[rank];
+    if (out_.times[rank].empty()) {
+      idle.warm_up = gap;
+    } else if (gap > 0) {
+      const double waited = std::clamp(input.computed - clock_[rank], 0.0, gap);
+      if (waited > 0) idle.waiting[input.rank] += waited;
+      idle.communication += gap - waited;
+    }
+  }
+
+  void finish_action(int rank, const Action& action, Simulation::Span span) {
+    out_.times[rank].push_back(span);
+    if (action.op == Op::F) {
+      out_.peak_activations[rank] = std::max(out_.peak_activations[rank], ++live_[rank]);
+      send(rank, forward_.at(action.chunk, action.microbatch), span.end,
+           plan_.is_last(action.chunk) ? rank : plan_.rank_of_chunk[action.chunk + 1]);
+    }
+    if (action.op == Op::B || action.op == Op::I) {
+      send(rank, backward_.at(action.chunk, action.microbatch), span.end,
+           plan_.is_first(action.chunk) ? rank : plan_.rank_of_chunk[action.chunk - 1]);
+    }
+    if (action.op == Op::B || action.op == Op::W) --live_[rank];
+  }
+
+  void send(int rank, Result& result, double end, int to) {
+    result = {.computed = end, .arrived = end, .rank = rank};
+    if (to == rank) return;
+    double departure = end;
+    if (costs_.link > 0) {
+      double& free = link_free_[{rank, to}];
+      departure = free = std::max(free, end) + costs_.link;
+    }
+    result.arrived = departure + costs_.hop;
+    if (costs_.sends == Sends::overlapped) return;
+    out_.causes[rank].communication += result.arrived - std::min(result.arrived, clock_[rank]);
+    clock_[rank] = std::max(clock_[rank], result.arrived);
   }
 
   const Plan& plan_;
-  double hop_;
-  std::vector<StageCosts> costs_;
-  EndTimes forward_;
-  EndTimes backward_;
+  const Costs& costs_;
+  std::vector<StageCosts> chunk_costs_;
+  Results forward_;
+  Results backward_;
+  std::vector<double> clock_;  ///< by rank: when it can go on
   std::vector<int> live_;
+  std::map<std::pair<int, int>, double> link_free_;  ///< by sender and receiver
+  double work_ = 0;                                  ///< of all actions, as if each ran alone
   Simulation out_;
 };
 
@@ -144,6 +178,24 @@ std::optional<Simulation> simulate(const Plan& plan, const Costs& costs) {
     if (done[rank] < plan.actions[rank].size()) return {};
   }
   return clocks.finish();
+}
+
+Simulation divided(Simulation s, double units) {
+  for (double* time : {&s.wall, &s.span, &s.step}) *time /= units;
+  for (auto* times : {&s.busy, &s.idle}) {
+    for (double& time : *times) time /= units;
+  }
+  for (Idle& idle : s.causes) {
+    for (double* time : {&idle.warm_up, &idle.cool_down, &idle.communication}) *time /= units;
+    for (auto& [rank, time] : idle.waiting) time /= units;
+  }
+  for (std::vector<Simulation::Span>& times : s.times) {
+    for (auto& [start, end] : times) {
+      start /= units;
+      end /= units;
+    }
+  }
+  return s;
 }
 
 }  // namespace troupe::schedules

@@ -1,32 +1,34 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
+#include "schedules/costs.h"
 #include "schedules/plan.h"
 
 namespace troupe::schedules {
 
-/// Durations in any one unit, of a whole stage: with v chunks on a rank, an action of one chunk
-/// costs 1/v of this. B costs what I and W cost together.
-struct StageCosts {
-  double forward = 1;
-  double input_gradient = 1;
-  double weight_gradient = 1;
-};
-
-struct Costs {
-  std::vector<StageCosts> stages = {StageCosts{}};  ///< by rank; one entry serves all ranks
-  double hop = 0;  ///< latency of an edge between two ranks; a rank's edge to itself has none
+/// Why a rank did nothing. The parts add up to its idle time.
+struct Idle {
+  double warm_up = 0;             ///< before its first action
+  double cool_down = 0;           ///< after its last one
+  double communication = 0;       ///< the input was computed but had not arrived, or a send blocked
+  std::map<int, double> waiting;  ///< for another rank to compute the input; by that rank
 };
 
 struct Simulation {
-  double wall = 0;                    ///< from the first action's start to the last one's end
-  double span = 0;                    ///< the longest first-start to last-end of a rank
+  double wall = 0;  ///< T: from the first action's start to the last one's end
+  double span = 0;  ///< L: the longest first-start to last-end of a rank
+  double step =
+      0;  ///< from one step to the next: T or L, as Costs::barrier says, and the optimizer
   std::vector<double> busy;           ///< by rank
   std::vector<double> idle;           ///< wall - busy, by rank
+  std::vector<Idle> causes;           ///< of idle, by rank
   std::vector<int> peak_activations;  ///< by rank: chunk-microbatches held from F to B or W
-  double bubble_rate = 0;             ///< 1 - mean busy / wall
+  /// 1 - ideal / span; the ideal is a rank's mean work without overlap, m(F + I + W) for equal
+  /// stages.
+  double bubble_rate = 0;
   struct Span {
     double start = 0;
     double end = 0;
@@ -35,8 +37,13 @@ struct Simulation {
 };
 
 /// The cost model of the zero-bubble paper (arXiv 2401.10241): an action starts when its rank is
-/// free and its input is there; links cost latency only, buffers are unlimited. Time is linear in
-/// the number of actions. None where the plan deadlocks. The plan obeys SCHED-1 to SCHED-5.
+/// free and its input is there; links cost latency only, buffers are unlimited, sends cost the
+/// sender nothing, unless the costs say otherwise. A pair starts when the inputs of both its parts
+/// are there and ends for both at once. Time is linear in the number of actions. None where the
+/// plan deadlocks. The plan obeys SCHED-1 to SCHED-5 and SCHED-8.
 std::optional<Simulation> simulate(const Plan& plan, const Costs& costs);
+
+/// Every time divided by `units`.
+Simulation divided(Simulation simulation, double units);
 
 }  // namespace troupe::schedules

@@ -19,6 +19,13 @@ std::optional<Violation> check_shape(const Plan& plan) {
                         std::to_string(plan.num_chunks()) + " and " +
                         std::to_string(plan.num_microbatches));
   }
+  if (plan.num_copies < 1 || plan.num_copies > 2 || plan.num_chunks() % plan.num_copies != 0 ||
+      plan.num_microbatches % plan.num_copies != 0) {
+    return wrong(0, std::to_string(plan.num_copies) + " copies of the parameters cannot share " +
+                        std::to_string(plan.num_chunks()) + " chunks and " +
+                        std::to_string(plan.num_microbatches) +
+                        " microbatches; one copy, or two that share both evenly, can");
+  }
   std::vector<char> has_chunk(plan.num_ranks(), 0);
   for (int chunk = 0; chunk < plan.num_chunks(); ++chunk) {
     const int rank = plan.rank_of_chunk[chunk];
@@ -34,24 +41,44 @@ std::optional<Violation> check_shape(const Plan& plan) {
   return {};
 }
 
-/// SCHED-1 for the numbers in the actions, and SCHED-2.
+bool in_range(const Plan& plan, int chunk, int microbatch) {
+  if (chunk < 0 || chunk >= plan.num_chunks()) return false;
+  const int first = plan.first_microbatch(chunk);
+  return microbatch >= first && microbatch < first + plan.microbatches_per_copy();
+}
+
+/// Whether the action there and the next one can run together.
+bool is_pair(const std::vector<Action>& order, int index) {
+  if (index + 1 == static_cast<int>(order.size())) return false;
+  const Action& next = order[index + 1];
+  return order[index].op == Op::F && (next.op == Op::B || next.op == Op::I) &&
+         next.microbatch != order[index].microbatch;
+}
+
+/// SCHED-1 for the numbers in the actions, SCHED-2 and SCHED-8.
 std::optional<Violation> check_places(const Plan& plan) {
   for (int rank = 0; rank < plan.num_ranks(); ++rank) {
     const std::vector<Action>& order = plan.actions[rank];
     for (int index = 0; index < static_cast<int>(order.size()); ++index) {
-      const auto [chunk, op, microbatch] = order[index];
-      if (chunk < 0 || chunk >= plan.num_chunks() || microbatch < 0 ||
-          microbatch >= plan.num_microbatches) {
+      const auto& [chunk, op, microbatch, overlaps] = order[index];
+      if (!in_range(plan, chunk, microbatch)) {
         return violation(plan, "SCHED-1", rank, index,
                          name(plan, rank, index) + " is outside the plan's " +
                              std::to_string(plan.num_chunks()) + " chunks and " +
-                             std::to_string(plan.num_microbatches) + " microbatches");
+                             std::to_string(plan.num_microbatches) + " microbatches" +
+                             (plan.num_copies > 1 ? ", of which each copy takes half" : ""));
       }
       if (plan.rank_of_chunk[chunk] != rank) {
         return violation(plan, "SCHED-2", rank, index,
                          name(plan, rank, index) + " belongs to rank " +
                              std::to_string(plan.rank_of_chunk[chunk]) + ", which holds chunk " +
                              std::to_string(chunk));
+      }
+      if (overlaps && !is_pair(order, index)) {
+        return violation(plan, "SCHED-8", rank, index,
+                         name(plan, rank, index) +
+                             " begins an overlapped pair, but only an F and the B or I of another "
+                             "microbatch right after it can run together");
       }
     }
   }

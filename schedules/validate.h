@@ -17,8 +17,6 @@ struct Violation {
   std::string grid;     ///< the rank's actions near the place, the wrong one marked
 };
 
-/// `training`: each F needs its B, or I and W; otherwise only F is allowed.
-enum class Purpose { training, forward_only };
 /// Checks every rule, among them that the plan ends when sends block until a credit is free, with
 /// the credits of capacities(). Any plan is allowed, however broken.
 std::optional<Violation> validate(const Plan& plan, Purpose purpose);

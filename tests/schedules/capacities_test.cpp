@@ -63,7 +63,7 @@ class Runtime {
 
   bool turn(int rank) {
     if (next_[rank] == plan_.actions[rank].size()) return false;
-    const auto [chunk, op, i] = plan_.actions[rank][next_[rank]];
+    const auto [chunk, op, i, overlaps] = plan_.actions[rank][next_[rank]];
     const bool first = chunk == 0;
     const bool last = chunk + 1 == plan_.num_chunks();
     if (op == Op::F && !step(first ? nullptr : &edges_[{chunk, true}],

@@ -68,6 +68,24 @@ BOOST_AUTO_TEST_CASE(a_plan_survives_its_text) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(pairs_survive_their_text) {
+  const Plan plan = plan_of("0F0, (0F1;0B0) ,(0F2;0I1)OVERLAP_F_B,0W1,0B2");
+  BOOST_TEST(to_csv(plan) == "0F0,(0F1;0B0),(0F2;0I1),0W1,0B2\n");
+  BOOST_TEST(plan.actions[0][1].overlaps_next);
+  BOOST_TEST(!plan.actions[0][2].overlaps_next);
+  BOOST_TEST(rule_broken(plan) == "");
+}
+
+BOOST_AUTO_TEST_CASE(two_copies_are_known_by_their_microbatches) {
+  for (const std::string_view kind : {"dualpipe", "chimera"}) {
+    Plan plan = make(kind, {.stages = 4, .chunks = 2, .microbatches = 8});
+    BOOST_TEST(plan.num_copies == 2);
+    plan.kind = "csv";
+    BOOST_TEST(plan_of(to_csv(plan)) == plan);
+  }
+  BOOST_TEST(plan_of("0F0,0B0\n1F0,1B0\n").num_copies == 1);
+}
+
 BOOST_AUTO_TEST_CASE(spaces_idle_slots_and_line_ends_are_skipped) {
   const Plan plan = plan_of(" 0F0 ,\t, 0B0,,\r\n,1F0,1B0\r\n\n  \n,,\n");
   BOOST_TEST(to_csv(plan) == "0F0,0B0\n1F0,1B0\n");
@@ -84,7 +102,10 @@ BOOST_AUTO_TEST_CASE(bad_text_is_refused_at_its_place) {
   check_refused("", 1, 1, "no action");
   check_refused(" ,\n,, \n", 1, 1, "no action");
   check_refused("0F0,0B0,\n1F0, 1X0", 2, 6, "\"1X0\" is no action");
-  check_refused("0F0,(0F1;0B0)", 1, 5, "\"(0F1;0B0)\" is no action");
+  for (const std::string_view pair : {"(0F1;0F0)", "(0F1;0W0)", "(0B0;0F1)", "(0F0;0B0)", "(0F1)",
+                                      "(0F1;0B0", "(0F1;0B0;0F2)", "(0F1;0B0)OVERLAP", "()", "("}) {
+    check_refused("0F0," + std::string(pair), 1, 5, "\"" + std::string(pair) + "\" is no pair");
+  }
   check_refused("0F0,0B0\n0F1,0B1", 2, 1, "puts chunk 0 on rank 1, but line 1 has it on rank 0");
   check_refused("0F0,2F0,2B0,0B0", 1, 5, "no action of chunk 1");
   check_refused("0F0\n999999999F0", 2, 1, "too high");

@@ -1,6 +1,9 @@
 #include "schedules/draw.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
 
 #include "tests/schedules/orders.h"
 
@@ -66,4 +69,59 @@ BOOST_AUTO_TEST_CASE(a_picture_has_a_box_an_action) {
   BOOST_TEST(count(text, "<g>") == count(text, "</g>"));
   BOOST_TEST(count(text, "<text") == count(text, "</text>"));
   BOOST_TEST(count(text, ">rank 1</text>") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_picture_shows_idle_time_and_has_an_axis_in_time) {
+  const Plan plan = plan_of("0F0,0B0\n1F0,1B0\n");
+  const Costs costs{.stages = {{.forward = 40, .input_gradient = 40, .weight_gradient = 40}}};
+  const std::string slots = svg(plan, costs);
+  BOOST_TEST(count(slots, ">idle</text>") == 1u);
+  BOOST_TEST(count(slots, "slots of 40") == 1u);
+  const std::string time = to_svg(plan, *simulate(plan, costs), Axis::time);
+  BOOST_TEST(count(time, ">100</text>") == 1u);
+  BOOST_TEST(count(time, ">time; bubble rate") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_pair_lies_one_above_the_other) {
+  const Plan plan = plan_of("0F0,(0F1;0B0),0B1");
+  BOOST_TEST(grid(plan, Costs{}) == "slot   0  1  2  3  4  5\nrank 0 F0 F1 B0 -  B1 -\n");
+  const std::string text = svg(plan, Costs{});
+  BOOST_TEST(count(text, "height='11'") == 2u);
+  BOOST_TEST(count(text, "<title>0F1, 1 to 4</title>") == 1u);
+  BOOST_TEST(count(text, "<title>0B0, 1 to 4</title>") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_trace_has_an_event_an_action) {
+  const Plan plan = plan_of("0F0,(0F1;0B0),0B1\n1F0,1B0,1F1,1B1\n");
+  const auto simulation = simulate(plan, Costs{});
+  BOOST_REQUIRE(simulation.has_value());
+  const std::string text = to_trace(plan, *simulation);
+  BOOST_TEST(count(text, "\"ph\":\"X\"") == 8u);
+  BOOST_TEST(count(text, "\"ph\":\"M\"") == 3u);  // rank 0 has a second track
+  BOOST_TEST(count(text, "{") == count(text, "}"));
+  BOOST_TEST(count(text,
+                   "\"name\":\"1F0\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"tid\":2,"
+                   "\"ts\":1000,\"dur\":1000") == 1u);
+}
+
+/// The pictures in schedules/README.md are what the tool prints.
+BOOST_AUTO_TEST_CASE(the_readme_has_a_picture_of_every_schedule) {
+  std::ifstream file(std::string(__FILE__).substr(0, std::string(__FILE__).rfind("tests/")) +
+                     "schedules/README.md");
+  const std::string readme{std::istreambuf_iterator<char>(file), {}};
+  for (const Generator& generator : generators()) {
+    const std::size_t title = readme.find("\n**" + std::string(generator.name) + "**:");
+    BOOST_REQUIRE_MESSAGE(title != std::string::npos, generator.name);
+    const std::size_t begin = readme.find("```\n", title) + 4;
+    const std::size_t shape = readme.rfind(" p = ", begin);
+    int p = 0, m = 0, v = generator.chunks;
+    const char* text = readme.c_str() + shape;
+    if (std::sscanf(text, " p = %d, v = %d, m = %d:", &p, &v, &m) != 3) {
+      v = generator.chunks;
+      BOOST_REQUIRE(std::sscanf(text, " p = %d, m = %d:", &p, &m) == 2);
+    }
+    const Plan plan = make(generator.name, {.stages = p, .chunks = v, .microbatches = m});
+    BOOST_TEST(readme.substr(begin, readme.find("```", begin) - begin) == grid(plan, Costs{}),
+               generator.name);
+  }
 }

@@ -48,9 +48,13 @@ BOOST_AUTO_TEST_CASE(chunks_loop_over_the_ranks) {
 }
 
 BOOST_AUTO_TEST_CASE(the_table_knows_its_names) {
-  for (const std::string_view name : {"gpipe", "1f1b", "interleaved", "forward-only"}) {
+  for (const std::string_view name :
+       {"gpipe",       "1f1b",   "interleaved",   "looped-bfs",     "zb-h1",
+        "zb-h2",       "zb-1p",  "zb-2p",         "interleaved-zb", "zb-v",
+        "zb-v-static", "v-half", "v-min",         "dualpipe",       "dualpipe-v",
+        "chimera",     "hanayo", "combined-1f1b", "zb-auto",        "forward-only"}) {
     const Generator* generator = find_generator(name);
-    BOOST_REQUIRE(generator != nullptr);
+    BOOST_REQUIRE_MESSAGE(generator != nullptr, name);
     BOOST_TEST(generator->name == name);
     BOOST_TEST(!generator->source.empty());
   }

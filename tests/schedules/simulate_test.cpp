@@ -62,6 +62,81 @@ BOOST_AUTO_TEST_CASE(the_weight_gradient_runs_while_the_input_gradient_travels) 
   BOOST_TEST(out->wall == 7);
 }
 
+BOOST_AUTO_TEST_CASE(idle_time_has_causes) {
+  // 0F0 0..1, 1F0 1.5..2.5, 1B0 2.5..4.5, 0B0 5..7.
+  const auto out = simulate(plan_of("0F0,0B0\n1F0,1B0\n"), {.stages = {kUnit}, .hop = 0.5});
+  BOOST_TEST(out->causes[0].warm_up == 0);
+  BOOST_TEST(out->causes[0].waiting.at(1) == 3.5);
+  BOOST_TEST(out->causes[0].communication == 0.5);
+  BOOST_TEST(out->causes[0].cool_down == 0);
+  BOOST_TEST(out->causes[1].warm_up == 1.5);
+  BOOST_TEST(out->causes[1].waiting.empty());
+  BOOST_TEST(out->causes[1].cool_down == 2.5);
+}
+
+BOOST_AUTO_TEST_CASE(a_pair_waits_for_both_inputs_and_ends_at_once) {
+  StageCosts cost = kUnit;
+  cost.pair = 2.5;
+  // 0F0 0..1, 0F1 1..2, 1F0 1..2, 1F1 waits for nothing: 2..3 alone; (1F1;1B0) 2..4.5.
+  const auto out = simulate(plan_of("0F0,0F1,0B0,0B1\n1F0,(1F1;1B0),1B1\n"), {.stages = {cost}});
+  BOOST_REQUIRE(out.has_value());
+  BOOST_TEST(out->times[1][1].start == 2);
+  BOOST_TEST(out->times[1][1].end == 4.5);
+  BOOST_TEST(out->times[1][2].start == 2);
+  BOOST_TEST(out->times[1][2].end == 4.5);
+  BOOST_TEST(out->times[1][3].end == 6.5);
+  BOOST_TEST(out->times[0][2].start == 4.5);
+  BOOST_TEST(out->busy[1] == 1 + 2.5 + 2);
+  BOOST_TEST(out->wall == 8.5);
+  BOOST_TEST(out->bubble_rate == 1 - 6 / 8.5, tt::tolerance(1e-12));
+}
+
+BOOST_AUTO_TEST_CASE(a_pair_whose_parts_need_each_other_never_starts) {
+  // 1F1 needs 0F1, which is paired with 0B0, which needs 1B0, which is paired with 1F1.
+  BOOST_TEST(!simulate(plan_of("0F0,(0F1;0B0),0B1\n1F0,(1F1;1B0),1B1\n"), Costs{}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(messages_share_a_link_one_by_one) {
+  // 0F0 ends at 1, 0F1 at 2; each takes 3 on the link and 0.5 more to arrive.
+  const auto out =
+      simulate(plan_of("0F0,0F1\n1F0,1F1\n"), {.stages = {kUnit}, .hop = 0.5, .link = 3});
+  BOOST_TEST(out->times[1][0].start == 4.5);
+  BOOST_TEST(out->times[1][1].start == 7.5);
+  BOOST_TEST(out->times[0][1].start == 1);
+}
+
+BOOST_AUTO_TEST_CASE(blocking_sends_hold_the_sender) {
+  const auto out = simulate(plan_of("0F0,0F1\n1F0,1F1\n"),
+                            {.stages = {kUnit}, .hop = 0.5, .sends = Sends::blocking});
+  BOOST_TEST(out->times[0][1].start == 1.5);
+  BOOST_TEST(out->causes[0].communication == 1);
+  BOOST_TEST(out->wall == 4);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_pays_the_wall_time_or_without_a_barrier_the_span) {
+  const Plan plan = make("zb-h2", {.stages = 4, .microbatches = 8});
+  const auto global = simulate(plan, {.stages = {kUnit}, .optimizer = 5});
+  BOOST_TEST(global->wall == 27);
+  BOOST_TEST(global->span == 24);
+  BOOST_TEST(global->step == 32);
+  const auto none = simulate(plan, {.stages = {kUnit}, .optimizer = 5, .barrier = Barrier::none});
+  BOOST_TEST(none->step == 29);
+}
+
+BOOST_AUTO_TEST_CASE(times_divide_by_their_units) {
+  const auto out = simulate(plan_of("0F0,0B0\n1F0,1B0\n"), {.stages = {kUnit}, .hop = 0.5});
+  const Simulation half = divided(*out, 2);
+  BOOST_TEST(half.wall == 3.5);
+  BOOST_TEST(half.span == 3.5);
+  BOOST_TEST(half.step == 3.5);
+  BOOST_TEST(half.busy[0] == 1.5);
+  BOOST_TEST(half.idle[0] == 2);
+  BOOST_TEST(half.causes[0].waiting.at(1) == 1.75);
+  BOOST_TEST(half.causes[1].warm_up == 0.75);
+  BOOST_TEST(half.times[0][1].start == 2.5);
+  BOOST_TEST(half.bubble_rate == out->bubble_rate);
+}
+
 BOOST_AUTO_TEST_CASE(a_circle_of_waits_has_no_times) {
   BOOST_TEST(!simulate(plan_of("0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1\n"), Costs{}).has_value());
 }

@@ -136,3 +136,38 @@ BOOST_AUTO_TEST_CASE(the_grid_shows_the_neighbourhood_alone) {
              "rank 0  ... 0F7 0B7 0F8 0B8 0F9 0B9 0B10 0F10 0F11 0B11 0F12 0B12 0F13 ...\n"
              "                                    ^^^^\n");
 }
+
+BOOST_AUTO_TEST_CASE(a_pair_is_a_forward_and_a_backward_of_another_microbatch) {
+  Plan plan = plan_of("0F0,(0F1;0B0),0B1");
+  BOOST_TEST(rule_broken(plan) == "");
+  plan.actions[0][1].overlaps_next = false;
+  for (const int index : {0, 2, 3}) {
+    Plan broken = plan;
+    broken.actions[0][index].overlaps_next = true;
+    BOOST_TEST(rule_broken(broken) == "SCHED-8");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(each_copy_takes_its_half_of_the_microbatches) {
+  const Plan plan = make("chimera", {.stages = 2, .chunks = 2, .microbatches = 4});
+  BOOST_TEST(rule_broken(plan) == "");
+  Plan other_half = plan;
+  other_half.actions[0].front().microbatch = 3;
+  BOOST_TEST(rule_broken(other_half) == "SCHED-1");
+  Plan uneven = plan;
+  uneven.num_microbatches = 3;
+  BOOST_TEST(rule_broken(uneven) == "SCHED-1");
+  Plan one = plan;
+  one.num_copies = 1;
+  BOOST_TEST(rule_broken(one) == "SCHED-3");
+}
+
+BOOST_AUTO_TEST_CASE(a_pair_whose_parts_wait_for_each_other_waits_for_ever) {
+  // 1F1 needs 0F1, which is paired with 0B0, which needs 1B0, which is paired with 1F1.
+  const Plan plan = plan_of("0F0,(0F1;0B0),0B1\n1F0,(1F1;1B0),1B1\n");
+  const auto wrong = validate(plan, Purpose::training);
+  BOOST_REQUIRE(wrong.has_value());
+  BOOST_TEST(wrong->rule == "SCHED-7");
+  BOOST_TEST(wrong->message.find("0F1 of rank 0 starts together with 0B0") != std::string::npos,
+             wrong->message);
+}
