@@ -87,40 +87,27 @@ stages::StageSpec stage_spec(const Assembly& assembly, const RunSpec& spec, cons
 
 }  // namespace
 
-Epoch first_epoch(const RunSpec& spec) {
-  return {.number = 1,
-          .mesh = spec.mesh,
-          .schedule = spec.schedule,
-          .layout = even_layout(static_cast<int>(spec.model.num_hidden_layers),
-                                make_plan(spec).rank_of_chunk),
-          .members = {}};
-}
-
-Assembly assemble(const RunSpec& spec, const Epoch& epoch) {
+Assembly assemble(const RunSpec& spec, const Shape& shape) {
   RunSpec current = spec;
-  current.mesh = epoch.mesh;
-  current.schedule = epoch.schedule;
+  current.mesh = shape.mesh;
+  current.schedule = shape.schedule;
   Assembly assembly{
       .plan = make_plan(current), .eval_plan = make_eval_plan(current), .capacities = {}};
   assembly.capacities = enough_for_both(schedules::capacities(assembly.plan),
                                         schedules::capacities(assembly.eval_plan));
-  assembly.digest = digest_of(assembly, spec, epoch.layout);
+  assembly.digest = digest_of(assembly, spec, shape.layout);
   return assembly;
 }
 
-RankPlace place_of(const Epoch& epoch, int rank) {
-  return {.replica = rank / epoch.mesh.pp, .stage = rank % epoch.mesh.pp};
-}
-
-RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Epoch& epoch, int rank) {
-  RankAssembly part{.place = place_of(epoch, rank)};
+RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Shape& shape, int rank) {
+  RankAssembly part{.place = place_of(shape, rank)};
   const auto stage = static_cast<std::size_t>(part.place.stage);
-  const int base = part.place.replica * epoch.mesh.pp;
+  const int base = part.place.replica * shape.mesh.pp;
   const int num_chunks = assembly.plan.num_chunks();
   for (int c = 0; c < num_chunks; ++c)
     if (assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)] == part.place.stage)
       part.chunks.push_back(c);
-  part.stage = stage_spec(assembly, spec, epoch.layout, part.chunks);
+  part.stage = stage_spec(assembly, spec, shape.layout, part.chunks);
   part.actions = assembly.plan.actions[stage];
   part.eval_actions = assembly.eval_plan.actions[stage];
 
@@ -133,9 +120,9 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Epoch&
   const int last = base + assembly.plan.rank_of_chunk.back();
   if (spec.model.tie_word_embeddings && first != last && (rank == first || rank == last))
     part.tied_ranks = {first, last};
-  if (epoch.mesh.dp > 1)
-    for (int d = 0; d < epoch.mesh.dp; ++d)
-      part.replica_ranks.push_back(d * epoch.mesh.pp + part.place.stage);
+  if (shape.mesh.dp > 1)
+    for (int d = 0; d < shape.mesh.dp; ++d)
+      part.replica_ranks.push_back(d * shape.mesh.pp + part.place.stage);
   return part;
 }
 

@@ -11,8 +11,8 @@
 
 namespace troupe::actors {
 
-/// What an epoch means for the whole cluster. Director and workers derive it from the same (spec,
-/// epoch) and compare digests before the first step.
+/// What a shape means for the whole cluster. Director and workers derive it from the same (spec,
+/// shape) and compare digests before the first step.
 struct Assembly {
   schedules::Plan plan;                              ///< training, in order
   schedules::Plan eval_plan;                         ///< forward only
@@ -20,14 +20,7 @@ struct Assembly {
   /// Over plans, layer layout, capacities, edge shape and dtype.
   std::uint64_t digest = 0;
 };
-Assembly assemble(const RunSpec& spec, const Epoch& epoch);
-
-/// Rank numbers: replica * pp + stage.
-struct RankPlace {
-  int replica = 0;
-  int stage = 0;
-};
-RankPlace place_of(const Epoch& epoch, int rank);
+Assembly assemble(const RunSpec& spec, const Shape& shape);
 
 /// One rank's part of an assembly.
 struct RankAssembly {
@@ -41,6 +34,6 @@ struct RankAssembly {
       tied_ranks;  ///< embedding's and head's rank where they share a matrix and differ; else empty
   std::vector<int> replica_ranks;  ///< this stage in all replicas; empty without data parallelism
 };
-RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Epoch& epoch, int rank);
+RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Shape& shape, int rank);
 
 }  // namespace troupe::actors

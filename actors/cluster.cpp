@@ -22,6 +22,7 @@ class LocalCluster : public Cluster {
                             .manifest = options.manifest,
                             .token = random_token(),
                             .observer = observer,
+                            .hub = hub_,
                             .processes = processes_,
                             .board = board_,
                             .on_end = [this](const Outcome& outcome) {
@@ -46,12 +47,9 @@ class LocalCluster : public Cluster {
   }
 
   Outcome run() override {
-    const auto port = system_.middleman().publish(director_, 0, "127.0.0.1");
-    if (!port)
-      throw Error(ErrorKind::unavailable,
-                  "cannot open a port for workers on 127.0.0.1: " + system_.render(port.error()));
-    caf::anon_send(director_, DoorOpen{.port = *port});
+    caf::anon_send(director_, DoorOpen{});
     processes_.run();
+    hub_.close();
     return outcome_;
   }
 
@@ -61,17 +59,23 @@ class LocalCluster : public Cluster {
   void stop_now(const std::string& reason) override {
     caf::anon_send(director_, Event{StopNowOrdered{.reason = reason}});
   }
+  void scale(const ScaleRequest& request, std::function<void(const ScaleAnswer&)> answer) override {
+    caf::anon_send(director_, ScaleOrder{.request = request, .answer = std::move(answer)});
+  }
   RunStatus status() const override { return board_.read(); }
+  Hub& hub() override { return hub_; }
 
  private:
   void on_exit(const ProcessExit& exit) {
-    caf::anon_send(director_, Event{WorkerExited{.rank = exit.rank,
-                                                 .incarnation = exit.incarnation,
+    caf::anon_send(director_, Event{WorkerExited{.incarnation = exit.incarnation,
                                                  .clean = exit.clean,
-                                                 .cause = exit.cause}});
+                                                 .by_signal = exit.by_signal,
+                                                 .cause = exit.cause,
+                                                 .now_s = exit.noticed_s}});
   }
 
   StatusBoard board_;
+  Hub hub_;
   Outcome outcome_;  // written before quit(), read after processes_.run()
   Processes processes_;
   ControlPlaneConfig config_{2};

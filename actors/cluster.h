@@ -4,8 +4,10 @@
 #include <memory>
 #include <string>
 
+#include "actors/monitors/hub.h"
 #include "actors/reports.h"
 #include "actors/run_spec.h"
+#include "actors/scale.h"
 
 namespace troupe::actors {
 
@@ -15,7 +17,7 @@ struct WorkerBirth {
   std::string host;
   int port = 0;
   std::string token;
-  int rank = 0;
+  int id = 0;  ///< Member::id
   std::uint64_t incarnation = 0;
   std::string log_dir;
 };
@@ -44,7 +46,14 @@ class Cluster {
   virtual void stop(const std::string& reason) = 0;
   /// From any thread. Ends at once, exit code 75.
   virtual void stop_now(const std::string& reason) = 0;
+  /// From any thread. Changes the cluster at a step boundary; `answer` is called once, from a
+  /// thread of the cluster: when the first step of the new shape is committed, or with the reason
+  /// why not.
+  virtual void scale(const ScaleRequest& request,
+                     std::function<void(const ScaleAnswer&)> answer) = 0;
   virtual RunStatus status() const = 0;
+  /// What happens is published here; closed at the end of run(). Lives as long as the cluster.
+  virtual Hub& hub() = 0;
 };
 
 /// A worker process's whole life. `parse` turns the manifest text into the spec. Returns the exit

@@ -28,6 +28,7 @@ ControlPlaneConfig::ControlPlaneConfig(std::size_t num_threads) {
   add_message_type<Hello>("Hello");
   add_message_type<Welcome>("Welcome");
   add_message_type<Join>("Join");
+  add_message_type<Halt>("Halt");
   add_message_type<BeginEpoch>("BeginEpoch");
   add_message_type<PlanOrder>("PlanOrder");
   add_message_type<RunStep>("RunStep");
@@ -35,8 +36,10 @@ ControlPlaneConfig::ControlPlaneConfig(std::size_t num_threads) {
   add_message_type<Save>("Save");
   add_message_type<Evaluate>("Evaluate");
   add_message_type<Finish>("Finish");
+  add_message_type<Halted>("Halted");
   add_message_type<Ready>("Ready");
   add_message_type<Prepared>("Prepared");
+  add_message_type<TracedActions>("TracedActions");
   add_message_type<Saved>("Saved");
   add_message_type<Evaluated>("Evaluated");
   add_message_type<Failed>("Failed");

@@ -1,9 +1,14 @@
 #include "actors/director.h"
 
+#include <fmt/format.h>
+
 #include <caf/io/middleman.hpp>
+#include <set>
 #include <utility>
 
 #include "actors/assembly.h"
+#include "actors/monitors/step_report.h"
+#include "actors/monitors/traced_actions.h"
 #include "actors/scheduler_actor.h"
 #include "actors/secret.h"
 #include "stages/checkpoint.h"
@@ -13,15 +18,16 @@ namespace troupe::actors {
 namespace {
 
 struct Tick {};
-constexpr std::chrono::seconds kTick{1};
-/// A joined worker whose stage actor says nothing for this many ticks is lost. Counted in ticks of
-/// the director, so that a machine that sleeps accuses nobody.
-constexpr int kSilentTicks = 30;
+/// How often heartbeats are counted.
+constexpr std::chrono::milliseconds kTick{250};
 
-std::vector<std::uint64_t> random_incarnations(int count) {
-  std::vector<std::uint64_t> values;
-  for (int i = 0; i < count; ++i) values.push_back(random_u64());
-  return values;
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+RecoveryClock::Time time_at(double seconds) {
+  return RecoveryClock::Time(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(seconds)));
 }
 
 const char* state_name(DirectorProtocol::Phase phase) {
@@ -33,7 +39,6 @@ const char* state_name(DirectorProtocol::Phase phase) {
     case Phase::running:
       return "running";
     case Phase::saving:
-    case Phase::publishing:
       return "saving";
     case Phase::evaluating:
       return "evaluating";
@@ -55,35 +60,49 @@ namespace troupe::actors {
 Director::Director(caf::actor_config& config, DirectorContext context)
     : ControlActor(config),
       context_(std::move(context)),
-      protocol_(context_.spec, context_.first_step, context_.saved_step,
-                random_incarnations(context_.spec.num_ranks())),
+      protocol_(context_.spec, {.first_step = context_.first_step,
+                                .saved_step = context_.saved_step,
+                                .seed = random_u64()}),
       parameters_(stages::parameters_of(context_.spec.model)),
-      ready_(static_cast<std::size_t>(context_.spec.mesh.dp)),
-      prepared_(static_cast<std::size_t>(context_.spec.mesh.dp)),
-      silent_ticks_(static_cast<std::size_t>(context_.spec.num_ranks()), 0) {}
+      liveness_(context_.spec.recovery, std::chrono::duration<double>(kTick).count()),
+      reported_(context_.first_step) {}
 
 caf::behavior Director::make_behavior() {
   delayed_send(this, kTick, Tick{});
   return {
-      [this](const DoorOpen& door) {
-        port_ = door.port;
-        handle(Started{});
-      },
+      [this](DoorOpen) { handle(Started{}); },
       [this](const Hello& hello) { return welcome(hello); },
       [this](const Join& message) { join(message); },
       [this](const Heartbeat& beat) { heard(beat); },
+      [this](const Failed& failure) { failed(failure); },
+      [this](const ScaleOrder& order) { ordered(order); },
+      [this](const Halted& answer) {
+        handle(MemberHalted{.epoch = answer.epoch,
+                            .incarnation = answer.incarnation,
+                            .address = answer.address,
+                            .holdings = answer.holdings});
+      },
       [this](const OfReplica<Ready>& all) {
+        if (all.answers.front().epoch != protocol_.epoch().number) return;
         ready_[static_cast<std::size_t>(all.replica)] = all;
         handle(ReplicaReady{.epoch = all.answers.front().epoch, .replica = all.replica});
       },
       [this](const OfReplica<Prepared>& all) {
+        if (all.answers.front().epoch != protocol_.epoch().number) return;
         const auto replica = static_cast<std::size_t>(all.replica);
         prepared_[replica] = all;
-        handle(tally(all, ready_[replica], parameters_));
+        const ReplicaPrepared votes = tally(all, ready_[replica], parameters_);
+        if (!votes.not_finite.empty()) tell(NotFinite{.where = votes.not_finite}, -1, votes.step);
+        handle(votes);
       },
+      [this](const TracedActions& actions) { tell(to_event(actions), actions.rank, actions.step); },
       [this](const OfReplica<Saved>& all) {
-        const Saved& first = all.answers.front();
-        handle(ReplicaSaved{.epoch = first.epoch, .step = first.step, .replica = all.replica});
+        ReplicaSaved sum{.epoch = all.answers.front().epoch,
+                         .step = all.answers.front().step,
+                         .replica = all.replica};
+        for (const auto& answer : all.answers)
+          if (sum.error.empty()) sum.error = answer.error;
+        handle(sum);
       },
       [this](const OfReplica<Evaluated>& all) {
         ReplicaEvaluated sum{.epoch = all.answers.front().epoch,
@@ -94,19 +113,20 @@ caf::behavior Director::make_behavior() {
       },
       [this](const Event& event) { handle(event); },
       [this](Tick) {
-        count_silence();
+        watch_over_workers();
         delayed_send(this, kTick, Tick{});
       },
   };
 }
 
 void Director::on_exit() {
-  stages_.clear();
+  workers_.clear();
   replicas_.clear();
   scheduler_ = nullptr;
+  scale_orders_.clear();
 }
 
-// --- workers join
+// --- workers join and live
 
 caf::result<Welcome> Director::welcome(const Hello& hello) {
   if (!equal_secrets(hello.token, context_.token)) return caf::sec::unexpected_message;
@@ -116,35 +136,80 @@ caf::result<Welcome> Director::welcome(const Hello& hello) {
 
 void Director::join(const Join& message) {
   if (!equal_secrets(message.token, context_.token) || !current_sender()) return;
-  stages_[message.member.rank] = caf::actor_cast<caf::actor>(current_sender());
+  workers_[message.member.incarnation] = caf::actor_cast<caf::actor>(current_sender());
+  liveness_.watch(message.member.incarnation);
   handle(MemberJoined{.member = message.member});
+  if (!protocol_.expects_workers()) close_door();
 }
 
 void Director::heard(const Heartbeat& beat) {
-  if (beat.rank < 0 || beat.rank >= static_cast<int>(silent_ticks_.size())) return;
-  silent_ticks_[static_cast<std::size_t>(beat.rank)] = 0;
+  liveness_.heard(beat);
+  const int rank = protocol_.epoch().rank_of(beat.incarnation);
+  if (rank >= 0 && context_.hub.wanted<RankActivity>())
+    tell(RankActivity{.state = beat.state,
+                      .waiting_for = beat.waiting_for,
+                      .resident_bytes = beat.resident_bytes},
+         rank);
   context_.board.write([&](RunStatus& status) {
-    for (RankStatus& rank : status.ranks)
-      if (rank.rank == beat.rank) {
-        rank.state = beat.state;
-        rank.waiting_for = beat.waiting_for;
+    for (RankStatus& shown : status.ranks)
+      if (shown.rank == rank) {
+        shown.state = beat.state;
+        shown.waiting_for = beat.waiting_for;
       }
   });
 }
 
-void Director::count_silence() {
-  for (const auto& [rank, stage] : stages_) {
-    int& ticks = silent_ticks_.at(static_cast<std::size_t>(rank));
-    if (++ticks == kSilentTicks)
-      handle(RankFailed{.rank = rank,
-                        .message = "its stage actor has said nothing for " +
-                                   std::to_string(kSilentTicks) + " s"});
-  }
+void Director::failed(const Failed& failure) {
+  const auto kind = static_cast<ErrorKind>(failure.kind);
+  // A peer that is not there is rarely the first cause: the protocol waits for a better one.
+  handle(WorkerFailed{.incarnation = failure.incarnation,
+                      .epoch = failure.epoch,
+                      .kind = kind,
+                      .message = failure.message,
+                      .symptom = kind == ErrorKind::unavailable,
+                      .now_s = now_s()});
+}
+
+void Director::watch_over_workers() {
+  for (const auto& verdict : liveness_.tick())
+    handle(WorkerFailed{.incarnation = verdict.incarnation,
+                        .message = verdict.why,
+                        .now_s = now_s() - verdict.silent_s});
+}
+
+void Director::ordered(const ScaleOrder& order) {
+  const std::uint64_t number = next_order_++;
+  scale_orders_[number] = order;
+  handle(ScaleOrdered{.order = number, .request = order.request});
+}
+
+/// Workers join at a port that is open only while some are expected.
+void Director::open_door() {
+  if (port_ != 0) return;
+  const auto port = system().middleman().publish(caf::actor_cast<caf::actor>(this), 0, "127.0.0.1");
+  if (!port)
+    throw Error(ErrorKind::unavailable,
+                "cannot open a port for workers on 127.0.0.1: " + system().render(port.error()));
+  port_ = *port;
+}
+
+void Director::close_door() {
+  if (std::exchange(port_, 0) != 0)
+    system().middleman().unpublish(caf::actor_cast<caf::actor>(this));
 }
 
 // --- events and effects
 
-void Director::handle(const Event& event) {
+void Director::handle(Event event) {
+  const double now = now_s();
+  std::visit(
+      [&](auto& e) {
+        if constexpr (requires { e.now_s; }) {
+          if (e.now_s == 0) e.now_s = now;
+          last_sign_ = time_at(e.now_s);
+        }
+      },
+      event);
   const auto effects = protocol_.on(event);
   publish_status();
   try {
@@ -154,158 +219,21 @@ void Director::handle(const Event& event) {
   }
 }
 
-void Director::perform(const SpawnWorker& effect) {
-  context_.processes.spawn(
-      {.host = "127.0.0.1",
-       .port = port_,
-       .token = context_.token,
-       .rank = effect.rank,
-       .incarnation = effect.incarnation,
-       .log_dir = context_.spec.dir + "/logs/rank-" + std::to_string(effect.rank)});
-}
-
-void Director::perform(const StartEpoch& effect) {
-  const Epoch& epoch = effect.epoch;
-  system().middleman().unpublish(
-      caf::actor_cast<caf::actor>(this));  // nobody else is expected: no port stays open
-  context_.board.write([&](RunStatus& status) {
-    status.ranks.clear();
-    for (const Member& member : epoch.members) {
-      const RankPlace place = place_of(epoch, member.rank);
-      status.ranks.push_back({.rank = member.rank,
-                              .replica = place.replica,
-                              .stage = place.stage,
-                              .pid = member.pid,
-                              .host = member.host,
-                              .state = "preparing"});
-    }
-  });
-  std::vector<caf::actor> by_rank;
-  for (const auto& [rank, stage] : stages_) by_rank.push_back(stage);
-  replicas_.clear();
-  for (int replica = 0; replica < epoch.mesh.dp; ++replica) {
-    const auto begin = by_rank.begin() + replica * epoch.mesh.pp;
-    replicas_.push_back(spawn<ReplicaActor>(replica,
-                                            std::vector<caf::actor>(begin, begin + epoch.mesh.pp),
-                                            caf::actor_cast<caf::actor>(this)));
-  }
-  scheduler_ = spawn<SchedulerActor>(context_.spec, caf::actor_cast<caf::actor>(this));
-  order_all(BeginEpoch{.epoch = epoch,
-                       .checkpoint = context_.spec.checkpoint.resume,
-                       .weights_only = context_.spec.checkpoint.weights_only,
-                       .sample_origin = context_.sample_origin});
-  send(scheduler_, PlanEpoch{.epoch = epoch, .stages = by_rank});
-}
-
-void Director::perform(const OrderStep& effect) {
-  if (effect.step == context_.first_step + 1) step_begin_ = std::chrono::steady_clock::now();
-  order_all(RunStep{.epoch = protocol_.epoch().number, .step = effect.step});
-}
-
-void Director::perform(const OrderCommit& effect) {
-  order_all(Commit{.epoch = protocol_.epoch().number,
-                   .step = effect.step,
-                   .clip_factor = to_bits(effect.clip_factor)});
-  context_.observer.on_step(report(effect));
-}
-
-StepReport Director::report(const OrderCommit& commit) {
-  const RunSpec& spec = context_.spec;
-  const auto now = std::chrono::steady_clock::now();
-  StepReport step{
-      .step = commit.step,
-      .loss = commit.loss,
-      .grad_norm = commit.grad_norm,
-      .lr = stages::learning_rate(spec.optimizer, commit.step),
-      .tokens = spec.global_tokens(),
-      .first_sample = context_.sample_origin + (commit.step - 1) * spec.batch.global,
-      .step_s = std::chrono::duration<double>(now - std::exchange(step_begin_, now)).count()};
-  for (const auto& replica : prepared_) {
-    for (std::size_t stage = 0; stage < replica.answers.size(); ++stage) {
-      const Prepared& vote = replica.answers[stage];
-      const double busy = to_double(vote.busy_s);
-      step.stages.push_back({.replica = replica.replica,
-                             .stage = static_cast<int>(stage),
-                             .busy_s = busy,
-                             .idle_s = std::max(0.0, to_double(vote.wall_s) - busy)});
-      for (std::size_t i = 0; i < vote.edge_to.size() && i < vote.edge_bytes.size(); ++i)
-        step.edges.push_back({.from = vote.rank,
-                              .to = static_cast<int>(vote.edge_to[i]),
-                              .bytes = vote.edge_bytes[i]});
-    }
-  }
-  return step;
-}
-
-std::string Director::checkpoint_path(std::int64_t step) const {
-  return context_.spec.dir + "/checkpoints/step-" + std::to_string(step);
-}
-
-void Director::perform(const OrderSave& effect) {
-  const auto dir = stages::begin_checkpoint(context_.spec.dir + "/checkpoints", effect.step);
-  order_all(Save{.epoch = protocol_.epoch().number, .step = effect.step, .dir = dir});
-}
-
-void Director::perform(const PublishCheckpoint& effect) {
-  const RunSpec& spec = context_.spec;
-  const std::string path = checkpoint_path(effect.step);
-  stages::finish_checkpoint(
-      path + ".tmp",
-      {.step = effect.step,
-       .next_sample = context_.sample_origin + effect.step * spec.batch.global,
-       .model = spec.model,
-       .tokenizer = spec.data.tokenizer,
-       .seq_len = spec.batch.seq_len},
-      protocol_.epoch().mesh.pp);
-  stages::prune_checkpoints(spec.dir + "/checkpoints", spec.checkpoint.keep);
-  context_.observer.on_checkpoint(effect.step, path);
-  handle(Published{.step = effect.step});
-}
-
-void Director::perform(const OrderEvaluate& effect) {
-  order_all(Evaluate{.epoch = protocol_.epoch().number, .step = effect.step});
-}
-
-void Director::perform(const ReportEvaluation& effect) {
-  context_.observer.on_eval({.step = effect.step, .loss = effect.loss});
-  step_begin_ =
-      std::chrono::steady_clock::now();  // an evaluation is no part of the next step's time
-}
-
-void Director::perform(const StartTimer& effect) {
-  const auto delay = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::duration<double>(effect.seconds));
-  delayed_send(this, delay, Event{TimerRang{.timer = effect.timer}});
-}
-
-void Director::perform(const OrderFinish& effect) {
-  if (replicas_.empty()) context_.processes.kill_all();  // not all have joined: nobody to ask
-  order_all(Finish{.reason = effect.reason});
-}
-
-void Director::perform(const KillWorkers&) {
-  context_.processes.kill_all();
-}
-
-void Director::perform(const End& effect) {
-  for (const auto& replica : replicas_) send_exit(replica, caf::exit_reason::user_shutdown);
-  if (scheduler_) send_exit(scheduler_, caf::exit_reason::user_shutdown);
-  context_.on_end(effect.outcome);
-  quit();
-}
-
-template <typename Order>
-void Director::order_all(const Order& order) {
-  for (const auto& replica : replicas_) send(replica, order);
-}
-
 void Director::publish_status() {
   context_.board.write([this](RunStatus& status) {
     status.state = state_name(protocol_.phase());
+    if (status.state == "starting" && protocol_.epoch().number > 1) status.state = "regrouping";
     if (protocol_.stopping() && status.state == "running") status.state = "stopping";
     status.step = protocol_.committed();
     status.epoch = protocol_.epoch().number;
   });
+}
+
+void Director::tell(EventBody body, int rank, std::int64_t step) {
+  context_.hub.publish({.epoch = protocol_.epoch().number,
+                        .step = step < 0 ? protocol_.committed() : step,
+                        .rank = rank,
+                        .body = std::move(body)});
 }
 
 void Director::on_failure(const std::string& what) {

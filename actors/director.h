@@ -9,17 +9,18 @@
 
 #include "actors/cluster.h"
 #include "actors/control_plane.h"
+#include "actors/liveness.h"
+#include "actors/monitors/hub.h"
 #include "actors/processes.h"
 #include "actors/protocol.h"
+#include "actors/recovery_clock.h"
 #include "actors/replica_actor.h"
 #include "actors/status_board.h"
 
 namespace troupe::actors {
 
-/// The port at which workers join is open: the run begins. Local to the launcher.
-struct DoorOpen {
-  int port = 0;
-};
+/// The run begins. Local to the launcher.
+struct DoorOpen {};
 
 /// What the director works with. References outlive it.
 struct DirectorContext {
@@ -30,9 +31,16 @@ struct DirectorContext {
   std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
   std::int64_t saved_step = -1;    ///< a checkpoint of it is already in the run directory; -1: none
   RunObserver& observer;
+  Hub& hub;
   Processes& processes;
   StatusBoard& board;
   std::function<void(const Outcome&)> on_end;
+};
+
+/// An order to change the cluster, with where the answer goes. Local to the launcher.
+struct ScaleOrder {
+  ScaleRequest request;
+  std::function<void(const ScaleAnswer&)> answer;
 };
 
 /// Shell around DirectorProtocol: turns messages into events and effects into messages, files and
@@ -49,44 +57,68 @@ class Director : public ControlActor {
   caf::result<Welcome> welcome(const Hello& hello);
   void join(const Join& join);
   void heard(const Heartbeat& beat);
-  void count_silence();
+  void failed(const Failed& failure);
+  void ordered(const ScaleOrder& order);
+  void watch_over_workers();
 
   // Events in, effects out.
-  void handle(const Event& event);
+  void handle(Event event);
   void perform(const SpawnWorker& effect);
+  void perform(const KillWorker& effect);
+  void perform(const ReportLoss& effect);
+  void perform(const OrderHalt& effect);
   void perform(const StartEpoch& effect);
+  void perform(const ReportEpoch& effect);
+  void perform(const OrderLeave& effect);
   void perform(const OrderStep& effect);
   void perform(const OrderCommit& effect);
   void perform(const OrderSave& effect);
   void perform(const PublishCheckpoint& effect);
   void perform(const OrderEvaluate& effect);
   void perform(const ReportEvaluation& effect);
+  void perform(const ReportTrouble& effect);
+  void perform(const AnswerScale& effect);
   void perform(const StartTimer& effect);
   void perform(const OrderFinish& effect);
   void perform(const KillWorkers& effect);
   void perform(const End& effect);
 
+  void open_door();
+  void close_door();
+  void begin(const Epoch& epoch, const StatePlan& state);
   template <typename Order>
   void order_all(const Order& order);
   StepReport report(const OrderCommit& commit);
+  void publish_checkpoint(std::int64_t step);
   std::string checkpoint_path(std::int64_t step) const;
   void publish_status();
+  /// Tells the monitors, under the current epoch. `step` -1: the last committed one.
+  void tell(EventBody body, int rank = -1, std::int64_t step = -1);
+  void report_change(std::int64_t step);
+  void list_ranks(const Epoch& epoch);
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr&) override {}
 
   DirectorContext context_;
   DirectorProtocol protocol_;
   const std::vector<stages::ParameterInfo> parameters_;
-  int port_ = 0;
-  std::map<int, caf::actor> stages_;  // by rank, as they join
+  int port_ = 0;                                 ///< at which workers join; 0: closed
+  std::map<std::uint64_t, caf::actor> workers_;  // joined, by incarnation
   std::vector<caf::actor> replicas_;
   caf::actor scheduler_;
   std::vector<OfReplica<Ready>> ready_;        // by replica
   std::vector<OfReplica<Prepared>> prepared_;  // by replica, of the step in progress
-  std::vector<int> silent_ticks_;              // by rank, since the last heartbeat
-  std::chrono::steady_clock::time_point step_begin_;
+  Liveness liveness_;
+  RecoveryClock clock_;
+  std::int64_t reported_ = 0;      ///< the newest step that was reported; a redone one is not again
+  RecoveryClock::Time last_sign_;  ///< of the worker that the current event is about
+  ChangeReport change_;            ///< the newest
+  std::map<std::uint64_t, ScaleOrder> scale_orders_;
+  std::uint64_t next_order_ = 1;
+  std::chrono::steady_clock::time_point step_begin_, save_begin_;
 };
 
 }  // namespace troupe::actors
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::DoorOpen)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ScaleOrder)

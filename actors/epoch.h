@@ -9,30 +9,52 @@
 
 namespace troupe::actors {
 
-/// One worker process in one life. A replacement of a dead worker has the same rank and a new
-/// incarnation.
+/// One worker process in one life. A replacement of a dead worker has a new incarnation; it may
+/// have the dead one's id.
 struct Member {
-  int rank = 0;
+  /// Its name on the data plane for all its life, whatever its rank in each epoch.
+  int id = 0;
   std::uint64_t incarnation = 0;
   int pid = 0;
   std::string host;
   std::string address;  ///< of its data plane (transport::UcxNode::address)
 };
 
+/// What a change of the cluster changes: mesh, schedule and layers per chunk.
+struct Shape {
+  RunSpec::Mesh mesh;
+  RunSpec::Schedule schedule;
+  Layout layout;
+
+  int num_ranks() const { return mesh.pp * mesh.dp; }
+  bool operator==(const Shape&) const = default;
+};
+
 /// A version of the cluster: who takes part and who holds which layers. Everything that recovery or
 /// re-scaling changes is here; all else is in the RunSpec. A value, handed to every rank before the
 /// epoch starts.
 struct Epoch {
+  std::uint64_t run = 0;  ///< random, the same in all epochs of a launch
   std::uint32_t number = 0;
-  RunSpec::Mesh mesh;
-  RunSpec::Schedule schedule;
-  Layout layout;
-  std::vector<Member> members;  ///< by rank
+  Shape shape;
+  /// By rank; beyond the ranks those that only give their state away and then leave.
+  std::vector<Member> members;
 
-  int num_ranks() const { return mesh.pp * mesh.dp; }
+  int num_ranks() const { return shape.num_ranks(); }
+  /// The rank of a process, its place beyond the ranks if it leaves; -1: not in this epoch.
+  int rank_of(std::uint64_t incarnation) const;
 };
 
-/// The epoch a run starts with: layers split evenly over the plan's chunks, no members yet.
-Epoch first_epoch(const RunSpec& spec);
+/// Where a rank stands: replica * pp + stage.
+struct RankPlace {
+  int replica = 0;
+  int stage = 0;
+};
+RankPlace place_of(const Shape& shape, int rank);
+/// "rank 3 (replica 1, stage 1)".
+std::string name_of(const Shape& shape, int rank);
+
+/// The shape a run starts with: layers split evenly over the plan's chunks.
+Shape first_shape(const RunSpec& spec);
 
 }  // namespace troupe::actors

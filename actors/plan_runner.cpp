@@ -14,6 +14,9 @@ using tensor::Tensor;
 using transport::Direction;
 using transport::MessageKey;
 
+double seconds_of(Clock::time_point time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -29,6 +32,10 @@ MessageKey out_of(const Instruction& next, std::uint64_t step, Direction directi
   return {step, next.microbatch, to, direction};
 }
 
+std::size_t wait_index(Direction direction, int chunk) {
+  return 2 * static_cast<std::size_t>(chunk) + static_cast<std::size_t>(direction);
+}
+
 }  // namespace
 
 struct PlanRunner::Step {
@@ -37,6 +44,7 @@ struct PlanRunner::Step {
   bool training = true;
   double busy_s = 0;
   double longest_s = 0;
+  Recorded* record = nullptr;  ///< of the action in progress; null: none is kept
 
   /// Runs and times one call into the stage.
   template <typename Call>
@@ -46,9 +54,13 @@ struct PlanRunner::Step {
       Step& step;
       Clock::time_point begin;
       ~Account() {
-        const double s = seconds_since(begin);
+        const auto end = Clock::now();
+        const double s = std::chrono::duration<double>(end - begin).count();
         step.busy_s += s;
         step.longest_s = std::max(step.longest_s, s);
+        if (!step.record) return;
+        step.record->begin_s = seconds_of(begin);
+        step.record->end_s = seconds_of(end);
       }
     } account{*this, begin};
     return call();
@@ -63,14 +75,24 @@ PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, Progra
       data_(data),
       ids_(static_cast<std::size_t>(data.tokens)),
       targets_(static_cast<std::size_t>(data.tokens)),
-      losses_(static_cast<std::size_t>(data.num_microbatches)) {}
+      losses_(static_cast<std::size_t>(data.num_microbatches)) {
+  for (const Instruction& next : program_)
+    waits_.resize(std::max(waits_.size(), wait_index(Direction::backward, next.chunk) + 1));
+}
 
-PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step) {
+PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step, bool record) {
   const auto begin = Clock::now();
   Step step{.data_step = data_step, .message_step = message_step};
   std::fill(losses_.begin(), losses_.end(), 0.0);
+  std::fill(waits_.begin(), waits_.end(), 0.0);
+  if (record) recorded_.assign(program_.size(), {});
   step.timed([&] { stage_.begin_step(); });
-  for (const Instruction& next : program_) {
+  for (std::size_t i = 0; i < program_.size(); ++i) {
+    const Instruction& next = program_[i];
+    if (record) {
+      step.record = &recorded_[i];
+      step.record->instruction = next;
+    }
     switch (next.op) {
       case Op::F:
         forward(next, step);
@@ -100,12 +122,33 @@ PlanResult PlanRunner::evaluate(std::int64_t data_step, std::uint64_t message_st
   return finish(step, seconds_since(begin));
 }
 
+Tensor PlanRunner::receive(const Instruction& next, Direction direction, Step& step) {
+  const auto begin = Clock::now();
+  const Tensor message = channel_.receive(into(next, step.message_step, direction));
+  const double s = seconds_since(begin);
+  waits_[wait_index(direction, next.chunk)] += s;
+  if (step.record) step.record->waited_s += s;
+  return message;
+}
+
+Tensor PlanRunner::acquire(const MessageKey& key, Step& step) {
+  if (!step.record) return channel_.acquire(key);
+  const auto begin = Clock::now();
+  const Tensor buffer = channel_.acquire(key);
+  step.record->waited_s += seconds_since(begin);
+  return buffer;
+}
+
+double PlanRunner::wait_s(Direction direction, int chunk) const {
+  const std::size_t at = wait_index(direction, chunk);
+  return at < waits_.size() ? waits_[at] : 0;
+}
+
 void PlanRunner::forward(const Instruction& next, Step& step) {
   if (next.first || next.last) load_tokens(next, step);
-  const Tensor input =
-      next.first ? Tensor{} : channel_.receive(into(next, step.message_step, Direction::forward));
+  const Tensor input = next.first ? Tensor{} : receive(next, Direction::forward, step);
   const MessageKey sent = out_of(next, step.message_step, Direction::forward);
-  const Tensor output = next.last ? Tensor{} : channel_.acquire(sent);
+  const Tensor output = next.last ? Tensor{} : acquire(sent, step);
   const auto result = step.timed([&] {
     return step.training ? stage_.forward(next.chunk, next.slot, input, output, ids_, targets_)
                          : stage_.evaluate(next.chunk, input, output, ids_, targets_);
@@ -117,10 +160,9 @@ void PlanRunner::forward(const Instruction& next, Step& step) {
 }
 
 void PlanRunner::backward(const Instruction& next, Step& step) {
-  const Tensor received =
-      next.last ? Tensor{} : channel_.receive(into(next, step.message_step, Direction::backward));
+  const Tensor received = next.last ? Tensor{} : receive(next, Direction::backward, step);
   const MessageKey sent = out_of(next, step.message_step, Direction::backward);
-  const Tensor output = next.first ? Tensor{} : channel_.acquire(sent);
+  const Tensor output = next.first ? Tensor{} : acquire(sent, step);
   step.timed([&] {
     if (next.op == Op::B)
       stage_.backward(next.chunk, next.slot, received, output);

@@ -36,16 +36,30 @@ class PlanRunner {
 
   /// Trains on the samples of data step `data_step` (from 0). `message_step` keys the messages;
   /// both ends of every edge use the same. Gradients are complete for this rank after it; nothing
-  /// is applied.
-  PlanResult train(std::int64_t data_step, std::uint64_t message_step);
+  /// is applied. `record`: keep the times of every action.
+  PlanResult train(std::int64_t data_step, std::uint64_t message_step, bool record = false);
   /// Runs a forward-only program through Stage::evaluate.
   PlanResult evaluate(std::int64_t data_step, std::uint64_t message_step);
+
+  /// An action of a recorded step. Times are of the steady clock.
+  struct Recorded {
+    Instruction instruction;
+    double begin_s = 0;
+    double end_s = 0;
+    double waited_s = 0;  ///< for its message and a credit, before begin_s
+  };
+  /// Of the last step that was recorded; empty before.
+  const std::vector<Recorded>& recorded() const { return recorded_; }
+  /// How long the last step waited for messages of this direction into this chunk of the stage.
+  double wait_s(transport::Direction direction, int chunk) const;
 
   /// Instructions finished since construction; read by any thread as a sign of life.
   std::uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
 
  private:
   struct Step;
+  tensor::Tensor receive(const Instruction& next, transport::Direction direction, Step& step);
+  tensor::Tensor acquire(const transport::MessageKey& key, Step& step);
   void forward(const Instruction& next, Step& step);
   void backward(const Instruction& next, Step& step);
   void backward_weight(const Instruction& next, Step& step);
@@ -59,6 +73,8 @@ class PlanRunner {
   const Data data_;
   std::vector<std::int32_t> ids_, targets_;
   std::vector<double> losses_;  // by microbatch
+  std::vector<double> waits_;   // by chunk of the stage and direction
+  std::vector<Recorded> recorded_;
   std::atomic<std::uint64_t> progress_{0};
 };
 

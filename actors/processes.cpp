@@ -9,8 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -70,10 +72,18 @@ void Processes::spawn(const WorkerBirth& birth) {
   wake();
 }
 
+void Processes::kill(std::uint64_t incarnation) {
+  {
+    const std::lock_guard lock(mutex_);
+    kills_.push_back(incarnation);
+  }
+  wake();
+}
+
 void Processes::kill_all() {
   {
     const std::lock_guard lock(mutex_);
-    kill_ = true;
+    kill_all_ = true;
   }
   wake();
 }
@@ -116,15 +126,18 @@ void Processes::run() {
 
 void Processes::serve_orders() {
   std::vector<WorkerBirth> births;
+  std::vector<std::uint64_t> kills;
   bool kill_now = false;
   {
     const std::lock_guard lock(mutex_);
     births.swap(births_);
-    kill_now = std::exchange(kill_, false) || quit_;
+    kills.swap(kills_);
+    kill_now = std::exchange(kill_all_, false) || quit_;
   }
   for (const WorkerBirth& birth : births) start(birth);
-  if (kill_now)
-    for (const Child& child : children_) kill(child.pid, SIGKILL);
+  for (const Child& child : children_)
+    if (kill_now || std::ranges::find(kills, child.incarnation) != kills.end())
+      ::kill(child.pid, SIGKILL);
 }
 
 void Processes::start(const WorkerBirth& birth) {
@@ -152,8 +165,7 @@ void Processes::start(const WorkerBirth& birth) {
   close(birth_pipe[1]);
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) os_error("watch worker process " + std::to_string(pid));
-  children_.push_back(
-      {.rank = birth.rank, .incarnation = birth.incarnation, .pid = pid, .pidfd = pidfd});
+  children_.push_back({.incarnation = birth.incarnation, .pid = pid, .pidfd = pidfd});
 }
 
 void Processes::reap(std::size_t index) {
@@ -162,9 +174,11 @@ void Processes::reap(std::size_t index) {
   if (waitpid(child.pid, &status, WNOHANG) != child.pid) return;
   close(child.pidfd);
   children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(index));
-  on_exit_({.rank = child.rank,
-            .incarnation = child.incarnation,
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  on_exit_({.incarnation = child.incarnation,
             .clean = WIFEXITED(status) && WEXITSTATUS(status) == 0,
+            .by_signal = WIFSIGNALED(status),
+            .noticed_s = std::chrono::duration<double>(now).count(),
             .cause = cause_of(status)});
 }
 

@@ -12,10 +12,11 @@ namespace troupe::actors {
 
 /// How a worker process ended.
 struct ProcessExit {
-  int rank = 0;
   std::uint64_t incarnation = 0;
   bool clean = false;
-  std::string cause;  ///< "exit code 1", "signal 9 (SIGKILL)"
+  bool by_signal = false;
+  double noticed_s = 0;  ///< monotonic clock, when the kernel told of it
+  std::string cause;     ///< "exit code 1", "signal 9 (SIGKILL)"
 };
 
 /// Starts worker processes and notices their deaths at once (pidfd). All processes are spawned and
@@ -33,12 +34,13 @@ class Processes {
   void run();
 
   void spawn(const WorkerBirth& birth);
+  /// SIGKILL. One that is gone already is no error.
+  void kill(std::uint64_t incarnation);
   void kill_all();
   void quit();
 
  private:
   struct Child {
-    int rank = 0;
     std::uint64_t incarnation = 0;
     int pid = 0;
     int pidfd = -1;
@@ -58,7 +60,8 @@ class Processes {
 
   std::mutex mutex_;  // guards the orders
   std::vector<WorkerBirth> births_;
-  bool kill_ = false;
+  std::vector<std::uint64_t> kills_;
+  bool kill_all_ = false;
   bool quit_ = false;
 };
 

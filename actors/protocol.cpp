@@ -1,5 +1,6 @@
 #include "actors/protocol.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -11,64 +12,28 @@ namespace {
 using Effects = std::vector<Effect>;
 
 // Deadlines of what nobody else bounds, in seconds.
-constexpr double kJoinDeadline = 60;   // a worker's start: exec, libraries, connect
 constexpr double kSymptomGrace = 0.5;  // for the exit of a dead peer to arrive after its symptom
 constexpr double kFinishDeadline = 5;  // for workers to end by themselves before they are killed
 
-std::string name_of(int rank, const Epoch& epoch) {
-  return "rank " + std::to_string(rank) + " (replica " + std::to_string(rank / epoch.mesh.pp) +
-         ", stage " + std::to_string(rank % epoch.mesh.pp) + ")";
+void append(Effects& effects, const Effects& more) {
+  effects.insert(effects.end(), more.begin(), more.end());
 }
 
 }  // namespace
 
-DirectorProtocol::DirectorProtocol(RunSpec spec, std::int64_t first_step, std::int64_t saved_step,
-                                   std::vector<std::uint64_t> incarnations)
+DirectorProtocol::DirectorProtocol(RunSpec spec, const Start& start)
     : spec_(std::move(spec)),
-      epoch_(first_epoch(spec_)),
-      committed_(first_step),
-      saved_(saved_step) {
-  TROUPE_ASSERT(static_cast<int>(incarnations.size()) == epoch_.num_ranks());
-  for (int rank = 0; rank < epoch_.num_ranks(); ++rank)
-    epoch_.members.push_back(
-        {.rank = rank, .incarnation = incarnations[static_cast<std::size_t>(rank)]});
+      first_step_(start.first_step),
+      seed_(start.seed),
+      target_(first_shape(spec_)),
+      committed_(start.first_step),
+      saved_(start.saved_step) {
+  keep_replicas();
 }
 
 Effects DirectorProtocol::on(const Event& event) {
   if (phase_ == Phase::ended) return {};
   return std::visit([this](const auto& e) { return handle(e); }, event);
-}
-
-// --- start
-
-Effects DirectorProtocol::handle(const Started&) {
-  Effects effects;
-  for (const Member& member : epoch_.members) {
-    effects.push_back(SpawnWorker{.rank = member.rank, .incarnation = member.incarnation});
-    alive_.insert(member.rank);
-  }
-  effects.push_back(start_timer(kJoinDeadline));
-  return effects;
-}
-
-Effects DirectorProtocol::handle(const MemberJoined& event) {
-  const int rank = event.member.rank;
-  if (phase_ != Phase::gathering || rank < 0 || rank >= epoch_.num_ranks()) return {};
-  Member& expected = epoch_.members[static_cast<std::size_t>(rank)];
-  if (event.member.incarnation != expected.incarnation) return {};
-  expected = event.member;
-  joined_.insert(rank);
-  if (static_cast<int>(joined_.size()) < epoch_.num_ranks()) return {};
-  phase_ = Phase::preparing;
-  ++timer_;  // the join deadline is met
-  return {StartEpoch{.epoch = epoch_}};
-}
-
-Effects DirectorProtocol::handle(const ReplicaReady& event) {
-  if (phase_ != Phase::preparing || event.epoch != epoch_.number || !all_answered(event.replica))
-    return {};
-  if (committed_ == 0 && spec_.checkpoint.initial) return save();
-  return go_on();
 }
 
 // --- the step transaction
@@ -91,47 +56,77 @@ Effects DirectorProtocol::commit() {
   if (!not_finite_.empty() || !std::isfinite(loss) || !std::isfinite(norm)) {
     const std::string where =
         not_finite_.empty() ? "the sum over the stages is not finite" : not_finite_;
-    return fail(ErrorKind::internal,
-                "step " + std::to_string(step) + " was not committed: " + where +
-                    "; the weights are those of step " + std::to_string(committed_) +
-                    " (a lower lr, a longer warm-up or a smaller clip may help)");
+    return fail_after_writing("step " + std::to_string(step) + " was not committed: " + where +
+                              "; the weights are those of step " + std::to_string(committed_) +
+                              " (a lower lr, a longer warm-up or a smaller clip may help)");
   }
   committed_ = step;
+  reached_ = std::max(reached_, step);
   Effects effects{OrderCommit{.step = step,
                               .clip_factor = stages::clip_factor(spec_.optimizer, norm),
                               .loss = loss,
                               .grad_norm = norm}};
-  const Effects next = after_commit();
-  effects.insert(effects.end(), next.begin(), next.end());
+  if (rescaling_) append(effects, answer_scale(ErrorKind::usage, ""));
+  append(effects, after_commit());
   return effects;
 }
 
+/// The last good checkpoint may still be under way.
+Effects DirectorProtocol::fail_after_writing(const std::string& message) {
+  if (!writing_) return fail(ErrorKind::internal, message);
+  failure_after_writing_ = message;
+  phase_ = Phase::saving;
+  return {};
+}
+
 Effects DirectorProtocol::after_commit() {
-  const bool last = stop_reason_ || committed_ >= spec_.max_steps;
   const auto interval = spec_.checkpoint.interval;
-  if (last || (interval > 0 && committed_ % interval == 0)) return save();
+  if (is_over() || (interval > 0 && committed_ % interval == 0)) return save();
   return evaluate_or_go_on();
 }
 
+/// Workers write while the next step computes; only the run's end, and a checkpoint that is due
+/// while the one before is still being written, wait for it.
 Effects DirectorProtocol::save() {
-  if (saved_ == committed_) return evaluate_or_go_on();
-  phase_ = Phase::saving;
-  answered_.clear();
-  return {OrderSave{.step = committed_}};
+  if (saved_ == committed_ || not_saved_ == committed_) return evaluate_or_go_on();
+  if (writing_) {
+    phase_ = Phase::saving;
+    return {};
+  }
+  writing_ = committed_;
+  written_by_.clear();
+  save_error_.clear();
+  Effects effects{OrderSave{.step = committed_}};
+  if (is_over())
+    phase_ = Phase::saving;
+  else
+    append(effects, evaluate_or_go_on());
+  return effects;
 }
 
 Effects DirectorProtocol::handle(const ReplicaSaved& event) {
-  if (phase_ != Phase::saving || event.epoch != epoch_.number || event.step != committed_)
-    return {};
-  if (!all_answered(event.replica)) return {};
-  phase_ = Phase::publishing;
-  return {PublishCheckpoint{.step = committed_}};
+  if (event.epoch != epoch_.number || writing_ != event.step) return {};
+  if (save_error_.empty()) save_error_ = event.error;
+  written_by_.insert(event.replica);
+  if (static_cast<int>(written_by_.size()) < epoch_.shape.mesh.dp) return {};
+  if (!save_error_.empty()) return handle(Published{.step = event.step, .error = save_error_});
+  return {PublishCheckpoint{.step = event.step}};
 }
 
 Effects DirectorProtocol::handle(const Published& event) {
-  if (phase_ != Phase::publishing || event.step != committed_) return {};
-  saved_ = committed_;
-  return evaluate_or_go_on();
+  // A published one counts, whatever has become of its epoch.
+  if (event.error.empty()) saved_ = std::max(saved_, event.step);
+  if (writing_ != event.step) return {};
+  writing_.reset();
+  if (failure_after_writing_) return fail(ErrorKind::internal, *failure_after_writing_);
+  Effects effects;
+  if (!event.error.empty()) {  // it costs no training; the next one may succeed
+    not_saved_ = event.step;
+    effects.push_back(ReportTrouble{.text = "step " + std::to_string(event.step) +
+                                            " could not be saved: " + event.error});
+  }
+  if (phase_ == Phase::saving) append(effects, save());
+  return effects;
 }
 
 Effects DirectorProtocol::evaluate_or_go_on() {
@@ -140,7 +135,7 @@ Effects DirectorProtocol::evaluate_or_go_on() {
     return go_on();
   phase_ = Phase::evaluating;
   answered_.clear();
-  replica_loss_.assign(static_cast<std::size_t>(epoch_.mesh.dp), 0.0);
+  replica_loss_.assign(static_cast<std::size_t>(epoch_.shape.mesh.dp), 0.0);
   return {OrderEvaluate{.step = committed_}};
 }
 
@@ -153,24 +148,29 @@ Effects DirectorProtocol::handle(const ReplicaEvaluated& event) {
   for (const double x : replica_loss_) loss_sum += x;
   const double tokens = static_cast<double>(spec_.global_tokens() * spec_.eval.steps);
   Effects effects{ReportEvaluation{.step = committed_, .loss = loss_sum / tokens}};
-  const Effects next = go_on();
-  effects.insert(effects.end(), next.begin(), next.end());
+  append(effects, go_on());
   return effects;
 }
 
 /// The next step, or the end.
 Effects DirectorProtocol::go_on() {
-  if (stop_reason_) {
-    if (saved_ != committed_) return save();
-    return finish({.exit_code = 0, .step = committed_, .reason = *stop_reason_});
+  if (is_over()) {
+    if (saved_ != committed_ && not_saved_ != committed_) return save();
+    const std::string reason = stop_reason_.value_or("finished");
+    if (not_saved_ == committed_)
+      return finish({.exit_code = static_cast<int>(ErrorKind::internal),
+                     .step = committed_,
+                     .reason = reason + ", but the last step could not be saved"});
+    return finish({.exit_code = stop_code_, .step = committed_, .reason = reason});
   }
-  if (committed_ >= spec_.max_steps) {
-    if (saved_ != committed_) return save();
-    return finish({.exit_code = 0, .step = committed_, .reason = "finished"});
+  if (can_scale()) {
+    rescaling_ = true;
+    target_ = pending_->shape;
+    return gather(to_string(pending_->request));
   }
   phase_ = Phase::running;
   answered_.clear();
-  replica_loss_.assign(static_cast<std::size_t>(epoch_.mesh.dp), 0.0);
+  replica_loss_.assign(static_cast<std::size_t>(epoch_.shape.mesh.dp), 0.0);
   not_finite_.clear();
   return {OrderStep{.step = committed_ + 1}};
 }
@@ -178,24 +178,40 @@ Effects DirectorProtocol::go_on() {
 // --- the end
 
 Effects DirectorProtocol::handle(const WorkerExited& event) {
-  if (event.rank < 0 || event.rank >= epoch_.num_ranks()) return {};
-  if (event.incarnation != epoch_.members[static_cast<std::size_t>(event.rank)].incarnation)
-    return {};
-  alive_.erase(event.rank);
-  if (phase_ == Phase::ending) {
-    if (!alive_.empty()) return {};
+  const auto found = workers_.find(event.incarnation);
+  if (found == workers_.end()) return {};
+  if (phase_ == Phase::ending || found->second.leaving) {
+    workers_.erase(found);
+    if (phase_ != Phase::ending || !workers_.empty()) return {};
     phase_ = Phase::ended;
     return {End{.outcome = *outcome_}};
   }
-  return fail(ErrorKind::internal, name_of(event.rank, epoch_) + " ended by " + event.cause);
+  if (kept_.number == 0 && !event.by_signal) {
+    // Nothing has run yet and the worker gave up by itself: so would the next one.
+    const std::string who = name_of_worker(event.incarnation);
+    workers_.erase(found);
+    return fail(ErrorKind::internal, who + " ended by " + event.cause + "; see its log");
+  }
+  return lose(event.incarnation, event.cause, event.now_s);
 }
 
-Effects DirectorProtocol::handle(const RankFailed& event) {
-  if (phase_ == Phase::ending) return {};
-  if (!event.symptom) return fail(event.kind, name_of(event.rank, epoch_) + ": " + event.message);
-  if (symptom_) return {};
-  symptom_ = event;
-  return {start_timer(kSymptomGrace)};
+Effects DirectorProtocol::handle(const WorkerFailed& event) {
+  if (phase_ == Phase::ending || !workers_.contains(event.incarnation)) return {};
+  if (event.epoch != 0 && (event.epoch != epoch_.number || phase_ == Phase::gathering)) return {};
+  if (event.symptom) {
+    if (symptom_ || phase_ == Phase::gathering) return {};
+    symptom_ = event;
+    return {start_timer(kSymptomGrace)};
+  }
+  const bool users = event.kind == ErrorKind::data || event.kind == ErrorKind::manifest ||
+                     event.kind == ErrorKind::usage;
+  const bool again = event.epoch != 0 && failure_ && failure_->message == event.message;
+  if (users || again)
+    return fail(event.kind, name_of_worker(event.incarnation) + ": " + event.message);
+  if (event.epoch != 0) failure_ = event;
+  Effects effects{KillWorker{.incarnation = event.incarnation}};
+  append(effects, lose(event.incarnation, event.message, event.now_s));
+  return effects;
 }
 
 Effects DirectorProtocol::handle(const DirectorFailed& event) {
@@ -208,7 +224,7 @@ Effects DirectorProtocol::handle(const StopOrdered& event) {
   stop_reason_ = event.reason;
   // Before the first step there is nothing to save but what was loaded; a step in progress is
   // finished first.
-  if (phase_ == Phase::gathering || phase_ == Phase::preparing)
+  if (kept_.number == 0)
     return finish({.exit_code = 0, .step = committed_, .reason = event.reason});
   return {};
 }
@@ -225,13 +241,11 @@ Effects DirectorProtocol::handle(const StopNowOrdered& event) {
 Effects DirectorProtocol::handle(const TimerRang& event) {
   if (event.timer != timer_) return {};
   if (phase_ == Phase::ending) return {KillWorkers{}};
-  if (symptom_)
-    return fail(symptom_->kind, name_of(symptom_->rank, epoch_) + ": " + symptom_->message);
-  if (phase_ == Phase::gathering)
-    return fail(ErrorKind::unavailable,
-                "waited " + std::to_string(static_cast<int>(kJoinDeadline)) + " s for " +
-                    missing_members() + " to join; see its log");
-  return {};
+  if (phase_ == Phase::gathering) return gathering_is_late(event.now_s);
+  if (!symptom_) return {};
+  // Nobody died of it: the same workers connect anew.
+  const std::string cause = name_of_worker(symptom_->incarnation) + ": " + symptom_->message;
+  return regroup(cause, event.now_s);
 }
 
 Effects DirectorProtocol::fail(ErrorKind kind, const std::string& message) {
@@ -243,16 +257,27 @@ Effects DirectorProtocol::fail(ErrorKind kind, const std::string& message) {
 }
 
 Effects DirectorProtocol::finish(Outcome outcome) {
-  if (alive_.empty()) {
+  Effects effects =
+      answer_scale(ErrorKind::unavailable,
+                   "the run ended at step " + std::to_string(committed_) + ": " + outcome.reason);
+  if (workers_.empty()) {
     phase_ = Phase::ended;
-    return {End{.outcome = std::move(outcome)}};
+    effects.push_back(End{.outcome = std::move(outcome)});
+    return effects;
   }
   phase_ = Phase::ending;
   outcome_ = std::move(outcome);
-  return {OrderFinish{.reason = outcome_->reason}, start_timer(kFinishDeadline)};
+  effects.push_back(OrderFinish{.reason = outcome_->reason});
+  effects.push_back(start_timer(kFinishDeadline));
+  return effects;
 }
 
 // --- shared
+
+/// A stop waits for steps that were committed before a loss and are done again.
+bool DirectorProtocol::is_over() const {
+  return committed_ >= spec_.max_steps || (stop_reason_ && committed_ >= reached_);
+}
 
 bool DirectorProtocol::is_current(std::uint32_t epoch, std::int64_t step, Phase phase) const {
   return phase_ == phase && epoch == epoch_.number && step == committed_ + 1;
@@ -260,19 +285,11 @@ bool DirectorProtocol::is_current(std::uint32_t epoch, std::int64_t step, Phase 
 
 bool DirectorProtocol::all_answered(int replica) {
   answered_.insert(replica);
-  return static_cast<int>(answered_.size()) == epoch_.mesh.dp;
+  return static_cast<int>(answered_.size()) == epoch_.shape.mesh.dp;
 }
 
 Effect DirectorProtocol::start_timer(double seconds) {
   return StartTimer{.timer = ++timer_, .seconds = seconds};
-}
-
-std::string DirectorProtocol::missing_members() const {
-  std::string text;
-  for (int rank = 0; rank < epoch_.num_ranks(); ++rank)
-    if (!joined_.contains(rank))
-      text += (text.empty() ? "rank " : ", rank ") + std::to_string(rank);
-  return text;
 }
 
 }  // namespace troupe::actors

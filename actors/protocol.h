@@ -1,174 +1,97 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "actors/epoch.h"
-#include "actors/reports.h"
-#include "tensor/error.h"
+#include "actors/protocol_events.h"
 
-// The director's side of the step transaction and of the cluster's life as a pure state machine:
-// events in, effects out, no clock, no I/O, no CAF. The director actor is a shell around it; tests
-// drive it event by event. States and messages are drawn in actors/README.md.
+// The director's side of the step transaction, of recovery and of re-scaling as a pure state
+// machine: events in, effects out, no clock, no I/O, no CAF. The director actor is a shell around
+// it; tests drive it event by event. States and messages are drawn in actors/README.md.
 
 namespace troupe::actors {
-
-// --- what happens
-
-struct Started {};
-struct MemberJoined {
-  Member member;
-};
-/// All stages of a replica are built, loaded and agree on the plan.
-struct ReplicaReady {
-  std::uint32_t epoch = 0;
-  int replica = 0;
-};
-/// All stages of a replica voted. The numbers are the replica's.
-struct ReplicaPrepared {
-  std::uint32_t epoch = 0;
-  std::int64_t step = 0;
-  int replica = 0;
-  double loss_sum = 0;
-  double squared_norm = 0;  ///< of the whole model's gradient; equal in all replicas
-  std::string not_finite;   ///< where a loss or gradient is not finite; empty if all are
-};
-struct ReplicaSaved {
-  std::uint32_t epoch = 0;
-  std::int64_t step = 0;
-  int replica = 0;
-};
-struct ReplicaEvaluated {
-  std::uint32_t epoch = 0;
-  std::int64_t step = 0;
-  int replica = 0;
-  double loss_sum = 0;
-};
-/// The checkpoint that Publish ordered is complete on disk.
-struct Published {
-  std::int64_t step = 0;
-};
-/// A worker process has ended; `cause` says how: "exit code 1", "signal 9 (SIGKILL)".
-struct WorkerExited {
-  int rank = 0;
-  std::uint64_t incarnation = 0;
-  bool clean = false;
-  std::string cause;
-};
-/// A stage says, or its connection shows, that it cannot go on. `symptom`: may be the consequence
-/// of another rank's death, whose own sign has not arrived yet.
-struct RankFailed {
-  int rank = 0;
-  ErrorKind kind = ErrorKind::internal;
-  std::string message;
-  bool symptom = false;
-};
-/// The director itself failed at something (a checkpoint that cannot be written).
-struct DirectorFailed {
-  ErrorKind kind = ErrorKind::internal;
-  std::string message;
-};
-struct StopOrdered {
-  std::string reason;
-};
-struct StopNowOrdered {
-  std::string reason;
-};
-/// The timer of StartTimer has run out; an outdated one is ignored.
-struct TimerRang {
-  std::uint64_t timer = 0;
-};
-
-using Event = std::variant<Started, MemberJoined, ReplicaReady, ReplicaPrepared, ReplicaSaved,
-                           ReplicaEvaluated, Published, WorkerExited, RankFailed, DirectorFailed,
-                           StopOrdered, StopNowOrdered, TimerRang>;
-
-// --- what to do about it
-
-struct SpawnWorker {
-  int rank = 0;
-  std::uint64_t incarnation = 0;
-};
-/// Everybody has joined: no more strangers at the door; hand the epoch and its plans out.
-struct StartEpoch {
-  Epoch epoch;
-};
-struct OrderStep {
-  std::int64_t step = 0;
-};
-struct OrderCommit {
-  std::int64_t step = 0;
-  double clip_factor = 1;
-  double loss = 0;
-  double grad_norm = 0;
-};
-struct OrderSave {
-  std::int64_t step = 0;
-};
-struct PublishCheckpoint {
-  std::int64_t step = 0;
-};
-struct OrderEvaluate {
-  std::int64_t step = 0;
-};
-struct ReportEvaluation {
-  std::int64_t step = 0;
-  double loss = 0;
-};
-/// Replaces the timer before it.
-struct StartTimer {
-  std::uint64_t timer = 0;
-  double seconds = 0;
-};
-/// Ask every worker to end.
-struct OrderFinish {
-  std::string reason;
-};
-struct KillWorkers {};
-struct End {
-  Outcome outcome;
-};
-
-using Effect =
-    std::variant<SpawnWorker, StartEpoch, OrderStep, OrderCommit, OrderSave, PublishCheckpoint,
-                 OrderEvaluate, ReportEvaluation, StartTimer, OrderFinish, KillWorkers, End>;
 
 /// Copyable value: on() is the transition function.
 class DirectorProtocol {
  public:
-  enum class Phase { gathering, preparing, running, saving, publishing, evaluating, ending, ended };
+  enum class Phase { gathering, preparing, running, saving, evaluating, ending, ended };
 
-  /// `first_step` updates are in the state that the workers load; a checkpoint of `saved_step` is
-  /// already in the run directory (-1: none); `incarnations` are random, one a rank.
-  DirectorProtocol(RunSpec spec, std::int64_t first_step, std::int64_t saved_step,
-                   std::vector<std::uint64_t> incarnations);
+  struct Start {
+    std::int64_t first_step = 0;   ///< updates in the state that the run starts from
+    std::int64_t saved_step = -1;  ///< a checkpoint of it is in the run directory; -1: none
+    std::uint64_t seed = 0;        ///< incarnations follow from it
+  };
+  DirectorProtocol(RunSpec spec, const Start& start);
 
   std::vector<Effect> on(const Event& event);
 
   Phase phase() const { return phase_; }
   std::int64_t committed() const { return committed_; }
+  /// The newest checkpoint in the run directory; -1: none.
+  std::int64_t saved() const { return saved_; }
+  /// The epoch that is running or being prepared; number 0 before the first.
   const Epoch& epoch() const { return epoch_; }
+  /// Some that were spawned have not joined yet.
+  bool expects_workers() const;
   bool stopping() const { return stop_reason_.has_value() || outcome_.has_value(); }
 
  private:
+  struct Worker {
+    int id = 0;
+    Member member;
+    bool joined = false;
+    bool told = false;                 ///< of an epoch: it may hold state or wait for peers
+    bool leaving = false;              ///< it has been told to end
+    std::optional<Holdings> holdings;  ///< its answer to the current Halt
+  };
+  struct PendingScale {
+    std::uint64_t order = 0;
+    ScaleRequest request;
+    Shape shape;
+  };
+
   std::vector<Effect> handle(const Started&);
   std::vector<Effect> handle(const MemberJoined& event);
+  std::vector<Effect> handle(const MemberHalted& event);
   std::vector<Effect> handle(const ReplicaReady& event);
   std::vector<Effect> handle(const ReplicaPrepared& event);
   std::vector<Effect> handle(const ReplicaSaved& event);
   std::vector<Effect> handle(const ReplicaEvaluated& event);
   std::vector<Effect> handle(const Published& event);
   std::vector<Effect> handle(const WorkerExited& event);
-  std::vector<Effect> handle(const RankFailed& event);
+  std::vector<Effect> handle(const WorkerFailed& event);
   std::vector<Effect> handle(const DirectorFailed& event);
+  std::vector<Effect> handle(const ScaleOrdered& event);
   std::vector<Effect> handle(const StopOrdered& event);
   std::vector<Effect> handle(const StopNowOrdered& event);
   std::vector<Effect> handle(const TimerRang& event);
 
+  // protocol_epochs.cpp: who takes part.
+  std::vector<Effect> gather(const std::string& reason);
+  void take_seats();
+  std::vector<std::pair<int, std::uint64_t>> members_left(int replica) const;
+  std::vector<Effect> spawn_missing(const Shape& shape);
+  Effect spawn(int rank);
+  std::vector<Effect> begin_if_complete();
+  StatePlan choose_state(const Epoch& next) const;
+  std::vector<Effect> settle();
+  std::vector<Effect> lose(std::uint64_t incarnation, const std::string& cause, double now_s);
+  std::vector<Effect> regroup(const std::string& cause, double now_s);
+  std::set<int> lost_ranks() const;
+  void keep_replicas();
+  std::vector<Effect> gathering_is_late(double now_s);
+  bool can_scale() const;
+  std::vector<Effect> answer_scale(ErrorKind kind, const std::string& refused);
+  int free_id() const;
+  std::string name_of_worker(std::uint64_t incarnation) const;
+
+  // protocol.cpp: the step transaction.
+  bool is_over() const;
   bool is_current(std::uint32_t epoch, std::int64_t step, Phase phase) const;
   /// Notes that a replica has answered; true when all have.
   bool all_answered(int replica);
@@ -179,22 +102,45 @@ class DirectorProtocol {
   std::vector<Effect> evaluate_or_go_on();
   std::vector<Effect> go_on();
   std::vector<Effect> finish(Outcome outcome);
+  std::vector<Effect> fail_after_writing(const std::string& message);
   std::vector<Effect> fail(ErrorKind kind, const std::string& message);
-  std::string missing_members() const;
 
   RunSpec spec_;
-  Epoch epoch_;
+  std::int64_t first_step_ = 0;
+  std::uint64_t seed_ = 0;
+  std::uint64_t births_ = 0;  // workers spawned so far
+  int failed_births_ = 0;     // that ended before they joined, since the last one that joined
+
+  std::map<std::uint64_t, Worker> workers_;  // alive, by incarnation
+  Epoch kept_;                               // the last one that all ranks reached; number 0: none
+  Epoch epoch_;                              // running or being prepared
+  Shape target_;  // of the epoch being gathered or prepared, and of the running one
+  std::vector<int> kept_replica_;     // of each replica of the target
+  std::vector<std::uint64_t> seats_;  // while gathering: by rank; 0: nobody yet
+  std::uint32_t number_ = 0;          // of the newest epoch
+
   Phase phase_ = Phase::gathering;
   std::int64_t committed_ = 0;
+  std::int64_t reached_ = 0;          // the newest step that was ever committed
   std::int64_t saved_ = -1;           // newest published checkpoint in the run directory
-  std::set<int> joined_, alive_;      // ranks
+  std::int64_t not_saved_ = -1;       // the newest step that could not be saved
   std::set<int> answered_;            // replicas, in the phase's round
   std::vector<double> replica_loss_;  // of the round
   double squared_norm_ = 0;
   std::string not_finite_;
+  std::optional<std::int64_t> writing_;  // the checkpoint under way
+  std::set<int> written_by_;             // replicas
+  std::string save_error_;
+  std::optional<std::string> failure_after_writing_;
+
+  std::optional<PendingScale> pending_;  // ordered, not yet committed
+  bool rescaling_ = false;               // the epoch being gathered or prepared is for it
+  std::deque<double> losses_;            // times of the last hour's
+  std::optional<WorkerFailed> failure_;  // the last one by a worker's own word
+  std::optional<WorkerFailed> symptom_;  // waiting for a first cause that may come
   std::optional<std::string> stop_reason_;
-  std::optional<RankFailed> symptom_;  // waiting for a first cause that may come
-  std::optional<Outcome> outcome_;     // decided; the workers are ending
+  int stop_code_ = 0;
+  std::optional<Outcome> outcome_;  // decided; the workers are ending
   std::uint64_t timer_ = 0;
 };
 

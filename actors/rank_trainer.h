@@ -1,61 +1,97 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "actors/epoch_parts.h"
 #include "actors/messages.h"
-#include "actors/plan_runner.h"
-#include "stages/token_data.h"
 #include "tensor/process_group.h"
 #include "transport/ucx_node.h"
 
 namespace troupe::actors {
 
-/// A rank's training state and what it does with it, order by order. Knows no actor. All calls come
-/// from the runner thread, except interrupt() and activity(). Errors are thrown as Error.
+/// A worker's training state and what it does with it, order by order. Knows no actor. All calls
+/// come from the runner thread, except interrupt() and activity(). Errors are thrown as Error.
 class RankTrainer {
  public:
-  RankTrainer(RunSpec spec, int rank, transport::UcxNode& node);
+  using NodeFactory = std::function<std::unique_ptr<transport::UcxNode>()>;
+  RankTrainer(RunSpec spec, const Member& self, NodeFactory make_node);
   ~RankTrainer();
+  /// Of its data plane, until the next halt().
+  std::string address() const { return node_->address(); }
 
-  /// Connects to the epoch's members, builds the stage and loads its state. The plan's digest is
-  /// compared with the one this rank derives itself: Error{internal} if they differ.
-  Ready begin_epoch(const BeginEpoch& order, const PlanOrder& plan);
+  /// Forgets what no rank but this may have reached, and says what is left.
+  Halted halt(const Halt& order);
+  /// Connects to the epoch's members, takes the state and builds the stage. The plan's digest is
+  /// compared with the one this rank derives itself: Error{internal} if they differ. No answer of
+  /// a worker that only gives its state away.
+  std::optional<Ready> begin_epoch(const BeginEpoch& order, const PlanOrder& plan);
   Prepared run_step(const RunStep& order);
+  /// The actions of the step that run_step recorded, once; empty if it recorded none.
+  std::vector<TracedActions> take_trace();
   void commit(const Commit& order);
-  Saved save(const Save& order);
+  /// Writes the state beside whatever follows; the next commit() waits until it is written.
+  /// `answer` is called once, from another thread.
+  void save(const Save& order, const std::function<void(Saved)>& answer);
   Evaluated evaluate(const Evaluate& order);
 
-  /// Wakes the runner out of any wait on a peer; its call ends with an Error that holds `reason`.
-  /// From any thread.
-  void interrupt(const std::string& reason);
+  /// Wakes the runner out of any wait on a peer, now and until it begins epoch `next` or a later
+  /// one; its call ends with an Error that holds `reason`. From any thread.
+  void interrupt(std::uint32_t next, const std::string& reason);
+  /// Whether this epoch must not go on.
+  bool is_interrupted(std::uint32_t epoch) const;
   /// What the runner does, and the named wait it is in (empty if none). From any thread.
   struct Activity {
     std::string state;
     std::string waiting_for;
+    std::uint64_t progress = 0;
+    double longest_action_s = 0;
   };
   Activity activity() const;
 
  private:
-  struct EpochParts;
-  void connect(const Epoch& epoch, const RankAssembly& part);
-  void load(const BeginEpoch& order);
+  std::optional<Ready> prepare(const BeginEpoch& order, const PlanOrder& plan);
+  void connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part);
+  void take_state(const BeginEpoch& order, EpochParts* now);
+  void move_state(const BeginEpoch& order, EpochParts* now);
+  void load(const BeginEpoch& order, StageState& state);
+  void open_channel(std::uint32_t epoch, const Epoch& members, std::vector<transport::Edge> edges);
+  void make_groups(EpochParts& now);
+  void leave_epoch();
+  void finish_writing();
+  void renew_node();
+  std::unique_ptr<transport::UcxNode> new_node() const;
+  void refuse_if_interrupted(std::uint32_t epoch) const;
   void reduce_gradients();
   void set_state(const char* state);
 
   const RunSpec spec_;
-  const int rank_;
-  transport::UcxNode& node_;
+  const Member self_;
+  const NodeFactory make_node_;
+  std::unique_ptr<transport::UcxNode> node_;  ///< replaced by halt() alone, under the lock
   std::unique_ptr<tensor::Device> device_;
-  std::unique_ptr<EpochParts> epoch_;  // replaced as a whole at each epoch
+  std::unique_ptr<EpochParts> epoch_;
+  std::unique_ptr<EpochParts> before_;       ///< until all ranks have reached epoch_
+  std::vector<NeighbourCopies::Held> held_;  ///< taken out of the last epoch that ended
   std::uint64_t next_eval_ = 0;
+  std::thread writer_;  ///< of a checkpoint; reads the state of epoch_
+  std::vector<TracedActions> trace_;
 
-  mutable std::mutex mutex_;  // guards what other threads read
+  std::atomic<std::uint64_t> progress_{0};  ///< of runners that are gone
+  mutable std::mutex mutex_;                // guards what other threads read
   const char* state_ = "starting";
   std::vector<tensor::ProcessGroup*> groups_;
+  const PlanRunner* runner_ = nullptr;
+  double longest_action_s_ = 0;
+  std::uint32_t min_epoch_ = 0;  ///< earlier ones must not begin any more
+  std::string interrupted_;      ///< why
 };
 
 }  // namespace troupe::actors

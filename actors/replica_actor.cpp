@@ -4,7 +4,7 @@
 
 namespace troupe::actors {
 
-ReplicaActor::ReplicaActor(caf::actor_config& config, int replica, std::vector<caf::actor> stages,
+ReplicaActor::ReplicaActor(caf::actor_config& config, int replica, std::vector<StageHandle> stages,
                            caf::actor director)
     : ControlActor(config),
       replica_(replica),
@@ -16,8 +16,9 @@ ReplicaActor::ReplicaActor(caf::actor_config& config, int replica, std::vector<c
       evaluated_(stages_.size()) {}
 
 caf::behavior ReplicaActor::make_behavior() {
-  for (const auto& stage : stages_) monitor(stage);
+  for (const auto& stage : stages_) monitor(stage.actor);
   return {
+      [this](const Halt& order) { pass_on(order); },
       [this](const BeginEpoch& order) { pass_on(order); },
       [this](const RunStep& order) { pass_on(order); },
       [this](const Commit& order) { pass_on(order); },
@@ -28,15 +29,7 @@ caf::behavior ReplicaActor::make_behavior() {
       [this](const Prepared& answer) { gather(prepared_, answer); },
       [this](const Saved& answer) { gather(saved_, answer); },
       [this](const Evaluated& answer) { gather(evaluated_, answer); },
-      [this](const Heartbeat& beat) { send(director_, beat); },
-      [this](const Failed& failure) {
-        const auto kind = static_cast<ErrorKind>(failure.kind);
-        // A peer that is not there is rarely the first cause: the director waits for a better one.
-        send(director_, Event{RankFailed{.rank = failure.rank,
-                                         .kind = kind,
-                                         .message = failure.message,
-                                         .symptom = kind == ErrorKind::unavailable}});
-      },
+      [this](const TracedActions& actions) { send(director_, actions); },
   };
 }
 
@@ -47,7 +40,7 @@ void ReplicaActor::on_exit() {
 
 template <typename Order>
 void ReplicaActor::pass_on(const Order& order) {
-  for (const auto& stage : stages_) send(stage, order);
+  for (const auto& stage : stages_) send(stage.actor, order);
 }
 
 template <typename Answer>
@@ -57,21 +50,17 @@ void ReplicaActor::gather(Gathering<Answer>& gathering, const Answer& answer) {
     send(director_, OfReplica<Answer>{.replica = replica_, .answers = std::move(*all)});
 }
 
-int ReplicaActor::rank_of(std::size_t stage) const {
-  return replica_ * static_cast<int>(stages_.size()) + static_cast<int>(stage);
-}
-
 void ReplicaActor::on_failure(const std::string& what) {
   send(director_,
        Event{DirectorFailed{.message = "replica " + std::to_string(replica_) + ": " + what}});
 }
 
 void ReplicaActor::on_down(const caf::actor_addr& who) {
-  for (std::size_t stage = 0; stage < stages_.size(); ++stage)
-    if (stages_[stage].address() == who)
-      send(director_, Event{RankFailed{.rank = rank_of(stage),
-                                       .message = "its connection to the launcher is gone",
-                                       .symptom = true}});
+  for (const StageHandle& stage : stages_)
+    if (stage.actor.address() == who)
+      send(director_, Event{WorkerFailed{.incarnation = stage.incarnation,
+                                         .message = "its connection to the launcher is gone",
+                                         .symptom = true}});
 }
 
 }  // namespace troupe::actors

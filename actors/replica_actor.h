@@ -32,12 +32,17 @@ class Gathering {
   std::vector<std::optional<Answer>> answers_;
 };
 
+struct StageHandle {
+  caf::actor actor;
+  std::uint64_t incarnation = 0;
+};
+
 /// A data-parallel replica of the pipeline: passes orders to its stages, gathers their answers into
 /// one message for the director, and watches that the stages are there. Lives in the launching
 /// process.
 class ReplicaActor : public ControlActor {
  public:
-  ReplicaActor(caf::actor_config& config, int replica, std::vector<caf::actor> stages,
+  ReplicaActor(caf::actor_config& config, int replica, std::vector<StageHandle> stages,
                caf::actor director);
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -47,12 +52,11 @@ class ReplicaActor : public ControlActor {
   void pass_on(const Order& order);
   template <typename Answer>
   void gather(Gathering<Answer>& gathering, const Answer& answer);
-  int rank_of(std::size_t stage) const;
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr& who) override;
 
   const int replica_;
-  std::vector<caf::actor> stages_;
+  std::vector<StageHandle> stages_;
   caf::actor director_;
   Gathering<Ready> ready_;
   Gathering<Prepared> prepared_;

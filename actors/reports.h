@@ -19,6 +19,7 @@ struct StepReport {
     int from = 0;
     int to = 0;
     std::uint64_t bytes = 0;
+    double wait_s = 0;  ///< that `to` waited for messages of `from`
   };
   std::int64_t step = 0;  ///< from 1
   double loss = 0;        ///< mean over the global batch's tokens, before the update
@@ -34,6 +35,30 @@ struct StepReport {
 struct EvalReport {
   std::int64_t step = 0;
   double loss = 0;
+};
+
+/// A change of the cluster that is over: a recovery, or one that was ordered.
+struct ChangeReport {
+  bool recovery = false;  ///< of a loss
+  std::string cause;      ///< the first one
+  bool planned = false;   ///< it was ordered, whatever was lost on the way
+  std::string order;
+  int rank = -1;          ///< that was lost; -1: none
+  int losses = 0;         ///< workers
+  std::int64_t step = 0;  ///< the first that was committed after it
+  double detect_s = 0;    ///< from the first sign to its notice
+  double decide_s = 0;
+  double spawn_s = 0;  ///< until all had stopped, and those missing had joined
+  double move_s = 0;   ///< of state
+  double rebuild_s = 0;
+  double first_step_s = 0;
+  double stall_s = 0;  ///< all of it
+};
+
+/// What became of an order to change the cluster.
+struct ScaleAnswer {
+  int code = 0;  ///< 0: done; else an exit code
+  std::string text;
 };
 
 struct RankStatus {
@@ -62,6 +87,8 @@ struct Outcome {
                        ///< (SIGKILL) ..."
 };
 
+struct Shape;
+
 /// Told by the director, one call at a time, from a thread of its own; must not block for long.
 class RunObserver {
  public:
@@ -69,7 +96,9 @@ class RunObserver {
   virtual void on_step(const StepReport& report) = 0;
   virtual void on_eval(const EvalReport& report) = 0;
   virtual void on_checkpoint(std::int64_t step, const std::string& path) = 0;
-  /// A line for people and logs, such as a lost worker.
+  /// The cluster has the shape that was ordered, and the first step of it is committed.
+  virtual void on_scaled(const Shape& shape) = 0;
+  /// A line for people and logs.
   virtual void on_event(const std::string& text) = 0;
 };
 

@@ -41,8 +41,10 @@ schedules::Plan make_eval_plan(const RunSpec& spec) {
   // forwards.
   plan = training;
   plan.kind = "forward-only";
-  for (auto& row : plan.actions)
+  for (auto& row : plan.actions) {
     std::erase_if(row, [](const auto& a) { return a.op != schedules::Op::F; });
+    for (auto& action : row) action.overlaps_next = false;  // what it overlapped is gone
+  }
   return plan;
 }
 

@@ -36,12 +36,14 @@ struct RunSpec {
   struct Mesh {
     int pp = 1;
     int dp = 1;
+    bool operator==(const Mesh&) const = default;
   } mesh;
 
   struct Schedule {
     std::string kind = "1f1b";
     int chunks = 1;
     std::string csv;  ///< plan text where kind is "csv"
+    bool operator==(const Schedule&) const = default;
   } schedule;
 
   struct Checkpoint {
@@ -64,6 +66,21 @@ struct RunSpec {
     bool spin = false;  ///< cores suffice for waiting by polling
     int port = 0;       ///< control; 0 = any
   } cluster;
+
+  /// What to do about a worker that is lost.
+  enum class OnLoss {
+    replace,  ///< spawn another one; shrink where that fails
+    shrink,   ///< go on with fewer stages or replicas
+    stop,     ///< end the run
+  };
+  struct Recovery {
+    OnLoss on_loss = OnLoss::replace;
+    int spares = 0;               ///< warm processes kept ready
+    double silent_s = 3;          ///< a process that says nothing for so long is lost; 0: never
+    double hang_s = 5;            ///< a runner without progress likewise, at least; 0: never
+    int restarts_per_hour = 100;  ///< more: an orderly stop
+    bool neighbour_copies = true;
+  } recovery;
 
   std::int64_t log_interval = 1;
 

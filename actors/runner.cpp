@@ -14,11 +14,19 @@ namespace {
 /// One order, carried out.
 class Executor {
  public:
-  explicit Executor(RankTrainer& trainer) : trainer_(trainer) {}
+  Executor(RankTrainer& trainer, const std::function<void(RunnerAnswer)>& answer)
+      : trainer_(trainer), answer_(answer) {}
 
+  std::optional<RunnerAnswer> operator()(const Halt& order) {
+    spdlog::info("halts for epoch {}: {}", order.epoch, order.reason);
+    return trainer_.halt(order);
+  }
   std::optional<RunnerAnswer> operator()(const EpochOrder& order) {
-    spdlog::info("epoch {} begins", order.begin.epoch.number);
-    return trainer_.begin_epoch(order.begin, order.plan);
+    const Epoch& epoch = order.begin.epoch;
+    if (trainer_.is_interrupted(epoch.number)) return std::nullopt;
+    spdlog::info("epoch {} begins after step {}", epoch.number, order.begin.state.step);
+    if (auto ready = trainer_.begin_epoch(order.begin, order.plan)) return *ready;
+    return std::nullopt;
   }
   std::optional<RunnerAnswer> operator()(const RunStep& order) {
     if (!stepped_) {
@@ -33,20 +41,35 @@ class Executor {
     trainer_.commit(order);
     return std::nullopt;
   }
-  std::optional<RunnerAnswer> operator()(const Save& order) { return trainer_.save(order); }
+  std::optional<RunnerAnswer> operator()(const Save& order) {
+    trainer_.save(order, answer_);
+    return std::nullopt;
+  }
   std::optional<RunnerAnswer> operator()(const Evaluate& order) { return trainer_.evaluate(order); }
   std::optional<RunnerAnswer> operator()(const Finish&) { return std::nullopt; }
 
  private:
   RankTrainer& trainer_;
+  const std::function<void(RunnerAnswer)>& answer_;
   bool stepped_ = false;
 };
 
+std::uint32_t epoch_of(const EpochOrder& order) {
+  return order.begin.epoch.number;
+}
+std::uint32_t epoch_of(const Finish&) {
+  return 0;
+}
+template <typename Order>
+std::uint32_t epoch_of(const Order& order) {
+  return order.epoch;
+}
+
 }  // namespace
 
-void run_orders(RankTrainer& trainer, int rank, OrderQueue<RunnerOrder>& orders,
+void run_orders(RankTrainer& trainer, std::uint64_t incarnation, OrderQueue<RunnerOrder>& orders,
                 const std::function<void(RunnerAnswer)>& answer) {
-  Executor execute(trainer);
+  Executor execute(trainer, answer);
   bool failed = false;
   while (true) {
     const RunnerOrder order = orders.pop();
@@ -54,15 +77,22 @@ void run_orders(RankTrainer& trainer, int rank, OrderQueue<RunnerOrder>& orders,
       spdlog::info("ends: {}", finish->reason);
       return;
     }
+    if (std::holds_alternative<Halt>(order)) failed = false;
     if (failed) continue;
     try {
       if (auto result = std::visit(execute, order)) answer(std::move(*result));
+      for (TracedActions& actions : trainer.take_trace()) answer(std::move(actions));
     } catch (const std::exception& e) {
+      failed = true;
+      const std::uint32_t epoch = std::visit([](const auto& o) { return epoch_of(o); }, order);
+      if (trainer.is_interrupted(epoch)) continue;
       const auto* error = dynamic_cast<const Error*>(&e);
       const ErrorKind kind = error ? error->kind() : ErrorKind::internal;
       spdlog::error("{}", e.what());
-      answer(Failed{.rank = rank, .kind = static_cast<int>(kind), .message = e.what()});
-      failed = true;
+      answer(Failed{.epoch = epoch,
+                    .incarnation = incarnation,
+                    .kind = static_cast<int>(kind),
+                    .message = e.what()});
     }
   }
 }

@@ -15,13 +15,14 @@ struct EpochOrder {
   PlanOrder plan;
 };
 
-using RunnerOrder = std::variant<EpochOrder, RunStep, Commit, Save, Evaluate, Finish>;
-using RunnerAnswer = std::variant<Ready, Prepared, Saved, Evaluated, Failed>;
+using RunnerOrder = std::variant<Halt, EpochOrder, RunStep, Commit, Save, Evaluate, Finish>;
+using RunnerAnswer = std::variant<Halted, Ready, Prepared, TracedActions, Saved, Evaluated, Failed>;
 
-/// The worker's computing loop: takes orders until Finish, one at a time, and answers each. After
-/// an error it answers Failed once and then waits for Finish alone. Runs on the thread that calls
-/// it; knows no actor.
-void run_orders(RankTrainer& trainer, int rank, OrderQueue<RunnerOrder>& orders,
+/// `answer` may be called from another thread too. The worker's computing loop: takes orders until
+/// Finish, one at a time, and answers each. After an error it answers Failed once, unless it was
+/// interrupted, and then waits for Halt or Finish. Runs on the thread that calls it; knows no
+/// actor.
+void run_orders(RankTrainer& trainer, std::uint64_t incarnation, OrderQueue<RunnerOrder>& orders,
                 const std::function<void(RunnerAnswer)>& answer);
 
 }  // namespace troupe::actors

@@ -31,7 +31,7 @@ void SchedulerActor::on_exit() {
 }
 
 void SchedulerActor::plan(const PlanEpoch& request) {
-  const Assembly assembly = assemble(spec_, request.epoch);
+  const Assembly assembly = assemble(spec_, request.epoch.shape);
   for (std::size_t rank = 0; rank < request.stages.size(); ++rank) {
     const auto stage = rank % assembly.plan.actions.size();
     send(request.stages[rank], PlanOrder{.epoch = request.epoch.number,

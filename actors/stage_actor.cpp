@@ -1,5 +1,9 @@
 #include "actors/stage_actor.h"
 
+#include <unistd.h>
+
+#include <fstream>
+#include <limits>
 #include <utility>
 
 #include "tensor/error.h"
@@ -8,6 +12,14 @@ namespace troupe::actors {
 namespace {
 
 struct Beat {};
+
+/// Memory of this process, as the kernel counts it; 0 if it does not say.
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t size = 0, resident = 0;
+  file >> size >> resident;
+  return file ? resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
+}
 
 }  // namespace
 }  // namespace troupe::actors
@@ -29,6 +41,7 @@ caf::behavior StageActor::make_behavior() {
   send(director_, join_);
   delayed_send(this, kHeartbeatInterval, Beat{});
   return {
+      [this](const Halt& order) { halt(order); },
       [this](const BeginEpoch& order) { begin(order); },
       [this](const PlanOrder& order) { plan(order); },
       [this](const RunStep& order) { queue(order); },
@@ -46,6 +59,13 @@ void StageActor::on_exit() {
   replica_ = nullptr;
 }
 
+void StageActor::halt(const Halt& order) {
+  if (order.epoch <= epoch_) return;
+  trainer_.interrupt(order.epoch, order.reason);
+  epoch_ = order.epoch;  // orders of the one before are too late now
+  orders_.push(order);
+}
+
 void StageActor::begin(const BeginEpoch& order) {
   replica_ = caf::actor_cast<caf::actor>(current_sender());
   begin_ = order;
@@ -59,7 +79,7 @@ void StageActor::plan(const PlanOrder& order) {
 
 /// Director and scheduler write independently: either message may come first.
 void StageActor::start_epoch_if_complete() {
-  if (!begin_ || !plan_ || begin_->epoch.number != plan_->epoch) return;
+  if (!begin_ || !plan_ || begin_->epoch.number != plan_->epoch || plan_->epoch < epoch_) return;
   epoch_ = plan_->epoch;
   orders_.push(EpochOrder{.begin = std::move(*begin_), .plan = std::move(*plan_)});
   begin_.reset();
@@ -72,25 +92,32 @@ void StageActor::queue(const Order& order) {
 }
 
 void StageActor::finish(const std::string& reason) {
-  trainer_.interrupt(reason);
+  trainer_.interrupt(std::numeric_limits<std::uint32_t>::max(), reason);
   orders_.push(Finish{.reason = reason});
 }
 
 void StageActor::answer(const RunnerAnswer& result) {
+  if (const auto* halted = std::get_if<Halted>(&result)) return send(director_, *halted);
+  if (const auto* failed = std::get_if<Failed>(&result)) return send(director_, *failed);
   if (replica_) std::visit([this](const auto& x) { send(replica_, x); }, result);
 }
 
 void StageActor::beat() {
   const auto activity = trainer_.activity();
-  send(replica_ ? replica_ : director_, Heartbeat{.rank = join_.member.rank,
-                                                  .state = activity.state,
-                                                  .waiting_for = activity.waiting_for});
+  send(director_, Heartbeat{.incarnation = join_.member.incarnation,
+                            .progress = activity.progress,
+                            .longest_action_s = to_bits(activity.longest_action_s),
+                            .state = activity.state,
+                            .waiting_for = activity.waiting_for,
+                            .resident_bytes = resident_bytes()});
   delayed_send(this, kHeartbeatInterval, Beat{});
 }
 
 void StageActor::on_failure(const std::string& what) {
-  answer(Failed{
-      .rank = join_.member.rank, .kind = static_cast<int>(ErrorKind::internal), .message = what});
+  answer(Failed{.epoch = epoch_,
+                .incarnation = join_.member.incarnation,
+                .kind = static_cast<int>(ErrorKind::internal),
+                .message = what});
 }
 
 void StageActor::on_down(const caf::actor_addr&) {

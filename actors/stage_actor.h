@@ -22,6 +22,7 @@ class StageActor : public ControlActor {
   void on_exit() override;
 
  private:
+  void halt(const Halt& order);
   void begin(const BeginEpoch& order);
   void plan(const PlanOrder& order);
   void start_epoch_if_complete();

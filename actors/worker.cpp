@@ -27,14 +27,14 @@ std::string host_name() {
 
 /// Binds the process, and with it every thread it starts later, to `threads` of the cores it may
 /// use.
-void pin(int rank, int threads) {
+void pin(int id, int threads) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   cpu_set_t mine;
   CPU_ZERO(&mine);
   int seen = 0;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &allowed) && seen++ / threads == rank) CPU_SET(cpu, &mine);
+    if (CPU_ISSET(cpu, &allowed) && seen++ / threads == id) CPU_SET(cpu, &mine);
   if (CPU_COUNT(&mine) == threads) sched_setaffinity(0, sizeof mine, &mine);
 }
 
@@ -67,25 +67,25 @@ void train(caf::actor_system& system, const WorkerBirth& birth,
                                             std::to_string(birth.port) + ": " +
                                             system.render(director.error()));
   const RunSpec spec = parse(ask_manifest(system, *director, birth.token));
-  if (spec.cluster.pin) pin(birth.rank, spec.cluster.threads);
-  const auto node =
-      transport::UcxNode::create({.spin = std::chrono::microseconds(spec.cluster.spin ? 50 : 0)});
-  RankTrainer trainer(spec, birth.rank, *node);
+  if (spec.cluster.pin) pin(birth.id, spec.cluster.threads);
+  const std::chrono::microseconds spin(spec.cluster.spin ? 50 : 0);
+  Member self{.id = birth.id,
+              .incarnation = birth.incarnation,
+              .pid = getpid(),
+              .host = host_name(),
+              .address = ""};
+  RankTrainer trainer(spec, self, [spin] { return transport::UcxNode::create({.spin = spin}); });
+  self.address = trainer.address();
+  const Join join{.token = birth.token, .member = self};
   OrderQueue<RunnerOrder> orders;
-  const Join join{.token = birth.token,
-                  .member = {.rank = birth.rank,
-                             .incarnation = birth.incarnation,
-                             .pid = getpid(),
-                             .host = host_name(),
-                             .address = node->address()}};
   const caf::actor stage =
       system.spawn<StageActor>(*director, join, std::ref(trainer), std::ref(orders));
-  run_orders(trainer, birth.rank, orders,
+  run_orders(trainer, birth.incarnation, orders,
              [&](RunnerAnswer answer) { caf::anon_send(stage, std::move(answer)); });
   leave_by(kLeaveDeadline);
-  caf::scoped_actor self{system};
-  self->send_exit(stage, caf::exit_reason::user_shutdown);
-  self->wait_for(stage);
+  caf::scoped_actor here{system};
+  here->send_exit(stage, caf::exit_reason::user_shutdown);
+  here->wait_for(stage);
 }
 
 }  // namespace
@@ -95,7 +95,7 @@ int run_worker(const WorkerBirth& birth, const std::function<RunSpec(const std::
   for (const int signal : {SIGINT, SIGHUP, SIGPIPE}) ::signal(signal, SIG_IGN);
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
   spdlog::flush_on(spdlog::level::info);
-  spdlog::info("rank {} starts as process {}", birth.rank, getpid());
+  spdlog::info("worker {} starts as process {}", birth.id, getpid());
   try {
     ControlPlaneConfig config(1);
     caf::actor_system system{config};

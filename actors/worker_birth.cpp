@@ -10,7 +10,7 @@ std::string to_text(const WorkerBirth& birth) {
   text << birth.host << '\n'
        << birth.port << '\n'
        << birth.token << '\n'
-       << birth.rank << '\n'
+       << birth.id << '\n'
        << birth.incarnation << '\n'
        << birth.log_dir << '\n';
   return text.str();
@@ -21,8 +21,8 @@ WorkerBirth parse_birth(const std::string& text) {
   WorkerBirth birth;
   std::string rest;
   if (std::getline(in, birth.host) &&
-      in >> birth.port >> birth.token >> birth.rank >> birth.incarnation &&
-      std::getline(in, rest) && std::getline(in, birth.log_dir))
+      in >> birth.port >> birth.token >> birth.id >> birth.incarnation && std::getline(in, rest) &&
+      std::getline(in, birth.log_dir))
     return birth;
   throw Error(ErrorKind::internal,
               "standard input holds no birth of a worker: workers are started by the launcher");

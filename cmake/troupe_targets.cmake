@@ -18,7 +18,7 @@ endif()
 # headers need; a folder that is not linked here cannot be used there.
 function(troupe_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "/(main|examples/[^/]*)\\.cpp$")
   if(NOT sources)
     return()
   endif()

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "launch/monitors/http_address.h"
 #include "launch/run_spec.h"
 #include "launch/suggest.h"
 #include "schedules/generators.h"
@@ -110,11 +111,18 @@ void check_batch(const Manifest& m) {
             micro, m.integer("batch.seq_len"), m.integer("model.num_hidden_layers"), widest));
 }
 
+void check_copies(const Manifest& m, const std::string& key, int copies) {
+  if (copies == 1) return;
+  m.fail(key, fmt::format("schedule.kind = '{}' keeps {} copies of the parameters on different "
+                          "stages, but a run has one; nearest: 'dualpipe-v' or 'hanayo'",
+                          m.text("schedule.kind"), copies));
+}
+
 void check_generated(const Manifest& m) {
   const std::string& kind = m.text("schedule.kind");
   std::vector<std::string_view> kinds;
   for (const auto& generator : schedules::generators())
-    if (generator.name != "forward-only") kinds.push_back(generator.name);
+    if (generator.purpose == schedules::Purpose::training) kinds.push_back(generator.name);
   kinds.push_back("csv");
   if (std::ranges::find(kinds, kind) == kinds.end())
     m.fail("schedule.kind",
@@ -126,7 +134,9 @@ void check_generated(const Manifest& m) {
         "schedule.csv",
         fmt::format("schedule.csv is given but schedule.kind = '{}'; set kind = \"csv\" to run it",
                     kind));
-  const std::string wrong = schedules::find_generator(kind)->check(
+  const schedules::Generator& generator = *schedules::find_generator(kind);
+  check_copies(m, "schedule.kind", generator.copies);
+  const std::string wrong = generator.check(
       {.stages = static_cast<int>(m.integer("mesh.pp")),
        .chunks = static_cast<int>(m.integer("schedule.chunks")),
        .microbatches = static_cast<int>(m.integer("batch.global") / m.integer("mesh.dp") /
@@ -144,6 +154,7 @@ void check_csv(const Manifest& m) {
     m.fail("schedule.csv",
            fmt::format("plan line {}, column {}: {}", error->line, error->column, error->message));
   const auto& plan = std::get<schedules::Plan>(parsed);
+  check_copies(m, "schedule.csv", plan.num_copies);
   const std::int64_t microbatches =
       m.integer("batch.global") / m.integer("mesh.dp") / m.integer("batch.micro");
   if (plan.num_ranks() != m.integer("mesh.pp"))
@@ -194,6 +205,13 @@ void check_data(const Manifest& m) {
         "checkpoint.weights_only = true needs checkpoint.resume, the checkpoint to take them from");
 }
 
+void check_monitor(const Manifest& m) {
+  for (const char* key : {"monitor.prometheus", "monitor.web"})
+    if (const std::string& address = m.text(key); !address.empty())
+      if (const std::string wrong = check_http_address(address); !wrong.empty())
+        m.fail(key, fmt::format("{} = {}", key, wrong));
+}
+
 }  // namespace
 
 void check(const Manifest& manifest) {
@@ -205,6 +223,7 @@ void check(const Manifest& manifest) {
   check_csv(manifest);
   check_optimizer(manifest);
   check_data(manifest);
+  check_monitor(manifest);
 }
 
 }  // namespace troupe::launch

@@ -10,10 +10,15 @@ int run(const PrintText& text);
 int run(const PlanOptions& options);
 int run(const LaunchOptions& options);
 int run(const StatusOptions& options);
+int run(const AttachOptions& options);
+int run(const TraceOptions& options);
+int run(const ScaleOptions& options);
 int run(const StopOptions& options);
+int run(const DoctorOptions& options);
 int run(const GenerateOptions& options);
 int run(const EvalOptions& options);
 int run(const TokenizeOptions& options);
+int run(const ScheduleOptions& options);
 int run(const WorkerOptions& options);
 
 }  // namespace troupe::launch

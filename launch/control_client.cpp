@@ -61,29 +61,32 @@ std::optional<ControlAddress> read_control(const std::filesystem::path& run) {
                         .pid = json->at("pid")};
 }
 
-ControlClient::ControlClient(const ControlAddress& address, const std::string& request)
+ControlClient::ControlClient(const ControlAddress& address, const std::string& request,
+                             const nlohmann::json& fields)
     : address_(address), fd_(connect_to(address)) {
-  const std::string frame = to_frame({{"token", address.token}, {"request", request}});
-  // A frame of this size fits the socket's buffer at once.
-  if (send(fd_, frame.data(), frame.size(), MSG_NOSIGNAL) != std::ssize(frame)) {
-    close(fd_);
-    unreachable(address_, std::strerror(errno));
-  }
+  nlohmann::json frame = fields;
+  frame["token"] = address.token;
+  frame["request"] = request;
+  if (send(frame)) return;
+  const int code = errno;
+  close(fd_);
+  unreachable(address_, std::strerror(code));
 }
 
 ControlClient::~ControlClient() {
   close(fd_);
 }
 
+bool ControlClient::send(const nlohmann::json& json) {
+  const std::string frame = to_frame(json);
+  // Frames of this size fit the socket's buffer at once.
+  return ::send(fd_, frame.data(), frame.size(), MSG_NOSIGNAL) == std::ssize(frame);
+}
+
 std::optional<nlohmann::json> ControlClient::receive(milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (true) {
-    if (const auto frame = in_.next()) {
-      nlohmann::json json = nlohmann::json::parse(*frame, nullptr, false);
-      if (!json.is_object()) unreachable(address_, "it sent something else than a reply");
-      return json;
-    }
-    if (in_.broken()) unreachable(address_, "it sent something else than a reply");
+    if (auto frame = next_frame()) return frame;
     const auto left =
         std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
     pollfd ready{.fd = fd_, .events = POLLIN, .revents = 0};
@@ -91,12 +94,32 @@ std::optional<nlohmann::json> ControlClient::receive(milliseconds timeout) {
                       : left.count() < 0   ? 0
                                            : poll(&ready, 1, static_cast<int>(left.count()));
     if (count == 0) unreachable(address_, fmt::format("no reply in {} ms", timeout.count()));
-    std::array<char, 65536> bytes;
-    const ssize_t got = recv(fd_, bytes.data(), bytes.size(), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return std::nullopt;
-    in_.add({bytes.data(), static_cast<std::size_t>(got)});
+    if (count > 0 && !read_some(0)) return std::nullopt;
   }
+}
+
+std::optional<nlohmann::json> ControlClient::try_receive(bool& closed) {
+  if (auto frame = next_frame()) return frame;
+  closed = !read_some(MSG_DONTWAIT);
+  return next_frame();
+}
+
+std::optional<nlohmann::json> ControlClient::next_frame() {
+  const auto frame = in_.next();
+  if (in_.broken()) unreachable(address_, "it sent something else than a reply");
+  if (!frame) return std::nullopt;
+  nlohmann::json json = nlohmann::json::parse(*frame, nullptr, false);
+  if (!json.is_object()) unreachable(address_, "it sent something else than a reply");
+  return json;
+}
+
+/// False when the other side has closed.
+bool ControlClient::read_some(int flags) {
+  std::array<char, 65536> bytes;
+  const ssize_t got = recv(fd_, bytes.data(), bytes.size(), flags);
+  if (got < 0) return errno == EINTR || errno == EAGAIN;
+  in_.add({bytes.data(), static_cast<std::size_t>(got)});
+  return got > 0;
 }
 
 }  // namespace troupe::launch

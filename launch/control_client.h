@@ -24,17 +24,28 @@ std::optional<ControlAddress> read_control(const std::filesystem::path& run);
 /// A connection that carries one request.
 class ControlClient {
  public:
-  /// Connects and sends the request. Throws Error{unavailable} naming the process if nobody answers
-  /// there.
-  ControlClient(const ControlAddress& address, const std::string& request);
+  /// Connects and sends the request, with `fields` beside its name. Throws Error{unavailable}
+  /// naming the process if nobody answers there.
+  ControlClient(const ControlAddress& address, const std::string& request,
+                const nlohmann::json& fields = nlohmann::json::object());
   ControlClient(const ControlClient&) = delete;
   ~ControlClient();
 
   /// The next frame; none if the other side has closed. Zero waits for ever. Throws
   /// Error{unavailable} at the timeout.
   std::optional<nlohmann::json> receive(std::chrono::milliseconds timeout);
+  /// A frame that is here already; none if there is no whole one. `closed` becomes true where none
+  /// will come. For who waits on fd() himself.
+  std::optional<nlohmann::json> try_receive(bool& closed);
+  /// Sends a small frame that belongs to the request, as a grant of credit. False when the other
+  /// side has closed.
+  bool send(const nlohmann::json& frame);
+  int fd() const { return fd_; }
 
  private:
+  std::optional<nlohmann::json> next_frame();
+  bool read_some(int flags);
+
   const ControlAddress address_;
   int fd_ = -1;
   FrameReader in_{kMaxReplyBytes};

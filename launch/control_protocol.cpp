@@ -18,13 +18,19 @@ std::size_t length_of(std::string_view bytes) {
 
 }  // namespace
 
-std::string to_frame(const nlohmann::json& json) {
-  // Text from outside may be in a status: what is no UTF-8 is replaced, not thrown at.
-  const std::string body = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string to_text(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string to_frame(std::string_view text) {
   std::string frame;
   for (std::size_t i = 0; i < kLengthBytes; ++i)
-    frame += static_cast<char>(body.size() >> (8 * i) & 0xff);
-  return frame + body;
+    frame += static_cast<char>(text.size() >> (8 * i) & 0xff);
+  return frame.append(text);
+}
+
+std::string to_frame(const nlohmann::json& json) {
+  return to_frame(std::string_view(to_text(json)));
 }
 
 std::optional<std::string> FrameReader::next() {
@@ -40,16 +46,16 @@ std::optional<std::string> FrameReader::next() {
   return frame;
 }
 
-std::optional<std::string> authenticated_request(const std::string& frame,
-                                                 const std::string& token) {
-  const nlohmann::json json = nlohmann::json::parse(frame, nullptr, false);
+std::optional<nlohmann::json> authenticated_request(const std::string& frame,
+                                                    const std::string& token) {
+  nlohmann::json json = nlohmann::json::parse(frame, nullptr, false);
   if (!json.is_object()) return std::nullopt;
   const auto shown = json.find("token");
   const auto request = json.find("request");
   if (shown == json.end() || !shown->is_string() || request == json.end() || !request->is_string())
     return std::nullopt;
   if (!actors::equal_secrets(shown->get<std::string>(), token)) return std::nullopt;
-  return request->get<std::string>();
+  return json;
 }
 
 nlohmann::json to_json(const actors::RunStatus& status, const std::string& run) {

@@ -16,13 +16,21 @@ namespace troupe::launch {
 //   {"token": "...", "request": "status"}  ->  the run's status
 //   {"token": "...", "request": "stop"}    ->  {"accepted": true}, and when the run has ended
 //   {"ended": outcome}
-// A first frame that is too long, no JSON or without the token closes the connection without a
-// word.
+//   {"token": "...", "request": "scale", "pp": 3, ...}  ->  {"code": 0, "text": what it cost} when
+//   the change is done, or with the exit code and the reason why not
+//   {"token": "...", "request": "attach", "kinds": "step,failure", "credit": 16, "who": "..."}  ->
+//   {"attached": status}, then {"events": [...], "dropped": n} for each frame that the reader has
+//   granted, by its request and by {"credit": n} later on, and at the end {"ended": outcome}
+// What cannot be done is answered by {"error": "..."}. A first frame that is too long, no JSON or
+// without the token closes the connection without a word.
 
 /// Largest frame that a server reads, and that a client reads.
 inline constexpr std::size_t kMaxRequestBytes = 64 * 1024;
 inline constexpr std::size_t kMaxReplyBytes = 4 * 1024 * 1024;
 
+/// In one line. Text from outside may be in it: what is no UTF-8 is replaced, not thrown at.
+std::string to_text(const nlohmann::json& json);
+std::string to_frame(std::string_view text);
 std::string to_frame(const nlohmann::json& json);
 
 /// Takes frames out of a stream of bytes, whatever the pieces it arrives in.
@@ -41,9 +49,9 @@ class FrameReader {
   bool broken_ = false;
 };
 
-/// A request's name, if the frame carries the token; none for all else.
-std::optional<std::string> authenticated_request(const std::string& frame,
-                                                 const std::string& token);
+/// A request, whose "request" is a text, if the frame carries the token; none for all else.
+std::optional<nlohmann::json> authenticated_request(const std::string& frame,
+                                                    const std::string& token);
 
 /// {run, state, step, epoch, ranks: [{rank, replica, stage, shard, pid, host, state,
 /// waiting_for}]}.

@@ -9,30 +9,24 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "actors/secret.h"
+#include "launch/monitors/event_json.h"
+#include "launch/scale_request.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
 
-struct ControlServer::Connection {
-  int fd = -1;
-  FrameReader in{kMaxRequestBytes};
-  std::string out;
-  bool trusted = false;  ///< has shown the token
-  bool waits_for_end = false;
-  Clock::time_point deadline;
-
-  Connection(int socket, Clock::time_point until) : fd(socket), deadline(until) {}
-  Connection(const Connection&) = delete;
-  ~Connection() { close(fd); }
-};
-
 namespace {
+
+/// Readers are told what has come in between all at once: a hundred of them wake this thread no
+/// more often than one.
+constexpr std::chrono::milliseconds kFeedInterval{50};
+constexpr int kDeadlineCheckMs = 100;
+constexpr std::size_t kMaxName = 100;
 
 [[noreturn]] void os_error(const char* what) {
   throw Error(ErrorKind::unavailable,
@@ -113,33 +107,45 @@ void ControlServer::wake() const {
 
 void ControlServer::loop() {
   while (true) {
+    tell_answers();
     tell_outcome();
     {
       const std::lock_guard lock(mutex_);
       if (quit_) break;
     }
     if (finishing_ && connections_.empty()) break;
+    if (news_ && Clock::now() >= next_feeding_) feed_readers();
     std::vector<pollfd> fds = watched();
-    const bool timed =
-        std::ranges::any_of(connections_, [](const Connection& c) { return !c.waits_for_end; });
-    poll(fds.data(), fds.size(), timed ? 100 : -1);
+    poll(fds.data(), fds.size(), patience_ms());
     std::uint64_t count = 0;
     [[maybe_unused]] const auto drained = read(wake_fd_, &count, sizeof count);
     std::size_t index = 2;
-    std::erase_if(connections_, [&](Connection& c) {
-      return !serve_ready(c, fds[index++].revents) || expired(c);
+    std::erase_if(connections_, [&](ControlConnection& c) {
+      const bool over = !serve_ready(c, fds[index++].revents) || is_over(c);
+      if (over) part(c);
+      return over;
     });
     if (fds[1].revents != 0) accept_all();
   }
   connections_.clear();
 }
 
+/// How long poll() may sleep: until readers are to be told, or a deadline is to be looked at.
+int ControlServer::patience_ms() const {
+  const bool timed = std::ranges::any_of(connections_, [](const ControlConnection& c) {
+    return !c.waits_for_end && c.order == 0 && !c.feed;
+  });
+  if (!news_) return timed ? kDeadlineCheckMs : -1;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(next_feeding_ - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, kDeadlineCheckMs));
+}
+
 std::vector<pollfd> ControlServer::watched() const {
   std::vector<pollfd> fds{{.fd = wake_fd_, .events = POLLIN, .revents = 0},
                           {.fd = finishing_ ? -1 : listen_fd_, .events = POLLIN, .revents = 0}};
-  for (const Connection& c : connections_)
-    fds.push_back(
-        {.fd = c.fd, .events = static_cast<short>(c.out.empty() ? POLLIN : POLLOUT), .revents = 0});
+  for (const ControlConnection& c : connections_)
+    fds.push_back({.fd = c.fd(), .events = c.wanted_events(), .revents = 0});
   return fds;
 }
 
@@ -149,12 +155,15 @@ void ControlServer::tell_outcome() {
   const std::lock_guard lock(mutex_);
   if (!outcome_ || finishing_) return;
   finishing_ = true;
-  for (Connection& c : connections_) {
-    if (c.waits_for_end) c.out += to_frame({{"ended", *outcome_}});
+  for (ControlConnection& c : connections_) {
+    if (c.feed) c.feed_events(texts_);
+    if (c.feed || c.waits_for_end) c.say(to_frame({{"ended", *outcome_}}));
+    c.order = 0;
+    c.feed.reset();
     c.waits_for_end = false;
     c.deadline = Clock::now() + options_.patience;
   }
-  std::erase_if(connections_, [](const Connection& c) { return c.out.empty(); });
+  std::erase_if(connections_, [](const ControlConnection& c) { return c.all_said(); });
 }
 
 void ControlServer::accept_all() {
@@ -168,57 +177,132 @@ void ControlServer::accept_all() {
 
 /// The oldest stranger leaves first: whoever knows the token shows it at once.
 void ControlServer::make_room() {
-  if (connections_.size() < options_.max_connections) return;
-  const auto stranger =
-      std::ranges::find_if(connections_, [](const Connection& c) { return !c.trusted; });
-  connections_.erase(stranger != connections_.end() ? stranger : connections_.begin());
+  const auto stranger = [](const ControlConnection& c) { return !c.trusted; };
+  if (std::ranges::count_if(connections_, stranger) >=
+      static_cast<std::ptrdiff_t>(options_.max_strangers))
+    connections_.erase(std::ranges::find_if(connections_, stranger));
 }
 
-bool ControlServer::expired(const Connection& c) const {
-  return !c.waits_for_end && Clock::now() > c.deadline;
+/// Nothing more is to be said or waited for, or the other side has had its time.
+bool ControlServer::is_over(const ControlConnection& c) const {
+  if (c.waits_for_end || c.order != 0 || c.feed) return false;
+  return (c.trusted && c.all_said()) || Clock::now() > c.deadline;
 }
 
 /// False when the connection is over.
-bool ControlServer::serve_ready(Connection& c, short events) {
-  if ((events & POLLIN) != 0 && !read_request(c)) return false;
+bool ControlServer::serve_ready(ControlConnection& c, short events) {
+  if ((events & POLLIN) != 0 && !hear(c)) return false;
   if ((events & (POLLERR | POLLNVAL)) != 0) return false;
   if ((events & POLLHUP) != 0 && (events & POLLIN) == 0) return false;
-  return c.out.empty() || write_reply(c);
+  if (c.all_said()) return true;
+  if (!c.write()) return false;
+  if (c.feed && c.all_said()) news_ = true;  // there may be more for it
+  return true;
 }
 
-bool ControlServer::read_request(Connection& c) {
-  std::array<char, 4096> bytes;
-  const ssize_t got = recv(c.fd, bytes.data(), bytes.size(), 0);
-  if (got < 0) return errno == EAGAIN || errno == EINTR;
-  if (got == 0 || c.trusted) return false;  // one request a connection
-  c.in.add({bytes.data(), static_cast<std::size_t>(got)});
-  const auto frame = c.in.next();
-  if (frame) return answer(c, *frame);
-  return !c.in.broken();
+bool ControlServer::hear(ControlConnection& c) {
+  if (!c.read()) return false;
+  if (c.trusted && !c.feed) return false;  // one request a connection
+  while (const auto frame = c.next_frame()) {
+    if (!c.feed) return answer(c, *frame);
+    const auto grant = nlohmann::json::parse(*frame, nullptr, false);
+    if (!grant.is_object() || !grant.contains("credit") || !grant["credit"].is_number_unsigned())
+      return false;
+    c.feed->grant(grant["credit"].get<std::uint64_t>());
+    news_ = true;
+  }
+  return !c.broken();
 }
 
-bool ControlServer::answer(Connection& c, const std::string& frame) {
+bool ControlServer::answer(ControlConnection& c, const std::string& frame) {
   const auto request = authenticated_request(frame, token_);
   if (!request) return false;
   c.trusted = true;
   c.deadline = Clock::now() + options_.patience;
-  if (*request == "status") {
-    c.out = to_frame(handlers_.status());
-  } else if (*request == "stop") {
+  const std::string& name = request->at("request").get_ref<const std::string&>();
+  if (name == "status") {
+    c.say(to_frame(handlers_.status()));
+  } else if (name == "stop") {
     c.waits_for_end = true;
-    c.out = to_frame({{"accepted", true}});
+    c.say(to_frame({{"accepted", true}}));
     handlers_.stop();
+  } else if (name == "scale") {
+    scale(c, *request);
+  } else if (name == "attach") {
+    attach(c, *request);
   } else {
-    c.out = to_frame({{"error", "unknown request; it is status or stop"}});
+    c.say(to_frame({{"error", "unknown request; it is status, stop, scale or attach"}}));
   }
   return true;
 }
 
-bool ControlServer::write_reply(Connection& c) {
-  const ssize_t put = send(c.fd, c.out.data(), c.out.size(), MSG_NOSIGNAL);
-  if (put < 0) return errno == EAGAIN || errno == EINTR;
-  c.out.erase(0, static_cast<std::size_t>(put));
-  return !c.out.empty() || c.waits_for_end;
+void ControlServer::scale(ControlConnection& c, const nlohmann::json& request) {
+  try {
+    const actors::ScaleRequest wish = parse_scale(request);
+    c.order = ++orders_;
+    handlers_.scale(wish, [this, order = c.order](const actors::ScaleAnswer& answer) {
+      {
+        const std::lock_guard lock(mutex_);
+        answers_.emplace_back(order, answer);
+      }
+      wake();
+    });
+  } catch (const Error& e) {
+    c.say(to_frame({{"error", e.what()}}));
+  }
+}
+
+void ControlServer::tell_answers() {
+  std::vector<std::pair<std::uint64_t, actors::ScaleAnswer>> answers;
+  {
+    const std::lock_guard lock(mutex_);
+    answers.swap(answers_);
+  }
+  for (const auto& [order, answer] : answers)
+    for (ControlConnection& c : connections_)
+      if (c.order == order) {
+        c.order = 0;
+        c.deadline = Clock::now() + options_.patience;
+        c.say(to_frame({{"code", answer.code}, {"text", answer.text}}));
+      }
+}
+
+void ControlServer::attach(ControlConnection& c, const nlohmann::json& request) {
+  try {
+    if (!handlers_.hub) throw Error(ErrorKind::unavailable, "this run tells nothing");
+    const auto readers = std::ranges::count_if(
+        connections_, [](const ControlConnection& other) { return other.feed != nullptr; });
+    if (static_cast<std::size_t>(readers) >= options_.max_readers)
+      throw Error(ErrorKind::unavailable,
+                  fmt::format("{} readers are attached already, and no more are served", readers));
+    const auto kinds = parse_kinds(request.value("kinds", ""));
+    const std::string who = request.value("who", "").substr(0, kMaxName);
+    auto subscription = handlers_.hub->subscribe({.kinds = kinds, .wake = [this] {
+                                                    if (!news_.exchange(true)) wake();
+                                                  }});
+    c.feed = std::make_unique<EventFeed>(std::move(subscription), who);
+    c.feed->grant(request.value("credit", std::uint64_t{0}));
+    c.say(to_frame({{"attached", handlers_.status()}}));
+    handlers_.hub->publish({.body = actors::MonitorAttached{.who = who}});
+  } catch (const std::exception& e) {  // a field of a wrong type, too
+    c.say(to_frame({{"error", e.what()}}));
+  }
+}
+
+void ControlServer::feed_readers() {
+  news_ = false;  // first: what comes from now on wakes again
+  next_feeding_ = Clock::now() + kFeedInterval;
+  std::erase_if(connections_, [&](ControlConnection& c) {
+    const bool gone = c.feed && !c.feed_events(texts_);
+    if (gone) part(c);
+    return gone;
+  });
+}
+
+void ControlServer::part(const ControlConnection& c) {
+  if (c.feed)
+    handlers_.hub->publish(
+        {.body = actors::MonitorDetached{.who = c.feed->who(), .dropped = c.feed->dropped()}});
 }
 
 }  // namespace troupe::launch

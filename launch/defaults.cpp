@@ -22,6 +22,7 @@ constexpr Rule from_one_to(double max) {
 }
 
 constexpr std::array<std::string_view, 2> kDTypes{"float32", "bfloat16"};
+constexpr std::array<std::string_view, 3> kOnLoss{"replace", "shrink", "stop"};
 constexpr std::array<std::string_view, 4> kDecays{"constant", "linear", "cosine", "wsd"};
 
 constexpr std::array kKeys{
@@ -129,7 +130,8 @@ constexpr std::array kKeys{
     Key{"schedule", "kind", text, "\"1f1b\"", "",
         "A schedule's name, or csv; least memory at the same bubble as gpipe"},
     Key{"schedule", "chunks", integer, "", "chunks",
-        "Chunks of a stage; default: 1, 2 for interleaved, the plan's for csv", from_one_to(4096)},
+        "Chunks of a stage; default: the schedule's own (1 or 2), the plan's for csv",
+        from_one_to(4096)},
     Key{"schedule", "csv", text, "\"\"", "path",
         "Plan file for kind csv; a text with a line break is the plan itself"},
 
@@ -164,8 +166,36 @@ constexpr std::array kKeys{
     Key{"cluster", "port", integer, "0", "port",
         "Loopback port of status and stop, 0: any free one", Rule{.min = 0, .max = 65535}},
 
+    Key{"recovery", "on_loss", text, "\"replace\"", "",
+        "What to do about a lost worker: replace it, shrink to the ranks left, or stop the run",
+        std::nullopt, kOnLoss},
+    Key{"recovery", "spares", integer, "0", "processes",
+        "Warm workers kept ready to take a lost one's place; each takes memory",
+        Rule{.min = 0, .max = 4096}},
+    Key{"recovery", "silent", number, "3.0", "seconds",
+        "A worker without a sign of life for so long is lost, 0: never",
+        Rule{.min = 0, .max = 86400}},
+    Key{"recovery", "hang", number, "5.0", "seconds",
+        "So is one whose action takes this long, and 8 times the longest so far; 0: never",
+        Rule{.min = 0, .max = 86400}},
+    Key{"recovery", "restarts_per_hour", integer, "100", "losses",
+        "More end the run in order, with all state saved: something is broken",
+        Rule{.min = 0, .max = 1e6}},
+    Key{"recovery", "neighbour_copies", boolean, "true", "",
+        "Each stage holds its neighbour's state: a loss costs a step at most, for twice the "
+        "state's "
+        "memory and more"},
+
     Key{"monitor", "log_interval", integer, "1", "steps", "Steps between console lines; every step",
         Rule{.min = 1, .max = 1e9}},
+    Key{"monitor", "tensorboard", boolean, "false", "",
+        "Write event files for TensorBoard into tensorboard/ of the run directory"},
+    Key{"monitor", "prometheus", text, "\"\"", "host:port",
+        "Where to answer a Prometheus server, as 127.0.0.1:9090; port 0: any free one, shown by "
+        "status --json; empty: nowhere. Whoever reaches it may read"},
+    Key{"monitor", "web", text, "\"\"", "host:port",
+        "Where to show the run to a browser, as 127.0.0.1:8080; port 0: any free one, shown by "
+        "status --json; empty: nowhere. Whoever reaches it may read"},
 };
 
 }  // namespace

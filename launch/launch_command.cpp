@@ -12,6 +12,7 @@
 #include "launch/control_server.h"
 #include "launch/corpus.h"
 #include "launch/inputs.h"
+#include "launch/monitors/sinks.h"
 #include "launch/outcome.h"
 #include "launch/placement.h"
 #include "launch/resume.h"
@@ -113,21 +114,51 @@ int report_end(const actors::Outcome& outcome, const std::string& checkpoint,
   return outcome.exit_code;
 }
 
+/// What `status` is told while the run lives.
+nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, const Sinks& sinks) {
+  nlohmann::json status = to_json(cluster.status(), run);
+  status["endpoints"] = sinks.endpoints();
+  const actors::Hub::Counts hub = cluster.hub().counts();
+  status["monitors"] = {{"attached", hub.subscribers},
+                        {"published", hub.published},
+                        {"dropped", hub.dropped},
+                        {"busy_s", hub.busy_s}};
+  return status;
+}
+
+/// A run that is resumed has the shape it had last, but for a layout of one's own.
+Manifest with_shape(Manifest manifest, const actors::Shape& shape) {
+  manifest.resolve("mesh.pp", std::int64_t{shape.mesh.pp});
+  manifest.resolve("mesh.dp", std::int64_t{shape.mesh.dp});
+  manifest.resolve("schedule.kind", shape.schedule.kind);
+  manifest.resolve("schedule.chunks", std::int64_t{shape.schedule.chunks});
+  manifest.resolve("schedule.csv", shape.schedule.csv);
+  return manifest;
+}
+
 int train(const Manifest& manifest, const Start& start, RunDirectory directory,
           ControlServer& control, SignalWatch& signals) {
   const actors::RunSpec spec = to_run_spec(manifest);
-  RunLog log(spec);
-  std::unique_ptr<actors::Cluster> cluster;  // outlives what serves signals and control
+  RunLog log(spec, [&](const actors::Shape& shape) {
+    directory.write(kManifestFile, with_shape(start.manifest, shape).to_toml());
+  });
+  // They outlive what serves signals and control.
+  std::unique_ptr<actors::Cluster> cluster;
+  std::optional<Sinks> sinks;
   actors::Outcome outcome{
       .exit_code = static_cast<int>(ErrorKind::internal), .step = start.step, .reason = ""};
   try {
     cluster = actors::Cluster::create(
         spec, {.manifest = manifest.to_toml(), .worker_command = {"/proc/self/exe", "worker"}},
         log);
+    sinks.emplace(manifest, cluster->hub(), [&](const std::string& text) { log.on_event(text); });
     signals.orders({.stop = [&](const std::string& reason) { cluster->stop(reason); },
                     .stop_now = [&](const std::string& reason) { cluster->stop_now(reason); }});
-    control.serve({.status = [&] { return to_json(cluster->status(), spec.name); },
-                   .stop = [&] { cluster->stop("stopped by troupe stop"); }});
+    control.serve({.status = [&] { return live_status(spec.name, *cluster, *sinks); },
+                   .stop = [&] { cluster->stop("stopped by troupe stop"); },
+                   .scale = [&](const actors::ScaleRequest& request,
+                                auto answer) { cluster->scale(request, std::move(answer)); },
+                   .hub = &cluster->hub()});
     outcome = cluster->run();
   } catch (const Error& error) {
     outcome.exit_code = static_cast<int>(error.kind());

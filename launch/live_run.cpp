@@ -8,12 +8,13 @@
 namespace troupe::launch {
 
 std::variant<std::unique_ptr<ControlClient>, Ending> ask_run(const std::filesystem::path& run,
-                                                             const std::string& request) {
+                                                             const std::string& request,
+                                                             const nlohmann::json& fields) {
   require_run(run);
   const auto address = read_control(run);
   if (!has_launcher(run)) return find_ending(run);
   if (address) try {
-      return std::make_unique<ControlClient>(*address, request);
+      return std::make_unique<ControlClient>(*address, request, fields);
     } catch (const Error&) {
       // Between our reading and our asking the run may have ended.
       if (has_launcher(run) && !read_ending(run)) throw;

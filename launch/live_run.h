@@ -10,10 +10,12 @@
 
 namespace troupe::launch {
 
-/// Asks the launcher that owns a run directory: an open request, or how the run ended where there
+/// Asks the launcher that owns a run directory, with `fields` beside the request's name: an open
+/// request, or how the run ended where there
 /// is no launcher any more. Throws Error{data} if the directory holds no run, Error{unavailable} if
 /// its launcher does not answer.
-std::variant<std::unique_ptr<ControlClient>, Ending> ask_run(const std::filesystem::path& run,
-                                                             const std::string& request);
+std::variant<std::unique_ptr<ControlClient>, Ending> ask_run(
+    const std::filesystem::path& run, const std::string& request,
+    const nlohmann::json& fields = nlohmann::json::object());
 
 }  // namespace troupe::launch

@@ -1,5 +1,6 @@
 #include "launch/metrics_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
 #include "stages/storage/output_file.h"
 #include "tensor/error.h"
@@ -62,16 +64,40 @@ std::string metrics_line(const actors::EvalReport& r) {
 }
 
 MetricsFile::MetricsFile(const std::filesystem::path& path)
-    : path_(path), file_(std::fopen(path.c_str(), "ae")) {
-  if (!file_)
+    : path_(path), fd_(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644)) {
+  if (fd_ < 0)
     throw Error(ErrorKind::data,
                 fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
 }
 
-void MetricsFile::append(const std::string& line) {
-  if (std::fputs((line + "\n").c_str(), file_.get()) < 0 || std::fflush(file_.get()) != 0)
-    throw Error(ErrorKind::internal,
-                fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
+MetricsFile::~MetricsFile() {
+  close(fd_);
+}
+
+std::string MetricsFile::append(const std::string& line) {
+  if (unwritten_.size() + line.size() < kMaxUnwritten) unwritten_ += line + "\n";
+  if (write_out()) return "";
+  return fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno));
+}
+
+/// All or nothing: what is left of a write that failed half way is cut off again.
+bool MetricsFile::write_out() {
+  const off_t begin = lseek(fd_, 0, SEEK_END);
+  std::string_view rest = unwritten_;
+  while (!rest.empty()) {
+    const ssize_t put = write(fd_, rest.data(), rest.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) {
+      const int why = errno;
+      if (begin >= 0) [[maybe_unused]]
+        const int cut = ftruncate(fd_, begin);
+      errno = why;
+      return false;
+    }
+    rest.remove_prefix(static_cast<std::size_t>(put));
+  }
+  unwritten_.clear();
+  return true;
 }
 
 void cut_back_metrics(const std::filesystem::path& path, std::int64_t step) {

@@ -1,9 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <string>
 
 #include "actors/reports.h"
@@ -15,20 +14,26 @@ namespace troupe::launch {
 std::string metrics_line(const actors::StepReport& report);
 std::string metrics_line(const actors::EvalReport& report);
 
-/// metrics.jsonl, open for appending. Each line is in the file when append() returns.
+/// metrics.jsonl, open for appending. Each line is in the file when append() returns, as a whole;
+/// on a full disk it is kept until there is room.
 class MetricsFile {
  public:
+  /// Lines are kept up to this size; beyond it the newest are lost.
+  static constexpr std::size_t kMaxUnwritten = 64 << 20;
+
   /// Throws Error{data} if the file cannot be written.
   explicit MetricsFile(const std::filesystem::path& path);
-  /// Throws Error{internal} naming the file, as on a full disk.
-  void append(const std::string& line);
+  MetricsFile(const MetricsFile&) = delete;
+  ~MetricsFile();
+  /// Why the line is not in the file yet, with the file's name; empty if it is.
+  std::string append(const std::string& line);
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  std::filesystem::path path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  bool write_out();
+
+  const std::filesystem::path path_;
+  int fd_ = -1;
+  std::string unwritten_;  // whole lines
 };
 
 /// Keeps the lines of steps up to `step` and drops the rest: later steps, repeated ones, a torn

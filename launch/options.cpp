@@ -66,9 +66,53 @@ void add_launch(CLI::App& app, LaunchOptions& o) {
 void add_status(CLI::App& app, StatusOptions& o) {
   CLI::App* sub = command(app, "status", "Show what a run is doing, or how and when it ended",
                           "  troupe status runs/first\n"
-                          "  troupe status runs/first --json");
+                          "  troupe status runs/first --json\n"
+                          "  troupe status runs/first --diagnose");
   sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
   sub->add_flag("--json", o.json, "Print one JSON object");
+  sub->add_flag("--diagnose", o.diagnose,
+                "Say what is wrong with the run; exit code 1 if something is");
+}
+
+void add_attach(CLI::App& app, AttachOptions& o) {
+  CLI::App* sub =
+      command(app, "attach",
+              "Watch a running run on a screen, or as a line an event; leaving has no effect on it",
+              "  troupe attach runs/first\n"
+              "  troupe attach runs/first --json --events step,failure,recovered\n"
+              "Ctrl-C or q leaves.");
+  sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
+  sub->add_flag("--json", o.json, "Print one JSON object a line for each event");
+  sub->add_option("--events", o.events, "Kinds of events; default: all but single actions")
+      ->type_name("KIND,KIND");
+}
+
+void add_trace(CLI::App& app, TraceOptions& o) {
+  CLI::App* sub = command(app, "trace",
+                          "Record every action of some steps of a running run, for ui.perfetto.dev",
+                          "  troupe trace runs/first --steps 3 -o trace.json");
+  sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
+  sub->add_option("--steps", o.steps, "Steps to record")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  sub->add_option("-o,--output", o.output, "File to write, in the Chrome trace format")
+      ->required()
+      ->type_name("FILE");
+}
+
+void add_scale(CLI::App& app, ScaleOptions& o) {
+  CLI::App* sub = command(
+      app, "scale",
+      "Change a running run's stages, replicas or schedule at the next step; not a loss changes",
+      "  troupe scale runs/first --pp 3\n"
+      "  troupe scale runs/first --layout 3,2,1\n"
+      "  troupe scale runs/first --dp 2 --schedule gpipe\n"
+      "Returns when the first step of the new shape is committed, and says what it cost.");
+  sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
+  sub->add_option("--pp", o.pp, "Pipeline stages")->type_name("N");
+  sub->add_option("--dp", o.dp, "Replicas of the pipeline")->type_name("N");
+  sub->add_option("--layout", o.layout, "Layers of each stage")->type_name("N,N,...");
+  sub->add_option("--schedule", o.schedule, "A schedule's name")->type_name("KIND");
 }
 
 void add_stop(CLI::App& app, StopOptions& o) {
@@ -139,14 +183,58 @@ void add_tokenize(CLI::App& app, TokenizeOptions& o) {
       ->type_name("PREFIX");
 }
 
+void add_schedule(CLI::App& app, ScheduleOptions& o) {
+  CLI::App* sub = command(
+      app, "schedule", "Generate, check, simulate, compare and draw pipeline schedules",
+      "  troupe schedule --kind zb-h1 --stages 4 --microbatches 8 --grid\n"
+      "  troupe schedule --kind interleaved --stages 8 --chunks 3 --microbatches 24 --costs "
+      "F=18.522,I=18.086,W=9.337,hop=0.601 --json\n"
+      "  troupe schedule --stages 4 --microbatches 16 --compare 1f1b,zb-h1,zb-v,v-half\n"
+      "  troupe schedule --kind csv:plan.csv --svg plan.svg --trace plan.json");
+  sub->add_option("--kind", o.kind, "A schedule's name, or csv:FILE")->type_name("NAME");
+  sub->add_option("--stages", o.stages, "Pipeline ranks")->type_name("P");
+  sub->add_option("--chunks", o.chunks, "Chunks a rank; default: the schedule's own")
+      ->type_name("V");
+  sub->add_option("--microbatches", o.microbatches, "Microbatches of a step")->type_name("M");
+  sub->add_option("--costs", o.costs,
+                  "Durations of a whole stage in any one unit: F, I, W, B (default I+W), pair "
+                  "(default F+B), F=1:2:1 by stage; hop (latency), link (bytes / bandwidth), "
+                  "optimizer")
+      ->capture_default_str();
+  sub->add_option("--memory", o.memory,
+                  "Most microbatches of a stage that a searched schedule holds: F takes 1, I and W "
+                  "give 1/2 back")
+      ->type_name("N");
+  sub->add_option("--group-size", o.group_size,
+                  "Microbatches that interleaved takes through a chunk together, or rounds, as "
+                  "PyTorch groups them; default: P")
+      ->type_name("N");
+  sub->add_option("--compare", o.compare, "Print a table of these schedules, best first")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAME,...");
+  sub->add_flag("--blocking-sends", o.blocking_sends, "A rank waits until its message arrived");
+  sub->add_flag("--no-barrier", o.no_barrier, "The optimizer waits for no other rank");
+  sub->add_flag("--json", o.json, "Print one JSON object");
+  sub->add_flag("--csv", o.csv, "Print the plan, a line a rank");
+  sub->add_flag("--grid", o.grid, "Print a drawing");
+  sub->add_option("--svg", o.svg, "Draw the schedule into this file")->type_name("FILE");
+  sub->add_option("--axis", o.axis, "Unit of the drawing's axis: slots or time")
+      ->check(CLI::IsMember({"slots", "time"}))
+      ->capture_default_str();
+  sub->add_option("--trace", o.trace, "Write a timeline for Perfetto into this file")
+      ->type_name("FILE");
+}
+
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorKind::usage, message + "\nRun with --help for more information.");
 }
 
 /// CLI11 says only that a command is missing where an unknown one is given.
 void check_command(const std::string& given) {
-  constexpr std::array<std::string_view, 7> kNames{"plan",     "launch", "status",  "stop",
-                                                   "generate", "eval",   "tokenize"};
+  constexpr std::array<std::string_view, 12> kNames{"plan",  "launch",   "status",   "attach",
+                                                    "trace", "scale",    "stop",     "generate",
+                                                    "eval",  "tokenize", "schedule", "doctor"};
   if (given.empty() || given[0] == '-' || given == "worker") return;
   if (std::ranges::find(kNames, given) != kNames.end()) return;
   refuse(fmt::format("unknown command '{}'; did you mean '{}'? It is one of {}", given,
@@ -173,17 +261,27 @@ Options parse_options(int argc, const char* const* argv) {
   PlanOptions plan;
   LaunchOptions launch;
   StatusOptions status;
+  AttachOptions attach;
+  TraceOptions trace;
+  ScaleOptions scale;
   StopOptions stop;
   GenerateOptions generate;
   EvalOptions eval;
   TokenizeOptions tokenize;
+  ScheduleOptions schedule;
   add_plan(app, plan);
   add_launch(app, launch);
   add_status(app, status);
+  add_attach(app, attach);
+  add_trace(app, trace);
+  add_scale(app, scale);
   add_stop(app, stop);
   add_generate(app, generate);
   add_eval(app, eval);
   add_tokenize(app, tokenize);
+  add_schedule(app, schedule);
+  command(app, "doctor", "Check this machine: cores, memory, shared memory, transports, libraries",
+          "  troupe doctor");
   app.add_subcommand("worker", "A worker process; started by launch")->group("");
   check_command(argc > 1 ? argv[1] : "");
   try {
@@ -199,10 +297,15 @@ Options parse_options(int argc, const char* const* argv) {
   if (name == "plan") return plan;
   if (name == "launch") return launch;
   if (name == "status") return status;
+  if (name == "attach") return attach;
+  if (name == "trace") return trace;
+  if (name == "scale") return scale;
   if (name == "stop") return stop;
+  if (name == "doctor") return DoctorOptions{};
   if (name == "generate") return generate;
   if (name == "eval") return eval;
   if (name == "tokenize") return tokenize;
+  if (name == "schedule") return schedule;
   return WorkerOptions{};
 }
 

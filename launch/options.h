@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -23,6 +24,29 @@ struct LaunchOptions {
 struct StatusOptions {
   std::string run;
   bool json = false;
+  bool diagnose = false;  ///< say what is wrong instead; exit code 1 if something is
+};
+
+struct AttachOptions {
+  std::string run;
+  bool json = false;
+  std::string events;  ///< kinds to be told of, joined by commas; empty: all but single actions
+};
+
+struct TraceOptions {
+  std::string run;
+  int steps = 3;
+  std::string output;  ///< file to write
+};
+
+struct DoctorOptions {};
+
+struct ScaleOptions {
+  std::string run;
+  std::optional<int> pp;
+  std::optional<int> dp;
+  std::string layout;  ///< layers of each stage, "3,2,1"; empty: evenly
+  std::optional<std::string> schedule;
 };
 
 struct StopOptions {
@@ -52,6 +76,26 @@ struct TokenizeOptions {
   std::string output;  ///< prefix of .bin and .idx
 };
 
+/// A schedule on paper; starts nothing.
+struct ScheduleOptions {
+  std::string kind;           ///< a schedule's name, or csv:FILE
+  std::optional<int> stages;  ///< must be given but for csv:FILE, as microbatches
+  std::optional<int> chunks;  ///< none: the schedule's own
+  std::optional<int> microbatches;
+  std::string costs = "F=1,I=1,W=1,hop=0";
+  std::optional<double> memory;
+  std::string group_size;            ///< a number, or "rounds"; empty: stages
+  std::vector<std::string> compare;  ///< names to put into a table
+  bool blocking_sends = false;
+  bool no_barrier = false;
+  bool json = false;
+  bool csv = false;
+  bool grid = false;
+  std::string svg;             ///< file to draw into; empty: none
+  std::string trace;           ///< file to write a timeline into; empty: none
+  std::string axis = "slots";  ///< of the drawing: slots or time
+};
+
 /// A worker process; started by launch, hidden in the help.
 struct WorkerOptions {};
 
@@ -60,8 +104,10 @@ struct PrintText {
   std::string text;
 };
 
-using Options = std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, StopOptions,
-                             GenerateOptions, EvalOptions, TokenizeOptions, WorkerOptions>;
+using Options =
+    std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, AttachOptions, TraceOptions,
+                 ScaleOptions, StopOptions, DoctorOptions, GenerateOptions, EvalOptions,
+                 TokenizeOptions, ScheduleOptions, WorkerOptions>;
 
 /// The whole command line. Throws Error{usage} naming the option that is wrong.
 Options parse_options(int argc, const char* const* argv);

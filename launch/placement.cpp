@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "actors/assembly.h"
+#include "actors/neighbour_copies.h"
 #include "tensor/device.h"
 #include "tensor/error.h"
 #include "transport/channel.h"
@@ -50,8 +51,8 @@ std::int64_t Placement::total_bytes() const {
 }
 
 Placement place(const actors::RunSpec& spec) {
-  const actors::Epoch epoch = actors::first_epoch(spec);
-  const actors::Assembly assembly = actors::assemble(spec, epoch);
+  const actors::Shape shape = actors::first_shape(spec);
+  const actors::Assembly assembly = actors::assemble(spec, shape);
   const auto simulation = schedules::simulate(assembly.plan, {.stages = {{}}});
   TROUPE_ASSERT(simulation.has_value());  // generated or validated
   Placement placement{.parameters = stages::num_parameters(spec.model),
@@ -59,10 +60,15 @@ Placement place(const actors::RunSpec& spec) {
                       .plan = assembly.plan,
                       .simulation = *simulation,
                       .digest = assembly.digest};
-  const auto parameters = parameters_by_stage(spec, epoch.layout);
+  const auto parameters = parameters_by_stage(spec, shape.layout);
   const auto device = tensor::make_cpu_device(spec.cluster.threads);
   for (int rank = 0; rank < spec.num_ranks(); ++rank) {
-    const actors::RankAssembly part = actors::part_of(assembly, spec, epoch, rank);
+    actors::RankAssembly part = actors::part_of(assembly, spec, shape, rank);
+    if (actors::copies_state(spec, shape)) {
+      part.stage.keep_previous = true;
+      const auto edges = actors::copy_edges(spec, shape, rank);
+      part.edges.insert(part.edges.end(), edges.begin(), edges.end());
+    }
     RankPlacement row{.rank = rank, .replica = part.place.replica, .stage = part.place.stage};
     for (const auto& chunk : part.stage.chunks)
       for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer)

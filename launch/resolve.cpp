@@ -8,7 +8,8 @@
 #include <iterator>
 #include <variant>
 
-#include "schedules/plan.h"
+#include "schedules/generators.h"
+#include "schedules/validate.h"
 
 namespace troupe::launch {
 namespace {
@@ -25,6 +26,7 @@ void resolve_run(Manifest& m) {
     m.fail("run.name",
            fmt::format("run.name = {} must be a name without '/'", to_toml(Value(name))));
   const std::string dir = m.has("run.dir") ? m.text("run.dir") : "runs/" + name;
+  if (dir.empty()) m.fail("run.dir", "run.dir is empty; it must name a directory to make");
   m.resolve("run.dir", std::filesystem::absolute(dir).lexically_normal().string());
 }
 
@@ -60,7 +62,7 @@ void resolve_optimizer(Manifest& m) {
   });
 }
 
-/// A plan file's text; an error in it is told by the file's own lines.
+/// A plan file's text; an error in it, or a rule it breaks, is told by the file's own lines.
 std::string read_plan(const Manifest& m, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path))
@@ -71,6 +73,10 @@ std::string read_plan(const Manifest& m, const std::string& path) {
   if (const auto* error = std::get_if<schedules::PlanError>(&parsed))
     throw Error(ErrorKind::manifest,
                 fmt::format("{}:{}:{}: {}", path, error->line, error->column, error->message));
+  if (const auto broken = schedules::validate(
+          schedules::in_order(std::get<schedules::Plan>(parsed)), schedules::Purpose::training))
+    throw Error(ErrorKind::manifest, fmt::format("{}:{}: {} ({})\n{}", path, broken->rank + 1,
+                                                 broken->message, broken->rule, broken->grid));
   return text;
 }
 
@@ -81,7 +87,10 @@ void resolve_schedule(Manifest& m) {
   if (kind == "csv" && !csv.empty() && csv.find('\n') == std::string::npos)
     m.resolve("schedule.csv", read_plan(m, m.absolute("schedule.csv", csv)));
   derive(m, "schedule.chunks", [&]() -> std::int64_t {
-    if (kind != "csv") return kind == "interleaved" ? 2 : 1;
+    if (kind != "csv") {
+      const schedules::Generator* generator = schedules::find_generator(kind);
+      return generator ? generator->chunks : 1;
+    }
     const auto parsed = schedules::parse_csv(m.text("schedule.csv"));
     const auto* plan = std::get_if<schedules::Plan>(&parsed);
     if (!plan || plan->num_ranks() == 0) return 1;
@@ -97,13 +106,19 @@ void resolve_cluster(Manifest& m, const Machine& machine) {
 }
 
 void resolve_paths(Manifest& m) {
+  if (m.text("data.tokenizer").empty())
+    m.fail("data.tokenizer",
+           "data.tokenizer is empty; it must be 'bytes' or a SentencePiece model");
   if (m.text("data.tokenizer") != "bytes")
     m.resolve("data.tokenizer", m.absolute("data.tokenizer", m.text("data.tokenizer")));
   if (!m.text("checkpoint.resume").empty())
     m.resolve("checkpoint.resume", m.absolute("checkpoint.resume", m.text("checkpoint.resume")));
   for (const auto* key : {"data.files", "eval.files"}) {
     std::vector<std::string> files = m.texts(key);
-    for (std::string& file : files) file = m.absolute(key, file);
+    for (std::string& file : files) {
+      if (file.empty()) m.fail(key, fmt::format("{} holds an empty name; name files to read", key));
+      file = m.absolute(key, file);
+    }
     m.resolve(key, files);
   }
   for (const auto* key : {"data.tokens", "eval.tokens"})

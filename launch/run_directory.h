@@ -48,6 +48,8 @@ std::optional<nlohmann::json> read_json(const std::filesystem::path& path);
 // Names in a run directory.
 inline constexpr const char* kManifestFile = "manifest.toml";
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
+inline constexpr const char* kEventsFile = "events.jsonl";
+inline constexpr const char* kTensorBoardFolder = "tensorboard";
 inline constexpr const char* kControlFile = "control.json";
 inline constexpr const char* kOutcomeFile = "outcome.json";
 inline constexpr const char* kLauncherLog = "logs/launcher.log";

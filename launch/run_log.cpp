@@ -23,8 +23,9 @@ std::unique_ptr<spdlog::logger> open_log(const std::filesystem::path& path) {
 
 }  // namespace
 
-RunLog::RunLog(const actors::RunSpec& spec)
-    : max_steps_(spec.max_steps),
+RunLog::RunLog(const actors::RunSpec& spec, OnScaled on_scaled)
+    : on_scaled_(std::move(on_scaled)),
+      max_steps_(spec.max_steps),
       log_interval_(spec.log_interval),
       metrics_(std::filesystem::path(spec.dir) / kMetricsFile),
       log_(open_log(std::filesystem::path(spec.dir) / kLauncherLog)) {}
@@ -32,7 +33,7 @@ RunLog::RunLog(const actors::RunSpec& spec)
 RunLog::~RunLog() = default;
 
 void RunLog::on_step(const actors::StepReport& report) {
-  metrics_.append(metrics_line(report));
+  record(metrics_line(report));
   // The first step pays for start-up: it counts only until there is another.
   ++steps_;
   mean_step_s_ =
@@ -42,7 +43,7 @@ void RunLog::on_step(const actors::StepReport& report) {
 }
 
 void RunLog::on_eval(const actors::EvalReport& report) {
-  metrics_.append(metrics_line(report));
+  record(metrics_line(report));
   print(fmt::format("step {}/{}  eval loss {:.4f}\n", report.step, max_steps_, report.loss));
 }
 
@@ -54,6 +55,15 @@ void RunLog::on_checkpoint(std::int64_t step, const std::string& path) {
 void RunLog::on_event(const std::string& text) {
   note(text);
   print(text + "\n");
+}
+
+/// A run does not end for the want of a line: the trouble is told when it begins and when it ends.
+void RunLog::record(const std::string& line) {
+  const std::string trouble = metrics_.append(line);
+  if (trouble.empty() == metrics_trouble_.empty()) return;
+  metrics_trouble_ = trouble;
+  on_event(trouble.empty() ? "metrics.jsonl is written again"
+                           : trouble + "; the run goes on and keeps the lines until there is room");
 }
 
 void RunLog::note(const std::string& text) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,12 +19,14 @@ namespace troupe::launch {
 /// all else into logs/launcher.log. Events that need a person's eye also go to the console.
 class RunLog : public actors::RunObserver {
  public:
-  explicit RunLog(const actors::RunSpec& spec);
+  using OnScaled = std::function<void(const actors::Shape&)>;
+  RunLog(const actors::RunSpec& spec, OnScaled on_scaled);
   ~RunLog() override;
 
   void on_step(const actors::StepReport& report) override;
   void on_eval(const actors::EvalReport& report) override;
   void on_checkpoint(std::int64_t step, const std::string& path) override;
+  void on_scaled(const actors::Shape& shape) override { on_scaled_(shape); }
   void on_event(const std::string& text) override;
 
   /// A line for the launcher's log alone.
@@ -32,9 +35,13 @@ class RunLog : public actors::RunObserver {
   const std::string& checkpoint() const { return checkpoint_; }
 
  private:
+  void record(const std::string& line);
+
+  const OnScaled on_scaled_;
   const std::int64_t max_steps_;
   const std::int64_t log_interval_;
   MetricsFile metrics_;
+  std::string metrics_trouble_;  ///< empty: none
   std::unique_ptr<spdlog::logger> log_;
   std::int64_t steps_ = 0;  ///< of this launch
   double mean_step_s_ = 0;

@@ -13,6 +13,11 @@ stages::Decay decay_of(const std::string& name) {
   return name == "wsd" ? stages::Decay::wsd : stages::Decay::constant;
 }
 
+actors::RunSpec::OnLoss on_loss(const std::string& name) {
+  if (name == "shrink") return actors::RunSpec::OnLoss::shrink;
+  return name == "stop" ? actors::RunSpec::OnLoss::stop : actors::RunSpec::OnLoss::replace;
+}
+
 stages::ModelConfig model_of(const Manifest& m) {
   return {.hidden_size = m.integer("model.hidden_size"),
           .intermediate_size = m.integer("model.intermediate_size"),
@@ -74,6 +79,12 @@ actors::RunSpec to_run_spec(const Manifest& m) {
                       .pin = m.flag("cluster.pin"),
                       .spin = m.flag("cluster.spin"),
                       .port = narrow(m.integer("cluster.port"))},
+          .recovery = {.on_loss = on_loss(m.text("recovery.on_loss")),
+                       .spares = narrow(m.integer("recovery.spares")),
+                       .silent_s = m.number("recovery.silent"),
+                       .hang_s = m.number("recovery.hang"),
+                       .restarts_per_hour = narrow(m.integer("recovery.restarts_per_hour")),
+                       .neighbour_copies = m.flag("recovery.neighbour_copies")},
           .log_interval = m.integer("monitor.log_interval")};
 }
 

@@ -2,6 +2,7 @@
 
 #include "launch/commands.h"
 #include "launch/console.h"
+#include "launch/diagnosis.h"
 #include "launch/live_run.h"
 #include "launch/manifest.h"
 #include "launch/run_directory.h"
@@ -38,11 +39,24 @@ std::string text_of(const json& status) {
   return out;
 }
 
+/// 1 if there is something to tell.
+int tell(const std::vector<std::string>& findings, const std::string& healthy) {
+  for (const std::string& finding : findings) print(finding + "\n");
+  if (findings.empty()) print(healthy + "\n");
+  return findings.empty() ? 0 : 1;
+}
+
+int diagnose_ended(const Ending& ending, const std::string& run) {
+  const std::string text = describe(ending, run);
+  return ending.outcome.exit_code == 0 ? tell({}, text) : tell({text}, "");
+}
+
 }  // namespace
 
 int run(const StatusOptions& options) {
   const auto asked = ask_run(options.run, "status");
   if (const auto* ending = std::get_if<Ending>(&asked)) {
+    if (options.diagnose) return diagnose_ended(*ending, options.run);
     print(options.json ? ended_status(options.run, *ending).dump(2) + "\n"
                        : describe(*ending, options.run) + "\n");
     return 0;
@@ -51,6 +65,10 @@ int run(const StatusOptions& options) {
   if (!reply)
     throw Error(ErrorKind::unavailable,
                 fmt::format("the run in {} ended while it was asked; ask again", options.run));
+  if (options.diagnose)
+    return tell(diagnose(*reply), fmt::format("run {}: nothing is wrong, step {}",
+                                              reply->at("run").get<std::string>(),
+                                              reply->at("step").get<std::int64_t>()));
   print(options.json ? reply->dump(2) + "\n" : text_of(*reply));
   return 0;
 }

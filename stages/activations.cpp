@@ -64,11 +64,23 @@ void lay_out_evaluation(std::span<const ChunkSpec> chunks, const Layers& layers,
   }
 }
 
+/// Memory of the layers' own, for all calls.
+void lay_out_layers(const Layers& layers, Arena& arena) {
+  layers.block.lay_out_attention(arena);
+  std::size_t bytes = layers.block.product_scratch_bytes();
+  if (layers.head) bytes = std::max(bytes, layers.head->product_scratch_bytes());
+  void* const scratch = arena.take_bytes(bytes);
+  if (!scratch) return;  // the arena only counts
+  layers.block.set_product_scratch(scratch);
+  if (layers.head) layers.head->set_product_scratch(scratch);
+}
+
 }  // namespace
 
 std::vector<ChunkActivations> lay_out_activations(std::span<const ChunkSpec> chunks,
                                                   const Layers& layers, Mode mode, Arena& arena) {
   std::vector<ChunkActivations> out(chunks.size());
+  lay_out_layers(layers, arena);
   Scratch scratch;
   scratch.block = layers.block.lay_out_scratch(arena);
   const std::size_t start = arena.position();

@@ -34,8 +34,9 @@ struct ChunkActivations {
 
 enum class Mode { training, evaluation };
 
-/// Divides the arena among scratch and the chunks' slots. What only backward() uses lies over what
-/// only forward() and evaluate() use; in evaluation mode nothing but the latter is laid out.
+/// Divides the arena among the layers' own memory, scratch and the chunks' slots. What only
+/// backward() uses lies over what only forward() and evaluate() use; in evaluation mode nothing but
+/// the latter is laid out.
 std::vector<ChunkActivations> lay_out_activations(std::span<const ChunkSpec> chunks,
                                                   const Layers& layers, Mode mode, Arena& arena);
 

@@ -52,10 +52,10 @@ Buffer allocate(tensor::Device& device, std::int64_t elements) {
                          tensor::MemoryKind::device);
 }
 
-Tensor view(const Buffer& buffer, const ParameterLayout::Entry& entry) {
+Tensor view(const Buffer& buffer, const ParameterLayout::Entry& entry, std::int64_t skip = 0) {
   if (!buffer.data()) return {};
   return buffer.view(DType::f32, entry.info.shape,
-                     static_cast<std::size_t>(entry.offset) * sizeof(float));
+                     static_cast<std::size_t>(skip + entry.offset) * sizeof(float));
 }
 
 /// The rows of two or three adjacent matrices as one.
@@ -99,6 +99,12 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
     gradients_ = gradient_memory_.view(DType::f32, {layout.size});
     if (layout.tied_size > 0) head_use_ = view(tied_memory_, layout.entries.front());
   }
+  const bool keeps = spec.training && spec.keep_previous;
+  if (keeps) {
+    previous_memory_ = allocate(device, 3 * layout.size);
+    weights_ = weight_memory_.view(DType::f32, {layout.size});
+    saved_weights_ = previous_memory_.view(DType::f32, {layout.size});
+  }
   for (const ParameterLayout::Entry& entry : layout.entries) {
     all_.push_back({.name = entry.info.name,
                     .weight = view(weight_memory_, entry),
@@ -107,6 +113,26 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
                     .exp_avg_sq = view(exp_avg_sq_memory_, entry),
                     .decays = spec.decay_all || entry.info.shape.rank() >= 2,
                     .owned = entry.owned});
+  }
+  next_ = all_;
+  for (std::size_t i = 0; keeps && i < next_.size(); ++i) {
+    next_[i].exp_avg = view(previous_memory_, layout.entries[i], layout.size);
+    next_[i].exp_avg_sq = view(previous_memory_, layout.entries[i], 2 * layout.size);
+  }
+}
+
+void Parameters::save_weights(tensor::Stream& stream) const {
+  ops_.copy(stream, weights_, saved_weights_);
+}
+
+void Parameters::restore_weights(tensor::Stream& stream) const {
+  ops_.copy(stream, saved_weights_, weights_);
+}
+
+void Parameters::swap_moments() {
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    std::swap(all_[i].exp_avg, next_[i].exp_avg);
+    std::swap(all_[i].exp_avg_sq, next_[i].exp_avg_sq);
   }
 }
 

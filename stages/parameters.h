@@ -31,6 +31,12 @@ class Parameters {
   Parameters(const StageSpec& spec, tensor::Device& device);
 
   std::span<const Parameter> all() const { return all_; }
+  /// The same with the moments that the next update writes: others where keep_previous is set.
+  std::span<const Parameter> next() const { return next_; }
+  void save_weights(tensor::Stream& stream) const;
+  void restore_weights(tensor::Stream& stream) const;
+  /// What next() holds becomes all(), and the other way round.
+  void swap_moments();
   tensor::Tensor gradients() const { return gradients_; }
   /// As Stage::tied_gradient().
   tensor::Tensor tied_gradient() const;
@@ -61,8 +67,10 @@ class Parameters {
   tensor::Buffer exp_avg_sq_memory_;
   tensor::Buffer tied_memory_;
   tensor::Tensor gradients_;
-  tensor::Tensor head_use_;  ///< gradient of the head's use where both uses are here
-  std::vector<Parameter> all_;
+  tensor::Tensor head_use_;         ///< gradient of the head's use where both uses are here
+  tensor::Buffer previous_memory_;  ///< weights, then two moments
+  tensor::Tensor weights_, saved_weights_;
+  std::vector<Parameter> all_, next_;
 };
 
 }  // namespace troupe::stages

@@ -19,6 +19,7 @@ struct ChunkSpec {
   bool head = false;       ///< the model's last chunk: final norm, head and loss
   int live = 1;            ///< activation slots: microbatches between F and B or W at once
   int deferred = 0;        ///< slots for what I keeps for W
+  bool operator==(const ChunkSpec&) const = default;
 };
 
 /// A parameter that a stage holds, with its training state; all but the weight are empty in a stage
@@ -101,6 +102,11 @@ class Stage {
   virtual void squared_norms(std::span<double> out) const = 0;
   /// One optimizer update of all parameters; weight decay follows Parameter::decays.
   virtual void apply(const tensor::AdamWStep& step) = 0;
+  /// Undoes the last apply(), where StageSpec::keep_previous is set and there was one since the
+  /// weights were last written or stepped back. Any kept view of parameters() still holds, but what
+  /// exp_avg and exp_avg_sq refer to changes with each apply().
+  virtual void step_back() = 0;
+  virtual bool has_previous() const = 0;
   /// The weights were written from outside (a checkpoint): pack again before they are next used.
   virtual void weights_changed() = 0;
 };

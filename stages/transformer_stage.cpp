@@ -68,7 +68,9 @@ class TransformerStage final : public Stage {
   void end_backward() override { parameters_.add_tied_uses(*stream_); }
   void squared_norms(std::span<double> out) const override;
   void apply(const tensor::AdamWStep& step) override;
-  void weights_changed() override { packed_is_stale_ = true; }
+  void step_back() override;
+  bool has_previous() const override { return has_previous_; }
+  void weights_changed() override;
 
  private:
   Chunk& chunk_at(int chunk);
@@ -78,11 +80,12 @@ class TransformerStage final : public Stage {
   tensor::Ops& ops_;
   const std::unique_ptr<Stream> stream_;
   const Layers layers_;
-  const Parameters parameters_;
+  Parameters parameters_;
   const Buffer packed_memory_;
   const Buffer activation_memory_;
   std::vector<Chunk> chunks_;
   bool packed_is_stale_ = true;
+  bool has_previous_ = false;
 };
 
 TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
@@ -159,11 +162,28 @@ void TransformerStage::squared_norms(std::span<double> out) const {
 void TransformerStage::apply(const tensor::AdamWStep& step) {
   tensor::AdamWStep without_decay = step;
   without_decay.weight_decay = 0;
-  for (const Parameter& p : parameters()) {
-    ops_.adamw(*stream_, p.decays ? step : without_decay, p.gradient, p.weight, p.exp_avg,
-               p.exp_avg_sq, p.weight, p.exp_avg, p.exp_avg_sq);
+  if (spec_.keep_previous) parameters_.save_weights(*stream_);
+  const auto now = parameters_.all(), next = parameters_.next();
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    ops_.adamw(*stream_, now[i].decays ? step : without_decay, now[i].gradient, now[i].weight,
+               now[i].exp_avg, now[i].exp_avg_sq, now[i].weight, next[i].exp_avg,
+               next[i].exp_avg_sq);
   }
+  if (spec_.keep_previous) parameters_.swap_moments();
+  has_previous_ = spec_.keep_previous;
   packed_is_stale_ = true;
+}
+
+void TransformerStage::step_back() {
+  TROUPE_ASSERT(has_previous_);
+  parameters_.restore_weights(*stream_);
+  parameters_.swap_moments();
+  weights_changed();
+}
+
+void TransformerStage::weights_changed() {
+  packed_is_stale_ = true;
+  has_previous_ = false;
 }
 
 }  // namespace
@@ -178,7 +198,7 @@ StageMemory plan_memory(const StageSpec& spec, Device& device) {
   memory.weights = storage;
   if (spec.training) {
     memory.gradients = storage + layout.tied_size * float_bytes;
-    memory.optimizer = 2 * storage;
+    memory.optimizer = (spec.keep_previous ? 5 : 2) * storage;
   }
   memory.activations = static_cast<std::int64_t>(activation_bytes(spec, layers));
   memory.packed = static_cast<std::int64_t>(packed_bytes(spec, layers));

@@ -18,18 +18,21 @@ struct StageSpec {
   bool decay_all = false;  ///< weight decay on norms too
   /// False: no gradients, optimizer state or activation slots; evaluate() only.
   bool training = true;
+  /// The state before the last update stays: step_back().
+  bool keep_previous = false;
+  bool operator==(const StageSpec&) const = default;
 };
 
 /// Bytes a stage takes; the sum of what make_transformer_stage allocates.
 struct StageMemory {
   std::int64_t weights = 0;
   std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;
-  std::int64_t activations = 0;  ///< slots, deferred slots and scratch
+  std::int64_t optimizer = 0;    ///< with what keep_previous keeps
+  std::int64_t activations = 0;  ///< slots, deferred slots and scratch, the products' included
   std::int64_t packed = 0;
   std::int64_t total() const { return weights + gradients + optimizer + activations + packed; }
 };
-/// Prepares the device's products to learn the size of packed weights, but allocates none of it.
+/// Prepares the device's products to learn how much they need, but allocates none of it.
 StageMemory plan_memory(const StageSpec& spec, tensor::Device& device);
 
 /// A Llama decoder's stage. Weights are zero until written through parameters() (initialize() or a

@@ -62,6 +62,20 @@ BlockScratch DecoderBlock::lay_out_scratch(Arena& arena) const {
   return scratch;
 }
 
+std::size_t DecoderBlock::product_scratch_bytes() const {
+  return std::max({qkv_->scratch_bytes(), o_->scratch_bytes(), gate_up_->scratch_bytes(),
+                   down_->scratch_bytes()});
+}
+
+void DecoderBlock::set_product_scratch(void* scratch) const {
+  for (const auto* linear : {&qkv_, &o_, &gate_up_, &down_}) (*linear)->set_scratch(scratch);
+}
+
+void DecoderBlock::lay_out_attention(Arena& arena) const {
+  void* const scratch = arena.take_bytes(attention_->scratch_bytes());
+  if (scratch) attention_->set_scratch(scratch);
+}
+
 Tensor DecoderBlock::lay_out_input(Arena& arena) const {
   return arena.take(shape_.dtype, {shape_.T, shape_.C});
 }

@@ -79,6 +79,11 @@ class DecoderBlock {
 
   PackedBlock lay_out_packed(Arena& arena) const;
   BlockScratch lay_out_scratch(Arena& arena) const;
+  /// What the products work in; those of all layers take turns with one memory.
+  std::size_t product_scratch_bytes() const;
+  void set_product_scratch(void* scratch) const;
+  /// What attention works in, alone.
+  void lay_out_attention(Arena& arena) const;
   /// Room for an x of one's own.
   tensor::Tensor lay_out_input(Arena& arena) const;
   /// Leaves x empty: whether a layer owns its input depends on the chunk.

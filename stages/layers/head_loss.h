@@ -51,6 +51,9 @@ class HeadLoss {
 
   void* lay_out_packed(Arena& arena) const;
   HeadScratch lay_out_scratch(Arena& arena) const;
+  /// As DecoderBlock's.
+  std::size_t product_scratch_bytes() const { return projection_->scratch_bytes(); }
+  void set_product_scratch(void* scratch) const { projection_->set_scratch(scratch); }
   /// Both leave x to the caller.
   HeadActivations lay_out_activations(Arena& arena, const HeadScratch& scratch) const;
   HeadActivations lay_out_evaluation(Arena& arena, const HeadScratch& scratch) const;

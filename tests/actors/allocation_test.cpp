@@ -39,8 +39,8 @@ BOOST_AUTO_TEST_CASE(interpreter_and_data_plane_allocate_nothing_after_the_secon
   for (const std::int64_t micro : {1, 8}) {
     spec.batch.micro = micro;
     spec.batch.global = 8 * micro;
-    const Epoch epoch = first_epoch(spec);
-    const Assembly assembly = assemble(spec, epoch);
+    const Shape shape = first_shape(spec);
+    const Assembly assembly = assemble(spec, shape);
     const stages::DataFeed feed = test::counting_feed(spec);
     std::unique_ptr<transport::UcxNode> nodes[] = {transport::UcxNode::create({}),
                                                    transport::UcxNode::create({})};
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(interpreter_and_data_plane_allocate_nothing_after_the_secon
     nodes[1]->connect(0, 10, nodes[0]->address());
     long before = -1, after = -2;
     test::on_ranks(2, [&](int rank) {
-      const RankAssembly part = part_of(assembly, spec, epoch, rank);
+      const RankAssembly part = part_of(assembly, spec, shape, rank);
       test::NullStage stage(2, part.edges.front().shape);
       auto& channel = nodes[rank]->channel();
       channel.set_deadline(std::chrono::seconds(60));

@@ -45,12 +45,12 @@ BOOST_AUTO_TEST_CASE(every_edge_is_described_alike_at_both_ends) {
                                              {2, 2, "interleaved", 3},
                                              {3, 1, "interleaved", 2}}) {
     const RunSpec spec = spec_of(pp, dp, kind, chunks);
-    const Epoch epoch = first_epoch(spec);
-    const Assembly assembly = assemble(spec, epoch);
+    const Shape shape = first_shape(spec);
+    const Assembly assembly = assemble(spec, shape);
     using End = std::tuple<int, int, int, int>;
     std::map<End, std::vector<transport::Edge>> seen;
     for (int rank = 0; rank < spec.num_ranks(); ++rank)
-      for (const auto& edge : part_of(assembly, spec, epoch, rank).edges)
+      for (const auto& edge : part_of(assembly, spec, shape, rank).edges)
         seen[{edge.from, edge.to, edge.chunk, static_cast<int>(edge.direction)}].push_back(edge);
     BOOST_TEST(static_cast<int>(seen.size()) == 2 * (pp * chunks - 1) * dp);
     for (const auto& [key, edges] : seen) {
@@ -66,12 +66,12 @@ BOOST_AUTO_TEST_CASE(the_digest_tells_layouts_and_schedules_apart) {
   for (const auto& [pp, kind, chunks] :
        {std::tuple{1, "1f1b", 1}, {2, "1f1b", 1}, {2, "gpipe", 1}, {2, "interleaved", 2}}) {
     const RunSpec spec = spec_of(pp, 1, kind, chunks);
-    digests.insert(assemble(spec, first_epoch(spec)).digest);
+    digests.insert(assemble(spec, first_shape(spec)).digest);
   }
   RunSpec bf16 = spec_of(2, 1, "1f1b", 1);
   bf16.model.dtype = tensor::DType::bf16;
-  digests.insert(assemble(bf16, first_epoch(bf16)).digest);
-  Epoch uneven = first_epoch(spec_of(2, 1, "1f1b", 1));
+  digests.insert(assemble(bf16, first_shape(bf16)).digest);
+  Shape uneven = first_shape(spec_of(2, 1, "1f1b", 1));
   uneven.layout.chunks[0].end_layer = uneven.layout.chunks[1].first_layer = 2;
   digests.insert(assemble(spec_of(2, 1, "1f1b", 1), uneven).digest);
   BOOST_TEST(digests.size() == 6u);
@@ -80,23 +80,23 @@ BOOST_AUTO_TEST_CASE(the_digest_tells_layouts_and_schedules_apart) {
 BOOST_AUTO_TEST_CASE(groups_are_made_where_something_is_shared) {
   RunSpec spec = spec_of(3, 2, "1f1b", 1);
   BOOST_TEST(
-      part_of(assemble(spec, first_epoch(spec)), spec, first_epoch(spec), 4).tied_ranks.empty());
+      part_of(assemble(spec, first_shape(spec)), spec, first_shape(spec), 4).tied_ranks.empty());
   spec.model.tie_word_embeddings = true;
-  const Epoch epoch = first_epoch(spec);
-  const Assembly assembly = assemble(spec, epoch);
-  BOOST_TEST((part_of(assembly, spec, epoch, 3).tied_ranks == std::vector<int>{3, 5}));
-  BOOST_TEST(part_of(assembly, spec, epoch, 4).tied_ranks.empty());
-  BOOST_TEST((part_of(assembly, spec, epoch, 4).replica_ranks == std::vector<int>{1, 4}));
+  const Shape shape = first_shape(spec);
+  const Assembly assembly = assemble(spec, shape);
+  BOOST_TEST((part_of(assembly, spec, shape, 3).tied_ranks == std::vector<int>{3, 5}));
+  BOOST_TEST(part_of(assembly, spec, shape, 4).tied_ranks.empty());
+  BOOST_TEST((part_of(assembly, spec, shape, 4).replica_ranks == std::vector<int>{1, 4}));
 }
 
 BOOST_AUTO_TEST_CASE(programs_never_share_a_slot_between_live_microbatches) {
   for (const auto& [pp, kind, chunks] :
        {std::tuple{3, "1f1b", 1}, {2, "gpipe", 1}, {2, "interleaved", 3}}) {
     const RunSpec spec = spec_of(pp, 1, kind, chunks);
-    const Epoch epoch = first_epoch(spec);
-    const Assembly assembly = assemble(spec, epoch);
+    const Shape shape = first_shape(spec);
+    const Assembly assembly = assemble(spec, shape);
     for (int rank = 0; rank < pp; ++rank) {
-      const RankAssembly part = part_of(assembly, spec, epoch, rank);
+      const RankAssembly part = part_of(assembly, spec, shape, rank);
       std::map<std::pair<int, int>, int> holder;  // (chunk, slot) -> microbatch
       for (const Instruction& next : compile(part, part.actions)) {
         BOOST_REQUIRE(next.slot < part.stage.chunks[static_cast<std::size_t>(next.chunk)].live);

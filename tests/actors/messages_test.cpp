@@ -33,29 +33,35 @@ T round_trip(caf::actor_system& system, const T& value) {
 }
 
 Epoch some_epoch() {
-  return {.number = 3,
-          .mesh = {.pp = 2, .dp = 2},
-          .schedule = {.kind = "csv", .chunks = 1, .csv = "0F0,0B0\n"},
-          .layout = {.stages = 2,
-                     .chunks = {{.first_layer = 0, .end_layer = 4, .stage = 0}, {4, 6, 1}}},
-          .members = {{.rank = 1,
-                       .incarnation = ~0ull,
-                       .pid = 42,
-                       .host = "h",
-                       .address = std::string("\0\xff", 2)}}};
+  return {
+      .number = 3,
+      .shape = {.mesh = {.pp = 2, .dp = 2},
+                .schedule = {.kind = "csv", .chunks = 1, .csv = "0F0,0B0\n"},
+                .layout = {.stages = 2,
+                           .chunks = {{.first_layer = 0, .end_layer = 4, .stage = 0}, {4, 6, 1}}}},
+      .members = {{.id = 1,
+                   .incarnation = ~0ull,
+                   .pid = 42,
+                   .host = "h",
+                   .address = std::string("\0\xff", 2)}}};
 }
 
 }  // namespace
 
 BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
   const auto copy = round_trip(
-      system,
-      BeginEpoch{
-          .epoch = some_epoch(), .checkpoint = "c", .weights_only = true, .sample_origin = -7});
+      system, BeginEpoch{.epoch = some_epoch(),
+                         .state = {.step = 4,
+                                   .from_memory = true,
+                                   .moves = {{.unit = 2, .from = 1, .to = 0, .copy_of = 3}}},
+                         .checkpoint = "c",
+                         .weights_only = true,
+                         .sample_origin = -7});
   BOOST_TEST(copy.epoch.number == 3u);
-  BOOST_TEST(copy.epoch.mesh.dp == 2);
-  BOOST_TEST(copy.epoch.schedule.csv == "0F0,0B0\n");
-  BOOST_TEST((copy.epoch.layout == some_epoch().layout));
+  BOOST_TEST((copy.epoch.shape == some_epoch().shape));
+  BOOST_TEST(copy.state.step == 4);
+  BOOST_TEST(copy.state.from_memory);
+  BOOST_TEST((copy.state.moves == std::vector<StateMove>{{2, 1, 0, 3}}));
   BOOST_TEST(copy.epoch.members.at(0).address == std::string("\0\xff", 2));
   BOOST_TEST(copy.epoch.members.at(0).incarnation == ~0ull);
   BOOST_TEST(copy.weights_only);
@@ -70,7 +76,7 @@ BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
 BOOST_FIXTURE_TEST_CASE(orders_survive_the_wire, System) {
   BOOST_TEST(round_trip(system, Hello{.version = 7, .token = "t"}).token == "t");
   BOOST_TEST(round_trip(system, Welcome{.manifest = "[run]\n"}).manifest == "[run]\n");
-  BOOST_TEST(round_trip(system, Join{.token = "t", .member = {.rank = 2}}).member.rank == 2);
+  BOOST_TEST(round_trip(system, Join{.token = "t", .member = {.id = 2}}).member.id == 2);
   BOOST_TEST(round_trip(system, RunStep{.epoch = 1, .step = 1ll << 40}).step == 1ll << 40);
   BOOST_TEST(
       round_trip(system, Commit{.epoch = 1, .step = 2, .clip_factor = to_bits(0.1)}).clip_factor ==
@@ -105,9 +111,9 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
   BOOST_TEST(
       round_trip(system, Evaluated{.epoch = 1, .step = 2, .rank = 3, .loss_sum = 6}).loss_sum ==
       6u);
-  BOOST_TEST(round_trip(system, Failed{.rank = 1, .kind = 65, .message = "m"}).kind == 65);
+  BOOST_TEST(round_trip(system, Failed{.epoch = 1, .kind = 65, .message = "m"}).kind == 65);
   BOOST_TEST(
-      round_trip(system, Heartbeat{.rank = 1, .state = "s", .waiting_for = "w"}).waiting_for ==
+      round_trip(system, Heartbeat{.progress = 1, .state = "s", .waiting_for = "w"}).waiting_for ==
       "w");
 }
 

@@ -23,14 +23,14 @@ struct Trained {
 };
 
 Trained train(const RunSpec& spec, int steps) {
-  const Epoch epoch = first_epoch(spec);
-  const Assembly assembly = assemble(spec, epoch);
+  const Shape shape = first_shape(spec);
+  const Assembly assembly = assemble(spec, shape);
   transport::MemoryNetwork network(spec.num_ranks());
   const stages::DataFeed feed = test::counting_feed(spec);
   Trained trained{.losses = std::vector<double>(static_cast<std::size_t>(steps), 0.0)};
   std::mutex mutex;
   test::on_ranks(spec.num_ranks(), [&](int rank) {
-    const RankAssembly part = part_of(assembly, spec, epoch, rank);
+    const RankAssembly part = part_of(assembly, spec, shape, rank);
     const auto device = tensor::make_cpu_device(1);
     const auto stage = stages::make_transformer_stage(part.stage, *device);
     stages::initialize(*stage, spec.model, spec.seed);
@@ -92,14 +92,14 @@ BOOST_AUTO_TEST_CASE(a_plan_with_split_and_reordered_backwards_computes_the_same
 
 BOOST_AUTO_TEST_CASE(a_lost_message_is_named_by_the_rank_that_lacks_it) {
   const RunSpec spec = test::small_run(2);
-  const Epoch epoch = first_epoch(spec);
-  const Assembly assembly = assemble(spec, epoch);
+  const Shape shape = first_shape(spec);
+  const Assembly assembly = assemble(spec, shape);
   transport::MemoryNetwork network(2);
   network.drop_next(0, 1);
   const stages::DataFeed feed = test::counting_feed(spec);
   std::string said;
   test::on_ranks(2, [&](int rank) {
-    const RankAssembly part = part_of(assembly, spec, epoch, rank);
+    const RankAssembly part = part_of(assembly, spec, shape, rank);
     test::NullStage stage(1, part.edges.front().shape);
     auto& channel = network.channel(rank);
     channel.set_deadline(std::chrono::milliseconds(rank == 1 ? 50 : 60000));

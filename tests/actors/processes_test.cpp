@@ -11,13 +11,13 @@
 namespace troupe::actors {
 namespace {
 
-/// Runs shell commands as workers until all `count` have ended; their exits by rank.
+/// Runs shell commands as workers until all `count` have ended; their exits by number.
 std::map<int, ProcessExit> exits_of(const std::string& script, int count, bool kill = false) {
   const auto dir = std::filesystem::temp_directory_path() / ("troupe-processes-" + random_token());
   std::map<int, ProcessExit> exits;
   Processes* self = nullptr;
   Processes processes({"/bin/sh", "-c", script}, [&](const ProcessExit& exit) {
-    exits[exit.rank] = exit;
+    exits[static_cast<int>(exit.incarnation) - 7] = exit;
     if (static_cast<int>(exits.size()) == count) self->quit();
   });
   self = &processes;
@@ -25,7 +25,7 @@ std::map<int, ProcessExit> exits_of(const std::string& script, int count, bool k
     processes.spawn({.host = "h",
                      .port = 1,
                      .token = "t",
-                     .rank = rank,
+                     .id = rank,
                      .incarnation = static_cast<std::uint64_t>(rank) + 7,
                      .log_dir = dir / std::to_string(rank)});
   if (kill) processes.kill_all();
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(births_survive_their_text) {
   const WorkerBirth birth{.host = "127.0.0.1",
                           .port = 4711,
                           .token = random_token(),
-                          .rank = 3,
+                          .id = 3,
                           .incarnation = random_u64(),
                           .log_dir = "/a dir/with spaces"};
   const WorkerBirth copy = parse_birth(to_text(birth));

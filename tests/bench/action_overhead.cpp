@@ -35,8 +35,8 @@ actors::RunSpec one_rank_with_many_chunks() {
 
 double us_per_action(int steps) {
   const actors::RunSpec spec = one_rank_with_many_chunks();
-  const actors::Epoch epoch = actors::first_epoch(spec);
-  const auto part = actors::part_of(actors::assemble(spec, epoch), spec, epoch, 0);
+  const actors::Shape shape = actors::first_shape(spec);
+  const auto part = actors::part_of(actors::assemble(spec, shape), spec, shape, 0);
   const test::TempDir dir;
   const std::string text = dir.write("text.txt", std::string(10'000, 'x'));
   const std::string tokens_file = stages::prepare_tokens({.files = {text}}, dir / "cache");
@@ -48,7 +48,7 @@ double us_per_action(int steps) {
   const std::int64_t tokens = spec.batch.micro * spec.batch.seq_len;
   test::NullStage stage(spec.schedule.chunks, {tokens, spec.model.hidden_size});
   const auto node = transport::UcxNode::create({});
-  node->channel().open({.run = 1, .epoch = epoch.number, .rank = 0, .edges = part.edges});
+  node->channel().open({.run = 1, .epoch = 1, .rank = 0, .edges = part.edges});
   actors::PlanRunner runner(
       stage, node->channel(), actors::compile(part, part.actions),
       {.feed = &feed, .tokens = tokens, .num_microbatches = spec.num_microbatches()});

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "tensor/cpu/product.h"
+
 namespace troupe::bench {
 namespace {
 
@@ -10,6 +12,12 @@ using Write = ProductList::Write;
 
 /// Positions of a block of query rows in attention.
 constexpr std::int64_t kBlockPositions = 64;
+
+/// What the factors of a model's products are fastest as, for the same sums.
+DataType factor_type(tensor::DType dtype) {
+  const bool is_bf16 = dtype == tensor::DType::bf16 && !tensor::multiplies_bf16_as_f32();
+  return is_bf16 ? DataType::bf16 : DataType::f32;
+}
 
 /// A weight [out, in] with its gradient, and the three products that use it.
 struct LinearLayer {
@@ -49,7 +57,7 @@ class Builder {
       : list_(list),
         workload_(workload),
         model_(workload.model),
-        type_(model_.dtype == tensor::DType::bf16 ? DataType::bf16 : DataType::f32) {}
+        type_(factor_type(model_.dtype)) {}
 
   void build();
 

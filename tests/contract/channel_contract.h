@@ -315,8 +315,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(sent_bytes_are_counted, World, Worlds) {
   BOOST_TEST(world.channel(1).counts().edges.at(0).bytes == 0u);
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_lost_peer_ends_waits_and_may_come_back, World,
-                              WorldsThatReconnect) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_lost_peer_ends_waits_and_may_come_back, World, Worlds) {
   World world(2);
   const auto edges = two_way({100'000}, 1);
   open_both(world, edges, 1);

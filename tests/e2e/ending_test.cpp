@@ -93,11 +93,13 @@ BOOST_AUTO_TEST_CASE(a_second_signal_stops_at_once_with_75) {
   BOOST_TEST((done.exit_code == 75 || done.exit_code == 0), "exit " << done.exit_code);
 }
 
-BOOST_AUTO_TEST_CASE(a_killed_worker_ends_the_run_with_its_cause_named_once) {
+BOOST_AUTO_TEST_CASE(a_killed_worker_ends_a_run_that_stops_on_loss_with_its_cause_named_once) {
   const auto shm = shared_memory();
   for (const int signal : {SIGKILL, SIGSEGV}) {
     const Workplace place;
-    TroupeProgram run({"launch", place.manifest("run", kLong)});
+    Keys stops = kLong;
+    stops["recovery.on_loss"] = "\"stop\"";
+    TroupeProgram run({"launch", place.manifest("run", stops)});
     BOOST_REQUIRE(run.read_until("step 12"));
     const auto workers = workers_of(place, "run");
     kill(workers.at(1), signal);

@@ -38,7 +38,7 @@ void survive(const std::string& text) {
 }
 
 void mutate(std::string& text, Random& random) {
-  constexpr std::string_view kLetters = "0123456789FBIW,,\n\n \r-+x\xff";
+  constexpr std::string_view kLetters = "0123456789FBIW,,(;)\n\n \r-+x\xff";
   const auto place = [&] { return pick(random, 0, static_cast<int>(text.size())); };
   switch (pick(random, 0, 4)) {
     case 0:
@@ -94,4 +94,30 @@ BOOST_AUTO_TEST_CASE(shuffled_actions) {
       survive(to_csv(plan));
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(actions_paired_at_random) {
+  int valid = 0;
+  for (int seed = 0; seed < 1000; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Random random(seed);
+      Plan plan = random_plan(random);
+      for (auto& order : plan.actions) {
+        for (std::size_t i = 0; i + 1 < order.size(); ++i) {
+          const bool paired = i > 0 && order[i - 1].overlaps_next;
+          const bool fits = order[i].op == Op::F &&
+                            order[i].microbatch != order[i + 1].microbatch &&
+                            (order[i + 1].op == Op::B || order[i + 1].op == Op::I);
+          order[i].overlaps_next = fits && !paired && pick(random, 0, 2) > 0;
+        }
+      }
+      valid += !validate(in_order(plan), Purpose::training).has_value();
+      std::string text = to_csv(plan);
+      survive(text);
+      mutate(text, random);
+      survive(text);
+    }
+  }
+  BOOST_TEST(valid > 100);
+  BOOST_TEST(valid < 1000);
 }

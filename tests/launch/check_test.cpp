@@ -3,6 +3,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include "launch/run_spec.h"
+#include "schedules/generators.h"
+#include "schedules/validate.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_dir.h"
@@ -42,6 +44,13 @@ BOOST_AUTO_TEST_CASE(derived_values_follow_the_others) {
   launch::resolve(unnamed, kMachine);
   BOOST_TEST(unnamed.text("run.name") == "first");
   BOOST_TEST(unnamed.text("run.dir") == std::filesystem::current_path() / "runs/first");
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_path_is_refused_by_its_key) {
+  refused({"run.dir=\"\""}, {"run.dir is empty"});
+  refused({"data.tokenizer=\"\""}, {"data.tokenizer is empty"});
+  refused({"data.files=[\"\"]"}, {"data.files holds an empty name"});
+  refused({"eval.files=[\"a\", \"\"]"}, {"eval.files holds an empty name"});
 }
 
 BOOST_AUTO_TEST_CASE(paths_are_meant_from_where_they_are_written) {
@@ -92,6 +101,22 @@ BOOST_AUTO_TEST_CASE(schedules_are_checked_before_use) {
   refused({"schedule.kind=csv", "schedule.csv=/nowhere/plan.csv"}, {"/nowhere/plan.csv"},
           ErrorKind::data);
   refused({"schedule.kind=1f1b", "schedule.chunks=2"}, {"--set schedule.chunks=2:", "chunks"});
+  refused({"schedule.kind=dualpipe", "mesh.pp=2", "batch.micro=1"},
+          {"'dualpipe' keeps 2 copies", "'dualpipe-v'"});
+}
+
+BOOST_AUTO_TEST_CASE(every_training_schedule_of_one_copy_can_be_asked_for) {
+  for (const auto& generator : schedules::generators()) {
+    if (generator.copies > 1 || generator.purpose != schedules::Purpose::training) continue;
+    const auto m = checked(kSmallManifest, {"schedule.kind=" + std::string(generator.name),
+                                            "mesh.pp=2", "batch.micro=1"});
+    BOOST_TEST(m.integer("schedule.chunks") == generator.chunks);
+    const auto spec = launch::to_run_spec(m);
+    const auto plan = actors::make_plan(spec);
+    BOOST_TEST(!schedules::validate(plan, schedules::Purpose::training).has_value());
+    BOOST_TEST(!schedules::validate(actors::make_eval_plan(spec), schedules::Purpose::forward_only)
+                    .has_value());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_is_checked_against_the_mesh) {
@@ -114,7 +139,11 @@ BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_is_checked_against_the_mesh) {
   refused(with("0F0,0F1,0B0,0B1\n1F0,1X0\n"), {(dir / "plan.csv").string() + ":2:5:"});
   refused(with("0F0,0F1,0B0,0B1\n"), {"1 ranks", "mesh.pp = 2"});
   refused(with("0F0,0B0\n1F0,1B0\n"), {"1 microbatches", "2"});
-  refused(with("0F0,0F1,0B0,0B1\n1F0,1F1,1B0\n"), {"SCHED-", "plan line 2"});
+  refused(with("0F0,0F1,0B0,0B1\n1F0,1F1,1B0\n"), {"SCHED-", (dir / "plan.csv").string() + ":2:"});
+  // The plan itself in the manifest has no lines of a file.
+  refused({"schedule.kind=csv", "schedule.csv=\"\"\"\n0F0,0B0\n1B0,1F0\n\"\"\"", "mesh.pp=2",
+           "batch.micro=16"},
+          {"SCHED-5", "plan line 2"});
   refused(with(good, {"schedule.chunks=2"}), {"schedule.chunks = 2", "1 chunks"});
   refused(with("0F0,0F1,0B0,0B1\n\n"), {"schedule.csv"});
 }

@@ -38,7 +38,8 @@ class Served {
                         return launch::to_json(actors::RunStatus{.state = "running", .step = 7},
                                                run);
                       },
-                  .stop = [this] { ++stops; }});
+                  .stop = [this] { ++stops; },
+                  .hub = &hub});
   }
   ControlAddress address() const {
     return {.host = "127.0.0.1", .port = server.port(), .token = server.token(), .pid = getpid()};
@@ -51,6 +52,7 @@ class Served {
   }
 
   std::atomic<int> stops = 0;
+  actors::Hub hub;
   ControlServer server;
 };
 
@@ -173,6 +175,89 @@ BOOST_AUTO_TEST_CASE(mutated_requests_do_no_harm) {
   served.check_alive();
 }
 
+BOOST_AUTO_TEST_CASE(an_attached_reader_gets_the_events_it_has_granted) {
+  Served served;
+  ControlClient reader(served.address(), "attach", {{"kinds", "step"}, {"credit", 1}});
+  BOOST_TEST(reader.receive(kLong).value().at("attached").at("step") == 7);
+  served.hub.publish({.step = 1, .body = actors::StepCommitted{.report = {.loss = 2.5}}});
+  served.hub.publish({.body = actors::Note{.text = "not asked for"}});
+  const json first = reader.receive(kLong).value();
+  BOOST_REQUIRE(first.at("events").size() == 1u);
+  BOOST_TEST(first.at("events")[0].at("loss") == 2.5);
+  // No credit is left: what comes now waits for a grant.
+  served.hub.publish({.step = 2, .body = actors::StepCommitted{}});
+  served.check_alive();
+  expect_error(ErrorKind::unavailable, {"no reply"}, [&] { reader.receive(200ms); });
+  reader.send({{"credit", 1}});
+  BOOST_TEST(reader.receive(kLong).value().at("events")[0].at("step") == 2);
+}
+
+/// A reader that never reads costs its own events and nobody else's, and the end of the run waits
+/// for it no longer than for any other.
+BOOST_AUTO_TEST_CASE(a_stopped_reader_holds_up_nobody) {
+  Served served({.patience = 50ms});
+  ControlClient stopped(served.address(), "attach", {{"credit", 1000}});
+  ControlClient reading(served.address(), "attach", {{"kinds", "note"}, {"credit", 1000}});
+  BOOST_TEST(reading.receive(kLong).value().contains("attached"));
+  const std::string text(100'000, 'x');
+  std::uint64_t told = 0;
+  for (std::uint64_t sent = 0; sent < 200;) {
+    served.hub.publish({.body = actors::Note{.text = text}});
+    if (++sent % 20 != 0) continue;
+    while (told < sent) {
+      const json frame = reading.receive(kLong).value();
+      told += frame.at("events").size() + frame.at("dropped").get<std::uint64_t>();
+    }
+  }
+  BOOST_TEST(told == 200u);
+  served.check_alive();
+  served.hub.close();
+  served.server.finish({{"step", 9}});
+  BOOST_TEST(reading.receive(kLong).value().at("ended").at("step") == 9);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_is_told_who_attaches_and_who_leaves) {
+  Served served;
+  const auto told = served.hub.subscribe(
+      {.kinds = actors::mask_of<actors::MonitorAttached, actors::MonitorDetached>()});
+  { ControlClient reader(served.address(), "attach", {{"kinds", "step"}, {"who", "me"}}); }
+  std::vector<std::string> kinds;
+  while (kinds.size() < 2) {
+    told->wait(kLong);
+    for (const auto& event : told->take(10).events) kinds.emplace_back(kind_name(*event));
+  }
+  BOOST_TEST((kinds == std::vector<std::string>{"attached", "detached"}));
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_attach_is_answered_and_a_wrong_grant_ends_it) {
+  Served served;
+  const json wrong[] = {{{"kinds", "stp"}}, {{"kinds", 7}}, {{"credit", "many"}}, {{"who", {1}}}};
+  for (const json& fields : wrong) {
+    ControlClient client(served.address(), "attach", fields);
+    BOOST_TEST(client.receive(kLong).value().contains("error"), fields.dump());
+  }
+  const json grants[] = {{{"credit", -1}}, {{"credit", "x"}}, {{"token", "x"}}, json::array()};
+  for (const json& grant : grants) {
+    ControlClient client(served.address(), "attach");
+    BOOST_TEST(client.receive(kLong).value().contains("attached"));
+    client.send(grant);
+    BOOST_TEST(!client.receive(kLong).has_value());
+  }
+  served.check_alive();
+}
+
+BOOST_AUTO_TEST_CASE(readers_beyond_the_limit_are_refused_and_the_others_stay) {
+  Served served({.max_readers = 2});
+  ControlClient a(served.address(), "attach", {{"credit", 9}}), b(served.address(), "attach");
+  BOOST_TEST(a.receive(kLong).value().contains("attached"));
+  BOOST_TEST(b.receive(kLong).value().contains("attached"));
+  ControlClient c(served.address(), "attach");
+  BOOST_TEST(c.receive(kLong).value().contains("error"));
+  served.hub.publish({.body = actors::Note{.text = "here"}});
+  while (a.receive(kLong).value().dump().find("here") == std::string::npos) {
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_unknown_request_is_told_what_there_is) {
   Served served;
   ControlClient client(served.address(), "dance");
@@ -180,7 +265,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_request_is_told_what_there_is) {
 }
 
 BOOST_AUTO_TEST_CASE(more_connections_than_allowed_push_out_the_oldest_strangers) {
-  Served served({.max_connections = 4});
+  Served served({.max_strangers = 4});
   ControlClient stop(served.address(), "stop");
   BOOST_TEST(stop.receive(kLong).has_value());
   std::vector<std::unique_ptr<Stranger>> crowd;

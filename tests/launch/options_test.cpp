@@ -42,12 +42,19 @@ BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
   const std::map<std::string, Names> frozen{
       {"plan", {"-h", "--help", "--set", "--json", "--svg"}},
       {"launch", {"-h", "--help", "--set", "--resume"}},
-      {"status", {"-h", "--help", "--json"}},
+      {"status", {"-h", "--help", "--json", "--diagnose"}},
+      {"attach", {"-h", "--help", "--json", "--events"}},
+      {"trace", {"-h", "--help", "--steps", "-o", "--output"}},
       {"stop", {"-h", "--help"}},
+      {"doctor", {"-h", "--help"}},
       {"generate",
        {"-h", "--help", "--prompt", "--tokens", "--seed", "--temperature", "--threads"}},
       {"eval", {"-h", "--help", "--files", "--steps", "--json", "--threads"}},
-      {"tokenize", {"-h", "--help", "--tokenizer", "-o", "--output"}}};
+      {"tokenize", {"-h", "--help", "--tokenizer", "-o", "--output"}},
+      {"schedule",
+       {"-h", "--help", "--kind", "--stages", "--chunks", "--microbatches", "--costs", "--memory",
+        "--group-size", "--compare", "--blocking-sends", "--no-barrier", "--json", "--csv",
+        "--grid", "--svg", "--axis", "--trace"}}};
   for (const auto& [name, options] : frozen) {
     const std::string help = help_of({name.c_str()});
     const Names found = options_in(help);
@@ -90,6 +97,12 @@ BOOST_AUTO_TEST_CASE(a_command_line_becomes_its_options) {
   BOOST_TEST(tokenize.files.size() == 2u);
   BOOST_TEST(tokenize.output == "out");
   BOOST_TEST(std::get<StatusOptions>(parsed({"status", "r", "--json"})).json);
+  BOOST_TEST(std::get<AttachOptions>(parsed({"attach", "r", "--events", "step"})).events == "step");
+  const auto trace = std::get<TraceOptions>(parsed({"trace", "r", "--steps", "2", "-o", "t"}));
+  BOOST_TEST(trace.steps == 2);
+  BOOST_TEST(trace.output == "t");
+  BOOST_TEST(std::get<StatusOptions>(parsed({"status", "r", "--diagnose"})).diagnose);
+  BOOST_TEST((std::holds_alternative<DoctorOptions>(parsed({"doctor"}))));
   BOOST_TEST(std::get<StopOptions>(parsed({"stop", "r"})).run == "r");
   BOOST_TEST((std::holds_alternative<WorkerOptions>(parsed({"worker"}))));
   BOOST_TEST(std::get<PrintText>(parsed({"--version"})).text.find("troupe ") == 0u);
@@ -113,6 +126,8 @@ BOOST_AUTO_TEST_CASE(wrong_usage_names_the_option) {
   refused({"eval", "c"}, "--files");
   refused({"tokenize", "a"}, "--output");
   refused({"status"}, "run");
+  refused({"trace", "r"}, "--output");
+  refused({"trace", "r", "-o", "f", "--steps", "0"}, "--steps");
 }
 
 }  // namespace troupe::test

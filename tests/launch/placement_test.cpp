@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(every_layout_holds_the_whole_model_once_a_replica) {
 }
 
 BOOST_AUTO_TEST_CASE(transport_buffers_are_slots_and_two_to_send) {
-  const auto placement = placed({"mesh.pp=2"});
+  const auto placement = placed({"mesh.pp=2", "recovery.neighbour_copies=false"});
   const std::int64_t message = 2 * 64 * 96 * 4;
   BOOST_TEST(placed({}).ranks[0].pools == 0);
   for (const auto& row : placement.ranks) {
@@ -76,6 +76,18 @@ BOOST_AUTO_TEST_CASE(transport_buffers_are_slots_and_two_to_send) {
     BOOST_TEST(row.pools >= 4 * message);        // two to send, two to receive
     BOOST_TEST(row.pools <= (2 + 8) * message);  // never more than the microbatches
   }
+}
+
+BOOST_AUTO_TEST_CASE(copies_of_a_neighbours_state_are_planned) {
+  const auto without = placed({"mesh.pp=2", "recovery.neighbour_copies=false"});
+  const auto with = placed({"mesh.pp=2"});
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t state = without.ranks[i].memory.weights;  // of one tensor a parameter
+    BOOST_TEST(with.ranks[i].memory.optimizer - without.ranks[i].memory.optimizer == 3 * state);
+    // Two of the neighbour's whole states, of about this size, and what is sent.
+    BOOST_TEST(with.ranks[i].pools - without.ranks[i].pools > 2 * 3 * state);
+  }
+  BOOST_TEST(placed({}).ranks[0].pools == 0);
 }
 
 BOOST_AUTO_TEST_CASE(more_than_the_machine_has_is_refused) {

@@ -16,7 +16,8 @@ MAY_INCLUDE = {
 }
 # first part of a library's header -> where it may be included, as prefixes of paths
 LIBRARIES = {
-    "caf": ("actors/", "tests/actors/"),
+    # Beside our actors: the base of monitors that others write as actors, and an example of one.
+    "caf": ("actors/", "tests/actors/", "launch/monitors/monitor_actor.", "launch/examples/"),
     "capnp": ("transport/", "tests/"),
     "kj": ("transport/", "tests/"),
     "ucp": ("transport/", "tests/"),
@@ -29,6 +30,8 @@ LIBRARIES = {
     "nccl": ("transport/", "tests/"),
     "toml++": ("launch/", "tests/"),
     "CLI": ("launch/", "tests/"),
+    "prometheus": ("launch/monitors/prometheus.",),
+    "CivetServer": ("launch/monitors/web.",),
     "boost": ("tests/",),
 }
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')

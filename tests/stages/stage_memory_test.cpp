@@ -103,6 +103,19 @@ BOOST_AUTO_TEST_CASE(memory_grows_by_equal_slots) {
   BOOST_TEST(slot <= 4 * floats + 4 * tokens * 2 * 10 + 30 * 64);
 }
 
+BOOST_AUTO_TEST_CASE(what_products_work_in_is_planned) {
+  NullDevice device;
+  const auto activations = [&](std::int64_t vocabulary) {
+    stages::StageSpec spec = small_stage(false);
+    spec.model.vocab_size = vocabulary;
+    return plan_memory(spec, device).activations;
+  };
+  // The head's are the largest. Twice the vocabulary: twice the logits and what their product
+  // works in, [T, V] float32 each.
+  const std::int64_t tokens = 14;
+  BOOST_TEST(activations(256) - activations(128) == 2 * tokens * 128 * 4);
+}
+
 BOOST_AUTO_TEST_CASE(a_step_allocates_nothing) {
   NullDevice device;
   const auto stage = make_transformer_stage(small_stage(true), device);

@@ -39,6 +39,8 @@ class FakeStage final : public stages::Stage {
   int times_changed() const { return times_changed_; }
 
   std::span<const stages::Parameter> parameters() const override { return parameters_; }
+  void step_back() override {}
+  bool has_previous() const override { return false; }
   void weights_changed() override { ++times_changed_; }
 
   int num_chunks() const override { return 1; }

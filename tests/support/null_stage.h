@@ -32,6 +32,8 @@ class NullStage : public stages::Stage {
   void end_backward() override {}
   void squared_norms(std::span<double>) const override {}
   void apply(const tensor::AdamWStep&) override {}
+  void step_back() override {}
+  bool has_previous() const override { return false; }
   void weights_changed() override {}
 
  private:

@@ -1,0 +1,314 @@
+#include <fmt/format.h>
+
+#include <caf/io/middleman.hpp>
+#include <set>
+#include <utility>
+
+#include "actors/assembly.h"
+#include "actors/director.h"
+#include "actors/monitors/step_report.h"
+#include "actors/scheduler_actor.h"
+#include "stages/checkpoint.h"
+#include "stages/optimizer.h"
+#include "tensor/error.h"
+
+// What the director does about its protocol's decisions.
+
+namespace troupe::actors {
+namespace {
+
+std::string to_string(const ChangeReport& change) {
+  return fmt::format(
+      "{} at step {}: {}; {:.2f} s (notice {:.2f}, decide {:.2f}, gather {:.2f}, move {:.2f}, "
+      "rebuild {:.2f}, first step {:.2f})",
+      change.recovery ? "recovered" : "changed", change.step,
+      change.recovery ? change.cause : change.order, change.stall_s, change.detect_s,
+      change.decide_s, change.spawn_s, change.move_s, change.rebuild_s, change.first_step_s);
+}
+
+}  // namespace
+
+template <typename Order>
+void Director::order_all(const Order& order) {
+  for (const auto& replica : replicas_) send(replica, order);
+}
+
+void Director::perform(const SpawnWorker& effect) {
+  open_door();
+  const std::string name = effect.rank < 0 ? "spare-" + std::to_string(effect.id)
+                                           : "rank-" + std::to_string(effect.rank);
+  context_.processes.spawn({.host = "127.0.0.1",
+                            .port = port_,
+                            .token = context_.token,
+                            .id = effect.id,
+                            .incarnation = effect.incarnation,
+                            .log_dir = context_.spec.dir + "/logs/" + name});
+}
+
+void Director::perform(const KillWorker& effect) {
+  context_.processes.kill(effect.incarnation);
+}
+
+void Director::perform(const ReportLoss& effect) {
+  context_.observer.on_event(effect.cause);
+  if (effect.rank < 0) return;
+  if (clock_.lost(last_sign_, effect.rank, effect.cause))
+    tell(FailureDetected{.cause = effect.cause,
+                         .detect_s = std::chrono::duration<double>(
+                                         std::chrono::steady_clock::now() - last_sign_)
+                                         .count()},
+         effect.rank);
+}
+
+void Director::perform(const OrderHalt& effect) {
+  if (effect.planned) clock_.planned(effect.reason);
+  const Halt halt{.epoch = effect.epoch,
+                  .kept = effect.kept,
+                  .reconnect = !effect.planned,
+                  .reason = effect.reason};
+  order_all(halt);  // by the way of all orders: a commit before it arrives before it
+  const Epoch& epoch = protocol_.epoch();
+  for (const auto& [incarnation, worker] : workers_)
+    if (const int rank = epoch.rank_of(incarnation); rank < 0 || rank >= epoch.num_ranks())
+      send(worker, halt);
+  clock_.halting();
+  tell(PhaseBegun{.phase = "spawn"});
+}
+
+void Director::perform(const StartEpoch& effect) {
+  const bool changes = clock_.running();
+  if (changes) clock_.begins();
+  list_ranks(effect.epoch);
+  tell(MembershipChanged{.pp = effect.epoch.shape.mesh.pp,
+                         .dp = effect.epoch.shape.mesh.dp,
+                         .schedule = effect.epoch.shape.schedule.kind,
+                         .ranks = context_.board.read().ranks});
+  if (changes) tell(PhaseBegun{.phase = "move"});
+  for (const auto& replica : replicas_) send_exit(replica, caf::exit_reason::user_shutdown);
+  replicas_.clear();
+  const RunSpec::Mesh mesh = effect.epoch.shape.mesh;
+  ready_.assign(static_cast<std::size_t>(mesh.dp), {});
+  prepared_.assign(static_cast<std::size_t>(mesh.dp), {});
+  begin(effect.epoch, effect.state);
+}
+
+void Director::begin(const Epoch& epoch, const StatePlan& state) {
+  const auto self = caf::actor_cast<caf::actor>(this);
+  std::vector<StageHandle> members;
+  for (const Member& member : epoch.members)
+    members.push_back(
+        {.actor = workers_.at(member.incarnation), .incarnation = member.incarnation});
+  const auto pp = static_cast<std::ptrdiff_t>(epoch.shape.mesh.pp);
+  for (int replica = 0; replica < epoch.shape.mesh.dp; ++replica) {
+    const auto first = members.begin() + replica * pp;
+    replicas_.push_back(
+        spawn<ReplicaActor>(replica, std::vector<StageHandle>(first, first + pp), self));
+  }
+  const bool own = !state.from_memory && protocol_.saved() == state.step;
+  const bool anew = own || context_.spec.checkpoint.resume.empty();
+  const BeginEpoch order{
+      .epoch = epoch,
+      .state = state,
+      .checkpoint = own ? checkpoint_path(state.step) : context_.spec.checkpoint.resume,
+      .weights_only = !anew && context_.spec.checkpoint.weights_only,
+      .sample_origin = context_.sample_origin};
+  order_all(order);
+  std::vector<caf::actor> by_rank;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (static_cast<int>(i) < epoch.num_ranks()) {
+      by_rank.push_back(members[i].actor);
+      continue;
+    }
+    send(members[i].actor, order);  // it gives its state away and has no plan
+    send(members[i].actor, PlanOrder{.epoch = epoch.number});
+  }
+  if (!scheduler_) scheduler_ = spawn<SchedulerActor>(context_.spec, self);
+  send(scheduler_, PlanEpoch{.epoch = epoch, .stages = by_rank});
+}
+
+void Director::perform(const ReportEpoch&) {
+  double move_s = 0;
+  for (const auto& replica : ready_)
+    for (const Ready& ready : replica.answers) move_s = std::max(move_s, to_double(ready.move_s));
+  if (clock_.running()) {
+    clock_.reached(move_s);
+    tell(PhaseBegun{.phase = "first step"});
+  }
+  step_begin_ = std::chrono::steady_clock::now();
+}
+
+void Director::perform(const OrderLeave& effect) {
+  liveness_.forget(effect.incarnation);
+  if (const auto found = workers_.find(effect.incarnation); found != workers_.end())
+    send(found->second, Finish{.reason = "no longer needed"});
+}
+
+void Director::list_ranks(const Epoch& epoch) {
+  context_.board.write([&](RunStatus& status) {
+    status.ranks.clear();
+    for (int rank = 0; rank < epoch.num_ranks(); ++rank) {
+      const Member& member = epoch.members[static_cast<std::size_t>(rank)];
+      const RankPlace place = place_of(epoch.shape, rank);
+      status.ranks.push_back({.rank = rank,
+                              .replica = place.replica,
+                              .stage = place.stage,
+                              .pid = member.pid,
+                              .host = member.host,
+                              .state = "preparing",
+                              .waiting_for = ""});
+    }
+  });
+}
+
+void Director::perform(const OrderStep& effect) {
+  if (effect.step == context_.first_step + 1) step_begin_ = std::chrono::steady_clock::now();
+  order_all(RunStep{.epoch = protocol_.epoch().number,
+                    .step = effect.step,
+                    .trace = context_.hub.wanted<ActionsTraced>()});
+}
+
+void Director::perform(const OrderCommit& effect) {
+  order_all(Commit{.epoch = protocol_.epoch().number,
+                   .step = effect.step,
+                   .clip_factor = to_bits(effect.clip_factor)});
+  const StepReport step = report(effect);
+  if (effect.step <= reported_) return;  // it is done again; its report has the same bits
+  reported_ = effect.step;
+  context_.observer.on_step(step);
+  tell(StepCommitted{.report = step}, -1, step.step);
+  if (clock_.running()) report_change(effect.step);
+}
+
+void Director::report_change(std::int64_t step) {
+  change_ = clock_.finish();
+  change_.step = step;
+  context_.observer.on_event(to_string(change_));
+  const RecoveryPhases phases{.detect_s = change_.detect_s,
+                              .decide_s = change_.decide_s,
+                              .spawn_s = change_.spawn_s,
+                              .move_s = change_.move_s,
+                              .rebuild_s = change_.rebuild_s,
+                              .first_step_s = change_.first_step_s};
+  if (change_.recovery)
+    tell(Recovered{.cause = change_.cause, .phases = phases, .stall_s = change_.stall_s},
+         change_.rank, step);
+  if (change_.planned) context_.observer.on_scaled(protocol_.epoch().shape);
+  if (change_.planned)
+    tell(Rescaled{.cause = change_.order, .phases = phases, .stall_s = change_.stall_s}, -1, step);
+}
+
+StepReport Director::report(const OrderCommit& commit) {
+  const RunSpec& spec = context_.spec;
+  const auto now = std::chrono::steady_clock::now();
+  StepReport step{
+      .step = commit.step,
+      .loss = commit.loss,
+      .grad_norm = commit.grad_norm,
+      .lr = stages::learning_rate(spec.optimizer, commit.step),
+      .tokens = spec.global_tokens(),
+      .first_sample = context_.sample_origin + (commit.step - 1) * spec.batch.global,
+      .step_s = std::chrono::duration<double>(now - std::exchange(step_begin_, now)).count()};
+  add_measurements(step, prepared_);
+  return step;
+}
+
+std::string Director::checkpoint_path(std::int64_t step) const {
+  return context_.spec.dir + "/checkpoints/step-" + std::to_string(step);
+}
+
+void Director::perform(const OrderSave& effect) {
+  save_begin_ = std::chrono::steady_clock::now();
+  try {
+    const auto dir = stages::begin_checkpoint(context_.spec.dir + "/checkpoints", effect.step);
+    order_all(Save{.epoch = protocol_.epoch().number, .step = effect.step, .dir = dir});
+  } catch (const Error& error) {
+    handle(Published{.step = effect.step, .error = error.what()});
+  }
+}
+
+void Director::perform(const PublishCheckpoint& effect) {
+  std::string error;
+  try {
+    publish_checkpoint(effect.step);
+  } catch (const Error& e) {
+    error = e.what();
+  }
+  handle(Published{.step = effect.step, .error = error});
+}
+
+void Director::publish_checkpoint(std::int64_t step) {
+  const RunSpec& spec = context_.spec;
+  const std::string path = checkpoint_path(step);
+  stages::finish_checkpoint(path + ".tmp",
+                            {.step = step,
+                             .next_sample = context_.sample_origin + step * spec.batch.global,
+                             .model = spec.model,
+                             .tokenizer = spec.data.tokenizer,
+                             .seq_len = spec.batch.seq_len},
+                            protocol_.epoch().shape.mesh.pp);
+  stages::prune_checkpoints(spec.dir + "/checkpoints", spec.checkpoint.keep);
+  context_.observer.on_checkpoint(step, path);
+  const auto took = std::chrono::steady_clock::now() - save_begin_;
+  tell(CheckpointSaved{.path = path, .duration_s = std::chrono::duration<double>(took).count()}, -1,
+       step);
+}
+
+void Director::perform(const OrderEvaluate& effect) {
+  order_all(Evaluate{.epoch = protocol_.epoch().number, .step = effect.step});
+}
+
+void Director::perform(const ReportEvaluation& effect) {
+  context_.observer.on_eval({.step = effect.step, .loss = effect.loss});
+  tell(EvaluationDone{.loss = effect.loss}, -1, effect.step);
+  step_begin_ =
+      std::chrono::steady_clock::now();  // an evaluation is no part of the next step's time
+}
+
+void Director::perform(const StartTimer& effect) {
+  const auto delay = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(effect.seconds));
+  delayed_send(this, delay, Event{TimerRang{.timer = effect.timer}});
+}
+
+void Director::perform(const ReportTrouble& effect) {
+  context_.observer.on_event(effect.text);
+  tell(Note{.text = effect.text});
+}
+
+void Director::perform(const AnswerScale& effect) {
+  const auto found = scale_orders_.find(effect.order);
+  if (found == scale_orders_.end()) return;
+  const auto answer = found->second.answer;
+  scale_orders_.erase(found);
+  if (!effect.refused.empty())
+    return answer({.code = static_cast<int>(effect.kind), .text = effect.refused});
+  answer({.code = 0, .text = to_string(change_)});
+}
+
+void Director::perform(const OrderFinish& effect) {
+  const Finish finish{.reason = effect.reason};
+  order_all(finish);
+  std::set<std::uint64_t> asked;
+  if (!replicas_.empty())
+    for (const Member& member : protocol_.epoch().members) asked.insert(member.incarnation);
+  for (const auto& [incarnation, worker] : workers_) {
+    liveness_.forget(incarnation);
+    if (!asked.contains(incarnation)) send(worker, finish);
+  }
+  if (replicas_.empty())
+    context_.processes.kill_all();  // not all have joined: some cannot be asked
+}
+
+void Director::perform(const KillWorkers&) {
+  context_.processes.kill_all();
+}
+
+void Director::perform(const End& effect) {
+  for (const auto& replica : replicas_) send_exit(replica, caf::exit_reason::user_shutdown);
+  if (scheduler_) send_exit(scheduler_, caf::exit_reason::user_shutdown);
+  tell(RunEnded{.outcome = effect.outcome});
+  context_.on_end(effect.outcome);
+  quit();
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,29 @@
+#include "actors/epoch.h"
+
+#include <algorithm>
+
+namespace troupe::actors {
+
+int Epoch::rank_of(std::uint64_t incarnation) const {
+  const auto found = std::ranges::find(members, incarnation, &Member::incarnation);
+  return found == members.end() ? -1 : static_cast<int>(found - members.begin());
+}
+
+RankPlace place_of(const Shape& shape, int rank) {
+  return {.replica = rank / shape.mesh.pp, .stage = rank % shape.mesh.pp};
+}
+
+std::string name_of(const Shape& shape, int rank) {
+  const RankPlace place = place_of(shape, rank);
+  return "rank " + std::to_string(rank) + " (replica " + std::to_string(place.replica) +
+         ", stage " + std::to_string(place.stage) + ")";
+}
+
+Shape first_shape(const RunSpec& spec) {
+  return {.mesh = spec.mesh,
+          .schedule = spec.schedule,
+          .layout = even_layout(static_cast<int>(spec.model.num_hidden_layers),
+                                make_plan(spec).rank_of_chunk)};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,63 @@
+#include "actors/epoch_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+stages::FeedSpec feed_spec(const RunSpec& spec, const Shape& shape) {
+  return {.seq_len = spec.batch.seq_len,
+          .micro = spec.batch.micro,
+          .global = spec.batch.global,
+          .replicas = shape.mesh.dp,
+          .seed = spec.seed,
+          .vocab_size = spec.model.vocab_size};
+}
+
+std::unique_ptr<stages::DataFeed> open_feed(const std::string& tokens,
+                                            const stages::FeedSpec& spec) {
+  return std::make_unique<stages::DataFeed>(stages::TokenFile::open(tokens), spec);
+}
+
+void number_parameters(EpochParts& parts, const RunSpec& spec) {
+  const auto all = stages::parameters_of(spec.model);
+  const auto mine = parts.stage().parameters();
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    if (!mine[i].owned) continue;
+    const auto at = std::ranges::find(all, mine[i].name, &stages::ParameterInfo::name);
+    TROUPE_ASSERT(at != all.end());
+    parts.parameters.push_back(static_cast<std::uint32_t>(at - all.begin()));
+    parts.owned.push_back(i);
+  }
+  parts.squared_norms.resize(mine.size());
+}
+
+}  // namespace
+
+void add_runners(EpochParts& parts, const RunSpec& spec, std::int64_t sample_origin,
+                 transport::Channel& channel) {
+  number_parameters(parts, spec);
+  const Shape& shape = parts.epoch.shape;
+  const auto microbatches = spec.batch.global / shape.mesh.dp / spec.batch.micro;
+  const auto data = [&](const stages::DataFeed* feed) {
+    return PlanRunner::Data{.feed = feed,
+                            .replica = parts.part.place.replica,
+                            .tokens = spec.batch.micro * spec.batch.seq_len,
+                            .num_microbatches = static_cast<int>(microbatches)};
+  };
+  stages::FeedSpec train = feed_spec(spec, shape);
+  train.shuffle = spec.data.shuffle;
+  train.origin = sample_origin;
+  parts.feed = open_feed(spec.data.tokens, train);
+  parts.runner.emplace(parts.stage(), channel, compile(parts.part, parts.part.actions),
+                       data(parts.feed.get()));
+  if (spec.eval.interval <= 0) return;
+  parts.eval_feed = open_feed(spec.eval.tokens, feed_spec(spec, shape));
+  parts.eval_runner.emplace(parts.stage(), channel, compile(parts.part, parts.part.eval_actions),
+                            data(parts.eval_feed.get()));
+}
+
+}  // namespace troupe::actors

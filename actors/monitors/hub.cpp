@@ -1,0 +1,159 @@
+#include "actors/monitors/hub.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <utility>
+
+namespace troupe::actors {
+
+static_assert(kNumEventKinds <= 64, "a mask of kinds is one word");
+
+/// One subscriber's events. The publisher and the reader hold its mutex for a few instructions.
+struct Hub::Queue {
+  explicit Queue(SubscribeOptions chosen) : options(std::move(chosen)) {}
+
+  /// Returns how many events had to go.
+  std::uint64_t push(const std::shared_ptr<const RunEvent>& event) {
+    std::uint64_t lost = 0;
+    {
+      const std::lock_guard lock(mutex);
+      if (closed) return 0;
+      if (events.size() >= std::max<std::size_t>(options.capacity, 1)) {
+        events.pop_front();
+        ++dropped;
+        lost = 1;
+      }
+      events.push_back(event);
+    }
+    tell();
+    return lost;
+  }
+  void close() {
+    {
+      const std::lock_guard lock(mutex);
+      closed = true;
+    }
+    tell();
+  }
+  void tell() {
+    changed.notify_one();
+    if (options.wake) options.wake();
+  }
+
+  const SubscribeOptions options;
+  std::mutex mutex;  // guards what follows
+  std::deque<std::shared_ptr<const RunEvent>> events;
+  std::uint64_t dropped = 0;  // since the last take
+  bool closed = false;
+  std::condition_variable changed;
+};
+
+/// Who subscribes. Outlives the hub while a subscription does.
+struct Hub::Queues {
+  std::mutex mutex;  // guards what follows
+  std::vector<std::shared_ptr<Queue>> all;
+  Hub* hub = nullptr;  // null once it is gone
+  std::uint64_t dropped = 0;
+  std::uint32_t epoch = 0;  // of the newest event that said
+  std::int64_t step = 0;
+  bool closed = false;
+
+  void note_wanted() {
+    if (!hub) return;
+    EventMask any;
+    for (const auto& queue : all) any |= queue->options.kinds;
+    hub->wanted_.store(any.to_ullong(), std::memory_order_relaxed);
+  }
+};
+
+Hub::Hub() : queues_(std::make_shared<Queues>()) {
+  queues_->hub = this;
+}
+
+Hub::~Hub() {
+  close();
+  const std::lock_guard lock(queues_->mutex);
+  queues_->hub = nullptr;
+}
+
+void Hub::publish(RunEvent event) {
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    const std::lock_guard lock(queues_->mutex);
+    if (queues_->closed) return;
+    event.sequence = published_.fetch_add(1, std::memory_order_relaxed) + 1;
+    event.time =
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    if (event.step >= 0) {
+      queues_->epoch = event.epoch;
+      queues_->step = event.step;
+    }
+    event.epoch = queues_->epoch;
+    event.step = queues_->step;
+    const std::size_t kind = event.body.index();
+    const auto shared = std::make_shared<const RunEvent>(std::move(event));
+    for (const auto& queue : queues_->all)
+      if (queue->options.kinds.test(kind)) queues_->dropped += queue->push(shared);
+  }
+  const auto spent = std::chrono::steady_clock::now() - begin;
+  busy_ns_.fetch_add(static_cast<std::uint64_t>(
+                         std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count()),
+                     std::memory_order_relaxed);
+}
+
+std::unique_ptr<Subscription> Hub::subscribe(SubscribeOptions options) {
+  auto queue = std::make_shared<Queue>(std::move(options));
+  const std::lock_guard lock(queues_->mutex);
+  queue->closed = queues_->closed;
+  queues_->all.push_back(queue);
+  queues_->note_wanted();
+  return std::unique_ptr<Subscription>(new Subscription(queues_, std::move(queue)));
+}
+
+void Hub::close() {
+  const std::lock_guard lock(queues_->mutex);
+  if (std::exchange(queues_->closed, true)) return;
+  for (const auto& queue : queues_->all) queue->close();
+}
+
+Hub::Counts Hub::counts() const {
+  const std::lock_guard lock(queues_->mutex);
+  return {.subscribers = queues_->all.size(),
+          .published = published_.load(std::memory_order_relaxed),
+          .dropped = queues_->dropped,
+          .busy_s = static_cast<double>(busy_ns_.load(std::memory_order_relaxed)) * 1e-9};
+}
+
+Subscription::Subscription(std::shared_ptr<Hub::Queues> queues, std::shared_ptr<Hub::Queue> queue)
+    : queues_(std::move(queues)), queue_(std::move(queue)) {}
+
+Subscription::~Subscription() {
+  const std::lock_guard lock(queues_->mutex);
+  std::erase(queues_->all, queue_);
+  queues_->note_wanted();
+}
+
+void Subscription::close() {
+  queue_->close();
+}
+
+Subscription::Batch Subscription::take(std::size_t max) {
+  Batch batch;
+  const std::lock_guard lock(queue_->mutex);
+  auto& events = queue_->events;
+  const auto end = events.begin() + static_cast<std::ptrdiff_t>(std::min(max, events.size()));
+  batch.events.assign(std::make_move_iterator(events.begin()), std::make_move_iterator(end));
+  events.erase(events.begin(), end);
+  batch.dropped = std::exchange(queue_->dropped, 0);
+  batch.closed = queue_->closed && events.empty();
+  return batch;
+}
+
+void Subscription::wait(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(queue_->mutex);
+  queue_->changed.wait_for(lock, timeout,
+                           [this] { return queue_->closed || !queue_->events.empty(); });
+}
+
+}  // namespace troupe::actors

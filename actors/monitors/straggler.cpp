@@ -1,0 +1,83 @@
+#include "actors/monitors/straggler.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace troupe::actors {
+namespace {
+
+template <typename Values>
+std::optional<double> median(const Values& values) {
+  if (values.empty()) return std::nullopt;
+  std::vector<double> sorted(values.begin(), values.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+void push_bounded(std::deque<double>& values, double value, std::size_t most) {
+  values.push_back(value);
+  if (values.size() > most) values.pop_front();
+}
+
+}  // namespace
+
+/// 0: nothing can be expected yet.
+double StragglerScores::expected_s(const StepReport& report,
+                                   const StepReport::StageTime& stage) const {
+  std::vector<double> twins, slowdowns;
+  for (const auto& other : report.stages) {
+    if (other.replica == stage.replica && other.stage == stage.stage) continue;
+    if (other.stage == stage.stage) twins.push_back(other.busy_s);
+    const auto known = stages_.find({other.replica, other.stage});
+    if (known == stages_.end()) continue;
+    if (const auto usual = median(known->second.busy_s); usual && *usual > 0)
+      slowdowns.push_back(other.busy_s / *usual);
+  }
+  if (const auto of_twins = median(twins)) return *of_twins;
+  const auto own = stages_.find({stage.replica, stage.stage});
+  if (own == stages_.end() || own->second.busy_s.size() < kWindow) return 0;
+  return median(own->second.busy_s).value_or(0) * median(slowdowns).value_or(1);
+}
+
+std::vector<StragglerFound> StragglerScores::on_step(const StepReport& report) {
+  std::vector<double> expected;
+  for (const auto& stage : report.stages) expected.push_back(expected_s(report, stage));
+  std::vector<StragglerFound> found;
+  for (std::size_t i = 0; i < report.stages.size(); ++i) {
+    const auto& stage = report.stages[i];
+    History& history = stages_[{stage.replica, stage.stage}];
+    push_bounded(history.busy_s, stage.busy_s, kHistory);
+    if (expected[i] <= 0) continue;
+    push_bounded(history.ratios, stage.busy_s / expected[i], kWindow);
+    if (history.ratios.size() < kWindow) continue;
+    const double score = median(history.ratios).value_or(0);
+    if (score < kScore || report.step < history.told_at + kPause) continue;
+    history.told_at = report.step;
+    found.push_back({.replica = stage.replica,
+                     .stage = stage.stage,
+                     .score = score,
+                     .busy_s = stage.busy_s,
+                     .usual_busy_s = expected[i]});
+  }
+  return found;
+}
+
+StragglerWatch::StragglerWatch(Hub& hub)
+    : hub_(hub),
+      thread_(hub, "straggler", mask_of<StepCommitted, MembershipChanged>(),
+              [this](const Subscription::Batch& batch) { consume(batch); }) {}
+
+void StragglerWatch::consume(const Subscription::Batch& batch) {
+  for (const auto& event : batch.events) {
+    const auto* step = std::get_if<StepCommitted>(&event->body);
+    if (!step) {
+      scores_.forget();
+      continue;
+    }
+    for (const StragglerFound& found : scores_.on_step(step->report))
+      hub_.publish({.epoch = event->epoch, .step = event->step, .body = found});
+  }
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,143 @@
+#include "actors/neighbour_copies.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "stages/storage/xxh64.h"
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+/// A piece is followed by its checksum: 8 bytes.
+constexpr std::int64_t kSumElements = 2;
+
+std::int64_t pieces_of(std::int64_t size) {
+  return (size + kPieceElements - 1) / kPieceElements;
+}
+
+std::uint64_t sum_of(const tensor::Tensor& piece) {
+  return stages::xxh64(
+      std::as_bytes(std::span(piece.as<float>(), static_cast<std::size_t>(piece.num_elements()))));
+}
+
+int neighbour(const Shape& shape, int rank, int distance) {
+  const RankPlace place = place_of(shape, rank);
+  const int pp = shape.mesh.pp;
+  return place.replica * pp + (place.stage + distance + pp) % pp;
+}
+
+std::int64_t size_of(const RunSpec& spec, const Shape& shape, int rank) {
+  return size_of_units(units_of(spec, shape, rank), spec.model);
+}
+
+}  // namespace
+
+bool copies_state(const RunSpec& spec, const Shape& shape) {
+  return spec.recovery.neighbour_copies && spec.recovery.on_loss != RunSpec::OnLoss::stop &&
+         shape.mesh.pp > 1 && shape.mesh.dp == 1;
+}
+
+std::vector<transport::Edge> copy_edges(const RunSpec& spec, const Shape& shape, int rank) {
+  const auto edge = [&](int from, int to) {
+    const std::int64_t size = size_of(spec, shape, from);
+    return transport::Edge{.from = from,
+                           .to = to,
+                           .chunk = from,
+                           .direction = transport::Direction::state,
+                           .dtype = tensor::DType::f32,
+                           .shape = {std::min(size, kPieceElements) + kSumElements},
+                           .slots = static_cast<int>(2 * pieces_of(size))};
+  };
+  return {edge(neighbour(shape, rank, -1), rank), edge(rank, neighbour(shape, rank, 1))};
+}
+
+NeighbourCopies::NeighbourCopies(const RunSpec& spec, const Shape& shape, int rank,
+                                 tensor::Device& device, transport::Channel& channel)
+    : spec_(spec),
+      device_(device),
+      stream_(device.make_stream()),
+      channel_(channel),
+      rank_(rank),
+      before_(neighbour(shape, rank, -1)),
+      size_before_(size_of(spec, shape, before_)) {}
+
+transport::MessageKey NeighbourCopies::key(int rank, std::int64_t step, std::int64_t piece) const {
+  return {.step = static_cast<std::uint64_t>(step),
+          .microbatch = static_cast<int>(piece),
+          .chunk = rank,
+          .direction = transport::Direction::state};
+}
+
+void NeighbourCopies::send(const stages::Stage& stage, std::int64_t step) {
+  // The step is committed: everybody holds the state before it, and none before that is needed.
+  drop_before(step - 1);
+  row_.clear();
+  for (const stages::Parameter& parameter : stage.parameters())
+    for (const auto* x : {&parameter.weight, &parameter.exp_avg, &parameter.exp_avg_sq})
+      row_.add(*x);
+  for (std::int64_t begin = 0, i = 0; begin < row_.size(); begin += kPieceElements, ++i) {
+    const tensor::Tensor buffer = channel_.acquire(key(rank_, step, i));
+    const std::int64_t count = std::min(kPieceElements, row_.size() - begin);
+    const tensor::Tensor piece = slice(buffer, 0, count);
+    row_.read(device_, *stream_, begin, piece);
+    const std::uint64_t sum = sum_of(piece);
+    std::memcpy(slice(buffer, count, kSumElements).data, &sum, sizeof sum);
+    channel_.send(key(rank_, step, i), buffer);
+  }
+  sent_ = step;
+}
+
+void NeighbourCopies::receive(std::int64_t step) {
+  Copy& copy = received_[received_[0].step < 0 ? 0 : 1];
+  TROUPE_ASSERT(copy.step < 0);
+  for (std::int64_t i = 0; i < pieces_of(size_before_); ++i) {
+    const tensor::Tensor buffer = channel_.receive(key(before_, step, i));
+    const std::int64_t count = std::min(kPieceElements, size_before_ - i * kPieceElements);
+    const tensor::Tensor piece = slice(buffer, 0, count);
+    std::uint64_t sum = 0;
+    std::memcpy(&sum, slice(buffer, count, kSumElements).data, sizeof sum);
+    if (sum != sum_of(piece))
+      throw Error(ErrorKind::unavailable, "the state of step " + std::to_string(step) +
+                                              " arrived damaged from rank " +
+                                              std::to_string(before_));
+    copy.pieces.push_back(piece);
+  }
+  copy.step = step;
+}
+
+void NeighbourCopies::drop_before(std::int64_t step) {
+  for (Copy& copy : received_) {
+    if (copy.step < 0 || copy.step >= step) continue;
+    for (std::size_t i = 0; i < copy.pieces.size(); ++i)
+      channel_.release(key(before_, copy.step, static_cast<std::int64_t>(i)));
+    copy.pieces.clear();
+    copy.step = -1;
+  }
+}
+
+bool NeighbourCopies::has_received(std::int64_t step) const {
+  return received_[0].step == step || received_[1].step == step;
+}
+
+std::vector<NeighbourCopies::Held> NeighbourCopies::take_out() const {
+  std::vector<Held> held;
+  for (const auto& [step, pieces] : received_) {
+    if (step < 0) continue;
+    const auto bytes = static_cast<std::size_t>(size_before_) * sizeof(float);
+    Held copy{.rank = before_,
+              .step = step,
+              .memory = device_.allocate(bytes, tensor::MemoryKind::device)};
+    const tensor::Tensor all = copy.memory.view(tensor::DType::f32, {size_before_});
+    std::int64_t begin = 0;
+    for (const tensor::Tensor& piece : pieces) {
+      device_.ops().copy(*stream_, piece, slice(all, begin, piece.num_elements()));
+      begin += piece.num_elements();
+    }
+    held.push_back(std::move(copy));
+  }
+  return held;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "actors/epoch.h"
+#include "actors/state_plan.h"
+#include "actors/unit_state.h"
+#include "transport/channel.h"
+
+namespace troupe::actors {
+
+/// Pieces of this many elements at most travel as one message.
+inline constexpr std::int64_t kPieceElements = std::int64_t{1} << 20;
+
+/// Whether the ranks of a shape copy their state to a neighbour: stages do whose state nobody else
+/// has. Replicas are each other's copies.
+bool copies_state(const RunSpec& spec, const Shape& shape);
+
+/// The edges of a rank's copies, in ranks: from the stage before, and to the next.
+std::vector<transport::Edge> copy_edges(const RunSpec& spec, const Shape& shape, int rank);
+
+/// A rank gives each committed state to the next stage of its replica, and holds that of the stage
+/// before, this and the one before it: a copy lies in the slots that its messages arrived in.
+/// Every piece carries its checksum. Runner thread only.
+class NeighbourCopies {
+ public:
+  NeighbourCopies(const RunSpec& spec, const Shape& shape, int rank, tensor::Device& device,
+                  transport::Channel& channel);
+
+  /// The channel is open on copy_edges(). Gives the state of `step` away. Returns as soon as it may
+  /// change again.
+  void send(const stages::Stage& stage, std::int64_t step);
+  /// Waits for the neighbour's state of `step` and checks it. Throws Error{unavailable} for a
+  /// damaged piece.
+  void receive(std::int64_t step);
+  bool has_sent(std::int64_t step) const { return sent_ == step; }
+  bool has_received(std::int64_t step) const;
+
+  /// The newest two copies, out of the channel's memory.
+  struct Held {
+    int rank = 0;  ///< whose
+    std::int64_t step = 0;
+    tensor::Buffer memory;
+  };
+  std::vector<Held> take_out() const;
+
+ private:
+  struct Copy {
+    std::int64_t step = -1;  ///< -1: none
+    std::vector<tensor::Tensor> pieces;
+  };
+  void drop_before(std::int64_t step);
+  transport::MessageKey key(int rank, std::int64_t step, std::int64_t piece) const;
+
+  const RunSpec& spec_;
+  tensor::Device& device_;
+  const std::unique_ptr<tensor::Stream> stream_;
+  transport::Channel& channel_;
+  const int rank_, before_;
+  const std::int64_t size_before_;  ///< elements of the stage before
+  std::int64_t sent_ = -1;
+  TensorRow row_;  ///< what is being sent
+  std::array<Copy, 2> received_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,359 @@
+#include <algorithm>
+#include <utility>
+
+#include "actors/protocol.h"
+
+// How the cluster changes: who is lost, who takes which seat, when an epoch can begin.
+
+namespace troupe::actors {
+namespace {
+
+using Effects = std::vector<Effect>;
+
+/// For workers to start and join, and for those there to drop what they do, in seconds.
+constexpr double kGatherDeadline = 60;
+constexpr double kHour = 3600;
+/// So many workers in a row that end before they join: no more can be spawned.
+constexpr int kMaxFailedBirths = 3;
+
+void append(Effects& effects, const Effects& more) {
+  effects.insert(effects.end(), more.begin(), more.end());
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): distinct for distinct x.
+std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+Effects DirectorProtocol::handle(const Started&) {
+  return gather("the run starts");
+}
+
+// --- gathering
+
+/// A new epoch is to begin: everybody stops, missing workers are spawned.
+Effects DirectorProtocol::gather(const std::string& reason) {
+  phase_ = Phase::gathering;
+  symptom_.reset();
+  writing_.reset();  // half a checkpoint is none
+  ++number_;
+  Effects effects;
+  bool anybody = false;
+  for (auto& [incarnation, worker] : workers_) {
+    worker.holdings.reset();
+    anybody |= worker.told;
+  }
+  if (anybody)
+    effects.push_back(
+        OrderHalt{.epoch = number_, .kept = kept_.number, .reason = reason, .planned = rescaling_});
+  append(effects, spawn_missing(target_));
+  effects.push_back(start_timer(kGatherDeadline));
+  append(effects, begin_if_complete());
+  return effects;
+}
+
+/// Gives every rank of the target a worker as far as there are any: who has been there keeps the
+/// place, so that the least state moves.
+void DirectorProtocol::take_seats() {
+  const auto [pp, dp] = target_.mesh;
+  seats_.assign(static_cast<std::size_t>(target_.num_ranks()), 0);
+  for (int replica = 0; replica < dp && kept_.number > 0; ++replica) {
+    const auto at = static_cast<std::size_t>(replica);
+    const int old = at < kept_replica_.size() ? kept_replica_[at] : replica;
+    const auto there = members_left(old);
+    // Fewer stages than before, and no more workers than stages: they close ranks.
+    const bool closes = pp < kept_.shape.mesh.pp && static_cast<int>(there.size()) <= pp;
+    int next = 0;
+    for (const auto& [stage, incarnation] : there) {
+      const int seat = closes ? next++ : stage;
+      if (seat < pp) seats_[static_cast<std::size_t>(replica * pp + seat)] = incarnation;
+    }
+  }
+  // Then those who hold no part of the last epoch, joined ones first, in the order of their ids.
+  std::vector<std::pair<std::pair<bool, int>, std::uint64_t>> idle;
+  for (const auto& [incarnation, worker] : workers_)
+    if (kept_.rank_of(incarnation) < 0 && !worker.leaving)
+      idle.push_back({{!worker.joined, worker.id}, incarnation});
+  std::ranges::sort(idle);
+  auto next = idle.begin();
+  for (auto& taken : seats_)
+    if (taken == 0 && next != idle.end()) taken = (next++)->second;
+}
+
+/// Stage and incarnation of the workers of a replica of the last epoch that are still there.
+std::vector<std::pair<int, std::uint64_t>> DirectorProtocol::members_left(int replica) const {
+  std::vector<std::pair<int, std::uint64_t>> left;
+  for (int rank = 0; rank < kept_.num_ranks(); ++rank) {
+    const RankPlace place = place_of(kept_.shape, rank);
+    const auto found = workers_.find(kept_.members[static_cast<std::size_t>(rank)].incarnation);
+    if (place.replica == replica && found != workers_.end() && !found->second.leaving)
+      left.emplace_back(place.stage, found->first);
+  }
+  return left;
+}
+
+Effects DirectorProtocol::spawn_missing(const Shape& shape) {
+  const Shape target = std::exchange(target_, shape);
+  take_seats();
+  Effects effects;
+  for (std::size_t rank = 0; rank < seats_.size(); ++rank)
+    if (seats_[rank] == 0) effects.push_back(spawn(static_cast<int>(rank)));
+  take_seats();
+  target_ = target;
+  return effects;
+}
+
+Effect DirectorProtocol::spawn(int rank) {
+  const int id = free_id();
+  const std::uint64_t incarnation = mix(seed_ + births_++);
+  workers_[incarnation] = {.id = id, .member = {.id = id, .incarnation = incarnation}};
+  return SpawnWorker{.id = id, .incarnation = incarnation, .rank = rank};
+}
+
+bool DirectorProtocol::expects_workers() const {
+  return std::ranges::any_of(workers_, [](const auto& worker) { return !worker.second.joined; });
+}
+
+int DirectorProtocol::free_id() const {
+  int id = 0;
+  const auto is_taken = [&](const auto& worker) { return worker.second.id == id; };
+  while (std::ranges::any_of(workers_, is_taken)) ++id;
+  return id;
+}
+
+Effects DirectorProtocol::handle(const MemberJoined& event) {
+  const auto found = workers_.find(event.member.incarnation);
+  if (found == workers_.end() || found->second.joined) return {};
+  found->second.member = event.member;
+  found->second.member.id = found->second.id;
+  found->second.joined = true;
+  failed_births_ = 0;
+  return begin_if_complete();
+}
+
+Effects DirectorProtocol::handle(const MemberHalted& event) {
+  const auto found = workers_.find(event.incarnation);
+  if (phase_ != Phase::gathering || event.epoch != number_ || found == workers_.end()) return {};
+  found->second.holdings = event.holdings;
+  if (!event.address.empty()) found->second.member.address = event.address;
+  return begin_if_complete();
+}
+
+/// Once everybody is there and has stopped.
+Effects DirectorProtocol::begin_if_complete() {
+  if (phase_ != Phase::gathering) return {};
+  for (const auto& [incarnation, worker] : workers_)
+    if (worker.told && !worker.leaving && !worker.holdings) return {};
+  take_seats();
+  Epoch next{.run = mix(~seed_), .number = number_, .shape = target_, .members = {}};
+  for (const std::uint64_t incarnation : seats_) {
+    const auto found = workers_.find(incarnation);
+    if (found == workers_.end() || !found->second.joined) return {};
+    next.members.push_back(found->second.member);
+  }
+  for (const Member& member : kept_.members)
+    if (workers_.contains(member.incarnation) && next.rank_of(member.incarnation) < 0 &&
+        !workers_[member.incarnation].leaving)
+      next.members.push_back(workers_[member.incarnation].member);
+  const StatePlan state = choose_state(next);
+  epoch_ = std::move(next);
+  committed_ = state.step;
+  for (const Member& member : epoch_.members) workers_[member.incarnation].told = true;
+  phase_ = Phase::preparing;
+  answered_.clear();
+  ++timer_;  // the deadline is met
+  return {StartEpoch{.epoch = epoch_, .state = state}};
+}
+
+StatePlan DirectorProtocol::choose_state(const Epoch& next) const {
+  if (kept_.number > 0) {
+    std::map<std::uint64_t, Holdings> holdings;
+    for (const auto& [incarnation, worker] : workers_)
+      if (worker.holdings) holdings[incarnation] = *worker.holdings;
+    if (auto plan = plan_state(spec_, kept_, next, holdings, committed_)) return *plan;
+  }
+  return {.step = std::max(saved_, first_step_)};
+}
+
+Effects DirectorProtocol::handle(const ReplicaReady& event) {
+  if (phase_ != Phase::preparing || event.epoch != epoch_.number || !all_answered(event.replica))
+    return {};
+  return settle();
+}
+
+/// All ranks have reached the epoch: what was before it is forgotten.
+Effects DirectorProtocol::settle() {
+  Effects effects{ReportEpoch{.epoch = epoch_}};
+  const auto leave = [&](std::uint64_t incarnation) {
+    workers_[incarnation].leaving = true;
+    effects.push_back(OrderLeave{.incarnation = incarnation});
+  };
+  while (static_cast<int>(epoch_.members.size()) > epoch_.num_ranks()) {
+    leave(epoch_.members.back().incarnation);
+    epoch_.members.pop_back();
+  }
+  kept_ = epoch_;
+  keep_replicas();
+  int idle = 0;
+  for (const auto& [incarnation, worker] : workers_)
+    if (!worker.leaving && kept_.rank_of(incarnation) < 0 && ++idle > spec_.recovery.spares &&
+        !pending_ && worker.joined)
+      leave(incarnation);
+  for (; idle < spec_.recovery.spares; ++idle) effects.push_back(spawn(-1));
+  if (pending_ && !rescaling_) append(effects, spawn_missing(pending_->shape));
+  append(effects, committed_ == 0 && saved_ < 0 && spec_.checkpoint.initial ? save() : go_on());
+  return effects;
+}
+
+/// Not all came in time: those who did not are lost.
+Effects DirectorProtocol::gathering_is_late(double now_s) {
+  std::vector<std::uint64_t> late;
+  for (const auto& [incarnation, worker] : workers_) {
+    const bool seated = std::ranges::find(seats_, incarnation) != seats_.end();
+    if ((seated && !worker.joined) || (worker.told && !worker.leaving && !worker.holdings))
+      late.push_back(incarnation);
+  }
+  const std::string waited =
+      "waited " + std::to_string(static_cast<int>(kGatherDeadline)) + " s for ";
+  if (kept_.number == 0 && !late.empty()) {
+    std::string who;
+    for (const auto incarnation : late)
+      who += (who.empty() ? "" : ", ") + name_of_worker(incarnation);
+    return fail(ErrorKind::unavailable, waited + who + " to join; see its log");
+  }
+  Effects effects;
+  for (const std::uint64_t incarnation : late) {
+    if (phase_ != Phase::gathering) break;
+    effects.push_back(KillWorker{.incarnation = incarnation});
+    append(effects, lose(incarnation, waited + "its answer", now_s));
+  }
+  return effects;
+}
+
+// --- losses
+
+Effects DirectorProtocol::lose(std::uint64_t incarnation, const std::string& cause, double now_s) {
+  const int rank = epoch_.rank_of(incarnation);
+  const bool seated =
+      phase_ == Phase::gathering && std::ranges::find(seats_, incarnation) != seats_.end();
+  const std::string who = name_of_worker(incarnation);
+  if (!workers_.at(incarnation).joined) ++failed_births_;
+  workers_.erase(incarnation);
+  Effects effects;
+  if (spec_.recovery.on_loss != RunSpec::OnLoss::stop)  // else it is the reason of the end
+    effects.push_back(ReportLoss{.rank = rank < epoch_.num_ranks() ? rank : -1,
+                                 .cause = who + " ended by " + cause,
+                                 .epoch = epoch_.number});
+  const bool has_part = rank >= 0 || seated || kept_.rank_of(incarnation) >= 0;
+  if (has_part) {
+    append(effects, regroup(who + " ended by " + cause, now_s));
+  } else if (phase_ == Phase::gathering) {
+    append(effects,
+           begin_if_complete());  // its answer to the Halt was perhaps the last one missing
+  } else if (pending_) {
+    append(effects, spawn_missing(pending_->shape));
+  }
+  return effects;
+}
+
+/// Goes on without what is lost, as [recovery] says.
+Effects DirectorProtocol::regroup(const std::string& cause, double now_s) {
+  losses_.push_back(now_s);
+  while (losses_.front() < now_s - kHour) losses_.pop_front();
+  if (static_cast<int>(losses_.size()) > spec_.recovery.restarts_per_hour && !stop_reason_) {
+    stop_code_ = static_cast<int>(ErrorKind::retry);
+    stop_reason_ = "more than recovery.restarts_per_hour = " +
+                   std::to_string(spec_.recovery.restarts_per_hour) +
+                   " workers were lost within an hour; the last: " + cause;
+  }
+  if (failure_after_writing_) return fail(ErrorKind::internal, *failure_after_writing_);
+  if (spec_.recovery.on_loss == RunSpec::OnLoss::stop) return fail(ErrorKind::internal, cause);
+  if (rescaling_ && kept_.number > 0 && kept_.shape != pending_->shape) {
+    rescaling_ = false;  // the order stands, and is carried out after the recovery
+    target_ = kept_.shape;
+    keep_replicas();
+  }
+  const bool shrinks =
+      spec_.recovery.on_loss == RunSpec::OnLoss::shrink || failed_births_ >= kMaxFailedBirths;
+  if (const std::set<int> lost = lost_ranks(); shrinks && !lost.empty()) {
+    const auto smaller = shrunk(spec_, kept_.shape, lost);
+    if (!smaller) return fail(ErrorKind::internal, cause + "; no smaller cluster can go on");
+    target_ = smaller->shape;
+    kept_replica_ = smaller->replicas;
+  }
+  return gather(cause);
+}
+
+/// Ranks of the last epoch whose workers are gone.
+std::set<int> DirectorProtocol::lost_ranks() const {
+  std::set<int> lost;
+  for (int rank = 0; rank < kept_.num_ranks() && kept_.number > 0; ++rank)
+    if (!workers_.contains(kept_.members[static_cast<std::size_t>(rank)].incarnation))
+      lost.insert(rank);
+  return lost;
+}
+
+void DirectorProtocol::keep_replicas() {
+  kept_replica_.clear();
+  for (int replica = 0; replica < target_.mesh.dp; ++replica) kept_replica_.push_back(replica);
+}
+
+// --- scale
+
+Effects DirectorProtocol::handle(const ScaleOrdered& event) {
+  const auto refuse = [&](ErrorKind kind, const std::string& text) {
+    return Effects{AnswerScale{.order = event.order, .kind = kind, .refused = text}};
+  };
+  if (phase_ == Phase::ending || stop_reason_)
+    return refuse(ErrorKind::unavailable,
+                  "the run is ending at step " + std::to_string(committed_));
+  if (pending_)
+    return refuse(ErrorKind::retry, "another change is under way: " + to_string(pending_->request));
+  try {
+    const Shape& current = kept_.number > 0 ? kept_.shape : target_;
+    pending_ = {.order = event.order,
+                .request = event.request,
+                .shape = scaled(spec_, current, event.request)};
+  } catch (const Error& error) {
+    return refuse(error.kind(), error.what());
+  }
+  if (phase_ == Phase::gathering || phase_ == Phase::preparing) return {};  // settle() sees to it
+  return spawn_missing(pending_->shape);
+}
+
+/// The order's new workers have joined. Nobody who trains has waited for them.
+bool DirectorProtocol::can_scale() const {
+  if (!pending_ || rescaling_) return false;
+  DirectorProtocol after = *this;
+  after.target_ = pending_->shape;
+  after.take_seats();
+  return std::ranges::all_of(after.seats_, [this](std::uint64_t incarnation) {
+    const auto found = workers_.find(incarnation);
+    return found != workers_.end() && found->second.joined;
+  });
+}
+
+Effects DirectorProtocol::answer_scale(ErrorKind kind, const std::string& refused) {
+  rescaling_ = false;
+  if (!pending_) return {};
+  const std::uint64_t order = pending_->order;
+  pending_.reset();
+  return {AnswerScale{.order = order, .kind = kind, .refused = refused}};
+}
+
+std::string DirectorProtocol::name_of_worker(std::uint64_t incarnation) const {
+  if (const int rank = epoch_.rank_of(incarnation); rank >= 0 && rank < epoch_.num_ranks())
+    return name_of(epoch_.shape, rank);
+  const auto seat = std::ranges::find(seats_, incarnation);
+  if (seat != seats_.end() && phase_ == Phase::gathering)
+    return name_of(target_, static_cast<int>(seat - seats_.begin()));
+  const auto found = workers_.find(incarnation);
+  return "worker " + (found == workers_.end() ? "?" : std::to_string(found->second.id));
+}
+
+}  // namespace troupe::actors

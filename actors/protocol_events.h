@@ -1,0 +1,192 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "actors/epoch.h"
+#include "actors/reports.h"
+#include "actors/scale.h"
+#include "actors/state_plan.h"
+#include "tensor/error.h"
+
+// What the director's protocol hears (events) and orders (effects). Plain values.
+
+namespace troupe::actors {
+
+// --- what happens
+
+struct Started {};
+struct MemberJoined {
+  Member member;
+};
+/// A worker has dropped its step and says what state it holds.
+struct MemberHalted {
+  std::uint32_t epoch = 0;
+  std::uint64_t incarnation = 0;
+  std::string address;
+  Holdings holdings;
+};
+/// All stages of a replica are built, have their state and agree on the plan.
+struct ReplicaReady {
+  std::uint32_t epoch = 0;
+  int replica = 0;
+};
+/// All stages of a replica voted. The numbers are the replica's.
+struct ReplicaPrepared {
+  std::uint32_t epoch = 0;
+  std::int64_t step = 0;
+  int replica = 0;
+  double loss_sum = 0;
+  double squared_norm = 0;  ///< of the whole model's gradient; equal in all replicas
+  std::string not_finite;   ///< where a loss or gradient is not finite; empty if all are
+};
+struct ReplicaSaved {
+  std::uint32_t epoch = 0;
+  std::int64_t step = 0;
+  int replica = 0;
+  std::string error;  ///< why it is not saved; empty: it is
+};
+struct ReplicaEvaluated {
+  std::uint32_t epoch = 0;
+  std::int64_t step = 0;
+  int replica = 0;
+  double loss_sum = 0;
+};
+/// The checkpoint that PublishCheckpoint ordered is complete on disk, or could not be written.
+struct Published {
+  std::int64_t step = 0;
+  std::string error;
+};
+/// A worker process has ended; `cause` says how: "exit code 1", "signal 9 (SIGKILL)".
+struct WorkerExited {
+  std::uint64_t incarnation = 0;
+  bool clean = false;
+  bool by_signal = false;
+  std::string cause;
+  double now_s = 0;  ///< of the monotonic clock
+};
+/// A worker says, or its silence shows, that it cannot go on. `symptom`: may be the consequence of
+/// another one's death, whose own sign has not arrived yet.
+struct WorkerFailed {
+  std::uint64_t incarnation = 0;
+  std::uint32_t epoch = 0;  ///< in which it failed; 0: it has failed as a whole
+  ErrorKind kind = ErrorKind::internal;
+  std::string message;
+  bool symptom = false;
+  double now_s = 0;
+};
+/// The director itself failed.
+struct DirectorFailed {
+  ErrorKind kind = ErrorKind::internal;
+  std::string message;
+};
+struct ScaleOrdered {
+  std::uint64_t order = 0;
+  ScaleRequest request;
+};
+struct StopOrdered {
+  std::string reason;
+};
+struct StopNowOrdered {
+  std::string reason;
+};
+/// The timer of StartTimer has run out; an outdated one is ignored.
+struct TimerRang {
+  std::uint64_t timer = 0;
+  double now_s = 0;
+};
+
+using Event = std::variant<Started, MemberJoined, MemberHalted, ReplicaReady, ReplicaPrepared,
+                           ReplicaSaved, ReplicaEvaluated, Published, WorkerExited, WorkerFailed,
+                           DirectorFailed, ScaleOrdered, StopOrdered, StopNowOrdered, TimerRang>;
+
+// --- what to do about it
+
+struct SpawnWorker {
+  int id = 0;
+  std::uint64_t incarnation = 0;
+  int rank = -1;  ///< it is meant for; -1: a spare
+};
+struct KillWorker {
+  std::uint64_t incarnation = 0;
+};
+/// A worker of the run is lost: what happened, once a loss.
+struct ReportLoss {
+  int rank = -1;  ///< in the epoch that was running; -1: it had none
+  std::string cause;
+  std::uint32_t epoch = 0;
+};
+/// Every worker that was told of an epoch drops what it does and says what it holds.
+struct OrderHalt {
+  std::uint32_t epoch = 0;
+  std::uint32_t kept = 0;
+  std::string reason;
+  bool planned = false;  ///< for an order to change the cluster
+};
+/// Everybody is there: hand the epoch, its state and its plans out.
+struct StartEpoch {
+  Epoch epoch;
+  StatePlan state;
+};
+/// All ranks have reached the epoch.
+struct ReportEpoch {
+  Epoch epoch;
+};
+/// A worker that is no longer needed ends in order.
+struct OrderLeave {
+  std::uint64_t incarnation = 0;
+};
+struct OrderStep {
+  std::int64_t step = 0;
+};
+struct OrderCommit {
+  std::int64_t step = 0;
+  double clip_factor = 1;
+  double loss = 0;
+  double grad_norm = 0;
+};
+struct OrderSave {
+  std::int64_t step = 0;
+};
+struct PublishCheckpoint {
+  std::int64_t step = 0;
+};
+struct OrderEvaluate {
+  std::int64_t step = 0;
+};
+struct ReportEvaluation {
+  std::int64_t step = 0;
+  double loss = 0;
+};
+/// Something went wrong and the run goes on.
+struct ReportTrouble {
+  std::string text;
+};
+/// The answer to ScaleOrdered. `refused` is empty where the first step of the new shape is
+/// committed.
+struct AnswerScale {
+  std::uint64_t order = 0;
+  ErrorKind kind = ErrorKind::usage;
+  std::string refused;
+};
+/// Replaces the timer before it.
+struct StartTimer {
+  std::uint64_t timer = 0;
+  double seconds = 0;
+};
+/// Ask every worker to end.
+struct OrderFinish {
+  std::string reason;
+};
+struct KillWorkers {};
+struct End {
+  Outcome outcome;
+};
+
+using Effect = std::variant<SpawnWorker, KillWorker, ReportLoss, OrderHalt, StartEpoch, ReportEpoch,
+                            OrderLeave, OrderStep, OrderCommit, OrderSave, PublishCheckpoint,
+                            OrderEvaluate, ReportEvaluation, ReportTrouble, AnswerScale, StartTimer,
+                            OrderFinish, KillWorkers, End>;
+
+}  // namespace troupe::actors

@@ -1,0 +1,275 @@
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "actors/rank_trainer.h"
+#include "actors/state_mover.h"
+#include "stages/checkpoint.h"
+#include "tensor/error.h"
+
+// How a rank leaves an epoch and reaches the next one.
+
+namespace troupe::actors {
+namespace {
+
+// The data plane counts two epochs for each of ours: state moves, then training.
+std::uint32_t moving(std::uint32_t epoch) {
+  return 2 * epoch;
+}
+std::uint32_t training(std::uint32_t epoch) {
+  return 2 * epoch + 1;
+}
+
+std::vector<schedules::Action> parse_row(const std::string& row) {
+  std::vector<schedules::Action> actions;
+  for (std::size_t begin = 0; begin < row.size();) {
+    const std::size_t end = std::min(row.find(',', begin), row.size());
+    const auto action = schedules::parse_action(row.substr(begin, end - begin));
+    if (!action)
+      throw Error(ErrorKind::internal,
+                  "the scheduler sent '" + row.substr(begin, end - begin) + "' as an action");
+    actions.push_back(*action);
+    begin = end + 1;
+  }
+  return actions;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+Halted RankTrainer::halt(const Halt& order) {
+  finish_writing();
+  set_state("halted");
+  // What all ranks had reached decides which of two states counts.
+  const bool fell_back = before_ && before_->epoch.number == order.kept;
+  if (epoch_ && epoch_->copies && epoch_->epoch.number == order.kept) {
+    auto copies = epoch_->copies->take_out();
+    if (!copies.empty()) held_ = std::move(copies);
+  }
+  leave_epoch();
+  if (fell_back) epoch_ = std::move(before_);
+  before_.reset();
+  if (order.reconnect) renew_node();
+  Halted answer{.epoch = order.epoch,
+                .incarnation = self_.incarnation,
+                .address = node_->address(),
+                .holdings = {}};
+  if (!epoch_ || epoch_->epoch.number != order.kept) {
+    epoch_.reset();  // what not all have reached never was
+    return answer;
+  }
+  answer.holdings.step = epoch_->state->step;
+  answer.holdings.has_previous = epoch_->stage().has_previous();
+  for (const auto& copy : held_)
+    answer.holdings.copies.push_back({.rank = copy.rank, .step = copy.step});
+  return answer;
+}
+
+/// Gives up what belongs to the connections of the epoch that ends; its state stays.
+void RankTrainer::leave_epoch() {
+  const std::lock_guard lock(mutex_);
+  if (runner_) progress_ += runner_->progress();
+  runner_ = nullptr;
+  groups_.clear();
+  for (EpochParts* parts : {epoch_.get(), before_.get()}) {
+    if (!parts) continue;
+    parts->copies.reset();
+    parts->runner.reset();
+    parts->eval_runner.reset();
+    parts->tied.reset();
+    parts->replicas.reset();
+  }
+}
+
+void RankTrainer::renew_node() {
+  std::unique_ptr<transport::UcxNode> old;
+  {
+    const std::lock_guard lock(mutex_);
+    old = std::exchange(node_, new_node());
+  }
+  // The order that made this halt has closed the old one; the new one is closed until it is opened.
+}
+
+std::optional<Ready> RankTrainer::begin_epoch(const BeginEpoch& order, const PlanOrder& plan) {
+  set_state("preparing");
+  try {
+    return prepare(order, plan);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    groups_.clear();  // they are gone with the rest
+    throw;
+  }
+}
+
+std::optional<Ready> RankTrainer::prepare(const BeginEpoch& order, const PlanOrder& plan) {
+  const Epoch& epoch = order.epoch;
+  const int rank = epoch.rank_of(self_.incarnation);
+  TROUPE_ASSERT(rank >= 0);
+  if (rank >= epoch.num_ranks()) {  // it leaves
+    connect(epoch, order.state, nullptr);
+    take_state(order, nullptr);
+    return std::nullopt;
+  }
+  const Assembly assembly = assemble(spec_, epoch.shape);
+  if (assembly.digest != plan.digest)
+    throw Error(ErrorKind::internal,
+                "rank " + std::to_string(rank) + " derives another plan or layout (digest " +
+                    std::to_string(assembly.digest) + ") than the scheduler (" +
+                    std::to_string(plan.digest) + "): are all programs of one version?");
+  auto now = std::make_unique<EpochParts>();
+  now->epoch = epoch;
+  now->rank = rank;
+  now->part = part_of(assembly, spec_, epoch.shape, rank);
+  now->part.actions = parse_row(plan.actions);
+  now->part.eval_actions = parse_row(plan.eval_actions);
+  now->part.stage.keep_previous = copies_state(spec_, epoch.shape);
+  if (copies_state(spec_, epoch.shape)) {
+    now->copies.emplace(spec_, epoch.shape, rank, *device_, node_->channel());
+    const auto edges = copy_edges(spec_, epoch.shape, rank);
+    now->part.edges.insert(now->part.edges.end(), edges.begin(), edges.end());
+  }
+  connect(epoch, order.state, &now->part);
+  const auto begin = std::chrono::steady_clock::now();
+  take_state(order, now.get());
+  Ready ready{.epoch = epoch.number,
+              .rank = rank,
+              .move_s = to_bits(seconds_since(begin)),
+              .digest = assembly.digest};
+  open_channel(training(epoch.number), epoch, now->part.edges);
+  make_groups(*now);
+  add_runners(*now, spec_, order.sample_origin, node_->channel());
+  if (now->copies) {
+    now->copies->send(now->stage(), now->state->step);
+    now->copies->receive(now->state->step);
+  }
+  ready.parameters = now->parameters;
+  {
+    const std::lock_guard lock(mutex_);
+    runner_ = &*now->runner;
+  }
+  before_ = std::exchange(epoch_, std::move(now));
+  next_eval_ = 0;
+  set_state("ready");
+  return ready;
+}
+
+/// Connects to everybody this rank has to do with; those it knows already stay connected.
+void RankTrainer::connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part) {
+  const int me = epoch.rank_of(self_.incarnation);
+  std::set<int> peers;
+  for (const int peer : StateMover(state, me, *device_).peers()) peers.insert(peer);
+  if (part) {
+    peers.insert(part->tied_ranks.begin(), part->tied_ranks.end());
+    peers.insert(part->replica_ranks.begin(), part->replica_ranks.end());
+    for (const auto& edge : part->edges) peers.insert({edge.from, edge.to});
+  }
+  for (const int peer : peers) {
+    if (peer == me) continue;
+    const Member& member = epoch.members.at(static_cast<std::size_t>(peer));
+    node_->connect(member.id, member.incarnation, member.address);
+  }
+}
+
+/// Ranks become the members' names on the data plane.
+void RankTrainer::open_channel(std::uint32_t epoch, const Epoch& members,
+                               std::vector<transport::Edge> edges) {
+  const auto id = [&](int rank) { return members.members.at(static_cast<std::size_t>(rank)).id; };
+  for (auto& edge : edges) {
+    edge.from = id(edge.from);
+    edge.to = id(edge.to);
+  }
+  node_->channel().open(
+      {.run = members.run, .epoch = epoch, .rank = self_.id, .edges = std::move(edges)});
+  refuse_if_interrupted(epoch / 2);
+}
+
+/// An interruption may come while nothing waits: what is opened after it must not be waited on.
+void RankTrainer::refuse_if_interrupted(std::uint32_t epoch) const {
+  const std::lock_guard lock(mutex_);
+  if (epoch < min_epoch_) throw Error(ErrorKind::unavailable, interrupted_);
+}
+
+void RankTrainer::take_state(const BeginEpoch& order, EpochParts* now) {
+  if (now) {
+    // What is loaded fills a new stage: fresh weights come without the moments of others.
+    const bool stays = order.state.from_memory && epoch_;
+    if (stays && epoch_->part.stage == now->part.stage)
+      now->state = epoch_->state;
+    else
+      now->state = std::make_shared<StageState>(
+          stages::make_transformer_stage(now->part.stage, *device_), now->part.stage, -1);
+  }
+  if (order.state.from_memory)
+    move_state(order, now);
+  else if (now)
+    load(order, *now->state);
+  if (now) now->state->step = order.state.step;
+}
+
+void RankTrainer::move_state(const BeginEpoch& order, EpochParts* now) {
+  const StatePlan& plan = order.state;
+  StateMover::Memory memory;
+  if (epoch_ && epoch_->state->step >= 0) {
+    if (epoch_->state->step == plan.step + 1) {
+      epoch_->stage().step_back();
+      epoch_->state->step = plan.step;
+    }
+    memory.own = units_in(epoch_->stage(), spec_.model);
+    for (const auto& copy : held_) {
+      if (copy.step != plan.step) continue;
+      const auto units = units_of(spec_, epoch_->epoch.shape, copy.rank);
+      const auto size = static_cast<std::int64_t>(copy.memory.bytes() / sizeof(float));
+      memory.copies[copy.rank] =
+          units_in(copy.memory.view(tensor::DType::f32, {size}), units, spec_.model);
+    }
+  }
+  if (now) {
+    memory.into = units_in(now->stage(), spec_.model);
+    memory.in_place = epoch_ && now->state == epoch_->state;
+  }
+  StateMover mover(plan, order.epoch.rank_of(self_.incarnation), *device_);
+  const auto edges = mover.edges();
+  if (!edges.empty()) open_channel(moving(order.epoch.number), order.epoch, edges);
+  mover.perform(memory, node_->channel());
+  if (now && !memory.in_place) now->stage().weights_changed();
+}
+
+void RankTrainer::load(const BeginEpoch& order, StageState& state) {
+  if (order.checkpoint.empty()) {
+    stages::initialize(*state.stage, spec_.model, spec_.seed);
+    return;
+  }
+  const auto checkpoint = stages::CheckpointReader::open(order.checkpoint);
+  checkpoint->check_model(spec_.model);
+  checkpoint->load(*state.stage, order.weights_only);
+}
+
+void RankTrainer::make_groups(EpochParts& now) {
+  const Epoch& epoch = now.epoch;
+  const auto ids = [&](std::vector<int> ranks) {
+    for (int& rank : ranks) rank = epoch.members.at(static_cast<std::size_t>(rank)).id;
+    return ranks;
+  };
+  const RankPlace place = now.part.place;
+  // Group ids: one a replica for the tied matrix, then one a stage over its replicas.
+  if (!now.part.tied_ranks.empty())
+    now.tied = node_->make_group(epoch.run, training(epoch.number), place.replica, "tied embedding",
+                                 ids(now.part.tied_ranks), self_.id);
+  if (!now.part.replica_ranks.empty())
+    now.replicas = node_->make_group(
+        epoch.run, training(epoch.number), epoch.shape.mesh.dp + place.stage,
+        "replicas of stage " + std::to_string(place.stage), ids(now.part.replica_ranks), self_.id);
+  {
+    const std::lock_guard lock(mutex_);
+    groups_.clear();
+    for (auto* group : {now.tied.get(), now.replicas.get()})
+      if (group) groups_.push_back(group);
+  }
+  refuse_if_interrupted(epoch.number);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,110 @@
+#include "actors/state_mover.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "actors/neighbour_copies.h"
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Pieces under way to a taker at once.
+constexpr int kSlots = 4;
+
+const TensorRow& row_of(const std::map<int, TensorRow>& rows, int unit) {
+  const auto found = rows.find(unit);
+  TROUPE_ASSERT(found != rows.end());
+  return found->second;
+}
+
+}  // namespace
+
+int StateMover::number_of(int from, int to) const {
+  const auto travels = [&](const StateMove& move) { return move.from == from && move.to == to; };
+  const auto first = std::ranges::find_if(plan_.moves, travels);
+  return static_cast<int>(first - plan_.moves.begin());
+}
+
+std::vector<transport::Edge> StateMover::edges() const {
+  std::vector<transport::Edge> edges;
+  std::set<int> seen;
+  for (const StateMove& move : plan_.moves) {
+    if (move.from == move.to || (move.from != member_ && move.to != member_)) continue;
+    const int number = number_of(move.from, move.to);
+    if (!seen.insert(number).second) continue;
+    edges.push_back({.from = move.from,
+                     .to = move.to,
+                     .chunk = number,
+                     .direction = transport::Direction::state,
+                     .dtype = tensor::DType::f32,
+                     .shape = {kPieceElements},
+                     .slots = kSlots});
+  }
+  return edges;
+}
+
+std::vector<int> StateMover::peers() const {
+  std::set<int> peers;
+  for (const transport::Edge& edge : edges())
+    peers.insert(edge.from == member_ ? edge.to : edge.from);
+  return {peers.begin(), peers.end()};
+}
+
+transport::MessageKey StateMover::next_key(int from, int to) {
+  const int number = number_of(from, to);
+  return {.step = static_cast<std::uint64_t>(plan_.step),
+          .microbatch = pieces_[number]++,
+          .chunk = number,
+          .direction = transport::Direction::state};
+}
+
+void StateMover::give(const TensorRow& from, int to, transport::Channel& channel) {
+  for (std::int64_t begin = 0; begin < from.size(); begin += kPieceElements) {
+    const auto key = next_key(member_, to);
+    const tensor::Tensor buffer = channel.acquire(key);
+    from.read(device_, *stream_, begin,
+              slice(buffer, 0, std::min(kPieceElements, from.size() - begin)));
+    channel.send(key, buffer);
+  }
+}
+
+void StateMover::take(const TensorRow& into, int from, transport::Channel& channel) {
+  for (std::int64_t begin = 0; begin < into.size(); begin += kPieceElements) {
+    const auto key = next_key(from, member_);
+    const tensor::Tensor buffer = channel.receive(key);
+    into.write(device_, *stream_, begin,
+               slice(buffer, 0, std::min(kPieceElements, into.size() - begin)));
+    channel.release(key);
+  }
+}
+
+void StateMover::copy(const TensorRow& from, const TensorRow& into) {
+  TROUPE_ASSERT(from.size() == into.size());
+  for (std::size_t i = 0; i < from.tensors().size(); ++i)
+    device_.ops().copy(*stream_, from.tensors()[i], into.tensors()[i]);
+}
+
+void StateMover::perform(const Memory& memory, transport::Channel& channel) {
+  bool gives = false;
+  for (const StateMove& move : plan_.moves) {
+    const bool mine = move.from == member_, to_me = move.to == member_;
+    if (!mine && !to_me) continue;
+    if (!mine) {
+      take(row_of(memory.into, move.unit), move.from, channel);
+      continue;
+    }
+    const auto& rows = move.copy_of < 0 ? memory.own : memory.copies.at(move.copy_of);
+    const TensorRow& from = row_of(rows, move.unit);
+    if (!to_me) {
+      give(from, move.to, channel);
+      gives = true;
+    } else if (!memory.in_place || move.copy_of >= 0) {
+      copy(from, row_of(memory.into, move.unit));
+    }
+  }
+  if (gives) channel.flush();
+}
+
+}  // namespace troupe::actors

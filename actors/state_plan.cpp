@@ -1,0 +1,98 @@
+#include "actors/state_plan.h"
+
+#include <algorithm>
+#include <set>
+
+namespace troupe::actors {
+namespace {
+
+/// Where a unit can be had.
+struct Source {
+  int member = 0;  ///< of the new epoch
+  int copy_of = -1;
+};
+
+bool has(const Holdings& held, std::int64_t step) {
+  return held.step == step || (held.has_previous && held.step == step + 1);
+}
+
+/// All places that hold a unit's state of `step`, by unit: own state before copies.
+std::map<int, std::vector<Source>> find_sources(const RunSpec& spec, const Epoch& kept,
+                                                const Epoch& next,
+                                                const std::map<std::uint64_t, Holdings>& holdings,
+                                                std::int64_t step) {
+  std::map<int, std::vector<Source>> own, copied;
+  for (const auto& [incarnation, held] : holdings) {
+    const int member = next.rank_of(incarnation);
+    const int rank = kept.rank_of(incarnation);
+    if (member < 0) continue;
+    if (rank >= 0 && rank < kept.num_ranks() && has(held, step))
+      for (const int unit : units_of(spec, kept.shape, rank))
+        own[unit].push_back({.member = member});
+    for (const HeldCopy& copy : held.copies)
+      if (copy.step == step && copy.rank < kept.num_ranks())
+        for (const int unit : units_of(spec, kept.shape, copy.rank))
+          copied[unit].push_back({.member = member, .copy_of = copy.rank});
+  }
+  for (auto& [unit, sources] : copied)
+    own[unit].insert(own[unit].end(), sources.begin(), sources.end());
+  return own;
+}
+
+/// The receiver itself before a neighbour of its replica before anybody else.
+Source best_source(const std::vector<Source>& sources, int to, int pp) {
+  const auto distance = [&](const Source& source) {
+    if (source.member == to) return 0;
+    return source.member / pp == to / pp ? 1 : 2;
+  };
+  return *std::ranges::min_element(sources, {}, distance);
+}
+
+std::optional<StatePlan> plan_step(const RunSpec& spec, const Epoch& kept, const Epoch& next,
+                                   const std::map<std::uint64_t, Holdings>& holdings,
+                                   std::int64_t step) {
+  const auto sources = find_sources(spec, kept, next, holdings, step);
+  StatePlan plan{.step = step, .from_memory = true};
+  for (int rank = 0; rank < next.num_ranks(); ++rank) {
+    for (const int unit : units_of(spec, next.shape, rank)) {
+      const auto found = sources.find(unit);
+      if (found == sources.end()) return std::nullopt;
+      const Source source = best_source(found->second, rank, next.shape.mesh.pp);
+      plan.moves.push_back(
+          {.unit = unit, .from = source.member, .to = rank, .copy_of = source.copy_of});
+    }
+  }
+  return plan;
+}
+
+}  // namespace
+
+int unit_of_layer(int layer, int num_layers) {
+  return std::clamp(layer + 1, 0, num_layers + 1);
+}
+
+std::vector<int> units_of(const RunSpec& spec, const Shape& shape, int rank) {
+  const int stage = place_of(shape, rank).stage;
+  const int layers = static_cast<int>(spec.model.num_hidden_layers);
+  const auto& chunks = shape.layout.chunks;
+  std::set<int> units;
+  for (const Layout::Chunk& chunk : chunks) {
+    if (chunk.stage != stage) continue;
+    for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer) units.insert(layer + 1);
+  }
+  const bool head = chunks.back().stage == stage;
+  if (chunks.front().stage == stage || (head && spec.model.tie_word_embeddings)) units.insert(0);
+  if (head) units.insert(layers + 1);
+  return {units.begin(), units.end()};
+}
+
+std::optional<StatePlan> plan_state(const RunSpec& spec, const Epoch& kept, const Epoch& next,
+                                    const std::map<std::uint64_t, Holdings>& holdings,
+                                    std::int64_t committed) {
+  for (const std::int64_t step : {committed, committed - 1})
+    if (step >= 0)
+      if (auto plan = plan_step(spec, kept, next, holdings, step)) return plan;
+  return std::nullopt;
+}
+
+}  // namespace troupe::actors

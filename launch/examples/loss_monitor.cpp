@@ -1,0 +1,32 @@
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <cstdio>
+
+#include "launch/monitors/monitor_actor.h"
+
+using namespace troupe::launch;
+
+/// Warns when a step's loss is far above the mean of the steps before.
+class LossMonitor : public MonitorActor {
+  using MonitorActor::MonitorActor;
+
+  void on_event(const nlohmann::json& event) override {
+    if (!event.at("loss").is_number()) return;
+    const double loss = event.at("loss"), step = event.at("step");
+    if (mean_ > 0 && loss > 1.5 * mean_) std::printf("step %.0f: loss jumps to %f\n", step, loss);
+    mean_ = mean_ > 0 ? 0.9 * mean_ + 0.1 * loss : loss;
+    ++steps_;
+  }
+  void on_end(const Ending&) override { std::printf("%d steps, mean loss %f\n", steps_, mean_); }
+
+  double mean_ = 0;
+  int steps_ = 0;
+};
+
+int main(int argc, char** argv) {
+  auto run = Attachment::open(argc > 1 ? argv[1] : ".", {.kinds = "step", .who = "loss monitor"});
+  if (!std::holds_alternative<std::unique_ptr<Attachment>>(run)) return 69;  // it has ended
+  caf::actor_system_config config;
+  caf::actor_system system(config);  // waits at its end until the monitor has ended
+  system.spawn<LossMonitor>(std::move(std::get<std::unique_ptr<Attachment>>(run)));
+}

@@ -1,0 +1,62 @@
+#include "launch/monitors/event_log.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "launch/control_protocol.h"
+#include "launch/monitors/event_json.h"
+
+namespace troupe::launch {
+namespace {
+
+using namespace actors;
+
+/// Steps are in metrics.jsonl; what a rank does at the moment is nobody's history.
+EventMask kept_kinds() {
+  return all_events() & ~mask_of<StepCommitted, EvaluationDone, RankActivity, ActionsTraced>();
+}
+
+}  // namespace
+
+EventLog::EventLog(Hub& hub, const std::filesystem::path& path,
+                   std::function<void(const std::string&)> complain)
+    : path_(path),
+      complain_(std::move(complain)),
+      file_(std::fopen(path.c_str(), "ae")),
+      thread_(hub, "events.jsonl", kept_kinds(),
+              [this](const Subscription::Batch& batch) { consume(batch); }) {}
+
+void EventLog::consume(const Subscription::Batch& batch) {
+  if (batch.dropped > 0) missed(batch.dropped, "the disk is too slow");
+  for (const auto& event : batch.events)
+    if (append(to_text(to_json(*event)) + "\n"))
+      missing_ = 0;
+    else
+      missed(1, std::strerror(errno));
+}
+
+/// A line is in the file as a whole or not at all.
+bool EventLog::append(const std::string& line) {
+  if (!file_) file_.reset(std::fopen(path_.c_str(), "ae"));
+  if (!file_) return false;
+  std::fseek(file_.get(), 0, SEEK_END);
+  const long begin = std::ftell(file_.get());
+  if (std::fputs(line.c_str(), file_.get()) >= 0 && std::fflush(file_.get()) == 0) return true;
+  const int why = errno;
+  file_.reset();  // its buffer holds the rest of the line
+  [[maybe_unused]] const int cut = truncate(path_.c_str(), begin);
+  errno = why;
+  return false;
+}
+
+void EventLog::missed(std::uint64_t lines, const std::string& why) {
+  if (missing_ == 0)
+    complain_(fmt::format("{} misses events: {}; the run goes on", path_.string(), why));
+  missing_ += lines;
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+namespace troupe::launch {
+
+/// Where a monitor answers HTTP requests: "host:port" of the manifest. The host is an IP address or
+/// localhost; an IPv6 address stands in brackets.
+struct HttpAddress {
+  std::string host;
+  int port = 0;  ///< 0: any free one
+
+  /// As civetweb binds it: "127.0.0.1:9090", "[::1]:0".
+  std::string text() const;
+  /// "http://127.0.0.1:9090" + path, for the port that was bound.
+  std::string url(int bound_port, const std::string& path) const;
+};
+
+/// Why a text is no address, with an example of one; empty if it is one.
+std::string check_http_address(const std::string& text);
+/// The text has passed the check.
+HttpAddress parse_http_address(const std::string& text);
+
+}  // namespace troupe::launch

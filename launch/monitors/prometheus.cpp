@@ -1,0 +1,176 @@
+#include "launch/monitors/prometheus.h"
+
+#include <fmt/format.h>
+#include <prometheus/counter.h>
+#include <prometheus/exposer.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <optional>
+#include <utility>
+
+#include "actors/monitors/subscriber_thread.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+using namespace actors;
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+using prometheus::Labels;
+using prometheus::Registry;
+
+Family<Counter>& counters(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+Family<Gauge>& gauges(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+}
+Family<Histogram>& histograms(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+}
+
+/// From a millisecond to an hour, three buckets a decade.
+Histogram::BucketBoundaries duration_buckets() {
+  return {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,  1,
+          2,     5,     10,    20,   50,   100,  200, 500, 1000, 3600};
+}
+
+}  // namespace
+
+/// The metrics and how each event changes them. Called by one thread; the registry's are safe to
+/// read meanwhile.
+class PrometheusEndpoint::Metrics {
+ public:
+  explicit Metrics(Registry& registry)
+      : registry_(registry),
+        busy_(counters(registry, "troupe_pipeline_stage_busy_seconds_total",
+                       "Time a stage computed.")),
+        idle_(counters(registry, "troupe_pipeline_stage_idle_seconds_total",
+                       "Time a stage waited for messages while its plan ran.")),
+        bytes_(counters(registry, "troupe_link_bytes_total",
+                        "Payload bytes sent from rank src to rank dst.")),
+        waits_(counters(registry, "troupe_link_wait_seconds_total",
+                        "Time that rank dst waited for messages of rank src.")),
+        resident_(gauges(registry, "troupe_process_resident_memory_bytes",
+                         "Resident memory of a rank's process.")),
+        happenings_(counters(registry, "troupe_run_events_total",
+                             "What happened beside steps, by kind of event.")) {}
+
+  void apply(const RunEvent& event) {
+    epoch_.Set(event.epoch);
+    std::visit([&](const auto& body) { count(event, body); }, event.body);
+  }
+
+ private:
+  void count(const RunEvent&, const StepCommitted& step) {
+    const StepReport& r = step.report;
+    steps_.Increment();
+    loss_.Set(r.loss);
+    grad_norm_.Set(r.grad_norm);
+    lr_.Set(r.lr);
+    tokens_.Increment(static_cast<double>(r.tokens));
+    step_s_.Observe(r.step_s);
+    for (const auto& s : r.stages) {
+      const std::string replica = std::to_string(s.replica), stage = std::to_string(s.stage);
+      busy_.Add({{"replica", replica}, {"stage", stage}, {"phase", "compute"}}).Increment(s.busy_s);
+      idle_.Add({{"replica", replica}, {"stage", stage}, {"cause", "message"}}).Increment(s.idle_s);
+    }
+    for (const auto& e : r.edges) {
+      const Labels link{{"src", std::to_string(e.from)}, {"dst", std::to_string(e.to)}};
+      Labels data = link;
+      data.emplace("kind", "tensor");
+      bytes_.Add(data).Increment(static_cast<double>(e.bytes));
+      waits_.Add(link).Increment(e.wait_s);
+    }
+  }
+  void count(const RunEvent&, const EvaluationDone& evaluation) { eval_loss_.Set(evaluation.loss); }
+  void count(const RunEvent& event, const CheckpointSaved& checkpoint) {
+    checkpoint_s_.Observe(checkpoint.duration_s);
+    count_kind(event);
+  }
+  void count(const RunEvent& event, const RankActivity& activity) {
+    resident_.Add({{"rank", std::to_string(event.rank)}})
+        .Set(static_cast<double>(activity.resident_bytes));
+  }
+  void count(const RunEvent& event, const MembershipChanged& membership) {
+    ranks_.Set(static_cast<double>(membership.ranks.size()));
+    count_kind(event);
+  }
+  void count(const RunEvent& event, const Recovered& recovered) {
+    stall_s_.Observe(recovered.stall_s);
+    count_kind(event);
+  }
+  template <typename Body>
+  void count(const RunEvent& event, const Body&) {
+    count_kind(event);
+  }
+  void count_kind(const RunEvent& event) {
+    happenings_.Add({{"kind", std::string(kind_name(event))}}).Increment();
+  }
+
+  Registry& registry_;
+  Gauge& loss_ = gauges(registry_, "troupe_train_loss", "Loss of the newest step.").Add({});
+  Gauge& eval_loss_ =
+      gauges(registry_, "troupe_eval_loss", "Loss of the newest evaluation.").Add({});
+  Gauge& grad_norm_ =
+      gauges(registry_, "troupe_train_grad_norm", "Gradient norm before clipping.").Add({});
+  Gauge& lr_ = gauges(registry_, "troupe_train_learning_rate", "Learning rate.").Add({});
+  Gauge& epoch_ = gauges(registry_, "troupe_run_epoch", "Version of the cluster.").Add({});
+  Gauge& ranks_ = gauges(registry_, "troupe_run_ranks", "Ranks of the epoch.").Add({});
+  Counter& steps_ = counters(registry_, "troupe_train_steps_total", "Steps committed.").Add({});
+  Counter& tokens_ = counters(registry_, "troupe_train_tokens_total", "Tokens trained on.").Add({});
+  Histogram& step_s_ = histograms(registry_, "troupe_train_step_duration_seconds",
+                                  "Wall time from commit to commit.")
+                           .Add({}, duration_buckets());
+  Histogram& checkpoint_s_ = histograms(registry_, "troupe_checkpoint_duration_seconds",
+                                        "From the order to save to the complete checkpoint.")
+                                 .Add({}, duration_buckets());
+  Histogram& stall_s_ = histograms(registry_, "troupe_recovery_stall_seconds",
+                                   "What a recovery added to the time of a step.")
+                            .Add({}, duration_buckets());
+  Family<Counter>&busy_, &idle_, &bytes_, &waits_;
+  Family<Gauge>& resident_;
+  Family<Counter>& happenings_;
+};
+
+struct PrometheusEndpoint::Parts {
+  HttpAddress address;
+  std::shared_ptr<Registry> registry = std::make_shared<Registry>();
+  Metrics metrics{*registry};
+  std::optional<prometheus::Exposer> exposer;
+  std::optional<SubscriberThread> thread;
+};
+
+PrometheusEndpoint::PrometheusEndpoint(Hub& hub, const HttpAddress& address)
+    : parts_(std::make_unique<Parts>()) {
+  parts_->address = address;
+  gauges(*parts_->registry, "troupe_build_info", "The program's version; always 1.")
+      .Add({{"version", TROUPE_VERSION}})
+      .Set(1);
+  try {
+    parts_->exposer.emplace(address.text(), 1);
+  } catch (const std::exception& e) {
+    throw Error(ErrorKind::manifest,
+                fmt::format("monitor.prometheus = \"{}\" cannot be used: {}; port 0 takes any free "
+                            "port",
+                            address.text(), e.what()));
+  }
+  parts_->exposer->RegisterCollectable(parts_->registry);
+  parts_->thread.emplace(hub, "prometheus", all_events() & ~mask_of<ActionsTraced>(),
+                         [parts = parts_.get()](const Subscription::Batch& batch) {
+                           for (const auto& event : batch.events) parts->metrics.apply(*event);
+                         });
+}
+
+PrometheusEndpoint::~PrometheusEndpoint() = default;
+
+std::string PrometheusEndpoint::url() const {
+  return parts_->address.url(parts_->exposer->GetListeningPorts().at(0), "/metrics");
+}
+
+}  // namespace troupe::launch

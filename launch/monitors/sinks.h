@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "actors/monitors/hub.h"
+#include "actors/monitors/straggler.h"
+#include "launch/manifest.h"
+#include "launch/monitors/event_log.h"
+#include "launch/monitors/prometheus.h"
+#include "launch/monitors/tensorboard.h"
+#include "launch/monitors/web.h"
+
+namespace troupe::launch {
+
+/// The monitors that live with the run: events.jsonl, the watch for stragglers, and those that the
+/// manifest switches on.
+class Sinks {
+ public:
+  /// `complain` gets a line for people where a sink cannot write; from the sink's thread. Throws
+  /// Error{manifest} naming an address that cannot be bound. The hub outlives the sinks.
+  Sinks(const Manifest& manifest, actors::Hub& hub,
+        const std::function<void(const std::string&)>& complain);
+
+  /// {prometheus: URL, web: URL}, those that there are.
+  nlohmann::json endpoints() const;
+
+ private:
+  EventLog events_;
+  actors::StragglerWatch stragglers_;
+  std::optional<TensorBoard> tensorboard_;
+  std::optional<PrometheusEndpoint> prometheus_;
+  std::optional<WebPage> web_;
+};
+
+}  // namespace troupe::launch

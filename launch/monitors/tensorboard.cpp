@@ -1,0 +1,97 @@
+#include "launch/monitors/tensorboard.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "launch/control_protocol.h"
+#include "launch/monitors/event_json.h"
+#include "launch/monitors/tfrecord.h"
+
+namespace troupe::launch {
+namespace {
+
+using namespace actors;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// The name that TensorBoard looks for: it sorts files by the time in it.
+std::string file_name() {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return fmt::format("events.out.tfevents.{:010}.{}.{}", static_cast<std::int64_t>(now()),
+                     host.data(), getpid());
+}
+
+// The messages that an event becomes.
+
+std::vector<std::string> messages_of(const RunEvent& event, const StepCommitted& step) {
+  const StepReport& r = step.report;
+  const auto scalar = [&](std::string_view tag, double value) {
+    return scalar_event(event.time, r.step, tag, static_cast<float>(value));
+  };
+  std::vector<std::string> out{
+      scalar("train/loss", r.loss), scalar("train/grad_norm", r.grad_norm),
+      scalar("train/lr", r.lr), scalar("train/step_s", r.step_s),
+      scalar("train/tokens_per_s", r.step_s > 0 ? static_cast<double>(r.tokens) / r.step_s : 0)};
+  for (const auto& s : r.stages)
+    if (const double all = s.busy_s + s.idle_s; all > 0)
+      out.push_back(
+          scalar(fmt::format("pipeline/busy_share/replica_{}_stage_{}", s.replica, s.stage),
+                 s.busy_s / all));
+  return out;
+}
+std::vector<std::string> messages_of(const RunEvent& event, const EvaluationDone& evaluation) {
+  return {scalar_event(event.time, event.step, "eval/loss", static_cast<float>(evaluation.loss))};
+}
+template <typename Body>
+std::vector<std::string> messages_of(const RunEvent& event, const Body&) {
+  return {text_event(event.time, event.step, "run/events", to_text(to_json(event)))};
+}
+
+}  // namespace
+
+TensorBoard::TensorBoard(Hub& hub, const std::filesystem::path& folder,
+                         std::function<void(const std::string&)> complain)
+    : folder_(folder),
+      complain_(std::move(complain)),
+      thread_(hub, "tensorboard", all_events() & ~mask_of<RankActivity, ActionsTraced>(),
+              [this](const Subscription::Batch& batch) { consume(batch); }) {}
+
+void TensorBoard::consume(const Subscription::Batch& batch) {
+  if (broken_) return;
+  errno = 0;
+  if (!file_) open();
+  for (const auto& event : batch.events)
+    for (const std::string& message :
+         std::visit([&](const auto& body) { return messages_of(*event, body); }, event->body))
+      write(message);
+  if (!broken_ && file_ && std::fflush(file_.get()) == 0) return;
+  broken_ = true;
+  complain_(fmt::format("{} cannot be written: {}; TensorBoard gets nothing more, the run goes on",
+                        path_.string(), std::strerror(errno)));
+}
+
+void TensorBoard::open() {
+  std::error_code ignored;
+  std::filesystem::create_directories(folder_, ignored);
+  path_ = folder_ / file_name();
+  file_.reset(std::fopen(path_.c_str(), "wbe"));
+  write(version_event(now()));
+}
+
+void TensorBoard::write(const std::string& message) {
+  if (!file_) return;
+  const std::string record = to_record(message);
+  if (std::fwrite(record.data(), 1, record.size(), file_.get()) != record.size()) broken_ = true;
+}
+
+}  // namespace troupe::launch

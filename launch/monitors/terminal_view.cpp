@@ -1,0 +1,145 @@
+#include "launch/monitors/terminal_view.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <string>
+
+#include "launch/console.h"
+#include "launch/monitors/terminal_page.h"
+
+namespace troupe::launch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A page is drawn at most this often: a slow line keeps up.
+constexpr std::chrono::milliseconds kFrame{200};
+
+// Escape sequences: the second screen, with its cursor hidden, and back.
+constexpr const char* kEnter = "\x1b[?1049h\x1b[?25l";
+constexpr const char* kLeave = "\x1b[?25h\x1b[?1049l";
+constexpr const char* kHome = "\x1b[H";
+constexpr const char* kBold = "\x1b[1m";
+constexpr const char* kPlain = "\x1b[0m";
+constexpr const char* kClearLine = "\x1b[K";
+constexpr const char* kClearBelow = "\x1b[J";
+
+/// The terminal as this view wants it, for as long as it lives: keys come one by one, unseen.
+class Screen {
+ public:
+  Screen() {
+    keys_ = isatty(STDIN_FILENO) != 0 && tcgetattr(STDIN_FILENO, &before_) == 0;
+    if (keys_) {
+      termios raw = before_;
+      raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+      raw.c_cc[VMIN] = 0;
+      raw.c_cc[VTIME] = 0;
+      tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    }
+    print(kEnter);
+  }
+  Screen(const Screen&) = delete;
+  ~Screen() {
+    print(kLeave);
+    if (keys_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+
+  bool has_keys() const { return keys_; }
+
+  void fit(PageOptions& options) const {
+    winsize size{};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return;
+    options.width = size.ws_col;
+    options.height = size.ws_row;
+  }
+
+  void draw(const std::vector<std::string>& page) const {
+    std::string out = kHome;
+    for (std::size_t i = 0; i < page.size(); ++i) {
+      const bool edge = i == 0 || i + 1 == page.size();
+      out += (i == 0 ? "" : "\r\n") + (edge ? kBold + page[i] + kPlain : page[i]) + kClearLine;
+    }
+    print(out + kClearBelow);
+  }
+
+ private:
+  termios before_{};
+  bool keys_ = false;
+};
+
+/// Follows a key. False: leave.
+bool obey(char key, PageOptions& options) {
+  switch (key) {
+    case 'q':
+    case 'Q':
+      return false;
+    case ' ':
+      options.frozen = !options.frozen;
+      break;
+    case 'e':
+      options.events_only = !options.events_only;
+      break;
+    case 'j':
+      ++options.first_rank;
+      break;
+    case 'k':
+      options.first_rank = std::max(0, options.first_rank - 1);
+      break;
+    default:
+      break;
+  }
+  return true;
+}
+
+/// All keys that have been pressed. False: leave; also where the terminal is gone.
+bool obey_keys(PageOptions& options) {
+  std::array<char, 64> keys;
+  const ssize_t got = read(STDIN_FILENO, keys.data(), keys.size());
+  if (got <= 0) return false;
+  for (ssize_t i = 0; i < got; ++i)
+    if (!obey(keys[static_cast<std::size_t>(i)], options)) return false;
+  return true;
+}
+
+}  // namespace
+
+std::optional<Ending> show_terminal(Attachment& run, SignalFd& signals) {
+  const Screen screen;
+  RunPicture now(run.status());
+  RunPicture shown = now;
+  PageOptions options;
+  screen.fit(options);
+  auto next_frame = Clock::now();
+  while (true) {
+    if (!options.frozen) shown = now;
+    if (Clock::now() >= next_frame) {
+      screen.draw(terminal_page(shown, options));
+      next_frame = Clock::now() + kFrame;
+    }
+    std::array<pollfd, 3> ready{
+        {{.fd = run.fd(), .events = POLLIN, .revents = 0},
+         {.fd = signals.fd(), .events = POLLIN, .revents = 0},
+         {.fd = screen.has_keys() ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0}}};
+    poll(ready.data(), ready.size(), static_cast<int>(kFrame.count()));
+    if (const int signal = signals.take(); signal == SIGWINCH)
+      screen.fit(options);
+    else if (signal != 0)
+      return std::nullopt;
+    if (ready[2].revents != 0) {
+      if (!obey_keys(options)) return std::nullopt;
+      next_frame = Clock::now();
+    }
+    const Attachment::News news = run.take();
+    for (const auto& event : news.events) now.apply(event);
+    now.count_dropped(news.dropped);
+    if (news.ended) return news.ended;
+  }
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <optional>
+
+#include "launch/monitors/attachment.h"
+#include "launch/signal_fd.h"
+
+namespace troupe::launch {
+
+/// Shows a run on the terminal until the user leaves (none) or the run ends (how). The terminal is
+/// as it was before on every way out. `signals` has SIGWINCH for a new size; all others leave.
+std::optional<Ending> show_terminal(Attachment& run, SignalFd& signals);
+
+}  // namespace troupe::launch

@@ -1,0 +1,137 @@
+#include "launch/monitors/tfrecord.h"
+
+#include <array>
+#include <bit>
+#include <utility>
+
+namespace troupe::launch {
+namespace {
+
+/// By byte, for the reflected polynomial.
+constexpr std::array<std::uint32_t, 256> make_crc_table() {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
+    std::uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78u : 0u);
+    table[byte] = crc;
+  }
+  return table;
+}
+constexpr auto kCrcTable = make_crc_table();
+
+template <typename Integer>
+void append_little_endian(std::string& out, Integer value) {
+  for (std::size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
+}
+
+/// Writes a protocol-buffer message field by field.
+class Message {
+ public:
+  Message& number(int field, std::uint64_t value) { return key(field, 0).varint(value); }
+  Message& fixed(int field, double value) {
+    key(field, 1);
+    append_little_endian(bytes_, std::bit_cast<std::uint64_t>(value));
+    return *this;
+  }
+  Message& fixed(int field, float value) {
+    key(field, 5);
+    append_little_endian(bytes_, std::bit_cast<std::uint32_t>(value));
+    return *this;
+  }
+  Message& text(int field, std::string_view value) {
+    key(field, 2).varint(value.size());
+    bytes_.append(value);
+    return *this;
+  }
+  Message& message(int field, const Message& value) { return text(field, value.bytes_); }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  Message& key(int field, int wire_type) {
+    return varint(static_cast<std::uint64_t>(field << 3 | wire_type));
+  }
+  Message& varint(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
+    bytes_ += static_cast<char>(value);
+    return *this;
+  }
+  std::string bytes_;
+};
+
+// Field numbers of tensorflow's messages.
+namespace event {
+constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5;
+}
+namespace summary {
+constexpr int kValue = 1;
+}
+namespace value {
+constexpr int kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9;
+}
+namespace metadata {
+constexpr int kPluginData = 1, kPluginName = 1;
+}
+namespace tensor {
+constexpr int kDType = 1, kShape = 2, kStringValues = 8, kShapeDim = 2, kDimSize = 1;
+constexpr std::uint64_t kString = 7;
+}  // namespace tensor
+
+std::string summary_event(double wall_time, std::int64_t step, const Message& value) {
+  return Message{}
+      .fixed(event::kWallTime, wall_time)
+      .number(event::kStep, static_cast<std::uint64_t>(step))
+      .message(event::kSummary, Message{}.message(summary::kValue, value))
+      .take();
+}
+
+}  // namespace
+
+std::uint32_t crc32c(std::string_view bytes) {
+  std::uint32_t crc = 0xffffffffu;
+  for (const char byte : bytes)
+    crc = (crc >> 8) ^ kCrcTable[(crc ^ static_cast<unsigned char>(byte)) & 0xff];
+  return ~crc;
+}
+
+std::uint32_t masked_crc32c(std::string_view bytes) {
+  return std::rotr(crc32c(bytes), 15) + 0xa282ead8u;
+}
+
+std::string to_record(std::string_view data) {
+  std::string out;
+  append_little_endian(out, std::uint64_t{data.size()});
+  append_little_endian(out, masked_crc32c(out));
+  out.append(data);
+  append_little_endian(out, masked_crc32c(data));
+  return out;
+}
+
+std::string version_event(double wall_time) {
+  return Message{}
+      .fixed(event::kWallTime, wall_time)
+      .text(event::kFileVersion, "brain.Event:2")
+      .take();
+}
+
+std::string scalar_event(double wall_time, std::int64_t step, std::string_view tag, float value) {
+  return summary_event(wall_time, step,
+                       Message{}.text(value::kTag, tag).fixed(value::kSimpleValue, value));
+}
+
+std::string text_event(double wall_time, std::int64_t step, std::string_view tag,
+                       std::string_view text) {
+  const auto plugin =
+      Message{}.message(metadata::kPluginData, Message{}.text(metadata::kPluginName, "text"));
+  const auto shape = Message{}.message(tensor::kShapeDim, Message{}.number(tensor::kDimSize, 1));
+  const auto content = Message{}
+                           .number(tensor::kDType, tensor::kString)
+                           .message(tensor::kShape, shape)
+                           .text(tensor::kStringValues, text);
+  return summary_event(wall_time, step,
+                       Message{}
+                           .text(value::kTag, std::string(tag) + "/text_summary")
+                           .message(value::kTensor, content)
+                           .message(value::kMetadata, plugin));
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,141 @@
+#include "launch/monitors/trace_collector.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "launch/monitors/event_fields.h"
+#include "schedules/action.h"
+
+namespace troupe::launch {
+namespace {
+
+using nlohmann::json;
+
+/// Steps that are not complete yet; older ones have lost an event and never will be.
+constexpr std::size_t kMaxOpen = 8;
+
+/// The name that a message has at both its ends.
+std::string message_name(std::int64_t step, bool forward, int microbatch, int into_chunk) {
+  return fmt::format("{}{}{}:{}", step, forward ? "F" : "B", microbatch, into_chunk);
+}
+
+bool is_forward(const schedules::Action& action) {
+  return action.op == schedules::Op::F;
+}
+std::string sent_by(std::int64_t step, const schedules::Action& a) {
+  return message_name(step, is_forward(a), a.microbatch, a.chunk + (is_forward(a) ? 1 : -1));
+}
+std::string needed_by(std::int64_t step, const schedules::Action& a) {
+  return message_name(step, is_forward(a), a.microbatch, a.chunk);
+}
+
+double microseconds(double seconds) {
+  return 1e6 * seconds;
+}
+
+}  // namespace
+
+TraceCollector::TraceCollector(const json& status, int num_steps) : num_steps_(num_steps) {
+  add_ranks(status);
+}
+
+void TraceCollector::add_ranks(const json& from) {
+  ranks_.clear();
+  for (const json& rank : objects_of(from, "ranks")) {
+    const int number = static_cast<int>(integer_of(rank, "rank"));
+    ranks_[number] = fmt::format("rank {} (replica {}, stage {})", number,
+                                 integer_of(rank, "replica"), integer_of(rank, "stage"));
+  }
+}
+
+void TraceCollector::add(const json& event) {
+  const std::string kind = text_of(event, "kind");
+  if (kind == "membership") {
+    add_ranks(event);
+    open_.clear();
+  }
+  if (kind != "actions" || done()) return;
+  const std::int64_t step = integer_of(event, "step", -1);
+  Step& ranks = open_[step];
+  RankActions& row = ranks[static_cast<int>(integer_of(event, "rank", -1))];
+  for (const json& a : objects_of(event, "actions"))
+    row.actions.push_back({.name = text_of(a, "name"),
+                           .begin_s = number_of(a, "begin_s"),
+                           .end_s = number_of(a, "end_s"),
+                           .waited_s = number_of(a, "waited_s"),
+                           .from = static_cast<int>(integer_of(a, "from", -1)),
+                           .to = static_cast<int>(integer_of(a, "to", -1))});
+  row.complete = flag_of(event, "complete");
+  const bool whole = ranks.size() == ranks_.size() &&
+                     std::ranges::all_of(ranks, [](const auto& r) { return r.second.complete; });
+  if (whole) complete_.insert(open_.extract(step));
+  while (open_.size() > kMaxOpen) open_.erase(open_.begin());
+}
+
+json TraceCollector::chrome_trace() const {
+  json events = json::array();
+  for (const auto& [rank, name] : ranks_) {
+    events.push_back(
+        {{"ph", "M"}, {"pid", rank}, {"name", "process_name"}, {"args", {{"name", name}}}});
+    events.push_back({{"ph", "M"},
+                      {"pid", rank},
+                      {"name", "process_sort_index"},
+                      {"args", {{"sort_index", rank}}}});
+  }
+  double origin = std::numeric_limits<double>::infinity();
+  for (const auto& [step, ranks] : complete_)
+    for (const auto& [rank, row] : ranks)
+      for (const Action& a : row.actions) origin = std::min(origin, a.begin_s - a.waited_s);
+  for (const auto& [step, ranks] : complete_) append_step(events, step, ranks, origin);
+  return {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
+}
+
+void TraceCollector::append_step(json& events, std::int64_t step, const Step& ranks,
+                                 double origin_s) const {
+  std::set<std::string> sent, needed;
+  for (const auto& [rank, row] : ranks)
+    for (const Action& a : row.actions)
+      if (const auto action = schedules::parse_action(a.name)) {
+        if (a.to >= 0 && a.to != rank) sent.insert(sent_by(step, *action));
+        if (a.from >= 0 && a.from != rank) needed.insert(needed_by(step, *action));
+      }
+  const auto arrow = [&](const char* phase, int rank, const std::string& id, double at_s) {
+    events.push_back({{"ph", phase},
+                      {"pid", rank},
+                      {"tid", rank},
+                      {"cat", "message"},
+                      {"name", "message"},
+                      {"id", id},
+                      {"ts", microseconds(at_s - origin_s)}});
+    if (*phase == 'f') events.back()["bp"] = "e";  // binds to the action that begins here
+  };
+  for (const auto& [rank, row] : ranks)
+    for (const Action& a : row.actions) {
+      const auto bar = [&](const std::string& name, const char* category, double begin_s,
+                           double end_s) {
+        events.push_back({{"ph", "X"},
+                          {"pid", rank},
+                          {"tid", rank},
+                          {"cat", category},
+                          {"name", name},
+                          {"ts", microseconds(begin_s - origin_s)},
+                          {"dur", microseconds(end_s - begin_s)},
+                          {"args", {{"step", step}}}});
+      };
+      if (a.waited_s > 0) bar("wait for " + a.name, "wait", a.begin_s - a.waited_s, a.begin_s);
+      bar(a.name, "action", a.begin_s, a.end_s);
+      const auto action = schedules::parse_action(a.name);
+      if (!action) continue;
+      // An arrow needs both its ends, and a point inside each of the two actions.
+      const double middle = (a.begin_s + a.end_s) / 2;
+      if (a.to >= 0 && a.to != rank && needed.contains(sent_by(step, *action)))
+        arrow("s", rank, sent_by(step, *action), middle);
+      if (a.from >= 0 && a.from != rank && sent.contains(needed_by(step, *action)))
+        arrow("f", rank, needed_by(step, *action), middle);
+    }
+}
+
+}  // namespace troupe::launch

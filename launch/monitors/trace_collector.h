@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe::launch {
+
+/// Gathers the actions of whole steps from events and writes them as a trace for Perfetto or
+/// Chrome: a process a rank, an "X" event an action and one for each wait before it, and a flow
+/// arrow from the action that sent a message to the one that needed it. Times are of the ranks'
+/// monotonic clock, from the first action on.
+class TraceCollector {
+ public:
+  /// `status` is the run's, for the ranks there are.
+  TraceCollector(const nlohmann::json& status, int num_steps);
+
+  /// Takes an event of any kind; what is no event of ours is ignored.
+  void add(const nlohmann::json& event);
+  /// Steps of which every rank's actions are here; at most as many as were asked for.
+  int num_complete() const { return static_cast<int>(complete_.size()); }
+  bool done() const { return num_complete() >= num_steps_; }
+  /// Of the complete steps.
+  nlohmann::json chrome_trace() const;
+
+ private:
+  struct Action {
+    std::string name;
+    double begin_s = 0, end_s = 0, waited_s = 0;
+    int from = -1, to = -1;
+  };
+  struct RankActions {
+    std::vector<Action> actions;
+    bool complete = false;
+  };
+  using Step = std::map<int, RankActions>;  // by rank
+
+  void add_ranks(const nlohmann::json& from);
+  void append_step(nlohmann::json& events, std::int64_t step, const Step& ranks,
+                   double origin_s) const;
+
+  const int num_steps_;
+  std::map<int, std::string> ranks_;  // names by rank, of the newest epoch
+  std::map<std::int64_t, Step> open_;
+  std::map<std::int64_t, Step> complete_;
+};
+
+}  // namespace troupe::launch

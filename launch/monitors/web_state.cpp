@@ -1,0 +1,75 @@
+#include "launch/monitors/web_state.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "launch/monitors/event_json.h"
+
+namespace troupe::launch {
+
+using nlohmann::json;
+using namespace actors;
+
+void WebState::apply(const RunEvent& event) {
+  const std::lock_guard lock(mutex_);
+  if (const auto* actions = std::get_if<ActionsTraced>(&event.body))
+    return add_actions(event, *actions);
+  json row = to_json(event);
+  if (const auto* step = std::get_if<StepCommitted>(&event.body)) {
+    losses_.emplace_back(step->report.step, step->report.loss);
+    if (losses_.size() > kMaxLosses) losses_.pop_front();
+    newest_step_ = std::move(row);
+    return;
+  }
+  if (std::holds_alternative<RankActivity>(event.body)) {
+    activities_[event.rank] = std::move(row);
+    return;
+  }
+  if (std::holds_alternative<MembershipChanged>(event.body)) {
+    membership_ = row;
+    activities_.clear();
+    traced_.clear();
+  }
+  happenings_.push_back(std::move(row));
+  if (happenings_.size() > kMaxHappenings) happenings_.pop_front();
+}
+
+/// A step's timeline is shown when every rank's actions are in.
+void WebState::add_actions(const RunEvent& event, const ActionsTraced& actions) {
+  if (event.step != traced_step_) {
+    traced_step_ = event.step;
+    traced_.clear();
+  }
+  json& row = traced_[event.rank];
+  if (row.is_null()) row = {{"rank", event.rank}, {"actions", json::array()}, {"complete", false}};
+  for (const auto& a : actions.actions)
+    row["actions"].push_back({a.name, a.begin_s, a.end_s, a.from, a.to});
+  row["complete"] = actions.complete;
+  const std::size_t ranks = membership_.contains("ranks") ? membership_["ranks"].size() : 0;
+  const bool whole = traced_.size() == ranks && std::ranges::all_of(traced_, [](const auto& rank) {
+                       return rank.second.at("complete").template get<bool>();
+                     });
+  if (!whole) return;
+  timeline_ = {{"step", event.step}, {"rows", json::array()}};
+  for (auto& [rank, row_of_rank] : traced_) timeline_["rows"].push_back(std::move(row_of_rank));
+  traced_.clear();
+}
+
+json WebState::snapshot() const {
+  const std::lock_guard lock(mutex_);
+  json losses = json::array();
+  for (const auto& [step, loss] : losses_) losses.push_back({step, loss});
+  json activities = json::array();
+  for (const auto& [rank, row] : activities_) activities.push_back(row);
+  return {{"run", run_},
+          {"step", newest_step_},
+          {"membership", membership_},
+          {"activities", activities},
+          {"losses", std::move(losses)},
+          {"events", happenings_},
+          {"timeline", timeline_}};
+}
+
+}  // namespace troupe::launch

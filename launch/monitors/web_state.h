@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/monitors/event.h"
+
+namespace troupe::launch {
+
+/// What the web page shows, kept current by events. Any thread.
+class WebState {
+ public:
+  static constexpr std::size_t kMaxLosses = 2000;
+  static constexpr std::size_t kMaxHappenings = 100;
+
+  /// `run` is its name.
+  explicit WebState(std::string run) : run_(std::move(run)) {}
+
+  void apply(const actors::RunEvent& event);
+  /// {run, step: event, membership: event, activities: [event], losses: [[step, loss]], events:
+  /// [event], timeline: {step, rows: [{rank, actions: [[name, begin_s, end_s, from, to]]}]}}.
+  nlohmann::json snapshot() const;
+
+ private:
+  void add_actions(const actors::RunEvent& event, const actors::ActionsTraced& actions);
+
+  const std::string run_;
+  mutable std::mutex mutex_;  // guards what follows
+  nlohmann::json newest_step_ = nlohmann::json::object();
+  nlohmann::json membership_ = nlohmann::json::object();
+  std::map<int, nlohmann::json> activities_;  // by rank
+  std::deque<std::pair<std::int64_t, double>> losses_;
+  std::deque<nlohmann::json> happenings_;
+  std::int64_t traced_step_ = -1;
+  std::map<int, nlohmann::json> traced_;                // by rank: actions of traced_step_
+  nlohmann::json timeline_ = nlohmann::json::object();  // the newest step with all ranks
+};
+
+}  // namespace troupe::launch

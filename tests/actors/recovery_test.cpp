@@ -1,0 +1,308 @@
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <functional>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+
+#include "actors/protocol.h"
+#include "tests/support/run_specs.h"
+#include "tests/support/seed.h"
+
+// The director's protocol against a simulated cluster: workers that hold state by unit, messages
+// that are late, deaths at every point. What is checked are promises, not paths.
+
+namespace troupe::actors {
+namespace {
+
+using Phase = DirectorProtocol::Phase;
+
+/// A worker as far as the protocol can tell: what state it holds, and what it is about to answer.
+struct SimWorker {
+  std::uint64_t incarnation = 0;
+  int id = 0;
+  bool joined = false;
+  std::optional<Epoch> epoch, before;  // begun, and the one before it
+  std::int64_t step = -1, step_before = -1;
+  bool previous = false;
+  std::vector<HeldCopy> copies, copies_before;
+};
+
+class Simulation {
+ public:
+  Simulation(const RunSpec& spec, std::uint64_t seed)
+      : spec_(spec), rng_(seed), protocol_(spec, {.seed = seed}) {}
+
+  struct Result {
+    Outcome outcome;
+    std::map<std::int64_t, std::uint64_t> committed;  // the state that each step made
+    int recomputed = 0;                               // the most steps that one loss cost
+    int answered = 0;                                 // orders
+    std::string broken;                               // a promise; empty: none
+  };
+
+  /// Runs to the end; `faults` workers die on the way, at any moment.
+  Result run(int faults, int orders) {
+    feed(Started{});
+    const int limit = 20000;
+    for (int turn = 0; turn < limit && protocol_.phase() != Phase::ended; ++turn) {
+      if (faults > 0 && pick(40) == 0 && strike()) --faults;
+      if (orders > 0 && protocol_.committed() > 0 && pick(30) == 0) {
+        order();
+        --orders;
+      }
+      if (!deliver_one()) {
+        if (timer_ == 0) break;
+        feed(TimerRang{.timer = timer_, .now_s = now()});
+      }
+      if (!result_.broken.empty()) break;
+    }
+    if (protocol_.phase() != Phase::ended && result_.broken.empty())
+      result_.broken = "the run neither ended nor went on: " + describe();
+    return result_;
+  }
+
+ private:
+  std::string describe() const {
+    std::string text = "phase " + std::to_string(static_cast<int>(protocol_.phase())) + ", step " +
+                       std::to_string(protocol_.committed()) + ", epoch " +
+                       std::to_string(protocol_.epoch().number);
+    for (const auto& [incarnation, worker] : workers_)
+      text += ", worker " + std::to_string(worker.id) + (worker.joined ? " joined" : " new") +
+              (worker.epoch ? " in " + std::to_string(worker.epoch->number) : "");
+    return text;
+  }
+  int pick(int n) { return static_cast<int>(rng_() % static_cast<unsigned>(n)); }
+  double now() { return clock_ += 0.01; }
+
+  void feed(const Event& event) {
+    for (const Effect& effect : protocol_.on(event))
+      std::visit([this](const auto& e) { perform(e); }, effect);
+  }
+
+  /// One of the waiting messages of one sender, in that sender's order.
+  bool deliver_one() {
+    std::vector<int> lines;
+    for (const auto& [line, messages] : waiting_)
+      if (!messages.empty()) lines.push_back(line);
+    if (lines.empty()) return false;
+    auto& line = waiting_[lines[static_cast<std::size_t>(pick(static_cast<int>(lines.size())))]];
+    const auto action = line.front();
+    line.erase(line.begin());
+    action();
+    return true;
+  }
+  template <typename Action>
+  void later(int line, Action action) {
+    waiting_[line].push_back(action);
+  }
+
+  SimWorker* alive(std::uint64_t incarnation) {
+    const auto found = workers_.find(incarnation);
+    return found == workers_.end() ? nullptr : &found->second;
+  }
+  /// To a worker, behind all that was sent to it before.
+  template <typename Action>
+  void tell(std::uint64_t incarnation, Action action) {
+    if (!alive(incarnation)) return;
+    later(static_cast<int>(incarnation % 1'000'003), [this, incarnation, action] {
+      if (SimWorker* worker = alive(incarnation)) action(*worker);
+    });
+  }
+  void answer(const Event& event) {
+    later(-1 - pick(3), [this, event] { feed(event); });
+  }
+
+  bool strike() {
+    if (workers_.empty() || protocol_.phase() == Phase::ending) return false;
+    auto victim = std::next(workers_.begin(), pick(static_cast<int>(workers_.size())));
+    die(victim->first, true);
+    return true;
+  }
+  void die(std::uint64_t incarnation, bool by_signal) {
+    if (workers_.erase(incarnation) == 0) return;
+    answer(WorkerExited{.incarnation = incarnation,
+                        .clean = !by_signal,
+                        .by_signal = by_signal,
+                        .cause = "signal 9",
+                        .now_s = now()});
+  }
+  void order() {
+    const std::uint64_t number = ++ordered_;
+    open_orders_.insert(number);
+    ScaleRequest request{.pp = std::nullopt, .dp = std::nullopt, .layers = {}, .schedule = {}};
+    request.pp = 1 + pick(4);
+    feed(ScaleOrdered{.order = number, .request = request});
+  }
+
+  // What the actors would do.
+  void perform(const SpawnWorker& effect) {
+    workers_[effect.incarnation] = {.incarnation = effect.incarnation, .id = effect.id};
+    tell(effect.incarnation, [this](SimWorker& worker) {
+      worker.joined = true;
+      answer(MemberJoined{.member = {.id = worker.id, .incarnation = worker.incarnation}});
+    });
+  }
+  void perform(const KillWorker& effect) { die(effect.incarnation, true); }
+  void perform(const ReportLoss&) { before_loss_ = std::max(before_loss_, protocol_.committed()); }
+  void perform(const OrderHalt& effect) {
+    for (const auto& [incarnation, worker] : workers_)
+      if (worker.joined)
+        tell(incarnation, [this, effect](SimWorker& w) {
+          if (w.before && w.before->number == effect.kept) {
+            w.epoch = w.before;
+            w.step = w.step_before;
+            w.copies = w.copies_before;
+          }
+          w.before.reset();
+          MemberHalted halted{
+              .epoch = effect.epoch, .incarnation = w.incarnation, .address = "", .holdings = {}};
+          if (w.epoch && w.epoch->number == effect.kept)
+            halted.holdings = {.step = w.step, .has_previous = w.previous, .copies = w.copies};
+          else
+            w.epoch.reset();
+          answer(halted);
+        });
+  }
+  void perform(const StartEpoch& effect) {
+    ready_.clear();
+    for (const Member& member : effect.epoch.members)
+      tell(member.incarnation, [this, effect](SimWorker& w) {
+        w.before = std::exchange(w.epoch, effect.epoch);
+        w.step_before = w.step;
+        w.copies_before = w.copies;
+        w.copies.clear();
+        w.step = effect.state.step;
+        w.previous = false;
+        if (w.before && w.step_before == w.step + 1) w.step_before = w.step;  // stepped back
+        const int rank = effect.epoch.rank_of(w.incarnation);
+        if (rank < effect.epoch.num_ranks()) ready(effect.epoch, rank);
+      });
+  }
+  void ready(const Epoch& epoch, int rank) {
+    const int replica = place_of(epoch.shape, rank).replica;
+    if (++ready_[replica] == epoch.shape.mesh.pp)
+      answer(ReplicaReady{.epoch = epoch.number, .replica = replica});
+  }
+  void perform(const ReportEpoch&) {}
+  void perform(const OrderLeave& effect) {
+    tell(effect.incarnation, [this](SimWorker& w) { die(w.incarnation, false); });
+  }
+  void perform(const OrderStep& effect) {
+    const Epoch epoch = protocol_.epoch();
+    votes_.clear();
+    for (int rank = 0; rank < epoch.num_ranks(); ++rank)
+      tell(epoch.members[static_cast<std::size_t>(rank)].incarnation,
+           [this, epoch, rank, effect](SimWorker& w) {
+             if (!w.epoch || w.epoch->number != epoch.number) return;
+             w.before.reset();
+             if (w.step != effect.step - 1) result_.broken = "a step ran on other state";
+             const int pp = epoch.shape.mesh.pp;
+             // It has received its neighbour's state by now; a tick of the simulation is no copy.
+             if (pp > 1 && epoch.shape.mesh.dp == 1) {
+               w.copies.push_back({.rank = (rank - 1 + pp) % pp, .step = effect.step - 1});
+               if (w.copies.size() > 2) w.copies.erase(w.copies.begin());
+             }
+             const int replica = place_of(epoch.shape, rank).replica;
+             if (++votes_[replica] == pp)
+               answer(ReplicaPrepared{.epoch = epoch.number,
+                                      .step = effect.step,
+                                      .replica = replica,
+                                      .loss_sum = 1,
+                                      .squared_norm = 1});
+           });
+  }
+  void perform(const OrderCommit& effect) {
+    // The bits of a step follow from its number alone: a redone one must be the same.
+    const auto [known, is_new] = result_.committed.emplace(effect.step, effect.step);
+    if (!is_new && known->second != static_cast<std::uint64_t>(effect.step))
+      result_.broken = "a step was committed differently";
+    if (is_new && effect.step != static_cast<std::int64_t>(result_.committed.size()))
+      result_.broken = "a step was skipped";
+    if (before_loss_ > 0)
+      result_.recomputed =
+          std::max(result_.recomputed, static_cast<int>(before_loss_ - (effect.step - 1)));
+    before_loss_ = 0;
+    const Epoch& epoch = protocol_.epoch();
+    for (int rank = 0; rank < epoch.num_ranks(); ++rank)
+      tell(epoch.members[static_cast<std::size_t>(rank)].incarnation, [effect](SimWorker& w) {
+        w.step = effect.step;
+        w.previous = true;
+      });
+  }
+  void perform(const OrderSave& effect) {
+    for (int replica = 0; replica < protocol_.epoch().shape.mesh.dp; ++replica)
+      answer(ReplicaSaved{
+          .epoch = protocol_.epoch().number, .step = effect.step, .replica = replica, .error = ""});
+  }
+  void perform(const PublishCheckpoint& effect) {
+    answer(Published{.step = effect.step, .error = ""});
+  }
+  void perform(const OrderEvaluate&) {}
+  void perform(const ReportEvaluation&) {}
+  void perform(const ReportTrouble&) {}
+  void perform(const AnswerScale& effect) {
+    if (open_orders_.erase(effect.order) == 0) result_.broken = "an order was answered twice";
+    ++result_.answered;
+  }
+  void perform(const StartTimer& effect) { timer_ = effect.timer; }
+  void perform(const OrderFinish&) {
+    for (const auto& [incarnation, worker] : workers_)
+      tell(incarnation, [this](SimWorker& w) { die(w.incarnation, false); });
+  }
+  void perform(const KillWorkers&) {
+    std::vector<std::uint64_t> all;
+    for (const auto& [incarnation, worker] : workers_) all.push_back(incarnation);
+    for (const auto incarnation : all) die(incarnation, true);
+  }
+  void perform(const End& effect) {
+    result_.outcome = effect.outcome;
+    if (!open_orders_.empty()) result_.broken = "an order was never answered";
+  }
+
+  const RunSpec spec_;
+  std::mt19937_64 rng_;
+  DirectorProtocol protocol_;
+  std::map<std::uint64_t, SimWorker> workers_;
+  std::map<int, std::vector<std::function<void()>>> waiting_;
+  std::map<int, int> ready_, votes_;
+  std::set<std::uint64_t> open_orders_;
+  std::uint64_t ordered_ = 0, timer_ = 0;
+  std::int64_t before_loss_ = 0;
+  double clock_ = 0;
+  Result result_;
+};
+
+RunSpec long_run(int pp, int dp) {
+  RunSpec spec = test::small_run(pp, dp);
+  spec.max_steps = 12;
+  spec.batch.global = 8;
+  spec.batch.micro = 2;
+  spec.recovery.restarts_per_hour = 1000;
+  return spec;
+}
+
+}  // namespace
+
+/// 100,000 seeded runs through deaths, orders and late messages: none hangs, skips a step, commits
+/// one differently or loses an order.
+BOOST_AUTO_TEST_CASE(every_run_ends_with_every_step_committed_once) {
+  const std::uint64_t first = test::fresh_seed();
+  for (std::uint64_t i = 0; i < 100'000; ++i) {
+    const std::uint64_t seed = first + i;
+    const int pp = 1 + static_cast<int>(seed % 3), dp = seed % 5 == 0 ? 2 : 1;
+    RunSpec spec = long_run(pp, dp);
+    if (seed % 7 == 0) spec.recovery.spares = 1;
+    if (seed % 4 == 0) spec.checkpoint.interval = 5;
+    Simulation simulation(spec, seed);
+    const auto result = simulation.run(static_cast<int>(seed % 4), static_cast<int>(seed / 4 % 3));
+    BOOST_REQUIRE_MESSAGE(result.broken.empty(), "seed " << seed << ": " << result.broken);
+    BOOST_REQUIRE_MESSAGE(result.outcome.exit_code == 0 && result.outcome.step == 12,
+                          "seed " << seed << ": exit " << result.outcome.exit_code << " at step "
+                                  << result.outcome.step << ": " << result.outcome.reason);
+    BOOST_REQUIRE_MESSAGE(result.committed.size() == 12u, "seed " << seed);
+  }
+}
+
+}  // namespace troupe::actors

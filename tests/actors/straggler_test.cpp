@@ -1,0 +1,78 @@
+#include "actors/monitors/straggler.h"
+
+#include <boost/test/unit_test.hpp>
+#include <random>
+
+#include "tests/support/seed.h"
+
+namespace troupe::test {
+namespace {
+
+using namespace actors;
+
+constexpr int kLong = 240;  // steps
+
+/// Steps of pp stages in dp replicas; `busy` says how long a stage computes in a step.
+template <typename Busy>
+std::vector<StragglerFound> found_in(int pp, int dp, Busy&& busy) {
+  StragglerScores scores;
+  std::vector<StragglerFound> all;
+  for (std::int64_t step = 1; step <= kLong; ++step) {
+    StepReport report{.step = step};
+    for (int replica = 0; replica < dp; ++replica)
+      for (int stage = 0; stage < pp; ++stage)
+        report.stages.push_back(
+            {.replica = replica, .stage = stage, .busy_s = busy(step, replica, stage)});
+    for (const auto& found : scores.on_step(report)) all.push_back(found);
+  }
+  return all;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(uneven_stages_that_stay_as_they_are_are_no_stragglers) {
+  std::mt19937_64 random(fresh_seed());
+  std::uniform_real_distribution<double> noise(0.8, 1.2);
+  const auto found = found_in(
+      4, 1, [&](std::int64_t, int, int stage) { return 0.1 * (1 + stage) * noise(random); });
+  BOOST_TEST(found.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_stage_that_gets_slow_is_found_once_in_a_while) {
+  const auto found = found_in(3, 1, [](std::int64_t step, int, int stage) {
+    return stage == 1 && step > 150 && step <= 200 ? 0.3 : 0.1;
+  });
+  BOOST_REQUIRE(found.size() == 1u);
+  BOOST_TEST(found[0].stage == 1);
+  BOOST_TEST(found[0].score >= StragglerScores::kScore);
+  BOOST_TEST(found[0].busy_s == 0.3);
+  BOOST_TEST(found[0].usual_busy_s == 0.1, boost::test_tools::tolerance(1e-9));
+}
+
+BOOST_AUTO_TEST_CASE(a_machine_that_slows_down_as_a_whole_has_no_straggler) {
+  const auto found = found_in(3, 1, [](std::int64_t step, int, int stage) {
+    return (step > 150 ? 0.3 : 0.1) * (1 + stage);
+  });
+  BOOST_TEST(found.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_that_is_slow_from_the_start_is_found_by_its_twins) {
+  const auto found = found_in(2, 3, [](std::int64_t, int replica, int stage) {
+    return replica == 2 && stage == 0 ? 0.4 : 0.1 * (1 + stage);
+  });
+  BOOST_REQUIRE(!found.empty());
+  for (const auto& f : found) {
+    BOOST_TEST(f.replica == 2);
+    BOOST_TEST(f.stage == 0);
+    BOOST_TEST(f.usual_busy_s == 0.1, boost::test_tools::tolerance(1e-9));
+  }
+  BOOST_TEST(found.size() == 3u);  // told again after a pause of 100 steps
+}
+
+BOOST_AUTO_TEST_CASE(a_single_stage_is_measured_by_its_own_past) {
+  const auto found =
+      found_in(1, 1, [](std::int64_t step, int, int) { return step > 200 ? 0.5 : 0.1; });
+  BOOST_TEST(found.size() == 1u);
+}
+
+}  // namespace troupe::test

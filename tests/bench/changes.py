@@ -1,0 +1,63 @@
+"""How long a run stands still when it loses a worker, and when its stages change."""
+import os, random, signal, time
+
+from cluster import RunBox
+from live_run import LiveRun
+from measure import Row, output_of
+
+KILLS = CHANGES = 5
+QUIET = 4  # steps before each strike and each order: what they are measured against, and for a spare to warm up
+BATCH = dict(seq_len=128, micro=1, samples=8)
+
+
+def record_phases(bench, event):
+    for phase, seconds in event["phases"].items():
+        bench.record(phase, seconds)
+
+
+def strike(bench, run, rng):
+    """Kills a worker at random, at a random moment of a step; waits until the run has recovered."""
+    last = max(run.steps())
+    usual = run.median_step_s(range(last - QUIET + 2, last + 1))
+    victim = rng.choice(run.status()["ranks"])["pid"]
+    time.sleep(rng.random() * usual)
+    seen = len(run.events("recovered"))
+    killed = time.time()
+    os.kill(victim, signal.SIGKILL)
+    event = run.next_event("recovered", seen)
+    # The newest state that survived may be that of the step before: so many steps were computed after the kill.
+    began = next(e for e in run.events("membership") if e["epoch"] == event["epoch"])
+    computed = event["step"] - began["step"]
+    bench.record("step, s", usual)
+    bench.record("steps computed again", computed - 1)
+    bench.record("kill to commit, s", event["time"] - killed)
+    bench.record("loss, s", event["time"] - killed - computed * usual)
+    record_phases(bench, event)
+
+
+def recovery(bench):
+    """Seconds that a kill costs: to the commit of the lowest step that was not committed, less what steps take."""
+    rng = random.Random(bench.name)
+    spares = 1 if bench.name == "recovery_spare" else 0
+    with RunBox() as box, LiveRun(bench, box, "kills", "checkpoint.interval=0", f"recovery.spares={spares}", pp=4,
+                                  batch=BATCH) as run:
+        run.wait_for_step(1)  # the first step warms up
+        for _ in range(bench.repeats(KILLS)):
+            run.train(QUIET)
+            strike(bench, run, rng)
+    return Row(bench.name, bench.median("loss, s"), "s")
+
+
+def rescale_stall(bench):
+    """Wall time of the first step after a change of the number of stages, less the new layout's median step."""
+    with RunBox() as box, LiveRun(bench, box, "changes", "checkpoint.interval=0", pp=2, batch=BATCH) as run:
+        run.wait_for_step(1)
+        for i in range(bench.repeats(CHANGES)):
+            output_of(bench.troupe, "scale", run.dir, "--pp", (3, 2, 4, 2, 3)[i], timeout=180)
+            event = run.next_event("rescaled", i)
+            run.wait_for_step(event["step"] + QUIET)
+            usual = run.median_step_s(range(event["step"] + 1, event["step"] + QUIET + 1))
+            bench.record("new layout's step, s", usual)
+            bench.record("stall, s", event["stall_s"] - usual)
+            record_phases(bench, event)
+    return Row(bench.name, bench.median("stall, s"), "s")

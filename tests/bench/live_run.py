@@ -1,0 +1,67 @@
+"""A run of the measured model that a benchmark watches and changes while it trains."""
+import json, signal, statistics, subprocess, time
+
+from cluster import MEASURED_MODEL, parsed
+from measure import output_of
+
+PATIENCE_S = 180  # for any one thing to happen
+
+
+class LiveRun:
+    """`troupe launch` in the background, ended on leaving. Times are those that the run itself writes down."""
+
+    def __init__(self, bench, box, name, *settings, pp, batch, steps=100000):
+        manifest = box.manifest(name, MEASURED_MODEL, steps=steps, pp=pp, threads=1, **batch)
+        self.troupe, self.box, self.name, self.dir = bench.troupe, box, name, box.dir / name
+        sets = [word for setting in settings for word in ("--set", setting)]
+        self.launch = subprocess.Popen([self.troupe, "launch", str(manifest), *sets], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.launch.poll() is None:
+            for order in (signal.SIGINT, signal.SIGTERM):  # the second one: at once, without a checkpoint
+                self.launch.send_signal(order)
+        self.launch.communicate(timeout=PATIENCE_S)
+
+    def steps(self):
+        """Rows of metrics.jsonl by step."""
+        return {row["step"]: row for row in self.box.metrics(self.name)}
+
+    def events(self, kind):
+        path = self.dir / "events.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [row for row in map(parsed, lines) if row is not None and row["kind"] == kind]
+
+    def status(self):
+        return json.loads(output_of(self.troupe, "status", self.dir, "--json"))
+
+    def wait_for(self, what, test):
+        """The first true value of test()."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not (value := test()):
+            if self.launch.poll() is not None:
+                raise RuntimeError(f"waiting for {what}: troupe launch: exit {self.launch.returncode}: "
+                                   f"{self.launch.stderr.read()[-2000:]}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"waited {PATIENCE_S} s for {what}")
+            time.sleep(0.02)
+        return value
+
+    def wait_for_step(self, step):
+        self.wait_for(f"step {step}", lambda: max(self.steps(), default=0) >= step)
+
+    def train(self, count):
+        """Waits until `count` more steps are committed."""
+        self.wait_for_step(max(self.steps(), default=0) + count)
+
+    def next_event(self, kind, seen):
+        """The event of this kind that comes after `seen` of them."""
+        return self.wait_for(f"a {kind!r} event", lambda: self.events(kind)[seen:])[0]
+
+    def median_step_s(self, steps):
+        """Of the committed ones among these."""
+        rows = self.steps()
+        return statistics.median(rows[step]["step_s"] for step in steps if step in rows)

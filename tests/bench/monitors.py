@@ -1,0 +1,117 @@
+"""What monitors cost a run: its step time with a crowd attached, over its step time without, in turn in one run."""
+import json, selectors, signal, socket, statistics, struct, subprocess, time
+
+from cluster import MEASURED_MODEL, RunBox
+from measure import Row, output_of
+
+CROWD = 100  # subscribers of everything; every second one never reads
+PAIRS = 9
+STEPS = 5  # measured in each phase, after one that is not
+
+
+def frame(fields):
+    body = json.dumps(fields).encode()
+    return struct.pack("<I", len(body)) + body
+
+
+class Reader:
+    """A subscriber of every kind of event over the control socket. One that is `deaf` never reads."""
+
+    def __init__(self, control, deaf):
+        self.socket = socket.create_connection((control["host"], control["port"]), 10)
+        self.deaf = deaf
+        self.bytes = b""
+        self.socket.sendall(frame({"token": control["token"], "request": "attach", "kinds": "", "who": "crowd",
+                                   "credit": 1000}))
+
+    def read(self):
+        """Takes what has come and grants as many frames again. Returns how many there were; None at the end."""
+        got = self.socket.recv(1 << 16)
+        if not got:
+            return None
+        self.bytes += got
+        frames = 0
+        while len(self.bytes) >= 4 and len(self.bytes) >= (end := 4 + struct.unpack("<I", self.bytes[:4])[0]):
+            self.bytes = self.bytes[end:]
+            frames += 1
+        if frames:
+            self.socket.sendall(frame({"credit": frames}))
+        return frames
+
+
+class Crowd:
+    """Readers that are served while wait() waits."""
+
+    def __init__(self, run, size):
+        control = json.loads((run / "control.json").read_text())
+        self.readers = [Reader(control, deaf=i % 2 == 1) for i in range(size)]
+        self.selector = selectors.DefaultSelector()
+        for reader in self.readers:
+            if not reader.deaf:
+                self.selector.register(reader.socket, selectors.EVENT_READ, reader)
+        self.frames = 0
+
+    def wait(self, seconds):
+        if not self.readers:
+            return time.sleep(seconds)
+        for key, _ in self.selector.select(seconds):
+            frames = key.data.read()
+            if frames is None:
+                raise RuntimeError("the run ended before it was measured")
+            self.frames += frames
+
+    def leave(self):
+        self.selector.close()
+        for reader in self.readers:
+            reader.socket.close()
+
+
+def newest_step(box, name):
+    rows = box.metrics(name)
+    return rows[-1]["step"] if rows else 0
+
+
+def phase(box, name, size, steps):
+    """Median step time of the next steps with a crowd of this size."""
+    crowd = Crowd(box.dir / name, size)
+    first = newest_step(box, name) + 2  # the one in progress began without them
+    while newest_step(box, name) < first + steps - 1:
+        crowd.wait(0.2)
+    crowd.leave()
+    if size and not crowd.frames:
+        raise RuntimeError("the crowd was told nothing")
+    return statistics.median(row["step_s"] for row in box.metrics(name) if first <= row["step"] < first + steps)
+
+
+def hub_busy_s(bench, run):
+    return json.loads(output_of(bench.troupe, "status", run, "--json"))["monitors"]["busy_s"]
+
+
+def monitor_cost(bench):
+    """One run of the measured model; ratio: step time with the crowd over step time without; value: the hub's own time
+    over the steps' time while the crowd is there."""
+    with RunBox() as box:
+        manifest = box.manifest("crowd", MEASURED_MODEL, steps=100000, seq_len=128, micro=1, samples=8, pp=2, threads=1)
+        run = box.dir / "crowd"
+        launch = subprocess.Popen([bench.troupe, "launch", str(manifest), "--set", "checkpoint.interval=0"],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            while newest_step(box, "crowd") < 2:
+                if launch.poll() is not None:
+                    raise RuntimeError(f"troupe launch: exit {launch.returncode}: {launch.stderr.read().decode()}")
+                time.sleep(0.05)
+            for _ in range(bench.repeats(PAIRS)):
+                steps = bench.repeats(STEPS)
+                without = phase(box, "crowd", 0, steps)
+                busy, begin = hub_busy_s(bench, run), newest_step(box, "crowd")
+                crowded = phase(box, "crowd", CROWD, steps)
+                taken = newest_step(box, "crowd") - begin
+                bench.record("step without monitors, s", without)
+                bench.record("step with 100 monitors, s", crowded)
+                bench.record("ratio", crowded / without)
+                bench.record("hub's share of a step", (hub_busy_s(bench, run) - busy) / (taken * crowded))
+        finally:
+            launch.send_signal(signal.SIGINT)
+            launch.communicate(timeout=120)
+    return Row(bench.name, bench.median("hub's share of a step"), "of a step", bench.median("ratio"),
+               f"no monitors: {bench.median('step without monitors, s'):.3f} s a step")

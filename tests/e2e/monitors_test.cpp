@@ -1,0 +1,261 @@
+#include <pty.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/test/unit_test.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "tests/support/http_get.h"
+#include "tests/support/small_manifest.h"
+#include "tests/support/troupe_program.h"
+
+// Monitors of a real run: they come, leave, stop and die, and the run does not notice.
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const Keys kLong{{"run.max_steps", "1000000"}, {"mesh.pp", "2"}, {"monitor.log_interval", "1"}};
+
+json status_of(const std::string& run) {
+  const Finished status = troupe({"status", run, "--json"});
+  BOOST_REQUIRE_MESSAGE(status.exit_code == 0, status.err);
+  return json::parse(status.out);
+}
+
+/// Lines of an attached reader until one is a step with a loss.
+json next_step(TroupeProgram& reader) {
+  while (true) {
+    const std::string line = reader.read_line();
+    BOOST_REQUIRE(!line.empty());
+    json event = json::parse(line);
+    if (event.at("kind") == "step") return event;
+  }
+}
+
+/// What a program of the system prints; nothing if it is not installed.
+std::string output_of(const std::string& command) {
+  std::string out;
+  std::FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
+  std::array<char, 4096> bytes;
+  for (std::size_t got; (got = std::fread(bytes.data(), 1, bytes.size(), pipe)) > 0;)
+    out.append(bytes.data(), got);
+  pclose(pipe);
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(readers_that_stop_die_or_leave_change_nothing) {
+  const Workplace place;
+  const Keys keys{{"run.max_steps", "150"}, {"mesh.pp", "2"}};
+  const Finished alone = troupe({"launch", place.manifest("alone", keys)});
+  BOOST_REQUIRE_MESSAGE(alone.exit_code == 0, alone.err);
+  TroupeProgram run({"launch", place.manifest("watched", keys)});
+  BOOST_REQUIRE(run.read_until("step 2/"));
+  TroupeProgram stopped({"attach", place.run("watched"), "--json"});
+  TroupeProgram killed({"attach", place.run("watched"), "--json"});
+  TroupeProgram leaving({"attach", place.run("watched"), "--json", "--events", "step"});
+  next_step(stopped);
+  stopped.signal(SIGSTOP);
+  next_step(killed);
+  killed.signal(SIGKILL);
+  const json event = next_step(leaving);
+  leaving.signal(SIGINT);
+  BOOST_TEST(leaving.finish().exit_code == 0);
+  const Finished done = run.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+  stopped.signal(SIGCONT);
+  const auto losses = step_numbers(place.run("watched"));
+  BOOST_TEST((losses == step_numbers(place.run("alone"))));
+  BOOST_TEST(event.at("loss").get<double>() == losses.at(event.at("step").get<int>()).loss);
+  // The run's own record names who came and went.
+  std::set<std::string> kinds;
+  std::istringstream lines(content_of(fs::path(place.run("watched")) / "events.jsonl"));
+  for (std::string line; std::getline(lines, line);) kinds.insert(json::parse(line).at("kind"));
+  for (const char* kind : {"membership", "attached", "detached", "ended"})
+    BOOST_TEST(kinds.contains(kind), kind);
+  BOOST_TEST(!kinds.contains("step"));
+
+  const Finished late = troupe({"attach", place.run("watched"), "--json"});
+  BOOST_TEST(late.exit_code == 69);
+  BOOST_TEST(late.err.find("step 150") != std::string::npos, late.err);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_kinds_and_a_missing_terminal_are_refused) {
+  const Workplace place;
+  const Finished wrong = troupe({"attach", place.run("none"), "--json", "--events", "stp"});
+  BOOST_TEST(wrong.exit_code == 64);
+  BOOST_TEST(wrong.err.find("'step'") != std::string::npos, wrong.err);
+  const Finished dumb = troupe({"attach", place.run("none")});
+  BOOST_TEST(dumb.exit_code == 64);
+  BOOST_TEST(dumb.err.find("--json") != std::string::npos, dumb.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_token_is_no_end_of_the_run) {
+  const Workplace place;
+  TroupeProgram run({"launch", place.manifest("run", kLong)});
+  BOOST_REQUIRE(run.read_until("step 2/"));
+  const fs::path control = fs::path(place.run("run")) / "control.json";
+  json address = json::parse(content_of(control));
+  address["token"] = std::string(32, '0');
+  write_file(control, address.dump());
+  const Finished refused = troupe({"attach", place.run("run"), "--json"});
+  BOOST_TEST(refused.exit_code == 69);
+  BOOST_TEST(refused.err.find("control.json") != std::string::npos, refused.err);
+  BOOST_TEST(run.read_until("step "));  // it goes on
+  run.signal(SIGTERM);
+  BOOST_TEST(run.finish().exit_code == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_trace_has_a_track_for_each_rank) {
+  const Workplace place;
+  TroupeProgram run({"launch", place.manifest("run", kLong)});
+  BOOST_REQUIRE(run.read_until("step 2/"));
+  const std::string file = (place.dir / "trace.json").string();
+  const Finished trace = troupe({"trace", place.run("run"), "--steps", "2", "-o", file});
+  BOOST_TEST(trace.exit_code == 0, trace.err);
+  std::set<std::pair<int, int>> tracks;
+  std::set<std::int64_t> steps;
+  int actions = 0, arrows = 0;
+  const json content = json::parse(content_of(file));
+  for (const json& event : content.at("traceEvents")) {
+    if (event.at("ph") == "s" || event.at("ph") == "f") ++arrows;
+    if (event.at("ph") != "X") continue;
+    tracks.emplace(event.at("pid"), event.at("tid"));
+    steps.insert(event.at("args").at("step").get<std::int64_t>());
+    if (event.at("cat") == "action") ++actions;
+  }
+  BOOST_TEST(tracks.size() == 2u);
+  BOOST_TEST(steps.size() == 2u);
+  // 8 microbatches forward and backward in two ranks, for two steps; each crosses the edge once.
+  BOOST_TEST(actions == 2 * 2 * 8 * 2);
+  BOOST_TEST(arrows == 2 * 2 * 8 * 2);
+  run.signal(SIGTERM);
+  BOOST_TEST(run.finish().exit_code == 0);
+}
+
+BOOST_AUTO_TEST_CASE(the_screen_is_left_as_it_was) {
+  const Workplace place;
+  TroupeProgram run({"launch", place.manifest("run", kLong)});
+  BOOST_REQUIRE(run.read_until("step 2/"));
+  for (const bool by_key : {true, false}) {
+    const winsize size{.ws_row = 24, .ws_col = 80};
+    int terminal = -1;
+    const pid_t pid = forkpty(&terminal, nullptr, nullptr, &size);
+    if (pid == 0) {
+      const std::string path = place.run("run");
+      execl(std::getenv("TROUPE_BINARY"), "troupe", "attach", path.c_str(), nullptr);
+      _exit(127);
+    }
+    termios before{};
+    tcgetattr(terminal, &before);
+    std::string shown;
+    std::array<char, 4096> bytes;
+    const auto read_some = [&] {
+      const ssize_t got = read(terminal, bytes.data(), bytes.size());
+      if (got > 0) shown.append(bytes.data(), static_cast<std::size_t>(got));
+      return got > 0;
+    };
+    while (shown.find("q leave") == std::string::npos) BOOST_REQUIRE(read_some());
+    if (by_key)
+      BOOST_TEST(write(terminal, "q", 1) == 1);
+    else
+      kill(pid, SIGTERM);
+    while (read_some()) {
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    BOOST_TEST(WIFEXITED(status));
+    BOOST_TEST(WEXITSTATUS(status) == 0);
+    BOOST_TEST(shown.find("pp 2 x dp 1") != std::string::npos, shown);
+    BOOST_TEST(shown.ends_with("\x1b[?25h\x1b[?1049l"),
+               "the end is " << shown.substr(shown.size() - 40));
+    termios after{};
+    if (tcgetattr(terminal, &after) == 0) BOOST_TEST(after.c_lflag == before.c_lflag);
+    close(terminal);
+  }
+  run.signal(SIGTERM);
+  BOOST_TEST(run.finish().exit_code == 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_the_manifest_switches_on_is_served) {
+  const Workplace place;
+  Keys keys = kLong;
+  keys["monitor.tensorboard"] = "true";
+  keys["monitor.prometheus"] = "\"127.0.0.1:0\"";
+  keys["monitor.web"] = "\"127.0.0.1:0\"";
+  TroupeProgram run({"launch", place.manifest("run", keys)});
+  BOOST_REQUIRE(run.read_until("step 5/"));
+  const json endpoints = status_of(place.run("run")).at("endpoints");
+  std::string metrics;
+  do metrics = http_get(endpoints.at("prometheus"));
+  while (metrics.find("troupe_train_tokens_total") == std::string::npos);
+  BOOST_TEST(http_get(endpoints.at("web")).find("<html") != std::string::npos);
+  const Finished healthy = troupe({"status", place.run("run"), "--diagnose"});
+  BOOST_TEST(healthy.exit_code == 0, healthy.out);
+
+  const std::string dom = output_of(
+      "timeout 60 chromium-headless-shell --no-sandbox --disable-gpu "
+      "--virtual-time-budget=3000 --dump-dom " +
+      endpoints.at("web").get<std::string>());
+  if (dom.empty())
+    BOOST_TEST_MESSAGE("no headless browser is installed: the page's script was not run");
+  else
+    for (const char* part : {"rank 1: replica 0, stage 1", "% busy", "<polyline", "membership"})
+      BOOST_TEST(dom.find(part) != std::string::npos, part << " is not in\n" << dom);
+
+  const auto workers = status_of(place.run("run")).at("ranks");
+  kill(workers[0].at("pid").get<pid_t>(), SIGSTOP);
+  const Finished sick = troupe({"status", place.run("run"), "--diagnose"});
+  BOOST_TEST(sick.exit_code == 1);
+  BOOST_TEST(sick.out.find("is stopped") != std::string::npos, sick.out);
+  kill(workers[0].at("pid").get<pid_t>(), SIGCONT);
+  run.signal(SIGTERM);
+  BOOST_TEST(run.finish().exit_code == 0);
+  std::size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(fs::path(place.run("run")) / "tensorboard"))
+    files += entry.path().filename().string().starts_with("events.out.tfevents.") ? 1 : 0;
+  BOOST_TEST(files == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_monitor_of_ones_own_follows_the_run_to_its_end) {
+  const Workplace place;
+  TroupeProgram run({"launch", place.manifest("run", kLong)});
+  BOOST_REQUIRE(run.read_until("step 2/"));
+  const auto program = fs::path(std::getenv("TROUPE_BINARY")).parent_path() / "loss_monitor";
+  BOOST_REQUIRE(fs::exists(program));
+  auto said = std::async(std::launch::async, output_of, program.string() + " " + place.run("run"));
+  const auto events = fs::path(place.run("run")) / "events.jsonl";
+  while (content_of(events).find("loss monitor") == std::string::npos)
+    BOOST_REQUIRE(!run.read_line().empty());
+  for (int steps = 0; steps < 20; ++steps) run.read_until("step ");
+  run.signal(SIGTERM);
+  BOOST_TEST(run.finish().exit_code == 0);
+  const std::string text = said.get();
+  BOOST_TEST(std::atoi(text.c_str()) > 0, text);
+  BOOST_TEST(text.find("mean loss") != std::string::npos, text);
+}
+
+BOOST_AUTO_TEST_CASE(shipped_alert_rules_are_valid) {
+  const std::string folder = TROUPE_SOURCE_FOLDER "/launch/monitors/dashboards";
+  if (output_of("promtool --version").empty())
+    BOOST_TEST_MESSAGE("promtool is not installed: the alert rules were not checked");
+  else
+    BOOST_TEST(output_of("promtool check config " + folder + "/prometheus.yml").find("SUCCESS") !=
+               std::string::npos);
+  BOOST_TEST(json::parse(content_of(folder + "/grafana.json")).at("panels").size() > 4u);
+}
+
+}  // namespace troupe::test

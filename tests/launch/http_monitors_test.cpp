@@ -1,0 +1,132 @@
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+
+#include "launch/monitors/http_address.h"
+#include "launch/monitors/prometheus.h"
+#include "launch/monitors/web.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/http_get.h"
+
+// The page and the scrape endpoint over real connections. Monitors have threads of their own: what
+// was published is asked for until it is there.
+
+namespace troupe::test {
+namespace {
+
+using namespace actors;
+using launch::PrometheusEndpoint;
+using launch::WebPage;
+using nlohmann::json;
+
+RunEvent step_event(std::int64_t step, double loss) {
+  return {.step = step,
+          .body = StepCommitted{.report = {.step = step,
+                                           .loss = loss,
+                                           .tokens = 100,
+                                           .step_s = 0.03,
+                                           .stages = {{.stage = 1, .busy_s = 2, .idle_s = 1}},
+                                           .edges = {{.from = 0, .to = 1, .bytes = 64}}}}};
+}
+
+std::string get_until(const std::string& url, const std::string& needle) {
+  std::string answer;
+  do answer = http_get(url);
+  while (answer.find(needle) == std::string::npos);
+  return answer;
+}
+
+json body_of(const std::string& answer) {
+  return json::parse(answer.substr(answer.find("\r\n\r\n") + 4));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(addresses_are_checked_with_an_example) {
+  for (const char* good : {"127.0.0.1:0", "localhost:9090", "[::1]:80", "0.0.0.0:65535"})
+    BOOST_TEST(launch::check_http_address(good) == "", good);
+  for (const char* bad : {"", "127.0.0.1", ":80", "127.0.0.1:", "127.0.0.1:65536", "host:1x",
+                          "example.org:80", "::1:80", "127.0.0.1:-1"})
+    BOOST_TEST(launch::check_http_address(bad).find("127.0.0.1:9090") != std::string::npos, bad);
+  BOOST_TEST(launch::parse_http_address("localhost:7").text() == "127.0.0.1:7");
+  BOOST_TEST(launch::parse_http_address("[::1]:0").url(81, "/x") == "http://[::1]:81/x");
+}
+
+BOOST_AUTO_TEST_CASE(prometheus_scrapes_what_was_published) {
+  Hub hub;
+  const PrometheusEndpoint endpoint(hub, launch::parse_http_address("127.0.0.1:0"));
+  hub.publish(step_event(1, 3.5));
+  hub.publish(step_event(2, 2.25));
+  hub.publish({.rank = 1, .body = RankActivity{.resident_bytes = 4096}});
+  hub.publish({.body = Recovered{.stall_s = 0.5}});
+  hub.publish({.body = EvaluationDone{.loss = 4.5}});
+  const std::string text = get_until(endpoint.url(), "troupe_eval_loss 4.5");
+  for (const char* line :
+       {"troupe_train_loss 2.25\n", "troupe_train_tokens_total 200\n",
+        "troupe_train_steps_total 2\n",
+        "troupe_train_step_duration_seconds_bucket{le=\"0.05\"} 2\n",
+        "troupe_train_step_duration_seconds_bucket{le=\"0.02\"} 0\n",
+        "troupe_train_step_duration_seconds_count 2\n",
+        "troupe_pipeline_stage_busy_seconds_total{phase=\"compute\",replica=\"0\",stage=\"1\"} 4\n",
+        "troupe_pipeline_stage_idle_seconds_total{cause=\"message\",replica=\"0\",stage=\"1\"} 2\n",
+        "troupe_link_bytes_total{dst=\"1\",kind=\"tensor\",src=\"0\"} 128\n",
+        "troupe_process_resident_memory_bytes{rank=\"1\"} 4096\n",
+        "troupe_run_events_total{kind=\"recovered\"} 1\n",
+        "troupe_recovery_stall_seconds_count 1\n", "troupe_build_info{version=\""})
+    BOOST_TEST(text.find(line) != std::string::npos, line << " is not in\n" << text);
+}
+
+BOOST_AUTO_TEST_CASE(the_page_is_whole_and_its_state_follows_the_run) {
+  Hub hub;
+  const WebPage page(hub, launch::parse_http_address("127.0.0.1:0"), "my <run>");
+  const std::string html = http_get(page.url());
+  BOOST_TEST(html.find("200 OK") != std::string::npos);
+  BOOST_TEST(html.find("<html") != std::string::npos);
+  BOOST_TEST(html.find("</html>") != std::string::npos);
+  // No asset from elsewhere: the only address in the page is the name of SVG.
+  for (std::size_t at = html.find("//"); at != std::string::npos; at = html.find("//", at + 1))
+    BOOST_TEST(html.substr(at, 12) == "//www.w3.org");
+
+  BOOST_TEST(!hub.wanted<ActionsTraced>());  // nobody has looked at the timeline
+  http_get(page.url() + "state");
+  BOOST_TEST(hub.wanted<ActionsTraced>());
+  hub.publish(
+      {.body = MembershipChanged{.pp = 2, .ranks = {{.rank = 0}, {.rank = 1, .stage = 1}}}});
+  get_until(page.url() + "state", "\"pp\":2");
+  hub.publish(step_event(5, 1.5));
+  for (int rank = 0; rank < 2; ++rank)
+    hub.publish({.step = 5,
+                 .rank = rank,
+                 .body = ActionsTraced{.actions = {{.name = "0F0", .begin_s = 1, .end_s = 2}},
+                                       .complete = true}});
+  get_until(page.url() + "state", "\"loss\":1.5");
+  const json state = body_of(get_until(page.url() + "state", "0F0"));
+  BOOST_TEST(state.at("run") == "my <run>");
+  BOOST_TEST(state.at("step").at("loss") == 1.5);
+  BOOST_TEST(state.at("losses") == json::parse("[[5,1.5]]"));
+  BOOST_TEST(state.at("timeline").at("step") == 5);
+  BOOST_TEST(state.at("timeline").at("rows").size() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(other_paths_and_other_hosts_get_nothing) {
+  Hub hub;
+  const WebPage page(hub, launch::parse_http_address("127.0.0.1:0"), "run");
+  BOOST_TEST(http_get(page.url() + "../manifest.toml").find("200 OK") == std::string::npos);
+  BOOST_TEST(http_get(page.url() + "control.json").find("404") != std::string::npos);
+  const std::string strange = http_get(page.url(), "evil.example.org");
+  BOOST_TEST(strange.find("403") != std::string::npos);
+  BOOST_TEST(strange.find("<html") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_taken_port_is_named) {
+  Hub hub;
+  const WebPage first(hub, launch::parse_http_address("127.0.0.1:0"), "run");
+  const std::string url = first.url();
+  const auto address =
+      launch::parse_http_address(url.substr(7, url.rfind('/') - 7));  // 127.0.0.1:PORT
+  expect_error(ErrorKind::manifest, {"monitor.web", address.text(), "port 0"},
+               [&] { WebPage(hub, address, "run"); });
+  expect_error(ErrorKind::manifest, {"monitor.prometheus", address.text(), "port 0"},
+               [&] { PrometheusEndpoint(hub, address); });
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,97 @@
+#include "launch/monitors/trace_collector.h"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+
+namespace troupe::test {
+namespace {
+
+using launch::TraceCollector;
+using nlohmann::json;
+
+const json kStatus = {
+    {"ranks",
+     {{{"rank", 0}, {"replica", 0}, {"stage", 0}}, {{"rank", 1}, {"replica", 0}, {"stage", 1}}}}};
+
+json action(const char* name, double begin_s, double end_s, int from, int to, double waited_s = 0) {
+  return {{"name", name}, {"begin_s", begin_s}, {"end_s", end_s},
+          {"from", from}, {"to", to},           {"waited_s", waited_s}};
+}
+
+json actions_event(std::int64_t step, int rank, const std::vector<json>& actions,
+                   bool complete = true) {
+  return {{"kind", "actions"},
+          {"step", step},
+          {"rank", rank},
+          {"actions", actions},
+          {"complete", complete}};
+}
+
+/// One microbatch through two stages.
+void add_step(TraceCollector& trace, std::int64_t step, double at) {
+  trace.add(actions_event(
+      step, 0, {action("0F0", at, at + 1, -1, 1), action("0B0", at + 4, at + 5, 1, -1, 3)}));
+  trace.add(actions_event(step, 1, {action("1F0", at + 1, at + 2, 0, -1, 1)}, false));
+  trace.add(actions_event(step, 1, {action("1B0", at + 2, at + 4, -1, 0)}));
+}
+
+std::vector<json> of_phase(const json& trace, const char* phase) {
+  std::vector<json> found;
+  for (const json& event : trace.at("traceEvents"))
+    if (event.at("ph") == phase) found.push_back(event);
+  return found;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(actions_waits_and_messages_become_events) {
+  TraceCollector trace(kStatus, 1);
+  add_step(trace, 7, 100);
+  BOOST_TEST(trace.done());
+  const json file = trace.chrome_trace();
+  BOOST_TEST(of_phase(file, "M").size() == 4u);
+  const auto bars = of_phase(file, "X");
+  BOOST_REQUIRE(bars.size() == 6u);  // four actions, two waits
+  for (const json& bar : bars) {
+    BOOST_TEST(bar.at("ts") >= 0);
+    BOOST_TEST(bar.at("dur") > 0);
+    BOOST_TEST(bar.at("args").at("step") == 7);
+  }
+  const auto begins = of_phase(file, "s"), ends = of_phase(file, "f");
+  BOOST_REQUIRE(begins.size() == 2u);
+  BOOST_REQUIRE(ends.size() == 2u);
+  for (const json& begin : begins) {
+    const auto end = std::find_if(ends.begin(), ends.end(),
+                                  [&](const json& e) { return e.at("id") == begin.at("id"); });
+    BOOST_REQUIRE((end != ends.end()));
+    BOOST_TEST(begin.at("pid") != end->at("pid"));
+    BOOST_TEST(begin.at("ts") < end->at("ts"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(only_whole_steps_count_and_no_more_than_asked_for) {
+  TraceCollector trace(kStatus, 2);
+  trace.add(actions_event(1, 1, {action("1B0", 0, 1, -1, 0)}));  // began in the middle of step 1
+  for (std::int64_t step = 2; step <= 9; ++step) add_step(trace, step, 10.0 * step);
+  BOOST_TEST(trace.num_complete() == 2);
+  for (const json& bar : of_phase(trace.chrome_trace(), "X"))
+    BOOST_TEST((bar.at("args").at("step") == 2 || bar.at("args").at("step") == 3));
+}
+
+BOOST_AUTO_TEST_CASE(another_membership_changes_who_must_be_there) {
+  TraceCollector trace(kStatus, 1);
+  trace.add({{"kind", "membership"}, {"ranks", json::array({{{"rank", 0}}})}});
+  trace.add(actions_event(3, 0, {action("0F0", 0, 1, -1, -1)}));
+  BOOST_TEST(trace.done());
+}
+
+BOOST_AUTO_TEST_CASE(an_arrow_without_its_other_end_is_left_out) {
+  TraceCollector trace(kStatus, 1);
+  trace.add(actions_event(3, 0, {action("0F0", 0, 1, -1, 1)}));
+  trace.add(actions_event(3, 1, {action("no action", 0, 1, 0, -1)}));
+  BOOST_TEST(trace.done());
+  BOOST_TEST(of_phase(trace.chrome_trace(), "s").empty());
+  BOOST_TEST(of_phase(trace.chrome_trace(), "X").size() == 2u);
+}
+
+}  // namespace troupe::test
