@@ -1,0 +1,49 @@
+"""What a run's safety costs its steps: the neighbours' copies of its state, and checkpoints."""
+import statistics
+
+from cluster import MEASURED_MODEL, MICRO, PIPELINE_SAMPLES, SEQ_LEN, RunBox
+from live_run import LiveRun
+from measure import Row, output_of
+
+BATCH = dict(seq_len=SEQ_LEN, micro=MICRO, samples=PIPELINE_SAMPLES)
+PAIRS = CHECKPOINTS = 9
+STEPS = 3  # of each run; the first one warms up
+INTERVAL = 10  # between checkpoints, for the mean added step time that is printed
+
+
+def median_step_s(bench, box, name, copies):
+    """Of a run of its own, with the neighbours' copies or without."""
+    manifest = box.manifest(name, MEASURED_MODEL, steps=STEPS, pp=2, threads=1, **BATCH)
+    output_of(bench.troupe, "launch", manifest, "--set", "checkpoint.interval=0", "--set",
+              f"recovery.neighbour_copies={str(copies).lower()}", timeout=300)
+    return statistics.median(row["step_s"] for row in box.metrics(name)[1:])
+
+
+def neighbour_copy_cost(bench):
+    """Step time with the state of each step copied to a neighbour over step time without, runs in turn."""
+    with RunBox() as box:
+        for i in range(bench.repeats(PAIRS)):
+            without = median_step_s(bench, box, f"without-{i}", False)
+            copied = median_step_s(bench, box, f"with-{i}", True)
+            bench.record("step without copies, s", without)
+            bench.record("step with copies, s", copied)
+            bench.record("ratio", copied / without)
+    return Row(bench.name, bench.median("step with copies, s"), "s", bench.median("ratio"),
+               f"no copies: {bench.median('step without copies, s'):.3f} s a step")
+
+
+def checkpoint_stall(bench):
+    """A checkpoint after every third step: it is written beside the next step, whose update waits for what is not
+    written by then; the third step meets none of it."""
+    checkpoints = bench.repeats(CHECKPOINTS)
+    with RunBox() as box, LiveRun(bench, box, "saves", "checkpoint.interval=3", pp=2, batch=BATCH) as run:
+        run.wait_for_step(3 * checkpoints + 3)
+        steps = run.steps()
+        for saved in run.events("checkpoint")[:checkpoints]:
+            beside, after, quiet = (steps[saved["step"] + i]["step_s"] for i in (1, 2, 3))
+            bench.record("step without a checkpoint, s", quiet)
+            bench.record("writing, s", saved["duration_s"])
+            bench.record("wait of the step loop, s", max(0, saved["duration_s"] - beside))
+            bench.record(f"added to a step at interval {INTERVAL}, s", (beside + after - 2 * quiet) / INTERVAL)
+    wait, usual = bench.median("wait of the step loop, s"), bench.median("step without a checkpoint, s")
+    return Row(bench.name, wait, "s", wait / usual, f"a step: {usual:.3f} s")
