@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <caf/io/middleman.hpp>
 #include <set>
 #include <utility>
@@ -114,6 +115,7 @@ caf::behavior Director::make_behavior() {
       [this](const Event& event) { handle(event); },
       [this](Tick) {
         watch_over_workers();
+        report_own_activity();
         delayed_send(this, kTick, Tick{});
       },
   };
@@ -145,11 +147,20 @@ void Director::join(const Join& message) {
 void Director::heard(const Heartbeat& beat) {
   liveness_.heard(beat);
   const int rank = protocol_.epoch().rank_of(beat.incarnation);
-  if (rank >= 0 && context_.hub.wanted<RankActivity>())
-    tell(RankActivity{.state = beat.state,
-                      .waiting_for = beat.waiting_for,
-                      .resident_bytes = beat.resident_bytes},
-         rank);
+  if (rank >= 0 && context_.hub.wanted<RankActivity>()) {
+    RankActivity activity{.state = beat.state,
+                          .waiting_for = beat.waiting_for,
+                          .resident_bytes = beat.resident_bytes,
+                          .mailbox_depth = beat.mailbox_depth};
+    const auto& members = protocol_.epoch().members;
+    for (std::size_t i = 0; i < std::min(beat.edge_to.size(), beat.edge_queued.size()); ++i) {
+      const auto to = std::ranges::find(members, beat.edge_to[i], &Member::id);
+      if (to != members.end())
+        activity.links.push_back(
+            {.to = static_cast<int>(to - members.begin()), .queued = beat.edge_queued[i]});
+    }
+    tell(std::move(activity), rank);
+  }
   context_.board.write([&](RunStatus& status) {
     for (RankStatus& shown : status.ranks)
       if (shown.rank == rank) {
@@ -175,6 +186,12 @@ void Director::watch_over_workers() {
     handle(WorkerFailed{.incarnation = verdict.incarnation,
                         .message = verdict.why,
                         .now_s = now_s() - verdict.silent_s});
+}
+
+void Director::report_own_activity() {
+  if (context_.hub.wanted<DirectorActivity>())
+    tell(DirectorActivity{.mailbox_depth = mailbox().size(), .handler_s = handler_s_});
+  handler_s_.clear();
 }
 
 void Director::ordered(const ScaleOrder& order) {
@@ -217,6 +234,7 @@ void Director::handle(Event event) {
   } catch (const std::exception& e) {
     on_failure(e.what());
   }
+  if (context_.hub.wanted<DirectorActivity>()) handler_s_.push_back(now_s() - now);
 }
 
 void Director::publish_status() {

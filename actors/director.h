@@ -60,6 +60,7 @@ class Director : public ControlActor {
   void failed(const Failed& failure);
   void ordered(const ScaleOrder& order);
   void watch_over_workers();
+  void report_own_activity();
 
   // Events in, effects out.
   void handle(Event event);
@@ -115,6 +116,7 @@ class Director : public ControlActor {
   ChangeReport change_;            ///< the newest
   std::map<std::uint64_t, ScaleOrder> scale_orders_;
   std::uint64_t next_order_ = 1;
+  std::vector<double> handler_s_;  ///< DirectorActivity
   std::chrono::steady_clock::time_point step_begin_, save_begin_;
 };
 

@@ -184,6 +184,9 @@ struct Heartbeat {
   std::string state;
   std::string waiting_for;
   std::uint64_t resident_bytes = 0;  ///< memory of its process
+  std::uint64_t mailbox_depth = 0;   ///< messages and orders that wait for it
+  std::vector<int> edge_to;          ///< Member::id of those it sends to
+  std::vector<int> edge_queued;      ///< tensors that wait for a credit of each
 };
 
 // --- inspection
@@ -226,7 +229,7 @@ TROUPE_INSPECT(Saved, x.epoch, x.step, x.rank, x.error)
 TROUPE_INSPECT(Evaluated, x.epoch, x.step, x.rank, x.loss_sum)
 TROUPE_INSPECT(Failed, x.epoch, x.incarnation, x.kind, x.message)
 TROUPE_INSPECT(Heartbeat, x.incarnation, x.progress, x.longest_action_s, x.state, x.waiting_for,
-               x.resident_bytes)
+               x.resident_bytes, x.mailbox_depth, x.edge_to, x.edge_queued)
 
 #undef TROUPE_INSPECT
 

@@ -20,6 +20,11 @@ class OrderQueue {
     filled_.notify_one();
   }
 
+  std::size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return values_.size();
+  }
+
   /// Blocks until there is a value.
   T pop() {
     std::unique_lock lock(mutex_);
@@ -30,7 +35,7 @@ class OrderQueue {
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable filled_;
   std::deque<T> values_;
 };

@@ -163,7 +163,8 @@ RankTrainer::Activity RankTrainer::activity() const {
   return {.state = wait ? "waiting" : state_,
           .waiting_for = wait ? wait->what : "",
           .progress = progress_ + (runner_ ? runner_->progress() : 0),
-          .longest_action_s = longest_action_s_};
+          .longest_action_s = longest_action_s_,
+          .edges = node_->channel().counts().edges};
 }
 
 void RankTrainer::set_state(const char* state) {

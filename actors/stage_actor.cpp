@@ -104,12 +104,18 @@ void StageActor::answer(const RunnerAnswer& result) {
 
 void StageActor::beat() {
   const auto activity = trainer_.activity();
-  send(director_, Heartbeat{.incarnation = join_.member.incarnation,
-                            .progress = activity.progress,
-                            .longest_action_s = to_bits(activity.longest_action_s),
-                            .state = activity.state,
-                            .waiting_for = activity.waiting_for,
-                            .resident_bytes = resident_bytes()});
+  Heartbeat beat{.incarnation = join_.member.incarnation,
+                 .progress = activity.progress,
+                 .longest_action_s = to_bits(activity.longest_action_s),
+                 .state = activity.state,
+                 .waiting_for = activity.waiting_for,
+                 .resident_bytes = resident_bytes(),
+                 .mailbox_depth = mailbox().size() + orders_.size()};
+  for (const auto& edge : activity.edges) {
+    beat.edge_to.push_back(edge.to);
+    beat.edge_queued.push_back(edge.queued);
+  }
+  send(director_, beat);
   delayed_send(this, kHeartbeatInterval, Beat{});
 }
 

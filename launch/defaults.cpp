@@ -188,6 +188,9 @@ constexpr std::array kKeys{
 
     Key{"monitor", "log_interval", integer, "1", "steps", "Steps between console lines; every step",
         Rule{.min = 1, .max = 1e9}},
+    Key{"monitor", "peak_tflops", number, "0.0", "TFLOP/s",
+        "What the device of a rank can do at most, for troupe_train_mfu_ratio; 0: unknown",
+        Rule{.min = 0, .max = 1e9}},
     Key{"monitor", "tensorboard", boolean, "false", "",
         "Write event files for TensorBoard into tensorboard/ of the run directory"},
     Key{"monitor", "prometheus", text, "\"\"", "host:port",

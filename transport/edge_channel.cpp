@@ -112,7 +112,12 @@ void EdgeChannel::flush() {
 
 ChannelCounts EdgeChannel::counts() const {
   std::unique_lock<Link> lock(link_);
-  return counts_;
+  ChannelCounts counts = counts_;
+  if (!epoch_) return counts;
+  for (const Outbox& box : epoch_->outboxes)
+    for (EdgeCount& count : counts.edges)
+      if (count.to == box.edge().to) count.queued += box.num_queued();
+  return counts;
 }
 
 void EdgeChannel::close(const std::string& reason) {

@@ -71,6 +71,10 @@ void Outbox::queue(Buffer& buffer) {
   buffer.order = order_++;
 }
 
+int Outbox::num_queued() const {
+  return static_cast<int>(std::ranges::count(buffers_, Buffer::State::queued, &Buffer::state));
+}
+
 const Outbox::Buffer* Outbox::oldest_queued() const {
   const Buffer* oldest = nullptr;
   for (const Buffer& buffer : buffers_)

@@ -51,6 +51,7 @@ class Outbox {
   Buffer* find_taken(const MessageKey& key);
   /// The runner is done with a taken buffer.
   void queue(Buffer& buffer);
+  int num_queued() const;
   bool has_queued() const { return oldest_queued() != nullptr; }
   bool is_empty() const;
   /// The next buffer that has, or now gets, a slot; leaving from now on. Null: none.

@@ -54,6 +54,17 @@ struct RankActivity {
   std::string state;
   std::string waiting_for;           ///< the named wait; empty: none
   std::uint64_t resident_bytes = 0;  ///< memory of the worker process
+  std::uint64_t mailbox_depth = 0;   ///< messages and orders that wait for its stage actor
+  struct Link {
+    int to = 0;      ///< rank
+    int queued = 0;  ///< tensors that wait for a credit of it
+  };
+  std::vector<Link> links;
+};
+/// What the director did since the last such event.
+struct DirectorActivity {
+  std::uint64_t mailbox_depth = 0;  ///< messages that wait for it
+  std::vector<double> handler_s;    ///< time that each event took it, newest last
 };
 /// Actions of one rank, in order, while somebody traces.
 struct ActionsTraced {
@@ -115,14 +126,14 @@ struct RunEnded {
 
 using EventBody =
     std::variant<StepCommitted, EvaluationDone, CheckpointSaved, NotFinite, MembershipChanged,
-                 RankActivity, ActionsTraced, StragglerFound, FailureDetected, PhaseBegun,
-                 Recovered, Rescaled, MonitorAttached, MonitorDetached, Note, RunEnded>;
+                 RankActivity, DirectorActivity, ActionsTraced, StragglerFound, FailureDetected,
+                 PhaseBegun, Recovered, Rescaled, MonitorAttached, MonitorDetached, Note, RunEnded>;
 
 inline constexpr std::size_t kNumEventKinds = std::variant_size_v<EventBody>;
 inline constexpr std::array<std::string_view, kNumEventKinds> kEventNames{
     "step",     "evaluation", "checkpoint", "not_finite", "membership", "activity",
-    "actions",  "straggler",  "failure",    "phase",      "recovered",  "rescaled",
-    "attached", "detached",   "note",       "ended"};
+    "director", "actions",    "straggler",  "failure",    "phase",      "recovered",
+    "rescaled", "attached",   "detached",   "note",       "ended"};
 
 /// Something that happened.
 struct RunEvent {

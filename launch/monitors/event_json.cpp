@@ -63,7 +63,16 @@ json body_of(const MembershipChanged& e) {
   return {{"pp", e.pp}, {"dp", e.dp}, {"schedule", e.schedule}, {"ranks", std::move(ranks)}};
 }
 json body_of(const RankActivity& e) {
-  return {{"state", e.state}, {"waiting_for", e.waiting_for}, {"resident_bytes", e.resident_bytes}};
+  json links = json::array();
+  for (const auto& link : e.links) links.push_back({{"to", link.to}, {"queued", link.queued}});
+  return {{"state", e.state},
+          {"waiting_for", e.waiting_for},
+          {"resident_bytes", e.resident_bytes},
+          {"mailbox_depth", e.mailbox_depth},
+          {"links", std::move(links)}};
+}
+json body_of(const DirectorActivity& e) {
+  return {{"mailbox_depth", e.mailbox_depth}, {"handler_s", e.handler_s}};
 }
 json body_of(const ActionsTraced& e) {
   json actions = json::array();

@@ -40,14 +40,20 @@ Histogram::BucketBoundaries duration_buckets() {
           2,     5,     10,    20,   50,   100,  200, 500, 1000, 3600};
 }
 
+/// From a microsecond to ten seconds, a bucket a decade.
+Histogram::BucketBoundaries handler_buckets() {
+  return {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10};
+}
+
 }  // namespace
 
 /// The metrics and how each event changes them. Called by one thread; the registry's are safe to
 /// read meanwhile.
 class PrometheusEndpoint::Metrics {
  public:
-  explicit Metrics(Registry& registry)
+  Metrics(Registry& registry, const PeakRate& peak)
       : registry_(registry),
+        peak_(peak),
         busy_(counters(registry, "troupe_pipeline_stage_busy_seconds_total",
                        "Time a stage computed.")),
         idle_(counters(registry, "troupe_pipeline_stage_idle_seconds_total",
@@ -56,6 +62,12 @@ class PrometheusEndpoint::Metrics {
                         "Payload bytes sent from rank src to rank dst.")),
         waits_(counters(registry, "troupe_link_wait_seconds_total",
                         "Time that rank dst waited for messages of rank src.")),
+        queued_(gauges(registry, "troupe_link_queue_depth",
+                       "Tensors of rank src that wait for a credit of rank dst.")),
+        mailbox_(gauges(registry, "troupe_actor_mailbox_depth",
+                        "Messages that wait for an actor: the director, or a rank's stage.")),
+        mfu_(gauges(registry, "troupe_train_mfu_ratio",
+                    "Model FLOP/s over monitor.peak_tflops of all ranks.")),
         resident_(gauges(registry, "troupe_process_resident_memory_bytes",
                          "Resident memory of a rank's process.")),
         happenings_(counters(registry, "troupe_run_events_total",
@@ -75,6 +87,9 @@ class PrometheusEndpoint::Metrics {
     lr_.Set(r.lr);
     tokens_.Increment(static_cast<double>(r.tokens));
     step_s_.Observe(r.step_s);
+    if (peak_.flop_per_s > 0 && num_ranks_ > 0 && r.step_s > 0)
+      mfu_.Add({}).Set(peak_.flop_per_token * static_cast<double>(r.tokens) / r.step_s /
+                       (peak_.flop_per_s * num_ranks_));
     for (const auto& s : r.stages) {
       const std::string replica = std::to_string(s.replica), stage = std::to_string(s.stage);
       busy_.Add({{"replica", replica}, {"stage", stage}, {"phase", "compute"}}).Increment(s.busy_s);
@@ -94,11 +109,20 @@ class PrometheusEndpoint::Metrics {
     count_kind(event);
   }
   void count(const RunEvent& event, const RankActivity& activity) {
-    resident_.Add({{"rank", std::to_string(event.rank)}})
-        .Set(static_cast<double>(activity.resident_bytes));
+    const std::string rank = std::to_string(event.rank);
+    resident_.Add({{"rank", rank}}).Set(static_cast<double>(activity.resident_bytes));
+    mailbox_.Add({{"actor", "stage"}, {"rank", rank}})
+        .Set(static_cast<double>(activity.mailbox_depth));
+    for (const auto& link : activity.links)
+      queued_.Add({{"src", rank}, {"dst", std::to_string(link.to)}}).Set(link.queued);
+  }
+  void count(const RunEvent&, const DirectorActivity& activity) {
+    mailbox_.Add({{"actor", "director"}}).Set(static_cast<double>(activity.mailbox_depth));
+    for (const double s : activity.handler_s) handler_s_.Observe(s);
   }
   void count(const RunEvent& event, const MembershipChanged& membership) {
-    ranks_.Set(static_cast<double>(membership.ranks.size()));
+    num_ranks_ = static_cast<double>(membership.ranks.size());
+    ranks_.Set(num_ranks_);
     count_kind(event);
   }
   void count(const RunEvent& event, const Recovered& recovered) {
@@ -114,6 +138,8 @@ class PrometheusEndpoint::Metrics {
   }
 
   Registry& registry_;
+  const PeakRate peak_;
+  double num_ranks_ = 0;
   Gauge& loss_ = gauges(registry_, "troupe_train_loss", "Loss of the newest step.").Add({});
   Gauge& eval_loss_ =
       gauges(registry_, "troupe_eval_loss", "Loss of the newest evaluation.").Add({});
@@ -133,21 +159,25 @@ class PrometheusEndpoint::Metrics {
   Histogram& stall_s_ = histograms(registry_, "troupe_recovery_stall_seconds",
                                    "What a recovery added to the time of a step.")
                             .Add({}, duration_buckets());
+  Histogram& handler_s_ = histograms(registry_, "troupe_actor_handler_duration_seconds",
+                                     "Time that an event took an actor.")
+                              .Add({{"actor", "director"}}, handler_buckets());
   Family<Counter>&busy_, &idle_, &bytes_, &waits_;
-  Family<Gauge>& resident_;
+  Family<Gauge>&queued_, &mailbox_, &mfu_, &resident_;
   Family<Counter>& happenings_;
 };
 
 struct PrometheusEndpoint::Parts {
+  explicit Parts(const PeakRate& peak) : metrics(*registry, peak) {}
   HttpAddress address;
   std::shared_ptr<Registry> registry = std::make_shared<Registry>();
-  Metrics metrics{*registry};
+  Metrics metrics;
   std::optional<prometheus::Exposer> exposer;
   std::optional<SubscriberThread> thread;
 };
 
-PrometheusEndpoint::PrometheusEndpoint(Hub& hub, const HttpAddress& address)
-    : parts_(std::make_unique<Parts>()) {
+PrometheusEndpoint::PrometheusEndpoint(Hub& hub, const HttpAddress& address, const PeakRate& peak)
+    : parts_(std::make_unique<Parts>(peak)) {
   parts_->address = address;
   gauges(*parts_->registry, "troupe_build_info", "The program's version; always 1.")
       .Add({{"version", TROUPE_VERSION}})

@@ -3,8 +3,22 @@
 #include <filesystem>
 
 #include "launch/run_directory.h"
+#include "launch/run_spec.h"
+#include "stages/model_config.h"
 
 namespace troupe::launch {
+namespace {
+
+/// Of training: 6 a parameter and, for attention, 12 * layers * width * sequence (PaLM, arXiv
+/// 2204.02311, appendix B).
+double flop_per_token(const actors::RunSpec& spec) {
+  const auto& model = spec.model;
+  return 6.0 * static_cast<double>(stages::num_parameters(model)) +
+         12.0 * static_cast<double>(model.num_hidden_layers * model.num_attention_heads *
+                                    model.head_dim * spec.batch.seq_len);
+}
+
+}  // namespace
 
 Sinks::Sinks(const Manifest& manifest, actors::Hub& hub,
              const std::function<void(const std::string&)>& complain)
@@ -14,7 +28,9 @@ Sinks::Sinks(const Manifest& manifest, actors::Hub& hub,
     tensorboard_.emplace(hub, std::filesystem::path(manifest.text("run.dir")) / kTensorBoardFolder,
                          complain);
   if (const std::string& address = manifest.text("monitor.prometheus"); !address.empty())
-    prometheus_.emplace(hub, parse_http_address(address));
+    prometheus_.emplace(hub, parse_http_address(address),
+                        PeakRate{.flop_per_token = flop_per_token(to_run_spec(manifest)),
+                                 .flop_per_s = manifest.number("monitor.peak_tflops") * 1e12});
   if (const std::string& address = manifest.text("monitor.web"); !address.empty())
     web_.emplace(hub, parse_http_address(address), manifest.text("run.name"));
 }

@@ -53,10 +53,15 @@ BOOST_AUTO_TEST_CASE(addresses_are_checked_with_an_example) {
 
 BOOST_AUTO_TEST_CASE(prometheus_scrapes_what_was_published) {
   Hub hub;
-  const PrometheusEndpoint endpoint(hub, launch::parse_http_address("127.0.0.1:0"));
+  const PrometheusEndpoint endpoint(hub, launch::parse_http_address("127.0.0.1:0"),
+                                    {.flop_per_token = 6, .flop_per_s = 10000});
+  hub.publish({.body = MembershipChanged{.ranks = std::vector<RankStatus>(2)}});
   hub.publish(step_event(1, 3.5));
   hub.publish(step_event(2, 2.25));
-  hub.publish({.rank = 1, .body = RankActivity{.resident_bytes = 4096}});
+  hub.publish({.rank = 1,
+               .body = RankActivity{
+                   .resident_bytes = 4096, .mailbox_depth = 3, .links = {{.to = 0, .queued = 2}}}});
+  hub.publish({.body = DirectorActivity{.mailbox_depth = 5, .handler_s = {5e-6, 2e-3}}});
   hub.publish({.body = Recovered{.stall_s = 0.5}});
   hub.publish({.body = EvaluationDone{.loss = 4.5}});
   const std::string text = get_until(endpoint.url(), "troupe_eval_loss 4.5");
@@ -70,7 +75,12 @@ BOOST_AUTO_TEST_CASE(prometheus_scrapes_what_was_published) {
         "troupe_pipeline_stage_idle_seconds_total{cause=\"message\",replica=\"0\",stage=\"1\"} 2\n",
         "troupe_link_bytes_total{dst=\"1\",kind=\"tensor\",src=\"0\"} 128\n",
         "troupe_process_resident_memory_bytes{rank=\"1\"} 4096\n",
-        "troupe_run_events_total{kind=\"recovered\"} 1\n",
+        "troupe_actor_mailbox_depth{actor=\"stage\",rank=\"1\"} 3\n",
+        "troupe_actor_mailbox_depth{actor=\"director\"} 5\n",
+        "troupe_link_queue_depth{dst=\"0\",src=\"1\"} 2\n",
+        "troupe_actor_handler_duration_seconds_bucket{actor=\"director\",le=\"1e-05\"} 1\n",
+        "troupe_actor_handler_duration_seconds_count{actor=\"director\"} 2\n",
+        "troupe_train_mfu_ratio 1\n", "troupe_run_events_total{kind=\"recovered\"} 1\n",
         "troupe_recovery_stall_seconds_count 1\n", "troupe_build_info{version=\""})
     BOOST_TEST(text.find(line) != std::string::npos, line << " is not in\n" << text);
 }
