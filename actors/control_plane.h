@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "actors/messages.h"
+#include "actors/message_inspection.h"
 
 namespace troupe::actors {
 

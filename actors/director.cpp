@@ -9,6 +9,7 @@
 
 #include "actors/assembly.h"
 #include "actors/monitors/step_report.h"
+#include "actors/monitors/tap.h"
 #include "actors/monitors/traced_actions.h"
 #include "actors/scheduler_actor.h"
 #include "actors/secret.h"
@@ -97,6 +98,7 @@ caf::behavior Director::make_behavior() {
         handle(votes);
       },
       [this](const TracedActions& actions) { tell(to_event(actions), actions.rank, actions.step); },
+      [this](const Tapped& tapped) { tell(to_event(tapped), tapped.rank, tapped.step); },
       [this](const OfReplica<Saved>& all) {
         ReplicaSaved sum{.epoch = all.answers.front().epoch,
                          .step = all.answers.front().step,

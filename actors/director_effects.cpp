@@ -164,7 +164,8 @@ void Director::perform(const OrderStep& effect) {
   if (effect.step == context_.first_step + 1) step_begin_ = std::chrono::steady_clock::now();
   order_all(RunStep{.epoch = protocol_.epoch().number,
                     .step = effect.step,
-                    .trace = context_.hub.wanted<ActionsTraced>()});
+                    .trace = context_.hub.wanted<ActionsTraced>(),
+                    .taps = context_.hub.taps()});
 }
 
 void Director::perform(const OrderCommit& effect) {

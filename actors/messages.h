@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "actors/epoch.h"
+#include "actors/monitors/tap_request.h"
 #include "actors/state_plan.h"
 
 // What travels on the control plane: orders from the director to stages, answers back, all small.
-// Plain values; the `inspect` functions are what CAF serialises them with. Numbers with a fraction
+// Plain values; message_inspection.h has what CAF serialises them with. Numbers with a fraction
 // travel as their bits, because CAF 0.17 cannot encode infinities. Every order and answer carries
 // its epoch: another epoch's is ignored.
 
@@ -79,7 +80,8 @@ struct PlanOrder {
 struct RunStep {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
-  bool trace = false;  ///< record the actions and send them when the step is prepared
+  bool trace = false;            ///< record the actions and send them when the step is prepared
+  std::vector<TapRequest> taps;  ///< tensors to look at
 };
 
 struct Commit {
@@ -154,6 +156,22 @@ struct TracedActions {
   bool complete = false;  ///< these are the last ones
 };
 
+/// A tensor that somebody wanted to look at, as TensorSummary has it.
+struct Tapped {
+  std::uint32_t epoch = 0;
+  std::int64_t step = 0;
+  int rank = 0;
+  int to = 0;
+  bool backward = false;
+  int microbatch = 0;
+  std::int64_t elements = 0;
+  std::int64_t not_finite = 0;
+  Bits norm = 0, mean = 0, min = 0, max = 0;
+  std::vector<std::uint64_t> histogram;
+  std::string file;   ///< where it was dumped; empty: nowhere
+  std::string error;  ///< why it could not be
+};
+
 struct Saved {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
@@ -188,49 +206,5 @@ struct Heartbeat {
   std::vector<int> edge_to;          ///< Member::id of those it sends to
   std::vector<int> edge_queued;      ///< tensors that wait for a credit of each
 };
-
-// --- inspection
-
-#define TROUPE_INSPECT(Type, ...)                                      \
-  template <typename Inspector>                                        \
-  typename Inspector::result_type inspect(Inspector& f, Type& x) {     \
-    return [&](auto&... fields) { return f(fields...); }(__VA_ARGS__); \
-  }
-
-TROUPE_INSPECT(Member, x.id, x.incarnation, x.pid, x.host, x.address)
-TROUPE_INSPECT(RunSpec::Mesh, x.pp, x.dp)
-TROUPE_INSPECT(RunSpec::Schedule, x.kind, x.chunks, x.csv)
-TROUPE_INSPECT(Layout::Chunk, x.first_layer, x.end_layer, x.stage)
-TROUPE_INSPECT(Layout, x.stages, x.chunks)
-TROUPE_INSPECT(Shape, x.mesh, x.schedule, x.layout)
-TROUPE_INSPECT(Epoch, x.run, x.number, x.shape, x.members)
-TROUPE_INSPECT(StateMove, x.unit, x.from, x.to, x.copy_of)
-TROUPE_INSPECT(StatePlan, x.step, x.from_memory, x.moves)
-TROUPE_INSPECT(HeldCopy, x.rank, x.step)
-TROUPE_INSPECT(Holdings, x.step, x.has_previous, x.copies)
-TROUPE_INSPECT(Hello, x.version, x.token)
-TROUPE_INSPECT(Join, x.token, x.member)
-TROUPE_INSPECT(Welcome, x.manifest)
-TROUPE_INSPECT(Halt, x.epoch, x.kept, x.reconnect, x.reason)
-TROUPE_INSPECT(Halted, x.epoch, x.incarnation, x.address, x.holdings)
-TROUPE_INSPECT(BeginEpoch, x.epoch, x.state, x.checkpoint, x.weights_only, x.sample_origin)
-TROUPE_INSPECT(PlanOrder, x.epoch, x.actions, x.eval_actions, x.digest)
-TROUPE_INSPECT(RunStep, x.epoch, x.step, x.trace)
-TROUPE_INSPECT(Commit, x.epoch, x.step, x.clip_factor)
-TROUPE_INSPECT(Save, x.epoch, x.step, x.dir)
-TROUPE_INSPECT(Evaluate, x.epoch, x.step)
-TROUPE_INSPECT(Finish, x.reason)
-TROUPE_INSPECT(Ready, x.epoch, x.rank, x.move_s, x.digest, x.parameters)
-TROUPE_INSPECT(Prepared, x.epoch, x.step, x.rank, x.loss_sum, x.bad_microbatch, x.squared_norms,
-               x.busy_s, x.wall_s, x.edge_to, x.edge_bytes, x.edge_from, x.edge_wait_s)
-TROUPE_INSPECT(TracedActions::Row, x.name, x.begin_s, x.end_s, x.waited_s, x.from, x.to)
-TROUPE_INSPECT(TracedActions, x.epoch, x.step, x.rank, x.rows, x.complete)
-TROUPE_INSPECT(Saved, x.epoch, x.step, x.rank, x.error)
-TROUPE_INSPECT(Evaluated, x.epoch, x.step, x.rank, x.loss_sum)
-TROUPE_INSPECT(Failed, x.epoch, x.incarnation, x.kind, x.message)
-TROUPE_INSPECT(Heartbeat, x.incarnation, x.progress, x.longest_action_s, x.state, x.waiting_for,
-               x.resident_bytes, x.mailbox_depth, x.edge_to, x.edge_queued)
-
-#undef TROUPE_INSPECT
 
 }  // namespace troupe::actors

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/monitors/tap.h"
+
 namespace troupe::actors {
 namespace {
 
@@ -44,6 +46,7 @@ struct PlanRunner::Step {
   bool training = true;
   double busy_s = 0;
   double longest_s = 0;
+  Tap* tap = nullptr;
   Recorded* record = nullptr;  ///< of the action in progress; null: none is kept
 
   /// Runs and times one call into the stage.
@@ -80,16 +83,17 @@ PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, Progra
     waits_.resize(std::max(waits_.size(), wait_index(Direction::backward, next.chunk) + 1));
 }
 
-PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step, bool record) {
+PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
+                             const Watch& watch) {
   const auto begin = Clock::now();
-  Step step{.data_step = data_step, .message_step = message_step};
+  Step step{.data_step = data_step, .message_step = message_step, .tap = watch.tap};
   std::fill(losses_.begin(), losses_.end(), 0.0);
   std::fill(waits_.begin(), waits_.end(), 0.0);
-  if (record) recorded_.assign(program_.size(), {});
+  if (watch.record) recorded_.assign(program_.size(), {});
   step.timed([&] { stage_.begin_step(); });
   for (std::size_t i = 0; i < program_.size(); ++i) {
     const Instruction& next = program_[i];
-    if (record) {
+    if (watch.record) {
       step.record = &recorded_[i];
       step.record->instruction = next;
     }
@@ -139,6 +143,11 @@ Tensor PlanRunner::acquire(const MessageKey& key, Step& step) {
   return buffer;
 }
 
+void PlanRunner::send(const MessageKey& key, const Tensor& tensor, const Step& step) {
+  if (step.tap) step.tap->look(key, tensor);
+  channel_.send(key, tensor);
+}
+
 double PlanRunner::wait_s(Direction direction, int chunk) const {
   const std::size_t at = wait_index(direction, chunk);
   return at < waits_.size() ? waits_[at] : 0;
@@ -156,7 +165,7 @@ void PlanRunner::forward(const Instruction& next, Step& step) {
   if (next.last)
     losses_[static_cast<std::size_t>(next.microbatch)] = result.loss_sum;
   else
-    channel_.send(sent, output);
+    send(sent, output, step);
 }
 
 void PlanRunner::backward(const Instruction& next, Step& step) {
@@ -169,7 +178,7 @@ void PlanRunner::backward(const Instruction& next, Step& step) {
     else
       stage_.backward_input(next.chunk, next.slot, next.deferred, received, output);
   });
-  if (!next.first) channel_.send(sent, output);
+  if (!next.first) send(sent, output, step);
   if (next.op == Op::B) release(next, step);
 }
 

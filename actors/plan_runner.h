@@ -11,6 +11,8 @@
 
 namespace troupe::actors {
 
+class Tap;
+
 /// What one rank measured in one step.
 struct PlanResult {
   double loss_sum = 0;      ///< of this rank's microbatches in ascending order; 0 without the head
@@ -31,13 +33,20 @@ class PlanRunner {
     std::int64_t tokens = 0;  ///< of a microbatch
     int num_microbatches = 0;
   };
+  struct Watch {
+    bool record = false;  ///< keep the times of every action
+    Tap* tap = nullptr;   ///< looks at what is sent; null: nobody does
+  };
   /// All references outlive the runner.
   PlanRunner(stages::Stage& stage, transport::Channel& channel, Program program, const Data& data);
 
   /// Trains on the samples of data step `data_step` (from 0). `message_step` keys the messages;
   /// both ends of every edge use the same. Gradients are complete for this rank after it; nothing
-  /// is applied. `record`: keep the times of every action.
-  PlanResult train(std::int64_t data_step, std::uint64_t message_step, bool record = false);
+  /// is applied.
+  PlanResult train(std::int64_t data_step, std::uint64_t message_step, const Watch& watch);
+  PlanResult train(std::int64_t data_step, std::uint64_t message_step) {
+    return train(data_step, message_step, Watch{});
+  }
   /// Runs a forward-only program through Stage::evaluate.
   PlanResult evaluate(std::int64_t data_step, std::uint64_t message_step);
 
@@ -60,6 +69,7 @@ class PlanRunner {
   struct Step;
   tensor::Tensor receive(const Instruction& next, transport::Direction direction, Step& step);
   tensor::Tensor acquire(const transport::MessageKey& key, Step& step);
+  void send(const transport::MessageKey& key, const tensor::Tensor& tensor, const Step& step);
   void forward(const Instruction& next, Step& step);
   void backward(const Instruction& next, Step& step);
   void backward_weight(const Instruction& next, Step& step);

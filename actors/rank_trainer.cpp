@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "actors/monitors/tap.h"
 #include "actors/monitors/traced_actions.h"
 #include "stages/checkpoint.h"
 #include "stages/optimizer.h"
@@ -50,8 +51,11 @@ Prepared RankTrainer::run_step(const RunStep& order) {
   EpochParts& now = *epoch_;
   if (now.copies && !now.copies->has_sent(order.step - 1))
     now.copies->send(now.stage(), order.step - 1);
+  std::optional<Tap> tap;
+  if (!order.taps.empty()) tap.emplace(order, now.part, now.rank, spec_.dir + "/taps");
   const PlanResult result =
-      now.runner->train(order.step - 1, static_cast<std::uint64_t>(order.step), order.trace);
+      now.runner->train(order.step - 1, static_cast<std::uint64_t>(order.step),
+                        {.record = order.trace, .tap = tap ? &*tap : nullptr});
   reduce_gradients();
   now.stage().squared_norms(now.squared_norms);
   Prepared vote{.epoch = order.epoch,
@@ -77,6 +81,7 @@ Prepared RankTrainer::run_step(const RunStep& order) {
     longest_action_s_ = std::max(longest_action_s_, result.longest_action_s);
   }
   add_waits(vote, *now.runner, now.part, now.rank);
+  if (tap) tapped_ = tap->take();
   if (order.trace) trace_ = traced_actions(*now.runner, now.part, now.rank, order);
   set_state("prepared");
   return vote;
@@ -84,6 +89,10 @@ Prepared RankTrainer::run_step(const RunStep& order) {
 
 std::vector<TracedActions> RankTrainer::take_trace() {
   return std::exchange(trace_, {});
+}
+
+std::vector<Tapped> RankTrainer::take_tapped() {
+  return std::exchange(tapped_, {});
 }
 
 /// Completes the gradients: both uses of a tied matrix are added before the replicas' sums, so that

@@ -36,6 +36,8 @@ class RankTrainer {
   Prepared run_step(const RunStep& order);
   /// The actions of the step that run_step recorded, once; empty if it recorded none.
   std::vector<TracedActions> take_trace();
+  /// The tensors that run_step was to look at, once.
+  std::vector<Tapped> take_tapped();
   void commit(const Commit& order);
   /// Writes the state beside whatever follows; the next commit() waits until it is written.
   /// `answer` is called once, from another thread.
@@ -84,6 +86,7 @@ class RankTrainer {
   std::uint64_t next_eval_ = 0;
   std::thread writer_;  ///< of a checkpoint; reads the state of epoch_
   std::vector<TracedActions> trace_;
+  std::vector<Tapped> tapped_;
 
   std::atomic<std::uint64_t> progress_{0};  ///< of runners that are gone
   mutable std::mutex mutex_;                // guards what other threads read

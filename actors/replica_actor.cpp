@@ -30,6 +30,7 @@ caf::behavior ReplicaActor::make_behavior() {
       [this](const Saved& answer) { gather(saved_, answer); },
       [this](const Evaluated& answer) { gather(evaluated_, answer); },
       [this](const TracedActions& actions) { send(director_, actions); },
+      [this](const Tapped& tapped) { send(director_, tapped); },
   };
 }
 

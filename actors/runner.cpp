@@ -82,6 +82,7 @@ void run_orders(RankTrainer& trainer, std::uint64_t incarnation, OrderQueue<Runn
     try {
       if (auto result = std::visit(execute, order)) answer(std::move(*result));
       for (TracedActions& actions : trainer.take_trace()) answer(std::move(actions));
+      for (Tapped& tapped : trainer.take_tapped()) answer(std::move(tapped));
     } catch (const std::exception& e) {
       failed = true;
       const std::uint32_t epoch = std::visit([](const auto& o) { return epoch_of(o); }, order);

@@ -16,7 +16,8 @@ struct EpochOrder {
 };
 
 using RunnerOrder = std::variant<Halt, EpochOrder, RunStep, Commit, Save, Evaluate, Finish>;
-using RunnerAnswer = std::variant<Halted, Ready, Prepared, TracedActions, Saved, Evaluated, Failed>;
+using RunnerAnswer =
+    std::variant<Halted, Ready, Prepared, TracedActions, Tapped, Saved, Evaluated, Failed>;
 
 /// `answer` may be called from another thread too. The worker's computing loop: takes orders until
 /// Finish, one at a time, and answers each. After an error it answers Failed once, unless it was

@@ -12,6 +12,7 @@ int run(const LaunchOptions& options);
 int run(const StatusOptions& options);
 int run(const AttachOptions& options);
 int run(const TraceOptions& options);
+int run(const TapOptions& options);
 int run(const ScaleOptions& options);
 int run(const StopOptions& options);
 int run(const DoctorOptions& options);

@@ -19,6 +19,7 @@ namespace troupe::launch {
 //   {"token": "...", "request": "scale", "pp": 3, ...}  ->  {"code": 0, "text": what it cost} when
 //   the change is done, or with the exit code and the reason why not
 //   {"token": "...", "request": "attach", "kinds": "step,failure", "credit": 16, "who": "..."}  ->
+//   (for tensors also "tap": what launch/tap_request.h has)
 //   {"attached": status}, then {"events": [...], "dropped": n} for each frame that the reader has
 //   granted, by its request and by {"credit": n} later on, and at the end {"ended": outcome}
 // What cannot be done is answered by {"error": "..."}. A first frame that is too long, no JSON or

@@ -16,6 +16,7 @@
 #include "actors/secret.h"
 #include "launch/monitors/event_json.h"
 #include "launch/scale_request.h"
+#include "launch/tap_request.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -277,7 +278,14 @@ void ControlServer::attach(ControlConnection& c, const nlohmann::json& request) 
                   fmt::format("{} readers are attached already, and no more are served", readers));
     const auto kinds = parse_kinds(request.value("kinds", ""));
     const std::string who = request.value("who", "").substr(0, kMaxName);
-    auto subscription = handlers_.hub->subscribe({.kinds = kinds, .wake = [this] {
+    std::optional<actors::TapRequest> tap;
+    if (const auto given = request.find("tap"); given != request.end() && !given->is_null())
+      tap = parse_tap(*given);
+    if (tap && handlers_.hub->taps().size() >= actors::kMaxTaps)
+      throw Error(
+          ErrorKind::unavailable,
+          fmt::format("{} taps are open already, and no more are served", actors::kMaxTaps));
+    auto subscription = handlers_.hub->subscribe({.kinds = kinds, .tap = tap, .wake = [this] {
                                                     if (!news_.exchange(true)) wake();
                                                   }});
     c.feed = std::make_unique<EventFeed>(std::move(subscription), who);

@@ -100,6 +100,31 @@ void add_trace(CLI::App& app, TraceOptions& o) {
       ->type_name("FILE");
 }
 
+void add_tap(CLI::App& app, TapOptions& o) {
+  CLI::App* sub = command(
+      app, "tap", "Look at tensors that travel over an edge of a running run, a JSON line each",
+      "  troupe tap runs/first --edge 0:1 --every 10 --microbatch 0\n"
+      "  troupe tap runs/first --edge 1:0 --backward --not-finite --dump\n"
+      "A line has norm, mean, min, max, the elements that are not finite, and a histogram: bin 0 "
+      "counts\nmagnitudes below 2^-40, bin i those in [2^(i-41), 2^(i-40)). Ctrl-C leaves.");
+  sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
+  sub->add_option("--edge", o.edge, "Ranks of the sender and the receiver")
+      ->required()
+      ->type_name("FROM:TO");
+  sub->add_flag("--backward", o.backward, "Gradients instead of activations");
+  sub->add_option("--every", o.every, "Only steps that this divides")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
+      ->capture_default_str();
+  sub->add_option("--microbatch", o.microbatch, "Only this one; default: all")
+      ->check(CLI::Range(0, 1'000'000'000));
+  sub->add_flag("--not-finite", o.not_finite, "Only tensors with an infinite element or a NaN");
+  sub->add_flag("--dump", o.dump,
+                "Write each as safetensors into taps/ of the run directory; the step waits for it");
+  sub->add_option("--samples", o.samples, "Leave after so many; 0: stay")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}))
+      ->capture_default_str();
+}
+
 void add_scale(CLI::App& app, ScaleOptions& o) {
   CLI::App* sub = command(
       app, "scale",
@@ -232,9 +257,9 @@ void add_schedule(CLI::App& app, ScheduleOptions& o) {
 
 /// CLI11 says only that a command is missing where an unknown one is given.
 void check_command(const std::string& given) {
-  constexpr std::array<std::string_view, 12> kNames{"plan",  "launch",   "status",   "attach",
-                                                    "trace", "scale",    "stop",     "generate",
-                                                    "eval",  "tokenize", "schedule", "doctor"};
+  constexpr std::array<std::string_view, 13> kNames{
+      "plan", "launch",   "status", "attach",   "trace",    "tap",   "scale",
+      "stop", "generate", "eval",   "tokenize", "schedule", "doctor"};
   if (given.empty() || given[0] == '-' || given == "worker") return;
   if (std::ranges::find(kNames, given) != kNames.end()) return;
   refuse(fmt::format("unknown command '{}'; did you mean '{}'? It is one of {}", given,
@@ -263,6 +288,7 @@ Options parse_options(int argc, const char* const* argv) {
   StatusOptions status;
   AttachOptions attach;
   TraceOptions trace;
+  TapOptions tap;
   ScaleOptions scale;
   StopOptions stop;
   GenerateOptions generate;
@@ -274,6 +300,7 @@ Options parse_options(int argc, const char* const* argv) {
   add_status(app, status);
   add_attach(app, attach);
   add_trace(app, trace);
+  add_tap(app, tap);
   add_scale(app, scale);
   add_stop(app, stop);
   add_generate(app, generate);
@@ -299,6 +326,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (name == "status") return status;
   if (name == "attach") return attach;
   if (name == "trace") return trace;
+  if (name == "tap") return tap;
   if (name == "scale") return scale;
   if (name == "stop") return stop;
   if (name == "doctor") return DoctorOptions{};

@@ -41,6 +41,16 @@ struct TraceOptions {
 
 struct DoctorOptions {};
 
+struct TapOptions {
+  std::string run;
+  std::string edge;  ///< "0:1"
+  bool backward = false;
+  std::int64_t every = 1;
+  int microbatch = -1;  ///< any
+  bool not_finite = false;
+  bool dump = false;
+  std::int64_t samples = 0;  ///< to leave after; 0: never
+};
 struct ScaleOptions {
   std::string run;
   std::optional<int> pp;
@@ -106,7 +116,7 @@ struct PrintText {
 
 using Options =
     std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, AttachOptions, TraceOptions,
-                 ScaleOptions, StopOptions, DoctorOptions, GenerateOptions, EvalOptions,
+                 TapOptions, ScaleOptions, StopOptions, DoctorOptions, GenerateOptions, EvalOptions,
                  TokenizeOptions, ScheduleOptions, WorkerOptions>;
 
 /// The whole command line. Throws Error{usage} naming the option that is wrong.

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "actors/monitors/tensor_summary.h"
 #include "actors/reports.h"
 
 // What happens in a run, as its monitors are told. Plain values without CAF types. A kind of event
@@ -79,6 +80,15 @@ struct ActionsTraced {
   std::vector<Action> actions;
   bool complete = false;  ///< the step's last actions of this rank
 };
+/// A tensor on its way from the event's rank, while somebody taps that edge.
+struct TensorTapped {
+  int to = 0;  ///< rank
+  bool backward = false;
+  int microbatch = 0;
+  TensorSummary summary;
+  std::string file;   ///< where it was dumped; empty: nowhere
+  std::string error;  ///< why it could not be
+};
 /// A stage's time an action has left that of the others.
 struct StragglerFound {
   int replica = 0;
@@ -124,16 +134,16 @@ struct RunEnded {
   Outcome outcome;
 };
 
-using EventBody =
-    std::variant<StepCommitted, EvaluationDone, CheckpointSaved, NotFinite, MembershipChanged,
-                 RankActivity, DirectorActivity, ActionsTraced, StragglerFound, FailureDetected,
-                 PhaseBegun, Recovered, Rescaled, MonitorAttached, MonitorDetached, Note, RunEnded>;
+using EventBody = std::variant<StepCommitted, EvaluationDone, CheckpointSaved, NotFinite,
+                               MembershipChanged, RankActivity, DirectorActivity, ActionsTraced,
+                               TensorTapped, StragglerFound, FailureDetected, PhaseBegun, Recovered,
+                               Rescaled, MonitorAttached, MonitorDetached, Note, RunEnded>;
 
 inline constexpr std::size_t kNumEventKinds = std::variant_size_v<EventBody>;
 inline constexpr std::array<std::string_view, kNumEventKinds> kEventNames{
-    "step",     "evaluation", "checkpoint", "not_finite", "membership", "activity",
-    "director", "actions",    "straggler",  "failure",    "phase",      "recovered",
-    "rescaled", "attached",   "detached",   "note",       "ended"};
+    "step",      "evaluation", "checkpoint", "not_finite", "membership", "activity",
+    "director",  "actions",    "tensor",     "straggler",  "failure",    "phase",
+    "recovered", "rescaled",   "attached",   "detached",   "note",       "ended"};
 
 /// Something that happened.
 struct RunEvent {

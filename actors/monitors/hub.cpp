@@ -111,6 +111,17 @@ std::unique_ptr<Subscription> Hub::subscribe(SubscribeOptions options) {
   return std::unique_ptr<Subscription>(new Subscription(queues_, std::move(queue)));
 }
 
+std::vector<TapRequest> Hub::taps() const {
+  if (!wanted<TensorTapped>()) return {};
+  std::vector<TapRequest> taps;
+  const std::lock_guard lock(queues_->mutex);
+  for (const auto& queue : queues_->all)
+    if (const auto& tap = queue->options.tap;
+        tap && taps.size() < kMaxTaps && std::ranges::find(taps, *tap) == taps.end())
+      taps.push_back(*tap);
+  return taps;
+}
+
 void Hub::close() {
   const std::lock_guard lock(queues_->mutex);
   if (std::exchange(queues_->closed, true)) return;

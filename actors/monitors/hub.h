@@ -6,9 +6,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "actors/monitors/event.h"
+#include "actors/monitors/tap_request.h"
 
 namespace troupe::actors {
 
@@ -22,7 +24,8 @@ class Hub {
  public:
   struct SubscribeOptions {
     EventMask kinds = all_events();
-    std::size_t capacity = 1024;  ///< events; at least 1
+    std::size_t capacity = 1024;    ///< events; at least 1
+    std::optional<TapRequest> tap;  ///< tensors that TensorTapped is to tell of
     /// Called after an event has been queued, from the publisher's thread; it must be quick and
     /// must not call the hub.
     std::function<void()> wake;
@@ -45,6 +48,8 @@ class Hub {
   bool wanted() const {
     return (mask_of<Body>().to_ullong() & wanted_.load(std::memory_order_relaxed)) != 0;
   }
+  /// What subscribers want to look at, each once; at most kMaxTaps.
+  std::vector<TapRequest> taps() const;
   /// The subscription may outlive the hub.
   std::unique_ptr<Subscription> subscribe(SubscribeOptions options);
   /// No event comes after this one: readers take what is queued and see the end.

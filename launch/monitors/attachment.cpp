@@ -22,8 +22,9 @@ constexpr unsigned kCredit = 8;
 
 std::variant<std::unique_ptr<Attachment>, Ending> Attachment::open(const std::filesystem::path& run,
                                                                    const Options& options) {
-  auto asked =
-      ask_run(run, "attach", {{"kinds", options.kinds}, {"who", options.who}, {"credit", kCredit}});
+  auto asked = ask_run(
+      run, "attach",
+      {{"kinds", options.kinds}, {"who", options.who}, {"credit", kCredit}, {"tap", options.tap}});
   if (auto* ending = std::get_if<Ending>(&asked)) return std::move(*ending);
   auto client = std::move(std::get<std::unique_ptr<ControlClient>>(asked));
   const auto reply = client->receive(kPatience);

@@ -19,8 +19,9 @@ namespace troupe::launch {
 class Attachment {
  public:
   struct Options {
-    std::string kinds;  ///< "step,failure"; empty: all
-    std::string who;    ///< a name for the run's own records
+    std::string kinds;             ///< "step,failure"; empty: all
+    std::string who;               ///< a name for the run's own records
+    nlohmann::json tap = nullptr;  ///< launch/tap_request.h; null: none
   };
   /// What has come since the last call.
   struct News {

@@ -85,6 +85,21 @@ json body_of(const ActionsTraced& e) {
                        {"waited_s", a.waited_s}});
   return {{"actions", std::move(actions)}, {"complete", e.complete}};
 }
+json body_of(const TensorTapped& e) {
+  json body{{"to", e.to},
+            {"direction", e.backward ? "backward" : "forward"},
+            {"microbatch", e.microbatch},
+            {"elements", e.summary.elements},
+            {"not_finite", e.summary.not_finite},
+            {"norm", e.summary.norm},
+            {"mean", e.summary.mean},
+            {"min", e.summary.min},
+            {"max", e.summary.max},
+            {"histogram", e.summary.histogram}};
+  if (!e.file.empty()) body["file"] = e.file;
+  if (!e.error.empty()) body["error"] = e.error;
+  return body;
+}
 json body_of(const StragglerFound& e) {
   return {{"replica", e.replica},
           {"stage", e.stage},

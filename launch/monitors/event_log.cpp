@@ -17,8 +17,8 @@ using namespace actors;
 
 /// Steps are in metrics.jsonl; what a rank does at the moment is nobody's history.
 EventMask kept_kinds() {
-  return all_events() &
-         ~mask_of<StepCommitted, EvaluationDone, RankActivity, DirectorActivity, ActionsTraced>();
+  return all_events() & ~mask_of<StepCommitted, EvaluationDone, RankActivity, DirectorActivity,
+                                 ActionsTraced, TensorTapped>();
 }
 
 }  // namespace

@@ -63,9 +63,10 @@ TensorBoard::TensorBoard(Hub& hub, const std::filesystem::path& folder,
                          std::function<void(const std::string&)> complain)
     : folder_(folder),
       complain_(std::move(complain)),
-      thread_(hub, "tensorboard",
-              all_events() & ~mask_of<RankActivity, DirectorActivity, ActionsTraced>(),
-              [this](const Subscription::Batch& batch) { consume(batch); }) {}
+      thread_(
+          hub, "tensorboard",
+          all_events() & ~mask_of<RankActivity, DirectorActivity, ActionsTraced, TensorTapped>(),
+          [this](const Subscription::Batch& batch) { consume(batch); }) {}
 
 void TensorBoard::consume(const Subscription::Batch& batch) {
   if (broken_) return;

@@ -77,7 +77,10 @@ BOOST_FIXTURE_TEST_CASE(orders_survive_the_wire, System) {
   BOOST_TEST(round_trip(system, Hello{.version = 7, .token = "t"}).token == "t");
   BOOST_TEST(round_trip(system, Welcome{.manifest = "[run]\n"}).manifest == "[run]\n");
   BOOST_TEST(round_trip(system, Join{.token = "t", .member = {.id = 2}}).member.id == 2);
-  BOOST_TEST(round_trip(system, RunStep{.epoch = 1, .step = 1ll << 40}).step == 1ll << 40);
+  const TapRequest tap{.from = 1, .to = 2, .backward = true, .every = 3, .dump = true};
+  const auto step = round_trip(system, RunStep{.epoch = 1, .step = 1ll << 40, .taps = {tap}});
+  BOOST_TEST(step.step == 1ll << 40);
+  BOOST_TEST((step.taps == std::vector{tap}));
   BOOST_TEST(
       round_trip(system, Commit{.epoch = 1, .step = 2, .clip_factor = to_bits(0.1)}).clip_factor ==
       to_bits(0.1));
@@ -107,6 +110,8 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
   BOOST_TEST(copy.edge_bytes.at(0) == 1ull << 50);
   BOOST_TEST(round_trip(system, Ready{.epoch = 1, .rank = 0, .digest = 8, .parameters = {4, 5}})
                  .parameters.at(1) == 5u);
+  BOOST_TEST(round_trip(system, Tapped{.norm = to_bits(nan), .histogram = {1, 2}, .file = "f"})
+                 .histogram.at(1) == 2u);
   BOOST_TEST(round_trip(system, Saved{.epoch = 1, .step = 2, .rank = 3}).rank == 3);
   BOOST_TEST(
       round_trip(system, Evaluated{.epoch = 1, .step = 2, .rank = 3, .loss_sum = 6}).loss_sum ==

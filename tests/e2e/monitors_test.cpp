@@ -119,6 +119,34 @@ BOOST_AUTO_TEST_CASE(a_wrong_token_is_no_end_of_the_run) {
   BOOST_TEST(run.finish().exit_code == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_tap_tells_of_one_edge_and_changes_no_loss) {
+  const Workplace place;
+  const Keys keys{{"run.max_steps", "150"}, {"mesh.pp", "2"}};
+  const Finished alone = troupe({"launch", place.manifest("alone", keys)});
+  BOOST_REQUIRE_MESSAGE(alone.exit_code == 0, alone.err);
+  TroupeProgram run({"launch", place.manifest("tapped", keys)});
+  BOOST_REQUIRE(run.read_until("step 2/"));
+  const Finished tap = troupe({"tap", place.run("tapped"), "--edge", "1:0", "--backward",
+                               "--microbatch", "1", "--samples", "2", "--dump"});
+  BOOST_TEST(tap.exit_code == 0, tap.err);
+  std::istringstream lines(tap.out);
+  int samples = 0;
+  for (std::string line; std::getline(lines, line); ++samples) {
+    const json event = json::parse(line);
+    BOOST_TEST(event.at("rank") == 1);
+    BOOST_TEST(event.at("microbatch") == 1);
+    BOOST_TEST(event.at("norm").get<double>() > 0);
+    BOOST_TEST(fs::exists(event.at("file").get<std::string>()));
+  }
+  BOOST_TEST(samples == 2);
+  const Finished wrong = troupe({"tap", place.run("tapped"), "--edge", "0:7"});
+  BOOST_TEST(wrong.exit_code == 64);
+  BOOST_TEST(wrong.err.find("0:1, 1:0") != std::string::npos, wrong.err);
+  const Finished done = run.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+  BOOST_TEST((step_numbers(place.run("tapped")) == step_numbers(place.run("alone"))));
+}
+
 BOOST_AUTO_TEST_CASE(a_trace_has_a_track_for_each_rank) {
   const Workplace place;
   TroupeProgram run({"launch", place.manifest("run", kLong)});
