@@ -71,14 +71,14 @@ stages::StageSpec stage_spec(const Assembly& assembly, const RunSpec& spec, cons
                           .seq_len = spec.batch.seq_len,
                           .global_tokens = spec.global_tokens(),
                           .decay_all = spec.optimizer.decay_all};
-  const int last = static_cast<int>(layout.chunks.size()) - 1;
   for (const int c : chunks) {
     const auto& chunk = layout.chunks[static_cast<std::size_t>(c)];
     const auto& capacity = assembly.capacities[static_cast<std::size_t>(c)];
     stage.chunks.push_back({.first_layer = chunk.first_layer,
                             .end_layer = chunk.end_layer,
-                            .embedding = c == 0,
-                            .head = c == last,
+                            .embedding = assembly.plan.is_first(c),
+                            .head = assembly.plan.is_last(c),
+                            .owned = c < assembly.plan.chunks_per_copy(),
                             .live = capacity.live,
                             .deferred = capacity.deferred});
   }
@@ -112,13 +112,18 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Shape&
   part.eval_actions = assembly.eval_plan.actions[stage];
 
   std::vector<Edge> all;
-  for (int c = 1; c < num_chunks; ++c) add_edges(all, assembly, spec, base, c);
+  for (int c = 0; c < num_chunks; ++c)
+    if (!assembly.plan.is_first(c)) add_edges(all, assembly, spec, base, c);
   for (const Edge& edge : all)
     if (edge.from == rank || edge.to == rank) part.edges.push_back(edge);
 
   const int first = base + assembly.plan.rank_of_chunk.front();
   const int last = base + assembly.plan.rank_of_chunk.back();
-  if (spec.model.tie_word_embeddings && first != last && (rank == first || rank == last))
+  const int mirror = mirror_of(shape, rank);
+  if (mirror >= 0) part.mirror_ranks = {std::min(rank, mirror), std::max(rank, mirror)};
+  // Of two copies, the one's embedding lies with the other's head, and the mirror sums both.
+  if (spec.model.tie_word_embeddings && first != last && mirror < 0 &&
+      (rank == first || rank == last))
     part.tied_ranks = {first, last};
   if (shape.mesh.dp > 1)
     for (int d = 0; d < shape.mesh.dp; ++d)

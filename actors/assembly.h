@@ -32,6 +32,7 @@ struct RankAssembly {
   std::vector<transport::Edge> edges;
   std::vector<int>
       tied_ranks;  ///< embedding's and head's rank where they share a matrix and differ; else empty
+  std::vector<int> mirror_ranks;   ///< this rank and mirror_of() it, ascending; empty without one
   std::vector<int> replica_ranks;  ///< this stage in all replicas; empty without data parallelism
 };
 RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Shape& shape, int rank);

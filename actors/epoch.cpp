@@ -19,11 +19,18 @@ std::string name_of(const Shape& shape, int rank) {
          ", stage " + std::to_string(place.stage) + ")";
 }
 
+int mirror_of(const Shape& shape, int rank) {
+  if (shape.layout.copies() == 1) return -1;
+  const auto [replica, stage] = place_of(shape, rank);
+  return replica * shape.mesh.pp + shape.mesh.pp - 1 - stage;
+}
+
 Shape first_shape(const RunSpec& spec) {
+  const schedules::Plan plan = make_plan(spec);
   return {.mesh = spec.mesh,
           .schedule = spec.schedule,
-          .layout = even_layout(static_cast<int>(spec.model.num_hidden_layers),
-                                make_plan(spec).rank_of_chunk)};
+          .layout = even_layout(static_cast<int>(spec.model.num_hidden_layers), plan.rank_of_chunk,
+                                plan.num_copies)};
 }
 
 }  // namespace troupe::actors

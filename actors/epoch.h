@@ -54,6 +54,10 @@ RankPlace place_of(const Shape& shape, int rank);
 /// "rank 3 (replica 1, stage 1)".
 std::string name_of(const Shape& shape, int rank);
 
+/// The rank of the same replica that holds the other copy of the same layers, where the schedule
+/// has two copies of the parameters; else -1.
+int mirror_of(const Shape& shape, int rank);
+
 /// The shape a run starts with: layers split evenly over the plan's chunks.
 Shape first_shape(const RunSpec& spec);
 

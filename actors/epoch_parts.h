@@ -31,7 +31,7 @@ struct EpochParts {
   std::vector<std::size_t> owned;         // their places in stage->parameters()
   std::vector<double> squared_norms;
   std::unique_ptr<stages::DataFeed> feed, eval_feed;
-  std::unique_ptr<tensor::ProcessGroup> tied, replicas;
+  std::unique_ptr<tensor::ProcessGroup> tied, mirror, replicas;
   std::optional<NeighbourCopies> copies;
   std::optional<PlanRunner> runner, eval_runner;
   std::vector<std::uint64_t> edge_bytes;  // sent by the end of the last step

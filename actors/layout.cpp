@@ -6,17 +6,20 @@
 
 namespace troupe::actors {
 
-Layout even_layout(int layers, const std::vector<int>& rank_of_chunk) {
-  const int num_chunks = static_cast<int>(rank_of_chunk.size());
+int Layout::copies() const {
+  return static_cast<int>(std::ranges::count(chunks, 0, &Chunk::first_layer));
+}
+
+Layout even_layout(int layers, const std::vector<int>& rank_of_chunk, int copies) {
+  const int num_chunks = static_cast<int>(rank_of_chunk.size()) / copies;  // of one copy
   TROUPE_ASSERT(num_chunks > 0 && num_chunks <= layers);
   Layout layout{.stages = 0, .chunks = {}};
-  int next = 0;
-  for (int chunk = 0; chunk < num_chunks; ++chunk) {
+  for (const int stage : rank_of_chunk) {
+    const int chunk = static_cast<int>(layout.chunks.size()) % num_chunks;
+    const int first = chunk == 0 ? 0 : layout.chunks.back().end_layer;
     const int size = layers / num_chunks + (chunk < layers % num_chunks ? 1 : 0);
-    const int stage = rank_of_chunk[static_cast<std::size_t>(chunk)];
-    layout.chunks.push_back({.first_layer = next, .end_layer = next + size, .stage = stage});
+    layout.chunks.push_back({.first_layer = first, .end_layer = first + size, .stage = stage});
     layout.stages = std::max(layout.stages, stage + 1);
-    next += size;
   }
   return layout;
 }

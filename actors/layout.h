@@ -5,7 +5,8 @@
 
 namespace troupe::actors {
 
-/// Which layers each chunk of the pipeline holds. A value.
+/// Which layers each chunk of the pipeline holds. A value. A schedule of two copies of the
+/// parameters has two pipelines over the same stages: every layer lies in two chunks then.
 struct Layout {
   struct Chunk {
     int first_layer = 0;
@@ -14,12 +15,14 @@ struct Layout {
     bool operator==(const Chunk&) const = default;
   };
   int stages = 1;
-  std::vector<Chunk> chunks;  ///< in model order
+  std::vector<Chunk> chunks;  ///< in model order, one copy after the other
+  int copies() const;         ///< of the parameters
   bool operator==(const Layout&) const = default;
 };
 
-/// Layers split evenly over stages * chunks chunks in model order, earlier chunks one larger where
-/// they do not divide; rank_of_chunk gives each chunk's stage. stages * chunks <= layers.
-Layout even_layout(int layers, const std::vector<int>& rank_of_chunk);
+/// Layers split evenly over the chunks of a copy in model order, earlier chunks one larger where
+/// they do not divide; rank_of_chunk gives each chunk's stage, its length is a multiple of copies.
+/// A copy has at most as many chunks as there are layers.
+Layout even_layout(int layers, const std::vector<int>& rank_of_chunk, int copies = 1);
 
 }  // namespace troupe::actors

@@ -36,7 +36,7 @@ std::int64_t size_of(const RunSpec& spec, const Shape& shape, int rank) {
 
 bool copies_state(const RunSpec& spec, const Shape& shape) {
   return spec.recovery.neighbour_copies && spec.recovery.on_loss != RunSpec::OnLoss::stop &&
-         shape.mesh.pp > 1 && shape.mesh.dp == 1;
+         shape.mesh.pp > 1 && shape.mesh.dp == 1 && shape.layout.copies() == 1;
 }
 
 std::vector<transport::Edge> copy_edges(const RunSpec& spec, const Shape& shape, int rank) {

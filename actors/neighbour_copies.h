@@ -16,7 +16,7 @@ namespace troupe::actors {
 inline constexpr std::int64_t kPieceElements = std::int64_t{1} << 20;
 
 /// Whether the ranks of a shape copy their state to a neighbour: stages do whose state nobody else
-/// has. Replicas are each other's copies.
+/// has. Replicas are each other's copies, and so are a rank and its mirror.
 bool copies_state(const RunSpec& spec, const Shape& shape);
 
 /// The edges of a rank's copies, in ranks: from the stage before, and to the next.

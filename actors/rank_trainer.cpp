@@ -95,13 +95,15 @@ std::vector<Tapped> RankTrainer::take_tapped() {
   return std::exchange(tapped_, {});
 }
 
-/// Completes the gradients: both uses of a tied matrix are added before the replicas' sums, so that
-/// a replica's gradient has the same bits however its pipeline is cut.
+/// Completes the gradients: both uses of a tied matrix, then both copies of the parameters, are
+/// added before the replicas' sums, so that a replica's gradient has the same bits however its
+/// pipeline is cut.
 void RankTrainer::reduce_gradients() {
   EpochParts& now = *epoch_;
   set_state("reducing");
   if (now.tied) now.tied->all_reduce(now.stage().tied_gradient())->wait();
   now.stage().end_backward();
+  if (now.mirror) now.mirror->all_reduce(now.stage().gradients())->wait();
   if (now.replicas) now.replicas->all_reduce(now.stage().gradients())->wait();
 }
 

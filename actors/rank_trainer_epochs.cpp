@@ -81,6 +81,7 @@ void RankTrainer::leave_epoch() {
     parts->runner.reset();
     parts->eval_runner.reset();
     parts->tied.reset();
+    parts->mirror.reset();
     parts->replicas.reset();
   }
 }
@@ -164,6 +165,7 @@ void RankTrainer::connect(const Epoch& epoch, const StatePlan& state, const Rank
   for (const int peer : StateMover(state, me, *device_).peers()) peers.insert(peer);
   if (part) {
     peers.insert(part->tied_ranks.begin(), part->tied_ranks.end());
+    peers.insert(part->mirror_ranks.begin(), part->mirror_ranks.end());
     peers.insert(part->replica_ranks.begin(), part->replica_ranks.end());
     for (const auto& edge : part->edges) peers.insert({edge.from, edge.to});
   }
@@ -250,23 +252,29 @@ void RankTrainer::load(const BeginEpoch& order, StageState& state) {
 
 void RankTrainer::make_groups(EpochParts& now) {
   const Epoch& epoch = now.epoch;
-  const auto ids = [&](std::vector<int> ranks) {
+  const auto make = [&](int id, const std::string& name, std::vector<int> ranks) {
+    std::unique_ptr<tensor::ProcessGroup> group;
     for (int& rank : ranks) rank = epoch.members.at(static_cast<std::size_t>(rank)).id;
-    return ranks;
+    if (!ranks.empty())
+      group = node_->make_group(epoch.run, training(epoch.number), id, name, ranks, self_.id);
+    return group;
   };
   const RankPlace place = now.part.place;
-  // Group ids: one a replica for the tied matrix, then one a stage over its replicas.
-  if (!now.part.tied_ranks.empty())
-    now.tied = node_->make_group(epoch.run, training(epoch.number), place.replica, "tied embedding",
-                                 ids(now.part.tied_ranks), self_.id);
-  if (!now.part.replica_ranks.empty())
-    now.replicas = node_->make_group(
-        epoch.run, training(epoch.number), epoch.shape.mesh.dp + place.stage,
-        "replicas of stage " + std::to_string(place.stage), ids(now.part.replica_ranks), self_.id);
+  const auto [pp, dp] = epoch.shape.mesh;
+  const std::string stage = std::to_string(place.stage);
+  // Group ids: one a replica for the tied matrix, then one a stage over its replicas, then one a
+  // pair of mirrored ranks.
+  now.tied = make(place.replica, "tied embedding", now.part.tied_ranks);
+  now.replicas = make(dp + place.stage, "replicas of stage " + stage, now.part.replica_ranks);
+  if (const auto& pair = now.part.mirror_ranks; !pair.empty())
+    now.mirror = make(
+        dp + pp + pair.front(),
+        "copies on ranks " + std::to_string(pair.front()) + " and " + std::to_string(pair.back()),
+        pair);
   {
     const std::lock_guard lock(mutex_);
     groups_.clear();
-    for (auto* group : {now.tied.get(), now.replicas.get()})
+    for (auto* group : {now.tied.get(), now.mirror.get(), now.replicas.get()})
       if (group) groups_.push_back(group);
   }
   refuse_if_interrupted(epoch.number);

@@ -31,15 +31,23 @@ std::int64_t num_microbatches(const RunSpec& spec, int dp) {
   return spec.batch.global / dp / spec.batch.micro;
 }
 
+/// Of the parameters; 1 for what is no generated schedule.
+int copies_of(const RunSpec::Schedule& schedule) {
+  const auto* generator = schedules::find_generator(schedule.kind);
+  return generator ? generator->copies : 1;
+}
+
 void check_mesh(const RunSpec& spec, const Shape& shape) {
   const auto [pp, dp] = shape.mesh;
   const int chunks = shape.schedule.chunks, layers = layers_of(spec);
+  const int copies = copies_of(shape.schedule);
+  const int most = layers * copies / chunks;
   if (pp < 1) refuse("--pp " + text(pp) + ": at least 1 stage is needed");
   if (dp < 1) refuse("--dp " + text(dp) + ": at least 1 replica is needed");
-  if (pp > layers / chunks)
+  if (pp > most)
     refuse("--pp " + text(pp) + ": " + text(std::int64_t{pp} * chunks) +
-           " chunks need a layer each, but the model has " + text(layers) + "; at most --pp " +
-           text(layers / chunks));
+           " chunks need a layer each, but the model has " + text(layers) +
+           (copies > 1 ? " in " + text(copies) + " copies" : "") + "; at most --pp " + text(most));
   const std::int64_t samples = spec.batch.global / spec.batch.micro;
   if (samples % dp != 0) {
     int nearest = dp;
@@ -56,7 +64,7 @@ std::string check_schedule(const RunSpec& spec, const Shape& shape) {
     return "schedule.kind = 'csv' is a plan for one shape; order --schedule KIND with the change";
   const auto* generator = schedules::find_generator(shape.schedule.kind);
   const auto can_run = [](const schedules::Generator& g) {
-    return g.purpose == schedules::Purpose::training && g.copies == 1;
+    return g.purpose == schedules::Purpose::training;
   };
   if (!generator || !can_run(*generator)) {
     std::string kinds;
@@ -75,7 +83,8 @@ Layout layout_of(const RunSpec& spec, const Shape& shape) {
   RunSpec changed = spec;
   changed.mesh = shape.mesh;
   changed.schedule = shape.schedule;
-  return even_layout(layers_of(spec), make_plan(changed).rank_of_chunk);
+  const schedules::Plan plan = make_plan(changed);
+  return even_layout(layers_of(spec), plan.rank_of_chunk, plan.num_copies);
 }
 
 Layout layout_by(const RunSpec& spec, const Shape& shape, const std::vector<int>& layers) {
@@ -162,8 +171,14 @@ std::optional<Shrunk> shrunk(const RunSpec& spec, const Shape& current, const st
   } else {
     const auto fullest = std::ranges::max_element(survivors);
     smaller.replicas = {static_cast<int>(fullest - survivors.begin())};
-    mesh = {.pp = *fullest, .dp = 1};
-    while (mesh.pp > 0 && !fits(spec, smaller.shape)) --mesh.pp;
+    mesh.dp = 1;
+    // A schedule may need more stages, or pairs of them; 1f1b runs on any number.
+    for (const auto& schedule : {current.schedule, RunSpec::Schedule{}}) {
+      smaller.shape.schedule = schedule;
+      mesh.pp = *fullest;
+      while (mesh.pp > 0 && !fits(spec, smaller.shape)) --mesh.pp;
+      if (mesh.pp > 0) break;
+    }
     if (mesh.pp > 0) smaller.shape.layout = layout_of(spec, smaller.shape);
   }
   if (mesh.pp < 1 || mesh.dp < 1) return std::nullopt;

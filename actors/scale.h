@@ -25,8 +25,8 @@ std::string to_string(const ScaleRequest& request);
 Shape scaled(const RunSpec& spec, const Shape& current, const ScaleRequest& request);
 
 /// The largest shape that the ranks left over can fill without new ones, and which old replica each
-/// of its replicas continues: whole replicas if there are any, else the stages of one. None if
-/// nothing is left.
+/// of its replicas continues: whole replicas if there are any, else the stages of one, with 1f1b
+/// where the schedule has no plan for so few. None if nothing is left.
 struct Shrunk {
   Shape shape;
   std::vector<int> replicas;

@@ -74,15 +74,14 @@ int unit_of_layer(int layer, int num_layers) {
 std::vector<int> units_of(const RunSpec& spec, const Shape& shape, int rank) {
   const int stage = place_of(shape, rank).stage;
   const int layers = static_cast<int>(spec.model.num_hidden_layers);
-  const auto& chunks = shape.layout.chunks;
   std::set<int> units;
-  for (const Layout::Chunk& chunk : chunks) {
+  for (const Layout::Chunk& chunk : shape.layout.chunks) {
     if (chunk.stage != stage) continue;
     for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer) units.insert(layer + 1);
+    const bool head = chunk.end_layer == layers;
+    if (chunk.first_layer == 0 || (head && spec.model.tie_word_embeddings)) units.insert(0);
+    if (head) units.insert(layers + 1);
   }
-  const bool head = chunks.back().stage == stage;
-  if (chunks.front().stage == stage || (head && spec.model.tie_word_embeddings)) units.insert(0);
-  if (head) units.insert(layers + 1);
   return {units.begin(), units.end()};
 }
 

@@ -74,11 +74,15 @@ void check_mesh(const Manifest& m) {
   const std::int64_t pp = m.integer("mesh.pp");
   const std::int64_t chunks = m.integer("schedule.chunks");
   const std::int64_t layers = m.integer("model.num_hidden_layers");
-  if (m.text("schedule.kind") == "csv" || pp * chunks <= layers) return;
+  const auto* generator = schedules::find_generator(m.text("schedule.kind"));
+  const std::int64_t copies = generator ? generator->copies : 1;
+  if (m.text("schedule.kind") == "csv" || pp * chunks <= layers * copies) return;
   m.fail(m.given("mesh.pp") ? "mesh.pp" : "schedule.chunks",
          fmt::format("mesh.pp * schedule.chunks = {} * {} = {} chunks need a layer each, but "
-                     "model.num_hidden_layers = {}; {}",
-                     pp, chunks, pp * chunks, layers, nearest_cut(pp, chunks, layers)));
+                     "model.num_hidden_layers = {}{}; {}",
+                     pp, chunks, pp * chunks, layers,
+                     copies > 1 ? fmt::format(" in {} copies", copies) : "",
+                     nearest_cut(pp, chunks, layers * copies)));
 }
 
 void check_batch(const Manifest& m) {
@@ -111,11 +115,26 @@ void check_batch(const Manifest& m) {
             micro, m.integer("batch.seq_len"), m.integer("model.num_hidden_layers"), widest));
 }
 
-void check_copies(const Manifest& m, const std::string& key, int copies) {
-  if (copies == 1) return;
-  m.fail(key, fmt::format("schedule.kind = '{}' keeps {} copies of the parameters on different "
-                          "stages, but a run has one; nearest: 'dualpipe-v' or 'hanayo'",
-                          m.text("schedule.kind"), copies));
+/// Two copies of the parameters are kept equal by pairs of ranks.
+void check_mirror(const Manifest& m, const schedules::Plan& plan) {
+  if (plan.num_copies == 1) return;
+  const int ranks = plan.num_ranks(), copy = plan.chunks_per_copy();
+  if (ranks % 2 != 0)
+    m.fail("schedule.csv", fmt::format("the plan keeps two copies of the parameters, on ranks r "
+                                       "and p - 1 - r of an even number p of ranks, but p = {}; "
+                                       "nearest: {}",
+                                       ranks, ranks + 1));
+  for (std::size_t chunk = 0; chunk < static_cast<std::size_t>(copy); ++chunk) {
+    const int rank = plan.rank_of_chunk[chunk];
+    const int has = plan.rank_of_chunk[chunk + static_cast<std::size_t>(copy)];
+    if (has != ranks - 1 - rank)
+      m.fail(
+          "schedule.csv",
+          fmt::format("the plan keeps two copies of the parameters, on ranks r and p - 1 - r, "
+                      "but chunk {} is on rank {} of {} and its copy, chunk {}, on rank {} "
+                      "instead of {}",
+                      chunk, rank, ranks, static_cast<int>(chunk) + copy, has, ranks - 1 - rank));
+  }
 }
 
 void check_generated(const Manifest& m) {
@@ -135,7 +154,6 @@ void check_generated(const Manifest& m) {
         fmt::format("schedule.csv is given but schedule.kind = '{}'; set kind = \"csv\" to run it",
                     kind));
   const schedules::Generator& generator = *schedules::find_generator(kind);
-  check_copies(m, "schedule.kind", generator.copies);
   const std::string wrong = generator.check(
       {.stages = static_cast<int>(m.integer("mesh.pp")),
        .chunks = static_cast<int>(m.integer("schedule.chunks")),
@@ -154,7 +172,6 @@ void check_csv(const Manifest& m) {
     m.fail("schedule.csv",
            fmt::format("plan line {}, column {}: {}", error->line, error->column, error->message));
   const auto& plan = std::get<schedules::Plan>(parsed);
-  check_copies(m, "schedule.csv", plan.num_copies);
   const std::int64_t microbatches =
       m.integer("batch.global") / m.integer("mesh.dp") / m.integer("batch.micro");
   if (plan.num_ranks() != m.integer("mesh.pp"))
@@ -164,9 +181,10 @@ void check_csv(const Manifest& m) {
     m.fail("schedule.csv",
            fmt::format("the plan has {} microbatches but batch.global / mesh.dp / batch.micro = {}",
                        plan.num_microbatches, microbatches));
-  if (plan.num_chunks() > m.integer("model.num_hidden_layers"))
-    m.fail("schedule.csv", fmt::format("the plan has {} chunks but model.num_hidden_layers = {}",
-                                       plan.num_chunks(), m.integer("model.num_hidden_layers")));
+  if (plan.chunks_per_copy() > m.integer("model.num_hidden_layers"))
+    m.fail("schedule.csv",
+           fmt::format("the plan has {} chunks but model.num_hidden_layers = {}",
+                       plan.chunks_per_copy(), m.integer("model.num_hidden_layers")));
   for (int rank = 0; rank < plan.num_ranks(); ++rank)
     if (std::ranges::count(plan.rank_of_chunk, rank) == 0)
       m.fail("schedule.csv",
@@ -179,6 +197,7 @@ void check_csv(const Manifest& m) {
           schedules::validate(schedules::in_order(plan), schedules::Purpose::training))
     m.fail("schedule.csv", fmt::format("plan line {}: {} ({})\n{}", broken->rank + 1,
                                        broken->message, broken->rule, broken->grid));
+  check_mirror(m, plan);
 }
 
 void check_optimizer(const Manifest& m) {

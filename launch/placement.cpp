@@ -15,12 +15,13 @@ namespace {
 
 /// An input embedding belongs to the first chunk, the final norm and the head to the last.
 int chunk_of(const actors::Layout& layout, int layer) {
-  for (std::size_t i = 0; i + 1 < layout.chunks.size(); ++i)
-    if (layer < layout.chunks[i].end_layer) return static_cast<int>(i);
-  return static_cast<int>(layout.chunks.size()) - 1;
+  const int last = static_cast<int>(layout.chunks.size()) / layout.copies() - 1;
+  for (int i = 0; i < last; ++i)
+    if (layer < layout.chunks[static_cast<std::size_t>(i)].end_layer) return i;
+  return last;
 }
 
-/// By stage.
+/// By stage; of two copies the first counts.
 std::vector<std::int64_t> parameters_by_stage(const actors::RunSpec& spec,
                                               const actors::Layout& layout) {
   std::vector<std::int64_t> count(static_cast<std::size_t>(spec.mesh.pp), 0);
@@ -73,6 +74,7 @@ Placement place(const actors::RunSpec& spec) {
     for (const auto& chunk : part.stage.chunks)
       for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer)
         row.layers.push_back(layer);
+    std::ranges::sort(row.layers);
     row.parameters = parameters[static_cast<std::size_t>(row.stage)];
     // Replicas are alike: the first one's memory serves the others.
     row.memory = row.replica == 0 ? stages::plan_memory(part.stage, *device)

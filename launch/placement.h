@@ -18,7 +18,7 @@ struct RankPlacement {
   int replica = 0;
   int stage = 0;
   std::vector<int> layers;      ///< decoder layers, ascending
-  std::int64_t parameters = 0;  ///< a tied head's copy is counted with its embedding
+  std::int64_t parameters = 0;  ///< a copy is counted with its owner
   stages::StageMemory memory;
   std::int64_t pools = 0;  ///< bytes of transport buffers
   std::int64_t total_bytes() const { return memory.total() + pools; }

@@ -24,16 +24,23 @@ bool has_head(const StageSpec& spec) {
   return std::ranges::any_of(spec.chunks, &ChunkSpec::head);
 }
 
-bool holds_layer(const StageSpec& spec, int layer) {
+/// Whether the chunk's own layers have the parameter; a tied matrix is the embedding's.
+bool has(const ChunkSpec& chunk, const ParameterInfo& info, const ModelConfig& model) {
+  if (info.layer >= model.num_hidden_layers) return chunk.head;
+  if (info.layer < 0) return chunk.embedding;
+  return chunk.first_layer <= info.layer && info.layer < chunk.end_layer;
+}
+
+bool owns(const StageSpec& spec, const ParameterInfo& info) {
   return std::ranges::any_of(spec.chunks, [&](const ChunkSpec& chunk) {
-    return chunk.first_layer <= layer && layer < chunk.end_layer;
+    return chunk.owned && has(chunk, info, spec.model);
   });
 }
 
 bool holds(const StageSpec& spec, const ParameterInfo& info) {
-  if (info.layer >= spec.model.num_hidden_layers) return has_head(spec);
-  if (info.layer >= 0) return holds_layer(spec, info.layer);
-  return has_embedding(spec) || (spec.model.tie_word_embeddings && has_head(spec));
+  const auto has_it = [&](const ChunkSpec& chunk) { return has(chunk, info, spec.model); };
+  const bool tied_use = info.layer < 0 && spec.model.tie_word_embeddings && has_head(spec);
+  return tied_use || std::ranges::any_of(spec.chunks, has_it);
 }
 
 /// One product serves this parameter and the one before it.
@@ -76,7 +83,7 @@ ParameterLayout lay_out_parameters(const StageSpec& spec) {
     if (!holds(spec, info)) continue;
     if (!is_joined(info)) layout.size = aligned(layout.size);
     const std::int64_t elements = info.shape.num_elements();
-    const bool owned = info.layer >= 0 || has_embedding(spec);
+    const bool owned = owns(spec, info);
     layout.entries.push_back({.info = std::move(info), .offset = layout.size, .owned = owned});
     layout.size += elements;
   }

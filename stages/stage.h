@@ -17,6 +17,7 @@ struct ChunkSpec {
   int end_layer = 0;       ///< one past the last
   bool embedding = false;  ///< the model's first chunk
   bool head = false;       ///< the model's last chunk: final norm, head and loss
+  bool owned = true;       ///< false: a copy of what another stage owns (Parameter::owned)
   int live = 1;            ///< activation slots: microbatches between F and B or W at once
   int deferred = 0;        ///< slots for what I keeps for W
   bool operator==(const ChunkSpec&) const = default;
@@ -31,8 +32,8 @@ struct Parameter {
   tensor::Tensor exp_avg;
   tensor::Tensor exp_avg_sq;
   bool decays = false;  ///< weight decay applies
-  /// False for the head's copy of a tied embedding where the embedding lies on another stage: it
-  /// is updated alike, but counted and saved by the stage with the embedding.
+  /// False for a copy of a parameter that another stage owns: the head's of a tied embedding, or a
+  /// whole chunk's (ChunkSpec::owned). It is updated alike, but counted and saved by the owner.
   bool owned = true;
 };
 
@@ -48,8 +49,8 @@ struct ForwardResult {
 /// microbatch. All calls come from the runner thread. Nothing here allocates after construction.
 ///
 /// A step: begin_step(), the plan's forward and backward calls, the exchange of tied_gradient(),
-/// end_backward(), the replicas' sum of gradients(), squared_norms(), apply(). A step that is
-/// dropped on the way is simply followed by the next begin_step().
+/// end_backward(), the sum of gradients() over copies and replicas, squared_norms(), apply(). A
+/// step that is dropped on the way is simply followed by the next begin_step().
 class Stage {
  public:
   virtual ~Stage() = default;

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "actors/program.h"
+#include "actors/state_plan.h"
+#include "stages/parameters.h"
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {
@@ -38,21 +40,66 @@ BOOST_AUTO_TEST_CASE(even_layouts_hold_every_layer_once_and_differ_by_one_at_mos
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_layout_of_two_copies_holds_every_layer_twice) {
+  const Layout layout = even_layout(5, {0, 1, 1, 0}, 2);
+  BOOST_TEST(layout.copies() == 2);
+  BOOST_TEST(even_layout(5, {0, 1, 1, 0}).copies() == 1);
+  for (const std::size_t chunk : {0u, 2u}) {
+    BOOST_TEST(layout.chunks[chunk].first_layer == 0);
+    BOOST_TEST(layout.chunks[chunk].end_layer == 3);
+    BOOST_TEST(layout.chunks[chunk + 1].end_layer == 5);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(mirrored_ranks_hold_the_same_parameters_and_own_each_once) {
+  for (const bool tied : {false, true})
+    for (const auto& [pp, dp] : {std::pair{2, 1}, {4, 1}, {2, 2}}) {
+      RunSpec spec = spec_of(pp, dp, "chimera", 2);
+      spec.model.tie_word_embeddings = tied;
+      const Shape shape = first_shape(spec);
+      const Assembly assembly = assemble(spec, shape);
+      std::multiset<std::string> owned;
+      for (int rank = 0; rank < pp; ++rank) {
+        const RankAssembly part = part_of(assembly, spec, shape, rank);
+        const int mirror = pp - 1 - rank;
+        BOOST_TEST(mirror_of(shape, rank) == mirror);
+        BOOST_TEST(
+            (part.mirror_ranks == std::vector{std::min(rank, mirror), std::max(rank, mirror)}));
+        BOOST_TEST(part.tied_ranks.empty());
+        BOOST_TEST((units_of(spec, shape, rank) == units_of(spec, shape, mirror)));
+        const auto layout = stages::lay_out_parameters(part.stage);
+        const auto others =
+            stages::lay_out_parameters(part_of(assembly, spec, shape, mirror).stage);
+        BOOST_TEST(layout.size == others.size);
+        for (std::size_t i = 0; i < layout.entries.size(); ++i) {
+          BOOST_TEST(layout.entries[i].info.name == others.entries[i].info.name);
+          BOOST_TEST(layout.entries[i].offset == others.entries[i].offset);
+          if (layout.entries[i].owned) owned.insert(layout.entries[i].info.name);
+        }
+      }
+      std::multiset<std::string> all;
+      for (const auto& info : stages::parameters_of(spec.model)) all.insert(info.name);
+      BOOST_TEST((owned == all));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(every_edge_is_described_alike_at_both_ends) {
   for (const auto& [pp, dp, kind, chunks] : {std::tuple{1, 1, "1f1b", 1},
                                              {3, 2, "1f1b", 1},
                                              {2, 1, "gpipe", 1},
                                              {2, 2, "interleaved", 3},
-                                             {3, 1, "interleaved", 2}}) {
+                                             {3, 1, "interleaved", 2},
+                                             {2, 2, "chimera", 2}}) {
     const RunSpec spec = spec_of(pp, dp, kind, chunks);
     const Shape shape = first_shape(spec);
     const Assembly assembly = assemble(spec, shape);
+    const int copies = assembly.plan.num_copies;
     using End = std::tuple<int, int, int, int>;
     std::map<End, std::vector<transport::Edge>> seen;
     for (int rank = 0; rank < spec.num_ranks(); ++rank)
       for (const auto& edge : part_of(assembly, spec, shape, rank).edges)
         seen[{edge.from, edge.to, edge.chunk, static_cast<int>(edge.direction)}].push_back(edge);
-    BOOST_TEST(static_cast<int>(seen.size()) == 2 * (pp * chunks - 1) * dp);
+    BOOST_TEST(static_cast<int>(seen.size()) == 2 * (pp * chunks - copies) * dp);
     for (const auto& [key, edges] : seen) {
       BOOST_REQUIRE(edges.size() == (edges[0].from == edges[0].to ? 1u : 2u));
       BOOST_REQUIRE((edges.front() == edges.back()));
@@ -91,7 +138,7 @@ BOOST_AUTO_TEST_CASE(groups_are_made_where_something_is_shared) {
 
 BOOST_AUTO_TEST_CASE(programs_never_share_a_slot_between_live_microbatches) {
   for (const auto& [pp, kind, chunks] :
-       {std::tuple{3, "1f1b", 1}, {2, "gpipe", 1}, {2, "interleaved", 3}}) {
+       {std::tuple{3, "1f1b", 1}, {2, "gpipe", 1}, {2, "interleaved", 3}, {2, "dualpipe", 2}}) {
     const RunSpec spec = spec_of(pp, 1, kind, chunks);
     const Shape shape = first_shape(spec);
     const Assembly assembly = assemble(spec, shape);

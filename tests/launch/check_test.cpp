@@ -101,13 +101,15 @@ BOOST_AUTO_TEST_CASE(schedules_are_checked_before_use) {
   refused({"schedule.kind=csv", "schedule.csv=/nowhere/plan.csv"}, {"/nowhere/plan.csv"},
           ErrorKind::data);
   refused({"schedule.kind=1f1b", "schedule.chunks=2"}, {"--set schedule.chunks=2:", "chunks"});
-  refused({"schedule.kind=dualpipe", "mesh.pp=2", "batch.micro=1"},
-          {"'dualpipe' keeps 2 copies", "'dualpipe-v'"});
+  refused({"schedule.kind=dualpipe", "mesh.pp=3", "batch.micro=1"},
+          {"even number of stages", "stages = 3", "is 4"});
+  refused({"schedule.kind=chimera", "mesh.pp=8", "batch.micro=1"},
+          {"8 * 2 = 16", "num_hidden_layers = 6 in 2 copies", "at most pp = 6"});
 }
 
-BOOST_AUTO_TEST_CASE(every_training_schedule_of_one_copy_can_be_asked_for) {
+BOOST_AUTO_TEST_CASE(every_training_schedule_can_be_asked_for) {
   for (const auto& generator : schedules::generators()) {
-    if (generator.copies > 1 || generator.purpose != schedules::Purpose::training) continue;
+    if (generator.purpose != schedules::Purpose::training) continue;
     const auto m = checked(kSmallManifest, {"schedule.kind=" + std::string(generator.name),
                                             "mesh.pp=2", "batch.micro=1"});
     BOOST_TEST(m.integer("schedule.chunks") == generator.chunks);
@@ -157,6 +159,18 @@ BOOST_AUTO_TEST_CASE(a_plan_may_give_one_stage_more_chunks_than_another) {
   const auto spec = launch::to_run_spec(m);
   BOOST_TEST(actors::make_plan(spec).num_chunks() == 3);
   BOOST_TEST(actors::make_eval_plan(spec).num_chunks() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_plan_of_two_copies_has_them_on_mirrored_ranks) {
+  const auto with = [](const std::string& csv, int ranks) {
+    return std::vector<std::string>{"schedule.kind=csv", "schedule.csv=\"\"\"\n" + csv + "\n\"\"\"",
+                                    "mesh.pp=" + std::to_string(ranks), "batch.micro=8"};
+  };
+  const auto m = checked(kSmallManifest, with("0F0,3F1,3B1,0B0\n1F0,2F1,1B0,2B1", 2));
+  BOOST_TEST(actors::make_plan(launch::to_run_spec(m)).num_copies == 2);
+  refused(with("0F0,2F1,2B1,0B0\n1F0,1B0,3F1,3B1", 2),
+          {"chunk 0 is on rank 0", "chunk 2, on rank 0 instead of 1"});
+  refused(with("0F0,1F1,1B1,0B0", 1), {"an even number p of ranks", "p = 1", "nearest: 2"});
 }
 
 BOOST_AUTO_TEST_CASE(settings_that_need_others_say_which) {

@@ -1,0 +1,61 @@
+#include "actors/scale.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/run_specs.h"
+
+namespace troupe::actors {
+namespace {
+
+Shape shape_of(const RunSpec& spec, const std::string& kind, int pp, int chunks) {
+  RunSpec changed = spec;
+  changed.mesh.pp = pp;
+  changed.schedule = {.kind = kind, .chunks = chunks};
+  return first_shape(changed);
+}
+
+ScaleRequest to_stages(int pp) {
+  ScaleRequest request;
+  request.pp = pp;
+  return request;
+}
+
+ScaleRequest to_schedule(const std::string& kind) {
+  ScaleRequest request;
+  request.schedule = kind;
+  return request;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_run_takes_on_two_copies_and_gives_them_up) {
+  const RunSpec spec = test::small_run(2);
+  const Shape two = scaled(spec, first_shape(spec), to_schedule("dualpipe"));
+  BOOST_TEST((two == shape_of(spec, "dualpipe", 2, 2)));
+  BOOST_TEST(two.layout.copies() == 2);
+  BOOST_TEST((scaled(spec, two, to_stages(4)) == shape_of(spec, "dualpipe", 4, 2)));
+  BOOST_TEST((scaled(spec, two, to_schedule("1f1b")) == first_shape(spec)));
+}
+
+BOOST_AUTO_TEST_CASE(two_copies_are_refused_where_they_have_no_plan) {
+  const RunSpec spec = test::small_run(2);
+  const Shape two = shape_of(spec, "chimera", 2, 2);
+  test::expect_error(ErrorKind::usage, {"stages = 3", "is 4"},
+                     [&] { scaled(spec, two, to_stages(3)); });
+  test::expect_error(ErrorKind::usage, {"16 chunks", "6 in 2 copies", "at most --pp 6"},
+                     [&] { scaled(spec, two, to_stages(8)); });
+}
+
+BOOST_AUTO_TEST_CASE(what_is_left_runs_the_same_schedule_or_else_1f1b) {
+  const RunSpec spec = test::small_run(4);
+  const auto four = shrunk(spec, shape_of(spec, "chimera", 4, 2), {1});
+  BOOST_REQUIRE(four.has_value());
+  BOOST_TEST((four->shape == shape_of(spec, "chimera", 2, 2)));
+  const auto two = shrunk(spec, shape_of(spec, "chimera", 2, 2), {1});
+  BOOST_REQUIRE(two.has_value());
+  BOOST_TEST((two->shape == shape_of(spec, "1f1b", 1, 1)));
+  BOOST_TEST(!shrunk(spec, shape_of(spec, "1f1b", 1, 1), {0}).has_value());
+}
+
+}  // namespace troupe::actors
