@@ -27,10 +27,11 @@ int mirror_of(const Shape& shape, int rank) {
 
 Shape first_shape(const RunSpec& spec) {
   const schedules::Plan plan = make_plan(spec);
+  const int layers = static_cast<int>(spec.model.num_hidden_layers);
   return {.mesh = spec.mesh,
           .schedule = spec.schedule,
-          .layout = even_layout(static_cast<int>(spec.model.num_hidden_layers), plan.rank_of_chunk,
-                                plan.num_copies)};
+          .layout = spec.layers.empty() ? even_layout(layers, plan.rank_of_chunk, plan.num_copies)
+                                        : layout_of(spec.layers, plan.rank_of_chunk)};
 }
 
 }  // namespace troupe::actors

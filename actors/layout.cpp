@@ -13,15 +13,32 @@ int Layout::copies() const {
 Layout even_layout(int layers, const std::vector<int>& rank_of_chunk, int copies) {
   const int num_chunks = static_cast<int>(rank_of_chunk.size()) / copies;  // of one copy
   TROUPE_ASSERT(num_chunks > 0 && num_chunks <= layers);
+  std::vector<int> sizes(static_cast<std::size_t>(num_chunks), layers / num_chunks);
+  for (int chunk = 0; chunk < layers % num_chunks; ++chunk)
+    ++sizes[static_cast<std::size_t>(chunk)];
+  return layout_of(sizes, rank_of_chunk);
+}
+
+Layout layout_of(const std::vector<int>& layers, const std::vector<int>& rank_of_chunk) {
+  TROUPE_ASSERT(!layers.empty() && rank_of_chunk.size() % layers.size() == 0);
   Layout layout{.stages = 0, .chunks = {}};
   for (const int stage : rank_of_chunk) {
-    const int chunk = static_cast<int>(layout.chunks.size()) % num_chunks;
+    const std::size_t chunk = layout.chunks.size() % layers.size();
     const int first = chunk == 0 ? 0 : layout.chunks.back().end_layer;
-    const int size = layers / num_chunks + (chunk < layers % num_chunks ? 1 : 0);
-    layout.chunks.push_back({.first_layer = first, .end_layer = first + size, .stage = stage});
+    layout.chunks.push_back(
+        {.first_layer = first, .end_layer = first + layers[chunk], .stage = stage});
     layout.stages = std::max(layout.stages, stage + 1);
   }
   return layout;
+}
+
+std::vector<int> layers_of(const Layout& layout) {
+  std::vector<int> layers;
+  for (const Layout::Chunk& chunk : layout.chunks) {
+    if (chunk.first_layer == 0 && !layers.empty()) break;  // the next copy
+    layers.push_back(chunk.end_layer - chunk.first_layer);
+  }
+  return layers;
 }
 
 }  // namespace troupe::actors

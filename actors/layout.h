@@ -24,5 +24,9 @@ struct Layout {
 /// they do not divide; rank_of_chunk gives each chunk's stage, its length is a multiple of copies.
 /// A copy has at most as many chunks as there are layers.
 Layout even_layout(int layers, const std::vector<int>& rank_of_chunk, int copies = 1);
+/// The same with `layers[i]` layers in chunk i of every copy.
+Layout layout_of(const std::vector<int>& layers, const std::vector<int>& rank_of_chunk);
+/// Layers of each chunk of a copy.
+std::vector<int> layers_of(const Layout& layout);
 
 }  // namespace troupe::actors

@@ -38,6 +38,7 @@ struct RunSpec {
     int dp = 1;
     bool operator==(const Mesh&) const = default;
   } mesh;
+  std::vector<int> layers;  ///< of each chunk of a copy, in model order; empty: evenly
 
   struct Schedule {
     std::string kind = "1f1b";

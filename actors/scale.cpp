@@ -79,11 +79,16 @@ std::string check_schedule(const RunSpec& spec, const Shape& shape) {
        .microbatches = static_cast<int>(num_microbatches(spec, shape.mesh.dp))});
 }
 
-Layout layout_of(const RunSpec& spec, const Shape& shape) {
+/// The shape's own layout where the new plan keeps every chunk in its place, else an even one.
+Layout layout_for(const RunSpec& spec, const Shape& shape) {
   RunSpec changed = spec;
   changed.mesh = shape.mesh;
   changed.schedule = shape.schedule;
   const schedules::Plan plan = make_plan(changed);
+  const auto& chunks = shape.layout.chunks;
+  if (std::ranges::equal(chunks, plan.rank_of_chunk, {}, &Layout::Chunk::stage) &&
+      shape.layout.copies() == plan.num_copies)
+    return shape.layout;
   return even_layout(layers_of(spec), plan.rank_of_chunk, plan.num_copies);
 }
 
@@ -97,14 +102,9 @@ Layout layout_by(const RunSpec& spec, const Shape& shape, const std::vector<int>
   if (shape.schedule.chunks != 1)
     refuse("--layout gives one number a stage, but schedule.chunks = " +
            text(shape.schedule.chunks));
-  Layout layout{.stages = static_cast<int>(layers.size()), .chunks = {}};
-  int first = 0;
-  for (int stage = 0; stage < layout.stages; ++stage) {
-    const int end = first + layers[static_cast<std::size_t>(stage)];
-    layout.chunks.push_back({.first_layer = first, .end_layer = end, .stage = stage});
-    first = end;
-  }
-  return layout;
+  std::vector<int> stages(layers.size());
+  std::iota(stages.begin(), stages.end(), 0);
+  return layout_of(layers, stages);
 }
 
 bool fits(const RunSpec& spec, const Shape& shape) {
@@ -151,7 +151,7 @@ Shape scaled(const RunSpec& spec, const Shape& current, const ScaleRequest& requ
   if (stages > 0)
     shape.layout = layout_by(spec, shape, request.layers);
   else if (shape.mesh.pp != current.mesh.pp || request.schedule)
-    shape.layout = layout_of(spec, shape);
+    shape.layout = layout_for(spec, shape);
   if (shape == current) refuse(to_string(request) + " is what the run has already");
   return shape;
 }
@@ -179,7 +179,7 @@ std::optional<Shrunk> shrunk(const RunSpec& spec, const Shape& current, const st
       while (mesh.pp > 0 && !fits(spec, smaller.shape)) --mesh.pp;
       if (mesh.pp > 0) break;
     }
-    if (mesh.pp > 0) smaller.shape.layout = layout_of(spec, smaller.shape);
+    if (mesh.pp > 0) smaller.shape.layout = layout_for(spec, smaller.shape);
   }
   if (mesh.pp < 1 || mesh.dp < 1) return std::nullopt;
   smaller.replicas.resize(static_cast<std::size_t>(mesh.dp));

@@ -7,6 +7,7 @@
 
 #include "launch/monitors/http_address.h"
 #include "launch/run_spec.h"
+#include "launch/scale_request.h"
 #include "launch/suggest.h"
 #include "schedules/generators.h"
 #include "schedules/validate.h"
@@ -200,6 +201,39 @@ void check_csv(const Manifest& m) {
   check_mirror(m, plan);
 }
 
+/// Before anything makes a spec of the manifest.
+void check_layout_text(const Manifest& m) {
+  try {
+    parse_layers("mesh.layout =", m.text("mesh.layout"));
+  } catch (const Error& error) {
+    m.fail("mesh.layout", error.what());
+  }
+}
+
+/// "3,3,2": the layers of each chunk, cut evenly.
+std::string even_cut(std::int64_t layers, std::int64_t chunks) {
+  std::string text;
+  for (std::int64_t i = 0; i < chunks; ++i)
+    text += fmt::format("{}{}", i > 0 ? "," : "", layers / chunks + (i < layers % chunks ? 1 : 0));
+  return text;
+}
+
+void check_layout(const Manifest& m) {
+  const std::string& text = m.text("mesh.layout");
+  if (text.empty()) return;
+  const actors::RunSpec spec = to_run_spec(m);
+  const schedules::Plan plan = actors::make_plan(spec);
+  const std::int64_t all = m.integer("model.num_hidden_layers"), chunks = plan.chunks_per_copy();
+  std::int64_t total = 0;
+  for (const int n : spec.layers) total += n;
+  const bool is_whole = std::ranges::all_of(spec.layers, [](int n) { return n > 0; });
+  if (!is_whole || total != all || static_cast<std::int64_t>(spec.layers.size()) != chunks)
+    m.fail("mesh.layout",
+           fmt::format("mesh.layout = \"{}\" has {} layers in {} chunks, but the model has {} for "
+                       "{} chunks of at least one; such as \"{}\"",
+                       text, total, spec.layers.size(), all, chunks, even_cut(all, chunks)));
+}
+
 void check_optimizer(const Manifest& m) {
   if (m.number("optimizer.min_lr") > m.number("optimizer.lr"))
     m.fail("optimizer.min_lr",
@@ -235,11 +269,13 @@ void check_monitor(const Manifest& m) {
 
 void check(const Manifest& manifest) {
   check_texts(manifest);
+  check_layout_text(manifest);
   check_model_fields(manifest);
   check_mesh(manifest);
   check_batch(manifest);
   check_generated(manifest);
   check_csv(manifest);
+  check_layout(manifest);
   check_optimizer(manifest);
   check_data(manifest);
   check_monitor(manifest);

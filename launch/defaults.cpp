@@ -126,6 +126,8 @@ constexpr std::array kKeys{
         "Data-parallel copies of the pipeline; one unless asked for", from_one_to(1024)},
     Key{"mesh", "tp", integer, "1", "shards", "Tensor-parallel shards of a stage; must be 1",
         from_one_to(1024)},
+    Key{"mesh", "layout", text, "\"\"", "layers",
+        "Layers of each chunk in model order, as \"3,2,1\"; empty: evenly, earlier ones first"},
 
     Key{"schedule", "kind", text, "\"1f1b\"", "",
         "A schedule's name, or csv; least memory at the same bubble as gpipe"},

@@ -126,10 +126,21 @@ nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, con
   return status;
 }
 
-/// A run that is resumed has the shape it had last, but for a layout of one's own.
+/// The manifest's way to say this layout.
+std::string layout_text(const actors::Shape& shape, int num_layers) {
+  std::vector<int> stages;
+  for (const auto& chunk : shape.layout.chunks) stages.push_back(chunk.stage);
+  if (shape.layout == actors::even_layout(num_layers, stages, shape.layout.copies())) return "";
+  return fmt::format("{}", fmt::join(actors::layers_of(shape.layout), ","));
+}
+
+/// A run that is resumed has the shape it had last.
 Manifest with_shape(Manifest manifest, const actors::Shape& shape) {
   manifest.resolve("mesh.pp", std::int64_t{shape.mesh.pp});
   manifest.resolve("mesh.dp", std::int64_t{shape.mesh.dp});
+  manifest.resolve(
+      "mesh.layout",
+      layout_text(shape, static_cast<int>(manifest.integer("model.num_hidden_layers"))));
   manifest.resolve("schedule.kind", shape.schedule.kind);
   manifest.resolve("schedule.chunks", std::int64_t{shape.schedule.chunks});
   manifest.resolve("schedule.csv", shape.schedule.csv);

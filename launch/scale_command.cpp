@@ -22,7 +22,7 @@ constexpr std::chrono::seconds kForEver{0};
 int run(const ScaleOptions& options) {
   const actors::ScaleRequest request{.pp = options.pp,
                                      .dp = options.dp,
-                                     .layers = parse_layers(options.layout),
+                                     .layers = parse_layers("--layout", options.layout),
                                      .schedule = options.schedule};
   if (actors::to_string(request).empty())
     throw Error(ErrorKind::usage,

@@ -21,14 +21,14 @@ int count_in(const nlohmann::json& value, const char* field) {
 
 }  // namespace
 
-std::vector<int> parse_layers(const std::string& text) {
+std::vector<int> parse_layers(const std::string& name, const std::string& text) {
   std::vector<int> layers;
   const char* const end = text.data() + text.size();
   for (const char* at = text.data(); at < end;) {
     int count = 0;
     const auto [stop, error] = std::from_chars(at, end, count);
     if (error != std::errc() || (stop < end && *stop != ',') || stop + 1 == end)
-      refuse("--layout " + text + " must be the layers of each stage, such as 3,2,1");
+      refuse(name + " " + text + " must be numbers of layers, such as 3,2,1");
     layers.push_back(count);
     at = stop < end ? stop + 1 : end;
   }

@@ -9,7 +9,7 @@
 namespace troupe::launch {
 
 /// "3,2,1": layers of each stage; empty for an empty text. Throws Error{usage} for all else.
-std::vector<int> parse_layers(const std::string& text);
+std::vector<int> parse_layers(const std::string& name, const std::string& text);
 
 /// The fields of a control request: {"pp": 3, "dp": 1, "layers": [3, 2, 1], "schedule": "gpipe"},
 /// those that are given.

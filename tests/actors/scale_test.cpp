@@ -38,6 +38,16 @@ BOOST_AUTO_TEST_CASE(a_run_takes_on_two_copies_and_gives_them_up) {
   BOOST_TEST((scaled(spec, two, to_schedule("1f1b")) == first_shape(spec)));
 }
 
+BOOST_AUTO_TEST_CASE(a_layout_stays_while_every_chunk_keeps_its_place) {
+  RunSpec spec = test::small_run(2);
+  spec.layers = {5, 1};
+  const Shape uneven = first_shape(spec);
+  BOOST_TEST(layers_of(uneven.layout) == (std::vector{5, 1}), boost::test_tools::per_element());
+  BOOST_TEST((scaled(spec, uneven, to_schedule("gpipe")).layout == uneven.layout));
+  const Layout three = scaled(spec, uneven, to_stages(3)).layout;
+  BOOST_TEST(layers_of(three) == (std::vector{2, 2, 2}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(two_copies_are_refused_where_they_have_no_plan) {
   const RunSpec spec = test::small_run(2);
   const Shape two = shape_of(spec, "chimera", 2, 2);

@@ -234,7 +234,8 @@ BOOST_AUTO_TEST_CASE(a_run_is_resumed_in_the_shape_it_had_last) {
   const std::string run = place.run("run");
   TroupeProgram program({"launch", place.manifest("run", keys)});
   BOOST_REQUIRE(program.read_until("step 3/"));
-  const Finished scaled = troupe({"scale", run, "--pp", "3"});
+  const std::vector<std::string> order{"scale", run, "--layout", "1,4,1"};
+  const Finished scaled = troupe(order);
   BOOST_TEST(scaled.exit_code == 0, scaled.err);
   BOOST_TEST(troupe({"stop", run}).exit_code == 0);
   program.finish();
@@ -242,6 +243,9 @@ BOOST_AUTO_TEST_CASE(a_run_is_resumed_in_the_shape_it_had_last) {
   TroupeProgram again({"launch", "--resume", run});
   BOOST_REQUIRE(again.read_until("step " + std::to_string(last + 2) + "/"));
   BOOST_TEST(workers_of(run).size() == 3u);
+  const Finished same = troupe(order);
+  BOOST_TEST(same.exit_code == 64);
+  BOOST_TEST(same.err.find("has already") != std::string::npos, same.err);
   BOOST_TEST(troupe({"stop", run}).exit_code == 0);
   again.finish();
 }

@@ -46,6 +46,19 @@ BOOST_AUTO_TEST_CASE(derived_values_follow_the_others) {
   BOOST_TEST(unnamed.text("run.dir") == std::filesystem::current_path() / "runs/first");
 }
 
+BOOST_AUTO_TEST_CASE(a_layout_holds_every_layer_in_as_many_chunks_as_there_are) {
+  const std::string layers = "model.num_hidden_layers=6";
+  const auto spec =
+      launch::to_run_spec(checked(kSmallManifest, {layers, "mesh.pp=2", "mesh.layout=\"4,2\""}));
+  BOOST_TEST(spec.layers == (std::vector{4, 2}), boost::test_tools::per_element());
+  checked(kSmallManifest, {layers, "mesh.pp=2", "schedule.kind=interleaved", "schedule.chunks=2",
+                           "mesh.layout=\"1,1,3,1\""});
+  refused({layers, "mesh.pp=2", "mesh.layout=\"4,x\""}, {"mesh.layout = 4,x", "3,2,1"});
+  refused({layers, "mesh.pp=2", "mesh.layout=\"4,3\""}, {"7 layers", "has 6", "\"3,3\""});
+  refused({layers, "mesh.pp=2", "mesh.layout=\"6,0\""}, {"at least one", "\"3,3\""});
+  refused({layers, "mesh.pp=3", "mesh.layout=\"4,2\""}, {"2 chunks", "3 chunks", "\"2,2,2\""});
+}
+
 BOOST_AUTO_TEST_CASE(an_empty_path_is_refused_by_its_key) {
   refused({"run.dir=\"\""}, {"run.dir is empty"});
   refused({"data.tokenizer=\"\""}, {"data.tokenizer is empty"});
