@@ -21,6 +21,7 @@ class LocalCluster : public Cluster {
     DirectorContext context{.spec = spec,
                             .manifest = options.manifest,
                             .token = random_token(),
+                            .memory_bytes = options.memory_bytes,
                             .observer = observer,
                             .hub = hub_,
                             .processes = processes_,

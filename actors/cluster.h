@@ -29,6 +29,7 @@ struct ClusterOptions {
   std::string manifest;  ///< resolved text, handed to every worker
   /// Command line of a worker process; it reads its birth from standard input and calls run_worker.
   std::vector<std::string> worker_command;
+  std::int64_t memory_bytes = 0;  ///< that all ranks together may take
 };
 
 /// A run: the director with its actors, in the launching process. Spawns one worker process a rank,

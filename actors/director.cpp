@@ -97,8 +97,9 @@ caf::behavior Director::make_behavior() {
         if (!votes.not_finite.empty()) tell(NotFinite{.where = votes.not_finite}, -1, votes.step);
         handle(votes);
       },
-      [this](const TracedActions& actions) { tell(to_event(actions), actions.rank, actions.step); },
+      [this](const TracedActions& actions) { traced(actions); },
       [this](const Tapped& tapped) { tell(to_event(tapped), tapped.rank, tapped.step); },
+      [this](const AutoSchedule::Advice& advice) { advised(advice); },
       [this](const OfReplica<Saved>& all) {
         ReplicaSaved sum{.epoch = all.answers.front().epoch,
                          .step = all.answers.front().step,
@@ -200,6 +201,23 @@ void Director::ordered(const ScaleOrder& order) {
   const std::uint64_t number = next_order_++;
   scale_orders_[number] = order;
   handle(ScaleOrdered{.order = number, .request = order.request});
+}
+
+void Director::traced(const TracedActions& actions) {
+  if (context_.hub.wanted<ActionsTraced>()) tell(to_event(actions), actions.rank, actions.step);
+  if (measures()) send(scheduler_, actions);
+}
+
+bool Director::measures() const {
+  return protocol_.epoch().shape.schedule.kind == kAutoSchedule;
+}
+
+void Director::advised(const AutoSchedule::Advice& advice) {
+  perform(ReportTrouble{.text = advice.text});
+  if (!advice.order) return;
+  ordered({.request = *advice.order, .answer = [this](const ScaleAnswer& answer) {
+             if (answer.code != 0) perform(ReportTrouble{.text = "auto: " + answer.text});
+           }});
 }
 
 /// Workers join at a port that is open only while some are expected.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/auto_schedule.h"
 #include "actors/cluster.h"
 #include "actors/control_plane.h"
 #include "actors/liveness.h"
@@ -29,6 +30,7 @@ struct DirectorContext {
   std::string token;
   std::int64_t first_step = 0;
   std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
+  std::int64_t memory_bytes = 0;   ///< that all ranks together may take
   std::int64_t saved_step = -1;    ///< a checkpoint of it is already in the run directory; -1: none
   RunObserver& observer;
   Hub& hub;
@@ -59,6 +61,8 @@ class Director : public ControlActor {
   void heard(const Heartbeat& beat);
   void failed(const Failed& failure);
   void ordered(const ScaleOrder& order);
+  void traced(const TracedActions& actions);
+  void advised(const AutoSchedule::Advice& advice);
   void watch_over_workers();
   void report_own_activity();
 
@@ -84,6 +88,8 @@ class Director : public ControlActor {
   void perform(const KillWorkers& effect);
   void perform(const End& effect);
 
+  /// Whether the scheduler wants the times of actions, to choose a schedule.
+  bool measures() const;
   void open_door();
   void close_door();
   void begin(const Epoch& epoch, const StatePlan& state);

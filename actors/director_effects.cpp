@@ -122,7 +122,7 @@ void Director::begin(const Epoch& epoch, const StatePlan& state) {
     send(members[i].actor, order);  // it gives its state away and has no plan
     send(members[i].actor, PlanOrder{.epoch = epoch.number});
   }
-  if (!scheduler_) scheduler_ = spawn<SchedulerActor>(context_.spec, self);
+  if (!scheduler_) scheduler_ = spawn<SchedulerActor>(context_.spec, context_.memory_bytes, self);
   send(scheduler_, PlanEpoch{.epoch = epoch, .stages = by_rank});
 }
 
@@ -164,7 +164,7 @@ void Director::perform(const OrderStep& effect) {
   if (effect.step == context_.first_step + 1) step_begin_ = std::chrono::steady_clock::now();
   order_all(RunStep{.epoch = protocol_.epoch().number,
                     .step = effect.step,
-                    .trace = context_.hub.wanted<ActionsTraced>(),
+                    .trace = context_.hub.wanted<ActionsTraced>() || measures(),
                     .taps = context_.hub.taps()});
 }
 
@@ -173,6 +173,8 @@ void Director::perform(const OrderCommit& effect) {
                    .step = effect.step,
                    .clip_factor = to_bits(effect.clip_factor)});
   const StepReport step = report(effect);
+  send(scheduler_,
+       StepDone{.epoch = protocol_.epoch().number, .step = effect.step, .seconds = step.step_s});
   if (effect.step <= reported_) return;  // it is done again; its report has the same bits
   reported_ = effect.step;
   context_.observer.on_step(step);

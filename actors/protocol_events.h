@@ -159,7 +159,7 @@ struct ReportEvaluation {
   std::int64_t step = 0;
   double loss = 0;
 };
-/// Something went wrong and the run goes on.
+/// For people to know; the run goes on.
 struct ReportTrouble {
   std::string text;
 };

@@ -2,6 +2,7 @@
 
 #include <variant>
 
+#include "actors/schedule_kinds.h"
 #include "schedules/generators.h"
 #include "tensor/error.h"
 
@@ -28,6 +29,7 @@ schedules::Plan make_plan(const RunSpec& spec) {
                   "schedule.csv, line " + std::to_string(error->line) + ": " + error->message);
     return schedules::in_order(std::get<schedules::Plan>(std::move(parsed)));
   }
+  if (spec.schedule.kind == kAutoSchedule) return measuring_plan(shape_of(spec));
   return schedules::in_order(generate(spec.schedule.kind.c_str(), shape_of(spec)));
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "schedules/generators.h"
+#include "actors/schedule_kinds.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {
@@ -33,7 +33,7 @@ std::int64_t num_microbatches(const RunSpec& spec, int dp) {
 
 /// Of the parameters; 1 for what is no generated schedule.
 int copies_of(const RunSpec::Schedule& schedule) {
-  const auto* generator = schedules::find_generator(schedule.kind);
+  const auto* generator = generator_of(schedule.kind);
   return generator ? generator->copies : 1;
 }
 
@@ -62,16 +62,13 @@ void check_mesh(const RunSpec& spec, const Shape& shape) {
 std::string check_schedule(const RunSpec& spec, const Shape& shape) {
   if (shape.schedule.kind == "csv")
     return "schedule.kind = 'csv' is a plan for one shape; order --schedule KIND with the change";
-  const auto* generator = schedules::find_generator(shape.schedule.kind);
-  const auto can_run = [](const schedules::Generator& g) {
-    return g.purpose == schedules::Purpose::training;
-  };
-  if (!generator || !can_run(*generator)) {
+  const auto* generator = generator_of(shape.schedule.kind);
+  if (!generator) {
     std::string kinds;
     for (const auto& g : schedules::generators())
-      if (can_run(g)) kinds += (kinds.empty() ? "" : ", ") + std::string(g.name);
+      if (generator_of(std::string(g.name))) kinds += std::string(g.name) + ", ";
     return "--schedule " + shape.schedule.kind +
-           " is no schedule that a run can take on; it is one of " + kinds;
+           " is no schedule that a run can take on; it is one of " + kinds + kAutoSchedule;
   }
   return generator->check(
       {.stages = shape.mesh.pp,

@@ -4,6 +4,7 @@
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <vector>
 
+#include "actors/auto_schedule.h"
 #include "actors/control_plane.h"
 #include "actors/protocol.h"
 
@@ -15,23 +16,37 @@ struct PlanEpoch {
   std::vector<caf::actor> stages;  ///< by rank
 };
 
+/// A step is committed. Local to the launcher.
+struct StepDone {
+  std::uint32_t epoch = 0;
+  std::int64_t step = 0;
+  double seconds = 0;
+};
+
 /// Makes the epoch's plans and sends every stage its row, for all steps until the next epoch, ahead
-/// of the first one.
+/// of the first one. Hears TracedActions and StepDone, and answers the director with
+/// AutoSchedule::Advice.
 class SchedulerActor : public ControlActor {
  public:
-  SchedulerActor(caf::actor_config& config, RunSpec spec, caf::actor director);
+  /// `memory_bytes`: what all ranks together may take.
+  SchedulerActor(caf::actor_config& config, RunSpec spec, std::int64_t memory_bytes,
+                 caf::actor director);
   caf::behavior make_behavior() override;
   void on_exit() override;
 
  private:
   void plan(const PlanEpoch& request);
+  void advise(const std::optional<AutoSchedule::Advice>& advice);
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr&) override {}
 
   const RunSpec spec_;
+  AutoSchedule auto_;
   caf::actor director_;
 };
 
 }  // namespace troupe::actors
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::PlanEpoch)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::StepDone)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::AutoSchedule::Advice)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "actors/schedule_kinds.h"
 #include "launch/monitors/http_address.h"
 #include "launch/run_spec.h"
 #include "launch/scale_request.h"
@@ -75,7 +76,7 @@ void check_mesh(const Manifest& m) {
   const std::int64_t pp = m.integer("mesh.pp");
   const std::int64_t chunks = m.integer("schedule.chunks");
   const std::int64_t layers = m.integer("model.num_hidden_layers");
-  const auto* generator = schedules::find_generator(m.text("schedule.kind"));
+  const auto* generator = actors::generator_of(m.text("schedule.kind"));
   const std::int64_t copies = generator ? generator->copies : 1;
   if (m.text("schedule.kind") == "csv" || pp * chunks <= layers * copies) return;
   m.fail(m.given("mesh.pp") ? "mesh.pp" : "schedule.chunks",
@@ -144,6 +145,7 @@ void check_generated(const Manifest& m) {
   for (const auto& generator : schedules::generators())
     if (generator.purpose == schedules::Purpose::training) kinds.push_back(generator.name);
   kinds.push_back("csv");
+  kinds.push_back(actors::kAutoSchedule);
   if (std::ranges::find(kinds, kind) == kinds.end())
     m.fail("schedule.kind",
            fmt::format("schedule.kind = {} is unknown; did you mean '{}'? It is one of {}",
@@ -154,7 +156,7 @@ void check_generated(const Manifest& m) {
         "schedule.csv",
         fmt::format("schedule.csv is given but schedule.kind = '{}'; set kind = \"csv\" to run it",
                     kind));
-  const schedules::Generator& generator = *schedules::find_generator(kind);
+  const schedules::Generator& generator = *actors::generator_of(kind);
   const std::string wrong = generator.check(
       {.stages = static_cast<int>(m.integer("mesh.pp")),
        .chunks = static_cast<int>(m.integer("schedule.chunks")),

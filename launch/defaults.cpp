@@ -130,7 +130,8 @@ constexpr std::array kKeys{
         "Layers of each chunk in model order, as \"3,2,1\"; empty: evenly, earlier ones first"},
 
     Key{"schedule", "kind", text, "\"1f1b\"", "",
-        "A schedule's name, or csv; least memory at the same bubble as gpipe"},
+        "A schedule's name, csv, or auto: measures some steps, then takes the fastest; least "
+        "memory at the same bubble as gpipe"},
     Key{"schedule", "chunks", integer, "", "chunks",
         "Chunks of a stage; default: the schedule's own (1 or 2), the plan's for csv",
         from_one_to(4096)},

@@ -147,8 +147,8 @@ Manifest with_shape(Manifest manifest, const actors::Shape& shape) {
   return manifest;
 }
 
-int train(const Manifest& manifest, const Start& start, RunDirectory directory,
-          ControlServer& control, SignalWatch& signals) {
+int train(const Manifest& manifest, const Start& start, const Machine& machine,
+          RunDirectory directory, ControlServer& control, SignalWatch& signals) {
   const actors::RunSpec spec = to_run_spec(manifest);
   RunLog log(spec, [&](const actors::Shape& shape) {
     directory.write(kManifestFile, with_shape(start.manifest, shape).to_toml());
@@ -159,9 +159,11 @@ int train(const Manifest& manifest, const Start& start, RunDirectory directory,
   actors::Outcome outcome{
       .exit_code = static_cast<int>(ErrorKind::internal), .step = start.step, .reason = ""};
   try {
-    cluster = actors::Cluster::create(
-        spec, {.manifest = manifest.to_toml(), .worker_command = {"/proc/self/exe", "worker"}},
-        log);
+    cluster = actors::Cluster::create(spec,
+                                      {.manifest = manifest.to_toml(),
+                                       .worker_command = {"/proc/self/exe", "worker"},
+                                       .memory_bytes = machine.memory_bytes},
+                                      log);
     sinks.emplace(manifest, cluster->hub(), [&](const std::string& text) { log.on_event(text); });
     signals.orders({.stop = [&](const std::string& reason) { cluster->stop(reason); },
                     .stop_now = [&](const std::string& reason) { cluster->stop_now(reason); }});
@@ -209,7 +211,7 @@ int run(const LaunchOptions& options) {
   print(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));
   if (start.step > 0) print(fmt::format("resuming  after step {}\n", start.step));
   RunDirectory directory = std::move(*start.directory);
-  return train(trained_manifest(start), start, std::move(directory), control, signals);
+  return train(trained_manifest(start), start, machine, std::move(directory), control, signals);
 }
 
 }  // namespace troupe::launch

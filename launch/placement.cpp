@@ -5,10 +5,8 @@
 #include <algorithm>
 
 #include "actors/assembly.h"
-#include "actors/neighbour_copies.h"
-#include "tensor/device.h"
+#include "actors/memory_plan.h"
 #include "tensor/error.h"
-#include "transport/channel.h"
 
 namespace troupe::launch {
 namespace {
@@ -32,17 +30,6 @@ std::vector<std::int64_t> parameters_by_stage(const actors::RunSpec& spec,
   return count;
 }
 
-std::int64_t pool_bytes(const actors::RankAssembly& part, int rank) {
-  std::int64_t bytes = 0;
-  for (const auto& edge : part.edges) {
-    const auto message =
-        edge.shape.num_elements() * static_cast<std::int64_t>(tensor::size_of(edge.dtype));
-    if (edge.to == rank) bytes += edge.slots * message;
-    if (edge.from == rank) bytes += transport::kSendBuffers * message;
-  }
-  return bytes;
-}
-
 }  // namespace
 
 std::int64_t Placement::total_bytes() const {
@@ -62,24 +49,22 @@ Placement place(const actors::RunSpec& spec) {
                       .simulation = *simulation,
                       .digest = assembly.digest};
   const auto parameters = parameters_by_stage(spec, shape.layout);
-  const auto device = tensor::make_cpu_device(spec.cluster.threads);
+  const auto memory = actors::memory_of(spec, shape, assembly);
   for (int rank = 0; rank < spec.num_ranks(); ++rank) {
-    actors::RankAssembly part = actors::part_of(assembly, spec, shape, rank);
-    if (actors::copies_state(spec, shape)) {
-      part.stage.keep_previous = true;
-      const auto edges = actors::copy_edges(spec, shape, rank);
-      part.edges.insert(part.edges.end(), edges.begin(), edges.end());
-    }
-    RankPlacement row{.rank = rank, .replica = part.place.replica, .stage = part.place.stage};
-    for (const auto& chunk : part.stage.chunks)
-      for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer)
+    const actors::RankMemory& bytes = memory[static_cast<std::size_t>(rank)];
+    const actors::RankPlace at = actors::place_of(shape, rank);
+    RankPlacement row{.rank = rank,
+                      .replica = at.replica,
+                      .stage = at.stage,
+                      .layers = {},
+                      .parameters = parameters[static_cast<std::size_t>(at.stage)],
+                      .memory = bytes.stage,
+                      .pools = bytes.pools};
+    for (const auto& chunk : shape.layout.chunks)
+      for (int layer = chunk.first_layer; chunk.stage == at.stage && layer < chunk.end_layer;
+           ++layer)
         row.layers.push_back(layer);
     std::ranges::sort(row.layers);
-    row.parameters = parameters[static_cast<std::size_t>(row.stage)];
-    // Replicas are alike: the first one's memory serves the others.
-    row.memory = row.replica == 0 ? stages::plan_memory(part.stage, *device)
-                                  : placement.ranks[static_cast<std::size_t>(row.stage)].memory;
-    row.pools = pool_bytes(part, rank);
     placement.ranks.push_back(std::move(row));
   }
   return placement;

@@ -57,6 +57,15 @@ BOOST_AUTO_TEST_CASE(two_copies_are_refused_where_they_have_no_plan) {
                      [&] { scaled(spec, two, to_stages(8)); });
 }
 
+BOOST_AUTO_TEST_CASE(a_run_that_is_to_choose_its_schedule_may_change_its_mesh_before) {
+  const RunSpec spec = test::small_run(2);
+  const Shape measured = scaled(spec, first_shape(spec), to_schedule("auto"));
+  BOOST_TEST((measured == shape_of(spec, "auto", 2, 1)));
+  BOOST_TEST((scaled(spec, measured, to_stages(3)) == shape_of(spec, "auto", 3, 1)));
+  test::expect_error(ErrorKind::usage, {"forward-only", "1f1b", "auto"},
+                     [&] { scaled(spec, measured, to_schedule("forward-only")); });
+}
+
 BOOST_AUTO_TEST_CASE(what_is_left_runs_the_same_schedule_or_else_1f1b) {
   const RunSpec spec = test::small_run(4);
   const auto four = shrunk(spec, shape_of(spec, "chimera", 4, 2), {1});

@@ -174,6 +174,16 @@ BOOST_AUTO_TEST_CASE(a_plan_may_give_one_stage_more_chunks_than_another) {
   BOOST_TEST(actors::make_eval_plan(spec).num_chunks() == 3);
 }
 
+BOOST_AUTO_TEST_CASE(a_run_may_choose_its_schedule) {
+  const auto m = checked(kSmallManifest, {"schedule.kind=auto", "mesh.pp=2", "batch.micro=1"});
+  BOOST_TEST(m.integer("schedule.chunks") == 1);
+  BOOST_TEST(
+      !schedules::validate(actors::make_plan(launch::to_run_spec(m)), schedules::Purpose::training)
+           .has_value());
+  refused({"schedule.kind=auto", "schedule.chunks=2"}, {"1f1b has one chunk", "chunks = 2"});
+  refused({"schedule.kind=outo"}, {"did you mean 'auto'"});
+}
+
 BOOST_AUTO_TEST_CASE(a_plan_of_two_copies_has_them_on_mirrored_ranks) {
   const auto with = [](const std::string& csv, int ranks) {
     return std::vector<std::string>{"schedule.kind=csv", "schedule.csv=\"\"\"\n" + csv + "\n\"\"\"",

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "actors/epoch.h"
+#include "actors/step_meter.h"
+
+namespace troupe::actors {
+
+/// A schedule that the running cluster could take on.
+struct Candidate {
+  Shape shape;
+  double step_s = 0;  ///< of a whole step, as the simulator sees it
+};
+
+/// What every schedule of one copy of the parameters that has a plan for the current mesh would
+/// take, the fastest first, 1f1b first among equals. Chunks get the times of their layers, the
+/// model's last one that of the head besides; what a step takes beyond its actions stays.
+std::vector<Candidate> candidates(const RunSpec& spec, const Shape& current,
+                                  const Measured& measured);
+
+/// The first of the candidates that fits, or 1f1b, which needs no more memory than what runs, where
+/// that is not worth the change.
+const Candidate& choose(const std::vector<Candidate>& candidates,
+                        const std::function<bool(const Shape&)>& fits);
+
+}  // namespace troupe::actors

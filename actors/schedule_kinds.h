@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "schedules/generators.h"
+#include "schedules/plan.h"
+
+namespace troupe::actors {
+
+// What schedule.kind may say beside the generators' names: "csv", a plan of one's own, and this.
+
+/// The run measures its stages under a plan for that, then takes on the fastest schedule.
+inline constexpr const char* kAutoSchedule = "auto";
+
+/// The generator of a training schedule; auto begins as 1f1b. Null for csv and unknown names.
+const schedules::Generator* generator_of(const std::string& kind);
+
+/// 1f1b with every other backward of a rank in two parts, I and W, one right after the other: one
+/// step shows what each kind of action takes.
+schedules::Plan measuring_plan(const schedules::ScheduleShape& shape);
+
+}  // namespace troupe::actors

@@ -1,0 +1,112 @@
+#include "actors/step_meter.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace troupe::actors {
+namespace {
+
+using schedules::Op;
+using Row = TracedActions::Row;
+
+constexpr std::array kOps{Op::F, Op::B, Op::I, Op::W};
+
+std::size_t index_of(Op op) {
+  return static_cast<std::size_t>(std::ranges::find(kOps, op) - kOps.begin());
+}
+
+/// The end of the action that sends to chunk `to`: replica, chunk it is sent to, forward or not,
+/// microbatch.
+using Sent = std::map<std::tuple<int, int, bool, int>, double>;
+
+void add_sent(Sent& sent, int replica, const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    const auto action = schedules::parse_action(row.name);
+    if (!action || action->op == Op::W) continue;
+    const bool forward = action->op == Op::F;
+    sent[{replica, action->chunk + (forward ? 1 : -1), forward, action->microbatch}] =
+        to_double(row.end_s);
+  }
+}
+
+/// How long the messages took that somebody waited for.
+void add_hops(std::vector<double>& hops, const Sent& sent, int rank, int replica,
+              const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    const auto action = schedules::parse_action(row.name);
+    if (!action || row.from < 0 || row.from == rank) continue;
+    const auto found = sent.find({replica, action->chunk, action->op == Op::F, action->microbatch});
+    if (found == sent.end()) continue;
+    const double begin = to_double(row.begin_s), waited_since = begin - to_double(row.waited_s);
+    if (waited_since <= found->second) hops.push_back(std::max(0.0, begin - found->second));
+  }
+}
+
+}  // namespace
+
+double& ActionTimes::of(Op op) {
+  return seconds[index_of(op)];
+}
+double ActionTimes::of(Op op) const {
+  return seconds[index_of(op)];
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+void StepMeter::add(const TracedActions& actions) {
+  Step& step = steps_[actions.step];
+  auto& rows = step.rows[actions.rank];
+  rows.insert(rows.end(), actions.rows.begin(), actions.rows.end());
+  if (actions.complete) step.complete.insert(actions.rank);
+}
+
+void StepMeter::add(std::int64_t step, double seconds) {
+  steps_[step].seconds = seconds;
+}
+
+std::vector<const StepMeter::Step*> StepMeter::whole_steps() const {
+  std::vector<const Step*> whole;
+  for (const auto& [number, step] : steps_)
+    if (number != steps_.begin()->first && step.seconds &&
+        static_cast<int>(step.complete.size()) == shape_.num_ranks())
+      whole.push_back(&step);
+  return whole;
+}
+
+std::optional<Measured> StepMeter::result() const {
+  const auto whole = whole_steps();
+  if (whole.size() < kSteps) return std::nullopt;
+  const auto stages = static_cast<std::size_t>(shape_.mesh.pp);
+  std::vector<std::array<std::vector<double>, kOps.size()>> actions(stages);
+  std::vector<double> hops, steps;
+  for (const Step* step : whole) {
+    steps.push_back(*step->seconds);
+    Sent sent;
+    for (const auto& [rank, rows] : step->rows) {
+      const RankPlace place = place_of(shape_, rank);
+      add_sent(sent, place.replica, rows);
+      for (const Row& row : rows)
+        if (const auto action = schedules::parse_action(row.name))
+          actions[static_cast<std::size_t>(place.stage)][index_of(action->op)].push_back(
+              to_double(row.end_s) - to_double(row.begin_s));
+    }
+    for (const auto& [rank, rows] : step->rows)
+      add_hops(hops, sent, rank, place_of(shape_, rank).replica, rows);
+  }
+  Measured out{.stages = std::vector<ActionTimes>(stages),
+               .hop_s = median(hops),
+               .step_s = median(steps),
+               .first_step = std::next(steps_.begin())->first,
+               .last_step = steps_.rbegin()->first};
+  for (std::size_t stage = 0; stage < stages; ++stage)
+    for (std::size_t op = 0; op < kOps.size(); ++op)
+      out.stages[stage].seconds[op] = median(actions[stage][op]);
+  return out;
+}
+
+}  // namespace troupe::actors

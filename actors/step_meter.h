@@ -1,0 +1,59 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "actors/epoch.h"
+#include "actors/messages.h"
+#include "schedules/action.h"
+
+namespace troupe::actors {
+
+/// Seconds that one action takes, by kind.
+struct ActionTimes {
+  std::array<double, 4> seconds{};
+  double& of(schedules::Op op);
+  double of(schedules::Op op) const;
+};
+
+/// What some steps of one shape showed; medians.
+struct Measured {
+  std::vector<ActionTimes> stages;  ///< by stage
+  double hop_s = 0;  ///< from an action's end to the start of one on another rank that waits for it
+  double step_s = 0;  ///< from one commit to the next
+  std::int64_t first_step = 0, last_step = 0;
+};
+
+/// Takes the times of an epoch's steps as they arrive, in any order: actions from each rank, the
+/// whole step from the director. Its first step, which pays for the start, counts for nothing.
+/// The epoch's schedule has one chunk a stage and one copy of the parameters.
+class StepMeter {
+ public:
+  static constexpr std::size_t kSteps = 3;
+
+  explicit StepMeter(const Shape& shape) : shape_(shape) {}
+  void add(const TracedActions& actions);
+  void add(std::int64_t step, double seconds);
+  /// None until kSteps steps are complete.
+  std::optional<Measured> result() const;
+
+ private:
+  struct Step {
+    std::map<int, std::vector<TracedActions::Row>> rows;  // by rank
+    std::set<int> complete;                               // ranks
+    std::optional<double> seconds;
+  };
+  std::vector<const Step*> whole_steps() const;
+
+  Shape shape_;
+  std::map<std::int64_t, Step> steps_;
+};
+
+/// The middle one; 0 of none.
+double median(std::vector<double> values);
+
+}  // namespace troupe::actors

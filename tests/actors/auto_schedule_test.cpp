@@ -1,0 +1,215 @@
+#include "actors/auto_schedule.h"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+
+#include "actors/scale.h"
+#include "actors/schedule_kinds.h"
+#include "schedules/simulate.h"
+#include "schedules/validate.h"
+#include "tests/support/run_specs.h"
+
+namespace troupe::actors {
+namespace {
+
+using schedules::Op;
+
+/// A run whose stages have two layers each, and 8 microbatches.
+RunSpec spec_of(int pp, int dp = 1) {
+  RunSpec spec = test::small_run(pp, dp);
+  spec.model.num_hidden_layers = 2 * pp;
+  spec.batch.global = 16 * dp;
+  spec.schedule = {.kind = kAutoSchedule};
+  return spec;
+}
+
+Epoch epoch_of(const Shape& shape, std::uint32_t number) {
+  return {.run = 1, .number = number, .shape = shape, .members = {}};
+}
+
+/// What the ranks would send if their actions took as long as the costs say.
+std::vector<TracedActions> traces_of(const RunSpec& spec, const Epoch& epoch, std::int64_t step,
+                                     const schedules::Costs& costs) {
+  const schedules::Plan plan = make_plan(spec);
+  const auto times = schedules::simulate(plan, costs)->times;
+  std::vector<TracedActions> messages;
+  for (int rank = 0; rank < epoch.num_ranks(); ++rank) {
+    const auto stage = static_cast<std::size_t>(place_of(epoch.shape, rank).stage);
+    TracedActions message{.epoch = epoch.number, .step = step, .rank = rank};
+    double free_since = 0;
+    for (std::size_t i = 0; i < plan.actions[stage].size(); ++i) {
+      const auto& action = plan.actions[stage][i];
+      const auto& [begin, end] = times[stage][i];
+      const bool first = action.op == Op::F ? action.chunk == 0 : plan.is_last(action.chunk);
+      const int sender = rank + (action.op == Op::F ? -1 : 1);
+      message.rows.push_back({.name = schedules::to_string(action),
+                              .begin_s = to_bits(begin),
+                              .end_s = to_bits(end),
+                              .waited_s = to_bits(begin - free_since),
+                              .from = first || action.op == Op::W ? -1 : sender});
+      free_since = end;
+    }
+    message.complete = true;
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+schedules::Costs equal_costs() {
+  schedules::Costs costs;
+  costs.stages = {{.forward = 1, .input_gradient = 1, .weight_gradient = 1}};
+  costs.hop = 0.125;
+  return costs;
+}
+
+/// Runs steps 5, 6, ... until there is advice; the number of steps it took is at most `limit`.
+std::optional<AutoSchedule::Advice> advice_of(AutoSchedule& mind, const RunSpec& spec,
+                                              const Epoch& epoch, int limit, double seconds = 40) {
+  std::optional<AutoSchedule::Advice> advice;
+  for (std::int64_t step = 5; step < 5 + limit && !advice; ++step) {
+    advice = mind.stepped(epoch.number, step, seconds);
+    for (const TracedActions& actions : traces_of(spec, epoch, step, equal_costs()))
+      if (!advice) advice = mind.traced(actions);
+  }
+  return advice;
+}
+
+Measured measured_of(const RunSpec& spec, double step_s = 40) {
+  const Epoch epoch = epoch_of(first_shape(spec), 1);
+  StepMeter meter(epoch.shape);
+  for (std::int64_t step = 1; step <= 4; ++step) {
+    BOOST_TEST(!meter.result());
+    meter.add(step, step == 1 ? 1000 : step_s);
+    for (const auto& actions : traces_of(spec, epoch, step, equal_costs())) meter.add(actions);
+  }
+  return meter.result().value();
+}
+
+bool anything_fits(const Shape&) {
+  return true;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_guess_is_1f1b_with_some_backwards_in_two_parts) {
+  for (int pp = 1; pp <= 4; ++pp) {
+    const schedules::Plan plan = make_plan(spec_of(pp));
+    BOOST_TEST(!schedules::validate(plan, schedules::Purpose::training).has_value());
+    for (const auto& row : plan.actions)
+      for (const Op op : {Op::B, Op::I, Op::W})
+        BOOST_TEST(std::ranges::count(row, op, &schedules::Action::op) == 4);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_meter_finds_what_actions_and_hops_take) {
+  for (const auto& [pp, dp] : {std::pair{1, 1}, {2, 1}, {4, 1}, {2, 2}}) {
+    const Measured measured = measured_of(spec_of(pp, dp));
+    BOOST_TEST(measured.stages.size() == static_cast<std::size_t>(pp));
+    for (const ActionTimes& times : measured.stages)
+      for (const auto& [op, seconds] :
+           {std::pair{Op::F, 1.0}, {Op::B, 2.0}, {Op::I, 1.0}, {Op::W, 1.0}})
+        BOOST_TEST(times.of(op) == seconds);
+    BOOST_TEST(measured.hop_s == (pp > 1 ? 0.125 : 0));
+    BOOST_TEST(measured.step_s == 40);
+    BOOST_TEST(measured.first_step == 2);
+    BOOST_TEST(measured.last_step == 4);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(candidates_are_every_schedule_of_one_copy_that_has_a_plan) {
+  const RunSpec spec = spec_of(4);
+  const auto all = candidates(spec, first_shape(spec), measured_of(spec));
+  const auto has = [&](const std::string& kind) {
+    return std::ranges::any_of(all,
+                               [&](const Candidate& c) { return c.shape.schedule.kind == kind; });
+  };
+  for (const char* kind : {"1f1b", "gpipe", "zb-h1", "zb-h2", "zb-v", "interleaved", "hanayo"})
+    BOOST_TEST(has(kind), kind);
+  for (const char* kind : {"dualpipe", "chimera", "forward-only", "auto"})
+    BOOST_TEST(!has(kind), kind);
+  BOOST_TEST(std::ranges::is_sorted(all, {}, &Candidate::step_s));
+  // Chunks of half a stage take half of its time: interleaved shortens the bubble, gpipe does not.
+  const auto of = [&](const std::string& kind) {
+    return std::ranges::find_if(all,
+                                [&](const Candidate& c) { return c.shape.schedule.kind == kind; })
+        ->step_s;
+  };
+  BOOST_TEST(of("zb-h1") < of("1f1b"));
+  BOOST_TEST(of("interleaved") < of("1f1b"));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_step_takes_beyond_its_actions_stays) {
+  const RunSpec spec = spec_of(2);
+  const auto short_steps = candidates(spec, first_shape(spec), measured_of(spec, 40));
+  const auto long_steps = candidates(spec, first_shape(spec), measured_of(spec, 47));
+  for (std::size_t i = 0; i < short_steps.size(); ++i)
+    BOOST_TEST(long_steps[i].step_s == short_steps[i].step_s + 7,
+               boost::test_tools::tolerance(1e-9));
+}
+
+BOOST_AUTO_TEST_CASE(the_head_goes_with_the_last_chunk) {
+  const RunSpec spec = spec_of(2);
+  Measured measured = measured_of(spec);
+  for (double& seconds : measured.stages[1].seconds) seconds *= 3;
+  // In a V the head is on the first stage, beside half of the layers.
+  const auto all = candidates(spec, first_shape(spec), measured);
+  for (const Candidate& candidate : all) {
+    if (candidate.shape.schedule.kind != "zb-v") continue;
+    BOOST_TEST(candidate.shape.layout.chunks.back().stage == 0);
+    BOOST_TEST(candidate.step_s >= 8 * (3 + 6));  // the first stage's work
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_fastest_that_fits_is_chosen_if_it_is_worth_it) {
+  const RunSpec spec = spec_of(4);
+  const auto all = candidates(spec, first_shape(spec), measured_of(spec));
+  BOOST_TEST(choose(all, anything_fits).step_s == all.front().step_s);
+  const auto small = [](const Shape& shape) { return shape.schedule.kind == "zb-h1"; };
+  BOOST_TEST(choose(all, small).shape.schedule.kind == "zb-h1");
+  BOOST_TEST(choose(all, [](const Shape&) { return false; }).shape.schedule.kind == "1f1b");
+  const RunSpec one = spec_of(1);
+  BOOST_TEST(choose(candidates(one, first_shape(one), measured_of(one)), anything_fits)
+                 .shape.schedule.kind == "1f1b");
+}
+
+BOOST_AUTO_TEST_CASE(some_steps_are_measured_then_a_schedule_is_ordered_and_compared) {
+  const RunSpec spec = spec_of(4);
+  AutoSchedule mind(spec, [](const Shape&, const Shape&) { return true; });
+  const Epoch first = epoch_of(first_shape(spec), 1);
+  mind.begin(first);
+  BOOST_TEST(!advice_of(mind, spec, first, 3));  // the first step counts for nothing
+  mind.begin(first);
+  const auto advice = advice_of(mind, spec, first, 4);
+  BOOST_REQUIRE(advice.has_value());
+  BOOST_REQUIRE(advice->order.has_value());
+  BOOST_TEST(advice->text.find("predicted gain") != std::string::npos, advice->text);
+  BOOST_TEST(!advice_of(mind, spec, first, 20));  // once
+
+  const Epoch second = epoch_of(scaled(spec, first.shape, *advice->order), 2);
+  mind.begin(second);
+  BOOST_TEST(!mind.stepped(1, 9, 30));  // of the epoch before
+  for (const double seconds : {1000, 30, 31}) BOOST_TEST(!mind.stepped(2, 9, seconds));
+  const auto verdict = mind.stepped(2, 10, 29);
+  BOOST_REQUIRE(verdict.has_value());
+  BOOST_TEST(!verdict->order.has_value());
+  BOOST_TEST(verdict->text.find("measured gain 25.0 %") != std::string::npos, verdict->text);
+  BOOST_TEST(!mind.stepped(2, 11, 29));
+}
+
+BOOST_AUTO_TEST_CASE(a_change_on_the_way_begins_anew_or_ends_it) {
+  const RunSpec spec = spec_of(4);
+  AutoSchedule mind(spec, [](const Shape&, const Shape&) { return true; });
+  const Epoch first = epoch_of(first_shape(spec), 1);
+  mind.begin(first);
+  BOOST_TEST(!advice_of(mind, spec, first, 2));
+  const Epoch again = epoch_of(first.shape, 2);  // after a loss
+  mind.begin(again);
+  BOOST_TEST(!advice_of(mind, spec, again, 3));
+  ScaleRequest gpipe;
+  gpipe.schedule = "gpipe";
+  mind.begin(epoch_of(scaled(spec, first.shape, gpipe), 3));  // somebody ordered it
+  BOOST_TEST(!mind.stepped(3, 9, 1));
+  for (int i = 0; i < 9; ++i) BOOST_TEST(!mind.stepped(3, 10 + i, 1));
+}
+
+}  // namespace troupe::actors

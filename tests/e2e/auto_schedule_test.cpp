@@ -1,0 +1,71 @@
+#include <signal.h>
+
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/small_manifest.h"
+#include "tests/support/troupe_program.h"
+
+// schedule.kind = "auto" with real processes: it measures, changes once, and changes no number.
+
+namespace troupe::test {
+namespace {
+
+const Keys kAuto{{"mesh.pp", "2"}, {"schedule.kind", "\"auto\""}, {"run.max_steps", "14"}};
+
+std::map<int, StepNumbers> undisturbed(const Workplace& place, const std::string& steps) {
+  const Finished done =
+      troupe({"launch", place.manifest("undisturbed", {{"run.max_steps", steps}})});
+  BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  return step_numbers(place.run("undisturbed"));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_run_chooses_its_schedule_and_says_what_it_won) {
+  const Workplace place;
+  const auto want = undisturbed(place, "14");
+  for (const char* dp : {"1", "2"}) {
+    const std::string name = std::string("auto") + dp;
+    Keys keys = kAuto;
+    keys["mesh.dp"] = dp;
+    const Finished done = troupe({"launch", place.manifest(name, keys)});
+    BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+    BOOST_TEST(done.out.find("predicted gain") != std::string::npos, done.out);
+    BOOST_TEST(done.out.find("measured gain") != std::string::npos, done.out);
+    if (keys["mesh.dp"] == "1") BOOST_TEST((step_numbers(place.run(name)) == want));
+    // A run that is resumed keeps what was chosen.
+    const std::string manifest = content_of(place.run(name) + "/manifest.toml");
+    BOOST_TEST(manifest.find("\"auto\"") == std::string::npos, manifest);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_while_it_measures_only_begins_that_anew) {
+  const Workplace place;
+  const auto want = undisturbed(place, "200");
+  Keys keys = kAuto;
+  keys["run.max_steps"] = "200";
+  TroupeProgram program({"launch", place.manifest("run", keys)});
+  BOOST_REQUIRE(program.read_until("step 2/"));
+  const auto status = nlohmann::json::parse(troupe({"status", place.run("run"), "--json"}).out);
+  kill(status["ranks"].at(1)["pid"].get<int>(), SIGKILL);
+  const Finished done = program.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+  BOOST_TEST(done.out.find("predicted gain") != std::string::npos, done.out);
+  BOOST_TEST((step_numbers(place.run("run")) == want));
+}
+
+BOOST_AUTO_TEST_CASE(a_running_run_can_be_told_to_choose) {
+  const Workplace place;
+  const std::string run = place.run("run");
+  TroupeProgram program(
+      {"launch", place.manifest("run", {{"mesh.pp", "2"}, {"run.max_steps", "1000000"}})});
+  BOOST_REQUIRE(program.read_until("step 3/"));
+  const Finished told = troupe({"scale", run, "--schedule", "auto"});
+  BOOST_TEST(told.exit_code == 0, told.err);
+  BOOST_TEST(program.read_until("measured gain"));
+  BOOST_TEST(troupe({"stop", run}).exit_code == 0);
+  program.finish();
+}
+
+}  // namespace troupe::test
