@@ -14,7 +14,8 @@ namespace {
 
 /// Requests ahead of this member that are kept.
 constexpr std::size_t kMaxRequests = 4096;
-/// How long an aborted collective waits for members to let go of its memory.
+/// How long an aborted collective waits for members to let go of its memory, and then for UCX to
+/// end the requests of connections that were closed for that.
 constexpr std::chrono::seconds kDrainLimit{10};
 
 }  // namespace
@@ -141,12 +142,23 @@ void UcxGroup::fail(const std::string& reason) {
 }
 
 void UcxGroup::drain(const Collective& collective) {
-  const auto limit = Clock::now() + kDrainLimit;
-  while (!collective.members_under_way().empty() && Clock::now() < limit) hub_.worker().wait(limit);
+  if (let_go(collective)) return;
   // Who holds on for so long is dead, and nobody has said so yet.
   for (const int member : collective.members_under_way()) hub_.peers().disconnect(rank_of(member));
-  // Requests of a closed connection end in later calls of UCX; until then it uses our memory.
-  while (!collective.members_under_way().empty()) hub_.worker().wait(Clock::time_point::max());
+  // Requests of a closed connection end in later calls of UCX; until then it uses our memory, and a
+  // process that cannot have it back must not go on.
+  if (!let_go(collective))
+    throw Error(
+        ErrorKind::internal,
+        fmt::format("UCX still uses the memory of {} {} s after its connections were closed",
+                    to_string(collective.note()), kDrainLimit.count()));
+}
+
+bool UcxGroup::let_go(const Collective& collective) {
+  const NamedWait wait(hub_.board(), collective.note());
+  const auto limit = Clock::now() + kDrainLimit;
+  while (!collective.members_under_way().empty() && Clock::now() < limit) hub_.worker().wait(limit);
+  return collective.members_under_way().empty();
 }
 
 // --- messages

@@ -66,7 +66,10 @@ class UcxGroup : public tensor::ProcessGroup {
   bool add_up(std::unique_lock<UcxWorker>& lock);
   void fail(const std::string& reason);
   /// Waits until UCX uses no memory of the collective any more; cuts off members that keep it.
+  /// Error{internal} if that does not help in time; where a handle is dropped it ends the process.
   void drain(const Collective& collective);
+  /// True as soon as nothing of it is under way, false if that takes too long.
+  bool let_go(const Collective& collective);
 
   GroupHub& hub_;
   const GroupKey key_;
