@@ -73,7 +73,7 @@ class DirectorProtocol {
 
   // protocol_epochs.cpp: who takes part.
   std::vector<Effect> gather(const std::string& reason);
-  void take_seats();
+  std::vector<std::uint64_t> seats_in(const Shape& shape) const;
   std::vector<std::pair<int, std::uint64_t>> members_left(int replica) const;
   std::vector<Effect> spawn_missing(const Shape& shape);
   Effect spawn(int rank);

@@ -52,16 +52,17 @@ Effects DirectorProtocol::gather(const std::string& reason) {
     effects.push_back(
         OrderHalt{.epoch = number_, .kept = kept_.number, .reason = reason, .planned = rescaling_});
   append(effects, spawn_missing(target_));
+  seats_ = seats_in(target_);
   effects.push_back(start_timer(kGatherDeadline));
   append(effects, begin_if_complete());
   return effects;
 }
 
-/// Gives every rank of the target a worker as far as there are any: who has been there keeps the
-/// place, so that the least state moves.
-void DirectorProtocol::take_seats() {
-  const auto [pp, dp] = target_.mesh;
-  seats_.assign(static_cast<std::size_t>(target_.num_ranks()), 0);
+/// A worker for every rank of a shape, as far as there are any (else 0): who has been there keeps
+/// the place, so that the least state moves.
+std::vector<std::uint64_t> DirectorProtocol::seats_in(const Shape& shape) const {
+  const auto [pp, dp] = shape.mesh;
+  std::vector<std::uint64_t> seats(static_cast<std::size_t>(shape.num_ranks()), 0);
   for (int replica = 0; replica < dp && kept_.number > 0; ++replica) {
     const auto at = static_cast<std::size_t>(replica);
     const int old = at < kept_replica_.size() ? kept_replica_[at] : replica;
@@ -71,7 +72,7 @@ void DirectorProtocol::take_seats() {
     int next = 0;
     for (const auto& [stage, incarnation] : there) {
       const int seat = closes ? next++ : stage;
-      if (seat < pp) seats_[static_cast<std::size_t>(replica * pp + seat)] = incarnation;
+      if (seat < pp) seats[static_cast<std::size_t>(replica * pp + seat)] = incarnation;
     }
   }
   // Then those who hold no part of the last epoch, joined ones first, in the order of their ids.
@@ -81,8 +82,9 @@ void DirectorProtocol::take_seats() {
       idle.push_back({{!worker.joined, worker.id}, incarnation});
   std::ranges::sort(idle);
   auto next = idle.begin();
-  for (auto& taken : seats_)
+  for (auto& taken : seats)
     if (taken == 0 && next != idle.end()) taken = (next++)->second;
+  return seats;
 }
 
 /// Stage and incarnation of the workers of a replica of the last epoch that are still there.
@@ -98,13 +100,10 @@ std::vector<std::pair<int, std::uint64_t>> DirectorProtocol::members_left(int re
 }
 
 Effects DirectorProtocol::spawn_missing(const Shape& shape) {
-  const Shape target = std::exchange(target_, shape);
-  take_seats();
   Effects effects;
-  for (std::size_t rank = 0; rank < seats_.size(); ++rank)
-    if (seats_[rank] == 0) effects.push_back(spawn(static_cast<int>(rank)));
-  take_seats();
-  target_ = target;
+  const auto seats = seats_in(shape);
+  for (std::size_t rank = 0; rank < seats.size(); ++rank)
+    if (seats[rank] == 0) effects.push_back(spawn(static_cast<int>(rank)));
   return effects;
 }
 
@@ -149,7 +148,7 @@ Effects DirectorProtocol::begin_if_complete() {
   if (phase_ != Phase::gathering) return {};
   for (const auto& [incarnation, worker] : workers_)
     if (worker.told && !worker.leaving && !worker.holdings) return {};
-  take_seats();
+  seats_ = seats_in(target_);
   Epoch next{.run = mix(~seed_), .number = number_, .shape = target_, .members = {}};
   for (const std::uint64_t incarnation : seats_) {
     const auto found = workers_.find(incarnation);
@@ -329,10 +328,7 @@ Effects DirectorProtocol::handle(const ScaleOrdered& event) {
 /// The order's new workers have joined. Nobody who trains has waited for them.
 bool DirectorProtocol::can_scale() const {
   if (!pending_ || rescaling_) return false;
-  DirectorProtocol after = *this;
-  after.target_ = pending_->shape;
-  after.take_seats();
-  return std::ranges::all_of(after.seats_, [this](std::uint64_t incarnation) {
+  return std::ranges::all_of(seats_in(pending_->shape), [this](std::uint64_t incarnation) {
     const auto found = workers_.find(incarnation);
     return found != workers_.end() && found->second.joined;
   });
