@@ -2,8 +2,8 @@
 #include <cstring>
 
 #include "tensor/error.h"
+#include "tensor/host_memory.h"
 #include "transport/collective.h"
-#include "transport/host_memory.h"
 #include "transport/ucx_group.h"
 
 namespace troupe::transport {
@@ -140,7 +140,7 @@ Collective::Piece Collective::piece(int slice, std::uint32_t round) const {
 }
 
 std::byte* Collective::scratch(Round& round, std::size_t bytes) {
-  if (round.scratch.bytes() < bytes) round.scratch = allocate_host(bytes);
+  if (round.scratch.bytes() < bytes) round.scratch = tensor::allocate_host(bytes);
   return static_cast<std::byte*>(round.scratch.data());
 }
 

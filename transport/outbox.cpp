@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tensor/error.h"
-#include "transport/host_memory.h"
+#include "tensor/host_memory.h"
 #include "transport/mailbox.h"
 
 namespace troupe::transport {
@@ -21,7 +21,7 @@ std::size_t num_buffers(const Edge& edge) {
 Outbox::Outbox(const Edge& edge, OpenEpoch* epoch)
     : edge_(edge),
       digest_(digest(edge)),
-      memory_(allocate_host(num_buffers(edge) * slot_stride(edge))),
+      memory_(tensor::allocate_host(num_buffers(edge) * slot_stride(edge))),
       buffers_(num_buffers(edge)) {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     buffers_[i].own = static_cast<std::byte*>(memory_.data()) + i * slot_stride(edge);

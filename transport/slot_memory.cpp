@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-#include "transport/host_memory.h"
+#include "tensor/host_memory.h"
 
 namespace troupe::transport {
 namespace {
@@ -31,6 +31,9 @@ class Attachment {
     std::memcpy(&nonce, base_, sizeof nonce);
     return nonce;
   }
+  bool make_present(std::size_t bytes) const {
+    return tensor::make_present(base_, kSlotsOffset + bytes);
+  }
   void set_nonce(std::uint64_t nonce) { std::memcpy(base_, &nonce, sizeof nonce); }
 
  private:
@@ -39,7 +42,7 @@ class Attachment {
 
 class PrivateSlots : public SlotMemory {
  public:
-  explicit PrivateSlots(std::size_t bytes) : memory_(allocate_host(bytes)) {}
+  explicit PrivateSlots(std::size_t bytes) : memory_(tensor::allocate_host(bytes)) {}
   std::byte* data() const override { return static_cast<std::byte*>(memory_.data()); }
   SegmentName name() const override { return {}; }
 
@@ -57,7 +60,8 @@ class SharedSlots : public SlotMemory {
     std::random_device random;
     name_ = {.id = id, .nonce = (std::uint64_t{random()} << 32) | random()};
     attachment_.set_nonce(name_.nonce);
-    std::memset(attachment_.slots(), 0, bytes);  // all pages are here from now on
+    // The system clears fresh pages; all are here from now on.
+    if (!attachment_.make_present(bytes)) std::memset(attachment_.slots(), 0, bytes);
   }
   std::byte* data() const override { return attachment_.slots(); }
   SegmentName name() const override { return name_; }
@@ -70,6 +74,8 @@ class SharedSlots : public SlotMemory {
 class AttachedSlots : public MappedSlots {
  public:
   explicit AttachedSlots(int id) : attachment_(id) {}
+  /// So that no write meets a page fault.
+  void make_present(std::size_t bytes) const { attachment_.make_present(bytes); }
   std::byte* data() const override { return attachment_.slots(); }
   bool has_nonce(std::uint64_t nonce) const {
     return attachment_.is_valid() && attachment_.nonce() == nonce;
@@ -101,6 +107,7 @@ std::unique_ptr<MappedSlots> map_slots(const SegmentName& name, std::size_t byte
     return nullptr;
   auto slots = std::make_unique<AttachedSlots>(id);
   if (!slots->has_nonce(name.nonce)) return nullptr;
+  slots->make_present(bytes);
   return slots;
 }
 

@@ -2,23 +2,16 @@
 
 #include <fmt/format.h>
 #include <omp.h>
-#include <sys/mman.h>
 
-#include <algorithm>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
+#include <new>
 
 #include "tensor/cpu/cpu_attention.h"
 #include "tensor/cpu/cpu_linear.h"
 #include "tensor/error.h"
+#include "tensor/host_memory.h"
 
 namespace troupe::tensor {
 namespace {
-
-constexpr std::size_t kAlignment = 64;  // a cache line, and a vector of AVX-512
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kLargest = PTRDIFF_MAX - kHugePage;  // what rounding up keeps representable
 
 class CpuStream final : public Stream {
  public:
@@ -48,15 +41,11 @@ CpuDevice::CpuDevice(int threads) : threads_(threads), ops_(*this, threads) {
 }
 
 Buffer CpuDevice::allocate(std::size_t bytes, MemoryKind kind) {
-  const std::size_t alignment = bytes < kHugePage ? kAlignment : kHugePage;
-  const std::size_t rounded = std::max(alignment, (bytes + alignment - 1) & ~(alignment - 1));
-  void* data = bytes > kLargest ? nullptr : std::aligned_alloc(alignment, rounded);
-  if (!data) {
+  try {
+    return allocate_host(bytes, kind);
+  } catch (const std::bad_alloc&) {
     throw Error(ErrorKind::internal, fmt::format("cannot allocate {} bytes of memory", bytes));
   }
-  if (alignment == kHugePage) madvise(data, rounded, MADV_HUGEPAGE);
-  std::memset(data, 0, rounded);
-  return Buffer(data, bytes, kind, [](void* memory, std::size_t) { std::free(memory); });
 }
 
 std::unique_ptr<Stream> CpuDevice::make_stream() {

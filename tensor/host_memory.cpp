@@ -1,0 +1,59 @@
+#include "tensor/host_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace troupe::tensor {
+namespace {
+
+constexpr std::size_t kAlignment = 64;  // a cache line, and a vector of AVX-512
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kLargest = PTRDIFF_MAX - 2 * kHugePage;  // what rounding up keeps in range
+
+std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+/// Fresh pages are zero, and cost nothing but being asked for: memory that was used before would
+/// have to be cleared.
+std::byte* map_huge_pages(std::size_t size) {
+  void* const all =
+      ::mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (all == MAP_FAILED) throw std::bad_alloc();
+  auto* const begin = static_cast<std::byte*>(all);
+  const std::size_t before = rounded_up(reinterpret_cast<std::uintptr_t>(all), kHugePage) -
+                             reinterpret_cast<std::uintptr_t>(all);
+  if (before > 0) ::munmap(begin, before);
+  if (before < kHugePage) ::munmap(begin + before + size, kHugePage - before);
+  return begin + before;
+}
+
+}  // namespace
+
+bool make_present(void* mapping, std::size_t bytes) {
+  return ::madvise(mapping, bytes, MADV_POPULATE_WRITE) == 0;
+}
+
+Buffer allocate_host(std::size_t bytes, MemoryKind kind) {
+  if (bytes > kLargest) throw std::bad_alloc();
+  if (bytes < kHugePage) {
+    const std::size_t size = std::max(kAlignment, rounded_up(bytes, kAlignment));
+    void* const data = std::aligned_alloc(kAlignment, size);
+    if (!data) throw std::bad_alloc();
+    std::memset(data, 0, size);
+    return {data, bytes, kind, [](void* memory, std::size_t) { std::free(memory); }};
+  }
+  const std::size_t size = rounded_up(bytes, kHugePage);
+  std::byte* const data = map_huge_pages(size);
+  ::madvise(data, size, MADV_HUGEPAGE);  // advice only: fewer pages make copies faster
+  if (!make_present(data, size)) std::memset(data, 0, size);
+  return {data, bytes, kind,
+          [](void* memory, std::size_t b) { ::munmap(memory, rounded_up(b, kHugePage)); }};
+}
+
+}  // namespace troupe::tensor
