@@ -22,22 +22,11 @@ std::uint64_t sum_of(const tensor::Tensor& piece) {
       std::as_bytes(std::span(piece.as<float>(), static_cast<std::size_t>(piece.num_elements()))));
 }
 
-int neighbour(const Shape& shape, int rank, int distance) {
-  const RankPlace place = place_of(shape, rank);
-  const int pp = shape.mesh.pp;
-  return place.replica * pp + (place.stage + distance + pp) % pp;
-}
-
 std::int64_t size_of(const RunSpec& spec, const Shape& shape, int rank) {
   return size_of_units(units_of(spec, shape, rank), spec.model);
 }
 
 }  // namespace
-
-bool copies_state(const RunSpec& spec, const Shape& shape) {
-  return spec.recovery.neighbour_copies && spec.recovery.on_loss != RunSpec::OnLoss::stop &&
-         shape.mesh.pp > 1 && shape.mesh.dp == 1 && shape.layout.copies() == 1;
-}
 
 std::vector<transport::Edge> copy_edges(const RunSpec& spec, const Shape& shape, int rank) {
   const auto edge = [&](int from, int to) {
@@ -50,7 +39,7 @@ std::vector<transport::Edge> copy_edges(const RunSpec& spec, const Shape& shape,
                            .shape = {std::min(size, kPieceElements) + kSumElements},
                            .slots = static_cast<int>(2 * pieces_of(size))};
   };
-  return {edge(neighbour(shape, rank, -1), rank), edge(rank, neighbour(shape, rank, 1))};
+  return {edge(neighbour_of(shape, rank, -1), rank), edge(rank, neighbour_of(shape, rank, 1))};
 }
 
 NeighbourCopies::NeighbourCopies(const RunSpec& spec, const Shape& shape, int rank,
@@ -60,7 +49,7 @@ NeighbourCopies::NeighbourCopies(const RunSpec& spec, const Shape& shape, int ra
       stream_(device.make_stream()),
       channel_(channel),
       rank_(rank),
-      before_(neighbour(shape, rank, -1)),
+      before_(neighbour_of(shape, rank, -1)),
       size_before_(size_of(spec, shape, before_)) {}
 
 transport::MessageKey NeighbourCopies::key(int rank, std::int64_t step, std::int64_t piece) const {
@@ -90,8 +79,8 @@ void NeighbourCopies::send(const stages::Stage& stage, std::int64_t step) {
 }
 
 void NeighbourCopies::receive(std::int64_t step) {
-  Copy& copy = received_[received_[0].step < 0 ? 0 : 1];
-  TROUPE_ASSERT(copy.step < 0);
+  Copy& copy = free_copy();
+  copy.owner = channel_.keep(key(before_, step, 0));
   for (std::int64_t i = 0; i < pieces_of(size_before_); ++i) {
     const tensor::Tensor buffer = channel_.receive(key(before_, step, i));
     const std::int64_t count = std::min(kPieceElements, size_before_ - i * kPieceElements);
@@ -102,7 +91,7 @@ void NeighbourCopies::receive(std::int64_t step) {
       throw Error(ErrorKind::unavailable, "the state of step " + std::to_string(step) +
                                               " arrived damaged from rank " +
                                               std::to_string(before_));
-    copy.pieces.push_back(piece);
+    copy.memory.add(piece);
   }
   copy.step = step;
 }
@@ -110,11 +99,21 @@ void NeighbourCopies::receive(std::int64_t step) {
 void NeighbourCopies::drop_before(std::int64_t step) {
   for (Copy& copy : received_) {
     if (copy.step < 0 || copy.step >= step) continue;
-    for (std::size_t i = 0; i < copy.pieces.size(); ++i)
-      channel_.release(key(before_, copy.step, static_cast<std::int64_t>(i)));
-    copy.pieces.clear();
-    copy.step = -1;
+    for (std::int64_t i = 0; i < pieces_of(size_before_) && !copy.adopted; ++i)
+      channel_.release(key(before_, copy.step, i));
+    copy = {};
   }
+}
+
+void NeighbourCopies::adopt(const Held& copy) {
+  TROUPE_ASSERT(copy.rank == before_ && copy.memory.size() == size_before_);
+  free_copy() = {.step = copy.step, .memory = copy.memory, .owner = copy.owner, .adopted = true};
+}
+
+NeighbourCopies::Copy& NeighbourCopies::free_copy() {
+  Copy& copy = received_[received_[0].step < 0 ? 0 : 1];
+  TROUPE_ASSERT(copy.step < 0);
+  return copy;
 }
 
 bool NeighbourCopies::has_received(std::int64_t step) const {
@@ -123,20 +122,10 @@ bool NeighbourCopies::has_received(std::int64_t step) const {
 
 std::vector<NeighbourCopies::Held> NeighbourCopies::take_out() const {
   std::vector<Held> held;
-  for (const auto& [step, pieces] : received_) {
-    if (step < 0) continue;
-    const auto bytes = static_cast<std::size_t>(size_before_) * sizeof(float);
-    Held copy{.rank = before_,
-              .step = step,
-              .memory = device_.allocate(bytes, tensor::MemoryKind::device)};
-    const tensor::Tensor all = copy.memory.view(tensor::DType::f32, {size_before_});
-    std::int64_t begin = 0;
-    for (const tensor::Tensor& piece : pieces) {
-      device_.ops().copy(*stream_, piece, slice(all, begin, piece.num_elements()));
-      begin += piece.num_elements();
-    }
-    held.push_back(std::move(copy));
-  }
+  for (const Copy& copy : received_)
+    if (copy.step >= 0)
+      held.push_back(
+          {.rank = before_, .step = copy.step, .memory = copy.memory, .owner = copy.owner});
   return held;
 }
 

@@ -15,10 +15,6 @@ namespace troupe::actors {
 /// Pieces of this many elements at most travel as one message.
 inline constexpr std::int64_t kPieceElements = std::int64_t{1} << 20;
 
-/// Whether the ranks of a shape copy their state to a neighbour: stages do whose state nobody else
-/// has. Replicas are each other's copies, and so are a rank and its mirror.
-bool copies_state(const RunSpec& spec, const Shape& shape);
-
 /// The edges of a rank's copies, in ranks: from the stage before, and to the next.
 std::vector<transport::Edge> copy_edges(const RunSpec& spec, const Shape& shape, int rank);
 
@@ -27,6 +23,14 @@ std::vector<transport::Edge> copy_edges(const RunSpec& spec, const Shape& shape,
 /// Every piece carries its checksum. Runner thread only.
 class NeighbourCopies {
  public:
+  /// A copy that outlives the channel it came over.
+  struct Held {
+    int rank = 0;  ///< whose
+    std::int64_t step = 0;
+    TensorRow memory;  ///< the units of that rank one after the other
+    std::shared_ptr<const void> owner;
+  };
+
   NeighbourCopies(const RunSpec& spec, const Shape& shape, int rank, tensor::Device& device,
                   transport::Channel& channel);
 
@@ -39,20 +43,23 @@ class NeighbourCopies {
   bool has_sent(std::int64_t step) const { return sent_ == step; }
   bool has_received(std::int64_t step) const;
 
-  /// The newest two copies, out of the channel's memory.
-  struct Held {
-    int rank = 0;  ///< whose
-    std::int64_t step = 0;
-    tensor::Buffer memory;
-  };
+  /// The neighbour of the epoch before has given the same state: it need not come again.
+  void adopt(const Held& copy);
+  /// The same at the other end.
+  void skip(std::int64_t step) { sent_ = step; }
+  int giver() const { return before_; }
+  /// The newest two copies.
   std::vector<Held> take_out() const;
 
  private:
   struct Copy {
     std::int64_t step = -1;  ///< -1: none
-    std::vector<tensor::Tensor> pieces;
+    TensorRow memory;
+    std::shared_ptr<const void> owner;
+    bool adopted = false;  ///< not out of this channel
   };
   void drop_before(std::int64_t step);
+  Copy& free_copy();
   transport::MessageKey key(int rank, std::int64_t step, std::int64_t piece) const;
 
   const RunSpec& spec_;

@@ -64,6 +64,7 @@ class RankTrainer {
   void connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part);
   void take_state(const BeginEpoch& order, EpochParts* now);
   void move_state(const BeginEpoch& order, EpochParts* now);
+  void copy_first_state(EpochParts& now, const std::vector<int>& copied);
   void load(const BeginEpoch& order, StageState& state);
   void open_channel(std::uint32_t epoch, const Epoch& members, std::vector<transport::Edge> edges);
   void make_groups(EpochParts& now);

@@ -143,10 +143,7 @@ std::optional<Ready> RankTrainer::prepare(const BeginEpoch& order, const PlanOrd
   open_channel(training(epoch.number), epoch, now->part.edges);
   make_groups(*now);
   add_runners(*now, spec_, order.sample_origin, node_->channel());
-  if (now->copies) {
-    now->copies->send(now->stage(), now->state->step);
-    now->copies->receive(now->state->step);
-  }
+  if (now->copies) copy_first_state(*now, order.state.copied);
   ready.parameters = now->parameters;
   {
     const std::lock_guard lock(mutex_);
@@ -224,9 +221,7 @@ void RankTrainer::move_state(const BeginEpoch& order, EpochParts* now) {
     for (const auto& copy : held_) {
       if (copy.step != plan.step) continue;
       const auto units = units_of(spec_, epoch_->epoch.shape, copy.rank);
-      const auto size = static_cast<std::int64_t>(copy.memory.bytes() / sizeof(float));
-      memory.copies[copy.rank] =
-          units_in(copy.memory.view(tensor::DType::f32, {size}), units, spec_.model);
+      memory.copies[copy.rank] = units_in(copy.memory, units, spec_.model);
     }
   }
   if (now) {
@@ -238,6 +233,21 @@ void RankTrainer::move_state(const BeginEpoch& order, EpochParts* now) {
   if (!edges.empty()) open_channel(moving(order.epoch.number), order.epoch, edges);
   mover.perform(memory, node_->channel());
   if (now && !memory.in_place) now->stage().weights_changed();
+}
+
+/// The state that the epoch starts from is safe before the first step. What the neighbours hold of
+/// it already is not sent again.
+void RankTrainer::copy_first_state(EpochParts& now, const std::vector<int>& copied) {
+  const auto is_copied = [&](int rank) { return std::ranges::find(copied, rank) != copied.end(); };
+  const std::int64_t step = now.state->step;
+  if (is_copied(now.rank))
+    now.copies->skip(step);
+  else
+    now.copies->send(now.stage(), step);
+  if (!is_copied(now.copies->giver())) return now.copies->receive(step);
+  const auto held = std::ranges::find(held_, step, &NeighbourCopies::Held::step);
+  TROUPE_ASSERT(held != held_.end());
+  now.copies->adopt(*held);
 }
 
 void RankTrainer::load(const BeginEpoch& order, StageState& state) {

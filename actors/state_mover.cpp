@@ -82,8 +82,11 @@ void StateMover::take(const TensorRow& into, int from, transport::Channel& chann
 
 void StateMover::copy(const TensorRow& from, const TensorRow& into) {
   TROUPE_ASSERT(from.size() == into.size());
-  for (std::size_t i = 0; i < from.tensors().size(); ++i)
-    device_.ops().copy(*stream_, from.tensors()[i], into.tensors()[i]);
+  std::int64_t begin = 0;
+  for (const tensor::Tensor& x : from.tensors()) {
+    into.write(device_, *stream_, begin, x);
+    begin += x.num_elements();
+  }
 }
 
 void StateMover::perform(const Memory& memory, transport::Channel& channel) {

@@ -48,6 +48,22 @@ Source best_source(const std::vector<Source>& sources, int to, int pp) {
   return *std::ranges::min_element(sources, {}, distance);
 }
 
+std::vector<int> copied_ranks(const RunSpec& spec, const Epoch& kept, const Epoch& next,
+                              const std::map<std::uint64_t, Holdings>& holdings,
+                              std::int64_t step) {
+  const bool alike = kept.shape.mesh == next.shape.mesh && kept.shape.layout == next.shape.layout;
+  std::vector<int> ranks;
+  for (int rank = 0; rank < next.num_ranks() && alike && copies_state(spec, next.shape); ++rank) {
+    const int holder = neighbour_of(next.shape, rank, 1);
+    const auto held = holdings.find(next.members[static_cast<std::size_t>(holder)].incarnation);
+    const HeldCopy wanted{.rank = rank, .step = step};
+    if (held != holdings.end() &&
+        std::ranges::find(held->second.copies, wanted) != held->second.copies.end())
+      ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 std::optional<StatePlan> plan_step(const RunSpec& spec, const Epoch& kept, const Epoch& next,
                                    const std::map<std::uint64_t, Holdings>& holdings,
                                    std::int64_t step) {
@@ -62,10 +78,22 @@ std::optional<StatePlan> plan_step(const RunSpec& spec, const Epoch& kept, const
           {.unit = unit, .from = source.member, .to = rank, .copy_of = source.copy_of});
     }
   }
+  plan.copied = copied_ranks(spec, kept, next, holdings, step);
   return plan;
 }
 
 }  // namespace
+
+bool copies_state(const RunSpec& spec, const Shape& shape) {
+  return spec.recovery.neighbour_copies && spec.recovery.on_loss != RunSpec::OnLoss::stop &&
+         shape.mesh.pp > 1 && shape.mesh.dp == 1 && shape.layout.copies() == 1;
+}
+
+int neighbour_of(const Shape& shape, int rank, int distance) {
+  const RankPlace place = place_of(shape, rank);
+  const int pp = shape.mesh.pp;
+  return place.replica * pp + (place.stage + distance + pp) % pp;
+}
 
 int unit_of_layer(int layer, int num_layers) {
   return std::clamp(layer + 1, 0, num_layers + 1);

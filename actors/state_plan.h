@@ -19,6 +19,12 @@ int unit_of_layer(int layer, int num_layers);
 /// The units a rank of this shape holds, ascending; the tied copy of the embedding included.
 std::vector<int> units_of(const RunSpec& spec, const Shape& shape, int rank);
 
+/// Whether the ranks of a shape copy their state to a neighbour: stages do whose state nobody else
+/// has. Replicas are each other's copies, and so are a rank and its mirror.
+bool copies_state(const RunSpec& spec, const Shape& shape);
+/// The rank so many stages behind, of the same replica, in a circle.
+int neighbour_of(const Shape& shape, int rank, int distance);
+
 /// A verified copy of another rank's state.
 struct HeldCopy {
   int rank = 0;           ///< whose, in the epoch it was made in
@@ -46,6 +52,8 @@ struct StatePlan {
   std::int64_t step = 0;
   bool from_memory = false;      ///< else every rank loads it from disk, or makes it anew
   std::vector<StateMove> moves;  ///< in the order in which all ranks perform them
+  /// Ranks whose next neighbour still holds their copy of this state: it need not travel again.
+  std::vector<int> copied;
 };
 
 /// The newest state, of step `committed` or the one before, of which memory still holds every unit;

@@ -49,6 +49,12 @@ void TensorRow::each_part(std::int64_t begin, std::int64_t count, const Copy& co
   TROUPE_ASSERT(done == count);
 }
 
+TensorRow TensorRow::part(std::int64_t begin, std::int64_t count) const {
+  TensorRow row;
+  each_part(begin, count, [&](const auto& part, auto, auto) { row.add(part); });
+  return row;
+}
+
 void TensorRow::read(tensor::Device& device, tensor::Stream& stream, std::int64_t begin,
                      const tensor::Tensor& piece) const {
   each_part(begin, piece.num_elements(), [&](const auto& part, auto at, auto count) {
@@ -77,17 +83,17 @@ std::map<int, TensorRow> units_in(const stages::Stage& stage, const stages::Mode
   return units;
 }
 
-std::map<int, TensorRow> units_in(const tensor::Tensor& memory, std::span<const int> units,
+std::map<int, TensorRow> units_in(const TensorRow& memory, std::span<const int> units,
                                   const stages::ModelConfig& model) {
   std::map<int, TensorRow> rows;
   std::int64_t begin = 0;
   for (const auto& info : stages::parameters_of(model)) {
     const int unit = unit_of(info, model);
     if (std::ranges::find(units, unit) == units.end()) continue;
-    for (std::int64_t i = 0; i < kTensorsEach; ++i) {
-      rows[unit].add(slice(memory, begin, info.shape.num_elements()));
-      begin += info.shape.num_elements();
-    }
+    const std::int64_t size = kTensorsEach * info.shape.num_elements();
+    const TensorRow tensors = memory.part(begin, size);
+    for (const tensor::Tensor& x : tensors.tensors()) rows[unit].add(x);
+    begin += size;
   }
   return rows;
 }

@@ -18,6 +18,8 @@ class TensorRow {
   void add(const tensor::Tensor& x);
   void clear();
   std::int64_t size() const { return size_; }  ///< elements
+  /// Elements [begin, begin + count).
+  TensorRow part(std::int64_t begin, std::int64_t count) const;
   std::span<const tensor::Tensor> tensors() const { return tensors_; }
   /// Elements [begin, begin + piece.num_elements()) to or from `piece`.
   void read(tensor::Device& device, tensor::Stream& stream, std::int64_t begin,
@@ -35,8 +37,8 @@ class TensorRow {
 
 /// The state of each unit (actors/state_plan.h) that the stage holds.
 std::map<int, TensorRow> units_in(const stages::Stage& stage, const stages::ModelConfig& model);
-/// The same units one after the other in `memory`, float32.
-std::map<int, TensorRow> units_in(const tensor::Tensor& memory, std::span<const int> units,
+/// The same units one after the other in `memory`.
+std::map<int, TensorRow> units_in(const TensorRow& memory, std::span<const int> units,
                                   const stages::ModelConfig& model);
 /// Elements of those units together.
 std::int64_t size_of_units(std::span<const int> units, const stages::ModelConfig& model);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -78,10 +79,11 @@ struct ChannelCounts {
 
 /// One rank's end of the data plane: tensors by key, bounded by credits. A sender has no credit
 /// until the receiver's open() of the same epoch grants it, so nothing can arrive too early.
-/// open/acquire/send/receive/release/flush are called by the runner thread alone; set_deadline(),
-/// waiting(), counts() and close() by any thread. Calls end with Error{unavailable} when the
-/// channel is closed (with the reason), when a peer of its edges is disconnected, when the deadline
-/// passes (naming the wait), or when a message was refused (naming sender, edge, expected and got).
+/// open/acquire/send/receive/release/keep/flush are called by the runner thread alone;
+/// set_deadline(), waiting(), counts() and close() by any thread. Calls end with Error{unavailable}
+/// when the channel is closed (with the reason), when a peer of its edges is disconnected, when the
+/// deadline passes (naming the wait), or when a message was refused (naming sender, edge, expected
+/// and got).
 class Channel {
  public:
   virtual ~Channel() = default;
@@ -103,6 +105,9 @@ class Channel {
   virtual tensor::Tensor receive(const MessageKey& key) = 0;
   /// Frees the slot of a received message and gives its credit back to the sender.
   virtual void release(const MessageKey& key) = 0;
+  /// Holds the memory that messages of this key's edge arrive in, from another rank: while it is
+  /// held, what was received and not released stays as it is, whatever becomes of the channel.
+  virtual std::shared_ptr<const void> keep(const MessageKey& key) = 0;
   /// Blocks until every buffer handed to send() has left this rank.
   virtual void flush() = 0;
 

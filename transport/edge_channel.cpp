@@ -100,6 +100,12 @@ void EdgeChannel::release(const MessageKey& key) {
   pump(box);
 }
 
+std::shared_ptr<const void> EdgeChannel::keep(const MessageKey& key) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  return mailbox_of(key).memory();
+}
+
 void EdgeChannel::flush() {
   std::unique_lock<Link> lock(link_);
   check_open();

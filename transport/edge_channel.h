@@ -32,6 +32,7 @@ class EdgeChannel : public Channel, private LinkEvents {
   void send(const MessageKey& key, const tensor::Tensor& buffer) override;
   tensor::Tensor receive(const MessageKey& key) override;
   void release(const MessageKey& key) override;
+  std::shared_ptr<const void> keep(const MessageKey& key) override;
   void flush() override;
   std::optional<Wait> waiting() const override { return board_.current(); }
   ChannelCounts counts() const override;

@@ -24,7 +24,7 @@ std::size_t slots_bytes(const Edge& edge) {
   return static_cast<std::size_t>(edge.slots) * slot_stride(edge);
 }
 
-Mailbox::Mailbox(const Edge& edge, std::unique_ptr<SlotMemory> memory, OpenEpoch* epoch)
+Mailbox::Mailbox(const Edge& edge, std::shared_ptr<SlotMemory> memory, OpenEpoch* epoch)
     : edge_(edge),
       digest_(digest(edge)),
       memory_(std::move(memory)),

@@ -28,13 +28,13 @@ class Mailbox {
   };
 
   /// `memory` is null for an edge of one rank to itself: its buffers are the sender's.
-  Mailbox(const Edge& edge, std::unique_ptr<SlotMemory> memory, OpenEpoch* epoch);
+  Mailbox(const Edge& edge, std::shared_ptr<SlotMemory> memory, OpenEpoch* epoch);
 
   const Edge& edge() const { return edge_; }
   EdgeId id() const {
     return {.chunk = edge_.chunk, .direction = edge_.direction, .digest = digest_};
   }
-  const SlotMemory* memory() const { return memory_.get(); }
+  const std::shared_ptr<SlotMemory>& memory() const { return memory_; }
 
   /// What makes a message from the right sender unfit for this edge: expected and got. None: it
   /// fits.
@@ -55,7 +55,7 @@ class Mailbox {
  private:
   Edge edge_;
   std::uint64_t digest_ = 0;
-  std::unique_ptr<SlotMemory> memory_;
+  std::shared_ptr<SlotMemory> memory_;
   std::vector<Slot> slots_;
 };
 
