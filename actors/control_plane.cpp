@@ -31,6 +31,8 @@ ControlPlaneConfig::ControlPlaneConfig(std::size_t num_threads) {
   add_message_type<Halt>("Halt");
   add_message_type<BeginEpoch>("BeginEpoch");
   add_message_type<PlanOrder>("PlanOrder");
+  add_message_type<WarmUp>("WarmUp");
+  add_message_type<Warm>("Warm");
   add_message_type<RunStep>("RunStep");
   add_message_type<Commit>("Commit");
   add_message_type<Save>("Save");

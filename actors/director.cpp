@@ -84,6 +84,10 @@ caf::behavior Director::make_behavior() {
                             .address = answer.address,
                             .holdings = answer.holdings});
       },
+      [this](const Warm& answer) {
+        handle(MemberWarm{
+            .order = answer.order, .incarnation = answer.incarnation, .rank = answer.rank});
+      },
       [this](const OfReplica<Ready>& all) {
         if (all.answers.front().epoch != protocol_.epoch().number) return;
         ready_[static_cast<std::size_t>(all.replica)] = all;

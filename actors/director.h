@@ -72,6 +72,7 @@ class Director : public ControlActor {
   void perform(const KillWorker& effect);
   void perform(const ReportLoss& effect);
   void perform(const OrderHalt& effect);
+  void perform(const OrderWarmUp& effect);
   void perform(const StartEpoch& effect);
   void perform(const ReportEpoch& effect);
   void perform(const OrderLeave& effect);

@@ -75,6 +75,11 @@ void Director::perform(const OrderHalt& effect) {
   tell(PhaseBegun{.phase = "spawn"});
 }
 
+void Director::perform(const OrderWarmUp& effect) {
+  if (const auto found = workers_.find(effect.incarnation); found != workers_.end())
+    send(found->second, WarmUp{.order = effect.order, .rank = effect.rank, .shape = effect.shape});
+}
+
 void Director::perform(const StartEpoch& effect) {
   const bool changes = clock_.running();
   if (changes) clock_.begins();

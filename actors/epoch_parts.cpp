@@ -37,6 +37,21 @@ void number_parameters(EpochParts& parts, const RunSpec& spec) {
 
 }  // namespace
 
+std::shared_ptr<StageState> make_state(const RunSpec& spec, const stages::StageSpec& stage) {
+  auto state = std::make_shared<StageState>();
+  state->device = tensor::make_cpu_device(spec.cluster.threads);
+  state->stage = stages::make_transformer_stage(stage, *state->device);
+  state->spec = stage;
+  return state;
+}
+
+RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const Shape& shape,
+                         int rank) {
+  RankAssembly part = part_of(assembly, spec, shape, rank);
+  part.stage.keep_previous = copies_state(spec, shape);
+  return part;
+}
+
 void add_runners(EpochParts& parts, const RunSpec& spec, std::int64_t sample_origin,
                  transport::Channel& channel) {
   number_parameters(parts, spec);

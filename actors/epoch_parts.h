@@ -13,8 +13,9 @@
 
 namespace troupe::actors {
 
-/// A stage and how many updates are in it.
+/// A stage with its device, and how many updates are in it.
 struct StageState {
+  std::unique_ptr<tensor::Device> device;
   std::unique_ptr<stages::Stage> stage;
   stages::StageSpec spec;
   std::int64_t step = -1;  ///< -1: none that could be used
@@ -38,6 +39,12 @@ struct EpochParts {
 
   stages::Stage& stage() { return *state->stage; }
 };
+
+/// A stage of zeros, on a device of its own: whoever builds it hands both to the runner.
+std::shared_ptr<StageState> make_state(const RunSpec& spec, const stages::StageSpec& stage);
+/// A rank's part of a shape; its stage keeps what recovery needs.
+RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const Shape& shape,
+                         int rank);
 
 /// Where a rank's samples come from, and what it runs over them. The stage is there.
 void add_runners(EpochParts& parts, const RunSpec& spec, std::int64_t sample_origin,

@@ -30,6 +30,8 @@ TROUPE_INSPECT(Halt, x.epoch, x.kept, x.reconnect, x.reason)
 TROUPE_INSPECT(Halted, x.epoch, x.incarnation, x.address, x.holdings)
 TROUPE_INSPECT(BeginEpoch, x.epoch, x.state, x.checkpoint, x.weights_only, x.sample_origin)
 TROUPE_INSPECT(PlanOrder, x.epoch, x.actions, x.eval_actions, x.digest)
+TROUPE_INSPECT(WarmUp, x.order, x.rank, x.shape)
+TROUPE_INSPECT(Warm, x.order, x.incarnation, x.rank)
 TROUPE_INSPECT(TapRequest, x.from, x.to, x.backward, x.every, x.microbatch, x.only_not_finite,
                x.dump)
 TROUPE_INSPECT(RunStep, x.epoch, x.step, x.trace, x.taps)

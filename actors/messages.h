@@ -77,6 +77,14 @@ struct PlanOrder {
   std::uint64_t digest = 0;  ///< of the whole assembly
 };
 
+/// An order to change the cluster waits for its workers: build this rank's stage of the new shape
+/// beside whatever is done, and answer Warm.
+struct WarmUp {
+  std::uint64_t order = 0;
+  int rank = 0;
+  Shape shape;
+};
+
 struct RunStep {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
@@ -113,6 +121,13 @@ struct Halted {
   std::uint64_t incarnation = 0;
   std::string address;  ///< of its data plane from now on
   Holdings holdings;
+};
+
+/// To WarmUp.
+struct Warm {
+  std::uint64_t order = 0;
+  std::uint64_t incarnation = 0;
+  int rank = 0;
 };
 
 struct Ready {

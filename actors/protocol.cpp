@@ -67,6 +67,7 @@ Effects DirectorProtocol::commit() {
                               .loss = loss,
                               .grad_norm = norm}};
   if (rescaling_) append(effects, answer_scale(ErrorKind::usage, ""));
+  if (std::exchange(spares_due_, false) && !is_over()) append(effects, keep_spares());
   append(effects, after_commit());
   return effects;
 }

@@ -48,6 +48,8 @@ class DirectorProtocol {
     bool told = false;                 ///< of an epoch: it may hold state or wait for peers
     bool leaving = false;              ///< it has been told to end
     std::optional<Holdings> holdings;  ///< its answer to the current Halt
+    int warms_up_for = -1;             ///< rank of the pending shape; -1: none
+    bool warm = false;                 ///< ready for it
   };
   struct PendingScale {
     std::uint64_t order = 0;
@@ -58,6 +60,7 @@ class DirectorProtocol {
   std::vector<Effect> handle(const Started&);
   std::vector<Effect> handle(const MemberJoined& event);
   std::vector<Effect> handle(const MemberHalted& event);
+  std::vector<Effect> handle(const MemberWarm& event);
   std::vector<Effect> handle(const ReplicaReady& event);
   std::vector<Effect> handle(const ReplicaPrepared& event);
   std::vector<Effect> handle(const ReplicaSaved& event);
@@ -80,15 +83,20 @@ class DirectorProtocol {
   std::vector<Effect> begin_if_complete();
   StatePlan choose_state(const Epoch& next) const;
   std::vector<Effect> settle();
+  std::vector<Effect> keep_spares();
   std::vector<Effect> lose(std::uint64_t incarnation, const std::string& cause, double now_s);
   std::vector<Effect> regroup(const std::string& cause, double now_s);
   std::set<int> lost_ranks() const;
   void keep_replicas();
   std::vector<Effect> gathering_is_late(double now_s);
-  bool can_scale() const;
-  std::vector<Effect> answer_scale(ErrorKind kind, const std::string& refused);
   int free_id() const;
   std::string name_of_worker(std::uint64_t incarnation) const;
+
+  // protocol_scale.cpp: an order to change the cluster.
+  std::vector<Effect> warm_up();
+  void cool_down();
+  bool can_scale() const;
+  std::vector<Effect> answer_scale(ErrorKind kind, const std::string& refused);
 
   // protocol.cpp: the step transaction.
   bool is_over() const;
@@ -134,6 +142,7 @@ class DirectorProtocol {
   std::optional<std::string> failure_after_writing_;
 
   std::optional<PendingScale> pending_;  // ordered, not yet committed
+  bool spares_due_ = false;              // once the epoch's first step is committed
   bool rescaling_ = false;               // the epoch being gathered or prepared is for it
   std::deque<double> losses_;            // times of the last hour's
   std::optional<WorkerFailed> failure_;  // the last one by a worker's own word

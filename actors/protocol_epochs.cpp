@@ -48,6 +48,7 @@ Effects DirectorProtocol::gather(const std::string& reason) {
     worker.holdings.reset();
     anybody |= worker.told;
   }
+  cool_down();
   if (anybody)
     effects.push_back(
         OrderHalt{.epoch = number_, .kept = kept_.number, .reason = reason, .planned = rescaling_});
@@ -132,7 +133,7 @@ Effects DirectorProtocol::handle(const MemberJoined& event) {
   found->second.member.id = found->second.id;
   found->second.joined = true;
   failed_births_ = 0;
-  return begin_if_complete();
+  return phase_ == Phase::gathering ? begin_if_complete() : warm_up();
 }
 
 Effects DirectorProtocol::handle(const MemberHalted& event) {
@@ -198,14 +199,26 @@ Effects DirectorProtocol::settle() {
   }
   kept_ = epoch_;
   keep_replicas();
-  int idle = 0;
-  for (const auto& [incarnation, worker] : workers_)
-    if (!worker.leaving && kept_.rank_of(incarnation) < 0 && ++idle > spec_.recovery.spares &&
-        !pending_ && worker.joined)
-      leave(incarnation);
-  for (; idle < spec_.recovery.spares; ++idle) effects.push_back(spawn(-1));
+  spares_due_ = true;
   if (pending_ && !rescaling_) append(effects, spawn_missing(pending_->shape));
+  phase_ = Phase::running;
+  append(effects, warm_up());
   append(effects, committed_ == 0 && saved_ < 0 && spec_.checkpoint.initial ? save() : go_on());
+  return effects;
+}
+
+/// As many warm processes as [recovery] wants. Not before the first step of an epoch is committed:
+/// a process that starts would slow it down.
+Effects DirectorProtocol::keep_spares() {
+  Effects effects;
+  int idle = 0;
+  for (auto& [incarnation, worker] : workers_) {
+    if (worker.leaving || kept_.rank_of(incarnation) >= 0) continue;
+    if (++idle <= spec_.recovery.spares || pending_ || !worker.joined) continue;
+    worker.leaving = true;
+    effects.push_back(OrderLeave{.incarnation = incarnation});
+  }
+  for (; idle < spec_.recovery.spares; ++idle) effects.push_back(spawn(-1));
   return effects;
 }
 
@@ -256,6 +269,7 @@ Effects DirectorProtocol::lose(std::uint64_t incarnation, const std::string& cau
            begin_if_complete());  // its answer to the Halt was perhaps the last one missing
   } else if (pending_) {
     append(effects, spawn_missing(pending_->shape));
+    append(effects, warm_up());
   }
   return effects;
 }
@@ -300,46 +314,6 @@ std::set<int> DirectorProtocol::lost_ranks() const {
 void DirectorProtocol::keep_replicas() {
   kept_replica_.clear();
   for (int replica = 0; replica < target_.mesh.dp; ++replica) kept_replica_.push_back(replica);
-}
-
-// --- scale
-
-Effects DirectorProtocol::handle(const ScaleOrdered& event) {
-  const auto refuse = [&](ErrorKind kind, const std::string& text) {
-    return Effects{AnswerScale{.order = event.order, .kind = kind, .refused = text}};
-  };
-  if (phase_ == Phase::ending || stop_reason_)
-    return refuse(ErrorKind::unavailable,
-                  "the run is ending at step " + std::to_string(committed_));
-  if (pending_)
-    return refuse(ErrorKind::retry, "another change is under way: " + to_string(pending_->request));
-  try {
-    const Shape& current = kept_.number > 0 ? kept_.shape : target_;
-    pending_ = {.order = event.order,
-                .request = event.request,
-                .shape = scaled(spec_, current, event.request)};
-  } catch (const Error& error) {
-    return refuse(error.kind(), error.what());
-  }
-  if (phase_ == Phase::gathering || phase_ == Phase::preparing) return {};  // settle() sees to it
-  return spawn_missing(pending_->shape);
-}
-
-/// The order's new workers have joined. Nobody who trains has waited for them.
-bool DirectorProtocol::can_scale() const {
-  if (!pending_ || rescaling_) return false;
-  return std::ranges::all_of(seats_in(pending_->shape), [this](std::uint64_t incarnation) {
-    const auto found = workers_.find(incarnation);
-    return found != workers_.end() && found->second.joined;
-  });
-}
-
-Effects DirectorProtocol::answer_scale(ErrorKind kind, const std::string& refused) {
-  rescaling_ = false;
-  if (!pending_) return {};
-  const std::uint64_t order = pending_->order;
-  pending_.reset();
-  return {AnswerScale{.order = order, .kind = kind, .refused = refused}};
 }
 
 std::string DirectorProtocol::name_of_worker(std::uint64_t incarnation) const {

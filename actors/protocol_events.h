@@ -27,6 +27,12 @@ struct MemberHalted {
   std::string address;
   Holdings holdings;
 };
+/// A worker has built its stage of the shape that an order asks for.
+struct MemberWarm {
+  std::uint64_t order = 0;
+  std::uint64_t incarnation = 0;
+  int rank = 0;
+};
 /// All stages of a replica are built, have their state and agree on the plan.
 struct ReplicaReady {
   std::uint32_t epoch = 0;
@@ -97,9 +103,10 @@ struct TimerRang {
   double now_s = 0;
 };
 
-using Event = std::variant<Started, MemberJoined, MemberHalted, ReplicaReady, ReplicaPrepared,
-                           ReplicaSaved, ReplicaEvaluated, Published, WorkerExited, WorkerFailed,
-                           DirectorFailed, ScaleOrdered, StopOrdered, StopNowOrdered, TimerRang>;
+using Event =
+    std::variant<Started, MemberJoined, MemberHalted, MemberWarm, ReplicaReady, ReplicaPrepared,
+                 ReplicaSaved, ReplicaEvaluated, Published, WorkerExited, WorkerFailed,
+                 DirectorFailed, ScaleOrdered, StopOrdered, StopNowOrdered, TimerRang>;
 
 // --- what to do about it
 
@@ -123,6 +130,13 @@ struct OrderHalt {
   std::uint32_t kept = 0;
   std::string reason;
   bool planned = false;  ///< for an order to change the cluster
+};
+/// Get ready for a rank of the shape that an order asks for, beside the steps.
+struct OrderWarmUp {
+  std::uint64_t order = 0;
+  std::uint64_t incarnation = 0;
+  int rank = 0;
+  Shape shape;
 };
 /// Everybody is there: hand the epoch, its state and its plans out.
 struct StartEpoch {
@@ -184,9 +198,9 @@ struct End {
   Outcome outcome;
 };
 
-using Effect = std::variant<SpawnWorker, KillWorker, ReportLoss, OrderHalt, StartEpoch, ReportEpoch,
-                            OrderLeave, OrderStep, OrderCommit, OrderSave, PublishCheckpoint,
-                            OrderEvaluate, ReportEvaluation, ReportTrouble, AnswerScale, StartTimer,
-                            OrderFinish, KillWorkers, End>;
+using Effect = std::variant<SpawnWorker, KillWorker, ReportLoss, OrderHalt, OrderWarmUp, StartEpoch,
+                            ReportEpoch, OrderLeave, OrderStep, OrderCommit, OrderSave,
+                            PublishCheckpoint, OrderEvaluate, ReportEvaluation, ReportTrouble,
+                            AnswerScale, StartTimer, OrderFinish, KillWorkers, End>;
 
 }  // namespace troupe::actors

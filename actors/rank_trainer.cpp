@@ -32,6 +32,7 @@ RankTrainer::RankTrainer(RunSpec spec, const Member& self, NodeFactory make_node
 
 RankTrainer::~RankTrainer() {
   finish_writing();
+  take_warm();
 }
 
 std::unique_ptr<transport::UcxNode> RankTrainer::new_node() const {

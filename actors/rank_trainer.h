@@ -18,7 +18,8 @@
 namespace troupe::actors {
 
 /// A worker's training state and what it does with it, order by order. Knows no actor. All calls
-/// come from the runner thread, except interrupt() and activity(). Errors are thrown as Error.
+/// come from the runner thread, except interrupt(), warm_up() and activity(). Errors are thrown as
+/// Error.
 class RankTrainer {
  public:
   using NodeFactory = std::function<std::unique_ptr<transport::UcxNode>()>;
@@ -29,6 +30,9 @@ class RankTrainer {
 
   /// Forgets what no rank but this may have reached, and says what is left.
   Halted halt(const Halt& order);
+  /// Builds a rank's stage of a shape beside whatever follows; an epoch that needs such a stage
+  /// takes it. `answer` is called once, from another thread. From any thread.
+  void warm_up(const WarmUp& order, const std::function<void()>& answer);
   /// Connects to the epoch's members, takes the state and builds the stage. The plan's digest is
   /// compared with the one this rank derives itself: Error{internal} if they differ. No answer of
   /// a worker that only gives its state away.
@@ -60,6 +64,7 @@ class RankTrainer {
   Activity activity() const;
 
  private:
+  std::shared_ptr<StageState> take_warm();
   std::optional<Ready> prepare(const BeginEpoch& order, const PlanOrder& plan);
   void connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part);
   void take_state(const BeginEpoch& order, EpochParts* now);
@@ -93,6 +98,9 @@ class RankTrainer {
   mutable std::mutex mutex_;                // guards what other threads read
   const char* state_ = "starting";
   std::vector<tensor::ProcessGroup*> groups_;
+  std::vector<std::thread> warming_;
+  std::shared_ptr<StageState> warm_;          ///< what they have built
+  std::optional<stages::StageSpec> current_;  ///< the stage of epoch_
   const PlanRunner* runner_ = nullptr;
   double longest_action_s_ = 0;
   std::uint32_t min_epoch_ = 0;  ///< earlier ones must not begin any more

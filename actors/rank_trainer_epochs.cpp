@@ -74,6 +74,7 @@ void RankTrainer::leave_epoch() {
   const std::lock_guard lock(mutex_);
   if (runner_) progress_ += runner_->progress();
   runner_ = nullptr;
+  current_.reset();
   groups_.clear();
   for (EpochParts* parts : {epoch_.get(), before_.get()}) {
     if (!parts) continue;
@@ -93,6 +94,40 @@ void RankTrainer::renew_node() {
     old = std::exchange(node_, new_node());
   }
   // The order that made this halt has closed the old one; the new one is closed until it is opened.
+}
+
+void RankTrainer::warm_up(const WarmUp& order, const std::function<void()>& answer) {
+  const std::lock_guard lock(mutex_);
+  warming_.emplace_back([this, order, answer] {
+    try {
+      const Assembly assembly = assemble(spec_, order.shape);
+      const auto stage = part_of_run(assembly, spec_, order.shape, order.rank).stage;
+      const auto is_there = [&] {
+        const std::lock_guard held(mutex_);
+        return current_ == stage || (warm_ && warm_->spec == stage);
+      };
+      if (!is_there()) {
+        auto state = make_state(spec_, stage);
+        const std::lock_guard held(mutex_);
+        warm_ = std::move(state);
+      }
+    } catch (const std::exception&) {
+      // The epoch meets it again, and reports it.
+    }
+    answer();
+  });
+}
+
+/// The stage that was built ahead, if there is one.
+std::shared_ptr<StageState> RankTrainer::take_warm() {
+  std::vector<std::thread> warming;
+  {
+    const std::lock_guard lock(mutex_);
+    warming.swap(warming_);
+  }
+  for (std::thread& thread : warming) thread.join();
+  const std::lock_guard lock(mutex_);
+  return std::exchange(warm_, nullptr);
 }
 
 std::optional<Ready> RankTrainer::begin_epoch(const BeginEpoch& order, const PlanOrder& plan) {
@@ -124,10 +159,9 @@ std::optional<Ready> RankTrainer::prepare(const BeginEpoch& order, const PlanOrd
   auto now = std::make_unique<EpochParts>();
   now->epoch = epoch;
   now->rank = rank;
-  now->part = part_of(assembly, spec_, epoch.shape, rank);
+  now->part = part_of_run(assembly, spec_, epoch.shape, rank);
   now->part.actions = parse_row(plan.actions);
   now->part.eval_actions = parse_row(plan.eval_actions);
-  now->part.stage.keep_previous = copies_state(spec_, epoch.shape);
   if (copies_state(spec_, epoch.shape)) {
     now->copies.emplace(spec_, epoch.shape, rank, *device_, node_->channel());
     const auto edges = copy_edges(spec_, epoch.shape, rank);
@@ -148,6 +182,7 @@ std::optional<Ready> RankTrainer::prepare(const BeginEpoch& order, const PlanOrd
   {
     const std::lock_guard lock(mutex_);
     runner_ = &*now->runner;
+    current_ = now->part.stage;
   }
   before_ = std::exchange(epoch_, std::move(now));
   next_eval_ = 0;
@@ -193,14 +228,15 @@ void RankTrainer::refuse_if_interrupted(std::uint32_t epoch) const {
 }
 
 void RankTrainer::take_state(const BeginEpoch& order, EpochParts* now) {
+  const auto warm = take_warm();
   if (now) {
     // What is loaded fills a new stage: fresh weights come without the moments of others.
     const bool stays = order.state.from_memory && epoch_;
     if (stays && epoch_->part.stage == now->part.stage)
       now->state = epoch_->state;
     else
-      now->state = std::make_shared<StageState>(
-          stages::make_transformer_stage(now->part.stage, *device_), now->part.stage, -1);
+      now->state =
+          warm && warm->spec == now->part.stage ? warm : make_state(spec_, now->part.stage);
   }
   if (order.state.from_memory)
     move_state(order, now);

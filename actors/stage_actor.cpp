@@ -44,6 +44,7 @@ caf::behavior StageActor::make_behavior() {
       [this](const Halt& order) { halt(order); },
       [this](const BeginEpoch& order) { begin(order); },
       [this](const PlanOrder& order) { plan(order); },
+      [this](const WarmUp& order) { warm_up(order); },
       [this](const RunStep& order) { queue(order); },
       [this](const Commit& order) { queue(order); },
       [this](const Save& order) { queue(order); },
@@ -84,6 +85,12 @@ void StageActor::start_epoch_if_complete() {
   orders_.push(EpochOrder{.begin = std::move(*begin_), .plan = std::move(*plan_)});
   begin_.reset();
   plan_.reset();
+}
+
+void StageActor::warm_up(const WarmUp& order) {
+  const Warm done{
+      .order = order.order, .incarnation = join_.member.incarnation, .rank = order.rank};
+  trainer_.warm_up(order, [director = director_, done] { caf::anon_send(director, done); });
 }
 
 template <typename Order>

@@ -26,6 +26,7 @@ class StageActor : public ControlActor {
   void begin(const BeginEpoch& order);
   void plan(const PlanOrder& order);
   void start_epoch_if_complete();
+  void warm_up(const WarmUp& order);
   template <typename Order>
   void queue(const Order& order);
   void finish(const std::string& reason);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <utility>
 
 #include "tests/support/run_specs.h"
 
@@ -20,10 +21,17 @@ struct Driver {
 
   std::vector<Effect> on(const Event& event) {
     auto effects = protocol.on(event);
-    for (const Effect& effect : effects)
+    for (const Effect& effect : effects) {
       if (const auto* spawn = std::get_if<SpawnWorker>(&effect))
         (spawn->rank < 0 ? spares[spawn->id] : workers[spawn->rank]) = spawn->incarnation;
+      if (const auto* order = std::get_if<OrderWarmUp>(&effect))
+        warming.push_back({order->order, order->incarnation, order->rank});
+    }
     return effects;
+  }
+  /// All that were asked to get ready for a change are.
+  void warm() {
+    for (const MemberWarm& answer : std::exchange(warming, {})) on(answer);
   }
   std::uint32_t epoch() const { return protocol.epoch().number; }
   /// Everybody joins and is ready; the effects of the last answer.
@@ -77,6 +85,7 @@ struct Driver {
 
   RunSpec spec;
   DirectorProtocol protocol;
+  std::vector<MemberWarm> warming;
   std::map<int, std::uint64_t> workers, spares;  // incarnations, by the rank they were meant for
 };
 
@@ -340,6 +349,21 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_costs_no_training) {
   BOOST_TEST(outcome.step == 4);
 }
 
+BOOST_AUTO_TEST_CASE(nobody_stops_for_a_change_before_all_are_warm) {
+  Driver driver(test::small_run(1, 1));
+  driver.start();
+  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
+  BOOST_TEST(driver.warming.size() == 1u);  // who is there begins at once
+  driver.on(driver.joined(1));
+  BOOST_TEST_REQUIRE(driver.warming.size() == 2u);
+  driver.on(driver.warming.front());
+  BOOST_TEST(find<OrderStep>(driver.prepared(1)));
+  driver.warm();
+  const auto effects = driver.prepared(2);
+  BOOST_TEST(find<OrderHalt>(effects));
+  BOOST_TEST(!find<OrderStep>(effects));
+}
+
 /// It was told of an epoch that not all reached, and has no place in the one that follows.
 BOOST_AUTO_TEST_CASE(a_worker_without_a_part_may_die_while_its_answer_is_awaited) {
   Driver driver(test::small_run(1, 1));
@@ -348,6 +372,7 @@ BOOST_AUTO_TEST_CASE(a_worker_without_a_part_may_die_while_its_answer_is_awaited
   const std::uint64_t second = driver.workers.at(1), third = driver.workers.at(2);
   driver.on(driver.joined(1));
   driver.on(driver.joined(2));
+  driver.warm();
   driver.prepared(1);
   const auto halted = [&](std::uint64_t incarnation, std::uint32_t epoch) {
     return driver.on(
@@ -368,6 +393,7 @@ BOOST_AUTO_TEST_CASE(a_worker_without_a_part_may_die_while_its_answer_is_awaited
   const std::uint64_t fourth = driver.workers.at(2);
   BOOST_TEST(fourth != third);
   driver.on(driver.joined(2));
+  driver.warm();
   BOOST_TEST(find<OrderHalt>(driver.prepared(1)));
   BOOST_TEST(find<OrderHalt>(killed(fourth)));
   BOOST_TEST(!find<StartEpoch>(halted(second, 5)));

@@ -167,6 +167,11 @@ class Simulation {
           answer(halted);
         });
   }
+  void perform(const OrderWarmUp& effect) {
+    tell(effect.incarnation, [this, effect](SimWorker& w) {
+      answer(MemberWarm{.order = effect.order, .incarnation = w.incarnation, .rank = effect.rank});
+    });
+  }
   void perform(const StartEpoch& effect) {
     ready_.clear();
     for (const Member& member : effect.epoch.members)
