@@ -36,7 +36,9 @@ endfunction()
 # Tests spend their time in what they test: their own code need not be fast, but compile fast.
 add_library(troupe_test_options INTERFACE)
 target_compile_definitions(troupe_test_options INTERFACE BOOST_TEST_MODULE=troupe BOOST_TEST_DYN_LINK)
-target_compile_options(troupe_test_options INTERFACE -O0)
+if(NOT TROUPE_SANITIZE)  # under a sanitizer they would run too long
+  target_compile_options(troupe_test_options INTERFACE -O0)
+endif()
 target_link_libraries(troupe_test_options INTERFACE troupe_options Boost::unit_test_framework)
 
 # troupe_test(<file> <label> <timeout seconds> [<library>...]): one Boost.Test program from one file, run by CTest.

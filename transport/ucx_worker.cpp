@@ -62,6 +62,9 @@ Config read_config() {
   // Where a connection breaks within a zero-copy send, UCX 1.13's TCP completes that send twice and
   // ends the process. Copies through segments as large as the receiver takes cost little more.
   set(raw, "ZCOPY_THRESH", "inf");
+  // A process that is killed while UCX makes a POSIX segment leaves its file behind; a System V one
+  // is marked for removal as soon as it is attached.
+  if (!std::getenv("UCX_TLS")) set(raw, "TLS", "^posix");
   // All ranks are on this host: no port is open to any other.
   if (!std::getenv("UCX_NET_DEVICES")) set(raw, "NET_DEVICES", "lo");
   if (!std::getenv("UCX_RNDV_THRESH")) set(raw, "RNDV_THRESH", kRendezvousThreshold);
