@@ -37,7 +37,7 @@ endfunction()
 add_library(troupe_test_options INTERFACE)
 target_compile_definitions(troupe_test_options INTERFACE BOOST_TEST_MODULE=troupe BOOST_TEST_DYN_LINK)
 if(NOT TROUPE_SANITIZE)  # under a sanitizer they would run too long
-  target_compile_options(troupe_test_options INTERFACE -O0)
+  target_compile_options(troupe_test_options INTERFACE -O0 -g0)
 endif()
 target_link_libraries(troupe_test_options INTERFACE troupe_options Boost::unit_test_framework)
 
