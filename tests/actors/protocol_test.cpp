@@ -370,32 +370,29 @@ BOOST_AUTO_TEST_CASE(a_worker_without_a_part_may_die_while_its_answer_is_awaited
   driver.start();
   driver.on(ScaleOrdered{.order = 1, .request = {.pp = 3}});
   const std::uint64_t second = driver.workers.at(1), third = driver.workers.at(2);
-  driver.on(driver.joined(1));
-  driver.on(driver.joined(2));
+  for (const int rank : {1, 2}) driver.on(driver.joined(rank));
   driver.warm();
   driver.prepared(1);
   const auto halted = [&](std::uint64_t incarnation, std::uint32_t epoch) {
-    return driver.on(
-        MemberHalted{.epoch = epoch, .incarnation = incarnation, .address = "", .holdings = {}});
+    MemberHalted event = driver.halted(0, epoch, {});
+    event.incarnation = incarnation;
+    return driver.on(event);
   };
   const auto killed = [&](std::uint64_t incarnation) {
-    return driver.on(WorkerExited{.incarnation = incarnation,
-                                  .clean = false,
-                                  .by_signal = true,
-                                  .cause = "signal 9",
-                                  .now_s = 1});
+    WorkerExited event = driver.exited(0, false);
+    event.incarnation = incarnation;
+    return driver.on(event);
   };
   BOOST_TEST_REQUIRE(find<StartEpoch>(halted(driver.workers.at(0), 2)));
   BOOST_TEST(find<OrderHalt>(killed(driver.workers.at(0))));
   halted(second, 3);
   BOOST_TEST_REQUIRE(find<StartEpoch>(halted(third, 3)));
   driver.ready();
-  const std::uint64_t fourth = driver.workers.at(2);
-  BOOST_TEST(fourth != third);
+  BOOST_TEST(driver.workers.at(2) != third);
   driver.on(driver.joined(2));
   driver.warm();
   BOOST_TEST(find<OrderHalt>(driver.prepared(1)));
-  BOOST_TEST(find<OrderHalt>(killed(fourth)));
+  BOOST_TEST(find<OrderHalt>(killed(driver.workers.at(2))));
   BOOST_TEST(!find<StartEpoch>(halted(second, 5)));
   BOOST_TEST(find<StartEpoch>(killed(third)));
 }
