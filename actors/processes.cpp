@@ -147,6 +147,10 @@ void Processes::start(const WorkerBirth& birth) {
   if (log_fd < 0) os_error("open " + log);
   std::array<int, 2> birth_pipe{};
   if (pipe2(birth_pipe.data(), O_CLOEXEC) < 0) os_error("make a pipe");
+  // Far below a pipe's buffer, so the write never blocks; before the fork, while this process
+  // still holds the reading end: a worker that ends without reading must not cost us a SIGPIPE.
+  const std::string text = to_text(birth);
+  [[maybe_unused]] const auto written = write(birth_pipe[1], text.data(), text.size());
   std::vector<char*> argv;
   for (const std::string& word : command_) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -154,15 +158,8 @@ void Processes::start(const WorkerBirth& birth) {
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) become_worker(argv.data(), birth_pipe[0], log_fd, parent);
-  close(birth_pipe[0]);
-  close(log_fd);
-  if (pid < 0) {
-    close(birth_pipe[1]);
-    os_error("start a worker process");
-  }
-  const std::string text = to_text(birth);  // far below a pipe's buffer: the write never blocks
-  [[maybe_unused]] const auto written = write(birth_pipe[1], text.data(), text.size());
-  close(birth_pipe[1]);
+  for (const int fd : {birth_pipe[0], birth_pipe[1], log_fd}) close(fd);
+  if (pid < 0) os_error("start a worker process");
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) os_error("watch worker process " + std::to_string(pid));
   children_.push_back({.incarnation = birth.incarnation, .pid = pid, .pidfd = pidfd});

@@ -53,6 +53,12 @@ BOOST_AUTO_TEST_CASE(a_worker_reads_its_birth_on_standard_input) {
     BOOST_TEST(exits.at(rank).cause == "exit code " + std::to_string(rank));
 }
 
+BOOST_AUTO_TEST_CASE(a_worker_may_end_without_reading_its_birth) {
+  // Enough of them that some end before their parent goes on: it must live through it.
+  const auto exits = exits_of("exit 3", 200);
+  for (const auto& [rank, exit] : exits) BOOST_TEST(exit.cause == "exit code 3");
+}
+
 BOOST_AUTO_TEST_CASE(kill_all_ends_what_would_not_end) {
   const auto exits = exits_of("while :; do sleep 100; done", 2, true);
   BOOST_TEST(exits.at(0).cause == "signal 9 (SIGKILL)");
