@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "actors/layer_split.h"
+
 namespace troupe::actors {
 
 int Epoch::rank_of(std::uint64_t incarnation) const {
@@ -27,11 +29,10 @@ int mirror_of(const Shape& shape, int rank) {
 
 Shape first_shape(const RunSpec& spec) {
   const schedules::Plan plan = make_plan(spec);
-  const int layers = static_cast<int>(spec.model.num_hidden_layers);
+  const auto layers = split_layers(parse_split(spec.layout), spec.model, plan.chunks_per_copy());
   return {.mesh = spec.mesh,
           .schedule = spec.schedule,
-          .layout = spec.layers.empty() ? even_layout(layers, plan.rank_of_chunk, plan.num_copies)
-                                        : layout_of(spec.layers, plan.rank_of_chunk)};
+          .layout = layout_of(layers, plan.rank_of_chunk)};
 }
 
 }  // namespace troupe::actors

@@ -58,7 +58,7 @@ std::string name_of(const Shape& shape, int rank);
 /// has two copies of the parameters; else -1.
 int mirror_of(const Shape& shape, int rank);
 
-/// The shape a run starts with: layers split evenly over the plan's chunks.
+/// The shape a run starts with: layers split over the plan's chunks as the spec says.
 Shape first_shape(const RunSpec& spec);
 
 }  // namespace troupe::actors

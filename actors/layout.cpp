@@ -10,15 +10,6 @@ int Layout::copies() const {
   return static_cast<int>(std::ranges::count(chunks, 0, &Chunk::first_layer));
 }
 
-Layout even_layout(int layers, const std::vector<int>& rank_of_chunk, int copies) {
-  const int num_chunks = static_cast<int>(rank_of_chunk.size()) / copies;  // of one copy
-  TROUPE_ASSERT(num_chunks > 0 && num_chunks <= layers);
-  std::vector<int> sizes(static_cast<std::size_t>(num_chunks), layers / num_chunks);
-  for (int chunk = 0; chunk < layers % num_chunks; ++chunk)
-    ++sizes[static_cast<std::size_t>(chunk)];
-  return layout_of(sizes, rank_of_chunk);
-}
-
 Layout layout_of(const std::vector<int>& layers, const std::vector<int>& rank_of_chunk) {
   TROUPE_ASSERT(!layers.empty() && rank_of_chunk.size() % layers.size() == 0);
   Layout layout{.stages = 0, .chunks = {}};

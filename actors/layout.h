@@ -1,6 +1,5 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
 namespace troupe::actors {
@@ -20,11 +19,8 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-/// Layers split evenly over the chunks of a copy in model order, earlier chunks one larger where
-/// they do not divide; rank_of_chunk gives each chunk's stage, its length is a multiple of copies.
-/// A copy has at most as many chunks as there are layers.
-Layout even_layout(int layers, const std::vector<int>& rank_of_chunk, int copies = 1);
-/// The same with `layers[i]` layers in chunk i of every copy.
+/// `layers[i]` layers in chunk i of every copy, at least one each; rank_of_chunk gives each chunk's
+/// stage, its length is a multiple of a copy's chunks.
 Layout layout_of(const std::vector<int>& layers, const std::vector<int>& rank_of_chunk);
 /// Layers of each chunk of a copy.
 std::vector<int> layers_of(const Layout& layout);

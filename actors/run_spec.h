@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "schedules/plan.h"
 #include "stages/model_config.h"
@@ -38,7 +37,7 @@ struct RunSpec {
     int dp = 1;
     bool operator==(const Mesh&) const = default;
   } mesh;
-  std::vector<int> layers;  ///< of each chunk of a copy, in model order; empty: evenly
+  std::string layout;  ///< how layers are split over chunks: the text of a LayerSplit
 
   struct Schedule {
     std::string kind = "1f1b";

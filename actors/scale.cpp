@@ -1,8 +1,10 @@
 #include "actors/scale.h"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
+#include <vector>
 
+#include "actors/layer_split.h"
 #include "actors/schedule_kinds.h"
 #include "tensor/error.h"
 
@@ -15,12 +17,6 @@ namespace {
 
 std::string text(std::int64_t n) {
   return std::to_string(n);
-}
-
-std::string list(const std::vector<int>& numbers) {
-  std::string out;
-  for (const int n : numbers) out += (out.empty() ? "" : ",") + text(n);
-  return out;
 }
 
 int layers_of(const RunSpec& spec) {
@@ -76,32 +72,52 @@ std::string check_schedule(const RunSpec& spec, const Shape& shape) {
        .microbatches = static_cast<int>(num_microbatches(spec, shape.mesh.dp))});
 }
 
-/// The shape's own layout where the new plan keeps every chunk in its place, else an even one.
-Layout layout_for(const RunSpec& spec, const Shape& shape) {
+schedules::Plan plan_of(const RunSpec& spec, const Shape& shape) {
   RunSpec changed = spec;
   changed.mesh = shape.mesh;
   changed.schedule = shape.schedule;
-  const schedules::Plan plan = make_plan(changed);
+  return make_plan(changed);
+}
+
+/// The shape's own layout where the new plan keeps every chunk in its place, else by the run's
+/// rule.
+Layout layout_for(const RunSpec& spec, const Shape& shape) {
+  const schedules::Plan plan = plan_of(spec, shape);
   const auto& chunks = shape.layout.chunks;
   if (std::ranges::equal(chunks, plan.rank_of_chunk, {}, &Layout::Chunk::stage) &&
       shape.layout.copies() == plan.num_copies)
     return shape.layout;
-  return even_layout(layers_of(spec), plan.rank_of_chunk, plan.num_copies);
+  const auto rule = rule_of(parse_split(spec.layout));
+  return layout_of(split_layers(rule, spec.model, plan.chunks_per_copy()), plan.rank_of_chunk);
 }
 
-Layout layout_by(const RunSpec& spec, const Shape& shape, const std::vector<int>& layers) {
-  const int total = std::accumulate(layers.begin(), layers.end(), 0);
-  if (std::ranges::any_of(layers, [](int n) { return n < 1; }))
-    refuse("--layout " + list(layers) + ": every stage needs at least one layer");
-  if (total != layers_of(spec))
-    refuse("--layout " + list(layers) + " holds " + text(total) + " layers, but the model has " +
-           text(layers_of(spec)));
-  if (shape.schedule.chunks != 1)
-    refuse("--layout gives one number a stage, but schedule.chunks = " +
-           text(shape.schedule.chunks));
-  std::vector<int> stages(layers.size());
-  std::iota(stages.begin(), stages.end(), 0);
-  return layout_of(layers, stages);
+/// What --layout says, or nothing without it; in messages it is named as it was given.
+template <typename F>
+auto in_layout(const ScaleRequest& request, const F& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    refuse("--layout " + *request.layout + " " + error.what());
+  }
+}
+
+/// Sets the schedule's chunks, and the stages where only the layout tells how many there are.
+void take_chunks(const ScaleRequest& request, int chunks_of_copy, int chunks, Shape& shape) {
+  shape.schedule.chunks = chunks;
+  if (chunks_of_copy > 0 && !request.pp)
+    shape.mesh.pp = std::max(1, chunks_of_copy * copies_of(shape.schedule) / chunks);
+}
+
+/// Empty, or why the chunks of --layout are not those of the shape.
+std::string check_chunks(const ScaleRequest& request, int chunks_of_copy, const Shape& shape) {
+  const int chunks = shape.schedule.chunks;
+  const std::int64_t needed = std::int64_t{shape.mesh.pp} * chunks / copies_of(shape.schedule);
+  if (chunks_of_copy == 0 || chunks_of_copy == needed) return "";
+  const std::string layout = "--layout " + *request.layout;
+  return (request.pp ? "--pp " + text(*request.pp) + " and " + layout + " contradict each other"
+                     : layout) +
+         ": the layout has " + text(chunks_of_copy) + " chunks, but " + text(shape.mesh.pp) +
+         " stages with schedule.chunks = " + text(chunks) + " have " + text(needed);
 }
 
 bool fits(const RunSpec& spec, const Shape& shape) {
@@ -122,33 +138,38 @@ std::string to_string(const ScaleRequest& request) {
   };
   if (request.pp) add("pp", text(*request.pp));
   if (request.dp) add("dp", text(*request.dp));
-  if (!request.layers.empty()) add("layout", list(request.layers));
+  if (request.layout) add("layout", request.layout->empty() ? "even" : *request.layout);
   if (request.schedule) add("schedule", *request.schedule);
   return out;
 }
 
 Shape scaled(const RunSpec& spec, const Shape& current, const ScaleRequest& request) {
   Shape shape = current;
-  const int stages = static_cast<int>(request.layers.size());
-  if (request.pp && stages > 0 && *request.pp != stages)
-    refuse("--pp " + text(*request.pp) + " and --layout " + list(request.layers) +
-           " contradict each other: the layout has " + text(stages) + " stages");
+  std::optional<LayerSplit> split;
+  if (request.layout) split = in_layout(request, [&] { return parse_split(*request.layout); });
+  const int chunks_of_copy = split ? static_cast<int>(split->layers.size()) : 0;
   if (request.pp) shape.mesh.pp = *request.pp;
-  if (stages > 0) shape.mesh.pp = stages;
   if (request.dp) shape.mesh.dp = *request.dp;
-  if (request.schedule) {
-    shape.schedule = {.kind = *request.schedule, .chunks = current.schedule.chunks, .csv = ""};
-    for (const int chunks : {current.schedule.chunks, spec.schedule.chunks, 1, 2}) {
-      shape.schedule.chunks = chunks;
-      if (check_schedule(spec, shape).empty()) break;
-    }
+  if (request.schedule) shape.schedule = {.kind = *request.schedule, .chunks = 1, .csv = ""};
+  for (const int chunks : {current.schedule.chunks, spec.schedule.chunks, 1, 2}) {
+    take_chunks(request, chunks_of_copy, chunks, shape);
+    if (!request.schedule || (check_chunks(request, chunks_of_copy, shape).empty() &&
+                              check_schedule(spec, shape).empty()))
+      break;
   }
+  if (const auto wrong = check_chunks(request, chunks_of_copy, shape); !wrong.empty())
+    refuse(wrong);
   check_mesh(spec, shape);
   if (const std::string wrong = check_schedule(spec, shape); !wrong.empty()) refuse(wrong);
-  if (stages > 0)
-    shape.layout = layout_by(spec, shape, request.layers);
-  else if (shape.mesh.pp != current.mesh.pp || request.schedule)
+  if (split) {
+    const schedules::Plan plan = plan_of(spec, shape);
+    shape.layout = in_layout(request, [&] {
+      return layout_of(split_layers(*split, spec.model, plan.chunks_per_copy()),
+                       plan.rank_of_chunk);
+    });
+  } else if (shape.mesh.pp != current.mesh.pp || request.schedule) {
     shape.layout = layout_for(spec, shape);
+  }
   if (shape == current) refuse(to_string(request) + " is what the run has already");
   return shape;
 }

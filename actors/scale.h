@@ -3,7 +3,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "actors/epoch.h"
 
@@ -13,7 +12,7 @@ namespace troupe::actors {
 struct ScaleRequest {
   std::optional<int> pp;
   std::optional<int> dp;
-  std::vector<int> layers;              ///< of each stage; empty: evenly
+  std::optional<std::string> layout;    ///< the text of a LayerSplit
   std::optional<std::string> schedule;  ///< kind
 };
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <variant>
 
+#include "actors/layer_split.h"
 #include "actors/schedule_kinds.h"
 #include "launch/monitors/http_address.h"
 #include "launch/run_spec.h"
-#include "launch/scale_request.h"
 #include "launch/suggest.h"
 #include "schedules/generators.h"
 #include "schedules/validate.h"
@@ -203,37 +203,16 @@ void check_csv(const Manifest& m) {
   check_mirror(m, plan);
 }
 
-/// Before anything makes a spec of the manifest.
-void check_layout_text(const Manifest& m) {
-  try {
-    parse_layers("mesh.layout =", m.text("mesh.layout"));
-  } catch (const Error& error) {
-    m.fail("mesh.layout", error.what());
-  }
-}
-
-/// "3,3,2": the layers of each chunk, cut evenly.
-std::string even_cut(std::int64_t layers, std::int64_t chunks) {
-  std::string text;
-  for (std::int64_t i = 0; i < chunks; ++i)
-    text += fmt::format("{}{}", i > 0 ? "," : "", layers / chunks + (i < layers % chunks ? 1 : 0));
-  return text;
-}
-
 void check_layout(const Manifest& m) {
-  const std::string& text = m.text("mesh.layout");
-  if (text.empty()) return;
+  if (m.text("mesh.layout").empty()) return;
   const actors::RunSpec spec = to_run_spec(m);
-  const schedules::Plan plan = actors::make_plan(spec);
-  const std::int64_t all = m.integer("model.num_hidden_layers"), chunks = plan.chunks_per_copy();
-  std::int64_t total = 0;
-  for (const int n : spec.layers) total += n;
-  const bool is_whole = std::ranges::all_of(spec.layers, [](int n) { return n > 0; });
-  if (!is_whole || total != all || static_cast<std::int64_t>(spec.layers.size()) != chunks)
+  try {
+    actors::split_layers(actors::parse_split(spec.layout), spec.model,
+                         actors::make_plan(spec).chunks_per_copy());
+  } catch (const Error& error) {
     m.fail("mesh.layout",
-           fmt::format("mesh.layout = \"{}\" has {} layers in {} chunks, but the model has {} for "
-                       "{} chunks of at least one; such as \"{}\"",
-                       text, total, spec.layers.size(), all, chunks, even_cut(all, chunks)));
+           fmt::format("mesh.layout = {} {}", to_toml(Value(spec.layout)), error.what()));
+  }
 }
 
 void check_optimizer(const Manifest& m) {
@@ -271,7 +250,6 @@ void check_monitor(const Manifest& m) {
 
 void check(const Manifest& manifest) {
   check_texts(manifest);
-  check_layout_text(manifest);
   check_model_fields(manifest);
   check_mesh(manifest);
   check_batch(manifest);

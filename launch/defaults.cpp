@@ -126,8 +126,10 @@ constexpr std::array kKeys{
         "Data-parallel copies of the pipeline; one unless asked for", from_one_to(1024)},
     Key{"mesh", "tp", integer, "1", "shards", "Tensor-parallel shards of a stage; must be 1",
         from_one_to(1024)},
-    Key{"mesh", "layout", text, "\"\"", "layers",
-        "Layers of each chunk in model order, as \"3,2,1\"; empty: evenly, earlier ones first"},
+    Key{"mesh", "layout", text, "\"\"", "",
+        "How layers are split over chunks: even (or empty), ends, parameters, the layers of each "
+        "chunk as 3,2,1, or Megatron-LM's letters; the rules are below. Even is right where layers "
+        "outweigh embedding and head"},
 
     Key{"schedule", "kind", text, "\"1f1b\"", "",
         "A schedule's name, csv, or auto: measures some steps, then takes the fastest; least "

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/cluster.h"
+#include "actors/layer_split.h"
 #include "launch/commands.h"
 #include "launch/console.h"
 #include "launch/control_client.h"
@@ -126,21 +127,24 @@ nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, con
   return status;
 }
 
-/// The manifest's way to say this layout.
-std::string layout_text(const actors::Shape& shape, int num_layers) {
-  std::vector<int> stages;
-  for (const auto& chunk : shape.layout.chunks) stages.push_back(chunk.stage);
-  if (shape.layout == actors::even_layout(num_layers, stages, shape.layout.copies())) return "";
-  return fmt::format("{}", fmt::join(actors::layers_of(shape.layout), ","));
+/// The manifest's way to say this layout: as it did before where that still holds.
+std::string layout_text(const actors::RunSpec& spec, const actors::Shape& shape) {
+  const std::vector<int> layers = actors::layers_of(shape.layout);
+  for (const std::string& text : {spec.layout, std::string()}) {
+    const actors::LayerSplit split = actors::parse_split(text);
+    if (split.layers == layers) return text;
+    const auto by_rule =
+        actors::split_layers(actors::rule_of(split), spec.model, static_cast<int>(layers.size()));
+    if (split.layers.empty() && by_rule == layers) return text;
+  }
+  return fmt::format("{}", fmt::join(layers, ","));
 }
 
 /// A run that is resumed has the shape it had last.
 Manifest with_shape(Manifest manifest, const actors::Shape& shape) {
   manifest.resolve("mesh.pp", std::int64_t{shape.mesh.pp});
   manifest.resolve("mesh.dp", std::int64_t{shape.mesh.dp});
-  manifest.resolve(
-      "mesh.layout",
-      layout_text(shape, static_cast<int>(manifest.integer("model.num_hidden_layers"))));
+  manifest.resolve("mesh.layout", layout_text(to_run_spec(manifest), shape));
   manifest.resolve("schedule.kind", shape.schedule.kind);
   manifest.resolve("schedule.chunks", std::int64_t{shape.schedule.chunks});
   manifest.resolve("schedule.csv", shape.schedule.csv);

@@ -131,12 +131,16 @@ void add_scale(CLI::App& app, ScaleOptions& o) {
       "Change a running run's stages, replicas or schedule at the next step; not a loss changes",
       "  troupe scale runs/first --pp 3\n"
       "  troupe scale runs/first --layout 3,2,1\n"
+      "  troupe scale runs/first --layout 'Et|t*3|tL'\n"
       "  troupe scale runs/first --dp 2 --schedule gpipe\n"
       "Returns when the first step of the new shape is committed, and says what it cost.");
   sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
   sub->add_option("--pp", o.pp, "Pipeline stages")->type_name("N");
   sub->add_option("--dp", o.dp, "Replicas of the pipeline")->type_name("N");
-  sub->add_option("--layout", o.layout, "Layers of each stage")->type_name("N,N,...");
+  sub->add_option("--layout", o.layout,
+                  "How layers are split: even, ends, parameters, layers of each chunk as 3,2,1, or "
+                  "Megatron-LM's letters")
+      ->type_name("SPLIT");
   sub->add_option("--schedule", o.schedule, "A schedule's name")->type_name("KIND");
 }
 

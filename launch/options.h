@@ -55,7 +55,7 @@ struct ScaleOptions {
   std::string run;
   std::optional<int> pp;
   std::optional<int> dp;
-  std::string layout;  ///< layers of each stage, "3,2,1"; empty: evenly
+  std::optional<std::string> layout;  ///< how layers are split over chunks
   std::optional<std::string> schedule;
 };
 

@@ -1,7 +1,5 @@
 #include "launch/run_spec.h"
 
-#include "launch/scale_request.h"
-
 namespace troupe::launch {
 namespace {
 
@@ -66,7 +64,7 @@ actors::RunSpec to_run_spec(const Manifest& m) {
                     .micro = m.integer("batch.micro"),
                     .global = m.integer("batch.global")},
           .mesh = {.pp = narrow(m.integer("mesh.pp")), .dp = narrow(m.integer("mesh.dp"))},
-          .layers = parse_layers("mesh.layout =", m.text("mesh.layout")),
+          .layout = m.text("mesh.layout"),
           .schedule = {.kind = m.text("schedule.kind"),
                        .chunks = narrow(m.integer("schedule.chunks")),
                        .csv = m.text("schedule.csv")},

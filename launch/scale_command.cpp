@@ -20,10 +20,8 @@ constexpr std::chrono::seconds kForEver{0};
 }  // namespace
 
 int run(const ScaleOptions& options) {
-  const actors::ScaleRequest request{.pp = options.pp,
-                                     .dp = options.dp,
-                                     .layers = parse_layers("--layout", options.layout),
-                                     .schedule = options.schedule};
+  const actors::ScaleRequest request{
+      .pp = options.pp, .dp = options.dp, .layout = options.layout, .schedule = options.schedule};
   if (actors::to_string(request).empty())
     throw Error(ErrorKind::usage,
                 "nothing to change: give at least one of --pp, --dp, --layout and --schedule");

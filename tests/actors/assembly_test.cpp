@@ -21,29 +21,10 @@ RunSpec spec_of(int pp, int dp, const std::string& kind, int chunks) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(even_layouts_hold_every_layer_once_and_differ_by_one_at_most) {
-  for (int layers = 1; layers <= 12; ++layers)
-    for (int chunks = 1; chunks <= layers; ++chunks) {
-      std::vector<int> ranks;
-      for (int c = 0; c < chunks; ++c) ranks.push_back(c % 3);
-      const Layout layout = even_layout(layers, ranks);
-      int next = 0, smallest = layers, largest = 0;
-      for (const auto& chunk : layout.chunks) {
-        BOOST_REQUIRE(chunk.first_layer == next);
-        next = chunk.end_layer;
-        smallest = std::min(smallest, chunk.end_layer - chunk.first_layer);
-        largest = std::max(largest, chunk.end_layer - chunk.first_layer);
-      }
-      BOOST_REQUIRE(next == layers);
-      BOOST_REQUIRE(smallest >= 1);
-      BOOST_REQUIRE(largest - smallest <= 1);
-    }
-}
-
 BOOST_AUTO_TEST_CASE(a_layout_of_two_copies_holds_every_layer_twice) {
-  const Layout layout = even_layout(5, {0, 1, 1, 0}, 2);
+  const Layout layout = layout_of({3, 2}, {0, 1, 1, 0});
   BOOST_TEST(layout.copies() == 2);
-  BOOST_TEST(even_layout(5, {0, 1, 1, 0}).copies() == 1);
+  BOOST_TEST(layout_of({2, 1, 1, 1}, {0, 1, 1, 0}).copies() == 1);
   for (const std::size_t chunk : {0u, 2u}) {
     BOOST_TEST(layout.chunks[chunk].first_layer == 0);
     BOOST_TEST(layout.chunks[chunk].end_layer == 3);

@@ -133,7 +133,7 @@ class Simulation {
   void order() {
     const std::uint64_t number = ++ordered_;
     open_orders_.insert(number);
-    ScaleRequest request{.pp = std::nullopt, .dp = std::nullopt, .layers = {}, .schedule = {}};
+    ScaleRequest request;
     request.pp = 1 + pick(4);
     feed(ScaleOrdered{.order = number, .request = request});
   }

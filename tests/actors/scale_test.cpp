@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(a_run_takes_on_two_copies_and_gives_them_up) {
 
 BOOST_AUTO_TEST_CASE(a_layout_stays_while_every_chunk_keeps_its_place) {
   RunSpec spec = test::small_run(2);
-  spec.layers = {5, 1};
+  spec.layout = "5,1";
   const Shape uneven = first_shape(spec);
   BOOST_TEST(layers_of(uneven.layout) == (std::vector{5, 1}), boost::test_tools::per_element());
   BOOST_TEST((scaled(spec, uneven, to_schedule("gpipe")).layout == uneven.layout));

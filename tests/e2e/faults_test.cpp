@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(a_run_is_resumed_in_the_shape_it_had_last) {
   const std::string run = place.run("run");
   TroupeProgram program({"launch", place.manifest("run", keys)});
   BOOST_REQUIRE(program.read_until("step 3/"));
-  const std::vector<std::string> order{"scale", run, "--layout", "1,4,1"};
+  const std::vector<std::string> order{"scale", run, "--layout", "Et|t*4|tL"};
   const Finished scaled = troupe(order);
   BOOST_TEST(scaled.exit_code == 0, scaled.err);
   BOOST_TEST(troupe({"stop", run}).exit_code == 0);
@@ -270,6 +270,7 @@ BOOST_AUTO_TEST_CASE(orders_that_cannot_be_carried_out_are_refused_and_change_no
   refused({"--dp", "3"}, "nearest: --dp 2");
   refused({"--layout", "3,2"}, "the model has 6");
   refused({"--layout", "3,x"}, "such as 3,2,1");
+  refused({"--layout", "Ett|t*3L"}, "layer 5 is lost; nearest: Et*2|t*4L");
   refused({"--pp", "3", "--layout", "3,3"}, "contradict");
   refused({"--schedule", "nosuch"}, "it is one of gpipe, 1f1b");
   const auto status = json::parse(troupe({"status", run, "--json"}).out);

@@ -45,6 +45,8 @@ const Keys kLayouts[] = {
     {{"mesh.pp", "2"}, {"schedule.kind", "\"gpipe\""}},
     {{"mesh.pp", "2"}, {"schedule.kind", "\"interleaved\""}, {"schedule.chunks", "2"}},
     {{"mesh.pp", "2"}, {"schedule.kind", "\"interleaved\""}, {"schedule.chunks", "3"}},
+    {{"mesh.pp", "2"}, {"schedule.kind", "\"interleaved\""}, {"mesh.layout", "\"E(t|)*2,tt|ttL\""}},
+    {{"mesh.pp", "3"}, {"mesh.layout", "\"parameters\""}},
     // A plan of one's own, with split and reordered backward passes.
     {{"mesh.pp", "2"},
      {"schedule.kind", "\"csv\""},

@@ -48,15 +48,17 @@ BOOST_AUTO_TEST_CASE(derived_values_follow_the_others) {
 
 BOOST_AUTO_TEST_CASE(a_layout_holds_every_layer_in_as_many_chunks_as_there_are) {
   const std::string layers = "model.num_hidden_layers=6";
-  const auto spec =
-      launch::to_run_spec(checked(kSmallManifest, {layers, "mesh.pp=2", "mesh.layout=\"4,2\""}));
-  BOOST_TEST(spec.layers == (std::vector{4, 2}), boost::test_tools::per_element());
+  for (const std::string split : {"even", "ends", "parameters", "4,2", "Et*4|ttL"}) {
+    const auto m = checked(kSmallManifest, {layers, "mesh.pp=2", "mesh.layout=\"" + split + "\""});
+    BOOST_TEST(launch::to_run_spec(m).layout == split);
+  }
   checked(kSmallManifest, {layers, "mesh.pp=2", "schedule.kind=interleaved", "schedule.chunks=2",
                            "mesh.layout=\"1,1,3,1\""});
-  refused({layers, "mesh.pp=2", "mesh.layout=\"4,x\""}, {"mesh.layout = 4,x", "3,2,1"});
-  refused({layers, "mesh.pp=2", "mesh.layout=\"4,3\""}, {"7 layers", "has 6", "\"3,3\""});
-  refused({layers, "mesh.pp=2", "mesh.layout=\"6,0\""}, {"at least one", "\"3,3\""});
-  refused({layers, "mesh.pp=3", "mesh.layout=\"4,2\""}, {"2 chunks", "3 chunks", "\"2,2,2\""});
+  refused({layers, "mesh.pp=2", "mesh.layout=\"4,x\""}, {"mesh.layout = \"4,x\"", "3,2,1"});
+  refused({layers, "mesh.pp=2", "mesh.layout=\"4,3\""}, {"7 layers", "has 6", "nearest: 4,2"});
+  refused({layers, "mesh.pp=2", "mesh.layout=\"6,0\""}, {"at least one", "nearest: 5,1"});
+  refused({layers, "mesh.pp=2", "mesh.layout=\"Et*4|tL\""}, {"layer 5 is lost", "Et*4|t*2L"});
+  refused({layers, "mesh.pp=3", "mesh.layout=\"4,2\""}, {"2 chunks instead of 3", "4,1,1"});
 }
 
 BOOST_AUTO_TEST_CASE(an_empty_path_is_refused_by_its_key) {
