@@ -4,8 +4,8 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
+#include "actors/gain_check.h"
 #include "actors/scale.h"
 #include "actors/schedule_choice.h"
 #include "actors/schedule_kinds.h"
@@ -32,22 +32,17 @@ class AutoSchedule {
   std::optional<Advice> traced(const TracedActions& actions);
   /// A step is committed.
   std::optional<Advice> stepped(std::uint32_t epoch, std::int64_t step, double seconds);
+  /// Whether it wants the times of actions.
+  bool measures() const { return meter_.has_value(); }
 
  private:
   std::optional<Advice> decide();
-  std::optional<Advice> compare(double seconds);
 
-  struct Chosen {
-    Shape shape;
-    double step_s = 0;      ///< predicted
-    double old_step_s = 0;  ///< measured
-  };
   const RunSpec spec_;
   const Fits fits_;
   Epoch epoch_;
-  std::optional<StepMeter> meter_;   ///< while there is something to measure
-  std::optional<Chosen> chosen_;     ///< until it is compared
-  std::vector<double> steps_after_;  ///< of the chosen schedule's epoch
+  std::optional<StepMeter> meter_;  ///< while there is something to measure
+  std::optional<GainCheck> check_;  ///< of what was chosen
 };
 
 }  // namespace troupe::actors

@@ -104,6 +104,7 @@ caf::behavior Director::make_behavior() {
       [this](const TracedActions& actions) { traced(actions); },
       [this](const Tapped& tapped) { tell(to_event(tapped), tapped.rank, tapped.step); },
       [this](const AutoSchedule::Advice& advice) { advised(advice); },
+      [this](const MeasureActions& measure) { scheduler_measures_ = measure.on; },
       [this](const OfReplica<Saved>& all) {
         ReplicaSaved sum{.epoch = all.answers.front().epoch,
                          .step = all.answers.front().step,
@@ -209,11 +210,7 @@ void Director::ordered(const ScaleOrder& order) {
 
 void Director::traced(const TracedActions& actions) {
   if (context_.hub.wanted<ActionsTraced>()) tell(to_event(actions), actions.rank, actions.step);
-  if (measures()) send(scheduler_, actions);
-}
-
-bool Director::measures() const {
-  return protocol_.epoch().shape.schedule.kind == kAutoSchedule;
+  if (scheduler_measures_) send(scheduler_, actions);
 }
 
 void Director::advised(const AutoSchedule::Advice& advice) {

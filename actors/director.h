@@ -89,8 +89,6 @@ class Director : public ControlActor {
   void perform(const KillWorkers& effect);
   void perform(const End& effect);
 
-  /// Whether the scheduler wants the times of actions, to choose a schedule.
-  bool measures() const;
   void open_door();
   void close_door();
   void begin(const Epoch& epoch, const StatePlan& state);
@@ -114,6 +112,7 @@ class Director : public ControlActor {
   std::map<std::uint64_t, caf::actor> workers_;  // joined, by incarnation
   std::vector<caf::actor> replicas_;
   caf::actor scheduler_;
+  bool scheduler_measures_ = false;            ///< it wants the times of actions
   std::vector<OfReplica<Ready>> ready_;        // by replica
   std::vector<OfReplica<Prepared>> prepared_;  // by replica, of the step in progress
   Liveness liveness_;

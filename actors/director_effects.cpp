@@ -169,7 +169,7 @@ void Director::perform(const OrderStep& effect) {
   if (effect.step == context_.first_step + 1) step_begin_ = std::chrono::steady_clock::now();
   order_all(RunStep{.epoch = protocol_.epoch().number,
                     .step = effect.step,
-                    .trace = context_.hub.wanted<ActionsTraced>() || measures(),
+                    .trace = context_.hub.wanted<ActionsTraced>() || scheduler_measures_,
                     .taps = context_.hub.taps()});
 }
 

@@ -46,6 +46,12 @@ struct RunSpec {
     bool operator==(const Schedule&) const = default;
   } schedule;
 
+  struct AutoLayout {
+    bool on = false;
+    double gain = 0;         ///< least share of a step that makes a move worth it
+    std::int64_t steps = 1;  ///< at least, from one measurement to the next
+  } auto_layout;
+
   struct Checkpoint {
     std::int64_t interval = 0;  ///< steps; 0: only at the end
     int keep = 3;

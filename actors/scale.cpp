@@ -129,6 +129,29 @@ bool fits(const RunSpec& spec, const Shape& shape) {
   return check_schedule(spec, shape).empty();
 }
 
+/// The current shape with the mesh and the schedule of the request; its layout is still the old
+/// one.
+Shape meshed(const RunSpec& spec, const Shape& current, const ScaleRequest& request,
+             int chunks_of_copy) {
+  Shape shape = current;
+  if (request.pp) shape.mesh.pp = *request.pp;
+  if (request.dp) shape.mesh.dp = *request.dp;
+  // A plan of one's own is for one mesh, however the layers are split.
+  if (shape.schedule.kind == "csv" && !request.schedule && shape.mesh == current.mesh) return shape;
+  if (request.schedule) shape.schedule = {.kind = *request.schedule, .chunks = 1, .csv = ""};
+  for (const int chunks : {current.schedule.chunks, spec.schedule.chunks, 1, 2}) {
+    take_chunks(request, chunks_of_copy, chunks, shape);
+    if (!request.schedule || (check_chunks(request, chunks_of_copy, shape).empty() &&
+                              check_schedule(spec, shape).empty()))
+      break;
+  }
+  if (const auto wrong = check_chunks(request, chunks_of_copy, shape); !wrong.empty())
+    refuse(wrong);
+  check_mesh(spec, shape);
+  if (const std::string wrong = check_schedule(spec, shape); !wrong.empty()) refuse(wrong);
+  return shape;
+}
+
 }  // namespace
 
 std::string to_string(const ScaleRequest& request) {
@@ -144,23 +167,9 @@ std::string to_string(const ScaleRequest& request) {
 }
 
 Shape scaled(const RunSpec& spec, const Shape& current, const ScaleRequest& request) {
-  Shape shape = current;
   std::optional<LayerSplit> split;
   if (request.layout) split = in_layout(request, [&] { return parse_split(*request.layout); });
-  const int chunks_of_copy = split ? static_cast<int>(split->layers.size()) : 0;
-  if (request.pp) shape.mesh.pp = *request.pp;
-  if (request.dp) shape.mesh.dp = *request.dp;
-  if (request.schedule) shape.schedule = {.kind = *request.schedule, .chunks = 1, .csv = ""};
-  for (const int chunks : {current.schedule.chunks, spec.schedule.chunks, 1, 2}) {
-    take_chunks(request, chunks_of_copy, chunks, shape);
-    if (!request.schedule || (check_chunks(request, chunks_of_copy, shape).empty() &&
-                              check_schedule(spec, shape).empty()))
-      break;
-  }
-  if (const auto wrong = check_chunks(request, chunks_of_copy, shape); !wrong.empty())
-    refuse(wrong);
-  check_mesh(spec, shape);
-  if (const std::string wrong = check_schedule(spec, shape); !wrong.empty()) refuse(wrong);
+  Shape shape = meshed(spec, current, request, split ? static_cast<int>(split->layers.size()) : 0);
   if (split) {
     const schedules::Plan plan = plan_of(spec, shape);
     shape.layout = in_layout(request, [&] {

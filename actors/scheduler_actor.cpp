@@ -18,23 +18,35 @@ std::string row_of(const std::vector<schedules::Action>& actions) {
   return row;
 }
 
+AutoSchedule::Fits fits_into(const RunSpec& spec, std::int64_t memory_bytes) {
+  return [spec, memory_bytes](const Shape& now, const Shape& next) {
+    return total_memory(spec, now) + total_memory(spec, next) <= memory_bytes;
+  };
+}
+
 }  // namespace
 
 SchedulerActor::SchedulerActor(caf::actor_config& config, RunSpec spec, std::int64_t memory_bytes,
                                caf::actor director)
     : ControlActor(config),
       spec_(std::move(spec)),
-      auto_(spec_,
-            [this, memory_bytes](const Shape& now, const Shape& next) {
-              return total_memory(spec_, now) + total_memory(spec_, next) <= memory_bytes;
-            }),
+      auto_schedule_(spec_, fits_into(spec_, memory_bytes)),
+      auto_layout_(spec_, fits_into(spec_, memory_bytes)),
       director_(std::move(director)) {}
 
 caf::behavior SchedulerActor::make_behavior() {
   return {
       [this](const PlanEpoch& request) { plan(request); },
-      [this](const TracedActions& actions) { advise(auto_.traced(actions)); },
-      [this](const StepDone& step) { advise(auto_.stepped(step.epoch, step.step, step.seconds)); },
+      [this](const TracedActions& actions) {
+        advise(auto_schedule_.traced(actions));
+        advise(auto_layout_.traced(actions));
+        tell_what_it_wants();
+      },
+      [this](const StepDone& step) {
+        advise(auto_schedule_.stepped(step.epoch, step.step, step.seconds));
+        advise(auto_layout_.stepped(step.epoch, step.step, step.seconds));
+        tell_what_it_wants();
+      },
   };
 }
 
@@ -46,8 +58,16 @@ void SchedulerActor::advise(const std::optional<AutoSchedule::Advice>& advice) {
   if (advice) send(director_, *advice);
 }
 
+void SchedulerActor::tell_what_it_wants() {
+  const bool measures = auto_schedule_.measures() || auto_layout_.measures();
+  if (std::exchange(measures_, measures) != measures)
+    send(director_, MeasureActions{.on = measures});
+}
+
 void SchedulerActor::plan(const PlanEpoch& request) {
-  auto_.begin(request.epoch);
+  auto_schedule_.begin(request.epoch);
+  auto_layout_.begin(request.epoch);
+  tell_what_it_wants();
   const Assembly assembly = assemble(spec_, request.epoch.shape);
   for (std::size_t rank = 0; rank < request.stages.size(); ++rank) {
     const auto stage = rank % assembly.plan.actions.size();

@@ -4,6 +4,7 @@
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <vector>
 
+#include "actors/auto_layout.h"
 #include "actors/auto_schedule.h"
 #include "actors/control_plane.h"
 #include "actors/protocol.h"
@@ -23,9 +24,14 @@ struct StepDone {
   double seconds = 0;
 };
 
+/// Whether the scheduler wants the times of actions. Local to the launcher.
+struct MeasureActions {
+  bool on = false;
+};
+
 /// Makes the epoch's plans and sends every stage its row, for all steps until the next epoch, ahead
-/// of the first one. Hears TracedActions and StepDone, and answers the director with
-/// AutoSchedule::Advice.
+/// of the first one. Hears TracedActions and StepDone, and answers the director with MeasureActions
+/// and AutoSchedule::Advice.
 class SchedulerActor : public ControlActor {
  public:
   /// `memory_bytes`: what all ranks together may take.
@@ -40,8 +46,12 @@ class SchedulerActor : public ControlActor {
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr&) override {}
 
+  void tell_what_it_wants();
+
   const RunSpec spec_;
-  AutoSchedule auto_;
+  AutoSchedule auto_schedule_;
+  AutoLayout auto_layout_;
+  bool measures_ = false;  ///< as the director was told last
   caf::actor director_;
 };
 
@@ -49,4 +59,5 @@ class SchedulerActor : public ControlActor {
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::PlanEpoch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::StepDone)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::MeasureActions)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::AutoSchedule::Advice)

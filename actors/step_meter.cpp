@@ -81,31 +81,30 @@ std::vector<const StepMeter::Step*> StepMeter::whole_steps() const {
 std::optional<Measured> StepMeter::result() const {
   const auto whole = whole_steps();
   if (whole.size() < kSteps) return std::nullopt;
-  const auto stages = static_cast<std::size_t>(shape_.mesh.pp);
-  std::vector<std::array<std::vector<double>, kOps.size()>> actions(stages);
+  const std::size_t chunks = shape_.layout.chunks.size();
+  std::vector<std::array<std::vector<double>, kOps.size()>> actions(chunks);
   std::vector<double> hops, steps;
   for (const Step* step : whole) {
     steps.push_back(*step->seconds);
     Sent sent;
     for (const auto& [rank, rows] : step->rows) {
-      const RankPlace place = place_of(shape_, rank);
-      add_sent(sent, place.replica, rows);
+      add_sent(sent, place_of(shape_, rank).replica, rows);
       for (const Row& row : rows)
         if (const auto action = schedules::parse_action(row.name))
-          actions[static_cast<std::size_t>(place.stage)][index_of(action->op)].push_back(
+          actions[static_cast<std::size_t>(action->chunk)][index_of(action->op)].push_back(
               to_double(row.end_s) - to_double(row.begin_s));
     }
     for (const auto& [rank, rows] : step->rows)
       add_hops(hops, sent, rank, place_of(shape_, rank).replica, rows);
   }
-  Measured out{.stages = std::vector<ActionTimes>(stages),
+  Measured out{.chunks = std::vector<ActionTimes>(chunks),
                .hop_s = median(hops),
                .step_s = median(steps),
                .first_step = std::next(steps_.begin())->first,
                .last_step = steps_.rbegin()->first};
-  for (std::size_t stage = 0; stage < stages; ++stage)
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk)
     for (std::size_t op = 0; op < kOps.size(); ++op)
-      out.stages[stage].seconds[op] = median(actions[stage][op]);
+      out.chunks[chunk].seconds[op] = median(actions[chunk][op]);
   return out;
 }
 

@@ -22,7 +22,7 @@ struct ActionTimes {
 
 /// What some steps of one shape showed; medians.
 struct Measured {
-  std::vector<ActionTimes> stages;  ///< by stage
+  std::vector<ActionTimes> chunks;  ///< by chunk
   double hop_s = 0;  ///< from an action's end to the start of one on another rank that waits for it
   double step_s = 0;  ///< from one commit to the next
   std::int64_t first_step = 0, last_step = 0;
@@ -30,7 +30,6 @@ struct Measured {
 
 /// Takes the times of an epoch's steps as they arrive, in any order: actions from each rank, the
 /// whole step from the director. Its first step, which pays for the start, counts for nothing.
-/// The epoch's schedule has one chunk a stage and one copy of the parameters.
 class StepMeter {
  public:
   static constexpr std::size_t kSteps = 3;

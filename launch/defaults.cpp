@@ -139,6 +139,15 @@ constexpr std::array kKeys{
         from_one_to(4096)},
     Key{"schedule", "csv", text, "\"\"", "path",
         "Plan file for kind csv; a text with a line break is the plan itself"},
+    Key{"schedule", "auto_layout", boolean, "false", "",
+        "Measure the stages, and move layers between them where that makes steps shorter; off, as "
+        "a move stops the run for a moment"},
+    Key{"schedule", "auto_layout_gain", number, "0.05", "",
+        "Share of a step that a move must win on paper; more than the simulator errs by",
+        Rule{.min = 0, .max = 1, .below_max = true}},
+    Key{"schedule", "auto_layout_steps", integer, "100", "steps",
+        "At most one measurement, and so one move, in so many steps; their times outweigh its cost",
+        Rule{.min = 10, .max = 1e12}},
 
     Key{"checkpoint", "interval", integer, "100", "steps",
         "Steps between checkpoints, 0: only at the end; little is lost if a run dies",

@@ -5,14 +5,15 @@
 
 #include "actors/scale.h"
 #include "actors/schedule_kinds.h"
-#include "schedules/simulate.h"
 #include "schedules/validate.h"
 #include "tests/support/run_specs.h"
+#include "tests/support/traced_steps.h"
 
 namespace troupe::actors {
 namespace {
 
 using schedules::Op;
+using test::traces_of;
 
 /// A run whose stages have two layers each, and 8 microbatches.
 RunSpec spec_of(int pp, int dp = 1) {
@@ -25,34 +26,6 @@ RunSpec spec_of(int pp, int dp = 1) {
 
 Epoch epoch_of(const Shape& shape, std::uint32_t number) {
   return {.run = 1, .number = number, .shape = shape, .members = {}};
-}
-
-/// What the ranks would send if their actions took as long as the costs say.
-std::vector<TracedActions> traces_of(const RunSpec& spec, const Epoch& epoch, std::int64_t step,
-                                     const schedules::Costs& costs) {
-  const schedules::Plan plan = make_plan(spec);
-  const auto times = schedules::simulate(plan, costs)->times;
-  std::vector<TracedActions> messages;
-  for (int rank = 0; rank < epoch.num_ranks(); ++rank) {
-    const auto stage = static_cast<std::size_t>(place_of(epoch.shape, rank).stage);
-    TracedActions message{.epoch = epoch.number, .step = step, .rank = rank};
-    double free_since = 0;
-    for (std::size_t i = 0; i < plan.actions[stage].size(); ++i) {
-      const auto& action = plan.actions[stage][i];
-      const auto& [begin, end] = times[stage][i];
-      const bool first = action.op == Op::F ? action.chunk == 0 : plan.is_last(action.chunk);
-      const int sender = rank + (action.op == Op::F ? -1 : 1);
-      message.rows.push_back({.name = schedules::to_string(action),
-                              .begin_s = to_bits(begin),
-                              .end_s = to_bits(end),
-                              .waited_s = to_bits(begin - free_since),
-                              .from = first || action.op == Op::W ? -1 : sender});
-      free_since = end;
-    }
-    message.complete = true;
-    messages.push_back(std::move(message));
-  }
-  return messages;
 }
 
 schedules::Costs equal_costs() {
@@ -104,8 +77,8 @@ BOOST_AUTO_TEST_CASE(the_guess_is_1f1b_with_some_backwards_in_two_parts) {
 BOOST_AUTO_TEST_CASE(a_meter_finds_what_actions_and_hops_take) {
   for (const auto& [pp, dp] : {std::pair{1, 1}, {2, 1}, {4, 1}, {2, 2}}) {
     const Measured measured = measured_of(spec_of(pp, dp));
-    BOOST_TEST(measured.stages.size() == static_cast<std::size_t>(pp));
-    for (const ActionTimes& times : measured.stages)
+    BOOST_TEST(measured.chunks.size() == static_cast<std::size_t>(pp));
+    for (const ActionTimes& times : measured.chunks)
       for (const auto& [op, seconds] :
            {std::pair{Op::F, 1.0}, {Op::B, 2.0}, {Op::I, 1.0}, {Op::W, 1.0}})
         BOOST_TEST(times.of(op) == seconds);
@@ -150,7 +123,7 @@ BOOST_AUTO_TEST_CASE(what_a_step_takes_beyond_its_actions_stays) {
 BOOST_AUTO_TEST_CASE(the_head_goes_with_the_last_chunk) {
   const RunSpec spec = spec_of(2);
   Measured measured = measured_of(spec);
-  for (double& seconds : measured.stages[1].seconds) seconds *= 3;
+  for (double& seconds : measured.chunks[1].seconds) seconds *= 3;
   // In a V the head is on the first stage, beside half of the layers.
   const auto all = candidates(spec, first_shape(spec), measured);
   for (const Candidate& candidate : all) {

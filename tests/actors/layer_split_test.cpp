@@ -240,6 +240,19 @@ BOOST_AUTO_TEST_CASE(a_split_tells_how_many_stages_share_its_chunks) {
   check(layers_of(two.layout), {2, 1, 2, 1});
 }
 
+BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_takes_another_split_but_no_other_mesh) {
+  RunSpec spec = test::small_run(2);
+  spec.batch.global = 2;
+  spec.schedule = {.kind = "csv", .chunks = 2, .csv = "0F0,2F0,2B0,0B0\n1F0,1B0\n"};
+  const Shape now = first_shape(spec);
+  check(layers_of(scaled(spec, now, to_layout("1,4,1")).layout), {1, 4, 1});
+  test::expect_error(ErrorKind::usage, {"2 chunks instead of 3", "nearest: 1,1,4"},
+                     [&] { scaled(spec, now, to_layout("1,1")); });
+  ScaleRequest three;
+  three.pp = 3;
+  test::expect_error(ErrorKind::usage, {"a plan for one shape"}, [&] { scaled(spec, now, three); });
+}
+
 BOOST_AUTO_TEST_CASE(a_rule_holds_for_whatever_shape_comes_next) {
   RunSpec spec = test::small_run(2);
   spec.layout = "ends";

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/epoch.h"
+
+namespace troupe::actors {
+
+/// By how many percent a step became shorter.
+double gain_percent(double old_step_s, double step_s);
+
+/// A change that is to make steps shorter; tells whether it did, once some have run in its shape.
+class GainCheck {
+ public:
+  struct Promise {
+    std::string name;  ///< of what steps are compared under: "zb-h1", "layout 4,2"
+    Shape shape;
+    double step_s = 0;      ///< predicted
+    double old_step_s = 0;  ///< measured before
+  };
+  explicit GainCheck(Promise promise) : promise_(std::move(promise)) {}
+
+  const Shape& shape() const { return promise_.shape; }
+  /// A step in the promised shape. The result once as many have run as a StepMeter takes, but the
+  /// first.
+  std::optional<std::string> stepped(double seconds);
+
+ private:
+  Promise promise_;
+  std::vector<double> steps_;
+};
+
+}  // namespace troupe::actors

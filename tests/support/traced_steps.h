@@ -1,0 +1,50 @@
+#pragma once
+
+#include <vector>
+
+#include "actors/epoch.h"
+#include "actors/messages.h"
+#include "schedules/simulate.h"
+#include "tensor/error.h"
+
+namespace troupe::test {
+
+/// What the ranks would send of a step if their actions took as long as the costs say.
+inline std::vector<actors::TracedActions> traces_of(const actors::RunSpec& spec,
+                                                    const actors::Epoch& epoch, std::int64_t step,
+                                                    const schedules::Costs& costs) {
+  actors::RunSpec changed = spec;
+  changed.mesh = epoch.shape.mesh;
+  changed.schedule = epoch.shape.schedule;
+  const schedules::Plan plan = actors::make_plan(changed);
+  const auto times = schedules::simulate(plan, costs)->times;
+  const auto rank_of = [&](int chunk, int rank) {
+    return rank - actors::place_of(epoch.shape, rank).stage +
+           plan.rank_of_chunk[static_cast<std::size_t>(chunk)];
+  };
+  std::vector<actors::TracedActions> messages;
+  for (int rank = 0; rank < epoch.num_ranks(); ++rank) {
+    const auto stage = static_cast<std::size_t>(actors::place_of(epoch.shape, rank).stage);
+    actors::TracedActions message{.epoch = epoch.number, .step = step, .rank = rank};
+    double free_since = 0;
+    for (std::size_t i = 0; i < plan.actions[stage].size(); ++i) {
+      const auto& action = plan.actions[stage][i];
+      const auto& [begin, end] = times[stage][i];
+      const bool forward = action.op == schedules::Op::F;
+      const bool receives = action.op != schedules::Op::W &&
+                            !(forward ? plan.is_first(action.chunk) : plan.is_last(action.chunk));
+      message.rows.push_back(
+          {.name = schedules::to_string(action),
+           .begin_s = actors::to_bits(begin),
+           .end_s = actors::to_bits(end),
+           .waited_s = actors::to_bits(begin - free_since),
+           .from = receives ? rank_of(action.chunk + (forward ? -1 : 1), rank) : -1});
+      free_since = end;
+    }
+    message.complete = true;
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+}  // namespace troupe::test
