@@ -80,6 +80,7 @@ std::optional<AutoSchedule::Advice> AutoSchedule::decide() {
                                     .old_step_s = measured->step_s});
   ScaleRequest order;
   order.schedule = best.shape.schedule.kind;
+  order.costs = best.shape.schedule.costs;
   return Advice{
       .text = fmt::format("auto: {}; of {} schedules, in ms a step: {}; takes {}, "
                           "predicted gain {:.1f} %",

@@ -100,7 +100,7 @@ PaperStep::PaperStep(const RunSpec& spec, const Shape& shape, LayerTimes times, 
     for (auto& action : row) action.overlaps_next = false;  // a stage runs one after the other
 }
 
-double PaperStep::simulated(const Layout& layout) const {
+schedules::Costs PaperStep::costs(const Layout& layout) const {
   schedules::Costs costs;
   costs.hop = hop_s_;
   for (const Layout::Chunk& chunk : layout.chunks) {
@@ -116,7 +116,11 @@ double PaperStep::simulated(const Layout& layout) const {
                             .backward = seconds(Op::B),
                             .pair = std::nullopt});
   }
-  const auto simulation = schedules::simulate(plan_, costs);
+  return costs;
+}
+
+double PaperStep::simulated(const Layout& layout) const {
+  const auto simulation = schedules::simulate(plan_, costs(layout));
   TROUPE_ASSERT(simulation.has_value());
   return simulation->wall;
 }

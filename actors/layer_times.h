@@ -4,6 +4,7 @@
 
 #include "actors/epoch.h"
 #include "actors/step_meter.h"
+#include "schedules/costs.h"
 
 namespace troupe::actors {
 
@@ -24,6 +25,8 @@ class PaperStep {
  public:
   /// The mesh and schedule of `shape` count.
   PaperStep(const RunSpec& spec, const Shape& shape, LayerTimes times, double hop_s);
+  /// What each chunk's actions take.
+  schedules::Costs costs(const Layout& layout) const;
   /// Seconds from the first action to the last one's end.
   double simulated(const Layout& layout) const;
   const schedules::Plan& plan() const { return plan_; }

@@ -14,7 +14,7 @@ namespace troupe::actors {
 
 TROUPE_INSPECT(Member, x.id, x.incarnation, x.pid, x.host, x.address)
 TROUPE_INSPECT(RunSpec::Mesh, x.pp, x.dp)
-TROUPE_INSPECT(RunSpec::Schedule, x.kind, x.chunks, x.csv)
+TROUPE_INSPECT(RunSpec::Schedule, x.kind, x.chunks, x.csv, x.costs)
 TROUPE_INSPECT(Layout::Chunk, x.first_layer, x.end_layer, x.stage)
 TROUPE_INSPECT(Layout, x.stages, x.chunks)
 TROUPE_INSPECT(Shape, x.mesh, x.schedule, x.layout)

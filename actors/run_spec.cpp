@@ -1,5 +1,6 @@
 #include "actors/run_spec.h"
 
+#include <utility>
 #include <variant>
 
 #include "actors/schedule_kinds.h"
@@ -9,10 +10,29 @@
 namespace troupe::actors {
 namespace {
 
+schedules::Costs costs_of(const RunSpec& spec) {
+  if (spec.schedule.costs.empty()) return {};
+  auto parsed = schedules::parse_costs(spec.schedule.costs, 1);
+  if (const auto* wrong = std::get_if<std::string>(&parsed))
+    throw Error(ErrorKind::manifest, "schedule.costs: " + *wrong);
+  schedules::Costs costs = std::get<schedules::WholeCosts>(std::move(parsed)).costs;
+  const auto chunks = static_cast<std::size_t>(spec.mesh.pp * spec.schedule.chunks);
+  if (costs.stages.size() == 1) costs.stages.resize(chunks, costs.stages.front());
+  if (costs.stages.size() != chunks)
+    throw Error(ErrorKind::manifest, "schedule.costs has values for " +
+                                         std::to_string(costs.stages.size()) +
+                                         " chunks, but there are " + std::to_string(chunks) +
+                                         "; give one value, or one for each");
+  costs.chunks = std::move(costs.stages);
+  costs.stages.assign(1, {});
+  return costs;
+}
+
 schedules::ScheduleShape shape_of(const RunSpec& spec) {
   return {.stages = spec.mesh.pp,
           .chunks = spec.schedule.chunks,
-          .microbatches = spec.num_microbatches()};
+          .microbatches = spec.num_microbatches(),
+          .costs = costs_of(spec)};
 }
 
 schedules::Plan generate(const char* name, const schedules::ScheduleShape& shape) {

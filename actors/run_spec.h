@@ -43,6 +43,9 @@ struct RunSpec {
     std::string kind = "1f1b";
     int chunks = 1;
     std::string csv;  ///< plan text where kind is "csv"
+    /// What a searched schedule is made for, one value or one a chunk (schedules::parse_costs);
+    /// empty: all actions alike.
+    std::string costs;
     bool operator==(const Schedule&) const = default;
   } schedule;
 

@@ -138,7 +138,9 @@ Shape meshed(const RunSpec& spec, const Shape& current, const ScaleRequest& requ
   if (request.dp) shape.mesh.dp = *request.dp;
   // A plan of one's own is for one mesh, however the layers are split.
   if (shape.schedule.kind == "csv" && !request.schedule && shape.mesh == current.mesh) return shape;
-  if (request.schedule) shape.schedule = {.kind = *request.schedule, .chunks = 1, .csv = ""};
+  if (shape.mesh.pp != current.mesh.pp) shape.schedule.costs.clear();
+  if (request.schedule)
+    shape.schedule = {.kind = *request.schedule, .chunks = 1, .csv = "", .costs = request.costs};
   for (const int chunks : {current.schedule.chunks, spec.schedule.chunks, 1, 2}) {
     take_chunks(request, chunks_of_copy, chunks, shape);
     if (!request.schedule || (check_chunks(request, chunks_of_copy, shape).empty() &&
@@ -202,6 +204,7 @@ std::optional<Shrunk> shrunk(const RunSpec& spec, const Shape& current, const st
     // A schedule may need more stages, or pairs of them; 1f1b runs on any number.
     for (const auto& schedule : {current.schedule, RunSpec::Schedule{}}) {
       smaller.shape.schedule = schedule;
+      smaller.shape.schedule.costs.clear();  // of other stages
       mesh.pp = *fullest;
       while (mesh.pp > 0 && !fits(spec, smaller.shape)) --mesh.pp;
       if (mesh.pp > 0) break;

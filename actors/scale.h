@@ -14,6 +14,7 @@ struct ScaleRequest {
   std::optional<int> dp;
   std::optional<std::string> layout;    ///< the text of a LayerSplit
   std::optional<std::string> schedule;  ///< kind
+  std::string costs;                    ///< that the schedule is made for (RunSpec::Schedule)
 };
 
 /// "--pp 3 --schedule gpipe".

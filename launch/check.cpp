@@ -203,6 +203,24 @@ void check_csv(const Manifest& m) {
   check_mirror(m, plan);
 }
 
+void check_costs(const Manifest& m) {
+  if (m.text("schedule.costs").empty()) return;
+  const auto* generator = schedules::find_generator(m.text("schedule.kind"));
+  if (!generator || !generator->searched) {
+    std::vector<std::string_view> kinds;
+    for (const auto& g : schedules::generators())
+      if (g.searched) kinds.push_back(g.name);
+    m.fail("schedule.costs", fmt::format("schedule.costs is given but schedule.kind = '{}' is not "
+                                         "made for costs; only {} are",
+                                         m.text("schedule.kind"), quoted_list(kinds)));
+  }
+  try {
+    actors::make_plan(to_run_spec(m));
+  } catch (const Error& error) {
+    m.fail("schedule.costs", error.what());
+  }
+}
+
 void check_layout(const Manifest& m) {
   if (m.text("mesh.layout").empty()) return;
   const actors::RunSpec spec = to_run_spec(m);
@@ -255,6 +273,7 @@ void check(const Manifest& manifest) {
   check_batch(manifest);
   check_generated(manifest);
   check_csv(manifest);
+  check_costs(manifest);
   check_layout(manifest);
   check_optimizer(manifest);
   check_data(manifest);

@@ -132,13 +132,16 @@ constexpr std::array kKeys{
         "outweigh embedding and head"},
 
     Key{"schedule", "kind", text, "\"1f1b\"", "",
-        "A schedule's name, csv, or auto: measures some steps, then takes the fastest; least "
-        "memory at the same bubble as gpipe"},
+        "A schedule's name, csv, or auto: measures some steps, then takes the fastest that changes "
+        "no loss; least memory at the same bubble as gpipe"},
     Key{"schedule", "chunks", integer, "", "chunks",
         "Chunks of a stage; default: the schedule's own (1 or 2), the plan's for csv",
         from_one_to(4096)},
     Key{"schedule", "csv", text, "\"\"", "path",
         "Plan file for kind csv; a text with a line break is the plan itself"},
+    Key{"schedule", "costs", text, "\"\"", "",
+        "What a searched schedule is made for, as troupe schedule --costs takes it, with one value "
+        "or one for each chunk; auto writes here what it measured. Empty: all actions alike"},
     Key{"schedule", "auto_layout", boolean, "false", "",
         "Measure the stages, and move layers between them where that makes steps shorter; off, as "
         "a move stops the run for a moment"},

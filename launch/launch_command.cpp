@@ -148,6 +148,7 @@ Manifest with_shape(Manifest manifest, const actors::Shape& shape) {
   manifest.resolve("schedule.kind", shape.schedule.kind);
   manifest.resolve("schedule.chunks", std::int64_t{shape.schedule.chunks});
   manifest.resolve("schedule.csv", shape.schedule.csv);
+  manifest.resolve("schedule.costs", shape.schedule.costs);
   return manifest;
 }
 

@@ -36,6 +36,7 @@ struct Generator {
   int chunks = 1;           ///< per rank, where nobody asks for another number
   int copies = 1;           ///< of the parameters (Plan::num_copies)
   Purpose purpose = Purpose::training;
+  bool searched = false;  ///< its order follows ScheduleShape::costs
   std::string (*check)(const ScheduleShape& shape);
   Plan (*generate)(const ScheduleShape& shape);
 };

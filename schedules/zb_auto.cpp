@@ -122,6 +122,7 @@ Generator zb_auto() {
           .source =
               "the best of zb-1p, zb-h1, zb-h2 and 1f1b, or with 2 chunks of zb-v, zb-v-static, "
               "v-half and v-min, improved by swapping neighbours",
+          .searched = true,
           .check = check,
           .generate = generate};
 }

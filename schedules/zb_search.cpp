@@ -242,11 +242,19 @@ std::string check_cap(std::string_view kind, const ScheduleShape& shape, double 
 }
 
 Generator zb_1p() {
-  return {.name = "zb-1p", .source = kSource, .check = check_1p, .generate = generate_1p};
+  return {.name = "zb-1p",
+          .source = kSource,
+          .searched = true,
+          .check = check_1p,
+          .generate = generate_1p};
 }
 
 Generator zb_2p() {
-  return {.name = "zb-2p", .source = kSource, .check = check_2p, .generate = generate_2p};
+  return {.name = "zb-2p",
+          .source = kSource,
+          .searched = true,
+          .check = check_2p,
+          .generate = generate_2p};
 }
 
 }  // namespace troupe::schedules

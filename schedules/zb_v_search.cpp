@@ -271,6 +271,7 @@ Generator zb_v() {
   return {.name = "zb-v",
           .source = "the V's heuristic: arXiv 2401.10241, section 6, as in the authors' code",
           .chunks = 2,
+          .searched = true,
           .check = check,
           .generate = generate};
 }

@@ -1,11 +1,15 @@
 #include "actors/auto_schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/test/unit_test.hpp>
 
+#include "actors/layer_times.h"
 #include "actors/scale.h"
 #include "actors/schedule_kinds.h"
+#include "schedules/generators.h"
 #include "schedules/validate.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/traced_steps.h"
 
@@ -131,6 +135,52 @@ BOOST_AUTO_TEST_CASE(the_head_goes_with_the_last_chunk) {
     BOOST_TEST(candidate.shape.layout.chunks.back().stage == 0);
     BOOST_TEST(candidate.step_s >= 8 * (3 + 6));  // the first stage's work
   }
+}
+
+BOOST_AUTO_TEST_CASE(searched_schedules_are_made_for_what_was_measured) {
+  const RunSpec spec = spec_of(4);
+  Measured measured = measured_of(spec);
+  for (std::size_t i = 0; i < 4; ++i) {
+    measured.chunks[i].of(Op::F) *= std::array{1.2, 0.9, 1.0, 0.8}[i];
+    measured.chunks[i].of(Op::I) *= std::array{0.8, 1.1, 0.9, 1.2}[i];
+  }
+  const auto all = candidates(spec, first_shape(spec), measured);
+  int made = 0;
+  for (const Candidate& candidate : all) {
+    const auto& schedule = candidate.shape.schedule;
+    const auto* generator = schedules::find_generator(schedule.kind);
+    BOOST_TEST((generator->searched || schedule.costs.empty()));
+    if (schedule.costs.empty()) continue;
+    ++made;
+    Shape plain = candidate.shape;
+    plain.schedule.costs.clear();
+    const LayerTimes times = layer_times(first_shape(spec).layout, measured);
+    const auto simulated = [&](const Shape& shape) {
+      return PaperStep(spec, shape, times, measured.hop_s).simulated(shape.layout);
+    };
+    BOOST_TEST(simulated(candidate.shape) < simulated(plain), schedule.kind);
+    // An order makes that very shape.
+    ScaleRequest order;
+    order.schedule = schedule.kind;
+    order.costs = schedule.costs;
+    BOOST_TEST((scaled(spec, first_shape(spec), order) == candidate.shape));
+  }
+  BOOST_TEST(made >= 1);
+}
+
+BOOST_AUTO_TEST_CASE(other_stages_have_other_costs) {
+  RunSpec spec = spec_of(4);
+  spec.schedule = {.kind = "zb-1p", .chunks = 1, .csv = "", .costs = "F=1:1:1:3,I=1,W=1,hop=0.1"};
+  const Shape four = first_shape(spec);
+  ScaleRequest order;
+  order.pp = 2;
+  BOOST_TEST(scaled(spec, four, order).schedule.costs.empty());
+  order = {};
+  order.layout = "1,2,2,3";
+  BOOST_TEST(scaled(spec, four, order).schedule.costs == spec.schedule.costs);
+  BOOST_TEST(shrunk(spec, four, {1})->shape.schedule.costs.empty());
+  spec.mesh.pp = 2;
+  test::expect_error(ErrorKind::manifest, {"4 chunks", "there are 2"}, [&] { make_plan(spec); });
 }
 
 BOOST_AUTO_TEST_CASE(the_fastest_that_fits_is_chosen_if_it_is_worth_it) {

@@ -47,6 +47,9 @@ const Keys kLayouts[] = {
     {{"mesh.pp", "2"}, {"schedule.kind", "\"interleaved\""}, {"schedule.chunks", "3"}},
     {{"mesh.pp", "2"}, {"schedule.kind", "\"interleaved\""}, {"mesh.layout", "\"E(t|)*2,tt|ttL\""}},
     {{"mesh.pp", "3"}, {"mesh.layout", "\"parameters\""}},
+    {{"mesh.pp", "3"},
+     {"schedule.kind", "\"zb-1p\""},
+     {"schedule.costs", "\"F=1:1:3,I=1:1:2,W=1,hop=0.1\""}},
     // A plan of one's own, with split and reordered backward passes.
     {{"mesh.pp", "2"},
      {"schedule.kind", "\"csv\""},

@@ -186,6 +186,18 @@ BOOST_AUTO_TEST_CASE(a_run_may_choose_its_schedule) {
   refused({"schedule.kind=outo"}, {"did you mean 'auto'"});
 }
 
+BOOST_AUTO_TEST_CASE(searched_schedules_are_made_for_costs) {
+  const std::string costs = "schedule.costs=\"F=1:3,I=1,W=1:2,hop=0.5\"";
+  const auto m = checked(kSmallManifest, {"schedule.kind=zb-1p", "mesh.pp=2", costs});
+  const auto spec = launch::parse_resolved(m.to_toml());
+  actors::RunSpec plain = spec;
+  plain.schedule.costs.clear();
+  BOOST_TEST((actors::make_plan(spec) != actors::make_plan(plain)));
+  refused({"schedule.kind=1f1b", costs}, {"schedule.costs", "'1f1b'", "'zb-1p'", "'zb-v'"});
+  refused({"schedule.kind=zb-1p", "mesh.pp=3", costs}, {"2 chunks", "there are 3"});
+  refused({"schedule.kind=zb-1p", "schedule.costs=F"}, {"schedule.costs: F= is no duration"});
+}
+
 BOOST_AUTO_TEST_CASE(a_plan_of_two_copies_has_them_on_mirrored_ranks) {
   const auto with = [](const std::string& csv, int ranks) {
     return std::vector<std::string>{"schedule.kind=csv", "schedule.csv=\"\"\"\n" + csv + "\n\"\"\"",
