@@ -85,6 +85,7 @@ class RankTrainer {
   const Member self_;
   const NodeFactory make_node_;
   std::unique_ptr<transport::UcxNode> node_;  ///< replaced by halt() alone, under the lock
+  bool has_peers_ = false;                    ///< node_ has been connected to some
   std::unique_ptr<tensor::Device> device_;
   std::unique_ptr<EpochParts> epoch_;
   std::unique_ptr<EpochParts> before_;       ///< until all ranks have reached epoch_

@@ -53,7 +53,8 @@ Halted RankTrainer::halt(const Halt& order) {
   leave_epoch();
   if (fell_back) epoch_ = std::move(before_);
   before_.reset();
-  if (order.reconnect) renew_node();
+  // Whoever has no peers yet keeps the address that it joined with: nobody waits for its answer.
+  if (order.reconnect && std::exchange(has_peers_, false)) renew_node();
   Halted answer{.epoch = order.epoch,
                 .incarnation = self_.incarnation,
                 .address = node_->address(),
@@ -204,6 +205,7 @@ void RankTrainer::connect(const Epoch& epoch, const StatePlan& state, const Rank
   for (const int peer : peers) {
     if (peer == me) continue;
     const Member& member = epoch.members.at(static_cast<std::size_t>(peer));
+    has_peers_ = true;
     node_->connect(member.id, member.incarnation, member.address);
   }
 }

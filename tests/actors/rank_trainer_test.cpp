@@ -61,6 +61,21 @@ class Replicas {
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(only_connections_that_were_made_are_made_anew) {
+  // The director waits for the new address of those alone that were told of an epoch before.
+  const Halt order{.epoch = 2, .kept = 1, .reconnect = true, .reason = "rank 1 ended"};
+  Replicas replicas;
+  RankTrainer& trainer = replicas.trainer(0);
+  const std::string before = trainer.address();
+  BOOST_TEST((trainer.halt(order).address != before));
+  const std::string renewed = trainer.address();
+  BOOST_TEST((trainer.halt(order).address == renewed));
+  RankTrainer newcomer(test::small_run(), Member{.id = 2, .incarnation = 12},
+                       [] { return transport::UcxNode::create({}); });
+  const std::string joined_with = newcomer.address();
+  BOOST_TEST((newcomer.halt(order).address == joined_with));
+}
+
 BOOST_AUTO_TEST_CASE(a_rank_names_the_collective_it_waits_in_and_who_is_missing) {
   Replicas replicas;
   RankTrainer& trainer = replicas.trainer(0);

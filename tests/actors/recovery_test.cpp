@@ -23,6 +23,8 @@ struct SimWorker {
   std::uint64_t incarnation = 0;
   int id = 0;
   bool joined = false;
+  int node = 0;                        // which data plane of its life: its address
+  bool has_peers = false;              // on that
   std::optional<Epoch> epoch, before;  // begun, and the one before it
   std::int64_t step = -1, step_before = -1;
   bool previous = false;
@@ -143,7 +145,9 @@ class Simulation {
     workers_[effect.incarnation] = {.incarnation = effect.incarnation, .id = effect.id};
     tell(effect.incarnation, [this](SimWorker& worker) {
       worker.joined = true;
-      answer(MemberJoined{.member = {.id = worker.id, .incarnation = worker.incarnation}});
+      answer(MemberJoined{.member = {.id = worker.id,
+                                     .incarnation = worker.incarnation,
+                                     .address = std::to_string(worker.node)}});
     });
   }
   void perform(const KillWorker& effect) { die(effect.incarnation, true); }
@@ -158,8 +162,12 @@ class Simulation {
             w.copies = w.copies_before;
           }
           w.before.reset();
-          MemberHalted halted{
-              .epoch = effect.epoch, .incarnation = w.incarnation, .address = "", .holdings = {}};
+          // Connections that a dead peer may have spoilt are made anew.
+          if (!effect.planned && std::exchange(w.has_peers, false)) ++w.node;
+          MemberHalted halted{.epoch = effect.epoch,
+                              .incarnation = w.incarnation,
+                              .address = std::to_string(w.node),
+                              .holdings = {}};
           if (w.epoch && w.epoch->number == effect.kept)
             halted.holdings = {.step = w.step, .has_previous = w.previous, .copies = w.copies};
           else
@@ -184,6 +192,9 @@ class Simulation {
         w.previous = false;
         if (w.before && w.step_before == w.step + 1) w.step_before = w.step;  // stepped back
         const int rank = effect.epoch.rank_of(w.incarnation);
+        w.has_peers = true;
+        if (effect.epoch.members[static_cast<std::size_t>(rank)].address != std::to_string(w.node))
+          result_.broken = "peers were given an address that a worker no longer has";
         if (rank < effect.epoch.num_ranks()) ready(effect.epoch, rank);
       });
   }
