@@ -47,27 +47,48 @@ struct PlanRunner::Step {
   double busy_s = 0;
   double longest_s = 0;
   Tap* tap = nullptr;
-  Recorded* record = nullptr;  ///< of the action in progress; null: none is kept
+  Recorded* record = nullptr;  ///< of the action that computes or waits; null: none is kept
 
-  /// Runs and times one call into the stage.
+  /// Runs one call into the stage; its seconds. Of several calls for one action the record keeps
+  /// the first's begin and the last's end.
   template <typename Call>
-  auto timed(Call&& call) {
+  double timed(Call&& call) {
     const auto begin = Clock::now();
-    struct Account {
-      Step& step;
-      Clock::time_point begin;
-      ~Account() {
-        const auto end = Clock::now();
-        const double s = std::chrono::duration<double>(end - begin).count();
-        step.busy_s += s;
-        step.longest_s = std::max(step.longest_s, s);
-        if (!step.record) return;
-        step.record->begin_s = seconds_of(begin);
-        step.record->end_s = seconds_of(end);
-      }
-    } account{*this, begin};
-    return call();
+    call();
+    const auto end = Clock::now();
+    const double s = std::chrono::duration<double>(end - begin).count();
+    busy_s += s;
+    longest_s = std::max(longest_s, s);
+    if (record) {
+      if (record->end_s == 0) record->begin_s = seconds_of(begin);
+      record->end_s = seconds_of(end);
+      record->busy_s += s;
+    }
+    return s;
   }
+};
+
+/// A forward or backward from its first node to its last.
+struct PlanRunner::Pass {
+  const Instruction& next;
+  Recorded* record = nullptr;
+  Direction direction = Direction::forward;
+  transport::Needs needs{};  ///< its message and its buffer
+  bool started = false;
+  int nodes_left = 0;
+  Tensor input{};   ///< the message
+  Tensor output{};  ///< the buffer
+  double busy_s = 0;
+
+  Pass(const Instruction& instruction, std::uint64_t step, Recorded* kept)
+      : next(instruction), record(kept) {
+    const bool forward = next.op == Op::F;
+    if (!forward) direction = Direction::backward;
+    if (!(forward ? next.first : next.last)) needs.message = into(next, step, direction);
+    if (!(forward ? next.last : next.first)) needs.buffer = out_of(next, step, direction);
+  }
+  bool can_advance() const { return started && nodes_left > 0; }
+  bool done() const { return started && nodes_left == 0; }
 };
 
 PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, Program program,
@@ -91,23 +112,19 @@ PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
   std::fill(waits_.begin(), waits_.end(), 0.0);
   if (watch.record) recorded_.assign(program_.size(), {});
   step.timed([&] { stage_.begin_step(); });
+  const auto pass_of = [&](std::size_t i) {
+    Recorded* const record = watch.record ? &recorded_[i] : nullptr;
+    if (record) record->instruction = program_[i];
+    return Pass(program_[i], message_step, record);
+  };
   for (std::size_t i = 0; i < program_.size(); ++i) {
-    const Instruction& next = program_[i];
-    if (watch.record) {
-      step.record = &recorded_[i];
-      step.record->instruction = next;
-    }
-    switch (next.op) {
-      case Op::F:
-        forward(next, step);
-        break;
-      case Op::B:
-      case Op::I:
-        backward(next, step);
-        break;
-      case Op::W:
-        backward_weight(next, step);
-        break;
+    if (program_[i].op == Op::W) {
+      backward_weight(pass_of(i), step);
+    } else if (program_[i].overlaps_next) {
+      run_pair(pass_of(i), pass_of(i + 1), step);
+      ++i;
+    } else {
+      run(pass_of(i), step);
     }
     progress_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -119,20 +136,23 @@ PlanResult PlanRunner::evaluate(std::int64_t data_step, std::uint64_t message_st
   Step step{.data_step = data_step, .message_step = message_step, .training = false};
   std::fill(losses_.begin(), losses_.end(), 0.0);
   for (const Instruction& next : program_) {
-    forward(next, step);
+    evaluate_one(next, step);
     if (!next.first) channel_.release(into(next, message_step, Direction::forward));
     progress_.fetch_add(1, std::memory_order_relaxed);
   }
   return finish(step, seconds_since(begin));
 }
 
-Tensor PlanRunner::receive(const Instruction& next, Direction direction, Step& step) {
+Tensor PlanRunner::receive(const Instruction& next, const MessageKey& key, Step& step) {
   const auto begin = Clock::now();
-  const Tensor message = channel_.receive(into(next, step.message_step, direction));
-  const double s = seconds_since(begin);
+  const Tensor message = channel_.receive(key);
+  add_wait(next, key.direction, seconds_since(begin), step);
+  return message;
+}
+
+void PlanRunner::add_wait(const Instruction& next, Direction direction, double s, Step& step) {
   waits_[wait_index(direction, next.chunk)] += s;
   if (step.record) step.record->waited_s += s;
-  return message;
 }
 
 Tensor PlanRunner::acquire(const MessageKey& key, Step& step) {
@@ -153,36 +173,98 @@ double PlanRunner::wait_s(Direction direction, int chunk) const {
   return at < waits_.size() ? waits_[at] : 0;
 }
 
-void PlanRunner::forward(const Instruction& next, Step& step) {
-  if (next.first || next.last) load_tokens(next, step);
-  const Tensor input = next.first ? Tensor{} : receive(next, Direction::forward, step);
-  const MessageKey sent = out_of(next, step.message_step, Direction::forward);
-  const Tensor output = next.last ? Tensor{} : acquire(sent, step);
-  const auto result = step.timed([&] {
-    return step.training ? stage_.forward(next.chunk, next.slot, input, output, ids_, targets_)
-                         : stage_.evaluate(next.chunk, input, output, ids_, targets_);
-  });
+void PlanRunner::evaluate_one(const Instruction& next, Step& step) {
+  Pass pass(next, step.message_step, nullptr);
+  start(pass, step);
+  stages::ForwardResult result;
+  step.timed(
+      [&] { result = stage_.evaluate(next.chunk, pass.input, pass.output, ids_, targets_); });
   if (next.last)
     losses_[static_cast<std::size_t>(next.microbatch)] = result.loss_sum;
   else
-    send(sent, output, step);
+    send(*pass.needs.buffer, pass.output, step);
 }
 
-void PlanRunner::backward(const Instruction& next, Step& step) {
-  const Tensor received = next.last ? Tensor{} : receive(next, Direction::backward, step);
-  const MessageKey sent = out_of(next, step.message_step, Direction::backward);
-  const Tensor output = next.first ? Tensor{} : acquire(sent, step);
-  step.timed([&] {
-    if (next.op == Op::B)
-      stage_.backward(next.chunk, next.slot, received, output);
+/// Receives the message and acquires the buffer, waiting for both.
+void PlanRunner::start(Pass& pass, Step& step) {
+  const Instruction& next = pass.next;
+  step.record = pass.record;
+  if (next.op == Op::F && (next.first || next.last)) load_tokens(next, step);
+  if (pass.needs.message) pass.input = receive(next, *pass.needs.message, step);
+  if (pass.needs.buffer) pass.output = acquire(*pass.needs.buffer, step);
+  pass.nodes_left = stage_.num_nodes(next.chunk);
+  pass.started = true;
+}
+
+/// Runs the next node; after the last one sends the output.
+void PlanRunner::advance(Pass& pass, Step& step) {
+  const Instruction& next = pass.next;
+  const int node = stage_.num_nodes(next.chunk) - pass.nodes_left;
+  step.record = pass.record;
+  stages::ForwardResult result;
+  pass.busy_s += step.timed([&] {
+    if (next.op == Op::F)
+      result = stage_.forward_node({.chunk = next.chunk,
+                                    .slot = next.slot,
+                                    .input = pass.input,
+                                    .output = pass.output,
+                                    .ids = ids_,
+                                    .targets = targets_},
+                                   node);
     else
-      stage_.backward_input(next.chunk, next.slot, next.deferred, received, output);
+      stage_.backward_node(
+          {.chunk = next.chunk,
+           .slot = next.slot,
+           .deferred = next.op == Op::B ? stages::BackwardCall::kWithWeights : next.deferred,
+           .output_gradient = pass.input,
+           .input_gradient = pass.output},
+          node);
   });
-  if (!next.first) send(sent, output, step);
+  if (--pass.nodes_left > 0) return;
+  step.longest_s = std::max(step.longest_s, pass.busy_s);
+  if (pass.needs.buffer) send(*pass.needs.buffer, pass.output, step);
+  if (next.op == Op::F && next.last)
+    losses_[static_cast<std::size_t>(next.microbatch)] = result.loss_sum;
   if (next.op == Op::B) release(next, step);
 }
 
-void PlanRunner::backward_weight(const Instruction& next, Step& step) {
+void PlanRunner::run(Pass pass, Step& step) {
+  start(pass, step);
+  while (pass.can_advance()) advance(pass, step);
+}
+
+/// Node by node in turn. Each starts when its message and buffer are there, so that the other
+/// computes while they travel.
+void PlanRunner::run_pair(Pass forward, Pass backward, Step& step) {
+  Pass* turn = &forward;
+  Pass* other = &backward;
+  while (!forward.done() || !backward.done()) {
+    for (Pass* pass : {turn, other})
+      if (!pass->started && channel_.ready(pass->needs)) start(*pass, step);
+    if (!turn->can_advance()) std::swap(turn, other);
+    if (turn->can_advance()) {
+      advance(*turn, step);
+      std::swap(turn, other);
+    } else {
+      wait_for_pair(forward, backward, step);
+    }
+  }
+  progress_.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// None of the two computes, and one at least has not started: waits until it can.
+void PlanRunner::wait_for_pair(Pass& forward, Pass& backward, Step& step) {
+  if (forward.started || backward.started) return start(forward.started ? backward : forward, step);
+  const auto begin = Clock::now();
+  channel_.wait_for_either(forward.needs, backward.needs);
+  Pass& first = channel_.ready(forward.needs) ? forward : backward;
+  step.record = first.record;
+  add_wait(first.next, first.direction, seconds_since(begin), step);
+}
+
+void PlanRunner::backward_weight(const Pass& pass, Step& step) {
+  step.record = pass.record;
+  const Instruction& next = pass.next;
   step.timed([&] { stage_.backward_weight(next.chunk, next.slot, next.deferred); });
   release(next, step);
 }

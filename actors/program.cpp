@@ -51,7 +51,8 @@ Program compile(const RankAssembly& part, const std::vector<schedules::Action>& 
                      .global_chunk = action.chunk,
                      .microbatch = action.microbatch,
                      .first = spec.embedding,
-                     .last = spec.head};
+                     .last = spec.head,
+                     .overlaps_next = action.overlaps_next};
     const int m = action.microbatch;
     next.slot = action.op == Op::F ? live[chunk].take(chunk, m) : live[chunk].find(chunk, m);
     if (action.op == Op::I) next.deferred = deferred[chunk].take(chunk, m);

@@ -18,6 +18,7 @@ struct Instruction {
   int deferred = 0;    ///< slot for what I keeps for W
   bool first = false;  ///< the model's first chunk: reads tokens, has no input
   bool last = false;   ///< the model's last chunk: computes the loss, has no output
+  bool overlaps_next = false;  ///< a forward that runs together with the backward after it
 };
 
 /// A rank's plan, compiled: slots are numbered statically, so that running it decides and allocates

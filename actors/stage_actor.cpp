@@ -88,9 +88,9 @@ void StageActor::start_epoch_if_complete() {
 }
 
 void StageActor::warm_up(const WarmUp& order) {
-  const Warm done{
+  const Warm answer{
       .order = order.order, .incarnation = join_.member.incarnation, .rank = order.rank};
-  trainer_.warm_up(order, [director = director_, done] { caf::anon_send(director, done); });
+  trainer_.warm_up(order, [director = director_, answer] { caf::anon_send(director, answer); });
 }
 
 template <typename Order>

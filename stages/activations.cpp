@@ -39,7 +39,7 @@ DeferredSlot lay_out_deferred(const ChunkSpec& spec, const Layers& layers, Arena
   return slot;
 }
 
-/// One block's room serves all chunks: each call is over before the next begins.
+/// One block's room serves all chunks: one backward with weights is over before the next begins.
 void lay_out_immediate(std::span<const ChunkSpec> chunks, const Layers& layers, Arena& arena,
                        std::vector<ChunkActivations>& out) {
   const BlockDeferred block = layers.block.lay_out_deferred(arena);
@@ -83,11 +83,11 @@ std::vector<ChunkActivations> lay_out_activations(std::span<const ChunkSpec> chu
   lay_out_layers(layers, arena);
   Scratch scratch;
   scratch.block = layers.block.lay_out_scratch(arena);
+  if (layers.head) scratch.head = layers.head->lay_out_scratch(arena);
   const std::size_t start = arena.position();
   if (mode == Mode::training) lay_out_immediate(chunks, layers, arena, out);
   const std::size_t end_of_backward = arena.position();
   arena.rewind(start);
-  if (layers.head) scratch.head = layers.head->lay_out_scratch(arena);
   lay_out_evaluation(chunks, layers, scratch, arena, out);
   if (mode == Mode::evaluation) return out;
   arena.rewind(std::max(arena.position(), end_of_backward));

@@ -28,14 +28,14 @@ struct DeferredSlot {
 struct ChunkActivations {
   std::vector<ChunkSlot> slots;
   std::vector<DeferredSlot> deferred;
-  DeferredSlot immediate;  ///< for backward(): all blocks share one
+  DeferredSlot immediate;  ///< for a backward with weights: all blocks share one
   ChunkSlot evaluation;    ///< for evaluate(): all blocks share one, each writes over its input
 };
 
 enum class Mode { training, evaluation };
 
 /// Divides the arena among the layers' own memory, scratch and the chunks' slots. What only
-/// backward() uses lies over what only forward() and evaluate() use; in evaluation mode nothing but
+/// a backward with weights uses lies over what only evaluate() uses; in evaluation mode nothing but
 /// the latter is laid out.
 std::vector<ChunkActivations> lay_out_activations(std::span<const ChunkSpec> chunks,
                                                   const Layers& layers, Mode mode, Arena& arena);

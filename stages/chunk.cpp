@@ -52,21 +52,37 @@ void Chunk::pack() const {
   if (spec_.head) layers_->head->pack(head_);
 }
 
-ForwardResult Chunk::forward(int slot_index, const Tensor& input, const Tensor& output,
-                             std::span<const std::int32_t> ids,
-                             std::span<const std::int32_t> targets, float loss_scale) {
-  ChunkSlot& slot = at(activations_.slots, slot_index);
-  run_blocks(slot, input, output, ids);
-  if (!spec_.head) return {};
+int Chunk::num_nodes() const {
+  return (spec_.embedding ? 1 : 0) + 2 * static_cast<int>(blocks_.size()) + (spec_.head ? 1 : 0);
+}
+
+Chunk::Node Chunk::node_at(int place) const {
+  TROUPE_ASSERT(place >= 0 && place < num_nodes());
+  if (spec_.embedding && place-- == 0) return {Node::Kind::embedding};
+  const auto block = static_cast<std::size_t>(place / 2);
+  if (block == blocks_.size()) return {Node::Kind::head};
+  return {place % 2 == 0 ? Node::Kind::attention : Node::Kind::feed_forward, block};
+}
+
+ForwardResult Chunk::forward_node(const ForwardCall& call, int place, float loss_scale) {
+  ChunkSlot& slot = at(activations_.slots, call.slot);
+  const Node node = node_at(place);
+  if (node.kind != Node::Kind::head) {
+    run_forward(node, slot, call);
+    return {};
+  }
   layers_->head->forward(head_, slot.head);
-  return {.loss_sum = layers_->head->loss(targets, loss_scale, slot.head)};
+  return {.loss_sum = layers_->head->loss(call.targets, loss_scale, slot.head)};
 }
 
 ForwardResult Chunk::evaluate(const Tensor& input, const Tensor& output,
                               std::span<const std::int32_t> ids,
                               std::span<const std::int32_t> targets) {
   ChunkSlot& slot = activations_.evaluation;
-  run_blocks(slot, input, output, ids);
+  const ForwardCall call{.input = input, .output = output, .ids = ids, .targets = targets};
+  for (int place = 0; place < num_nodes(); ++place)
+    if (const Node node = node_at(place); node.kind != Node::Kind::head)
+      run_forward(node, slot, call);
   if (!spec_.head) return {};
   HeadActivations head = slot.head;
   if (output) head.logits = output;
@@ -75,52 +91,37 @@ ForwardResult Chunk::evaluate(const Tensor& input, const Tensor& output,
   return {.loss_sum = layers_->head->loss(targets, 1.0f, head)};
 }
 
-void Chunk::run_blocks(ChunkSlot& slot, const Tensor& input, const Tensor& output,
-                       std::span<const std::int32_t> ids) const {
-  if (spec_.embedding) {
-    layers_->embedding.forward(ids, table_, slot.embedding, slot.blocks.front().x);
-  } else {
-    slot.blocks.front().x = input;
+void Chunk::run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call) const {
+  if (node.kind == Node::Kind::embedding)
+    return layers_->embedding.forward(call.ids, table_, slot.embedding, slot.blocks.front().x);
+  const std::size_t i = node.block;
+  if (node.kind == Node::Kind::attention) {
+    if (i == 0 && !spec_.embedding) slot.blocks.front().x = call.input;
+    return layers_->block.forward_attention(blocks_[i], slot.blocks[i]);
   }
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const bool last = i + 1 == blocks_.size();
-    const Tensor& y = !last ? slot.blocks[i + 1].x : spec_.head ? slot.head.x : output;
-    layers_->block.forward(blocks_[i], slot.blocks[i], y);
-  }
+  const bool last = i + 1 == blocks_.size();
+  const Tensor& y = !last ? slot.blocks[i + 1].x : spec_.head ? slot.head.x : call.output;
+  layers_->block.forward_feed_forward(blocks_[i], slot.blocks[i], y);
 }
 
-void Chunk::backward_input(int slot_index, int deferred_index, const Tensor& output_gradient,
-                           const Tensor& input_gradient) {
-  ChunkSlot& slot = at(activations_.slots, slot_index);
-  const DeferredSlot& deferred = at(activations_.deferred, deferred_index);
-  slot.output_gradient = output_gradient;
-  slot.input_gradient = input_gradient;
-  if (spec_.head) layers_->head->input_gradient(head_, slot.head, deferred.head);
-  for (std::size_t i = blocks_.size(); i-- > 0;) block_input_gradient(slot, deferred, i);
+DeferredSlot& Chunk::deferred_at(int deferred) {
+  return deferred == BackwardCall::kWithWeights ? activations_.immediate
+                                                : at(activations_.deferred, deferred);
 }
 
-void Chunk::backward_weight(int slot_index, int deferred_index) {
-  const ChunkSlot& slot = at(activations_.slots, slot_index);
-  const DeferredSlot& deferred = at(activations_.deferred, deferred_index);
-  if (spec_.head) layers_->head->weight_gradient(slot.head, deferred.head, head_gradients_);
-  for (std::size_t i = blocks_.size(); i-- > 0;) block_weight_gradient(slot, deferred, i);
-  embedding_weight_gradient(slot);
+void Chunk::backward_node(const BackwardCall& call, int place) {
+  ChunkSlot& slot = at(activations_.slots, call.slot);
+  const DeferredSlot& deferred = deferred_at(call.deferred);
+  slot.output_gradient = call.output_gradient;
+  slot.input_gradient = call.input_gradient;
+  const Node node = node_at(num_nodes() - 1 - place);
+  input_gradient(node, slot, deferred);
+  if (call.deferred == BackwardCall::kWithWeights) weight_gradient(node, slot, deferred);
 }
 
-void Chunk::backward(int slot_index, const Tensor& output_gradient, const Tensor& input_gradient) {
-  ChunkSlot& slot = at(activations_.slots, slot_index);
-  const DeferredSlot& deferred = activations_.immediate;
-  slot.output_gradient = output_gradient;
-  slot.input_gradient = input_gradient;
-  if (spec_.head) {
-    layers_->head->input_gradient(head_, slot.head, deferred.head);
-    layers_->head->weight_gradient(slot.head, deferred.head, head_gradients_);
-  }
-  for (std::size_t i = blocks_.size(); i-- > 0;) {
-    block_input_gradient(slot, deferred, i);
-    block_weight_gradient(slot, deferred, i);
-  }
-  embedding_weight_gradient(slot);
+void Chunk::backward_weight(int slot, int deferred) {
+  for (int place = num_nodes(); place-- > 0;)
+    weight_gradient(node_at(place), at(activations_.slots, slot), deferred_at(deferred));
 }
 
 const Tensor& Chunk::dy(const ChunkSlot& slot, const DeferredSlot& deferred, std::size_t i) const {
@@ -128,23 +129,42 @@ const Tensor& Chunk::dy(const ChunkSlot& slot, const DeferredSlot& deferred, std
   return spec_.head ? deferred.head.dx : slot.output_gradient;
 }
 
-void Chunk::block_input_gradient(const ChunkSlot& slot, const DeferredSlot& deferred,
-                                 std::size_t i) const {
-  const bool stays = i > 0 || spec_.embedding;
-  const Tensor& dx = stays ? slot.blocks[i].mid : slot.input_gradient;
-  layers_->block.input_gradient(blocks_[i], dy(slot, deferred, i), slot.blocks[i],
-                                deferred.blocks[i], dx);
+void Chunk::input_gradient(const Node& node, const ChunkSlot& slot,
+                           const DeferredSlot& deferred) const {
+  const std::size_t i = node.block;
+  switch (node.kind) {
+    case Node::Kind::head:
+      return layers_->head->input_gradient(head_, slot.head, deferred.head);
+    case Node::Kind::feed_forward:
+      return layers_->block.input_gradient_feed_forward(blocks_[i], dy(slot, deferred, i),
+                                                        slot.blocks[i], deferred.blocks[i]);
+    case Node::Kind::attention: {
+      const bool stays = i > 0 || spec_.embedding;
+      const Tensor& dx = stays ? slot.blocks[i].mid : slot.input_gradient;
+      return layers_->block.input_gradient_attention(blocks_[i], slot.blocks[i], deferred.blocks[i],
+                                                     dx);
+    }
+    case Node::Kind::embedding:
+      return;
+  }
 }
 
-void Chunk::block_weight_gradient(const ChunkSlot& slot, const DeferredSlot& deferred,
-                                  std::size_t i) const {
-  layers_->block.weight_gradient(dy(slot, deferred, i), slot.blocks[i], deferred.blocks[i],
-                                 block_gradients_[i]);
-}
-
-void Chunk::embedding_weight_gradient(const ChunkSlot& slot) const {
-  if (!spec_.embedding) return;
-  layers_->embedding.weight_gradient(slot.blocks.front().mid, slot.embedding, table_gradient_);
+void Chunk::weight_gradient(const Node& node, const ChunkSlot& slot,
+                            const DeferredSlot& deferred) const {
+  const std::size_t i = node.block;
+  switch (node.kind) {
+    case Node::Kind::head:
+      return layers_->head->weight_gradient(slot.head, deferred.head, head_gradients_);
+    case Node::Kind::feed_forward:
+      return layers_->block.weight_gradient_feed_forward(dy(slot, deferred, i), slot.blocks[i],
+                                                         deferred.blocks[i], block_gradients_[i]);
+    case Node::Kind::attention:
+      return layers_->block.weight_gradient_attention(slot.blocks[i], deferred.blocks[i],
+                                                      block_gradients_[i]);
+    case Node::Kind::embedding:
+      return layers_->embedding.weight_gradient(slot.blocks.front().mid, slot.embedding,
+                                                table_gradient_);
+  }
 }
 
 }  // namespace troupe::stages

@@ -24,26 +24,27 @@ class Chunk {
         const PackedChunk& packed, ChunkActivations activations);
 
   void pack() const;
+  int num_nodes() const;
   /// `loss_scale` multiplies the gradients that start from this microbatch's loss.
-  ForwardResult forward(int slot, const tensor::Tensor& input, const tensor::Tensor& output,
-                        std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
-                        float loss_scale);
+  ForwardResult forward_node(const ForwardCall& call, int node, float loss_scale);
+  void backward_node(const BackwardCall& call, int node);
+  void backward_weight(int slot, int deferred);
   ForwardResult evaluate(const tensor::Tensor& input, const tensor::Tensor& output,
                          std::span<const std::int32_t> ids, std::span<const std::int32_t> targets);
-  void backward_input(int slot, int deferred, const tensor::Tensor& output_gradient,
-                      const tensor::Tensor& input_gradient);
-  void backward_weight(int slot, int deferred);
-  void backward(int slot, const tensor::Tensor& output_gradient,
-                const tensor::Tensor& input_gradient);
 
  private:
-  void run_blocks(ChunkSlot& slot, const tensor::Tensor& input, const tensor::Tensor& output,
-                  std::span<const std::int32_t> ids) const;
-  void block_input_gradient(const ChunkSlot& slot, const DeferredSlot& deferred,
-                            std::size_t i) const;
-  void block_weight_gradient(const ChunkSlot& slot, const DeferredSlot& deferred,
-                             std::size_t i) const;
-  void embedding_weight_gradient(const ChunkSlot& slot) const;
+  /// A node, by its place in the forward.
+  struct Node {
+    enum class Kind { embedding, attention, feed_forward, head };
+    Kind kind = Kind::embedding;
+    std::size_t block = 0;  ///< of attention and feed_forward
+  };
+  Node node_at(int place) const;
+  /// All but the head's.
+  void run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call) const;
+  void input_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred) const;
+  void weight_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred) const;
+  DeferredSlot& deferred_at(int deferred);
   /// Gradient of block i's output.
   const tensor::Tensor& dy(const ChunkSlot& slot, const DeferredSlot& deferred,
                            std::size_t i) const;

@@ -42,11 +42,42 @@ struct ForwardResult {
   double loss_sum = 0;  ///< sum of the tokens' losses; 0 without the head
 };
 
+/// The forward of one microbatch in one chunk.
+struct ForwardCall {
+  int chunk = 0;
+  int slot = 0;
+  /// None for the embedding's chunk, which reads ids. It is read again by the backward: it stays
+  /// valid until then.
+  tensor::Tensor input{};
+  tensor::Tensor output{};  ///< written by the last node; none for the head's chunk
+  /// micro * seq_len tokens each in host memory, below vocab_size, needed during the calls only.
+  std::span<const std::int32_t> ids{};      ///< read by the embedding
+  std::span<const std::int32_t> targets{};  ///< read by the head
+};
+
+/// The backward of one microbatch in one chunk.
+struct BackwardCall {
+  /// Weight gradients follow each node's input gradient at once, without a deferred slot.
+  static constexpr int kWithWeights = -1;
+
+  int chunk = 0;
+  int slot = 0;
+  int deferred = kWithWeights;       ///< else: where backward_weight() finds what it needs later
+  tensor::Tensor output_gradient{};  ///< none for the head's chunk; valid until weight gradients
+  tensor::Tensor input_gradient{};   ///< written by the last node; none for the embedding's chunk
+};
+
 /// What one pipeline rank holds: chunks with parameters, activations and optimizer state. It knows
 /// no neighbour, rank or message: the runner hands it buffers. `chunk` counts the chunks of this
 /// stage, in model order. `slot` and `deferred` number the caller's use of the activation slots: a
-/// slot is taken by forward() and free after the backward_weight() or backward() of its
-/// microbatch. All calls come from the runner thread. Nothing here allocates after construction.
+/// slot is taken by a forward and free after the backward_weight() of its microbatch, or the
+/// backward with weights. All calls come from the runner thread. Nothing here allocates after
+/// construction.
+///
+/// A forward is a row of nodes: the embedding, then attention and feed-forward of every layer, each
+/// with the norm before it, then the head. A backward is the same row from its end. The nodes of
+/// one forward and one backward, of different microbatches, may alternate in any way; their results
+/// are the same bits.
 ///
 /// A step: begin_step(), the plan's forward and backward calls, the exchange of tied_gradient(),
 /// end_backward(), the sum of gradients() over copies and replicas, squared_norms(), apply(). A
@@ -63,29 +94,21 @@ class Stage {
   /// Before the first action of a step: zeroes gradients (where there are some), packs weights that
   /// changed.
   virtual void begin_step() = 0;
-  /// `input` (none for the embedding chunk, which reads `ids`) is read again in the backward calls:
-  /// it stays valid until then. `output` is written (none for the head chunk, which reads
-  /// `targets`). Both spans hold micro * seq_len tokens in host memory, each below vocab_size, and
-  /// are needed during the call only.
-  virtual ForwardResult forward(int chunk, int slot, const tensor::Tensor& input,
-                                const tensor::Tensor& output, std::span<const std::int32_t> ids,
-                                std::span<const std::int32_t> targets) = 0;
+  virtual int num_nodes(int chunk) const = 0;
+  /// Node 0 is the first to run, of a backward too. The head's node returns the loss.
+  virtual ForwardResult forward_node(const ForwardCall& call, int node) = 0;
+  virtual void backward_node(const BackwardCall& call, int node) = 0;
+  /// All nodes.
+  ForwardResult forward(const ForwardCall& call);
+  void backward(const BackwardCall& call);
+  /// Adds the weight gradients that a backward left for later. Ends the use of slot and deferred.
+  virtual void backward_weight(int chunk, int slot, int deferred) = 0;
   /// Forward without what backward would need; training state is untouched. No slot is taken. The
   /// head chunk may be given an `output` too, [micro * seq_len, vocab_size] float32, which
   /// receives the logits; without `targets` the loss is 0 then.
   virtual ForwardResult evaluate(int chunk, const tensor::Tensor& input,
                                  const tensor::Tensor& output, std::span<const std::int32_t> ids,
                                  std::span<const std::int32_t> targets) = 0;
-  /// Input gradient of the slot's microbatch: from output_gradient (none for the head chunk; stays
-  /// valid until backward_weight) to input_gradient (none for the embedding chunk).
-  virtual void backward_input(int chunk, int slot, int deferred,
-                              const tensor::Tensor& output_gradient,
-                              const tensor::Tensor& input_gradient) = 0;
-  /// Adds the slot's weight gradients. Ends the use of slot and deferred.
-  virtual void backward_weight(int chunk, int slot, int deferred) = 0;
-  /// backward_input then backward_weight layer by layer, without a deferred slot; the same bits.
-  virtual void backward(int chunk, int slot, const tensor::Tensor& output_gradient,
-                        const tensor::Tensor& input_gradient) = 0;
 
   /// The stage's parameters in canonical order, each once.
   virtual std::span<const Parameter> parameters() const = 0;
@@ -111,5 +134,15 @@ class Stage {
   /// The weights were written from outside (a checkpoint): pack again before they are next used.
   virtual void weights_changed() = 0;
 };
+
+inline ForwardResult Stage::forward(const ForwardCall& call) {
+  ForwardResult result;
+  for (int node = 0; node < num_nodes(call.chunk); ++node)
+    result.loss_sum += forward_node(call, node).loss_sum;
+  return result;
+}
+inline void Stage::backward(const BackwardCall& call) {
+  for (int node = 0; node < num_nodes(call.chunk); ++node) backward_node(call, node);
+}
 
 }  // namespace troupe::stages

@@ -1,6 +1,7 @@
 #include "stages/transformer_stage.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "stages/chunk.h"
 #include "stages/parameters.h"
@@ -50,17 +51,13 @@ class TransformerStage final : public Stage {
   tensor::DType edge_dtype() const override { return spec_.model.dtype; }
 
   void begin_step() override;
-  ForwardResult forward(int chunk, int slot, const Tensor& input, const Tensor& output,
-                        std::span<const std::int32_t> ids,
-                        std::span<const std::int32_t> targets) override;
+  int num_nodes(int chunk) const override { return chunk_at(chunk).num_nodes(); }
+  ForwardResult forward_node(const ForwardCall& call, int node) override;
+  void backward_node(const BackwardCall& call, int node) override;
+  void backward_weight(int chunk, int slot, int deferred) override;
   ForwardResult evaluate(int chunk, const Tensor& input, const Tensor& output,
                          std::span<const std::int32_t> ids,
                          std::span<const std::int32_t> targets) override;
-  void backward_input(int chunk, int slot, int deferred, const Tensor& output_gradient,
-                      const Tensor& input_gradient) override;
-  void backward_weight(int chunk, int slot, int deferred) override;
-  void backward(int chunk, int slot, const Tensor& output_gradient,
-                const Tensor& input_gradient) override;
 
   std::span<const Parameter> parameters() const override { return parameters_.all(); }
   Tensor gradients() const override { return parameters_.gradients(); }
@@ -73,6 +70,7 @@ class TransformerStage final : public Stage {
   void weights_changed() override;
 
  private:
+  const Chunk& chunk_at(int chunk) const;
   Chunk& chunk_at(int chunk);
   void pack_if_stale();
 
@@ -107,9 +105,12 @@ TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
   }
 }
 
-Chunk& TransformerStage::chunk_at(int chunk) {
+const Chunk& TransformerStage::chunk_at(int chunk) const {
   TROUPE_ASSERT(chunk >= 0 && chunk < num_chunks());
   return chunks_[static_cast<std::size_t>(chunk)];
+}
+Chunk& TransformerStage::chunk_at(int chunk) {
+  return const_cast<Chunk&>(std::as_const(*this).chunk_at(chunk));
 }
 
 void TransformerStage::pack_if_stale() {
@@ -123,11 +124,13 @@ void TransformerStage::begin_step() {
   pack_if_stale();
 }
 
-ForwardResult TransformerStage::forward(int chunk, int slot, const Tensor& input,
-                                        const Tensor& output, std::span<const std::int32_t> ids,
-                                        std::span<const std::int32_t> targets) {
+ForwardResult TransformerStage::forward_node(const ForwardCall& call, int node) {
   const float loss_scale = static_cast<float>(1.0 / static_cast<double>(spec_.global_tokens));
-  return chunk_at(chunk).forward(slot, input, output, ids, targets, loss_scale);
+  return chunk_at(call.chunk).forward_node(call, node, loss_scale);
+}
+
+void TransformerStage::backward_node(const BackwardCall& call, int node) {
+  chunk_at(call.chunk).backward_node(call, node);
 }
 
 ForwardResult TransformerStage::evaluate(int chunk, const Tensor& input, const Tensor& output,
@@ -137,18 +140,8 @@ ForwardResult TransformerStage::evaluate(int chunk, const Tensor& input, const T
   return chunk_at(chunk).evaluate(input, output, ids, targets);
 }
 
-void TransformerStage::backward_input(int chunk, int slot, int deferred,
-                                      const Tensor& output_gradient, const Tensor& input_gradient) {
-  chunk_at(chunk).backward_input(slot, deferred, output_gradient, input_gradient);
-}
-
 void TransformerStage::backward_weight(int chunk, int slot, int deferred) {
   chunk_at(chunk).backward_weight(slot, deferred);
-}
-
-void TransformerStage::backward(int chunk, int slot, const Tensor& output_gradient,
-                                const Tensor& input_gradient) {
-  chunk_at(chunk).backward(slot, output_gradient, input_gradient);
 }
 
 void TransformerStage::squared_norms(std::span<double> out) const {

@@ -47,6 +47,12 @@ struct MessageKey {
 /// "activation of step 7, microbatch 3 into chunk 2".
 std::string to_string(const MessageKey& key);
 
+/// What an action cannot start without: the message it reads, the buffer it writes.
+struct Needs {
+  std::optional<MessageKey> message;
+  std::optional<MessageKey> buffer;
+};
+
 /// What one rank must know of the data plane of an epoch.
 struct EpochSpec {
   std::uint64_t run = 0;    ///< random id of the run
@@ -79,8 +85,9 @@ struct ChannelCounts {
 
 /// One rank's end of the data plane: tensors by key, bounded by credits. A sender has no credit
 /// until the receiver's open() of the same epoch grants it, so nothing can arrive too early.
-/// open/acquire/send/receive/release/keep/flush are called by the runner thread alone;
-/// set_deadline(), waiting(), counts() and close() by any thread. Calls end with Error{unavailable}
+/// set_deadline(), waiting(), counts() and close() are called by any thread, the rest by the runner
+/// thread alone.
+/// Calls end with Error{unavailable}
 /// when the channel is closed (with the reason), when a peer of its edges is disconnected, when the
 /// deadline passes (naming the wait), or when a message was refused (naming sender, edge, expected
 /// and got).
@@ -103,6 +110,10 @@ class Channel {
   virtual void send(const MessageKey& key, const tensor::Tensor& buffer) = 0;
   /// The message with this key. Blocks until it is here. The view is valid until release(key).
   virtual tensor::Tensor receive(const MessageKey& key) = 0;
+  /// Whether receive() and acquire() of these would return at once.
+  virtual bool ready(const Needs& needs) = 0;
+  /// Blocks until one of both is ready. The wait is named after the first.
+  virtual void wait_for_either(const Needs& first, const Needs& second) = 0;
   /// Frees the slot of a received message and gives its credit back to the sender.
   virtual void release(const MessageKey& key) = 0;
   /// Holds the memory that messages of this key's edge arrive in, from another rank: while it is

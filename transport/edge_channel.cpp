@@ -52,8 +52,7 @@ tensor::Tensor EdgeChannel::acquire(const MessageKey& key) {
   Outbox& box = outbox_of(key);
   Outbox::Buffer* buffer = box.take(key);
   if (!buffer) {
-    const auto lack = box.has_queued() ? WaitNote::What::credit : WaitNote::What::send_buffer;
-    wait_until(lock, {.what = lack, .key = key, .peer = box.edge().to},
+    wait_until(lock, note_of({.message = std::nullopt, .buffer = key}),
                [&] { return (buffer = box.take(key)) != nullptr; });
   }
   return box.view(box.data_of(*buffer));
@@ -75,11 +74,40 @@ tensor::Tensor EdgeChannel::receive(const MessageKey& key) {
   Mailbox& mailbox = mailbox_of(key);
   Mailbox::Slot* slot = mailbox.find(key.step, key.microbatch);
   if (!slot) {
-    wait_until(lock, {.what = WaitNote::What::message, .key = key, .peer = mailbox.edge().from},
+    wait_until(lock, note_of({.message = key, .buffer = std::nullopt}),
                [&] { return (slot = mailbox.find(key.step, key.microbatch)) != nullptr; });
   }
   slot->state = Mailbox::Slot::State::held;
   return mailbox.view(*slot);
+}
+
+bool EdgeChannel::ready(const Needs& needs) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  return is_ready(needs);
+}
+
+void EdgeChannel::wait_for_either(const Needs& first, const Needs& second) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  wait_until(lock, note_of(first), [&] { return is_ready(first) || is_ready(second); });
+}
+
+bool EdgeChannel::is_ready(const Needs& needs) {
+  const auto& [message, buffer] = needs;
+  return (!message || mailbox_of(*message).find(message->step, message->microbatch)) &&
+         (!buffer || outbox_of(*buffer).has_free());
+}
+
+/// Of the first thing that is missing.
+WaitNote EdgeChannel::note_of(const Needs& needs) {
+  const auto& [message, buffer] = needs;
+  if (message && (!buffer || !mailbox_of(*message).find(message->step, message->microbatch)))
+    return {
+        .what = WaitNote::What::message, .key = *message, .peer = mailbox_of(*message).edge().from};
+  const Outbox& box = outbox_of(*buffer);
+  const auto lack = box.has_queued() ? WaitNote::What::credit : WaitNote::What::send_buffer;
+  return {.what = lack, .key = *buffer, .peer = box.edge().to};
 }
 
 void EdgeChannel::release(const MessageKey& key) {

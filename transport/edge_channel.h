@@ -31,6 +31,8 @@ class EdgeChannel : public Channel, private LinkEvents {
   tensor::Tensor acquire(const MessageKey& key) override;
   void send(const MessageKey& key, const tensor::Tensor& buffer) override;
   tensor::Tensor receive(const MessageKey& key) override;
+  bool ready(const Needs& needs) override;
+  void wait_for_either(const Needs& first, const Needs& second) override;
   void release(const MessageKey& key) override;
   std::shared_ptr<const void> keep(const MessageKey& key) override;
   void flush() override;
@@ -59,6 +61,8 @@ class EdgeChannel : public Channel, private LinkEvents {
   void refuse(const std::string& text);
   void fail(const std::string& reason);
 
+  bool is_ready(const Needs& needs);
+  WaitNote note_of(const Needs& needs);
   Mailbox& mailbox_of(const MessageKey& key);
   Outbox& outbox_of(const MessageKey& key);
   Outbox* outbox_to(int receiver, const EdgeId& edge);

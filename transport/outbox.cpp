@@ -59,6 +59,10 @@ Outbox::Buffer* Outbox::take(const MessageKey& key) {
   return &*found;
 }
 
+bool Outbox::has_free() const {
+  return std::ranges::find(buffers_, Buffer::State::free, &Buffer::state) != buffers_.end();
+}
+
 Outbox::Buffer* Outbox::find_taken(const MessageKey& key) {
   const auto found = std::ranges::find_if(buffers_, [&key](const Buffer& buffer) {
     return buffer.state == Buffer::State::taken && buffer.key == key;

@@ -48,6 +48,7 @@ class Outbox {
   /// A buffer for the runner, in the receiver's slot where that is mapped and free. Null: none
   /// free.
   Buffer* take(const MessageKey& key);
+  bool has_free() const;
   Buffer* find_taken(const MessageKey& key);
   /// The runner is done with a taken buffer.
   void queue(Buffer& buffer);

@@ -84,6 +84,12 @@ json TraceCollector::chrome_trace() const {
                       {"pid", rank},
                       {"name", "process_sort_index"},
                       {"args", {{"sort_index", rank}}}});
+    for (const bool second : {false, true})
+      events.push_back({{"ph", "M"},
+                        {"pid", rank},
+                        {"tid", second ? second_track(rank) : rank},
+                        {"name", "thread_name"},
+                        {"args", {{"name", second ? "second of a pair" : "actions"}}}});
   }
   double origin = std::numeric_limits<double>::infinity();
   for (const auto& [step, ranks] : complete_)
@@ -102,23 +108,29 @@ void TraceCollector::append_step(json& events, std::int64_t step, const Step& ra
         if (a.to >= 0 && a.to != rank) sent.insert(sent_by(step, *action));
         if (a.from >= 0 && a.from != rank) needed.insert(needed_by(step, *action));
       }
-  const auto arrow = [&](const char* phase, int rank, const std::string& id, double at_s) {
+  const auto arrow = [&](const char* phase, int rank, int track, const std::string& id,
+                         double at_s) {
     events.push_back({{"ph", phase},
                       {"pid", rank},
-                      {"tid", rank},
+                      {"tid", track},
                       {"cat", "message"},
                       {"name", "message"},
                       {"id", id},
                       {"ts", microseconds(at_s - origin_s)}});
     if (*phase == 'f') events.back()["bp"] = "e";  // binds to the action that begins here
   };
-  for (const auto& [rank, row] : ranks)
+  for (const auto& [rank, row] : ranks) {
+    double first_track_end_s = 0;
     for (const Action& a : row.actions) {
+      // The second of a pair has a track of its own: bars of one track must not overlap.
+      const bool second = a.begin_s < first_track_end_s;
+      const int track = second ? second_track(rank) : rank;
+      if (!second) first_track_end_s = a.end_s;
       const auto bar = [&](const std::string& name, const char* category, double begin_s,
                            double end_s) {
         events.push_back({{"ph", "X"},
                           {"pid", rank},
-                          {"tid", rank},
+                          {"tid", track},
                           {"cat", category},
                           {"name", name},
                           {"ts", microseconds(begin_s - origin_s)},
@@ -132,10 +144,11 @@ void TraceCollector::append_step(json& events, std::int64_t step, const Step& ra
       // An arrow needs both its ends, and a point inside each of the two actions.
       const double middle = (a.begin_s + a.end_s) / 2;
       if (a.to >= 0 && a.to != rank && needed.contains(sent_by(step, *action)))
-        arrow("s", rank, sent_by(step, *action), middle);
+        arrow("s", rank, track, sent_by(step, *action), middle);
       if (a.from >= 0 && a.from != rank && sent.contains(needed_by(step, *action)))
-        arrow("f", rank, needed_by(step, *action), middle);
+        arrow("f", rank, track, needed_by(step, *action), middle);
     }
+  }
 }
 
 }  // namespace troupe::launch

@@ -38,6 +38,7 @@ class TraceCollector {
   };
   using Step = std::map<int, RankActions>;  // by rank
 
+  int second_track(int rank) const { return static_cast<int>(ranks_.size()) + rank; }
   void add_ranks(const nlohmann::json& from);
   void append_step(nlohmann::json& events, std::int64_t step, const Step& ranks,
                    double origin_s) const;

@@ -111,23 +111,28 @@ void DecoderBlock::pack(const BlockWeights& weights) const {
   down_->pack(stream_, weights.master.down, weights.packed.down);
 }
 
-void DecoderBlock::forward(const BlockWeights& weights, const BlockActivations& kept,
-                           const Tensor& y) const {
+void DecoderBlock::forward_attention(const BlockWeights& weights,
+                                     const BlockActivations& kept) const {
   const auto& [master, packed] = weights;
   const BlockScratch& scratch = kept.scratch;
   ops_.rms_norm(stream_, kept.x, master.input_norm, eps_, kept.input_norm, kept.x_rstd);
   qkv_->forward(stream_, kept.input_norm, packed.qkv, scratch.qkv);
   attention_->forward(stream_, scratch.qkv, kept.saved, kept.lse, kept.attn);
   o_->forward(stream_, kept.attn, packed.o, kept.mid, kept.x);
+}
+
+void DecoderBlock::forward_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
+                                        const Tensor& y) const {
+  const auto& [master, packed] = weights;
   ops_.rms_norm(stream_, kept.mid, master.post_norm, eps_, kept.post_norm, kept.mid_rstd);
   gate_up_->forward(stream_, kept.post_norm, packed.gate_up, kept.gate_up);
   ops_.swiglu(stream_, kept.gate_up, kept.act);
   down_->forward(stream_, kept.act, packed.down, y, kept.mid);
 }
 
-void DecoderBlock::input_gradient(const BlockWeights& weights, const Tensor& dy,
-                                  const BlockActivations& kept, const BlockDeferred& deferred,
-                                  const Tensor& dx) const {
+void DecoderBlock::input_gradient_feed_forward(const BlockWeights& weights, const Tensor& dy,
+                                               const BlockActivations& kept,
+                                               const BlockDeferred& deferred) const {
   const auto& [master, packed] = weights;
   const BlockScratch& scratch = kept.scratch;
   down_->input_gradient(stream_, dy, packed.down, scratch.dact);
@@ -135,6 +140,13 @@ void DecoderBlock::input_gradient(const BlockWeights& weights, const Tensor& dy,
   gate_up_->input_gradient(stream_, kept.gate_up, packed.gate_up, scratch.dnorm);
   ops_.rms_norm_backward(stream_, scratch.dnorm, kept.mid, master.post_norm, kept.mid_rstd, dy,
                          deferred.dmid, deferred.dpost_norm);
+}
+
+void DecoderBlock::input_gradient_attention(const BlockWeights& weights,
+                                            const BlockActivations& kept,
+                                            const BlockDeferred& deferred, const Tensor& dx) const {
+  const auto& [master, packed] = weights;
+  const BlockScratch& scratch = kept.scratch;
   o_->input_gradient(stream_, deferred.dmid, packed.o, scratch.dattn);
   attention_->backward(stream_, kept.saved, kept.lse, kept.attn, scratch.dattn, deferred.dqkv);
   qkv_->input_gradient(stream_, deferred.dqkv, packed.qkv, scratch.dnorm);
@@ -142,14 +154,19 @@ void DecoderBlock::input_gradient(const BlockWeights& weights, const Tensor& dy,
                          deferred.dmid, dx, deferred.dinput_norm);
 }
 
-void DecoderBlock::weight_gradient(const Tensor& dy, const BlockActivations& kept,
-                                   const BlockDeferred& deferred,
-                                   const BlockParameters& gradients) const {
+void DecoderBlock::weight_gradient_feed_forward(const Tensor& dy, const BlockActivations& kept,
+                                                const BlockDeferred& deferred,
+                                                const BlockParameters& gradients) const {
   down_->weight_gradient(stream_, dy, kept.act, gradients.down);
   gate_up_->weight_gradient(stream_, kept.gate_up, kept.post_norm, gradients.gate_up);
+  ops_.accumulate(stream_, deferred.dpost_norm, gradients.post_norm);
+}
+
+void DecoderBlock::weight_gradient_attention(const BlockActivations& kept,
+                                             const BlockDeferred& deferred,
+                                             const BlockParameters& gradients) const {
   o_->weight_gradient(stream_, deferred.dmid, kept.attn, gradients.o);
   qkv_->weight_gradient(stream_, deferred.dqkv, kept.input_norm, gradients.qkv);
-  ops_.accumulate(stream_, deferred.dpost_norm, gradients.post_norm);
   ops_.accumulate(stream_, deferred.dinput_norm, gradients.input_norm);
 }
 

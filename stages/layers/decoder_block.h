@@ -34,7 +34,7 @@ struct BlockWeights {
   PackedBlock packed;
 };
 
-/// Room that a call uses and leaves behind undefined; at most one of these is alive at a time, so
+/// Room that a node uses and leaves behind undefined; at most one of these is alive at a time, so
 /// they share one memory.
 struct BlockScratch {
   tensor::Tensor qkv;    // [T, Q]  act  queries, keys, values before rotation
@@ -91,16 +91,27 @@ class DecoderBlock {
   BlockDeferred lay_out_deferred(Arena& arena) const;
 
   void pack(const BlockWeights& weights) const;
+
+  // Two nodes, each with the norm before it: from x to mid, and from mid to y.
+  void forward_attention(const BlockWeights& weights, const BlockActivations& kept) const;
   /// y: [T, C] act; may be the memory of kept.x where no backward call follows.
-  void forward(const BlockWeights& weights, const BlockActivations& kept,
-               const tensor::Tensor& y) const;
-  /// From dy to dx, both [T, C] act; dx may be kept.mid.
-  void input_gradient(const BlockWeights& weights, const tensor::Tensor& dy,
-                      const BlockActivations& kept, const BlockDeferred& deferred,
-                      const tensor::Tensor& dx) const;
-  /// Adds to the gradients what input_gradient prepared, with the same dy.
-  void weight_gradient(const tensor::Tensor& dy, const BlockActivations& kept,
-                       const BlockDeferred& deferred, const BlockParameters& gradients) const;
+  void forward_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
+                            const tensor::Tensor& y) const;
+
+  // Backward, from dy over deferred.dmid to dx; dy and dx: [T, C] act.
+  void input_gradient_feed_forward(const BlockWeights& weights, const tensor::Tensor& dy,
+                                   const BlockActivations& kept,
+                                   const BlockDeferred& deferred) const;
+  /// dx may be kept.mid.
+  void input_gradient_attention(const BlockWeights& weights, const BlockActivations& kept,
+                                const BlockDeferred& deferred, const tensor::Tensor& dx) const;
+
+  // Add to the gradients what the input gradients prepared, with the same dy.
+  void weight_gradient_feed_forward(const tensor::Tensor& dy, const BlockActivations& kept,
+                                    const BlockDeferred& deferred,
+                                    const BlockParameters& gradients) const;
+  void weight_gradient_attention(const BlockActivations& kept, const BlockDeferred& deferred,
+                                 const BlockParameters& gradients) const;
 
  private:
   LayerShape shape_;

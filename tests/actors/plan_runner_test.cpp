@@ -17,6 +17,8 @@
 namespace troupe::actors {
 namespace {
 
+using transport::Direction;
+
 struct Trained {
   std::vector<double> losses;                           // by step
   std::map<std::string, std::vector<float>> gradients;  // of the last step, by parameter
@@ -68,7 +70,11 @@ BOOST_AUTO_TEST_CASE(every_pipeline_computes_the_losses_and_gradients_of_one_sta
                                          {4, "gpipe", 1},
                                          {1, "interleaved", 2},
                                          {2, "interleaved", 2},
-                                         {2, "interleaved", 3}}) {
+                                         {2, "interleaved", 3},
+                                         {1, "combined-1f1b", 1},
+                                         {1, "combined-1f1b", 2},
+                                         {2, "combined-1f1b", 3},
+                                         {2, "dualpipe-v", 2}}) {
     RunSpec spec = test::small_run(pp);
     spec.schedule = {.kind = kind, .chunks = chunks};
     const Trained cut = train(spec, 3);
@@ -88,6 +94,77 @@ BOOST_AUTO_TEST_CASE(a_plan_with_split_and_reordered_backwards_computes_the_same
   const Trained other = train(spec, 2);
   BOOST_TEST((other.losses == base.losses));
   BOOST_TEST((other.gradients == base.gradients));
+}
+
+BOOST_AUTO_TEST_CASE(pairs_of_forward_and_input_gradient_compute_the_same) {
+  RunSpec spec = test::small_run(2);
+  spec.batch.global = 8;
+  for (const auto dtype : {tensor::DType::f32, tensor::DType::bf16}) {
+    spec.model.dtype = dtype;
+    spec.schedule = {.kind = "1f1b"};
+    const Trained base = train(spec, 2);
+    spec.schedule = {.kind = "csv",
+                     .csv =
+                         "0F0,0F1,(0F2;0I0),0W0,(0F3;0B1),0B2,0B3\n"
+                         "1F0,(1F1;1I0),1W0,(1F2;1B1),(1F3;1I2),1W2,1B3\n"};
+    const Trained other = train(spec, 2);
+    BOOST_TEST((other.losses == base.losses));
+    BOOST_TEST((other.gradients == base.gradients));
+  }
+}
+
+/// A rank with the plan "0F0,(0F1;0B0),0B1" or its mirror, and its neighbour played by the test.
+template <typename Neighbour>
+void run_pair_with(int rank, Neighbour&& neighbour) {
+  RunSpec spec = test::small_run(2);
+  spec.batch.global = 4;
+  spec.schedule = {.kind = "csv", .csv = "0F0,(0F1;0B0),0B1\n1F0,(1F1;1B0),1B1\n"};
+  const Shape shape = first_shape(spec);
+  const Assembly assembly = assemble(spec, shape);
+  transport::MemoryNetwork network(2);
+  const stages::DataFeed feed = test::counting_feed(spec);
+  test::on_ranks(2, [&](int self) {
+    const RankAssembly part = part_of(assembly, spec, shape, self);
+    auto& channel = network.channel(self);
+    channel.set_deadline(std::chrono::seconds(5));
+    channel.open({.run = 1, .epoch = 1, .rank = self, .edges = part.edges});
+    if (self != rank) return neighbour(channel);
+    test::NullStage stage(1, part.edges.front().shape);
+    PlanRunner runner(stage, channel, compile(part, part.actions),
+                      {.feed = &feed,
+                       .tokens = spec.batch.micro * spec.batch.seq_len,
+                       .num_microbatches = assembly.plan.num_microbatches});
+    runner.train(0, 0);
+    channel.flush();
+  });
+}
+
+transport::MessageKey activation(int microbatch) {
+  return {.step = 0, .microbatch = microbatch, .chunk = 1, .direction = Direction::forward};
+}
+transport::MessageKey gradient(int microbatch) {
+  return {.step = 0, .microbatch = microbatch, .chunk = 0, .direction = Direction::backward};
+}
+BOOST_AUTO_TEST_CASE(the_backward_of_a_pair_runs_while_its_forward_waits) {
+  run_pair_with(1, [](transport::Channel& channel) {
+    const auto send = [&](int microbatch) {
+      channel.send(activation(microbatch), channel.acquire(activation(microbatch)));
+    };
+    send(0);
+    channel.receive(gradient(0));  // in time only if nobody waited for the second activation
+    send(1);
+    channel.receive(gradient(1));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(the_forward_of_a_pair_runs_while_its_backward_waits) {
+  run_pair_with(0, [](transport::Channel& channel) {
+    channel.receive(activation(0));
+    channel.receive(activation(1));  // in time only if nobody waited for the first gradient
+    for (const int microbatch : {0, 1})
+      channel.send(gradient(microbatch), channel.acquire(gradient(microbatch)));
+    channel.flush();
+  });
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_message_is_named_by_the_rank_that_lacks_it) {

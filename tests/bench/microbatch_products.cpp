@@ -144,11 +144,11 @@ void Builder::forward(const DecoderLayer& layer, const Scratch& scratch) {
 void Builder::backward(const DecoderLayer& layer, const Scratch& scratch) {
   layer.down.input_gradient(list_, scratch.d_out, scratch.d_ffn);
   layer.gate_up.input_gradient(list_, layer.gate_up_out, scratch.d_normed);
+  layer.down.weight_gradient(list_, scratch.d_out, layer.ffn);
+  layer.gate_up.weight_gradient(list_, layer.gate_up_out, layer.ffn_normed);
   layer.o.input_gradient(list_, scratch.d_mid, scratch.d_context);
   attention_backward(layer, scratch);
   layer.qkv.input_gradient(list_, scratch.d_qkv, scratch.d_normed);
-  layer.down.weight_gradient(list_, scratch.d_out, layer.ffn);
-  layer.gate_up.weight_gradient(list_, layer.gate_up_out, layer.ffn_normed);
   layer.o.weight_gradient(list_, scratch.d_mid, layer.context);
   layer.qkv.weight_gradient(list_, scratch.d_qkv, layer.normed);
 }

@@ -47,9 +47,11 @@ Cost measure(const Workload& workload, const stages::ChunkSpec& chunk, int repea
   std::vector<double> forward, backward;
   stage->begin_step();
   for (int i = 0; i <= repeats; ++i) {
-    const double forward_s = seconds_of([&] { stage->forward(0, 0, input, output, ids, ids); });
-    const double backward_s =
-        seconds_of([&] { stage->backward(0, 0, output_gradient, input_gradient); });
+    const double forward_s = seconds_of(
+        [&] { stage->forward({.input = input, .output = output, .ids = ids, .targets = ids}); });
+    const double backward_s = seconds_of([&] {
+      stage->backward({.output_gradient = output_gradient, .input_gradient = input_gradient});
+    });
     if (i == 0) continue;  // warms caches and threads up
     forward.push_back(forward_s);
     backward.push_back(backward_s);

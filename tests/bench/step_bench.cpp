@@ -44,8 +44,8 @@ class TrainingStep {
   void run() {
     stage_->begin_step();
     for (int microbatch = 0; microbatch < num_microbatches_; ++microbatch) {
-      stage_->forward(0, 0, {}, {}, ids_, ids_);
-      stage_->backward(0, 0, {}, {});
+      stage_->forward({.ids = ids_, .targets = ids_});
+      stage_->backward({});
     }
     stage_->end_backward();
     stage_->squared_norms(squared_norms_);

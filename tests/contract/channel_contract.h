@@ -83,6 +83,34 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_sender_stops_when_slots_and_buffers_are_used, Wo
   BOOST_TEST(receive_message(world.channel(1), forth(1, 9)));
 }
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(what_an_action_needs_is_ready_or_waited_for, World, Worlds) {
+  World world(2);
+  open_both(world, two_way({256}, 1));
+  auto& channel = world.channel(1);
+  const Needs nothing{}, input{.message = forth(0, 0), .buffer = {}},
+      output{.message = {}, .buffer = back(0, 0)},
+      both{.message = forth(0, 1), .buffer = back(0, 1)};
+  BOOST_TEST(channel.ready(nothing));
+  BOOST_TEST(channel.ready(output));
+  BOOST_TEST(!channel.ready(both));
+  send_message(world.channel(0), forth(0, 0));
+  channel.wait_for_either(both, input);
+  BOOST_TEST(channel.ready(input));
+  BOOST_TEST(!channel.ready(both));
+  BOOST_TEST(receive_message(channel, forth(0, 0)));
+  // One slot and two buffers: the fourth message has no buffer until the first is received.
+  for (int microbatch = 0; microbatch < 3; ++microbatch) send_message(channel, back(0, microbatch));
+  const Needs fourth{.message = {}, .buffer = back(0, 3)};
+  BOOST_TEST(!channel.ready(fourth));
+  BOOST_TEST(receive_message(world.channel(0), back(0, 0)));
+  auto other = std::async(std::launch::async, [&] {
+    return receive_message(world.channel(0), back(0, 1));  // who waits returns its credits
+  });
+  channel.wait_for_either(both, fourth);
+  BOOST_TEST(channel.ready(fourth));
+  BOOST_TEST(other.get());
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_held_message_stays_as_it_is, World, Worlds) {
   World world(2);
   open_both(world, two_way({5000}, 2));

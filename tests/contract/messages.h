@@ -16,6 +16,7 @@ using transport::Channel;
 using transport::Direction;
 using transport::Edge;
 using transport::MessageKey;
+using transport::Needs;
 
 constexpr std::uint64_t kRun = 4711;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <map>
 
 namespace troupe::test {
 namespace {
@@ -49,7 +50,7 @@ BOOST_AUTO_TEST_CASE(actions_waits_and_messages_become_events) {
   add_step(trace, 7, 100);
   BOOST_TEST(trace.done());
   const json file = trace.chrome_trace();
-  BOOST_TEST(of_phase(file, "M").size() == 4u);
+  BOOST_TEST(of_phase(file, "M").size() == 8u);
   const auto bars = of_phase(file, "X");
   BOOST_REQUIRE(bars.size() == 6u);  // four actions, two waits
   for (const json& bar : bars) {
@@ -67,6 +68,19 @@ BOOST_AUTO_TEST_CASE(actions_waits_and_messages_become_events) {
     BOOST_TEST(begin.at("pid") != end->at("pid"));
     BOOST_TEST(begin.at("ts") < end->at("ts"));
   }
+}
+
+BOOST_AUTO_TEST_CASE(the_second_of_a_pair_has_its_own_track) {
+  TraceCollector trace(kStatus, 1);
+  trace.add(actions_event(
+      3, 0, {action("0F1", 1, 4, -1, 1), action("0B0", 2, 5, 1, -1), action("0B1", 5, 6, 1, -1)}));
+  trace.add(actions_event(3, 1, {action("1F1", 4, 5, 0, -1)}));
+  std::map<int, std::vector<json>> tracks;
+  for (const json& bar : of_phase(trace.chrome_trace(), "X"))
+    tracks[bar.at("tid").get<int>()].push_back(bar.at("name"));
+  BOOST_TEST(tracks.size() == 3u);
+  BOOST_TEST((tracks.at(0) == std::vector<json>{"0F1", "0B1"}));
+  BOOST_TEST((tracks.at(2) == std::vector<json>{"0B0"}));
 }
 
 BOOST_AUTO_TEST_CASE(only_whole_steps_count_and_no_more_than_asked_for) {

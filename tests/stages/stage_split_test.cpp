@@ -144,9 +144,9 @@ BOOST_AUTO_TEST_CASE(evaluation_changes_nothing_even_between_forward_and_backwar
     stages::Stage& stage = *pipeline.stages().front();
     for (int step = 1; step <= 2; ++step) {
       stage.begin_step();
-      stage.forward(0, 0, {}, {}, tokens.ids, tokens.targets);
+      stage.forward({.ids = tokens.ids, .targets = tokens.targets});
       if (evaluate) pipeline.evaluate(random_tokens(9, 61, 2));
-      stage.backward_input(0, 0, 0, {}, {});
+      stage.backward({.deferred = 0});
       if (evaluate) pipeline.evaluate(random_tokens(9, 61, 3));
       stage.backward_weight(0, 0, 0);
       stage.end_backward();

@@ -47,19 +47,15 @@ class FakeStage final : public stages::Stage {
   tensor::Shape edge_shape() const override { return {}; }
   tensor::DType edge_dtype() const override { return tensor::DType::f32; }
   void begin_step() override {}
-  stages::ForwardResult forward(int, int, const tensor::Tensor&, const tensor::Tensor&,
-                                std::span<const std::int32_t>,
-                                std::span<const std::int32_t>) override {
-    return {};
-  }
+  int num_nodes(int) const override { return 1; }
+  stages::ForwardResult forward_node(const stages::ForwardCall&, int) override { return {}; }
+  void backward_node(const stages::BackwardCall&, int) override {}
   stages::ForwardResult evaluate(int, const tensor::Tensor&, const tensor::Tensor&,
                                  std::span<const std::int32_t>,
                                  std::span<const std::int32_t>) override {
     return {};
   }
-  void backward_input(int, int, int, const tensor::Tensor&, const tensor::Tensor&) override {}
   void backward_weight(int, int, int) override {}
-  void backward(int, int, const tensor::Tensor&, const tensor::Tensor&) override {}
   tensor::Tensor gradients() const override { return {}; }
   tensor::Tensor tied_gradient() const override { return {}; }
   void end_backward() override {}

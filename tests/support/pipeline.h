@@ -187,21 +187,31 @@ class Pipeline {
     double loss = 0;
     for (int c = 0; c < num_chunks(); ++c) {
       loss += stage_of(c)
-                  .forward(local(c), slot(m), forward_edge(c, m), forward_edge(c + 1, m),
-                           tokens.ids, tokens.targets)
+                  .forward({.chunk = local(c),
+                            .slot = slot(m),
+                            .input = forward_edge(c, m),
+                            .output = forward_edge(c + 1, m),
+                            .ids = tokens.ids,
+                            .targets = tokens.targets})
                   .loss_sum;
     }
     return loss;
   }
+  stages::BackwardCall backward_call(int c, int m, int deferred) const {
+    return {.chunk = local(c),
+            .slot = slot(m),
+            .deferred = deferred,
+            .output_gradient = backward_edge(c + 1, m),
+            .input_gradient = backward_edge(c, m)};
+  }
   void whole_backward(int m) {
     for (int c = num_chunks(); c-- > 0;) {
-      stage_of(c).backward(local(c), slot(m), backward_edge(c + 1, m), backward_edge(c, m));
+      stage_of(c).backward(backward_call(c, m, stages::BackwardCall::kWithWeights));
     }
   }
   void input_backward(int m) {
     for (int c = num_chunks(); c-- > 0;) {
-      stage_of(c).backward_input(local(c), slot(m), deferred(m), backward_edge(c + 1, m),
-                                 backward_edge(c, m));
+      stage_of(c).backward(backward_call(c, m, deferred(m)));
     }
   }
   void weight_backward(int m) {
