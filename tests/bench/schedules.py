@@ -68,6 +68,5 @@ def combined_hides(bench):
     waited, beside, combined = (bench.median(f"{what}: exposed s") * 1e3 for what in (
         "interleaved, every message waited for", "interleaved, messages beside computation", "combined-1f1b"))
     return Row(bench.name, bench.median("hidden"), "share", None,
-    return Row(bench.name, bench.median("hidden"), "share", None,
                f"interleaved, every message waited for: {waited:.1f} ms; as ours runs, beside computation: "
                f"{beside:.1f} ms; combined: {combined:.1f} ms")
