@@ -78,7 +78,7 @@ class LocalCluster : public Cluster {
   StatusBoard board_;
   Hub hub_;
   Outcome outcome_;  // written before quit(), read after processes_.run()
-  Processes processes_;
+  LocalProcesses processes_;
   ControlPlaneConfig config_{2};
   caf::actor_system system_;
   caf::actor director_;

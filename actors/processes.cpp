@@ -51,20 +51,20 @@ std::string cause_of(int status) {
 
 }  // namespace
 
-Processes::Processes(std::vector<std::string> command,
-                     std::function<void(const ProcessExit&)> on_exit)
+LocalProcesses::LocalProcesses(std::vector<std::string> command,
+                               std::function<void(const ProcessExit&)> on_exit)
     : command_(std::move(command)),
       on_exit_(std::move(on_exit)),
       wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wake_fd_ < 0) os_error("make an event descriptor");
 }
 
-Processes::~Processes() {
+LocalProcesses::~LocalProcesses() {
   for (const Child& child : children_) close(child.pidfd);
   close(wake_fd_);
 }
 
-void Processes::spawn(const WorkerBirth& birth) {
+void LocalProcesses::spawn(const WorkerBirth& birth) {
   {
     const std::lock_guard lock(mutex_);
     births_.push_back(birth);
@@ -72,7 +72,7 @@ void Processes::spawn(const WorkerBirth& birth) {
   wake();
 }
 
-void Processes::kill(std::uint64_t incarnation) {
+void LocalProcesses::kill(std::uint64_t incarnation) {
   {
     const std::lock_guard lock(mutex_);
     kills_.push_back(incarnation);
@@ -80,7 +80,7 @@ void Processes::kill(std::uint64_t incarnation) {
   wake();
 }
 
-void Processes::kill_all() {
+void LocalProcesses::kill_all() {
   {
     const std::lock_guard lock(mutex_);
     kill_all_ = true;
@@ -88,7 +88,7 @@ void Processes::kill_all() {
   wake();
 }
 
-void Processes::quit() {
+void LocalProcesses::quit() {
   {
     const std::lock_guard lock(mutex_);
     quit_ = true;
@@ -96,13 +96,13 @@ void Processes::quit() {
   wake();
 }
 
-void Processes::wake() {
+void LocalProcesses::wake() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written =
       write(wake_fd_, &one, sizeof one);  // full means: already awake
 }
 
-void Processes::run() {
+void LocalProcesses::run() {
   std::vector<pollfd> fds;
   while (true) {
     serve_orders();
@@ -124,7 +124,7 @@ void Processes::run() {
   }
 }
 
-void Processes::serve_orders() {
+void LocalProcesses::serve_orders() {
   std::vector<WorkerBirth> births;
   std::vector<std::uint64_t> kills;
   bool kill_now = false;
@@ -140,7 +140,7 @@ void Processes::serve_orders() {
       ::kill(child.pid, SIGKILL);
 }
 
-void Processes::start(const WorkerBirth& birth) {
+void LocalProcesses::start(const WorkerBirth& birth) {
   std::filesystem::create_directories(birth.log_dir);
   const std::string log = birth.log_dir + "/output";
   const int log_fd = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -165,7 +165,7 @@ void Processes::start(const WorkerBirth& birth) {
   children_.push_back({.incarnation = birth.incarnation, .pid = pid, .pidfd = pidfd});
 }
 
-void Processes::reap(std::size_t index) {
+void LocalProcesses::reap(std::size_t index) {
   const Child child = children_[index];
   int status = 0;
   if (waitpid(child.pid, &status, WNOHANG) != child.pid) return;

@@ -19,24 +19,34 @@ struct ProcessExit {
   std::string cause;     ///< "exit code 1", "signal 9 (SIGKILL)"
 };
 
-/// Starts worker processes and notices their deaths at once (pidfd). All processes are spawned and
-/// reaped by the one thread in run(), because the kernel's parent-death signal is tied to the
-/// thread that spawned. Orders may come from any thread.
+/// Where a director's workers live. Orders come from any thread and do not wait; how a worker ended
+/// is told to whoever made this.
 class Processes {
+ public:
+  virtual ~Processes() = default;
+  virtual void spawn(const WorkerBirth& birth) = 0;
+  /// SIGKILL. One that is gone already is no error.
+  virtual void kill(std::uint64_t incarnation) = 0;
+  virtual void kill_all() = 0;
+};
+
+/// Worker processes on this host, whose deaths are noticed at once (pidfd). All are spawned and
+/// reaped by the one thread in run(), because the kernel's parent-death signal is tied to the
+/// thread that spawned.
+class LocalProcesses : public Processes {
  public:
   /// `command` is a worker's command line; its birth arrives on standard input. Standard output and
   /// error go to birth.log_dir/output.
-  Processes(std::vector<std::string> command, std::function<void(const ProcessExit&)> on_exit);
-  ~Processes();
-  Processes(const Processes&) = delete;
+  LocalProcesses(std::vector<std::string> command, std::function<void(const ProcessExit&)> on_exit);
+  ~LocalProcesses() override;
+  LocalProcesses(const LocalProcesses&) = delete;
 
   /// Serves orders and reports exits until quit(); then kills what is left and reaps it.
   void run();
 
-  void spawn(const WorkerBirth& birth);
-  /// SIGKILL. One that is gone already is no error.
-  void kill(std::uint64_t incarnation);
-  void kill_all();
+  void spawn(const WorkerBirth& birth) override;
+  void kill(std::uint64_t incarnation) override;
+  void kill_all() override;
   void quit();
 
  private:

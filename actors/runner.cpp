@@ -67,12 +67,22 @@ std::uint32_t epoch_of(const Order& order) {
 
 }  // namespace
 
-void run_orders(RankTrainer& trainer, std::uint64_t incarnation, OrderQueue<RunnerOrder>& orders,
-                const std::function<void(RunnerAnswer)>& answer) {
-  Executor execute(trainer, answer);
+Runner::Runner(RankTrainer& trainer, std::uint64_t incarnation)
+    : trainer_(trainer), incarnation_(incarnation) {}
+
+void Runner::interrupt(std::uint32_t next, const std::string& reason) {
+  trainer_.interrupt(next, reason);
+}
+
+void Runner::warm_up(const WarmUp& order, const std::function<void()>& answer) {
+  trainer_.warm_up(order, answer);
+}
+
+void Runner::run(const std::function<void(RunnerAnswer)>& answer) {
+  Executor execute(trainer_, answer);
   bool failed = false;
   while (true) {
-    const RunnerOrder order = orders.pop();
+    const RunnerOrder order = orders_.pop();
     if (const auto* finish = std::get_if<Finish>(&order)) {
       spdlog::info("ends: {}", finish->reason);
       return;
@@ -81,17 +91,17 @@ void run_orders(RankTrainer& trainer, std::uint64_t incarnation, OrderQueue<Runn
     if (failed) continue;
     try {
       if (auto result = std::visit(execute, order)) answer(std::move(*result));
-      for (TracedActions& actions : trainer.take_trace()) answer(std::move(actions));
-      for (Tapped& tapped : trainer.take_tapped()) answer(std::move(tapped));
+      for (TracedActions& actions : trainer_.take_trace()) answer(std::move(actions));
+      for (Tapped& tapped : trainer_.take_tapped()) answer(std::move(tapped));
     } catch (const std::exception& e) {
       failed = true;
       const std::uint32_t epoch = std::visit([](const auto& o) { return epoch_of(o); }, order);
-      if (trainer.is_interrupted(epoch)) continue;
+      if (trainer_.is_interrupted(epoch)) continue;
       const auto* error = dynamic_cast<const Error*>(&e);
       const ErrorKind kind = error ? error->kind() : ErrorKind::internal;
       spdlog::error("{}", e.what());
       answer(Failed{.epoch = epoch,
-                    .incarnation = incarnation,
+                    .incarnation = incarnation_,
                     .kind = static_cast<int>(kind),
                     .message = e.what()});
     }

@@ -29,12 +29,11 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Beat)
 namespace troupe::actors {
 
 StageActor::StageActor(caf::actor_config& config, caf::actor director, Join join,
-                       RankTrainer& trainer, OrderQueue<RunnerOrder>& orders)
+                       StageRunner& runner)
     : ControlActor(config),
       director_(std::move(director)),
       join_(std::move(join)),
-      trainer_(trainer),
-      orders_(orders) {}
+      runner_(runner) {}
 
 caf::behavior StageActor::make_behavior() {
   monitor(director_);
@@ -62,9 +61,9 @@ void StageActor::on_exit() {
 
 void StageActor::halt(const Halt& order) {
   if (order.epoch <= epoch_) return;
-  trainer_.interrupt(order.epoch, order.reason);
+  runner_.interrupt(order.epoch, order.reason);
   epoch_ = order.epoch;  // orders of the one before are too late now
-  orders_.push(order);
+  runner_.push(order);
 }
 
 void StageActor::begin(const BeginEpoch& order) {
@@ -82,7 +81,7 @@ void StageActor::plan(const PlanOrder& order) {
 void StageActor::start_epoch_if_complete() {
   if (!begin_ || !plan_ || begin_->epoch.number != plan_->epoch || plan_->epoch < epoch_) return;
   epoch_ = plan_->epoch;
-  orders_.push(EpochOrder{.begin = std::move(*begin_), .plan = std::move(*plan_)});
+  runner_.push(EpochOrder{.begin = std::move(*begin_), .plan = std::move(*plan_)});
   begin_.reset();
   plan_.reset();
 }
@@ -90,17 +89,17 @@ void StageActor::start_epoch_if_complete() {
 void StageActor::warm_up(const WarmUp& order) {
   const Warm answer{
       .order = order.order, .incarnation = join_.member.incarnation, .rank = order.rank};
-  trainer_.warm_up(order, [director = director_, answer] { caf::anon_send(director, answer); });
+  runner_.warm_up(order, [director = director_, answer] { caf::anon_send(director, answer); });
 }
 
 template <typename Order>
 void StageActor::queue(const Order& order) {
-  if (order.epoch == epoch_) orders_.push(order);
+  if (order.epoch == epoch_) runner_.push(order);
 }
 
 void StageActor::finish(const std::string& reason) {
-  trainer_.interrupt(std::numeric_limits<std::uint32_t>::max(), reason);
-  orders_.push(Finish{.reason = reason});
+  runner_.interrupt(std::numeric_limits<std::uint32_t>::max(), reason);
+  runner_.push(Finish{.reason = reason});
 }
 
 void StageActor::answer(const RunnerAnswer& result) {
@@ -110,14 +109,14 @@ void StageActor::answer(const RunnerAnswer& result) {
 }
 
 void StageActor::beat() {
-  const auto activity = trainer_.activity();
+  const auto activity = runner_.activity();
   Heartbeat beat{.incarnation = join_.member.incarnation,
                  .progress = activity.progress,
                  .longest_action_s = to_bits(activity.longest_action_s),
                  .state = activity.state,
                  .waiting_for = activity.waiting_for,
                  .resident_bytes = resident_bytes(),
-                 .mailbox_depth = mailbox().size() + orders_.size()};
+                 .mailbox_depth = mailbox().size() + runner_.depth()};
   for (const auto& edge : activity.edges) {
     beat.edge_to.push_back(edge.to);
     beat.edge_queued.push_back(edge.queued);

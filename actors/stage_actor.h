@@ -15,9 +15,8 @@ namespace troupe::actors {
 /// by itself when it starts.
 class StageActor : public ControlActor {
  public:
-  /// `trainer` and `orders` outlive the actor. `director` is where it joins.
-  StageActor(caf::actor_config& config, caf::actor director, Join join, RankTrainer& trainer,
-             OrderQueue<RunnerOrder>& orders);
+  /// `runner` outlives the actor. `director` is where it joins.
+  StageActor(caf::actor_config& config, caf::actor director, Join join, StageRunner& runner);
   caf::behavior make_behavior() override;
   void on_exit() override;
 
@@ -37,8 +36,7 @@ class StageActor : public ControlActor {
 
   caf::actor director_;
   const Join join_;
-  RankTrainer& trainer_;
-  OrderQueue<RunnerOrder>& orders_;
+  StageRunner& runner_;
   caf::actor replica_;       // where answers go, once it has spoken
   std::uint32_t epoch_ = 0;  // orders of another one are ignored
   std::optional<BeginEpoch> begin_;

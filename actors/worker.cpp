@@ -77,11 +77,9 @@ void train(caf::actor_system& system, const WorkerBirth& birth,
   RankTrainer trainer(spec, self, [spin] { return transport::UcxNode::create({.spin = spin}); });
   self.address = trainer.address();
   const Join join{.token = birth.token, .member = self};
-  OrderQueue<RunnerOrder> orders;
-  const caf::actor stage =
-      system.spawn<StageActor>(*director, join, std::ref(trainer), std::ref(orders));
-  run_orders(trainer, birth.incarnation, orders,
-             [&](RunnerAnswer answer) { caf::anon_send(stage, std::move(answer)); });
+  Runner runner(trainer, birth.incarnation);
+  const caf::actor stage = system.spawn<StageActor>(*director, join, std::ref<StageRunner>(runner));
+  runner.run([&](RunnerAnswer answer) { caf::anon_send(stage, std::move(answer)); });
   leave_by(kLeaveDeadline);
   caf::scoped_actor here{system};
   here->send_exit(stage, caf::exit_reason::user_shutdown);

@@ -15,8 +15,8 @@ namespace {
 std::map<int, ProcessExit> exits_of(const std::string& script, int count, bool kill = false) {
   const auto dir = std::filesystem::temp_directory_path() / ("troupe-processes-" + random_token());
   std::map<int, ProcessExit> exits;
-  Processes* self = nullptr;
-  Processes processes({"/bin/sh", "-c", script}, [&](const ProcessExit& exit) {
+  LocalProcesses* self = nullptr;
+  LocalProcesses processes({"/bin/sh", "-c", script}, [&](const ProcessExit& exit) {
     exits[static_cast<int>(exit.incarnation) - 7] = exit;
     if (static_cast<int>(exits.size()) == count) self->quit();
   });

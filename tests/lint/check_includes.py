@@ -17,7 +17,8 @@ MAY_INCLUDE = {
 # first part of a library's header -> where it may be included, as prefixes of paths
 LIBRARIES = {
     # Beside our actors: the base of monitors that others write as actors, and an example of one.
-    "caf": ("actors/", "tests/actors/", "launch/monitors/monitor_actor.", "launch/examples/"),
+    "caf": ("actors/", "tests/actors/", "tests/bench/control_plane.", "tests/bench/null_workers.",
+            "launch/monitors/monitor_actor.", "launch/examples/"),
     "capnp": ("transport/", "tests/"),
     "kj": ("transport/", "tests/"),
     "ucp": ("transport/", "tests/"),

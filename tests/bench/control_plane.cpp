@@ -1,0 +1,230 @@
+// What the control plane takes when nothing is computed.
+//
+//   control_plane REPLICAS STAGES STEPS DEATHS
+//
+// The real director with its replica actors and the real stage actors, around stages that answer at
+// once (null_workers.h), in one process. Prints one JSON line {"start_s", "step_s",
+// "director_step_s", "death_s"}: seconds until the first step is committed, of a step, of processor
+// time in the director for a step, and from a death to the first step after it; the last one is a
+// list.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <time.h>
+
+#include <atomic>
+#include <caf/actor_system.hpp>
+#include <condition_variable>
+#include <iostream>
+#include <limits>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "actors/director.h"
+#include "tensor/error.h"
+#include "tests/bench/null_workers.h"
+#include "tests/support/temp_dir.h"
+
+namespace troupe::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+std::int64_t thread_cpu_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+/// Counts the processor time of all its handlers.
+class TimedDirector : public actors::Director {
+ public:
+  TimedDirector(caf::actor_config& config, actors::DirectorContext context,
+                std::atomic<std::int64_t>& busy_ns)
+      : Director(config, std::move(context)), busy_ns_(busy_ns) {}
+  resume_result resume(caf::execution_unit* unit, std::size_t max_throughput) override {
+    const std::int64_t begin = thread_cpu_ns();
+    const auto result = Director::resume(unit, max_throughput);
+    busy_ns_ += thread_cpu_ns() - begin;
+    return result;
+  }
+
+ private:
+  std::atomic<std::int64_t>& busy_ns_;
+};
+
+/// Waits for steps.
+class Steps : public actors::RunObserver {
+ public:
+  void on_step(const actors::StepReport& report) override {
+    {
+      const std::lock_guard lock(mutex_);
+      newest_ = report.step;
+    }
+    changed_.notify_all();
+  }
+  void on_eval(const actors::EvalReport&) override {}
+  void on_checkpoint(std::int64_t, const std::string&) override {}
+  void on_scaled(const actors::Shape&) override {}
+  void on_event(const std::string&) override {}
+
+  /// Until it is committed.
+  void wait_for(std::int64_t step) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return newest_ >= step || ended_; });
+    if (newest_ < step) throw Error(ErrorKind::internal, "the run ended: " + why_);
+  }
+  void end(const actors::Outcome& outcome) {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+      why_ = outcome.reason;
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::int64_t newest_ = 0;
+  bool ended_ = false;
+  std::string why_;
+};
+
+actors::RunSpec null_run(int replicas, int stages, const std::string& dir) {
+  actors::RunSpec spec;
+  spec.dir = dir;
+  spec.max_steps = std::numeric_limits<std::int32_t>::max();
+  spec.optimizer.max_steps = spec.max_steps;
+  spec.model = {.hidden_size = 16,
+                .intermediate_size = 16,
+                .num_hidden_layers = stages,
+                .num_attention_heads = 1,
+                .num_key_value_heads = 1,
+                .head_dim = 16,
+                .vocab_size = 16};
+  spec.batch = {.seq_len = 1, .micro = 1, .global = 8 * replicas};
+  spec.mesh = {.pp = stages, .dp = replicas};
+  spec.recovery.restarts_per_hour = std::numeric_limits<int>::max();
+  return spec;
+}
+
+/// A run of null workers. The destructor ends it.
+class NullRun {
+ public:
+  NullRun(int replicas, int stages)
+      : spec_(null_run(replicas, stages, dir_.path())),
+        workers_(spec_, [this](const actors::ProcessExit& exit) { on_exit(exit); }) {
+    director_ = system_.spawn<TimedDirector>(
+        actors::DirectorContext{.spec = spec_,
+                                .manifest = "",
+                                .token = "token",
+                                .observer = steps_,
+                                .hub = hub_,
+                                .processes = workers_,
+                                .board = board_,
+                                .on_end =
+                                    [this](const actors::Outcome& outcome) {
+                                      steps_.end(outcome);
+                                      workers_.quit();
+                                    }},
+        std::ref(busy_ns_));
+    serving_ = std::thread([this] { workers_.run(); });
+  }
+  ~NullRun() {
+    caf::anon_send(director_, actors::Event{actors::StopNowOrdered{.reason = "measured"}});
+    serving_.join();
+  }
+
+  /// Seconds until the first step is committed.
+  double start() {
+    const auto begin = Clock::now();
+    caf::anon_send(director_, actors::DoorOpen{});
+    steps_.wait_for(1);
+    return seconds_since(begin);
+  }
+  struct StepCost {
+    double wall_s = 0;
+    double director_s = 0;
+  };
+  /// Of the steps 2 to count + 1.
+  StepCost measure_steps(int count) {
+    const auto begin = Clock::now();
+    const std::int64_t busy = busy_ns_;
+    steps_.wait_for(count + 1);
+    return {.wall_s = seconds_since(begin) / count,
+            .director_s = static_cast<double>(busy_ns_ - busy) * 1e-9 / count};
+  }
+  /// Seconds from the end of one worker to the first step without it.
+  double survive_death(std::mt19937_64& rng) {
+    const auto told =
+        hub_.subscribe({.kinds = actors::mask_of<actors::Recovered, actors::RunEnded>()});
+    workers_.kill_one(rng);
+    while (true) {
+      told->wait(std::chrono::seconds(1));
+      for (const auto& event : told->take(1).events) {
+        if (const auto* recovered = std::get_if<actors::Recovered>(&event->body))
+          return recovered->stall_s;
+        steps_.wait_for(std::numeric_limits<std::int64_t>::max());  // it has ended: says why
+      }
+    }
+  }
+
+ private:
+  void on_exit(const actors::ProcessExit& exit) {
+    caf::anon_send(director_, actors::Event{actors::WorkerExited{.incarnation = exit.incarnation,
+                                                                 .clean = exit.clean,
+                                                                 .by_signal = exit.by_signal,
+                                                                 .cause = exit.cause,
+                                                                 .now_s = exit.noticed_s}});
+  }
+
+  const test::TempDir dir_;
+  const actors::RunSpec spec_;
+  std::atomic<std::int64_t> busy_ns_{0};
+  Steps steps_;
+  actors::Hub hub_;
+  actors::StatusBoard board_;
+  NullWorkers workers_;
+  actors::ControlPlaneConfig config_{2};
+  caf::actor_system system_{config_};
+  caf::actor director_;
+  std::thread serving_;
+};
+
+void measure(int replicas, int stages, int steps, int deaths) {
+  NullRun run(replicas, stages);
+  const double start_s = run.start();
+  const auto step = run.measure_steps(steps);
+  std::mt19937_64 rng(1);
+  std::vector<double> death_s;
+  for (int i = 0; i < deaths; ++i) death_s.push_back(run.survive_death(rng));
+  std::cout << fmt::format(
+                   R"({{"start_s": {}, "step_s": {}, "director_step_s": {}, "death_s": [{}]}})",
+                   start_s, step.wall_s, step.director_s, fmt::join(death_s, ", "))
+            << std::endl;
+}
+
+}  // namespace
+}  // namespace troupe::bench
+
+int main(int argc, char** argv) {
+  try {
+    if (argc != 5)
+      throw troupe::Error(troupe::ErrorKind::usage,
+                          "usage: control_plane REPLICAS STAGES STEPS DEATHS");
+    troupe::bench::measure(std::stoi(argv[1]), std::stoi(argv[2]), std::stoi(argv[3]),
+                           std::stoi(argv[4]));
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "control_plane: " << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,175 @@
+#include "tests/bench/null_workers.h"
+
+#include <caf/io/middleman.hpp>
+#include <chrono>
+#include <iterator>
+#include <utility>
+
+#include "actors/stage_actor.h"
+#include "stages/model_config.h"
+#include "tensor/error.h"
+
+namespace troupe::bench {
+namespace {
+
+using namespace actors;
+
+/// About what UCX names an endpoint of one machine with.
+constexpr std::size_t kAddressBytes = 200;
+
+/// A stage actor that is its own runner. Its state is a number of updates; it says which of two
+/// epochs' state it holds as RankTrainer does.
+class NullStage : public StageActor, public StageRunner {
+ public:
+  NullStage(caf::actor_config& config, const caf::actor& director, const Join& join,
+            std::size_t num_parameters, std::function<void()> on_finish)
+      : StageActor(config, director, join, *this),
+        incarnation_(join.member.incarnation),
+        num_parameters_(num_parameters),
+        on_finish_(std::move(on_finish)) {}
+
+  void push(RunnerOrder order) override {
+    std::visit([this](const auto& o) { perform(o); }, order);
+  }
+  std::size_t depth() const override { return 0; }
+  void interrupt(std::uint32_t, const std::string&) override {}
+  void warm_up(const WarmUp&, const std::function<void()>& answer) override { answer(); }
+  RankTrainer::Activity activity() const override {
+    return {.state = "ready", .waiting_for = "", .progress = 0, .longest_action_s = 0, .edges = {}};
+  }
+
+ private:
+  struct State {
+    std::uint32_t epoch = 0;
+    std::int64_t step = -1;
+  };
+
+  void reply(RunnerAnswer answer) { send(this, std::move(answer)); }
+
+  void perform(const Halt& order) {
+    if (before_.epoch == order.kept) now_ = before_;
+    before_ = {};
+    Halted halted{.epoch = order.epoch, .incarnation = incarnation_, .address = "", .holdings = {}};
+    if (now_.epoch == order.kept && now_.step >= 0)
+      halted.holdings = {.step = now_.step, .has_previous = true, .copies = {}};
+    else
+      now_ = {};
+    reply(halted);
+  }
+  void perform(const EpochOrder& order) {
+    const Epoch& epoch = order.begin.epoch;
+    before_ = std::exchange(now_, {.epoch = epoch.number, .step = order.begin.state.step});
+    rank_ = epoch.rank_of(incarnation_);
+    if (rank_ >= epoch.num_ranks()) return;  // it leaves
+    const auto pp = static_cast<std::size_t>(epoch.shape.mesh.pp);
+    const auto stage = static_cast<std::size_t>(rank_) % pp;
+    Ready ready{
+        .epoch = epoch.number, .rank = rank_, .digest = order.plan.digest, .parameters = {}};
+    const std::size_t end = num_parameters_ * (stage + 1) / pp;
+    for (std::size_t i = num_parameters_ * stage / pp; i < end; ++i)
+      ready.parameters.push_back(static_cast<std::uint32_t>(i));
+    owned_ = ready.parameters.size();
+    reply(ready);
+  }
+  void perform(const RunStep& order) {
+    before_ = {};
+    reply(Prepared{.epoch = order.epoch,
+                   .step = order.step,
+                   .rank = rank_,
+                   .loss_sum = to_bits(1),
+                   .squared_norms = std::vector<Bits>(owned_, to_bits(1e-6)),
+                   .busy_s = to_bits(0),
+                   .wall_s = to_bits(0),
+                   .edge_to = {},
+                   .edge_bytes = {},
+                   .edge_from = {},
+                   .edge_wait_s = {}});
+  }
+  void perform(const Commit& order) { now_.step = order.step; }
+  void perform(const Save& order) {
+    reply(Saved{.epoch = order.epoch, .step = order.step, .rank = rank_, .error = ""});
+  }
+  void perform(const Evaluate& order) {
+    reply(Evaluated{.epoch = order.epoch, .step = order.step, .rank = rank_});
+  }
+  void perform(const Finish&) { on_finish_(); }
+
+  const std::uint64_t incarnation_;
+  const std::size_t num_parameters_;
+  const std::function<void()> on_finish_;
+  State now_, before_;
+  int rank_ = -1;
+  std::size_t owned_ = 0;
+};
+
+}  // namespace
+
+NullWorkers::NullWorkers(const RunSpec& spec, std::function<void(const ProcessExit&)> on_exit)
+    : spec_(spec),
+      num_parameters_(stages::parameters_of(spec.model).size()),
+      on_exit_(std::move(on_exit)) {}
+
+NullWorkers::~NullWorkers() {
+  for (const auto& [incarnation, worker] : workers_)
+    caf::anon_send_exit(worker, caf::exit_reason::kill);
+}
+
+void NullWorkers::run() {
+  while (!quit_) orders_.pop()();
+}
+
+void NullWorkers::spawn(const WorkerBirth& birth) {
+  orders_.push([this, birth] { start(birth); });
+}
+void NullWorkers::kill(std::uint64_t incarnation) {
+  orders_.push([this, incarnation] { end(incarnation, false); });
+}
+void NullWorkers::kill_all() {
+  orders_.push([this] {
+    while (!workers_.empty()) end(workers_.begin()->first, false);
+  });
+}
+void NullWorkers::quit() {
+  orders_.push([this] { quit_ = true; });
+}
+void NullWorkers::kill_one(std::mt19937_64& rng) {
+  orders_.push([this, pick = rng()] {
+    const auto at = static_cast<std::ptrdiff_t>(pick % workers_.size());
+    end(std::next(workers_.begin(), at)->first, false);
+  });
+}
+
+void NullWorkers::start(const WorkerBirth& birth) {
+  if (!director_) {  // whatever port later workers are told, the connection is there
+    const auto found =
+        system_.middleman().remote_actor(birth.host, static_cast<std::uint16_t>(birth.port));
+    if (!found)
+      throw Error(ErrorKind::unavailable, "no director: " + system_.render(found.error()));
+    director_ = *found;
+  }
+  const Join join{.token = birth.token,
+                  .member = {.id = birth.id,
+                             .incarnation = birth.incarnation,
+                             .host = "localhost",
+                             .address = std::string(kAddressBytes, 'a')}};
+  const std::function<void()> on_finish = [this, incarnation = birth.incarnation] {
+    orders_.push([this, incarnation] { end(incarnation, true); });
+  };
+  workers_[birth.incarnation] =
+      system_.spawn<NullStage>(director_, join, num_parameters_, on_finish);
+}
+
+void NullWorkers::end(std::uint64_t incarnation, bool clean) {
+  const auto found = workers_.find(incarnation);
+  if (found == workers_.end()) return;
+  caf::anon_send_exit(found->second, caf::exit_reason::kill);
+  workers_.erase(found);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  on_exit_({.incarnation = incarnation,
+            .clean = clean,
+            .by_signal = !clean,
+            .noticed_s = std::chrono::duration<double>(now).count(),
+            .cause = clean ? "exit code 0" : "signal 9 (SIGKILL)"});
+}
+
+}  // namespace troupe::bench

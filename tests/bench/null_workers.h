@@ -1,0 +1,48 @@
+#pragma once
+
+#include <caf/actor_system.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <random>
+
+#include "actors/control_plane.h"
+#include "actors/order_queue.h"
+#include "actors/processes.h"
+#include "actors/run_spec.h"
+
+namespace troupe::bench {
+
+/// Workers without processes: the real stage actor of each, around a runner that answers at once.
+/// They live in an actor system of their own and reach the director as workers do, over loopback,
+/// so that every message is encoded; but all over one connection.
+class NullWorkers : public actors::Processes {
+ public:
+  NullWorkers(const actors::RunSpec& spec, std::function<void(const actors::ProcessExit&)> on_exit);
+  ~NullWorkers() override;
+
+  /// Serves orders until quit().
+  void run();
+  void spawn(const actors::WorkerBirth& birth) override;
+  void kill(std::uint64_t incarnation) override;
+  void kill_all() override;
+  void quit();
+  /// SIGKILL to one of those that are there.
+  void kill_one(std::mt19937_64& rng);
+
+ private:
+  void start(const actors::WorkerBirth& birth);
+  void end(std::uint64_t incarnation, bool clean);
+
+  const actors::RunSpec spec_;
+  const std::size_t num_parameters_;
+  const std::function<void(const actors::ProcessExit&)> on_exit_;
+  actors::OrderQueue<std::function<void()>> orders_;  // for the thread in run()
+  bool quit_ = false;                                 // of that thread, as all that follows
+  actors::ControlPlaneConfig config_{1};
+  caf::actor_system system_{config_};
+  caf::actor director_;
+  std::map<std::uint64_t, caf::actor> workers_;
+};
+
+}  // namespace troupe::bench
