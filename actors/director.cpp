@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "actors/assembly.h"
-#include "actors/monitors/step_report.h"
 #include "actors/monitors/tap.h"
 #include "actors/monitors/traced_actions.h"
 #include "actors/scheduler_actor.h"
@@ -65,7 +64,8 @@ Director::Director(caf::actor_config& config, DirectorContext context)
       protocol_(context_.spec, {.first_step = context_.first_step,
                                 .saved_step = context_.saved_step,
                                 .seed = random_u64()}),
-      parameters_(stages::parameters_of(context_.spec.model)),
+      parameters_(std::make_shared<std::vector<stages::ParameterInfo>>(
+          stages::parameters_of(context_.spec.model))),
       liveness_(context_.spec.recovery, std::chrono::duration<double>(kTick).count()),
       reported_(context_.first_step) {}
 
@@ -88,38 +88,11 @@ caf::behavior Director::make_behavior() {
         handle(MemberWarm{
             .order = answer.order, .incarnation = answer.incarnation, .rank = answer.rank});
       },
-      [this](const OfReplica<Ready>& all) {
-        if (all.answers.front().epoch != protocol_.epoch().number) return;
-        ready_[static_cast<std::size_t>(all.replica)] = all;
-        handle(ReplicaReady{.epoch = all.answers.front().epoch, .replica = all.replica});
-      },
-      [this](const OfReplica<Prepared>& all) {
-        if (all.answers.front().epoch != protocol_.epoch().number) return;
-        const auto replica = static_cast<std::size_t>(all.replica);
-        prepared_[replica] = all;
-        const ReplicaPrepared votes = tally(all, ready_[replica], parameters_);
-        if (!votes.not_finite.empty()) tell(NotFinite{.where = votes.not_finite}, -1, votes.step);
-        handle(votes);
-      },
+      [this](const ReplicaVote& vote) { voted(vote); },
       [this](const TracedActions& actions) { traced(actions); },
       [this](const Tapped& tapped) { tell(to_event(tapped), tapped.rank, tapped.step); },
       [this](const AutoSchedule::Advice& advice) { advised(advice); },
       [this](const MeasureActions& measure) { scheduler_measures_ = measure.on; },
-      [this](const OfReplica<Saved>& all) {
-        ReplicaSaved sum{.epoch = all.answers.front().epoch,
-                         .step = all.answers.front().step,
-                         .replica = all.replica};
-        for (const auto& answer : all.answers)
-          if (sum.error.empty()) sum.error = answer.error;
-        handle(sum);
-      },
-      [this](const OfReplica<Evaluated>& all) {
-        ReplicaEvaluated sum{.epoch = all.answers.front().epoch,
-                             .step = all.answers.front().step,
-                             .replica = all.replica};
-        for (const auto& answer : all.answers) sum.loss_sum += to_double(answer.loss_sum);
-        handle(sum);
-      },
       [this](const Event& event) { handle(event); },
       [this](Tick) {
         watch_over_workers();
@@ -187,6 +160,14 @@ void Director::failed(const Failed& failure) {
                       .message = failure.message,
                       .symptom = kind == ErrorKind::unavailable,
                       .now_s = now_s()});
+}
+
+void Director::voted(const ReplicaVote& vote) {
+  const ReplicaPrepared& sum = vote.sum;
+  if (sum.epoch != protocol_.epoch().number) return;
+  measured_[static_cast<std::size_t>(sum.replica)] = vote.measured;
+  if (!sum.not_finite.empty()) tell(NotFinite{.where = sum.not_finite}, -1, sum.step);
+  handle(sum);
 }
 
 void Director::watch_over_workers() {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ class Director : public ControlActor {
   void heard(const Heartbeat& beat);
   void failed(const Failed& failure);
   void ordered(const ScaleOrder& order);
+  void voted(const ReplicaVote& vote);
   void traced(const TracedActions& actions);
   void advised(const AutoSchedule::Advice& advice);
   void watch_over_workers();
@@ -107,14 +109,13 @@ class Director : public ControlActor {
 
   DirectorContext context_;
   DirectorProtocol protocol_;
-  const std::vector<stages::ParameterInfo> parameters_;
+  const ReplicaActor::Parameters parameters_;
   int port_ = 0;                                 ///< at which workers join; 0: closed
   std::map<std::uint64_t, caf::actor> workers_;  // joined, by incarnation
   std::vector<caf::actor> replicas_;
   caf::actor scheduler_;
   bool scheduler_measures_ = false;            ///< it wants the times of actions
-  std::vector<OfReplica<Ready>> ready_;        // by replica
-  std::vector<OfReplica<Prepared>> prepared_;  // by replica, of the step in progress
+  std::vector<std::shared_ptr<const StepReport::Measured>> measured_;  // by replica, of this step
   Liveness liveness_;
   RecoveryClock clock_;
   std::int64_t reported_ = 0;      ///< the newest step that was reported; a redone one is not again

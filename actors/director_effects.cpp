@@ -6,7 +6,6 @@
 
 #include "actors/assembly.h"
 #include "actors/director.h"
-#include "actors/monitors/step_report.h"
 #include "actors/scheduler_actor.h"
 #include "stages/checkpoint.h"
 #include "stages/optimizer.h"
@@ -92,8 +91,7 @@ void Director::perform(const StartEpoch& effect) {
   for (const auto& replica : replicas_) send_exit(replica, caf::exit_reason::user_shutdown);
   replicas_.clear();
   const RunSpec::Mesh mesh = effect.epoch.shape.mesh;
-  ready_.assign(static_cast<std::size_t>(mesh.dp), {});
-  prepared_.assign(static_cast<std::size_t>(mesh.dp), {});
+  measured_.assign(static_cast<std::size_t>(mesh.dp), {});
   begin(effect.epoch, effect.state);
 }
 
@@ -106,8 +104,8 @@ void Director::begin(const Epoch& epoch, const StatePlan& state) {
   const auto pp = static_cast<std::ptrdiff_t>(epoch.shape.mesh.pp);
   for (int replica = 0; replica < epoch.shape.mesh.dp; ++replica) {
     const auto first = members.begin() + replica * pp;
-    replicas_.push_back(
-        spawn<ReplicaActor>(replica, std::vector<StageHandle>(first, first + pp), self));
+    replicas_.push_back(spawn<ReplicaActor>(replica, std::vector<StageHandle>(first, first + pp),
+                                            parameters_, self));
   }
   const bool own = !state.from_memory && protocol_.saved() == state.step;
   const bool anew = own || context_.spec.checkpoint.resume.empty();
@@ -131,12 +129,9 @@ void Director::begin(const Epoch& epoch, const StatePlan& state) {
   send(scheduler_, PlanEpoch{.epoch = epoch, .stages = by_rank});
 }
 
-void Director::perform(const ReportEpoch&) {
-  double move_s = 0;
-  for (const auto& replica : ready_)
-    for (const Ready& ready : replica.answers) move_s = std::max(move_s, to_double(ready.move_s));
+void Director::perform(const ReportEpoch& effect) {
   if (clock_.running()) {
-    clock_.reached(move_s);
+    clock_.reached(effect.move_s);
     tell(PhaseBegun{.phase = "first step"});
   }
   step_begin_ = std::chrono::steady_clock::now();
@@ -216,7 +211,7 @@ StepReport Director::report(const OrderCommit& commit) {
       .tokens = spec.global_tokens(),
       .first_sample = context_.sample_origin + (commit.step - 1) * spec.batch.global,
       .step_s = std::chrono::duration<double>(now - std::exchange(step_begin_, now)).count()};
-  add_measurements(step, prepared_);
+  step.replicas = measured_;
   return step;
 }
 

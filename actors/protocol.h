@@ -134,6 +134,7 @@ class DirectorProtocol {
   std::int64_t not_saved_ = -1;       // the newest step that could not be saved
   std::set<int> answered_;            // replicas, in the phase's round
   std::vector<double> replica_loss_;  // of the round
+  double move_s_ = 0;                 // ReportEpoch's
   double squared_norm_ = 0;
   std::string not_finite_;
   std::optional<std::int64_t> writing_;  // the checkpoint under way

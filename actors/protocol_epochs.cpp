@@ -166,6 +166,7 @@ Effects DirectorProtocol::begin_if_complete() {
   for (const Member& member : epoch_.members) workers_[member.incarnation].told = true;
   phase_ = Phase::preparing;
   answered_.clear();
+  move_s_ = 0;
   ++timer_;  // the deadline is met
   return {StartEpoch{.epoch = epoch_, .state = state}};
 }
@@ -181,14 +182,14 @@ StatePlan DirectorProtocol::choose_state(const Epoch& next) const {
 }
 
 Effects DirectorProtocol::handle(const ReplicaReady& event) {
-  if (phase_ != Phase::preparing || event.epoch != epoch_.number || !all_answered(event.replica))
-    return {};
-  return settle();
+  if (phase_ != Phase::preparing || event.epoch != epoch_.number) return {};
+  move_s_ = std::max(move_s_, event.move_s);
+  return all_answered(event.replica) ? settle() : Effects{};
 }
 
 /// All ranks have reached the epoch: what was before it is forgotten.
 Effects DirectorProtocol::settle() {
-  Effects effects{ReportEpoch{.epoch = epoch_}};
+  Effects effects{ReportEpoch{.move_s = move_s_}};
   const auto leave = [&](std::uint64_t incarnation) {
     workers_[incarnation].leaving = true;
     effects.push_back(OrderLeave{.incarnation = incarnation});

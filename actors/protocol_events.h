@@ -37,6 +37,7 @@ struct MemberWarm {
 struct ReplicaReady {
   std::uint32_t epoch = 0;
   int replica = 0;
+  double move_s = 0;  ///< that the state took to arrive at the slowest of them
 };
 /// All stages of a replica voted. The numbers are the replica's.
 struct ReplicaPrepared {
@@ -145,7 +146,7 @@ struct StartEpoch {
 };
 /// All ranks have reached the epoch.
 struct ReportEpoch {
-  Epoch epoch;
+  double move_s = 0;  ///< of the slowest replica
 };
 /// A worker that is no longer needed ends in order.
 struct OrderLeave {

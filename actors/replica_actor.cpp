@@ -1,14 +1,19 @@
 #include "actors/replica_actor.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "actors/monitors/step_report.h"
+#include "actors/tally.h"
 
 namespace troupe::actors {
 
 ReplicaActor::ReplicaActor(caf::actor_config& config, int replica, std::vector<StageHandle> stages,
-                           caf::actor director)
+                           Parameters parameters, caf::actor director)
     : ControlActor(config),
       replica_(replica),
       stages_(std::move(stages)),
+      parameters_(std::move(parameters)),
       director_(std::move(director)),
       ready_(stages_.size()),
       prepared_(stages_.size()),
@@ -25,10 +30,10 @@ caf::behavior ReplicaActor::make_behavior() {
       [this](const Save& order) { pass_on(order); },
       [this](const Evaluate& order) { pass_on(order); },
       [this](const Finish& order) { pass_on(order); },
-      [this](const Ready& answer) { gather(ready_, answer); },
-      [this](const Prepared& answer) { gather(prepared_, answer); },
-      [this](const Saved& answer) { gather(saved_, answer); },
-      [this](const Evaluated& answer) { gather(evaluated_, answer); },
+      [this](const Ready& answer) { add(answer); },
+      [this](const Prepared& answer) { add(answer); },
+      [this](const Saved& answer) { add(answer); },
+      [this](const Evaluated& answer) { add(answer); },
       [this](const TracedActions& actions) { send(director_, actions); },
       [this](const Tapped& tapped) { send(director_, tapped); },
   };
@@ -44,11 +49,36 @@ void ReplicaActor::pass_on(const Order& order) {
   for (const auto& stage : stages_) send(stage.actor, order);
 }
 
-template <typename Answer>
-void ReplicaActor::gather(Gathering<Answer>& gathering, const Answer& answer) {
-  const auto stage = static_cast<std::size_t>(answer.rank) % stages_.size();
-  if (auto all = gathering.add(stage, answer))
-    send(director_, OfReplica<Answer>{.replica = replica_, .answers = std::move(*all)});
+void ReplicaActor::add(const Ready& answer) {
+  if (!ready_.add(stage_of(answer.rank), answer)) return;
+  ReplicaReady all{.epoch = answer.epoch, .replica = replica_};
+  for (const Ready& ready : ready_.answers())
+    all.move_s = std::max(all.move_s, to_double(ready.move_s));
+  send(director_, Event{all});
+}
+
+void ReplicaActor::add(const Prepared& answer) {
+  if (!prepared_.add(stage_of(answer.rank), answer)) return;
+  const auto& votes = prepared_.answers();
+  send(director_,
+       ReplicaVote{.sum = tally(replica_, votes, ready_.answers(), *parameters_),
+                   .measured = std::make_shared<StepReport::Measured>(measured(replica_, votes))});
+}
+
+void ReplicaActor::add(const Saved& answer) {
+  if (!saved_.add(stage_of(answer.rank), answer)) return;
+  ReplicaSaved all{.epoch = answer.epoch, .step = answer.step, .replica = replica_, .error = ""};
+  for (const Saved& saved : saved_.answers())
+    if (all.error.empty()) all.error = saved.error;
+  send(director_, Event{all});
+}
+
+void ReplicaActor::add(const Evaluated& answer) {
+  if (!evaluated_.add(stage_of(answer.rank), answer)) return;
+  ReplicaEvaluated all{.epoch = answer.epoch, .step = answer.step, .replica = replica_};
+  for (const Evaluated& evaluated : evaluated_.answers())
+    all.loss_sum += to_double(evaluated.loss_sum);
+  send(director_, Event{all});
 }
 
 void ReplicaActor::on_failure(const std::string& what) {

@@ -2,12 +2,13 @@
 
 #include <caf/actor.hpp>
 #include <caf/allowed_unsafe_message_type.hpp>
-#include <optional>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "actors/control_plane.h"
 #include "actors/protocol.h"
-#include "actors/tally.h"
+#include "stages/model_config.h"
 
 namespace troupe::actors {
 
@@ -16,20 +17,30 @@ namespace troupe::actors {
 template <typename Answer>
 class Gathering {
  public:
-  explicit Gathering(std::size_t num_stages) : answers_(num_stages) {}
-  /// All answers, by stage, once the last one is in.
-  std::optional<std::vector<Answer>> add(std::size_t stage, const Answer& answer) {
-    answers_.at(stage) = answer;
-    std::vector<Answer> all;
-    for (const auto& a : answers_)
-      if (a) all.push_back(*a);
-    if (all.size() < answers_.size()) return std::nullopt;
-    for (auto& a : answers_) a.reset();
-    return all;
+  explicit Gathering(std::size_t num_stages) : answers_(num_stages), is_in_(num_stages, false) {}
+  /// True once the last one is in: answers() are complete until the next one comes.
+  bool add(std::size_t stage, Answer answer) {
+    answers_.at(stage) = std::move(answer);
+    if (!is_in_[stage]) ++count_;
+    is_in_[stage] = true;
+    if (count_ < answers_.size()) return false;
+    is_in_.assign(answers_.size(), false);
+    count_ = 0;
+    return true;
   }
+  /// By stage.
+  const std::vector<Answer>& answers() const { return answers_; }
 
  private:
-  std::vector<std::optional<Answer>> answers_;
+  std::vector<Answer> answers_;
+  std::vector<bool> is_in_;
+  std::size_t count_ = 0;
+};
+
+/// All stages of a replica have voted on a step. Local to the launcher.
+struct ReplicaVote {
+  ReplicaPrepared sum;
+  std::shared_ptr<const StepReport::Measured> measured;
 };
 
 struct StageHandle {
@@ -37,26 +48,32 @@ struct StageHandle {
   std::uint64_t incarnation = 0;
 };
 
-/// A data-parallel replica of the pipeline: passes orders to its stages, gathers their answers into
+/// A data-parallel replica of the pipeline: passes orders to its stages, sums their answers up in
 /// one message for the director, and watches that the stages are there. Lives in the launching
 /// process.
 class ReplicaActor : public ControlActor {
  public:
+  using Parameters = std::shared_ptr<const std::vector<stages::ParameterInfo>>;
+  /// `parameters` are the model's.
   ReplicaActor(caf::actor_config& config, int replica, std::vector<StageHandle> stages,
-               caf::actor director);
+               Parameters parameters, caf::actor director);
   caf::behavior make_behavior() override;
   void on_exit() override;
 
  private:
   template <typename Order>
   void pass_on(const Order& order);
-  template <typename Answer>
-  void gather(Gathering<Answer>& gathering, const Answer& answer);
+  std::size_t stage_of(int rank) const { return static_cast<std::size_t>(rank) % stages_.size(); }
+  void add(const Ready& answer);
+  void add(const Prepared& answer);
+  void add(const Saved& answer);
+  void add(const Evaluated& answer);
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr& who) override;
 
   const int replica_;
   std::vector<StageHandle> stages_;
+  const Parameters parameters_;
   caf::actor director_;
   Gathering<Ready> ready_;
   Gathering<Prepared> prepared_;
@@ -66,8 +83,5 @@ class ReplicaActor : public ControlActor {
 
 }  // namespace troupe::actors
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::OfReplica<troupe::actors::Ready>)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::OfReplica<troupe::actors::Prepared>)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::OfReplica<troupe::actors::Saved>)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::OfReplica<troupe::actors::Evaluated>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ReplicaVote)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Event)

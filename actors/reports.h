@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,8 +29,26 @@ struct StepReport {
   std::int64_t tokens = 0;
   std::int64_t first_sample = 0;  ///< counting on, not modulo the number of samples
   double step_s = 0;
-  std::vector<StageTime> stages;
-  std::vector<EdgeBytes> edges;
+  /// What the stages of a replica measured. Shared, because a report of many ranks has many
+  /// readers.
+  struct Measured {
+    std::vector<StageTime> stages;
+    std::vector<EdgeBytes> edges;
+  };
+  std::vector<std::shared_ptr<const Measured>> replicas;
+
+  /// Of all replicas.
+  std::vector<StageTime> stages() const { return all(&Measured::stages); }
+  std::vector<EdgeBytes> edges() const { return all(&Measured::edges); }
+
+ private:
+  template <typename T>
+  std::vector<T> all(std::vector<T> Measured::*rows) const {
+    std::vector<T> all;
+    for (const auto& replica : replicas)
+      all.insert(all.end(), ((*replica).*rows).begin(), ((*replica).*rows).end());
+    return all;
+  }
 };
 
 struct EvalReport {

@@ -10,17 +10,11 @@
 
 namespace troupe::actors {
 
-/// The answers of one kind of all stages of a replica, by stage. Local to the launcher.
-template <typename Answer>
-struct OfReplica {
-  int replica = 0;
-  std::vector<Answer> answers;
-};
-
 /// Sums a replica's votes. Squared norms are added in float64 in the model's canonical parameter
-/// order, wherever the parameters lie, so that the norm has the same bits for every layout. `ready`
-/// are the replica's Ready answers.
-ReplicaPrepared tally(const OfReplica<Prepared>& votes, const OfReplica<Ready>& ready,
+/// order, wherever the parameters lie, so that the norm has the same bits for every layout. Votes
+/// and the Ready answers before them are by stage.
+ReplicaPrepared tally(int replica, const std::vector<Prepared>& votes,
+                      const std::vector<Ready>& ready,
                       const std::vector<stages::ParameterInfo>& parameters);
 
 }  // namespace troupe::actors

@@ -42,12 +42,12 @@ std::optional<Subject> subject_of(const std::string& line) {
 
 std::string metrics_line(const actors::StepReport& r) {
   std::string stages;
-  for (const auto& s : r.stages)
+  for (const auto& s : r.stages())
     stages += fmt::format(R"({}{{"replica":{},"stage":{},"busy_s":{},"idle_s":{}}})",
                           stages.empty() ? "" : ",", s.replica, s.stage, plain(s.busy_s),
                           plain(s.idle_s));
   std::string edges;
-  for (const auto& e : r.edges)
+  for (const auto& e : r.edges())
     edges += fmt::format(R"({}{{"from":{},"to":{},"bytes":{}}})", edges.empty() ? "" : ",", e.from,
                          e.to, e.bytes);
   const double rate = r.step_s > 0 ? static_cast<double>(r.tokens) / r.step_s : 0;

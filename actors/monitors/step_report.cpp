@@ -11,7 +11,7 @@ namespace {
 /// The edges of a report by their ranks: the sender counts bytes, the receiver its waits.
 class Edges {
  public:
-  explicit Edges(StepReport& report) : edges_(report.edges) {}
+  explicit Edges(StepReport::Measured& report) : edges_(report.edges) {}
   StepReport::EdgeBytes& at(int from, int to) {
     const auto [known, is_new] = index_.try_emplace({from, to}, edges_.size());
     if (is_new) edges_.push_back({.from = from, .to = to});
@@ -33,18 +33,19 @@ void add_edges(Edges& edges, const Prepared& vote) {
 
 }  // namespace
 
-void add_measurements(StepReport& report, const std::vector<OfReplica<Prepared>>& votes) {
+StepReport::Measured measured(int replica, const std::vector<Prepared>& votes) {
+  StepReport::Measured report;
   Edges edges(report);
-  for (const auto& replica : votes)
-    for (std::size_t stage = 0; stage < replica.answers.size(); ++stage) {
-      const Prepared& vote = replica.answers[stage];
-      const double busy = to_double(vote.busy_s);
-      report.stages.push_back({.replica = replica.replica,
-                               .stage = static_cast<int>(stage),
-                               .busy_s = busy,
-                               .idle_s = std::max(0.0, to_double(vote.wall_s) - busy)});
-      add_edges(edges, vote);
-    }
+  for (std::size_t stage = 0; stage < votes.size(); ++stage) {
+    const Prepared& vote = votes[stage];
+    const double busy = to_double(vote.busy_s);
+    report.stages.push_back({.replica = replica,
+                             .stage = static_cast<int>(stage),
+                             .busy_s = busy,
+                             .idle_s = std::max(0.0, to_double(vote.wall_s) - busy)});
+    add_edges(edges, vote);
+  }
+  return report;
 }
 
 }  // namespace troupe::actors

@@ -2,13 +2,13 @@
 
 #include <vector>
 
+#include "actors/messages.h"
 #include "actors/reports.h"
-#include "actors/tally.h"
 
 namespace troupe::actors {
 
-/// Fills in what the stages measured in a step: their times, and what went over each edge. `votes`
-/// are by replica.
-void add_measurements(StepReport& report, const std::vector<OfReplica<Prepared>>& votes);
+/// What the stages of a replica measured in a step: their times, and what went over each edge.
+/// `votes` are by stage.
+StepReport::Measured measured(int replica, const std::vector<Prepared>& votes);
 
 }  // namespace troupe::actors

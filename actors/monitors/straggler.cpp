@@ -23,10 +23,10 @@ void push_bounded(std::deque<double>& values, double value, std::size_t most) {
 }  // namespace
 
 /// 0: nothing can be expected yet.
-double StragglerScores::expected_s(const StepReport& report,
+double StragglerScores::expected_s(const std::vector<StepReport::StageTime>& stages,
                                    const StepReport::StageTime& stage) const {
   std::vector<double> twins, slowdowns;
-  for (const auto& other : report.stages) {
+  for (const auto& other : stages) {
     if (other.replica == stage.replica && other.stage == stage.stage) continue;
     if (other.stage == stage.stage) twins.push_back(other.busy_s);
     const auto known = stages_.find({other.replica, other.stage});
@@ -41,11 +41,12 @@ double StragglerScores::expected_s(const StepReport& report,
 }
 
 std::vector<StragglerFound> StragglerScores::on_step(const StepReport& report) {
+  const auto stages = report.stages();
   std::vector<double> expected;
-  for (const auto& stage : report.stages) expected.push_back(expected_s(report, stage));
+  for (const auto& stage : stages) expected.push_back(expected_s(stages, stage));
   std::vector<StragglerFound> found;
-  for (std::size_t i = 0; i < report.stages.size(); ++i) {
-    const auto& stage = report.stages[i];
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const auto& stage = stages[i];
     History& history = stages_[{stage.replica, stage.stage}];
     push_bounded(history.busy_s, stage.busy_s, kHistory);
     if (expected[i] <= 0) continue;

@@ -34,7 +34,8 @@ class StragglerScores {
     std::deque<double> ratios;  // busy over expected
     std::int64_t told_at = -kPause;
   };
-  double expected_s(const StepReport& report, const StepReport::StageTime& stage) const;
+  double expected_s(const std::vector<StepReport::StageTime>& stages,
+                    const StepReport::StageTime& stage) const;
 
   std::map<Key, History> stages_;
 };

@@ -21,7 +21,7 @@ json phases_of(const RecoveryPhases& p) {
 
 json stages_of(const StepReport& report) {
   json stages = json::array();
-  for (const auto& s : report.stages)
+  for (const auto& s : report.stages())
     stages.push_back(
         {{"replica", s.replica}, {"stage", s.stage}, {"busy_s", s.busy_s}, {"idle_s", s.idle_s}});
   return stages;
@@ -29,7 +29,7 @@ json stages_of(const StepReport& report) {
 
 json edges_of(const StepReport& report) {
   json edges = json::array();
-  for (const auto& e : report.edges)
+  for (const auto& e : report.edges())
     edges.push_back({{"from", e.from}, {"to", e.to}, {"bytes", e.bytes}, {"wait_s", e.wait_s}});
   return edges;
 }

@@ -90,12 +90,12 @@ class PrometheusEndpoint::Metrics {
     if (peak_.flop_per_s > 0 && num_ranks_ > 0 && r.step_s > 0)
       mfu_.Add({}).Set(peak_.flop_per_token * static_cast<double>(r.tokens) / r.step_s /
                        (peak_.flop_per_s * num_ranks_));
-    for (const auto& s : r.stages) {
+    for (const auto& s : r.stages()) {
       const std::string replica = std::to_string(s.replica), stage = std::to_string(s.stage);
       busy_.Add({{"replica", replica}, {"stage", stage}, {"phase", "compute"}}).Increment(s.busy_s);
       idle_.Add({{"replica", replica}, {"stage", stage}, {"cause", "message"}}).Increment(s.idle_s);
     }
-    for (const auto& e : r.edges) {
+    for (const auto& e : r.edges()) {
       const Labels link{{"src", std::to_string(e.from)}, {"dst", std::to_string(e.to)}};
       Labels data = link;
       data.emplace("kind", "tensor");

@@ -42,7 +42,7 @@ std::vector<std::string> messages_of(const RunEvent& event, const StepCommitted&
       scalar("train/loss", r.loss), scalar("train/grad_norm", r.grad_norm),
       scalar("train/lr", r.lr), scalar("train/step_s", r.step_s),
       scalar("train/tokens_per_s", r.step_s > 0 ? static_cast<double>(r.tokens) / r.step_s : 0)};
-  for (const auto& s : r.stages)
+  for (const auto& s : r.stages())
     if (const double all = s.busy_s + s.idle_s; all > 0)
       out.push_back(
           scalar(fmt::format("pipeline/busy_share/replica_{}_stage_{}", s.replica, s.stage),

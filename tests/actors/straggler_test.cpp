@@ -16,16 +16,18 @@ constexpr int kLong = 240;  // steps
 template <typename Busy>
 std::vector<StragglerFound> found_in(int pp, int dp, Busy&& busy) {
   StragglerScores scores;
-  std::vector<StragglerFound> all;
+  std::vector<StragglerFound> found;
   for (std::int64_t step = 1; step <= kLong; ++step) {
-    StepReport report{.step = step};
+    StepReport::Measured all;
     for (int replica = 0; replica < dp; ++replica)
       for (int stage = 0; stage < pp; ++stage)
-        report.stages.push_back(
+        all.stages.push_back(
             {.replica = replica, .stage = stage, .busy_s = busy(step, replica, stage)});
-    for (const auto& found : scores.on_step(report)) all.push_back(found);
+    const StepReport report{.step = step,
+                            .replicas = {std::make_shared<StepReport::Measured>(all)}};
+    for (const auto& one : scores.on_step(report)) found.push_back(one);
   }
-  return all;
+  return found;
 }
 
 }  // namespace

@@ -11,16 +11,15 @@ namespace {
 /// Votes of a replica whose parameters are cut after `cut` of them.
 ReplicaPrepared cut_after(std::size_t cut, const std::vector<double>& squares,
                           const std::vector<stages::ParameterInfo>& parameters) {
-  OfReplica<Ready> ready{.answers = {Ready{}, Ready{.rank = 1}}};
-  OfReplica<Prepared> votes{
-      .answers = {Prepared{.epoch = 1, .step = 2},
-                  Prepared{.epoch = 1, .step = 2, .rank = 1, .loss_sum = to_bits(3)}}};
+  std::vector<Ready> ready{Ready{}, Ready{.rank = 1}};
+  std::vector<Prepared> votes{Prepared{.epoch = 1, .step = 2},
+                              Prepared{.epoch = 1, .step = 2, .rank = 1, .loss_sum = to_bits(3)}};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::size_t stage = i < cut ? 0 : 1;
-    ready.answers[stage].parameters.push_back(static_cast<std::uint32_t>(i));
-    votes.answers[stage].squared_norms.push_back(to_bits(squares[i]));
+    ready[stage].parameters.push_back(static_cast<std::uint32_t>(i));
+    votes[stage].squared_norms.push_back(to_bits(squares[i]));
   }
-  return tally(votes, ready, parameters);
+  return tally(0, votes, ready, parameters);
 }
 
 }  // namespace
@@ -44,9 +43,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_named) {
   BOOST_TEST(bad.not_finite ==
              "the gradient of " + parameters[5].name + " is not finite on stage 1 of replica 0");
 
-  OfReplica<Ready> ready{.answers = {Ready{}}};
-  OfReplica<Prepared> votes{.replica = 1, .answers = {Prepared{.bad_microbatch = 6}}};
-  BOOST_TEST(tally(votes, ready, parameters).not_finite ==
+  const std::vector<Prepared> votes{Prepared{.bad_microbatch = 6}};
+  BOOST_TEST(tally(1, votes, {Ready{}}, parameters).not_finite ==
              "the loss of microbatch 6 is not finite on stage 0 of replica 1");
 }
 

@@ -19,13 +19,15 @@ using launch::WebPage;
 using nlohmann::json;
 
 RunEvent step_event(std::int64_t step, double loss) {
+  const StepReport::Measured measured{.stages = {{.stage = 1, .busy_s = 2, .idle_s = 1}},
+                                      .edges = {{.from = 0, .to = 1, .bytes = 64}}};
   return {.step = step,
-          .body = StepCommitted{.report = {.step = step,
-                                           .loss = loss,
-                                           .tokens = 100,
-                                           .step_s = 0.03,
-                                           .stages = {{.stage = 1, .busy_s = 2, .idle_s = 1}},
-                                           .edges = {{.from = 0, .to = 1, .bytes = 64}}}}};
+          .body = StepCommitted{
+              .report = {.step = step,
+                         .loss = loss,
+                         .tokens = 100,
+                         .step_s = 0.03,
+                         .replicas = {std::make_shared<StepReport::Measured>(measured)}}}};
 }
 
 std::string get_until(const std::string& url, const std::string& needle) {

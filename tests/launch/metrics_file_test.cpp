@@ -13,6 +13,9 @@ namespace troupe::test {
 using nlohmann::json;
 
 BOOST_AUTO_TEST_CASE(a_step_line_has_its_fields_and_all_digits) {
+  const actors::StepReport::Measured measured{
+      .stages = {{.replica = 0, .stage = 1, .busy_s = 0.25, .idle_s = 0.125}},
+      .edges = {{.from = 0, .to = 1, .bytes = 1ull << 40}}};
   const actors::StepReport report{
       .step = 3,
       .loss = 5.0 / 3,
@@ -21,8 +24,7 @@ BOOST_AUTO_TEST_CASE(a_step_line_has_its_fields_and_all_digits) {
       .tokens = 1024,
       .first_sample = 32,
       .step_s = 0.5,
-      .stages = {{.replica = 0, .stage = 1, .busy_s = 0.25, .idle_s = 0.125}},
-      .edges = {{.from = 0, .to = 1, .bytes = 1ull << 40}}};
+      .replicas = {std::make_shared<actors::StepReport::Measured>(measured)}};
   const std::string line = launch::metrics_line(report);
   BOOST_TEST(line.find('\n') == std::string::npos);
   BOOST_TEST(line.find("\"loss\":1.6666666666666667,") != std::string::npos, line);

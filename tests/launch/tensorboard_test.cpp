@@ -92,12 +92,14 @@ BOOST_AUTO_TEST_CASE(a_step_is_scalars_and_a_failure_is_text) {
     Hub hub;
     const launch::TensorBoard board(hub, dir / "tb",
                                     [](const std::string& text) { BOOST_ERROR(text); });
+    const StepReport::Measured measured{.stages = {{.busy_s = 3, .idle_s = 1}}};
     hub.publish({.step = 300,
-                 .body = StepCommitted{.report = {.step = 300,
-                                                  .loss = 2.5,
-                                                  .tokens = 100,
-                                                  .step_s = 0.5,
-                                                  .stages = {{.busy_s = 3, .idle_s = 1}}}}});
+                 .body = StepCommitted{
+                     .report = {.step = 300,
+                                .loss = 2.5,
+                                .tokens = 100,
+                                .step_s = 0.5,
+                                .replicas = {std::make_shared<StepReport::Measured>(measured)}}}});
     hub.publish({.step = 300, .body = FailureDetected{.cause = "rank 1 was killed"}});
   }
   std::vector<std::filesystem::path> files;
