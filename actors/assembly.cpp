@@ -111,11 +111,12 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Shape&
   part.actions = assembly.plan.actions[stage];
   part.eval_actions = assembly.eval_plan.actions[stage];
 
-  std::vector<Edge> all;
+  const auto is_here = [&](int c) {
+    return assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)] == part.place.stage;
+  };
   for (int c = 0; c < num_chunks; ++c)
-    if (!assembly.plan.is_first(c)) add_edges(all, assembly, spec, base, c);
-  for (const Edge& edge : all)
-    if (edge.from == rank || edge.to == rank) part.edges.push_back(edge);
+    if (!assembly.plan.is_first(c) && (is_here(c - 1) || is_here(c)))
+      add_edges(part.edges, assembly, spec, base, c);
 
   const int first = base + assembly.plan.rank_of_chunk.front();
   const int last = base + assembly.plan.rank_of_chunk.back();
@@ -129,6 +130,15 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Shape&
     for (int d = 0; d < shape.mesh.dp; ++d)
       part.replica_ranks.push_back(d * shape.mesh.pp + part.place.stage);
   return part;
+}
+
+std::set<int> peers_of(const RankAssembly& part) {
+  std::set<int> peers;
+  peers.insert(part.tied_ranks.begin(), part.tied_ranks.end());
+  peers.insert(part.mirror_ranks.begin(), part.mirror_ranks.end());
+  peers.insert(part.replica_ranks.begin(), part.replica_ranks.end());
+  for (const Edge& edge : part.edges) peers.insert({edge.from, edge.to});
+  return peers;
 }
 
 }  // namespace troupe::actors

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "actors/epoch.h"
@@ -36,5 +37,7 @@ struct RankAssembly {
   std::vector<int> replica_ranks;  ///< this stage in all replicas; empty without data parallelism
 };
 RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Shape& shape, int rank);
+/// Ranks that it exchanges anything with in a step, perhaps its own among them.
+std::set<int> peers_of(const RankAssembly& part);
 
 }  // namespace troupe::actors

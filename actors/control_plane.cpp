@@ -29,8 +29,8 @@ ControlPlaneConfig::ControlPlaneConfig(std::size_t num_threads) {
   add_message_type<Welcome>("Welcome");
   add_message_type<Join>("Join");
   add_message_type<Halt>("Halt");
+  add_message_type<Peers>("Peers");
   add_message_type<BeginEpoch>("BeginEpoch");
-  add_message_type<PlanOrder>("PlanOrder");
   add_message_type<WarmUp>("WarmUp");
   add_message_type<Warm>("Warm");
   add_message_type<RunStep>("RunStep");

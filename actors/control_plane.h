@@ -22,6 +22,11 @@ inline constexpr std::chrono::seconds kRequestDeadline{30};
 /// Stages report what they do this often; the director counts the reports that are missing.
 inline constexpr std::chrono::milliseconds kHeartbeatInterval{500};
 
+/// Seconds of the machine's monotonic clock.
+inline double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 /// Base of all our actors. Sets every handler that CAF would otherwise answer by printing, ignoring
 /// or ending the actor: unknown messages bounce, errors and exceptions reach on_failure(), exits of
 /// others are ignored (liveness is the business of on_down()). Handlers run one at a time and never

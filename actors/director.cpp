@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "actors/assembly.h"
+#include "actors/monitors/rank_activity.h"
 #include "actors/monitors/tap.h"
 #include "actors/monitors/traced_actions.h"
 #include "actors/scheduler_actor.h"
@@ -19,12 +20,6 @@ namespace troupe::actors {
 namespace {
 
 struct Tick {};
-/// How often heartbeats are counted.
-constexpr std::chrono::milliseconds kTick{250};
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 RecoveryClock::Time time_at(double seconds) {
   return RecoveryClock::Time(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -66,11 +61,11 @@ Director::Director(caf::actor_config& config, DirectorContext context)
                                 .seed = random_u64()}),
       parameters_(std::make_shared<std::vector<stages::ParameterInfo>>(
           stages::parameters_of(context_.spec.model))),
-      liveness_(context_.spec.recovery, std::chrono::duration<double>(kTick).count()),
+      liveness_(context_.spec.recovery),
       reported_(context_.first_step) {}
 
 caf::behavior Director::make_behavior() {
-  delayed_send(this, kTick, Tick{});
+  delayed_send(this, kLivenessTick, Tick{});
   return {
       [this](DoorOpen) { handle(Started{}); },
       [this](const Hello& hello) { return welcome(hello); },
@@ -88,6 +83,7 @@ caf::behavior Director::make_behavior() {
         handle(MemberWarm{
             .order = answer.order, .incarnation = answer.incarnation, .rank = answer.rank});
       },
+      [this](const StagesWatched& by) { taken_over(by); },
       [this](const ReplicaVote& vote) { voted(vote); },
       [this](const TracedActions& actions) { traced(actions); },
       [this](const Tapped& tapped) { tell(to_event(tapped), tapped.rank, tapped.step); },
@@ -97,7 +93,7 @@ caf::behavior Director::make_behavior() {
       [this](Tick) {
         watch_over_workers();
         report_own_activity();
-        delayed_send(this, kTick, Tick{});
+        delayed_send(this, kLivenessTick, Tick{});
       },
   };
 }
@@ -127,28 +123,16 @@ void Director::join(const Join& message) {
 
 void Director::heard(const Heartbeat& beat) {
   liveness_.heard(beat);
-  const int rank = protocol_.epoch().rank_of(beat.incarnation);
-  if (rank >= 0 && context_.hub.wanted<RankActivity>()) {
-    RankActivity activity{.state = beat.state,
-                          .waiting_for = beat.waiting_for,
-                          .resident_bytes = beat.resident_bytes,
-                          .mailbox_depth = beat.mailbox_depth};
-    const auto& members = protocol_.epoch().members;
-    for (std::size_t i = 0; i < std::min(beat.edge_to.size(), beat.edge_queued.size()); ++i) {
-      const auto to = std::ranges::find(members, beat.edge_to[i], &Member::id);
-      if (to != members.end())
-        activity.links.push_back(
-            {.to = static_cast<int>(to - members.begin()), .queued = beat.edge_queued[i]});
-    }
-    tell(std::move(activity), rank);
-  }
-  context_.board.write([&](RunStatus& status) {
-    for (RankStatus& shown : status.ranks)
-      if (shown.rank == rank) {
-        shown.state = beat.state;
-        shown.waiting_for = beat.waiting_for;
-      }
-  });
+  show_activity(beat, protocol_.epoch(), protocol_.committed(), context_.hub, context_.board);
+}
+
+/// From now on its stages are the replica's to watch over, unless they have been told to halt.
+void Director::taken_over(const StagesWatched& by) {
+  const Epoch& epoch = protocol_.epoch();
+  if (by.epoch != epoch.number || protocol_.phase() == DirectorProtocol::Phase::gathering) return;
+  const int pp = epoch.shape.mesh.pp;
+  for (int stage = 0; stage < pp; ++stage)
+    liveness_.forget(epoch.members.at(by.replica * pp + stage).incarnation);
 }
 
 void Director::failed(const Failed& failure) {

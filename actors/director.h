@@ -60,6 +60,7 @@ class Director : public ControlActor {
   caf::result<Welcome> welcome(const Hello& hello);
   void join(const Join& join);
   void heard(const Heartbeat& beat);
+  void taken_over(const StagesWatched& by);
   void failed(const Failed& failure);
   void ordered(const ScaleOrder& order);
   void voted(const ReplicaVote& vote);
@@ -109,12 +110,12 @@ class Director : public ControlActor {
 
   DirectorContext context_;
   DirectorProtocol protocol_;
-  const ReplicaActor::Parameters parameters_;
+  const std::shared_ptr<const std::vector<stages::ParameterInfo>> parameters_;
   int port_ = 0;                                 ///< at which workers join; 0: closed
   std::map<std::uint64_t, caf::actor> workers_;  // joined, by incarnation
   std::vector<caf::actor> replicas_;
   caf::actor scheduler_;
-  bool scheduler_measures_ = false;            ///< it wants the times of actions
+  bool scheduler_measures_ = false;  ///< it wants the times of actions
   std::vector<std::shared_ptr<const StepReport::Measured>> measured_;  // by replica, of this step
   Liveness liveness_;
   RecoveryClock clock_;

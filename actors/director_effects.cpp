@@ -67,6 +67,7 @@ void Director::perform(const OrderHalt& effect) {
                   .reason = effect.reason};
   order_all(halt);  // by the way of all orders: a commit before it arrives before it
   const Epoch& epoch = protocol_.epoch();
+  for (const auto& [rank, member] : epoch.members) liveness_.watch(member.incarnation);
   for (const auto& [incarnation, worker] : workers_)
     if (const int rank = epoch.rank_of(incarnation); rank < 0 || rank >= epoch.num_ranks())
       send(worker, halt);
@@ -98,35 +99,35 @@ void Director::perform(const StartEpoch& effect) {
 void Director::begin(const Epoch& epoch, const StatePlan& state) {
   const auto self = caf::actor_cast<caf::actor>(this);
   std::vector<StageHandle> members;
-  for (const Member& member : epoch.members)
+  for (const auto& [rank, member] : epoch.members)
     members.push_back(
         {.actor = workers_.at(member.incarnation), .incarnation = member.incarnation});
   const auto pp = static_cast<std::ptrdiff_t>(epoch.shape.mesh.pp);
   for (int replica = 0; replica < epoch.shape.mesh.dp; ++replica) {
     const auto first = members.begin() + replica * pp;
-    replicas_.push_back(spawn<ReplicaActor>(replica, std::vector<StageHandle>(first, first + pp),
-                                            parameters_, self));
+    replicas_.push_back(
+        spawn<ReplicaActor>(ReplicaContext{.replica = replica,
+                                           .stages = std::vector<StageHandle>(first, first + pp),
+                                           .parameters = parameters_,
+                                           .recovery = context_.spec.recovery,
+                                           .director = self,
+                                           .hub = context_.hub,
+                                           .board = context_.board}));
   }
   const bool own = !state.from_memory && protocol_.saved() == state.step;
   const bool anew = own || context_.spec.checkpoint.resume.empty();
-  const BeginEpoch order{
-      .epoch = epoch,
-      .state = state,
-      .checkpoint = own ? checkpoint_path(state.step) : context_.spec.checkpoint.resume,
-      .weights_only = !anew && context_.spec.checkpoint.weights_only,
-      .sample_origin = context_.sample_origin};
-  order_all(order);
-  std::vector<caf::actor> by_rank;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    if (static_cast<int>(i) < epoch.num_ranks()) {
-      by_rank.push_back(members[i].actor);
-      continue;
-    }
-    send(members[i].actor, order);  // it gives its state away and has no plan
-    send(members[i].actor, PlanOrder{.epoch = epoch.number});
-  }
+  PlanEpoch request{
+      .whole = {.epoch = epoch,
+                .state = state,
+                .checkpoint = own ? checkpoint_path(state.step) : context_.spec.checkpoint.resume,
+                .weights_only = !anew && context_.spec.checkpoint.weights_only,
+                .sample_origin = context_.sample_origin},
+      .replicas = replicas_,
+      .leaving = {}};
+  for (int i = epoch.num_ranks(); i < epoch.members.size(); ++i)
+    request.leaving[i] = members[static_cast<std::size_t>(i)].actor;
   if (!scheduler_) scheduler_ = spawn<SchedulerActor>(context_.spec, context_.memory_bytes, self);
-  send(scheduler_, PlanEpoch{.epoch = epoch, .stages = by_rank});
+  send(scheduler_, std::move(request));
 }
 
 void Director::perform(const ReportEpoch& effect) {
@@ -147,7 +148,7 @@ void Director::list_ranks(const Epoch& epoch) {
   context_.board.write([&](RunStatus& status) {
     status.ranks.clear();
     for (int rank = 0; rank < epoch.num_ranks(); ++rank) {
-      const Member& member = epoch.members[static_cast<std::size_t>(rank)];
+      const Member& member = epoch.members.at(rank);
       const RankPlace place = place_of(epoch.shape, rank);
       status.ranks.push_back({.rank = rank,
                               .replica = place.replica,
@@ -293,7 +294,7 @@ void Director::perform(const OrderFinish& effect) {
   order_all(finish);
   std::set<std::uint64_t> asked;
   if (!replicas_.empty())
-    for (const Member& member : protocol_.epoch().members) asked.insert(member.incarnation);
+    for (const auto& [rank, member] : protocol_.epoch().members) asked.insert(member.incarnation);
   for (const auto& [incarnation, worker] : workers_) {
     liveness_.forget(incarnation);
     if (!asked.contains(incarnation)) send(worker, finish);

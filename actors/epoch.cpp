@@ -1,14 +1,36 @@
 #include "actors/epoch.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "actors/layer_split.h"
 
 namespace troupe::actors {
 
-int Epoch::rank_of(std::uint64_t incarnation) const {
-  const auto found = std::ranges::find(members, incarnation, &Member::incarnation);
-  return found == members.end() ? -1 : static_cast<int>(found - members.begin());
+void Members::add(int rank, Member member) {
+  ranks_[member.incarnation] = rank;
+  by_rank_[rank] = std::move(member);
+}
+
+void Members::push_back(Member member) {
+  add(by_rank_.empty() ? 0 : by_rank_.rbegin()->first + 1, std::move(member));
+}
+
+void Members::pop_back() {
+  ranks_.erase(back().incarnation);
+  by_rank_.erase(std::prev(by_rank_.end()));
+}
+
+int Members::rank_of(std::uint64_t incarnation) const {
+  const auto found = ranks_.find(incarnation);
+  return found == ranks_.end() ? -1 : found->second;
+}
+
+int Members::rank_of_id(int id) const {
+  const auto found =
+      std::ranges::find_if(by_rank_, [id](const auto& member) { return member.second.id == id; });
+  return found == by_rank_.end() ? -1 : found->first;
 }
 
 RankPlace place_of(const Shape& shape, int rank) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,27 @@ struct Member {
   int pid = 0;
   std::string host;
   std::string address;  ///< of its data plane (transport::UcxNode::address)
+};
+
+/// Members by rank: all of an epoch, or those that one of them has to do with.
+class Members {
+ public:
+  void add(int rank, Member member);
+  /// At the rank after the last.
+  void push_back(Member member);
+  void pop_back();
+  const Member& at(int rank) const { return by_rank_.at(rank); }
+  const Member& back() const { return by_rank_.rbegin()->second; }
+  int size() const { return static_cast<int>(by_rank_.size()); }
+  /// -1: not among them.
+  int rank_of(std::uint64_t incarnation) const;
+  int rank_of_id(int id) const;
+  auto begin() const { return by_rank_.begin(); }
+  auto end() const { return by_rank_.end(); }
+
+ private:
+  std::map<int, Member> by_rank_;
+  std::map<std::uint64_t, int> ranks_;  // by incarnation
 };
 
 /// What a change of the cluster changes: mesh, schedule and layers per chunk.
@@ -38,11 +60,11 @@ struct Epoch {
   std::uint32_t number = 0;
   Shape shape;
   /// By rank; beyond the ranks those that only give their state away and then leave.
-  std::vector<Member> members;
+  Members members;
 
   int num_ranks() const { return shape.num_ranks(); }
   /// The rank of a process, its place beyond the ranks if it leaves; -1: not in this epoch.
-  int rank_of(std::uint64_t incarnation) const;
+  int rank_of(std::uint64_t incarnation) const { return members.rank_of(incarnation); }
 };
 
 /// Where a rank stands: replica * pp + stage.

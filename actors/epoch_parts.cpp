@@ -49,6 +49,9 @@ RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const Sh
                          int rank) {
   RankAssembly part = part_of(assembly, spec, shape, rank);
   part.stage.keep_previous = copies_state(spec, shape);
+  if (!copies_state(spec, shape)) return part;
+  const auto edges = copy_edges(spec, shape, rank);
+  part.edges.insert(part.edges.end(), edges.begin(), edges.end());
   return part;
 }
 

@@ -42,7 +42,8 @@ struct EpochParts {
 
 /// A stage of zeros, on a device of its own: whoever builds it hands both to the runner.
 std::shared_ptr<StageState> make_state(const RunSpec& spec, const stages::StageSpec& stage);
-/// A rank's part of a shape; its stage keeps what recovery needs.
+/// A rank's part of a shape, with what recovery needs: its stage keeps its state of the step before
+/// and has edges for copies.
 RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const Shape& shape,
                          int rank);
 

@@ -10,6 +10,7 @@ namespace {
 /// A runner hangs when an action takes this many times the longest one it has done; one that has
 /// done none yet is not judged.
 constexpr double kLongestFactor = 8;
+constexpr double kTickSeconds = std::chrono::duration<double>(kLivenessTick).count();
 
 }  // namespace
 
@@ -30,8 +31,8 @@ void Liveness::heard(const Heartbeat& beat) {
 std::vector<Liveness::Verdict> Liveness::tick() {
   std::vector<Verdict> verdicts;
   for (auto& [incarnation, worker] : watched_) {
-    worker.silent_s += tick_s_;
-    worker.stuck_s += tick_s_;
+    worker.silent_s += kTickSeconds;
+    worker.stuck_s += kTickSeconds;
     const double hang_s = std::max(limits_.hang_s, kLongestFactor * worker.longest_action_s);
     if (limits_.silent_s > 0 && worker.silent_s >= limits_.silent_s)
       verdicts.push_back(

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -10,15 +11,17 @@
 
 namespace troupe::actors {
 
+inline constexpr std::chrono::milliseconds kLivenessTick{250};
+
 /// Judges from heartbeats who has gone silent or hangs. Counts in ticks of its owner, so that a
 /// machine that sleeps, or a launcher that is stopped, accuses nobody. No clock of its own.
 class Liveness {
  public:
-  /// `tick_s`: how often tick() is called.
-  Liveness(const RunSpec::Recovery& limits, double tick_s) : limits_(limits), tick_s_(tick_s) {}
+  explicit Liveness(const RunSpec::Recovery& limits) : limits_(limits) {}
 
   void watch(std::uint64_t incarnation) { watched_[incarnation] = {}; }
   void forget(std::uint64_t incarnation) { watched_.erase(incarnation); }
+  void forget_all() { watched_.clear(); }
   void heard(const Heartbeat& beat);
 
   struct Verdict {
@@ -26,7 +29,7 @@ class Liveness {
     std::string why;      ///< "has said nothing for 3 s"
     double silent_s = 0;  ///< since the last sign of life
   };
-  /// Those whose time is up; each is named once.
+  /// Every kLivenessTick. Those whose time is up; each is named once.
   std::vector<Verdict> tick();
 
  private:
@@ -38,7 +41,6 @@ class Liveness {
     std::string state;
   };
   RunSpec::Recovery limits_;
-  double tick_s_ = 0;
   std::map<std::uint64_t, Watched> watched_;
 };
 

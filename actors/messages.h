@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -59,19 +60,21 @@ struct Halt {
   std::string reason;
 };
 
-/// A new epoch: connect, build, take the state, answer Ready.
+/// Whom the receiver of the epoch's BeginEpoch, which follows, has to do with, itself included. As
+/// many messages as it takes to keep each one small.
+struct Peers {
+  std::uint32_t epoch = 0;
+  std::map<int, Member> members;  ///< by rank
+};
+
+/// A new epoch, as far as the receiver has a part in it: connect, build, take the state, answer
+/// Ready. Has the plan of whole steps for all steps of the epoch; rows are cells joined by commas.
 struct BeginEpoch {
-  Epoch epoch;
-  StatePlan state;
+  Epoch epoch;             ///< on the wire without its members: Peers
+  StatePlan state;         ///< moves that begin or end here
   std::string checkpoint;  ///< directory to load from, if not from memory; empty: fresh weights
   bool weights_only = false;
   std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
-};
-
-/// The scheduler's plan of whole steps for one rank, ahead of the first of them. Rows are cells
-/// joined by commas.
-struct PlanOrder {
-  std::uint32_t epoch = 0;
   std::string actions;
   std::string eval_actions;
   std::uint64_t digest = 0;  ///< of the whole assembly

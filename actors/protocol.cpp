@@ -182,7 +182,7 @@ Effects DirectorProtocol::handle(const WorkerExited& event) {
   const auto found = workers_.find(event.incarnation);
   if (found == workers_.end()) return {};
   if (phase_ == Phase::ending || found->second.leaving) {
-    workers_.erase(found);
+    forget(event.incarnation);
     if (phase_ != Phase::ending || !workers_.empty()) return {};
     phase_ = Phase::ended;
     return {End{.outcome = *outcome_}};
@@ -190,7 +190,7 @@ Effects DirectorProtocol::handle(const WorkerExited& event) {
   if (kept_.number == 0 && !event.by_signal) {
     // Nothing has run yet and the worker gave up by itself: so would the next one.
     const std::string who = name_of_worker(event.incarnation);
-    workers_.erase(found);
+    forget(event.incarnation);
     return fail(ErrorKind::internal, who + " ended by " + event.cause + "; see its log");
   }
   return lose(event.incarnation, event.cause, event.now_s);

@@ -80,6 +80,7 @@ class DirectorProtocol {
   std::vector<std::pair<int, std::uint64_t>> members_left(int replica) const;
   std::vector<Effect> spawn_missing(const Shape& shape);
   Effect spawn(int rank);
+  std::vector<Effect> one_less_is_missing();
   std::vector<Effect> begin_if_complete();
   StatePlan choose_state(const Epoch& next) const;
   std::vector<Effect> settle();
@@ -89,7 +90,7 @@ class DirectorProtocol {
   std::set<int> lost_ranks() const;
   void keep_replicas();
   std::vector<Effect> gathering_is_late(double now_s);
-  int free_id() const;
+  void forget(std::uint64_t incarnation);
   std::string name_of_worker(std::uint64_t incarnation) const;
 
   // protocol_scale.cpp: an order to change the cluster.
@@ -120,11 +121,14 @@ class DirectorProtocol {
   int failed_births_ = 0;     // that ended before they joined, since the last one that joined
 
   std::map<std::uint64_t, Worker> workers_;  // alive, by incarnation
-  Epoch kept_;                               // the last one that all ranks reached; number 0: none
-  Epoch epoch_;                              // running or being prepared
+  std::set<int> free_ids_;                   // below next_id_
+  int next_id_ = 0;
+  Epoch kept_;    // the last one that all ranks reached; number 0: none
+  Epoch epoch_;   // running or being prepared
   Shape target_;  // of the epoch being gathered or prepared, and of the running one
   std::vector<int> kept_replica_;     // of each replica of the target
   std::vector<std::uint64_t> seats_;  // while gathering: by rank; 0: nobody yet
+  int missing_ = 0;                   // while gathering: answers, at least so many
   std::uint32_t number_ = 0;          // of the newest epoch
 
   Phase phase_ = Phase::gathering;

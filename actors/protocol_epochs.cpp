@@ -53,7 +53,6 @@ Effects DirectorProtocol::gather(const std::string& reason) {
     effects.push_back(
         OrderHalt{.epoch = number_, .kept = kept_.number, .reason = reason, .planned = rescaling_});
   append(effects, spawn_missing(target_));
-  seats_ = seats_in(target_);
   effects.push_back(start_timer(kGatherDeadline));
   append(effects, begin_if_complete());
   return effects;
@@ -91,11 +90,10 @@ std::vector<std::uint64_t> DirectorProtocol::seats_in(const Shape& shape) const 
 /// Stage and incarnation of the workers of a replica of the last epoch that are still there.
 std::vector<std::pair<int, std::uint64_t>> DirectorProtocol::members_left(int replica) const {
   std::vector<std::pair<int, std::uint64_t>> left;
-  for (int rank = 0; rank < kept_.num_ranks(); ++rank) {
-    const RankPlace place = place_of(kept_.shape, rank);
-    const auto found = workers_.find(kept_.members[static_cast<std::size_t>(rank)].incarnation);
-    if (place.replica == replica && found != workers_.end() && !found->second.leaving)
-      left.emplace_back(place.stage, found->first);
+  const auto [pp, dp] = kept_.shape.mesh;
+  for (int stage = 0; stage < pp && replica < dp; ++stage) {
+    const auto found = workers_.find(kept_.members.at(replica * pp + stage).incarnation);
+    if (found != workers_.end() && !found->second.leaving) left.emplace_back(stage, found->first);
   }
   return left;
 }
@@ -109,7 +107,7 @@ Effects DirectorProtocol::spawn_missing(const Shape& shape) {
 }
 
 Effect DirectorProtocol::spawn(int rank) {
-  const int id = free_id();
+  const int id = free_ids_.empty() ? next_id_++ : free_ids_.extract(free_ids_.begin()).value();
   const std::uint64_t incarnation = mix(seed_ + births_++);
   workers_[incarnation] = {.id = id, .member = {.id = id, .incarnation = incarnation}};
   return SpawnWorker{.id = id, .incarnation = incarnation, .rank = rank};
@@ -119,11 +117,10 @@ bool DirectorProtocol::expects_workers() const {
   return std::ranges::any_of(workers_, [](const auto& worker) { return !worker.second.joined; });
 }
 
-int DirectorProtocol::free_id() const {
-  int id = 0;
-  const auto is_taken = [&](const auto& worker) { return worker.second.id == id; };
-  while (std::ranges::any_of(workers_, is_taken)) ++id;
-  return id;
+void DirectorProtocol::forget(std::uint64_t incarnation) {
+  const auto found = workers_.find(incarnation);
+  free_ids_.insert(found->second.id);
+  workers_.erase(found);
 }
 
 Effects DirectorProtocol::handle(const MemberJoined& event) {
@@ -133,7 +130,7 @@ Effects DirectorProtocol::handle(const MemberJoined& event) {
   found->second.member.id = found->second.id;
   found->second.joined = true;
   failed_births_ = 0;
-  return phase_ == Phase::gathering ? begin_if_complete() : warm_up();
+  return phase_ == Phase::gathering ? one_less_is_missing() : warm_up();
 }
 
 Effects DirectorProtocol::handle(const MemberHalted& event) {
@@ -141,29 +138,38 @@ Effects DirectorProtocol::handle(const MemberHalted& event) {
   if (phase_ != Phase::gathering || event.epoch != number_ || found == workers_.end()) return {};
   found->second.holdings = event.holdings;
   if (!event.address.empty()) found->second.member.address = event.address;
-  return begin_if_complete();
+  return one_less_is_missing();
+}
+
+/// Looking at all workers after each answer of each would take long where there are many.
+Effects DirectorProtocol::one_less_is_missing() {
+  return --missing_ > 0 ? Effects{} : begin_if_complete();
 }
 
 /// Once everybody is there and has stopped.
 Effects DirectorProtocol::begin_if_complete() {
   if (phase_ != Phase::gathering) return {};
+  missing_ = 0;
   for (const auto& [incarnation, worker] : workers_)
-    if (worker.told && !worker.leaving && !worker.holdings) return {};
+    if (worker.told && !worker.leaving && !worker.holdings) ++missing_;
   seats_ = seats_in(target_);
   Epoch next{.run = mix(~seed_), .number = number_, .shape = target_, .members = {}};
   for (const std::uint64_t incarnation : seats_) {
     const auto found = workers_.find(incarnation);
-    if (found == workers_.end() || !found->second.joined) return {};
-    next.members.push_back(found->second.member);
+    if (found != workers_.end() && found->second.joined)
+      next.members.push_back(found->second.member);
+    else
+      ++missing_;
   }
-  for (const Member& member : kept_.members)
+  if (missing_ > 0) return {};
+  for (const auto& [rank, member] : kept_.members)
     if (workers_.contains(member.incarnation) && next.rank_of(member.incarnation) < 0 &&
         !workers_[member.incarnation].leaving)
       next.members.push_back(workers_[member.incarnation].member);
   const StatePlan state = choose_state(next);
   epoch_ = std::move(next);
   committed_ = state.step;
-  for (const Member& member : epoch_.members) workers_[member.incarnation].told = true;
+  for (const auto& [rank, member] : epoch_.members) workers_[member.incarnation].told = true;
   phase_ = Phase::preparing;
   answered_.clear();
   move_s_ = 0;
@@ -194,7 +200,7 @@ Effects DirectorProtocol::settle() {
     workers_[incarnation].leaving = true;
     effects.push_back(OrderLeave{.incarnation = incarnation});
   };
-  while (static_cast<int>(epoch_.members.size()) > epoch_.num_ranks()) {
+  while (epoch_.members.size() > epoch_.num_ranks()) {
     leave(epoch_.members.back().incarnation);
     epoch_.members.pop_back();
   }
@@ -256,7 +262,7 @@ Effects DirectorProtocol::lose(std::uint64_t incarnation, const std::string& cau
       phase_ == Phase::gathering && std::ranges::find(seats_, incarnation) != seats_.end();
   const std::string who = name_of_worker(incarnation);
   if (!workers_.at(incarnation).joined) ++failed_births_;
-  workers_.erase(incarnation);
+  forget(incarnation);
   Effects effects;
   if (spec_.recovery.on_loss != RunSpec::OnLoss::stop)  // else it is the reason of the end
     effects.push_back(ReportLoss{.rank = rank < epoch_.num_ranks() ? rank : -1,
@@ -307,8 +313,7 @@ Effects DirectorProtocol::regroup(const std::string& cause, double now_s) {
 std::set<int> DirectorProtocol::lost_ranks() const {
   std::set<int> lost;
   for (int rank = 0; rank < kept_.num_ranks() && kept_.number > 0; ++rank)
-    if (!workers_.contains(kept_.members[static_cast<std::size_t>(rank)].incarnation))
-      lost.insert(rank);
+    if (!workers_.contains(kept_.members.at(rank).incarnation)) lost.insert(rank);
   return lost;
 }
 

@@ -70,8 +70,8 @@ Prepared RankTrainer::run_step(const RunStep& order) {
   const auto counts = node_->channel().counts();
   now.edge_bytes.resize(counts.edges.size());
   for (std::size_t i = 0; i < counts.edges.size(); ++i) {
-    const auto to = std::ranges::find(now.epoch.members, counts.edges[i].to, &Member::id);
-    vote.edge_to.push_back(static_cast<std::uint32_t>(to - now.epoch.members.begin()));
+    const int to = now.epoch.members.rank_of_id(counts.edges[i].to);
+    vote.edge_to.push_back(static_cast<std::uint32_t>(to));
     vote.edge_bytes.push_back(counts.edges[i].bytes -
                               std::exchange(now.edge_bytes[i], counts.edges[i].bytes));
   }

@@ -33,10 +33,10 @@ class RankTrainer {
   /// Builds a rank's stage of a shape beside whatever follows; an epoch that needs such a stage
   /// takes it. `answer` is called once, from another thread. From any thread.
   void warm_up(const WarmUp& order, const std::function<void()>& answer);
-  /// Connects to the epoch's members, takes the state and builds the stage. The plan's digest is
+  /// Connects to its peers in the epoch, takes the state and builds the stage. The plan's digest is
   /// compared with the one this rank derives itself: Error{internal} if they differ. No answer of
   /// a worker that only gives its state away.
-  std::optional<Ready> begin_epoch(const BeginEpoch& order, const PlanOrder& plan);
+  std::optional<Ready> begin_epoch(const BeginEpoch& order);
   Prepared run_step(const RunStep& order);
   /// The actions of the step that run_step recorded, once; empty if it recorded none.
   std::vector<TracedActions> take_trace();
@@ -65,7 +65,7 @@ class RankTrainer {
 
  private:
   std::shared_ptr<StageState> take_warm();
-  std::optional<Ready> prepare(const BeginEpoch& order, const PlanOrder& plan);
+  std::optional<Ready> prepare(const BeginEpoch& order);
   void connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part);
   void take_state(const BeginEpoch& order, EpochParts* now);
   void move_state(const BeginEpoch& order, EpochParts* now);

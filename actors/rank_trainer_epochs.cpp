@@ -131,10 +131,10 @@ std::shared_ptr<StageState> RankTrainer::take_warm() {
   return std::exchange(warm_, nullptr);
 }
 
-std::optional<Ready> RankTrainer::begin_epoch(const BeginEpoch& order, const PlanOrder& plan) {
+std::optional<Ready> RankTrainer::begin_epoch(const BeginEpoch& order) {
   set_state("preparing");
   try {
-    return prepare(order, plan);
+    return prepare(order);
   } catch (...) {
     const std::lock_guard lock(mutex_);
     groups_.clear();  // they are gone with the rest
@@ -142,7 +142,7 @@ std::optional<Ready> RankTrainer::begin_epoch(const BeginEpoch& order, const Pla
   }
 }
 
-std::optional<Ready> RankTrainer::prepare(const BeginEpoch& order, const PlanOrder& plan) {
+std::optional<Ready> RankTrainer::prepare(const BeginEpoch& order) {
   const Epoch& epoch = order.epoch;
   const int rank = epoch.rank_of(self_.incarnation);
   TROUPE_ASSERT(rank >= 0);
@@ -152,22 +152,19 @@ std::optional<Ready> RankTrainer::prepare(const BeginEpoch& order, const PlanOrd
     return std::nullopt;
   }
   const Assembly assembly = assemble(spec_, epoch.shape);
-  if (assembly.digest != plan.digest)
+  if (assembly.digest != order.digest)
     throw Error(ErrorKind::internal,
                 "rank " + std::to_string(rank) + " derives another plan or layout (digest " +
                     std::to_string(assembly.digest) + ") than the scheduler (" +
-                    std::to_string(plan.digest) + "): are all programs of one version?");
+                    std::to_string(order.digest) + "): are all programs of one version?");
   auto now = std::make_unique<EpochParts>();
   now->epoch = epoch;
   now->rank = rank;
   now->part = part_of_run(assembly, spec_, epoch.shape, rank);
-  now->part.actions = parse_row(plan.actions);
-  now->part.eval_actions = parse_row(plan.eval_actions);
-  if (copies_state(spec_, epoch.shape)) {
+  now->part.actions = parse_row(order.actions);
+  now->part.eval_actions = parse_row(order.eval_actions);
+  if (copies_state(spec_, epoch.shape))
     now->copies.emplace(spec_, epoch.shape, rank, *device_, node_->channel());
-    const auto edges = copy_edges(spec_, epoch.shape, rank);
-    now->part.edges.insert(now->part.edges.end(), edges.begin(), edges.end());
-  }
   connect(epoch, order.state, &now->part);
   const auto begin = std::chrono::steady_clock::now();
   take_state(order, now.get());
@@ -196,15 +193,10 @@ void RankTrainer::connect(const Epoch& epoch, const StatePlan& state, const Rank
   const int me = epoch.rank_of(self_.incarnation);
   std::set<int> peers;
   for (const int peer : StateMover(state, me, *device_).peers()) peers.insert(peer);
-  if (part) {
-    peers.insert(part->tied_ranks.begin(), part->tied_ranks.end());
-    peers.insert(part->mirror_ranks.begin(), part->mirror_ranks.end());
-    peers.insert(part->replica_ranks.begin(), part->replica_ranks.end());
-    for (const auto& edge : part->edges) peers.insert({edge.from, edge.to});
-  }
+  if (part) peers.merge(peers_of(*part));
   for (const int peer : peers) {
     if (peer == me) continue;
-    const Member& member = epoch.members.at(static_cast<std::size_t>(peer));
+    const Member& member = epoch.members.at(peer);
     has_peers_ = true;
     node_->connect(member.id, member.incarnation, member.address);
   }
@@ -213,7 +205,7 @@ void RankTrainer::connect(const Epoch& epoch, const StatePlan& state, const Rank
 /// Ranks become the members' names on the data plane.
 void RankTrainer::open_channel(std::uint32_t epoch, const Epoch& members,
                                std::vector<transport::Edge> edges) {
-  const auto id = [&](int rank) { return members.members.at(static_cast<std::size_t>(rank)).id; };
+  const auto id = [&](int rank) { return members.members.at(rank).id; };
   for (auto& edge : edges) {
     edge.from = id(edge.from);
     edge.to = id(edge.to);
@@ -302,7 +294,7 @@ void RankTrainer::make_groups(EpochParts& now) {
   const Epoch& epoch = now.epoch;
   const auto make = [&](int id, const std::string& name, std::vector<int> ranks) {
     std::unique_ptr<tensor::ProcessGroup> group;
-    for (int& rank : ranks) rank = epoch.members.at(static_cast<std::size_t>(rank)).id;
+    for (int& rank : ranks) rank = epoch.members.at(rank).id;
     if (!ranks.empty())
       group = node_->make_group(epoch.run, training(epoch.number), id, name, ranks, self_.id);
     return group;

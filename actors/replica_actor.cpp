@@ -3,30 +3,42 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/monitors/rank_activity.h"
 #include "actors/monitors/step_report.h"
 #include "actors/tally.h"
 
 namespace troupe::actors {
+namespace {
 
-ReplicaActor::ReplicaActor(caf::actor_config& config, int replica, std::vector<StageHandle> stages,
-                           Parameters parameters, caf::actor director)
+struct Look {};
+
+}  // namespace
+}  // namespace troupe::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Look)
+
+namespace troupe::actors {
+
+ReplicaActor::ReplicaActor(caf::actor_config& config, ReplicaContext context)
     : ControlActor(config),
-      replica_(replica),
-      stages_(std::move(stages)),
-      parameters_(std::move(parameters)),
-      director_(std::move(director)),
-      ready_(stages_.size()),
-      prepared_(stages_.size()),
-      saved_(stages_.size()),
-      evaluated_(stages_.size()) {}
+      context_(std::move(context)),
+      liveness_(context_.recovery),
+      ready_(context_.stages.size()),
+      prepared_(context_.stages.size()),
+      saved_(context_.stages.size()),
+      evaluated_(context_.stages.size()) {}
 
 caf::behavior ReplicaActor::make_behavior() {
-  for (const auto& stage : stages_) monitor(stage.actor);
+  for (const auto& stage : context_.stages) monitor(stage.actor);
+  delayed_send(this, kLivenessTick, Look{});
   return {
-      [this](const Halt& order) { pass_on(order); },
-      [this](const BeginEpoch& order) { pass_on(order); },
+      [this](const std::shared_ptr<const EpochOrders>& orders) { begin(orders); },
+      [this](const Halt& order) { halt(order); },
       [this](const RunStep& order) { pass_on(order); },
-      [this](const Commit& order) { pass_on(order); },
+      [this](const Commit& order) {
+        committed_ = order.step;
+        pass_on(order);
+      },
       [this](const Save& order) { pass_on(order); },
       [this](const Evaluate& order) { pass_on(order); },
       [this](const Finish& order) { pass_on(order); },
@@ -34,64 +46,108 @@ caf::behavior ReplicaActor::make_behavior() {
       [this](const Prepared& answer) { add(answer); },
       [this](const Saved& answer) { add(answer); },
       [this](const Evaluated& answer) { add(answer); },
-      [this](const TracedActions& actions) { send(director_, actions); },
-      [this](const Tapped& tapped) { send(director_, tapped); },
+      [this](const Heartbeat& beat) { heard(beat); },
+      [this](const TracedActions& actions) { send(context_.director, actions); },
+      [this](const Tapped& tapped) { send(context_.director, tapped); },
+      [this](Look) {
+        watch_over_stages();
+        delayed_send(this, kLivenessTick, Look{});
+      },
   };
 }
 
 void ReplicaActor::on_exit() {
-  stages_.clear();
-  director_ = nullptr;
+  context_.stages.clear();
+  context_.director = nullptr;
+}
+
+void ReplicaActor::begin(const std::shared_ptr<const EpochOrders>& orders) {
+  if (halted_) return;  // the epoch was given up while its orders were made
+  orders_ = orders;
+  committed_ = orders->step();
+  const int num_stages = static_cast<int>(context_.stages.size());
+  for (int stage = 0; stage < num_stages; ++stage) {
+    const StageHandle& handle = context_.stages[static_cast<std::size_t>(stage)];
+    const int rank = context_.replica * num_stages + stage;
+    for (const Peers& peers : orders->peers_of(rank)) send(handle.actor, peers);
+    send(handle.actor, orders->begin_of(rank));
+    liveness_.watch(handle.incarnation);
+  }
+  send(context_.director,
+       StagesWatched{.epoch = orders->epoch().number, .replica = context_.replica});
+}
+
+void ReplicaActor::halt(const Halt& order) {
+  halted_ = true;
+  liveness_.forget_all();  // they answer to the director now
+  pass_on(order);
+}
+
+void ReplicaActor::heard(const Heartbeat& beat) {
+  liveness_.heard(beat);
+  if (orders_ && !halted_)
+    show_activity(beat, orders_->epoch(), committed_, context_.hub, context_.board);
+}
+
+void ReplicaActor::watch_over_stages() {
+  for (const auto& verdict : liveness_.tick())
+    send(context_.director, Event{WorkerFailed{.incarnation = verdict.incarnation,
+                                               .message = verdict.why,
+                                               .now_s = now_s() - verdict.silent_s}});
 }
 
 template <typename Order>
 void ReplicaActor::pass_on(const Order& order) {
-  for (const auto& stage : stages_) send(stage.actor, order);
+  for (const auto& stage : context_.stages) send(stage.actor, order);
 }
 
 void ReplicaActor::add(const Ready& answer) {
   if (!ready_.add(stage_of(answer.rank), answer)) return;
-  ReplicaReady all{.epoch = answer.epoch, .replica = replica_};
+  ReplicaReady all{.epoch = answer.epoch, .replica = context_.replica};
   for (const Ready& ready : ready_.answers())
     all.move_s = std::max(all.move_s, to_double(ready.move_s));
-  send(director_, Event{all});
+  send(context_.director, Event{all});
 }
 
 void ReplicaActor::add(const Prepared& answer) {
   if (!prepared_.add(stage_of(answer.rank), answer)) return;
   const auto& votes = prepared_.answers();
-  send(director_,
-       ReplicaVote{.sum = tally(replica_, votes, ready_.answers(), *parameters_),
-                   .measured = std::make_shared<StepReport::Measured>(measured(replica_, votes))});
+  send(context_.director,
+       ReplicaVote{
+           .sum = tally(context_.replica, votes, ready_.answers(), *context_.parameters),
+           .measured = std::make_shared<StepReport::Measured>(measured(context_.replica, votes))});
 }
 
 void ReplicaActor::add(const Saved& answer) {
   if (!saved_.add(stage_of(answer.rank), answer)) return;
-  ReplicaSaved all{.epoch = answer.epoch, .step = answer.step, .replica = replica_, .error = ""};
+  ReplicaSaved all{
+      .epoch = answer.epoch, .step = answer.step, .replica = context_.replica, .error = ""};
   for (const Saved& saved : saved_.answers())
     if (all.error.empty()) all.error = saved.error;
-  send(director_, Event{all});
+  send(context_.director, Event{all});
 }
 
 void ReplicaActor::add(const Evaluated& answer) {
   if (!evaluated_.add(stage_of(answer.rank), answer)) return;
-  ReplicaEvaluated all{.epoch = answer.epoch, .step = answer.step, .replica = replica_};
+  ReplicaEvaluated all{.epoch = answer.epoch, .step = answer.step, .replica = context_.replica};
   for (const Evaluated& evaluated : evaluated_.answers())
     all.loss_sum += to_double(evaluated.loss_sum);
-  send(director_, Event{all});
+  send(context_.director, Event{all});
 }
 
 void ReplicaActor::on_failure(const std::string& what) {
-  send(director_,
-       Event{DirectorFailed{.message = "replica " + std::to_string(replica_) + ": " + what}});
+  send(context_.director,
+       Event{
+           DirectorFailed{.message = "replica " + std::to_string(context_.replica) + ": " + what}});
 }
 
 void ReplicaActor::on_down(const caf::actor_addr& who) {
-  for (const StageHandle& stage : stages_)
+  for (const StageHandle& stage : context_.stages)
     if (stage.actor.address() == who)
-      send(director_, Event{WorkerFailed{.incarnation = stage.incarnation,
-                                         .message = "its connection to the launcher is gone",
-                                         .symptom = true}});
+      send(context_.director,
+           Event{WorkerFailed{.incarnation = stage.incarnation,
+                              .message = "its connection to the launcher is gone",
+                              .symptom = true}});
 }
 
 }  // namespace troupe::actors

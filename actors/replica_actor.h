@@ -7,7 +7,11 @@
 #include <vector>
 
 #include "actors/control_plane.h"
+#include "actors/epoch_orders.h"
+#include "actors/liveness.h"
+#include "actors/monitors/hub.h"
 #include "actors/protocol.h"
+#include "actors/status_board.h"
 #include "stages/model_config.h"
 
 namespace troupe::actors {
@@ -48,22 +52,42 @@ struct StageHandle {
   std::uint64_t incarnation = 0;
 };
 
-/// A data-parallel replica of the pipeline: passes orders to its stages, sums their answers up in
-/// one message for the director, and watches that the stages are there. Lives in the launching
+/// The replica's actor watches over its stages from now on, until they halt. Local to the launcher.
+struct StagesWatched {
+  std::uint32_t epoch = 0;
+  int replica = 0;
+};
+
+/// What a replica works with. References outlive it.
+struct ReplicaContext {
+  int replica = 0;
+  std::vector<StageHandle> stages;
+  std::shared_ptr<const std::vector<stages::ParameterInfo>> parameters;  ///< of the model
+  RunSpec::Recovery recovery;
+  caf::actor director;
+  Hub& hub;
+  StatusBoard& board;
+};
+
+/// A data-parallel replica of the pipeline in one epoch: passes orders to its stages, sums their
+/// answers up in one message for the director, and watches over them. Lives in the launching
 /// process.
 class ReplicaActor : public ControlActor {
  public:
-  using Parameters = std::shared_ptr<const std::vector<stages::ParameterInfo>>;
-  /// `parameters` are the model's.
-  ReplicaActor(caf::actor_config& config, int replica, std::vector<StageHandle> stages,
-               Parameters parameters, caf::actor director);
+  ReplicaActor(caf::actor_config& config, ReplicaContext context);
   caf::behavior make_behavior() override;
   void on_exit() override;
 
  private:
+  void begin(const std::shared_ptr<const EpochOrders>& orders);
+  void halt(const Halt& order);
+  void heard(const Heartbeat& beat);
+  void watch_over_stages();
   template <typename Order>
   void pass_on(const Order& order);
-  std::size_t stage_of(int rank) const { return static_cast<std::size_t>(rank) % stages_.size(); }
+  std::size_t stage_of(int rank) const {
+    return static_cast<std::size_t>(rank) % context_.stages.size();
+  }
   void add(const Ready& answer);
   void add(const Prepared& answer);
   void add(const Saved& answer);
@@ -71,10 +95,11 @@ class ReplicaActor : public ControlActor {
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr& who) override;
 
-  const int replica_;
-  std::vector<StageHandle> stages_;
-  const Parameters parameters_;
-  caf::actor director_;
+  ReplicaContext context_;
+  std::shared_ptr<const EpochOrders> orders_;  // once they are made
+  bool halted_ = false;
+  std::int64_t committed_ = 0;
+  Liveness liveness_;
   Gathering<Ready> ready_;
   Gathering<Prepared> prepared_;
   Gathering<Saved> saved_;
@@ -83,5 +108,7 @@ class ReplicaActor : public ControlActor {
 
 }  // namespace troupe::actors
 
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::shared_ptr<const troupe::actors::EpochOrders>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::StagesWatched)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ReplicaVote)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Event)

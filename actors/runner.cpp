@@ -21,11 +21,11 @@ class Executor {
     spdlog::info("halts for epoch {}: {}", order.epoch, order.reason);
     return trainer_.halt(order);
   }
-  std::optional<RunnerAnswer> operator()(const EpochOrder& order) {
-    const Epoch& epoch = order.begin.epoch;
+  std::optional<RunnerAnswer> operator()(const BeginEpoch& order) {
+    const Epoch& epoch = order.epoch;
     if (trainer_.is_interrupted(epoch.number)) return std::nullopt;
-    spdlog::info("epoch {} begins after step {}", epoch.number, order.begin.state.step);
-    if (auto ready = trainer_.begin_epoch(order.begin, order.plan)) return *ready;
+    spdlog::info("epoch {} begins after step {}", epoch.number, order.state.step);
+    if (auto ready = trainer_.begin_epoch(order)) return *ready;
     return std::nullopt;
   }
   std::optional<RunnerAnswer> operator()(const RunStep& order) {
@@ -54,8 +54,8 @@ class Executor {
   bool stepped_ = false;
 };
 
-std::uint32_t epoch_of(const EpochOrder& order) {
-  return order.begin.epoch.number;
+std::uint32_t epoch_of(const BeginEpoch& order) {
+  return order.epoch.number;
 }
 std::uint32_t epoch_of(const Finish&) {
   return 0;

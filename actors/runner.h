@@ -12,13 +12,7 @@
 
 namespace troupe::actors {
 
-/// An epoch's start as the runner needs it: both messages are in.
-struct EpochOrder {
-  BeginEpoch begin;
-  PlanOrder plan;
-};
-
-using RunnerOrder = std::variant<Halt, EpochOrder, RunStep, Commit, Save, Evaluate, Finish>;
+using RunnerOrder = std::variant<Halt, BeginEpoch, RunStep, Commit, Save, Evaluate, Finish>;
 using RunnerAnswer =
     std::variant<Halted, Ready, Prepared, TracedActions, Tapped, Saved, Evaluated, Failed>;
 

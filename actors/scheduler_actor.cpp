@@ -1,22 +1,14 @@
 #include "actors/scheduler_actor.h"
 
+#include <memory>
 #include <utility>
 
-#include "actors/assembly.h"
+#include "actors/epoch_orders.h"
 #include "actors/memory_plan.h"
 #include "actors/replica_actor.h"
 
 namespace troupe::actors {
 namespace {
-
-std::string row_of(const std::vector<schedules::Action>& actions) {
-  std::string row;
-  for (const auto& action : actions) {
-    if (!row.empty()) row += ',';
-    row += to_string(action);
-  }
-  return row;
-}
 
 AutoSchedule::Fits fits_into(const RunSpec& spec, std::int64_t memory_bytes) {
   return [spec, memory_bytes](const Shape& now, const Shape& next) {
@@ -65,16 +57,14 @@ void SchedulerActor::tell_what_it_wants() {
 }
 
 void SchedulerActor::plan(const PlanEpoch& request) {
-  auto_schedule_.begin(request.epoch);
-  auto_layout_.begin(request.epoch);
+  auto_schedule_.begin(request.whole.epoch);
+  auto_layout_.begin(request.whole.epoch);
   tell_what_it_wants();
-  const Assembly assembly = assemble(spec_, request.epoch.shape);
-  for (std::size_t rank = 0; rank < request.stages.size(); ++rank) {
-    const auto stage = rank % assembly.plan.actions.size();
-    send(request.stages[rank], PlanOrder{.epoch = request.epoch.number,
-                                         .actions = row_of(assembly.plan.actions[stage]),
-                                         .eval_actions = row_of(assembly.eval_plan.actions[stage]),
-                                         .digest = assembly.digest});
+  const auto orders = std::make_shared<const EpochOrders>(spec_, request.whole);
+  for (const auto& replica : request.replicas) send(replica, orders);
+  for (const auto& [rank, worker] : request.leaving) {
+    for (const Peers& peers : orders->peers_of(rank)) send(worker, peers);
+    send(worker, orders->begin_of(rank));
   }
 }
 

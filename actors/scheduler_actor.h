@@ -2,19 +2,22 @@
 
 #include <caf/actor.hpp>
 #include <caf/allowed_unsafe_message_type.hpp>
+#include <map>
 #include <vector>
 
 #include "actors/auto_layout.h"
 #include "actors/auto_schedule.h"
 #include "actors/control_plane.h"
+#include "actors/messages.h"
 #include "actors/protocol.h"
 
 namespace troupe::actors {
 
 /// The director's request to plan an epoch. Local to the launcher.
 struct PlanEpoch {
-  Epoch epoch;
-  std::vector<caf::actor> stages;  ///< by rank
+  BeginEpoch whole;  ///< with all members and moves
+  std::vector<caf::actor> replicas;
+  std::map<int, caf::actor> leaving;  ///< members beyond the ranks
 };
 
 /// A step is committed. Local to the launcher.
@@ -29,9 +32,9 @@ struct MeasureActions {
   bool on = false;
 };
 
-/// Makes the epoch's plans and sends every stage its row, for all steps until the next epoch, ahead
-/// of the first one. Hears TracedActions and StepDone, and answers the director with MeasureActions
-/// and AutoSchedule::Advice.
+/// Makes the epoch's plans, for all steps until the next epoch, and hands them to the replicas,
+/// which send every stage its row. Hears TracedActions and StepDone, and answers the director with
+/// MeasureActions and AutoSchedule::Advice.
 class SchedulerActor : public ControlActor {
  public:
   /// `memory_bytes`: what all ranks together may take.

@@ -41,8 +41,8 @@ caf::behavior StageActor::make_behavior() {
   delayed_send(this, kHeartbeatInterval, Beat{});
   return {
       [this](const Halt& order) { halt(order); },
+      [this](const Peers& order) { meet(order); },
       [this](const BeginEpoch& order) { begin(order); },
-      [this](const PlanOrder& order) { plan(order); },
       [this](const WarmUp& order) { warm_up(order); },
       [this](const RunStep& order) { queue(order); },
       [this](const Commit& order) { queue(order); },
@@ -63,27 +63,23 @@ void StageActor::halt(const Halt& order) {
   if (order.epoch <= epoch_) return;
   runner_.interrupt(order.epoch, order.reason);
   epoch_ = order.epoch;  // orders of the one before are too late now
+  peers_ = {};
+  replica_ = nullptr;
   runner_.push(order);
 }
 
-void StageActor::begin(const BeginEpoch& order) {
-  replica_ = caf::actor_cast<caf::actor>(current_sender());
-  begin_ = order;
-  start_epoch_if_complete();
+void StageActor::meet(const Peers& order) {
+  if (order.epoch < epoch_) return;
+  for (const auto& [rank, member] : order.members) peers_.add(rank, member);
 }
 
-void StageActor::plan(const PlanOrder& order) {
-  plan_ = order;
-  start_epoch_if_complete();
-}
-
-/// Director and scheduler write independently: either message may come first.
-void StageActor::start_epoch_if_complete() {
-  if (!begin_ || !plan_ || begin_->epoch.number != plan_->epoch || plan_->epoch < epoch_) return;
-  epoch_ = plan_->epoch;
-  runner_.push(EpochOrder{.begin = std::move(*begin_), .plan = std::move(*plan_)});
-  begin_.reset();
-  plan_.reset();
+void StageActor::begin(BeginEpoch order) {
+  if (order.epoch.number < epoch_) return;
+  epoch_ = order.epoch.number;
+  order.epoch.members = std::exchange(peers_, {});
+  if (order.epoch.rank_of(join_.member.incarnation) < order.epoch.num_ranks())
+    replica_ = caf::actor_cast<caf::actor>(current_sender());
+  runner_.push(std::move(order));
 }
 
 void StageActor::warm_up(const WarmUp& order) {
@@ -121,7 +117,7 @@ void StageActor::beat() {
     beat.edge_to.push_back(edge.to);
     beat.edge_queued.push_back(edge.queued);
   }
-  send(director_, beat);
+  send(replica_ ? replica_ : director_, beat);
   delayed_send(this, kHeartbeatInterval, Beat{});
 }
 

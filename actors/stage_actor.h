@@ -2,7 +2,6 @@
 
 #include <caf/actor.hpp>
 #include <caf/allowed_unsafe_message_type.hpp>
-#include <optional>
 #include <string>
 
 #include "actors/control_plane.h"
@@ -22,9 +21,8 @@ class StageActor : public ControlActor {
 
  private:
   void halt(const Halt& order);
-  void begin(const BeginEpoch& order);
-  void plan(const PlanOrder& order);
-  void start_epoch_if_complete();
+  void meet(const Peers& order);
+  void begin(BeginEpoch order);
   void warm_up(const WarmUp& order);
   template <typename Order>
   void queue(const Order& order);
@@ -37,10 +35,9 @@ class StageActor : public ControlActor {
   caf::actor director_;
   const Join join_;
   StageRunner& runner_;
-  caf::actor replica_;       // where answers go, once it has spoken
+  caf::actor replica_;       // in the epoch that runs; else null
   std::uint32_t epoch_ = 0;  // orders of another one are ignored
-  std::optional<BeginEpoch> begin_;
-  std::optional<PlanOrder> plan_;
+  Members peers_;            // in the epoch that is about to begin
 };
 
 }  // namespace troupe::actors

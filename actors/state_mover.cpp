@@ -19,24 +19,22 @@ const TensorRow& row_of(const std::map<int, TensorRow>& rows, int unit) {
   return found->second;
 }
 
-}  // namespace
-
-int StateMover::number_of(int from, int to) const {
-  const auto travels = [&](const StateMove& move) { return move.from == from && move.to == to; };
-  const auto first = std::ranges::find_if(plan_.moves, travels);
-  return static_cast<int>(first - plan_.moves.begin());
+/// Names an edge to both its ends: neither has another one in this direction with the same sum.
+int chunk_of_edge(int from, int to) {
+  return from + to;
 }
+
+}  // namespace
 
 std::vector<transport::Edge> StateMover::edges() const {
   std::vector<transport::Edge> edges;
-  std::set<int> seen;
+  std::set<std::pair<int, int>> seen;
   for (const StateMove& move : plan_.moves) {
     if (move.from == move.to || (move.from != member_ && move.to != member_)) continue;
-    const int number = number_of(move.from, move.to);
-    if (!seen.insert(number).second) continue;
+    if (!seen.insert({move.from, move.to}).second) continue;
     edges.push_back({.from = move.from,
                      .to = move.to,
-                     .chunk = number,
+                     .chunk = chunk_of_edge(move.from, move.to),
                      .direction = transport::Direction::state,
                      .dtype = tensor::DType::f32,
                      .shape = {kPieceElements},
@@ -53,10 +51,9 @@ std::vector<int> StateMover::peers() const {
 }
 
 transport::MessageKey StateMover::next_key(int from, int to) {
-  const int number = number_of(from, to);
   return {.step = static_cast<std::uint64_t>(plan_.step),
-          .microbatch = pieces_[number]++,
-          .chunk = number,
+          .microbatch = pieces_[{from, to}]++,
+          .chunk = chunk_of_edge(from, to),
           .direction = transport::Direction::state};
 }
 

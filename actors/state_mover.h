@@ -10,7 +10,8 @@
 namespace troupe::actors {
 
 /// One member's part in a state plan: what it gives and what it takes, over edges of their own.
-/// All members perform the plan's moves in its order, so that nobody waits in a circle.
+/// All members perform the plan's moves in its order, so that nobody waits in a circle. A member
+/// need not know the moves of others.
 class StateMover {
  public:
   /// Where units lie in this member: its own state's, and those of the copies it holds, by rank of
@@ -38,13 +39,12 @@ class StateMover {
   void take(const TensorRow& into, int from, transport::Channel& channel);
   void copy(const TensorRow& from, const TensorRow& into);
   transport::MessageKey next_key(int from, int to);
-  int number_of(int from, int to) const;
 
   const StatePlan& plan_;
   const int member_;
   tensor::Device& device_;
   const std::unique_ptr<tensor::Stream> stream_;
-  std::map<int, int> pieces_;  ///< so far, by edge
+  std::map<std::pair<int, int>, int> pieces_;  ///< so far, by edge
 };
 
 }  // namespace troupe::actors

@@ -55,7 +55,7 @@ std::vector<int> copied_ranks(const RunSpec& spec, const Epoch& kept, const Epoc
   std::vector<int> ranks;
   for (int rank = 0; rank < next.num_ranks() && alike && copies_state(spec, next.shape); ++rank) {
     const int holder = neighbour_of(next.shape, rank, 1);
-    const auto held = holdings.find(next.members[static_cast<std::size_t>(holder)].incarnation);
+    const auto held = holdings.find(next.members.at(holder).incarnation);
     const HeldCopy wanted{.rank = rank, .step = step};
     if (held != holdings.end() &&
         std::ranges::find(held->second.copies, wanted) != held->second.copies.end())

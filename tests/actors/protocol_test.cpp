@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_run_spawns_joins_prepares_and_steps) {
   for (int rank = 0; rank < 3; ++rank) BOOST_TEST(driver.on(driver.joined(rank)).empty());
   const auto all = driver.on(driver.joined(3));
   BOOST_REQUIRE(find<StartEpoch>(all));
-  BOOST_TEST(find<StartEpoch>(all)->epoch.members[3].pid == 1003);
+  BOOST_TEST(find<StartEpoch>(all)->epoch.members.at(3).pid == 1003);
   BOOST_TEST(!find<StartEpoch>(all)->state.from_memory);
   BOOST_TEST(driver.on(ReplicaReady{.epoch = 1, .replica = 0}).empty());
   const auto ready = driver.on(ReplicaReady{.epoch = 1, .replica = 1});

@@ -42,8 +42,9 @@ class Replicas {
     }
     const Assembly assembly = assemble(spec, epoch.shape);
     for (int rank = 0; rank < kReplicas; ++rank) {
-      trainer(rank).begin_epoch({.epoch = epoch, .state = {}, .checkpoint = ""},
-                                {.epoch = epoch.number,
+      trainer(rank).begin_epoch({.epoch = epoch,
+                                 .state = {},
+                                 .checkpoint = "",
                                  .actions = row_of(assembly.plan.actions.front()),
                                  .eval_actions = "",
                                  .digest = assembly.digest});

@@ -182,7 +182,7 @@ class Simulation {
   }
   void perform(const StartEpoch& effect) {
     ready_.clear();
-    for (const Member& member : effect.epoch.members)
+    for (const auto& [place, member] : effect.epoch.members)
       tell(member.incarnation, [this, effect](SimWorker& w) {
         w.before = std::exchange(w.epoch, effect.epoch);
         w.step_before = w.step;
@@ -193,7 +193,7 @@ class Simulation {
         if (w.before && w.step_before == w.step + 1) w.step_before = w.step;  // stepped back
         const int rank = effect.epoch.rank_of(w.incarnation);
         w.has_peers = true;
-        if (effect.epoch.members[static_cast<std::size_t>(rank)].address != std::to_string(w.node))
+        if (effect.epoch.members.at(rank).address != std::to_string(w.node))
           result_.broken = "peers were given an address that a worker no longer has";
         if (rank < effect.epoch.num_ranks()) ready(effect.epoch, rank);
       });
@@ -211,25 +211,24 @@ class Simulation {
     const Epoch epoch = protocol_.epoch();
     votes_.clear();
     for (int rank = 0; rank < epoch.num_ranks(); ++rank)
-      tell(epoch.members[static_cast<std::size_t>(rank)].incarnation,
-           [this, epoch, rank, effect](SimWorker& w) {
-             if (!w.epoch || w.epoch->number != epoch.number) return;
-             w.before.reset();
-             if (w.step != effect.step - 1) result_.broken = "a step ran on other state";
-             const int pp = epoch.shape.mesh.pp;
-             // It has received its neighbour's state by now; a tick of the simulation is no copy.
-             if (pp > 1 && epoch.shape.mesh.dp == 1) {
-               w.copies.push_back({.rank = (rank - 1 + pp) % pp, .step = effect.step - 1});
-               if (w.copies.size() > 2) w.copies.erase(w.copies.begin());
-             }
-             const int replica = place_of(epoch.shape, rank).replica;
-             if (++votes_[replica] == pp)
-               answer(ReplicaPrepared{.epoch = epoch.number,
-                                      .step = effect.step,
-                                      .replica = replica,
-                                      .loss_sum = 1,
-                                      .squared_norm = 1});
-           });
+      tell(epoch.members.at(rank).incarnation, [this, epoch, rank, effect](SimWorker& w) {
+        if (!w.epoch || w.epoch->number != epoch.number) return;
+        w.before.reset();
+        if (w.step != effect.step - 1) result_.broken = "a step ran on other state";
+        const int pp = epoch.shape.mesh.pp;
+        // It has received its neighbour's state by now; a tick of the simulation is no copy.
+        if (pp > 1 && epoch.shape.mesh.dp == 1) {
+          w.copies.push_back({.rank = (rank - 1 + pp) % pp, .step = effect.step - 1});
+          if (w.copies.size() > 2) w.copies.erase(w.copies.begin());
+        }
+        const int replica = place_of(epoch.shape, rank).replica;
+        if (++votes_[replica] == pp)
+          answer(ReplicaPrepared{.epoch = epoch.number,
+                                 .step = effect.step,
+                                 .replica = replica,
+                                 .loss_sum = 1,
+                                 .squared_norm = 1});
+      });
   }
   void perform(const OrderCommit& effect) {
     // The bits of a step follow from its number alone: a redone one must be the same.
@@ -244,7 +243,7 @@ class Simulation {
     before_loss_ = 0;
     const Epoch& epoch = protocol_.epoch();
     for (int rank = 0; rank < epoch.num_ranks(); ++rank)
-      tell(epoch.members[static_cast<std::size_t>(rank)].incarnation, [effect](SimWorker& w) {
+      tell(epoch.members.at(rank).incarnation, [effect](SimWorker& w) {
         w.step = effect.step;
         w.previous = true;
       });

@@ -56,15 +56,14 @@ class NullStage : public StageActor, public StageRunner {
       now_ = {};
     reply(halted);
   }
-  void perform(const EpochOrder& order) {
-    const Epoch& epoch = order.begin.epoch;
-    before_ = std::exchange(now_, {.epoch = epoch.number, .step = order.begin.state.step});
+  void perform(const BeginEpoch& order) {
+    const Epoch& epoch = order.epoch;
+    before_ = std::exchange(now_, {.epoch = epoch.number, .step = order.state.step});
     rank_ = epoch.rank_of(incarnation_);
     if (rank_ >= epoch.num_ranks()) return;  // it leaves
     const auto pp = static_cast<std::size_t>(epoch.shape.mesh.pp);
     const auto stage = static_cast<std::size_t>(rank_) % pp;
-    Ready ready{
-        .epoch = epoch.number, .rank = rank_, .digest = order.plan.digest, .parameters = {}};
+    Ready ready{.epoch = epoch.number, .rank = rank_, .digest = order.digest, .parameters = {}};
     const std::size_t end = num_parameters_ * (stage + 1) / pp;
     for (std::size_t i = num_parameters_ * stage / pp; i < end; ++i)
       ready.parameters.push_back(static_cast<std::uint32_t>(i));

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "actors/assembly.h"
+#include "actors/messages.h"
+
+namespace troupe::actors {
+
+/// What an epoch means for each of its members. A member of ten thousand is told only of those it
+/// has to do with, of its own state moves and of its row of the plan: every message stays small,
+/// and all together grow with the members, not with their square. Immutable.
+class EpochOrders {
+ public:
+  /// `whole` has all members and moves, and no plan. Makes the plan.
+  EpochOrders(const RunSpec& spec, BeginEpoch whole);
+
+  const Epoch& epoch() const { return whole_.epoch; }
+  /// That the epoch starts after.
+  std::int64_t step() const { return whole_.state.step; }
+  /// To be sent before begin_of(). Ranks, and members beyond them.
+  std::vector<Peers> peers_of(int member) const;
+  BeginEpoch begin_of(int member) const;
+
+ private:
+  std::set<int> known_to(int member) const;
+
+  const RunSpec spec_;
+  const BeginEpoch whole_;
+  const Assembly assembly_;
+  std::vector<std::vector<StateMove>> moves_;  ///< by member
+};
+
+}  // namespace troupe::actors
