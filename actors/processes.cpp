@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "actors/left_segments.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {
@@ -155,6 +156,7 @@ void LocalProcesses::start(const WorkerBirth& birth) {
   for (const std::string& word : command_) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
 
+  const std::time_t started = std::time(nullptr);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) become_worker(argv.data(), birth_pipe[0], log_fd, parent);
@@ -162,7 +164,8 @@ void LocalProcesses::start(const WorkerBirth& birth) {
   if (pid < 0) os_error("start a worker process");
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) os_error("watch worker process " + std::to_string(pid));
-  children_.push_back({.incarnation = birth.incarnation, .pid = pid, .pidfd = pidfd});
+  children_.push_back(
+      {.incarnation = birth.incarnation, .pid = pid, .started = started, .pidfd = pidfd});
 }
 
 void LocalProcesses::reap(std::size_t index) {
@@ -170,6 +173,7 @@ void LocalProcesses::reap(std::size_t index) {
   int status = 0;
   if (waitpid(child.pid, &status, WNOHANG) != child.pid) return;
   close(child.pidfd);
+  remove_left_segments(child.pid, child.started);
   children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(index));
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   on_exit_({.incarnation = child.incarnation,

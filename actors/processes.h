@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -53,6 +54,7 @@ class LocalProcesses : public Processes {
   struct Child {
     std::uint64_t incarnation = 0;
     int pid = 0;
+    std::time_t started = 0;
     int pidfd = -1;
   };
   void wake();

@@ -1,5 +1,8 @@
 #include "actors/processes.h"
 
+#include <sys/ipc.h>
+#include <sys/shm.h>
+
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +10,7 @@
 #include <thread>
 
 #include "actors/secret.h"
+#include "tests/support/temp_dir.h"
 
 namespace troupe::actors {
 namespace {
@@ -57,6 +61,19 @@ BOOST_AUTO_TEST_CASE(a_worker_may_end_without_reading_its_birth) {
   // Enough of them that some end before their parent goes on: it must live through it.
   const auto exits = exits_of("exit 3", 200);
   for (const auto& [rank, exit] : exits) BOOST_TEST(exit.cause == "exit code 3");
+}
+
+BOOST_AUTO_TEST_CASE(shared_memory_that_a_worker_leaves_is_removed) {
+  const test::TempDir dir;
+  const std::string said = dir / "said";
+  BOOST_TEST(exits_of("exec ipcmk --shmem 4096 >" + said, 1)[0].clean);  // makes one, attaches none
+  std::ifstream file(said);
+  std::string words;
+  std::getline(file, words);
+  const auto digits = words.find_first_of("0123456789");
+  BOOST_REQUIRE_MESSAGE(digits != std::string::npos, words);
+  shmid_ds status{};
+  BOOST_TEST(shmctl(std::stoi(words.substr(digits)), IPC_STAT, &status) == -1);
 }
 
 BOOST_AUTO_TEST_CASE(kill_all_ends_what_would_not_end) {

@@ -70,9 +70,11 @@ BOOST_AUTO_TEST_CASE(only_the_whole_token_opens) {
 BOOST_AUTO_TEST_CASE(readers_of_events_stay_whole) {
   std::mt19937_64 random(fresh_seed());
   const json status = {{"run", "r"}, {"ranks", {{{"rank", 0}}, {{"rank", 1}, {"stage", 1}}}}};
+  const auto measured = std::make_shared<actors::StepReport::Measured>(
+      actors::StepReport::Measured{.stages = {{}}, .edges = {{}}});
   const std::string events[] = {
       to_text(to_json(actors::RunEvent{
-          .body = actors::StepCommitted{.report = {.loss = 1, .stages = {{}}, .edges = {{}}}}})),
+          .body = actors::StepCommitted{.report = {.loss = 1, .replicas = {measured}}}})),
       to_text(to_json(actors::RunEvent{
           .rank = 1, .body = actors::ActionsTraced{.actions = {{.name = "0F0"}}}})),
       to_text(to_json(actors::RunEvent{.body = actors::MembershipChanged{.ranks = {{}}}})),
