@@ -199,9 +199,8 @@ constexpr std::array kKeys{
         "More end the run in order, with all state saved: something is broken",
         Rule{.min = 0, .max = 1e6}},
     Key{"recovery", "neighbour_copies", boolean, "true", "",
-        "Each stage holds its neighbour's state: a loss costs a step at most, for twice the "
-        "state's "
-        "memory and more"},
+        "Each stage holds its neighbour's state: a loss costs a step at most, for three times "
+        "the state's memory more, 37 bytes a parameter"},
 
     Key{"monitor", "log_interval", integer, "1", "steps", "Steps between console lines; every step",
         Rule{.min = 1, .max = 1e9}},
