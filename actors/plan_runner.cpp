@@ -43,7 +43,6 @@ std::size_t wait_index(Direction direction, int chunk) {
 struct PlanRunner::Step {
   std::int64_t data_step = 0;
   std::uint64_t message_step = 0;
-  bool training = true;
   double busy_s = 0;
   double longest_s = 0;
   Tap* tap = nullptr;
@@ -110,16 +109,18 @@ PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
   Step step{.data_step = data_step, .message_step = message_step, .tap = watch.tap};
   std::fill(losses_.begin(), losses_.end(), 0.0);
   std::fill(waits_.begin(), waits_.end(), 0.0);
-  if (watch.record) recorded_.assign(program_.size(), {});
+  if (watch.record) {
+    recorded_.assign(program_.size(), {});
+    for (std::size_t i = 0; i < program_.size(); ++i) recorded_[i].instruction = program_[i];
+  }
   step.timed([&] { stage_.begin_step(); });
   const auto pass_of = [&](std::size_t i) {
-    Recorded* const record = watch.record ? &recorded_[i] : nullptr;
-    if (record) record->instruction = program_[i];
-    return Pass(program_[i], message_step, record);
+    return Pass(program_[i], message_step, watch.record ? &recorded_[i] : nullptr);
   };
   for (std::size_t i = 0; i < program_.size(); ++i) {
     if (program_[i].op == Op::W) {
-      backward_weight(pass_of(i), step);
+      step.record = watch.record ? &recorded_[i] : nullptr;
+      backward_weight(program_[i], step);
     } else if (program_[i].overlaps_next) {
       run_pair(pass_of(i), pass_of(i + 1), step);
       ++i;
@@ -133,7 +134,7 @@ PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
 
 PlanResult PlanRunner::evaluate(std::int64_t data_step, std::uint64_t message_step) {
   const auto begin = Clock::now();
-  Step step{.data_step = data_step, .message_step = message_step, .training = false};
+  Step step{.data_step = data_step, .message_step = message_step};
   std::fill(losses_.begin(), losses_.end(), 0.0);
   for (const Instruction& next : program_) {
     evaluate_one(next, step);
@@ -262,9 +263,7 @@ void PlanRunner::wait_for_pair(Pass& forward, Pass& backward, Step& step) {
   add_wait(first.next, first.direction, seconds_since(begin), step);
 }
 
-void PlanRunner::backward_weight(const Pass& pass, Step& step) {
-  step.record = pass.record;
-  const Instruction& next = pass.next;
+void PlanRunner::backward_weight(const Instruction& next, Step& step) {
   step.timed([&] { stage_.backward_weight(next.chunk, next.slot, next.deferred); });
   release(next, step);
 }

@@ -79,7 +79,7 @@ class PlanRunner {
   void run(Pass pass, Step& step);
   void run_pair(Pass forward, Pass backward, Step& step);
   void wait_for_pair(Pass& forward, Pass& backward, Step& step);
-  void backward_weight(const Pass& pass, Step& step);
+  void backward_weight(const Instruction& next, Step& step);
   void load_tokens(const Instruction& next, const Step& step);
   void release(const Instruction& next, const Step& step);
   PlanResult finish(const Step& step, double wall_s);

@@ -10,7 +10,6 @@
 
 namespace troupe::actors {
 namespace {
-
 using Phase = DirectorProtocol::Phase;
 
 /// Drives a DirectorProtocol as the actors would, one event at a time.
