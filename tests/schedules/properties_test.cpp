@@ -199,24 +199,6 @@ BOOST_AUTO_TEST_CASE(wall_times_and_peaks_follow_the_closed_forms) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(small_hops_cost_what_the_closed_forms_say) {
-  const StageCosts cost{.forward = 1, .input_gradient = 1, .weight_gradient = 1};
-  const double hop = 0.01;
-  for_each_plan({"gpipe", "1f1b", "interleaved"},
-                [&](const Generator& generator, const ScheduleShape& shape, const Plan& plan) {
-                  const int p = shape.stages, v = shape.chunks, m = shape.microbatches;
-                  if (p < 2 || m % p != 0) return;
-                  double hops = 0;
-                  if (generator.name == "gpipe") hops = 2 * (p - 1);
-                  if (generator.name == "1f1b") hops = 2.0 * (p - 1) * m / p + 2 * (p - 2);
-                  if (generator.name == "interleaved") hops = 2 * p * v - 2;
-                  if (hops == 0) return;
-                  const auto out = simulate(plan, {.stages = {cost}, .hop = hop});
-                  BOOST_TEST(out->span == 3.0 * m + 3.0 * (p - 1) / v + hops * hop,
-                             tt::tolerance(1e-9));
-                });
-}
-
 BOOST_AUTO_TEST_CASE(random_plans_get_the_times_of_a_slow_simulator) {
   for (int seed = 0; seed < 300; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {

@@ -189,21 +189,6 @@ BOOST_AUTO_TEST_CASE(peak_activations_of_the_reference) {
   BOOST_TEST(peaks("interleaved", 4, 4, 8) == std::vector({19, 17, 15, 13}), tt::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(bubble_rates_of_the_published_row) {
-  // arXiv 2401.10241, Table 5: model 1.5B, p = 8, m = 24.
-  const StageCosts row{.forward = 18.522, .input_gradient = 18.086, .weight_gradient = 9.337};
-  const double hop = 0.601;
-  const auto plain = simulated("1f1b", {.stages = 8, .microbatches = 24}, row, hop);
-  BOOST_TEST(plain.wall == 1456.749, tt::tolerance(1e-9));
-  BOOST_TEST(std::abs(plain.bubble_rate - .2431) < 5e-5);
-  const auto chunked =
-      simulated("interleaved", {.stages = 8, .chunks = 3, .microbatches = 24}, row, hop);
-  BOOST_TEST(std::abs(chunked.bubble_rate - .1090) < 5e-5);
-  // The authors let only the first microbatch of a group wait for the wrap-around edge.
-  const double theirs = chunked.span - 8 * hop;
-  BOOST_TEST(std::abs(1 - 1102.680 / theirs - .1055) < 5e-5);
-}
-
 BOOST_AUTO_TEST_CASE(one_rank_has_no_bubble) {
   for (const std::string_view kind : {"gpipe", "1f1b"}) {
     const auto out = simulated(kind, {.stages = 1, .microbatches = 5}, kBackwardIsOneSlot, 7);

@@ -65,31 +65,6 @@ BOOST_AUTO_TEST_CASE(one_chunk_of_interleaved_zb_is_zb_h1) {
   }
 }
 
-/// arXiv 2401.10241, Table 5: model 1.5B, p = 8, m = 24.
-BOOST_AUTO_TEST_CASE(the_published_row) {
-  constexpr std::string_view kRow = "F=18.522,I=18.086,W=9.337,hop=0.601";
-  for (const auto& [kind, rate] :
-       {std::pair("1f1b", .2431), std::pair("zb-h1", .1585), std::pair("zb-h2", .1083),
-        std::pair("zb-1p", .1585), std::pair("zb-2p", .0433)}) {
-    const double bubble = simulated(kind, shape_of(kRow, 8, 1, 24)).bubble_rate;
-    BOOST_TEST(std::abs(bubble - rate) < 5e-5, kind << " has " << bubble);
-  }
-}
-
-/// 4.1 and 4.2 of the closed forms: spans beyond the ideal, with hops that stay hidden.
-BOOST_AUTO_TEST_CASE(closed_forms_of_the_hand_made_orders) {
-  for (const auto& [p, m] :
-       {std::pair(2, 4), std::pair(4, 8), std::pair(5, 12), std::pair(8, 24)}) {
-    const ScheduleShape shape = shape_of("F=10,I=9,W=7,hop=0.25", p, 1, m);
-    const double units = shape.costs.hop / 0.25;
-    const double ideal = m * 26;
-    BOOST_TEST(simulated("zb-h1", shape).span ==
-               units * (ideal + (p - 1) * (10 + 9 - 7) + 0.25 * 4 * (p - 1)));
-    BOOST_TEST(simulated("zb-h2", shape).span ==
-               units * (ideal + (p - 1) * (10 + 9 - 14) + 0.25 * 2 * (p - 1)));
-  }
-}
-
 BOOST_AUTO_TEST_CASE(wall_times_and_spans_of_unit_chunks) {
   struct Row {
     std::string_view kind;
