@@ -6,6 +6,7 @@ from live_run import LiveRun
 from measure import Row, output_of
 
 KILLS = CHANGES = 5
+PERIOD_S = 60  # between kills, where speed is measured
 QUIET = 4  # steps before each strike and each order: what they are measured against, and for a spare to warm up
 BATCH = dict(seq_len=128, micro=1, samples=8)
 
@@ -17,7 +18,7 @@ def record_phases(bench, event):
 
 def strike(bench, run, rng):
     """Kills a worker at random, at a random moment of a step; waits until the run has recovered."""
-    last = max(run.steps())
+    last = run.newest()
     usual = run.median_step_s(range(last - QUIET + 2, last + 1))
     victim = rng.choice(run.status()["ranks"])["pid"]
     time.sleep(rng.random() * usual)
@@ -46,6 +47,38 @@ def recovery(bench):
             run.train(QUIET)
             strike(bench, run, rng)
     return Row(bench.name, bench.median("loss, s"), "s")
+
+
+def speed_after(run, seconds):
+    """Committed steps a second from the next commit on, over at least so many seconds."""
+    first = run.newest()
+    run.train(1)
+    begin = time.monotonic()
+    first += 1
+    while (elapsed := time.monotonic() - begin) < seconds:
+        run.train(1)
+    return (run.newest() - first) / elapsed
+
+
+def kill_each_minute(bench):
+    """Tokens/s of a run that loses a worker once a minute, over its own tokens/s undisturbed: a minute of either, in
+    turn."""
+    rng = random.Random(bench.name)
+    period = 5 if bench.smoke else PERIOD_S
+    with RunBox() as box, LiveRun(bench, box, "kills", "checkpoint.interval=0", pp=4, batch=BATCH) as run:
+        run.wait_for_step(QUIET)
+        for _ in range(bench.repeats(KILLS)):
+            undisturbed = speed_after(run, period)
+            seen = len(run.events("recovered"))
+            os.kill(rng.choice(run.status()["ranks"])["pid"], signal.SIGKILL)
+            killed = speed_after(run, period)
+            run.next_event("recovered", seen)
+            bench.record("undisturbed, steps/s", undisturbed)
+            bench.record("with a kill, steps/s", killed)
+            bench.record("ratio", killed / undisturbed)
+    tokens = BATCH["seq_len"] * BATCH["samples"]
+    return Row(bench.name, bench.median("with a kill, steps/s") * tokens, "tokens/s", bench.median("ratio"),
+               f"undisturbed: {bench.median('undisturbed, steps/s') * tokens:.0f} tokens/s")
 
 
 def rescale_stall(bench):

@@ -50,12 +50,16 @@ class LiveRun:
             time.sleep(0.02)
         return value
 
+    def newest(self):
+        return max(self.steps(), default=0)
+
     def wait_for_step(self, step):
-        self.wait_for(f"step {step}", lambda: max(self.steps(), default=0) >= step)
+        while (newest := self.newest()) < step:
+            self.wait_for(f"step {newest + 1}", lambda: self.newest() > newest)
 
     def train(self, count):
         """Waits until `count` more steps are committed."""
-        self.wait_for_step(max(self.steps(), default=0) + count)
+        self.wait_for_step(self.newest() + count)
 
     def next_event(self, kind, seen):
         """The event of this kind that comes after `seen` of them."""

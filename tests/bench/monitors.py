@@ -5,8 +5,8 @@ from cluster import MEASURED_MODEL, RunBox
 from measure import Row, output_of
 
 CROWD = 100  # subscribers of everything; every second one never reads
-PAIRS = 9
-STEPS = 5  # measured in each phase, after one that is not
+PAIRS = 21
+STEPS = 3  # measured in each phase, after one that is not: pairs that are short see the machine at one speed
 
 
 def frame(fields):

@@ -47,8 +47,7 @@ BOOST_AUTO_TEST_CASE(a_loss_while_it_measures_only_begins_that_anew) {
   keys["run.max_steps"] = "200";
   TroupeProgram program({"launch", place.manifest("run", keys)});
   BOOST_REQUIRE(program.read_until("step 2/"));
-  const auto status = nlohmann::json::parse(troupe({"status", place.run("run"), "--json"}).out);
-  kill(status["ranks"].at(1)["pid"].get<int>(), SIGKILL);
+  kill(workers_of(place.run("run")).at(1), SIGKILL);
   const Finished done = program.finish();
   BOOST_TEST(done.exit_code == 0, done.err);
   BOOST_TEST(done.out.find("predicted gain") != std::string::npos, done.out);

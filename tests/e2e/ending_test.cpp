@@ -3,7 +3,6 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
@@ -16,22 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 const Keys kLong{{"run.max_steps", "1000000"}, {"mesh.pp", "2"}, {"checkpoint.interval", "5"}};
-
-std::vector<pid_t> workers_of(const Workplace& place, const std::string& run) {
-  const Finished status = troupe({"status", place.run(run), "--json"});
-  BOOST_REQUIRE_MESSAGE(status.exit_code == 0, status.err);
-  std::vector<pid_t> pids;
-  const auto told = nlohmann::json::parse(status.out);
-  for (const auto& rank : told["ranks"]) pids.push_back(rank["pid"]);
-  return pids;
-}
-
-std::set<std::string> shared_memory() {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator("/dev/shm"))
-    names.insert(entry.path().filename().string());
-  return names;
-}
 
 int last_step(const Workplace& place, const std::string& run) {
   return step_numbers(place.run(run)).rbegin()->first;
@@ -50,7 +33,7 @@ BOOST_AUTO_TEST_CASE(sigterm_finishes_the_step_saves_and_exits_0) {
     const Workplace place;
     TroupeProgram run({"launch", place.manifest("run", kLong)});
     BOOST_REQUIRE(run.read_until("step 7"));
-    const auto workers = workers_of(place, "run");
+    const auto workers = workers_of(place.run("run"));
     BOOST_TEST(workers.size() == 2u);
     run.signal(signal);
     const Finished done = run.finish();
@@ -101,7 +84,7 @@ BOOST_AUTO_TEST_CASE(a_killed_worker_ends_a_run_that_stops_on_loss_with_its_caus
     stops["recovery.on_loss"] = "\"stop\"";
     TroupeProgram run({"launch", place.manifest("run", stops)});
     BOOST_REQUIRE(run.read_until("step 12"));
-    const auto workers = workers_of(place, "run");
+    const auto workers = workers_of(place.run("run"));
     kill(workers.at(1), signal);
     const Finished done = run.finish();
     BOOST_TEST(done.exit_code == 70);
@@ -111,14 +94,14 @@ BOOST_AUTO_TEST_CASE(a_killed_worker_ends_a_run_that_stops_on_loss_with_its_caus
     for (const pid_t pid : workers) BOOST_TEST(!is_alive(pid));
     BOOST_TEST(fs::exists(place.checkpoint("run", 10) + "/state.json"));
   }
-  BOOST_TEST((shared_memory() == shm));
+  wait_for_no_more_than(shm);
 }
 
 BOOST_AUTO_TEST_CASE(workers_die_with_their_launcher) {
   const Workplace place;
   TroupeProgram run({"launch", place.manifest("run", kLong)});
   BOOST_REQUIRE(run.read_until("step 3"));
-  const auto workers = workers_of(place, "run");
+  const auto workers = workers_of(place.run("run"));
   run.signal(SIGKILL);
   run.finish();
   // The kernel kills them; waiting for that is waiting for /proc to say so.

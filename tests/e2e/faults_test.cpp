@@ -60,32 +60,6 @@ Fault fault_of(std::mt19937_64& rng) {
   return fault;
 }
 
-std::vector<pid_t> workers_of(const std::string& run) {
-  const Finished status = troupe({"status", run, "--json"});
-  std::vector<pid_t> pids;
-  if (status.exit_code != 0) return pids;
-  const json told = json::parse(status.out, nullptr, false);
-  if (!told.is_object() || !told.contains("ranks")) return pids;
-  for (const auto& rank : told["ranks"])
-    if (rank["pid"].get<int>() > 0) pids.push_back(rank["pid"]);
-  return pids;
-}
-
-std::set<std::string> shared_memory() {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator("/dev/shm"))
-    names.insert(entry.path().filename().string());
-  std::ifstream segments("/proc/sysvipc/shm");
-  for (std::string line; std::getline(segments, line);) {
-    // Only what nobody uses any more is left behind: other processes have segments of their own.
-    std::istringstream words(line);
-    std::string key, id, mode, size, creator, last, users;
-    if (words >> key >> id >> mode >> size >> creator >> last >> users && users == "0")
-      names.insert("sysv " + id);
-  }
-  return names;
-}
-
 void let_others_run(int turns) {
   for (int i = 0; i < turns; ++i) sched_yield();
 }
@@ -170,9 +144,7 @@ BOOST_AUTO_TEST_CASE(no_fault_changes_a_loss) {
       check_equal(suffer(place, name, fault, rng), want, fault.dp > 1 ? 1e-5 : 0);
     }
   }
-  // Tests beside this one have memory too, and it goes; what is left behind stays, until the time
-  // is up.
-  while (!std::ranges::includes(shm, shared_memory())) sched_yield();
+  wait_for_no_more_than(shm);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_loses_all_workers_starts_again_from_what_it_started_from) {

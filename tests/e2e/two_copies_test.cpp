@@ -44,12 +44,6 @@ void check_same(const Numbers& got, const Numbers& want) {
                                                           << " and " << want.at(step).loss);
 }
 
-/// The process of a rank.
-pid_t worker(const std::string& run, std::size_t rank) {
-  const auto status = nlohmann::json::parse(troupe({"status", run, "--json"}).out);
-  return status["ranks"].at(rank)["pid"].get<int>();
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(two_copies_are_close_to_one_and_equal_among_themselves) {
@@ -99,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_lost_rank_takes_its_state_from_the_mirror) {
     const std::string name = "rank" + std::to_string(rank);
     TroupeProgram program({"launch", place.manifest(name, keys_of("dualpipe", 2, common))});
     BOOST_REQUIRE(program.read_until("step 10/"));
-    kill(worker(place.run(name), rank), SIGKILL);
+    kill(workers_of(place.run(name)).at(rank), SIGKILL);
     BOOST_TEST(program.read_until("recovered at step"));
     const Finished done = program.finish();
     BOOST_TEST(done.exit_code == 0, done.err);
@@ -115,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_cluster_too_small_for_two_copies_goes_on_with_1f1b) {
   keys["recovery.on_loss"] = "\"shrink\"";
   TroupeProgram program({"launch", place.manifest("shrink", keys)});
   BOOST_REQUIRE(program.read_until("step 10/"));
-  kill(worker(place.run("shrink"), 0), SIGKILL);
+  kill(workers_of(place.run("shrink")).at(0), SIGKILL);
   const Finished done = program.finish();
   BOOST_TEST(done.exit_code == 0, done.err);
   check_close(step_numbers(place.run("shrink")), one);

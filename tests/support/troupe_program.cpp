@@ -1,16 +1,19 @@
 #include "tests/support/troupe_program.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <stdexcept>
 
 namespace troupe::test {
@@ -117,6 +120,34 @@ bool is_alive(pid_t pid) {
   const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
   const auto name_end = stat.rfind(')');
   return name_end != std::string::npos && stat.at(name_end + 2) != 'Z';
+}
+
+std::vector<pid_t> workers_of(const std::string& run_dir) {
+  const Finished status = troupe({"status", run_dir, "--json"});
+  std::vector<pid_t> pids;
+  const auto told = nlohmann::json::parse(status.out, nullptr, false);
+  if (status.exit_code != 0 || !told.is_object() || !told.contains("ranks")) return pids;
+  for (const auto& rank : told["ranks"])
+    if (rank["pid"].get<int>() > 0) pids.push_back(rank["pid"]);
+  return pids;
+}
+
+std::set<std::string> shared_memory() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+    names.insert(entry.path().filename().string());
+  std::ifstream segments("/proc/sysvipc/shm");
+  for (std::string line; std::getline(segments, line);) {
+    std::istringstream words(line);
+    std::string key, id, mode, size, creator, last, users;
+    if (words >> key >> id >> mode >> size >> creator >> last >> users && users == "0")
+      names.insert("sysv " + id);
+  }
+  return names;
+}
+
+void wait_for_no_more_than(const std::set<std::string>& before) {
+  while (!std::ranges::includes(before, shared_memory())) sched_yield();
 }
 
 }  // namespace troupe::test

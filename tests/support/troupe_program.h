@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,5 +56,14 @@ std::map<int, StepNumbers> step_numbers(const std::filesystem::path& run_dir);
 
 /// Whether a process exists and is no zombie.
 bool is_alive(pid_t pid);
+/// The processes of a run's ranks, those that have no process now left out; none of a run that does
+/// not answer.
+std::vector<pid_t> workers_of(const std::string& run_dir);
+/// Names of what this machine has in shared memory. Of System V segments only those that nobody is
+/// attached to: programs beside the test have some of their own.
+std::set<std::string> shared_memory();
+/// Until shared memory holds nothing beyond what was there before. What tests beside this one have
+/// goes; what was left behind stays, and the test's time runs out.
+void wait_for_no_more_than(const std::set<std::string>& before);
 
 }  // namespace troupe::test
