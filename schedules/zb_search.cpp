@@ -140,6 +140,7 @@ class Run {
       first_input_end = std::max(time, due) + stage.costs.input_gradient;
     }
     for (int j = 1; j < p_; ++j) {
+      extra[j] = std::min(extra[j], extra[j - 1]);  // they read what the stage before has done
       while (extra[j] > 0 && extra[j] >= extra[j - 1] && 1 + extra[j] < m_) --extra[j];
     }
     for (int j = 0; j < p_; ++j) {

@@ -44,7 +44,8 @@ class Run {
     }
   }
 
-  void run() {
+  /// False where this setting leads nowhere: the heuristic is made for ranks that are alike.
+  bool run() {
     warm_up();
     for (int k = 0; k < 2 * m_; ++k) {
       place_inputs();
@@ -53,6 +54,10 @@ class Run {
     for (int r = 0; r < p_; ++r) {
       while (!ranks_[r].waiting.empty()) place_w(r);
     }
+    const std::array all{m_, m_};
+    return !failed_ && std::ranges::all_of(ranks_, [&](const Rank& rank) {
+      return rank.forwards == all && rank.inputs == all;
+    });
   }
 
   double span() const {
@@ -86,12 +91,25 @@ class Run {
 
   int chunk_of(int r, int c) const { return c == 0 ? r : 2 * p_ - 1 - r; }
 
+  /// Whether what the next F or I of a rank's chunk c reads has been placed.
+  bool has_input(int r, int c, Op op) const {
+    const Rank& rank = ranks_[r];
+    const int i = op == Op::F ? rank.forwards[c] : rank.inputs[c];
+    if (i == m_ || (op == Op::I && i >= rank.forwards[c])) return false;
+    const int other = neighbour(c, op) + r;
+    if (other < 0) return true;
+    const auto ends = op == Op::F ? &Rank::forward_ends : &Rank::input_ends;
+    const bool turns = other == p_;  // there the other chunk's result is the input
+    return (turns ? (rank.*ends)[1 - c][i] : (ranks_[other].*ends)[c][i]) != kNotYet;
+  }
+  /// Where the rank lies that sends the input of a chunk's F or I: the one before, or after.
+  static int neighbour(int c, Op op) { return (c == 0) == (op == Op::F) ? -1 : 1; }
+
   /// When the next F or I of a rank's chunk c can read its input; none where it comes from the same
   /// rank, or from nowhere.
   std::optional<double> arrival(int r, int c, Op op) const {
     const Rank& rank = ranks_[r];
-    const bool from_before = (c == 0) == (op == Op::F);
-    const int other = from_before ? r - 1 : r + 1;
+    const int other = r + neighbour(c, op);
     if (other < 0 || other >= p_) return {};
     if (op == Op::F) return ranks_[other].forward_ends[c][rank.forwards[c]] + hop_;
     return ranks_[other].input_ends[c][rank.inputs[c]] + hop_;
@@ -106,6 +124,9 @@ class Run {
   }
 
   void place(int r, int c, Op op) {
+    const bool fits = op != Op::F || ranks_[r].memory + kForwardMemory <= cap_;
+    failed_ = failed_ || !has_input(r, c, op) || !fits;
+    if (failed_) return;
     start_action(r, c, op, arrival(r, c, op).value_or(0));
     Rank& rank = ranks_[r];
     const int i = op == Op::F ? rank.forwards[c]++ : rank.inputs[c]++;
@@ -142,6 +163,7 @@ class Run {
   /// Puts W where the rank would wait for an input; with `force` also one that takes too long,
   /// where the rank may not idle any more.
   void fill(int r, int c, Op op, bool force) {
+    if (!has_input(r, c, op)) return;
     const std::optional<double> arrives = arrival(r, c, op);
     if (!arrives) return;
     Rank& rank = ranks_[r];
@@ -157,7 +179,7 @@ class Run {
     }
     int c = 0;
     for (int r = 1; r < p_; ++r) {
-      while (is_behind(r)) {
+      while (!failed_ && is_behind(r)) {
         for (int j = p_ - 1; j >= r; --j) {
           if (ranks_[j].forwards[c] < m_) place(j, c, Op::F);
         }
@@ -170,7 +192,7 @@ class Run {
   void add_early_forwards(int r) {
     const double due = ranks_[r + 1].forward_ends[1][0] + hop_;
     const Rank& rank = ranks_[r];
-    while (rank.memory + (1 + r) * 2 * kForwardMemory <= cap_ &&
+    while (!failed_ && rank.memory + (1 + r) * 2 * kForwardMemory <= cap_ &&
            rank.clock + rank.costs[0].forward <= due && rank.forwards[0] < m_) {
       for (int j = 0; j <= r; ++j) place(j, 0, Op::F);
     }
@@ -230,6 +252,7 @@ class Run {
   Switches switches_;
   std::vector<double> approved_;
   std::vector<Rank> ranks_;
+  bool failed_ = false;
 };
 
 std::string check(const ScheduleShape& shape) {
@@ -245,7 +268,8 @@ Plan generate(const ScheduleShape& shape) {
 
 Plan search_v(std::string_view kind, const ScheduleShape& shape, double cap) {
   const int whole_cap = static_cast<int>(std::min(std::floor(cap * 2 * kForwardMemory), 2e9));
-  Plan plan = waved(kind, shape);
+  Plan plan = zb_v_static().generate(shape);  // needs no more, and is there for any costs
+  plan.kind = kind;
   double best = std::numeric_limits<double>::infinity();
   const auto keep = [&](const Run& run) {
     if (run.span() >= best) return;
@@ -257,7 +281,7 @@ Plan search_v(std::string_view kind, const ScheduleShape& shape, double cap) {
     std::vector<double> approved;
     for (double idlest = std::numeric_limits<double>::infinity();;) {
       Run run(plan, shape.costs, whole_cap, switches, approved);
-      run.run();
+      if (!run.run()) break;
       keep(run);
       approved = run.idle();
       if (std::ranges::max(approved) >= idlest) break;

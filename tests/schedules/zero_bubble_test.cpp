@@ -118,6 +118,17 @@ BOOST_AUTO_TEST_CASE(searches_stay_under_their_cap) {
   BOOST_TEST(wrong.find("nearest valid memory is 1") != std::string::npos, wrong);
 }
 
+BOOST_AUTO_TEST_CASE(no_search_runs_a_forward_before_a_slow_first_stage_did) {
+  for (const std::string_view costs :
+       {"F=100:1:1:1,I=1:1:50:50,W=1,hop=0", "F=100:1:1:1,I=1,W=1,hop=9", "F=1,I=1:1:1:100,W=1"})
+    for (const int m : {3, 4, 9})
+      for (const std::string_view kind : {"zb-1p", "zb-2p", "zb-v"}) {
+        const int chunks = kind == "zb-v" ? 2 : 1;
+        BOOST_TEST(rule_broken(in_order(make(kind, shape_of(costs, 4, chunks, m)))) == "",
+                   kind << " of " << m << " for " << costs);
+      }
+}
+
 BOOST_AUTO_TEST_CASE(zb_auto_is_never_worse_than_what_is_published) {
   for (int seed = 0; seed < 24; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
