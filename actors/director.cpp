@@ -179,10 +179,10 @@ void Director::traced(const TracedActions& actions) {
 }
 
 void Director::advised(const AutoSchedule::Advice& advice) {
-  perform(ReportTrouble{.text = advice.text});
+  announce(advice.text);
   if (!advice.order) return;
   ordered({.request = *advice.order, .answer = [this](const ScaleAnswer& answer) {
-             if (answer.code != 0) perform(ReportTrouble{.text = "auto: " + answer.text});
+             if (answer.code != 0) announce("auto: " + answer.text);
            }});
 }
 

@@ -85,7 +85,7 @@ class Director : public ControlActor {
   void perform(const PublishCheckpoint& effect);
   void perform(const OrderEvaluate& effect);
   void perform(const ReportEvaluation& effect);
-  void perform(const ReportTrouble& effect);
+  void perform(const ReportUnsaved& effect);
   void perform(const AnswerScale& effect);
   void perform(const StartTimer& effect);
   void perform(const OrderFinish& effect);
@@ -101,6 +101,7 @@ class Director : public ControlActor {
   void publish_checkpoint(std::int64_t step);
   std::string checkpoint_path(std::int64_t step) const;
   void publish_status();
+  void announce(const std::string& text);
   /// Tells the monitors, under the current epoch. `step` -1: the last committed one.
   void tell(EventBody body, int rank = -1, std::int64_t step = -1);
   void report_change(std::int64_t step);

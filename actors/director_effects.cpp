@@ -274,9 +274,22 @@ void Director::perform(const StartTimer& effect) {
   delayed_send(this, delay, Event{TimerRang{.timer = effect.timer}});
 }
 
-void Director::perform(const ReportTrouble& effect) {
-  context_.observer.on_event(effect.text);
-  tell(Note{.text = effect.text});
+/// What was written of it would only take the room that the next one needs.
+void Director::perform(const ReportUnsaved& effect) {
+  const RunSpec& spec = context_.spec;
+  try {
+    stages::prune_checkpoints(spec.dir + "/checkpoints", spec.checkpoint.keep);
+  } catch (const Error&) {
+    // The next one meets it again, and says so.
+  }
+  context_.observer.on_not_saved(effect.step, effect.error);
+  tell(Note{.text = fmt::format("step {} could not be saved: {}", effect.step, effect.error)});
+}
+
+/// For people to know.
+void Director::announce(const std::string& text) {
+  context_.observer.on_event(text);
+  tell(Note{.text = text});
 }
 
 void Director::perform(const AnswerScale& effect) {

@@ -123,8 +123,7 @@ Effects DirectorProtocol::handle(const Published& event) {
   Effects effects;
   if (!event.error.empty()) {  // it costs no training; the next one may succeed
     not_saved_ = event.step;
-    effects.push_back(ReportTrouble{.text = "step " + std::to_string(event.step) +
-                                            " could not be saved: " + event.error});
+    effects.push_back(ReportUnsaved{.step = event.step, .error = event.error});
   }
   if (phase_ == Phase::saving) append(effects, save());
   return effects;

@@ -174,9 +174,10 @@ struct ReportEvaluation {
   std::int64_t step = 0;
   double loss = 0;
 };
-/// For people to know; the run goes on.
-struct ReportTrouble {
-  std::string text;
+/// The run goes on; what is there of the checkpoint may go.
+struct ReportUnsaved {
+  std::int64_t step = 0;
+  std::string error;
 };
 /// The answer to ScaleOrdered. `refused` is empty where the first step of the new shape is
 /// committed.
@@ -201,7 +202,7 @@ struct End {
 
 using Effect = std::variant<SpawnWorker, KillWorker, ReportLoss, OrderHalt, OrderWarmUp, StartEpoch,
                             ReportEpoch, OrderLeave, OrderStep, OrderCommit, OrderSave,
-                            PublishCheckpoint, OrderEvaluate, ReportEvaluation, ReportTrouble,
+                            PublishCheckpoint, OrderEvaluate, ReportEvaluation, ReportUnsaved,
                             AnswerScale, StartTimer, OrderFinish, KillWorkers, End>;
 
 }  // namespace troupe::actors

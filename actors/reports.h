@@ -115,6 +115,8 @@ class RunObserver {
   virtual void on_step(const StepReport& report) = 0;
   virtual void on_eval(const EvalReport& report) = 0;
   virtual void on_checkpoint(std::int64_t step, const std::string& path) = 0;
+  /// A checkpoint could not be written; the run goes on.
+  virtual void on_not_saved(std::int64_t step, const std::string& error) = 0;
   /// The cluster has the shape that was ordered, and the first step of it is committed.
   virtual void on_scaled(const Shape& shape) = 0;
   /// A line for people and logs.

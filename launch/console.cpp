@@ -71,4 +71,8 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
+void complain(const std::string& text) {
+  std::fputs(("troupe: " + text + "\n").c_str(), stderr);
+}
+
 }  // namespace troupe::launch

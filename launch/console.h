@@ -21,5 +21,7 @@ std::string duration_text(double seconds);
 
 /// Writes to standard output at once. A closed terminal is no reason to stop: failures are ignored.
 void print(const std::string& text);
+/// The same for standard error, as a line that begins with the program's name.
+void complain(const std::string& text);
 
 }  // namespace troupe::launch

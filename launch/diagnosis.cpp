@@ -65,6 +65,8 @@ std::vector<std::string> diagnose(const json& status) {
   if (state == "regrouping")
     findings.push_back(
         "the cluster regroups after a failure or an order; events.jsonl names the cause");
+  for (const json& trouble : status.value("troubles", json::array()))
+    findings.push_back(trouble.get<std::string>());
   const json monitors = status.value("monitors", json::object());
   if (const auto dropped = monitors.value("dropped", std::uint64_t{0}); dropped > 0)
     findings.push_back(fmt::format(

@@ -95,30 +95,52 @@ void write_directory(const Start& start, const RunDirectory& directory,
                                             "\n");
 }
 
+/// Where the disk is full, outcome.json takes the room of control.json, which nobody needs any
+/// more.
+void write_ending(const Ending& ending, const RunDirectory& directory) {
+  const std::string text = to_json(ending).dump() + "\n";
+  try {
+    directory.write(kOutcomeFile, text);
+    directory.remove(kControlFile);
+  } catch (const Error&) {
+    directory.remove(kControlFile);
+    try {
+      directory.write(kOutcomeFile, text);
+    } catch (const Error& error) {
+      complain(fmt::format("warning: {}", error.what()));
+    }
+  }
+}
+
 /// Tells the end where people and programs look for it. Returns the exit code.
 int report_end(const actors::Outcome& outcome, const std::string& checkpoint,
                RunDirectory directory, ControlServer& control, RunLog& log) {
   const std::string path = directory.path().string();
   const Ending ending = ending_now(outcome, checkpoint);
   log.note(describe(ending, path));
-  directory.write(kOutcomeFile, to_json(ending).dump() + "\n");
-  directory.remove(kControlFile);
+  log.finish();
+  write_ending(ending, directory);
   {
     const RunDirectory given_up(std::move(directory));
   }  // whom a stop tells of the end may take it over at once
   control.finish(to_json(ending));
-  if (outcome.exit_code == 0)
+  if (outcome.exit_code == 0) {
     print(fmt::format("{} at step {}{}\n", outcome.reason, outcome.step, saved_as(ending)));
-  else
-    fmt::print(stderr, "troupe: {}\ntroupe: the run ended after step {}{}; logs are in {}/logs\n",
-               outcome.reason, outcome.step, saved_as(ending), path);
+  } else {
+    complain(outcome.reason);
+    complain(fmt::format("the run ended after step {}{}; logs are in {}/logs", outcome.step,
+                         saved_as(ending), path));
+  }
+  for (const std::string& trouble : log.troubles()) complain("warning: " + trouble);
   return outcome.exit_code;
 }
 
 /// What `status` is told while the run lives.
-nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, const Sinks& sinks) {
+nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, const Sinks& sinks,
+                           const RunLog& log) {
   nlohmann::json status = to_json(cluster.status(), run);
   status["endpoints"] = sinks.endpoints();
+  status["troubles"] = log.troubles();
   const actors::Hub::Counts hub = cluster.hub().counts();
   status["monitors"] = {{"attached", hub.subscribers},
                         {"published", hub.published},
@@ -172,7 +194,7 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
     sinks.emplace(manifest, cluster->hub(), [&](const std::string& text) { log.on_event(text); });
     signals.orders({.stop = [&](const std::string& reason) { cluster->stop(reason); },
                     .stop_now = [&](const std::string& reason) { cluster->stop_now(reason); }});
-    control.serve({.status = [&] { return live_status(spec.name, *cluster, *sinks); },
+    control.serve({.status = [&] { return live_status(spec.name, *cluster, *sinks, log); },
                    .stop = [&] { cluster->stop("stopped by troupe stop"); },
                    .scale = [&](const actors::ScaleRequest& request,
                                 auto answer) { cluster->scale(request, std::move(answer)); },
@@ -194,6 +216,7 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
 int run(const LaunchOptions& options) {
   SignalWatch signals;
   ::signal(SIGPIPE, SIG_IGN);  // a console that is gone ends no run
+  ::signal(SIGXFSZ, SIG_IGN);  // nor does a file that must not grow: its writer is told
   const Machine machine = this_machine();
   Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
   const std::int64_t max_steps = start.manifest.integer("run.max_steps");
@@ -208,7 +231,7 @@ int run(const LaunchOptions& options) {
   ControlServer control({.port = spec.cluster.port});
   prepare_corpus(start.manifest);
   const std::string warning = disk_warning(spec, placement, free_disk_bytes(spec.dir));
-  if (!warning.empty()) fmt::print(stderr, "troupe: warning: {}\n", warning);
+  if (!warning.empty()) complain("warning: " + warning);
 
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
   write_directory(start, *start.directory, control);

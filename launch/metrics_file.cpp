@@ -76,6 +76,10 @@ MetricsFile::~MetricsFile() {
 
 std::string MetricsFile::append(const std::string& line) {
   if (unwritten_.size() + line.size() < kMaxUnwritten) unwritten_ += line + "\n";
+  return flush();
+}
+
+std::string MetricsFile::flush() {
   if (write_out()) return "";
   return fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno));
 }

@@ -27,6 +27,9 @@ class MetricsFile {
   ~MetricsFile();
   /// Why the line is not in the file yet, with the file's name; empty if it is.
   std::string append(const std::string& line);
+  /// Tries to write what is kept. Why that cannot be, with the file's name; empty if nothing is
+  /// left.
+  std::string flush();
 
  private:
   bool write_out();

@@ -64,7 +64,7 @@ int run(const PlanOptions& options) {
   const Placement placement = place(spec);
   check_memory(spec, placement, machine, manifest.name());
   const std::string warning = disk_warning(spec, placement, free_disk_bytes(spec.dir));
-  if (!warning.empty()) fmt::print(stderr, "troupe: warning: {}\n", warning);
+  if (!warning.empty()) complain("warning: " + warning);
   if (!options.svg.empty())
     stages::write_whole_file(options.svg, schedules::to_svg(placement.plan, placement.simulation));
   if (options.json) {

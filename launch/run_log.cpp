@@ -6,6 +6,7 @@
 
 #include "launch/console.h"
 #include "launch/run_directory.h"
+#include "tensor/error.h"
 
 namespace troupe::launch {
 namespace {
@@ -28,7 +29,11 @@ RunLog::RunLog(const actors::RunSpec& spec, OnScaled on_scaled)
       max_steps_(spec.max_steps),
       log_interval_(spec.log_interval),
       metrics_(std::filesystem::path(spec.dir) / kMetricsFile),
-      log_(open_log(std::filesystem::path(spec.dir) / kLauncherLog)) {}
+      log_(open_log(std::filesystem::path(spec.dir) / kLauncherLog)) {
+  log_->set_error_handler([this](const std::string& error) {
+    std::call_once(log_fails_, [&] { print(error + "; the run goes on\n"); });
+  });
+}
 
 RunLog::~RunLog() = default;
 
@@ -49,7 +54,24 @@ void RunLog::on_eval(const actors::EvalReport& report) {
 
 void RunLog::on_checkpoint(std::int64_t step, const std::string& path) {
   checkpoint_ = path;
+  set_trouble(Trouble::checkpoint, "");
   note(fmt::format("checkpoint of step {} saved: {}", step, path));
+}
+
+void RunLog::on_not_saved(std::int64_t step, const std::string& error) {
+  const std::string text = fmt::format("step {} could not be saved: {}", step, error);
+  set_trouble(Trouble::checkpoint, text);
+  on_event(text);
+}
+
+void RunLog::on_scaled(const actors::Shape& shape) {
+  try {
+    on_scaled_(shape);
+    set_trouble(Trouble::manifest, "");
+  } catch (const Error& error) {
+    set_trouble(Trouble::manifest, error.what());
+    on_event(fmt::format("{}; a resumed run begins in the shape that it had before", error.what()));
+  }
 }
 
 void RunLog::on_event(const std::string& text) {
@@ -60,10 +82,27 @@ void RunLog::on_event(const std::string& text) {
 /// A run does not end for the want of a line: the trouble is told when it begins and when it ends.
 void RunLog::record(const std::string& line) {
   const std::string trouble = metrics_.append(line);
-  if (trouble.empty() == metrics_trouble_.empty()) return;
-  metrics_trouble_ = trouble;
+  if (!set_trouble(Trouble::metrics, trouble)) return;
   on_event(trouble.empty() ? "metrics.jsonl is written again"
                            : trouble + "; the run goes on and keeps the lines until there is room");
+}
+
+void RunLog::finish() {
+  set_trouble(Trouble::metrics, metrics_.flush());
+}
+
+std::vector<std::string> RunLog::troubles() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> texts;
+  for (const auto& [trouble, text] : troubles_) texts.push_back(text);
+  return texts;
+}
+
+/// An empty text ends it. True if it has begun or ended.
+bool RunLog::set_trouble(Trouble trouble, const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (text.empty()) return troubles_.erase(trouble) > 0;
+  return troubles_.insert_or_assign(trouble, text).second;
 }
 
 void RunLog::note(const std::string& text) {

@@ -2,8 +2,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "actors/reports.h"
 #include "actors/run_spec.h"
@@ -26,26 +29,35 @@ class RunLog : public actors::RunObserver {
   void on_step(const actors::StepReport& report) override;
   void on_eval(const actors::EvalReport& report) override;
   void on_checkpoint(std::int64_t step, const std::string& path) override;
-  void on_scaled(const actors::Shape& shape) override { on_scaled_(shape); }
+  void on_not_saved(std::int64_t step, const std::string& error) override;
+  void on_scaled(const actors::Shape& shape) override;
   void on_event(const std::string& text) override;
 
   /// A line for the launcher's log alone.
   void note(const std::string& text);
   /// The newest checkpoint of this launch; empty before the first.
   const std::string& checkpoint() const { return checkpoint_; }
+  /// The run is over: what was kept for want of room is written, if there is some now.
+  void finish();
+  /// What of the run does not reach the disk at the moment, a line each. For any thread.
+  std::vector<std::string> troubles() const;
 
  private:
+  enum class Trouble { metrics, checkpoint, manifest };
+  bool set_trouble(Trouble trouble, const std::string& text);
   void record(const std::string& line);
 
   const OnScaled on_scaled_;
   const std::int64_t max_steps_;
   const std::int64_t log_interval_;
   MetricsFile metrics_;
-  std::string metrics_trouble_;  ///< empty: none
   std::unique_ptr<spdlog::logger> log_;
+  std::once_flag log_fails_;
   std::int64_t steps_ = 0;  ///< of this launch
   double mean_step_s_ = 0;
   std::string checkpoint_;
+  mutable std::mutex mutex_;
+  std::map<Trouble, std::string> troubles_;
 };
 
 }  // namespace troupe::launch

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "launch/console.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -34,7 +35,7 @@ sigset_t watched_signals() {
 
 SignalWatch::SignalWatch() {
   orders_.stop = [](const std::string& reason) {
-    fmt::print(stderr, "troupe: {} before the run began\n", reason);
+    complain(reason + " before the run began");
     std::_Exit(static_cast<int>(ErrorKind::retry));
   };
   const sigset_t set = watched_signals();

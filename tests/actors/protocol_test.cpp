@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_costs_no_training) {
   driver.start();
   driver.prepared(1);
   BOOST_TEST(find<OrderStep>(driver.prepared(2))->step == 3);
-  BOOST_TEST(find<ReportTrouble>(driver.saved(2, "no space left")));
+  BOOST_TEST(find<ReportUnsaved>(driver.saved(2, "no space left")));
   driver.prepared(3);
   driver.prepared(4);
   driver.saved(4, "no space left");

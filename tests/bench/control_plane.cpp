@@ -72,6 +72,7 @@ class Steps : public actors::RunObserver {
   }
   void on_eval(const actors::EvalReport&) override {}
   void on_checkpoint(std::int64_t, const std::string&) override {}
+  void on_not_saved(std::int64_t, const std::string&) override {}
   void on_scaled(const actors::Shape&) override {}
   void on_event(const std::string&) override {}
 

@@ -38,6 +38,12 @@ BOOST_AUTO_TEST_CASE(a_healthy_run_has_no_findings) {
           .empty());
 }
 
+BOOST_AUTO_TEST_CASE(files_that_cannot_be_written_are_named) {
+  const auto findings = diagnose({{"troubles", {"cannot write metrics.jsonl: no room"}}});
+  BOOST_REQUIRE(findings.size() == 1u);
+  BOOST_TEST(findings[0] == "cannot write metrics.jsonl: no room");
+}
+
 BOOST_AUTO_TEST_CASE(dead_stopped_and_lost_workers_are_named) {
   const pid_t child = fork();
   if (child == 0) {

@@ -1,0 +1,78 @@
+#include <sys/resource.h>
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/small_manifest.h"
+#include "tests/support/troupe_program.h"
+
+// A disk that is full: no file of the launching process may grow, and later may again.
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSteps = 60;
+
+const Keys kKeys{{"mesh.pp", "2"},
+                 {"run.max_steps", std::to_string(kSteps)},
+                 {"checkpoint.interval", "5"},
+                 {"checkpoint.keep", "100"}};
+
+void limit_files(const TroupeProgram& program, rlim_t bytes) {
+  const rlimit limit{.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
+  BOOST_REQUIRE(prlimit(program.pid(), RLIMIT_FSIZE, &limit, nullptr) == 0);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_run_goes_on_while_the_disk_is_full_and_loses_no_line) {
+  const Workplace place;
+  const std::string run = place.run("full");
+  TroupeProgram program({"launch", place.manifest("full", kKeys)});
+  BOOST_REQUIRE(program.read_until("step 7/"));
+  limit_files(program, 0);
+  // Whichever is due first, a line or a checkpoint.
+  BOOST_REQUIRE(program.read_until("could not be saved"));
+  const Finished sick = troupe({"status", run, "--diagnose"});
+  BOOST_TEST(sick.exit_code == 1);
+  BOOST_TEST(sick.out.find("metrics.jsonl: File too large") != std::string::npos, sick.out);
+  BOOST_TEST(sick.out.find("could not be saved") != std::string::npos, sick.out);
+  const Finished scaled = troupe({"scale", run, "--schedule", "gpipe"});
+  BOOST_TEST(scaled.exit_code == 0, scaled.err);
+
+  limit_files(program, RLIM_INFINITY);
+  const Finished done = program.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+  BOOST_TEST(done.out.find("metrics.jsonl is written again") != std::string::npos, done.out);
+  BOOST_TEST(fs::exists(place.checkpoint("full", kSteps) + "/state.json"));
+  Keys undisturbed = kKeys;
+  undisturbed["checkpoint.interval"] = "0";
+  troupe({"launch", place.manifest("undisturbed", undisturbed)});
+  BOOST_TEST((step_numbers(run) == step_numbers(place.run("undisturbed"))));
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_ends_on_a_full_disk_says_what_it_could_not_write) {
+  const Workplace place;
+  const std::string run = place.run("full");
+  Keys keys = kKeys;
+  keys["run.max_steps"] = "1000000";
+  keys["checkpoint.interval"] = "0";
+  TroupeProgram program({"launch", place.manifest("full", keys)});
+  BOOST_REQUIRE(program.read_until("step 3/"));
+  limit_files(program, 1000);  // room for its last words
+  BOOST_REQUIRE(program.read_until("the run goes on and keeps the lines"));
+  const Finished stopped = troupe({"stop", run});
+  BOOST_TEST(stopped.out.find("but the last step could not be saved") != std::string::npos,
+             stopped.out + stopped.err);
+  const Finished done = program.finish();
+  BOOST_TEST(done.exit_code == 70);
+  for (const char* what : {"metrics.jsonl: File too large", "could not be saved: "})
+    BOOST_TEST(done.err.find(what) != std::string::npos, what << " is not in\n" << done.err);
+  BOOST_TEST(fs::is_empty(run + "/checkpoints"));
+}
+
+}  // namespace troupe::test
