@@ -14,10 +14,10 @@ struct Instruction {
   int chunk = 0;         ///< of the stage
   int global_chunk = 0;  ///< of the pipeline
   int microbatch = 0;
-  int slot = 0;        ///< activation slot, held from F to B or W
-  int deferred = 0;    ///< slot for what I keeps for W
-  bool first = false;  ///< the model's first chunk: reads tokens, has no input
-  bool last = false;   ///< the model's last chunk: computes the loss, has no output
+  int slot = 0;                ///< activation slot, held from F to B or W
+  int deferred = 0;            ///< slot for what I keeps for W
+  bool first = false;          ///< the model's first chunk: reads tokens, has no input
+  bool last = false;           ///< the model's last chunk: computes the loss, has no output
   bool overlaps_next = false;  ///< a forward that runs together with the backward after it
 };
 

@@ -75,16 +75,15 @@ RunDirectory RunDirectory::create(const fs::path& path) {
   if (error)
     throw Error(ErrorKind::manifest,
                 fmt::format("cannot create run directory {}: {}", path.string(), error.message()));
-  const int lock = take_lock(path);
-  if (lock < 0) refuse_owned(path);
-  RunDirectory directory(path, lock);
-  fs::create_directories(path / "logs");
-  fs::create_directories(path / kCheckpoints);
-  return directory;
+  return own(path);
 }
 
 RunDirectory RunDirectory::reopen(const fs::path& path) {
   require_run(path);
+  return own(path);
+}
+
+RunDirectory RunDirectory::own(const fs::path& path) {
   const int lock = take_lock(path);
   if (lock < 0) refuse_owned(path);
   RunDirectory directory(path, lock);

@@ -33,6 +33,8 @@ class RunDirectory {
  private:
   RunDirectory(std::filesystem::path path, int lock_fd)
       : path_(std::move(path)), lock_fd_(lock_fd) {}
+  /// Takes the lock and makes what folders lack.
+  static RunDirectory own(const std::filesystem::path& path);
 
   std::filesystem::path path_;
   int lock_fd_ = -1;

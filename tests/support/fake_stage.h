@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "stages/model_config.h"
-#include "stages/stage.h"
+#include "tests/support/null_stage.h"
 
 namespace troupe::test {
 
 /// A stage that only holds parameters: those of the decoder layers [first, end), with embedding and
 /// head as a pipeline would place them. It computes nothing.
-class FakeStage final : public stages::Stage {
+class FakeStage final : public NullStage {
  public:
-  FakeStage(const stages::ModelConfig& model, int first, int end) {
+  FakeStage(const stages::ModelConfig& model, int first, int end) : NullStage(1, {}) {
     const auto last = static_cast<int>(model.num_hidden_layers);
     for (const stages::ParameterInfo& info : stages::parameters_of(model)) {
       const bool held = info.layer < 0       ? first == 0
@@ -39,28 +39,7 @@ class FakeStage final : public stages::Stage {
   int times_changed() const { return times_changed_; }
 
   std::span<const stages::Parameter> parameters() const override { return parameters_; }
-  void step_back() override {}
-  bool has_previous() const override { return false; }
   void weights_changed() override { ++times_changed_; }
-
-  int num_chunks() const override { return 1; }
-  tensor::Shape edge_shape() const override { return {}; }
-  tensor::DType edge_dtype() const override { return tensor::DType::f32; }
-  void begin_step() override {}
-  int num_nodes(int) const override { return 1; }
-  stages::ForwardResult forward_node(const stages::ForwardCall&, int) override { return {}; }
-  void backward_node(const stages::BackwardCall&, int) override {}
-  stages::ForwardResult evaluate(int, const tensor::Tensor&, const tensor::Tensor&,
-                                 std::span<const std::int32_t>,
-                                 std::span<const std::int32_t>) override {
-    return {};
-  }
-  void backward_weight(int, int, int) override {}
-  tensor::Tensor gradients() const override { return {}; }
-  tensor::Tensor tied_gradient() const override { return {}; }
-  void end_backward() override {}
-  void squared_norms(std::span<double>) const override {}
-  void apply(const tensor::AdamWStep&) override {}
 
  private:
   void add(const stages::ParameterInfo& info, bool owned) {
