@@ -125,7 +125,7 @@ std::string to_letters(const std::vector<int>& layers) {
   std::string out = "E";
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (i > 0) out += '|';
-    out += layers[i] > 1 ? fmt::format("t*{}", layers[i]) : "t";
+    if (layers[i] > 0) out += layers[i] > 1 ? fmt::format("t*{}", layers[i]) : "t";
   }
   return out + "L";
 }

@@ -5,7 +5,7 @@
 
 namespace troupe::actors {
 
-/// The layers of each chunk that Megatron-LM's letters say: "Et*3|(t|)*2,tL" is {3, 1, 1, 1}.
+/// The layers of each chunk that Megatron-LM's letters say: "Et*3|(t|)*2,L" is {3, 1, 1, 0}.
 /// Throws Error{usage} where they are against the grammar, or E and L are not once each, E first
 /// and L last; what() goes on after the text.
 std::vector<int> parse_letters(const std::string& text);

@@ -68,14 +68,16 @@ std::vector<int> balanced(int layers, int chunks, const Loads& loads) {
   return counts;
 }
 
-/// As given from the first chunk on, as far as every later one still gets a layer.
+/// As given from the first chunk on, as far as every later one still gets a layer where it had any.
 std::vector<int> nearest(std::vector<int> given, int layers, int chunks) {
   given.resize(static_cast<std::size_t>(chunks), 1);
-  int left = layers;
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    const int after = chunks - chunk - 1;
-    int& count = given[static_cast<std::size_t>(chunk)];
-    count = after == 0 ? left : std::clamp(count, 1, left - after);
+  auto after = std::ranges::count_if(given, [](int count) { return count > 0; });
+  std::ptrdiff_t left = layers;
+  for (int& count : given) {
+    if (count > 0) --after;
+    const auto most = std::max<std::ptrdiff_t>(left - after, 0);
+    if (&count == &given.back()) count = static_cast<int>(left);
+    count = static_cast<int>(std::clamp<std::ptrdiff_t>(count, 0, most));
     left -= count;
   }
   return given;
@@ -86,10 +88,10 @@ std::string wrong_with(const std::vector<int>& given, int layers, int chunks) {
   const auto held = std::accumulate(given.begin(), given.end(), std::int64_t{0});
   if (std::ssize(given) != chunks)
     return fmt::format("has {} chunks instead of {}", given.size(), chunks);
-  const auto bare = std::ranges::find_if(given, [](int n) { return n < 1; });
-  if (bare != given.end())
-    return fmt::format("gives chunk {} no layer, but each needs at least one",
-                       bare - given.begin());
+  const auto below = std::ranges::find_if(given, [](int n) { return n < 0; });
+  if (below != given.end())
+    return fmt::format("gives chunk {} {} layers, but none is the least", below - given.begin(),
+                       *below);
   if (held == layers) return "";
   const std::string counts = fmt::format("has {} layers, but the model has {}", held, layers);
   if (held > layers) return fmt::format("{}: {} too many", counts, held - layers);
@@ -111,7 +113,7 @@ LayerSplit parse_split(const std::string& text) {
 std::vector<int> split_layers(const LayerSplit& split, const stages::ModelConfig& model,
                               int chunks) {
   const int layers = static_cast<int>(model.num_hidden_layers);
-  TROUPE_ASSERT(chunks >= 1 && chunks <= layers);
+  TROUPE_ASSERT(chunks >= 1 && (split.rule == Rule::by_hand || chunks <= layers));
   if (split.rule == Rule::even) return balanced(layers, chunks, {});
   if (split.rule == Rule::ends)
     return balanced(layers, chunks, {.embedding = 1, .layer = 1, .head = 1});

@@ -9,7 +9,7 @@ namespace troupe::actors {
 
 /// How the layers are split over the chunks of one copy of the parameters, as mesh.layout and
 /// --layout say it. Chunks are in model order; the first holds the embedding too, the last the
-/// head, and each at least one layer.
+/// head. A rule gives each at least one layer; by hand some may have none.
 ///
 ///   "" or even   as many layers each, earlier chunks one more where they do not divide
 ///   ends         the same, embedding and head counting as a layer each
@@ -28,8 +28,9 @@ struct LayerSplit {
 /// what() goes on after the text: "has no L, ...; such as Et*3|t*3L".
 LayerSplit parse_split(const std::string& text);
 
-/// Layers of each of `chunks` chunks, at most as many as the model has layers. Throws Error{usage}
-/// where those by hand are others, with what is lost or too much and the nearest split that fits.
+/// Layers of each of `chunks` chunks, by a rule at most as many as the model has layers. Throws
+/// Error{usage} where those by hand are others, with what is lost or too much and the nearest split
+/// that fits.
 std::vector<int> split_layers(const LayerSplit& split, const stages::ModelConfig& model,
                               int chunks);
 

@@ -21,33 +21,32 @@ struct Part {
 };
 
 std::vector<Part> parts_of(const Layout& layout, const Measured& measured, std::size_t op) {
-  const std::size_t size = layout.chunks.size() / static_cast<std::size_t>(layout.copies());
   std::vector<Part> parts;
   for (std::size_t i = 0; i < layout.chunks.size(); ++i) {
     const auto& chunk = layout.chunks[i];
     parts.push_back({.stage = chunk.stage,
                      .layers = static_cast<double>(chunk.end_layer - chunk.first_layer),
-                     .first = i % size == 0,
-                     .last = i % size == size - 1,
+                     .first = layout.is_first(i),
+                     .last = layout.is_last(i),
                      .seconds = measured.chunks[i].seconds[op]});
   }
   return parts;
 }
 
-/// Of one layer wherever only layers were measured.
+/// Of one layer wherever only layers were measured, else where it was least mixed with others.
 double usual_layer(const std::vector<Part>& parts) {
-  std::vector<double> inner, first;
+  std::vector<double> inner, first, last;
   for (const Part& part : parts) {
-    if (!part.first && !part.last) inner.push_back(part.per_layer());
-    if (part.first) first.push_back(part.per_layer());
+    if (part.layers == 0) continue;
+    (part.first ? first : part.last ? last : inner).push_back(part.per_layer());
   }
-  return median(inner.empty() ? first : inner);
+  return median(!inner.empty() ? inner : !first.empty() ? first : last);
 }
 
 double layer_on(int stage, const std::vector<Part>& parts) {
   double layers = 0, seconds = 0, at_most = usual_layer(parts);
   for (const Part& part : parts) {
-    if (part.stage != stage) continue;
+    if (part.stage != stage || part.layers == 0) continue;
     at_most = std::min(at_most, part.per_layer());
     if (part.first || part.last) continue;
     layers += part.layers;
@@ -89,9 +88,7 @@ LayerTimes layer_times(const Layout& layout, const Measured& measured) {
 }
 
 PaperStep::PaperStep(const RunSpec& spec, const Shape& shape, LayerTimes times, double hop_s)
-    : layers_(static_cast<int>(spec.model.num_hidden_layers)),
-      times_(std::move(times)),
-      hop_s_(hop_s) {
+    : times_(std::move(times)), hop_s_(hop_s) {
   RunSpec changed = spec;
   changed.mesh = shape.mesh;
   changed.schedule = shape.schedule;
@@ -103,12 +100,13 @@ PaperStep::PaperStep(const RunSpec& spec, const Shape& shape, LayerTimes times, 
 schedules::Costs PaperStep::costs(const Layout& layout) const {
   schedules::Costs costs;
   costs.hop = hop_s_;
-  for (const Layout::Chunk& chunk : layout.chunks) {
+  for (std::size_t i = 0; i < layout.chunks.size(); ++i) {
+    const Layout::Chunk& chunk = layout.chunks[i];
     const ActionTimes& layer = times_.layer[static_cast<std::size_t>(chunk.stage)];
     const auto seconds = [&](Op op) {
       return layer.of(op) * (chunk.end_layer - chunk.first_layer) +
-             (chunk.first_layer == 0 ? times_.embedding.of(op) : 0) +
-             (chunk.end_layer == layers_ ? times_.head.of(op) : 0);
+             (layout.is_first(i) ? times_.embedding.of(op) : 0) +
+             (layout.is_last(i) ? times_.head.of(op) : 0);
     };
     costs.chunks.push_back({.forward = seconds(Op::F),
                             .input_gradient = seconds(Op::I),

@@ -34,7 +34,6 @@ class PaperStep {
 
  private:
   schedules::Plan plan_;
-  int layers_ = 0;
   LayerTimes times_;
   double hop_s_ = 0;
 };

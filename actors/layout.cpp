@@ -7,7 +7,12 @@
 namespace troupe::actors {
 
 int Layout::copies() const {
-  return static_cast<int>(std::ranges::count(chunks, 0, &Chunk::first_layer));
+  int count = 0, before = -1;  // of a copy that goes on, first chunks without a layer end at 0
+  for (const Chunk& chunk : chunks) {
+    if (chunk.first_layer == 0 && before != 0) ++count;
+    before = chunk.end_layer;
+  }
+  return count;
 }
 
 Layout layout_of(const std::vector<int>& layers, const std::vector<int>& rank_of_chunk) {
@@ -25,10 +30,8 @@ Layout layout_of(const std::vector<int>& layers, const std::vector<int>& rank_of
 
 std::vector<int> layers_of(const Layout& layout) {
   std::vector<int> layers;
-  for (const Layout::Chunk& chunk : layout.chunks) {
-    if (chunk.first_layer == 0 && !layers.empty()) break;  // the next copy
-    layers.push_back(chunk.end_layer - chunk.first_layer);
-  }
+  for (std::size_t i = 0; layers.empty() || !layout.is_first(i); ++i)
+    layers.push_back(layout.chunks[i].end_layer - layout.chunks[i].first_layer);
   return layers;
 }
 

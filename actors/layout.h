@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 namespace troupe::actors {
@@ -16,11 +17,17 @@ struct Layout {
   int stages = 1;
   std::vector<Chunk> chunks;  ///< in model order, one copy after the other
   int copies() const;         ///< of the parameters
+  /// Whether chunk i is the first, or last, of its copy: it holds the embedding, or the head.
+  bool is_first(std::size_t i) const { return i % chunks_per_copy() == 0; }
+  bool is_last(std::size_t i) const { return is_first(i + 1); }
   bool operator==(const Layout&) const = default;
+
+ private:
+  std::size_t chunks_per_copy() const { return chunks.size() / static_cast<std::size_t>(copies()); }
 };
 
-/// `layers[i]` layers in chunk i of every copy, at least one each; rank_of_chunk gives each chunk's
-/// stage, its length is a multiple of a copy's chunks.
+/// `layers[i]` layers in chunk i of every copy, none in some of them; rank_of_chunk gives each
+/// chunk's stage, its length is a multiple of a copy's chunks.
 Layout layout_of(const std::vector<int>& layers, const std::vector<int>& rank_of_chunk);
 /// Layers of each chunk of a copy.
 std::vector<int> layers_of(const Layout& layout);

@@ -74,7 +74,7 @@ class Search {
       double next_s = s;
       for (std::size_t from = 0; from < layers.size(); ++from)
         for (std::size_t to = 0; to < layers.size(); ++to) {
-          if (from == to || layers[from] == 1) continue;
+          if (from == to || layers[from] <= 1) continue;
           if (simulated_ > kMaxActions) return;
           std::vector<int> moved = layers;
           --moved[from];

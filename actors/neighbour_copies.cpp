@@ -29,17 +29,19 @@ std::int64_t size_of(const RunSpec& spec, const Shape& shape, int rank) {
 }  // namespace
 
 std::vector<transport::Edge> copy_edges(const RunSpec& spec, const Shape& shape, int rank) {
-  const auto edge = [&](int from, int to) {
+  std::vector<transport::Edge> edges;
+  for (const int from : {neighbour_of(shape, rank, -1), rank}) {
     const std::int64_t size = size_of(spec, shape, from);
-    return transport::Edge{.from = from,
-                           .to = to,
-                           .chunk = from,
-                           .direction = transport::Direction::state,
-                           .dtype = tensor::DType::f32,
-                           .shape = {std::min(size, kPieceElements) + kSumElements},
-                           .slots = static_cast<int>(2 * pieces_of(size))};
-  };
-  return {edge(neighbour_of(shape, rank, -1), rank), edge(rank, neighbour_of(shape, rank, 1))};
+    if (size == 0) continue;
+    edges.push_back({.from = from,
+                     .to = neighbour_of(shape, from, 1),
+                     .chunk = from,
+                     .direction = transport::Direction::state,
+                     .dtype = tensor::DType::f32,
+                     .shape = {std::min(size, kPieceElements) + kSumElements},
+                     .slots = static_cast<int>(2 * pieces_of(size))});
+  }
+  return edges;
 }
 
 NeighbourCopies::NeighbourCopies(const RunSpec& spec, const Shape& shape, int rank,
@@ -80,7 +82,7 @@ void NeighbourCopies::send(const stages::Stage& stage, std::int64_t step) {
 
 void NeighbourCopies::receive(std::int64_t step) {
   Copy& copy = free_copy();
-  copy.owner = channel_.keep(key(before_, step, 0));
+  if (size_before_ > 0) copy.owner = channel_.keep(key(before_, step, 0));
   for (std::int64_t i = 0; i < pieces_of(size_before_); ++i) {
     const tensor::Tensor buffer = channel_.receive(key(before_, step, i));
     const std::int64_t count = std::min(kPieceElements, size_before_ - i * kPieceElements);

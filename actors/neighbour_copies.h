@@ -15,7 +15,8 @@ namespace troupe::actors {
 /// Pieces of this many elements at most travel as one message.
 inline constexpr std::int64_t kPieceElements = std::int64_t{1} << 20;
 
-/// The edges of a rank's copies, in ranks: from the stage before, and to the next.
+/// The edges of a rank's copies, in ranks: from the stage before, and to the next. None of a stage
+/// that holds nothing.
 std::vector<transport::Edge> copy_edges(const RunSpec& spec, const Shape& shape, int rank);
 
 /// A rank gives each committed state to the next stage of its replica, and holds that of the stage

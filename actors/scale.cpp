@@ -33,17 +33,21 @@ int copies_of(const RunSpec::Schedule& schedule) {
   return generator ? generator->copies : 1;
 }
 
-void check_mesh(const RunSpec& spec, const Shape& shape) {
-  const auto [pp, dp] = shape.mesh;
-  const int chunks = shape.schedule.chunks, layers = layers_of(spec);
+/// Empty, or why no rule can give each chunk a layer.
+std::string check_layers(const RunSpec& spec, const Shape& shape) {
+  const int pp = shape.mesh.pp, chunks = shape.schedule.chunks, layers = layers_of(spec);
   const int copies = copies_of(shape.schedule);
   const int most = layers * copies / chunks;
+  if (pp <= most) return "";
+  return "--pp " + text(pp) + ": " + text(std::int64_t{pp} * chunks) +
+         " chunks need a layer each, but the model has " + text(layers) +
+         (copies > 1 ? " in " + text(copies) + " copies" : "") + "; at most --pp " + text(most);
+}
+
+void check_mesh(const RunSpec& spec, const Shape& shape) {
+  const auto [pp, dp] = shape.mesh;
   if (pp < 1) refuse("--pp " + text(pp) + ": at least 1 stage is needed");
   if (dp < 1) refuse("--dp " + text(dp) + ": at least 1 replica is needed");
-  if (pp > most)
-    refuse("--pp " + text(pp) + ": " + text(std::int64_t{pp} * chunks) +
-           " chunks need a layer each, but the model has " + text(layers) +
-           (copies > 1 ? " in " + text(copies) + " copies" : "") + "; at most --pp " + text(most));
   const std::int64_t samples = spec.batch.global / spec.batch.micro;
   if (samples % dp != 0) {
     int nearest = dp;
@@ -80,13 +84,14 @@ schedules::Plan plan_of(const RunSpec& spec, const Shape& shape) {
 }
 
 /// The shape's own layout where the new plan keeps every chunk in its place, else by the run's
-/// rule.
+/// rule. Throws where that has no layer for some chunk.
 Layout layout_for(const RunSpec& spec, const Shape& shape) {
   const schedules::Plan plan = plan_of(spec, shape);
   const auto& chunks = shape.layout.chunks;
   if (std::ranges::equal(chunks, plan.rank_of_chunk, {}, &Layout::Chunk::stage) &&
       shape.layout.copies() == plan.num_copies)
     return shape.layout;
+  if (const auto wrong = check_layers(spec, shape); !wrong.empty()) refuse(wrong);
   const auto rule = rule_of(parse_split(spec.layout));
   return layout_of(split_layers(rule, spec.model, plan.chunks_per_copy()), plan.rank_of_chunk);
 }
@@ -150,6 +155,8 @@ Shape meshed(const RunSpec& spec, const Shape& current, const ScaleRequest& requ
   if (const auto wrong = check_chunks(request, chunks_of_copy, shape); !wrong.empty())
     refuse(wrong);
   check_mesh(spec, shape);
+  const bool by_rule = chunks_of_copy == 0 && (request.layout || shape.mesh.pp != current.mesh.pp);
+  if (const auto wrong = check_layers(spec, shape); by_rule && !wrong.empty()) refuse(wrong);
   if (const std::string wrong = check_schedule(spec, shape); !wrong.empty()) refuse(wrong);
   return shape;
 }
@@ -206,7 +213,9 @@ std::optional<Shrunk> shrunk(const RunSpec& spec, const Shape& current, const st
       smaller.shape.schedule = schedule;
       smaller.shape.schedule.costs.clear();  // of other stages
       mesh.pp = *fullest;
-      while (mesh.pp > 0 && !fits(spec, smaller.shape)) --mesh.pp;
+      while (mesh.pp > 0 &&
+             !(fits(spec, smaller.shape) && check_layers(spec, smaller.shape).empty()))
+        --mesh.pp;
       if (mesh.pp > 0) break;
     }
     if (mesh.pp > 0) smaller.shape.layout = layout_for(spec, smaller.shape);

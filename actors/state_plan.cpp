@@ -103,11 +103,12 @@ std::vector<int> units_of(const RunSpec& spec, const Shape& shape, int rank) {
   const int stage = place_of(shape, rank).stage;
   const int layers = static_cast<int>(spec.model.num_hidden_layers);
   std::set<int> units;
-  for (const Layout::Chunk& chunk : shape.layout.chunks) {
+  for (std::size_t i = 0; i < shape.layout.chunks.size(); ++i) {
+    const Layout::Chunk& chunk = shape.layout.chunks[i];
     if (chunk.stage != stage) continue;
     for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer) units.insert(layer + 1);
-    const bool head = chunk.end_layer == layers;
-    if (chunk.first_layer == 0 || (head && spec.model.tie_word_embeddings)) units.insert(0);
+    const bool head = shape.layout.is_last(i);
+    if (shape.layout.is_first(i) || (head && spec.model.tie_word_embeddings)) units.insert(0);
     if (head) units.insert(layers + 1);
   }
   return {units.begin(), units.end()};

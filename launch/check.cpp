@@ -69,6 +69,21 @@ std::string nearest_cut(std::int64_t pp, std::int64_t chunks, std::int64_t layer
   return fmt::format("at most pp = {} with one chunk", layers);
 }
 
+/// mesh.layout as it is written; whether it fits is another question.
+actors::LayerSplit layer_split(const Manifest& m) {
+  const std::string& layout = m.text("mesh.layout");
+  try {
+    return actors::parse_split(layout);
+  } catch (const Error& error) {
+    m.fail("mesh.layout", fmt::format("mesh.layout = {} {}", to_toml(Value(layout)), error.what()));
+  }
+}
+
+/// Whether layers are split by a rule, which has one for each chunk.
+bool is_split_by_rule(const Manifest& m) {
+  return layer_split(m).rule != actors::LayerSplit::Rule::by_hand;
+}
+
 void check_mesh(const Manifest& m) {
   if (m.integer("mesh.tp") != 1)
     m.fail("mesh.tp", fmt::format("mesh.tp = {} must be 1: stages have no tensor-parallel shards",
@@ -78,7 +93,8 @@ void check_mesh(const Manifest& m) {
   const std::int64_t layers = m.integer("model.num_hidden_layers");
   const auto* generator = actors::generator_of(m.text("schedule.kind"));
   const std::int64_t copies = generator ? generator->copies : 1;
-  if (m.text("schedule.kind") == "csv" || pp * chunks <= layers * copies) return;
+  if (m.text("schedule.kind") == "csv" || pp * chunks <= layers * copies || !is_split_by_rule(m))
+    return;
   m.fail(m.given("mesh.pp") ? "mesh.pp" : "schedule.chunks",
          fmt::format("mesh.pp * schedule.chunks = {} * {} = {} chunks need a layer each, but "
                      "model.num_hidden_layers = {}{}; {}",
@@ -184,7 +200,7 @@ void check_csv(const Manifest& m) {
     m.fail("schedule.csv",
            fmt::format("the plan has {} microbatches but batch.global / mesh.dp / batch.micro = {}",
                        plan.num_microbatches, microbatches));
-  if (plan.chunks_per_copy() > m.integer("model.num_hidden_layers"))
+  if (plan.chunks_per_copy() > m.integer("model.num_hidden_layers") && is_split_by_rule(m))
     m.fail("schedule.csv",
            fmt::format("the plan has {} chunks but model.num_hidden_layers = {}",
                        plan.chunks_per_copy(), m.integer("model.num_hidden_layers")));
@@ -224,9 +240,9 @@ void check_costs(const Manifest& m) {
 void check_layout(const Manifest& m) {
   if (m.text("mesh.layout").empty()) return;
   const actors::RunSpec spec = to_run_spec(m);
+  const actors::LayerSplit split = layer_split(m);
   try {
-    actors::split_layers(actors::parse_split(spec.layout), spec.model,
-                         actors::make_plan(spec).chunks_per_copy());
+    actors::split_layers(split, spec.model, actors::make_plan(spec).chunks_per_copy());
   } catch (const Error& error) {
     m.fail("mesh.layout",
            fmt::format("mesh.layout = {} {}", to_toml(Value(spec.layout)), error.what()));

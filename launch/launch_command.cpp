@@ -155,9 +155,9 @@ std::string layout_text(const actors::RunSpec& spec, const actors::Shape& shape)
   for (const std::string& text : {spec.layout, std::string()}) {
     const actors::LayerSplit split = actors::parse_split(text);
     if (split.layers == layers) return text;
-    const auto by_rule =
-        actors::split_layers(actors::rule_of(split), spec.model, static_cast<int>(layers.size()));
-    if (split.layers.empty() && by_rule == layers) return text;
+    if (!split.layers.empty() || std::ssize(layers) > spec.model.num_hidden_layers) continue;
+    if (actors::split_layers(split, spec.model, static_cast<int>(layers.size())) == layers)
+      return text;
   }
   return fmt::format("{}", fmt::join(layers, ","));
 }

@@ -25,7 +25,7 @@ ChunkSlot lay_out_slot(const ChunkSpec& spec, const Layers& layers, const Scratc
   }
   if (spec.head) {
     slot.head = layers.head->lay_out_activations(arena, scratch.head);
-    slot.head.x = layers.block.lay_out_input(arena);
+    if (spec.embedding || !slot.blocks.empty()) slot.head.x = layers.block.lay_out_input(arena);
   }
   return slot;
 }

@@ -1,5 +1,7 @@
 #include "stages/chunk.h"
 
+#include <algorithm>
+
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -53,14 +55,16 @@ void Chunk::pack() const {
 }
 
 int Chunk::num_nodes() const {
-  return (spec_.embedding ? 1 : 0) + 2 * static_cast<int>(blocks_.size()) + (spec_.head ? 1 : 0);
+  const int nodes =
+      (spec_.embedding ? 1 : 0) + 2 * static_cast<int>(blocks_.size()) + (spec_.head ? 1 : 0);
+  return std::max(nodes, 1);
 }
 
 Chunk::Node Chunk::node_at(int place) const {
   TROUPE_ASSERT(place >= 0 && place < num_nodes());
   if (spec_.embedding && place-- == 0) return {Node::Kind::embedding};
   const auto block = static_cast<std::size_t>(place / 2);
-  if (block == blocks_.size()) return {Node::Kind::head};
+  if (block == blocks_.size()) return {spec_.head ? Node::Kind::head : Node::Kind::pass};
   return {place % 2 == 0 ? Node::Kind::attention : Node::Kind::feed_forward, block};
 }
 
@@ -71,6 +75,7 @@ ForwardResult Chunk::forward_node(const ForwardCall& call, int place, float loss
     run_forward(node, slot, call);
     return {};
   }
+  if (begins_with_head()) slot.head.x = call.input;
   layers_->head->forward(head_, slot.head);
   return {.loss_sum = layers_->head->loss(call.targets, loss_scale, slot.head)};
 }
@@ -85,6 +90,7 @@ ForwardResult Chunk::evaluate(const Tensor& input, const Tensor& output,
       run_forward(node, slot, call);
   if (!spec_.head) return {};
   HeadActivations head = slot.head;
+  if (begins_with_head()) head.x = input;
   if (output) head.logits = output;
   layers_->head->forward(head_, head);
   if (output && targets.empty()) return {};
@@ -92,16 +98,19 @@ ForwardResult Chunk::evaluate(const Tensor& input, const Tensor& output,
 }
 
 void Chunk::run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call) const {
+  const auto into = [&](std::size_t i) -> const Tensor& {
+    return i < blocks_.size() ? slot.blocks[i].x : spec_.head ? slot.head.x : call.output;
+  };
   if (node.kind == Node::Kind::embedding)
-    return layers_->embedding.forward(call.ids, table_, slot.embedding, slot.blocks.front().x);
+    return layers_->embedding.forward(call.ids, table_, slot.embedding, into(0));
+  if (node.kind == Node::Kind::pass)
+    return layers_->ops->copy(*layers_->stream, call.input, call.output);
   const std::size_t i = node.block;
   if (node.kind == Node::Kind::attention) {
     if (i == 0 && !spec_.embedding) slot.blocks.front().x = call.input;
     return layers_->block.forward_attention(blocks_[i], slot.blocks[i]);
   }
-  const bool last = i + 1 == blocks_.size();
-  const Tensor& y = !last ? slot.blocks[i + 1].x : spec_.head ? slot.head.x : call.output;
-  layers_->block.forward_feed_forward(blocks_[i], slot.blocks[i], y);
+  layers_->block.forward_feed_forward(blocks_[i], slot.blocks[i], into(i + 1));
 }
 
 DeferredSlot& Chunk::deferred_at(int deferred) {
@@ -124,8 +133,8 @@ void Chunk::backward_weight(int slot, int deferred) {
     weight_gradient(node_at(place), at(activations_.slots, slot), deferred_at(deferred));
 }
 
-const Tensor& Chunk::dy(const ChunkSlot& slot, const DeferredSlot& deferred, std::size_t i) const {
-  if (i + 1 < blocks_.size()) return slot.blocks[i + 1].mid;
+const Tensor& Chunk::dx(const ChunkSlot& slot, const DeferredSlot& deferred, std::size_t i) const {
+  if (i < blocks_.size()) return slot.blocks[i].mid;
   return spec_.head ? deferred.head.dx : slot.output_gradient;
 }
 
@@ -133,16 +142,21 @@ void Chunk::input_gradient(const Node& node, const ChunkSlot& slot,
                            const DeferredSlot& deferred) const {
   const std::size_t i = node.block;
   switch (node.kind) {
-    case Node::Kind::head:
-      return layers_->head->input_gradient(head_, slot.head, deferred.head);
+    case Node::Kind::head: {
+      HeadDeferred head = deferred.head;
+      if (begins_with_head()) head.dx = slot.input_gradient;
+      return layers_->head->input_gradient(head_, slot.head, head);
+    }
+    case Node::Kind::pass:
+      return layers_->ops->copy(*layers_->stream, slot.output_gradient, slot.input_gradient);
     case Node::Kind::feed_forward:
-      return layers_->block.input_gradient_feed_forward(blocks_[i], dy(slot, deferred, i),
+      return layers_->block.input_gradient_feed_forward(blocks_[i], dx(slot, deferred, i + 1),
                                                         slot.blocks[i], deferred.blocks[i]);
     case Node::Kind::attention: {
       const bool stays = i > 0 || spec_.embedding;
-      const Tensor& dx = stays ? slot.blocks[i].mid : slot.input_gradient;
-      return layers_->block.input_gradient_attention(blocks_[i], slot.blocks[i], deferred.blocks[i],
-                                                     dx);
+      return layers_->block.input_gradient_attention(
+          blocks_[i], slot.blocks[i], deferred.blocks[i],
+          stays ? slot.blocks[i].mid : slot.input_gradient);
     }
     case Node::Kind::embedding:
       return;
@@ -156,14 +170,16 @@ void Chunk::weight_gradient(const Node& node, const ChunkSlot& slot,
     case Node::Kind::head:
       return layers_->head->weight_gradient(slot.head, deferred.head, head_gradients_);
     case Node::Kind::feed_forward:
-      return layers_->block.weight_gradient_feed_forward(dy(slot, deferred, i), slot.blocks[i],
+      return layers_->block.weight_gradient_feed_forward(dx(slot, deferred, i + 1), slot.blocks[i],
                                                          deferred.blocks[i], block_gradients_[i]);
     case Node::Kind::attention:
       return layers_->block.weight_gradient_attention(slot.blocks[i], deferred.blocks[i],
                                                       block_gradients_[i]);
     case Node::Kind::embedding:
-      return layers_->embedding.weight_gradient(slot.blocks.front().mid, slot.embedding,
+      return layers_->embedding.weight_gradient(dx(slot, deferred, 0), slot.embedding,
                                                 table_gradient_);
+    case Node::Kind::pass:
+      return;
   }
 }
 

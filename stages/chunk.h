@@ -35,7 +35,7 @@ class Chunk {
  private:
   /// A node, by its place in the forward.
   struct Node {
-    enum class Kind { embedding, attention, feed_forward, head };
+    enum class Kind { embedding, attention, feed_forward, head, pass };
     Kind kind = Kind::embedding;
     std::size_t block = 0;  ///< of attention and feed_forward
   };
@@ -45,8 +45,10 @@ class Chunk {
   void input_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred) const;
   void weight_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred) const;
   DeferredSlot& deferred_at(int deferred);
-  /// Gradient of block i's output.
-  const tensor::Tensor& dy(const ChunkSlot& slot, const DeferredSlot& deferred,
+  /// Whether the chunk's input is the head's.
+  bool begins_with_head() const { return spec_.head && blocks_.empty() && !spec_.embedding; }
+  /// Gradient of what block i reads, or what comes after the last one; not of the chunk's input.
+  const tensor::Tensor& dx(const ChunkSlot& slot, const DeferredSlot& deferred,
                            std::size_t i) const;
 
   ChunkSpec spec_;

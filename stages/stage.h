@@ -10,8 +10,8 @@
 
 namespace troupe::stages {
 
-/// A consecutive range of decoder layers (at least one), with the embedding before or the head
-/// after it.
+/// A consecutive range of decoder layers, maybe none, with the embedding before or the head after
+/// it. A chunk that holds nothing at all passes on what it gets.
 struct ChunkSpec {
   int first_layer = 0;
   int end_layer = 0;       ///< one past the last
@@ -75,9 +75,9 @@ struct BackwardCall {
 /// construction.
 ///
 /// A forward is a row of nodes: the embedding, then attention and feed-forward of every layer, each
-/// with the norm before it, then the head. A backward is the same row from its end. The nodes of
-/// one forward and one backward, of different microbatches, may alternate in any way; their results
-/// are the same bits.
+/// with the norm before it, then the head; one that copies where there is none of them. A backward
+/// is the same row from its end. The nodes of one forward and one backward, of different
+/// microbatches, may alternate in any way; their results are the same bits.
 ///
 /// A step: begin_step(), the plan's forward and backward calls, the exchange of tied_gradient(),
 /// end_backward(), the sum of gradients() over copies and replicas, squared_norms(), apply(). A

@@ -25,7 +25,9 @@ Layers make_layers(const StageSpec& spec, Device& device, Stream& stream) {
   const LayerSpec layer = {.model = spec.model, .micro = spec.micro, .seq_len = spec.seq_len};
   return {.embedding = Embedding(layer, device, stream),
           .block = DecoderBlock(layer, device, stream),
-          .head = head ? std::make_unique<HeadLoss>(layer, device, stream) : nullptr};
+          .head = head ? std::make_unique<HeadLoss>(layer, device, stream) : nullptr,
+          .ops = &device.ops(),
+          .stream = &stream};
 }
 
 std::size_t packed_bytes(const StageSpec& spec, const Layers& layers) {
@@ -201,7 +203,7 @@ StageMemory plan_memory(const StageSpec& spec, Device& device) {
 std::unique_ptr<Stage> make_transformer_stage(const StageSpec& spec, Device& device) {
   TROUPE_ASSERT(check_model(spec.model).empty());
   TROUPE_ASSERT(!spec.chunks.empty() && spec.micro >= 1 && spec.seq_len >= 1);
-  for (const ChunkSpec& chunk : spec.chunks) TROUPE_ASSERT(chunk.first_layer < chunk.end_layer);
+  for (const ChunkSpec& chunk : spec.chunks) TROUPE_ASSERT(chunk.first_layer <= chunk.end_layer);
   return std::make_unique<TransformerStage>(spec, device);
 }
 

@@ -13,6 +13,8 @@ struct Layers {
   Embedding embedding;
   DecoderBlock block;
   std::unique_ptr<HeadLoss> head;  ///< null where no chunk has the head
+  tensor::Ops* ops;                ///< for chunks that hold nothing and pass on what comes
+  tensor::Stream* stream;
 };
 
 }  // namespace troupe::stages

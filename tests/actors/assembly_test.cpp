@@ -25,6 +25,10 @@ BOOST_AUTO_TEST_CASE(a_layout_of_two_copies_holds_every_layer_twice) {
   const Layout layout = layout_of({3, 2}, {0, 1, 1, 0});
   BOOST_TEST(layout.copies() == 2);
   BOOST_TEST(layout_of({2, 1, 1, 1}, {0, 1, 1, 0}).copies() == 1);
+  BOOST_TEST(layout_of({0, 0, 5, 0}, {0, 1, 1, 0}).copies() == 1);
+  const Layout empty = layout_of({0, 0, 5, 0}, {0, 1, 2, 3, 3, 2, 1, 0});
+  BOOST_TEST(empty.copies() == 2);
+  BOOST_TEST((empty.is_first(4) && !empty.is_first(1) && empty.is_last(3) && !empty.is_last(2)));
   for (const std::size_t chunk : {0u, 2u}) {
     BOOST_TEST(layout.chunks[chunk].first_layer == 0);
     BOOST_TEST(layout.chunks[chunk].end_layer == 3);

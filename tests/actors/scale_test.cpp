@@ -48,6 +48,22 @@ BOOST_AUTO_TEST_CASE(a_layout_stays_while_every_chunk_keeps_its_place) {
   BOOST_TEST(layers_of(three) == (std::vector{2, 2, 2}), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_layout_with_more_chunks_than_layers_stays_where_it_can) {
+  RunSpec spec = test::small_run(8, 2);
+  spec.layout = "E|t|t|t||tt|t|L";
+  const Shape wide = first_shape(spec);
+  BOOST_TEST((scaled(spec, wide, to_schedule("gpipe")).layout == wide.layout));
+  const auto one = shrunk(spec, wide, {3});
+  BOOST_REQUIRE(one.has_value());
+  BOOST_TEST((one->shape.layout == wide.layout));
+  const auto narrow = shrunk(spec, one->shape, {3});
+  BOOST_REQUIRE(narrow.has_value());
+  BOOST_TEST(layers_of(narrow->shape.layout) == (std::vector{1, 1, 1, 1, 1, 1}),
+             boost::test_tools::per_element());
+  test::expect_error(ErrorKind::usage, {"7 chunks need a layer each", "at most --pp 6"},
+                     [&] { scaled(spec, wide, to_stages(7)); });
+}
+
 BOOST_AUTO_TEST_CASE(two_copies_are_refused_where_they_have_no_plan) {
   const RunSpec spec = test::small_run(2);
   const Shape two = shape_of(spec, "chimera", 2, 2);

@@ -47,6 +47,13 @@ const Keys kLayouts[] = {
     {{"mesh.pp", "2"}, {"schedule.kind", "\"interleaved\""}, {"schedule.chunks", "3"}},
     {{"mesh.pp", "2"}, {"schedule.kind", "\"interleaved\""}, {"mesh.layout", "\"E(t|)*2,tt|ttL\""}},
     {{"mesh.pp", "3"}, {"mesh.layout", "\"parameters\""}},
+    // Stages with the embedding alone, the head alone, and nothing.
+    {{"mesh.pp", "3"}, {"mesh.layout", "\"E|t*6|L\""}},
+    {{"mesh.pp", "3"}, {"schedule.kind", "\"zb-h1\""}, {"mesh.layout", "\"Et*3||t*3L\""}},
+    {{"mesh.pp", "2"},
+     {"schedule.kind", "\"zb-v\""},
+     {"schedule.chunks", "2"},
+     {"mesh.layout", "\"0,2,4,0\""}},
     {{"mesh.pp", "3"},
      {"schedule.kind", "\"zb-1p\""},
      {"schedule.costs", "\"F=1:1:3,I=1:1:2,W=1,hop=0.1\""}},

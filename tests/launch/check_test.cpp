@@ -54,9 +54,12 @@ BOOST_AUTO_TEST_CASE(a_layout_holds_every_layer_in_as_many_chunks_as_there_are) 
   }
   checked(kSmallManifest, {layers, "mesh.pp=2", "schedule.kind=interleaved", "schedule.chunks=2",
                            "mesh.layout=\"1,1,3,1\""});
+  checked(kSmallManifest, {layers, "mesh.pp=8", "mesh.layout=\"E|t|t|t||tt|t|L\""});
+  refused({layers, "mesh.pp=8", "mesh.layout=\"ends\""}, {"8 chunks need a layer each"});
+  refused({layers, "mesh.pp=8", "mesh.layout=\"E|x\""}, {"'x' at column 3"});
   refused({layers, "mesh.pp=2", "mesh.layout=\"4,x\""}, {"mesh.layout = \"4,x\"", "3,2,1"});
   refused({layers, "mesh.pp=2", "mesh.layout=\"4,3\""}, {"7 layers", "has 6", "nearest: 4,2"});
-  refused({layers, "mesh.pp=2", "mesh.layout=\"6,0\""}, {"at least one", "nearest: 5,1"});
+  refused({layers, "mesh.pp=2", "mesh.layout=\"6,-1\""}, {"chunk 1 -1 layers", "nearest: 6,0"});
   refused({layers, "mesh.pp=2", "mesh.layout=\"Et*4|tL\""}, {"layer 5 is lost", "Et*4|t*2L"});
   refused({layers, "mesh.pp=3", "mesh.layout=\"4,2\""}, {"2 chunks instead of 3", "4,1,1"});
 }

@@ -48,7 +48,8 @@ BOOST_AUTO_TEST_CASE(every_layout_holds_the_whole_model_once_a_replica) {
         {"mesh.pp=4"},
         {"mesh.pp=2", "schedule.kind=interleaved", "schedule.chunks=3"},
         {"mesh.pp=2", "mesh.dp=2"},
-        {"mesh.pp=6", "schedule.kind=gpipe"}}) {
+        {"mesh.pp=6", "schedule.kind=gpipe"},
+        {"mesh.pp=4", "mesh.layout=\"E|t*6||L\""}}) {
     const auto placement = placed(layout);
     std::int64_t parameters = 0;
     std::vector<int> layers;

@@ -47,6 +47,10 @@ const std::vector<Cut> kCuts = {
     {"two stages, two chunks each", {1, 2, 1, 1}, {0, 1, 0, 1}, Order::mixed_backward},
     {"two stages, there and back", {1, 1, 2, 1}, {0, 1, 1, 0}, Order::late_weights},
     {"three stages", {2, 1, 2}, {0, 1, 2}, Order::mixed_backward},
+    {"embedding and head alone", {0, 5, 0}, {0, 1, 2}, Order::all_forward},
+    {"embedding and head alone, weights late", {0, 5, 0}, {0, 1, 2}, Order::late_weights},
+    {"stages that hold nothing", {2, 0, 0, 3}, {0, 1, 2, 3}, Order::mixed_backward},
+    {"empty chunks beside others", {0, 3, 0, 2, 0, 0}, {0, 1, 0, 1, 0, 1}, Order::late_weights},
 };
 
 stages::ModelConfig model_of(const Kind& kind) {
