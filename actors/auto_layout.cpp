@@ -18,6 +18,12 @@ std::string split_text(const Shape& shape) {
   return fmt::format("{}", fmt::join(layers_of(shape.layout), ","));
 }
 
+ScaleRequest order_of(const Shape& shape) {
+  ScaleRequest order;
+  order.layout = split_text(shape);
+  return order;
+}
+
 /// Forward and backward, in ms.
 double both_ways(const ActionTimes& times) {
   return 1e3 * (times.of(Op::F) + std::max(times.of(Op::B), times.of(Op::I) + times.of(Op::W)));
@@ -36,81 +42,51 @@ std::string times_text(const Measured& measured, const LayerTimes& times) {
 
 }  // namespace
 
-void AutoLayout::begin(const Epoch& epoch) {
-  if (epoch.shape != epoch_.shape) told_ = false;
-  epoch_ = epoch;
-  meter_.reset();
-  if (check_ && check_->shape() != epoch.shape) check_.reset();
-  measure_if_due();
+bool AutoLayout::wants_to_measure() const {
+  // One chunk holds all layers, one layer a chunk lies as it lies.
+  const auto chunks = static_cast<std::int64_t>(layers_of(shape().layout).size());
+  return spec().auto_layout.on && step() >= due_ && shape().schedule.kind != kAutoSchedule &&
+         chunks > 1 && chunks < spec().model.num_hidden_layers;
 }
 
-/// One chunk holds all layers, one layer a chunk lies as it lies.
-bool AutoLayout::has_choice() const {
-  const auto chunks = static_cast<std::int64_t>(layers_of(epoch_.shape.layout).size());
-  return spec_.auto_layout.on && epoch_.shape.schedule.kind != kAutoSchedule && chunks > 1 &&
-         chunks < spec_.model.num_hidden_layers;
-}
-
-void AutoLayout::measure_if_due() {
-  if (!meter_ && step_ >= due_ && has_choice()) meter_.emplace(epoch_.shape);
-}
-
-std::optional<AutoLayout::Advice> AutoLayout::traced(const TracedActions& actions) {
-  if (actions.epoch != epoch_.number || !meter_) return std::nullopt;
-  meter_->add(actions);
-  return decide();
-}
-
-std::optional<AutoLayout::Advice> AutoLayout::stepped(std::uint32_t epoch, std::int64_t step,
-                                                      double seconds) {
-  if (epoch != epoch_.number) return std::nullopt;
-  step_ = step;
-  if (meter_) {
-    meter_->add(step, seconds);
-    return decide();
-  }
-  measure_if_due();
-  // Until the order is carried out, steps are still the old ones.
-  if (!check_ || check_->shape() != epoch_.shape) return std::nullopt;
-  const auto result = check_->stepped(seconds);
-  if (!result) return std::nullopt;
-  check_.reset();
-  return Advice{.text = "auto_layout: " + *result, .order = std::nullopt};
-}
-
-std::optional<AutoLayout::Advice> AutoLayout::decide() {
-  const auto measured = meter_->result();
-  if (!measured) return std::nullopt;
-  meter_.reset();
-  due_ = step_ + spec_.auto_layout.steps;
-  const LayoutChoice choice =
-      choose_layout(spec_, epoch_.shape, *measured,
-                    [this](const Shape& next) { return fits_(epoch_.shape, next); });
+std::optional<AutoChange::Advice> AutoLayout::decide(const Measured& measured) {
+  due_ = step() + spec().auto_layout.steps;
+  const LayoutChoice choice = choose_layout(spec(), shape(), measured, [this](const Shape& next) {
+    return std::ranges::find(taken_back_, next) == taken_back_.end() && fits(next);
+  });
   const double gain = gain_percent(choice.now.step_s, choice.best.step_s);
-  const double least = 100 * spec_.auto_layout.gain;
-  const std::string what = fmt::format("auto_layout: {}; ", times_text(*measured, choice.times));
+  const double least = 100 * spec().auto_layout.gain;
+  const std::string what = fmt::format("auto_layout: {}; ", times_text(measured, choice.times));
   const std::string split = split_text(choice.best.shape);
   if (gain <= least) {
-    if (std::exchange(told_, true)) return std::nullopt;
+    if (stays_ == shape()) return std::nullopt;
+    stays_ = shape();
     const std::string best =
-        choice.best.shape == epoch_.shape
+        choice.best.shape == shape()
             ? "no other is faster"
             : fmt::format("{} would gain {:.1f} %, a move takes more than {:.1f} %", split, gain,
                           least);
-    return Advice{.text = what + fmt::format("stays with {}: {}", split_text(epoch_.shape), best),
+    return Advice{.text = what + fmt::format("stays with {}: {}", split_text(shape()), best),
                   .order = std::nullopt};
   }
-  check_.emplace(GainCheck::Promise{.name = "layout " + split,
-                                    .shape = choice.best.shape,
-                                    .step_s = choice.best.step_s,
-                                    .old_step_s = measured->step_s});
-  ScaleRequest order;
-  order.layout = split;
+  promise({.name = "layout " + split,
+           .from = shape(),
+           .shape = choice.best.shape,
+           .step_s = choice.best.step_s,
+           .old_step_s = measured.step_s});
   return Advice{
       .text = what + fmt::format("layers {} become {}, predicted {:.2f} ms a step, gain "
                                  "{:.1f} %",
-                                 split_text(epoch_.shape), split, choice.best.step_s * 1e3, gain),
-      .order = order};
+                                 split_text(shape()), split, choice.best.step_s * 1e3, gain),
+      .order = order_of(choice.best.shape)};
+}
+
+AutoChange::Advice AutoLayout::judge(const GainCheck::Verdict& verdict) {
+  const std::string text = "auto_layout: " + verdict.text();
+  if (!verdict.is_loss()) return {.text = text, .order = std::nullopt};
+  taken_back_.push_back(verdict.promise.shape);
+  const Shape& old = verdict.promise.from;
+  return {.text = text + "; goes back to " + split_text(old), .order = order_of(old)};
 }
 
 }  // namespace troupe::actors

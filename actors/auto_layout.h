@@ -1,44 +1,29 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <utility>
+#include <vector>
 
-#include "actors/auto_schedule.h"
-#include "actors/gain_check.h"
-#include "actors/step_meter.h"
+#include "actors/auto_change.h"
 
 namespace troupe::actors {
 
 /// The mind behind schedule.auto_layout: every so many steps it measures some, and orders another
-/// split of the layers where the simulator finds one that is worth it; in the end it compares.
-/// Rests while schedule.kind = "auto" chooses. As AutoSchedule otherwise.
-class AutoLayout {
+/// split of the layers where the simulator finds one that is worth it; in the end it compares, and
+/// takes back what made steps longer, for good. Rests while schedule.kind = "auto" chooses.
+class AutoLayout final : public AutoChange {
  public:
-  using Advice = AutoSchedule::Advice;
-  AutoLayout(RunSpec spec, AutoSchedule::Fits fits)
-      : spec_(std::move(spec)), fits_(std::move(fits)) {}
-
-  void begin(const Epoch& epoch);
-  std::optional<Advice> traced(const TracedActions& actions);
-  std::optional<Advice> stepped(std::uint32_t epoch, std::int64_t step, double seconds);
-  /// Whether it wants the times of actions.
-  bool measures() const { return meter_.has_value(); }
+  AutoLayout(RunSpec spec, Fits fits) : AutoChange(std::move(spec), std::move(fits)) {}
 
  private:
-  bool has_choice() const;
-  void measure_if_due();
-  std::optional<Advice> decide();
+  bool wants_to_measure() const override;
+  std::optional<Advice> decide(const Measured& measured) override;
+  Advice judge(const GainCheck::Verdict& verdict) override;
 
-  const RunSpec spec_;
-  const AutoSchedule::Fits fits_;
-  Epoch epoch_;
-  std::int64_t step_ = 0;  ///< the last one
-  std::int64_t due_ = 0;   ///< no measurement before this step
-  bool told_ = false;      ///< that the epoch's layout stays
-  std::optional<StepMeter> meter_;
-  std::optional<GainCheck> check_;
+  std::int64_t due_ = 0;        ///< no measurement before this step
+  std::optional<Shape> stays_;  ///< told that its layout stays
+  std::vector<Shape> taken_back_;
 };
 
 }  // namespace troupe::actors

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
+
+#include "actors/schedule_choice.h"
+#include "actors/schedule_kinds.h"
 
 namespace troupe::actors {
 namespace {
@@ -37,56 +39,32 @@ std::string ranking_text(const std::vector<Candidate>& all) {
 
 }  // namespace
 
-void AutoSchedule::begin(const Epoch& epoch) {
-  epoch_ = epoch;
-  meter_.reset();
-  if (epoch.shape.schedule.kind == kAutoSchedule)
-    meter_.emplace(epoch.shape);  // an order may stand already: that is said again
-  else if (check_ && check_->shape() != epoch.shape)
-    check_.reset();  // something else came of it
+bool AutoSchedule::wants_to_measure() const {
+  return shape().schedule.kind == kAutoSchedule && epoch().number != decided_;
 }
 
-std::optional<AutoSchedule::Advice> AutoSchedule::traced(const TracedActions& actions) {
-  if (actions.epoch != epoch_.number || !meter_) return std::nullopt;
-  meter_->add(actions);
-  return decide();
-}
-
-std::optional<AutoSchedule::Advice> AutoSchedule::stepped(std::uint32_t epoch, std::int64_t step,
-                                                          double seconds) {
-  if (epoch != epoch_.number) return std::nullopt;
-  if (meter_) {
-    meter_->add(step, seconds);
-    return decide();
-  }
-  // Until the order is carried out, steps are still the old ones.
-  if (!check_ || check_->shape() != epoch_.shape) return std::nullopt;
-  const auto result = check_->stepped(seconds);
-  if (!result) return std::nullopt;
-  check_.reset();
-  return Advice{.text = "auto: " + *result, .order = std::nullopt};
-}
-
-std::optional<AutoSchedule::Advice> AutoSchedule::decide() {
-  const auto measured = meter_->result();
-  if (!measured) return std::nullopt;
-  meter_.reset();
-  const auto all = candidates(spec_, epoch_.shape, *measured);
-  const Candidate& best =
-      choose(all, [this](const Shape& next) { return fits_(epoch_.shape, next); });
-  check_.emplace(GainCheck::Promise{.name = best.shape.schedule.kind,
-                                    .shape = best.shape,
-                                    .step_s = best.step_s,
-                                    .old_step_s = measured->step_s});
+std::optional<AutoChange::Advice> AutoSchedule::decide(const Measured& measured) {
+  decided_ = epoch().number;
+  const auto all = candidates(spec(), shape(), measured);
+  const Candidate& best = choose(all, [this](const Shape& next) { return fits(next); });
+  promise({.name = best.shape.schedule.kind,
+           .from = shape(),
+           .shape = best.shape,
+           .step_s = best.step_s,
+           .old_step_s = measured.step_s});
   ScaleRequest order;
   order.schedule = best.shape.schedule.kind;
   order.costs = best.shape.schedule.costs;
   return Advice{
       .text = fmt::format("auto: {}; of {} schedules, in ms a step: {}; takes {}, "
                           "predicted gain {:.1f} %",
-                          times_text(*measured), all.size(), ranking_text(all),
-                          best.shape.schedule.kind, gain_percent(measured->step_s, best.step_s)),
+                          times_text(measured), all.size(), ranking_text(all),
+                          best.shape.schedule.kind, gain_percent(measured.step_s, best.step_s)),
       .order = order};
+}
+
+AutoChange::Advice AutoSchedule::judge(const GainCheck::Verdict& verdict) {
+  return {.text = "auto: " + verdict.text(), .order = std::nullopt};
 }
 
 }  // namespace troupe::actors

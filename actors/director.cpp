@@ -87,7 +87,7 @@ caf::behavior Director::make_behavior() {
       [this](const ReplicaVote& vote) { voted(vote); },
       [this](const TracedActions& actions) { traced(actions); },
       [this](const Tapped& tapped) { tell(to_event(tapped), tapped.rank, tapped.step); },
-      [this](const AutoSchedule::Advice& advice) { advised(advice); },
+      [this](const AutoChange::Advice& advice) { advised(advice); },
       [this](const MeasureActions& measure) { scheduler_measures_ = measure.on; },
       [this](const Event& event) { handle(event); },
       [this](Tick) {
@@ -178,7 +178,7 @@ void Director::traced(const TracedActions& actions) {
   if (scheduler_measures_) send(scheduler_, actions);
 }
 
-void Director::advised(const AutoSchedule::Advice& advice) {
+void Director::advised(const AutoChange::Advice& advice) {
   announce(advice.text);
   if (!advice.order) return;
   ordered({.request = *advice.order, .answer = [this](const ScaleAnswer& answer) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/auto_schedule.h"
+#include "actors/auto_change.h"
 #include "actors/cluster.h"
 #include "actors/control_plane.h"
 #include "actors/liveness.h"
@@ -65,7 +65,7 @@ class Director : public ControlActor {
   void ordered(const ScaleOrder& order);
   void voted(const ReplicaVote& vote);
   void traced(const TracedActions& actions);
-  void advised(const AutoSchedule::Advice& advice);
+  void advised(const AutoChange::Advice& advice);
   void watch_over_workers();
   void report_own_activity();
 

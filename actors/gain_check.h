@@ -16,16 +16,26 @@ class GainCheck {
  public:
   struct Promise {
     std::string name;  ///< of what steps are compared under: "zb-h1", "layout 4,2"
-    Shape shape;
+    Shape from, shape;
     double step_s = 0;      ///< predicted
     double old_step_s = 0;  ///< measured before
   };
+  struct Verdict {
+    Promise promise;
+    double step_s = 0;  ///< measured
+    bool is_loss() const { return step_s > promise.old_step_s; }
+    std::string text() const;
+  };
   explicit GainCheck(Promise promise) : promise_(std::move(promise)) {}
 
-  const Shape& shape() const { return promise_.shape; }
-  /// A step in the promised shape. The result once as many have run as a StepMeter takes, but the
+  const Promise& promise() const { return promise_; }
+  /// Whether a run in this shape may yet fulfil the promise.
+  bool is_about(const Shape& shape) const {
+    return shape == promise_.shape || shape == promise_.from;
+  }
+  /// A step in the promised shape. The verdict once as many have run as a StepMeter takes, but the
   /// first.
-  std::optional<std::string> stepped(double seconds);
+  std::optional<Verdict> stepped(double seconds);
 
  private:
   Promise promise_;

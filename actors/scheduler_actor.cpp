@@ -1,5 +1,6 @@
 #include "actors/scheduler_actor.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -10,7 +11,7 @@
 namespace troupe::actors {
 namespace {
 
-AutoSchedule::Fits fits_into(const RunSpec& spec, std::int64_t memory_bytes) {
+AutoChange::Fits fits_into(const RunSpec& spec, std::int64_t memory_bytes) {
   return [spec, memory_bytes](const Shape& now, const Shape& next) {
     return total_memory(spec, now) + total_memory(spec, next) <= memory_bytes;
   };
@@ -30,13 +31,12 @@ caf::behavior SchedulerActor::make_behavior() {
   return {
       [this](const PlanEpoch& request) { plan(request); },
       [this](const TracedActions& actions) {
-        advise(auto_schedule_.traced(actions));
-        advise(auto_layout_.traced(actions));
+        for (AutoChange* change : changes()) advise(change->traced(actions));
         tell_what_it_wants();
       },
       [this](const StepDone& step) {
-        advise(auto_schedule_.stepped(step.epoch, step.step, step.seconds));
-        advise(auto_layout_.stepped(step.epoch, step.step, step.seconds));
+        for (AutoChange* change : changes())
+          advise(change->stepped(step.epoch, step.step, step.seconds));
         tell_what_it_wants();
       },
   };
@@ -46,19 +46,18 @@ void SchedulerActor::on_exit() {
   director_ = nullptr;
 }
 
-void SchedulerActor::advise(const std::optional<AutoSchedule::Advice>& advice) {
+void SchedulerActor::advise(const std::optional<AutoChange::Advice>& advice) {
   if (advice) send(director_, *advice);
 }
 
 void SchedulerActor::tell_what_it_wants() {
-  const bool measures = auto_schedule_.measures() || auto_layout_.measures();
+  const bool measures = std::ranges::any_of(changes(), &AutoChange::measures);
   if (std::exchange(measures_, measures) != measures)
     send(director_, MeasureActions{.on = measures});
 }
 
 void SchedulerActor::plan(const PlanEpoch& request) {
-  auto_schedule_.begin(request.whole.epoch);
-  auto_layout_.begin(request.whole.epoch);
+  for (AutoChange* change : changes()) change->begin(request.whole.epoch);
   tell_what_it_wants();
   const auto orders = std::make_shared<const EpochOrders>(spec_, request.whole);
   for (const auto& replica : request.replicas) send(replica, orders);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <caf/actor.hpp>
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <map>
@@ -34,7 +35,7 @@ struct MeasureActions {
 
 /// Makes the epoch's plans, for all steps until the next epoch, and hands them to the replicas,
 /// which send every stage its row. Hears TracedActions and StepDone, and answers the director with
-/// MeasureActions and AutoSchedule::Advice.
+/// MeasureActions and AutoChange::Advice.
 class SchedulerActor : public ControlActor {
  public:
   /// `memory_bytes`: what all ranks together may take.
@@ -45,11 +46,12 @@ class SchedulerActor : public ControlActor {
 
  private:
   void plan(const PlanEpoch& request);
-  void advise(const std::optional<AutoSchedule::Advice>& advice);
+  void advise(const std::optional<AutoChange::Advice>& advice);
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr&) override {}
 
   void tell_what_it_wants();
+  std::array<AutoChange*, 2> changes() { return {&auto_schedule_, &auto_layout_}; }
 
   const RunSpec spec_;
   AutoSchedule auto_schedule_;
@@ -63,4 +65,4 @@ class SchedulerActor : public ControlActor {
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::PlanEpoch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::StepDone)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::MeasureActions)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::AutoSchedule::Advice)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::AutoChange::Advice)

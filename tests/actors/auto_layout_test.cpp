@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 #include <regex>
+#include <set>
 
 #include "actors/layout_choice.h"
 #include "actors/scale.h"
@@ -123,6 +124,8 @@ class Run {
   const Shape& shape() const { return epoch_.shape; }
   std::int64_t step() const { return step_; }
   bool measures() const { return mind_.measures(); }
+  /// What steps take from now on beyond their actions.
+  void slow_down(double seconds) { beyond_ = seconds; }
   /// The advice of the next one of at most `limit` steps.
   std::optional<AutoLayout::Advice> advice(int limit) {
     for (int i = 0; i < limit; ++i) {
@@ -132,7 +135,7 @@ class Run {
       changed.schedule = epoch_.shape.schedule;
       ++step_;
       auto advice = mind_.stepped(epoch_.number, step_,
-                                  schedules::simulate(make_plan(changed), costs)->wall + 2);
+                                  schedules::simulate(make_plan(changed), costs)->wall + beyond_);
       if (traces)
         for (const auto& actions : test::traces_of(spec_, epoch_, step_, costs))
           if (!advice) advice = mind_.traced(actions);
@@ -147,6 +150,7 @@ class Run {
   AutoLayout mind_;
   Epoch epoch_;
   std::int64_t step_ = 0;
+  double beyond_ = 2;
 };
 
 }  // namespace
@@ -258,6 +262,47 @@ BOOST_AUTO_TEST_CASE(a_heavy_head_moves_layers_once_and_the_gain_is_compared) {
     BOOST_TEST(stays->text.find("stays with") != std::string::npos, stays->text);
     BOOST_TEST(!run.advice(30));
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_move_that_made_steps_longer_is_taken_back_for_good) {
+  const RunSpec spec = spec_of("1f1b", 2, 1, 6);
+  Run run(spec, uneven(2));
+  const Shape old = run.shape();
+  std::set<Split> tried;
+  while (true) {
+    const auto move = run.advice(20);
+    BOOST_REQUIRE(move.has_value());
+    if (!move->order) {
+      BOOST_TEST(move->text.find("stays with 3,3") != std::string::npos, move->text);
+      break;
+    }
+    const Shape next = scaled(spec, old, *move->order);
+    BOOST_TEST(tried.insert(layers_of(next.layout)).second, move->text);
+    run.begin(next);
+    run.slow_down(1000);
+    const auto verdict = run.advice(4);
+    BOOST_REQUIRE(verdict.has_value());
+    BOOST_TEST(verdict->text.find("goes back to 3,3") != std::string::npos, verdict->text);
+    BOOST_REQUIRE(verdict->order.has_value());
+    BOOST_TEST((scaled(spec, next, *verdict->order) == old));
+    run.begin(old);
+    run.slow_down(2);
+  }
+  BOOST_TEST(!tried.empty());
+  BOOST_TEST(!run.advice(30));
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_before_an_order_is_carried_out_keeps_the_promise) {
+  const RunSpec spec = spec_of("1f1b", 2, 1, 6);
+  Run run(spec, uneven(2));
+  const auto advice = run.advice(4);
+  BOOST_REQUIRE((advice && advice->order));
+  run.begin(run.shape());
+  BOOST_TEST(!run.advice(1));
+  run.begin(scaled(spec, run.shape(), *advice->order));
+  const auto verdict = run.advice(4);
+  BOOST_REQUIRE(verdict.has_value());
+  BOOST_TEST(verdict->text.find("measured gain") != std::string::npos, verdict->text);
 }
 
 BOOST_AUTO_TEST_CASE(there_is_nothing_to_measure_where_there_is_no_choice) {

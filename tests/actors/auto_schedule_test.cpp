@@ -6,6 +6,7 @@
 
 #include "actors/layer_times.h"
 #include "actors/scale.h"
+#include "actors/schedule_choice.h"
 #include "actors/schedule_kinds.h"
 #include "schedules/generators.h"
 #include "schedules/validate.h"
