@@ -1,6 +1,5 @@
-#include <algorithm>
-
 #include "schedules/families.h"
+#include "schedules/groups.h"
 
 namespace troupe::schedules {
 namespace {
@@ -8,18 +7,11 @@ namespace {
 /// Rank r: groups of at most p microbatches go through one local chunk after the other.
 Plan generate(const ScheduleShape& shape) {
   Plan plan = looped("forward-only", shape);
-  const int p = shape.stages;
-  const int m = shape.microbatches;
-  for (int r = 0; r < p; ++r) {
-    plan.actions[r].reserve(m * shape.chunks);
-    for (int group = 0; group < m; group += p) {
-      for (int chunk = r; chunk < plan.num_chunks(); chunk += p) {
-        for (int i = group; i < std::min(group + p, m); ++i) {
-          plan.actions[r].push_back({chunk, Op::F, i});
-        }
-      }
-    }
-  }
+  const std::vector<GroupEntry> entries =
+      grouped({.stages = shape.stages, .chunks = shape.chunks, .microbatches = shape.microbatches});
+  for (int r = 0; r < shape.stages; ++r)
+    for (const GroupEntry& entry : entries)
+      plan.actions[r].push_back({entry.local_chunk * shape.stages + r, Op::F, entry.microbatch});
   return plan;
 }
 

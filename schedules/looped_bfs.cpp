@@ -1,23 +1,26 @@
+#include <ranges>
+
 #include "schedules/families.h"
+#include "schedules/groups.h"
 
 namespace troupe::schedules {
 namespace {
 
-/// Every rank: for each of its chunks F x m, then for its chunks from the last B x m, the
-/// microbatches in reverse.
+/// Every rank: for each of its chunks F x m, then all of that backwards with B.
 Plan generate(const ScheduleShape& shape) {
   Plan plan = looped("looped-bfs", shape);
-  const int p = shape.stages;
-  const int m = shape.microbatches;
-  for (int r = 0; r < p; ++r) {
+  const std::vector<GroupEntry> entries = grouped({.stages = shape.stages,
+                                                   .chunks = shape.chunks,
+                                                   .microbatches = shape.microbatches,
+                                                   .group_size = shape.microbatches});
+  for (int r = 0; r < shape.stages; ++r) {
     std::vector<Action>& order = plan.actions[r];
-    order.reserve(2 * m * shape.chunks);
-    for (int chunk = r; chunk < plan.num_chunks(); chunk += p) {
-      for (int i = 0; i < m; ++i) order.push_back({chunk, Op::F, i});
-    }
-    for (int chunk = plan.num_chunks() - p + r; chunk >= 0; chunk -= p) {
-      for (int i = m - 1; i >= 0; --i) order.push_back({chunk, Op::B, i});
-    }
+    order.reserve(2 * entries.size());
+    const auto add = [&](const GroupEntry& entry, Op op) {
+      order.push_back({entry.local_chunk * shape.stages + r, op, entry.microbatch});
+    };
+    for (const GroupEntry& entry : entries) add(entry, Op::F);
+    for (const GroupEntry& entry : entries | std::views::reverse) add(entry, Op::B);
   }
   return plan;
 }

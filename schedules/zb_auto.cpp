@@ -35,16 +35,12 @@ Candidate best_published(const ScheduleShape& shape, double cap) {
     const auto cost = cost_of(plan, shape.costs, cap);
     if (cost && (!best || *cost < best->cost)) best = {std::move(plan), *cost};
   };
-  if (shape.chunks == 1) {
-    consider(search_one_chunk("zb-auto", shape, cap));
-    for (const Generator& known : {one_f_one_b(), zb_h1(), zb_h2()}) {
-      if (known.check(shape).empty()) consider(known.generate(shape));
-    }
-  } else {
-    consider(search_v("zb-auto", shape, cap));
-    for (const Generator& known : {zb_v_static(), v_half(), v_min()}) {
-      if (known.check(shape).empty()) consider(known.generate(shape));
-    }
+  const bool in_v = shape.chunks == 2;
+  consider((in_v ? search_v : search_one_chunk)("zb-auto", shape, cap));
+  const std::array in_v_by_hand{zb_v_static(), v_half(), v_min()};
+  const std::array by_hand{one_f_one_b(), zb_h1(), zb_h2()};
+  for (const Generator& known : in_v ? in_v_by_hand : by_hand) {
+    if (known.check(shape).empty()) consider(known.generate(shape));
   }
   return std::move(*best);
 }
