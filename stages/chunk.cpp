@@ -10,6 +10,8 @@ using tensor::Tensor;
 
 namespace {
 
+constexpr int kNodesOfBlock = 4;
+
 template <typename Slot>
 Slot& at(std::vector<Slot>& slots, int index) {
   TROUPE_ASSERT(index >= 0 && static_cast<std::size_t>(index) < slots.size());
@@ -55,17 +57,19 @@ void Chunk::pack() const {
 }
 
 int Chunk::num_nodes() const {
-  const int nodes =
-      (spec_.embedding ? 1 : 0) + 2 * static_cast<int>(blocks_.size()) + (spec_.head ? 1 : 0);
+  const int nodes = (spec_.embedding ? 1 : 0) + kNodesOfBlock * static_cast<int>(blocks_.size()) +
+                    (spec_.head ? 1 : 0);
   return std::max(nodes, 1);
 }
 
 Chunk::Node Chunk::node_at(int place) const {
   TROUPE_ASSERT(place >= 0 && place < num_nodes());
   if (spec_.embedding && place-- == 0) return {Node::Kind::embedding};
-  const auto block = static_cast<std::size_t>(place / 2);
+  const auto block = static_cast<std::size_t>(place / kNodesOfBlock);
   if (block == blocks_.size()) return {spec_.head ? Node::Kind::head : Node::Kind::pass};
-  return {place % 2 == 0 ? Node::Kind::attention : Node::Kind::feed_forward, block};
+  constexpr Node::Kind kBlock[kNodesOfBlock] = {Node::Kind::input_norm, Node::Kind::attention,
+                                                Node::Kind::post_norm, Node::Kind::feed_forward};
+  return {kBlock[place % kNodesOfBlock], block};
 }
 
 ForwardResult Chunk::forward_node(const ForwardCall& call, int place, float loss_scale) {
@@ -101,16 +105,25 @@ void Chunk::run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& ca
   const auto into = [&](std::size_t i) -> const Tensor& {
     return i < blocks_.size() ? slot.blocks[i].x : spec_.head ? slot.head.x : call.output;
   };
-  if (node.kind == Node::Kind::embedding)
-    return layers_->embedding.forward(call.ids, table_, slot.embedding, into(0));
-  if (node.kind == Node::Kind::pass)
-    return layers_->ops->copy(*layers_->stream, call.input, call.output);
+  const DecoderBlock& block = layers_->block;
   const std::size_t i = node.block;
-  if (node.kind == Node::Kind::attention) {
-    if (i == 0 && !spec_.embedding) slot.blocks.front().x = call.input;
-    return layers_->block.forward_attention(blocks_[i], slot.blocks[i]);
+  switch (node.kind) {
+    case Node::Kind::embedding:
+      return layers_->embedding.forward(call.ids, table_, slot.embedding, into(0));
+    case Node::Kind::input_norm:
+      if (i == 0 && !spec_.embedding) slot.blocks.front().x = call.input;
+      return block.forward_input_norm(blocks_[i], slot.blocks[i]);
+    case Node::Kind::attention:
+      return block.forward_attention(blocks_[i], slot.blocks[i]);
+    case Node::Kind::post_norm:
+      return block.forward_post_norm(blocks_[i], slot.blocks[i]);
+    case Node::Kind::feed_forward:
+      return block.forward_feed_forward(blocks_[i], slot.blocks[i], into(i + 1));
+    case Node::Kind::pass:
+      return layers_->ops->copy(*layers_->stream, call.input, call.output);
+    case Node::Kind::head:
+      return;
   }
-  layers_->block.forward_feed_forward(blocks_[i], slot.blocks[i], into(i + 1));
 }
 
 DeferredSlot& Chunk::deferred_at(int deferred) {
@@ -140,6 +153,7 @@ const Tensor& Chunk::dx(const ChunkSlot& slot, const DeferredSlot& deferred, std
 
 void Chunk::input_gradient(const Node& node, const ChunkSlot& slot,
                            const DeferredSlot& deferred) const {
+  const DecoderBlock& block = layers_->block;
   const std::size_t i = node.block;
   switch (node.kind) {
     case Node::Kind::head: {
@@ -150,13 +164,17 @@ void Chunk::input_gradient(const Node& node, const ChunkSlot& slot,
     case Node::Kind::pass:
       return layers_->ops->copy(*layers_->stream, slot.output_gradient, slot.input_gradient);
     case Node::Kind::feed_forward:
-      return layers_->block.input_gradient_feed_forward(blocks_[i], dx(slot, deferred, i + 1),
-                                                        slot.blocks[i], deferred.blocks[i]);
-    case Node::Kind::attention: {
+      return block.input_gradient_feed_forward(blocks_[i], dx(slot, deferred, i + 1),
+                                               slot.blocks[i]);
+    case Node::Kind::post_norm:
+      return block.input_gradient_post_norm(blocks_[i], dx(slot, deferred, i + 1), slot.blocks[i],
+                                            deferred.blocks[i]);
+    case Node::Kind::attention:
+      return block.input_gradient_attention(blocks_[i], slot.blocks[i], deferred.blocks[i]);
+    case Node::Kind::input_norm: {
       const bool stays = i > 0 || spec_.embedding;
-      return layers_->block.input_gradient_attention(
-          blocks_[i], slot.blocks[i], deferred.blocks[i],
-          stays ? slot.blocks[i].mid : slot.input_gradient);
+      return block.input_gradient_input_norm(blocks_[i], slot.blocks[i], deferred.blocks[i],
+                                             stays ? slot.blocks[i].mid : slot.input_gradient);
     }
     case Node::Kind::embedding:
       return;
@@ -165,16 +183,21 @@ void Chunk::input_gradient(const Node& node, const ChunkSlot& slot,
 
 void Chunk::weight_gradient(const Node& node, const ChunkSlot& slot,
                             const DeferredSlot& deferred) const {
+  const DecoderBlock& block = layers_->block;
   const std::size_t i = node.block;
   switch (node.kind) {
     case Node::Kind::head:
       return layers_->head->weight_gradient(slot.head, deferred.head, head_gradients_);
     case Node::Kind::feed_forward:
-      return layers_->block.weight_gradient_feed_forward(dx(slot, deferred, i + 1), slot.blocks[i],
-                                                         deferred.blocks[i], block_gradients_[i]);
+      return block.weight_gradient_feed_forward(dx(slot, deferred, i + 1), slot.blocks[i],
+                                                block_gradients_[i]);
+    case Node::Kind::post_norm:
+      return block.weight_gradient_post_norm(deferred.blocks[i], block_gradients_[i]);
     case Node::Kind::attention:
-      return layers_->block.weight_gradient_attention(slot.blocks[i], deferred.blocks[i],
-                                                      block_gradients_[i]);
+      return block.weight_gradient_attention(slot.blocks[i], deferred.blocks[i],
+                                             block_gradients_[i]);
+    case Node::Kind::input_norm:
+      return block.weight_gradient_input_norm(deferred.blocks[i], block_gradients_[i]);
     case Node::Kind::embedding:
       return layers_->embedding.weight_gradient(dx(slot, deferred, 0), slot.embedding,
                                                 table_gradient_);

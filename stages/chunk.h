@@ -35,9 +35,9 @@ class Chunk {
  private:
   /// A node, by its place in the forward.
   struct Node {
-    enum class Kind { embedding, attention, feed_forward, head, pass };
+    enum class Kind { embedding, input_norm, attention, post_norm, feed_forward, head, pass };
     Kind kind = Kind::embedding;
-    std::size_t block = 0;  ///< of attention and feed_forward
+    std::size_t block = 0;  ///< of the four kinds of a layer's
   };
   Node node_at(int place) const;
   /// All but the head's.

@@ -74,8 +74,8 @@ struct BackwardCall {
 /// backward with weights. All calls come from the runner thread. Nothing here allocates after
 /// construction.
 ///
-/// A forward is a row of nodes: the embedding, then attention and feed-forward of every layer, each
-/// with the norm before it, then the head; one that copies where there is none of them. A backward
+/// A forward is a row of nodes: the embedding, then norm, attention, norm and feed-forward of every
+/// layer, then the head with its norm; one that copies where there is none of them. A backward
 /// is the same row from its end. The nodes of one forward and one backward, of different
 /// microbatches, may alternate in any way; their results are the same bits.
 ///

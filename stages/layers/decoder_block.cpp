@@ -54,11 +54,10 @@ BlockScratch DecoderBlock::lay_out_scratch(Arena& arena) const {
     end = std::max(end, arena.position());
     return tensor;
   };
-  const BlockScratch scratch = {.qkv = take(shape_.Q),
-                                .dact = take(shape_.F),
-                                .dnorm = take(shape_.C),
-                                .dattn = take(shape_.A)};
+  BlockScratch scratch = {
+      .qkv = take(shape_.Q), .dact = take(shape_.F), .dattn = take(shape_.A), .dnorm = {}};
   arena.rewind(end);
+  scratch.dnorm = arena.take(shape_.dtype, {shape_.T, shape_.C});
   return scratch;
 }
 
@@ -111,54 +110,75 @@ void DecoderBlock::pack(const BlockWeights& weights) const {
   down_->pack(stream_, weights.master.down, weights.packed.down);
 }
 
+void DecoderBlock::forward_input_norm(const BlockWeights& weights,
+                                      const BlockActivations& kept) const {
+  ops_.rms_norm(stream_, kept.x, weights.master.input_norm, eps_, kept.input_norm, kept.x_rstd);
+}
+
 void DecoderBlock::forward_attention(const BlockWeights& weights,
                                      const BlockActivations& kept) const {
-  const auto& [master, packed] = weights;
+  const PackedBlock& packed = weights.packed;
   const BlockScratch& scratch = kept.scratch;
-  ops_.rms_norm(stream_, kept.x, master.input_norm, eps_, kept.input_norm, kept.x_rstd);
   qkv_->forward(stream_, kept.input_norm, packed.qkv, scratch.qkv);
   attention_->forward(stream_, scratch.qkv, kept.saved, kept.lse, kept.attn);
   o_->forward(stream_, kept.attn, packed.o, kept.mid, kept.x);
 }
 
+void DecoderBlock::forward_post_norm(const BlockWeights& weights,
+                                     const BlockActivations& kept) const {
+  ops_.rms_norm(stream_, kept.mid, weights.master.post_norm, eps_, kept.post_norm, kept.mid_rstd);
+}
+
 void DecoderBlock::forward_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
                                         const Tensor& y) const {
-  const auto& [master, packed] = weights;
-  ops_.rms_norm(stream_, kept.mid, master.post_norm, eps_, kept.post_norm, kept.mid_rstd);
+  const PackedBlock& packed = weights.packed;
   gate_up_->forward(stream_, kept.post_norm, packed.gate_up, kept.gate_up);
   ops_.swiglu(stream_, kept.gate_up, kept.act);
   down_->forward(stream_, kept.act, packed.down, y, kept.mid);
 }
 
 void DecoderBlock::input_gradient_feed_forward(const BlockWeights& weights, const Tensor& dy,
-                                               const BlockActivations& kept,
-                                               const BlockDeferred& deferred) const {
-  const auto& [master, packed] = weights;
+                                               const BlockActivations& kept) const {
+  const PackedBlock& packed = weights.packed;
   const BlockScratch& scratch = kept.scratch;
   down_->input_gradient(stream_, dy, packed.down, scratch.dact);
   ops_.swiglu_backward(stream_, kept.gate_up, scratch.dact, kept.gate_up);
   gate_up_->input_gradient(stream_, kept.gate_up, packed.gate_up, scratch.dnorm);
-  ops_.rms_norm_backward(stream_, scratch.dnorm, kept.mid, master.post_norm, kept.mid_rstd, dy,
-                         deferred.dmid, deferred.dpost_norm);
+}
+
+void DecoderBlock::input_gradient_post_norm(const BlockWeights& weights, const Tensor& dy,
+                                            const BlockActivations& kept,
+                                            const BlockDeferred& deferred) const {
+  ops_.rms_norm_backward(stream_, kept.scratch.dnorm, kept.mid, weights.master.post_norm,
+                         kept.mid_rstd, dy, deferred.dmid, deferred.dpost_norm);
 }
 
 void DecoderBlock::input_gradient_attention(const BlockWeights& weights,
                                             const BlockActivations& kept,
-                                            const BlockDeferred& deferred, const Tensor& dx) const {
-  const auto& [master, packed] = weights;
+                                            const BlockDeferred& deferred) const {
+  const PackedBlock& packed = weights.packed;
   const BlockScratch& scratch = kept.scratch;
   o_->input_gradient(stream_, deferred.dmid, packed.o, scratch.dattn);
   attention_->backward(stream_, kept.saved, kept.lse, kept.attn, scratch.dattn, deferred.dqkv);
   qkv_->input_gradient(stream_, deferred.dqkv, packed.qkv, scratch.dnorm);
-  ops_.rms_norm_backward(stream_, scratch.dnorm, kept.x, master.input_norm, kept.x_rstd,
-                         deferred.dmid, dx, deferred.dinput_norm);
+}
+
+void DecoderBlock::input_gradient_input_norm(const BlockWeights& weights,
+                                             const BlockActivations& kept,
+                                             const BlockDeferred& deferred,
+                                             const Tensor& dx) const {
+  ops_.rms_norm_backward(stream_, kept.scratch.dnorm, kept.x, weights.master.input_norm,
+                         kept.x_rstd, deferred.dmid, dx, deferred.dinput_norm);
 }
 
 void DecoderBlock::weight_gradient_feed_forward(const Tensor& dy, const BlockActivations& kept,
-                                                const BlockDeferred& deferred,
                                                 const BlockParameters& gradients) const {
   down_->weight_gradient(stream_, dy, kept.act, gradients.down);
   gate_up_->weight_gradient(stream_, kept.gate_up, kept.post_norm, gradients.gate_up);
+}
+
+void DecoderBlock::weight_gradient_post_norm(const BlockDeferred& deferred,
+                                             const BlockParameters& gradients) const {
   ops_.accumulate(stream_, deferred.dpost_norm, gradients.post_norm);
 }
 
@@ -167,6 +187,10 @@ void DecoderBlock::weight_gradient_attention(const BlockActivations& kept,
                                              const BlockParameters& gradients) const {
   o_->weight_gradient(stream_, deferred.dmid, kept.attn, gradients.o);
   qkv_->weight_gradient(stream_, deferred.dqkv, kept.input_norm, gradients.qkv);
+}
+
+void DecoderBlock::weight_gradient_input_norm(const BlockDeferred& deferred,
+                                              const BlockParameters& gradients) const {
   ops_.accumulate(stream_, deferred.dinput_norm, gradients.input_norm);
 }
 

@@ -34,13 +34,15 @@ struct BlockWeights {
   PackedBlock packed;
 };
 
-/// Room that a node uses and leaves behind undefined; at most one of these is alive at a time, so
-/// they share one memory.
+/// Room that all layers of a stage share. Nodes leave the first three undefined, and at most one of
+/// them is alive at a time: they share one memory.
 struct BlockScratch {
   tensor::Tensor qkv;    // [T, Q]  act  queries, keys, values before rotation
   tensor::Tensor dact;   // [T, F]  act  gradient of `act`
-  tensor::Tensor dnorm;  // [T, C]  act  gradient of `post_norm` or `input_norm`
   tensor::Tensor dattn;  // [T, A]  act  gradient of `attn`
+  tensor::Tensor
+      dnorm;  // [T, C]  act  gradient of `post_norm` or `input_norm`, from the node after
+              //              it to its own; a forward in between leaves it alone
 };
 
 /// What forward keeps of one microbatch. I: the input gradient's call reads it, W: the weight
@@ -92,26 +94,34 @@ class DecoderBlock {
 
   void pack(const BlockWeights& weights) const;
 
-  // Two nodes, each with the norm before it: from x to mid, and from mid to y.
+  // Four nodes: from x over input_norm to mid, and from mid over post_norm to y.
+  void forward_input_norm(const BlockWeights& weights, const BlockActivations& kept) const;
   void forward_attention(const BlockWeights& weights, const BlockActivations& kept) const;
+  void forward_post_norm(const BlockWeights& weights, const BlockActivations& kept) const;
   /// y: [T, C] act; may be the memory of kept.x where no backward call follows.
   void forward_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
                             const tensor::Tensor& y) const;
 
   // Backward, from dy over deferred.dmid to dx; dy and dx: [T, C] act.
   void input_gradient_feed_forward(const BlockWeights& weights, const tensor::Tensor& dy,
-                                   const BlockActivations& kept,
-                                   const BlockDeferred& deferred) const;
-  /// dx may be kept.mid.
+                                   const BlockActivations& kept) const;
+  void input_gradient_post_norm(const BlockWeights& weights, const tensor::Tensor& dy,
+                                const BlockActivations& kept, const BlockDeferred& deferred) const;
   void input_gradient_attention(const BlockWeights& weights, const BlockActivations& kept,
-                                const BlockDeferred& deferred, const tensor::Tensor& dx) const;
+                                const BlockDeferred& deferred) const;
+  /// dx may be kept.mid.
+  void input_gradient_input_norm(const BlockWeights& weights, const BlockActivations& kept,
+                                 const BlockDeferred& deferred, const tensor::Tensor& dx) const;
 
   // Add to the gradients what the input gradients prepared, with the same dy.
   void weight_gradient_feed_forward(const tensor::Tensor& dy, const BlockActivations& kept,
-                                    const BlockDeferred& deferred,
                                     const BlockParameters& gradients) const;
+  void weight_gradient_post_norm(const BlockDeferred& deferred,
+                                 const BlockParameters& gradients) const;
   void weight_gradient_attention(const BlockActivations& kept, const BlockDeferred& deferred,
                                  const BlockParameters& gradients) const;
+  void weight_gradient_input_norm(const BlockDeferred& deferred,
+                                  const BlockParameters& gradients) const;
 
  private:
   LayerShape shape_;
