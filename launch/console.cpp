@@ -17,8 +17,8 @@ std::string rank_rows(const Placement& placement) {
   for (const RankPlacement& r : placement.ranks)
     rows += fmt::format(
         "{:>6} {:>8} {:>6}  {:<12} {:>14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n",
-        r.rank, r.replica, r.stage, ranges_text(r.layers), grouped(r.parameters),
-        bytes_text(r.memory.weights), bytes_text(r.memory.gradients),
+        r.rank, r.replica, r.stage, r.layers.empty() ? "none" : ranges_text(r.layers),
+        grouped(r.parameters), bytes_text(r.memory.weights), bytes_text(r.memory.gradients),
         bytes_text(r.memory.optimizer), bytes_text(r.memory.activations),
         bytes_text(r.memory.packed), bytes_text(r.pools), bytes_text(r.total_bytes()));
   return rows;

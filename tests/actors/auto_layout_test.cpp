@@ -50,14 +50,14 @@ LayerTimes uneven(int stages) {
 Measured measured_of(const RunSpec& spec, const Layout& layout, const LayerTimes& times,
                      double step_s = 0) {
   Measured measured{.chunks = {}, .hop_s = 0.125, .step_s = step_s};
-  for (const auto& chunk : layout.chunks) {
+  for (std::size_t i = 0; i < layout.chunks.size(); ++i) {
+    const auto& chunk = layout.chunks[i];
     ActionTimes sum;
     for (std::size_t op = 0; op < sum.seconds.size(); ++op)
-      sum.seconds[op] =
-          times.layer[static_cast<std::size_t>(chunk.stage)].seconds[op] *
-              (chunk.end_layer - chunk.first_layer) +
-          (chunk.first_layer == 0 ? times.embedding.seconds[op] : 0) +
-          (chunk.end_layer == spec.model.num_hidden_layers ? times.head.seconds[op] : 0);
+      sum.seconds[op] = times.layer[static_cast<std::size_t>(chunk.stage)].seconds[op] *
+                            (chunk.end_layer - chunk.first_layer) +
+                        (layout.is_first(i) ? times.embedding.seconds[op] : 0) +
+                        (layout.is_last(i) ? times.head.seconds[op] : 0);
     measured.chunks.push_back(sum);
   }
   return measured;
@@ -156,12 +156,16 @@ class Run {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(layer_embedding_and_head_are_told_apart_where_a_chunk_has_neither) {
-  for (const auto& [kind, pp, chunks] : {std::tuple{"1f1b", 3, 1},
-                                         {"1f1b", 4, 1},
-                                         {"interleaved", 2, 2},
-                                         {"zb-v", 2, 2},
-                                         {"dualpipe", 4, 2}}) {
-    const RunSpec spec = spec_of(kind, pp, chunks, 9);
+  for (const auto& [kind, pp, chunks, split] : {std::tuple{"1f1b", 3, 1, ""},
+                                                {"1f1b", 4, 1, ""},
+                                                {"interleaved", 2, 2, ""},
+                                                {"zb-v", 2, 2, ""},
+                                                {"dualpipe", 4, 2, ""},
+                                                {"1f1b", 3, 1, "E|t*9|L"},
+                                                {"1f1b", 4, 1, "0,0,9,0"},
+                                                {"dualpipe", 4, 2, "0,4,5,0"}}) {
+    RunSpec spec = spec_of(kind, pp, chunks, 9);
+    spec.layout = split;
     const Layout layout = first_shape(spec).layout;
     const LayerTimes want = uneven(pp);
     const LayerTimes got = layer_times(layout, measured_of(spec, layout, want));
@@ -219,6 +223,17 @@ BOOST_AUTO_TEST_CASE(no_split_is_faster_than_the_chosen_one) {
     }
   BOOST_TEST_MESSAGE(optimal << " of " << tried << " are the fastest of all");
   BOOST_TEST(optimal >= tried * 9 / 10);
+}
+
+BOOST_AUTO_TEST_CASE(layers_move_beside_chunks_that_have_none) {
+  RunSpec spec = spec_of("1f1b", 4, 1, 9);
+  spec.layout = "0,2,7,0";
+  const Shape shape = first_shape(spec);
+  const LayoutChoice choice =
+      choose_layout(spec, shape, measured_of(spec, shape.layout, uneven(4)), anything_fits);
+  const Split split = layers_of(choice.best.shape.layout);
+  BOOST_TEST(std::accumulate(split.begin(), split.end(), 0) == 9);
+  BOOST_TEST(choice.best.step_s < choice.now.step_s);
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_not_chosen) {
