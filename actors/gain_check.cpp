@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "actors/step_meter.h"
 
 namespace troupe::actors {
@@ -20,7 +22,9 @@ std::string GainCheck::Verdict::text() const {
 std::optional<GainCheck::Verdict> GainCheck::stepped(double seconds) {
   steps_.push_back(seconds);
   if (steps_.size() <= StepMeter::kSteps) return std::nullopt;
-  return Verdict{.promise = promise_, .step_s = median({steps_.begin() + 1, steps_.end()})};
+  const std::vector<double> counted(steps_.begin() + 1, steps_.end());
+  return Verdict{
+      .promise = promise_, .step_s = median(counted), .least_s = std::ranges::min(counted)};
 }
 
 }  // namespace troupe::actors

@@ -22,8 +22,10 @@ class GainCheck {
   };
   struct Verdict {
     Promise promise;
-    double step_s = 0;  ///< measured
-    bool is_loss() const { return step_s > promise.old_step_s; }
+    double step_s = 0;   ///< measured
+    double least_s = 0;  ///< of one of the steps
+    /// One slow step may have any cause: all of them took longer than before.
+    bool is_loss() const { return least_s > promise.old_step_s; }
     std::string text() const;
   };
   explicit GainCheck(Promise promise) : promise_(std::move(promise)) {}

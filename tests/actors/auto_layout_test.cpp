@@ -307,6 +307,20 @@ BOOST_AUTO_TEST_CASE(a_move_that_made_steps_longer_is_taken_back_for_good) {
   BOOST_TEST(!run.advice(30));
 }
 
+BOOST_AUTO_TEST_CASE(a_move_is_not_taken_back_for_some_slow_steps) {
+  const RunSpec spec = spec_of("1f1b", 2, 1, 6);
+  Run run(spec, uneven(2));
+  const auto move = run.advice(4);
+  BOOST_REQUIRE((move && move->order));
+  run.begin(scaled(spec, run.shape(), *move->order));
+  BOOST_TEST(!run.advice(2));
+  run.slow_down(1000);
+  const auto verdict = run.advice(2);
+  BOOST_REQUIRE(verdict.has_value());
+  BOOST_TEST(verdict->text.find("measured gain -") != std::string::npos, verdict->text);
+  BOOST_TEST(!verdict->order.has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_loss_before_an_order_is_carried_out_keeps_the_promise) {
   const RunSpec spec = spec_of("1f1b", 2, 1, 6);
   Run run(spec, uneven(2));
