@@ -1,5 +1,6 @@
 #pragma once
 
+#include <caf/message.hpp>
 #include <memory>
 #include <set>
 #include <vector>
@@ -20,17 +21,21 @@ class EpochOrders {
   const Epoch& epoch() const { return whole_.epoch; }
   /// That the epoch starts after.
   std::int64_t step() const { return whole_.state.step; }
-  /// To be sent before begin_of(). Ranks, and members beyond them.
-  std::vector<Peers> peers_of(int member) const;
+  /// Each one Peers, to be sent before begin_of(). Of ranks, and of members beyond them. What many
+  /// are told is made once.
+  std::vector<caf::message> peers_of(int member) const;
   BeginEpoch begin_of(int member) const;
 
  private:
+  bool shares_replicas() const;
   std::set<int> known_to(int member) const;
+  std::vector<caf::message> tell_of(const std::set<int>& ranks) const;
 
   const RunSpec spec_;
   const BeginEpoch whole_;
   const Assembly assembly_;
-  std::vector<std::vector<StateMove>> moves_;  ///< by member
+  std::vector<std::vector<StateMove>> moves_;        ///< by member
+  std::vector<std::vector<caf::message>> replicas_;  ///< by stage, where they are many; else empty
 };
 
 }  // namespace troupe::actors

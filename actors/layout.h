@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace troupe::actors {
@@ -31,5 +32,17 @@ struct Layout {
 Layout layout_of(const std::vector<int>& layers, const std::vector<int>& rank_of_chunk);
 /// Layers of each chunk of a copy.
 std::vector<int> layers_of(const Layout& layout);
+
+/// Chunks one after the other that hold equally many layers, each on the stage so many after the
+/// one before. A layout of a thousand stages is a few such runs.
+struct ChunkRun {
+  Layout::Chunk first;
+  int stage_step = 0;
+  int chunks = 1;
+  bool operator==(const ChunkRun&) const = default;
+};
+std::vector<ChunkRun> runs_of(const Layout& layout);
+/// Layout::chunks again; none where the runs cannot have come from runs_of().
+std::optional<std::vector<Layout::Chunk>> chunks_of(const std::vector<ChunkRun>& runs);
 
 }  // namespace troupe::actors

@@ -1,5 +1,11 @@
 #pragma once
 
+#include <caf/error.hpp>
+#include <caf/meta/load_callback.hpp>
+#include <caf/sec.hpp>
+#include <utility>
+#include <vector>
+
 #include "actors/messages.h"
 
 // How CAF serialises what travels on the control plane: field by field.
@@ -16,7 +22,7 @@ TROUPE_INSPECT(Member, x.id, x.incarnation, x.pid, x.host, x.address)
 TROUPE_INSPECT(RunSpec::Mesh, x.pp, x.dp)
 TROUPE_INSPECT(RunSpec::Schedule, x.kind, x.chunks, x.csv, x.costs)
 TROUPE_INSPECT(Layout::Chunk, x.first_layer, x.end_layer, x.stage)
-TROUPE_INSPECT(Layout, x.stages, x.chunks)
+TROUPE_INSPECT(ChunkRun, x.first, x.stage_step, x.chunks)
 TROUPE_INSPECT(Shape, x.mesh, x.schedule, x.layout)
 TROUPE_INSPECT(Epoch, x.run, x.number, x.shape)  // its members are told in Peers
 TROUPE_INSPECT(StateMove, x.unit, x.from, x.to, x.copy_of)
@@ -54,5 +60,19 @@ TROUPE_INSPECT(Heartbeat, x.incarnation, x.progress, x.longest_action_s, x.state
                x.resident_bytes, x.mailbox_depth, x.edge_to, x.edge_queued)
 
 #undef TROUPE_INSPECT
+
+/// As runs: a layout goes to every rank, and has a chunk for each stage.
+template <typename Inspector>
+typename Inspector::result_type inspect(Inspector& f, Layout& x) {
+  std::vector<ChunkRun> runs;
+  if constexpr (Inspector::reads_state) runs = runs_of(x);
+  const auto load = [&]() -> caf::error {
+    auto chunks = chunks_of(runs);
+    if (!chunks) return caf::sec::invalid_argument;
+    x.chunks = std::move(*chunks);
+    return caf::none;
+  };
+  return f(x.stages, runs, caf::meta::load_callback(load));
+}
 
 }  // namespace troupe::actors

@@ -69,7 +69,7 @@ void ReplicaActor::begin(const std::shared_ptr<const EpochOrders>& orders) {
   for (int stage = 0; stage < num_stages; ++stage) {
     const StageHandle& handle = context_.stages[static_cast<std::size_t>(stage)];
     const int rank = context_.replica * num_stages + stage;
-    for (const Peers& peers : orders->peers_of(rank)) send(handle.actor, peers);
+    for (const caf::message& peers : orders->peers_of(rank)) send(handle.actor, peers);
     send(handle.actor, orders->begin_of(rank));
     liveness_.watch(handle.incarnation);
   }

@@ -62,7 +62,7 @@ void SchedulerActor::plan(const PlanEpoch& request) {
   const auto orders = std::make_shared<const EpochOrders>(spec_, request.whole);
   for (const auto& replica : request.replicas) send(replica, orders);
   for (const auto& [rank, worker] : request.leaving) {
-    for (const Peers& peers : orders->peers_of(rank)) send(worker, peers);
+    for (const caf::message& peers : orders->peers_of(rank)) send(worker, peers);
     send(worker, orders->begin_of(rank));
   }
 }

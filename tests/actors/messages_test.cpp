@@ -6,6 +6,7 @@
 #include <caf/binary_serializer.hpp>
 #include <caf/message.hpp>
 #include <limits>
+#include <numeric>
 
 #include "actors/control_plane.h"
 
@@ -77,6 +78,37 @@ BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
   BOOST_TEST(peers.epoch == 3u);
   BOOST_TEST(peers.members.at(7).address == std::string("\0\xff", 2));
   BOOST_TEST(peers.members.at(7).incarnation == ~0ull);
+}
+
+BOOST_FIXTURE_TEST_CASE(layouts_survive_the_wire, System) {
+  const auto survives = [&](const Layout& layout) {
+    BOOST_TEST((*chunks_of(runs_of(layout)) == layout.chunks));
+    const Shape shape{.mesh = {}, .schedule = {}, .layout = layout};
+    const auto copy = round_trip(system, WarmUp{.order = 1, .rank = 0, .shape = shape});
+    BOOST_TEST((copy.shape == shape));
+  };
+  survives({.stages = 1, .chunks = {}});
+  survives(layout_of({1}, {0}));
+  survives(layout_of({2, 2, 1, 1, 3}, {0, 1, 2, 3, 4}));
+  survives(layout_of({1, 1, 1, 1, 1, 1}, {0, 1, 2, 0, 1, 2}));              // interleaved
+  survives(layout_of({1, 1, 1, 1, 1, 1}, {0, 1, 2, 2, 1, 0}));              // v
+  survives(layout_of({2, 1, 2}, {0, 1, 2, 2, 1, 0}));                       // two copies
+  survives(layout_of({1, 1, 1, 1, 1, 1, 1, 1}, {0, 0, 1, 1, 0, 0, 3, 2}));  // some plan
+}
+
+BOOST_AUTO_TEST_CASE(a_layout_of_many_stages_is_few_runs) {
+  std::vector<int> ranks(5000);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  BOOST_TEST(runs_of(layout_of(std::vector<int>(5000, 2), ranks)).size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(runs_that_are_no_layout_are_refused) {
+  constexpr int kMost = std::numeric_limits<int>::max();
+  const ChunkRun run{.first = {.first_layer = kMost, .end_layer = -kMost, .stage = kMost},
+                     .stage_step = kMost};
+  for (const int chunks : {0, -1, kMost})
+    BOOST_TEST(!chunks_of({{.first = run.first, .stage_step = 1, .chunks = chunks}}));
+  BOOST_TEST(chunks_of({run, run})->size() == 2u);  // nonsense, but of a size
 }
 
 BOOST_FIXTURE_TEST_CASE(orders_survive_the_wire, System) {
