@@ -1,7 +1,10 @@
 #include "actors/rank_trainer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <set>
 #include <utility>
 
@@ -20,6 +23,14 @@ constexpr std::uint64_t kEvalStep = std::uint64_t{1} << 62;
 /// A wait for a peer longer than this is an error that names it. Peers that die are noticed at once
 /// by the director; this bounds what nobody notices.
 constexpr std::chrono::minutes kPeerDeadline{10};
+
+/// Memory of this process, as the kernel counts it; 0 if it does not say.
+std::uint64_t resident_memory() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t size = 0, resident = 0;
+  file >> size >> resident;
+  return file ? resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
+}
 
 }  // namespace
 
@@ -170,12 +181,14 @@ bool RankTrainer::is_interrupted(std::uint32_t epoch) const {
 }
 
 RankTrainer::Activity RankTrainer::activity() const {
+  const std::uint64_t resident_bytes = resident_memory();
   const std::lock_guard lock(mutex_);
   const auto wait = node_->channel().waiting();
   return {.state = wait ? "waiting" : state_,
           .waiting_for = wait ? wait->what : "",
           .progress = progress_ + (runner_ ? runner_->progress() : 0),
           .longest_action_s = longest_action_s_,
+          .resident_bytes = resident_bytes,
           .edges = node_->channel().counts().edges};
 }
 

@@ -59,6 +59,7 @@ class RankTrainer {
     std::string waiting_for;
     std::uint64_t progress = 0;
     double longest_action_s = 0;
+    std::uint64_t resident_bytes = 0;         ///< memory of the process
     std::vector<transport::EdgeCount> edges;  ///< Channel::counts()
   };
   Activity activity() const;

@@ -1,8 +1,5 @@
 #include "actors/stage_actor.h"
 
-#include <unistd.h>
-
-#include <fstream>
 #include <limits>
 #include <utility>
 
@@ -13,14 +10,6 @@ namespace {
 
 struct Beat {};
 
-/// Memory of this process, as the kernel counts it; 0 if it does not say.
-std::uint64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::uint64_t size = 0, resident = 0;
-  file >> size >> resident;
-  return file ? resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
-}
-
 }  // namespace
 }  // namespace troupe::actors
 
@@ -29,19 +18,20 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Beat)
 namespace troupe::actors {
 
 StageActor::StageActor(caf::actor_config& config, caf::actor director, Join join,
-                       StageRunner& runner)
+                       StageRunner& runner, std::chrono::milliseconds heartbeat)
     : ControlActor(config),
       director_(std::move(director)),
       join_(std::move(join)),
-      runner_(runner) {}
+      runner_(runner),
+      heartbeat_(heartbeat) {}
 
 caf::behavior StageActor::make_behavior() {
   monitor(director_);
   send(director_, join_);
-  delayed_send(this, kHeartbeatInterval, Beat{});
+  delayed_send(this, heartbeat_, Beat{});
   return {
       [this](const Halt& order) { halt(order); },
-      [this](const Peers& order) { meet(order); },
+      [this](Peers& order) { meet(order); },
       [this](const BeginEpoch& order) { begin(order); },
       [this](const WarmUp& order) { warm_up(order); },
       [this](const RunStep& order) { queue(order); },
@@ -68,9 +58,9 @@ void StageActor::halt(const Halt& order) {
   runner_.push(order);
 }
 
-void StageActor::meet(const Peers& order) {
+void StageActor::meet(Peers& order) {
   if (order.epoch < epoch_) return;
-  for (const auto& [rank, member] : order.members) peers_.add(rank, member);
+  for (auto& [rank, member] : order.members) peers_.add(rank, std::move(member));
 }
 
 void StageActor::begin(BeginEpoch order) {
@@ -111,14 +101,14 @@ void StageActor::beat() {
                  .longest_action_s = to_bits(activity.longest_action_s),
                  .state = activity.state,
                  .waiting_for = activity.waiting_for,
-                 .resident_bytes = resident_bytes(),
+                 .resident_bytes = activity.resident_bytes,
                  .mailbox_depth = mailbox().size() + runner_.depth()};
   for (const auto& edge : activity.edges) {
     beat.edge_to.push_back(edge.to);
     beat.edge_queued.push_back(edge.queued);
   }
   send(replica_ ? replica_ : director_, beat);
-  delayed_send(this, kHeartbeatInterval, Beat{});
+  delayed_send(this, heartbeat_, Beat{});
 }
 
 void StageActor::on_failure(const std::string& what) {

@@ -2,6 +2,7 @@
 
 #include <caf/actor.hpp>
 #include <caf/allowed_unsafe_message_type.hpp>
+#include <chrono>
 #include <string>
 
 #include "actors/control_plane.h"
@@ -14,14 +15,17 @@ namespace troupe::actors {
 /// by itself when it starts.
 class StageActor : public ControlActor {
  public:
-  /// `runner` outlives the actor. `director` is where it joins.
-  StageActor(caf::actor_config& config, caf::actor director, Join join, StageRunner& runner);
+  /// `runner` outlives the actor. `director` is where it joins. It gives a sign of life every
+  /// `heartbeat`.
+  StageActor(caf::actor_config& config, caf::actor director, Join join, StageRunner& runner,
+             std::chrono::milliseconds heartbeat = kHeartbeatInterval);
   caf::behavior make_behavior() override;
   void on_exit() override;
 
  private:
   void halt(const Halt& order);
-  void meet(const Peers& order);
+  /// Takes what it is told.
+  void meet(Peers& order);
   void begin(BeginEpoch order);
   void warm_up(const WarmUp& order);
   template <typename Order>
@@ -35,6 +39,7 @@ class StageActor : public ControlActor {
   caf::actor director_;
   const Join join_;
   StageRunner& runner_;
+  const std::chrono::milliseconds heartbeat_;
   caf::actor replica_;       // in the epoch that runs; else null
   std::uint32_t epoch_ = 0;  // orders of another one are ignored
   Members peers_;            // in the epoch that is about to begin

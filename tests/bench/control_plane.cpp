@@ -194,9 +194,10 @@ class NullRun {
   Steps steps_;
   actors::Hub hub_;
   actors::StatusBoard board_;
-  NullWorkers workers_;
   actors::ControlPlaneConfig config_{2};
-  caf::actor_system system_{config_};
+  caf::actor_system system_{
+      config_};  // ends after the workers', whose connection it would wait for
+  NullWorkers workers_;
   caf::actor director_;
   std::thread serving_;
 };
