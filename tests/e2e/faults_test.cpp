@@ -113,6 +113,9 @@ std::map<int, StepNumbers> suffer(const Workplace& place, const std::string& nam
   if (order) order->finish();
   const Finished done = program.finish();
   BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  // A signal from elsewhere ends a run in order too, with 0 and fewer steps.
+  const std::string all = "finished at step " + std::to_string(kSteps);
+  BOOST_REQUIRE_MESSAGE(done.out.find(all) != std::string::npos, done.out);
   for (const pid_t pid : struck) BOOST_TEST(!is_alive(pid));
   return step_numbers(run);
 }
