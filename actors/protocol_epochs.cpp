@@ -15,6 +15,8 @@ constexpr double kGatherDeadline = 60;
 constexpr double kHour = 3600;
 /// So many workers in a row that end before they join: no more can be spawned.
 constexpr int kMaxFailedBirths = 3;
+/// Losses beyond restarts_per_hour on the way to the orderly end that they call for.
+constexpr int kLastAttempts = 10;
 
 void append(Effects& effects, const Effects& more) {
   effects.insert(effects.end(), more.begin(), more.end());
@@ -291,6 +293,11 @@ Effects DirectorProtocol::regroup(const std::string& cause, double now_s) {
                    std::to_string(spec_.recovery.restarts_per_hour) +
                    " workers were lost within an hour; the last: " + cause;
   }
+  if (static_cast<int>(losses_.size()) > spec_.recovery.restarts_per_hour + kLastAttempts)
+    return finish({.exit_code = static_cast<int>(ErrorKind::retry),
+                   .step = committed_,
+                   .reason = *stop_reason_ + "; so many more were lost that the state could not be "
+                                             "saved"});
   if (failure_after_writing_) return fail(ErrorKind::internal, *failure_after_writing_);
   if (spec_.recovery.on_loss == RunSpec::OnLoss::stop) return fail(ErrorKind::internal, cause);
   if (rescaling_ && kept_.number > 0 && kept_.shape != pending_->shape) {
