@@ -24,8 +24,10 @@ namespace troupe::launch {
 namespace {
 
 /// Readers are told what has come in between all at once: a hundred of them wake this thread no
-/// more often than one.
-constexpr std::chrono::milliseconds kFeedInterval{50};
+/// more often than one, and seldom enough that feeding takes no more than 1 / kFeedRest of a core.
+constexpr std::chrono::nanoseconds kFeedInterval = std::chrono::milliseconds(50);
+constexpr std::chrono::nanoseconds kMaxFeedInterval = std::chrono::seconds(1);
+constexpr int kFeedRest = 200;
 constexpr int kDeadlineCheckMs = 100;
 constexpr std::size_t kMaxName = 100;
 
@@ -299,12 +301,14 @@ void ControlServer::attach(ControlConnection& c, const nlohmann::json& request) 
 
 void ControlServer::feed_readers() {
   news_ = false;  // first: what comes from now on wakes again
-  next_feeding_ = Clock::now() + kFeedInterval;
+  const auto begin = Clock::now();
   std::erase_if(connections_, [&](ControlConnection& c) {
     const bool gone = c.feed && !c.feed_events(texts_);
     if (gone) part(c);
     return gone;
   });
+  next_feeding_ = begin + std::clamp<std::chrono::nanoseconds>(kFeedRest * (Clock::now() - begin),
+                                                               kFeedInterval, kMaxFeedInterval);
 }
 
 void ControlServer::part(const ControlConnection& c) {
