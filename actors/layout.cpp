@@ -47,7 +47,8 @@ Layout layout_of(const std::vector<int>& layers, const std::vector<int>& rank_of
 
 std::vector<int> layers_of(const Layout& layout) {
   std::vector<int> layers;
-  for (std::size_t i = 0; layers.empty() || !layout.is_first(i); ++i)
+  const std::size_t chunks = layout.chunks_per_copy();
+  for (std::size_t i = 0; i < chunks; ++i)
     layers.push_back(layout.chunks[i].end_layer - layout.chunks[i].first_layer);
   return layers;
 }

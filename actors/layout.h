@@ -21,10 +21,10 @@ struct Layout {
   /// Whether chunk i is the first, or last, of its copy: it holds the embedding, or the head.
   bool is_first(std::size_t i) const { return i % chunks_per_copy() == 0; }
   bool is_last(std::size_t i) const { return is_first(i + 1); }
+  std::size_t chunks_per_copy() const {
+    return chunks.empty() ? 0 : chunks.size() / static_cast<std::size_t>(copies());
+  }
   bool operator==(const Layout&) const = default;
-
- private:
-  std::size_t chunks_per_copy() const { return chunks.size() / static_cast<std::size_t>(copies()); }
 };
 
 /// `layers[i]` layers in chunk i of every copy, none in some of them; rank_of_chunk gives each

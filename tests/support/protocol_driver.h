@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "actors/protocol.h"
+
+namespace troupe::actors {
+
+/// Drives a DirectorProtocol as the actors would, one event at a time.
+struct Driver {
+  explicit Driver(RunSpec run, std::int64_t first = 0, std::int64_t saved = -1)
+      : spec(std::move(run)),
+        protocol(spec, {.first_step = first, .saved_step = saved, .seed = 7}) {}
+
+  std::vector<Effect> on(const Event& event) {
+    auto effects = protocol.on(event);
+    for (const Effect& effect : effects) {
+      if (const auto* spawn = std::get_if<SpawnWorker>(&effect))
+        (spawn->rank < 0 ? spares[spawn->id] : workers[spawn->rank]) = spawn->incarnation;
+      if (const auto* order = std::get_if<OrderWarmUp>(&effect))
+        warming.push_back({order->order, order->incarnation, order->rank});
+    }
+    return effects;
+  }
+  /// All that were asked to get ready for a change are.
+  void warm() {
+    for (const MemberWarm& answer : std::exchange(warming, {})) on(answer);
+  }
+  std::uint32_t epoch() const { return protocol.epoch().number; }
+  /// Everybody joins and is ready; the effects of the last answer.
+  std::vector<Effect> start() {
+    on(Started{});
+    for (int rank = 0; rank < spec.num_ranks(); ++rank) on(joined(rank));
+    return ready();
+  }
+  MemberJoined joined(int rank) {
+    return {.member = {.id = rank, .incarnation = workers.at(rank), .pid = 1000 + rank}};
+  }
+  std::vector<Effect> ready() {
+    return by_replicas(
+        [this](int replica) { return Event{ReplicaReady{.epoch = epoch(), .replica = replica}}; });
+  }
+  template <typename Make>
+  std::vector<Effect> by_replicas(Make&& make) {
+    std::vector<Effect> last;
+    for (int replica = 0; replica < protocol.epoch().shape.mesh.dp; ++replica)
+      last = on(make(replica));
+    return last;
+  }
+  std::vector<Effect> prepared(std::int64_t step, double loss_sum = 128, double squares = 4) {
+    return by_replicas([&](int replica) {
+      return Event{ReplicaPrepared{.epoch = epoch(),
+                                   .step = step,
+                                   .replica = replica,
+                                   .loss_sum = loss_sum,
+                                   .squared_norm = squares}};
+    });
+  }
+  std::vector<Effect> saved(std::int64_t step, const std::string& error = "") {
+    return by_replicas([&](int r) {
+      return Event{ReplicaSaved{.epoch = epoch(), .step = step, .replica = r, .error = error}};
+    });
+  }
+  /// The worker that was spawned last for the rank has ended.
+  WorkerExited exited(int rank, bool clean = true) {
+    return {.incarnation = workers.at(rank),
+            .clean = clean,
+            .by_signal = !clean,
+            .cause = clean ? "exit code 0" : "signal 9 (SIGKILL)",
+            .now_s = 1};
+  }
+  MemberHalted halted(int rank, std::uint32_t next, Holdings holdings) {
+    return {.epoch = next,
+            .incarnation = workers.at(rank),
+            .address = "",
+            .holdings = std::move(holdings)};
+  }
+
+  RunSpec spec;
+  DirectorProtocol protocol;
+  std::vector<MemberWarm> warming;
+  std::map<int, std::uint64_t> workers, spares;  // incarnations, by the rank they were meant for
+};
+
+}  // namespace troupe::actors
