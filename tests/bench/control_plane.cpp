@@ -4,9 +4,9 @@
 //
 // The real director with its replica actors and the real stage actors, around stages that answer at
 // once (null_workers.h), in one process. Prints one JSON line {"start_s", "step_s",
-// "director_step_s", "death_s"}: seconds until the first step is committed, of a step, of processor
-// time in the director for a step, and from a death to the first step after it; the last one is a
-// list.
+// "director_step_s", "director_step_messages", "death_s"}: seconds until the first step is
+// committed, of a step, of processor time in the director for a step; messages to it for a step;
+// and a list of the seconds from a death to the first step after it.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -43,21 +43,30 @@ std::int64_t thread_cpu_ns() {
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
-/// Counts the processor time of all its handlers.
+/// What the director has done since it was made.
+struct DirectorWork {
+  std::atomic<std::int64_t> busy_ns{0};  ///< processor time of all its handlers
+  std::atomic<std::int64_t> messages{0};
+};
+
+/// Counts its work.
 class TimedDirector : public actors::Director {
  public:
-  TimedDirector(caf::actor_config& config, actors::DirectorContext context,
-                std::atomic<std::int64_t>& busy_ns)
-      : Director(config, std::move(context)), busy_ns_(busy_ns) {}
+  TimedDirector(caf::actor_config& config, actors::DirectorContext context, DirectorWork& work)
+      : Director(config, std::move(context)), work_(work) {}
+  void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* unit) override {
+    ++work_.messages;
+    Director::enqueue(std::move(message), unit);
+  }
   resume_result resume(caf::execution_unit* unit, std::size_t max_throughput) override {
     const std::int64_t begin = thread_cpu_ns();
     const auto result = Director::resume(unit, max_throughput);
-    busy_ns_ += thread_cpu_ns() - begin;
+    work_.busy_ns += thread_cpu_ns() - begin;
     return result;
   }
 
  private:
-  std::atomic<std::int64_t>& busy_ns_;
+  DirectorWork& work_;
 };
 
 /// Waits for steps.
@@ -137,7 +146,7 @@ class NullRun {
                                       steps_.end(outcome);
                                       workers_.quit();
                                     }},
-        std::ref(busy_ns_));
+        std::ref(director_work_));
     serving_ = std::thread([this] { workers_.run(); });
   }
   ~NullRun() {
@@ -155,14 +164,17 @@ class NullRun {
   struct StepCost {
     double wall_s = 0;
     double director_s = 0;
+    double director_messages = 0;
   };
   /// Of the steps 2 to count + 1.
   StepCost measure_steps(int count) {
     const auto begin = Clock::now();
-    const std::int64_t busy = busy_ns_;
+    const std::int64_t busy_ns = director_work_.busy_ns, messages = director_work_.messages;
     steps_.wait_for(count + 1);
+    const auto per_step = [count](std::int64_t sum) { return static_cast<double>(sum) / count; };
     return {.wall_s = seconds_since(begin) / count,
-            .director_s = static_cast<double>(busy_ns_ - busy) * 1e-9 / count};
+            .director_s = per_step(director_work_.busy_ns - busy_ns) * 1e-9,
+            .director_messages = per_step(director_work_.messages - messages)};
   }
   /// Seconds from the end of one worker to the first step without it.
   double survive_death(std::mt19937_64& rng) {
@@ -190,7 +202,7 @@ class NullRun {
 
   const test::TempDir dir_;
   const actors::RunSpec spec_;
-  std::atomic<std::int64_t> busy_ns_{0};
+  DirectorWork director_work_;
   Steps steps_;
   actors::Hub hub_;
   actors::StatusBoard board_;
@@ -209,9 +221,10 @@ void measure(int replicas, int stages, int steps, int deaths) {
   std::mt19937_64 rng(1);
   std::vector<double> death_s;
   for (int i = 0; i < deaths; ++i) death_s.push_back(run.survive_death(rng));
-  std::cout << fmt::format(
-                   R"({{"start_s": {}, "step_s": {}, "director_step_s": {}, "death_s": [{}]}})",
-                   start_s, step.wall_s, step.director_s, fmt::join(death_s, ", "))
+  std::cout << fmt::format(R"({{"start_s": {}, "step_s": {}, "director_step_s": {}, )"
+                           R"("director_step_messages": {}, "death_s": [{}]}})",
+                           start_s, step.wall_s, step.director_s, step.director_messages,
+                           fmt::join(death_s, ", "))
             << std::endl;
 }
 
