@@ -25,15 +25,15 @@ const char* name_of(Operation operation) {
 }
 
 bool Collective::done() const {
-  return group_.poll(*this);
+  return group_->poll(*this);
 }
 
 void Collective::wait() {
-  group_.wait_for(*this);
+  group_->wait_for(*this);
 }
 
 void Collective::operator delete(Collective* self, std::destroying_delete_t) {
-  self->group_.take_back(*self);
+  self->group_->take_back(*self);
 }
 
 void Collective::Destroy::operator()(Collective* collective) const {
@@ -58,11 +58,11 @@ void Collective::launch(Round& round) {
   round.index = next_round_++;
   round.sum_elements = 0;
   round.parts.clear();
-  round.parts.reserve(4 * static_cast<std::size_t>(group_.size()));
+  round.parts.reserve(4 * static_cast<std::size_t>(group_->size()));
   round.summands.clear();
   plan(round);
   for (Part& part : round.parts)
-    if (part.kind == Part::Kind::receive) group_.ask_for(*this, part);
+    if (part.kind == Part::Kind::receive) group_->ask_for(*this, part);
   offer_parts(round, 0);
   round.state = Round::State::gathering;  // until here nothing that arrives can end the round
   settle(round);
@@ -70,7 +70,7 @@ void Collective::launch(Round& round) {
 
 void Collective::offer_parts(Round& round, std::uint32_t phase) {
   for (Part& part : round.parts)
-    if (part.kind == Part::Kind::send && part.number % 2 == phase) group_.offer(*this, part);
+    if (part.kind == Part::Kind::send && part.number % 2 == phase) group_->offer(*this, part);
 }
 
 Part* Collective::find(Part::Kind kind, Part::State state, int member, std::uint32_t number) {
@@ -107,9 +107,9 @@ void Collective::settle(Round& round) {
   if (is_over) {
     round.state = Round::State::idle;
     --rounds_left_;
-    if (next_round_ < num_rounds() && !group_.is_aborted()) return launch(round);
+    if (next_round_ < num_rounds() && !group_->is_aborted()) return launch(round);
   }
-  group_.notify();
+  group_->notify();
 }
 
 bool Collective::add_up(std::unique_lock<UcxWorker>& lock) {
@@ -131,15 +131,15 @@ WaitNote Collective::note() const {
   WaitNote note{.what = WaitNote::What::collective,
                 .operation = name_of(call_.operation),
                 .sequence = sequence_,
-                .group = &group_.name(),
+                .group = &group_->name(),
                 .missing = {}};
-  for (int member = 0; member < group_.size(); ++member) {
+  for (int member = 0; member < group_->size(); ++member) {
     const bool is_missing = std::ranges::any_of(rounds_, [member](const Round& round) {
       return std::ranges::any_of(round.parts, [member](const Part& part) {
         return part.member == member && part.state != Part::State::done;
       });
     });
-    if (is_missing) note.missing.push_back(group_.rank_of(member));
+    if (is_missing) note.missing.push_back(group_->rank_of(member));
   }
   return note;
 }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <vector>
@@ -55,7 +56,7 @@ class Collective : public tensor::Work {
     int root = 0;
   };
 
-  explicit Collective(UcxGroup& group) : group_(group) {}
+  explicit Collective(UcxGroup& group) : group_(&group) {}
   bool done() const override;
   void wait() override;
   static void operator delete(Collective* self, std::destroying_delete_t);
@@ -63,11 +64,15 @@ class Collective : public tensor::Work {
   struct Destroy {
     void operator()(Collective* collective) const;
   };
+  using Owned = std::unique_ptr<Collective, Destroy>;
 
   // What follows is for the group.
 
   void start(const Call& call, std::uint64_t sequence);
-  UcxGroup& group() { return group_; }
+  /// It only waits for UCX to let go of its memory from now on.
+  void leave_group() { group_ = nullptr; }
+  bool has_group() const { return group_ != nullptr; }
+  UcxGroup& group() { return *group_; }
   std::uint64_t sequence() const { return sequence_; }
   Operation operation() const { return call_.operation; }
   bool is_finished() const { return rounds_left_ == 0; }
@@ -115,7 +120,7 @@ class Collective : public tensor::Work {
   void settle(Round& round);
   static bool is_ready_to_add(const Round& round);
 
-  UcxGroup& group_;
+  UcxGroup* group_;
   Call call_;
   std::uint64_t sequence_ = 0;
   std::uint32_t next_round_ = 0;

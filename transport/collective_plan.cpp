@@ -26,7 +26,7 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
 }  // namespace
 
 std::uint32_t Collective::num_rounds() const {
-  const auto members = static_cast<std::size_t>(group_.size());
+  const auto members = static_cast<std::size_t>(group_->size());
   if (call_.out.num_elements() == 0 || (members == 1 && call_.operation == Operation::broadcast))
     return 0;
   const bool is_sliced =
@@ -58,19 +58,19 @@ void Collective::plan_all_gather(Round& round) {
   const auto block = [this, bytes](int member) {
     return bytes_of(call_.out) + static_cast<std::size_t>(member) * bytes;
   };
-  copy_bytes(block(group_.member()), bytes_of(call_.in), bytes);
-  for (int other = 0; other < group_.size(); ++other) {
-    if (other == group_.member()) continue;
-    add_part(round, Part::Kind::send, 0, other, block(group_.member()), bytes);
+  copy_bytes(block(group_->member()), bytes_of(call_.in), bytes);
+  for (int other = 0; other < group_->size(); ++other) {
+    if (other == group_->member()) continue;
+    add_part(round, Part::Kind::send, 0, other, block(group_->member()), bytes);
     add_part(round, Part::Kind::receive, 0, other, block(other), bytes);
   }
 }
 
 void Collective::plan_all_to_all(Round& round) {
-  const std::size_t bytes = call_.in.num_bytes() / static_cast<std::size_t>(group_.size());
-  for (int other = 0; other < group_.size(); ++other) {
+  const std::size_t bytes = call_.in.num_bytes() / static_cast<std::size_t>(group_->size());
+  for (int other = 0; other < group_->size(); ++other) {
     const std::size_t offset = static_cast<std::size_t>(other) * bytes;
-    if (other == group_.member()) {
+    if (other == group_->member()) {
       copy_bytes(bytes_of(call_.out) + offset, bytes_of(call_.in) + offset, bytes);
       continue;
     }
@@ -81,25 +81,25 @@ void Collective::plan_all_to_all(Round& round) {
 
 void Collective::plan_broadcast(Round& round) {
   const tensor::Tensor& x = call_.in;
-  if (group_.member() != call_.root)
+  if (group_->member() != call_.root)
     return add_part(round, Part::Kind::receive, 0, call_.root, bytes_of(x), x.num_bytes());
-  for (int other = 0; other < group_.size(); ++other)
+  for (int other = 0; other < group_->size(); ++other)
     if (other != call_.root)
       add_part(round, Part::Kind::send, 0, other, bytes_of(x), x.num_bytes());
 }
 
 void Collective::plan_gathered_sum(Round& round) {
   const std::size_t bytes = call_.in.num_bytes();
-  std::byte* values = scratch(round, static_cast<std::size_t>(group_.size()) * bytes);
+  std::byte* values = scratch(round, static_cast<std::size_t>(group_->size()) * bytes);
   const auto block = [values, bytes](int member) {
     return values + static_cast<std::size_t>(member) * bytes;
   };
   // Others may fetch this member's values after it has overwritten x with the sum.
-  copy_bytes(block(group_.member()), bytes_of(call_.in), bytes);
-  for (int member = 0; member < group_.size(); ++member) {
+  copy_bytes(block(group_->member()), bytes_of(call_.in), bytes);
+  for (int member = 0; member < group_->size(); ++member) {
     round.summands.push_back(block(member));
-    if (member == group_.member()) continue;
-    add_part(round, Part::Kind::send, 0, member, block(group_.member()), bytes);
+    if (member == group_->member()) continue;
+    add_part(round, Part::Kind::send, 0, member, block(group_->member()), bytes);
     add_part(round, Part::Kind::receive, 0, member, block(member), bytes);
   }
   round.sum = bytes_of(call_.out);
@@ -109,16 +109,16 @@ void Collective::plan_gathered_sum(Round& round) {
 void Collective::plan_sliced_sum(Round& round) {
   const bool is_spread = call_.operation == Operation::all_reduce;
   const std::size_t element = tensor::size_of(call_.in.dtype);
-  const Piece own = piece(group_.member(), round.index);
-  std::byte* values = scratch(round, static_cast<std::size_t>(group_.size()) * own.size * element);
+  const Piece own = piece(group_->member(), round.index);
+  std::byte* values = scratch(round, static_cast<std::size_t>(group_->size()) * own.size * element);
   round.sum_elements = own.size;
   round.sum = bytes_of(call_.out) +
               (is_spread ? own.begin : round.index * (kPieceBytes / element)) * element;
-  for (int member = 0; member < group_.size(); ++member) {
+  for (int member = 0; member < group_->size(); ++member) {
     const Piece theirs = piece(member, round.index);
     std::byte* in = bytes_of(call_.in) + theirs.begin * element;
     std::byte* value = values + static_cast<std::size_t>(member) * own.size * element;
-    const bool is_own = member == group_.member();
+    const bool is_own = member == group_->member();
     if (own.size > 0) round.summands.push_back(is_own ? in : value);
     if (is_own) continue;
     add_part(round, Part::Kind::send, 0, member, in, theirs.size * element);
@@ -132,7 +132,7 @@ void Collective::plan_sliced_sum(Round& round) {
 
 Collective::Piece Collective::piece(int slice, std::uint32_t round) const {
   const auto elements = static_cast<std::size_t>(call_.in.num_elements());
-  const auto members = static_cast<std::size_t>(group_.size());
+  const auto members = static_cast<std::size_t>(group_->size());
   const std::size_t step = kPieceBytes / tensor::size_of(call_.in.dtype);
   const std::size_t end = (static_cast<std::size_t>(slice) + 1) * elements / members;
   const std::size_t begin = static_cast<std::size_t>(slice) * elements / members + round * step;

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "transport/collective.h"
 #include "transport/header.h"
 #include "transport/link.h"
 #include "transport/ucx_control.h"
@@ -50,6 +52,8 @@ class GroupHub {
   void add(UcxGroup& group);
   void remove(UcxGroup& group);
   void on_peer_lost(int rank, const std::string& why);
+  /// Keeps what UCX has requests of until the hub ends, after the worker.
+  void keep(Collective::Owned collective) { left_.push_back(std::move(collective)); }
 
  private:
   struct Early {
@@ -68,6 +72,7 @@ class GroupHub {
   WaitBoard& board_;
   LinkEvents& events_;
   std::vector<UcxGroup*> groups_;
+  std::vector<Collective::Owned> left_;
   std::vector<GroupKey> ended_;  ///< groups of the newest epoch that are no more
   GroupKey newest_;              ///< its id means nothing
   std::vector<Early> early_;

@@ -14,9 +14,10 @@ namespace {
 
 /// Requests ahead of this member that are kept.
 constexpr std::size_t kMaxRequests = 4096;
-/// How long an aborted collective waits for members to let go of its memory, and then for UCX to
-/// end the requests of connections that were closed for that.
-constexpr std::chrono::seconds kDrainLimit{10};
+/// How long an aborted collective waits for members to let go of its memory. Those that live do it
+/// at once, or have closed their end already. What else a member may write into the memory comes
+/// before it leaves the epoch, and so before anybody uses the memory again.
+constexpr std::chrono::milliseconds kDrainLimit{250};
 
 }  // namespace
 
@@ -119,7 +120,19 @@ void UcxGroup::take_back(Collective& collective) {
     drain(collective);
   }
   std::erase(active_, &collective);
-  idle_.push_back(&collective);
+  if (collective.members_under_way().empty())
+    idle_.push_back(&collective);
+  else
+    leave(collective);
+}
+
+/// Over shared memory UCX 1.13 does not end a rendezvous with a process that died within it.
+void UcxGroup::leave(Collective& collective) {
+  const auto found =
+      std::ranges::find_if(collectives_, [&](const auto& own) { return own.get() == &collective; });
+  collective.leave_group();
+  hub_.keep(std::move(*found));
+  collectives_.erase(found);
 }
 
 // --- the end
@@ -132,6 +145,7 @@ void UcxGroup::abort(const std::string& reason) {
 void UcxGroup::on_peer_lost(int rank, const std::string& why) {
   if (std::ranges::find(ranks_, rank) != ranks_.end())
     fail(fmt::format("group \"{}\": the connection to rank {} is lost: {}", name_, rank, why));
+  notify();  // whoever waited for it after an abort
 }
 
 void UcxGroup::fail(const std::string& reason) {
@@ -142,23 +156,17 @@ void UcxGroup::fail(const std::string& reason) {
 }
 
 void UcxGroup::drain(const Collective& collective) {
-  if (let_go(collective)) return;
-  // Who holds on for so long is dead, and nobody has said so yet.
-  for (const int member : collective.members_under_way()) hub_.peers().disconnect(rank_of(member));
-  // Requests of a closed connection end in later calls of UCX; until then it uses our memory, and a
-  // process that cannot have it back must not go on.
-  if (!let_go(collective))
-    throw Error(
-        ErrorKind::internal,
-        fmt::format("UCX still uses the memory of {} {} s after its connections were closed",
-                    to_string(collective.note()), kDrainLimit.count()));
-}
-
-bool UcxGroup::let_go(const Collective& collective) {
   const NamedWait wait(hub_.board(), collective.note());
   const auto limit = Clock::now() + kDrainLimit;
-  while (!collective.members_under_way().empty() && Clock::now() < limit) hub_.worker().wait(limit);
-  return collective.members_under_way().empty();
+  while (is_held(collective) && Clock::now() < limit) hub_.worker().wait(limit);
+  // Who holds on for so long is dead, and nobody has said so.
+  for (const int member : collective.members_under_way()) hub_.peers().disconnect(rank_of(member));
+}
+
+bool UcxGroup::is_held(const Collective& collective) const {
+  return std::ranges::any_of(collective.members_under_way(), [this](int member) {
+    return hub_.peers().endpoint(rank_of(member)) != nullptr;
+  });
 }
 
 // --- messages
@@ -286,6 +294,7 @@ ucs_status_t UcxGroup::on_data(const PartRequest& about, std::span<std::byte> pa
 void UcxGroup::on_transfer_done(Transfer& transfer, bool ok) {
   auto& part = static_cast<Part&>(transfer);
   auto& collective = *static_cast<Collective*>(transfer.owner);
+  if (!collective.has_group()) return;
   UcxGroup& group = collective.group();
   if (!ok) group.on_peer_lost(group.rank_of(part.member), "a transfer failed");
   collective.on_part_done(part);

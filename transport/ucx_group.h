@@ -51,6 +51,8 @@ class UcxGroup : public tensor::ProcessGroup {
 
   bool poll(const Collective& collective);
   void wait_for(Collective& collective);
+  /// After an abort UCX may still have requests of a closed connection: those it ends with the
+  /// worker at the latest, and the hub keeps the collective until then.
   void take_back(Collective& collective);
 
  private:
@@ -65,11 +67,11 @@ class UcxGroup : public tensor::ProcessGroup {
   /// Does for any collective what only a waiting thread can: adds up values.
   bool add_up(std::unique_lock<UcxWorker>& lock);
   void fail(const std::string& reason);
-  /// Waits until UCX uses no memory of the collective any more; cuts off members that keep it.
-  /// Error{internal} if that does not help in time; where a handle is dropped it ends the process.
+  void leave(Collective& collective);
+  /// Waits until no connected member uses memory of the collective any more; cuts off those that
+  /// keep it.
   void drain(const Collective& collective);
-  /// True as soon as nothing of it is under way, false if that takes too long.
-  bool let_go(const Collective& collective);
+  bool is_held(const Collective& collective) const;
 
   GroupHub& hub_;
   const GroupKey key_;
@@ -78,7 +80,7 @@ class UcxGroup : public tensor::ProcessGroup {
   const int member_;
   std::uint64_t next_sequence_ = 0;
   std::string aborted_;  ///< why; empty: it was not
-  std::vector<std::unique_ptr<Collective, Collective::Destroy>> collectives_;
+  std::vector<Collective::Owned> collectives_;
   std::vector<Collective*> idle_;      ///< those without a handle
   std::vector<Collective*> active_;    ///< the others, in order
   std::vector<PartRequest> requests_;  ///< for parts that this member does not have yet

@@ -1,3 +1,5 @@
+#include <array>
+#include <atomic>
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -27,6 +29,18 @@ struct Job {
   std::int64_t elements = 0;
   std::uint64_t steps = 0;
 };
+
+/// Two sums at a time, as replicas add up their gradients.
+void add_up_for_ever(tensor::ProcessGroup& group, std::atomic<int>& sums) {
+  std::array<std::vector<float>, 2> x{std::vector<float>(1'000'000), std::vector<float>(1'000'000)};
+  while (true) {
+    std::vector<std::unique_ptr<tensor::Work>> works;
+    for (auto& values : x)
+      works.push_back(group.all_reduce({values.data(), tensor::DType::f32, {1'000'000}}));
+    for (auto& work : works) work->wait();
+    ++sums;
+  }
+}
 
 /// Sends back one gradient for each activation; then waits to be told to end.
 BOOST_AUTO_TEST_CASE(echo, *utf::disabled()) {
@@ -59,6 +73,17 @@ BOOST_AUTO_TEST_CASE(silent_member, *utf::disabled()) {
   group->all_reduce({x.data(), tensor::DType::f32, {1'000'000}})->wait();
   parent.send("ready");
   parent.receive();
+}
+
+/// Adds up with the other until it is killed.
+BOOST_AUTO_TEST_CASE(busy_member, *utf::disabled()) {
+  const TestSocket parent = ChildProcess::parent();
+  auto node = UcxNode::create({});
+  parent.send(node->address());
+  node->connect(0, 1, parent.receive());
+  const auto group = node->make_group(kRun, 1, 1, "replicas", {0, 1}, 1);
+  std::atomic<int> sums = 0;
+  add_up_for_ever(*group, sums);
 }
 
 void introduce(UcxNode& node, const ChildProcess& child, std::uint64_t incarnation) {
@@ -177,6 +202,24 @@ BOOST_DATA_TEST_CASE(a_killed_member_ends_a_collective, kTransports, transports)
   child.kill();
   node->disconnect(1);
   expect_error(ErrorKind::unavailable, {"replicas", "rank 1"}, [&] { waiter.get(); });
+}
+
+/// Wherever in a sum it dies, what UCX still has of it holds up neither the sum nor the group.
+BOOST_DATA_TEST_CASE(a_member_may_be_killed_at_any_moment_of_a_sum, kTransports, transports) {
+  const ChosenTransports chosen(transports);
+  for (int life = 0; life < 8; ++life) {
+    const auto node = UcxNode::create({});
+    ChildProcess child("busy_member");
+    introduce(*node, child, 1);
+    std::atomic<int> sums = 0;
+    const auto group = node->make_group(kRun, 1, 1, "replicas", {0, 1}, 0);
+    auto adder = runner([&] { add_up_for_ever(*group, sums); });
+    until([&] { return sums > life; });
+    child.kill();
+    group->abort("rank 1 has died");
+    node->disconnect(1);
+    expect_error(ErrorKind::unavailable, {"replicas", "rank 1"}, [&] { adder.get(); });
+  }
 }
 
 }  // namespace
