@@ -83,7 +83,7 @@ std::string check(const ScheduleShape& shape) {
     return "zb-auto has 1 chunk per stage, or 2 in a V, but chunks = " +
            std::to_string(shape.chunks) + "; the nearest valid number of chunks is 2";
   }
-  return check_cap("zb-auto", shape, shape.stages);
+  return check_cap("zb-auto", shape, shape.chunks == 2 ? shape.stages : 1);
 }
 
 /// The best of the zero-bubble schedules under the same cap, improved by local search.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <sstream>
 
 #include "schedules/families.h"
 
@@ -237,9 +238,11 @@ Plan search_one_chunk(std::string_view kind, const ScheduleShape& shape, double 
 std::string check_cap(std::string_view kind, const ScheduleShape& shape, double least) {
   const double cap = shape.memory.value_or(least);
   if (cap >= least) return {};
-  return std::string(kind) + " holds at least " + std::to_string(std::lround(least)) +
-         " microbatches' activations on a stage, but memory = " + std::to_string(cap) +
-         "; the nearest valid memory is " + std::to_string(std::lround(least));
+  std::ostringstream text;
+  text << kind << " holds at least " << least
+       << " microbatches' activations on a stage, but memory = " << cap
+       << "; the nearest valid memory is " << least;
+  return text.str();
 }
 
 Generator zb_1p() {
