@@ -18,4 +18,8 @@ std::variant<std::unique_ptr<ControlClient>, Ending> ask_run(
     const std::filesystem::path& run, const std::string& request,
     const nlohmann::json& fields = nlohmann::json::object());
 
+/// How a run ended whose launcher closed the connection instead of a reply. Throws
+/// Error{unavailable} where it goes on: its launcher took us for a stranger.
+Ending ended_unanswered(const std::filesystem::path& run);
+
 }  // namespace troupe::launch

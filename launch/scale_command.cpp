@@ -14,7 +14,7 @@ constexpr std::chrono::seconds kForEver{0};
 
 [[noreturn]] void ended_on_the_way(const std::string& run) {
   throw Error(ErrorKind::unavailable,
-              "the run ended before the change: " + describe(find_ending(run), run));
+              "the run ended before the change: " + describe(ended_unanswered(run), run));
 }
 
 }  // namespace

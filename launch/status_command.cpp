@@ -46,25 +46,20 @@ int tell(const std::vector<std::string>& findings, const std::string& healthy) {
   return findings.empty() ? 0 : 1;
 }
 
-int diagnose_ended(const Ending& ending, const std::string& run) {
-  const std::string text = describe(ending, run);
-  return ending.outcome.exit_code == 0 ? tell({}, text) : tell({text}, "");
+int tell_ended(const Ending& ending, const StatusOptions& options) {
+  const std::string text = describe(ending, options.run);
+  if (options.diagnose) return ending.outcome.exit_code == 0 ? tell({}, text) : tell({text}, "");
+  print((options.json ? ended_status(options.run, ending).dump(2) : text) + "\n");
+  return 0;
 }
 
 }  // namespace
 
 int run(const StatusOptions& options) {
   const auto asked = ask_run(options.run, "status");
-  if (const auto* ending = std::get_if<Ending>(&asked)) {
-    if (options.diagnose) return diagnose_ended(*ending, options.run);
-    print(options.json ? ended_status(options.run, *ending).dump(2) + "\n"
-                       : describe(*ending, options.run) + "\n");
-    return 0;
-  }
+  if (const auto* ending = std::get_if<Ending>(&asked)) return tell_ended(*ending, options);
   const auto reply = std::get<std::unique_ptr<ControlClient>>(asked)->receive(kPatience);
-  if (!reply)
-    throw Error(ErrorKind::unavailable,
-                fmt::format("the run in {} ended while it was asked; ask again", options.run));
+  if (!reply) return tell_ended(ended_unanswered(options.run), options);
   if (options.diagnose)
     return tell(diagnose(*reply), fmt::format("run {}: nothing is wrong, step {}",
                                               reply->at("run").get<std::string>(),

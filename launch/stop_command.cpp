@@ -14,10 +14,10 @@ constexpr std::chrono::seconds kForEver{0};
 
 /// How the run ended, as the launcher tells it, or as its files do where it died on the way.
 Ending wait_for_end(ControlClient& launcher, const std::string& run) {
-  if (launcher.receive(kPatience))
-    if (const auto last = launcher.receive(kForEver))
-      if (last->contains("ended"))
-        if (const auto ending = parse_ending(last->at("ended"))) return *ending;
+  if (!launcher.receive(kPatience)) return ended_unanswered(run);
+  if (const auto last = launcher.receive(kForEver))
+    if (last->contains("ended"))
+      if (const auto ending = parse_ending(last->at("ended"))) return *ending;
   return find_ending(run);
 }
 

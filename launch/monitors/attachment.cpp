@@ -28,12 +28,7 @@ std::variant<std::unique_ptr<Attachment>, Ending> Attachment::open(const std::fi
   if (auto* ending = std::get_if<Ending>(&asked)) return std::move(*ending);
   auto client = std::move(std::get<std::unique_ptr<ControlClient>>(asked));
   const auto reply = client->receive(kPatience);
-  if (!reply && has_launcher(run) && !read_ending(run))
-    throw Error(ErrorKind::unavailable,
-                fmt::format("the launcher of {} closed the connection without a word, as it does "
-                            "for a wrong token; is {} its own?",
-                            run.string(), (run / kControlFile).string()));
-  if (!reply) return find_ending(run);
+  if (!reply) return ended_unanswered(run);
   if (!reply->contains("attached"))
     throw Error(ErrorKind::unavailable,
                 fmt::format("{}: {}", run.string(),

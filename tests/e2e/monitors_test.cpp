@@ -111,9 +111,18 @@ BOOST_AUTO_TEST_CASE(a_wrong_token_is_no_end_of_the_run) {
   json address = json::parse(content_of(control));
   address["token"] = std::string(32, '0');
   write_file(control, address.dump());
-  const Finished refused = troupe({"attach", place.run("run"), "--json"});
-  BOOST_TEST(refused.exit_code == 69);
-  BOOST_TEST(refused.err.find("control.json") != std::string::npos, refused.err);
+  const std::string dir = place.run("run");
+  const std::vector<std::vector<std::string>> commands{{"attach", dir, "--json"},
+                                                       {"status", dir},
+                                                       {"status", dir, "--diagnose"},
+                                                       {"scale", dir, "--pp", "1"},
+                                                       {"stop", dir}};
+  for (const auto& command : commands) {
+    const Finished refused = troupe(command);
+    BOOST_TEST(refused.exit_code == 69);
+    BOOST_TEST(refused.out.empty(), refused.out);
+    BOOST_TEST(refused.err.find("control.json") != std::string::npos, refused.err);
+  }
   BOOST_TEST(run.read_until("step "));  // it goes on
   run.signal(SIGTERM);
   BOOST_TEST(run.finish().exit_code == 0);
