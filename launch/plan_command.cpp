@@ -5,9 +5,9 @@
 #include "launch/commands.h"
 #include "launch/console.h"
 #include "launch/inputs.h"
+#include "launch/result_file.h"
 #include "launch/run_spec.h"
 #include "schedules/draw.h"
-#include "stages/storage/output_file.h"
 
 namespace troupe::launch {
 namespace {
@@ -66,7 +66,7 @@ int run(const PlanOptions& options) {
   const std::string warning = disk_warning(spec, placement, free_disk_bytes(spec.dir));
   if (!warning.empty()) complain("warning: " + warning);
   if (!options.svg.empty())
-    stages::write_whole_file(options.svg, schedules::to_svg(placement.plan, placement.simulation));
+    ResultFile(options.svg).write(schedules::to_svg(placement.plan, placement.simulation));
   if (options.json) {
     const json out{
         {"manifest", manifest_json(manifest)},

@@ -1,8 +1,8 @@
 #include "launch/commands.h"
 #include "launch/console.h"
+#include "launch/result_file.h"
 #include "launch/schedule_on_paper.h"
 #include "schedules/draw.h"
-#include "stages/storage/output_file.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -15,17 +15,15 @@ int print_comparison(const ScheduleOptions& options) {
         "--compare prints a table of several schedules; draw one of them with --kind alone");
   const Comparison comparison = compare(options);
   print(options.json ? to_json(comparison) : to_table(comparison));
-  return 0;
+  return comparison.possible.empty() ? static_cast<int>(ErrorKind::usage) : 0;
 }
 
 void write_files(const ScheduleOptions& options, const ScheduleOnPaper& schedule) {
   const auto axis = options.axis == "time" ? schedules::Axis::time : schedules::Axis::slots;
   if (!options.svg.empty())
-    stages::write_whole_file(options.svg,
-                             schedules::to_svg(schedule.plan, schedule.simulation, axis));
+    ResultFile(options.svg).write(schedules::to_svg(schedule.plan, schedule.simulation, axis));
   if (!options.trace.empty())
-    stages::write_whole_file(options.trace,
-                             schedules::to_trace(schedule.plan, schedule.simulation));
+    ResultFile(options.trace).write(schedules::to_trace(schedule.plan, schedule.simulation));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -72,8 +73,9 @@ ScheduleOnPaper simulated(std::string kind, std::string_view source, int chunks,
 /// A plan file that breaks no rule.
 schedules::Plan read_plan(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
+  if (!file || std::filesystem::is_directory(path))
+    throw Error(ErrorKind::data, fmt::format("no such plan file: {}", path));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw Error(ErrorKind::data, fmt::format("no such plan file: {}", path));
   auto parsed = schedules::parse_csv(text);
   if (const auto* error = std::get_if<schedules::PlanError>(&parsed))
     throw Error(ErrorKind::data,

@@ -10,8 +10,8 @@
 #include "launch/console.h"
 #include "launch/monitors/attachment.h"
 #include "launch/monitors/trace_collector.h"
+#include "launch/result_file.h"
 #include "launch/signal_fd.h"
-#include "stages/storage/output_file.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -35,7 +35,7 @@ std::optional<Ending> collect(Attachment& run, TraceCollector& trace, SignalFd& 
 
 int run(const TraceOptions& options) {
   SignalFd signals{SIGINT, SIGTERM, SIGHUP};
-  stages::PublishedFile file(options.output);  // a path that cannot be written is told at once
+  ResultFile file(options.output);  // a path that cannot be written is told at once
   auto opened = Attachment::open(options.run, {.kinds = "actions,membership",
                                                .who = fmt::format("trace of pid {}", getpid())});
   if (const auto* ending = std::get_if<Ending>(&opened))
@@ -47,8 +47,7 @@ int run(const TraceOptions& options) {
     throw Error(ErrorKind::unavailable,
                 "no step was traced" +
                     (ending ? ": " + describe(*ending, options.run) : std::string(" yet")));
-  file.file().write(trace.chrome_trace().dump() + "\n");
-  file.publish();
+  file.write(trace.chrome_trace().dump() + "\n");
   print(
       fmt::format("{} of {} steps traced into {}; open it with ui.perfetto.dev or "
                   "chrome://tracing\n",

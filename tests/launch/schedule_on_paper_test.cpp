@@ -126,7 +126,8 @@ BOOST_AUTO_TEST_CASE(a_plan_file_is_simulated_or_refused_at_its_line) {
   refused(asked(3, 2), kind("0F0,0B0\n1F0,1B0\n"), {"--stages 3", "has 2"});
   refused({}, kind("0F0,0B0\n1B0,1F0\n"), {"plan.csv:2:", "SCHED-5", "^^^"}, ErrorKind::data);
   refused({}, kind("0F0,0X0\n"), {"plan.csv:1:5:"}, ErrorKind::data);
-  refused({}, "csv:/nowhere/plan.csv", {"/nowhere/plan.csv"}, ErrorKind::data);
+  for (const std::string& path : {std::string("/nowhere/plan.csv"), dir.path().string()})
+    refused({}, "csv:" + path, {"no such plan file", path.c_str()}, ErrorKind::data);
 }
 
 }  // namespace troupe::test
