@@ -38,8 +38,9 @@ int print_lines(Attachment& run, const std::string& name, SignalFd& signals) {
     poll(ready.data(), ready.size(), -1);
     if (const int signal = signals.take(); signal != 0 && signal != SIGWINCH) return 0;
     const Attachment::News news = run.take();
-    if (news.dropped > 0) print(to_text({{"kind", "dropped"}, {"dropped", news.dropped}}) + "\n");
-    for (const auto& event : news.events) print(to_text(event) + "\n");
+    if (news.dropped > 0)
+      print_or_stop(to_text({{"kind", "dropped"}, {"dropped", news.dropped}}) + "\n");
+    for (const auto& event : news.events) print_or_stop(to_text(event) + "\n");
     if (news.ended) return exit_code_of(*news.ended, name);
   }
 }
@@ -60,7 +61,9 @@ int run(const AttachOptions& options) {
   Attachment& run = *std::get<std::unique_ptr<Attachment>>(opened);
   if (options.json) return print_lines(run, options.run, signals);
   const auto ending = show_terminal(run, signals);
-  return ending ? exit_code_of(*ending, options.run) : 0;
+  if (!ending) return 0;
+  if (ending->outcome.exit_code == 0) print(describe(*ending, options.run) + "\n");
+  return exit_code_of(*ending, options.run);
 }
 
 }  // namespace troupe::launch

@@ -19,8 +19,11 @@ std::string step_line(const actors::StepReport& report, std::int64_t max_steps, 
 /// "0:05:13", "2d 3:04:05".
 std::string duration_text(double seconds);
 
-/// Writes to standard output at once. A closed terminal is no reason to stop: failures are ignored.
+/// Writes to standard output at once. A closed terminal or a full disk is no reason to stop:
+/// failures are ignored.
 void print(const std::string& text);
+/// The same where printing is all there is to do. Throws Error{data} if it cannot be done.
+void print_or_stop(const std::string& text);
 /// The same for standard error, as a line that begins with the program's name.
 void complain(const std::string& text);
 

@@ -45,7 +45,8 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
   for (const std::string& override_ : options.overrides)
     if (override_.starts_with("run.dir="))
       throw Error(ErrorKind::usage, "--set run.dir: a resumed run stays in its directory");
-  const auto path = std::filesystem::absolute(options.resume).lexically_normal();
+  const auto path =
+      (std::filesystem::absolute(options.resume) / "").lexically_normal().parent_path();
   RunDirectory directory = RunDirectory::reopen(path);
   Start start{.manifest = load_manifest(path / kManifestFile, options.overrides, machine)};
   start.directory.emplace(std::move(directory));

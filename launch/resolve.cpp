@@ -27,7 +27,9 @@ void resolve_run(Manifest& m) {
            fmt::format("run.name = {} must be a name without '/'", to_toml(Value(name))));
   const std::string dir = m.has("run.dir") ? m.text("run.dir") : "runs/" + name;
   if (dir.empty()) m.fail("run.dir", "run.dir is empty; it must name a directory to make");
-  m.resolve("run.dir", std::filesystem::absolute(dir).lexically_normal().string());
+  // The slash is added and taken away: it may have been there.
+  m.resolve("run.dir",
+            (std::filesystem::absolute(dir) / "").lexically_normal().parent_path().string());
 }
 
 void resolve_model(Manifest& m) {

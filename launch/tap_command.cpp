@@ -54,11 +54,12 @@ int run(const TapOptions& options) {
     poll(ready.data(), ready.size(), -1);
     if (signals.take() != 0) return 0;
     const Attachment::News news = run.take();
-    if (news.dropped > 0) print(to_text({{"kind", "dropped"}, {"dropped", news.dropped}}) + "\n");
+    if (news.dropped > 0)
+      print_or_stop(to_text({{"kind", "dropped"}, {"dropped", news.dropped}}) + "\n");
     for (const json& event : news.events) {
       if (event.value("kind", "") == "step") check_edge(event, tap);
       if (!fits(tap, event)) continue;
-      print(to_text(event) + "\n");
+      print_or_stop(to_text(event) + "\n");
       if (++samples == options.samples) return 0;
     }
     if (news.ended) return 0;

@@ -71,7 +71,8 @@ void RunPicture::apply(const json& event) {
     apply_ranks(objects_of(event, "ranks"));
   }
   if (kind == "ended") state_ = "ended";
-  if (kind != "actions") add_happening(event);
+  // What comes many times a second would push all else out of sight.
+  if (kind != "actions" && kind != "director" && kind != "tensor") add_happening(event);
 }
 
 void RunPicture::apply_step(const json& event) {

@@ -1,10 +1,15 @@
 #include "launch/console.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <boost/test/unit_test.hpp>
+#include <cstdio>
 
 #include "launch/run_log.h"
 #include "launch/run_spec.h"
 #include "tests/launch/manifest_text.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_dir.h"
 
 namespace troupe::test {
@@ -50,6 +55,20 @@ BOOST_AUTO_TEST_CASE(reports_become_lines_of_the_run_directory) {
   const std::string notes = content_of(dir / "logs/launcher.log");
   BOOST_TEST(notes.find("/c/step-1") != std::string::npos);
   BOOST_TEST(notes.find("rank 1 was slow") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(who_only_prints_stops_where_it_cannot) {
+  std::fflush(stdout);
+  const int before = ::dup(STDOUT_FILENO);
+  const int full = ::open("/dev/full", O_WRONLY);
+  ::dup2(full, STDOUT_FILENO);
+  launch::print("a run goes on\n");
+  expect_error(ErrorKind::data, {"cannot write the output", "No space left on device"},
+               [] { launch::print_or_stop("a line\n"); });
+  ::dup2(before, STDOUT_FILENO);
+  std::clearerr(stdout);
+  ::close(full);
+  ::close(before);
 }
 
 }  // namespace troupe::test

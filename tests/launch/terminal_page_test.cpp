@@ -51,6 +51,9 @@ BOOST_AUTO_TEST_CASE(a_page_shows_what_a_user_looks_for_in_80_by_24) {
              {"waiting_for", "activation of step 59"},
              {"resident_bytes", 1 << 20}});
   run.apply({{"kind", "failure"}, {"time", 1.7e9}, {"step", 58}, {"rank", 1}, {"cause", "killed"}});
+  // What comes many times a second pushes nothing else out of sight.
+  for (int i = 0; i < 300; ++i)
+    for (const char* kind : {"director", "tensor", "actions"}) run.apply({{"kind", kind}});
   run.count_dropped(7);
   const auto page = terminal_page(run, {});
   BOOST_TEST(page.size() == 24u);
