@@ -76,6 +76,7 @@ class Director : public ControlActor {
   void perform(const ReportLoss& effect);
   void perform(const OrderHalt& effect);
   void perform(const OrderWarmUp& effect);
+  void perform(const WarmUpSpare& effect);
   void perform(const StartEpoch& effect);
   void perform(const ReportEpoch& effect);
   void perform(const OrderLeave& effect);

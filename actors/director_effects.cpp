@@ -50,7 +50,7 @@ void Director::perform(const KillWorker& effect) {
 
 void Director::perform(const ReportLoss& effect) {
   context_.observer.on_event(effect.cause);
-  if (effect.rank < 0) return;
+  if (!effect.has_part) return;
   if (clock_.lost(last_sign_, effect.rank, effect.cause))
     tell(FailureDetected{.cause = effect.cause,
                          .detect_s = std::chrono::duration<double>(
@@ -60,10 +60,9 @@ void Director::perform(const ReportLoss& effect) {
 }
 
 void Director::perform(const OrderHalt& effect) {
-  if (effect.planned) clock_.planned(effect.reason);
   const Halt halt{.epoch = effect.epoch,
                   .kept = effect.kept,
-                  .reconnect = !effect.planned,
+                  .reconnect = effect.reconnect,
                   .reason = effect.reason};
   order_all(halt);  // by the way of all orders: a commit before it arrives before it
   const Epoch& epoch = protocol_.epoch();
@@ -71,13 +70,21 @@ void Director::perform(const OrderHalt& effect) {
   for (const auto& [incarnation, worker] : workers_)
     if (const int rank = epoch.rank_of(incarnation); rank < 0 || rank >= epoch.num_ranks())
       send(worker, halt);
-  clock_.halting();
+  clock_.halting(effect.change);
   tell(PhaseBegun{.phase = "spawn"});
 }
 
 void Director::perform(const OrderWarmUp& effect) {
-  if (const auto found = workers_.find(effect.incarnation); found != workers_.end())
-    send(found->second, WarmUp{.order = effect.order, .rank = effect.rank, .shape = effect.shape});
+  PlanWarmUp request{
+      .order = effect.order, .whole = {.epoch = effect.next, .state = effect.state}, .ranks = {}};
+  for (int rank = 0; rank < effect.next.num_ranks(); ++rank)
+    request.ranks.push_back(workers_.at(effect.next.members.at(rank).incarnation));
+  send(scheduler_, std::move(request));
+}
+
+void Director::perform(const WarmUpSpare& effect) {
+  send(workers_.at(effect.incarnation),
+       WarmUp{.epoch = protocol_.epoch().number, .rank = effect.rank, .shape = effect.shape});
 }
 
 void Director::perform(const StartEpoch& effect) {

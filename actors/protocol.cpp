@@ -166,7 +166,7 @@ Effects DirectorProtocol::go_on() {
   if (can_scale()) {
     rescaling_ = true;
     target_ = pending_->shape;
-    return gather(to_string(pending_->request));
+    return gather(to_string(pending_->request), true);
   }
   phase_ = Phase::running;
   answered_.clear();

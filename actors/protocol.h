@@ -45,11 +45,14 @@ class DirectorProtocol {
     int id = 0;
     Member member;
     bool joined = false;
-    bool told = false;                 ///< of an epoch: it may hold state or wait for peers
     bool leaving = false;              ///< it has been told to end
-    std::optional<Holdings> holdings;  ///< its answer to the current Halt
-    int warms_up_for = -1;             ///< rank of the pending shape; -1: none
-    bool warm = false;                 ///< ready for it
+    bool halts = false;                ///< it was asked to, for the epoch being gathered
+    std::optional<Holdings> holdings;  ///< its answer
+    /// It has been told whom to connect to. Who dies of a change that others train beside may spoil
+    /// their connections.
+    bool connected = false;
+    bool warms_up = false;  ///< it builds a stage beside the steps
+    bool warm = false;      ///< it has
   };
   struct PendingScale {
     std::uint64_t order = 0;
@@ -75,7 +78,9 @@ class DirectorProtocol {
   std::vector<Effect> handle(const TimerRang& event);
 
   // protocol_epochs.cpp: who takes part.
-  std::vector<Effect> gather(const std::string& reason);
+  std::vector<Effect> gather(const std::string& reason, bool planned = false);
+  bool has_joined(std::uint64_t incarnation) const;
+  Epoch seated(const std::vector<std::uint64_t>& seats, const Shape& shape) const;
   std::vector<std::uint64_t> seats_in(const Shape& shape) const;
   std::vector<std::pair<int, std::uint64_t>> members_left(int replica) const;
   std::vector<Effect> spawn_missing(const Shape& shape);
@@ -95,6 +100,7 @@ class DirectorProtocol {
 
   // protocol_scale.cpp: an order to change the cluster.
   std::vector<Effect> warm_up();
+  std::vector<Effect> warm_up_spares();
   void cool_down();
   bool can_scale() const;
   std::vector<Effect> answer_scale(ErrorKind kind, const std::string& refused);
@@ -147,6 +153,7 @@ class DirectorProtocol {
   std::optional<std::string> failure_after_writing_;
 
   std::optional<PendingScale> pending_;  // ordered, not yet committed
+  std::vector<std::uint64_t> warming_;   // by rank of its shape; empty: nobody yet
   bool spares_due_ = false;              // once the epoch's first step is committed
   bool rescaling_ = false;               // the epoch being gathered or prepared is for it
   std::deque<double> losses_;            // times of the last hour's

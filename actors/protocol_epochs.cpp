@@ -39,7 +39,7 @@ Effects DirectorProtocol::handle(const Started&) {
 // --- gathering
 
 /// A new epoch is to begin: everybody stops, missing workers are spawned.
-Effects DirectorProtocol::gather(const std::string& reason) {
+Effects DirectorProtocol::gather(const std::string& reason, bool planned) {
   phase_ = Phase::gathering;
   symptom_.reset();
   writing_.reset();  // half a checkpoint is none
@@ -48,12 +48,17 @@ Effects DirectorProtocol::gather(const std::string& reason) {
   bool anybody = false;
   for (auto& [incarnation, worker] : workers_) {
     worker.holdings.reset();
-    anybody |= worker.told;
+    worker.halts = worker.joined;
+    anybody |= worker.halts;
+    if (!planned) worker.connected = false;  // all connections are made anew
   }
   cool_down();
   if (anybody)
-    effects.push_back(
-        OrderHalt{.epoch = number_, .kept = kept_.number, .reason = reason, .planned = rescaling_});
+    effects.push_back(OrderHalt{.epoch = number_,
+                                .kept = kept_.number,
+                                .reason = reason,
+                                .reconnect = !planned,
+                                .change = rescaling_ ? to_string(pending_->request) : ""});
   append(effects, spawn_missing(target_));
   effects.push_back(start_timer(kGatherDeadline));
   append(effects, begin_if_complete());
@@ -153,30 +158,38 @@ Effects DirectorProtocol::begin_if_complete() {
   if (phase_ != Phase::gathering) return {};
   missing_ = 0;
   for (const auto& [incarnation, worker] : workers_)
-    if (worker.told && !worker.leaving && !worker.holdings) ++missing_;
+    if (worker.halts && !worker.leaving && !worker.holdings) ++missing_;
   seats_ = seats_in(target_);
-  Epoch next{.run = mix(~seed_), .number = number_, .shape = target_, .members = {}};
-  for (const std::uint64_t incarnation : seats_) {
-    const auto found = workers_.find(incarnation);
-    if (found != workers_.end() && found->second.joined)
-      next.members.push_back(found->second.member);
-    else
-      ++missing_;
-  }
+  for (const std::uint64_t incarnation : seats_)
+    if (!has_joined(incarnation)) ++missing_;
   if (missing_ > 0) return {};
-  for (const auto& [rank, member] : kept_.members)
-    if (workers_.contains(member.incarnation) && next.rank_of(member.incarnation) < 0 &&
-        !workers_[member.incarnation].leaving)
-      next.members.push_back(workers_[member.incarnation].member);
-  const StatePlan state = choose_state(next);
-  epoch_ = std::move(next);
+  epoch_ = seated(seats_, target_);
+  const StatePlan state = choose_state(epoch_);
   committed_ = state.step;
-  for (const auto& [rank, member] : epoch_.members) workers_[member.incarnation].told = true;
   phase_ = Phase::preparing;
   answered_.clear();
   move_s_ = 0;
   ++timer_;  // the deadline is met
   return {StartEpoch{.epoch = epoch_, .state = state}};
+}
+
+bool DirectorProtocol::has_joined(std::uint64_t incarnation) const {
+  const auto found = workers_.find(incarnation);
+  return found != workers_.end() && found->second.joined;
+}
+
+/// An epoch of those who have these seats, and of those who must give away what they hold of the
+/// last one.
+Epoch DirectorProtocol::seated(const std::vector<std::uint64_t>& seats, const Shape& shape) const {
+  Epoch next{.run = mix(~seed_), .number = number_, .shape = shape, .members = {}};
+  for (const std::uint64_t incarnation : seats)
+    next.members.push_back(workers_.at(incarnation).member);
+  for (const auto& [rank, member] : kept_.members) {
+    const auto found = workers_.find(member.incarnation);
+    if (found != workers_.end() && !found->second.leaving && next.rank_of(member.incarnation) < 0)
+      next.members.push_back(found->second.member);
+  }
+  return next;
 }
 
 StatePlan DirectorProtocol::choose_state(const Epoch& next) const {
@@ -236,7 +249,7 @@ Effects DirectorProtocol::gathering_is_late(double now_s) {
   std::vector<std::uint64_t> late;
   for (const auto& [incarnation, worker] : workers_) {
     const bool seated = std::ranges::find(seats_, incarnation) != seats_.end();
-    if ((seated && !worker.joined) || (worker.told && !worker.leaving && !worker.holdings))
+    if ((seated && !worker.joined) || (worker.halts && !worker.leaving && !worker.holdings))
       late.push_back(incarnation);
   }
   const std::string waited =
@@ -263,14 +276,15 @@ Effects DirectorProtocol::lose(std::uint64_t incarnation, const std::string& cau
   const bool seated =
       phase_ == Phase::gathering && std::ranges::find(seats_, incarnation) != seats_.end();
   const std::string who = name_of_worker(incarnation);
+  const bool connected = workers_.at(incarnation).connected;
   if (!workers_.at(incarnation).joined) ++failed_births_;
   forget(incarnation);
   Effects effects;
+  const bool has_part = rank >= 0 || seated || connected || kept_.rank_of(incarnation) >= 0;
   if (spec_.recovery.on_loss != RunSpec::OnLoss::stop)  // else it is the reason of the end
     effects.push_back(ReportLoss{.rank = rank < epoch_.num_ranks() ? rank : -1,
                                  .cause = who + " ended by " + cause,
-                                 .epoch = epoch_.number});
-  const bool has_part = rank >= 0 || seated || kept_.rank_of(incarnation) >= 0;
+                                 .has_part = has_part});
   if (has_part) {
     append(effects, regroup(who + " ended by " + cause, now_s));
   } else if (phase_ == Phase::gathering) {
@@ -287,13 +301,14 @@ Effects DirectorProtocol::lose(std::uint64_t incarnation, const std::string& cau
 Effects DirectorProtocol::regroup(const std::string& cause, double now_s) {
   losses_.push_back(now_s);
   while (losses_.front() < now_s - kHour) losses_.pop_front();
-  if (static_cast<int>(losses_.size()) > spec_.recovery.restarts_per_hour && !stop_reason_) {
+  const auto excess = std::ssize(losses_) - spec_.recovery.restarts_per_hour;
+  if (excess > 0 && !stop_reason_) {
     stop_code_ = static_cast<int>(ErrorKind::retry);
     stop_reason_ = "more than recovery.restarts_per_hour = " +
                    std::to_string(spec_.recovery.restarts_per_hour) +
                    " workers were lost within an hour; the last: " + cause;
   }
-  if (static_cast<int>(losses_.size()) > spec_.recovery.restarts_per_hour + kLastAttempts)
+  if (excess > kLastAttempts)
     return finish({.exit_code = static_cast<int>(ErrorKind::retry),
                    .step = committed_,
                    .reason = *stop_reason_ + "; so many more were lost that the state could not be "
@@ -335,6 +350,9 @@ std::string DirectorProtocol::name_of_worker(std::uint64_t incarnation) const {
   const auto seat = std::ranges::find(seats_, incarnation);
   if (seat != seats_.end() && phase_ == Phase::gathering)
     return name_of(target_, static_cast<int>(seat - seats_.begin()));
+  if (const auto next = std::ranges::find(warming_, incarnation);
+      pending_ && next != warming_.end())
+    return name_of(pending_->shape, static_cast<int>(next - warming_.begin()));
   const auto found = workers_.find(incarnation);
   return "worker " + (found == workers_.end() ? "?" : std::to_string(found->second.id));
 }

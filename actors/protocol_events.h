@@ -123,18 +123,26 @@ struct KillWorker {
 struct ReportLoss {
   int rank = -1;  ///< in the epoch that was running; -1: it had none
   std::string cause;
-  std::uint32_t epoch = 0;
+  bool has_part = false;  ///< the others cannot go on as they are
 };
-/// Every worker that was told of an epoch drops what it does and says what it holds.
+/// Every worker that has joined drops what it does and says what it holds.
 struct OrderHalt {
   std::uint32_t epoch = 0;
   std::uint32_t kept = 0;
   std::string reason;
-  bool planned = false;  ///< for an order to change the cluster
+  /// Somebody has died: connections may be spoilt by what he left behind.
+  bool reconnect = true;
+  std::string change;  ///< the epoch is for this order to change the cluster; empty: for none
 };
-/// Get ready for a rank of the shape that an order asks for, beside the steps.
+/// Get ready for the shape that an order asks for, beside the steps. `next` has the number of the
+/// epoch that runs meanwhile; `state` is what would move if the change were now.
 struct OrderWarmUp {
   std::uint64_t order = 0;
+  Epoch next;
+  StatePlan state;
+};
+/// A worker without a part builds a stage that it may soon be asked for.
+struct WarmUpSpare {
   std::uint64_t incarnation = 0;
   int rank = 0;
   Shape shape;
@@ -200,9 +208,10 @@ struct End {
   Outcome outcome;
 };
 
-using Effect = std::variant<SpawnWorker, KillWorker, ReportLoss, OrderHalt, OrderWarmUp, StartEpoch,
-                            ReportEpoch, OrderLeave, OrderStep, OrderCommit, OrderSave,
-                            PublishCheckpoint, OrderEvaluate, ReportEvaluation, ReportUnsaved,
-                            AnswerScale, StartTimer, OrderFinish, KillWorkers, End>;
+using Effect =
+    std::variant<SpawnWorker, KillWorker, ReportLoss, OrderHalt, OrderWarmUp, WarmUpSpare,
+                 StartEpoch, ReportEpoch, OrderLeave, OrderStep, OrderCommit, OrderSave,
+                 PublishCheckpoint, OrderEvaluate, ReportEvaluation, ReportUnsaved, AnswerScale,
+                 StartTimer, OrderFinish, KillWorkers, End>;
 
 }  // namespace troupe::actors

@@ -40,67 +40,62 @@ Effects DirectorProtocol::handle(const ScaleOrdered& event) {
   return effects;
 }
 
-/// Whoever will take part in the change that is ordered builds its stage while the steps go on.
-/// Without an order spares build one, for they do not know which they will need: its products,
-/// which all stages share, are prepared then.
+/// Whoever will take part in the change that is ordered builds its stage and meets its peers while
+/// the steps go on, as soon as all of them are there.
 Effects DirectorProtocol::warm_up() {
   if (rescaling_ || phase_ == Phase::gathering || phase_ == Phase::preparing) return {};
-  Effects effects;
-  if (!pending_) {
-    for (auto& [incarnation, worker] : workers_) {
-      if (!worker.joined || worker.leaving || worker.warms_up_for >= 0 ||
-          kept_.rank_of(incarnation) >= 0)
-        continue;
-      worker.warms_up_for = kept_.num_ranks() - 1;
-      effects.push_back(OrderWarmUp{.order = 0,
-                                    .incarnation = incarnation,
-                                    .rank = worker.warms_up_for,
-                                    .shape = kept_.shape});
-    }
-    return effects;
-  }
+  if (!pending_) return warm_up_spares();
   const auto seats = seats_in(pending_->shape);
-  for (std::size_t i = 0; i < seats.size(); ++i) {
-    const auto found = workers_.find(seats[i]);
-    const int rank = static_cast<int>(i);
-    if (found == workers_.end() || !found->second.joined || found->second.warms_up_for == rank)
+  if (seats == warming_) return {};
+  if (!std::ranges::all_of(seats, [this](std::uint64_t seat) { return has_joined(seat); }))
+    return {};
+  warming_ = seats;
+  const Epoch next = seated(seats, pending_->shape);
+  std::map<std::uint64_t, Holdings> holdings;
+  for (const auto& [rank, member] : kept_.members)
+    holdings[member.incarnation] = {.step = committed_};
+  for (const std::uint64_t seat : seats) {
+    workers_.at(seat).connected = true;
+    workers_.at(seat).warm = false;
+  }
+  const auto state = plan_state(spec_, kept_, next, holdings, committed_);
+  return {
+      OrderWarmUp{.order = pending_->order, .next = next, .state = state.value_or(StatePlan{})}};
+}
+
+/// Without an order spares build a stage that is not theirs, for they do not know which they will
+/// need: its products, which all stages share, are prepared then.
+Effects DirectorProtocol::warm_up_spares() {
+  Effects effects;
+  for (auto& [incarnation, worker] : workers_) {
+    if (!worker.joined || worker.leaving || kept_.rank_of(incarnation) >= 0 ||
+        std::exchange(worker.warms_up, true))
       continue;
-    found->second.warms_up_for = rank;
-    found->second.warm = false;
-    effects.push_back(OrderWarmUp{.order = pending_->order,
-                                  .incarnation = found->first,
-                                  .rank = rank,
-                                  .shape = pending_->shape});
+    effects.push_back(WarmUpSpare{
+        .incarnation = incarnation, .rank = kept_.num_ranks() - 1, .shape = kept_.shape});
   }
   return effects;
 }
 
 void DirectorProtocol::cool_down() {
-  for (auto& [incarnation, worker] : workers_) {
-    worker.warms_up_for = -1;
-    worker.warm = false;
-  }
+  warming_.clear();
+  for (auto& [incarnation, worker] : workers_) worker.warms_up = false;
 }
 
 Effects DirectorProtocol::handle(const MemberWarm& event) {
   const auto found = workers_.find(event.incarnation);
   if (pending_ && pending_->order == event.order && found != workers_.end() &&
-      found->second.warms_up_for == event.rank)
+      event.rank < static_cast<int>(warming_.size()) &&
+      warming_[static_cast<std::size_t>(event.rank)] == event.incarnation)
     found->second.warm = true;
   return {};
 }
 
 /// The order's workers have joined and are warm. Nobody who trains has waited for them.
 bool DirectorProtocol::can_scale() const {
-  if (!pending_ || rescaling_) return false;
-  const auto seats = seats_in(pending_->shape);
-  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    const auto found = workers_.find(seats[rank]);
-    if (found == workers_.end() || !found->second.warm ||
-        found->second.warms_up_for != static_cast<int>(rank))
-      return false;
-  }
-  return true;
+  return pending_ && !rescaling_ && !warming_.empty() && warming_ == seats_in(pending_->shape) &&
+         std::ranges::all_of(warming_,
+                             [this](std::uint64_t seat) { return workers_.at(seat).warm; });
 }
 
 Effects DirectorProtocol::answer_scale(ErrorKind kind, const std::string& refused) {

@@ -53,8 +53,7 @@ Halted RankTrainer::halt(const Halt& order) {
   leave_epoch();
   if (fell_back) epoch_ = std::move(before_);
   before_.reset();
-  // Whoever has no peers yet keeps the address that it joined with: nobody waits for its answer.
-  if (order.reconnect && std::exchange(has_peers_, false)) renew_node();
+  if (order.reconnect) renew_node();
   Halted answer{.epoch = order.epoch,
                 .incarnation = self_.incarnation,
                 .address = node_->address(),
@@ -101,6 +100,7 @@ void RankTrainer::warm_up(const WarmUp& order, const std::function<void()>& answ
   const std::lock_guard lock(mutex_);
   warming_.emplace_back([this, order, answer] {
     try {
+      meet(order);
       const Assembly assembly = assemble(spec_, order.shape);
       const auto stage = part_of_run(assembly, spec_, order.shape, order.rank).stage;
       const auto is_there = [&] {
@@ -117,6 +117,14 @@ void RankTrainer::warm_up(const WarmUp& order, const std::function<void()>& answ
     }
     answer();
   });
+}
+
+/// Under the lock that a new node and the next epoch's number are set under: an address that was
+/// given up meanwhile is not used, nor is a connection made that the new node knows nothing of.
+void RankTrainer::meet(const WarmUp& order) {
+  const std::lock_guard lock(mutex_);
+  if (order.epoch < min_epoch_) return;
+  for (const Member& peer : order.peers) node_->connect(peer.id, peer.incarnation, peer.address);
 }
 
 /// The stage that was built ahead, if there is one.
@@ -197,7 +205,6 @@ void RankTrainer::connect(const Epoch& epoch, const StatePlan& state, const Rank
   for (const int peer : peers) {
     if (peer == me) continue;
     const Member& member = epoch.members.at(peer);
-    has_peers_ = true;
     node_->connect(member.id, member.incarnation, member.address);
   }
 }

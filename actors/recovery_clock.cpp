@@ -24,14 +24,10 @@ bool RecoveryClock::lost(Time sign, int rank, const std::string& cause) {
   return true;
 }
 
-void RecoveryClock::planned(const std::string& what) {
+void RecoveryClock::halting(const std::string& order) {
   if (!begin_) begin_ = noticed_ = now();
-  report_.planned = true;
-  report_.order = what;
-}
-
-void RecoveryClock::halting() {
-  if (!begin_) begin_ = noticed_ = now();
+  report_.planned = !order.empty();
+  report_.order = order;
   decided_ = now();
   report_.decide_s = seconds(decided_ - noticed_);
 }

@@ -27,8 +27,8 @@ class UcxNode {
 
   /// This worker's address, at most 4 KiB, to be sent to peers over the control plane.
   virtual std::string address() const = 0;
-  /// Connects to a peer, replacing an older connection to that rank (a new life of a worker has a
-  /// new incarnation).
+  /// Connects to a peer. A connection to that rank that still works stays if incarnation and
+  /// address are the same, and is replaced if not (a new life of a worker has a new incarnation).
   virtual void connect(int rank, std::uint64_t incarnation, const std::string& address) = 0;
   /// Force-closes the endpoint of a peer known to be dead: what is pending to it completes with an
   /// error.

@@ -27,14 +27,16 @@ void UcxPeers::connect(int rank, std::uint64_t incarnation, const std::string& a
                             address.size(), kMaxAddressBytes));
   }
   if (const auto known = peers_.find(rank); known != peers_.end()) {
-    if (known->second->incarnation == incarnation && !known->second->failed) return;
+    const Peer& peer = *known->second;
+    if (peer.incarnation == incarnation && peer.address == address && !peer.failed) return;
     disconnect(rank);
   }
-  auto peer = std::make_unique<Peer>(Peer{.owner = this, .rank = rank, .incarnation = incarnation});
+  auto peer = std::make_unique<Peer>(
+      Peer{.owner = this, .rank = rank, .incarnation = incarnation, .address = address});
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.address = reinterpret_cast<const ucp_address_t*>(peer->address.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = &on_error;
   params.err_handler.arg = peer.get();

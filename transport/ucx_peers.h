@@ -22,8 +22,8 @@ class UcxPeers {
   UcxPeers(UcxWorker& worker, OnLost on_lost) : worker_(worker), on_lost_(std::move(on_lost)) {}
   ~UcxPeers();
 
-  /// Replaces a connection to another incarnation; keeps one to the same that still works. Throws
-  /// Error{unavailable}.
+  /// Replaces a connection to another incarnation or address; keeps one to the same that still
+  /// works. Throws Error{unavailable}.
   void connect(int rank, std::uint64_t incarnation, const std::string& address);
   /// Forgets the rank. What is under way to it ends with an error, some of it in later calls of
   /// UCX.
@@ -36,6 +36,7 @@ class UcxPeers {
     UcxPeers* owner = nullptr;
     int rank = 0;
     std::uint64_t incarnation = 0;
+    std::string address;
     ucp_ep_h endpoint = nullptr;
     bool failed = false;
   };

@@ -273,6 +273,14 @@ BOOST_AUTO_TEST_CASE(a_run_whose_epochs_cannot_begin_ends_with_75) {
   BOOST_TEST(outcome.reason.find("restarts_per_hour = 5") != std::string::npos, outcome.reason);
 }
 
+BOOST_AUTO_TEST_CASE(any_number_of_losses_may_be_allowed) {
+  RunSpec spec = test::small_run(2, 1);
+  spec.recovery.restarts_per_hour = std::numeric_limits<int>::max();
+  Driver driver(spec);
+  driver.start();
+  BOOST_TEST(find<OrderHalt>(driver.on(driver.exited(1, false))));
+}
+
 BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_costs_no_training) {
   RunSpec spec = test::small_run();
   spec.checkpoint.interval = 2;
@@ -293,7 +301,7 @@ BOOST_AUTO_TEST_CASE(nobody_stops_for_a_change_before_all_are_warm) {
   Driver driver(test::small_run(1, 1));
   driver.start();
   driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
-  BOOST_TEST(driver.warming.size() == 1u);  // who is there begins at once
+  BOOST_TEST(driver.warming.empty());  // not all are there to be met
   driver.on(driver.joined(1));
   BOOST_TEST_REQUIRE(driver.warming.size() == 2u);
   driver.on(driver.warming.front());
@@ -304,7 +312,41 @@ BOOST_AUTO_TEST_CASE(nobody_stops_for_a_change_before_all_are_warm) {
   BOOST_TEST(!find<OrderStep>(effects));
 }
 
-/// It was told of an epoch that not all reached, and has no place in the one that follows.
+BOOST_AUTO_TEST_CASE(a_death_makes_connections_anew_though_the_change_is_not_over) {
+  Driver driver(test::small_run(1, 1));
+  driver.start();
+  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
+  driver.on(driver.joined(1));
+  driver.warm();
+  const auto halt = find<OrderHalt>(driver.prepared(1));
+  BOOST_TEST_REQUIRE(halt);
+  BOOST_TEST(!halt->reconnect);
+  BOOST_TEST(halt->change == "--pp 2");
+  for (const int rank : {1, 0}) driver.on(driver.halted(rank, 2, {.step = rank == 0 ? 1 : -1}));
+  driver.ready();
+  const auto again = find<OrderHalt>(driver.on(driver.exited(1, false)));
+  BOOST_TEST_REQUIRE(again);
+  BOOST_TEST(again->reconnect);
+  BOOST_TEST(again->change == "--pp 2");  // its first step is not committed yet
+}
+
+BOOST_AUTO_TEST_CASE(a_newcomer_that_dies_is_nobodys_loss_before_it_is_connected) {
+  Driver driver(test::small_run(1, 1));
+  driver.start();
+  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 3}});
+  driver.on(driver.joined(2));
+  auto effects = driver.on(driver.exited(2, false));
+  BOOST_TEST(!find<OrderHalt>(effects));
+  BOOST_TEST(!find<ReportLoss>(effects)->has_part);
+  for (const int rank : {1, 2}) driver.on(driver.joined(rank));
+  effects = driver.on(driver.exited(2, false));
+  BOOST_TEST(find<OrderHalt>(effects)->reconnect);
+  BOOST_TEST(find<ReportLoss>(effects)->has_part);
+  BOOST_TEST(find<ReportLoss>(effects)->cause ==
+             "rank 2 (replica 0, stage 2) ended by signal 9 (SIGKILL)");
+}
+
+/// It was asked to halt, and has no place in the epoch that follows.
 BOOST_AUTO_TEST_CASE(a_worker_without_a_part_may_die_while_its_answer_is_awaited) {
   Driver driver(test::small_run(1, 1));
   driver.start();
@@ -323,6 +365,7 @@ BOOST_AUTO_TEST_CASE(a_worker_without_a_part_may_die_while_its_answer_is_awaited
     event.incarnation = incarnation;
     return driver.on(event);
   };
+  for (const std::uint64_t newcomer : {second, third}) halted(newcomer, 2);
   BOOST_TEST_REQUIRE(find<StartEpoch>(halted(driver.workers.at(0), 2)));
   BOOST_TEST(find<OrderHalt>(killed(driver.workers.at(0))));
   halted(second, 3);

@@ -18,13 +18,20 @@ namespace {
 
 using Phase = DirectorProtocol::Phase;
 
+/// The scheduler's way to the workers; those of the workers are above 0, of their answers below.
+constexpr int kSchedulerLine = 1'000'003;
+
 /// A worker as far as the protocol can tell: what state it holds, and what it is about to answer.
 struct SimWorker {
   std::uint64_t incarnation = 0;
   int id = 0;
   bool joined = false;
+  bool known = false;                  // the director has heard of it
   int node = 0;                        // which data plane of its life: its address
-  bool has_peers = false;              // on that
+  std::map<std::uint64_t, int> peers;  // it has connected to: incarnation, and which data plane
+  bool spoilt = false;                 // what a dead peer left behind blocks its data plane
+  bool quiet = true;                   // it sends nothing that its death could cut in two
+  std::uint32_t halted_for = 0;        // the epoch
   std::optional<Epoch> epoch, before;  // begun, and the one before it
   std::int64_t step = -1, step_before = -1;
   bool previous = false;
@@ -79,6 +86,8 @@ class Simulation {
   double now() { return clock_ += 0.01; }
 
   void feed(const Event& event) {
+    if (const auto* join = std::get_if<MemberJoined>(&event))
+      if (SimWorker* worker = alive(join->member.incarnation)) worker->known = true;
     for (const Effect& effect : protocol_.on(event))
       std::visit([this](const auto& e) { perform(e); }, effect);
   }
@@ -108,7 +117,7 @@ class Simulation {
   template <typename Action>
   void tell(std::uint64_t incarnation, Action action) {
     if (!alive(incarnation)) return;
-    later(static_cast<int>(incarnation % 1'000'003), [this, incarnation, action] {
+    later(1 + static_cast<int>(incarnation % (kSchedulerLine - 1)), [this, incarnation, action] {
       if (SimWorker* worker = alive(incarnation)) action(*worker);
     });
   }
@@ -125,7 +134,13 @@ class Simulation {
     return true;
   }
   void die(std::uint64_t incarnation, bool by_signal) {
-    if (workers_.erase(incarnation) == 0) return;
+    const SimWorker* dead = alive(incarnation);
+    if (!dead) return;
+    for (const auto& [peer, node] : dead->peers)
+      if (SimWorker* worker = alive(peer);
+          worker && worker->node == node && by_signal && !dead->quiet)
+        worker->spoilt = true;
+    workers_.erase(incarnation);
     answer(WorkerExited{.incarnation = incarnation,
                         .clean = !by_signal,
                         .by_signal = by_signal,
@@ -154,7 +169,7 @@ class Simulation {
   void perform(const ReportLoss&) { before_loss_ = std::max(before_loss_, protocol_.committed()); }
   void perform(const OrderHalt& effect) {
     for (const auto& [incarnation, worker] : workers_)
-      if (worker.joined)
+      if (worker.known)
         tell(incarnation, [this, effect](SimWorker& w) {
           if (w.before && w.before->number == effect.kept) {
             w.epoch = w.before;
@@ -162,8 +177,13 @@ class Simulation {
             w.copies = w.copies_before;
           }
           w.before.reset();
-          // Connections that a dead peer may have spoilt are made anew.
-          if (!effect.planned && std::exchange(w.has_peers, false)) ++w.node;
+          w.halted_for = effect.epoch;
+          w.quiet = true;
+          if (effect.reconnect) {
+            ++w.node;
+            w.peers.clear();
+            w.spoilt = false;
+          }
           MemberHalted halted{.epoch = effect.epoch,
                               .incarnation = w.incarnation,
                               .address = std::to_string(w.node),
@@ -175,13 +195,30 @@ class Simulation {
           answer(halted);
         });
   }
+  /// On a way of its own: a Halt that was sent later may come before it.
   void perform(const OrderWarmUp& effect) {
-    tell(effect.incarnation, [this, effect](SimWorker& w) {
-      answer(MemberWarm{.order = effect.order, .incarnation = w.incarnation, .rank = effect.rank});
-    });
+    for (int rank = 0; rank < effect.next.num_ranks(); ++rank) {
+      const std::uint64_t incarnation = effect.next.members.at(rank).incarnation;
+      later(kSchedulerLine, [this, effect, rank, incarnation] {
+        SimWorker* worker = alive(incarnation);
+        if (!worker) return;
+        if (worker->halted_for <= effect.next.number) {
+          connect(*worker, effect.next.members);
+          worker->quiet = false;
+        }
+        answer(MemberWarm{.order = effect.order, .incarnation = incarnation, .rank = rank});
+      });
+    }
+  }
+  void perform(const WarmUpSpare&) {}
+  void connect(SimWorker& worker, const Members& members) {
+    for (const auto& [place, member] : members)
+      if (member.incarnation != worker.incarnation)
+        worker.peers[member.incarnation] = std::stoi(member.address);
   }
   void perform(const StartEpoch& effect) {
     ready_.clear();
+    begun_.clear();
     for (const auto& [place, member] : effect.epoch.members)
       tell(member.incarnation, [this, effect](SimWorker& w) {
         w.before = std::exchange(w.epoch, effect.epoch);
@@ -192,16 +229,26 @@ class Simulation {
         w.previous = false;
         if (w.before && w.step_before == w.step + 1) w.step_before = w.step;  // stepped back
         const int rank = effect.epoch.rank_of(w.incarnation);
-        w.has_peers = true;
+        connect(w, effect.epoch.members);
         if (effect.epoch.members.at(rank).address != std::to_string(w.node))
           result_.broken = "peers were given an address that a worker no longer has";
-        if (rank < effect.epoch.num_ranks()) ready(effect.epoch, rank);
+        w.quiet = rank >= effect.epoch.num_ranks();  // it has given its state
+        if (effect.epoch.number == protocol_.epoch().number) began(effect, rank);
       });
   }
-  void ready(const Epoch& epoch, int rank) {
-    const int replica = place_of(epoch.shape, rank).replica;
-    if (++ready_[replica] == epoch.shape.mesh.pp)
-      answer(ReplicaReady{.epoch = epoch.number, .replica = replica});
+  /// Who has begun gives its state at once; who has begun and has all its state is ready.
+  void began(const StartEpoch& effect, int member) {
+    begun_.insert(member);
+    const Epoch& epoch = effect.epoch;
+    for (int rank = 0; rank < epoch.num_ranks(); ++rank) {
+      const bool has_all = std::ranges::all_of(effect.state.moves, [&](const StateMove& move) {
+        return move.to != rank || begun_.contains(move.from);
+      });
+      if (!has_all || !begun_.contains(rank) || !ready_.insert(rank).second) continue;
+      const int replica = place_of(epoch.shape, rank).replica, pp = epoch.shape.mesh.pp;
+      if (std::ranges::count_if(ready_, [&](int r) { return r / pp == replica; }) == pp)
+        answer(ReplicaReady{.epoch = epoch.number, .replica = replica});
+    }
   }
   void perform(const ReportEpoch&) {}
   void perform(const OrderLeave& effect) {
@@ -212,7 +259,7 @@ class Simulation {
     votes_.clear();
     for (int rank = 0; rank < epoch.num_ranks(); ++rank)
       tell(epoch.members.at(rank).incarnation, [this, epoch, rank, effect](SimWorker& w) {
-        if (!w.epoch || w.epoch->number != epoch.number) return;
+        if (!w.epoch || w.epoch->number != epoch.number || w.spoilt) return;
         w.before.reset();
         if (w.step != effect.step - 1) result_.broken = "a step ran on other state";
         const int pp = epoch.shape.mesh.pp;
@@ -283,7 +330,8 @@ class Simulation {
   DirectorProtocol protocol_;
   std::map<std::uint64_t, SimWorker> workers_;
   std::map<int, std::vector<std::function<void()>>> waiting_;
-  std::map<int, int> ready_, votes_;
+  std::set<int> begun_, ready_;  // members of the epoch that is being prepared
+  std::map<int, int> votes_;
   std::set<std::uint64_t> open_orders_;
   std::uint64_t ordered_ = 0, timer_ = 0;
   std::int64_t before_loss_ = 0;
