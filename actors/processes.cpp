@@ -34,6 +34,33 @@ std::string cause_of(int status) {
   throw Error(ErrorKind::unavailable, "cannot " + what + ": " + std::strerror(errno));
 }
 
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+/// Where a worker's output goes: to its log, or nowhere where a full disk has no room for one.
+int open_log(const std::string& dir) {
+  std::error_code ignored;
+  std::filesystem::create_directories(dir, ignored);
+  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
+  const int fd = open((dir + "/output").c_str(), flags, 0600);
+  return fd >= 0 ? fd : open("/dev/null", O_WRONLY | O_CLOEXEC);
+}
+
+double seconds_now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
 /// Between fork and exec: async-signal-safe calls only.
 [[noreturn]] void become_worker(char* const* argv, int birth_fd, int log_fd, pid_t parent) {
   setpgid(0, 0);  // the terminal's Ctrl-C is for the launcher, which ends its workers in order
@@ -135,19 +162,26 @@ void LocalProcesses::serve_orders() {
     kills.swap(kills_);
     kill_now = std::exchange(kill_all_, false) || quit_;
   }
-  for (const WorkerBirth& birth : births) start(birth);
+  for (const WorkerBirth& birth : births) try {
+      start(birth);
+    } catch (const Error& error) {  // this machine has no room for it, now
+      on_exit_({.incarnation = birth.incarnation,
+                .clean = false,
+                .by_signal = false,
+                .noticed_s = seconds_now(),
+                .cause = std::string("a failed start: ") + error.what()});
+    }
   for (const Child& child : children_)
     if (kill_now || std::ranges::find(kills, child.incarnation) != kills.end())
       ::kill(child.pid, SIGKILL);
 }
 
 void LocalProcesses::start(const WorkerBirth& birth) {
-  std::filesystem::create_directories(birth.log_dir);
-  const std::string log = birth.log_dir + "/output";
-  const int log_fd = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  if (log_fd < 0) os_error("open " + log);
+  const Descriptor log(open_log(birth.log_dir));
+  if (log.get() < 0) os_error("open a worker's log");
   std::array<int, 2> birth_pipe{};
   if (pipe2(birth_pipe.data(), O_CLOEXEC) < 0) os_error("make a pipe");
+  const Descriptor reading_end(birth_pipe[0]), writing_end(birth_pipe[1]);
   // Far below a pipe's buffer, so the write never blocks; before the fork, while this process
   // still holds the reading end: a worker that ends without reading must not cost us a SIGPIPE.
   const std::string text = to_text(birth);
@@ -159,11 +193,16 @@ void LocalProcesses::start(const WorkerBirth& birth) {
   const std::time_t started = std::time(nullptr);
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid == 0) become_worker(argv.data(), birth_pipe[0], log_fd, parent);
-  for (const int fd : {birth_pipe[0], birth_pipe[1], log_fd}) close(fd);
+  if (pid == 0) become_worker(argv.data(), reading_end.get(), log.get(), parent);
   if (pid < 0) os_error("start a worker process");
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  if (pidfd < 0) os_error("watch worker process " + std::to_string(pid));
+  if (pidfd < 0) {
+    const int code = errno;
+    ::kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    errno = code;
+    os_error("watch a worker process");
+  }
   children_.push_back(
       {.incarnation = birth.incarnation, .pid = pid, .started = started, .pidfd = pidfd});
 }
@@ -175,11 +214,10 @@ void LocalProcesses::reap(std::size_t index) {
   close(child.pidfd);
   remove_left_segments(child.pid, child.started);
   children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(index));
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
   on_exit_({.incarnation = child.incarnation,
             .clean = WIFEXITED(status) && WEXITSTATUS(status) == 0,
             .by_signal = WIFSIGNALED(status),
-            .noticed_s = std::chrono::duration<double>(now).count(),
+            .noticed_s = seconds_now(),
             .cause = cause_of(status)});
 }
 

@@ -42,7 +42,8 @@ class LocalProcesses : public Processes {
   ~LocalProcesses() override;
   LocalProcesses(const LocalProcesses&) = delete;
 
-  /// Serves orders and reports exits until quit(); then kills what is left and reaps it.
+  /// Serves orders and reports exits until quit(); then kills what is left and reaps it. A worker
+  /// that cannot be started is reported as one that has ended.
   void run();
 
   void spawn(const WorkerBirth& birth) override;

@@ -1,7 +1,9 @@
 #include "actors/processes.h"
 
 #include <sys/ipc.h>
+#include <sys/resource.h>
 #include <sys/shm.h>
+#include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -15,9 +17,14 @@
 namespace troupe::actors {
 namespace {
 
+struct Way {
+  bool kill = false;
+  std::string logs = std::filesystem::temp_directory_path();
+};
+
 /// Runs shell commands as workers until all `count` have ended; their exits by number.
-std::map<int, ProcessExit> exits_of(const std::string& script, int count, bool kill = false) {
-  const auto dir = std::filesystem::temp_directory_path() / ("troupe-processes-" + random_token());
+std::map<int, ProcessExit> exits_of(const std::string& script, int count, const Way& way = {}) {
+  const auto dir = std::filesystem::path(way.logs) / ("troupe-processes-" + random_token());
   std::map<int, ProcessExit> exits;
   LocalProcesses* self = nullptr;
   LocalProcesses processes({"/bin/sh", "-c", script}, [&](const ProcessExit& exit) {
@@ -32,9 +39,10 @@ std::map<int, ProcessExit> exits_of(const std::string& script, int count, bool k
                      .id = rank,
                      .incarnation = static_cast<std::uint64_t>(rank) + 7,
                      .log_dir = dir / std::to_string(rank)});
-  if (kill) processes.kill_all();
+  if (way.kill) processes.kill_all();
   processes.run();
-  std::filesystem::remove_all(dir);
+  std::error_code ignored;
+  std::filesystem::remove_all(dir, ignored);
   return exits;
 }
 
@@ -57,6 +65,27 @@ BOOST_AUTO_TEST_CASE(a_worker_reads_its_birth_on_standard_input) {
     BOOST_TEST(exits.at(rank).cause == "exit code " + std::to_string(rank));
 }
 
+BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_started_has_ended) {
+  rlimit before{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const int next_fd = ::dup(STDIN_FILENO);
+  ::close(next_fd);
+  // Room for the log and the event descriptor, but not for a pipe.
+  const rlimit tight{.rlim_cur = static_cast<rlim_t>(next_fd) + 2, .rlim_max = before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &tight);
+  const auto exits = exits_of("exit 0", 3);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  BOOST_TEST(exits.size() == 3u);
+  for (const auto& [worker, exit] : exits) {
+    BOOST_TEST(!exit.clean);
+    BOOST_TEST(exit.cause == "a failed start: cannot make a pipe: Too many open files");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_starts_without_a_log_where_there_is_no_room_for_one) {
+  BOOST_TEST(exits_of("echo nobody reads it", 1, {.logs = "/dev/null/logs"})[0].clean);
+}
+
 BOOST_AUTO_TEST_CASE(a_worker_may_end_without_reading_its_birth) {
   // Enough of them that some end before their parent goes on: it must live through it.
   const auto exits = exits_of("exit 3", 200);
@@ -77,7 +106,7 @@ BOOST_AUTO_TEST_CASE(shared_memory_that_a_worker_leaves_is_removed) {
 }
 
 BOOST_AUTO_TEST_CASE(kill_all_ends_what_would_not_end) {
-  const auto exits = exits_of("while :; do sleep 100; done", 2, true);
+  const auto exits = exits_of("while :; do sleep 100; done", 2, {.kill = true});
   BOOST_TEST(exits.at(0).cause == "signal 9 (SIGKILL)");
   BOOST_TEST(exits.at(1).cause == "signal 9 (SIGKILL)");
 }
