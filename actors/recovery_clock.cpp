@@ -16,7 +16,7 @@ bool RecoveryClock::lost(Time sign, int rank, const std::string& cause) {
   ++report_.losses;
   if (report_.recovery) return false;
   if (!begin_) begin_ = sign;
-  noticed_ = now();
+  noticed_ = decided_ = now();
   report_.recovery = true;
   report_.cause = cause;
   report_.rank = rank;

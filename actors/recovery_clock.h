@@ -17,7 +17,8 @@ class RecoveryClock {
   /// A worker was lost; `sign` is when its last sign of life, or the sign of its death, came.
   /// True where it is the first of this change.
   bool lost(Time sign, int rank, const std::string& cause);
-  /// The decision is taken: for a change that was ordered, or for none (empty).
+  /// The decision is taken: for a change that was ordered, or for none (empty). Not said where
+  /// nobody is left to halt.
   void halting(const std::string& order);
   void begins();                ///< everybody is there and has stopped
   void reached(double move_s);  ///< all ranks are ready; the slowest took so long for its state
