@@ -11,7 +11,7 @@ namespace troupe::actors {
 
 /// CAF's settings and message types: few threads, work shared through a condition variable (work
 /// stealing sleeps up to 10 ms), heartbeats between processes on. A worker's actors never block and
-/// share one thread; a launcher has a second one, because its director writes files.
+/// share one thread; a launcher has a second one, because its director calls the observer.
 class ControlPlaneConfig : public caf::actor_system_config {
  public:
   explicit ControlPlaneConfig(std::size_t num_threads);
@@ -30,7 +30,7 @@ inline double now_s() {
 /// Base of all our actors. Sets every handler that CAF would otherwise answer by printing, ignoring
 /// or ending the actor: unknown messages bounce, errors and exceptions reach on_failure(), exits of
 /// others are ignored (liveness is the business of on_down()). Handlers run one at a time and never
-/// block (only the director may write files).
+/// block (but those of an actor with a thread of its own).
 class ControlActor : public caf::event_based_actor {
  public:
   explicit ControlActor(caf::actor_config& config);

@@ -13,7 +13,6 @@
 #include "actors/monitors/traced_actions.h"
 #include "actors/scheduler_actor.h"
 #include "actors/secret.h"
-#include "stages/checkpoint.h"
 #include "stages/optimizer.h"
 
 namespace troupe::actors {
@@ -88,6 +87,7 @@ caf::behavior Director::make_behavior() {
       [this](const TracedActions& actions) { traced(actions); },
       [this](const Tapped& tapped) { tell(to_event(tapped), tapped.rank, tapped.step); },
       [this](const AutoChange::Advice& advice) { advised(advice); },
+      [this](const CheckpointFinished& checkpoint) { finished(checkpoint); },
       [this](const MeasureActions& measure) { scheduler_measures_ = measure.on; },
       [this](const Event& event) { handle(event); },
       [this](Tick) {
@@ -101,7 +101,7 @@ caf::behavior Director::make_behavior() {
 void Director::on_exit() {
   workers_.clear();
   replicas_.clear();
-  scheduler_ = nullptr;
+  scheduler_ = checkpoints_ = nullptr;
   scale_orders_.clear();
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/auto_change.h"
+#include "actors/checkpoint_actor.h"
 #include "actors/cluster.h"
 #include "actors/control_plane.h"
 #include "actors/liveness.h"
@@ -47,7 +48,7 @@ struct ScaleOrder {
 };
 
 /// Shell around DirectorProtocol: turns messages into events and effects into messages, files and
-/// processes. Its handlers write checkpoints' last files and call the observer.
+/// processes. Its handlers call the observer.
 class Director : public ControlActor {
  public:
   Director(caf::actor_config& config, DirectorContext context);
@@ -66,6 +67,7 @@ class Director : public ControlActor {
   void voted(const ReplicaVote& vote);
   void traced(const TracedActions& actions);
   void advised(const AutoChange::Advice& advice);
+  void finished(const CheckpointFinished& checkpoint);
   void watch_over_workers();
   void report_own_activity();
 
@@ -99,7 +101,6 @@ class Director : public ControlActor {
   template <typename Order>
   void order_all(const Order& order);
   StepReport report(const OrderCommit& commit);
-  void publish_checkpoint(std::int64_t step);
   std::string checkpoint_path(std::int64_t step) const;
   void publish_status();
   void announce(const std::string& text);
@@ -116,7 +117,7 @@ class Director : public ControlActor {
   int port_ = 0;                                 ///< at which workers join; 0: closed
   std::map<std::uint64_t, caf::actor> workers_;  // joined, by incarnation
   std::vector<caf::actor> replicas_;
-  caf::actor scheduler_;
+  caf::actor scheduler_, checkpoints_;
   bool scheduler_measures_ = false;  ///< it wants the times of actions
   std::vector<std::shared_ptr<const StepReport::Measured>> measured_;  // by replica, of this step
   Liveness liveness_;

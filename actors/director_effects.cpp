@@ -238,30 +238,30 @@ void Director::perform(const OrderSave& effect) {
 }
 
 void Director::perform(const PublishCheckpoint& effect) {
-  std::string error;
-  try {
-    publish_checkpoint(effect.step);
-  } catch (const Error& e) {
-    error = e.what();
-  }
-  handle(Published{.step = effect.step, .error = error});
+  const RunSpec& spec = context_.spec;
+  if (!checkpoints_)
+    checkpoints_ = spawn<CheckpointActor, caf::detached>(caf::actor_cast<caf::actor>(this));
+  send(checkpoints_, FinishCheckpoint{.dir = spec.dir + "/checkpoints",
+                                      .info = {.step = effect.step,
+                                               .next_sample = context_.sample_origin +
+                                                              effect.step * spec.batch.global,
+                                               .model = spec.model,
+                                               .tokenizer = spec.data.tokenizer,
+                                               .seq_len = spec.batch.seq_len},
+                                      .num_parts = protocol_.epoch().shape.mesh.pp,
+                                      .keep = spec.checkpoint.keep});
 }
 
-void Director::publish_checkpoint(std::int64_t step) {
-  const RunSpec& spec = context_.spec;
-  const std::string path = checkpoint_path(step);
-  stages::finish_checkpoint(path + ".tmp",
-                            {.step = step,
-                             .next_sample = context_.sample_origin + step * spec.batch.global,
-                             .model = spec.model,
-                             .tokenizer = spec.data.tokenizer,
-                             .seq_len = spec.batch.seq_len},
-                            protocol_.epoch().shape.mesh.pp);
-  stages::prune_checkpoints(spec.dir + "/checkpoints", spec.checkpoint.keep);
-  context_.observer.on_checkpoint(step, path);
-  const auto took = std::chrono::steady_clock::now() - save_begin_;
-  tell(CheckpointSaved{.path = path, .duration_s = std::chrono::duration<double>(took).count()}, -1,
-       step);
+void Director::finished(const CheckpointFinished& checkpoint) {
+  if (checkpoint.error.empty()) {
+    const std::string path = checkpoint_path(checkpoint.step);
+    context_.observer.on_checkpoint(checkpoint.step, path);
+    const auto took = std::chrono::steady_clock::now() - save_begin_;
+    tell(CheckpointSaved{.path = path, .duration_s = std::chrono::duration<double>(took).count()},
+         -1, checkpoint.step);
+  }
+  if (!checkpoint.not_pruned.empty()) announce("older checkpoints stay: " + checkpoint.not_pruned);
+  handle(Published{.step = checkpoint.step, .error = checkpoint.error});
 }
 
 void Director::perform(const OrderEvaluate& effect) {
@@ -329,7 +329,8 @@ void Director::perform(const KillWorkers&) {
 
 void Director::perform(const End& effect) {
   for (const auto& replica : replicas_) send_exit(replica, caf::exit_reason::user_shutdown);
-  if (scheduler_) send_exit(scheduler_, caf::exit_reason::user_shutdown);
+  for (const auto& helper : {scheduler_, checkpoints_})
+    if (helper) send_exit(helper, caf::exit_reason::user_shutdown);
   tell(RunEnded{.outcome = effect.outcome});
   context_.on_end(effect.outcome);
   quit();

@@ -111,6 +111,7 @@ Effects DirectorProtocol::handle(const ReplicaSaved& event) {
   written_by_.insert(event.replica);
   if (static_cast<int>(written_by_.size()) < epoch_.shape.mesh.dp) return {};
   if (!save_error_.empty()) return handle(Published{.step = event.step, .error = save_error_});
+  publishing_ = true;
   return {PublishCheckpoint{.step = event.step}};
 }
 
@@ -119,6 +120,8 @@ Effects DirectorProtocol::handle(const Published& event) {
   if (event.error.empty()) saved_ = std::max(saved_, event.step);
   if (writing_ != event.step) return {};
   writing_.reset();
+  publishing_ = false;
+  if (phase_ == Phase::ending) return end_if_alone();
   if (failure_after_writing_) return fail(ErrorKind::internal, *failure_after_writing_);
   Effects effects;
   if (!event.error.empty()) {  // it costs no training; the next one may succeed
@@ -126,6 +129,7 @@ Effects DirectorProtocol::handle(const Published& event) {
     effects.push_back(ReportUnsaved{.step = event.step, .error = event.error});
   }
   if (phase_ == Phase::saving) append(effects, save());
+  if (phase_ == Phase::gathering) append(effects, begin_if_complete());
   return effects;
 }
 
@@ -182,9 +186,7 @@ Effects DirectorProtocol::handle(const WorkerExited& event) {
   if (found == workers_.end()) return {};
   if (phase_ == Phase::ending || found->second.leaving) {
     forget(event.incarnation);
-    if (phase_ != Phase::ending || !workers_.empty()) return {};
-    phase_ = Phase::ended;
-    return {End{.outcome = *outcome_}};
+    return phase_ == Phase::ending ? end_if_alone() : Effects{};
   }
   if (kept_.number == 0 && !event.by_signal) {
     // Nothing has run yet and the worker gave up by itself: so would the next one.
@@ -260,16 +262,22 @@ Effects DirectorProtocol::finish(Outcome outcome) {
   Effects effects =
       answer_scale(ErrorKind::unavailable,
                    "the run ended at step " + std::to_string(committed_) + ": " + outcome.reason);
-  if (workers_.empty()) {
-    phase_ = Phase::ended;
-    effects.push_back(End{.outcome = std::move(outcome)});
-    return effects;
-  }
   phase_ = Phase::ending;
   outcome_ = std::move(outcome);
+  if (workers_.empty()) {
+    append(effects, end_if_alone());
+    return effects;
+  }
   effects.push_back(OrderFinish{.reason = outcome_->reason});
   effects.push_back(start_timer(kFinishDeadline));
   return effects;
+}
+
+/// All workers have ended, and the last checkpoint is where it belongs.
+Effects DirectorProtocol::end_if_alone() {
+  if (!workers_.empty() || publishing_) return {};
+  phase_ = Phase::ended;
+  return {End{.outcome = *outcome_}};
 }
 
 // --- shared

@@ -117,6 +117,7 @@ class DirectorProtocol {
   std::vector<Effect> evaluate_or_go_on();
   std::vector<Effect> go_on();
   std::vector<Effect> finish(Outcome outcome);
+  std::vector<Effect> end_if_alone();
   std::vector<Effect> fail_after_writing(const std::string& message);
   std::vector<Effect> fail(ErrorKind kind, const std::string& message);
 
@@ -148,6 +149,7 @@ class DirectorProtocol {
   double squared_norm_ = 0;
   std::string not_finite_;
   std::optional<std::int64_t> writing_;  // the checkpoint under way
+  bool publishing_ = false;              // all parts of it are written
   std::set<int> written_by_;             // replicas
   std::string save_error_;
   std::optional<std::string> failure_after_writing_;

@@ -42,7 +42,7 @@ Effects DirectorProtocol::handle(const Started&) {
 Effects DirectorProtocol::gather(const std::string& reason, bool planned) {
   phase_ = Phase::gathering;
   symptom_.reset();
-  writing_.reset();  // half a checkpoint is none
+  if (!publishing_) writing_.reset();  // half a checkpoint is none
   ++number_;
   Effects effects;
   bool anybody = false;
@@ -163,8 +163,11 @@ Effects DirectorProtocol::begin_if_complete() {
   for (const std::uint64_t incarnation : seats_)
     if (!has_joined(incarnation)) ++missing_;
   if (missing_ > 0) return {};
-  epoch_ = seated(seats_, target_);
-  const StatePlan state = choose_state(epoch_);
+  Epoch next = seated(seats_, target_);
+  const StatePlan state = choose_state(next);
+  // The checkpoint to load from may go when a newer one has come.
+  if (!state.from_memory && publishing_) return {};
+  epoch_ = std::move(next);
   committed_ = state.step;
   phase_ = Phase::preparing;
   answered_.clear();

@@ -297,6 +297,20 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_costs_no_training) {
   BOOST_TEST(outcome.step == 4);
 }
 
+BOOST_AUTO_TEST_CASE(a_run_does_not_end_while_a_checkpoint_is_published) {
+  RunSpec spec = test::small_run();
+  spec.checkpoint.interval = 2;
+  Driver driver(spec);
+  driver.start();
+  driver.prepared(1);
+  driver.prepared(2);
+  BOOST_TEST(find<PublishCheckpoint>(driver.saved(2)));
+  driver.on(StopNowOrdered{.reason = "stopped"});
+  for (int rank = 0; rank < spec.num_ranks(); ++rank)
+    BOOST_TEST(!find<End>(driver.on(driver.exited(rank))));
+  BOOST_TEST(find<End>(driver.on(Published{.step = 2})));
+}
+
 BOOST_AUTO_TEST_CASE(nobody_stops_for_a_change_before_all_are_warm) {
   Driver driver(test::small_run(1, 1));
   driver.start();

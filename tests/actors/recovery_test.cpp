@@ -86,6 +86,8 @@ class Simulation {
   double now() { return clock_ += 0.01; }
 
   void feed(const Event& event) {
+    if (const auto* published = std::get_if<Published>(&event))
+      if (publishing_ == published->step) publishing_.reset();
     if (const auto* join = std::get_if<MemberJoined>(&event))
       if (SimWorker* worker = alive(join->member.incarnation)) worker->known = true;
     for (const Effect& effect : protocol_.on(event))
@@ -217,6 +219,8 @@ class Simulation {
         worker.peers[member.incarnation] = std::stoi(member.address);
   }
   void perform(const StartEpoch& effect) {
+    if (publishing_ && !effect.state.from_memory)
+      result_.broken = "an epoch loads a checkpoint that a newer one may push out";
     ready_.clear();
     begun_.clear();
     for (const auto& [place, member] : effect.epoch.members)
@@ -301,6 +305,7 @@ class Simulation {
           .epoch = protocol_.epoch().number, .step = effect.step, .replica = replica, .error = ""});
   }
   void perform(const PublishCheckpoint& effect) {
+    publishing_ = effect.step;
     answer(Published{.step = effect.step, .error = ""});
   }
   void perform(const OrderEvaluate&) {}
@@ -321,6 +326,7 @@ class Simulation {
     for (const auto incarnation : all) die(incarnation, true);
   }
   void perform(const End& effect) {
+    if (publishing_) result_.broken = "the run ended before its checkpoint was published";
     result_.outcome = effect.outcome;
     if (!open_orders_.empty()) result_.broken = "an order was never answered";
   }
@@ -335,6 +341,7 @@ class Simulation {
   std::set<std::uint64_t> open_orders_;
   std::uint64_t ordered_ = 0, timer_ = 0;
   std::int64_t before_loss_ = 0;
+  std::optional<std::int64_t> publishing_;
   double clock_ = 0;
   Result result_;
 };

@@ -1,0 +1,49 @@
+#include "actors/checkpoint_actor.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "actors/protocol_events.h"
+#include "actors/replica_actor.h"
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+/// What kept the call from its end; empty: nothing.
+template <typename Call>
+std::string error_of(Call&& call) {
+  try {
+    call();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+CheckpointFinished finish(const FinishCheckpoint& request) {
+  CheckpointFinished done{.step = request.info.step, .error = "", .not_pruned = ""};
+  done.error = error_of([&] {
+    stages::finish_checkpoint(fmt::format("{}/step-{}.tmp", request.dir, request.info.step),
+                              request.info, request.num_parts);
+  });
+  if (done.error.empty())
+    done.not_pruned = error_of([&] { stages::prune_checkpoints(request.dir, request.keep); });
+  return done;
+}
+
+}  // namespace
+
+CheckpointActor::CheckpointActor(caf::actor_config& config, caf::actor director)
+    : ControlActor(config), director_(std::move(director)) {}
+
+caf::behavior CheckpointActor::make_behavior() {
+  return {[this](const FinishCheckpoint& request) { send(director_, finish(request)); }};
+}
+
+void CheckpointActor::on_failure(const std::string& what) {
+  send(director_, Event{DirectorFailed{.message = "a checkpoint: " + what}});
+}
+
+}  // namespace troupe::actors
