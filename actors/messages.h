@@ -166,6 +166,7 @@ struct TracedActions {
     std::string name;
     Bits begin_s = 0;  ///< of the machine's monotonic clock
     Bits end_s = 0;
+    Bits sent_s = 0;
     Bits waited_s = 0;
     int from = -1;
     int to = -1;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/monitors/tap.h"
+#include "tensor/error.h"
 
 namespace troupe::actors {
 namespace {
@@ -32,6 +33,20 @@ MessageKey into(const Instruction& next, std::uint64_t step, Direction direction
 MessageKey out_of(const Instruction& next, std::uint64_t step, Direction direction) {
   const int to = next.global_chunk + (direction == Direction::forward ? 1 : -1);
   return {step, next.microbatch, to, direction};
+}
+
+stages::Pass pass_of(Op op) {
+  switch (op) {
+    case Op::F:
+      return stages::Pass::forward;
+    case Op::B:
+      return stages::Pass::backward;
+    case Op::I:
+      return stages::Pass::input_gradient;
+    case Op::W:
+      return stages::Pass::weight_gradient;
+  }
+  assert_failed("op is an Op", __FILE__, __LINE__);
 }
 
 std::size_t wait_index(Direction direction, int chunk) {
@@ -67,27 +82,40 @@ struct PlanRunner::Step {
   }
 };
 
-/// A forward or backward from its first node to its last.
+/// An action from its first node to its last.
 struct PlanRunner::Pass {
   const Instruction& next;
   Recorded* record = nullptr;
   Direction direction = Direction::forward;
   transport::Needs needs{};  ///< its message and its buffer
   bool started = false;
-  int nodes_left = 0;
-  Tensor input{};   ///< the message
-  Tensor output{};  ///< the buffer
+  std::span<const stages::NodeEnd> nodes{};  ///< once started
+  int node = 0;                              ///< the next one
+  Tensor input{};                            ///< the message
+  Tensor output{};                           ///< the buffer
+  double loss_sum = 0;
   double busy_s = 0;
 
   Pass(const Instruction& instruction, std::uint64_t step, Recorded* kept)
       : next(instruction), record(kept) {
     const bool forward = next.op == Op::F;
     if (!forward) direction = Direction::backward;
+    if (next.op == Op::W) return;  // all it reads is here
     if (!(forward ? next.first : next.last)) needs.message = into(next, step, direction);
     if (!(forward ? next.last : next.first)) needs.buffer = out_of(next, step, direction);
   }
-  bool can_advance() const { return started && nodes_left > 0; }
-  bool done() const { return started && nodes_left == 0; }
+  bool can_advance() const { return started && node < static_cast<int>(nodes.size()); }
+  bool done() const { return started && !can_advance(); }
+};
+
+/// Ends with what the stage was called for: then gradients are complete, and where an error ends
+/// the step, nothing uses the channel's buffers any more.
+struct PlanRunner::Drain {
+  explicit Drain(stages::Stage& of) : stage(of) {}
+  ~Drain() { stage.synchronize(); }
+  Drain(const Drain&) = delete;
+  Drain& operator=(const Drain&) = delete;
+  stages::Stage& stage;
 };
 
 PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, Program program,
@@ -113,15 +141,13 @@ PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
     recorded_.assign(program_.size(), {});
     for (std::size_t i = 0; i < program_.size(); ++i) recorded_[i].instruction = program_[i];
   }
+  const Drain drain(stage_);
   step.timed([&] { stage_.begin_step(); });
   const auto pass_of = [&](std::size_t i) {
     return Pass(program_[i], message_step, watch.record ? &recorded_[i] : nullptr);
   };
   for (std::size_t i = 0; i < program_.size(); ++i) {
-    if (program_[i].op == Op::W) {
-      step.record = watch.record ? &recorded_[i] : nullptr;
-      backward_weight(program_[i], step);
-    } else if (program_[i].overlaps_next) {
+    if (program_[i].overlaps_next) {
       run_pair(pass_of(i), pass_of(i + 1), step);
       ++i;
     } else {
@@ -166,6 +192,7 @@ Tensor PlanRunner::acquire(const MessageKey& key, Step& step) {
 
 void PlanRunner::send(const MessageKey& key, const Tensor& tensor, const Step& step) {
   if (step.tap) step.tap->look(key, tensor);
+  if (step.record) step.record->sent_s = seconds_of(Clock::now());
   channel_.send(key, tensor);
 }
 
@@ -193,40 +220,56 @@ void PlanRunner::start(Pass& pass, Step& step) {
   if (next.op == Op::F && (next.first || next.last)) load_tokens(next, step);
   if (pass.needs.message) pass.input = receive(next, *pass.needs.message, step);
   if (pass.needs.buffer) pass.output = acquire(*pass.needs.buffer, step);
-  pass.nodes_left = stage_.num_nodes(next.chunk);
+  pass.nodes = stage_.nodes(next.chunk, pass_of(next.op));
   pass.started = true;
 }
 
-/// Runs the next node; after the last one sends the output.
+/// Runs the next node. What it completes leaves, and what it was the last to read is freed, at
+/// once: that is all the runner waits for, and the last node, whose end is the action's.
 void PlanRunner::advance(Pass& pass, Step& step) {
-  const Instruction& next = pass.next;
-  const int node = stage_.num_nodes(next.chunk) - pass.nodes_left;
+  const stages::NodeEnd end = pass.nodes[static_cast<std::size_t>(pass.node)];
   step.record = pass.record;
-  stages::ForwardResult result;
   pass.busy_s += step.timed([&] {
-    if (next.op == Op::F)
-      result = stage_.forward_node({.chunk = next.chunk,
-                                    .slot = next.slot,
-                                    .input = pass.input,
-                                    .output = pass.output,
-                                    .ids = ids_,
-                                    .targets = targets_},
-                                   node);
-    else
-      stage_.backward_node(
-          {.chunk = next.chunk,
-           .slot = next.slot,
-           .deferred = next.op == Op::B ? stages::BackwardCall::kWithWeights : next.deferred,
-           .output_gradient = pass.input,
-           .input_gradient = pass.output},
-          node);
+    compute(pass);
+    ++pass.node;
+    if (pass.done() || end.output || end.input || end.output_gradient)
+      stage_.wait(pass.next.chunk, pass.next.slot);
   });
-  if (--pass.nodes_left > 0) return;
+  hand_over(pass, end, step);
+  if (!pass.done()) return;
   step.longest_s = std::max(step.longest_s, pass.busy_s);
-  if (pass.needs.buffer) send(*pass.needs.buffer, pass.output, step);
-  if (next.op == Op::F && next.last)
-    losses_[static_cast<std::size_t>(next.microbatch)] = result.loss_sum;
-  if (next.op == Op::B) release(next, step);
+  if (pass.next.op == Op::F && pass.next.last)
+    losses_[static_cast<std::size_t>(pass.next.microbatch)] = pass.loss_sum;
+}
+
+void PlanRunner::compute(Pass& pass) {
+  const Instruction& next = pass.next;
+  if (next.op == Op::F) {
+    const auto result = stage_.forward_node({.chunk = next.chunk,
+                                             .slot = next.slot,
+                                             .input = pass.input,
+                                             .output = pass.output,
+                                             .ids = ids_,
+                                             .targets = targets_},
+                                            pass.node);
+    pass.loss_sum += result.loss_sum;
+    return;
+  }
+  stage_.backward_node({.pass = pass_of(next.op),
+                        .chunk = next.chunk,
+                        .slot = next.slot,
+                        .deferred = next.deferred,
+                        .output_gradient = pass.input,
+                        .input_gradient = pass.output},
+                       pass.node);
+}
+
+void PlanRunner::hand_over(const Pass& pass, const stages::NodeEnd& end, const Step& step) {
+  const Instruction& next = pass.next;
+  if (end.output && pass.needs.buffer) send(*pass.needs.buffer, pass.output, step);
+  if (end.input && !next.first) channel_.release(into(next, step.message_step, Direction::forward));
+  if (end.output_gradient && !next.last)
+    channel_.release(into(next, step.message_step, Direction::backward));
 }
 
 void PlanRunner::run(Pass pass, Step& step) {
@@ -261,17 +304,6 @@ void PlanRunner::wait_for_pair(Pass& forward, Pass& backward, Step& step) {
   Pass& first = channel_.ready(forward.needs) ? forward : backward;
   step.record = first.record;
   add_wait(first.next, first.direction, seconds_since(begin), step);
-}
-
-void PlanRunner::backward_weight(const Instruction& next, Step& step) {
-  step.timed([&] { stage_.backward_weight(next.chunk, next.slot, next.deferred); });
-  release(next, step);
-}
-
-/// The microbatch is done with: frees the slots of its activation and its gradient.
-void PlanRunner::release(const Instruction& next, const Step& step) {
-  if (!next.first) channel_.release(into(next, step.message_step, Direction::forward));
-  if (!next.last) channel_.release(into(next, step.message_step, Direction::backward));
 }
 
 void PlanRunner::load_tokens(const Instruction& next, const Step& step) {

@@ -55,6 +55,7 @@ class PlanRunner {
     Instruction instruction;
     double begin_s = 0;
     double end_s = 0;
+    double sent_s = 0;    ///< when its output left; 0: it has none
     double busy_s = 0;    ///< in the stage's calls: less than end - begin where it is one of a pair
     double waited_s = 0;  ///< for its message and a credit, before begin_s
   };
@@ -69,6 +70,7 @@ class PlanRunner {
  private:
   struct Step;
   struct Pass;
+  struct Drain;
   tensor::Tensor receive(const Instruction& next, const transport::MessageKey& key, Step& step);
   void add_wait(const Instruction& next, transport::Direction direction, double s, Step& step);
   tensor::Tensor acquire(const transport::MessageKey& key, Step& step);
@@ -76,12 +78,12 @@ class PlanRunner {
   void evaluate_one(const Instruction& next, Step& step);
   void start(Pass& pass, Step& step);
   void advance(Pass& pass, Step& step);
+  void compute(Pass& pass);
+  void hand_over(const Pass& pass, const stages::NodeEnd& end, const Step& step);
   void run(Pass pass, Step& step);
   void run_pair(Pass forward, Pass backward, Step& step);
   void wait_for_pair(Pass& forward, Pass& backward, Step& step);
-  void backward_weight(const Instruction& next, Step& step);
   void load_tokens(const Instruction& next, const Step& step);
-  void release(const Instruction& next, const Step& step);
   PlanResult finish(const Step& step, double wall_s);
 
   stages::Stage& stage_;

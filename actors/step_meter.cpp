@@ -15,8 +15,7 @@ std::size_t index_of(Op op) {
   return static_cast<std::size_t>(std::ranges::find(kOps, op) - kOps.begin());
 }
 
-/// The end of the action that sends to chunk `to`: replica, chunk it is sent to, forward or not,
-/// microbatch.
+/// When a message left: by replica, chunk it is sent to, forward or not, microbatch.
 using Sent = std::map<std::tuple<int, int, bool, int>, double>;
 
 void add_sent(Sent& sent, int replica, const std::vector<Row>& rows) {
@@ -25,7 +24,7 @@ void add_sent(Sent& sent, int replica, const std::vector<Row>& rows) {
     if (!action || action->op == Op::W) continue;
     const bool forward = action->op == Op::F;
     sent[{replica, action->chunk + (forward ? 1 : -1), forward, action->microbatch}] =
-        to_double(row.end_s);
+        to_double(row.sent_s);
   }
 }
 

@@ -23,7 +23,7 @@ struct ActionTimes {
 /// What some steps of one shape showed; medians.
 struct Measured {
   std::vector<ActionTimes> chunks;  ///< by chunk
-  double hop_s = 0;  ///< from an action's end to the start of one on another rank that waits for it
+  double hop_s = 0;   ///< from a message's leaving to the start of the action that waits for it
   double step_s = 0;  ///< from one commit to the next
   std::int64_t first_step = 0, last_step = 0;
 };

@@ -5,9 +5,12 @@
 namespace troupe::stages {
 namespace {
 
+/// What calls leave undefined.
 struct Scratch {
   BlockScratch block;
   HeadScratch head;
+  tensor::Scratch attention;
+  tensor::Scratch products;  ///< all layers take turns
 };
 
 std::size_t num_blocks(const ChunkSpec& spec) {
@@ -54,7 +57,7 @@ void lay_out_evaluation(std::span<const ChunkSpec> chunks, const Layers& layers,
                         const Scratch& scratch, Arena& arena, std::vector<ChunkActivations>& out) {
   ChunkSlot slot;
   slot.embedding = layers.embedding.lay_out_activations(arena);
-  BlockActivations block = layers.block.lay_out_activations(arena, scratch.block);
+  BlockActivations block = layers.block.lay_out_activations(arena, {});
   block.x = layers.block.lay_out_input(arena);
   if (layers.head) slot.head = layers.head->lay_out_evaluation(arena, scratch.head);
   slot.head.x = block.x;
@@ -64,15 +67,33 @@ void lay_out_evaluation(std::span<const ChunkSpec> chunks, const Layers& layers,
   }
 }
 
-/// Memory of the layers' own, for all calls.
-void lay_out_layers(const Layers& layers, Arena& arena) {
-  layers.block.lay_out_attention(arena);
-  std::size_t bytes = layers.block.product_scratch_bytes();
-  if (layers.head) bytes = std::max(bytes, layers.head->product_scratch_bytes());
-  void* const scratch = arena.take_bytes(bytes);
-  if (!scratch) return;  // the arena only counts
-  layers.block.set_product_scratch(scratch);
-  if (layers.head) layers.head->set_product_scratch(scratch);
+tensor::ScratchBytes bytes_of_products(const Layers& layers) {
+  const tensor::ScratchBytes block = layers.block.product_scratch_bytes();
+  if (!layers.head) return block;
+  const tensor::ScratchBytes head = layers.head->product_scratch_bytes();
+  return {.forward = std::max(block.forward, head.forward),
+          .backward = std::max(block.backward, head.backward)};
+}
+
+/// What forwards and evaluate() work in.
+void lay_out_forward_scratch(const Layers& layers, Arena& arena, Scratch& out) {
+  out.attention.forward = arena.take_bytes(layers.block.attention_scratch_bytes().forward);
+  out.products.forward = arena.take_bytes(bytes_of_products(layers).forward);
+  if (layers.head) out.head = layers.head->lay_out_scratch(arena);
+}
+
+/// What backwards work in.
+void lay_out_backward_scratch(const Layers& layers, Arena& arena, Scratch& out) {
+  out.attention.backward = arena.take_bytes(layers.block.attention_scratch_bytes().backward);
+  out.products.backward = arena.take_bytes(bytes_of_products(layers).backward);
+  out.block = layers.block.lay_out_scratch(arena);
+}
+
+void give_scratch(const Layers& layers, const Scratch& scratch) {
+  if (!scratch.attention.forward) return;  // the arena only counts
+  layers.block.set_attention_scratch(scratch.attention);
+  layers.block.set_product_scratch(scratch.products);
+  if (layers.head) layers.head->set_product_scratch(scratch.products);
 }
 
 }  // namespace
@@ -80,17 +101,17 @@ void lay_out_layers(const Layers& layers, Arena& arena) {
 std::vector<ChunkActivations> lay_out_activations(std::span<const ChunkSpec> chunks,
                                                   const Layers& layers, Mode mode, Arena& arena) {
   std::vector<ChunkActivations> out(chunks.size());
-  lay_out_layers(layers, arena);
   Scratch scratch;
-  scratch.block = layers.block.lay_out_scratch(arena);
-  if (layers.head) scratch.head = layers.head->lay_out_scratch(arena);
-  const std::size_t start = arena.position();
-  if (mode == Mode::training) lay_out_immediate(chunks, layers, arena, out);
-  const std::size_t end_of_backward = arena.position();
-  arena.rewind(start);
-  lay_out_evaluation(chunks, layers, scratch, arena, out);
+  lay_out_forward_scratch(layers, arena, scratch);
+  const auto of_backwards = [&] {
+    if (mode == Mode::evaluation) return;
+    lay_out_backward_scratch(layers, arena, scratch);
+    lay_out_immediate(chunks, layers, arena, out);
+  };
+  const auto of_evaluation = [&] { lay_out_evaluation(chunks, layers, scratch, arena, out); };
+  arena.overlay(of_backwards, of_evaluation);
+  give_scratch(layers, scratch);
   if (mode == Mode::evaluation) return out;
-  arena.rewind(std::max(arena.position(), end_of_backward));
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     for (int i = 0; i < chunks[c].live; ++i) {
       out[c].slots.push_back(lay_out_slot(chunks[c], layers, scratch, arena));

@@ -34,9 +34,9 @@ struct ChunkActivations {
 
 enum class Mode { training, evaluation };
 
-/// Divides the arena among the layers' own memory, scratch and the chunks' slots. What only
-/// a backward with weights uses lies over what only evaluate() uses; in evaluation mode nothing but
-/// the latter is laid out.
+/// Divides the arena among scratch and the chunks' slots. Forwards and backwards run at once and so
+/// share nothing but slots. What backwards use and leave undefined lies over what only evaluate()
+/// uses, which runs alone; in evaluation mode there is none of it.
 std::vector<ChunkActivations> lay_out_activations(std::span<const ChunkSpec> chunks,
                                                   const Layers& layers, Mode mode, Arena& arena);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "tensor/tensor.h"
@@ -19,9 +20,16 @@ class Arena {
   void* take_bytes(std::size_t bytes);
   tensor::Tensor take(tensor::DType dtype, tensor::Shape shape);
 
-  /// The next free offset, to rewind() to: what is taken after lies over what was taken before.
-  std::size_t position() const { return position_; }
-  void rewind(std::size_t position) { position_ = position; }
+  /// What the two take lies in one memory, one over the other.
+  template <typename First, typename Second>
+  void overlay(First&& first, Second&& second) {
+    const std::size_t start = position_;
+    first();
+    const std::size_t end = position_;
+    position_ = start;
+    second();
+    position_ = std::max(position_, end);
+  }
   /// Size of the memory that everything taken so far needs.
   std::size_t bytes() const { return bytes_; }
 

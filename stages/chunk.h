@@ -1,9 +1,12 @@
 #pragma once
 
+#include <array>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "stages/activations.h"
+#include "stages/node_row.h"
 #include "stages/parameters.h"
 
 namespace troupe::stages {
@@ -24,27 +27,22 @@ class Chunk {
         const PackedChunk& packed, ChunkActivations activations);
 
   void pack() const;
-  int num_nodes() const;
+  std::span<const NodeEnd> nodes(Pass pass) const { return row(pass).ends; }
   /// `loss_scale` multiplies the gradients that start from this microbatch's loss.
   ForwardResult forward_node(const ForwardCall& call, int node, float loss_scale);
   void backward_node(const BackwardCall& call, int node);
-  void backward_weight(int slot, int deferred);
+  void wait(int slot) const;
   ForwardResult evaluate(const tensor::Tensor& input, const tensor::Tensor& output,
                          std::span<const std::int32_t> ids, std::span<const std::int32_t> targets);
 
  private:
-  /// A node, by its place in the forward.
-  struct Node {
-    enum class Kind { embedding, input_norm, attention, post_norm, feed_forward, head, pass };
-    Kind kind = Kind::embedding;
-    std::size_t block = 0;  ///< of the four kinds of a layer's
-  };
-  Node node_at(int place) const;
+  const NodeRow& row(Pass pass) const { return rows_[static_cast<std::size_t>(pass)]; }
+  const Node& node_at(Pass pass, int node) const;
   /// All but the head's.
   void run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call) const;
   void input_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred) const;
   void weight_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred) const;
-  DeferredSlot& deferred_at(int deferred);
+  const DeferredSlot& deferred_of(const BackwardCall& call) const;
   /// Whether the chunk's input is the head's.
   bool begins_with_head() const { return spec_.head && blocks_.empty() && !spec_.embedding; }
   /// Gradient of what block i reads, or what comes after the last one; not of the chunk's input.
@@ -53,6 +51,7 @@ class Chunk {
 
   ChunkSpec spec_;
   const Layers* layers_;
+  std::array<NodeRow, 4> rows_;  // by pass
   std::vector<BlockWeights> blocks_;
   std::vector<BlockParameters> block_gradients_;
   HeadWeights head_;
@@ -60,6 +59,7 @@ class Chunk {
   tensor::Tensor table_;  ///< [V, C], of the embedding
   tensor::Tensor table_gradient_;
   ChunkActivations activations_;
+  std::vector<std::unique_ptr<tensor::Event>> ran_;  // by slot: its last node
 };
 
 }  // namespace troupe::stages

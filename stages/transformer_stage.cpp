@@ -11,7 +11,6 @@ namespace troupe::stages {
 
 using tensor::Buffer;
 using tensor::Device;
-using tensor::Stream;
 using tensor::Tensor;
 
 namespace {
@@ -20,14 +19,14 @@ Mode mode_of(const StageSpec& spec) {
   return spec.training ? Mode::training : Mode::evaluation;
 }
 
-Layers make_layers(const StageSpec& spec, Device& device, Stream& stream) {
+Layers make_layers(const StageSpec& spec, Device& device, const Streams& streams) {
   const bool head = std::ranges::any_of(spec.chunks, &ChunkSpec::head);
   const LayerSpec layer = {.model = spec.model, .micro = spec.micro, .seq_len = spec.seq_len};
-  return {.embedding = Embedding(layer, device, stream),
-          .block = DecoderBlock(layer, device, stream),
-          .head = head ? std::make_unique<HeadLoss>(layer, device, stream) : nullptr,
+  return {.embedding = Embedding(layer, device, streams),
+          .block = DecoderBlock(layer, device, streams),
+          .head = head ? std::make_unique<HeadLoss>(layer, device, streams) : nullptr,
           .ops = &device.ops(),
-          .stream = &stream};
+          .streams = &streams};
 }
 
 std::size_t packed_bytes(const StageSpec& spec, const Layers& layers) {
@@ -45,6 +44,7 @@ std::size_t activation_bytes(const StageSpec& spec, const Layers& layers) {
 class TransformerStage final : public Stage {
  public:
   TransformerStage(const StageSpec& spec, Device& device);
+  ~TransformerStage() override { streams_.synchronize(); }
 
   int num_chunks() const override { return static_cast<int>(chunks_.size()); }
   tensor::Shape edge_shape() const override {
@@ -53,10 +53,13 @@ class TransformerStage final : public Stage {
   tensor::DType edge_dtype() const override { return spec_.model.dtype; }
 
   void begin_step() override;
-  int num_nodes(int chunk) const override { return chunk_at(chunk).num_nodes(); }
+  std::span<const NodeEnd> nodes(int chunk, Pass pass) const override {
+    return chunk_at(chunk).nodes(pass);
+  }
   ForwardResult forward_node(const ForwardCall& call, int node) override;
   void backward_node(const BackwardCall& call, int node) override;
-  void backward_weight(int chunk, int slot, int deferred) override;
+  void wait(int chunk, int slot) override { chunk_at(chunk).wait(slot); }
+  void synchronize() override { streams_.synchronize(); }
   ForwardResult evaluate(int chunk, const Tensor& input, const Tensor& output,
                          std::span<const std::int32_t> ids,
                          std::span<const std::int32_t> targets) override;
@@ -64,7 +67,7 @@ class TransformerStage final : public Stage {
   std::span<const Parameter> parameters() const override { return parameters_.all(); }
   Tensor gradients() const override { return parameters_.gradients(); }
   Tensor tied_gradient() const override { return parameters_.tied_gradient(); }
-  void end_backward() override { parameters_.add_tied_uses(*stream_); }
+  void end_backward() override;
   void squared_norms(std::span<double> out) const override;
   void apply(const tensor::AdamWStep& step) override;
   void step_back() override;
@@ -78,7 +81,7 @@ class TransformerStage final : public Stage {
 
   const StageSpec spec_;
   tensor::Ops& ops_;
-  const std::unique_ptr<Stream> stream_;
+  const Streams streams_;
   const Layers layers_;
   Parameters parameters_;
   const Buffer packed_memory_;
@@ -91,8 +94,8 @@ class TransformerStage final : public Stage {
 TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
     : spec_(spec),
       ops_(device.ops()),
-      stream_(device.make_stream()),
-      layers_(make_layers(spec, device, *stream_)),
+      streams_(device),
+      layers_(make_layers(spec, device, streams_)),
       parameters_(spec, device),
       packed_memory_(device.allocate(packed_bytes(spec, layers_), tensor::MemoryKind::device)),
       activation_memory_(
@@ -115,6 +118,7 @@ Chunk& TransformerStage::chunk_at(int chunk) {
   return const_cast<Chunk&>(std::as_const(*this).chunk_at(chunk));
 }
 
+/// Weights change only while nothing reads the packed ones.
 void TransformerStage::pack_if_stale() {
   if (!packed_is_stale_) return;
   for (const Chunk& chunk : chunks_) chunk.pack();
@@ -122,8 +126,9 @@ void TransformerStage::pack_if_stale() {
 }
 
 void TransformerStage::begin_step() {
-  if (spec_.training) parameters_.zero_gradients(*stream_);
+  if (spec_.training) parameters_.zero_gradients(streams_.backward());
   pack_if_stale();
+  streams_.forward_waits();
 }
 
 ForwardResult TransformerStage::forward_node(const ForwardCall& call, int node) {
@@ -139,31 +144,36 @@ ForwardResult TransformerStage::evaluate(int chunk, const Tensor& input, const T
                                          std::span<const std::int32_t> ids,
                                          std::span<const std::int32_t> targets) {
   pack_if_stale();
-  return chunk_at(chunk).evaluate(input, output, ids, targets);
+  streams_.forward_waits();
+  const ForwardResult result = chunk_at(chunk).evaluate(input, output, ids, targets);
+  streams_.synchronize();
+  return result;
 }
 
-void TransformerStage::backward_weight(int chunk, int slot, int deferred) {
-  chunk_at(chunk).backward_weight(slot, deferred);
+void TransformerStage::end_backward() {
+  parameters_.add_tied_uses(streams_.backward());
+  streams_.synchronize();
 }
 
 void TransformerStage::squared_norms(std::span<double> out) const {
   const auto all = parameters();
   TROUPE_ASSERT(out.size() == all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
-    out[i] = all[i].owned ? ops_.sum_of_squares(*stream_, all[i].gradient) : 0.0;
+    out[i] = all[i].owned ? ops_.sum_of_squares(streams_.backward(), all[i].gradient) : 0.0;
   }
 }
 
 void TransformerStage::apply(const tensor::AdamWStep& step) {
   tensor::AdamWStep without_decay = step;
   without_decay.weight_decay = 0;
-  if (spec_.keep_previous) parameters_.save_weights(*stream_);
+  if (spec_.keep_previous) parameters_.save_weights(streams_.backward());
   const auto now = parameters_.all(), next = parameters_.next();
   for (std::size_t i = 0; i < now.size(); ++i) {
-    ops_.adamw(*stream_, now[i].decays ? step : without_decay, now[i].gradient, now[i].weight,
-               now[i].exp_avg, now[i].exp_avg_sq, now[i].weight, next[i].exp_avg,
+    ops_.adamw(streams_.backward(), now[i].decays ? step : without_decay, now[i].gradient,
+               now[i].weight, now[i].exp_avg, now[i].exp_avg_sq, now[i].weight, next[i].exp_avg,
                next[i].exp_avg_sq);
   }
+  streams_.synchronize();
   if (spec_.keep_previous) parameters_.swap_moments();
   has_previous_ = spec_.keep_previous;
   packed_is_stale_ = true;
@@ -171,7 +181,9 @@ void TransformerStage::apply(const tensor::AdamWStep& step) {
 
 void TransformerStage::step_back() {
   TROUPE_ASSERT(has_previous_);
-  parameters_.restore_weights(*stream_);
+  streams_.synchronize();
+  parameters_.restore_weights(streams_.backward());
+  streams_.synchronize();
   parameters_.swap_moments();
   weights_changed();
 }
@@ -184,8 +196,8 @@ void TransformerStage::weights_changed() {
 }  // namespace
 
 StageMemory plan_memory(const StageSpec& spec, Device& device) {
-  const auto stream = device.make_stream();
-  const Layers layers = make_layers(spec, device, *stream);
+  const Streams streams(device);
+  const Layers layers = make_layers(spec, device, streams);
   const ParameterLayout layout = lay_out_parameters(spec);
   const auto float_bytes = static_cast<std::int64_t>(sizeof(float));
   const std::int64_t storage = layout.size * float_bytes;

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "tensor/device.h"
+#include "tensor/scratch.h"
 
 namespace troupe::tensor {
 
@@ -19,16 +20,17 @@ struct AttentionShape {
 /// Rotary embedding (rotate-half, tables in float32) and causal grouped-query attention with scale
 /// 1/sqrt(D), for one shape; one object serves every layer. Works in blocks of query rows: never
 /// holds S x S scores of a head (as FlashAttention, arXiv 2205.14135; the backward pass recomputes
-/// the probabilities from the log-sum-exp).
+/// the probabilities from the log-sum-exp). A forward may run at the same time as a backward; two
+/// of a kind may not.
 class Attention {
  public:
   virtual ~Attention() = default;
   /// Elements (of dtype) of `saved`: rotated q and k, and v, in a layout of the device's own.
   virtual std::int64_t saved_elements() const = 0;
-  /// Memory for tables and for what a call works in, on a 64-byte boundary; given once, before the
-  /// first call, and this object's alone.
-  virtual std::size_t scratch_bytes() const = 0;
-  virtual void set_scratch(void* scratch) = 0;
+  /// Memory that calls work in, given once, before the first one. `forward` holds tables too and is
+  /// this object's alone; nothing in `backward` outlasts a call; null where none follows.
+  virtual ScratchBytes scratch_bytes() const = 0;
+  virtual void set_scratch(const Scratch& scratch) = 0;
   /// qkv[B*S, (H + 2K)*D]: columns q heads, k heads, v heads. Fills saved, lse[B*H*S] (float32),
   /// out[B*S, H*D].
   virtual void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,

@@ -65,16 +65,23 @@ class Stream {
 };
 
 /// A mark in a stream, for another stream or the host to wait for. Always reached on a CPU.
+/// Recorded again it is another mark: who waits, waits for the last one that was recorded when he
+/// began.
 class Event {
  public:
   virtual ~Event() = default;
+  /// Marks what `stream` was given so far.
   virtual void record(Stream& stream) = 0;
+  /// What `stream` is given from now on runs after the mark is reached; at once if there is none.
   virtual void wait(Stream& stream) = 0;
+  /// Blocks the host until the mark is reached.
+  virtual void synchronize() = 0;
   virtual bool done() const = 0;
 };
 
 /// Where tensors live and ops run. Everything it makes must not outlive it. All calls of one Device
-/// and of what it made come from one thread (its runner), except allocate().
+/// and of what it made come from one thread (its runner), except allocate(). What was given to two
+/// streams may run at the same time: only events order it.
 class Device {
  public:
   virtual ~Device() = default;

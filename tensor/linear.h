@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "tensor/device.h"
+#include "tensor/scratch.h"
 
 namespace troupe::tensor {
 
@@ -18,16 +19,17 @@ struct LinearShape {
 
 /// The three products of a linear layer, for one shape. One object serves every layer of that
 /// shape: what belongs to a weight is its packed form, which the caller keeps, as it does all other
-/// memory.
+/// memory. A forward may run at the same time as a gradient; two forwards or two gradients may not,
+/// and pack() runs alone.
 class Linear {
  public:
   virtual ~Linear() = default;
   /// Bytes of a packed weight (both orientations).
   virtual std::size_t packed_bytes() const = 0;
-  /// Memory that a product works in, on a 64-byte boundary; given once, before the first product.
-  /// Nothing in it outlasts a call, so layers that take turns may share it.
-  virtual std::size_t scratch_bytes() const = 0;
-  virtual void set_scratch(void* scratch) = 0;
+  /// Memory that products work in; given once, before the first product. Nothing in it outlasts a
+  /// call, so layers that take turns may share it. `backward` is null where no gradient follows.
+  virtual ScratchBytes scratch_bytes() const = 0;
+  virtual void set_scratch(const Scratch& scratch) = 0;
   /// Converts the master weight w[out, in] (float32) into `packed`, packed_bytes() long. Once per
   /// step.
   virtual void pack(Stream& stream, const Tensor& w, void* packed) = 0;

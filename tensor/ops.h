@@ -23,7 +23,8 @@ struct AdamWStep {
 };
 
 /// Element-wise and row-wise ops of one device. No call allocates, but for scratch memory that
-/// grows with the largest shape seen.
+/// grows with the largest shape seen, each stream's its own. An op that returns a number blocks
+/// until it has run.
 class Ops {
  public:
   virtual ~Ops() = default;

@@ -4,6 +4,7 @@
 
 #include "stages/arena.h"
 #include "stages/layers/layer_shape.h"
+#include "stages/streams.h"
 #include "tensor/attention.h"
 #include "tensor/linear.h"
 #include "tensor/ops.h"
@@ -34,15 +35,13 @@ struct BlockWeights {
   PackedBlock packed;
 };
 
-/// Room that all layers of a stage share. Nodes leave the first three undefined, and at most one of
-/// them is alive at a time: they share one memory.
+/// Room that the backwards of all layers of a stage share, one after the other. The first two never
+/// outlast a node and lie in one memory.
 struct BlockScratch {
-  tensor::Tensor qkv;    // [T, Q]  act  queries, keys, values before rotation
   tensor::Tensor dact;   // [T, F]  act  gradient of `act`
   tensor::Tensor dattn;  // [T, A]  act  gradient of `attn`
-  tensor::Tensor
-      dnorm;  // [T, C]  act  gradient of `post_norm` or `input_norm`, from the node after
-              //              it to its own; a forward in between leaves it alone
+  tensor::Tensor dnorm;  // [T, C]  act  gradient of `post_norm` or `input_norm`, from the node
+                         //              after it to its own
 };
 
 /// What forward keeps of one microbatch. I: the input gradient's call reads it, W: the weight
@@ -52,6 +51,7 @@ struct BlockActivations {
                               //                   without embedding the received buffer
   tensor::Tensor x_rstd;      // [T]      f32  I
   tensor::Tensor input_norm;  // [T, C]   act  W   rms_norm(x)
+  tensor::Tensor qkv;         // [T, Q]   act      before rotation; in the memory of gate_up
   tensor::Tensor saved;       // Attention's   I   rotated queries, keys; values
   tensor::Tensor lse;         // [T * heads] f32  I
   tensor::Tensor attn;        // [T, A]   act  I W
@@ -77,15 +77,16 @@ struct BlockDeferred {
 /// One object serves every layer of a stage; what belongs to a layer or a microbatch is passed in.
 class DecoderBlock {
  public:
-  DecoderBlock(const LayerSpec& spec, tensor::Device& device, tensor::Stream& stream);
+  DecoderBlock(const LayerSpec& spec, tensor::Device& device, const Streams& streams);
 
   PackedBlock lay_out_packed(Arena& arena) const;
   BlockScratch lay_out_scratch(Arena& arena) const;
   /// What the products work in; those of all layers take turns with one memory.
-  std::size_t product_scratch_bytes() const;
-  void set_product_scratch(void* scratch) const;
+  tensor::ScratchBytes product_scratch_bytes() const;
+  void set_product_scratch(const tensor::Scratch& scratch) const;
   /// What attention works in, alone.
-  void lay_out_attention(Arena& arena) const;
+  tensor::ScratchBytes attention_scratch_bytes() const;
+  void set_attention_scratch(const tensor::Scratch& scratch) const;
   /// Room for an x of one's own.
   tensor::Tensor lay_out_input(Arena& arena) const;
   /// Leaves x empty: whether a layer owns its input depends on the chunk.
@@ -127,7 +128,7 @@ class DecoderBlock {
   LayerShape shape_;
   float eps_;
   tensor::Ops& ops_;
-  tensor::Stream& stream_;
+  const Streams& streams_;
   std::unique_ptr<tensor::Linear> qkv_;
   std::unique_ptr<tensor::Linear> o_;
   std::unique_ptr<tensor::Linear> gate_up_;

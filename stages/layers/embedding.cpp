@@ -11,8 +11,8 @@ Tensor host_tokens(std::span<const std::int32_t> tokens) {
           {static_cast<std::int64_t>(tokens.size())}};
 }
 
-Embedding::Embedding(const LayerSpec& spec, tensor::Device& device, tensor::Stream& stream)
-    : shape_(spec), ops_(device.ops()), stream_(stream) {}
+Embedding::Embedding(const LayerSpec& spec, tensor::Device& device, const Streams& streams)
+    : shape_(spec), ops_(device.ops()), streams_(streams) {}
 
 EmbeddingActivations Embedding::lay_out_activations(Arena& kept) const {
   return {.ids = kept.take(DType::i32, {shape_.T})};
@@ -20,13 +20,13 @@ EmbeddingActivations Embedding::lay_out_activations(Arena& kept) const {
 
 void Embedding::forward(std::span<const std::int32_t> ids, const Tensor& table,
                         const EmbeddingActivations& kept, const Tensor& x) const {
-  ops_.copy(stream_, host_tokens(ids), kept.ids);
-  ops_.embedding(stream_, kept.ids, table, x);
+  ops_.copy(streams_.forward(), host_tokens(ids), kept.ids);
+  ops_.embedding(streams_.forward(), kept.ids, table, x);
 }
 
 void Embedding::weight_gradient(const Tensor& dx, const EmbeddingActivations& kept,
                                 const Tensor& table_gradient) const {
-  ops_.embedding_backward(stream_, kept.ids, dx, table_gradient);
+  ops_.embedding_backward(streams_.backward(), kept.ids, dx, table_gradient);
 }
 
 }  // namespace troupe::stages

@@ -4,6 +4,7 @@
 
 #include "stages/arena.h"
 #include "stages/layers/layer_shape.h"
+#include "stages/streams.h"
 #include "tensor/ops.h"
 
 namespace troupe::stages {
@@ -16,8 +17,8 @@ struct EmbeddingActivations {
 /// Token embedding: row id of a float32 table [V, C] for each token.
 class Embedding {
  public:
-  /// Device and stream outlive the layer; the same holds for all layers.
-  Embedding(const LayerSpec& spec, tensor::Device& device, tensor::Stream& stream);
+  /// Device and streams outlive the layer; the same holds for all layers.
+  Embedding(const LayerSpec& spec, tensor::Device& device, const Streams& streams);
 
   EmbeddingActivations lay_out_activations(Arena& kept) const;
 
@@ -31,7 +32,7 @@ class Embedding {
  private:
   LayerShape shape_;
   tensor::Ops& ops_;
-  tensor::Stream& stream_;
+  const Streams& streams_;
 };
 
 /// A view of T tokens in host memory, for reading.

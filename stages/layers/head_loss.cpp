@@ -7,11 +7,11 @@ namespace troupe::stages {
 using tensor::DType;
 using tensor::Tensor;
 
-HeadLoss::HeadLoss(const LayerSpec& spec, tensor::Device& device, tensor::Stream& stream)
+HeadLoss::HeadLoss(const LayerSpec& spec, tensor::Device& device, const Streams& streams)
     : shape_(spec),
       eps_(static_cast<float>(spec.model.rms_norm_eps)),
       ops_(device.ops()),
-      stream_(stream),
+      streams_(streams),
       projection_(device.make_linear({.rows = shape_.T,
                                       .in = shape_.C,
                                       .out = shape_.V,
@@ -49,31 +49,31 @@ HeadDeferred HeadLoss::lay_out_deferred(Arena& arena) const {
 }
 
 void HeadLoss::pack(const HeadWeights& weights) const {
-  projection_->pack(stream_, weights.master.projection, weights.packed);
+  projection_->pack(streams_.backward(), weights.master.projection, weights.packed);
 }
 
 void HeadLoss::forward(const HeadWeights& weights, const HeadActivations& kept) const {
-  ops_.rms_norm(stream_, kept.x, weights.master.norm, eps_, kept.norm, kept.rstd);
-  projection_->forward(stream_, kept.norm, weights.packed, kept.logits);
+  ops_.rms_norm(streams_.forward(), kept.x, weights.master.norm, eps_, kept.norm, kept.rstd);
+  projection_->forward(streams_.forward(), kept.norm, weights.packed, kept.logits);
 }
 
 double HeadLoss::loss(std::span<const std::int32_t> targets, float scale,
                       const HeadActivations& kept) const {
-  ops_.copy(stream_, host_tokens(targets), kept.targets);
-  return ops_.cross_entropy(stream_, kept.logits, kept.targets, scale, kept.dlogits);
+  ops_.copy(streams_.forward(), host_tokens(targets), kept.targets);
+  return ops_.cross_entropy(streams_.forward(), kept.logits, kept.targets, scale, kept.dlogits);
 }
 
 void HeadLoss::input_gradient(const HeadWeights& weights, const HeadActivations& kept,
                               const HeadDeferred& deferred) const {
-  projection_->input_gradient(stream_, kept.dlogits, weights.packed, deferred.dx);
-  ops_.rms_norm_backward(stream_, deferred.dx, kept.x, weights.master.norm, kept.rstd, {},
-                         deferred.dx, deferred.dnorm);
+  projection_->input_gradient(streams_.backward(), kept.dlogits, weights.packed, deferred.dx);
+  ops_.rms_norm_backward(streams_.backward(), deferred.dx, kept.x, weights.master.norm, kept.rstd,
+                         {}, deferred.dx, deferred.dnorm);
 }
 
 void HeadLoss::weight_gradient(const HeadActivations& kept, const HeadDeferred& deferred,
                                const HeadParameters& gradients) const {
-  projection_->weight_gradient(stream_, kept.dlogits, kept.norm, gradients.projection);
-  ops_.accumulate(stream_, deferred.dnorm, gradients.norm);
+  projection_->weight_gradient(streams_.backward(), kept.dlogits, kept.norm, gradients.projection);
+  ops_.accumulate(streams_.backward(), deferred.dnorm, gradients.norm);
 }
 
 }  // namespace troupe::stages

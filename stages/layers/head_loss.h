@@ -5,6 +5,7 @@
 
 #include "stages/arena.h"
 #include "stages/layers/layer_shape.h"
+#include "stages/streams.h"
 #include "tensor/linear.h"
 #include "tensor/ops.h"
 
@@ -21,7 +22,7 @@ struct HeadWeights {
   void* packed = nullptr;  // of the projection
 };
 
-/// Room that every call may use and leaves undefined.
+/// Room of forwards, which leave it undefined.
 struct HeadScratch {
   tensor::Tensor targets;  // [T]     int32
   tensor::Tensor logits;   // [T, V]  f32
@@ -47,13 +48,15 @@ struct HeadDeferred {
 /// Final norm, projection to logits and cross-entropy. One object a stage.
 class HeadLoss {
  public:
-  HeadLoss(const LayerSpec& spec, tensor::Device& device, tensor::Stream& stream);
+  HeadLoss(const LayerSpec& spec, tensor::Device& device, const Streams& streams);
 
   void* lay_out_packed(Arena& arena) const;
   HeadScratch lay_out_scratch(Arena& arena) const;
   /// As DecoderBlock's.
-  std::size_t product_scratch_bytes() const { return projection_->scratch_bytes(); }
-  void set_product_scratch(void* scratch) const { projection_->set_scratch(scratch); }
+  tensor::ScratchBytes product_scratch_bytes() const { return projection_->scratch_bytes(); }
+  void set_product_scratch(const tensor::Scratch& scratch) const {
+    projection_->set_scratch(scratch);
+  }
   /// Both leave x to the caller.
   HeadActivations lay_out_activations(Arena& arena, const HeadScratch& scratch) const;
   HeadActivations lay_out_evaluation(Arena& arena, const HeadScratch& scratch) const;
@@ -76,7 +79,7 @@ class HeadLoss {
   LayerShape shape_;
   float eps_;
   tensor::Ops& ops_;
-  tensor::Stream& stream_;
+  const Streams& streams_;
   std::unique_ptr<tensor::Linear> projection_;
 };
 

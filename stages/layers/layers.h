@@ -14,7 +14,7 @@ struct Layers {
   DecoderBlock block;
   std::unique_ptr<HeadLoss> head;  ///< null where no chunk has the head
   tensor::Ops* ops;                ///< for chunks that hold nothing and pass on what comes
-  tensor::Stream* stream;
+  const Streams* streams;
 };
 
 }  // namespace troupe::stages

@@ -14,7 +14,7 @@ std::size_t aligned(std::size_t bytes) {
 
 }  // namespace
 
-AttentionWorker::AttentionWorker(const AttentionShape& shape) : shape_(shape) {
+AttentionWorker::AttentionWorker(const AttentionShape& shape, Use use) : shape_(shape), use_(use) {
   const std::int64_t group = shape.heads / shape.kv_heads;
   for (std::int64_t first = 0; first < shape.seq_len; first += kBlockPositions) {
     const std::int64_t positions = std::min(kBlockPositions, shape.seq_len - first);
@@ -40,18 +40,22 @@ std::size_t AttentionWorker::lay_out(std::byte* scratch) {
   const std::int64_t rows = blocks_.front().shape.rows();  // the most of all blocks
   const bool in_place = shape_.dtype == DType::f32;
   scores = take_floats(rows * shape_.seq_len);
-  dprobabilities = take_floats(rows * shape_.seq_len);
   probabilities = in_place ? scores : take(rows * shape_.seq_len, shape_.dtype);
-  dscores = in_place ? dprobabilities : take(rows * shape_.seq_len, shape_.dtype);
   values = take_floats(rows * shape_.head_dim);
-  gradient = take(rows * shape_.head_dim, shape_.dtype);
   row_factors = take_floats(rows);
-  keys_gradient = take_floats(shape_.seq_len * shape_.head_dim);
-  values_gradient = take_floats(shape_.seq_len * shape_.head_dim);
+  if (use_ == Use::backward) {
+    dprobabilities = take_floats(rows * shape_.seq_len);
+    dscores = in_place ? dprobabilities : take(rows * shape_.seq_len, shape_.dtype);
+    gradient = take(rows * shape_.head_dim, shape_.dtype);
+    keys_gradient = take_floats(shape_.seq_len * shape_.head_dim);
+    values_gradient = take_floats(shape_.seq_len * shape_.head_dim);
+  }
 
   std::size_t product_bytes = 0;
   for (Block& block : blocks_) {
-    for (Product* product : {&block.scores, &block.values, &block.keys_gradient}) {
+    Product* const keys = block.keys_gradient ? &*block.keys_gradient : nullptr;
+    for (Product* product : {&block.scores, &block.values, keys}) {
+      if (!product) continue;
       if (scratch) product->set_scratch(scratch + bytes);
       product_bytes = std::max(product_bytes, product->scratch_bytes());
     }
@@ -74,7 +78,8 @@ void AttentionWorker::add_block(const QueryBlock& block) {
   blocks_.push_back({.shape = block,
                      .scores = {scores_shape, kThreads},
                      .values = {values_shape, kThreads},
-                     .keys_gradient = {keys_shape, kThreads}});
+                     .keys_gradient = std::nullopt});
+  if (use_ == Use::backward) blocks_.back().keys_gradient.emplace(keys_shape, kThreads);
 }
 
 }  // namespace troupe::tensor

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "tensor/attention.h"
@@ -8,19 +9,20 @@
 
 namespace troupe::tensor {
 
-/// What one thread needs for attention over one shape: the products of every query block, and
-/// memory.
+/// What one thread needs for one direction of attention over one shape: the products of every query
+/// block, and memory.
 class AttentionWorker {
  public:
+  enum class Use { forward, backward };
   /// One query block with its products: R = rows, N = columns.
   struct Block {
     QueryBlock shape;
-    Product scores;         // [R, D] x [N, D]^T
-    Product values;         // [R, N] x [N, D]
-    Product keys_gradient;  // [R, N]^T x [R, D], added to what is there
+    Product scores;                        // [R, D] x [N, D]^T
+    Product values;                        // [R, N] x [N, D]
+    std::optional<Product> keys_gradient;  // [R, N]^T x [R, D], added; of a backward
   };
 
-  explicit AttentionWorker(const AttentionShape& shape);
+  AttentionWorker(const AttentionShape& shape, Use use);
 
   std::size_t scratch_bytes() const { return scratch_bytes_; }  ///< a multiple of 64
   void set_scratch(void* scratch);
@@ -28,15 +30,16 @@ class AttentionWorker {
   std::vector<Block>& blocks() { return blocks_; }  ///< in ascending order of positions
 
   // Memory of a job. That of a block is written anew by each block.
-  float* scores;           // [R, N]
-  float* dprobabilities;   // [R, N]
-  void* probabilities;     // [R, N] of the shape's dtype; the scores' memory where that is float32
-  void* dscores;           // [R, N] likewise, over dprobabilities
-  float* values;           // [R, D]
-  void* gradient;          // [R, D] of the shape's dtype
-  float* row_factors;      // [R]
-  float* keys_gradient;    // [S, D]
-  float* values_gradient;  // [S, D]
+  float* scores = nullptr;        // [R, N]
+  void* probabilities = nullptr;  // [R, N] of the shape's dtype; where float32, the scores' memory
+  float* values = nullptr;        // [R, D]
+  float* row_factors = nullptr;   // [R]
+  // Of a backward only.
+  float* dprobabilities = nullptr;   // [R, N]
+  void* dscores = nullptr;           // [R, N] of the shape's dtype; likewise, over dprobabilities
+  void* gradient = nullptr;          // [R, D] of the shape's dtype
+  float* keys_gradient = nullptr;    // [S, D]
+  float* values_gradient = nullptr;  // [S, D]
 
  private:
   void add_block(const QueryBlock& block);
@@ -45,6 +48,7 @@ class AttentionWorker {
   std::size_t lay_out(std::byte* scratch);
 
   const AttentionShape shape_;
+  const Use use_;
   std::vector<Block> blocks_;
   std::size_t scratch_bytes_;
 };

@@ -49,27 +49,41 @@ void fill_rotation(const AttentionShape& shape, float* cos, float* sin) {
   }
 }
 
+std::size_t bytes_of(const std::vector<AttentionWorker>& workers) {
+  return workers.size() * workers.front().scratch_bytes();
+}
+
+/// Divides `scratch` among the workers; where what is left of it begins.
+std::byte* divide(void* scratch, std::vector<AttentionWorker>& workers) {
+  auto* next = static_cast<std::byte*>(scratch);
+  for (AttentionWorker& worker : workers) {
+    worker.set_scratch(next);
+    next += worker.scratch_bytes();
+  }
+  return next;
+}
+
 }  // namespace
 
 CpuAttention::CpuAttention(const AttentionShape& shape, int threads)
     : shape_(checked(shape)),
       scale_(static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)))) {
   const auto workers = std::min<std::int64_t>(threads, shape.batch * shape.kv_heads);
-  for (std::int64_t i = 0; i < workers; ++i) workers_.emplace_back(shape);
-}
-
-std::size_t CpuAttention::scratch_bytes() const {
-  return workers_.size() * workers_.front().scratch_bytes() + 2 * angles() * sizeof(float);
-}
-
-void CpuAttention::set_scratch(void* scratch) {
-  auto* next = static_cast<std::byte*>(scratch);
-  for (AttentionWorker& worker : workers_) {
-    worker.set_scratch(next);
-    next += worker.scratch_bytes();
+  for (std::int64_t i = 0; i < workers; ++i) {
+    forward_workers_.emplace_back(shape, AttentionWorker::Use::forward);
+    backward_workers_.emplace_back(shape, AttentionWorker::Use::backward);
   }
-  rotation_ = reinterpret_cast<float*>(next);
+}
+
+ScratchBytes CpuAttention::scratch_bytes() const {
+  return {.forward = bytes_of(forward_workers_) + 2 * angles() * sizeof(float),
+          .backward = bytes_of(backward_workers_)};
+}
+
+void CpuAttention::set_scratch(const Scratch& scratch) {
+  rotation_ = reinterpret_cast<float*>(divide(scratch.forward, forward_workers_));
   fill_rotation(shape_, rotation_, rotation_ + angles());
+  if (scratch.backward) divide(scratch.backward, backward_workers_);
 }
 
 std::int64_t CpuAttention::saved_elements() const {
@@ -77,12 +91,12 @@ std::int64_t CpuAttention::saved_elements() const {
 }
 
 template <typename Body>
-void CpuAttention::for_each_job(const Body& body) {
+void CpuAttention::for_each_job(std::vector<AttentionWorker>& workers, const Body& body) const {
   const std::int64_t jobs = shape_.batch * shape_.kv_heads;
-  const auto threads = static_cast<int>(workers_.size());
+  const auto threads = static_cast<int>(workers.size());
 #pragma omp parallel num_threads(threads)
   {
-    AttentionWorker& worker = workers_[static_cast<std::size_t>(omp_get_thread_num())];
+    AttentionWorker& worker = workers[static_cast<std::size_t>(omp_get_thread_num())];
 #pragma omp for schedule(static)
     for (std::int64_t job = 0; job < jobs; ++job) body(worker, job);
   }
@@ -93,7 +107,7 @@ void CpuAttention::forward(Stream&, const Tensor& qkv, const Tensor& saved, cons
   TROUPE_ASSERT(qkv.dtype == shape_.dtype && qkv.num_elements() == saved_elements());
   TROUPE_ASSERT(saved.dtype == shape_.dtype && saved.num_elements() == saved_elements());
   TROUPE_ASSERT(out.dtype == shape_.dtype && lse.dtype == DType::f32);
-  for_each_job([&](AttentionWorker& worker, std::int64_t job) {
+  for_each_job(forward_workers_, [&](AttentionWorker& worker, std::int64_t job) {
     forward_job(worker, job, qkv, saved, lse, out);
   });
 }
@@ -103,7 +117,7 @@ void CpuAttention::backward(Stream&, const Tensor& saved, const Tensor& lse, con
   TROUPE_ASSERT(dqkv.dtype == shape_.dtype && dqkv.num_elements() == saved_elements());
   TROUPE_ASSERT(saved.dtype == shape_.dtype && saved.num_elements() == saved_elements());
   TROUPE_ASSERT(out.dtype == shape_.dtype && dout.dtype == shape_.dtype);
-  for_each_job([&](AttentionWorker& worker, std::int64_t job) {
+  for_each_job(backward_workers_, [&](AttentionWorker& worker, std::int64_t job) {
     backward_job(worker, job, saved, lse, out, dout, dqkv);
   });
 }
@@ -156,8 +170,8 @@ void CpuAttention::backward_job(AttentionWorker& worker, std::int64_t job, const
                                 .dtype = shape_.dtype,
                                 .probabilities = worker.probabilities,
                                 .dscores = worker.dscores});
-    block.keys_gradient.run(worker.probabilities, worker.gradient, worker.values_gradient);
-    block.keys_gradient.run(worker.dscores, q, worker.keys_gradient);
+    block.keys_gradient->run(worker.probabilities, worker.gradient, worker.values_gradient);
+    block.keys_gradient->run(worker.dscores, q, worker.keys_gradient);
     block.values.run(worker.dscores, from.k.data, worker.values);
     rotate_heads(rows, rotation(), Direction::backward,
                  {worker.values, DType::f32, group() * shape_.head_dim},

@@ -16,8 +16,8 @@ class CpuAttention final : public Attention {
   CpuAttention(const AttentionShape& shape, int threads);
 
   std::int64_t saved_elements() const override;
-  std::size_t scratch_bytes() const override;
-  void set_scratch(void* scratch) override;
+  ScratchBytes scratch_bytes() const override;
+  void set_scratch(const Scratch& scratch) override;
   void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
                const Tensor& out) override;
   void backward(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
@@ -30,7 +30,7 @@ class CpuAttention final : public Attention {
   };
 
   template <typename Body>
-  void for_each_job(const Body& body);
+  void for_each_job(std::vector<AttentionWorker>& workers, const Body& body) const;
   void forward_job(AttentionWorker& worker, std::int64_t job, const Tensor& qkv,
                    const Tensor& saved, const Tensor& lse, const Tensor& out) const;
   void backward_job(AttentionWorker& worker, std::int64_t job, const Tensor& saved,
@@ -46,8 +46,8 @@ class CpuAttention final : public Attention {
 
   const AttentionShape shape_;
   const float scale_;
-  float* rotation_ = nullptr;             // cos[S, D/2], then sin[S, D/2]
-  std::vector<AttentionWorker> workers_;  // one per thread
+  float* rotation_ = nullptr;  // cos[S, D/2], then sin[S, D/2]
+  std::vector<AttentionWorker> forward_workers_, backward_workers_;  // one each per thread
 };
 
 }  // namespace troupe::tensor

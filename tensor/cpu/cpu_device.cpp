@@ -27,6 +27,7 @@ class CpuEvent final : public Event {
  public:
   void record(Stream&) override {}
   void wait(Stream&) override {}
+  void synchronize() override {}
   bool done() const override { return true; }
 };
 

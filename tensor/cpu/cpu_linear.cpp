@@ -63,15 +63,16 @@ CpuLinear::CpuLinear(const LinearShape& shape, int threads)
       input_gradient_(input_gradient_of(shape), threads),
       weight_gradient_(weight_gradient_of(shape), threads) {}
 
-std::size_t CpuLinear::scratch_bytes() const {
-  return std::max({forward_.scratch_bytes(), forward_residual_.scratch_bytes(),
-                   input_gradient_.scratch_bytes(), weight_gradient_.scratch_bytes()});
+ScratchBytes CpuLinear::scratch_bytes() const {
+  return {.forward = std::max(forward_.scratch_bytes(), forward_residual_.scratch_bytes()),
+          .backward = std::max(input_gradient_.scratch_bytes(), weight_gradient_.scratch_bytes())};
 }
 
-void CpuLinear::set_scratch(void* scratch) {
-  for (Product* product : {&forward_, &forward_residual_, &input_gradient_, &weight_gradient_}) {
-    product->set_scratch(scratch);
-  }
+void CpuLinear::set_scratch(const Scratch& scratch) {
+  for (Product* product : {&forward_, &forward_residual_}) product->set_scratch(scratch.forward);
+  if (!scratch.backward) return;
+  for (Product* product : {&input_gradient_, &weight_gradient_})
+    product->set_scratch(scratch.backward);
 }
 
 std::size_t CpuLinear::packed_bytes() const {

@@ -12,8 +12,8 @@ class CpuLinear final : public Linear {
   CpuLinear(const LinearShape& shape, int threads);
 
   std::size_t packed_bytes() const override;
-  std::size_t scratch_bytes() const override;
-  void set_scratch(void* scratch) override;
+  ScratchBytes scratch_bytes() const override;
+  void set_scratch(const Scratch& scratch) override;
   void pack(Stream& stream, const Tensor& w, void* packed) override;
   void forward(Stream& stream, const Tensor& x, const void* packed, const Tensor& y,
                const Tensor& residual) override;

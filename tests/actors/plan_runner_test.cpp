@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cstring>
+#include <future>
 #include <map>
 #include <mutex>
 
@@ -117,12 +118,12 @@ BOOST_AUTO_TEST_CASE(pairs_of_forward_and_input_gradient_compute_the_same) {
   }
 }
 
-/// A rank with the plan "0F0,(0F1;0B0),0B1" or its mirror, and its neighbour played by the test.
+/// A rank of a pipeline of two with this plan, and its neighbour played by the test.
 template <typename Neighbour>
-void run_pair_with(int rank, Neighbour&& neighbour) {
+void run_with(const std::string& plan, int rank, test::NullStage& stage, Neighbour&& neighbour) {
   RunSpec spec = test::small_run(2);
   spec.batch.global = 4;
-  spec.schedule = {.kind = "csv", .csv = "0F0,(0F1;0B0),0B1\n1F0,(1F1;1B0),1B1\n"};
+  spec.schedule = {.kind = "csv", .csv = plan};
   const Shape shape = first_shape(spec);
   const Assembly assembly = assemble(spec, shape);
   transport::MemoryNetwork network(2);
@@ -133,7 +134,6 @@ void run_pair_with(int rank, Neighbour&& neighbour) {
     channel.set_deadline(std::chrono::seconds(5));
     channel.open({.run = 1, .epoch = 1, .rank = self, .edges = part.edges});
     if (self != rank) return neighbour(channel);
-    test::NullStage stage(1, part.edges.front().shape);
     PlanRunner runner(stage, channel, compile(part, part.actions),
                       {.feed = &feed,
                        .tokens = spec.batch.micro * spec.batch.seq_len,
@@ -143,12 +143,51 @@ void run_pair_with(int rank, Neighbour&& neighbour) {
   });
 }
 
+template <typename Neighbour>
+void run_pair_with(int rank, Neighbour&& neighbour) {
+  test::NullStage stage(1, {});
+  run_with("0F0,(0F1;0B0),0B1\n1F0,(1F1;1B0),1B1\n", rank, stage, neighbour);
+}
+
 transport::MessageKey activation(int microbatch) {
   return {.step = 0, .microbatch = microbatch, .chunk = 1, .direction = Direction::forward};
 }
 transport::MessageKey gradient(int microbatch) {
   return {.step = 0, .microbatch = microbatch, .chunk = 0, .direction = Direction::backward};
 }
+/// A stage whose attention has its weight gradient only once the test says so.
+class LateStage final : public test::NullStage {
+ public:
+  explicit LateStage(std::future<void> go) : NullStage(1, {}), go_(go.share()) {}
+  void backward_node(const stages::BackwardCall& call, int number) override {
+    const stages::Node& node = row(call.pass).nodes[static_cast<std::size_t>(number)];
+    if (node.part == stages::Node::Part::attention &&
+        node.work == stages::Node::Work::weight_gradient)
+      in_time_ &= go_.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
+  }
+  bool in_time() const { return in_time_; }
+
+ private:
+  const std::shared_future<void> go_;
+  bool in_time_ = true;
+};
+
+BOOST_AUTO_TEST_CASE(a_gradient_leaves_before_the_weight_gradient_of_the_first_attention) {
+  for (const char* plan :
+       {"0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", "0F0,0F1,0B0,0B1\n1F0,(1F1;1B0),1B1\n"}) {
+    std::promise<void> go;
+    LateStage stage(go.get_future());
+    run_with(plan, 1, stage, [&](transport::Channel& channel) {
+      for (const int microbatch : {0, 1})
+        channel.send(activation(microbatch), channel.acquire(activation(microbatch)));
+      channel.receive(gradient(0));
+      go.set_value();
+      channel.receive(gradient(1));
+    });
+    BOOST_TEST(stage.in_time(), plan);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_backward_of_a_pair_runs_while_its_forward_waits) {
   run_pair_with(1, [](transport::Channel& channel) {
     const auto send = [&](int microbatch) {

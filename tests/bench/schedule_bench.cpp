@@ -102,7 +102,7 @@ class Part {
     for (const auto& row : runner_->recorded()) {
       const auto& next = row.instruction;
       rows.push_back({next.global_chunk, static_cast<int>(next.op), next.microbatch, row.begin_s,
-                      row.end_s, row.waited_s, row.busy_s});
+                      row.end_s, row.waited_s, row.busy_s, row.sent_s});
     }
     return {{"begin", std::chrono::duration<double>(begin).count()},
             {"end", std::chrono::duration<double>(end).count()},
@@ -173,7 +173,7 @@ class Step {
     const bool forward = op_of(row) == Op::F;
     seconds_[{row[0], op_of(row)}].push_back(row[6]);
     if (op_of(row) != Op::W)
-      sent_[{row[0].get<int>() + (forward ? 1 : -1), forward, row[2]}] = row[4];
+      sent_[{row[0].get<int>() + (forward ? 1 : -1), forward, row[2]}] = row[7];
   }
   /// How long a message took that somebody waited for.
   void add_hop(const json& row) {

@@ -20,21 +20,21 @@ class WaitStage final : public test::NullStage {
   WaitStage(int num_chunks, tensor::Shape edge, const Times& times)
       : NullStage(num_chunks, edge), times_(times) {}
 
-  int num_nodes(int) const override { return kNodes; }
   stages::ForwardResult forward_node(const stages::ForwardCall&, int) override {
-    wait(times_.forward / kNodes);
+    pause(times_.forward / kNodes);
     return {};
   }
-  void backward_node(const stages::BackwardCall& call, int) override {
-    const bool with_weights = call.deferred == stages::BackwardCall::kWithWeights;
-    wait((times_.input_gradient + (with_weights ? times_.weight_gradient : 0)) / kNodes);
+  void backward_node(const stages::BackwardCall& call, int node) override {
+    const auto work = row(call.pass).nodes[static_cast<std::size_t>(node)].work;
+    pause((work == stages::Node::Work::input_gradient ? times_.input_gradient
+                                                      : times_.weight_gradient) /
+          kNodes);
   }
-  void backward_weight(int, int, int) override { wait(times_.weight_gradient); }
 
  private:
-  static constexpr int kNodes = 4;
+  static constexpr int kNodes = 4;  ///< of each kind
 
-  static void wait(double seconds) {
+  static void pause(double seconds) {
     timespec end{};
     clock_gettime(CLOCK_MONOTONIC, &end);
     const auto ns = end.tv_nsec + static_cast<long>(seconds * 1e9);

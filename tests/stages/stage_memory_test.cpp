@@ -132,10 +132,11 @@ BOOST_AUTO_TEST_CASE(a_step_allocates_nothing) {
   stage->backward({.chunk = 0, .slot = 0, .output_gradient = edge});
   stage->forward({.chunk = 0, .slot = 2, .output = edge, .ids = tokens});
   stage->forward({.chunk = 1, .slot = 0, .input = edge, .targets = tokens});
-  stage->backward({.chunk = 1, .slot = 0, .deferred = 0, .input_gradient = edge});
-  stage->backward({.chunk = 0, .slot = 2, .deferred = 1, .output_gradient = edge});
-  stage->backward_weight(1, 0, 0);
-  stage->backward_weight(0, 2, 1);
+  const auto input = stages::Pass::input_gradient, weight = stages::Pass::weight_gradient;
+  stage->backward({.pass = input, .chunk = 1, .slot = 0, .input_gradient = edge});
+  stage->backward({.pass = input, .chunk = 0, .slot = 2, .deferred = 1, .output_gradient = edge});
+  stage->backward({.pass = weight, .chunk = 1, .slot = 0});
+  stage->backward({.pass = weight, .chunk = 0, .slot = 2, .deferred = 1});
   stage->end_backward();
   stage->squared_norms(norms);
   stage->apply({});

@@ -150,9 +150,9 @@ BOOST_AUTO_TEST_CASE(evaluation_changes_nothing_even_between_forward_and_backwar
       stage.begin_step();
       stage.forward({.ids = tokens.ids, .targets = tokens.targets});
       if (evaluate) pipeline.evaluate(random_tokens(9, 61, 2));
-      stage.backward({.deferred = 0});
+      stage.backward({.pass = stages::Pass::input_gradient});
       if (evaluate) pipeline.evaluate(random_tokens(9, 61, 3));
-      stage.backward_weight(0, 0, 0);
+      stage.backward({.pass = stages::Pass::weight_gradient});
       stage.end_backward();
       if (evaluate) pipeline.evaluate(random_tokens(9, 61, 4));
       stage.apply(stages::adamw_step({}, step, 1));

@@ -48,50 +48,63 @@ class NullDevice final : public tensor::Device {
   struct NullEvent final : tensor::Event {
     void record(Stream&) override {}
     void wait(Stream&) override {}
+    void synchronize() override {}
     bool done() const override { return true; }
+  };
+
+  /// What a layer was given to work in, of the same size for forwards and gradients.
+  class NullScratch {
+   public:
+    explicit NullScratch(std::size_t bytes) : bytes_(bytes) {}
+    tensor::ScratchBytes bytes() const { return {.forward = bytes_, .backward = bytes_}; }
+    void set(const tensor::Scratch& scratch) { scratch_ = scratch; }
+    void use_forward() { std::memset(scratch_.forward, 0xff, bytes_); }
+    void use_backward() { std::memset(scratch_.backward, 0xff, bytes_); }
+
+   private:
+    std::size_t bytes_;
+    tensor::Scratch scratch_;
   };
 
   struct NullLinear final : tensor::Linear {
     explicit NullLinear(const tensor::LinearShape& shape)
         : bytes_(static_cast<std::size_t>(shape.in * shape.out) * 2 * size_of(shape.dtype) + 4),
-          scratch_bytes_(static_cast<std::size_t>(shape.rows * shape.out) * sizeof(float) + 4) {}
+          scratch_(static_cast<std::size_t>(shape.rows * shape.out) * sizeof(float) + 4) {}
     std::size_t packed_bytes() const override { return bytes_; }
-    std::size_t scratch_bytes() const override { return scratch_bytes_; }
-    void set_scratch(void* scratch) override { scratch_ = scratch; }
+    tensor::ScratchBytes scratch_bytes() const override { return scratch_.bytes(); }
+    void set_scratch(const tensor::Scratch& scratch) override { scratch_.set(scratch); }
     void pack(Stream&, const Tensor&, void*) override {}
     void forward(Stream&, const Tensor&, const void*, const Tensor&, const Tensor&) override {
-      use_scratch();
+      scratch_.use_forward();
     }
     void input_gradient(Stream&, const Tensor&, const void*, const Tensor&) override {
-      use_scratch();
+      scratch_.use_backward();
     }
     void weight_gradient(Stream&, const Tensor&, const Tensor&, const Tensor&) override {
-      use_scratch();
+      scratch_.use_backward();
     }
-    void use_scratch() { std::memset(scratch_, 0xff, scratch_bytes_); }
     std::size_t bytes_;
-    std::size_t scratch_bytes_;
-    void* scratch_ = nullptr;
+    NullScratch scratch_;
   };
 
   struct NullAttention final : tensor::Attention {
     explicit NullAttention(const tensor::AttentionShape& shape)
         : elements_(shape.batch * shape.seq_len * (shape.heads + 2 * shape.kv_heads) *
                         shape.head_dim +
-                    3) {}
+                    3),
+          scratch_(static_cast<std::size_t>(elements_)) {}
     std::int64_t saved_elements() const override { return elements_; }
-    std::size_t scratch_bytes() const override { return static_cast<std::size_t>(elements_); }
-    void set_scratch(void* scratch) override { scratch_ = scratch; }
+    tensor::ScratchBytes scratch_bytes() const override { return scratch_.bytes(); }
+    void set_scratch(const tensor::Scratch& scratch) override { scratch_.set(scratch); }
     void forward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {
-      use_scratch();
+      scratch_.use_forward();
     }
     void backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                   const Tensor&) override {
-      use_scratch();
+      scratch_.use_backward();
     }
-    void use_scratch() { std::memset(scratch_, 0xff, scratch_bytes()); }
     std::int64_t elements_;
-    void* scratch_ = nullptr;
+    NullScratch scratch_;
   };
 
   struct NullOps final : tensor::Ops {

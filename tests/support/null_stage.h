@@ -1,10 +1,13 @@
 #pragma once
 
-#include "stages/stage.h"
+#include <array>
+
+#include "stages/node_row.h"
 
 namespace troupe::test {
 
-/// A stage that computes nothing: what remains of a step is the interpreter and the channel.
+/// A stage that computes nothing: what remains of a step is the interpreter and the channel. Its
+/// chunks have the nodes of one decoder layer.
 class NullStage : public stages::Stage {
  public:
   NullStage(int num_chunks, tensor::Shape edge) : num_chunks_(num_chunks), edge_(edge) {}
@@ -13,15 +16,18 @@ class NullStage : public stages::Stage {
   tensor::Shape edge_shape() const override { return edge_; }
   tensor::DType edge_dtype() const override { return tensor::DType::f32; }
   void begin_step() override {}
-  int num_nodes(int) const override { return 1; }
+  std::span<const stages::NodeEnd> nodes(int, stages::Pass pass) const override {
+    return row(pass).ends;
+  }
   stages::ForwardResult forward_node(const stages::ForwardCall&, int) override { return {}; }
   void backward_node(const stages::BackwardCall&, int) override {}
+  void wait(int, int) override {}
+  void synchronize() override {}
   stages::ForwardResult evaluate(int, const tensor::Tensor&, const tensor::Tensor&,
                                  std::span<const std::int32_t>,
                                  std::span<const std::int32_t>) override {
     return {};
   }
-  void backward_weight(int, int, int) override {}
   std::span<const stages::Parameter> parameters() const override { return {}; }
   tensor::Tensor gradients() const override { return {}; }
   tensor::Tensor tied_gradient() const override { return {}; }
@@ -32,7 +38,19 @@ class NullStage : public stages::Stage {
   bool has_previous() const override { return false; }
   void weights_changed() override {}
 
+ protected:
+  const stages::NodeRow& row(stages::Pass pass) const {
+    return rows_[static_cast<std::size_t>(pass)];
+  }
+
  private:
+  static stages::NodeRow row_of_layer(stages::Pass pass) {
+    return stages::row_of({.first_layer = 0, .end_layer = 1}, pass);
+  }
+
+  const std::array<stages::NodeRow, 4> rows_{
+      row_of_layer(stages::Pass::forward), row_of_layer(stages::Pass::backward),
+      row_of_layer(stages::Pass::input_gradient), row_of_layer(stages::Pass::weight_gradient)};
   int num_chunks_;
   tensor::Shape edge_;
 };

@@ -197,26 +197,27 @@ class Pipeline {
     }
     return loss;
   }
-  stages::BackwardCall backward_call(int c, int m, int deferred) const {
-    return {.chunk = local(c),
+  stages::BackwardCall backward_call(int c, int m, stages::Pass pass) const {
+    return {.pass = pass,
+            .chunk = local(c),
             .slot = slot(m),
-            .deferred = deferred,
+            .deferred = deferred(m),
             .output_gradient = backward_edge(c + 1, m),
             .input_gradient = backward_edge(c, m)};
   }
   void whole_backward(int m) {
     for (int c = num_chunks(); c-- > 0;) {
-      stage_of(c).backward(backward_call(c, m, stages::BackwardCall::kWithWeights));
+      stage_of(c).backward(backward_call(c, m, stages::Pass::backward));
     }
   }
   void input_backward(int m) {
     for (int c = num_chunks(); c-- > 0;) {
-      stage_of(c).backward(backward_call(c, m, deferred(m)));
+      stage_of(c).backward(backward_call(c, m, stages::Pass::input_gradient));
     }
   }
   void weight_backward(int m) {
     for (int c = 0; c < num_chunks(); ++c) {
-      stage_of(c).backward_weight(local(c), slot(m), deferred(m));
+      stage_of(c).backward(backward_call(c, m, stages::Pass::weight_gradient));
     }
   }
 

@@ -37,6 +37,7 @@ inline std::vector<actors::TracedActions> traces_of(const actors::RunSpec& spec,
           {.name = schedules::to_string(action),
            .begin_s = actors::to_bits(begin),
            .end_s = actors::to_bits(end),
+           .sent_s = actors::to_bits(end),
            .waited_s = actors::to_bits(begin - free_since),
            .from = receives ? rank_of(action.chunk + (forward ? -1 : 1), rank) : -1});
       free_since = end;

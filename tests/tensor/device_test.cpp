@@ -67,6 +67,7 @@ BOOST_AUTO_TEST_CASE(streams_and_events_are_always_done) {
   event->record(*stream);
   event->wait(*stream);
   stream->synchronize();
+  event->synchronize();
   BOOST_TEST(event->done());
 }
 

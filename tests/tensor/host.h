@@ -55,9 +55,8 @@ class Host {
   /// Of a Linear or Attention: exactly as long as it asks for, and full of NaNs.
   template <typename Layer>
   void give_scratch(Layer& layer) {
-    buffers_.push_back(device_->allocate(layer.scratch_bytes(), MemoryKind::host));
-    std::memset(buffers_.back().data(), 0xff, layer.scratch_bytes());
-    layer.set_scratch(buffers_.back().data());
+    const auto [forward, backward] = layer.scratch_bytes();
+    layer.set_scratch({.forward = not_a_number(forward), .backward = not_a_number(backward)});
   }
 
   static void write(const Values& values, const Tensor& x) {
@@ -77,6 +76,11 @@ class Host {
   }
 
  private:
+  void* not_a_number(std::size_t bytes) {
+    buffers_.push_back(device_->allocate(bytes, MemoryKind::host));
+    return std::memset(buffers_.back().data(), 0xff, bytes);
+  }
+
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   std::deque<Buffer> buffers_;

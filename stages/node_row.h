@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "stages/stage.h"
+
+namespace troupe::stages {
+
+/// A node of a chunk: a part of the model, and what of it is computed.
+struct Node {
+  enum class Part { embedding, input_norm, attention, post_norm, feed_forward, head, copy };
+  enum class Work { forward, input_gradient, weight_gradient };
+  Part part = Part::copy;
+  Work work = Work::forward;
+  std::size_t block = 0;  ///< of a layer's four parts
+};
+
+/// The nodes of one pass through a chunk in the order they run, and what ends with each.
+struct NodeRow {
+  std::vector<Node> nodes;
+  std::vector<NodeEnd> ends;
+};
+
+NodeRow row_of(const ChunkSpec& chunk, Pass pass);
+
+}  // namespace troupe::stages

@@ -1,0 +1,162 @@
+#pragma once
+
+#include "tensor/attention.h"
+#include "tensor/linear.h"
+#include "tensor/ops.h"
+#include "tests/support/async_stream.h"
+
+namespace troupe::test {
+
+/// The CPU as an accelerator: a call returns before its op has run, streams run at the same time,
+/// and only events order them. Computes the bits of the CPU's.
+class AsyncDevice final : public tensor::Device {
+ public:
+  explicit AsyncDevice(std::uint64_t seed) : seeds_(seed), cpu_(tensor::make_cpu_device(1)) {}
+
+  tensor::Buffer allocate(std::size_t bytes, tensor::MemoryKind kind) override {
+    return cpu_->allocate(bytes, kind);
+  }
+  std::unique_ptr<tensor::Stream> make_stream() override {
+    return std::make_unique<AsyncStream>(*this, seeds_());
+  }
+  std::unique_ptr<tensor::Event> make_event() override { return std::make_unique<AsyncEvent>(); }
+  tensor::Ops& ops() override { return ops_; }
+  std::unique_ptr<tensor::Linear> make_linear(const tensor::LinearShape& shape) override {
+    return std::make_unique<AsyncLinear>(cpu_->make_linear(shape));
+  }
+  std::unique_ptr<tensor::Attention> make_attention(const tensor::AttentionShape& shape) override {
+    return std::make_unique<AsyncAttention>(cpu_->make_attention(shape));
+  }
+
+ private:
+  using Ops = tensor::Ops;
+  using Stream = tensor::Stream;
+  using Tensor = tensor::Tensor;
+
+  static AsyncStream& async(Stream& stream) { return static_cast<AsyncStream&>(stream); }
+
+  class AsyncLinear final : public tensor::Linear {
+   public:
+    explicit AsyncLinear(std::unique_ptr<Linear> cpu) : cpu_(std::move(cpu)) {}
+    std::size_t packed_bytes() const override { return cpu_->packed_bytes(); }
+    tensor::ScratchBytes scratch_bytes() const override { return cpu_->scratch_bytes(); }
+    void set_scratch(const tensor::Scratch& scratch) override {
+      cpu_->set_scratch(scratch);
+      forward_ = {scratch.forward, scratch_bytes().forward};
+      backward_ = {scratch.backward, scratch_bytes().backward};
+    }
+    void pack(Stream& stream, const Tensor& w, void* packed) override {
+      async(stream).submit({w}, {of(packed)}, *cpu_, &Linear::pack, w, packed);
+    }
+    void forward(Stream& stream, const Tensor& x, const void* packed, const Tensor& y,
+                 const Tensor& residual) override {
+      async(stream).submit({x, of(packed), residual}, {y, forward_}, *cpu_, &Linear::forward, x,
+                           packed, y, residual);
+    }
+    void input_gradient(Stream& stream, const Tensor& dy, const void* packed,
+                        const Tensor& dx) override {
+      async(stream).submit({dy, of(packed)}, {dx, backward_}, *cpu_, &Linear::input_gradient, dy,
+                           packed, dx);
+    }
+    void weight_gradient(Stream& stream, const Tensor& dy, const Tensor& x,
+                         const Tensor& dw) override {
+      async(stream).submit({dy, x}, {dw, backward_}, *cpu_, &Linear::weight_gradient, dy, x, dw);
+    }
+
+   private:
+    Piece of(const void* packed) const { return {packed, packed_bytes()}; }
+
+    const std::unique_ptr<Linear> cpu_;
+    Piece forward_{nullptr, 0}, backward_{nullptr, 0};
+  };
+
+  class AsyncAttention final : public tensor::Attention {
+   public:
+    explicit AsyncAttention(std::unique_ptr<Attention> cpu) : cpu_(std::move(cpu)) {}
+    std::int64_t saved_elements() const override { return cpu_->saved_elements(); }
+    tensor::ScratchBytes scratch_bytes() const override { return cpu_->scratch_bytes(); }
+    void set_scratch(const tensor::Scratch& scratch) override {
+      cpu_->set_scratch(scratch);
+      backward_ = {scratch.backward, scratch_bytes().backward};
+    }
+    void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
+                 const Tensor& out) override {
+      async(stream).submit({qkv}, {saved, lse, out}, *cpu_, &Attention::forward, qkv, saved, lse,
+                           out);
+    }
+    void backward(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
+                  const Tensor& dout, const Tensor& dqkv) override {
+      async(stream).submit({saved, lse, out, dout}, {dqkv, backward_}, *cpu_, &Attention::backward,
+                           saved, lse, out, dout, dqkv);
+    }
+
+   private:
+    const std::unique_ptr<Attention> cpu_;
+    Piece backward_{nullptr, 0};
+  };
+
+  class AsyncOps final : public tensor::Ops {
+    using Pieces = std::initializer_list<Piece>;
+    template <typename Method, typename... Args>
+    static void submit(Stream& stream, Pieces reads, Pieces writes, Method method,
+                       const Args&... args) {
+      async(stream).submit(reads, writes, async(stream).ops(), method, args...);
+    }
+
+    void fill_zero(Stream& stream, const Tensor& x) override {
+      submit(stream, {}, {x}, &Ops::fill_zero, x);
+    }
+    void copy(Stream& stream, const Tensor& src, const Tensor& dst) override {
+      submit(stream, {src}, {dst}, &Ops::copy, src, dst);
+    }
+    void accumulate(Stream& stream, const Tensor& x, const Tensor& y) override {
+      submit(stream, {x}, {y}, &Ops::accumulate, x, y);
+    }
+    void rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
+                  const Tensor& rstd) override {
+      submit(stream, {x, w}, {y, rstd}, &Ops::rms_norm, x, w, eps, y, rstd);
+    }
+    void rms_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                           const Tensor& rstd, const Tensor& residual, const Tensor& dx,
+                           const Tensor& dw) override {
+      submit(stream, {dy, x, w, rstd, residual}, {dx, dw}, &Ops::rms_norm_backward, dy, x, w, rstd,
+             residual, dx, dw);
+    }
+    void swiglu(Stream& stream, const Tensor& gate_up, const Tensor& y) override {
+      submit(stream, {gate_up}, {y}, &Ops::swiglu, gate_up, y);
+    }
+    void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
+                         const Tensor& dgate_up) override {
+      submit(stream, {gate_up, dy}, {dgate_up}, &Ops::swiglu_backward, gate_up, dy, dgate_up);
+    }
+    void embedding(Stream& stream, const Tensor& ids, const Tensor& table,
+                   const Tensor& x) override {
+      submit(stream, {ids, table}, {x}, &Ops::embedding, ids, table, x);
+    }
+    void embedding_backward(Stream& stream, const Tensor& ids, const Tensor& dx,
+                            const Tensor& dtable) override {
+      submit(stream, {ids, dx}, {dtable}, &Ops::embedding_backward, ids, dx, dtable);
+    }
+    double cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets, float scale,
+                         const Tensor& dlogits) override {
+      stream.synchronize();
+      return async(stream).ops().cross_entropy(stream, logits, targets, scale, dlogits);
+    }
+    double sum_of_squares(Stream& stream, const Tensor& x) override {
+      stream.synchronize();
+      return async(stream).ops().sum_of_squares(stream, x);
+    }
+    void adamw(Stream& stream, const tensor::AdamWStep& step, const Tensor& gradient,
+               const Tensor& w, const Tensor& m, const Tensor& v, const Tensor& w_out,
+               const Tensor& m_out, const Tensor& v_out) override {
+      submit(stream, {gradient, w, m, v}, {w_out, m_out, v_out}, &Ops::adamw, step, gradient, w, m,
+             v, w_out, m_out, v_out);
+    }
+  };
+
+  std::mt19937_64 seeds_;
+  const std::unique_ptr<tensor::Device> cpu_;
+  AsyncOps ops_;
+};
+
+}  // namespace troupe::test

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <future>
+#include <initializer_list>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "tensor/device.h"
+
+namespace troupe::test {
+
+/// Memory that an op reads or writes.
+struct Piece {
+  Piece(const tensor::Tensor& tensor)  // NOLINT(google-explicit-constructor): written as a list
+      : data(static_cast<std::byte*>(tensor.data)), bytes(tensor ? tensor.num_bytes() : 0) {}
+  Piece(const void* of, std::size_t length)
+      : data(static_cast<std::byte*>(const_cast<void*>(of))), bytes(of ? length : 0) {}
+  std::byte* data;
+  std::size_t bytes;
+};
+
+/// A stream whose ops run on a thread of its own, each after a pause by chance.
+class AsyncStream final : public tensor::Stream {
+ public:
+  AsyncStream(tensor::Device& owner, std::uint64_t seed)
+      : owner_(owner),
+        random_(seed),
+        longest_pause_(std::chrono::microseconds(std::array{0, 20, 200}[seed % 3])),
+        cpu_(tensor::make_cpu_device(1)),
+        cpu_stream_(cpu_->make_stream()),
+        thread_([this] { run(); }) {}
+  ~AsyncStream() override {
+    submit({});
+    thread_.join();
+  }
+
+  tensor::Device& device() override { return owner_; }
+  void synchronize() override {
+    std::promise<void> reached;
+    submit([&] { reached.set_value(); });
+    reached.get_future().wait();
+  }
+
+  /// An empty one ends the thread.
+  void submit(std::function<void()> op) {
+    const std::lock_guard lock(mutex_);
+    ops_.push_back(std::move(op));
+    more_.notify_one();
+  }
+  /// Calls method of target with the CPU's stream and the arguments. What it reads and writes is
+  /// touched by this code too: ThreadSanitizer sees nothing of what oneDNN does.
+  template <typename Target, typename Method, typename... Args>
+  void submit(std::initializer_list<Piece> reads, std::initializer_list<Piece> writes,
+              Target& target, Method method, const Args&... args) {
+    submit(
+        [this, reads = std::vector(reads), writes = std::vector(writes), &target, method, args...] {
+          for (const Piece& piece : reads)
+            each_line(piece, [](volatile std::byte& x) { return x; });
+          for (const Piece& piece : writes) each_line(piece, [](volatile std::byte& x) { x = x; });
+          std::invoke(method, target, *cpu_stream_, args...);
+        });
+  }
+  /// Of this stream alone.
+  tensor::Ops& ops() { return cpu_->ops(); }
+
+ private:
+  template <typename Touch>
+  static void each_line(const Piece& piece, Touch&& touch) {
+    constexpr std::size_t kLine = 64;
+    for (std::size_t i = 0; i < piece.bytes; i += kLine) touch(piece.data[i]);
+  }
+
+  void run() {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      more_.wait(lock, [&] { return !ops_.empty(); });
+      const auto op = std::move(ops_.front());
+      ops_.pop_front();
+      lock.unlock();
+      if (!op) return;
+      pause();
+      op();
+    }
+  }
+  void pause() {
+    if (random_() % 4 != 0) return;
+    const double share = std::uniform_real_distribution<>(0, 1)(random_);
+    const auto end = std::chrono::steady_clock::now() + share * longest_pause_;
+    while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  }
+
+  tensor::Device& owner_;
+  std::mt19937_64 random_;  // of the thread
+  const std::chrono::duration<double> longest_pause_;
+  const std::unique_ptr<tensor::Device> cpu_;
+  const std::unique_ptr<tensor::Stream> cpu_stream_;
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::deque<std::function<void()>> ops_;
+  std::thread thread_;  // last: it uses the rest
+};
+
+class AsyncEvent final : public tensor::Event {
+ public:
+  void record(tensor::Stream& stream) override {
+    const auto mark = std::make_shared<std::promise<void>>();
+    reached_ = mark->get_future().share();
+    static_cast<AsyncStream&>(stream).submit([mark] { mark->set_value(); });
+  }
+  void wait(tensor::Stream& stream) override {
+    if (reached_.valid())
+      static_cast<AsyncStream&>(stream).submit([mark = reached_] { mark.wait(); });
+  }
+  void synchronize() override {
+    if (reached_.valid()) reached_.wait();
+  }
+  bool done() const override {
+    return !reached_.valid() ||
+           reached_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+
+ private:
+  std::shared_future<void> reached_;
+};
+
+}  // namespace troupe::test
