@@ -17,15 +17,22 @@ struct Held {
 /// What the plan's order alone says, each edge with one slot to spare.
 std::vector<ChunkCapacity> held_at_once(const Plan& plan) {
   std::vector<Held> live(plan.num_chunks());
+  std::vector<Held> inputs(plan.num_chunks());
   std::vector<Held> deferred(plan.num_chunks());
   std::vector<Held> gradients(plan.num_chunks());
   std::vector<char> goes_back(plan.num_chunks(), 0);
   for (const std::vector<Action>& order : plan.actions) {
     for (const Action& action : order) {
       const int chunk = action.chunk;
-      if (action.op == Op::F) live[chunk].take();
+      if (action.op == Op::F) {
+        live[chunk].take();
+        inputs[chunk].take();
+      }
       if (action.op == Op::I) deferred[chunk].take();
-      if (action.op == Op::I || action.op == Op::B) gradients[chunk].take();
+      if (action.op == Op::I || action.op == Op::B) {
+        gradients[chunk].take();
+        inputs[chunk].give();
+      }
       if (action.op == Op::W) deferred[chunk].give();
       if (action.op == Op::W || action.op == Op::B) {
         gradients[chunk].give();
@@ -41,7 +48,8 @@ std::vector<ChunkCapacity> held_at_once(const Plan& plan) {
   for (int chunk = 0; chunk < plan.num_chunks(); ++chunk) {
     out[chunk].live = goes_back[chunk] ? live[chunk].most : 0;
     out[chunk].deferred = deferred[chunk].most;
-    if (!plan.is_first(chunk)) out[chunk].forward_slots = slots(out[chunk].live);
+    if (!plan.is_first(chunk))
+      out[chunk].forward_slots = slots(goes_back[chunk] ? inputs[chunk].most : 0);
     if (!plan.is_last(chunk) && goes_back[chunk]) {
       out[chunk].backward_slots = slots(gradients[chunk].most);
     }

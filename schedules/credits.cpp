@@ -82,10 +82,8 @@ void CreditRun::run(int, const Action& action) {
     Edge& edge = edges_[*out];
     edge.number[action.microbatch] = edge.sent++;
   }
-  if (action.op == Op::B || action.op == Op::W || forward_only_) {
-    ++edges_[forward_into(action.chunk)].released;
-    if (!forward_only_) ++edges_[backward_into(action.chunk)].released;
-  }
+  if (forward_only_ || computes_gradient(action.op)) ++edges_[forward_into(action.chunk)].released;
+  if (action.op == Op::B || action.op == Op::W) ++edges_[backward_into(action.chunk)].released;
 }
 
 bool CreditRun::Edge::arrived(int microbatch) const {

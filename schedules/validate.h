@@ -31,11 +31,12 @@ struct ChunkCapacity {
 
 /// By chunk. Models the runtime: each rank runs its actions in order; an action waits for its input
 /// message, then for one of two send buffers, computes, and sends; a message leaves when the
-/// receiver has a free slot. An input activation and an output gradient hold their slots from
-/// arrival to B or W of their microbatch (to the end of F in a forward-only plan). Each edge gets
-/// one slot more than it holds at once, so that a message travels while the stage computes, more
-/// where the plan would otherwise stop for ever, and never more than there are microbatches. The
-/// plan obeys the rules of validate().
+/// receiver has a free slot. An input activation holds its slot from arrival to B or I of its
+/// microbatch (to the end of F in a forward-only plan), an output gradient to B or W; the runtime
+/// frees both within the action, as early as it can. Each edge gets one slot more than it holds at
+/// once, so that a message travels while the stage computes, more where the plan would otherwise
+/// stop for ever, and never more than there are microbatches. The plan obeys the rules of
+/// validate().
 std::vector<ChunkCapacity> capacities(const Plan& plan);
 
 }  // namespace troupe::schedules

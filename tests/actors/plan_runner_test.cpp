@@ -101,6 +101,21 @@ BOOST_AUTO_TEST_CASE(a_plan_with_split_and_reordered_backwards_computes_the_same
   BOOST_TEST((other.gradients == base.gradients));
 }
 
+BOOST_AUTO_TEST_CASE(activations_leave_their_slots_before_late_weight_gradients) {
+  RunSpec spec = test::small_run(2);
+  spec.batch.global = 8;
+  const Trained base = train(spec, 2);
+  // Chunk 1 has two slots and gets four activations before its first weight gradient.
+  spec.schedule = {.kind = "csv",
+                   .csv =
+                       "0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n"
+                       "1F0,1I0,1F1,1I1,1F2,1I2,1F3,1I3,1W0,1W1,1W2,1W3\n"};
+  BOOST_REQUIRE(assemble(spec, first_shape(spec)).capacities[1].forward_slots == 2);
+  const Trained other = train(spec, 2);
+  BOOST_TEST((other.losses == base.losses));
+  BOOST_TEST((other.gradients == base.gradients));
+}
+
 BOOST_AUTO_TEST_CASE(pairs_of_forward_and_input_gradient_compute_the_same) {
   RunSpec spec = test::small_run(2);
   spec.batch.global = 8;
