@@ -230,6 +230,7 @@ int run(const LaunchOptions& options) {
   const Placement placement = place(spec);
   check_memory(spec, placement, machine, start.manifest.name());
   ControlServer control({.port = spec.cluster.port});
+  Sinks::check(start.manifest);
   prepare_corpus(start.manifest);
   const std::string warning = disk_warning(spec, placement, free_disk_bytes(spec.dir));
   if (!warning.empty()) complain("warning: " + warning);

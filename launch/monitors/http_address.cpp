@@ -2,8 +2,16 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
+#include <cstring>
+#include <memory>
+
+#include "tensor/error.h"
 
 namespace troupe::launch {
 namespace {
@@ -22,6 +30,29 @@ bool is_host(const std::string& host) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']')
     return is_ip(AF_INET6, host.substr(1, host.size() - 2));
   return host == "localhost" || is_ip(AF_INET, host);
+}
+
+/// A socket that is bound there, or -1 and errno.
+int bind_to(const HttpAddress& address) {
+  const bool v6 = address.host.front() == '[';
+  const std::string host = v6 ? address.host.substr(1, address.host.size() - 2) : address.host;
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  errno = EADDRNOTAVAIL;
+  if (getaddrinfo(host.c_str(), std::to_string(address.port).c_str(), &hints, &found) != 0)
+    return -1;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> where(found, &freeaddrinfo);
+  const int fd = socket(where->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  // A port whose last connections are still fading is free.
+  const int on = 1;
+  if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (fd >= 0 && bind(fd, where->ai_addr, where->ai_addrlen) == 0 && listen(fd, 1) == 0) return fd;
+  const int code = errno;
+  if (fd >= 0) close(fd);
+  errno = code;
+  return -1;
 }
 
 }  // namespace
@@ -45,6 +76,20 @@ HttpAddress parse_http_address(const std::string& text) {
   if (address.host == "localhost") address.host = "127.0.0.1";
   is_port(text.substr(colon + 1), address.port);
   return address;
+}
+
+void check_can_bind(const std::vector<KeyedAddress>& addresses) {
+  std::vector<int> bound;
+  std::string wrong;
+  for (const KeyedAddress& keyed : addresses) {
+    bound.push_back(bind_to(keyed.address));
+    if (bound.back() < 0 && wrong.empty())
+      wrong = fmt::format("{} = \"{}\" cannot be used: {}; port 0 takes any free port", keyed.key,
+                          keyed.address.text(), std::strerror(errno));
+  }
+  for (const int fd : bound)
+    if (fd >= 0) close(fd);
+  if (!wrong.empty()) throw Error(ErrorKind::manifest, wrong);
 }
 
 std::string HttpAddress::text() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace troupe::launch {
 
@@ -20,5 +21,13 @@ struct HttpAddress {
 std::string check_http_address(const std::string& text);
 /// The text has passed the check.
 HttpAddress parse_http_address(const std::string& text);
+
+struct KeyedAddress {
+  std::string key;  ///< of the manifest
+  HttpAddress address;
+};
+/// Tries whether all of them can be answered at, at once. Throws Error{manifest} naming the first
+/// one that cannot, and why.
+void check_can_bind(const std::vector<KeyedAddress>& addresses);
 
 }  // namespace troupe::launch

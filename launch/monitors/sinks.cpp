@@ -1,6 +1,7 @@
 #include "launch/monitors/sinks.h"
 
 #include <filesystem>
+#include <vector>
 
 #include "launch/run_directory.h"
 #include "launch/run_spec.h"
@@ -33,6 +34,14 @@ Sinks::Sinks(const Manifest& manifest, actors::Hub& hub,
                                  .flop_per_s = manifest.number("monitor.peak_tflops") * 1e12});
   if (const std::string& address = manifest.text("monitor.web"); !address.empty())
     web_.emplace(hub, parse_http_address(address), manifest.text("run.name"));
+}
+
+void Sinks::check(const Manifest& manifest) {
+  std::vector<KeyedAddress> addresses;
+  for (const char* key : {"monitor.prometheus", "monitor.web"})
+    if (const std::string& address = manifest.text(key); !address.empty())
+      addresses.push_back({.key = key, .address = parse_http_address(address)});
+  check_can_bind(addresses);
 }
 
 nlohmann::json Sinks::endpoints() const {

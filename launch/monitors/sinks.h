@@ -24,6 +24,10 @@ class Sinks {
   Sinks(const Manifest& manifest, actors::Hub& hub,
         const std::function<void(const std::string&)>& complain);
 
+  /// Throws Error{manifest} where an address that the manifest names is not free now: told before
+  /// anything is written or started.
+  static void check(const Manifest& manifest);
+
   /// {prometheus: URL, web: URL}, those that there are.
   nlohmann::json endpoints() const;
 

@@ -53,6 +53,21 @@ BOOST_AUTO_TEST_CASE(addresses_are_checked_with_an_example) {
   BOOST_TEST(launch::parse_http_address("[::1]:0").url(81, "/x") == "http://[::1]:81/x");
 }
 
+BOOST_AUTO_TEST_CASE(addresses_that_are_not_free_are_told_beforehand) {
+  const auto at = [](const std::string& key, const std::string& text) {
+    return launch::KeyedAddress{.key = key, .address = launch::parse_http_address(text)};
+  };
+  launch::check_can_bind({at("monitor.web", "127.0.0.1:0"), at("other", "localhost:0")});
+  Hub hub;
+  const PrometheusEndpoint endpoint(hub, launch::parse_http_address("127.0.0.1:0"), {});
+  std::string taken = endpoint.url().substr(std::string("http://").size());
+  taken.resize(taken.find('/'));
+  expect_error(ErrorKind::manifest, {"monitor.web", taken, "Address already in use"},
+               [&] { launch::check_can_bind({at("monitor.web", taken)}); });
+  expect_error(ErrorKind::manifest, {"monitor.web", "192.0.2.1:0", "Cannot assign"},
+               [&] { launch::check_can_bind({at("monitor.web", "192.0.2.1:0")}); });
+}
+
 BOOST_AUTO_TEST_CASE(prometheus_scrapes_what_was_published) {
   Hub hub;
   const PrometheusEndpoint endpoint(hub, launch::parse_http_address("127.0.0.1:0"),
