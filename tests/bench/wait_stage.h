@@ -8,7 +8,9 @@
 
 namespace troupe::bench {
 
-/// A stage that waits instead of computing, so that more ranks than cores keep their times.
+/// A stage that waits instead of computing, so that more ranks than cores keep their times. All of
+/// a weight gradient's time is feed-forward's, so that a backward's output leaves when little is
+/// left of it, as the simulator has it.
 class WaitStage final : public test::NullStage {
  public:
   /// Seconds of one chunk's actions.
@@ -25,14 +27,15 @@ class WaitStage final : public test::NullStage {
     return {};
   }
   void backward_node(const stages::BackwardCall& call, int node) override {
-    const auto work = row(call.pass).nodes[static_cast<std::size_t>(node)].work;
-    pause((work == stages::Node::Work::input_gradient ? times_.input_gradient
-                                                      : times_.weight_gradient) /
-          kNodes);
+    const auto [part, work, block] = row(call.pass).nodes[static_cast<std::size_t>(node)];
+    if (work == stages::Node::Work::input_gradient)
+      pause(times_.input_gradient / kNodes);
+    else if (part == stages::Node::Part::feed_forward)
+      pause(times_.weight_gradient);
   }
 
  private:
-  static constexpr int kNodes = 4;  ///< of each kind
+  static constexpr int kNodes = 4;  ///< of a forward, and input gradients
 
   static void pause(double seconds) {
     timespec end{};
