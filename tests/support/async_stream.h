@@ -1,14 +1,17 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <future>
 #include <initializer_list>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <thread>
+#include <vector>
 
 #include "tensor/device.h"
 
