@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,8 @@ class Director : public ControlActor {
   /// Tells the monitors, under the current epoch. `step` -1: the last committed one.
   void tell(EventBody body, int rank = -1, std::int64_t step = -1);
   void report_change(std::int64_t step);
+  void answer_changed(const std::string& text);
+  void answer_scale(std::uint64_t order, const ScaleAnswer& text);
   void list_ranks(const Epoch& epoch);
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr&) override {}
@@ -126,6 +129,7 @@ class Director : public ControlActor {
   RecoveryClock::Time last_sign_;  ///< of the worker that the current event is about
   ChangeReport change_;            ///< the newest
   std::map<std::uint64_t, ScaleOrder> scale_orders_;
+  std::optional<std::uint64_t> unreported_order_;  ///< done, but its report is not complete
   std::uint64_t next_order_ = 1;
   std::vector<double> handler_s_;  ///< DirectorActivity
   std::chrono::steady_clock::time_point step_begin_, save_begin_;

@@ -17,11 +17,12 @@ namespace troupe::actors {
 namespace {
 
 std::string to_string(const ChangeReport& change) {
+  std::string what = change.planned ? change.order : change.cause;
+  if (change.planned && change.recovery) what += ", and recovered: " + change.cause;
   return fmt::format(
       "{} at step {}: {}; {:.2f} s (notice {:.2f}, decide {:.2f}, gather {:.2f}, move {:.2f}, "
       "rebuild {:.2f}, first step {:.2f})",
-      change.recovery ? "recovered" : "changed", change.step,
-      change.recovery ? change.cause : change.order, change.stall_s, change.detect_s,
+      change.planned ? "changed" : "recovered", change.step, what, change.stall_s, change.detect_s,
       change.decide_s, change.spawn_s, change.move_s, change.rebuild_s, change.first_step_s);
 }
 
@@ -36,6 +37,7 @@ void Director::perform(const SpawnWorker& effect) {
   open_door();
   const std::string name = effect.rank < 0 ? "spare-" + std::to_string(effect.id)
                                            : "rank-" + std::to_string(effect.rank);
+  liveness_.expect(effect.incarnation);
   context_.processes.spawn({.host = "127.0.0.1",
                             .port = port_,
                             .token = context_.token,
@@ -49,7 +51,7 @@ void Director::perform(const KillWorker& effect) {
 }
 
 void Director::perform(const ReportLoss& effect) {
-  context_.observer.on_event(effect.cause);
+  if (!effect.ends_run) context_.observer.on_event(effect.cause);  // else the end says it
   if (!effect.has_part) return;
   if (clock_.lost(last_sign_, effect.rank, effect.cause))
     tell(FailureDetected{.cause = effect.cause,
@@ -206,6 +208,7 @@ void Director::report_change(std::int64_t step) {
   if (change_.planned) context_.observer.on_scaled(protocol_.epoch().shape);
   if (change_.planned)
     tell(Rescaled{.cause = change_.order, .phases = phases, .stall_s = change_.stall_s}, -1, step);
+  answer_changed(to_string(change_));
 }
 
 StepReport Director::report(const OrderCommit& commit) {
@@ -300,13 +303,27 @@ void Director::announce(const std::string& text) {
 }
 
 void Director::perform(const AnswerScale& effect) {
-  const auto found = scale_orders_.find(effect.order);
+  if (!effect.refused.empty())
+    return answer_scale(effect.order,
+                        {.code = static_cast<int>(effect.kind), .text = effect.refused});
+  // Where the first step of the new shape is one that is done again, the change goes on.
+  if (clock_.running())
+    unreported_order_ = effect.order;
+  else
+    answer_scale(effect.order, {.code = 0, .text = to_string(change_)});
+}
+
+void Director::answer_changed(const std::string& text) {
+  if (unreported_order_)
+    answer_scale(*std::exchange(unreported_order_, std::nullopt), {.code = 0, .text = text});
+}
+
+void Director::answer_scale(std::uint64_t order, const ScaleAnswer& text) {
+  const auto found = scale_orders_.find(order);
   if (found == scale_orders_.end()) return;
   const auto answer = found->second.answer;
   scale_orders_.erase(found);
-  if (!effect.refused.empty())
-    return answer({.code = static_cast<int>(effect.kind), .text = effect.refused});
-  answer({.code = 0, .text = to_string(change_)});
+  answer(text);
 }
 
 void Director::perform(const OrderFinish& effect) {
@@ -331,6 +348,8 @@ void Director::perform(const End& effect) {
   for (const auto& replica : replicas_) send_exit(replica, caf::exit_reason::user_shutdown);
   for (const auto& helper : {scheduler_, checkpoints_})
     if (helper) send_exit(helper, caf::exit_reason::user_shutdown);
+  answer_changed("changed; the run ended at step " + std::to_string(effect.outcome.step) + ": " +
+                 effect.outcome.reason);
   tell(RunEnded{.outcome = effect.outcome});
   context_.on_end(effect.outcome);
   quit();

@@ -45,7 +45,12 @@ std::vector<Liveness::Verdict> Liveness::tick() {
                           .why = fmt::format("hanging: no action finished for {:g} s", hang_s),
                           .silent_s = worker.stuck_s});
   }
-  for (const Verdict& verdict : verdicts) watched_.erase(verdict.incarnation);
+  for (auto& [incarnation, waited_s] : expected_)
+    if ((waited_s += kTickSeconds) >= kJoinDeadline)
+      verdicts.push_back({.incarnation = incarnation,
+                          .why = fmt::format("silence: it has not joined for {:g} s", waited_s),
+                          .silent_s = waited_s});
+  for (const Verdict& verdict : verdicts) forget(verdict.incarnation);
   return verdicts;
 }
 

@@ -12,6 +12,8 @@
 namespace troupe::actors {
 
 inline constexpr std::chrono::milliseconds kLivenessTick{250};
+/// For a worker to start and join, for one to drop what it does, in seconds.
+inline constexpr double kJoinDeadline = 60;
 
 /// Judges from heartbeats who has gone silent or hangs. Counts in ticks of its owner, so that a
 /// machine that sleeps, or a launcher that is stopped, accuses nobody. No clock of its own.
@@ -19,9 +21,20 @@ class Liveness {
  public:
   explicit Liveness(const RunSpec::Recovery& limits) : limits_(limits) {}
 
-  void watch(std::uint64_t incarnation) { watched_[incarnation] = {}; }
-  void forget(std::uint64_t incarnation) { watched_.erase(incarnation); }
-  void forget_all() { watched_.clear(); }
+  void watch(std::uint64_t incarnation) {
+    expected_.erase(incarnation);
+    watched_[incarnation] = {};
+  }
+  /// It has been spawned; watch() follows when it joins.
+  void expect(std::uint64_t incarnation) { expected_[incarnation] = 0; }
+  void forget(std::uint64_t incarnation) {
+    expected_.erase(incarnation);
+    watched_.erase(incarnation);
+  }
+  void forget_all() {
+    expected_.clear();
+    watched_.clear();
+  }
   void heard(const Heartbeat& beat);
 
   struct Verdict {
@@ -42,6 +55,7 @@ class Liveness {
   };
   RunSpec::Recovery limits_;
   std::map<std::uint64_t, Watched> watched_;
+  std::map<std::uint64_t, double> expected_;  // seconds since the birth
 };
 
 }  // namespace troupe::actors

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/liveness.h"
 #include "actors/protocol.h"
 
 // How the cluster changes: who is lost, who takes which seat, when an epoch can begin.
@@ -10,8 +11,6 @@ namespace {
 
 using Effects = std::vector<Effect>;
 
-/// For workers to start and join, and for those there to drop what they do, in seconds.
-constexpr double kGatherDeadline = 60;
 constexpr double kHour = 3600;
 /// So many workers in a row that end before they join: no more can be spawned.
 constexpr int kMaxFailedBirths = 3;
@@ -60,7 +59,7 @@ Effects DirectorProtocol::gather(const std::string& reason, bool planned) {
                                 .reconnect = !planned,
                                 .change = rescaling_ ? to_string(pending_->request) : ""});
   append(effects, spawn_missing(target_));
-  effects.push_back(start_timer(kGatherDeadline));
+  effects.push_back(start_timer(kJoinDeadline));
   append(effects, begin_if_complete());
   return effects;
 }
@@ -256,7 +255,7 @@ Effects DirectorProtocol::gathering_is_late(double now_s) {
       late.push_back(incarnation);
   }
   const std::string waited =
-      "waited " + std::to_string(static_cast<int>(kGatherDeadline)) + " s for ";
+      "waited " + std::to_string(static_cast<int>(kJoinDeadline)) + " s for ";
   if (kept_.number == 0 && !late.empty()) {
     std::string who;
     for (const auto incarnation : late)
@@ -284,10 +283,11 @@ Effects DirectorProtocol::lose(std::uint64_t incarnation, const std::string& cau
   forget(incarnation);
   Effects effects;
   const bool has_part = rank >= 0 || seated || connected || kept_.rank_of(incarnation) >= 0;
-  if (spec_.recovery.on_loss != RunSpec::OnLoss::stop)  // else it is the reason of the end
-    effects.push_back(ReportLoss{.rank = rank < epoch_.num_ranks() ? rank : -1,
-                                 .cause = who + " ended by " + cause,
-                                 .has_part = has_part});
+  effects.push_back(
+      ReportLoss{.rank = rank < epoch_.num_ranks() ? rank : -1,
+                 .cause = who + " ended by " + cause,
+                 .has_part = has_part,
+                 .ends_run = has_part && spec_.recovery.on_loss == RunSpec::OnLoss::stop});
   if (has_part) {
     append(effects, regroup(who + " ended by " + cause, now_s));
   } else if (phase_ == Phase::gathering) {

@@ -119,11 +119,12 @@ struct SpawnWorker {
 struct KillWorker {
   std::uint64_t incarnation = 0;
 };
-/// A worker of the run is lost: what happened, once a loss.
+/// A worker of the run is lost, or a connection between two: what happened, once a loss.
 struct ReportLoss {
   int rank = -1;  ///< in the epoch that was running; -1: it had none
   std::string cause;
   bool has_part = false;  ///< the others cannot go on as they are
+  bool ends_run = false;  ///< it is the reason of the end
 };
 /// Every worker that has joined drops what it does and says what it holds.
 struct OrderHalt {
