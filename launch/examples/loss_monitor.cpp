@@ -24,8 +24,12 @@ class LossMonitor : public MonitorActor {
 };
 
 int main(int argc, char** argv) {
-  auto run = Attachment::open(argc > 1 ? argv[1] : ".", {.kinds = "step", .who = "loss monitor"});
-  if (!std::holds_alternative<std::unique_ptr<Attachment>>(run)) return 69;  // it has ended
+  const char* const dir = argc > 1 ? argv[1] : ".";
+  auto run = Attachment::open(dir, {.kinds = "step", .who = "loss monitor"});
+  if (const auto* ending = std::get_if<Ending>(&run)) {
+    std::fprintf(stderr, "%s\n", describe(*ending, dir).c_str());
+    return 69;
+  }
   caf::actor_system_config config;
   caf::actor_system system(config);  // waits at its end until the monitor has ended
   system.spawn<LossMonitor>(std::move(std::get<std::unique_ptr<Attachment>>(run)));

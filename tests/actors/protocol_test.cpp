@@ -332,13 +332,15 @@ BOOST_AUTO_TEST_CASE(a_death_makes_connections_anew_though_the_change_is_not_ove
   driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
   driver.on(driver.joined(1));
   driver.warm();
-  const auto halt = find<OrderHalt>(driver.prepared(1));
+  const auto changing = driver.prepared(1);
+  const auto* halt = find<OrderHalt>(changing);
   BOOST_TEST_REQUIRE(halt);
   BOOST_TEST(!halt->reconnect);
   BOOST_TEST(halt->change == "--pp 2");
   for (const int rank : {1, 0}) driver.on(driver.halted(rank, 2, {.step = rank == 0 ? 1 : -1}));
   driver.ready();
-  const auto again = find<OrderHalt>(driver.on(driver.exited(1, false)));
+  const auto losing = driver.on(driver.exited(1, false));
+  const auto* again = find<OrderHalt>(losing);
   BOOST_TEST_REQUIRE(again);
   BOOST_TEST(again->reconnect);
   BOOST_TEST(again->change == "--pp 2");  // its first step is not committed yet
