@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <random>
 #include <set>
@@ -101,8 +103,8 @@ class Simulation {
       if (!messages.empty()) lines.push_back(line);
     if (lines.empty()) return false;
     auto& line = waiting_[lines[static_cast<std::size_t>(pick(static_cast<int>(lines.size())))]];
-    const auto action = line.front();
-    line.erase(line.begin());
+    const auto action = std::move(line.front());
+    line.pop_front();
     action();
     return true;
   }
@@ -199,18 +201,18 @@ class Simulation {
   }
   /// On a way of its own: a Halt that was sent later may come before it.
   void perform(const OrderWarmUp& effect) {
-    for (int rank = 0; rank < effect.next.num_ranks(); ++rank) {
-      const std::uint64_t incarnation = effect.next.members.at(rank).incarnation;
-      later(kSchedulerLine, [this, effect, rank, incarnation] {
-        SimWorker* worker = alive(incarnation);
+    const auto order = std::make_shared<const OrderWarmUp>(effect);
+    for (int rank = 0; rank < effect.next.num_ranks(); ++rank)
+      later(kSchedulerLine, [this, order, rank] {
+        const Epoch& next = order->next;
+        SimWorker* worker = alive(next.members.at(rank).incarnation);
         if (!worker) return;
-        if (worker->halted_for <= effect.next.number) {
-          connect(*worker, effect.next.members);
+        if (worker->halted_for <= next.number) {
+          connect(*worker, next.members);
           worker->quiet = false;
         }
-        answer(MemberWarm{.order = effect.order, .incarnation = incarnation, .rank = rank});
+        answer(MemberWarm{.order = order->order, .incarnation = worker->incarnation, .rank = rank});
       });
-    }
   }
   void perform(const WarmUpSpare&) {}
   void connect(SimWorker& worker, const Members& members) {
@@ -223,22 +225,25 @@ class Simulation {
       result_.broken = "an epoch loads a checkpoint that a newer one may push out";
     ready_.clear();
     begun_.clear();
+    const auto order = std::make_shared<const StartEpoch>(effect);
     for (const auto& [place, member] : effect.epoch.members)
-      tell(member.incarnation, [this, effect](SimWorker& w) {
-        w.before = std::exchange(w.epoch, effect.epoch);
-        w.step_before = w.step;
-        w.copies_before = w.copies;
-        w.copies.clear();
-        w.step = effect.state.step;
-        w.previous = false;
-        if (w.before && w.step_before == w.step + 1) w.step_before = w.step;  // stepped back
-        const int rank = effect.epoch.rank_of(w.incarnation);
-        connect(w, effect.epoch.members);
-        if (effect.epoch.members.at(rank).address != std::to_string(w.node))
-          result_.broken = "peers were given an address that a worker no longer has";
-        w.quiet = rank >= effect.epoch.num_ranks();  // it has given its state
-        if (effect.epoch.number == protocol_.epoch().number) began(effect, rank);
-      });
+      tell(member.incarnation, [this, order](SimWorker& w) { begin(w, *order); });
+  }
+  void begin(SimWorker& w, const StartEpoch& order) {
+    const Epoch& epoch = order.epoch;
+    w.before = std::exchange(w.epoch, epoch);
+    w.step_before = w.step;
+    w.copies_before = w.copies;
+    w.copies.clear();
+    w.step = order.state.step;
+    w.previous = false;
+    if (w.before && w.step_before == w.step + 1) w.step_before = w.step;  // stepped back
+    const int rank = epoch.rank_of(w.incarnation);
+    connect(w, epoch.members);
+    if (epoch.members.at(rank).address != std::to_string(w.node))
+      result_.broken = "peers were given an address that a worker no longer has";
+    w.quiet = rank >= epoch.num_ranks();  // it has given its state
+    if (epoch.number == protocol_.epoch().number) began(order, rank);
   }
   /// Who has begun gives its state at once; who has begun and has all its state is ready.
   void began(const StartEpoch& effect, int member) {
@@ -259,10 +264,11 @@ class Simulation {
     tell(effect.incarnation, [this](SimWorker& w) { die(w.incarnation, false); });
   }
   void perform(const OrderStep& effect) {
-    const Epoch epoch = protocol_.epoch();
+    const auto running = std::make_shared<const Epoch>(protocol_.epoch());
     votes_.clear();
-    for (int rank = 0; rank < epoch.num_ranks(); ++rank)
-      tell(epoch.members.at(rank).incarnation, [this, epoch, rank, effect](SimWorker& w) {
+    for (int rank = 0; rank < running->num_ranks(); ++rank)
+      tell(running->members.at(rank).incarnation, [this, running, rank, effect](SimWorker& w) {
+        const Epoch& epoch = *running;
         if (!w.epoch || w.epoch->number != epoch.number || w.spoilt) return;
         w.before.reset();
         if (w.step != effect.step - 1) result_.broken = "a step ran on other state";
@@ -335,7 +341,7 @@ class Simulation {
   std::mt19937_64 rng_;
   DirectorProtocol protocol_;
   std::map<std::uint64_t, SimWorker> workers_;
-  std::map<int, std::vector<std::function<void()>>> waiting_;
+  std::map<int, std::deque<std::function<void()>>> waiting_;
   std::set<int> begun_, ready_;  // members of the epoch that is being prepared
   std::map<int, int> votes_;
   std::set<std::uint64_t> open_orders_;
