@@ -229,6 +229,7 @@ void Director::publish_status() {
     if (status.state == "starting" && protocol_.epoch().number > 1) status.state = "regrouping";
     if (protocol_.stopping() && status.state == "running") status.state = "stopping";
     status.step = protocol_.committed();
+    status.max_steps = context_.spec.max_steps;
     status.epoch = protocol_.epoch().number;
   });
 }

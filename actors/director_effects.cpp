@@ -26,6 +26,17 @@ std::string to_string(const ChangeReport& change) {
       change.decide_s, change.spawn_s, change.move_s, change.rebuild_s, change.first_step_s);
 }
 
+Pipeline pipeline_of(const RunSpec& spec, const Shape& shape) {
+  Pipeline pipeline{
+      .pp = shape.mesh.pp,
+      .dp = shape.mesh.dp,
+      .stage_of_chunk = {},
+      .copies = shape.layout.copies(),
+      .microbatches = static_cast<int>(spec.batch.global / shape.mesh.dp / spec.batch.micro)};
+  for (const auto& chunk : shape.layout.chunks) pipeline.stage_of_chunk.push_back(chunk.stage);
+  return pipeline;
+}
+
 }  // namespace
 
 template <typename Order>
@@ -93,10 +104,10 @@ void Director::perform(const StartEpoch& effect) {
   const bool changes = clock_.running();
   if (changes) clock_.begins();
   list_ranks(effect.epoch);
-  tell(MembershipChanged{.pp = effect.epoch.shape.mesh.pp,
-                         .dp = effect.epoch.shape.mesh.dp,
+  const RunStatus listed = context_.board.read();
+  tell(MembershipChanged{.pipeline = listed.pipeline,
                          .schedule = effect.epoch.shape.schedule.kind,
-                         .ranks = context_.board.read().ranks});
+                         .ranks = listed.ranks});
   if (changes) tell(PhaseBegun{.phase = "move"});
   for (const auto& replica : replicas_) send_exit(replica, caf::exit_reason::user_shutdown);
   replicas_.clear();
@@ -155,6 +166,7 @@ void Director::perform(const OrderLeave& effect) {
 
 void Director::list_ranks(const Epoch& epoch) {
   context_.board.write([&](RunStatus& status) {
+    status.pipeline = pipeline_of(context_.spec, epoch.shape);
     status.ranks.clear();
     for (int rank = 0; rank < epoch.num_ranks(); ++rank) {
       const Member& member = epoch.members.at(rank);

@@ -40,7 +40,7 @@ TROUPE_INSPECT(BeginEpoch, x.epoch, x.state, x.checkpoint, x.weights_only, x.sam
 TROUPE_INSPECT(WarmUp, x.order, x.epoch, x.rank, x.shape, x.peers)
 TROUPE_INSPECT(Warm, x.order, x.incarnation, x.rank)
 TROUPE_INSPECT(TapRequest, x.from, x.to, x.backward, x.every, x.microbatch, x.only_not_finite,
-               x.dump)
+               x.dump, x.samples)
 TROUPE_INSPECT(RunStep, x.epoch, x.step, x.trace, x.taps)
 TROUPE_INSPECT(Commit, x.epoch, x.step, x.clip_factor)
 TROUPE_INSPECT(Save, x.epoch, x.step, x.dir)

@@ -91,10 +91,22 @@ struct RankStatus {
   std::string waiting_for;  ///< empty, or the named wait
 };
 
+/// What an epoch's ranks send to each other: a microbatch goes through the chunks of one copy of
+/// the parameters, forward and back.
+struct Pipeline {
+  int pp = 1;
+  int dp = 1;
+  std::vector<int> stage_of_chunk;  ///< in model order, one copy after the other
+  int copies = 1;
+  int microbatches = 0;  ///< of a replica; each copy has an equal share, in ascending order
+};
+
 struct RunStatus {
   std::string state;  ///< starting, running, saving, stopping, ended
   std::int64_t step = 0;
+  std::int64_t max_steps = 0;
   std::uint32_t epoch = 0;
+  Pipeline pipeline;  ///< of `ranks`; no chunks before the first epoch
   std::vector<RankStatus> ranks;
 };
 

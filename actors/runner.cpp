@@ -90,9 +90,11 @@ void Runner::run(const std::function<void(RunnerAnswer)>& answer) {
     if (std::holds_alternative<Halt>(order)) failed = false;
     if (failed) continue;
     try {
-      if (auto result = std::visit(execute, order)) answer(std::move(*result));
-      for (TracedActions& actions : trainer_.take_trace()) answer(std::move(actions));
+      auto result = std::visit(execute, order);
+      // Before the vote: who orders the next step knows then how many samples are still wanted.
       for (Tapped& tapped : trainer_.take_tapped()) answer(std::move(tapped));
+      if (result) answer(std::move(*result));
+      for (TracedActions& actions : trainer_.take_trace()) answer(std::move(actions));
     } catch (const std::exception& e) {
       failed = true;
       const std::uint32_t epoch = std::visit([](const auto& o) { return epoch_of(o); }, order);

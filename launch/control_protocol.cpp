@@ -58,6 +58,14 @@ std::optional<nlohmann::json> authenticated_request(const std::string& frame,
   return json;
 }
 
+nlohmann::json to_json(const actors::Pipeline& pipeline) {
+  return {{"pp", pipeline.pp},
+          {"dp", pipeline.dp},
+          {"stage_of_chunk", pipeline.stage_of_chunk},
+          {"copies", pipeline.copies},
+          {"microbatches", pipeline.microbatches}};
+}
+
 nlohmann::json to_json(const actors::RunStatus& status, const std::string& run) {
   nlohmann::json ranks = nlohmann::json::array();
   for (const auto& r : status.ranks)
@@ -72,7 +80,9 @@ nlohmann::json to_json(const actors::RunStatus& status, const std::string& run) 
   return {{"run", run},
           {"state", status.state},
           {"step", status.step},
+          {"max_steps", status.max_steps},
           {"epoch", status.epoch},
+          {"pipeline", to_json(status.pipeline)},
           {"ranks", ranks}};
 }
 

@@ -120,7 +120,8 @@ void add_tap(CLI::App& app, TapOptions& o) {
   sub->add_flag("--not-finite", o.not_finite, "Only tensors with an infinite element or a NaN");
   sub->add_flag("--dump", o.dump,
                 "Write each as safetensors into taps/ of the run directory; the step waits for it");
-  sub->add_option("--samples", o.samples, "Leave after so many; 0: stay")
+  sub->add_option("--samples", o.samples,
+                  "Look at, print and dump so many tensors in all, and leave; 0: stay")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}))
       ->capture_default_str();
 }

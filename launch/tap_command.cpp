@@ -18,36 +18,46 @@ namespace {
 
 using nlohmann::json;
 
-/// A step's report names every edge between two ranks.
-void check_edge(const json& step, const actors::TapRequest& tap) {
-  std::string edges;
-  for (const json& edge : step.value("edges", json::array())) {
-    const int from = edge.value("from", -1), to = edge.value("to", -1);
-    if (from == tap.from && to == tap.to) return;
-    edges += fmt::format("{}{}:{}", edges.empty() ? "" : ", ", from, to);
-  }
-  throw Error(ErrorKind::usage, edges.empty()
-                                    ? std::string("a run of one stage has no edge to tap")
-                                    : fmt::format("--edge {}:{}: no such edge; there are {}",
-                                                  tap.from, tap.to, edges));
-}
-
-}  // namespace
-
-int run(const TapOptions& options) {
+/// The request that an option asks for.
+actors::TapRequest request_of(const TapOptions& options) {
   actors::TapRequest tap = parse_edge(options.edge);
   tap.backward = options.backward;
   tap.every = options.every;
   tap.microbatch = options.microbatch;
   tap.only_not_finite = options.not_finite;
   tap.dump = options.dump;
+  tap.samples = options.samples;
+  return tap;
+}
+
+/// What a change of the cluster leaves to wait for.
+void check_change(const json& event, const actors::TapRequest& tap, const json& status) {
+  json now = status;
+  now["pipeline"] = event.at("pipeline");
+  now["step"] = event.at("step");
+  if (const std::string why = never_fits(tap, now); !why.empty())
+    throw Error(
+        ErrorKind::unavailable,
+        fmt::format("the tap ends at step {}, since the cluster is pp {} x dp {} with "
+                    "schedule {}: {}",
+                    event.at("step").get<std::int64_t>(), event.at("pp").get<int>(),
+                    event.at("dp").get<int>(), event.at("schedule").get<std::string>(), why));
+}
+
+}  // namespace
+
+int run(const TapOptions& options) {
+  const actors::TapRequest tap = request_of(options);
   SignalFd signals{SIGINT, SIGTERM, SIGHUP};
-  auto opened = Attachment::open(
-      options.run,
-      {.kinds = "tensor,step", .who = fmt::format("tap of pid {}", getpid()), .tap = to_json(tap)});
+  auto opened = Attachment::open(options.run, {.kinds = "tensor,membership",
+                                               .who = fmt::format("tap of pid {}", getpid()),
+                                               .tap = to_json(tap)});
   if (const auto* ending = std::get_if<Ending>(&opened))
     throw Error(ErrorKind::unavailable, "nothing to tap: " + describe(*ending, options.run));
   Attachment& run = *std::get<std::unique_ptr<Attachment>>(opened);
+  if (const std::string why = never_fits(tap, run.status()); !why.empty())
+    throw Error(ErrorKind::usage, why);
+  complain("waits for " + describe(tap) + "; Ctrl-C leaves");
   for (std::int64_t samples = 0;;) {
     std::array<pollfd, 2> ready{{{.fd = run.fd(), .events = POLLIN, .revents = 0},
                                  {.fd = signals.fd(), .events = POLLIN, .revents = 0}}};
@@ -57,12 +67,18 @@ int run(const TapOptions& options) {
     if (news.dropped > 0)
       print_or_stop(to_text({{"kind", "dropped"}, {"dropped", news.dropped}}) + "\n");
     for (const json& event : news.events) {
-      if (event.value("kind", "") == "step") check_edge(event, tap);
-      if (!fits(tap, event)) continue;
+      if (event.value("kind", "") == "membership") {
+        check_change(event, tap, run.status());
+        continue;
+      }
       print_or_stop(to_text(event) + "\n");
-      if (++samples == options.samples) return 0;
+      if (++samples == tap.samples) return 0;
     }
-    if (news.ended) return 0;
+    if (!news.ended) continue;
+    if (samples >= tap.samples) return 0;
+    throw Error(ErrorKind::unavailable,
+                fmt::format("{} of {} samples came: {}", samples, tap.samples,
+                            describe(*news.ended, options.run)));
   }
 }
 

@@ -15,7 +15,11 @@ nlohmann::json to_json(const actors::TapRequest& request);
 /// Throws Error{usage} for what is no request.
 actors::TapRequest parse_tap(const nlohmann::json& fields);
 
-/// Whether a `tensor` event, as event_json.h makes it, is one that the request asked for.
-bool fits(const actors::TapRequest& request, const nlohmann::json& event);
+/// Why nothing that a run in this state sends will ever fit the request, with the valid choices;
+/// empty where something may. `status` has `pipeline`, `step` and `max_steps`; a run that has no
+/// pipeline yet may have anything.
+std::string never_fits(const actors::TapRequest& request, const nlohmann::json& status);
+/// "activations of edge 0:1, microbatch 2, of every 10th step", for people.
+std::string describe(const actors::TapRequest& request);
 
 }  // namespace troupe::launch

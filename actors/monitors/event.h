@@ -45,8 +45,7 @@ struct NotFinite {
 };
 /// Ranks of a new epoch, by rank.
 struct MembershipChanged {
-  int pp = 1;
-  int dp = 1;
+  Pipeline pipeline;
   std::string schedule;
   std::vector<RankStatus> ranks;
 };

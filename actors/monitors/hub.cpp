@@ -13,6 +13,21 @@ static_assert(kNumEventKinds <= 64, "a mask of kinds is one word");
 struct Hub::Queue {
   explicit Queue(SubscribeOptions chosen) : options(std::move(chosen)) {}
 
+  bool wants(const RunEvent& event) const {
+    return options.kinds.test(event.body.index()) && (!options.tap || is_sample(event));
+  }
+  /// Of its tap; true of everything that is no tensor.
+  bool is_sample(const RunEvent& event) const {
+    const auto* tensor = std::get_if<TensorTapped>(&event.body);
+    return !tensor || (still_taps() &&
+                       options.tap->names(event.rank, tensor->to, tensor->backward, event.step,
+                                          tensor->microbatch) &&
+                       (!options.tap->only_not_finite || tensor->summary.not_finite > 0));
+  }
+  bool still_taps() const {
+    return options.tap && (options.tap->samples == 0 || sampled < options.tap->samples);
+  }
+
   /// Returns how many events had to go.
   std::uint64_t push(const std::shared_ptr<const RunEvent>& event) {
     std::uint64_t lost = 0;
@@ -42,7 +57,8 @@ struct Hub::Queue {
   }
 
   const SubscribeOptions options;
-  std::mutex mutex;  // guards what follows
+  std::int64_t sampled = 0;  // tensors so far; guarded by the mutex of all queues
+  std::mutex mutex;          // guards what follows
   std::deque<std::shared_ptr<const RunEvent>> events;
   std::uint64_t dropped = 0;  // since the last take
   bool closed = false;
@@ -91,10 +107,13 @@ void Hub::publish(RunEvent event) {
     }
     event.epoch = queues_->epoch;
     event.step = queues_->step;
-    const std::size_t kind = event.body.index();
     const auto shared = std::make_shared<const RunEvent>(std::move(event));
-    for (const auto& queue : queues_->all)
-      if (queue->options.kinds.test(kind)) queues_->dropped += queue->push(shared);
+    const bool is_tensor = std::holds_alternative<TensorTapped>(shared->body);
+    for (const auto& queue : queues_->all) {
+      if (!queue->wants(*shared)) continue;
+      if (is_tensor) ++queue->sampled;
+      queues_->dropped += queue->push(shared);
+    }
   }
   const auto spent = std::chrono::steady_clock::now() - begin;
   busy_ns_.fetch_add(static_cast<std::uint64_t>(
@@ -115,10 +134,12 @@ std::vector<TapRequest> Hub::taps() const {
   if (!wanted<TensorTapped>()) return {};
   std::vector<TapRequest> taps;
   const std::lock_guard lock(queues_->mutex);
-  for (const auto& queue : queues_->all)
-    if (const auto& tap = queue->options.tap;
-        tap && taps.size() < kMaxTaps && std::ranges::find(taps, *tap) == taps.end())
-      taps.push_back(*tap);
+  for (const auto& queue : queues_->all) {
+    if (!queue->still_taps()) continue;
+    TapRequest tap = *queue->options.tap;
+    if (tap.samples > 0) tap.samples -= queue->sampled;
+    if (taps.size() < kMaxTaps && std::ranges::find(taps, tap) == taps.end()) taps.push_back(tap);
+  }
   return taps;
 }
 

@@ -25,7 +25,8 @@ class Hub {
   struct SubscribeOptions {
     EventMask kinds = all_events();
     std::size_t capacity = 1024;    ///< events; at least 1
-    std::optional<TapRequest> tap;  ///< tensors that TensorTapped is to tell of
+    /// Tensors to look at. Who names some is told of no others, and of no more than it asked for.
+    std::optional<TapRequest> tap;
     /// Called after an event has been queued, from the publisher's thread; it must be quick and
     /// must not call the hub.
     std::function<void()> wake;
@@ -48,7 +49,8 @@ class Hub {
   bool wanted() const {
     return (mask_of<Body>().to_ullong() & wanted_.load(std::memory_order_relaxed)) != 0;
   }
-  /// What subscribers want to look at, each once; at most kMaxTaps.
+  /// What subscribers still want to look at, each once, with the samples that are left of each; at
+  /// most kMaxTaps.
   std::vector<TapRequest> taps() const;
   /// The subscription may outlive the hub.
   std::unique_ptr<Subscription> subscribe(SubscribeOptions options);

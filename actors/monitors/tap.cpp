@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
-#include <iterator>
 #include <optional>
 
 #include "stages/checkpoint/safetensors.h"
@@ -16,9 +15,8 @@ using transport::Direction;
 
 Tap::Tap(const RunStep& order, const RankAssembly& part, int rank, std::string folder)
     : part_(part), rank_(rank), epoch_(order.epoch), step_(order.step), folder_(std::move(folder)) {
-  std::ranges::copy_if(order.taps, std::back_inserter(requests_), [&](const TapRequest& request) {
-    return request.from == rank && request.every > 0 && step_ % request.every == 0;
-  });
+  for (const TapRequest& request : order.taps)
+    if (request.from == rank) wishes_.push_back({.request = request});
 }
 
 void Tap::look(const transport::MessageKey& key, const tensor::Tensor& tensor) {
@@ -30,12 +28,13 @@ void Tap::look(const transport::MessageKey& key, const tensor::Tensor& tensor) {
   const int microbatch = key.microbatch;
   std::optional<TensorSummary> summary;
   bool wanted = false, dumped = false;
-  for (const TapRequest& request : requests_) {
-    if (request.to != edge->to || request.backward != backward ||
-        (request.microbatch >= 0 && request.microbatch != microbatch))
-      continue;
+  for (Wish& wish : wishes_) {
+    const TapRequest& request = wish.request;
+    if (!request.names(rank_, edge->to, backward, step_, microbatch)) continue;
+    if (request.samples > 0 && wish.taken >= request.samples) continue;
     if (!summary) summary = summarise(tensor);
     if (request.only_not_finite && summary->not_finite == 0) continue;
+    ++wish.taken;
     wanted = true;
     dumped |= request.dump;
   }

@@ -26,7 +26,11 @@ class Tap {
  private:
   void dump(const tensor::Tensor& tensor, Tapped& tapped) const;
 
-  std::vector<TapRequest> requests_;
+  struct Wish {
+    TapRequest request;
+    std::int64_t taken = 0;
+  };
+  std::vector<Wish> wishes_;
   const RankAssembly& part_;
   const int rank_;
   const std::uint32_t epoch_;

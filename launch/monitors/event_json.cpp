@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "launch/control_protocol.h"
 #include "launch/suggest.h"
 #include "tensor/error.h"
 
@@ -60,7 +61,11 @@ json body_of(const MembershipChanged& e) {
                      {"stage", r.stage},
                      {"pid", r.pid},
                      {"host", r.host}});
-  return {{"pp", e.pp}, {"dp", e.dp}, {"schedule", e.schedule}, {"ranks", std::move(ranks)}};
+  return {{"pp", e.pipeline.pp},
+          {"dp", e.pipeline.dp},
+          {"pipeline", to_json(e.pipeline)},
+          {"schedule", e.schedule},
+          {"ranks", std::move(ranks)}};
 }
 json body_of(const RankActivity& e) {
   json links = json::array();

@@ -47,6 +47,31 @@ BOOST_AUTO_TEST_CASE(a_subscriber_gets_the_kinds_it_asked_for_in_order) {
   BOOST_TEST(few.events[0].get() == got.events[1].get());  // shared, not copied
 }
 
+/// What is left of its samples is what the next step is asked for.
+BOOST_AUTO_TEST_CASE(a_tap_is_told_of_its_own_tensors_until_it_has_its_samples) {
+  Hub hub;
+  const TapRequest request{.from = 0, .to = 1, .every = 2, .samples = 3};
+  const auto all = hub.subscribe({});
+  const auto tap = hub.subscribe({.kinds = mask_of<TensorTapped, Note>(), .tap = request});
+  const auto sent = [&](std::int64_t step, int to, int microbatch) {
+    hub.publish(
+        {.step = step, .rank = 0, .body = TensorTapped{.to = to, .microbatch = microbatch}});
+  };
+  BOOST_TEST((hub.taps() == std::vector{request}));
+  sent(4, 1, 0);
+  sent(4, 2, 0);  // another edge
+  sent(5, 1, 0);  // another step
+  sent(4, 1, 1);
+  BOOST_TEST_REQUIRE(hub.taps().size() == 1u);
+  BOOST_TEST(hub.taps().front().samples == 1);
+  sent(6, 1, 0);
+  BOOST_TEST(hub.taps().empty());
+  sent(6, 1, 1);
+  hub.publish({.body = Note{.text = "hello"}});
+  BOOST_TEST(tap->take(10).events.size() == 4u);
+  BOOST_TEST(all->take(10).events.size() == 7u);
+}
+
 BOOST_AUTO_TEST_CASE(a_full_queue_drops_the_oldest_and_says_how_many) {
   Hub hub;
   const auto slow = hub.subscribe({.capacity = 4});

@@ -115,7 +115,8 @@ BOOST_FIXTURE_TEST_CASE(orders_survive_the_wire, System) {
   BOOST_TEST(round_trip(system, Hello{.version = 7, .token = "t"}).token == "t");
   BOOST_TEST(round_trip(system, Welcome{.manifest = "[run]\n"}).manifest == "[run]\n");
   BOOST_TEST(round_trip(system, Join{.token = "t", .member = {.id = 2}}).member.id == 2);
-  const TapRequest tap{.from = 1, .to = 2, .backward = true, .every = 3, .dump = true};
+  const TapRequest tap{
+      .from = 1, .to = 2, .backward = true, .every = 3, .dump = true, .samples = 4};
   const auto step = round_trip(system, RunStep{.epoch = 1, .step = 1ll << 40, .taps = {tap}});
   BOOST_TEST(step.step == 1ll << 40);
   BOOST_TEST((step.taps == std::vector{tap}));

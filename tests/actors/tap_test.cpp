@@ -2,6 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <filesystem>
+#include <iterator>
 #include <limits>
 
 #include "actors/program.h"
@@ -69,6 +71,18 @@ BOOST_AUTO_TEST_CASE(a_tap_takes_what_fits_its_request_and_nothing_else) {
   BOOST_TEST(tapped({.from = 0, .to = 1, .only_not_finite = true}, 0) == 0u);
   values[0] = std::nanf("");
   BOOST_TEST(tapped({.from = 0, .to = 1, .only_not_finite = true}, 0) == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_tap_takes_no_more_samples_than_are_asked_for) {
+  const Sender sender;
+  const test::TempDir dir;
+  std::vector<float> values{1, 2};
+  const TapRequest two{.from = 0, .to = 1, .dump = true, .samples = 2};
+  Tap tap(sender.order({two}), sender.part, 0, (dir.path() / "taps").string());
+  for (int microbatch = 0; microbatch < 8; ++microbatch)
+    tap.look(sender.key(microbatch), tensor_of(values));
+  BOOST_TEST(tap.take().size() == 2u);
+  BOOST_TEST(std::distance(std::filesystem::directory_iterator(dir.path() / "taps"), {}) == 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_tensor_is_told_once_and_dumped_if_anybody_asked) {

@@ -1,15 +1,18 @@
 #include <pty.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -148,12 +151,57 @@ BOOST_AUTO_TEST_CASE(a_tap_tells_of_one_edge_and_changes_no_loss) {
     BOOST_TEST(fs::exists(event.at("file").get<std::string>()));
   }
   BOOST_TEST(samples == 2);
-  const Finished wrong = troupe({"tap", place.run("tapped"), "--edge", "0:7"});
-  BOOST_TEST(wrong.exit_code == 64);
-  BOOST_TEST(wrong.err.find("0:1, 1:0") != std::string::npos, wrong.err);
   const Finished done = run.finish();
   BOOST_TEST(done.exit_code == 0, done.err);
   BOOST_TEST((step_numbers(place.run("tapped")) == step_numbers(place.run("alone"))));
+}
+
+BOOST_AUTO_TEST_CASE(a_tap_takes_so_many_samples_in_all) {
+  const Workplace place;
+  TroupeProgram run({"launch", place.manifest("run", kLong)});
+  BOOST_REQUIRE(run.read_until("step 2/"));
+  // 8 microbatches a step: the third step is the last that is looked at.
+  const Finished tap =
+      troupe({"tap", place.run("run"), "--edge", "0:1", "--samples", "20", "--dump"});
+  BOOST_TEST(tap.exit_code == 0, tap.err);
+  BOOST_TEST(std::ranges::count(tap.out, '\n') == 20);
+  BOOST_TEST(tap.err.find("20 activations of edge 0:1") != std::string::npos, tap.err);
+  BOOST_TEST(run.read_until("step "));
+  BOOST_TEST(run.read_until("step "));
+  const fs::path taps = fs::path(place.run("run")) / "taps";
+  BOOST_TEST(std::distance(fs::directory_iterator(taps), {}) == 20);
+  run.signal(SIGTERM);
+  BOOST_TEST(run.finish().exit_code == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_tap_of_what_never_comes_is_refused_at_once) {
+  const Workplace place;
+  TroupeProgram run({"launch", place.manifest("run", kLong)});
+  BOOST_REQUIRE(run.read_until("step 2/"));
+  const auto refused = [&](std::vector<std::string> options, const std::string& why) {
+    options.insert(options.begin(), {"tap", place.run("run")});
+    const Finished tap = troupe(options);
+    BOOST_TEST(tap.exit_code == 64);
+    BOOST_TEST(tap.out == "");
+    BOOST_TEST(tap.err.find(why) != std::string::npos, tap.err);
+  };
+  refused({"--edge", "0:7"},
+          "no activations travel over edge 0:7; the edges of activations are 0:1");
+  refused({"--edge", "0:1", "--backward"}, "the edges of gradients are 1:0");
+  refused({"--edge", "0:1", "--microbatch", "99"}, "microbatches 0-7");
+  refused({"--edge", "0:1", "--every", "1000001"}, "of 1000000");
+  // What comes no more ends a tap that waits for it.
+  TroupeProgram gone({"tap", place.run("run"), "--edge", "0:1", "--not-finite"});
+  const std::string attached = "tap of pid " + std::to_string(gone.pid());
+  while (content_of(place.run("run") + "/events.jsonl").find(attached) == std::string::npos)
+    sched_yield();
+  BOOST_TEST(troupe({"scale", place.run("run"), "--pp", "1"}).exit_code == 0);
+  const Finished ended = gone.finish();
+  BOOST_TEST(ended.exit_code == 69);
+  BOOST_TEST(ended.err.find("the tap ends at step") != std::string::npos, ended.err);
+  BOOST_TEST(ended.err.find("pp 1 x dp 1") != std::string::npos, ended.err);
+  run.signal(SIGTERM);
+  BOOST_TEST(run.finish().exit_code == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_trace_has_a_track_for_each_rank) {

@@ -116,8 +116,8 @@ BOOST_AUTO_TEST_CASE(the_page_is_whole_and_its_state_follows_the_run) {
   BOOST_TEST(!hub.wanted<ActionsTraced>());  // nobody has looked at the timeline
   http_get(page.url() + "state");
   BOOST_TEST(hub.wanted<ActionsTraced>());
-  hub.publish(
-      {.body = MembershipChanged{.pp = 2, .ranks = {{.rank = 0}, {.rank = 1, .stage = 1}}}});
+  hub.publish({.body = MembershipChanged{.pipeline = {.pp = 2},
+                                         .ranks = {{.rank = 0}, {.rank = 1, .stage = 1}}}});
   get_until(page.url() + "state", "\"pp\":2");
   hub.publish(step_event(5, 1.5));
   for (int rank = 0; rank < 2; ++rank)
