@@ -11,11 +11,15 @@ namespace troupe::schedules {
 /// numbers.
 std::string to_grid(const Plan& plan, const Simulation& simulation);
 
+/// "#rrggbb": what stands for this kind of action in every picture. Told apart by those who do not
+/// see all colours, too.
+const char* colour_of(Op op);
+
 /// What an axis counts: slots, or the time that the costs are given in.
 enum class Axis { slots, time };
 /// The same as a picture of its own: a row per rank, a box per action, coloured by what it does and
-/// paler for later chunks of a rank, above an axis. An overlapped pair lies one above the other. A
-/// pointer over a box shows the action.
+/// paler for later chunks of a rank, between a legend and an axis. An overlapped pair lies one
+/// above the other. A pointer over a box shows the action.
 std::string to_svg(const Plan& plan, const Simulation& simulation, Axis axis = Axis::slots);
 
 /// The same as a timeline in the Trace Event Format, which Perfetto and Chrome show: a thread per

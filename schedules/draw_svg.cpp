@@ -15,7 +15,12 @@ constexpr double kRow = 26;
 constexpr double kBox = 22;
 constexpr double kLeft = 64;
 constexpr double kTop = 44;
+constexpr double kLegendRow = 18;
+constexpr double kSwatch = 12;
+constexpr double kLetter = 6.5;   ///< a letter of the legend; those of usual fonts are narrower
 constexpr double kLabelled = 18;  ///< a box at least this wide shows its microbatch
+constexpr double kPalest = 0.45;  ///< what is left of the colour where a rank has many chunks
+constexpr double kPale = 0.75;    ///< below it black text is easier to read than white
 constexpr const char* kIdleColour = "#eeeeee";
 
 /// How one kind of action looks, and is called in the legend.
@@ -25,12 +30,8 @@ struct Style {
   const char* colour;
 };
 constexpr std::array kStyles = {
-    Style{Op::F, "forward", "#4e79a7"}, Style{Op::B, "backward", "#59a14f"},
-    Style{Op::I, "input gradient", "#f28e2b"}, Style{Op::W, "weight gradient", "#9c755f"}};
-
-const Style& style_of(Op op) {
-  return *std::ranges::find_if(kStyles, [op](const Style& style) { return style.op == op; });
-}
+    Style{Op::F, "F forward", "#4e79a7"}, Style{Op::B, "B backward", "#59a14f"},
+    Style{Op::I, "I input gradient", "#f28e2b"}, Style{Op::W, "W weight gradient", "#b07aa1"}};
 
 std::string number(double value) {
   char text[32];
@@ -46,6 +47,16 @@ std::string attributes(double x, double y, double width, double height) {
 std::string text_at(double x, double y, const char* anchor, const std::string& text) {
   return "<text x='" + number(x) + "' y='" + number(y) + "' text-anchor='" + anchor + "'>" + text +
          "</text>\n";
+}
+
+std::string swatch(double x, double y, const char* colour, double opacity) {
+  return "<rect " + attributes(x, y, kSwatch, kSwatch) + " fill='" + colour + "' fill-opacity='" +
+         number(opacity) + "'/>\n";
+}
+
+/// From the left end of a text in the legend to what follows it.
+double room_for(const std::string& text) {
+  return kLetter * static_cast<double>(text.size()) + kSwatch;
 }
 
 /// 1, 2 or 5 times a power of ten, so that marks lie at least 40 pixels apart.
@@ -68,34 +79,50 @@ class Canvas {
         slot_width_(std::min(kSlotWidth, kMostWidth / std::max(slots_, 1.0))),
         axis_(axis) {}
 
-  std::string draw() const {
-    const double width = std::max(kLeft + slots_ * slot_width_ + 20, 520.0);
+  std::string draw() {
+    const std::string legend_text = legend();
+    const double width = std::max(kLeft + slots_ * slot_width_ + 20, legend_width_);
     const double height = bottom() + 44;
     std::string out = "<svg xmlns='http://www.w3.org/2000/svg' width='" + number(width) +
                       "' height='" + number(height) + "' viewBox='0 0 " + number(width) + " " +
                       number(height) + "' font-family='sans-serif' font-size='11'>\n" +
                       "<rect width='100%' height='100%' fill='white'/>\n";
-    out += legend() + axis();
+    out += legend_text + axis();
     for (int rank = 0; rank < plan_.num_ranks(); ++rank) out += row(rank);
     return out + "</svg>\n";
   }
 
  private:
   double x(double time) const { return kLeft + time / slot_ * slot_width_; }
-  double y(int rank) const { return kTop + rank * kRow; }
+  double top() const { return kTop + (rounds() > 1 ? kLegendRow : 0); }
+  double y(int rank) const { return top() + rank * kRow; }
   double bottom() const { return y(plan_.num_ranks()); }
 
-  std::string legend() const {
+  /// Chunks of a rank, which lie a whole round over the ranks apart.
+  int rounds() const { return (plan_.num_chunks() + plan_.num_ranks() - 1) / plan_.num_ranks(); }
+  double opacity(int round) const { return 1 - (1 - kPalest) * round / rounds(); }
+
+  std::string legend() {
     std::string out;
     double left = kLeft;
-    for (const Style& style : kStyles) {
-      out += "<rect " + attributes(left, 14, 12, 12) + " fill='" + style.colour + "'/>\n";
-      out += text_at(left + 17, 24, "start",
-                     std::string(1, static_cast<char>(style.op)) + " " + style.name);
-      left += 112;
-    }
-    out += "<rect " + attributes(left, 14, 12, 12) + " fill='" + kIdleColour + "'/>\n";
-    return out + text_at(left + 17, 24, "start", "idle");
+    const auto add = [&](const std::string& name, const char* colour) {
+      out += swatch(left, 14, colour, 1) + text_at(left + kSwatch + 5, 24, "start", name);
+      left += kSwatch + 5 + room_for(name);
+    };
+    for (const Style& style : kStyles) add(style.name, style.colour);
+    add("idle", kIdleColour);
+    legend_width_ = left;
+    return rounds() > 1 ? out + shades() : out;
+  }
+
+  std::string shades() {
+    const std::string name = "a rank's chunks, the first to the last";
+    std::string out;
+    double left = kLeft;
+    for (int round = 0; round < rounds(); ++round, left += kSwatch)
+      out += swatch(left, 14 + kLegendRow, colour_of(Op::F), opacity(round));
+    legend_width_ = std::max(legend_width_, left + 5 + room_for(name));
+    return out + text_at(left + 5, 24 + kLegendRow, "start", name);
   }
 
   std::string axis() const {
@@ -104,7 +131,7 @@ class Canvas {
     const double step = units_per_mark(slot_width_ / slot_ * unit);
     for (int mark = 0; mark * step * unit <= simulation_.wall * (1 + 1e-9); ++mark) {
       const std::string at = number(x(mark * step * unit));
-      out += "<line x1='" + at + "' x2='" + at + "' y1='" + number(kTop - 4) + "' y2='" +
+      out += "<line x1='" + at + "' x2='" + at + "' y1='" + number(top() - 4) + "' y2='" +
              number(bottom() + 4) + "' stroke='#dddddd'/>\n";
       out += text_at(x(mark * step * unit), bottom() + 17, "middle", number(mark * step));
     }
@@ -131,17 +158,17 @@ class Canvas {
   std::string box(double top, double height, const Action& action,
                   const Simulation::Span& span) const {
     const double width = x(span.end) - x(span.start);
-    const double earlier = action.chunk / plan_.num_ranks();  // whole rounds over the ranks
-    const double opacity = 1 - 0.55 * earlier * plan_.num_ranks() / plan_.num_chunks();
+    const double shade = opacity(action.chunk / plan_.num_ranks());
     std::string out = "<g><title>" + to_string(action) + ", " + number(span.start) + " to " +
                       number(span.end) + "</title><rect " +
                       attributes(x(span.start), top, width, height) + " fill='" +
-                      style_of(action.op).colour + "' fill-opacity='" + number(opacity) +
+                      colour_of(action.op) + "' fill-opacity='" + number(shade) +
                       "' stroke='white' stroke-width='0.5'/>";
     if (width >= kLabelled) {
       out += "<text x='" + number(x(span.start) + width / 2) + "' y='" +
-             number(top + height / 2 + 4) + "' text-anchor='middle' fill='white'>" +
-             std::to_string(action.microbatch) + "</text>";
+             number(top + height / 2 + 4) + "' text-anchor='middle' fill='" +
+             (shade < kPale ? "black" : "white") + "'>" + std::to_string(action.microbatch) +
+             "</text>";
     }
     return out + "</g>\n";
   }
@@ -151,10 +178,15 @@ class Canvas {
   double slot_;
   double slots_;
   double slot_width_;
+  double legend_width_ = 0;
   Axis axis_;
 };
 
 }  // namespace
+
+const char* colour_of(Op op) {
+  return std::ranges::find_if(kStyles, [op](const Style& style) { return style.op == op; })->colour;
+}
 
 std::string to_svg(const Plan& plan, const Simulation& simulation, Axis axis) {
   return Canvas(plan, simulation, axis).draw();

@@ -1,9 +1,12 @@
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
 #include "launch/monitors/http_address.h"
 #include "launch/monitors/prometheus.h"
 #include "launch/monitors/web.h"
+#include "schedules/draw.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/http_get.h"
 
@@ -109,6 +112,11 @@ BOOST_AUTO_TEST_CASE(the_page_is_whole_and_its_state_follows_the_run) {
   BOOST_TEST(html.find("200 OK") != std::string::npos);
   BOOST_TEST(html.find("<html") != std::string::npos);
   BOOST_TEST(html.find("</html>") != std::string::npos);
+  // One kind of action has one colour, here and in the pictures of plans.
+  for (const schedules::Op op :
+       {schedules::Op::F, schedules::Op::B, schedules::Op::I, schedules::Op::W})
+    BOOST_TEST(html.find(fmt::format("{}: \"{}\"", static_cast<char>(op),
+                                     schedules::colour_of(op))) != std::string::npos);
   // No asset from elsewhere: the only address in the page is the name of SVG.
   for (std::size_t at = html.find("//"); at != std::string::npos; at = html.find("//", at + 1))
     BOOST_TEST(html.substr(at, 12) == "//www.w3.org");

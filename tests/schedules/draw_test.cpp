@@ -82,6 +82,25 @@ BOOST_AUTO_TEST_CASE(a_picture_shows_idle_time_and_has_an_axis_in_time) {
   BOOST_TEST(count(time, ">time; bubble rate") == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(the_legend_is_inside_the_picture_and_has_every_shade) {
+  // Shorter than the legend is wide.
+  const std::string one = svg(plan_of("0F0,0I0,0W0"), Costs{});
+  double width = 0, idle = 0;
+  std::sscanf(one.c_str() + one.find("<svg "),
+              "<svg xmlns='http://www.w3.org/2000/svg' width='%lf'", &width);
+  std::sscanf(one.c_str() + one.rfind("<text x='", one.find(">idle</text>")), "<text x='%lf'",
+              &idle);
+  BOOST_TEST(idle > 0);
+  BOOST_TEST(idle + 30 < width);
+  BOOST_TEST(count(one, "a rank's chunks") == 0u);
+  // Of three chunks every box has a shade of the legend.
+  const std::string three = svg(plan_of("0F0,1F0,2F0,2B0,1B0,0B0"), Costs{});
+  BOOST_TEST(count(three, "a rank's chunks") == 1u);
+  for (const char* shade : {"'1'", "'0.816667'", "'0.633333'"})
+    BOOST_TEST(count(three, "width='12' height='12' fill='" + std::string(colour_of(Op::F)) +
+                                "' fill-opacity=" + shade) == 1u + (shade[1] == '1'));
+}
+
 BOOST_AUTO_TEST_CASE(a_pair_lies_one_above_the_other) {
   const Plan plan = plan_of("0F0,(0F1;0B0),0B1");
   BOOST_TEST(grid(plan, Costs{}) == "slot   0  1  2  3  4  5\nrank 0 F0 F1 B0 -  B1 -\n");
