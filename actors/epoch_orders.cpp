@@ -13,15 +13,6 @@ namespace {
 /// Members of one message: an address has some hundred bytes, and a message at most 64 KiB.
 constexpr std::size_t kMembersOfMessage = 64;
 
-std::string row_of(const std::vector<schedules::Action>& actions) {
-  std::string row;
-  for (const auto& action : actions) {
-    if (!row.empty()) row += ',';
-    row += to_string(action);
-  }
-  return row;
-}
-
 }  // namespace
 
 EpochOrders::EpochOrders(const RunSpec& spec, BeginEpoch whole)
@@ -115,9 +106,6 @@ BeginEpoch EpochOrders::begin_of(int member) const {
   if (member >= shape.num_ranks()) return order;  // it gives its state away and has no plan
   for (const int giver : {neighbour_of(shape, member, -1), member})
     if (std::ranges::binary_search(whole_.state.copied, giver)) order.state.copied.push_back(giver);
-  const auto stage = static_cast<std::size_t>(place_of(shape, member).stage);
-  order.actions = row_of(assembly_.plan.actions[stage]);
-  order.eval_actions = row_of(assembly_.eval_plan.actions[stage]);
   order.digest = assembly_.digest;
   return order;
 }

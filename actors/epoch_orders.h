@@ -11,11 +11,11 @@
 namespace troupe::actors {
 
 /// What an epoch means for each of its members. A member of ten thousand is told only of those it
-/// has to do with, of its own state moves and of its row of the plan: every message stays small,
-/// and all together grow with the members, not with their square. Immutable.
+/// has to do with and of its own state moves: every message stays small, and all together grow with
+/// the members, not with their square. Immutable.
 class EpochOrders {
  public:
-  /// `whole` has all members and moves, and no plan. Makes the plan.
+  /// `whole` has all members and moves. Makes the plan, whose digest the ranks compare theirs with.
   EpochOrders(const RunSpec& spec, BeginEpoch whole);
 
   const Epoch& epoch() const { return whole_.epoch; }

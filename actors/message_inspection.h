@@ -36,7 +36,7 @@ TROUPE_INSPECT(Halt, x.epoch, x.kept, x.reconnect, x.reason)
 TROUPE_INSPECT(Halted, x.epoch, x.incarnation, x.address, x.holdings)
 TROUPE_INSPECT(Peers, x.epoch, x.members)
 TROUPE_INSPECT(BeginEpoch, x.epoch, x.state, x.checkpoint, x.weights_only, x.sample_origin,
-               x.actions, x.eval_actions, x.digest)
+               x.digest)
 TROUPE_INSPECT(WarmUp, x.order, x.epoch, x.rank, x.shape, x.peers)
 TROUPE_INSPECT(Warm, x.order, x.incarnation, x.rank)
 TROUPE_INSPECT(TapRequest, x.from, x.to, x.backward, x.every, x.microbatch, x.only_not_finite,

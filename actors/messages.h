@@ -68,16 +68,14 @@ struct Peers {
 };
 
 /// A new epoch, as far as the receiver has a part in it: connect, build, take the state, answer
-/// Ready. Has the plan of whole steps for all steps of the epoch; rows are cells joined by commas.
+/// Ready. The plan of its steps is not on the wire: each rank derives it from the shape.
 struct BeginEpoch {
   Epoch epoch;             ///< on the wire without its members: Peers
   StatePlan state;         ///< moves that begin or end here
   std::string checkpoint;  ///< directory to load from, if not from memory; empty: fresh weights
   bool weights_only = false;
   std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
-  std::string actions;
-  std::string eval_actions;
-  std::uint64_t digest = 0;  ///< of the whole assembly
+  std::uint64_t digest = 0;        ///< of the assembly that every rank must derive
 };
 
 /// An order to change the cluster waits for its workers: connect to those that this rank of the new

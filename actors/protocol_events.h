@@ -148,7 +148,7 @@ struct WarmUpSpare {
   int rank = 0;
   Shape shape;
 };
-/// Everybody is there: hand the epoch, its state and its plans out.
+/// Everybody is there: hand out the epoch and where its state comes from.
 struct StartEpoch {
   Epoch epoch;
   StatePlan state;

@@ -21,20 +21,6 @@ std::uint32_t training(std::uint32_t epoch) {
   return 2 * epoch + 1;
 }
 
-std::vector<schedules::Action> parse_row(const std::string& row) {
-  std::vector<schedules::Action> actions;
-  for (std::size_t begin = 0; begin < row.size();) {
-    const std::size_t end = std::min(row.find(',', begin), row.size());
-    const auto action = schedules::parse_action(row.substr(begin, end - begin));
-    if (!action)
-      throw Error(ErrorKind::internal,
-                  "the scheduler sent '" + row.substr(begin, end - begin) + "' as an action");
-    actions.push_back(*action);
-    begin = end + 1;
-  }
-  return actions;
-}
-
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -169,8 +155,6 @@ std::optional<Ready> RankTrainer::prepare(const BeginEpoch& order) {
   now->epoch = epoch;
   now->rank = rank;
   now->part = part_of_run(assembly, spec_, epoch.shape, rank);
-  now->part.actions = parse_row(order.actions);
-  now->part.eval_actions = parse_row(order.eval_actions);
   if (copies_state(spec_, epoch.shape))
     now->copies.emplace(spec_, epoch.shape, rank, *device_, node_->channel());
   connect(epoch, order.state, &now->part);

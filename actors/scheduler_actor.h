@@ -41,9 +41,10 @@ struct MeasureActions {
   bool on = false;
 };
 
-/// Makes the epoch's plans, for all steps until the next epoch, and hands them to the replicas,
-/// which send every stage its row. Hears TracedActions and StepDone, and answers the director with
-/// MeasureActions and AutoChange::Advice.
+/// Makes the epoch's plans, for all steps until the next epoch, and gives the replicas what each of
+/// their stages is told: the shape, from which it derives its plan itself, and the digest that both
+/// must agree on. Hears TracedActions and StepDone, and answers the director with MeasureActions
+/// and AutoChange::Advice.
 class SchedulerActor : public ControlActor {
  public:
   /// `memory_bytes`: what all ranks together may take.

@@ -109,6 +109,21 @@ BOOST_AUTO_TEST_CASE(the_digest_tells_layouts_and_schedules_apart) {
   BOOST_TEST(digests.size() == 6u);
 }
 
+BOOST_AUTO_TEST_CASE(the_digest_covers_pairs) {
+  RunSpec spec = spec_of(2, 1, "combined-1f1b", 2);
+  schedules::Plan plan = make_plan(spec);
+  const auto digest_of = [&](const schedules::Plan& changed) {
+    RunSpec own = spec;
+    own.schedule = {.kind = "csv", .chunks = 2, .csv = schedules::to_csv(changed), .costs = ""};
+    return assemble(own, first_shape(own)).digest;
+  };
+  const auto paired = digest_of(plan);
+  BOOST_TEST(paired == assemble(spec, first_shape(spec)).digest);
+  for (auto& row : plan.actions)
+    for (auto& action : row) action.overlaps_next = false;
+  BOOST_TEST(digest_of(plan) != paired);
+}
+
 BOOST_AUTO_TEST_CASE(groups_are_made_where_something_is_shared) {
   RunSpec spec = spec_of(3, 2, "1f1b", 1);
   BOOST_TEST(

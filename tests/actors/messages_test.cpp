@@ -54,8 +54,6 @@ BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
                          .checkpoint = "c",
                          .weights_only = true,
                          .sample_origin = -7,
-                         .actions = "0F0",
-                         .eval_actions = "0F1",
                          .digest = 9});
   BOOST_TEST(copy.epoch.number == 3u);
   BOOST_TEST((copy.epoch.shape == some_epoch().shape));
@@ -64,8 +62,6 @@ BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
   BOOST_TEST((copy.state.moves == std::vector<StateMove>{{2, 1, 0, 3}}));
   BOOST_TEST(copy.weights_only);
   BOOST_TEST(copy.sample_origin == -7);
-  BOOST_TEST(copy.actions == "0F0");
-  BOOST_TEST(copy.eval_actions == "0F1");
   BOOST_TEST(copy.digest == 9u);
   const auto peers =
       round_trip(system, Peers{.epoch = 3,

@@ -18,12 +18,6 @@ namespace {
 
 constexpr int kReplicas = 2;
 
-std::string row_of(const std::vector<schedules::Action>& actions) {
-  std::string row;
-  for (const auto& action : actions) row += (row.empty() ? "" : ",") + to_string(action);
-  return row;
-}
-
 /// The trainers of two replicas of one stage, both ready for the first step.
 class Replicas {
  public:
@@ -42,12 +36,8 @@ class Replicas {
     }
     const Assembly assembly = assemble(spec, epoch.shape);
     for (int rank = 0; rank < kReplicas; ++rank) {
-      trainer(rank).begin_epoch({.epoch = epoch,
-                                 .state = {},
-                                 .checkpoint = "",
-                                 .actions = row_of(assembly.plan.actions.front()),
-                                 .eval_actions = "",
-                                 .digest = assembly.digest});
+      trainer(rank).begin_epoch(
+          {.epoch = epoch, .state = {}, .checkpoint = "", .digest = assembly.digest});
     }
     epoch_ = epoch.number;
   }
