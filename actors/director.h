@@ -102,7 +102,6 @@ class Director : public ControlActor {
   template <typename Order>
   void order_all(const Order& order);
   StepReport report(const OrderCommit& commit);
-  std::string checkpoint_path(std::int64_t step) const;
   void publish_status();
   void announce(const std::string& text);
   /// Tells the monitors, under the current epoch. `step` -1: the last committed one.

@@ -136,14 +136,14 @@ void Director::begin(const Epoch& epoch, const StatePlan& state) {
   }
   const bool own = !state.from_memory && protocol_.saved() == state.step;
   const bool anew = own || context_.spec.checkpoint.resume.empty();
-  PlanEpoch request{
-      .whole = {.epoch = epoch,
-                .state = state,
-                .checkpoint = own ? checkpoint_path(state.step) : context_.spec.checkpoint.resume,
-                .weights_only = !anew && context_.spec.checkpoint.weights_only,
-                .sample_origin = context_.sample_origin},
-      .replicas = replicas_,
-      .leaving = {}};
+  PlanEpoch request{.whole = {.epoch = epoch,
+                              .state = state,
+                              .checkpoint = own ? checkpoint_path(context_.spec, state.step)
+                                                : context_.spec.checkpoint.resume,
+                              .weights_only = !anew && context_.spec.checkpoint.weights_only,
+                              .sample_origin = context_.sample_origin},
+                    .replicas = replicas_,
+                    .leaving = {}};
   for (int i = epoch.num_ranks(); i < epoch.members.size(); ++i)
     request.leaving[i] = members[static_cast<std::size_t>(i)].actor;
   if (!scheduler_) scheduler_ = spawn<SchedulerActor>(context_.spec, context_.memory_bytes, self);
@@ -238,10 +238,6 @@ StepReport Director::report(const OrderCommit& commit) {
   return step;
 }
 
-std::string Director::checkpoint_path(std::int64_t step) const {
-  return context_.spec.dir + "/checkpoints/step-" + std::to_string(step);
-}
-
 void Director::perform(const OrderSave& effect) {
   save_begin_ = std::chrono::steady_clock::now();
   try {
@@ -269,7 +265,7 @@ void Director::perform(const PublishCheckpoint& effect) {
 
 void Director::finished(const CheckpointFinished& checkpoint) {
   if (checkpoint.error.empty()) {
-    const std::string path = checkpoint_path(checkpoint.step);
+    const std::string path = checkpoint_path(context_.spec, checkpoint.step);
     context_.observer.on_checkpoint(checkpoint.step, path);
     const auto took = std::chrono::steady_clock::now() - save_begin_;
     tell(CheckpointSaved{.path = path, .duration_s = std::chrono::duration<double>(took).count()},

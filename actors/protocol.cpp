@@ -56,9 +56,9 @@ Effects DirectorProtocol::commit() {
   if (!not_finite_.empty() || !std::isfinite(loss) || !std::isfinite(norm)) {
     const std::string where =
         not_finite_.empty() ? "the sum over the stages is not finite" : not_finite_;
-    return fail_after_writing("step " + std::to_string(step) + " was not committed: " + where +
-                              "; the weights are those of step " + std::to_string(committed_) +
-                              " (a lower lr, a longer warm-up or a smaller clip may help)");
+    refused_step_ = "step " + std::to_string(step) + " was not committed: " + where;
+    reached_ = committed_;  // nothing beyond it is done again
+    return go_on();
   }
   committed_ = step;
   reached_ = std::max(reached_, step);
@@ -72,14 +72,6 @@ Effects DirectorProtocol::commit() {
   return effects;
 }
 
-/// The last good checkpoint may still be under way.
-Effects DirectorProtocol::fail_after_writing(const std::string& message) {
-  if (!writing_) return fail(ErrorKind::internal, message);
-  failure_after_writing_ = message;
-  phase_ = Phase::saving;
-  return {};
-}
-
 Effects DirectorProtocol::after_commit() {
   const auto interval = spec_.checkpoint.interval;
   if (is_over() || (interval > 0 && committed_ % interval == 0)) return save();
@@ -89,7 +81,7 @@ Effects DirectorProtocol::after_commit() {
 /// Workers write while the next step computes; only the run's end, and a checkpoint that is due
 /// while the one before is still being written, wait for it.
 Effects DirectorProtocol::save() {
-  if (saved_ == committed_ || not_saved_ == committed_) return evaluate_or_go_on();
+  if (saved_ >= committed_ || not_saved_ == committed_) return evaluate_or_go_on();
   if (writing_) {
     phase_ = Phase::saving;
     return {};
@@ -122,10 +114,10 @@ Effects DirectorProtocol::handle(const Published& event) {
   writing_.reset();
   publishing_ = false;
   if (phase_ == Phase::ending) return end_if_alone();
-  if (failure_after_writing_) return fail(ErrorKind::internal, *failure_after_writing_);
   Effects effects;
   if (!event.error.empty()) {  // it costs no training; the next one may succeed
     not_saved_ = event.step;
+    save_error_ = event.error;
     effects.push_back(ReportUnsaved{.step = event.step, .error = event.error});
   }
   if (phase_ == Phase::saving) append(effects, save());
@@ -135,8 +127,7 @@ Effects DirectorProtocol::handle(const Published& event) {
 
 Effects DirectorProtocol::evaluate_or_go_on() {
   const auto interval = spec_.eval.interval;
-  if (stop_reason_ || interval <= 0 || committed_ == 0 || committed_ % interval != 0)
-    return go_on();
+  if (stopping() || interval <= 0 || committed_ == 0 || committed_ % interval != 0) return go_on();
   phase_ = Phase::evaluating;
   answered_.clear();
   replica_loss_.assign(static_cast<std::size_t>(epoch_.shape.mesh.dp), 0.0);
@@ -159,7 +150,8 @@ Effects DirectorProtocol::handle(const ReplicaEvaluated& event) {
 /// The next step, or the end.
 Effects DirectorProtocol::go_on() {
   if (is_over()) {
-    if (saved_ != committed_ && not_saved_ != committed_) return save();
+    const bool is_new = !refused_step_ || writing_ || committed_ > first_step_;
+    if (is_new && saved_ < committed_ && not_saved_ != committed_) return save();
     const std::string reason = stop_reason_.value_or("finished");
     if (not_saved_ == committed_)
       return finish({.exit_code = static_cast<int>(ErrorKind::internal),
@@ -263,7 +255,26 @@ Effects DirectorProtocol::fail(ErrorKind kind, const std::string& message) {
   return finish({.exit_code = static_cast<int>(shown), .step = committed_, .reason = message});
 }
 
+/// A refused step is the first cause of the end, whatever came after it.
+Outcome DirectorProtocol::outcome_of_refused_step(const std::string& end) const {
+  const std::int64_t last = std::max(reached_, first_step_);
+  std::string state;
+  if (saved_ >= last)
+    state =
+        "the state of step " + std::to_string(saved_) + " is in " + checkpoint_path(spec_, saved_);
+  else if (last == first_step_)
+    state = "no step was committed before it, so that there is nothing to save";
+  else
+    state = "the state of step " + std::to_string(last) +
+            " could not be saved: " + (not_saved_ == last ? save_error_ : end);
+  return {.exit_code = static_cast<int>(ErrorKind::internal),
+          .step = committed_,
+          .reason = *refused_step_ + "; " + state +
+                    " (a lower lr, a longer warm-up or a smaller clip may help)"};
+}
+
 Effects DirectorProtocol::finish(Outcome outcome) {
+  if (refused_step_) outcome = outcome_of_refused_step(outcome.reason);
   Effects effects =
       answer_scale(ErrorKind::unavailable,
                    "the run ended at step " + std::to_string(committed_) + ": " + outcome.reason);
@@ -289,7 +300,7 @@ Effects DirectorProtocol::end_if_alone() {
 
 /// A stop waits for steps that were committed before a loss and are done again.
 bool DirectorProtocol::is_over() const {
-  return committed_ >= spec_.max_steps || (stop_reason_ && committed_ >= reached_);
+  return committed_ >= spec_.max_steps || (stopping() && committed_ >= reached_);
 }
 
 bool DirectorProtocol::is_current(std::uint32_t epoch, std::int64_t step, Phase phase) const {

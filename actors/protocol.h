@@ -38,7 +38,7 @@ class DirectorProtocol {
   const Epoch& epoch() const { return epoch_; }
   /// Some that were spawned have not joined yet.
   bool expects_workers() const;
-  bool stopping() const { return stop_reason_.has_value() || outcome_.has_value(); }
+  bool stopping() const { return stop_reason_ || refused_step_ || outcome_; }
 
  private:
   struct Worker {
@@ -118,7 +118,7 @@ class DirectorProtocol {
   std::vector<Effect> go_on();
   std::vector<Effect> finish(Outcome outcome);
   std::vector<Effect> end_if_alone();
-  std::vector<Effect> fail_after_writing(const std::string& message);
+  Outcome outcome_of_refused_step(const std::string& end) const;
   std::vector<Effect> fail(ErrorKind kind, const std::string& message);
 
   RunSpec spec_;
@@ -151,8 +151,7 @@ class DirectorProtocol {
   std::optional<std::int64_t> writing_;  // the checkpoint under way
   bool publishing_ = false;              // all parts of it are written
   std::set<int> written_by_;             // replicas
-  std::string save_error_;
-  std::optional<std::string> failure_after_writing_;
+  std::string save_error_;               ///< of the checkpoint under way, or of not_saved_
 
   std::optional<PendingScale> pending_;  // ordered, not yet committed
   std::vector<std::uint64_t> warming_;   // by rank of its shape; empty: nobody yet
@@ -162,6 +161,8 @@ class DirectorProtocol {
   std::optional<WorkerFailed> failure_;  // the last one by a worker's own word
   std::optional<WorkerFailed> symptom_;  // waiting for a first cause that may come
   std::optional<std::string> stop_reason_;
+  /// A loss or norm was not finite: which, where. The run ends once the step before is saved.
+  std::optional<std::string> refused_step_;
   int stop_code_ = 0;
   std::optional<Outcome> outcome_;  // decided; the workers are ending
   std::uint64_t timer_ = 0;

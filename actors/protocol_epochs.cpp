@@ -316,7 +316,6 @@ Effects DirectorProtocol::regroup(const std::string& cause, double now_s) {
                    .step = committed_,
                    .reason = *stop_reason_ + "; so many more were lost that the state could not be "
                                              "saved"});
-  if (failure_after_writing_) return fail(ErrorKind::internal, *failure_after_writing_);
   if (spec_.recovery.on_loss == RunSpec::OnLoss::stop) return fail(ErrorKind::internal, cause);
   if (rescaling_ && kept_.number > 0 && kept_.shape != pending_->shape) {
     rescaling_ = false;  // the order stands, and is carried out after the recovery

@@ -98,6 +98,11 @@ struct RunSpec {
   std::int64_t global_tokens() const { return batch.global * batch.seq_len; }
 };
 
+/// Where the run keeps the state of a step.
+inline std::string checkpoint_path(const RunSpec& spec, std::int64_t step) {
+  return spec.dir + "/checkpoints/step-" + std::to_string(step);
+}
+
 /// The step's plan that the spec's schedule makes, in order (schedules::in_order). The spec is
 /// checked.
 schedules::Plan make_plan(const RunSpec& spec);

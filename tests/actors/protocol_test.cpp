@@ -18,21 +18,6 @@ RunSpec that_stops(RunSpec spec) {
   return spec;
 }
 
-template <typename T>
-const T* find(const std::vector<Effect>& effects) {
-  for (const Effect& effect : effects)
-    if (const T* found = std::get_if<T>(&effect)) return found;
-  return nullptr;
-}
-
-/// Ends every worker; the outcome.
-Outcome end_of(Driver& driver) {
-  for (const auto& [rank, incarnation] : std::map(driver.workers))
-    if (const auto effects = driver.on(driver.exited(rank)); const End* end = find<End>(effects))
-      return end->outcome;
-  return {.exit_code = -1, .reason = "the protocol did not end"};
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_run_spawns_joins_prepares_and_steps) {

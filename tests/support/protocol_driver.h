@@ -88,4 +88,19 @@ struct Driver {
   std::map<int, std::uint64_t> workers, spares;  // incarnations, by the rank they were meant for
 };
 
+template <typename T>
+const T* find(const std::vector<Effect>& effects) {
+  for (const Effect& effect : effects)
+    if (const T* found = std::get_if<T>(&effect)) return found;
+  return nullptr;
+}
+
+/// Ends every worker; the outcome.
+inline Outcome end_of(Driver& driver) {
+  for (const auto& [rank, incarnation] : std::map(driver.workers))
+    if (const auto effects = driver.on(driver.exited(rank)); const End* end = find<End>(effects))
+      return end->outcome;
+  return {.exit_code = -1, .reason = "the protocol did not end"};
+}
+
 }  // namespace troupe::actors
