@@ -25,9 +25,10 @@ std::unique_ptr<stages::DataFeed> open_feed(const std::string& tokens,
 void number_parameters(EpochParts& parts, const RunSpec& spec) {
   const auto all = stages::parameters_of(spec.model);
   const auto mine = parts.stage().parameters();
+  auto at = all.begin();  // both are in canonical order
   for (std::size_t i = 0; i < mine.size(); ++i) {
     if (!mine[i].owned) continue;
-    const auto at = std::ranges::find(all, mine[i].name, &stages::ParameterInfo::name);
+    at = std::ranges::find(at, all.end(), mine[i].name, &stages::ParameterInfo::name);
     TROUPE_ASSERT(at != all.end());
     parts.parameters.push_back(static_cast<std::uint32_t>(at - all.begin()));
     parts.owned.push_back(i);

@@ -71,14 +71,15 @@ void TensorRow::write(tensor::Device& device, tensor::Stream& stream, std::int64
 
 std::map<int, TensorRow> units_in(const stages::Stage& stage, const stages::ModelConfig& model) {
   std::map<int, TensorRow> units;
-  const auto all = stage.parameters();
-  for (const auto& info : stages::parameters_of(model)) {
-    const auto found = std::ranges::find(all, info.name, &stages::Parameter::name);
-    if (found == all.end()) continue;
-    TensorRow& row = units[unit_of(info, model)];
-    row.add(found->weight);
-    row.add(found->exp_avg);
-    row.add(found->exp_avg_sq);
+  const auto all = stages::parameters_of(model);
+  auto info = all.begin();  // both are in canonical order
+  for (const stages::Parameter& parameter : stage.parameters()) {
+    info = std::ranges::find(info, all.end(), parameter.name, &stages::ParameterInfo::name);
+    TROUPE_ASSERT(info != all.end());
+    TensorRow& row = units[unit_of(*info, model)];
+    row.add(parameter.weight);
+    row.add(parameter.exp_avg);
+    row.add(parameter.exp_avg_sq);
   }
   return units;
 }

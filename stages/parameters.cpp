@@ -121,6 +121,7 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
                     .decays = spec.decay_all || entry.info.shape.rank() >= 2,
                     .owned = entry.owned});
   }
+  for (std::size_t i = 0; i < all_.size(); ++i) by_name_.emplace(all_[i].name, i);
   next_ = all_;
   for (std::size_t i = 0; keeps && i < next_.size(); ++i) {
     next_[i].exp_avg = view(previous_memory_, layout.entries[i], layout.size);
@@ -144,9 +145,9 @@ void Parameters::swap_moments() {
 }
 
 const Parameter& Parameters::find(std::string_view name) const {
-  const auto found = std::ranges::find(all_, name, &Parameter::name);
-  TROUPE_ASSERT(found != all_.end());
-  return *found;
+  const auto found = by_name_.find(name);
+  TROUPE_ASSERT(found != by_name_.end());
+  return all_[found->second];
 }
 
 Tensor Parameters::tied_gradient() const {

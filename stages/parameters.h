@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <map>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -71,6 +75,7 @@ class Parameters {
   tensor::Buffer previous_memory_;  ///< weights, then two moments
   tensor::Tensor weights_, saved_weights_;
   std::vector<Parameter> all_, next_;
+  std::map<std::string, std::size_t, std::less<>> by_name_;  ///< places in all_
 };
 
 }  // namespace troupe::stages

@@ -34,23 +34,27 @@ void write_index(const fs::path& path, const TensorMap& tensors) {
 }
 
 /// Opens the parts' files, checks that they hold the whole model, and writes their indexes. Returns
-/// all file names.
-std::vector<std::string> index_parts(const fs::path& dir, const ModelConfig& model, int num_parts) {
-  std::vector<std::string> names;
+/// what is to be known of all these files.
+std::map<std::string, FileRecord> index_parts(const fs::path& dir, const ModelConfig& model,
+                                              int num_parts) {
+  std::map<std::string, FileRecord> records;
   std::vector<SafetensorsFile> weights, optimizer;
+  const auto open = [&](const std::string& name, std::vector<SafetensorsFile>& files) {
+    files.push_back(SafetensorsFile::open(dir / name));
+    records[name] = record_of(files.back());
+  };
   for (int part = 0; part < num_parts; ++part) {
-    names.push_back(weights_file(part, num_parts));
-    weights.push_back(SafetensorsFile::open(dir / names.back()));
-    names.push_back(optimizer_file(part, num_parts));
-    optimizer.push_back(SafetensorsFile::open(dir / names.back()));
+    open(weights_file(part, num_parts), weights);
+    open(optimizer_file(part, num_parts), optimizer);
   }
   const TensorMap weight_map = map_tensors(weights), optimizer_map = map_tensors(optimizer);
   check_weights(weight_map, model);
   check_optimizer(optimizer_map, model);
   write_index(dir / kWeightsIndexFile, weight_map);
   write_index(dir / kOptimizerIndexFile, optimizer_map);
-  names.insert(names.end(), {kWeightsIndexFile, kOptimizerIndexFile});
-  return names;
+  for (const char* name : {kWeightsIndexFile, kOptimizerIndexFile})
+    records[name] = record_of(dir / name);
+  return records;
 }
 
 /// step-N of step-N.tmp, free to be renamed to.
@@ -97,16 +101,14 @@ void write_checkpoint_part(const fs::path& dir, const Stage& stage, int part, in
 
 void finish_checkpoint(const fs::path& dir, const CheckpointInfo& info, int num_parts) {
   const fs::path target = free_target(dir, info.step);
-  std::vector<std::string> names = index_parts(dir, info.model, num_parts);
-  write_whole_file(dir / kConfigFile, to_hf_config(info.model, info.seq_len));
-  names.push_back(kConfigFile);
-  if (info.tokenizer != kBytesTokenizer) {
-    write_whole_file(dir / kTokenizerFile, read_whole_file(info.tokenizer, kMaxTokenizerBytes));
-    names.push_back(kTokenizerFile);
-  }
-  CheckpointState state;
-  state.info = info;
-  for (const std::string& name : names) state.files[name] = record_of(dir / name);
+  CheckpointState state{.info = info, .files = index_parts(dir, info.model, num_parts)};
+  const auto add = [&](const char* name, const std::string& content) {
+    write_whole_file(dir / name, content);
+    state.files[name] = record_of(dir / name);
+  };
+  add(kConfigFile, to_hf_config(info.model, info.seq_len));
+  if (info.tokenizer != kBytesTokenizer)
+    add(kTokenizerFile, read_whole_file(info.tokenizer, kMaxTokenizerBytes));
   write_checkpoint_state(dir, state);
   sync_directory(dir);
   std::error_code code;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <set>
+#include <unordered_set>
 #include <vector>
 
 #include "stages/storage/input_file.h"
@@ -28,27 +28,57 @@ Error wrong_type(const nlohmann::json& value, const char* name, const char* expe
                                             value.type_name(), expected));
 }
 
+/// Reads JSON without keeping it: refuses deep nesting and a name given twice. The library's own
+/// callbacks could do that while it parses, but after each object they make it search the one
+/// around it, so that an object of n objects takes n * n steps.
+class JsonCheck final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit JsonCheck(int max_depth) : max_depth_(max_depth) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(std::int64_t) override { return true; }
+  bool number_unsigned(std::uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(nlohmann::json::binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return begin(); }
+  bool start_array(std::size_t) override { return begin(); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool key(std::string& name) override {
+    if (!names_.back().insert(name).second)
+      throw Error(ErrorKind::data,
+                  fmt::format("the name {} is given twice", nlohmann::json(name).dump()));
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&,
+                   const nlohmann::json::exception& error) override {
+    throw Error(ErrorKind::data, fmt::format("not valid JSON: {}", error.what()));
+  }
+
+ private:
+  bool begin() {
+    if (std::ssize(names_) >= max_depth_)
+      throw Error(ErrorKind::data, fmt::format("nested deeper than {} levels", max_depth_));
+    names_.emplace_back();
+    return true;
+  }
+  bool end() {
+    names_.pop_back();
+    return true;
+  }
+
+  const int max_depth_;
+  std::vector<std::unordered_set<std::string>> names_;  // of what is open around this place
+};
+
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, int max_depth) {
-  using Event = nlohmann::json::parse_event_t;
-  std::vector<std::set<std::string>> names;  // of the objects around the parser's place
-  const auto watch = [&](int depth, Event event, nlohmann::json& parsed) {
-    if (event == Event::object_start || event == Event::array_start) {
-      if (depth >= max_depth)
-        throw Error(ErrorKind::data, fmt::format("nested deeper than {} levels", max_depth));
-    }
-    if (event == Event::object_start) names.emplace_back();
-    if (event == Event::object_end) names.pop_back();
-    if (event == Event::key && !names.back().insert(parsed.get<std::string>()).second)
-      throw Error(ErrorKind::data, fmt::format("the name {} is given twice", parsed.dump()));
-    return true;
-  };
-  try {
-    return nlohmann::json::parse(text, watch);
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorKind::data, fmt::format("not valid JSON: {}", error.what()));
-  }
+  JsonCheck check(max_depth);
+  nlohmann::json::sax_parse(text, &check);
+  return nlohmann::json::parse(text);
 }
 
 nlohmann::json read_json_file(const std::filesystem::path& path) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "stages/checkpoint/checkpoint_state.h"
@@ -20,10 +21,11 @@ void check_layers(const TensorMap& tensors, const ModelConfig& model) {
 }
 
 /// For what is left once every expected tensor has been found.
-void check_count(const TensorMap& tensors, const std::vector<std::string>& expected) {
+void check_count(const TensorMap& tensors, std::vector<std::string> expected) {
   if (tensors.size() == expected.size()) return;
+  std::ranges::sort(expected);
   for (const auto& [name, place] : tensors)
-    if (std::find(expected.begin(), expected.end(), name) == expected.end())
+    if (!std::ranges::binary_search(expected, name))
       throw Error(ErrorKind::data, fmt::format("{}: tensor {} is no part of the model",
                                                place.file->path().string(), name));
 }
@@ -50,7 +52,7 @@ void check_weights(const TensorMap& tensors, const ModelConfig& model) {
     find_tensor(tensors, parameter.name, parameter.shape);
     names.push_back(parameter.name);
   }
-  check_count(tensors, names);
+  check_count(tensors, std::move(names));
 }
 
 void check_optimizer(const TensorMap& tensors, const ModelConfig& model) {
@@ -62,7 +64,7 @@ void check_optimizer(const TensorMap& tensors, const ModelConfig& model) {
       find_tensor(tensors, name, parameter.shape);
       names.push_back(name);
     }
-  check_count(tensors, names);
+  check_count(tensors, std::move(names));
 }
 
 const TensorPlace& find_tensor(const TensorMap& tensors, const std::string& name,
