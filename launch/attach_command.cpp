@@ -38,9 +38,8 @@ int print_lines(Attachment& run, const std::string& name, SignalFd& signals) {
     poll(ready.data(), ready.size(), -1);
     if (const int signal = signals.take(); signal != 0 && signal != SIGWINCH) return 0;
     const Attachment::News news = run.take();
-    if (news.dropped > 0)
-      print_or_stop(to_text({{"kind", "dropped"}, {"dropped", news.dropped}}) + "\n");
-    for (const auto& event : news.events) print_or_stop(to_text(event) + "\n");
+    if (news.dropped > 0) print(to_text({{"kind", "dropped"}, {"dropped", news.dropped}}) + "\n");
+    for (const auto& event : news.events) print(to_text(event) + "\n");
     if (news.ended) return exit_code_of(*news.ended, name);
   }
 }

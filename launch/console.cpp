@@ -71,13 +71,17 @@ std::string duration_text(double seconds) {
 }
 
 void print(const std::string& text) {
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+    throw Error(ErrorKind::data, fmt::format("cannot write the output: {}", std::strerror(errno)));
+}
+
+void show(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
 }
 
-void print_or_stop(const std::string& text) {
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-    throw Error(ErrorKind::data, fmt::format("cannot write the output: {}", std::strerror(errno)));
+bool console_failed() {
+  return std::ferror(stdout) != 0;
 }
 
 void complain(const std::string& text) {

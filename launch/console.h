@@ -19,12 +19,14 @@ std::string step_line(const actors::StepReport& report, std::int64_t max_steps, 
 /// "0:05:13", "2d 3:04:05".
 std::string duration_text(double seconds);
 
-/// Writes to standard output at once. A closed terminal or a full disk is no reason to stop:
-/// failures are ignored.
+/// Writes to standard output at once. Throws Error{data} with the system's reason if it cannot: who
+/// reads the output would take what is missing for all there is.
 void print(const std::string& text);
-/// The same where printing is all there is to do. Throws Error{data} if it cannot be done.
-void print_or_stop(const std::string& text);
-/// The same for standard error, as a line that begins with the program's name.
+/// The same beside work that goes on without a reader: failures are kept for console_failed().
+void show(const std::string& text);
+/// Something that was printed or shown has not reached standard output.
+bool console_failed();
+/// Writes to standard error, as a line that begins with the program's name.
 void complain(const std::string& text);
 
 }  // namespace troupe::launch

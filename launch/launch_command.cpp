@@ -81,8 +81,8 @@ Manifest trained_manifest(const Start& start) {
 void write_directory(const Start& start, const RunDirectory& directory,
                      const ControlServer& control) {
   for (const TornCheckpoint& torn : start.torn) {
-    print(fmt::format("going back to step {}: {}; it is kept as {}.torn\n", start.step, torn.reason,
-                      torn.path.string()));
+    show(fmt::format("going back to step {}: {}; it is kept as {}.torn\n", start.step, torn.reason,
+                     torn.path.string()));
     set_aside(torn);
   }
   directory.remove(kOutcomeFile);
@@ -126,7 +126,7 @@ int report_end(const actors::Outcome& outcome, const std::string& checkpoint,
   }  // whom a stop tells of the end may take it over at once
   control.finish(to_json(ending));
   if (outcome.exit_code == 0) {
-    print(fmt::format("{} at step {}{}\n", outcome.reason, outcome.step, saved_as(ending)));
+    show(fmt::format("{} at step {}{}\n", outcome.reason, outcome.step, saved_as(ending)));
   } else {
     complain(outcome.reason);
     complain(fmt::format("the run ended after step {}{}; logs are in {}/logs", outcome.step,
@@ -212,9 +212,7 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
   return report_end(outcome, checkpoint, std::move(directory), control, log);
 }
 
-}  // namespace
-
-int run(const LaunchOptions& options) {
+int launch_run(const LaunchOptions& options) {
   SignalWatch signals;
   ::signal(SIGPIPE, SIG_IGN);  // a console that is gone ends no run
   ::signal(SIGXFSZ, SIG_IGN);  // nor does a file that must not grow: its writer is told
@@ -222,8 +220,8 @@ int run(const LaunchOptions& options) {
   Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
   const std::int64_t max_steps = start.manifest.integer("run.max_steps");
   if (start.step >= max_steps) {
-    print(fmt::format("{} is at step {} of {} already; go on with --set run.max_steps=N\n",
-                      options.resume, start.step, max_steps));
+    show(fmt::format("{} is at step {} of {} already; go on with --set run.max_steps=N\n",
+                     options.resume, start.step, max_steps));
     return 0;
   }
   const actors::RunSpec spec = to_run_spec(start.manifest);
@@ -237,11 +235,20 @@ int run(const LaunchOptions& options) {
 
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
   write_directory(start, *start.directory, control);
-  print(summary(spec, placement));
-  print(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));
-  if (start.step > 0) print(fmt::format("resuming  after step {}\n", start.step));
+  show(summary(spec, placement));
+  show(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));
+  if (start.step > 0) show(fmt::format("resuming  after step {}\n", start.step));
   RunDirectory directory = std::move(*start.directory);
   return train(trained_manifest(start), start, machine, std::move(directory), control, signals);
+}
+
+}  // namespace
+
+int run(const LaunchOptions& options) {
+  const int code = launch_run(options);
+  if (code != 0 || !console_failed()) return code;
+  complain("the console could not be written; the run itself ended in order, as its files say");
+  return static_cast<int>(ErrorKind::data);
 }
 
 }  // namespace troupe::launch

@@ -31,7 +31,7 @@ RunLog::RunLog(const actors::RunSpec& spec, OnScaled on_scaled)
       metrics_(std::filesystem::path(spec.dir) / kMetricsFile),
       log_(open_log(std::filesystem::path(spec.dir) / kLauncherLog)) {
   log_->set_error_handler([this](const std::string& error) {
-    std::call_once(log_fails_, [&] { print(error + "; the run goes on\n"); });
+    std::call_once(log_fails_, [&] { show(error + "; the run goes on\n"); });
   });
 }
 
@@ -44,12 +44,12 @@ void RunLog::on_step(const actors::StepReport& report) {
   mean_step_s_ =
       steps_ <= 2 ? report.step_s : (1 - kNewest) * mean_step_s_ + kNewest * report.step_s;
   const bool logged = steps_ == 1 || report.step % log_interval_ == 0 || report.step == max_steps_;
-  if (logged) print(step_line(report, max_steps_, mean_step_s_));
+  if (logged) show(step_line(report, max_steps_, mean_step_s_));
 }
 
 void RunLog::on_eval(const actors::EvalReport& report) {
   record(metrics_line(report));
-  print(fmt::format("step {}/{}  eval loss {:.4f}\n", report.step, max_steps_, report.loss));
+  show(fmt::format("step {}/{}  eval loss {:.4f}\n", report.step, max_steps_, report.loss));
 }
 
 void RunLog::on_checkpoint(std::int64_t step, const std::string& path) {
@@ -76,7 +76,7 @@ void RunLog::on_scaled(const actors::Shape& shape) {
 
 void RunLog::on_event(const std::string& text) {
   note(text);
-  print(text + "\n");
+  show(text + "\n");
 }
 
 /// A run does not end for the want of a line: the trouble is told when it begins and when it ends.

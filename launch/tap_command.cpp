@@ -65,13 +65,13 @@ int run(const TapOptions& options) {
     if (signals.take() != 0) return 0;
     const Attachment::News news = run.take();
     if (news.dropped > 0)
-      print_or_stop(to_text({{"kind", "dropped"}, {"dropped", news.dropped}}) + "\n");
+      print(to_text({{"kind", "dropped"}, {"dropped", news.dropped}}) + "\n");
     for (const json& event : news.events) {
       if (event.value("kind", "") == "membership") {
         check_change(event, tap, run.status());
         continue;
       }
-      print_or_stop(to_text(event) + "\n");
+      print(to_text(event) + "\n");
       if (++samples == tap.samples) return 0;
     }
     if (!news.ended) continue;

@@ -42,11 +42,11 @@ class Screen {
       raw.c_cc[VTIME] = 0;
       tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     }
-    print(kEnter);
+    show(kEnter);
   }
   Screen(const Screen&) = delete;
   ~Screen() {
-    print(kLeave);
+    show(kLeave);
     if (keys_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
   }
 

@@ -57,15 +57,18 @@ BOOST_AUTO_TEST_CASE(reports_become_lines_of_the_run_directory) {
   BOOST_TEST(notes.find("rank 1 was slow") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(who_only_prints_stops_where_it_cannot) {
+BOOST_AUTO_TEST_CASE(what_cannot_be_printed_is_an_error_and_what_cannot_be_shown_is_remembered) {
   std::fflush(stdout);
   const int before = ::dup(STDOUT_FILENO);
   const int full = ::open("/dev/full", O_WRONLY);
   ::dup2(full, STDOUT_FILENO);
-  launch::print("a run goes on\n");
+  launch::show("a run goes on\n");
+  BOOST_TEST(launch::console_failed());
+  std::clearerr(stdout);
   expect_error(ErrorKind::data, {"cannot write the output", "No space left on device"},
-               [] { launch::print_or_stop("a line\n"); });
+               [] { launch::print("a line\n"); });
   ::dup2(before, STDOUT_FILENO);
+  BOOST_TEST(launch::console_failed());
   std::clearerr(stdout);
   ::close(full);
   ::close(before);
