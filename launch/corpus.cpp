@@ -87,11 +87,15 @@ void check_files(const Manifest& m, const char* key) {
   if (m.text("data.tokenizer") == stages::kBytesTokenizer) check_one_sample(m, key, bytes);
 }
 
-/// The token file made of the files of one key.
-std::string tokens_of(const Manifest& m, const char* key) {
-  const std::string tokens = stages::prepare_tokens(
-      {.files = m.texts(key), .tokenizer = m.text("data.tokenizer")}, token_cache());
-  check_one_sample(m, key, stages::TokenFile::open(tokens)->num_tokens());
+/// Makes the token file of the files of one key; returns the number of its tokens.
+std::int64_t prepare(Manifest& m, const char* key, const char* tokens_key, Corpus& corpus,
+                     const stages::EncodeOptions& options) {
+  const std::string path = stages::prepare_tokens(
+      {.files = m.texts(key), .tokenizer = m.text("data.tokenizer")}, token_cache(), options);
+  corpus.holds.emplace_back(path);
+  const std::int64_t tokens = stages::TokenFile::open(path)->num_tokens();
+  check_one_sample(m, key, tokens);
+  m.resolve(tokens_key, path);
   return tokens;
 }
 
@@ -117,9 +121,11 @@ void check_corpus(Manifest& m) {
   }
 }
 
-void prepare_corpus(Manifest& m) {
-  m.resolve("data.tokens", tokens_of(m, "data.files"));
-  if (m.integer("eval.interval") > 0) m.resolve("eval.tokens", tokens_of(m, "eval.files"));
+Corpus prepare_corpus(Manifest& m, const stages::EncodeOptions& options) {
+  Corpus corpus;
+  corpus.tokens = prepare(m, "data.files", "data.tokens", corpus, options);
+  if (m.integer("eval.interval") > 0) prepare(m, "eval.files", "eval.tokens", corpus, options);
+  return corpus;
 }
 
 std::string token_cache() {

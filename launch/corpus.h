@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "launch/manifest.h"
+#include "stages/token_data.h"
 
 namespace troupe::launch {
 
@@ -12,9 +15,15 @@ namespace troupe::launch {
 /// or Error{manifest} where a number of the manifest is to blame.
 void check_corpus(Manifest& manifest);
 
+/// Token files that are ready.
+struct Corpus {
+  std::int64_t tokens = 0;                    ///< of data.files
+  std::vector<stages::TokenCacheHold> holds;  ///< they stay in the cache while this lives
+};
+
 /// Tokenizes data.files, and eval.files where they are used (once: the cache finds them again) and
 /// sets data.tokens and eval.tokens. Throws Error{data} if they do not make one sample.
-void prepare_corpus(Manifest& manifest);
+Corpus prepare_corpus(Manifest& manifest, const stages::EncodeOptions& options);
 
 /// Where token files are kept: $XDG_CACHE_HOME/troupe, or ~/.cache/troupe. It exists. Throws
 /// Error{data} if it cannot be made.

@@ -1,12 +1,16 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <memory>
 
 #include "launch/commands.h"
 #include "launch/console.h"
 #include "launch/corpus.h"
 #include "launch/inference.h"
+#include "launch/tokenizing.h"
 #include "stages/checkpoint.h"
 #include "stages/token_data.h"
 #include "stages/transformer_stage.h"
@@ -23,15 +27,14 @@ struct Evaluation {
 
 /// Mean loss over the first samples of the text, each read once at most.
 Evaluation evaluate(const EvalOptions& options, const stages::CheckpointReader& checkpoint,
-                    const std::string& tokens) {
+                    const std::function<std::unique_ptr<stages::TokenFile>()>& open) {
   const auto& info = checkpoint.info();
   stages::FeedSpec feed_spec{
       .seq_len = info.seq_len, .micro = 1, .global = 1, .vocab_size = info.model.vocab_size};
-  const std::int64_t samples =
-      stages::DataFeed(stages::TokenFile::open(tokens), feed_spec).num_samples();
+  const std::int64_t samples = stages::DataFeed(open(), feed_spec).num_samples();
   const std::int64_t micro = std::min(samples, kSamplesPerStep);
   feed_spec.micro = feed_spec.global = micro;
-  const stages::DataFeed feed(stages::TokenFile::open(tokens), feed_spec);
+  const stages::DataFeed feed(open(), feed_spec);
 
   const auto device = device_for(options.threads);
   const auto stage = stages::make_transformer_stage(
@@ -62,10 +65,15 @@ Evaluation evaluate(const EvalOptions& options, const stages::CheckpointReader& 
 
 int run(const EvalOptions& options) {
   const auto checkpoint = stages::CheckpointReader::open(options.checkpoint);
-  const std::string tokens = stages::prepare_tokens(
-      {.files = stages::expand_files(options.files), .tokenizer = checkpoint->tokenizer()},
-      token_cache());
-  const Evaluation result = evaluate(options, *checkpoint, tokens);
+  SignalWatch signals("");
+  const std::vector<std::string> files = stages::expand_files(options.files);
+  const std::string tokens =
+      stages::prepare_tokens({.files = files, .tokenizer = checkpoint->tokenizer()}, token_cache(),
+                             Tokenizing(signals).options());
+  const stages::TokenCacheHold hold(tokens);
+  const std::string name = fmt::format("{}", fmt::join(files, ", "));
+  const Evaluation result =
+      evaluate(options, *checkpoint, [&] { return stages::TokenFile::open(tokens, name); });
   const std::string exact =
       std::isfinite(result.loss) ? fmt::format("{:.17g}", result.loss) : "null";
   print(options.json ? fmt::format("{{\"loss\": {}, \"tokens\": {}}}\n", exact, result.tokens)

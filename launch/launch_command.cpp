@@ -21,6 +21,7 @@
 #include "launch/run_log.h"
 #include "launch/run_spec.h"
 #include "launch/signals.h"
+#include "launch/tokenizing.h"
 
 namespace troupe::launch {
 namespace {
@@ -229,7 +230,10 @@ int launch_run(const LaunchOptions& options) {
   check_memory(spec, placement, machine, start.manifest.name());
   ControlServer control({.port = spec.cluster.port});
   Sinks::check(start.manifest);
-  prepare_corpus(start.manifest);
+  const Corpus corpus = [&] {
+    Tokenizing tokenizing(signals);
+    return prepare_corpus(start.manifest, tokenizing.options());
+  }();
   const std::string warning = disk_warning(spec, placement, free_disk_bytes(spec.dir));
   if (!warning.empty()) complain("warning: " + warning);
 

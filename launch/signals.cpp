@@ -33,11 +33,15 @@ sigset_t watched_signals() {
 
 }  // namespace
 
-SignalWatch::SignalWatch() {
-  orders_.stop = [](const std::string& reason) {
-    complain(reason + " before the run began");
+SignalWatch::Orders SignalWatch::ending_process(const std::string& when) {
+  const auto end = [when](const std::string& reason) {
+    complain(reason + when);
     std::_Exit(static_cast<int>(ErrorKind::retry));
   };
+  return {.stop = end, .stop_now = end};
+}
+
+SignalWatch::SignalWatch(const std::string& when) : orders_(ending_process(when)) {
   const sigset_t set = watched_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC);

@@ -18,7 +18,10 @@ class SignalWatch {
     std::function<void(const std::string& reason)> stop;
     std::function<void(const std::string& reason)> stop_now;
   };
-  SignalWatch();
+  /// What ends the process with exit code 75 at once; `when` completes "stopped by SIGINT".
+  static Orders ending_process(const std::string& when);
+  /// `when` is for signals before orders().
+  explicit SignalWatch(const std::string& when = " before the run began");
   SignalWatch(const SignalWatch&) = delete;
   ~SignalWatch();
 

@@ -1,10 +1,12 @@
 #pragma once
 
 // From text to microbatches: tokenizer, token files, and which samples a step uses.
+#include "stages/data/corpus_encoder.h"
 #include "stages/data/data_feed.h"
 #include "stages/data/indexed_dataset.h"
 #include "stages/data/text_files.h"
 #include "stages/data/token_cache.h"
+#include "stages/data/token_cache_pruning.h"
 #include "stages/data/token_file.h"
 #include "stages/data/tokenizer.h"
 #include "stages/data/utf8.h"

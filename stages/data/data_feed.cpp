@@ -17,7 +17,7 @@ DataFeed::DataFeed(std::unique_ptr<TokenFile> tokens, const FeedSpec& spec)
     throw Error(
         ErrorKind::data,
         fmt::format("{}: {} tokens, but one sample of seq_len {} and its targets need {}",
-                    tokens_->path(), tokens_->num_tokens(), spec.seq_len, spec.seq_len + 1));
+                    tokens_->name(), tokens_->num_tokens(), spec.seq_len, spec.seq_len + 1));
 }
 
 DataFeed::~DataFeed() = default;
@@ -59,7 +59,7 @@ void DataFeed::check(std::int64_t begin, std::span<const std::int32_t> tokens) c
         ErrorKind::data,
         fmt::format("{}: token {} has id {}, which is not below vocab_size {}; was the "
                     "dataset made with another tokenizer?",
-                    tokens_->path(), begin + (bad - tokens.begin()), *bad, spec_.vocab_size));
+                    tokens_->name(), begin + (bad - tokens.begin()), *bad, spec_.vocab_size));
 }
 
 }  // namespace troupe::stages

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "stages/data/corpus_encoder.h"
 #include "stages/data/dataset_layout.h"
 #include "stages/data/indexed_dataset.h"
 #include "stages/data/text_files.h"
@@ -26,16 +27,11 @@ class DatasetWriter {
  public:
   DatasetWriter(OutputFile& bin, TokenWidth width) : tokens_(bin, width), width_(width) {}
 
-  /// A sequence's length is 32 bits in the format.
-  void add_sequence(std::span<const std::int32_t> ids) {
-    if (ids.size() > INT32_MAX)
-      throw Error(ErrorKind::data, fmt::format("a document of {} tokens, at most {} fit a sequence",
-                                               ids.size(), INT32_MAX));
-    offsets_.push_back(tokens_.num_tokens() * static_cast<std::int64_t>(bytes_of(width_)));
-    lengths_.push_back(static_cast<std::int32_t>(ids.size()));
+  void add(std::span<const std::int32_t> ids, Ends ends) {
     tokens_.append(ids);
+    if (ends == Ends::sequence) end_sequence();
+    if (ends == Ends::document) boundaries_.push_back(static_cast<std::int64_t>(lengths_.size()));
   }
-  void end_document() { boundaries_.push_back(static_cast<std::int64_t>(lengths_.size())); }
 
   void write_index(OutputFile& idx) const {
     const auto dtype = std::find_if(kDatasetDTypes.begin(), kDatasetDTypes.end(),
@@ -58,8 +54,20 @@ class DatasetWriter {
   }
 
  private:
+  /// A sequence's length is 32 bits in the format.
+  void end_sequence() {
+    const std::int64_t length = tokens_.num_tokens() - begin_;
+    if (length > INT32_MAX)
+      throw Error(ErrorKind::data, fmt::format("a document of {} tokens, at most {} fit a sequence",
+                                               length, INT32_MAX));
+    offsets_.push_back(begin_ * static_cast<std::int64_t>(bytes_of(width_)));
+    lengths_.push_back(static_cast<std::int32_t>(length));
+    begin_ = tokens_.num_tokens();
+  }
+
   TokenWriter tokens_;
   TokenWidth width_;
+  std::int64_t begin_ = 0;  ///< of the sequence that is being added, in tokens
   std::vector<std::int32_t> lengths_;
   std::vector<std::int64_t> offsets_;
   std::vector<std::int64_t> boundaries_{0};
@@ -74,28 +82,29 @@ std::string text_of(const std::string& line, const std::string& file, std::int64
               fmt::format("{}:{}: expected a JSON object with a string \"text\"", file, number));
 }
 
-void add_json_lines(const std::string& path, const Tokenizer& tokenizer, DatasetWriter& writer) {
+void add_json_lines(const std::string& path, CorpusEncoder& encoder) {
   InputFile::open(path);  // names the reason where it cannot be read
   std::ifstream file(path, std::ios::binary);
   std::string line;
   for (std::int64_t number = 1; std::getline(file, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    writer.add_sequence(tokenizer.encode(text_of(line, path, number)));
-    writer.end_document();
+    for_each_piece_of(text_of(line, path, number), [&](const Piece& piece) { encoder.add(piece); });
+    encoder.add({}, Ends::sequence);
+    encoder.add({}, Ends::document);
   }
   if (file.bad()) throw Error(ErrorKind::data, fmt::format("{}: cannot read to its end", path));
 }
 
-void add_text(const std::string& path, const Tokenizer& tokenizer, DatasetWriter& writer) {
-  for_each_piece(path,
-                 [&](std::string_view piece) { writer.add_sequence(tokenizer.encode(piece)); });
-  writer.end_document();
+void add_text(const std::string& path, CorpusEncoder& encoder) {
+  for_each_piece(path, [&](const Piece& piece) { encoder.add(piece, Ends::sequence); });
+  encoder.add({}, Ends::document);
 }
 
 }  // namespace
 
 DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
-                                   const std::string& tokenizer_name, const std::string& prefix) {
+                                   const std::string& tokenizer_name, const std::string& prefix,
+                                   const EncodeOptions& options) {
   const std::string bin = prefix + ".bin", idx = prefix + ".idx";
   for (const std::string& path : {bin, idx})
     if (file_exists(path))
@@ -105,9 +114,12 @@ DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
   const bool narrow = tokenizer->vocab_size() < kFirstWideVocabulary;
   PublishedFile bin_file(bin), idx_file(idx);
   DatasetWriter writer(bin_file.file(), narrow ? TokenWidth::u16 : TokenWidth::i32);
+  CorpusEncoder encoder(
+      *tokenizer, options, size_of_files(files),
+      [&writer](std::span<const std::int32_t> ids, Ends ends) { writer.add(ids, ends); });
   for (const std::string& file : files)
-    file.ends_with(".jsonl") ? add_json_lines(file, *tokenizer, writer)
-                             : add_text(file, *tokenizer, writer);
+    file.ends_with(".jsonl") ? add_json_lines(file, encoder) : add_text(file, encoder);
+  encoder.finish();
   if (writer.index().num_tokens == 0)
     throw Error(ErrorKind::data, fmt::format("no token in {}", fmt::join(files, ", ")));
   writer.write_index(idx_file.file());

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "stages/data/corpus_encoder.h"
 #include "stages/data/token_width.h"
 
 namespace troupe::stages {
@@ -34,6 +35,7 @@ DatasetIndex read_dataset_index(const std::string& path);
 /// Error{data} for missing or malformed input (with its line), where there are no tokens, and where
 /// one of the two files exists.
 DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
-                                   const std::string& tokenizer, const std::string& prefix);
+                                   const std::string& tokenizer, const std::string& prefix,
+                                   const EncodeOptions& options = {});
 
 }  // namespace troupe::stages

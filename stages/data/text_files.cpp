@@ -48,15 +48,27 @@ std::vector<std::string> expand_files(const std::vector<std::string>& patterns) 
   return files;
 }
 
-void for_each_piece(const std::filesystem::path& path,
-                    const std::function<void(std::string_view)>& use) {
+void for_each_piece(const std::filesystem::path& path, const UsePiece& use) {
   const InputFile file = InputFile::open(path);
   std::string window;
+  bool after_newline = false;
   for (std::uint64_t begin = 0; begin < file.size(); begin += window.size()) {
     window.resize(std::min<std::uint64_t>(kPieceBytes, file.size() - begin));
     file.read(begin, std::as_writable_bytes(std::span(window)));
     if (begin + window.size() < file.size()) window.resize(piece_length(window));
-    use(window);
+    use({.text = window, .after_newline = after_newline});
+    after_newline = window.ends_with('\n');
+  }
+}
+
+void for_each_piece_of(std::string_view text, const UsePiece& use) {
+  bool after_newline = false;
+  while (!text.empty()) {
+    std::string_view window = text.substr(0, kPieceBytes);
+    if (window.size() < text.size()) window = window.substr(0, piece_length(window));
+    use({.text = window, .after_newline = after_newline});
+    after_newline = window.ends_with('\n');
+    text.remove_prefix(window.size());
   }
 }
 

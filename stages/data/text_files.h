@@ -14,13 +14,22 @@ namespace troupe::stages {
 /// a match.
 std::vector<std::string> expand_files(const std::vector<std::string>& patterns);
 
-/// Bytes of a window of for_each_piece; part of what the ids of a corpus are defined by.
-inline constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+/// Bytes of a window of for_each_piece; part of what the ids of a corpus are defined by. Small,
+/// because SentencePiece takes longer for a byte of a long text than for one of a short text.
+inline constexpr std::size_t kPieceBytes = std::size_t{1} << 12;
+
+/// What is encoded at once.
+struct Piece {
+  std::string_view text;
+  bool after_newline = false;  ///< that ends the piece before it
+};
+using UsePiece = std::function<void(const Piece&)>;
 
 /// Calls `use` with the file's text in consecutive pieces of at most kPieceBytes, each ending after
 /// the last newline of its window; a window without one is cut before an incomplete UTF-8
 /// character, if it ends in one.
-void for_each_piece(const std::filesystem::path& path,
-                    const std::function<void(std::string_view)>& use);
+void for_each_piece(const std::filesystem::path& path, const UsePiece& use);
+/// The same of a text in memory.
+void for_each_piece_of(std::string_view text, const UsePiece& use);
 
 }  // namespace troupe::stages

@@ -11,6 +11,7 @@
 
 #include "stages/data/indexed_dataset.h"
 #include "stages/data/text_files.h"
+#include "stages/data/token_cache_pruning.h"
 #include "stages/data/tokenizer.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/output_file.h"
@@ -22,6 +23,8 @@ namespace {
 
 constexpr std::array<char, 8> kMagic = {'T', 'R', 'O', 'U', 'P', 'E', 'T', 'K'};
 constexpr std::uint32_t kVersion = 1;
+/// Of what the ids of a text are.
+constexpr int kKeyVersion = 2;
 
 /// The last bytes of a cache file, after the ids and the key.
 struct TrailerBytes {
@@ -51,7 +54,7 @@ std::string identity_of(const std::string& path) {
 }
 
 std::string key_of(const TokenSource& source) {
-  std::string key = fmt::format("troupe tokens, version {}\n", kVersion);
+  std::string key = fmt::format("troupe tokens, version {}\n", kKeyVersion);
   key += source.tokenizer == kBytesTokenizer
              ? fmt::format("tokenizer {}\n", kBytesTokenizer)
              : fmt::format("tokenizer {}\n", identity_of(source.tokenizer));
@@ -75,13 +78,17 @@ TokenWidth width_for(int vocab_size) {
 }
 
 void write_cache(const TokenSource& source, const std::string& key,
-                 const std::filesystem::path& path) {
+                 const std::filesystem::path& path, const EncodeOptions& options) {
   const auto tokenizer = Tokenizer::open(source.tokenizer);
   const TokenWidth width = width_for(tokenizer->vocab_size());
   PublishedFile cache(path);
   TokenWriter tokens(cache.file(), width);
+  CorpusEncoder encoder(
+      *tokenizer, options, size_of_files(source.files),
+      [&tokens](std::span<const std::int32_t> ids, Ends /*ends*/) { tokens.append(ids); });
   for (const std::string& file : source.files)
-    for_each_piece(file, [&](std::string_view piece) { tokens.append(tokenizer->encode(piece)); });
+    for_each_piece(file, [&encoder](const Piece& piece) { encoder.add(piece); });
+  encoder.finish();
   if (tokens.num_tokens() == 0)
     throw Error(ErrorKind::data,
                 fmt::format("the corpus is empty: no token in {}", fmt::join(source.files, ", ")));
@@ -107,7 +114,8 @@ void create_directory(const std::string& dir) {
 
 }  // namespace
 
-std::string prepare_tokens(const TokenSource& source, const std::string& cache_dir) {
+std::string prepare_tokens(const TokenSource& source, const std::string& cache_dir,
+                           const EncodeOptions& options) {
   if (source.files.empty())
     throw Error(ErrorKind::data, "no data files are given; name text files or a .bin/.idx dataset");
   for (const std::string& file : source.files) {
@@ -123,7 +131,9 @@ std::string prepare_tokens(const TokenSource& source, const std::string& cache_d
   const std::string key = key_of(source);
   const auto cache = std::filesystem::path(cache_dir) / (to_hex(xxh64(key)) + ".tokens");
   create_directory(cache_dir);
-  if (!holds(cache, key)) write_cache(source, key, cache);
+  if (!holds(cache, key)) write_cache(source, key, cache, options);
+  mark_used(cache);
+  prune_token_cache(cache_dir);
   return cache.string();
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "stages/data/corpus_encoder.h"
 #include "stages/data/token_width.h"
 
 namespace troupe::stages {
@@ -21,7 +22,8 @@ struct TokenSource {
 /// any size of text. A .bin with its .idx is checked and used as it is. A damaged or foreign cache
 /// file is written anew; processes that prepare the same source at once do not disturb each other.
 /// Throws Error{data} for missing, unreadable or empty files, naming them.
-std::string prepare_tokens(const TokenSource& source, const std::string& cache_dir);
+std::string prepare_tokens(const TokenSource& source, const std::string& cache_dir,
+                           const EncodeOptions& options = {});
 
 /// What the end of a token cache file says (stages/README.md gives the bytes). The ids begin at
 /// byte 0.

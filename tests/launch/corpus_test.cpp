@@ -87,13 +87,13 @@ BOOST_AUTO_TEST_CASE(tokens_are_made_once_and_named_in_the_manifest) {
   place.dir.write("b.txt", "abcdefghij");
   auto m = place.manifest("\"*.txt\"", "[eval]\nfiles = \"b.txt\"\ninterval = 5\n");
   launch::check_corpus(m);
-  launch::prepare_corpus(m);
+  launch::prepare_corpus(m, {});
   BOOST_TEST(stages::TokenFile::open(m.text("data.tokens"))->num_tokens() == 20);
   BOOST_TEST(stages::TokenFile::open(m.text("eval.tokens"))->num_tokens() == 10);
   BOOST_TEST(m.text("data.tokens").starts_with((place.dir / "cache/troupe").string()));
   auto again = place.manifest("\"*.txt\"", "[eval]\nfiles = \"b.txt\"\n");
   launch::check_corpus(again);
-  launch::prepare_corpus(again);
+  launch::prepare_corpus(again, {});
   BOOST_TEST(again.text("data.tokens") == m.text("data.tokens"));
   BOOST_TEST(again.text("eval.tokens") == "");  // never evaluated
 }
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_dataset_stands_alone) {
   for (const char* name : {"\"set.bin\"", "\"set\""}) {
     auto m = place.manifest(name);
     launch::check_corpus(m);
-    launch::prepare_corpus(m);
+    launch::prepare_corpus(m, {});
     BOOST_TEST(stages::TokenFile::open(m.text("data.tokens"))->num_tokens() == 10);
   }
   place.refused(ErrorKind::manifest, {".bin", "alone"}, "[\"set.bin\", \"a.txt\"]");

@@ -20,7 +20,7 @@ namespace {
 class MemoryTokens final : public TokenFile {
  public:
   explicit MemoryTokens(std::vector<std::int32_t> ids) : ids_(std::move(ids)) {}
-  const std::string& path() const override { return path_; }
+  const std::string& name() const override { return path_; }
   std::int64_t num_tokens() const override { return static_cast<std::int64_t>(ids_.size()); }
   void read(std::int64_t begin, std::span<std::int32_t> out) const override {
     std::copy_n(ids_.begin() + begin, out.size(), out.begin());

@@ -19,7 +19,7 @@ const std::string kReplaced = "\xef\xbf\xbd";
 
 std::vector<std::string> pieces_of(const std::string& path) {
   std::vector<std::string> pieces;
-  for_each_piece(path, [&](std::string_view piece) { pieces.emplace_back(piece); });
+  for_each_piece(path, [&](const Piece& piece) { pieces.emplace_back(piece.text); });
   return pieces;
 }
 

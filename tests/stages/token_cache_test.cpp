@@ -1,11 +1,17 @@
 #include "stages/data/token_cache.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <ctime>
 #include <numeric>
 #include <thread>
 
 #include "stages/data/text_files.h"
+#include "stages/data/token_cache_pruning.h"
 #include "stages/data/token_file.h"
 #include "stages/data/tokenizer.h"
 #include "tests/support/expect_error.h"
@@ -68,17 +74,101 @@ BOOST_AUTO_TEST_CASE(a_read_may_begin_anywhere) {
   file->read(10, {});
 }
 
-BOOST_AUTO_TEST_CASE(a_sentencepiece_corpus_is_the_encoded_pieces_of_each_file) {
-  const std::string model = dir.write("tok.model", test::sentencepiece_model());
+BOOST_AUTO_TEST_CASE(a_sentencepiece_corpus_is_each_file_encoded_whole) {
   std::string text;
-  while (text.size() < kPieceBytes * 3 / 2) text += "the cat sat the cat\n";
+  while (text.size() < kPieceBytes * 7 / 2) text += "the cat sat the cat\n";
   const std::string a = dir.write("a", text), b = dir.write("b", "cat sat");
-  std::vector<std::int32_t> expected;
-  for (const std::string& file : {a, b})
-    for_each_piece(file, [&](std::string_view piece) {
-      for (const std::int32_t id : Tokenizer::open(model)->encode(piece)) expected.push_back(id);
-    });
-  BOOST_TEST((tokens_of(prepare({a, b}, model)) == expected));
+  for (const bool dummy_prefix : {false, true}) {
+    const std::string model = dir.write(dummy_prefix ? "prefix.model" : "plain.model",
+                                        test::sentencepiece_model(0, dummy_prefix));
+    std::vector<std::int32_t> expected;
+    for (const std::string& content : {text, std::string("cat sat")})
+      for (const std::int32_t id : Tokenizer::open(model)->encode(content)) expected.push_back(id);
+    BOOST_TEST((tokens_of(prepare({a, b}, model)) == expected));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_ids_are_the_same_for_every_number_of_threads) {
+  const std::string model = dir.write("tok.model", test::sentencepiece_model());
+  std::string text;  // several batches, whatever the number of threads
+  for (int i = 0; text.size() < (std::size_t{5} << 19); ++i)
+    text += i % 7 == 0 ? "the cat sat\n" : i % 3 == 0 ? "sat " : "cat the\n\n";
+  const std::string file = dir.write("text", text);
+  std::string one;
+  for (const int threads : {1, 2, 3}) {
+    std::vector<std::uint64_t> seen;
+    const std::string path = prepare_tokens(
+        {.files = {file}, .tokenizer = model}, (dir / std::to_string(threads)).string(),
+        {.threads = threads, .progress = [&](std::uint64_t done, std::uint64_t total) {
+           BOOST_TEST(total == text.size());
+           seen.push_back(done);
+         }});
+    BOOST_TEST(std::ranges::is_sorted(seen));
+    BOOST_TEST(seen.back() == text.size());
+    if (threads == 1) one = test::content_of(path);
+    BOOST_TEST((test::content_of(path) == one));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(work_that_is_stopped_leaves_nothing) {
+  const std::string file = dir.write("text", std::string(std::size_t{5} << 20, 'x'));
+  BOOST_CHECK_THROW(
+      prepare_tokens({.files = {file}}, cache,
+                     {.threads = 2,
+                      .progress = [](std::uint64_t,
+                                     std::uint64_t) { throw Error(ErrorKind::retry, "stopped"); }}),
+      Error);
+  BOOST_TEST(num_cached() == 0u);
+}
+
+namespace {
+
+/// Seconds ago.
+void set_times(const std::filesystem::path& path, std::time_t used, std::time_t written) {
+  const std::time_t now = std::time(nullptr);
+  const timespec times[] = {{.tv_sec = now - used, .tv_nsec = 0},
+                            {.tv_sec = now - written, .tv_nsec = 0}};
+  BOOST_REQUIRE(utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_cache_is_pruned_by_age_and_size) {
+  constexpr std::time_t kHour = 3600, kDay = 24 * kHour;
+  std::filesystem::create_directory(cache);
+  const auto file = [&](char digit, std::time_t used, const std::string& ending = "") {
+    const std::string path =
+        dir.write("cache/" + std::string(16, digit) + ".tokens" + ending, std::string(100, 'x'));
+    set_times(path, used, used);
+    return path;
+  };
+  const std::string old = file('0', 31 * kDay), held = file('1', 31 * kDay),
+                    large = file('2', 2 * kDay), kept = file('3', kDay), fresh = file('4', 60),
+                    abandoned = file('5', 2 * kDay, ".Ab12Cd"), growing = file('6', 60, ".Ab12Cd");
+  const std::string foreign = dir.write("cache/notes.txt", "not ours");
+  set_times(foreign, 100 * kDay, 100 * kDay);
+  const TokenCacheHold hold(held);
+  prune_token_cache(cache, {.bytes = 300});
+  for (const std::string& path : {held, kept, fresh, growing, foreign})
+    BOOST_TEST(std::filesystem::exists(path), path);
+  for (const std::string& path : {old, large, abandoned})
+    BOOST_TEST(!std::filesystem::exists(path), path);
+  // What was used within the hour stays however much it is.
+  set_times(kept, 60, kDay);
+  prune_token_cache(cache, {.bytes = 0});
+  BOOST_TEST(std::filesystem::exists(kept));
+}
+
+BOOST_AUTO_TEST_CASE(a_use_keeps_a_file_and_makes_room_of_others) {
+  const std::string text = dir.write("text", "one"), other = dir.write("other", "two");
+  const std::string path = prepare({text});
+  set_times(path, 40 * 24 * 3600, 40 * 24 * 3600);
+  BOOST_TEST(prepare({text}) == path);
+  prepare({other});
+  BOOST_TEST(num_cached() == 2u);
+  set_times(path, 40 * 24 * 3600, 40 * 24 * 3600);
+  prepare({other});
+  BOOST_TEST(num_cached() == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(the_width_of_an_id_follows_the_vocabulary) {

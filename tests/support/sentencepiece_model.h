@@ -28,9 +28,9 @@ inline std::string wire_piece(const std::string& text, float score, char type) {
       1, wire_bytes(1, text) + static_cast<char>(2 << 3 | 5) + number + wire_number(3, type));
 }
 
-/// A unigram model over plain text without normalization or dummy prefix. `extra_pieces` unused
-/// pieces make its vocabulary larger.
-inline std::string sentencepiece_model(int extra_pieces = 0) {
+/// A unigram model over plain text without normalization. `extra_pieces` unused pieces make its
+/// vocabulary larger; `dummy_prefix` puts a space before every text, as Llama's does.
+inline std::string sentencepiece_model(int extra_pieces = 0, bool dummy_prefix = false) {
   std::string model =
       wire_piece("<unk>", 0, 2) + wire_piece("<s>", 0, 3) + wire_piece("</s>", 0, 3);
   for (const char* word : {"the", "cat",
@@ -42,8 +42,8 @@ inline std::string sentencepiece_model(int extra_pieces = 0) {
     model += wire_piece(std::string(1, letter), -5, 1);
   for (int i = 0; i < extra_pieces; ++i) model += wire_piece("extra#" + std::to_string(i), -9, 1);
   const std::string trainer = wire_number(3, 1);
-  const std::string normalizer =
-      wire_bytes(1, "identity") + wire_number(3, 0) + wire_number(4, 0) + wire_number(5, 1);
+  const std::string normalizer = wire_bytes(1, "identity") + wire_number(3, dummy_prefix ? 1 : 0) +
+                                 wire_number(4, 0) + wire_number(5, 1);
   return model + wire_bytes(2, trainer) + wire_bytes(3, normalizer);
 }
 

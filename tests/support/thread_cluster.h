@@ -17,7 +17,7 @@ namespace troupe::test {
 class CountingTokens : public stages::TokenFile {
  public:
   explicit CountingTokens(std::int64_t vocab) : vocab_(vocab) {}
-  const std::string& path() const override { return path_; }
+  const std::string& name() const override { return path_; }
   std::int64_t num_tokens() const override { return 4000; }
   void read(std::int64_t begin, std::span<std::int32_t> out) const override {
     for (std::size_t i = 0; i < out.size(); ++i) {

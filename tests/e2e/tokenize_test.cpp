@@ -1,0 +1,127 @@
+#include <pty.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/support/sentencepiece_model.h"
+#include "tests/support/small_manifest.h"
+#include "tests/support/troupe_program.h"
+
+// Text that becomes tokens, as the one sees it who waits for it.
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A program on a terminal of its own.
+class OnTerminal {
+ public:
+  explicit OnTerminal(const std::vector<std::string>& arguments) {
+    const winsize size{.ws_row = 24, .ws_col = 100};
+    pid_ = forkpty(&terminal_, nullptr, nullptr, &size);
+    if (pid_ != 0) return;
+    std::vector<char*> argv{const_cast<char*>("troupe")};
+    for (const std::string& word : arguments) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    execv(std::getenv("TROUPE_BINARY"), argv.data());
+    _exit(127);
+  }
+  ~OnTerminal() { close(terminal_); }
+  OnTerminal(const OnTerminal&) = delete;
+
+  bool read_until(const std::string& text) {
+    while (shown_.find(text) == std::string::npos)
+      if (!read_some()) return false;
+    return true;
+  }
+  void press(char key) { BOOST_TEST(write(terminal_, &key, 1) == 1); }
+  /// Its exit code, when it has ended.
+  int finish() {
+    while (read_some()) {
+    }
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  const std::string& shown() const { return shown_; }
+
+ private:
+  bool read_some() {
+    std::array<char, 4096> bytes;
+    const ssize_t got = read(terminal_, bytes.data(), bytes.size());
+    if (got > 0) shown_.append(bytes.data(), static_cast<std::size_t>(got));
+    return got > 0;
+  }
+
+  pid_t pid_ = -1;
+  int terminal_ = -1;
+  std::string shown_;
+};
+
+std::string text_of(std::size_t bytes) {
+  std::string text;
+  while (text.size() < bytes) text += "the cat sat on the mat and the cat sat\n";
+  return text;
+}
+
+constexpr char kCtrlC = 3;
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_terminal_shows_how_far_the_text_is) {
+  const TempDir dir;
+  const std::string model = dir.write("tok.model", sentencepiece_model());
+  const std::string text = dir.write("text.txt", text_of(100000));
+  OnTerminal program({"tokenize", text, "--tokenizer", model, "-o", (dir / "out").string()});
+  BOOST_TEST(program.finish() == 0, program.shown());
+  const std::size_t end = program.shown().find("tokenized 97.");
+  BOOST_TEST(end != std::string::npos, program.shown());
+  BOOST_TEST(program.shown().find("tokenized", end + 1) == std::string::npos, program.shown());
+}
+
+BOOST_AUTO_TEST_CASE(a_text_that_is_stopped_half_way_leaves_nothing) {
+  const Workplace place;
+  const std::string model = place.dir.write("tok.model", sentencepiece_model());
+  const std::string text = place.dir.write("large.txt", text_of(std::size_t{64} << 20));
+  const std::string cache = (place.dir / "cache").string();
+  setenv("XDG_CACHE_HOME", cache.c_str(), 1);
+  const std::string out = (place.dir / "out").string();
+  const std::vector<std::vector<std::string>> commands{
+      {"tokenize", text, "--tokenizer", model, "-o", out},
+      {"launch", place.manifest("run", {{"data.files", "[\"" + text + "\"]"},
+                                        {"data.tokenizer", '"' + model + '"'}})}};
+  for (const auto& command : commands) {
+    OnTerminal program(command);
+    BOOST_REQUIRE(program.read_until("% done"));
+    program.press(kCtrlC);
+    BOOST_TEST(program.finish() == 75, program.shown());
+    BOOST_TEST(
+        program.shown().find("stopped by SIGINT while text was tokenized") != std::string::npos,
+        program.shown());
+  }
+  unsetenv("XDG_CACHE_HOME");
+  for (const auto& entry : fs::directory_iterator(place.dir.path()))
+    BOOST_TEST(!entry.path().filename().string().starts_with("out"), entry.path());
+  BOOST_TEST(fs::is_empty(fs::path(cache) / "troupe"));
+  BOOST_TEST(!fs::exists(place.run("run")));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_wrong_with_a_text_is_told_by_its_name) {
+  const Workplace place;
+  BOOST_REQUIRE(troupe({"launch", place.manifest("run")}).exit_code == 0);
+  const std::string text = place.dir.write("short.txt", "too short");
+  const Finished eval = troupe({"eval", place.checkpoint("run", 6), "--files", text});
+  BOOST_TEST(eval.exit_code == 65);
+  BOOST_TEST(eval.err.find(text + ": 9 tokens") != std::string::npos, eval.err);
+  BOOST_TEST(eval.err.find(".tokens") == std::string::npos, eval.err);
+}
+
+}  // namespace troupe::test
