@@ -56,6 +56,14 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement) {
   return out + rank_rows(placement);
 }
 
+std::string corpus_line(const actors::RunSpec& spec, std::int64_t tokens) {
+  const std::int64_t samples = (tokens - 1) / spec.batch.seq_len;
+  const double epochs = static_cast<double>(spec.max_steps) *
+                        static_cast<double>(spec.batch.global) / static_cast<double>(samples);
+  return fmt::format("corpus    {} tokens, {} samples; {} steps are {:.2f} data epochs\n",
+                     grouped(tokens), grouped(samples), grouped(spec.max_steps), epochs);
+}
+
 std::string step_line(const actors::StepReport& r, std::int64_t max_steps, double mean_step_s) {
   const double rate = r.step_s > 0 ? static_cast<double>(r.tokens) / r.step_s : 0;
   return fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {} tokens/s  {} left\n",

@@ -176,6 +176,15 @@ Manifest with_shape(Manifest manifest, const actors::Shape& shape) {
   return manifest;
 }
 
+/// Where a browser and a Prometheus server find the run.
+std::string endpoint_lines(const nlohmann::json& endpoints) {
+  std::string lines;
+  for (const auto& [name, title] : {std::pair("web", "page"), std::pair("prometheus", "metrics")})
+    if (endpoints.contains(name))
+      lines += fmt::format("{:<9} {}\n", title, endpoints.at(name).get<std::string>());
+  return lines;
+}
+
 int train(const Manifest& manifest, const Start& start, const Machine& machine,
           RunDirectory directory, ControlServer& control, SignalWatch& signals) {
   const actors::RunSpec spec = to_run_spec(manifest);
@@ -194,6 +203,7 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
                                        .memory_bytes = machine.memory_bytes},
                                       log);
     sinks.emplace(manifest, cluster->hub(), [&](const std::string& text) { log.on_event(text); });
+    show(endpoint_lines(sinks->endpoints()));
     signals.orders({.stop = [&](const std::string& reason) { cluster->stop(reason); },
                     .stop_now = [&](const std::string& reason) { cluster->stop_now(reason); }});
     control.serve({.status = [&] { return live_status(spec.name, *cluster, *sinks, log); },
@@ -240,6 +250,7 @@ int launch_run(const LaunchOptions& options) {
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
   write_directory(start, *start.directory, control);
   show(summary(spec, placement));
+  show(corpus_line(spec, corpus.tokens));
   show(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));
   if (start.step > 0) show(fmt::format("resuming  after step {}\n", start.step));
   RunDirectory directory = std::move(*start.directory);

@@ -288,6 +288,10 @@ BOOST_AUTO_TEST_CASE(what_the_manifest_switches_on_is_served) {
   do metrics = http_get(endpoints.at("prometheus"));
   while (metrics.find("troupe_train_tokens_total") == std::string::npos);
   BOOST_TEST(http_get(endpoints.at("web")).find("<html") != std::string::npos);
+  const std::string page = endpoints.at("web"), scrape = endpoints.at("prometheus");
+  BOOST_TEST(run.shown().find("page      " + page + "\n") != std::string::npos, run.shown());
+  BOOST_TEST(run.shown().find("metrics   " + scrape + "\n") != std::string::npos, run.shown());
+  BOOST_TEST(run.shown().find("\ncorpus    ") != std::string::npos, run.shown());
   const Finished healthy = troupe({"status", place.run("run"), "--diagnose"});
   BOOST_TEST(healthy.exit_code == 0, healthy.out);
 

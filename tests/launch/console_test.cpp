@@ -37,6 +37,13 @@ BOOST_AUTO_TEST_CASE(the_first_screen_says_what_lies_where) {
     BOOST_TEST(text.find(word) != std::string::npos, "no '" << word << "' in\n" << text);
 }
 
+BOOST_AUTO_TEST_CASE(the_corpus_is_told_in_tokens_samples_and_data_epochs) {
+  // 12 steps of 16 samples of 64 tokens, from 128 samples.
+  const auto spec = launch::to_run_spec(checked(kSmallManifest));
+  BOOST_TEST(launch::corpus_line(spec, 128 * 64 + 1) ==
+             "corpus    8,193 tokens, 128 samples; 12 steps are 1.50 data epochs\n");
+}
+
 BOOST_AUTO_TEST_CASE(reports_become_lines_of_the_run_directory) {
   const TempDir dir;
   std::filesystem::create_directories(dir / "logs");

@@ -29,6 +29,8 @@ class TroupeProgram {
   std::string read_line();
   /// Reads lines until one contains `text`; false if the output ends before.
   bool read_until(const std::string& text);
+  /// The lines that have been read.
+  const std::string& shown() const { return out_; }
   void signal(int number);
   pid_t pid() const { return pid_; }
   /// Reads the rest of the output and waits for the end.
