@@ -5,9 +5,9 @@
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/checkpoint_state.h"
 #include "stages/checkpoint/hf_config.h"
+#include "stages/checkpoint/hf_tokenizer.h"
 #include "stages/checkpoint/model_tensors.h"
 #include "stages/checkpoint/safetensors.h"
-#include "stages/data/tokenizer.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/output_file.h"
 #include "tensor/error.h"
@@ -16,9 +16,6 @@ namespace troupe::stages {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// No tokenizer model in use comes near it.
-constexpr std::uint64_t kMaxTokenizerBytes = 1'000'000'000;
 
 /// The files of all parts in the index of Hugging Face: which tensor lies where.
 void write_index(const fs::path& path, const TensorMap& tensors) {
@@ -102,13 +99,12 @@ void write_checkpoint_part(const fs::path& dir, const Stage& stage, int part, in
 void finish_checkpoint(const fs::path& dir, const CheckpointInfo& info, int num_parts) {
   const fs::path target = free_target(dir, info.step);
   CheckpointState state{.info = info, .files = index_parts(dir, info.model, num_parts)};
-  const auto add = [&](const char* name, const std::string& content) {
+  const auto add = [&](const std::string& name, const std::string& content) {
     write_whole_file(dir / name, content);
     state.files[name] = record_of(dir / name);
   };
   add(kConfigFile, to_hf_config(info.model, info.seq_len));
-  if (info.tokenizer != kBytesTokenizer)
-    add(kTokenizerFile, read_whole_file(info.tokenizer, kMaxTokenizerBytes));
+  for (const auto& [name, content] : hf_tokenizer_files(info.tokenizer)) add(name, content);
   write_checkpoint_state(dir, state);
   sync_directory(dir);
   std::error_code code;

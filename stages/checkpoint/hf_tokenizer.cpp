@@ -1,0 +1,101 @@
+#include "stages/checkpoint/hf_tokenizer.h"
+
+#include <sentencepiece_processor.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "stages/checkpoint/checkpoint_state.h"
+#include "stages/data/tokenizer.h"
+#include "stages/storage/input_file.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+using nlohmann::json;
+
+/// No tokenizer model in use comes near it.
+constexpr std::uint64_t kMaxTokenizerBytes = 1'000'000'000;
+
+/// UTF-8 of a code point below 0x800.
+std::string utf8_of(int code) {
+  if (code < 0x80) return std::string(1, static_cast<char>(code));
+  return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
+}
+
+/// A vocabulary whose ids are the bytes. The format has characters, not bytes: GPT-2's table gives
+/// each byte one, itself where it is a visible one of Latin-1, else the next from 256 on.
+json byte_vocabulary() {
+  json vocabulary = json::object();
+  int next = 256;
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool visible = (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte != 0xad);
+    vocabulary[utf8_of(visible ? byte : next++)] = byte;
+  }
+  return vocabulary;
+}
+
+json byte_level() {
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", false},
+          {"trim_offsets", false},
+          {"use_regex", false}};
+}
+
+std::string byte_tokenizer() {
+  const json model = {{"type", "BPE"},
+                      {"dropout", nullptr},
+                      {"unk_token", nullptr},
+                      {"continuing_subword_prefix", nullptr},
+                      {"end_of_word_suffix", nullptr},
+                      {"fuse_unk", false},
+                      {"byte_fallback", false},
+                      {"ignore_merges", false},
+                      {"vocab", byte_vocabulary()},
+                      {"merges", json::array()}};
+  const json tokenizer = {{"version", "1.0"},
+                          {"truncation", nullptr},
+                          {"padding", nullptr},
+                          {"added_tokens", json::array()},
+                          {"normalizer", nullptr},
+                          {"pre_tokenizer", byte_level()},
+                          {"post_processor", nullptr},
+                          {"decoder", byte_level()},
+                          {"model", model}};
+  return tokenizer.dump(2) + '\n';
+}
+
+/// Most classes of transformers convert a model or add ids of their own; this one is the library's
+/// processor. A special token that the model lacks would be added to the vocabulary.
+json sentencepiece_config(const std::string& model) {
+  sentencepiece::SentencePieceProcessor processor;
+  const auto status = processor.LoadFromSerializedProto(model);
+  TROUPE_ASSERT(status.ok());  // opened before
+  const auto piece = [&](int id) { return id < 0 ? json(nullptr) : json(processor.IdToPiece(id)); };
+  return {{"tokenizer_class", "BertGenerationTokenizer"},
+          {"bos_token", piece(processor.bos_id())},
+          {"eos_token", piece(processor.eos_id())},
+          {"unk_token", piece(processor.unk_id())},
+          {"pad_token", piece(processor.pad_id())},
+          {"sep_token", nullptr},
+          {"split_special_tokens", true},  // in a text they are text
+          {"clean_up_tokenization_spaces", false}};
+}
+
+}  // namespace
+
+std::map<std::string, std::string> hf_tokenizer_files(const std::string& tokenizer) {
+  if (tokenizer == kBytesTokenizer) {
+    const json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                         {"clean_up_tokenization_spaces", false}};
+    return {{"tokenizer.json", byte_tokenizer()}, {"tokenizer_config.json", config.dump(2) + '\n'}};
+  }
+  Tokenizer::open(tokenizer);
+  const std::string model = read_whole_file(tokenizer, kMaxTokenizerBytes);
+  return {{kTokenizerFile, model},
+          {"spiece.model", model},
+          {"tokenizer_config.json", sentencepiece_config(model).dump(2) + '\n'}};
+}
+
+}  // namespace troupe::stages

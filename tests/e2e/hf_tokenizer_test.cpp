@@ -1,0 +1,96 @@
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/sentencepiece_model.h"
+#include "tests/support/small_manifest.h"
+#include "tests/support/troupe_program.h"
+
+// A checkpoint's tokenizer as transformers reads it.
+
+namespace troupe::test {
+namespace {
+
+using nlohmann::json;
+
+/// The program that prints the ids of texts; TROUPE_PYTHON names an interpreter that has
+/// transformers.
+const std::string kIdsOf = R"(
+import json, sys
+from transformers import AutoTokenizer
+tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
+print(json.dumps([tokenizer(text)["input_ids"] for text in json.load(open(sys.argv[2]))]))
+)";
+
+std::string python() {
+  const char* given = std::getenv("TROUPE_PYTHON");
+  return given ? given : "python3";
+}
+
+std::string output_of(const std::string& command) {
+  std::string out;
+  FILE* pipe = popen(command.c_str(), "r");
+  BOOST_REQUIRE(pipe);
+  for (int c; (c = std::fgetc(pipe)) != EOF;) out += static_cast<char>(c);
+  BOOST_REQUIRE(pclose(pipe) == 0);
+  return out;
+}
+
+/// As training has them.
+std::vector<std::uint16_t> own_ids(const Workplace& place, const std::string& text,
+                                   const std::string& tokenizer) {
+  const std::string file = place.dir.write("one.txt", text);
+  const std::string out = (place.dir / "one").string();
+  for (const char* ending : {".bin", ".idx"}) std::filesystem::remove(out + ending);
+  const Finished done = troupe({"tokenize", file, "--tokenizer", tokenizer, "-o", out});
+  BOOST_REQUIRE_MESSAGE(done.exit_code == 0, tokenizer << " of '" << text << "': " << done.err);
+  const std::string bytes = content_of(out + ".bin");
+  std::vector<std::uint16_t> ids(bytes.size() / sizeof(std::uint16_t));
+  std::memcpy(ids.data(), bytes.data(), bytes.size());
+  return ids;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_has_what_a_reader_of_its_tokenizer_needs) {
+  const Workplace place;
+  const std::string model = place.dir.write("tok.model", sentencepiece_model(0, true));
+  const json texts = {"the cat sat",
+                      "  two  spaces ",
+                      "a\nb\n\nc\n",
+                      "<s>x</s> <unk>",
+                      "na\u00efve \u20ac \U0001f600",
+                      "\ttab\u2581\u2581"};
+  const std::string file = place.dir.write("texts.json", texts.dump());
+  const std::string script = place.dir.write("ids_of.py", kIdsOf);
+  const bool has_transformers =
+      std::system((python() + " -c 'import transformers' 2>/dev/null").c_str()) == 0;
+  for (const std::string& tokenizer : {std::string("bytes"), model}) {
+    const std::string name = tokenizer == model ? "sentencepiece" : "bytes";
+    BOOST_REQUIRE(troupe({"launch", place.manifest(name, {{"data.tokenizer", '"' + tokenizer + '"'},
+                                                          {"run.max_steps", "1"},
+                                                          {"optimizer.warmup_steps", "0"}})})
+                      .exit_code == 0);
+    const std::string checkpoint = place.checkpoint(name, 1);
+    const json config = json::parse(content_of(checkpoint + "/tokenizer_config.json"));
+    BOOST_TEST(config.contains("tokenizer_class"));
+    if (!has_transformers) {
+      BOOST_TEST_MESSAGE("SKIPPED: " << python() << " has no transformers");
+      std::fputs("SKIPPED: ids are not compared, python has no transformers\n", stderr);
+      continue;
+    }
+    const json ids = json::parse(
+        output_of(python() + " " + script + " " + checkpoint + " " + file + " 2>/dev/null"));
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      BOOST_TEST((ids[i].get<std::vector<std::uint16_t>>() == own_ids(place, texts[i], tokenizer)),
+                 name << " of " << texts[i] << ": " << ids[i]);
+  }
+}
+
+}  // namespace troupe::test
