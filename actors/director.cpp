@@ -155,6 +155,8 @@ void Director::voted(const ReplicaVote& vote) {
 }
 
 void Director::watch_over_workers() {
+  for (const std::uint64_t newborn : liveness_.expected())
+    liveness_.worked(newborn, context_.processes.cpu_seconds(newborn));
   for (const auto& verdict : liveness_.tick())
     handle(WorkerFailed{.incarnation = verdict.incarnation,
                         .message = verdict.why,

@@ -22,8 +22,11 @@ std::string to_string(const ChangeReport& change) {
   return fmt::format(
       "{} at step {}: {}; {:.2f} s (notice {:.2f}, decide {:.2f}, gather {:.2f}, move {:.2f}, "
       "rebuild {:.2f}, first step {:.2f})",
-      change.planned ? "changed" : "recovered", change.step, what, change.stall_s, change.detect_s,
-      change.decide_s, change.spawn_s, change.move_s, change.rebuild_s, change.first_step_s);
+      change.planned    ? "changed"
+      : change.recovery ? "recovered"
+                        : "went on",
+      change.step, what, change.stall_s, change.detect_s, change.decide_s, change.spawn_s,
+      change.move_s, change.rebuild_s, change.first_step_s);
 }
 
 Pipeline pipeline_of(const RunSpec& spec, const Shape& shape) {
@@ -83,21 +86,18 @@ void Director::perform(const OrderHalt& effect) {
   for (const auto& [incarnation, worker] : workers_)
     if (const int rank = epoch.rank_of(incarnation); rank < 0 || rank >= epoch.num_ranks())
       send(worker, halt);
-  clock_.halting(effect.change);
+  clock_.halting(effect.change, effect.reason);
   tell(PhaseBegun{.phase = "spawn"});
 }
 
 void Director::perform(const OrderWarmUp& effect) {
-  PlanWarmUp request{
-      .order = effect.order, .whole = {.epoch = effect.next, .state = effect.state}, .ranks = {}};
-  for (int rank = 0; rank < effect.next.num_ranks(); ++rank)
-    request.ranks.push_back(workers_.at(effect.next.members.at(rank).incarnation));
-  send(scheduler_, std::move(request));
+  for (std::size_t rank = 0; rank < effect.seats.size(); ++rank)
+    send(workers_.at(effect.seats[rank]),
+         WarmUp{.order = effect.order, .rank = static_cast<int>(rank), .shape = effect.shape});
 }
 
 void Director::perform(const WarmUpSpare& effect) {
-  send(workers_.at(effect.incarnation),
-       WarmUp{.epoch = protocol_.epoch().number, .rank = effect.rank, .shape = effect.shape});
+  send(workers_.at(effect.incarnation), WarmUp{.rank = effect.rank, .shape = effect.shape});
 }
 
 void Director::perform(const StartEpoch& effect) {

@@ -82,18 +82,6 @@ std::vector<caf::message> EpochOrders::peers_of(int member) const {
   return messages;
 }
 
-WarmUp EpochOrders::warm_up_of(std::uint64_t order, int rank) const {
-  WarmUp told{.order = order,
-              .epoch = whole_.epoch.number,
-              .rank = rank,
-              .shape = whole_.epoch.shape,
-              .peers = {}};
-  for (const int peer : known_to(rank))
-    if (peer != rank && told.peers.size() < kMembersOfMessage)
-      told.peers.push_back(whole_.epoch.members.at(peer));
-  return told;
-}
-
 BeginEpoch EpochOrders::begin_of(int member) const {
   const Shape& shape = whole_.epoch.shape;
   BeginEpoch order{

@@ -25,8 +25,6 @@ class EpochOrders {
   /// are told is made once.
   std::vector<caf::message> peers_of(int member) const;
   BeginEpoch begin_of(int member) const;
-  /// What a rank is told ahead, while an earlier epoch runs.
-  WarmUp warm_up_of(std::uint64_t order, int rank) const;
 
  private:
   bool shares_replicas() const;

@@ -28,6 +28,19 @@ void Liveness::heard(const Heartbeat& beat) {
   worker.longest_action_s = to_double(beat.longest_action_s);
 }
 
+std::vector<std::uint64_t> Liveness::expected() const {
+  std::vector<std::uint64_t> all;
+  for (const auto& [incarnation, newborn] : expected_) all.push_back(incarnation);
+  return all;
+}
+
+void Liveness::worked(std::uint64_t incarnation, double cpu_s) {
+  const auto found = expected_.find(incarnation);
+  if (found == expected_.end()) return;
+  if (cpu_s > found->second.cpu_s) found->second.silent_s = 0;
+  found->second.cpu_s = cpu_s;
+}
+
 std::vector<Liveness::Verdict> Liveness::tick() {
   std::vector<Verdict> verdicts;
   for (auto& [incarnation, worker] : watched_) {
@@ -45,11 +58,21 @@ std::vector<Liveness::Verdict> Liveness::tick() {
                           .why = fmt::format("hanging: no action finished for {:g} s", hang_s),
                           .silent_s = worker.stuck_s});
   }
-  for (auto& [incarnation, waited_s] : expected_)
-    if ((waited_s += kTickSeconds) >= kJoinDeadline)
+  for (auto& [incarnation, newborn] : expected_) {
+    newborn.waited_s += kTickSeconds;
+    newborn.silent_s += kTickSeconds;
+    if (limits_.silent_s > 0 && newborn.silent_s >= limits_.silent_s)
       verdicts.push_back({.incarnation = incarnation,
-                          .why = fmt::format("silence: it has not joined for {:g} s", waited_s),
-                          .silent_s = waited_s});
+                          .why = fmt::format("silence: it has not joined and has done nothing for "
+                                             "{:g} s",
+                                             limits_.silent_s),
+                          .silent_s = newborn.silent_s});
+    else if (newborn.waited_s >= kJoinDeadline)
+      verdicts.push_back(
+          {.incarnation = incarnation,
+           .why = fmt::format("silence: it has not joined for {:g} s", newborn.waited_s),
+           .silent_s = newborn.waited_s});
+  }
   for (const Verdict& verdict : verdicts) forget(verdict.incarnation);
   return verdicts;
 }

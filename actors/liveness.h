@@ -26,7 +26,12 @@ class Liveness {
     watched_[incarnation] = {};
   }
   /// It has been spawned; watch() follows when it joins.
-  void expect(std::uint64_t incarnation) { expected_[incarnation] = 0; }
+  void expect(std::uint64_t incarnation) { expected_[incarnation] = {}; }
+  /// Those that have not joined yet.
+  std::vector<std::uint64_t> expected() const;
+  /// Processor time that one of them has used so far. It cannot say that it lives before it joins:
+  /// whose time stands still does nothing.
+  void worked(std::uint64_t incarnation, double cpu_s);
   void forget(std::uint64_t incarnation) {
     expected_.erase(incarnation);
     watched_.erase(incarnation);
@@ -55,7 +60,12 @@ class Liveness {
   };
   RunSpec::Recovery limits_;
   std::map<std::uint64_t, Watched> watched_;
-  std::map<std::uint64_t, double> expected_;  // seconds since the birth
+  struct Expected {
+    double waited_s = 0;  ///< since the birth
+    double silent_s = 0;
+    double cpu_s = 0;
+  };
+  std::map<std::uint64_t, Expected> expected_;
 };
 
 }  // namespace troupe::actors

@@ -78,15 +78,12 @@ struct BeginEpoch {
   std::uint64_t digest = 0;        ///< of the assembly that every rank must derive
 };
 
-/// An order to change the cluster waits for its workers: connect to those that this rank of the new
-/// shape has to do with and build its stage, beside whatever is done, and answer Warm.
+/// An order to change the cluster waits for its workers: build the stage of this rank of the new
+/// shape, beside whatever is done, and answer Warm.
 struct WarmUp {
   std::uint64_t order = 0;
-  std::uint32_t epoch = 0;  ///< that runs meanwhile: addresses are its
   int rank = 0;
   Shape shape;
-  /// As many as one message may hold; BeginEpoch connects to the others.
-  std::vector<Member> peers;
 };
 
 struct RunStep {

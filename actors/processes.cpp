@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <utility>
 
@@ -116,6 +117,18 @@ void LocalProcesses::kill_all() {
   wake();
 }
 
+double LocalProcesses::cpu_seconds(std::uint64_t incarnation) const {
+  // Under the lock: who is reaped has left pids_ before its number can be another's.
+  const std::lock_guard lock(mutex_);
+  const auto found = pids_.find(incarnation);
+  clockid_t clock{};
+  timespec used{};
+  if (found == pids_.end() || clock_getcpuclockid(found->second, &clock) != 0 ||
+      clock_gettime(clock, &used) != 0)
+    return 0;
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
 void LocalProcesses::quit() {
   {
     const std::lock_guard lock(mutex_);
@@ -205,12 +218,18 @@ void LocalProcesses::start(const WorkerBirth& birth) {
   }
   children_.push_back(
       {.incarnation = birth.incarnation, .pid = pid, .started = started, .pidfd = pidfd});
+  const std::lock_guard lock(mutex_);
+  pids_[birth.incarnation] = pid;
 }
 
 void LocalProcesses::reap(std::size_t index) {
   const Child child = children_[index];
   int status = 0;
-  if (waitpid(child.pid, &status, WNOHANG) != child.pid) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (waitpid(child.pid, &status, WNOHANG) != child.pid) return;
+    pids_.erase(child.incarnation);
+  }
   close(child.pidfd);
   remove_left_segments(child.pid, child.started);
   children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(index));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <ctime>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ class Processes {
   /// SIGKILL. One that is gone already is no error.
   virtual void kill(std::uint64_t incarnation) = 0;
   virtual void kill_all() = 0;
+  /// Processor time that a worker has used so far; 0 where it has no process yet, or none any more.
+  virtual double cpu_seconds(std::uint64_t incarnation) const = 0;
 };
 
 /// Worker processes on this host, whose deaths are noticed at once (pidfd). All are spawned and
@@ -49,6 +52,7 @@ class LocalProcesses : public Processes {
   void spawn(const WorkerBirth& birth) override;
   void kill(std::uint64_t incarnation) override;
   void kill_all() override;
+  double cpu_seconds(std::uint64_t incarnation) const override;
   void quit();
 
  private:
@@ -71,7 +75,8 @@ class LocalProcesses : public Processes {
   // Owned by the thread in run().
   std::vector<Child> children_;
 
-  std::mutex mutex_;  // guards the orders
+  mutable std::mutex mutex_;           // guards the orders, and whom others may ask for
+  std::map<std::uint64_t, int> pids_;  // of children_, by incarnation
   std::vector<WorkerBirth> births_;
   std::vector<std::uint64_t> kills_;
   bool kill_all_ = false;

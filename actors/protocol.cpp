@@ -162,7 +162,7 @@ Effects DirectorProtocol::go_on() {
   if (can_scale()) {
     rescaling_ = true;
     target_ = pending_->shape;
-    return gather(to_string(pending_->request), true);
+    return gather(to_string(pending_->request), false);
   }
   phase_ = Phase::running;
   answered_.clear();
@@ -200,9 +200,9 @@ Effects DirectorProtocol::handle(const WorkerFailed& event) {
   const bool users = event.kind == ErrorKind::data || event.kind == ErrorKind::manifest ||
                      event.kind == ErrorKind::usage;
   const bool again = event.epoch != 0 && failure_ && failure_->message == event.message;
-  if (users || again)
+  if ((users || again) && !is_newcomer(event.incarnation))
     return fail(event.kind, name_of_worker(event.incarnation) + ": " + event.message);
-  if (event.epoch != 0) failure_ = event;
+  if (event.epoch != 0 && !is_newcomer(event.incarnation)) failure_ = event;
   Effects effects{KillWorker{.incarnation = event.incarnation}};
   append(effects, lose(event.incarnation, event.message, event.now_s));
   return effects;

@@ -48,16 +48,14 @@ class DirectorProtocol {
     bool leaving = false;              ///< it has been told to end
     bool halts = false;                ///< it was asked to, for the epoch being gathered
     std::optional<Holdings> holdings;  ///< its answer
-    /// It has been told whom to connect to. Who dies of a change that others train beside may spoil
-    /// their connections.
-    bool connected = false;
-    bool warms_up = false;  ///< it builds a stage beside the steps
-    bool warm = false;      ///< it has
+    bool warms_up = false;             ///< it builds a stage beside the steps
+    bool warm = false;                 ///< it has
   };
   struct PendingScale {
     std::uint64_t order = 0;
     ScaleRequest request;
     Shape shape;
+    int deaths = 0;  ///< of newcomers that it was waiting for
   };
 
   std::vector<Effect> handle(const Started&);
@@ -78,7 +76,7 @@ class DirectorProtocol {
   std::vector<Effect> handle(const TimerRang& event);
 
   // protocol_epochs.cpp: who takes part.
-  std::vector<Effect> gather(const std::string& reason, bool planned = false);
+  std::vector<Effect> gather(const std::string& reason, bool reconnect = true);
   bool has_joined(std::uint64_t incarnation) const;
   Epoch seated(const std::vector<std::uint64_t>& seats, const Shape& shape) const;
   std::vector<std::uint64_t> seats_in(const Shape& shape) const;
@@ -91,6 +89,8 @@ class DirectorProtocol {
   std::vector<Effect> settle();
   std::vector<Effect> keep_spares();
   std::vector<Effect> lose(std::uint64_t incarnation, const std::string& cause, double now_s);
+  bool is_newcomer(std::uint64_t incarnation) const;
+  std::vector<Effect> lose_newcomer(const std::string& cause, bool has_begun);
   std::vector<Effect> regroup(const std::string& cause, double now_s);
   std::set<int> lost_ranks() const;
   void keep_replicas();

@@ -38,7 +38,7 @@ Effects DirectorProtocol::handle(const Started&) {
 // --- gathering
 
 /// A new epoch is to begin: everybody stops, missing workers are spawned.
-Effects DirectorProtocol::gather(const std::string& reason, bool planned) {
+Effects DirectorProtocol::gather(const std::string& reason, bool reconnect) {
   phase_ = Phase::gathering;
   symptom_.reset();
   if (!publishing_) writing_.reset();  // half a checkpoint is none
@@ -49,14 +49,13 @@ Effects DirectorProtocol::gather(const std::string& reason, bool planned) {
     worker.holdings.reset();
     worker.halts = worker.joined;
     anybody |= worker.halts;
-    if (!planned) worker.connected = false;  // all connections are made anew
   }
   cool_down();
   if (anybody)
     effects.push_back(OrderHalt{.epoch = number_,
                                 .kept = kept_.number,
                                 .reason = reason,
-                                .reconnect = !planned,
+                                .reconnect = reconnect,
                                 .change = rescaling_ ? to_string(pending_->request) : ""});
   append(effects, spawn_missing(target_));
   effects.push_back(start_timer(kJoinDeadline));
@@ -278,11 +277,13 @@ Effects DirectorProtocol::lose(std::uint64_t incarnation, const std::string& cau
   const bool seated =
       phase_ == Phase::gathering && std::ranges::find(seats_, incarnation) != seats_.end();
   const std::string who = name_of_worker(incarnation);
-  const bool connected = workers_.at(incarnation).connected;
+  const bool newcomer = is_newcomer(incarnation);
   if (!workers_.at(incarnation).joined) ++failed_births_;
   forget(incarnation);
   Effects effects;
-  const bool has_part = rank >= 0 || seated || connected || kept_.rank_of(incarnation) >= 0;
+  // While a new epoch is gathered, places in one that was given up count for nothing.
+  const bool begun = rank >= 0 && phase_ != Phase::gathering;
+  const bool has_part = !newcomer && (begun || seated || kept_.rank_of(incarnation) >= 0);
   effects.push_back(
       ReportLoss{.rank = rank < epoch_.num_ranks() ? rank : -1,
                  .cause = who + " ended by " + cause,
@@ -290,12 +291,11 @@ Effects DirectorProtocol::lose(std::uint64_t incarnation, const std::string& cau
                  .ends_run = has_part && spec_.recovery.on_loss == RunSpec::OnLoss::stop});
   if (has_part) {
     append(effects, regroup(who + " ended by " + cause, now_s));
+  } else if (newcomer) {
+    append(effects, lose_newcomer(who + " ended by " + cause, begun));
   } else if (phase_ == Phase::gathering) {
     append(effects,
            begin_if_complete());  // its answer to the Halt was perhaps the last one missing
-  } else if (pending_) {
-    append(effects, spawn_missing(pending_->shape));
-    append(effects, warm_up());
   }
   return effects;
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "actors/epoch.h"
 #include "actors/reports.h"
@@ -135,12 +136,11 @@ struct OrderHalt {
   bool reconnect = true;
   std::string change;  ///< the epoch is for this order to change the cluster; empty: for none
 };
-/// Get ready for the shape that an order asks for, beside the steps. `next` has the number of the
-/// epoch that runs meanwhile; `state` is what would move if the change were now.
+/// Get ready for the shape that an order asks for, beside the steps.
 struct OrderWarmUp {
   std::uint64_t order = 0;
-  Epoch next;
-  StatePlan state;
+  Shape shape;
+  std::vector<std::uint64_t> seats;  ///< incarnations, by rank of the shape
 };
 /// A worker without a part builds a stage that it may soon be asked for.
 struct WarmUpSpare {

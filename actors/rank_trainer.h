@@ -30,8 +30,8 @@ class RankTrainer {
 
   /// Forgets what no rank but this may have reached, and says what is left.
   Halted halt(const Halt& order);
-  /// Connects to the order's peers and builds its stage beside whatever follows; an epoch that
-  /// needs such a stage takes it. `answer` is called once, from another thread. From any thread.
+  /// Builds the order's stage beside whatever follows; an epoch that needs such a stage takes it.
+  /// `answer` is called once, from another thread. From any thread.
   void warm_up(const WarmUp& order, const std::function<void()>& answer);
   /// Connects to its peers in the epoch, takes the state and builds the stage. The plan's digest is
   /// compared with the one this rank derives itself: Error{internal} if they differ. No answer of
@@ -65,7 +65,6 @@ class RankTrainer {
   Activity activity() const;
 
  private:
-  void meet(const WarmUp& order);
   std::shared_ptr<StageState> take_warm();
   std::optional<Ready> prepare(const BeginEpoch& order);
   void connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part);

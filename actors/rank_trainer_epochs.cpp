@@ -86,7 +86,6 @@ void RankTrainer::warm_up(const WarmUp& order, const std::function<void()>& answ
   const std::lock_guard lock(mutex_);
   warming_.emplace_back([this, order, answer] {
     try {
-      meet(order);
       const Assembly assembly = assemble(spec_, order.shape);
       const auto stage = part_of_run(assembly, spec_, order.shape, order.rank).stage;
       const auto is_there = [&] {
@@ -103,14 +102,6 @@ void RankTrainer::warm_up(const WarmUp& order, const std::function<void()>& answ
     }
     answer();
   });
-}
-
-/// Under the lock that a new node and the next epoch's number are set under: an address that was
-/// given up meanwhile is not used, nor is a connection made that the new node knows nothing of.
-void RankTrainer::meet(const WarmUp& order) {
-  const std::lock_guard lock(mutex_);
-  if (order.epoch < min_epoch_) return;
-  for (const Member& peer : order.peers) node_->connect(peer.id, peer.incarnation, peer.address);
 }
 
 /// The stage that was built ahead, if there is one.

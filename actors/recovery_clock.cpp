@@ -24,8 +24,9 @@ bool RecoveryClock::lost(Time sign, int rank, const std::string& cause) {
   return true;
 }
 
-void RecoveryClock::halting(const std::string& order) {
+void RecoveryClock::halting(const std::string& order, const std::string& reason) {
   if (!begin_) begin_ = noticed_ = now();
+  if (!report_.recovery) report_.cause = reason;
   report_.planned = !order.empty();
   report_.order = order;
   decided_ = now();

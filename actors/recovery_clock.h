@@ -17,9 +17,9 @@ class RecoveryClock {
   /// A worker was lost; `sign` is when its last sign of life, or the sign of its death, came.
   /// True where it is the first of this change.
   bool lost(Time sign, int rank, const std::string& cause);
-  /// The decision is taken: for a change that was ordered, or for none (empty). Not said where
-  /// nobody is left to halt.
-  void halting(const std::string& order);
+  /// The decision is taken: for a change that was ordered, or for none (empty), and why. Not said
+  /// where nobody is left to halt.
+  void halting(const std::string& order, const std::string& reason);
   void begins();                ///< everybody is there and has stopped
   void reached(double move_s);  ///< all ranks are ready; the slowest took so long for its state
   bool running() const { return begin_.has_value(); }

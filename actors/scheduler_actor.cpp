@@ -30,7 +30,6 @@ SchedulerActor::SchedulerActor(caf::actor_config& config, RunSpec spec, std::int
 caf::behavior SchedulerActor::make_behavior() {
   return {
       [this](const PlanEpoch& request) { plan(request); },
-      [this](const PlanWarmUp& request) { warm_up(request); },
       [this](const TracedActions& actions) {
         for (AutoChange* change : changes()) advise(change->traced(actions));
         tell_what_it_wants();
@@ -66,12 +65,6 @@ void SchedulerActor::plan(const PlanEpoch& request) {
     for (const caf::message& peers : orders->peers_of(rank)) send(worker, peers);
     send(worker, orders->begin_of(rank));
   }
-}
-
-void SchedulerActor::warm_up(const PlanWarmUp& request) {
-  const EpochOrders orders(spec_, request.whole);
-  for (std::size_t rank = 0; rank < request.ranks.size(); ++rank)
-    send(request.ranks[rank], orders.warm_up_of(request.order, static_cast<int>(rank)));
 }
 
 void SchedulerActor::on_failure(const std::string& what) {

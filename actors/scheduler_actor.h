@@ -21,14 +21,6 @@ struct PlanEpoch {
   std::map<int, caf::actor> leaving;  ///< members beyond the ranks
 };
 
-/// The director's request to tell the members of a coming epoch about each other ahead. Local to
-/// the launcher.
-struct PlanWarmUp {
-  std::uint64_t order = 0;
-  BeginEpoch whole;
-  std::vector<caf::actor> ranks;
-};
-
 /// A step is committed. Local to the launcher.
 struct StepDone {
   std::uint32_t epoch = 0;
@@ -55,7 +47,6 @@ class SchedulerActor : public ControlActor {
 
  private:
   void plan(const PlanEpoch& request);
-  void warm_up(const PlanWarmUp& request);
   void advise(const std::optional<AutoChange::Advice>& advice);
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr&) override {}
@@ -73,7 +64,6 @@ class SchedulerActor : public ControlActor {
 }  // namespace troupe::actors
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::PlanEpoch)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::PlanWarmUp)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::StepDone)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::MeasureActions)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::AutoChange::Advice)

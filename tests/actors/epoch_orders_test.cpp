@@ -111,20 +111,6 @@ BOOST_AUTO_TEST_CASE(who_leaves_is_told_to_whom_it_gives) {
   BOOST_TEST(order.digest == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_rank_is_told_ahead_of_whom_it_will_have_to_do_with) {
-  const RunSpec spec = run_of(4, 2);
-  const EpochOrders orders(spec, whole_epoch(spec));
-  const WarmUp told = orders.warm_up_of(9, 1);
-  BOOST_TEST(told.order == 9u);
-  BOOST_TEST(told.epoch == 3u);
-  BOOST_TEST(told.rank == 1);
-  std::set<int> peers;
-  for (const Member& peer : told.peers) peers.insert(peer.id);
-  std::set<int> known = ranks_in(orders.peers_of(1));
-  known.erase(1);
-  BOOST_TEST(peers == known, boost::test_tools::per_element());
-}
-
 BOOST_AUTO_TEST_CASE(a_stage_knows_whether_its_copy_and_its_neighbours_are_there_already) {
   const RunSpec spec = run_of(4, 1);
   const EpochOrders orders(spec, whole_epoch(spec));
@@ -146,8 +132,8 @@ BOOST_AUTO_TEST_CASE(no_order_of_ten_thousand_ranks_is_large) {
       BOOST_TEST(bytes_of(system, caf::make_message(orders.begin_of(member))) < kMostBytes / 16);
       for (const caf::message& peers : orders.peers_of(member))
         BOOST_TEST(bytes_of(system, peers) < kMostBytes);
-      if (member < pp * dp)
-        BOOST_TEST(bytes_of(system, caf::make_message(orders.warm_up_of(1, member))) < kMostBytes);
+      const WarmUp warm_up{.order = 1, .rank = member, .shape = orders.epoch().shape};
+      BOOST_TEST(bytes_of(system, caf::make_message(warm_up)) < kMostBytes / 16);
     }
   }
 }

@@ -54,6 +54,23 @@ BOOST_AUTO_TEST_CASE(a_runner_hangs_when_it_computes_and_finishes_nothing) {
   BOOST_TEST(beats("running", 1) == "1 hanging: no action finished for 8 s; ");
 }
 
+BOOST_AUTO_TEST_CASE(a_newborn_worker_that_does_nothing_is_silent) {
+  Liveness liveness({.silent_s = 3, .hang_s = 0});
+  for (const std::uint64_t worker : {1, 2}) liveness.expect(worker);
+  BOOST_TEST((liveness.expected() == std::vector<std::uint64_t>{1, 2}));
+  double cpu_s = 0;
+  for (int second = 0; second < 2; ++second) {
+    liveness.worked(1, 0.5);  // it was stopped
+    liveness.worked(2, cpu_s += 0.001);
+    BOOST_TEST(judged(liveness, 1) == "");
+  }
+  liveness.worked(1, 0.5);
+  liveness.worked(2, cpu_s += 0.001);
+  BOOST_TEST(judged(liveness, 1) == "1 silence: it has not joined and has done nothing for 3 s; ");
+  liveness.watch(2);
+  BOOST_TEST(liveness.expected().empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_newborn_worker_has_a_minute_to_join) {
   Liveness liveness({.silent_s = 0, .hang_s = 0});
   for (const std::uint64_t worker : {1, 2, 3}) liveness.expect(worker);

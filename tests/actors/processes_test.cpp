@@ -48,6 +48,35 @@ std::map<int, ProcessExit> exits_of(const std::string& script, int count, const 
 
 }  // namespace
 
+/// Of a worker that computes its time grows, of one that is stopped it stands still, and of one
+/// that is not there, or no more, there is none.
+BOOST_AUTO_TEST_CASE(the_processor_time_of_a_worker_is_known_while_it_lives) {
+  const test::TempDir dir;
+  LocalProcesses* self = nullptr;
+  LocalProcesses processes({"/bin/sh", "-c", "while :; do :; done"},
+                           [&](const ProcessExit&) { self->quit(); });
+  self = &processes;
+  BOOST_TEST(processes.cpu_seconds(7) == 0);
+  processes.spawn({.host = "h",
+                   .port = 1,
+                   .token = "t",
+                   .id = 0,
+                   .incarnation = 7,
+                   .log_dir = dir.path().string()});
+  std::thread watcher([&] {
+    double used = 0;
+    for (int grown = 0; grown < 3;)
+      if (const double now = processes.cpu_seconds(7); now > used) {
+        used = now;
+        ++grown;
+      }
+    processes.kill(7);
+  });
+  processes.run();
+  watcher.join();
+  BOOST_TEST(processes.cpu_seconds(7) == 0);
+}
+
 BOOST_AUTO_TEST_CASE(exits_are_reported_with_their_cause) {
   BOOST_TEST(exits_of("exit 0", 1)[0].clean);
   const auto failed = exits_of("exit 65", 1)[0];

@@ -331,20 +331,77 @@ BOOST_AUTO_TEST_CASE(a_death_makes_connections_anew_though_the_change_is_not_ove
   BOOST_TEST(again->change == "--pp 2");  // its first step is not committed yet
 }
 
-BOOST_AUTO_TEST_CASE(a_newcomer_that_dies_is_nobodys_loss_before_it_is_connected) {
-  Driver driver(test::small_run(1, 1));
+/// While others train, while they have halted for it, and while it takes its state: nothing is
+/// lost.
+BOOST_AUTO_TEST_CASE(a_newcomer_that_dies_before_it_has_a_part_is_nobodys_loss) {
+  Driver driver(that_stops(test::small_run(1, 1)));
   driver.start();
-  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 3}});
-  driver.on(driver.joined(2));
-  auto effects = driver.on(driver.exited(2, false));
+  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
+  driver.on(driver.joined(1));
+  auto effects = driver.on(driver.exited(1, false));
   BOOST_TEST(!find<OrderHalt>(effects));
   BOOST_TEST(!find<ReportLoss>(effects)->has_part);
-  for (const int rank : {1, 2}) driver.on(driver.joined(rank));
-  effects = driver.on(driver.exited(2, false));
-  BOOST_TEST(find<OrderHalt>(effects)->reconnect);
-  BOOST_TEST(find<ReportLoss>(effects)->has_part);
+  BOOST_TEST(!find<ReportLoss>(effects)->ends_run);
   BOOST_TEST(find<ReportLoss>(effects)->cause ==
-             "rank 2 (replica 0, stage 2) ended by signal 9 (SIGKILL)");
+             "rank 1 (replica 0, stage 1) ended by signal 9 (SIGKILL)");
+  BOOST_TEST(find<SpawnWorker>(effects));
+  driver.on(driver.joined(1));
+  driver.warm();
+  BOOST_TEST(find<OrderHalt>(driver.prepared(1)));
+  effects = driver.on(driver.exited(1, false));
+  BOOST_TEST(!find<ReportLoss>(effects)->has_part);
+  BOOST_TEST_REQUIRE(find<OrderHalt>(effects));
+  BOOST_TEST(!find<OrderHalt>(effects)->reconnect);  // it never met anybody
+  BOOST_TEST(find<StartEpoch>(driver.on(driver.halted(0, 3, {.step = 1}))));
+  effects = driver.ready();
+  BOOST_TEST(find<SpawnWorker>(effects));
+  BOOST_TEST(find<OrderStep>(effects)->step == 2);
+  driver.on(driver.joined(1));
+  driver.warm();
+  driver.prepared(2);
+  driver.on(driver.halted(1, 4, {}));
+  BOOST_TEST(find<StartEpoch>(driver.on(driver.halted(0, 4, {.step = 2}))));
+  effects = driver.on(driver.exited(1, false));
+  BOOST_TEST(find<OrderHalt>(effects)->reconnect);  // it may have been sending
+  const auto* answer = find<AnswerScale>(effects);
+  BOOST_TEST_REQUIRE(answer);
+  BOOST_TEST((answer->kind == ErrorKind::unavailable));
+  BOOST_TEST(answer->refused.find("3 new workers") != std::string::npos, answer->refused);
+  driver.on(driver.halted(0, 5, {.step = 2}));
+  effects = driver.ready();
+  BOOST_TEST(!find<SpawnWorker>(effects));
+  BOOST_TEST(find<OrderStep>(effects)->step == 3);
+}
+
+/// As when memory has no room for its stage: the order is at fault, not the run.
+BOOST_AUTO_TEST_CASE(a_newcomer_that_says_why_it_cannot_ends_no_run) {
+  Driver driver(that_stops(test::small_run(1, 1)));
+  driver.start();
+  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
+  std::vector<Effect> effects;
+  for (int time = 0; time < 3; ++time) {
+    driver.on(driver.joined(1));
+    effects = driver.on(WorkerFailed{.incarnation = driver.workers.at(1),
+                                     .epoch = 1,
+                                     .kind = ErrorKind::data,
+                                     .message = "no room",
+                                     .now_s = 1});
+    BOOST_TEST(find<KillWorker>(effects));
+  }
+  BOOST_TEST_REQUIRE(find<AnswerScale>(effects));
+  BOOST_TEST(find<AnswerScale>(effects)->refused.find("no room") != std::string::npos);
+  BOOST_TEST(find<OrderStep>(driver.prepared(1)));
+}
+
+BOOST_AUTO_TEST_CASE(who_has_no_use_after_an_order_was_given_up_leaves) {
+  Driver driver(that_stops(test::small_run(1, 1)));
+  driver.start();
+  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 3}});
+  driver.on(driver.joined(1));
+  for (int time = 0; time < 3; ++time) driver.on(driver.exited(2, false));
+  const auto effects = driver.prepared(1);
+  BOOST_TEST_REQUIRE(find<OrderLeave>(effects));
+  BOOST_TEST(find<OrderLeave>(effects)->incarnation == driver.workers.at(1));
 }
 
 /// It was asked to halt, and has no place in the epoch that follows.

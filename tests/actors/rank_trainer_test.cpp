@@ -50,55 +50,7 @@ class Replicas {
   std::uint32_t epoch_ = 0;
 };
 
-/// A node that writes down whom it connects to.
-class RecordingNode : public transport::UcxNode {
- public:
-  explicit RecordingNode(std::vector<std::uint64_t>& met) : met_(met) {}
-  std::string address() const override { return node_->address(); }
-  void connect(int rank, std::uint64_t incarnation, const std::string& address) override {
-    met_.push_back(incarnation);
-    node_->connect(rank, incarnation, address);
-  }
-  void disconnect(int rank) override { node_->disconnect(rank); }
-  transport::Channel& channel() override { return node_->channel(); }
-  std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t run, std::uint32_t epoch, int id,
-                                                   const std::string& name, std::vector<int> ranks,
-                                                   int this_rank) override {
-    return node_->make_group(run, epoch, id, name, std::move(ranks), this_rank);
-  }
-
- private:
-  std::vector<std::uint64_t>& met_;
-  const std::unique_ptr<transport::UcxNode> node_ = transport::UcxNode::create({});
-};
-
 }  // namespace
-
-BOOST_AUTO_TEST_CASE(peers_of_a_coming_change_are_met_ahead_unless_their_addresses_are_old) {
-  std::vector<std::uint64_t> met;
-  const RunSpec spec = test::small_run(2, 1);
-  RankTrainer newcomer(spec, Member{.id = 1, .incarnation = 11},
-                       [&] { return std::make_unique<RecordingNode>(met); });
-  const auto peer = transport::UcxNode::create({});
-  const auto warm_up = [&](std::uint32_t epoch, std::uint64_t incarnation) {
-    std::promise<void> answered;
-    newcomer.warm_up({.order = 1,
-                      .epoch = epoch,
-                      .rank = 1,
-                      .shape = first_shape(spec),
-                      .peers = {{.id = 0, .incarnation = incarnation, .address = peer->address()}}},
-                     [&] { answered.set_value(); });
-    answered.get_future().wait();
-  };
-  warm_up(1, 10);
-  BOOST_TEST((met == std::vector<std::uint64_t>{10}));
-  newcomer.interrupt(2, "rank 0 ended");
-  warm_up(1, 12);
-  BOOST_TEST((met == std::vector<std::uint64_t>{10}));
-  newcomer.halt({.epoch = 2, .kept = 1, .reconnect = true, .reason = "rank 0 ended"});
-  warm_up(2, 13);
-  BOOST_TEST((met == std::vector<std::uint64_t>{10, 13}));
-}
 
 BOOST_AUTO_TEST_CASE(connections_are_made_anew_after_a_death_alone) {
   Replicas replicas;

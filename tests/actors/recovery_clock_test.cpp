@@ -22,7 +22,7 @@ BOOST_AUTO_TEST_CASE(the_phases_of_a_loss_are_its_stall) {
   RecoveryClock clock;
   BOOST_TEST(clock.lost(half_a_second_ago(), 1, "killed"));
   BOOST_TEST(!clock.lost(half_a_second_ago(), 2, "killed too"));
-  clock.halting("");
+  clock.halting("", "rank 0 ended");
   clock.begins();
   clock.reached(0);
   const auto report = clock.finish();

@@ -20,8 +20,8 @@ namespace {
 
 using Phase = DirectorProtocol::Phase;
 
-/// The scheduler's way to the workers; those of the workers are above 0, of their answers below.
-constexpr int kSchedulerLine = 1'000'003;
+/// Ways to the workers; those of their answers are below 0.
+constexpr std::uint64_t kWays = 1'000'003;
 
 /// A worker as far as the protocol can tell: what state it holds, and what it is about to answer.
 struct SimWorker {
@@ -55,12 +55,15 @@ class Simulation {
     std::string broken;                               // a promise; empty: none
   };
 
-  /// Runs to the end; `faults` workers die on the way, at any moment.
-  Result run(int faults, int orders) {
+  /// Runs to the end; `faults` workers die on the way, at any moment. Of newcomers alone: before
+  /// they have a part.
+  Result run(int faults, int orders, bool newcomers_alone = false) {
     feed(Started{});
     const int limit = 20000;
     for (int turn = 0; turn < limit && protocol_.phase() != Phase::ended; ++turn) {
-      if (faults > 0 && pick(40) == 0 && strike()) --faults;
+      if (faults > 0 && pick(newcomers_alone ? 4 : 40) == 0 &&
+          (newcomers_alone ? strike_newcomer() : strike()))
+        --faults;
       if (orders > 0 && protocol_.committed() > 0 && pick(30) == 0) {
         order();
         --orders;
@@ -123,7 +126,7 @@ class Simulation {
   template <typename Action>
   void tell(std::uint64_t incarnation, Action action) {
     if (!alive(incarnation)) return;
-    later(1 + static_cast<int>(incarnation % (kSchedulerLine - 1)), [this, incarnation, action] {
+    later(static_cast<int>(incarnation % kWays), [this, incarnation, action] {
       if (SimWorker* worker = alive(incarnation)) action(*worker);
     });
   }
@@ -137,6 +140,17 @@ class Simulation {
     if (workers_.empty() || protocol_.phase() == Phase::ending) return false;
     auto victim = std::next(workers_.begin(), pick(static_cast<int>(workers_.size())));
     die(victim->first, true);
+    return true;
+  }
+  bool strike_newcomer() {
+    if (reached_.number == 0 || protocol_.phase() == Phase::ending) return false;
+    std::vector<std::uint64_t> newcomers;
+    for (const auto& [incarnation, worker] : workers_)
+      if (reached_.rank_of(incarnation) < 0 &&
+          !(worker.epoch && ready_.contains(worker.epoch->rank_of(incarnation))))
+        newcomers.push_back(incarnation);
+    if (newcomers.empty()) return false;
+    die(newcomers[static_cast<std::size_t>(pick(static_cast<int>(newcomers.size())))], true);
     return true;
   }
   void die(std::uint64_t incarnation, bool by_signal) {
@@ -201,19 +215,11 @@ class Simulation {
           answer(halted);
         });
   }
-  /// On a way of its own: a Halt that was sent later may come before it.
   void perform(const OrderWarmUp& effect) {
-    const auto order = std::make_shared<const OrderWarmUp>(effect);
-    for (int rank = 0; rank < effect.next.num_ranks(); ++rank)
-      later(kSchedulerLine, [this, order, rank] {
-        const Epoch& next = order->next;
-        SimWorker* worker = alive(next.members.at(rank).incarnation);
-        if (!worker) return;
-        if (worker->halted_for <= next.number) {
-          connect(*worker, next.members);
-          worker->quiet = false;
-        }
-        answer(MemberWarm{.order = order->order, .incarnation = worker->incarnation, .rank = rank});
+    for (std::size_t rank = 0; rank < effect.seats.size(); ++rank)
+      tell(effect.seats[rank], [this, order = effect.order, rank](SimWorker& worker) {
+        answer(MemberWarm{
+            .order = order, .incarnation = worker.incarnation, .rank = static_cast<int>(rank)});
       });
   }
   void perform(const WarmUpSpare&) {}
@@ -255,13 +261,16 @@ class Simulation {
       const bool has_all = std::ranges::all_of(effect.state.moves, [&](const StateMove& move) {
         return move.to != rank || begun_.contains(move.from);
       });
-      if (!has_all || !begun_.contains(rank) || !ready_.insert(rank).second) continue;
+      // Who has died meanwhile says nothing.
+      if (!has_all || !begun_.contains(rank) || !alive(epoch.members.at(rank).incarnation) ||
+          !ready_.insert(rank).second)
+        continue;
       const int replica = place_of(epoch.shape, rank).replica, pp = epoch.shape.mesh.pp;
       if (std::ranges::count_if(ready_, [&](int r) { return r / pp == replica; }) == pp)
         answer(ReplicaReady{.epoch = epoch.number, .replica = replica});
     }
   }
-  void perform(const ReportEpoch&) {}
+  void perform(const ReportEpoch&) { reached_ = protocol_.epoch(); }
   void perform(const OrderLeave& effect) {
     tell(effect.incarnation, [this](SimWorker& w) { die(w.incarnation, false); });
   }
@@ -356,6 +365,7 @@ class Simulation {
   std::map<int, std::deque<std::function<void()>>> waiting_;
   std::set<int> begun_, ready_;  // members of the epoch that is being prepared
   std::map<int, int> votes_;
+  Epoch reached_;  // by all ranks
   std::set<std::uint64_t> open_orders_;
   std::uint64_t ordered_ = 0, timer_ = 0;
   std::int64_t before_loss_ = 0;
@@ -394,6 +404,29 @@ BOOST_AUTO_TEST_CASE(every_run_ends_with_every_step_committed_once) {
     const bool named = reason.find(checkpoint_path(spec, last)) != std::string::npos;
     BOOST_REQUIRE_MESSAGE(named == (refused > 0 && saves), what);
   }
+}
+
+/// Whoever dies before it has a part ends no run that a loss would end, and keeps no order waiting.
+BOOST_AUTO_TEST_CASE(newcomers_that_die_cost_nothing) {
+  const std::uint64_t first = test::fresh_seed();
+  int answered = 0;
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    const std::uint64_t seed = first + i;
+    RunSpec spec = test::small_run(1 + static_cast<int>(seed % 3), seed % 5 == 0 ? 2 : 1);
+    spec.max_steps = 12;
+    spec.batch.global = 8;
+    spec.recovery.on_loss = RunSpec::OnLoss::stop;
+    spec.recovery.restarts_per_hour = 0;
+    spec.recovery.spares = static_cast<int>(seed / 3 % 2);
+    Simulation simulation(spec, seed);
+    const auto result = simulation.run(1 + static_cast<int>(seed % 6), 3, true);
+    BOOST_REQUIRE_MESSAGE(result.broken.empty(), "seed " << seed << ": " << result.broken);
+    BOOST_REQUIRE_MESSAGE(result.outcome.exit_code == 0 && result.outcome.step == 12,
+                          "seed " << seed << ": exit " << result.outcome.exit_code << " at step "
+                                  << result.outcome.step << ": " << result.outcome.reason);
+    answered += result.answered;
+  }
+  BOOST_TEST(answered > 20'000);
 }
 
 }  // namespace troupe::actors

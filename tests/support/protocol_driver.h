@@ -23,8 +23,8 @@ struct Driver {
       if (const auto* spawn = std::get_if<SpawnWorker>(&effect))
         (spawn->rank < 0 ? spares[spawn->id] : workers[spawn->rank]) = spawn->incarnation;
       if (const auto* order = std::get_if<OrderWarmUp>(&effect))
-        for (int rank = 0; rank < order->next.num_ranks(); ++rank)
-          warming.push_back({order->order, order->next.members.at(rank).incarnation, rank});
+        for (std::size_t rank = 0; rank < order->seats.size(); ++rank)
+          warming.push_back({order->order, order->seats[rank], static_cast<int>(rank)});
     }
     return effects;
   }

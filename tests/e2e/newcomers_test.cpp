@@ -1,0 +1,105 @@
+#include <sched.h>
+#include <signal.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "tests/support/small_manifest.h"
+#include "tests/support/troupe_program.h"
+
+// Workers that are lost before they have a part: nothing is lost with them, and nobody waits long.
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Where a loss would be the end of the run.
+const Keys kStops{{"run.max_steps", "1000000"},
+                  {"mesh.pp", "2"},
+                  {"recovery.on_loss", "\"stop\""},
+                  {"recovery.silent", "1.0"}};
+
+std::set<pid_t> children_of(pid_t parent) {
+  std::set<pid_t> children;
+  std::error_code gone;
+  for (const auto& entry : fs::directory_iterator("/proc", gone)) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream in(entry.path() / "stat");
+    std::string line;
+    std::getline(in, line);
+    const auto end = line.rfind(')');  // of the program's name, which may have blanks
+    if (end == std::string::npos || line.size() < end + 4) continue;
+    if (line[end + 2] != 'Z' && std::atoi(line.c_str() + end + 4) == parent)
+      children.insert(std::stoi(name));
+  }
+  return children;
+}
+
+/// Sends the signal to new children of the launcher as long as `until` lives, to `most` at most.
+int strike_newborn(const TroupeProgram& run, const std::set<pid_t>& old, int signal,
+                   const TroupeProgram& until, int most) {
+  std::set<pid_t> struck;
+  while (is_alive(until.pid()) && static_cast<int>(struck.size()) < most) {
+    for (const pid_t child : children_of(run.pid()))
+      if (!old.contains(child) && struck.insert(child).second) kill(child, signal);
+    sched_yield();
+  }
+  return static_cast<int>(struck.size());
+}
+
+void end(const std::string& dir, TroupeProgram& run) {
+  BOOST_TEST(troupe({"stop", dir}).exit_code == 0);
+  const Finished done = run.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(newcomers_that_die_end_an_order_and_never_the_run) {
+  const Workplace place;
+  const std::string dir = place.run("run");
+  TroupeProgram run({"launch", place.manifest("run", kStops)});
+  BOOST_REQUIRE(run.read_until("step 2/"));
+  const auto old = children_of(run.pid());
+  BOOST_TEST_REQUIRE(old.size() == 2u);
+  TroupeProgram order({"scale", dir, "--pp", "3"});
+  BOOST_TEST(strike_newborn(run, old, SIGKILL, order, 1000) == 3);
+  const Finished refused = order.finish();
+  BOOST_TEST(refused.exit_code == 69);
+  BOOST_TEST(refused.err.find("3 new workers ended before they had a part") != std::string::npos,
+             refused.err);
+  // One of them is not the end of an order.
+  TroupeProgram again({"scale", dir, "--pp", "3"});
+  BOOST_TEST(strike_newborn(run, old, SIGKILL, again, 1) == 1);
+  const Finished done = again.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+  BOOST_TEST(workers_of(dir).size() == 3u);
+  BOOST_TEST(run.read_until("step "));
+  end(dir, run);
+}
+
+BOOST_AUTO_TEST_CASE(a_newcomer_that_is_stopped_at_its_birth_is_replaced) {
+  const Workplace place;
+  const std::string dir = place.run("run");
+  TroupeProgram run({"launch", place.manifest("run", kStops)});
+  BOOST_REQUIRE(run.read_until("step 2/"));
+  const auto old = children_of(run.pid());
+  TroupeProgram order({"scale", dir, "--pp", "3"});
+  BOOST_TEST(strike_newborn(run, old, SIGSTOP, order, 1) == 1);
+  const Finished done = order.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+  BOOST_TEST(workers_of(dir).size() == 3u);
+  BOOST_TEST(troupe({"stop", dir}).exit_code == 0);
+  const Finished ended = run.finish();
+  BOOST_TEST(ended.exit_code == 0, ended.err);
+  // Joined or not; not after the minute that a worker which starts slowly has.
+  BOOST_TEST(ended.out.find("silence: ") != std::string::npos, ended.out);
+  BOOST_TEST(ended.out.find(" for 1 s") != std::string::npos, ended.out);
+}
+
+}  // namespace troupe::test
