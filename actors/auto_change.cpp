@@ -6,11 +6,12 @@ void AutoChange::begin(const Epoch& epoch) {
   epoch_ = epoch;
   meter_.reset();
   if (check_ && !check_->is_about(epoch.shape)) check_.reset();  // something else came of it
+  if (check_) check_->begin();
   measure_if_wanted();
 }
 
 void AutoChange::measure_if_wanted() {
-  if (!meter_ && wants_to_measure()) meter_.emplace(shape());
+  if (!rests_ && !meter_ && !compares() && wants_to_measure()) meter_.emplace(shape());
 }
 
 std::optional<AutoChange::Advice> AutoChange::traced(const TracedActions& actions) {
@@ -29,7 +30,7 @@ std::optional<AutoChange::Advice> AutoChange::stepped(std::uint32_t epoch, std::
   }
   measure_if_wanted();
   // Until the order is carried out, steps are still the old ones.
-  if (!check_ || check_->promise().shape != shape()) return std::nullopt;
+  if (!compares()) return std::nullopt;
   const auto verdict = check_->stepped(seconds);
   if (!verdict) return std::nullopt;
   const Advice advice = judge(*verdict);

@@ -24,14 +24,17 @@ class AutoChange {
   };
 
   virtual ~AutoChange() = default;
+  /// Another one measures or compares: a change of one's own would spoil that.
+  void rest(bool rests) { rests_ = rests; }
   /// All ranks are told of an epoch. What was measured before counts no more.
   void begin(const Epoch& epoch);
   /// Actions of one rank, of a step of any epoch.
   std::optional<Advice> traced(const TracedActions& actions);
   /// A step is committed.
   std::optional<Advice> stepped(std::uint32_t epoch, std::int64_t step, double seconds);
-  /// Whether it wants the times of actions.
-  bool measures() const { return meter_.has_value(); }
+  /// Whether it wants the times of actions: to measure them, or because the steps that it compares
+  /// with were recorded too.
+  bool measures() const { return meter_.has_value() || compares(); }
 
  protected:
   /// `fits`: whether memory holds a shape, beside the one that gives it its state.
@@ -45,12 +48,14 @@ class AutoChange {
   void promise(GainCheck::Promise promise) { check_.emplace(std::move(promise)); }
 
  private:
-  /// Asked when an epoch begins and after each of its steps, unless it measures.
+  /// Asked when an epoch begins and after each of its steps, unless it measures or compares.
   virtual bool wants_to_measure() const = 0;
   virtual std::optional<Advice> decide(const Measured& measured) = 0;
   /// What came of a promise.
   virtual Advice judge(const GainCheck::Verdict& verdict) = 0;
 
+  /// What was ordered has come, and its steps are counted.
+  bool compares() const { return check_ && check_->promise().shape == shape(); }
   void measure_if_wanted();
   std::optional<Advice> decide_if_measured();
 
@@ -58,6 +63,7 @@ class AutoChange {
   const Fits fits_;
   Epoch epoch_;
   std::int64_t step_ = 0;
+  bool rests_ = false;
   std::optional<StepMeter> meter_;  ///< while there is something to measure
   std::optional<GainCheck> check_;  ///< of what was ordered
 };

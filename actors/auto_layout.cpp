@@ -73,7 +73,7 @@ std::optional<AutoChange::Advice> AutoLayout::decide(const Measured& measured) {
            .from = shape(),
            .shape = choice.best.shape,
            .step_s = choice.best.step_s,
-           .old_step_s = measured.step_s});
+           .old_steps = measured.steps});
   return Advice{
       .text = what + fmt::format("layers {} become {}, predicted {:.2f} ms a step, gain "
                                  "{:.1f} %",
@@ -83,7 +83,7 @@ std::optional<AutoChange::Advice> AutoLayout::decide(const Measured& measured) {
 
 AutoChange::Advice AutoLayout::judge(const GainCheck::Verdict& verdict) {
   const std::string text = "auto_layout: " + verdict.text();
-  if (!verdict.is_loss()) return {.text = text, .order = std::nullopt};
+  if (verdict.is_gain()) return {.text = text, .order = std::nullopt};
   taken_back_.push_back(verdict.promise.shape);
   const Shape& old = verdict.promise.from;
   return {.text = text + "; goes back to " + split_text(old), .order = order_of(old)};

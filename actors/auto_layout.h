@@ -11,7 +11,8 @@ namespace troupe::actors {
 
 /// The mind behind schedule.auto_layout: every so many steps it measures some, and orders another
 /// split of the layers where the simulator finds one that is worth it; in the end it compares, and
-/// takes back what made steps longer, for good. Rests while schedule.kind = "auto" chooses.
+/// takes back for good what has not made steps shorter. Rests while schedule.kind = "auto" chooses
+/// and compares.
 class AutoLayout final : public AutoChange {
  public:
   AutoLayout(RunSpec spec, Fits fits) : AutoChange(std::move(spec), std::move(fits)) {}

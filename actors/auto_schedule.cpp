@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
 #include "actors/schedule_choice.h"
 #include "actors/schedule_kinds.h"
@@ -37,6 +38,19 @@ std::string ranking_text(const std::vector<Candidate>& all) {
   return text;
 }
 
+ScaleRequest order_of(const Shape& shape) {
+  ScaleRequest order;
+  order.schedule = shape.schedule.kind;
+  order.costs = shape.schedule.costs;
+  return order;
+}
+
+/// The same but for what they were made for, which no two measurements find the same.
+bool alike(Shape a, const Shape& b) {
+  a.schedule.costs = b.schedule.costs;
+  return a == b;
+}
+
 }  // namespace
 
 bool AutoSchedule::wants_to_measure() const {
@@ -46,25 +60,31 @@ bool AutoSchedule::wants_to_measure() const {
 std::optional<AutoChange::Advice> AutoSchedule::decide(const Measured& measured) {
   decided_ = epoch().number;
   const auto all = candidates(spec(), shape(), measured);
-  const Candidate& best = choose(all, [this](const Shape& next) { return fits(next); });
+  const Candidate& best = choose(all, [this](const Shape& next) {
+    return std::ranges::none_of(taken_back_,
+                                [&](const Shape& lost) { return alike(lost, next); }) &&
+           fits(next);
+  });
+  plain_ = plain_of(all).shape;
   promise({.name = best.shape.schedule.kind,
            .from = shape(),
            .shape = best.shape,
            .step_s = best.step_s,
-           .old_step_s = measured.step_s});
-  ScaleRequest order;
-  order.schedule = best.shape.schedule.kind;
-  order.costs = best.shape.schedule.costs;
+           .old_steps = measured.steps});
   return Advice{
       .text = fmt::format("auto: {}; of {} schedules, in ms a step: {}; takes {}, "
                           "predicted gain {:.1f} %",
                           times_text(measured), all.size(), ranking_text(all),
                           best.shape.schedule.kind, gain_percent(measured.step_s, best.step_s)),
-      .order = order};
+      .order = order_of(best.shape)};
 }
 
 AutoChange::Advice AutoSchedule::judge(const GainCheck::Verdict& verdict) {
-  return {.text = "auto: " + verdict.text(), .order = std::nullopt};
+  const std::string text = "auto: " + verdict.text();
+  const Shape& chosen = verdict.promise.shape;
+  if (verdict.is_gain() || chosen == plain_) return {.text = text, .order = std::nullopt};
+  taken_back_.push_back(chosen);
+  return {.text = text + "; goes back to " + plain_->schedule.kind, .order = order_of(*plain_)};
 }
 
 }  // namespace troupe::actors

@@ -66,16 +66,15 @@ class Paper {
     ScaleRequest request;
     request.schedule = std::string(generator.name);
     try {
+      const Shape shape = scaled(spec_, current_, request);
+      const schedules::Costs costs = step(shape).costs(shape.layout);
+      request.costs = text_of(costs);
       Candidate best = of(request);
       if (!generator.searched) return best;
       // A search is a heuristic for stages that are alike: it may err with what each one takes.
-      const schedules::Costs costs = step(best.shape).costs(best.shape.layout);
-      for (const auto& made_for : {averaged(costs), costs}) {
-        request.costs = text_of(made_for);
-        Candidate made = of(request);
-        if (made.step_s < best.step_s) best = std::move(made);
-      }
-      return best;
+      request.costs = text_of(averaged(costs));
+      Candidate made = of(request);
+      return made.step_s < best.step_s ? made : best;
     } catch (const Error&) {
       return std::nullopt;
     }
@@ -116,15 +115,20 @@ std::vector<Candidate> candidates(const RunSpec& spec, const Shape& current,
   return found;
 }
 
-const Candidate& choose(const std::vector<Candidate>& candidates,
-                        const std::function<bool(const Shape&)>& fits) {
+const Candidate& plain_of(const std::vector<Candidate>& candidates) {
   const auto plain = std::ranges::find_if(candidates, is_1f1b);
   TROUPE_ASSERT(plain != candidates.end());
+  return *plain;
+}
+
+const Candidate& choose(const std::vector<Candidate>& candidates,
+                        const std::function<bool(const Shape&)>& fits) {
+  const Candidate& plain = plain_of(candidates);
   for (const Candidate& candidate : candidates) {
-    if (candidate.step_s > (1 - kLeastGain) * plain->step_s) break;
+    if (candidate.step_s > (1 - kLeastGain) * plain.step_s) break;
     if (fits(candidate.shape)) return candidate;
   }
-  return *plain;
+  return plain;
 }
 
 }  // namespace troupe::actors

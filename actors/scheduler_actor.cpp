@@ -35,8 +35,9 @@ caf::behavior SchedulerActor::make_behavior() {
         tell_what_it_wants();
       },
       [this](const StepDone& step) {
-        for (AutoChange* change : changes())
-          advise(change->stepped(step.epoch, step.step, step.seconds));
+        advise(auto_schedule_.stepped(step.epoch, step.step, step.seconds));
+        auto_layout_.rest(auto_schedule_.measures());
+        advise(auto_layout_.stepped(step.epoch, step.step, step.seconds));
         tell_what_it_wants();
       },
   };
@@ -57,7 +58,9 @@ void SchedulerActor::tell_what_it_wants() {
 }
 
 void SchedulerActor::plan(const PlanEpoch& request) {
-  for (AutoChange* change : changes()) change->begin(request.whole.epoch);
+  auto_schedule_.begin(request.whole.epoch);
+  auto_layout_.rest(auto_schedule_.measures());
+  auto_layout_.begin(request.whole.epoch);
   tell_what_it_wants();
   const auto orders = std::make_shared<const EpochOrders>(spec_, request.whole);
   for (const auto& replica : request.replicas) send(replica, orders);

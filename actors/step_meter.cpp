@@ -77,14 +77,20 @@ std::vector<const StepMeter::Step*> StepMeter::whole_steps() const {
   return whole;
 }
 
+std::vector<double> StepMeter::times() const {
+  std::vector<double> times;
+  for (const auto& [number, step] : steps_)
+    if (number != steps_.begin()->first && step.seconds) times.push_back(*step.seconds);
+  return times;
+}
+
 std::optional<Measured> StepMeter::result() const {
   const auto whole = whole_steps();
-  if (whole.size() < kSteps) return std::nullopt;
+  if (whole.size() < kTraced || times().size() < kSteps) return std::nullopt;
   const std::size_t chunks = shape_.layout.chunks.size();
   std::vector<std::array<std::vector<double>, kOps.size()>> actions(chunks);
-  std::vector<double> hops, steps;
+  std::vector<double> hops;
   for (const Step* step : whole) {
-    steps.push_back(*step->seconds);
     Sent sent;
     for (const auto& [rank, rows] : step->rows) {
       add_sent(sent, place_of(shape_, rank).replica, rows);
@@ -98,7 +104,8 @@ std::optional<Measured> StepMeter::result() const {
   }
   Measured out{.chunks = std::vector<ActionTimes>(chunks),
                .hop_s = median(hops),
-               .step_s = median(steps),
+               .step_s = median(times()),
+               .steps = times(),
                .first_step = std::next(steps_.begin())->first,
                .last_step = steps_.rbegin()->first};
   for (std::size_t chunk = 0; chunk < chunks; ++chunk)

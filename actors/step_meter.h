@@ -25,6 +25,7 @@ struct Measured {
   std::vector<ActionTimes> chunks;  ///< by chunk
   double hop_s = 0;   ///< from a message's leaving to the start of the action that waits for it
   double step_s = 0;  ///< from one commit to the next
+  std::vector<double> steps;  ///< the same of each step that was measured
   std::int64_t first_step = 0, last_step = 0;
 };
 
@@ -32,12 +33,15 @@ struct Measured {
 /// whole step from the director. Its first step, which pays for the start, counts for nothing.
 class StepMeter {
  public:
-  static constexpr std::size_t kSteps = 3;
+  /// Steps whose actions are looked at, and steps whose whole time is: as many as it takes to tell
+  /// what a change of it brings (GainCheck).
+  static constexpr std::size_t kTraced = 3;
+  static constexpr std::size_t kSteps = 12;
 
   explicit StepMeter(const Shape& shape) : shape_(shape) {}
   void add(const TracedActions& actions);
   void add(std::int64_t step, double seconds);
-  /// None until kSteps steps are complete.
+  /// None until kTraced steps are complete and kSteps are over.
   std::optional<Measured> result() const;
 
  private:
@@ -47,6 +51,7 @@ class StepMeter {
     std::optional<double> seconds;
   };
   std::vector<const Step*> whole_steps() const;
+  std::vector<double> times() const;
 
   Shape shape_;
   std::map<std::int64_t, Step> steps_;

@@ -221,15 +221,6 @@ void check_csv(const Manifest& m) {
 
 void check_costs(const Manifest& m) {
   if (m.text("schedule.costs").empty()) return;
-  const auto* generator = schedules::find_generator(m.text("schedule.kind"));
-  if (!generator || !generator->searched) {
-    std::vector<std::string_view> kinds;
-    for (const auto& g : schedules::generators())
-      if (g.searched) kinds.push_back(g.name);
-    m.fail("schedule.costs", fmt::format("schedule.costs is given but schedule.kind = '{}' is not "
-                                         "made for costs; only {} are",
-                                         m.text("schedule.kind"), quoted_list(kinds)));
-  }
   try {
     actors::make_plan(to_run_spec(m));
   } catch (const Error& error) {

@@ -141,7 +141,8 @@ constexpr std::array kKeys{
         "Plan file for kind csv; a text with a line break is the plan itself"},
     Key{"schedule", "costs", text, "\"\"", "",
         "What a searched schedule is made for, as troupe schedule --costs takes it, with one value "
-        "or one for each chunk; auto writes here what it measured. Empty: all actions alike"},
+        "or one for each chunk; auto writes here what it measured, whichever schedule it takes. "
+        "Empty: all actions alike"},
     Key{"schedule", "auto_layout", boolean, "false", "",
         "Measure the stages, and move layers between them where that makes steps shorter; off, as "
         "a move stops the run for a moment"},

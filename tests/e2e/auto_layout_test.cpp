@@ -1,4 +1,8 @@
+#include <signal.h>
+
 #include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <thread>
 
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
@@ -9,7 +13,7 @@ namespace troupe::test {
 namespace {
 
 /// The head takes as long as many layers: fewer of them on its stage are faster.
-const Keys kHeavyHead{{"model.vocab_size", "4096"}, {"run.max_steps", "24"}};
+const Keys kHeavyHead{{"model.vocab_size", "4096"}, {"run.max_steps", "160"}};
 
 Keys automatic(Keys keys) {
   keys.insert(kHeavyHead.begin(), kHeavyHead.end());
@@ -33,8 +37,7 @@ BOOST_AUTO_TEST_CASE(layers_leave_the_stage_of_a_heavy_head_and_no_loss_changes)
   int number = 0;
   for (const Keys& keys :
        {Keys{}, Keys{{"schedule.kind", "\"zb-h1\""}}, Keys{{"schedule.kind", "\"interleaved\""}},
-        Keys{{"schedule.kind", "\"csv\""}, {"schedule.csv", own}},
-        Keys{{"schedule.kind", "\"auto\""}}}) {
+        Keys{{"schedule.kind", "\"csv\""}, {"schedule.csv", own}}}) {
     const std::string name = "run" + std::to_string(number++);
     const Finished done = troupe({"launch", place.manifest(name, automatic(keys))});
     BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
@@ -48,6 +51,50 @@ BOOST_AUTO_TEST_CASE(layers_leave_the_stage_of_a_heavy_head_and_no_loss_changes)
     if (done.out.find("goes back to 3,3") == std::string::npos)
       BOOST_TEST(manifest.find("layout = \"\"") == std::string::npos, manifest);
   }
+}
+
+/// What steps take in the new split is made longer from here: a worker stands still in each.
+BOOST_AUTO_TEST_CASE(a_move_that_loses_is_taken_back) {
+  const Workplace place;
+  Keys keys = automatic({});
+  keys["run.max_steps"] = "1000000";
+  keys["schedule.auto_layout_steps"] = "1000000";
+  keys["monitor.log_interval"] = "1";
+  const std::string dir = place.run("run");
+  TroupeProgram run({"launch", place.manifest("run", keys)});
+  BOOST_REQUIRE(run.read_until("layers 3,3 become "));
+  BOOST_REQUIRE(run.read_until("changed at step "));
+  const pid_t worker = workers_of(dir).at(0);
+  std::string line;
+  for (bool told = false; !told;) {
+    kill(worker, SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    kill(worker, SIGCONT);
+    do {
+      line = run.read_line();
+      BOOST_REQUIRE(!line.empty());
+      told = line.find("auto_layout: ") != std::string::npos;
+    } while (!told && !line.starts_with("step "));
+  }
+  BOOST_TEST(line.find("measured gain -") != std::string::npos, line);
+  BOOST_TEST(line.find("slower with 95 % confidence; goes back to 3,3") != std::string::npos, line);
+  BOOST_REQUIRE(run.read_until("changed at step "));
+  BOOST_TEST(troupe({"stop", dir}).exit_code == 0);
+  BOOST_TEST(run.finish().exit_code == 0);
+  const std::string events = content_of(dir + "/events.jsonl");
+  BOOST_TEST(events.find("goes back to 3,3") != std::string::npos, events);
+  BOOST_TEST(content_of(dir + "/manifest.toml").find("layout = \"\"") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(layers_move_once_the_schedule_is_chosen_and_judged) {
+  const Workplace place;
+  Keys keys = automatic({{"schedule.kind", "\"auto\""}});
+  keys["run.max_steps"] = "1000000";
+  TroupeProgram run({"launch", place.manifest("run", keys)});
+  for (const char* said : {"auto: steps ", "auto: a step of ", "auto_layout: steps "})
+    BOOST_REQUIRE(run.read_until(said));
+  BOOST_TEST(troupe({"stop", place.run("run")}).exit_code == 0);
+  BOOST_TEST(run.finish().exit_code == 0);
 }
 
 }  // namespace troupe::test

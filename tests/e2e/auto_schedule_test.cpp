@@ -11,7 +11,7 @@
 namespace troupe::test {
 namespace {
 
-const Keys kAuto{{"mesh.pp", "2"}, {"schedule.kind", "\"auto\""}, {"run.max_steps", "14"}};
+const Keys kAuto{{"mesh.pp", "2"}, {"schedule.kind", "\"auto\""}, {"run.max_steps", "160"}};
 
 std::map<int, StepNumbers> undisturbed(const Workplace& place, const std::string& steps) {
   const Finished done =
@@ -24,7 +24,7 @@ std::map<int, StepNumbers> undisturbed(const Workplace& place, const std::string
 
 BOOST_AUTO_TEST_CASE(a_run_chooses_its_schedule_and_says_what_it_won) {
   const Workplace place;
-  const auto want = undisturbed(place, "14");
+  const auto want = undisturbed(place, "160");
   for (const char* dp : {"1", "2"}) {
     const std::string name = std::string("auto") + dp;
     Keys keys = kAuto;
@@ -37,6 +37,8 @@ BOOST_AUTO_TEST_CASE(a_run_chooses_its_schedule_and_says_what_it_won) {
     // A run that is resumed keeps what was chosen.
     const std::string manifest = content_of(place.run(name) + "/manifest.toml");
     BOOST_TEST(manifest.find("\"auto\"") == std::string::npos, manifest);
+    // With what it measured, whichever that is.
+    BOOST_TEST(manifest.find("costs = \"F=") != std::string::npos, manifest);
   }
 }
 
