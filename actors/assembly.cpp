@@ -93,6 +93,12 @@ Assembly assemble(const RunSpec& spec, const Shape& shape) {
   current.schedule = shape.schedule;
   Assembly assembly{
       .plan = make_plan(current), .eval_plan = make_eval_plan(current), .capacities = {}};
+  const auto& chunks = shape.layout.chunks;
+  if (static_cast<int>(chunks.size()) != assembly.plan.num_chunks() ||
+      std::ranges::any_of(chunks, [&](const auto& chunk) {
+        return chunk.end_layer > spec.model.num_hidden_layers;
+      }))
+    throw Error(ErrorKind::internal, "the layers of the model do not lie as the plan's chunks do");
   assembly.capacities = enough_for_both(schedules::capacities(assembly.plan),
                                         schedules::capacities(assembly.eval_plan));
   assembly.digest = digest_of(assembly, spec, shape.layout);

@@ -25,6 +25,14 @@ RecoveryClock::Time time_at(double seconds) {
       std::chrono::duration<double>(seconds)));
 }
 
+/// A kind that there is none of is the worst one.
+ErrorKind error_kind_of(int code) {
+  for (const ErrorKind kind : {ErrorKind::usage, ErrorKind::data, ErrorKind::unavailable,
+                               ErrorKind::manifest, ErrorKind::retry})
+    if (code == static_cast<int>(kind)) return kind;
+  return ErrorKind::internal;
+}
+
 const char* state_name(DirectorProtocol::Phase phase) {
   using Phase = DirectorProtocol::Phase;
   switch (phase) {
@@ -83,6 +91,7 @@ caf::behavior Director::make_behavior() {
             .order = answer.order, .incarnation = answer.incarnation, .rank = answer.rank});
       },
       [this](const StagesWatched& by) { taken_over(by); },
+      [this](const Refused& message) { refused(message); },
       [this](const ReplicaVote& vote) { voted(vote); },
       [this](const TracedActions& actions) { traced(actions); },
       [this](const Tapped& tapped) { tell(to_event(tapped), tapped.rank, tapped.step); },
@@ -115,6 +124,8 @@ caf::result<Welcome> Director::welcome(const Hello& hello) {
 
 void Director::join(const Join& message) {
   if (!equal_secrets(message.token, context_.token) || !current_sender()) return;
+  if (!protocol_.expects(message.member.incarnation))
+    return refused({.sender = "an unknown process", .why = "Join of a worker that nobody expects"});
   workers_[message.member.incarnation] = caf::actor_cast<caf::actor>(current_sender());
   liveness_.watch(message.member.incarnation);
   handle(MemberJoined{.member = message.member});
@@ -122,6 +133,8 @@ void Director::join(const Join& message) {
 }
 
 void Director::heard(const Heartbeat& beat) {
+  if (const std::string why = fault_in(beat); !why.empty())
+    return refused({.sender = sender_name(), .why = "Heartbeat with " + why});
   liveness_.heard(beat);
   show_activity(beat, protocol_.epoch(), protocol_.committed(), context_.hub, context_.board);
 }
@@ -136,7 +149,7 @@ void Director::taken_over(const StagesWatched& by) {
 }
 
 void Director::failed(const Failed& failure) {
-  const auto kind = static_cast<ErrorKind>(failure.kind);
+  const ErrorKind kind = error_kind_of(failure.kind);
   // A peer that is not there is rarely the first cause: the protocol waits for a better one.
   handle(WorkerFailed{.incarnation = failure.incarnation,
                       .epoch = failure.epoch,
@@ -149,7 +162,8 @@ void Director::failed(const Failed& failure) {
 void Director::voted(const ReplicaVote& vote) {
   const ReplicaPrepared& sum = vote.sum;
   if (sum.epoch != protocol_.epoch().number) return;
-  measured_[static_cast<std::size_t>(sum.replica)] = vote.measured;
+  if (sum.replica >= 0 && sum.replica < std::ssize(measured_))
+    measured_[static_cast<std::size_t>(sum.replica)] = vote.measured;
   if (!sum.not_finite.empty()) tell(NotFinite{.where = sum.not_finite}, -1, sum.step);
   handle(sum);
 }
@@ -175,7 +189,27 @@ void Director::ordered(const ScaleOrder& order) {
   handle(ScaleOrdered{.order = number, .request = order.request});
 }
 
+void Director::refused(const Refused& message) {
+  ++refused_;
+  context_.board.write([this](RunStatus& status) { status.refused = refused_; });
+  // A worker that sends nothing else must not fill the log.
+  if ((refused_ & (refused_ - 1)) == 0)
+    announce(fmt::format("refused from {}: {}; {} message{} refused so far", message.sender,
+                         message.why, refused_, refused_ == 1 ? "" : "s"));
+}
+
+std::string Director::sender_name() {
+  for (const auto& [incarnation, worker] : workers_)
+    if (worker == current_sender()) return protocol_.name_of_worker(incarnation);
+  return "an unknown process";
+}
+
 void Director::traced(const TracedActions& actions) {
+  const Shape& shape = protocol_.epoch().shape;
+  if (const std::string why =
+          fault_in(actions, shape.num_ranks(), static_cast<int>(shape.layout.chunks.size()));
+      !why.empty() && actions.epoch == protocol_.epoch().number)
+    return refused({.sender = sender_name(), .why = "TracedActions with " + why});
   if (context_.hub.wanted<ActionsTraced>()) tell(to_event(actions), actions.rank, actions.step);
   if (scheduler_measures_) send(scheduler_, actions);
 }

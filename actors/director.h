@@ -69,6 +69,8 @@ class Director : public ControlActor {
   void traced(const TracedActions& actions);
   void advised(const AutoChange::Advice& advice);
   void finished(const CheckpointFinished& checkpoint);
+  void refused(const Refused& message);
+  std::string sender_name();
   void watch_over_workers();
   void report_own_activity();
 
@@ -77,6 +79,7 @@ class Director : public ControlActor {
   void perform(const SpawnWorker& effect);
   void perform(const KillWorker& effect);
   void perform(const ReportLoss& effect);
+  void perform(const ReportRefused& effect);
   void perform(const OrderHalt& effect);
   void perform(const OrderWarmUp& effect);
   void perform(const WarmUpSpare& effect);
@@ -130,6 +133,7 @@ class Director : public ControlActor {
   std::map<std::uint64_t, ScaleOrder> scale_orders_;
   std::optional<std::uint64_t> unreported_order_;  ///< done, but its report is not complete
   std::uint64_t next_order_ = 1;
+  std::uint64_t refused_ = 0;      ///< messages that cannot be
   std::vector<double> handler_s_;  ///< DirectorActivity
   std::chrono::steady_clock::time_point step_begin_, save_begin_;
 };

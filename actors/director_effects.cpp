@@ -75,6 +75,10 @@ void Director::perform(const ReportLoss& effect) {
          effect.rank);
 }
 
+void Director::perform(const ReportRefused& effect) {
+  refused({.sender = effect.sender, .why = effect.why});
+}
+
 void Director::perform(const OrderHalt& effect) {
   const Halt halt{.epoch = effect.epoch,
                   .kept = effect.kept,

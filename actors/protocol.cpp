@@ -33,7 +33,12 @@ DirectorProtocol::DirectorProtocol(RunSpec spec, const Start& start)
 
 Effects DirectorProtocol::on(const Event& event) {
   if (phase_ == Phase::ended) return {};
-  return std::visit([this](const auto& e) { return handle(e); }, event);
+  return std::visit(
+      [this](const auto& e) {
+        const std::string why = fault_in(e);
+        return why.empty() ? handle(e) : Effects{ReportRefused{.sender = sender_of(e), .why = why}};
+      },
+      event);
 }
 
 // --- the step transaction

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/protocol_events.h"
@@ -36,6 +37,10 @@ class DirectorProtocol {
   std::int64_t saved() const { return saved_; }
   /// The epoch that is running or being prepared; number 0 before the first.
   const Epoch& epoch() const { return epoch_; }
+  /// "rank 3 (replica 1, stage 1)", or "worker 7" of one without a rank.
+  std::string name_of_worker(std::uint64_t incarnation) const;
+  /// It was spawned, and has not joined or ended yet.
+  bool expects(std::uint64_t incarnation) const;
   /// Some that were spawned have not joined yet.
   bool expects_workers() const;
   bool stopping() const { return stop_reason_ || refused_step_ || outcome_; }
@@ -75,6 +80,27 @@ class DirectorProtocol {
   std::vector<Effect> handle(const StopNowOrdered& event);
   std::vector<Effect> handle(const TimerRang& event);
 
+  // protocol_checks.cpp: why an event cannot be; nothing where it can.
+  std::string fault_in(const MemberHalted& event) const;
+  std::string fault_in(const MemberWarm& event) const;
+  std::string fault_in(const ReplicaReady& event) const;
+  std::string fault_in(const ReplicaPrepared& event) const;
+  std::string fault_in(const ReplicaSaved& event) const;
+  std::string fault_in(const ReplicaEvaluated& event) const;
+  std::string fault_in(const WorkerFailed& event) const;
+  template <typename Other>
+  std::string fault_in(const Other&) const {
+    return "";
+  }
+  std::string fault_of_epoch(std::uint32_t epoch) const;
+  std::string fault_of_replica(std::uint32_t epoch, int replica) const;
+  template <typename E>
+  std::string sender_of(const E& event) const {
+    if constexpr (requires { event.incarnation; }) return name_of_worker(event.incarnation);
+    if constexpr (requires { event.replica; }) return "replica " + std::to_string(event.replica);
+    return "";
+  }
+
   // protocol_epochs.cpp: who takes part.
   std::vector<Effect> gather(const std::string& reason, bool reconnect = true);
   bool has_joined(std::uint64_t incarnation) const;
@@ -96,7 +122,6 @@ class DirectorProtocol {
   void keep_replicas();
   std::vector<Effect> gathering_is_late(double now_s);
   void forget(std::uint64_t incarnation);
-  std::string name_of_worker(std::uint64_t incarnation) const;
 
   // protocol_scale.cpp: an order to change the cluster.
   std::vector<Effect> warm_up();

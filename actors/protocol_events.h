@@ -127,6 +127,11 @@ struct ReportLoss {
   bool has_part = false;  ///< the others cannot go on as they are
   bool ends_run = false;  ///< it is the reason of the end
 };
+/// What was heard cannot be, and has changed nothing.
+struct ReportRefused {
+  std::string sender;
+  std::string why;
+};
 /// Every worker that has joined drops what it does and says what it holds.
 struct OrderHalt {
   std::uint32_t epoch = 0;
@@ -210,9 +215,9 @@ struct End {
 };
 
 using Effect =
-    std::variant<SpawnWorker, KillWorker, ReportLoss, OrderHalt, OrderWarmUp, WarmUpSpare,
-                 StartEpoch, ReportEpoch, OrderLeave, OrderStep, OrderCommit, OrderSave,
-                 PublishCheckpoint, OrderEvaluate, ReportEvaluation, ReportUnsaved, AnswerScale,
-                 StartTimer, OrderFinish, KillWorkers, End>;
+    std::variant<SpawnWorker, KillWorker, ReportLoss, ReportRefused, OrderHalt, OrderWarmUp,
+                 WarmUpSpare, StartEpoch, ReportEpoch, OrderLeave, OrderStep, OrderCommit,
+                 OrderSave, PublishCheckpoint, OrderEvaluate, ReportEvaluation, ReportUnsaved,
+                 AnswerScale, StartTimer, OrderFinish, KillWorkers, End>;
 
 }  // namespace troupe::actors

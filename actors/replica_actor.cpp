@@ -47,8 +47,12 @@ caf::behavior ReplicaActor::make_behavior() {
       [this](const Saved& answer) { add(answer); },
       [this](const Evaluated& answer) { add(answer); },
       [this](const Heartbeat& beat) { heard(beat); },
-      [this](const TracedActions& actions) { send(context_.director, actions); },
-      [this](const Tapped& tapped) { send(context_.director, tapped); },
+      [this](const TracedActions& actions) {
+        if (accepts(actions, "TracedActions")) send(context_.director, actions);
+      },
+      [this](const Tapped& tapped) {
+        if (accepts(tapped, "Tapped")) send(context_.director, tapped);
+      },
       [this](Look) {
         watch_over_stages();
         delayed_send(this, kLivenessTick, Look{});
@@ -83,7 +87,38 @@ void ReplicaActor::halt(const Halt& order) {
   pass_on(order);
 }
 
+ReplicaPart ReplicaActor::part() const {
+  const Epoch& epoch = orders_->epoch();
+  return {.epoch = epoch.number,
+          .replica = context_.replica,
+          .num_stages = static_cast<int>(context_.stages.size()),
+          .num_ranks = epoch.num_ranks(),
+          .num_chunks = static_cast<int>(epoch.shape.layout.chunks.size()),
+          .committed = committed_};
+}
+
+template <typename Answer>
+bool ReplicaActor::accepts(const Answer& answer, const char* name) {
+  if (!orders_ || halted_ || answer.epoch < orders_->epoch().number) return false;
+  const std::string why = fault_in(answer, part());
+  if (why.empty()) return true;
+  send(context_.director,
+       Refused{.sender = sender_name(), .why = std::string(name) + " with " + why});
+  return false;
+}
+
+std::string ReplicaActor::sender_name() {
+  const int num_stages = static_cast<int>(context_.stages.size());
+  for (int stage = 0; stage < num_stages; ++stage)
+    if (context_.stages[static_cast<std::size_t>(stage)].actor == current_sender())
+      return name_of(orders_->epoch().shape, context_.replica * num_stages + stage);
+  return "a stranger";
+}
+
 void ReplicaActor::heard(const Heartbeat& beat) {
+  if (const std::string why = fault_in(beat); !why.empty())
+    return send(context_.director, Refused{.sender = orders_ ? sender_name() : "a stage",
+                                           .why = "Heartbeat with " + why});
   liveness_.heard(beat);
   if (orders_ && !halted_)
     show_activity(beat, orders_->epoch(), committed_, context_.hub, context_.board);
@@ -102,6 +137,7 @@ void ReplicaActor::pass_on(const Order& order) {
 }
 
 void ReplicaActor::add(const Ready& answer) {
+  if (!accepts(answer, "Ready")) return;
   if (!ready_.add(stage_of(answer.rank), answer)) return;
   ReplicaReady all{.epoch = answer.epoch, .replica = context_.replica};
   for (const Ready& ready : ready_.answers())
@@ -110,6 +146,7 @@ void ReplicaActor::add(const Ready& answer) {
 }
 
 void ReplicaActor::add(const Prepared& answer) {
+  if (!accepts(answer, "Prepared")) return;
   if (!prepared_.add(stage_of(answer.rank), answer)) return;
   const auto& votes = prepared_.answers();
   send(context_.director,
@@ -119,6 +156,7 @@ void ReplicaActor::add(const Prepared& answer) {
 }
 
 void ReplicaActor::add(const Saved& answer) {
+  if (!accepts(answer, "Saved")) return;
   if (!saved_.add(stage_of(answer.rank), answer)) return;
   ReplicaSaved all{
       .epoch = answer.epoch, .step = answer.step, .replica = context_.replica, .error = ""};
@@ -128,6 +166,7 @@ void ReplicaActor::add(const Saved& answer) {
 }
 
 void ReplicaActor::add(const Evaluated& answer) {
+  if (!accepts(answer, "Evaluated")) return;
   if (!evaluated_.add(stage_of(answer.rank), answer)) return;
   ReplicaEvaluated all{.epoch = answer.epoch, .step = answer.step, .replica = context_.replica};
   for (const Evaluated& evaluated : evaluated_.answers())

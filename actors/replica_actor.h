@@ -3,12 +3,14 @@
 #include <caf/actor.hpp>
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "actors/control_plane.h"
 #include "actors/epoch_orders.h"
 #include "actors/liveness.h"
+#include "actors/message_checks.h"
 #include "actors/monitors/hub.h"
 #include "actors/protocol.h"
 #include "actors/status_board.h"
@@ -58,6 +60,12 @@ struct StagesWatched {
   int replica = 0;
 };
 
+/// A message that cannot be has come, and was not used. Local to the launcher.
+struct Refused {
+  std::string sender;
+  std::string why;  ///< "Prepared with rank 9, but ..."
+};
+
 /// What a replica works with. References outlive it.
 struct ReplicaContext {
   int replica = 0;
@@ -88,6 +96,12 @@ class ReplicaActor : public ControlActor {
   std::size_t stage_of(int rank) const {
     return static_cast<std::size_t>(rank) % context_.stages.size();
   }
+  /// What its stages' answers have to do with.
+  ReplicaPart part() const;
+  /// Whether it can be; else it is reported. What comes late, or before an epoch, cannot be used.
+  template <typename Answer>
+  bool accepts(const Answer& answer, const char* name);
+  std::string sender_name();
   void add(const Ready& answer);
   void add(const Prepared& answer);
   void add(const Saved& answer);
@@ -110,5 +124,6 @@ class ReplicaActor : public ControlActor {
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::shared_ptr<const troupe::actors::EpochOrders>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::StagesWatched)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Refused)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ReplicaVote)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Event)

@@ -106,7 +106,8 @@ struct RunStatus {
   std::int64_t step = 0;
   std::int64_t max_steps = 0;
   std::uint32_t epoch = 0;
-  Pipeline pipeline;  ///< of `ranks`; no chunks before the first epoch
+  std::uint64_t refused = 0;  ///< messages of workers that cannot be, and were not used
+  Pipeline pipeline;          ///< of `ranks`; no chunks before the first epoch
   std::vector<RankStatus> ranks;
 };
 

@@ -1,8 +1,11 @@
 #include "actors/stage_actor.h"
 
+#include <spdlog/spdlog.h>
+
 #include <limits>
 #include <utility>
 
+#include "actors/message_checks.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {
@@ -65,14 +68,26 @@ void StageActor::meet(Peers& order) {
 
 void StageActor::begin(BeginEpoch order) {
   if (order.epoch.number < epoch_) return;
-  epoch_ = order.epoch.number;
   order.epoch.members = std::exchange(peers_, {});
+  if (const std::string why = fault_in(order, join_.member.incarnation); !why.empty())
+    return refuse(order.epoch.number, "BeginEpoch with " + why);
+  epoch_ = order.epoch.number;
   if (order.epoch.rank_of(join_.member.incarnation) < order.epoch.num_ranks())
     replica_ = caf::actor_cast<caf::actor>(current_sender());
   runner_.push(std::move(order));
 }
 
+void StageActor::refuse(std::uint32_t epoch, const std::string& what) {
+  spdlog::warn("refused from the launcher: {}", what);
+  send(director_, Failed{.epoch = epoch,
+                         .incarnation = join_.member.incarnation,
+                         .kind = static_cast<int>(ErrorKind::internal),
+                         .message = "refused from the launcher: " + what});
+}
+
 void StageActor::warm_up(const WarmUp& order) {
+  if (const std::string why = fault_in(order); !why.empty())
+    return refuse(epoch_, "WarmUp with " + why);
   const Warm answer{
       .order = order.order, .incarnation = join_.member.incarnation, .rank = order.rank};
   runner_.warm_up(order, [director = director_, answer] { caf::anon_send(director, answer); });

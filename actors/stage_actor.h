@@ -31,6 +31,8 @@ class StageActor : public ControlActor {
   template <typename Order>
   void queue(const Order& order);
   void finish(const std::string& reason);
+  /// An order that cannot be is not carried out, and nobody waits for it.
+  void refuse(std::uint32_t epoch, const std::string& what);
   void answer(const RunnerAnswer& answer);
   void beat();
   void on_failure(const std::string& what) override;

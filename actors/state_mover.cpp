@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "actors/neighbour_copies.h"
@@ -15,7 +16,9 @@ constexpr int kSlots = 4;
 
 const TensorRow& row_of(const std::map<int, TensorRow>& rows, int unit) {
   const auto found = rows.find(unit);
-  TROUPE_ASSERT(found != rows.end());
+  if (found == rows.end())
+    throw Error(ErrorKind::internal,
+                "unit " + std::to_string(unit) + " of the state is to move, and is not here");
   return found->second;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "actors/message_checks.h"
+
 namespace troupe::actors {
 namespace {
 
@@ -58,6 +60,9 @@ double median(std::vector<double> values) {
 }
 
 void StepMeter::add(const TracedActions& actions) {
+  if (whole_steps().size() >= kTraced) return;
+  const int num_chunks = static_cast<int>(shape_.layout.chunks.size());
+  if (!fault_in(actions, shape_.num_ranks(), num_chunks).empty()) return;
   Step& step = steps_[actions.step];
   auto& rows = step.rows[actions.rank];
   rows.insert(rows.end(), actions.rows.begin(), actions.rows.end());

@@ -82,6 +82,7 @@ nlohmann::json to_json(const actors::RunStatus& status, const std::string& run) 
           {"step", status.step},
           {"max_steps", status.max_steps},
           {"epoch", status.epoch},
+          {"refused", status.refused},
           {"pipeline", to_json(status.pipeline)},
           {"ranks", ranks}};
 }

@@ -57,7 +57,8 @@ BOOST_AUTO_TEST_CASE(a_step_commits_when_the_last_replica_has_voted) {
 BOOST_AUTO_TEST_CASE(votes_of_another_epoch_or_step_count_for_nothing) {
   Driver driver(test::small_run());
   driver.start();
-  BOOST_TEST(driver.on(ReplicaPrepared{.epoch = 2, .step = 1}).empty());
+  const auto early = driver.on(ReplicaPrepared{.epoch = 2, .step = 1});
+  BOOST_TEST(find<ReportRefused>(early)->why == "epoch 2, but the newest is 1");
   BOOST_TEST(driver.on(ReplicaPrepared{.epoch = 1, .step = 2}).empty());
   BOOST_TEST(driver.protocol.committed() == 0);
 }

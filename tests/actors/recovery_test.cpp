@@ -187,6 +187,9 @@ class Simulation {
   }
   void perform(const KillWorker& effect) { die(effect.incarnation, true); }
   void perform(const ReportLoss&) { before_loss_ = std::max(before_loss_, protocol_.committed()); }
+  void perform(const ReportRefused& effect) {
+    result_.broken = "what nobody sent wrongly was refused: " + effect.why;
+  }
   void perform(const OrderHalt& effect) {
     for (const auto& [incarnation, worker] : workers_)
       if (worker.known)
