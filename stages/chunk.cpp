@@ -1,12 +1,22 @@
 #include "stages/chunk.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "tensor/error.h"
 
 namespace troupe::stages {
 
+using tensor::Gradient;
 using tensor::Tensor;
 
 namespace {
+
+constexpr std::size_t kParts = static_cast<std::size_t>(Node::Part::copy) + 1;
+
+std::size_t block_count(const ChunkSpec& spec) {
+  return static_cast<std::size_t>(spec.end_layer - spec.first_layer);
+}
 
 template <typename Items>
 auto& at(Items& items, int index) {
@@ -35,7 +45,8 @@ Chunk::Chunk(const ChunkSpec& spec, const Layers& layers, const Parameters& para
       layers_(&layers),
       rows_{row_of(spec, Pass::forward), row_of(spec, Pass::backward),
             row_of(spec, Pass::input_gradient), row_of(spec, Pass::weight_gradient)},
-      activations_(std::move(activations)) {
+      activations_(std::move(activations)),
+      has_gradient_(std::max<std::size_t>(1, block_count(spec)) * kParts, true) {
   tensor::Device& device = layers.streams->forward().device();
   for (std::size_t i = 0; i < activations_.slots.size(); ++i) ran_.push_back(device.make_event());
   for (int layer = spec.first_layer; layer < spec.end_layer; ++layer) {
@@ -182,28 +193,68 @@ void Chunk::input_gradient(const Node& node, const ChunkSlot& slot,
   }
 }
 
-void Chunk::weight_gradient(const Node& node, const ChunkSlot& slot,
-                            const DeferredSlot& deferred) const {
+void Chunk::weight_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred) {
+  if (node.part == Node::Part::copy) return;
+  const bool is_first = !std::exchange(has_gradient(node), true);
+  const Gradient which = is_first ? Gradient::first : Gradient::added;
   const DecoderBlock& block = layers_->block;
   const std::size_t i = node.block;
   switch (node.part) {
     case Node::Part::head:
-      return layers_->head->weight_gradient(slot.head, deferred.head, head_gradients_);
+      return layers_->head->weight_gradient(slot.head, deferred.head, head_gradients_, which);
     case Node::Part::feed_forward:
       return block.weight_gradient_feed_forward(dx(slot, deferred, i + 1), slot.blocks[i],
-                                                block_gradients_[i]);
+                                                block_gradients_[i], which);
     case Node::Part::post_norm:
-      return block.weight_gradient_post_norm(deferred.blocks[i], block_gradients_[i]);
+      return block.weight_gradient_post_norm(deferred.blocks[i], block_gradients_[i], which);
     case Node::Part::attention:
       return block.weight_gradient_attention(slot.blocks[i], deferred.blocks[i],
-                                             block_gradients_[i]);
+                                             block_gradients_[i], which);
     case Node::Part::input_norm:
-      return block.weight_gradient_input_norm(deferred.blocks[i], block_gradients_[i]);
+      return block.weight_gradient_input_norm(deferred.blocks[i], block_gradients_[i], which);
     case Node::Part::embedding:
       return layers_->embedding.weight_gradient(dx(slot, deferred, 0), slot.embedding,
-                                                table_gradient_);
+                                                table_gradient_, which);
     case Node::Part::copy:
       return;
+  }
+}
+
+std::vector<Tensor> Chunk::gradients_of(const Node& node) const {
+  const std::size_t i = node.block;
+  switch (node.part) {
+    case Node::Part::head:
+      return {head_gradients_.norm, head_gradients_.projection};
+    case Node::Part::feed_forward:
+      return {block_gradients_[i].gate_up, block_gradients_[i].down};
+    case Node::Part::post_norm:
+      return {block_gradients_[i].post_norm};
+    case Node::Part::attention:
+      return {block_gradients_[i].qkv, block_gradients_[i].o};
+    case Node::Part::input_norm:
+      return {block_gradients_[i].input_norm};
+    case Node::Part::embedding:
+      return {table_gradient_};
+    case Node::Part::copy:
+      return {};
+  }
+  assert_failed("part is a Part", __FILE__, __LINE__);
+}
+
+char& Chunk::has_gradient(const Node& node) {
+  const auto part = static_cast<std::size_t>(node.part);
+  return has_gradient_[node.block * kParts + part];
+}
+
+void Chunk::forget_gradients() {
+  std::fill(has_gradient_.begin(), has_gradient_.end(), false);
+}
+
+void Chunk::complete_gradients() {
+  for (const Node& node : row(Pass::weight_gradient).nodes) {
+    if (node.part == Node::Part::copy || std::exchange(has_gradient(node), true)) continue;
+    for (const Tensor& gradient : gradients_of(node))
+      layers_->ops->fill_zero(layers_->streams->backward(), gradient);
   }
 }
 

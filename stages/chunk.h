@@ -27,6 +27,10 @@ class Chunk {
         const PackedChunk& packed, ChunkActivations activations);
 
   void pack() const;
+  /// What weight gradients hold is of a step before: the next of each is its first.
+  void forget_gradients();
+  /// Weights that had no gradient since have one of zero.
+  void complete_gradients();
   std::span<const NodeEnd> nodes(Pass pass) const { return row(pass).ends; }
   /// `loss_scale` multiplies the gradients that start from this microbatch's loss.
   ForwardResult forward_node(const ForwardCall& call, int node, float loss_scale);
@@ -41,7 +45,9 @@ class Chunk {
   /// All but the head's.
   void run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call) const;
   void input_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred) const;
-  void weight_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred) const;
+  void weight_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred);
+  std::vector<tensor::Tensor> gradients_of(const Node& node) const;
+  char& has_gradient(const Node& node);
   const DeferredSlot& deferred_of(const BackwardCall& call) const;
   /// Whether the chunk's input is the head's.
   bool begins_with_head() const { return spec_.head && blocks_.empty() && !spec_.embedding; }
@@ -59,6 +65,7 @@ class Chunk {
   tensor::Tensor table_;  ///< [V, C], of the embedding
   tensor::Tensor table_gradient_;
   ChunkActivations activations_;
+  std::vector<char> has_gradient_;                   // by block and part: the step has written it
   std::vector<std::unique_ptr<tensor::Event>> ran_;  // by slot: its last node
 };
 

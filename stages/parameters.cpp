@@ -178,11 +178,6 @@ HeadParameters Parameters::head_gradients() const {
           .projection = head_use_ ? head_use_ : projection.gradient};
 }
 
-void Parameters::zero_gradients(tensor::Stream& stream) const {
-  ops_.fill_zero(stream, gradients_);
-  if (head_use_) ops_.fill_zero(stream, head_use_);
-}
-
 void Parameters::add_tied_uses(tensor::Stream& stream) const {
   if (head_use_) ops_.accumulate(stream, head_use_, find(kEmbedding).gradient);
 }

@@ -53,7 +53,6 @@ class Parameters {
   tensor::Tensor embedding_weight() const { return find(kEmbedding).weight; }
   tensor::Tensor embedding_gradient() const { return find(kEmbedding).gradient; }
 
-  void zero_gradients(tensor::Stream& stream) const;
   /// Adds the head's use of a tied embedding where this stage has both uses.
   void add_tied_uses(tensor::Stream& stream) const;
 

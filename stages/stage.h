@@ -28,7 +28,7 @@ struct ChunkSpec {
 struct Parameter {
   std::string name;         ///< Hugging Face name
   tensor::Tensor weight;    ///< float32 master
-  tensor::Tensor gradient;  ///< float32, the step's sum so far
+  tensor::Tensor gradient;  ///< float32, the step's sum so far, once there is a first one
   tensor::Tensor exp_avg;
   tensor::Tensor exp_avg_sq;
   bool decays = false;  ///< weight decay applies
@@ -115,8 +115,8 @@ class Stage {
   virtual tensor::Shape edge_shape() const = 0;
   virtual tensor::DType edge_dtype() const = 0;
 
-  /// Before the first action of a step: zeroes gradients (where there are some), packs weights that
-  /// changed.
+  /// Before the first action of a step: packs weights that changed, and lets the next gradient of
+  /// each weight be its first, which is written over what it held.
   virtual void begin_step() = 0;
   /// The nodes of a pass in the order they run, at least one. Valid as long as the stage.
   virtual std::span<const NodeEnd> nodes(int chunk, Pass pass) const = 0;
@@ -125,7 +125,8 @@ class Stage {
   virtual void backward_node(const BackwardCall& call, int node) = 0;
   /// Blocks until all nodes of this slot that were called have run.
   virtual void wait(int chunk, int slot) = 0;
-  /// Blocks until everything that was called has run: before a dropped step's buffers are used
+  /// Blocks until everything that was called has run, and gives weights that had no gradient in the
+  /// step one of zero: after the last action, and before a dropped step's buffers are used
   /// otherwise.
   virtual void synchronize() = 0;
   /// All nodes, and wait().

@@ -59,7 +59,7 @@ class TransformerStage final : public Stage {
   ForwardResult forward_node(const ForwardCall& call, int node) override;
   void backward_node(const BackwardCall& call, int node) override;
   void wait(int chunk, int slot) override { chunk_at(chunk).wait(slot); }
-  void synchronize() override { streams_.synchronize(); }
+  void synchronize() override;
   ForwardResult evaluate(int chunk, const Tensor& input, const Tensor& output,
                          std::span<const std::int32_t> ids,
                          std::span<const std::int32_t> targets) override;
@@ -126,7 +126,7 @@ void TransformerStage::pack_if_stale() {
 }
 
 void TransformerStage::begin_step() {
-  if (spec_.training) parameters_.zero_gradients(streams_.backward());
+  for (Chunk& chunk : chunks_) chunk.forget_gradients();
   pack_if_stale();
   streams_.forward_waits();
 }
@@ -150,7 +150,14 @@ ForwardResult TransformerStage::evaluate(int chunk, const Tensor& input, const T
   return result;
 }
 
+void TransformerStage::synchronize() {
+  if (spec_.training)
+    for (Chunk& chunk : chunks_) chunk.complete_gradients();
+  streams_.synchronize();
+}
+
 void TransformerStage::end_backward() {
+  for (Chunk& chunk : chunks_) chunk.complete_gradients();
   parameters_.add_tied_uses(streams_.backward());
   streams_.synchronize();
 }

@@ -17,6 +17,9 @@ struct LinearShape {
   bool operator==(const LinearShape&) const = default;
 };
 
+/// The first one of a sum of gradients is written, the others are added to it.
+enum class Gradient { first, added };
+
 /// The three products of a linear layer, for one shape. One object serves every layer of that
 /// shape: what belongs to a weight is its packed form, which the caller keeps, as it does all other
 /// memory. A forward may run at the same time as a gradient; two forwards or two gradients may not,
@@ -39,9 +42,10 @@ class Linear {
   /// dx[T, in] = dy[T, out] w. dy in `dtype` also where output_dtype differs.
   virtual void input_gradient(Stream& stream, const Tensor& dy, const void* packed,
                               const Tensor& dx) = 0;
-  /// dw[out, in] (float32) += dy^T x, one addition per element and call.
-  virtual void weight_gradient(Stream& stream, const Tensor& dy, const Tensor& x,
-                               const Tensor& dw) = 0;
+  /// dw[out, in] (float32) = dy^T x for the first gradient, whatever dw held; += dy^T x, one
+  /// addition per element and call, for those that follow.
+  virtual void weight_gradient(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& dw,
+                               Gradient gradient) = 0;
 };
 
 }  // namespace troupe::tensor

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "stages/layers/gradient.h"
+
 namespace troupe::stages {
 
 using tensor::DType;
@@ -189,26 +191,31 @@ void DecoderBlock::input_gradient_input_norm(const BlockWeights& weights,
 }
 
 void DecoderBlock::weight_gradient_feed_forward(const Tensor& dy, const BlockActivations& kept,
-                                                const BlockParameters& gradients) const {
-  down_->weight_gradient(streams_.backward(), dy, kept.act, gradients.down);
-  gate_up_->weight_gradient(streams_.backward(), kept.gate_up, kept.post_norm, gradients.gate_up);
+                                                const BlockParameters& gradients,
+                                                tensor::Gradient which) const {
+  down_->weight_gradient(streams_.backward(), dy, kept.act, gradients.down, which);
+  gate_up_->weight_gradient(streams_.backward(), kept.gate_up, kept.post_norm, gradients.gate_up,
+                            which);
 }
 
 void DecoderBlock::weight_gradient_post_norm(const BlockDeferred& deferred,
-                                             const BlockParameters& gradients) const {
-  ops_.accumulate(streams_.backward(), deferred.dpost_norm, gradients.post_norm);
+                                             const BlockParameters& gradients,
+                                             tensor::Gradient which) const {
+  give_gradient(ops_, streams_.backward(), deferred.dpost_norm, gradients.post_norm, which);
 }
 
 void DecoderBlock::weight_gradient_attention(const BlockActivations& kept,
                                              const BlockDeferred& deferred,
-                                             const BlockParameters& gradients) const {
-  o_->weight_gradient(streams_.backward(), deferred.dmid, kept.attn, gradients.o);
-  qkv_->weight_gradient(streams_.backward(), deferred.dqkv, kept.input_norm, gradients.qkv);
+                                             const BlockParameters& gradients,
+                                             tensor::Gradient which) const {
+  o_->weight_gradient(streams_.backward(), deferred.dmid, kept.attn, gradients.o, which);
+  qkv_->weight_gradient(streams_.backward(), deferred.dqkv, kept.input_norm, gradients.qkv, which);
 }
 
 void DecoderBlock::weight_gradient_input_norm(const BlockDeferred& deferred,
-                                              const BlockParameters& gradients) const {
-  ops_.accumulate(streams_.backward(), deferred.dinput_norm, gradients.input_norm);
+                                              const BlockParameters& gradients,
+                                              tensor::Gradient which) const {
+  give_gradient(ops_, streams_.backward(), deferred.dinput_norm, gradients.input_norm, which);
 }
 
 }  // namespace troupe::stages

@@ -114,15 +114,16 @@ class DecoderBlock {
   void input_gradient_input_norm(const BlockWeights& weights, const BlockActivations& kept,
                                  const BlockDeferred& deferred, const tensor::Tensor& dx) const;
 
-  // Add to the gradients what the input gradients prepared, with the same dy.
+  // Write the first gradient of a step, or add those that follow, as the input gradients prepared
+  // it, with the same dy.
   void weight_gradient_feed_forward(const tensor::Tensor& dy, const BlockActivations& kept,
-                                    const BlockParameters& gradients) const;
-  void weight_gradient_post_norm(const BlockDeferred& deferred,
-                                 const BlockParameters& gradients) const;
+                                    const BlockParameters& gradients, tensor::Gradient which) const;
+  void weight_gradient_post_norm(const BlockDeferred& deferred, const BlockParameters& gradients,
+                                 tensor::Gradient which) const;
   void weight_gradient_attention(const BlockActivations& kept, const BlockDeferred& deferred,
-                                 const BlockParameters& gradients) const;
-  void weight_gradient_input_norm(const BlockDeferred& deferred,
-                                  const BlockParameters& gradients) const;
+                                 const BlockParameters& gradients, tensor::Gradient which) const;
+  void weight_gradient_input_norm(const BlockDeferred& deferred, const BlockParameters& gradients,
+                                  tensor::Gradient which) const;
 
  private:
   LayerShape shape_;

@@ -5,6 +5,7 @@
 #include "stages/arena.h"
 #include "stages/layers/layer_shape.h"
 #include "stages/streams.h"
+#include "tensor/linear.h"
 #include "tensor/ops.h"
 
 namespace troupe::stages {
@@ -27,7 +28,7 @@ class Embedding {
                const EmbeddingActivations& kept, const tensor::Tensor& x) const;
   /// Adds the microbatch's gradient to table_gradient [V, C].
   void weight_gradient(const tensor::Tensor& dx, const EmbeddingActivations& kept,
-                       const tensor::Tensor& table_gradient) const;
+                       const tensor::Tensor& table_gradient, tensor::Gradient which) const;
 
  private:
   LayerShape shape_;

@@ -1,6 +1,7 @@
 #include "stages/layers/head_loss.h"
 
 #include "stages/layers/embedding.h"
+#include "stages/layers/gradient.h"
 
 namespace troupe::stages {
 
@@ -71,9 +72,10 @@ void HeadLoss::input_gradient(const HeadWeights& weights, const HeadActivations&
 }
 
 void HeadLoss::weight_gradient(const HeadActivations& kept, const HeadDeferred& deferred,
-                               const HeadParameters& gradients) const {
-  projection_->weight_gradient(streams_.backward(), kept.dlogits, kept.norm, gradients.projection);
-  ops_.accumulate(streams_.backward(), deferred.dnorm, gradients.norm);
+                               const HeadParameters& gradients, tensor::Gradient which) const {
+  projection_->weight_gradient(streams_.backward(), kept.dlogits, kept.norm, gradients.projection,
+                               which);
+  give_gradient(ops_, streams_.backward(), deferred.dnorm, gradients.norm, which);
 }
 
 }  // namespace troupe::stages

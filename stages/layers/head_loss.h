@@ -73,7 +73,7 @@ class HeadLoss {
   void input_gradient(const HeadWeights& weights, const HeadActivations& kept,
                       const HeadDeferred& deferred) const;
   void weight_gradient(const HeadActivations& kept, const HeadDeferred& deferred,
-                       const HeadParameters& gradients) const;
+                       const HeadParameters& gradients, tensor::Gradient which) const;
 
  private:
   LayerShape shape_;

@@ -44,14 +44,14 @@ ProductShape input_gradient_of(const LinearShape& shape) {
           .b = Layout::packed};
 }
 
-ProductShape weight_gradient_of(const LinearShape& shape) {
+ProductShape weight_gradient_of(const LinearShape& shape, Addend addend) {
   return {.m = shape.out,
           .k = shape.rows,
           .n = shape.in,
           .input = shape.dtype,
           .output = DType::f32,
           .a = Layout::transposed,
-          .addend = Addend::destination};
+          .addend = addend};
 }
 
 }  // namespace
@@ -61,17 +61,19 @@ CpuLinear::CpuLinear(const LinearShape& shape, int threads)
       forward_(forward_of(shape, Addend::none), threads),
       forward_residual_(forward_of(shape, Addend::matrix), threads, forward_),
       input_gradient_(input_gradient_of(shape), threads),
-      weight_gradient_(weight_gradient_of(shape), threads) {}
+      first_gradient_(weight_gradient_of(shape, Addend::none), threads),
+      added_gradient_(weight_gradient_of(shape, Addend::destination), threads) {}
 
 ScratchBytes CpuLinear::scratch_bytes() const {
   return {.forward = std::max(forward_.scratch_bytes(), forward_residual_.scratch_bytes()),
-          .backward = std::max(input_gradient_.scratch_bytes(), weight_gradient_.scratch_bytes())};
+          .backward = std::max({input_gradient_.scratch_bytes(), first_gradient_.scratch_bytes(),
+                                added_gradient_.scratch_bytes()})};
 }
 
 void CpuLinear::set_scratch(const Scratch& scratch) {
   for (Product* product : {&forward_, &forward_residual_}) product->set_scratch(scratch.forward);
   if (!scratch.backward) return;
-  for (Product* product : {&input_gradient_, &weight_gradient_})
+  for (Product* product : {&input_gradient_, &first_gradient_, &added_gradient_})
     product->set_scratch(scratch.backward);
 }
 
@@ -105,10 +107,12 @@ void CpuLinear::input_gradient(Stream&, const Tensor& dy, const void* packed, co
                       dx.data);
 }
 
-void CpuLinear::weight_gradient(Stream&, const Tensor& dy, const Tensor& x, const Tensor& dw) {
+void CpuLinear::weight_gradient(Stream&, const Tensor& dy, const Tensor& x, const Tensor& dw,
+                                Gradient gradient) {
   TROUPE_ASSERT(is_output(dy, shape_.dtype) && is_input(x));
   TROUPE_ASSERT(dw.dtype == DType::f32 && dw.num_elements() == shape_.in * shape_.out);
-  weight_gradient_.run(dy.data, x.data, dw.data);
+  Product& product = gradient == Gradient::first ? first_gradient_ : added_gradient_;
+  product.run(dy.data, x.data, dw.data);
 }
 
 bool CpuLinear::is_input(const Tensor& x) const {

@@ -19,8 +19,8 @@ class CpuLinear final : public Linear {
                const Tensor& residual) override;
   void input_gradient(Stream& stream, const Tensor& dy, const void* packed,
                       const Tensor& dx) override;
-  void weight_gradient(Stream& stream, const Tensor& dy, const Tensor& x,
-                       const Tensor& dw) override;
+  void weight_gradient(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& dw,
+                       Gradient gradient) override;
 
  private:
   bool is_input(const Tensor& x) const;
@@ -32,7 +32,8 @@ class CpuLinear final : public Linear {
   Product forward_;
   Product forward_residual_;
   Product input_gradient_;
-  Product weight_gradient_;
+  Product first_gradient_;
+  Product added_gradient_;
 };
 
 }  // namespace troupe::tensor

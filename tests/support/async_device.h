@@ -58,9 +58,10 @@ class AsyncDevice final : public tensor::Device {
       async(stream).submit({dy, of(packed)}, {dx, backward_}, *cpu_, &Linear::input_gradient, dy,
                            packed, dx);
     }
-    void weight_gradient(Stream& stream, const Tensor& dy, const Tensor& x,
-                         const Tensor& dw) override {
-      async(stream).submit({dy, x}, {dw, backward_}, *cpu_, &Linear::weight_gradient, dy, x, dw);
+    void weight_gradient(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& dw,
+                         tensor::Gradient gradient) override {
+      async(stream).submit({dy, x}, {dw, backward_}, *cpu_, &Linear::weight_gradient, dy, x, dw,
+                           gradient);
     }
 
    private:

@@ -80,7 +80,8 @@ class NullDevice final : public tensor::Device {
     void input_gradient(Stream&, const Tensor&, const void*, const Tensor&) override {
       scratch_.use_backward();
     }
-    void weight_gradient(Stream&, const Tensor&, const Tensor&, const Tensor&) override {
+    void weight_gradient(Stream&, const Tensor&, const Tensor&, const Tensor&,
+                         tensor::Gradient) override {
       scratch_.use_backward();
     }
     std::size_t bytes_;

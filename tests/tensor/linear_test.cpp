@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "tensor/error.h"
@@ -27,8 +28,8 @@ Run run(Host& host, const LinearShape& s) {
   linear->forward(host.stream(), r.x, packed.data(), r.y);
   linear->forward(host.stream(), r.x, packed.data(), r.y_residual, r.residual);
   linear->input_gradient(host.stream(), r.dy, packed.data(), r.dx);
-  linear->weight_gradient(host.stream(), r.dy, r.x, r.dw);
-  linear->weight_gradient(host.stream(), r.dy, r.x, r.dw);
+  linear->weight_gradient(host.stream(), r.dy, r.x, r.dw, Gradient::added);
+  linear->weight_gradient(host.stream(), r.dy, r.x, r.dw, Gradient::added);
   return r;
 }
 
@@ -58,6 +59,25 @@ void check_against_reference(Host& host, const LinearShape& s) {
     Values dw = Host::read(before.normal(DType::f32, {s.out, s.in}, "dw"));
     for (std::size_t i = 0; i < dw.size(); ++i) dw[i] += 2 * g.dw[i];
     check_near(r.dw, dw, tolerance_of(DType::f32));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_first_gradient_is_written_over_whatever_was_there) {
+  Host host(2);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const LinearShape shape{.rows = 96, .in = 40, .out = 72, .dtype = dtype};
+    const auto linear = host.device().make_linear(shape);
+    host.give_scratch(*linear);
+    const Tensor x = host.normal(dtype, {shape.rows, shape.in}, "x");
+    const Tensor dy = host.normal(dtype, {shape.rows, shape.out}, "dy");
+    const Tensor added = host.zeros(DType::f32, {shape.out, shape.in});
+    const Tensor first = host.zeros(DType::f32, {shape.out, shape.in});
+    std::fill_n(first.as<float>(), first.num_elements(), std::numeric_limits<float>::quiet_NaN());
+    linear->weight_gradient(host.stream(), dy, x, added, Gradient::added);
+    linear->weight_gradient(host.stream(), dy, x, first, Gradient::first);
+    const auto is_equal = [](float a, float b) { return a == b; };  // 0 + -0 is 0
+    BOOST_TEST(std::equal(first.as<float>(), first.as<float>() + first.num_elements(),
+                          added.as<float>(), is_equal));
   }
 }
 
@@ -136,7 +156,7 @@ BOOST_AUTO_TEST_CASE(a_nan_is_not_hidden) {
     linear->pack(host.stream(), w, packed.data());
     const Tensor y = host.zeros(dtype, {8, 16}), dw = host.zeros(DType::f32, {16, 16});
     linear->forward(host.stream(), x, packed.data(), y);
-    linear->weight_gradient(host.stream(), x, x, dw);
+    linear->weight_gradient(host.stream(), x, x, dw, Gradient::added);
     BOOST_TEST(std::isnan(Host::read(y)[5]));
     BOOST_TEST(std::isnan(Host::read(dw)[0]));
   });
