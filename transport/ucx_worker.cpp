@@ -259,7 +259,7 @@ void UcxWorker::sleep(std::unique_lock<FairMutex>& lock) {
   std::array<pollfd, 2> fds{{{event_fd_, POLLIN, 0}, {wake_fd_.get(), POLLIN, 0}}};
   ::poll(fds.data(), fds.size(), limit_ms);
   lock.lock();
-  clear_wake_up();
+  if (fds[1].revents != 0) clear_wake_up();
   if (std::exchange(cannot_arm_, false)) armed_ = false;
 }
 
@@ -269,7 +269,7 @@ void UcxWorker::stand_aside(std::unique_lock<FairMutex>& lock) {
   pollfd fd{wake_fd_.get(), POLLIN, 0};
   ::poll(&fd, 1, kStandAsideMs);
   lock.lock();
-  clear_wake_up();
+  if (fd.revents != 0) clear_wake_up();
   standing_aside_ = false;
 }
 
