@@ -101,7 +101,7 @@ void Director::perform(const OrderWarmUp& effect) {
 }
 
 void Director::perform(const WarmUpSpare& effect) {
-  send(workers_.at(effect.incarnation), WarmUp{.rank = effect.rank, .shape = effect.shape});
+  send(workers_.at(effect.incarnation), WarmUp{.any_rank = true, .shape = effect.shape});
 }
 
 void Director::perform(const StartEpoch& effect) {

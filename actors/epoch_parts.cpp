@@ -1,9 +1,11 @@
 #include "actors/epoch_parts.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "tensor/error.h"
+#include "transport/mailbox.h"
 
 namespace troupe::actors {
 namespace {
@@ -38,9 +40,18 @@ void number_parameters(EpochParts& parts, const RunSpec& spec) {
 
 }  // namespace
 
-std::shared_ptr<StageState> make_state(const RunSpec& spec, const stages::StageSpec& stage) {
+std::vector<std::size_t> slots_of(const RankAssembly& part, int rank) {
+  std::vector<std::size_t> sizes;
+  for (const transport::Edge& edge : part.edges)
+    if (edge.to == rank && edge.from != rank) sizes.push_back(transport::slots_bytes(edge));
+  std::ranges::sort(sizes, std::greater{});
+  return sizes;
+}
+
+std::shared_ptr<StageState> make_state(const stages::StageSpec& stage,
+                                       std::unique_ptr<tensor::Device> device) {
   auto state = std::make_shared<StageState>();
-  state->device = tensor::make_cpu_device(spec.cluster.threads);
+  state->device = std::move(device);
   state->stage = stages::make_transformer_stage(stage, *state->device);
   state->spec = stage;
   return state;

@@ -41,7 +41,10 @@ struct EpochParts {
 };
 
 /// A stage of zeros, on a device of its own: whoever builds it hands both to the runner.
-std::shared_ptr<StageState> make_state(const RunSpec& spec, const stages::StageSpec& stage);
+std::shared_ptr<StageState> make_state(const stages::StageSpec& stage,
+                                       std::unique_ptr<tensor::Device> device);
+/// Bytes of the slots of each edge that ends at `rank`, from another one; the largest first.
+std::vector<std::size_t> slots_of(const RankAssembly& part, int rank);
 /// A rank's part of a shape, with what recovery needs: its stage keeps its state of the step before
 /// and has edges for copies.
 RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const Shape& shape,

@@ -37,7 +37,7 @@ TROUPE_INSPECT(Halted, x.epoch, x.incarnation, x.address, x.holdings)
 TROUPE_INSPECT(Peers, x.epoch, x.members)
 TROUPE_INSPECT(BeginEpoch, x.epoch, x.state, x.checkpoint, x.weights_only, x.sample_origin,
                x.digest)
-TROUPE_INSPECT(WarmUp, x.order, x.rank, x.shape)
+TROUPE_INSPECT(WarmUp, x.order, x.rank, x.any_rank, x.shape)
 TROUPE_INSPECT(Warm, x.order, x.incarnation, x.rank)
 TROUPE_INSPECT(TapRequest, x.from, x.to, x.backward, x.every, x.microbatch, x.only_not_finite,
                x.dump, x.samples)

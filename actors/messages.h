@@ -83,6 +83,8 @@ struct BeginEpoch {
 struct WarmUp {
   std::uint64_t order = 0;
   int rank = 0;
+  /// For a spare, whose place is not known, nor asked for by an order: have memory at hand for any.
+  bool any_rank = false;
   Shape shape;
 };
 

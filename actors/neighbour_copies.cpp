@@ -22,6 +22,15 @@ std::uint64_t sum_of(const tensor::Tensor& piece) {
       std::as_bytes(std::span(piece.as<float>(), static_cast<std::size_t>(piece.num_elements()))));
 }
 
+int parity_of(std::int64_t step) {
+  return static_cast<int>(step % 2);
+}
+
+/// The channel knows the edge of a rank's copies by this.
+int chunk_of(int rank, int parity) {
+  return 2 * rank + parity;
+}
+
 std::int64_t size_of(const RunSpec& spec, const Shape& shape, int rank) {
   return size_of_units(units_of(spec, shape, rank), spec.model);
 }
@@ -33,13 +42,14 @@ std::vector<transport::Edge> copy_edges(const RunSpec& spec, const Shape& shape,
   for (const int from : {neighbour_of(shape, rank, -1), rank}) {
     const std::int64_t size = size_of(spec, shape, from);
     if (size == 0) continue;
-    edges.push_back({.from = from,
-                     .to = neighbour_of(shape, from, 1),
-                     .chunk = from,
-                     .direction = transport::Direction::state,
-                     .dtype = tensor::DType::f32,
-                     .shape = {std::min(size, kPieceElements) + kSumElements},
-                     .slots = static_cast<int>(2 * pieces_of(size))});
+    for (const int parity : {0, 1})
+      edges.push_back({.from = from,
+                       .to = neighbour_of(shape, from, 1),
+                       .chunk = chunk_of(from, parity),
+                       .direction = transport::Direction::state,
+                       .dtype = tensor::DType::f32,
+                       .shape = {std::min(size, kPieceElements) + kSumElements},
+                       .slots = static_cast<int>(pieces_of(size))});
   }
   return edges;
 }
@@ -57,7 +67,7 @@ NeighbourCopies::NeighbourCopies(const RunSpec& spec, const Shape& shape, int ra
 transport::MessageKey NeighbourCopies::key(int rank, std::int64_t step, std::int64_t piece) const {
   return {.step = static_cast<std::uint64_t>(step),
           .microbatch = static_cast<int>(piece),
-          .chunk = rank,
+          .chunk = chunk_of(rank, parity_of(step)),
           .direction = transport::Direction::state};
 }
 
@@ -101,10 +111,37 @@ void NeighbourCopies::receive(std::int64_t step) {
 void NeighbourCopies::drop_before(std::int64_t step) {
   for (Copy& copy : received_) {
     if (copy.step < 0 || copy.step >= step) continue;
+    if (copy.adopted && size_before_ > 0) channel_.free_kept(key(before_, copy.step, 0));
     for (std::int64_t i = 0; i < pieces_of(size_before_) && !copy.adopted; ++i)
       channel_.release(key(before_, copy.step, i));
     copy = {};
   }
+}
+
+std::vector<transport::KeptSlots> NeighbourCopies::kept(const std::vector<Held>& held,
+                                                        std::int64_t step, bool is_copied) const {
+  std::vector<transport::KeptSlots> kept;
+  for (const Held& copy : held) {
+    const bool fits = copy.rank == before_ && copy.memory.size() == size_before_ && copy.owner;
+    // What the neighbour gives of `step` as the epoch begins needs slots at once.
+    const bool stays = copy.step == step ? is_copied : parity_of(copy.step) != parity_of(step);
+    if (fits && stays)
+      kept.push_back({.chunk = chunk_of(before_, parity_of(copy.step)),
+                      .direction = transport::Direction::state,
+                      .memory = copy.owner});
+  }
+  return kept;
+}
+
+void NeighbourCopies::free_kept() {
+  for (const int parity : {0, 1})
+    if (size_before_ > 0 && !is_adopted(parity)) channel_.free_kept(key(before_, parity, 0));
+}
+
+bool NeighbourCopies::is_adopted(int parity) const {
+  return std::ranges::any_of(received_, [parity](const Copy& copy) {
+    return copy.adopted && parity_of(copy.step) == parity;
+  });
 }
 
 void NeighbourCopies::adopt(const Held& copy) {

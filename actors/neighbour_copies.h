@@ -15,8 +15,9 @@ namespace troupe::actors {
 /// Pieces of this many elements at most travel as one message.
 inline constexpr std::int64_t kPieceElements = std::int64_t{1} << 20;
 
-/// The edges of a rank's copies, in ranks: from the stage before, and to the next. None of a stage
-/// that holds nothing.
+/// The edges of a rank's copies, in ranks: from the stage before, and to the next. Copies of odd
+/// and of even steps have an edge, and with it memory, each: so one may stay while the other goes.
+/// None of a stage that holds nothing.
 std::vector<transport::Edge> copy_edges(const RunSpec& spec, const Shape& shape, int rank);
 
 /// A rank gives each committed state to the next stage of its replica, and holds that of the stage
@@ -29,7 +30,7 @@ class NeighbourCopies {
     int rank = 0;  ///< whose
     std::int64_t step = 0;
     TensorRow memory;  ///< the units of that rank one after the other
-    std::shared_ptr<const void> owner;
+    std::shared_ptr<transport::SlotMemory> owner;
   };
 
   NeighbourCopies(const RunSpec& spec, const Shape& shape, int rank, tensor::Device& device,
@@ -44,6 +45,12 @@ class NeighbourCopies {
   bool has_sent(std::int64_t step) const { return sent_ == step; }
   bool has_received(std::int64_t step) const;
 
+  /// The memory of the edges whose copies, of an epoch that ended, must not be written over before
+  /// all ranks have reached this one. `is_copied`: what is held of `step` need not come again.
+  std::vector<transport::KeptSlots> kept(const std::vector<Held>& held, std::int64_t step,
+                                         bool is_copied) const;
+  /// All ranks have reached the epoch: only adopted copies are needed still.
+  void free_kept();
   /// The neighbour of the epoch before has given the same state: it need not come again.
   void adopt(const Held& copy);
   /// The same at the other end.
@@ -56,11 +63,12 @@ class NeighbourCopies {
   struct Copy {
     std::int64_t step = -1;  ///< -1: none
     TensorRow memory;
-    std::shared_ptr<const void> owner;
+    std::shared_ptr<transport::SlotMemory> owner;
     bool adopted = false;  ///< not out of this channel
   };
   void drop_before(std::int64_t step);
   Copy& free_copy();
+  bool is_adopted(int parity) const;
   transport::MessageKey key(int rank, std::int64_t step, std::int64_t piece) const;
 
   const RunSpec& spec_;

@@ -147,10 +147,9 @@ struct OrderWarmUp {
   Shape shape;
   std::vector<std::uint64_t> seats;  ///< incarnations, by rank of the shape
 };
-/// A worker without a part builds a stage that it may soon be asked for.
+/// A worker without a part prepares to take any.
 struct WarmUpSpare {
   std::uint64_t incarnation = 0;
-  int rank = 0;
   Shape shape;
 };
 /// Everybody is there: hand out the epoch and where its state comes from.

@@ -58,16 +58,14 @@ Effects DirectorProtocol::warm_up() {
   return {OrderWarmUp{.order = pending_->order, .shape = pending_->shape, .seats = seats}};
 }
 
-/// Without an order spares build a stage that is not theirs, for they do not know which they will
-/// need: its products, which all stages share, are prepared then.
+/// Without an order spares do not know whose place they will take: they prepare for any.
 Effects DirectorProtocol::warm_up_spares() {
   Effects effects;
   for (auto& [incarnation, worker] : workers_) {
     if (!worker.joined || worker.leaving || kept_.rank_of(incarnation) >= 0 ||
         std::exchange(worker.warms_up, true))
       continue;
-    effects.push_back(WarmUpSpare{
-        .incarnation = incarnation, .rank = kept_.num_ranks() - 1, .shape = kept_.shape});
+    effects.push_back(WarmUpSpare{.incarnation = incarnation, .shape = kept_.shape});
   }
   return effects;
 }

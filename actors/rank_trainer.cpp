@@ -38,6 +38,7 @@ RankTrainer::RankTrainer(RunSpec spec, const Member& self, NodeFactory make_node
     : spec_(std::move(spec)),
       self_(self),
       make_node_(std::move(make_node)),
+      slots_(std::make_shared<transport::SlotPool>()),
       node_(new_node()),
       device_(tensor::make_cpu_device(spec_.cluster.threads)) {}
 
@@ -47,7 +48,7 @@ RankTrainer::~RankTrainer() {
 }
 
 std::unique_ptr<transport::UcxNode> RankTrainer::new_node() const {
-  auto node = make_node_();
+  auto node = make_node_(slots_);
   node->channel().set_deadline(kPeerDeadline);
   return node;
 }
@@ -56,10 +57,7 @@ std::unique_ptr<transport::UcxNode> RankTrainer::new_node() const {
 
 Prepared RankTrainer::run_step(const RunStep& order) {
   set_state("running");
-  if (before_) {  // all ranks have reached this epoch
-    before_.reset();
-    held_.clear();
-  }
+  end_epochs_before();
   EpochParts& now = *epoch_;
   if (now.copies && !now.copies->has_sent(order.step - 1))
     now.copies->send(now.stage(), order.step - 1);
@@ -152,7 +150,7 @@ void RankTrainer::finish_writing() {
 
 Evaluated RankTrainer::evaluate(const Evaluate& order) {
   set_state("evaluating");
-  before_.reset();
+  end_epochs_before();
   double loss_sum = 0;
   for (std::int64_t k = 0; k < spec_.eval.steps; ++k)
     loss_sum += epoch_->eval_runner->evaluate(k, kEvalStep + next_eval_++).loss_sum;

@@ -22,7 +22,8 @@ namespace troupe::actors {
 /// Error.
 class RankTrainer {
  public:
-  using NodeFactory = std::function<std::unique_ptr<transport::UcxNode>()>;
+  using NodeFactory =
+      std::function<std::unique_ptr<transport::UcxNode>(std::shared_ptr<transport::SlotPool>)>;
   RankTrainer(RunSpec spec, const Member& self, NodeFactory make_node);
   ~RankTrainer();
   /// Of its data plane, until the next halt().
@@ -31,6 +32,7 @@ class RankTrainer {
   /// Forgets what no rank but this may have reached, and says what is left.
   Halted halt(const Halt& order);
   /// Builds the order's stage beside whatever follows; an epoch that needs such a stage takes it.
+  /// For any rank: has memory for any rank of the shape at hand.
   /// `answer` is called once, from another thread. From any thread.
   void warm_up(const WarmUp& order, const std::function<void()>& answer);
   /// Connects to its peers in the epoch, takes the state and builds the stage. The plan's digest is
@@ -65,14 +67,19 @@ class RankTrainer {
   Activity activity() const;
 
  private:
+  void make_stage_of(const WarmUp& order);
+  void reserve_for_any(const WarmUp& order);
   std::shared_ptr<StageState> take_warm();
+  std::shared_ptr<StageState> new_state(const stages::StageSpec& stage);
+  void end_epochs_before();
   std::optional<Ready> prepare(const BeginEpoch& order);
   void connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part);
   void take_state(const BeginEpoch& order, EpochParts* now);
   void move_state(const BeginEpoch& order, EpochParts* now);
   void copy_first_state(EpochParts& now, const std::vector<int>& copied);
   void load(const BeginEpoch& order, StageState& state);
-  void open_channel(std::uint32_t epoch, const Epoch& members, std::vector<transport::Edge> edges);
+  void open_channel(std::uint32_t epoch, const Epoch& members, std::vector<transport::Edge> edges,
+                    std::vector<transport::KeptSlots> kept = {});
   void make_groups(EpochParts& now);
   void leave_epoch();
   void finish_writing();
@@ -85,7 +92,8 @@ class RankTrainer {
   const RunSpec spec_;
   const Member self_;
   const NodeFactory make_node_;
-  std::unique_ptr<transport::UcxNode> node_;  ///< replaced by halt() alone, under the lock
+  const std::shared_ptr<transport::SlotPool> slots_;  ///< what nodes that are gone have left
+  std::unique_ptr<transport::UcxNode> node_;          ///< replaced by halt() alone, under the lock
   std::unique_ptr<tensor::Device> device_;
   std::unique_ptr<EpochParts> epoch_;
   std::unique_ptr<EpochParts> before_;       ///< until all ranks have reached epoch_
@@ -101,6 +109,8 @@ class RankTrainer {
   std::vector<tensor::ProcessGroup*> groups_;
   std::vector<std::thread> warming_;
   std::shared_ptr<StageState> warm_;          ///< what they have built
+  std::unique_ptr<tensor::Device> reserve_;   ///< with memory for a stage
+  std::optional<Shape> reserved_for_;         ///< of this shape, the largest
   std::optional<stages::StageSpec> current_;  ///< the stage of epoch_
   const PlanRunner* runner_ = nullptr;
   double longest_action_s_ = 0;

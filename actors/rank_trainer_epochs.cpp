@@ -86,22 +86,54 @@ void RankTrainer::warm_up(const WarmUp& order, const std::function<void()>& answ
   const std::lock_guard lock(mutex_);
   warming_.emplace_back([this, order, answer] {
     try {
-      const Assembly assembly = assemble(spec_, order.shape);
-      const auto stage = part_of_run(assembly, spec_, order.shape, order.rank).stage;
-      const auto is_there = [&] {
-        const std::lock_guard held(mutex_);
-        return current_ == stage || (warm_ && warm_->spec == stage);
-      };
-      if (!is_there()) {
-        auto state = make_state(spec_, stage);
-        const std::lock_guard held(mutex_);
-        warm_ = std::move(state);
-      }
+      order.any_rank ? reserve_for_any(order) : make_stage_of(order);
     } catch (const std::exception&) {
       // The epoch meets it again, and reports it.
     }
     answer();
   });
+}
+
+void RankTrainer::make_stage_of(const WarmUp& order) {
+  const auto stage =
+      part_of_run(assemble(spec_, order.shape), spec_, order.shape, order.rank).stage;
+  {
+    const std::lock_guard held(mutex_);
+    if (current_ == stage || (warm_ && warm_->spec == stage)) return;
+  }
+  auto state = new_state(stage);
+  const std::lock_guard held(mutex_);
+  warm_ = std::move(state);
+}
+
+/// Pages that are there when they are needed, and every product prepared: what a spare can do
+/// before it knows whose place it takes.
+void RankTrainer::reserve_for_any(const WarmUp& order) {
+  {
+    const std::lock_guard held(mutex_);
+    if (reserve_ && reserved_for_ == order.shape) return;
+  }
+  const Assembly assembly = assemble(spec_, order.shape);
+  auto device = tensor::make_cpu_device(spec_.cluster.threads);
+  std::int64_t stage_bytes = 0;
+  std::vector<std::size_t> slots;  // the largest of all ranks, the second largest of all, ...
+  for (int rank = 0; rank < order.shape.mesh.pp; ++rank) {  // replicas are alike
+    const RankAssembly part = part_of_run(assembly, spec_, order.shape, rank);
+    stage_bytes = std::max(stage_bytes, stages::plan_memory(part.stage, *device).total());
+    const auto sizes = slots_of(part, rank);
+    slots.resize(std::max(slots.size(), sizes.size()));
+    for (std::size_t i = 0; i < sizes.size(); ++i) slots[i] = std::max(slots[i], sizes[i]);
+  }
+  device->reserve(static_cast<std::size_t>(stage_bytes));
+  bool shares_memory = false;
+  {
+    const std::lock_guard held(mutex_);
+    reserve_ = std::move(device);
+    reserved_for_ = order.shape;
+    shares_memory = node_->shares_memory();
+  }
+  slots_->clear();
+  slots_->prepare(slots, shares_memory);
 }
 
 /// The stage that was built ahead, if there is one.
@@ -114,6 +146,28 @@ std::shared_ptr<StageState> RankTrainer::take_warm() {
   for (std::thread& thread : warming) thread.join();
   const std::lock_guard lock(mutex_);
   return std::exchange(warm_, nullptr);
+}
+
+std::shared_ptr<StageState> RankTrainer::new_state(const stages::StageSpec& stage) {
+  std::unique_ptr<tensor::Device> device;
+  {
+    const std::lock_guard lock(mutex_);
+    device = std::move(reserve_);
+  }
+  if (!device) device = tensor::make_cpu_device(spec_.cluster.threads);
+  auto state = make_state(stage, std::move(device));
+  state->device->reserve(0);
+  return state;
+}
+
+/// All ranks have reached this epoch: nothing of those before is needed.
+void RankTrainer::end_epochs_before() {
+  before_.reset();
+  if (epoch_->copies && !held_.empty()) epoch_->copies->free_kept();
+  held_.clear();
+  slots_->clear();
+  const std::lock_guard lock(mutex_);
+  reserve_.reset();
 }
 
 std::optional<Ready> RankTrainer::begin_epoch(const BeginEpoch& order) {
@@ -155,7 +209,13 @@ std::optional<Ready> RankTrainer::prepare(const BeginEpoch& order) {
               .rank = rank,
               .move_s = to_bits(seconds_since(begin)),
               .digest = assembly.digest};
-  open_channel(training(epoch.number), epoch, now->part.edges);
+  const auto is_copied = [&](int giver) {
+    return std::ranges::find(order.state.copied, giver) != order.state.copied.end();
+  };
+  auto kept = now->copies
+                  ? now->copies->kept(held_, order.state.step, is_copied(now->copies->giver()))
+                  : std::vector<transport::KeptSlots>{};
+  open_channel(training(epoch.number), epoch, now->part.edges, std::move(kept));
   make_groups(*now);
   add_runners(*now, spec_, order.sample_origin, node_->channel());
   if (now->copies) copy_first_state(*now, order.state.copied);
@@ -186,14 +246,18 @@ void RankTrainer::connect(const Epoch& epoch, const StatePlan& state, const Rank
 
 /// Ranks become the members' names on the data plane.
 void RankTrainer::open_channel(std::uint32_t epoch, const Epoch& members,
-                               std::vector<transport::Edge> edges) {
+                               std::vector<transport::Edge> edges,
+                               std::vector<transport::KeptSlots> kept) {
   const auto id = [&](int rank) { return members.members.at(rank).id; };
   for (auto& edge : edges) {
     edge.from = id(edge.from);
     edge.to = id(edge.to);
   }
-  node_->channel().open(
-      {.run = members.run, .epoch = epoch, .rank = self_.id, .edges = std::move(edges)});
+  node_->channel().open({.run = members.run,
+                         .epoch = epoch,
+                         .rank = self_.id,
+                         .edges = std::move(edges),
+                         .kept = std::move(kept)});
   refuse_if_interrupted(epoch / 2);
 }
 
@@ -211,8 +275,7 @@ void RankTrainer::take_state(const BeginEpoch& order, EpochParts* now) {
     if (stays && epoch_->part.stage == now->part.stage)
       now->state = epoch_->state;
     else
-      now->state =
-          warm && warm->spec == now->part.stage ? warm : make_state(spec_, now->part.stage);
+      now->state = warm && warm->spec == now->part.stage ? warm : new_state(now->part.stage);
   }
   if (order.state.from_memory)
     move_state(order, now);

@@ -8,6 +8,7 @@
 #include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
 #include <thread>
+#include <utility>
 
 #include "actors/cluster.h"
 #include "actors/stage_actor.h"
@@ -74,7 +75,9 @@ void train(caf::actor_system& system, const WorkerBirth& birth,
               .pid = getpid(),
               .host = host_name(),
               .address = ""};
-  RankTrainer trainer(spec, self, [spin] { return transport::UcxNode::create({.spin = spin}); });
+  RankTrainer trainer(spec, self, [spin](auto slots) {
+    return transport::UcxNode::create({.spin = spin, .slots = std::move(slots)});
+  });
   self.address = trainer.address();
   const Join join{.token = birth.token, .member = self};
   Runner runner(trainer, birth.incarnation);

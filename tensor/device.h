@@ -86,6 +86,9 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual Buffer allocate(std::size_t bytes, MemoryKind kind) = 0;
+  /// Has about so much memory at hand for calls of allocate() that follow, and gives back what is
+  /// left of an earlier reserve. Nothing where allocations cost little.
+  virtual void reserve(std::size_t) {}
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
   virtual Ops& ops() = 0;

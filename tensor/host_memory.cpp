@@ -7,12 +7,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace troupe::tensor {
 namespace {
 
 constexpr std::size_t kAlignment = 64;  // a cache line, and a vector of AVX-512
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+/// A reserve has room for the rounding of so many allocations.
+constexpr std::size_t kSpareAllocations = 8;
 constexpr std::size_t kLargest = PTRDIFF_MAX - 2 * kHugePage;  // what rounding up keeps in range
 
 std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
@@ -33,6 +36,17 @@ std::byte* map_huge_pages(std::size_t size) {
   return begin + before;
 }
 
+std::byte* map_present(std::size_t size) {
+  std::byte* const data = map_huge_pages(size);
+  ::madvise(data, size, MADV_HUGEPAGE);  // advice only: fewer pages make copies faster
+  if (!make_present(data, size)) std::memset(data, 0, size);
+  return data;
+}
+
+void unmap(void* memory, std::size_t bytes) {
+  ::munmap(memory, rounded_up(bytes, kHugePage));
+}
+
 }  // namespace
 
 bool make_present(void* mapping, std::size_t bytes) {
@@ -49,11 +63,24 @@ Buffer allocate_host(std::size_t bytes, MemoryKind kind) {
     return {data, bytes, kind, [](void* memory, std::size_t) { std::free(memory); }};
   }
   const std::size_t size = rounded_up(bytes, kHugePage);
-  std::byte* const data = map_huge_pages(size);
-  ::madvise(data, size, MADV_HUGEPAGE);  // advice only: fewer pages make copies faster
-  if (!make_present(data, size)) std::memset(data, 0, size);
-  return {data, bytes, kind,
-          [](void* memory, std::size_t b) { ::munmap(memory, rounded_up(b, kHugePage)); }};
+  return {map_present(size), bytes, kind, &unmap};
+}
+
+HostReserve::HostReserve(std::size_t bytes) {
+  if (bytes > kLargest) throw std::bad_alloc();
+  size_ = rounded_up(bytes, kHugePage) + kSpareAllocations * kHugePage;
+  next_ = map_present(size_);
+}
+
+HostReserve::~HostReserve() {
+  if (size_ > 0) ::munmap(next_, size_);
+}
+
+std::optional<Buffer> HostReserve::take(std::size_t bytes, MemoryKind kind) {
+  if (bytes < kHugePage || bytes > size_) return std::nullopt;
+  std::byte* const data = std::exchange(next_, next_ + rounded_up(bytes, kHugePage));
+  size_ -= rounded_up(bytes, kHugePage);
+  return Buffer(data, bytes, kind, &unmap);
 }
 
 }  // namespace troupe::tensor

@@ -11,6 +11,8 @@
 
 namespace troupe::transport {
 
+class SlotMemory;
+
 /// Activations travel forward, their gradients backward; training state goes wherever it is needed.
 enum class Direction : std::uint8_t { forward = 0, backward = 1, state = 2 };
 
@@ -53,12 +55,22 @@ struct Needs {
   std::optional<MessageKey> buffer;
 };
 
+/// Memory of Channel::keep() in which messages into this edge shall arrive again.
+struct KeptSlots {
+  int chunk = 0;
+  Direction direction = Direction::forward;
+  std::shared_ptr<SlotMemory> memory;
+};
+
 /// What one rank must know of the data plane of an epoch.
 struct EpochSpec {
   std::uint64_t run = 0;    ///< random id of the run
   std::uint32_t epoch = 0;  ///< messages of an older epoch or another run are counted and dropped
   int rank = 0;
   std::vector<Edge> edges;  ///< those that begin or end here
+  /// Such an edge has no credits before free_kept(). Where memory cannot be used again the edge has
+  /// fresh one, and all its credits.
+  std::vector<KeptSlots> kept{};
 };
 
 /// The wait a runner is in, for status and for the text of a timeout.
@@ -118,7 +130,9 @@ class Channel {
   virtual void release(const MessageKey& key) = 0;
   /// Holds the memory that messages of this key's edge arrive in, from another rank: while it is
   /// held, what was received and not released stays as it is, whatever becomes of the channel.
-  virtual std::shared_ptr<const void> keep(const MessageKey& key) = 0;
+  virtual std::shared_ptr<SlotMemory> keep(const MessageKey& key) = 0;
+  /// What this key's edge kept of an epoch before is needed no more: gives the sender its credits.
+  virtual void free_kept(const MessageKey& key) = 0;
   /// Blocks until every buffer handed to send() has left this rank.
   virtual void flush() = 0;
 

@@ -29,11 +29,7 @@ void EdgeChannel::open(const EpochSpec& spec) {
   for (const Edge& edge : spec.edges) {
     TROUPE_ASSERT((edge.from == spec.rank || edge.to == spec.rank) && edge.slots > 0 &&
                   tensor_bytes(edge) > 0);
-    if (edge.to == spec.rank) {
-      const auto bytes = static_cast<std::size_t>(edge.slots) * slot_stride(edge);
-      epoch_->mailboxes.emplace_back(edge, edge.from == edge.to ? nullptr : link_.allocate(bytes),
-                                     epoch_.get());
-    }
+    if (edge.to == spec.rank) epoch_->mailboxes.push_back(make_mailbox(edge, spec));
     if (edge.from != spec.rank) continue;
     epoch_->outboxes.emplace_back(edge, epoch_.get());
     if (edge.from == edge.to) continue;
@@ -128,10 +124,18 @@ void EdgeChannel::release(const MessageKey& key) {
   pump(box);
 }
 
-std::shared_ptr<const void> EdgeChannel::keep(const MessageKey& key) {
+std::shared_ptr<SlotMemory> EdgeChannel::keep(const MessageKey& key) {
   std::unique_lock<Link> lock(link_);
   check_open();
   return mailbox_of(key).memory();
+}
+
+void EdgeChannel::free_kept(const MessageKey& key) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  Mailbox& mailbox = mailbox_of(key);
+  mailbox.free_kept();
+  return_credits(mailbox);
 }
 
 void EdgeChannel::flush() {
@@ -201,6 +205,25 @@ void EdgeChannel::retire_epoch() {
   std::erase_if(retired_, [](const auto& epoch) { return epoch->in_flight == 0; });
 }
 
+Mailbox EdgeChannel::make_mailbox(const Edge& edge, const EpochSpec& spec) {
+  if (edge.from == edge.to) return {edge, nullptr, epoch_.get(), false};
+  if (auto memory = kept_memory(edge, spec)) return {edge, std::move(memory), epoch_.get(), true};
+  return {edge, link_.allocate(slots_bytes(edge)), epoch_.get(), false};
+}
+
+/// Null where there is none, or where what is left of an epoch before may still be written into it.
+std::shared_ptr<SlotMemory> EdgeChannel::kept_memory(const Edge& edge,
+                                                     const EpochSpec& spec) const {
+  const auto kept = std::ranges::find_if(spec.kept, [&edge](const KeptSlots& slots) {
+    return slots.chunk == edge.chunk && slots.direction == edge.direction;
+  });
+  if (kept == spec.kept.end() || kept->memory->bytes() < slots_bytes(edge)) return nullptr;
+  for (const auto& epoch : retired_)
+    for (const Mailbox& mailbox : epoch->mailboxes)
+      if (mailbox.memory() == kept->memory) return nullptr;
+  return kept->memory->reclaim() ? kept->memory : nullptr;
+}
+
 void EdgeChannel::grant_slots() {
   for (const Mailbox& mailbox : epoch_->mailboxes) {
     if (!mailbox.memory()) continue;
@@ -209,6 +232,7 @@ void EdgeChannel::grant_slots() {
                       .dtype = edge.dtype,
                       .shape = edge.shape,
                       .slots = edge.slots,
+                      .kept = mailbox.is_kept(),
                       .segment = mailbox.memory()->name()};
     link_.send_control(edge.from, header_of(grant));
   }

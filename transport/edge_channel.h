@@ -34,7 +34,8 @@ class EdgeChannel : public Channel, private LinkEvents {
   bool ready(const Needs& needs) override;
   void wait_for_either(const Needs& first, const Needs& second) override;
   void release(const MessageKey& key) override;
-  std::shared_ptr<const void> keep(const MessageKey& key) override;
+  std::shared_ptr<SlotMemory> keep(const MessageKey& key) override;
+  void free_kept(const MessageKey& key) override;
   void flush() override;
   std::optional<Wait> waiting() const override { return board_.current(); }
   ChannelCounts counts() const override;
@@ -50,6 +51,8 @@ class EdgeChannel : public Channel, private LinkEvents {
   void on_peer_lost(int rank, const std::string& why) override;
 
   void retire_epoch();
+  Mailbox make_mailbox(const Edge& edge, const EpochSpec& spec);
+  std::shared_ptr<SlotMemory> kept_memory(const Edge& edge, const EpochSpec& spec) const;
   void grant_slots();
   void use_early_grants();
   bool is_current(const Header& header) const;

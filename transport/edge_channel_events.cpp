@@ -74,7 +74,7 @@ void EdgeChannel::on_grant(int sender, const Grant& grant) {
                               type_text(edge.dtype, edge.shape), grant.slots,
                               type_text(grant.dtype, grant.shape)));
   }
-  if (!box->open(link_.map(grant.segment, slots_bytes(edge))))
+  if (!box->open(link_.map(grant.segment, slots_bytes(edge)), grant.kept))
     return refuse(fmt::format("a second grant from rank {} on {}", sender, to_string(box->edge())));
   pump(*box);
 }

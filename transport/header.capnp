@@ -47,7 +47,7 @@ struct EdgeId {
 }
 
 struct Grant {
-  # Receiver to sender, once an epoch: the edge is open and all its slots are free.
+  # Receiver to sender, once an epoch: the edge is open. Its slots are free, unless they are kept.
   edge @0 :EdgeId;
   dtype @1 :DType;
   shape @2 :List(Int64);
@@ -56,6 +56,8 @@ struct Grant {
   segment @4 :Int64;
   nonce @5 :UInt64;
   # The slots' shared memory, for a sender on the same host. Segment -1: none.
+  kept @6 :Bool;
+  # The slots hold what the receiver still needs: credits follow.
 }
 
 struct Credit {

@@ -38,6 +38,7 @@ class Checksum {
     add(static_cast<std::uint64_t>(grant.slots));
     add(static_cast<std::uint64_t>(grant.segment.id));
     add(grant.segment.nonce);
+    add(static_cast<std::uint64_t>(grant.kept));
   }
   void add(const TensorMessage& message) {
     add(message.edge);
@@ -97,6 +98,7 @@ void write(const Grant& grant, wire::Grant::Builder out) {
   out.setSlots(static_cast<std::uint32_t>(grant.slots));
   out.setSegment(grant.segment.id);
   out.setNonce(grant.segment.nonce);
+  out.setKept(grant.kept);
 }
 
 void write(const TensorMessage& message, wire::Tensor::Builder out) {
@@ -175,6 +177,7 @@ Grant read(wire::Grant::Reader in) {
           .dtype = to_enum(in.getDtype(), tensor::DType::f64),
           .shape = read_shape(in.getShape()),
           .slots = to_int(in.getSlots()),
+          .kept = in.getKept(),
           .segment = {.id = in.getSegment(), .nonce = in.getNonce()}};
 }
 

@@ -30,6 +30,7 @@ struct Grant {
   tensor::DType dtype = tensor::DType::f32;
   tensor::Shape shape;
   int slots = 0;
+  bool kept = false;
   SegmentName segment;
   bool operator==(const Grant&) const = default;
 };

@@ -62,7 +62,7 @@ class Link {
   virtual void wait(std::unique_lock<Link>& lock, Clock::time_point deadline) = 0;
   virtual void notify() = 0;
 
-  virtual std::unique_ptr<SlotMemory> allocate(std::size_t bytes) = 0;
+  virtual std::shared_ptr<SlotMemory> allocate(std::size_t bytes) = 0;
   /// Null where a granted edge's slots cannot be mapped here.
   virtual std::unique_ptr<MappedSlots> map(const SegmentName& name, std::size_t bytes) = 0;
   /// Starts to send. on_departed() follows, at once or later.

@@ -24,13 +24,14 @@ std::size_t slots_bytes(const Edge& edge) {
   return static_cast<std::size_t>(edge.slots) * slot_stride(edge);
 }
 
-Mailbox::Mailbox(const Edge& edge, std::shared_ptr<SlotMemory> memory, OpenEpoch* epoch)
+Mailbox::Mailbox(const Edge& edge, std::shared_ptr<SlotMemory> memory, OpenEpoch* epoch, bool kept)
     : edge_(edge),
       digest_(digest(edge)),
       memory_(std::move(memory)),
       slots_(static_cast<std::size_t>(edge.slots)) {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].epoch = epoch;
+    if (kept) slots_[i].state = Slot::State::kept;
     if (memory_) slots_[i].data = memory_->data() + i * slot_stride(edge);
   }
 }
@@ -57,8 +58,9 @@ std::optional<std::string> Mailbox::misfit(const TensorMessage& message,
     return fmt::format("expected a slot that was granted, got slot {}, which is not free",
                        message.slot);
   const bool known = std::ranges::any_of(slots_, [&message](const Slot& slot) {
-    return slot.state != Slot::State::granted && slot.state != Slot::State::owed &&
-           slot.step == message.step && slot.microbatch == message.microbatch;
+    const bool is_message = slot.state == Slot::State::arriving ||
+                            slot.state == Slot::State::ready || slot.state == Slot::State::held;
+    return is_message && slot.step == message.step && slot.microbatch == message.microbatch;
   });
   if (known) return fmt::format("expected one {}, got a second", to_string(message.key()));
   return std::nullopt;
@@ -84,6 +86,11 @@ Mailbox::Slot* Mailbox::find(std::uint64_t step, int microbatch) {
            slot.step == step && slot.microbatch == microbatch;
   });
   return found == slots_.end() ? nullptr : &*found;
+}
+
+void Mailbox::free_kept() {
+  for (Slot& slot : slots_)
+    if (slot.state == Slot::State::kept) slot.state = Slot::State::owed;
 }
 
 bool Mailbox::sender_runs_short() const {

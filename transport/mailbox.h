@@ -14,12 +14,13 @@ struct OpenEpoch;
 
 /// The receiving end of an edge: its slots and what is in them. Every slot is in one state:
 /// granted (the sender may fill it) -> arriving -> ready -> held (by the runner) -> owed (free, the
-/// sender not yet told) -> granted. Messages name the slot they fill, so no message can exceed its
+/// sender not yet told) -> granted; or kept, as it was in an epoch before, until it is owed.
+/// Messages name the slot they fill, so no message can exceed its
 /// credits unnoticed. Guarded by the link's lock.
 class Mailbox {
  public:
   struct Slot : IncomingTensor {
-    enum class State : std::uint8_t { granted, arriving, ready, held, owed };
+    enum class State : std::uint8_t { granted, arriving, ready, held, owed, kept };
     State state = State::granted;
     std::uint64_t step = 0;
     int microbatch = 0;
@@ -28,7 +29,8 @@ class Mailbox {
   };
 
   /// `memory` is null for an edge of one rank to itself: its buffers are the sender's.
-  Mailbox(const Edge& edge, std::shared_ptr<SlotMemory> memory, OpenEpoch* epoch);
+  /// `kept`: all its slots are.
+  Mailbox(const Edge& edge, std::shared_ptr<SlotMemory> memory, OpenEpoch* epoch, bool kept);
 
   const Edge& edge() const { return edge_; }
   EdgeId id() const {
@@ -46,6 +48,8 @@ class Mailbox {
   /// Null if no such message is ready or held.
   Slot* find(std::uint64_t step, int microbatch);
   void release(Slot& slot) { slot.state = Slot::State::owed; }
+  bool is_kept() const { return slots_.front().state == Slot::State::kept; }
+  void free_kept();
   /// The sender has few credits left: tell it of the slots that are owed without delay.
   bool sender_runs_short() const;
   /// Grants the slots that are owed, as many as fit one message. None: nothing is owed.

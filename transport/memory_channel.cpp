@@ -86,7 +86,7 @@ class MemoryNetwork::Impl::RankLink : public Link {
     lock.release();
   }
   void notify() override { network_.changed_.notify_all(); }
-  std::unique_ptr<SlotMemory> allocate(std::size_t bytes) override {
+  std::shared_ptr<SlotMemory> allocate(std::size_t bytes) override {
     return make_private_slots(bytes);
   }
   std::unique_ptr<MappedSlots> map(const SegmentName&, std::size_t) override { return nullptr; }

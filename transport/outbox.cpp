@@ -32,9 +32,10 @@ Outbox::Outbox(const Edge& edge, OpenEpoch* epoch)
   if (is_local()) open(nullptr);
 }
 
-bool Outbox::open(std::unique_ptr<MappedSlots> mapped) {
+bool Outbox::open(std::unique_ptr<MappedSlots> mapped, bool kept) {
   if (std::exchange(is_open_, true)) return false;
   mapped_ = std::move(mapped);
+  if (kept) return true;
   credits_.resize(static_cast<std::size_t>(edge_.slots));
   std::iota(credits_.begin(), credits_.end(), 0);
   return true;

@@ -40,8 +40,9 @@ class Outbox {
   }
   bool is_local() const { return edge_.from == edge_.to; }
 
-  /// The receiver's grant: all slots free, mapped here or not. False: it was granted before.
-  bool open(std::unique_ptr<MappedSlots> mapped);
+  /// The receiver's grant: all slots free, or, if they are `kept`, with credits to follow; mapped
+  /// here or not. False: it was granted before.
+  bool open(std::unique_ptr<MappedSlots> mapped, bool kept = false);
   /// A slot has become free. False: there is no such slot, or it was free already.
   bool add_credit(int slot);
 

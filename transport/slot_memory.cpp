@@ -44,7 +44,9 @@ class PrivateSlots : public SlotMemory {
  public:
   explicit PrivateSlots(std::size_t bytes) : memory_(tensor::allocate_host(bytes)) {}
   std::byte* data() const override { return static_cast<std::byte*>(memory_.data()); }
+  std::size_t bytes() const override { return memory_.bytes(); }
   SegmentName name() const override { return {}; }
+  bool reclaim() override { return true; }
 
  private:
   tensor::Buffer memory_;
@@ -52,22 +54,35 @@ class PrivateSlots : public SlotMemory {
 
 class SharedSlots : public SlotMemory {
  public:
-  SharedSlots(int id, std::size_t bytes) : attachment_(id) {
+  SharedSlots(int id, std::size_t bytes) : attachment_(id), bytes_(bytes) {
     // Marked for removal at once: it lives on while somebody is attached, and Linux lets a process
     // attach that knows the id.
     ::shmctl(id, IPC_RMID, nullptr);
     if (!attachment_.is_valid()) return;
-    std::random_device random;
-    name_ = {.id = id, .nonce = (std::uint64_t{random()} << 32) | random()};
-    attachment_.set_nonce(name_.nonce);
+    name_.id = id;
+    set_nonce();
     // The system clears fresh pages; all are here from now on.
     if (!attachment_.make_present(bytes)) std::memset(attachment_.slots(), 0, bytes);
   }
   std::byte* data() const override { return attachment_.slots(); }
+  std::size_t bytes() const override { return bytes_; }
   SegmentName name() const override { return name_; }
+  bool reclaim() override {
+    // In this order: who attached before is counted, who attaches after finds another nonce.
+    set_nonce();
+    shmid_ds status{};
+    return ::shmctl(static_cast<int>(name_.id), IPC_STAT, &status) == 0 && status.shm_nattch == 1;
+  }
 
  private:
+  void set_nonce() {
+    std::random_device random;
+    name_.nonce = (std::uint64_t{random()} << 32) | random();
+    attachment_.set_nonce(name_.nonce);
+  }
+
   Attachment attachment_;
+  std::size_t bytes_;
   SegmentName name_;
 };
 

@@ -15,12 +15,17 @@ struct SegmentName {
   bool operator==(const SegmentName&) const = default;
 };
 
-/// Memory of an edge's slots, at the receiver. Aligned to 64 bytes at least and zeroed.
+/// Memory of an edge's slots, at the receiver. Aligned to 64 bytes at least; fresh memory is zero.
 class SlotMemory {
  public:
   virtual ~SlotMemory() = default;
   virtual std::byte* data() const = 0;
+  virtual std::size_t bytes() const = 0;
   virtual SegmentName name() const = 0;
+  /// Makes memory that senders had mapped ready for other senders; its bytes stay. False where a
+  /// process has it mapped still, and might write into it: it must not be used again. A process
+  /// that learns the old name() later cannot map it any more.
+  virtual bool reclaim() = 0;
 };
 
 /// The same memory mapped by a sender. Stays valid, whatever becomes of the receiver.

@@ -10,8 +10,8 @@ void UcxLink::start(LinkEvents& events) {
   worker_.on_message(static_cast<unsigned>(MessageId::edge), &UcxLink::on_message, this);
 }
 
-std::unique_ptr<SlotMemory> UcxLink::allocate(std::size_t bytes) {
-  return worker_.shares_memory() ? make_shared_slots(bytes) : make_private_slots(bytes);
+std::shared_ptr<SlotMemory> UcxLink::allocate(std::size_t bytes) {
+  return pool_->take(bytes, worker_.shares_memory());
 }
 
 std::unique_ptr<MappedSlots> UcxLink::map(const SegmentName& name, std::size_t bytes) {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "transport/link.h"
+#include "transport/slot_pool.h"
 #include "transport/ucx_control.h"
 #include "transport/ucx_peers.h"
 #include "transport/ucx_worker.h"
@@ -14,8 +16,10 @@ namespace troupe::transport {
 /// header alone.
 class UcxLink : public Link {
  public:
-  /// Worker and peers outlive the link. `events` is told of messages from now on.
-  UcxLink(UcxWorker& worker, UcxPeers& peers) : worker_(worker), peers_(peers) {}
+  /// Worker and peers outlive the link.
+  UcxLink(UcxWorker& worker, UcxPeers& peers, std::shared_ptr<SlotPool> pool)
+      : worker_(worker), peers_(peers), pool_(std::move(pool)) {}
+  /// `events` is told of messages from now on.
   void start(LinkEvents& events);
 
   void lock() override { worker_.lock(); }
@@ -24,7 +28,7 @@ class UcxLink : public Link {
     worker_.wait(deadline);
   }
   void notify() override { worker_.notify(); }
-  std::unique_ptr<SlotMemory> allocate(std::size_t bytes) override;
+  std::shared_ptr<SlotMemory> allocate(std::size_t bytes) override;
   std::unique_ptr<MappedSlots> map(const SegmentName& name, std::size_t bytes) override;
   void send(int to, OutgoingTensor& tensor) override;
   void send_control(int to, const Header& header) override;
@@ -37,6 +41,7 @@ class UcxLink : public Link {
 
   UcxWorker& worker_;
   UcxPeers& peers_;
+  const std::shared_ptr<SlotPool> pool_;
   LinkEvents* events_ = nullptr;
   UcxControl control_{MessageId::edge};
 };

@@ -16,7 +16,7 @@ class Node : public UcxNode {
       : worker_(options.spin),
         peers_(std::in_place, worker_,
                [this](int rank, const std::string& why) { on_lost(rank, why); }),
-        link_(worker_, *peers_),
+        link_(worker_, *peers_, options.slots ? options.slots : std::make_shared<SlotPool>()),
         channel_(link_, board_),
         hub_(worker_, *peers_, board_, channel_.events()) {
     const std::lock_guard lock(worker_);
@@ -39,6 +39,7 @@ class Node : public UcxNode {
     const std::lock_guard lock(worker_);
     peers_->disconnect(rank);
   }
+  bool shares_memory() const override { return worker_.shares_memory(); }
   Channel& channel() override { return channel_; }
   std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t run, std::uint32_t epoch, int id,
                                                    const std::string& name, std::vector<int> ranks,

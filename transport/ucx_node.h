@@ -8,6 +8,7 @@
 
 #include "tensor/process_group.h"
 #include "transport/channel.h"
+#include "transport/slot_pool.h"
 
 namespace troupe::transport {
 
@@ -15,6 +16,8 @@ struct UcxOptions {
   /// How long the progress thread polls after the last event before it sleeps on the event
   /// descriptor.
   std::chrono::microseconds spin{50};
+  /// Where the slots' memory comes from and goes to, beyond the node's life. Null: from the system.
+  std::shared_ptr<SlotPool> slots{};
 };
 
 /// One process's UCX worker and its progress thread, the only caller of UCX. Channels and groups of
@@ -34,6 +37,8 @@ class UcxNode {
   /// error.
   virtual void disconnect(int rank) = 0;
 
+  /// Whether slots can lie in memory that peers of this host write into.
+  virtual bool shares_memory() const = 0;
   /// The channel of this process. Lives as long as the node.
   virtual Channel& channel() = 0;
   /// A group of ranks, in ascending member order; this process is one of them. `name` appears in

@@ -4,11 +4,11 @@
 #include <omp.h>
 
 #include <new>
+#include <utility>
 
 #include "tensor/cpu/cpu_attention.h"
 #include "tensor/cpu/cpu_linear.h"
 #include "tensor/error.h"
-#include "tensor/host_memory.h"
 
 namespace troupe::tensor {
 namespace {
@@ -43,10 +43,17 @@ CpuDevice::CpuDevice(int threads) : threads_(threads), ops_(*this, threads) {
 
 Buffer CpuDevice::allocate(std::size_t bytes, MemoryKind kind) {
   try {
+    if (reserve_)
+      if (auto buffer = reserve_->take(bytes, kind)) return std::move(*buffer);
     return allocate_host(bytes, kind);
   } catch (const std::bad_alloc&) {
     throw Error(ErrorKind::internal, fmt::format("cannot allocate {} bytes of memory", bytes));
   }
+}
+
+void CpuDevice::reserve(std::size_t bytes) {
+  reserve_.reset();
+  if (bytes > 0) reserve_.emplace(bytes);
 }
 
 std::unique_ptr<Stream> CpuDevice::make_stream() {

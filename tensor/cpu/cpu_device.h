@@ -1,7 +1,10 @@
 #pragma once
 
+#include <optional>
+
 #include "tensor/cpu/cpu_ops.h"
 #include "tensor/device.h"
+#include "tensor/host_memory.h"
 
 namespace troupe::tensor {
 
@@ -13,6 +16,7 @@ class CpuDevice final : public Device {
 
   /// All kinds are host memory. From 2 MiB on it is aligned for, and asks for, huge pages.
   Buffer allocate(std::size_t bytes, MemoryKind kind) override;
+  void reserve(std::size_t bytes) override;
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override;
   Ops& ops() override { return ops_; }
@@ -22,6 +26,7 @@ class CpuDevice final : public Device {
  private:
   const int threads_;
   CpuOps ops_;
+  std::optional<HostReserve> reserve_;
 };
 
 }  // namespace troupe::tensor

@@ -29,8 +29,8 @@ class Replicas {
     Epoch epoch{.number = 1, .shape = first_shape(spec), .members = {}};
     for (int rank = 0; rank < kReplicas; ++rank) {
       Member self{.id = rank, .incarnation = static_cast<std::uint64_t>(rank) + 10};
-      trainers_.push_back(
-          std::make_unique<RankTrainer>(spec, self, [] { return transport::UcxNode::create({}); }));
+      trainers_.push_back(std::make_unique<RankTrainer>(
+          spec, self, [](auto slots) { return transport::UcxNode::create({.slots = slots}); }));
       self.address = trainers_.back()->address();
       epoch.members.push_back(self);
     }

@@ -54,7 +54,8 @@ class SlowChannel final : public transport::Channel {
   void open(const transport::EpochSpec& spec) override { fast_.open(spec); }
   void set_deadline(std::chrono::milliseconds deadline) override { fast_.set_deadline(deadline); }
   void release(const Key& key) override { fast_.release(key); }
-  std::shared_ptr<const void> keep(const Key& key) override { return fast_.keep(key); }
+  std::shared_ptr<transport::SlotMemory> keep(const Key& key) override { return fast_.keep(key); }
+  void free_kept(const Key& key) override { fast_.free_kept(key); }
   void flush() override { fast_.flush(); }
   std::optional<transport::Wait> waiting() const override { return fast_.waiting(); }
   transport::ChannelCounts counts() const override { return fast_.counts(); }

@@ -38,12 +38,13 @@ struct Fault {
   enum { in_step, in_save, in_recovery, in_rescale } moment = in_step;
   int victims = 1;
   int turns = 0;  ///< of the scheduler, between the moment's sign and the strike
+  int spares = 0;
   std::string layout;
   std::string describe() const {
     constexpr const char* kMoments[] = {"in a step", "in a save", "in a recovery", "in a rescale"};
-    return "pp " + std::to_string(pp) + " " + layout + ", dp " + std::to_string(dp) + ", signal " +
-           std::to_string(signal) + " to " + std::to_string(victims) + " " + kMoments[moment] +
-           " after step " + std::to_string(step);
+    return "pp " + std::to_string(pp) + " " + layout + ", dp " + std::to_string(dp) + ", " +
+           std::to_string(spares) + " spares, signal " + std::to_string(signal) + " to " +
+           std::to_string(victims) + " " + kMoments[moment] + " after step " + std::to_string(step);
   }
 };
 
@@ -60,6 +61,7 @@ Fault fault_of(std::mt19937_64& rng) {
   fault.turns = pick(3000);
   // Some with stages that hold little or nothing.
   if (fault.pp > 2 && pick(2) == 0) fault.layout = fault.pp == 3 ? "Et*3||t*3L" : "E|t*3||t*3L";
+  fault.spares = pick(2);
   return fault;
 }
 
@@ -95,6 +97,7 @@ std::map<int, StepNumbers> suffer(const Workplace& place, const std::string& nam
   Keys keys = kBase;
   keys["mesh.pp"] = std::to_string(fault.pp);
   keys["mesh.dp"] = std::to_string(fault.dp);
+  keys["recovery.spares"] = std::to_string(fault.spares);
   keys["mesh.layout"] = '"' + fault.layout + '"';
   const std::string run = place.run(name);
   std::set<pid_t> struck;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <limits>
+#include <vector>
 
 #include "tensor/error.h"
 
@@ -50,6 +51,23 @@ BOOST_AUTO_TEST_CASE(a_view_starts_at_its_offset) {
   BOOST_TEST(view.data == static_cast<std::byte*>(buffer.data()) + 128);
   BOOST_TEST(view.num_bytes() == 128u);
   BOOST_TEST(!Tensor{});
+}
+
+BOOST_AUTO_TEST_CASE(a_reserve_serves_large_allocations_until_it_is_used_up) {
+  const auto device = make_cpu_device(1);
+  constexpr std::size_t kSize = std::size_t{4} << 20;
+  device->reserve(2 * kSize);
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 8; ++i) {
+    buffers.push_back(device->allocate(kSize, MemoryKind::host));
+    auto* const data = static_cast<unsigned char*>(buffers.back().data());
+    BOOST_TEST(std::count(data, data + kSize, 0) == static_cast<std::ptrdiff_t>(kSize));
+    std::fill_n(data, kSize, 0xff);
+    if (i == 1) BOOST_TEST(buffers[1].data() == static_cast<std::byte*>(buffers[0].data()) + kSize);
+  }
+  buffers.erase(buffers.begin());
+  device->reserve(0);
+  BOOST_TEST(*static_cast<unsigned char*>(buffers[0].data()) == 0xff);
 }
 
 BOOST_AUTO_TEST_CASE(refuses_what_cannot_be_had) {

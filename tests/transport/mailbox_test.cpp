@@ -30,7 +30,7 @@ TensorMessage fitting(int slot, std::uint64_t sequence) {
 }
 
 struct Box {
-  Mailbox mailbox{kEdge, make_private_slots(3 * slot_stride(kEdge)), nullptr};
+  Mailbox mailbox{kEdge, make_private_slots(3 * slot_stride(kEdge)), nullptr, false};
 
   std::string misfit(const TensorMessage& message, std::size_t payload_bytes = 128) const {
     return mailbox.misfit(message, payload_bytes).value_or("");
@@ -104,7 +104,7 @@ BOOST_FIXTURE_TEST_CASE(credits_go_back_before_the_sender_has_none, Box) {
 BOOST_AUTO_TEST_CASE(many_credits_fill_several_messages) {
   Edge edge = kEdge;
   edge.slots = 150;
-  Mailbox mailbox(edge, make_private_slots(150 * slot_stride(edge)), nullptr);
+  Mailbox mailbox(edge, make_private_slots(150 * slot_stride(edge)), nullptr, false);
   for (int i = 0; i < 150; ++i) {
     TensorMessage message = fitting(i, static_cast<std::uint64_t>(i));
     mailbox.release(mailbox.admit(message));

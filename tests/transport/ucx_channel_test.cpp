@@ -48,6 +48,33 @@ using Worlds = std::tuple<SharedMemoryWorld, SleepingWorld, TcpWorld>;
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(kept_slots_stay_as_they_are_until_they_are_freed, World, Worlds) {
+  World world(2);
+  const auto edges = two_way({64}, 2);
+  open_both(world, edges);
+  for (int i = 0; i < 2; ++i) send_message(world.channel(0), forth(1, i));
+  std::vector<tensor::Tensor> old;
+  for (int i = 0; i < 2; ++i) old.push_back(world.channel(1).receive(forth(1, i)));
+  auto memory = world.channel(1).keep(forth(1));
+  world.channel(0).flush();
+  world.channel(0).open({.run = kRun, .epoch = 2, .rank = 0, .edges = edges});
+  world.channel(1).open({.run = kRun,
+                         .epoch = 2,
+                         .rank = 1,
+                         .edges = edges,
+                         .kept = {{.chunk = 1, .memory = memory}}});
+  send_message(world.channel(1), back(1));
+  BOOST_TEST(receive_message(world.channel(0), back(1)));  // behind the grant
+  send_message(world.channel(0), forth(2));
+  BOOST_TEST(world.channel(0).counts().edges.front().queued == 1);
+  for (int i = 0; i < 2; ++i)
+    BOOST_TEST(holds_message(old[static_cast<std::size_t>(i)], forth(1, i)));
+  world.channel(1).free_kept(forth(1));
+  const tensor::Tensor message = world.channel(1).receive(forth(2));
+  BOOST_TEST(holds_message(message, forth(2)));
+  BOOST_TEST((message.data == old[0].data || message.data == old[1].data));
+}
+
 BOOST_AUTO_TEST_CASE(an_unusable_address_is_refused) {
   UcxNodes nodes(1);
   expect_error(ErrorKind::unavailable, {"rank 5", "0 bytes"},
