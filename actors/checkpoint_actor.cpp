@@ -1,7 +1,5 @@
 #include "actors/checkpoint_actor.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "actors/protocol_events.h"
@@ -23,13 +21,16 @@ std::string error_of(Call&& call) {
 }
 
 CheckpointFinished finish(const FinishCheckpoint& request) {
-  CheckpointFinished done{.step = request.info.step, .error = "", .not_pruned = ""};
-  done.error = error_of([&] {
-    stages::finish_checkpoint(fmt::format("{}/step-{}.tmp", request.dir, request.info.step),
-                              request.info, request.num_parts);
-  });
+  CheckpointFinished done{.step = request.info.step, .error = request.error, .not_pruned = ""};
   if (done.error.empty())
-    done.not_pruned = error_of([&] { stages::prune_checkpoints(request.dir, request.keep); });
+    done.error = error_of([&] {
+      stages::finish_checkpoint(stages::unfinished_checkpoint(request.dir, request.info.step),
+                                request.info, request.num_parts, request.stop);
+    });
+  if (request.stop.stop_requested()) return done;  // the next one who writes here clears up
+  // What is there of a failed one would only take the room that the next one needs.
+  const std::string error = error_of([&] { stages::prune_checkpoints(request.dir, request.keep); });
+  if (done.error.empty()) done.not_pruned = error;  // else the next one meets it, and says so
   return done;
 }
 

@@ -3,6 +3,7 @@
 #include <caf/actor.hpp>
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <cstdint>
+#include <stop_token>
 #include <string>
 
 #include "actors/control_plane.h"
@@ -10,12 +11,14 @@
 
 namespace troupe::actors {
 
-/// All ranks have written their parts of the checkpoint in step-N.tmp. Local to the launcher.
+/// No rank writes any more in step-N.tmp. Local to the launcher.
 struct FinishCheckpoint {
   std::string dir;  ///< of the run's checkpoints
   stages::CheckpointInfo info;
   int num_parts = 0;
   int keep = 1;
+  std::string error;     ///< why a rank could not write its part; empty: all could
+  std::stop_token stop;  ///< the run ends at once
 };
 
 /// The answer. Local to the launcher.
@@ -25,8 +28,9 @@ struct CheckpointFinished {
   std::string not_pruned;  ///< why older ones could not go; empty: they could
 };
 
-/// Completes checkpoints and removes old ones, so that no disk keeps the director from its votes:
-/// spawned with a thread of its own. Answers each FinishCheckpoint when both are done.
+/// Completes checkpoints and removes old ones, or what there is of one that could not be written:
+/// an actor with a thread of its own, so that no disk keeps the director from its votes. Answers
+/// each FinishCheckpoint when all that is done.
 class CheckpointActor : public ControlActor {
  public:
   CheckpointActor(caf::actor_config& config, caf::actor director);

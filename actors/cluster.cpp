@@ -18,6 +18,12 @@ class LocalCluster : public Cluster {
   LocalCluster(const RunSpec& spec, const ClusterOptions& options, RunObserver& observer)
       : processes_(options.worker_command, [this](const ProcessExit& exit) { on_exit(exit); }),
         system_(config_) {
+    board_.write([&spec](RunStatus& status) {
+      status.evaluations = spec.eval.steps;
+      // A weight and two moments, each in float32.
+      status.checkpoint_bytes =
+          3 * sizeof(float) * static_cast<std::uint64_t>(stages::num_parameters(spec.model));
+    });
     DirectorContext context{.spec = spec,
                             .manifest = options.manifest,
                             .token = random_token(),

@@ -267,6 +267,8 @@ void Director::publish_status() {
     status.step = protocol_.committed();
     status.max_steps = context_.spec.max_steps;
     status.epoch = protocol_.epoch().number;
+    status.evaluated = protocol_.evaluated();
+    status.saving = protocol_.writing();
   });
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -48,8 +49,8 @@ struct ScaleOrder {
   std::function<void(const ScaleAnswer&)> answer;
 };
 
-/// Shell around DirectorProtocol: turns messages into events and effects into messages, files and
-/// processes. Its handlers call the observer.
+/// Shell around DirectorProtocol: turns messages into events and effects into messages and
+/// processes. Its handlers call the observer, which must not block, and touch no file.
 class Director : public ControlActor {
  public:
   Director(caf::actor_config& config, DirectorContext context);
@@ -90,6 +91,7 @@ class Director : public ControlActor {
   void perform(const OrderCommit& effect);
   void perform(const OrderSave& effect);
   void perform(const PublishCheckpoint& effect);
+  void perform(const AbandonCheckpoint& effect);
   void perform(const OrderEvaluate& effect);
   void perform(const ReportEvaluation& effect);
   void perform(const ReportUnsaved& effect);
@@ -123,6 +125,7 @@ class Director : public ControlActor {
   std::map<std::uint64_t, caf::actor> workers_;  // joined, by incarnation
   std::vector<caf::actor> replicas_;
   caf::actor scheduler_, checkpoints_;
+  std::stop_source abandon_;         ///< the checkpoint that is being completed
   bool scheduler_measures_ = false;  ///< it wants the times of actions
   std::vector<std::shared_ptr<const StepReport::Measured>> measured_;  // by replica, of this step
   Liveness liveness_;

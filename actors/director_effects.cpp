@@ -244,12 +244,13 @@ StepReport Director::report(const OrderCommit& commit) {
 
 void Director::perform(const OrderSave& effect) {
   save_begin_ = std::chrono::steady_clock::now();
-  try {
-    const auto dir = stages::begin_checkpoint(context_.spec.dir + "/checkpoints", effect.step);
-    order_all(Save{.epoch = protocol_.epoch().number, .step = effect.step, .dir = dir});
-  } catch (const Error& error) {
-    handle(Published{.step = effect.step, .error = error.what()});
-  }
+  context_.board.write([](RunStatus& status) {
+    for (RankStatus& rank : status.ranks) rank.saved_bytes = 0;  // what it has of the one before
+  });
+  order_all(
+      Save{.epoch = protocol_.epoch().number,
+           .step = effect.step,
+           .dir = stages::unfinished_checkpoint(context_.spec.dir + "/checkpoints", effect.step)});
 }
 
 void Director::perform(const PublishCheckpoint& effect) {
@@ -264,7 +265,13 @@ void Director::perform(const PublishCheckpoint& effect) {
                                                .tokenizer = spec.data.tokenizer,
                                                .seq_len = spec.batch.seq_len},
                                       .num_parts = protocol_.epoch().shape.mesh.pp,
-                                      .keep = spec.checkpoint.keep});
+                                      .keep = spec.checkpoint.keep,
+                                      .error = effect.error,
+                                      .stop = abandon_.get_token()});
+}
+
+void Director::perform(const AbandonCheckpoint&) {
+  abandon_.request_stop();
 }
 
 void Director::finished(const CheckpointFinished& checkpoint) {
@@ -280,7 +287,8 @@ void Director::finished(const CheckpointFinished& checkpoint) {
 }
 
 void Director::perform(const OrderEvaluate& effect) {
-  order_all(Evaluate{.epoch = protocol_.epoch().number, .step = effect.step});
+  order_all(
+      Evaluate{.epoch = protocol_.epoch().number, .step = effect.step, .batch = effect.batch});
 }
 
 void Director::perform(const ReportEvaluation& effect) {
@@ -296,14 +304,7 @@ void Director::perform(const StartTimer& effect) {
   delayed_send(this, delay, Event{TimerRang{.timer = effect.timer}});
 }
 
-/// What was written of it would only take the room that the next one needs.
 void Director::perform(const ReportUnsaved& effect) {
-  const RunSpec& spec = context_.spec;
-  try {
-    stages::prune_checkpoints(spec.dir + "/checkpoints", spec.checkpoint.keep);
-  } catch (const Error&) {
-    // The next one meets it again, and says so.
-  }
   context_.observer.on_not_saved(effect.step, effect.error);
   tell(Note{.text = fmt::format("step {} could not be saved: {}", effect.step, effect.error)});
 }

@@ -82,6 +82,7 @@ std::string fault_in(const Saved& answer, const ReplicaPart& part) {
 }
 
 std::string fault_in(const Evaluated& answer, const ReplicaPart& part) {
+  if (answer.batch < 0) return fmt::format("batch {}", answer.batch);
   return fault_of_step(answer, part, 0, part.committed);
 }
 

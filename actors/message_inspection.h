@@ -44,7 +44,7 @@ TROUPE_INSPECT(TapRequest, x.from, x.to, x.backward, x.every, x.microbatch, x.on
 TROUPE_INSPECT(RunStep, x.epoch, x.step, x.trace, x.taps)
 TROUPE_INSPECT(Commit, x.epoch, x.step, x.clip_factor)
 TROUPE_INSPECT(Save, x.epoch, x.step, x.dir)
-TROUPE_INSPECT(Evaluate, x.epoch, x.step)
+TROUPE_INSPECT(Evaluate, x.epoch, x.step, x.batch)
 TROUPE_INSPECT(Finish, x.reason)
 TROUPE_INSPECT(Ready, x.epoch, x.rank, x.move_s, x.digest, x.parameters)
 TROUPE_INSPECT(Prepared, x.epoch, x.step, x.rank, x.loss_sum, x.bad_microbatch, x.squared_norms,
@@ -54,10 +54,10 @@ TROUPE_INSPECT(TracedActions, x.epoch, x.step, x.rank, x.rows, x.complete)
 TROUPE_INSPECT(Tapped, x.epoch, x.step, x.rank, x.to, x.backward, x.microbatch, x.elements,
                x.not_finite, x.norm, x.mean, x.min, x.max, x.histogram, x.file, x.error)
 TROUPE_INSPECT(Saved, x.epoch, x.step, x.rank, x.error)
-TROUPE_INSPECT(Evaluated, x.epoch, x.step, x.rank, x.loss_sum)
+TROUPE_INSPECT(Evaluated, x.epoch, x.step, x.batch, x.rank, x.loss_sum)
 TROUPE_INSPECT(Failed, x.epoch, x.incarnation, x.kind, x.message)
 TROUPE_INSPECT(Heartbeat, x.incarnation, x.progress, x.longest_action_s, x.state, x.waiting_for,
-               x.resident_bytes, x.mailbox_depth, x.edge_to, x.edge_queued)
+               x.resident_bytes, x.saved_bytes, x.mailbox_depth, x.edge_to, x.edge_queued)
 
 #undef TROUPE_INSPECT
 

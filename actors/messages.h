@@ -104,12 +104,14 @@ struct Commit {
 struct Save {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
-  std::string dir;  ///< exists; this rank's part goes there
+  std::string dir;  ///< this rank's part goes there
 };
 
+/// One global batch of the evaluation after a step.
 struct Evaluate {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
+  std::int64_t batch = 0;  ///< from 0
 };
 
 /// Close everything and end the process.
@@ -201,6 +203,7 @@ struct Saved {
 struct Evaluated {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
+  std::int64_t batch = 0;
   int rank = 0;
   Bits loss_sum = 0;
 };
@@ -221,6 +224,7 @@ struct Heartbeat {
   std::string state;
   std::string waiting_for;
   std::uint64_t resident_bytes = 0;  ///< memory of its process
+  std::uint64_t saved_bytes = 0;     ///< of its part of the newest checkpoint
   std::uint64_t mailbox_depth = 0;   ///< messages and orders that wait for it
   std::vector<int> edge_to;          ///< Member::id of those it sends to
   std::vector<int> edge_queued;      ///< tensors that wait for a credit of each

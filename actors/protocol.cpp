@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "stages/optimizer.h"
@@ -14,6 +15,10 @@ using Effects = std::vector<Effect>;
 // Deadlines of what nobody else bounds, in seconds.
 constexpr double kSymptomGrace = 0.5;  // for the exit of a dead peer to arrive after its symptom
 constexpr double kFinishDeadline = 5;  // for workers to end by themselves before they are killed
+
+/// Batches of an evaluation that are ordered at once: one more than is computed, so that the
+/// pipeline stays full, and no more, because who stops a run waits for them.
+constexpr std::int64_t kBatchesAtOnce = 2;
 
 void append(Effects& effects, const Effects& more) {
   effects.insert(effects.end(), more.begin(), more.end());
@@ -107,9 +112,8 @@ Effects DirectorProtocol::handle(const ReplicaSaved& event) {
   if (save_error_.empty()) save_error_ = event.error;
   written_by_.insert(event.replica);
   if (static_cast<int>(written_by_.size()) < epoch_.shape.mesh.dp) return {};
-  if (!save_error_.empty()) return handle(Published{.step = event.step, .error = save_error_});
   publishing_ = true;
-  return {PublishCheckpoint{.step = event.step}};
+  return {PublishCheckpoint{.step = event.step, .error = save_error_}};
 }
 
 Effects DirectorProtocol::handle(const Published& event) {
@@ -134,16 +138,37 @@ Effects DirectorProtocol::evaluate_or_go_on() {
   const auto interval = spec_.eval.interval;
   if (stopping() || interval <= 0 || committed_ == 0 || committed_ % interval != 0) return go_on();
   phase_ = Phase::evaluating;
-  answered_.clear();
+  evaluated_ = batches_ordered_ = 0;
+  batch_losses_.clear();
   replica_loss_.assign(static_cast<std::size_t>(epoch_.shape.mesh.dp), 0.0);
-  return {OrderEvaluate{.step = committed_}};
+  return order_batches();
+}
+
+Effects DirectorProtocol::order_batches() {
+  Effects effects;
+  const std::int64_t end = std::min(spec_.eval.steps, evaluated_ + kBatchesAtOnce);
+  for (; batches_ordered_ < end; ++batches_ordered_)
+    effects.push_back(OrderEvaluate{.step = committed_, .batch = batches_ordered_});
+  return effects;
 }
 
 Effects DirectorProtocol::handle(const ReplicaEvaluated& event) {
   if (phase_ != Phase::evaluating || event.epoch != epoch_.number || event.step != committed_)
     return {};
-  replica_loss_[static_cast<std::size_t>(event.replica)] = event.loss_sum;
-  if (!all_answered(event.replica)) return {};
+  if (event.batch < evaluated_) return {};
+  batch_losses_[{event.batch, event.replica}] = event.loss_sum;
+  // In the order of the batches, whoever answers first.
+  const auto is_complete = [&] {
+    const auto begin = batch_losses_.lower_bound({evaluated_, 0});
+    const auto end = batch_losses_.lower_bound({evaluated_ + 1, 0});
+    return std::distance(begin, end) == epoch_.shape.mesh.dp;
+  };
+  for (; is_complete(); ++evaluated_)
+    for (std::size_t r = 0; r < replica_loss_.size(); ++r)
+      replica_loss_[r] += batch_losses_.extract({evaluated_, static_cast<int>(r)}).mapped();
+  if (stopping() && evaluated_ == batches_ordered_) return go_on();  // what is left is not ordered
+  if (stopping()) return {};
+  if (evaluated_ < spec_.eval.steps) return order_batches();
   double loss_sum = 0;
   for (const double x : replica_loss_) loss_sum += x;
   const double tokens = static_cast<double>(spec_.global_tokens() * spec_.eval.steps);
@@ -225,14 +250,17 @@ Effects DirectorProtocol::handle(const StopOrdered& event) {
   // finished first.
   if (kept_.number == 0)
     return finish({.exit_code = 0, .step = committed_, .reason = event.reason});
+  // While a step is being saved that one is the last: the next would have to be saved after it.
+  if (phase_ == Phase::running && writing_ == committed_ && is_over()) phase_ = Phase::saving;
   return {};
 }
 
 Effects DirectorProtocol::handle(const StopNowOrdered& event) {
-  if (phase_ == Phase::ending) return {KillWorkers{}};
+  if (phase_ == Phase::ending) return {AbandonCheckpoint{}, KillWorkers{}};
   Effects effects = finish({.exit_code = static_cast<int>(ErrorKind::retry),
                             .step = committed_,
                             .reason = event.reason});
+  if (publishing_) effects.push_back(AbandonCheckpoint{});
   if (phase_ != Phase::ended) effects.push_back(KillWorkers{});
   return effects;
 }

@@ -43,6 +43,12 @@ class DirectorProtocol {
   bool expects(std::uint64_t incarnation) const;
   /// Some that were spawned have not joined yet.
   bool expects_workers() const;
+  /// The checkpoint under way.
+  std::optional<std::int64_t> writing() const { return writing_; }
+  /// Batches of the evaluation under way that are done.
+  std::optional<std::int64_t> evaluated() const {
+    return phase_ == Phase::evaluating ? std::optional(evaluated_) : std::nullopt;
+  }
   bool stopping() const { return stop_reason_ || refused_step_ || outcome_; }
 
  private:
@@ -140,6 +146,7 @@ class DirectorProtocol {
   std::vector<Effect> after_commit();
   std::vector<Effect> save();
   std::vector<Effect> evaluate_or_go_on();
+  std::vector<Effect> order_batches();
   std::vector<Effect> go_on();
   std::vector<Effect> finish(Outcome outcome);
   std::vector<Effect> end_if_alone();
@@ -170,7 +177,10 @@ class DirectorProtocol {
   std::int64_t not_saved_ = -1;       // the newest step that could not be saved
   std::set<int> answered_;            // replicas, in the phase's round
   std::vector<double> replica_loss_;  // of the round
-  double move_s_ = 0;                 // ReportEpoch's
+  std::int64_t evaluated_ = 0;        // batches that are done
+  std::int64_t batches_ordered_ = 0;
+  std::map<std::pair<std::int64_t, int>, double> batch_losses_;  // by batch and replica
+  double move_s_ = 0;                                            // ReportEpoch's
   double squared_norm_ = 0;
   std::string not_finite_;
   std::optional<std::int64_t> writing_;  // the checkpoint under way

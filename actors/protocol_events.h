@@ -58,6 +58,7 @@ struct ReplicaSaved {
 struct ReplicaEvaluated {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
+  std::int64_t batch = 0;
   int replica = 0;
   double loss_sum = 0;
 };
@@ -177,17 +178,22 @@ struct OrderCommit {
 struct OrderSave {
   std::int64_t step = 0;
 };
+/// All parts are written: complete the checkpoint; where they are not, remove what there is of it.
 struct PublishCheckpoint {
   std::int64_t step = 0;
+  std::string error;  ///< why a part is not written; empty: all are
 };
+/// The end does not wait for the checkpoint that is being published: it may be left unfinished.
+struct AbandonCheckpoint {};
 struct OrderEvaluate {
   std::int64_t step = 0;
+  std::int64_t batch = 0;
 };
 struct ReportEvaluation {
   std::int64_t step = 0;
   double loss = 0;
 };
-/// The run goes on; what is there of the checkpoint may go.
+/// The run goes on.
 struct ReportUnsaved {
   std::int64_t step = 0;
   std::string error;
@@ -216,7 +222,7 @@ struct End {
 using Effect =
     std::variant<SpawnWorker, KillWorker, ReportLoss, ReportRefused, OrderHalt, OrderWarmUp,
                  WarmUpSpare, StartEpoch, ReportEpoch, OrderLeave, OrderStep, OrderCommit,
-                 OrderSave, PublishCheckpoint, OrderEvaluate, ReportEvaluation, ReportUnsaved,
-                 AnswerScale, StartTimer, OrderFinish, KillWorkers, End>;
+                 OrderSave, PublishCheckpoint, AbandonCheckpoint, OrderEvaluate, ReportEvaluation,
+                 ReportUnsaved, AnswerScale, StartTimer, OrderFinish, KillWorkers, End>;
 
 }  // namespace troupe::actors

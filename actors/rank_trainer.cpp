@@ -131,10 +131,11 @@ void RankTrainer::save(const Save& order, const std::function<void(Saved)>& answ
   Saved saved{.epoch = order.epoch, .step = order.step, .rank = epoch_->rank};
   // Replicas hold equal bits: the first one writes.
   if (epoch_->part.place.replica != 0) return answer(saved);
+  saved_bytes_ = 0;
   writer_ = std::thread([this, saved, answer, dir = order.dir]() mutable {
     try {
       stages::write_checkpoint_part(dir, epoch_->stage(), epoch_->part.place.stage,
-                                    epoch_->epoch.shape.mesh.pp);
+                                    epoch_->epoch.shape.mesh.pp, &saved_bytes_);
     } catch (const std::exception& error) {
       saved.error = error.what();
     }
@@ -151,12 +152,12 @@ void RankTrainer::finish_writing() {
 Evaluated RankTrainer::evaluate(const Evaluate& order) {
   set_state("evaluating");
   end_epochs_before();
-  double loss_sum = 0;
-  for (std::int64_t k = 0; k < spec_.eval.steps; ++k)
-    loss_sum += epoch_->eval_runner->evaluate(k, kEvalStep + next_eval_++).loss_sum;
+  const double loss_sum =
+      epoch_->eval_runner->evaluate(order.batch, kEvalStep + next_eval_++).loss_sum;
   set_state("ready");
   return {.epoch = order.epoch,
           .step = order.step,
+          .batch = order.batch,
           .rank = epoch_->rank,
           .loss_sum = to_bits(loss_sum)};
 }
@@ -187,6 +188,7 @@ RankTrainer::Activity RankTrainer::activity() const {
           .progress = progress_ + (runner_ ? runner_->progress() : 0),
           .longest_action_s = longest_action_s_,
           .resident_bytes = resident_bytes,
+          .saved_bytes = saved_bytes_,
           .edges = node_->channel().counts().edges};
 }
 

@@ -48,6 +48,7 @@ class RankTrainer {
   /// Writes the state beside whatever follows; the next commit() waits until it is written.
   /// `answer` is called once, from another thread.
   void save(const Save& order, const std::function<void(Saved)>& answer);
+  /// One batch, which every rank of the replica is ordered in the same order.
   Evaluated evaluate(const Evaluate& order);
 
   /// Wakes the runner out of any wait on a peer, now and until it begins epoch `next` or a later
@@ -62,6 +63,7 @@ class RankTrainer {
     std::uint64_t progress = 0;
     double longest_action_s = 0;
     std::uint64_t resident_bytes = 0;         ///< memory of the process
+    std::uint64_t saved_bytes = 0;            ///< of the newest checkpoint
     std::vector<transport::EdgeCount> edges;  ///< Channel::counts()
   };
   Activity activity() const;
@@ -103,8 +105,9 @@ class RankTrainer {
   std::vector<TracedActions> trace_;
   std::vector<Tapped> tapped_;
 
-  std::atomic<std::uint64_t> progress_{0};  ///< of runners that are gone
-  mutable std::mutex mutex_;                // guards what other threads read
+  std::atomic<std::uint64_t> progress_{0};     ///< of runners that are gone
+  std::atomic<std::uint64_t> saved_bytes_{0};  ///< by writer_
+  mutable std::mutex mutex_;                   // guards what other threads read
   const char* state_ = "starting";
   std::vector<tensor::ProcessGroup*> groups_;
   std::vector<std::thread> warming_;

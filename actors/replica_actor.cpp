@@ -26,7 +26,8 @@ ReplicaActor::ReplicaActor(caf::actor_config& config, ReplicaContext context)
       ready_(context_.stages.size()),
       prepared_(context_.stages.size()),
       saved_(context_.stages.size()),
-      evaluated_(context_.stages.size()) {}
+      evaluated_{Gathering<Evaluated>(context_.stages.size()),
+                 Gathering<Evaluated>(context_.stages.size())} {}
 
 caf::behavior ReplicaActor::make_behavior() {
   for (const auto& stage : context_.stages) monitor(stage.actor);
@@ -165,12 +166,16 @@ void ReplicaActor::add(const Saved& answer) {
   send(context_.director, Event{all});
 }
 
+/// Two batches at most are ordered at once: a stage may be done with the next one already.
 void ReplicaActor::add(const Evaluated& answer) {
   if (!accepts(answer, "Evaluated")) return;
-  if (!evaluated_.add(stage_of(answer.rank), answer)) return;
-  ReplicaEvaluated all{.epoch = answer.epoch, .step = answer.step, .replica = context_.replica};
-  for (const Evaluated& evaluated : evaluated_.answers())
-    all.loss_sum += to_double(evaluated.loss_sum);
+  auto& round = evaluated_[static_cast<std::size_t>(answer.batch % 2)];
+  if (!round.add(stage_of(answer.rank), answer)) return;
+  ReplicaEvaluated all{.epoch = answer.epoch,
+                       .step = answer.step,
+                       .batch = answer.batch,
+                       .replica = context_.replica};
+  for (const Evaluated& evaluated : round.answers()) all.loss_sum += to_double(evaluated.loss_sum);
   send(context_.director, Event{all});
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <caf/actor.hpp>
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <memory>
@@ -117,7 +118,7 @@ class ReplicaActor : public ControlActor {
   Gathering<Ready> ready_;
   Gathering<Prepared> prepared_;
   Gathering<Saved> saved_;
-  Gathering<Evaluated> evaluated_;
+  std::array<Gathering<Evaluated>, 2> evaluated_;  // of even and odd batches
 };
 
 }  // namespace troupe::actors

@@ -87,8 +87,9 @@ struct RankStatus {
   int shard = 0;
   int pid = 0;
   std::string host;
-  std::string state;        ///< starting, ready, running, waiting, preparing, stopped, lost
-  std::string waiting_for;  ///< empty, or the named wait
+  std::string state;              ///< starting, ready, running, waiting, preparing, stopped, lost
+  std::string waiting_for;        ///< empty, or the named wait
+  std::uint64_t saved_bytes = 0;  ///< of its part of the newest checkpoint
 };
 
 /// What an epoch's ranks send to each other: a microbatch goes through the chunks of one copy of
@@ -109,6 +110,10 @@ struct RunStatus {
   std::uint64_t refused = 0;  ///< messages of workers that cannot be, and were not used
   Pipeline pipeline;          ///< of `ranks`; no chunks before the first epoch
   std::vector<RankStatus> ranks;
+  std::optional<std::int64_t> evaluated;  ///< steps of the evaluation under way that are done
+  std::int64_t evaluations = 0;           ///< steps of an evaluation
+  std::optional<std::int64_t> saving;     ///< the checkpoint under way
+  std::uint64_t checkpoint_bytes = 0;     ///< of a checkpoint's tensors
 };
 
 /// How a run ended.
@@ -121,7 +126,7 @@ struct Outcome {
 
 struct Shape;
 
-/// Told by the director, one call at a time, from a thread of its own; must not block for long.
+/// Told what happens, one call at a time, from a thread of its own: it may take its time.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;

@@ -117,6 +117,7 @@ void StageActor::beat() {
                  .state = activity.state,
                  .waiting_for = activity.waiting_for,
                  .resident_bytes = activity.resident_bytes,
+                 .saved_bytes = activity.saved_bytes,
                  .mailbox_depth = mailbox().size() + runner_.depth()};
   for (const auto& edge : activity.edges) {
     beat.edge_to.push_back(edge.to);

@@ -1,5 +1,6 @@
 #include "launch/control_protocol.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "actors/secret.h"
@@ -66,6 +67,28 @@ nlohmann::json to_json(const actors::Pipeline& pipeline) {
           {"microbatches", pipeline.microbatches}};
 }
 
+namespace {
+
+/// What takes longer than a step, and how far it is.
+nlohmann::json progress_of(const actors::RunStatus& status) {
+  nlohmann::json progress = nlohmann::json::array();
+  if (status.evaluated)
+    progress.push_back({{"what", "evaluation"},
+                        {"done", *status.evaluated},
+                        {"of", status.evaluations},
+                        {"unit", "steps"}});
+  if (!status.saving) return progress;
+  std::uint64_t saved = 0;
+  for (const auto& rank : status.ranks) saved += rank.saved_bytes;
+  progress.push_back({{"what", "checkpoint of step " + std::to_string(*status.saving)},
+                      {"done", std::min(saved, status.checkpoint_bytes)},
+                      {"of", status.checkpoint_bytes},
+                      {"unit", "bytes"}});
+  return progress;
+}
+
+}  // namespace
+
 nlohmann::json to_json(const actors::RunStatus& status, const std::string& run) {
   nlohmann::json ranks = nlohmann::json::array();
   for (const auto& r : status.ranks)
@@ -84,6 +107,7 @@ nlohmann::json to_json(const actors::RunStatus& status, const std::string& run) 
           {"epoch", status.epoch},
           {"refused", status.refused},
           {"pipeline", to_json(status.pipeline)},
+          {"progress", progress_of(status)},
           {"ranks", ranks}};
 }
 

@@ -5,6 +5,7 @@
 #include "launch/diagnosis.h"
 #include "launch/live_run.h"
 #include "launch/manifest.h"
+#include "launch/placement.h"
 #include "launch/run_directory.h"
 #include "tensor/error.h"
 
@@ -28,6 +29,14 @@ std::string text_of(const json& status) {
       fmt::format("run {} is {}, step {}, epoch {}\n", status.at("run").get<std::string>(),
                   status.at("state").get<std::string>(), status.at("step").get<std::int64_t>(),
                   status.at("epoch").get<int>());
+  for (const json& p : status.value("progress", json::array())) {
+    const auto done = p.at("done").get<std::int64_t>(), of = p.at("of").get<std::int64_t>();
+    const bool bytes = p.at("unit") == "bytes";
+    out +=
+        bytes ? fmt::format("{}: {} of {} written\n", p.at("what").get<std::string>(),
+                            bytes_text(done), bytes_text(of))
+              : fmt::format("{}: {} of {} steps done\n", p.at("what").get<std::string>(), done, of);
+  }
   for (const json& r : status.at("ranks")) {
     const std::string wait = r.at("waiting_for");
     out +=

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -27,23 +29,25 @@ struct CheckpointInfo {
 // and checksum of every file): its presence marks the checkpoint complete. Written as step-N.tmp,
 // synced, renamed.
 
-/// Director part, before any rank writes: makes an empty <checkpoints>/step-N.tmp, in place of what
-/// an unfinished attempt left there, and returns its path. Throws Error{internal} with the system's
-/// reason.
-std::filesystem::path begin_checkpoint(const std::filesystem::path& checkpoints, std::int64_t step);
+/// <checkpoints>/step-N.tmp, where step-N is written.
+std::filesystem::path unfinished_checkpoint(const std::filesystem::path& checkpoints,
+                                            std::int64_t step);
 
 /// Rank part: writes this stage's owned parameters, which are in host memory and do not change
-/// meanwhile, as files `part` (from 0) of `num_parts` into directory `dir` (step-N.tmp, which
-/// exists) and syncs them. Returns nothing to keep: finish_checkpoint finds the files. Throws
-/// Error{internal} with the path and the system's reason (disk full).
+/// meanwhile, as files `part` (from 0) of `num_parts` into directory `dir` (step-N.tmp, made where
+/// it is missing) and syncs them. `written`, if given, grows by the bytes of each tensor that is
+/// written. Returns nothing to keep: finish_checkpoint finds the files. Throws Error{internal} with
+/// the path and the system's reason (disk full).
 void write_checkpoint_part(const std::filesystem::path& dir, const Stage& stage, int part,
-                           int num_parts);
+                           int num_parts, std::atomic<std::uint64_t>* written = nullptr);
 
 /// Director part, after every rank has written: index, config, tokenizer, state.json, sync, rename
-/// to step-N. Throws Error{data} naming the file or tensor if the parts do not hold every tensor of
-/// the model once, Error{internal} with the system's reason where writing fails. Replaces nothing:
-/// an existing step-N is an Error{data} unless it is incomplete.
-void finish_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& info, int num_parts);
+/// to step-N; what an unfinished attempt left there goes. Throws Error{data} naming the file or
+/// tensor if the parts do not hold every tensor of the model once, Error{internal} with the
+/// system's reason where writing fails, Error{retry} soon after it was asked to stop. Replaces
+/// nothing: an existing step-N is an Error{data} unless it is incomplete.
+void finish_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& info, int num_parts,
+                       const std::stop_token& stop = {});
 
 /// A complete checkpoint, opened and checked: state.json, file sizes, safetensors headers, names
 /// and shapes against the config. What it costs does not depend on the size of the tensors. Throws

@@ -30,13 +30,18 @@ void write_index(const fs::path& path, const TensorMap& tensors) {
   write_whole_file(path, index.dump(2) + '\n');
 }
 
+void refuse_if_stopped(const std::stop_token& stop) {
+  if (stop.stop_requested()) throw Error(ErrorKind::retry, "stopped half way");
+}
+
 /// Opens the parts' files, checks that they hold the whole model, and writes their indexes. Returns
 /// what is to be known of all these files.
 std::map<std::string, FileRecord> index_parts(const fs::path& dir, const ModelConfig& model,
-                                              int num_parts) {
+                                              int num_parts, const std::stop_token& stop) {
   std::map<std::string, FileRecord> records;
   std::vector<SafetensorsFile> weights, optimizer;
   const auto open = [&](const std::string& name, std::vector<SafetensorsFile>& files) {
+    refuse_if_stopped(stop);
     files.push_back(SafetensorsFile::open(dir / name));
     records[name] = record_of(files.back());
   };
@@ -69,21 +74,30 @@ fs::path free_target(const fs::path& dir, std::int64_t step) {
   return target;
 }
 
+/// What an attempt with other parts has left there.
+void remove_others(const fs::path& dir, const std::map<std::string, FileRecord>& files) {
+  std::error_code code;
+  for (fs::directory_iterator entry(dir, code), end; !code && entry != end; entry.increment(code))
+    if (!files.contains(entry->path().filename().string())) fs::remove_all(entry->path(), code);
+  if (code)
+    throw Error(ErrorKind::internal,
+                fmt::format("checkpoint {}: cannot clear: {}", dir.string(), code.message()));
+}
+
 }  // namespace
 
-fs::path begin_checkpoint(const fs::path& checkpoints, std::int64_t step) {
-  const fs::path dir = checkpoints / fmt::format("step-{}.tmp", step);
+fs::path unfinished_checkpoint(const fs::path& checkpoints, std::int64_t step) {
+  return checkpoints / fmt::format("step-{}.tmp", step);
+}
+
+void write_checkpoint_part(const fs::path& dir, const Stage& stage, int part, int num_parts,
+                           std::atomic<std::uint64_t>* written) {
+  TROUPE_ASSERT(part >= 0 && part < num_parts);
   std::error_code code;
-  fs::remove_all(dir, code);
-  if (!code) fs::create_directories(dir, code);
+  fs::create_directories(dir, code);
   if (code)
     throw Error(ErrorKind::internal,
                 fmt::format("checkpoint {}: cannot create: {}", dir.string(), code.message()));
-  return dir;
-}
-
-void write_checkpoint_part(const fs::path& dir, const Stage& stage, int part, int num_parts) {
-  TROUPE_ASSERT(part >= 0 && part < num_parts);
   std::vector<NamedTensor> weights, optimizer;
   for (const Parameter& parameter : stage.parameters()) {
     if (!parameter.owned) continue;
@@ -91,20 +105,23 @@ void write_checkpoint_part(const fs::path& dir, const Stage& stage, int part, in
     optimizer.push_back({exp_avg_name(parameter.name), parameter.exp_avg});
     optimizer.push_back({exp_avg_sq_name(parameter.name), parameter.exp_avg_sq});
   }
-  write_safetensors(dir / weights_file(part, num_parts), std::move(weights));
-  write_safetensors(dir / optimizer_file(part, num_parts), std::move(optimizer));
+  write_safetensors(dir / weights_file(part, num_parts), std::move(weights), written);
+  write_safetensors(dir / optimizer_file(part, num_parts), std::move(optimizer), written);
   sync_directory(dir);
 }
 
-void finish_checkpoint(const fs::path& dir, const CheckpointInfo& info, int num_parts) {
+void finish_checkpoint(const fs::path& dir, const CheckpointInfo& info, int num_parts,
+                       const std::stop_token& stop) {
   const fs::path target = free_target(dir, info.step);
-  CheckpointState state{.info = info, .files = index_parts(dir, info.model, num_parts)};
+  CheckpointState state{.info = info, .files = index_parts(dir, info.model, num_parts, stop)};
   const auto add = [&](const std::string& name, const std::string& content) {
     write_whole_file(dir / name, content);
     state.files[name] = record_of(dir / name);
   };
   add(kConfigFile, to_hf_config(info.model, info.seq_len));
   for (const auto& [name, content] : hf_tokenizer_files(info.tokenizer)) add(name, content);
+  remove_others(dir, state.files);
+  refuse_if_stopped(stop);
   write_checkpoint_state(dir, state);
   sync_directory(dir);
   std::error_code code;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -76,9 +77,11 @@ struct NamedTensor {
 };
 
 /// Writes and syncs a file, each tensor straight from its memory and once more read for its XXH64,
-/// which goes into the metadata as "xxh64:<name>". Order: by dtype as the reference implementation
+/// which goes into the metadata as "xxh64:<name>". `written`, if given, grows by the bytes of each
+/// tensor that is written. Order: by dtype as the reference implementation
 /// sorts, then by name. Names are unique. Throws Error{internal} with the path and the system's
 /// reason.
-void write_safetensors(const std::filesystem::path& path, std::vector<NamedTensor> tensors);
+void write_safetensors(const std::filesystem::path& path, std::vector<NamedTensor> tensors,
+                       std::atomic<std::uint64_t>* written = nullptr);
 
 }  // namespace troupe::stages

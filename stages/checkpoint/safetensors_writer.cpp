@@ -64,7 +64,8 @@ std::string make_header(const std::vector<NamedTensor>& tensors) {
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, std::vector<NamedTensor> tensors) {
+void write_safetensors(const std::filesystem::path& path, std::vector<NamedTensor> tensors,
+                       std::atomic<std::uint64_t>* written) {
   std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
     return std::pair(-dtype_order(a.tensor.dtype), a.name) <
            std::pair(-dtype_order(b.tensor.dtype), b.name);
@@ -78,7 +79,10 @@ void write_safetensors(const std::filesystem::path& path, std::vector<NamedTenso
   OutputFile file = OutputFile::create(path);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(header);
-  for (const NamedTensor& named : tensors) file.write(bytes_of(named.tensor));
+  for (const NamedTensor& named : tensors) {
+    file.write(bytes_of(named.tensor));
+    if (written) *written += named.tensor.num_bytes();
+  }
   file.sync_and_close();
 }
 

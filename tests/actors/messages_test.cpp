@@ -120,7 +120,7 @@ BOOST_FIXTURE_TEST_CASE(orders_survive_the_wire, System) {
       round_trip(system, Commit{.epoch = 1, .step = 2, .clip_factor = to_bits(0.1)}).clip_factor ==
       to_bits(0.1));
   BOOST_TEST(round_trip(system, Save{.epoch = 1, .step = 2, .dir = "d"}).dir == "d");
-  BOOST_TEST(round_trip(system, Evaluate{.epoch = 1, .step = 2}).step == 2);
+  BOOST_TEST(round_trip(system, Evaluate{.epoch = 1, .step = 2, .batch = 3}).batch == 3);
   BOOST_TEST(round_trip(system, Finish{.reason = "r"}).reason == "r");
 }
 

@@ -127,7 +127,9 @@ BOOST_AUTO_TEST_CASE(evaluation_follows_the_step_and_reports_the_mean) {
   Driver driver(spec);
   driver.start();
   BOOST_TEST(find<OrderEvaluate>(driver.prepared(1)));
-  const auto effects = driver.on(ReplicaEvaluated{.epoch = 1, .step = 1, .loss_sum = 512});
+  driver.on(ReplicaEvaluated{.epoch = 1, .step = 1, .batch = 0, .loss_sum = 256});
+  const auto effects =
+      driver.on(ReplicaEvaluated{.epoch = 1, .step = 1, .batch = 1, .loss_sum = 256});
   BOOST_REQUIRE(find<ReportEvaluation>(effects));
   BOOST_TEST(find<ReportEvaluation>(effects)->loss == 512.0 / (2 * 128));
   BOOST_TEST(find<OrderStep>(effects)->step == 2);
@@ -274,10 +276,13 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_costs_no_training) {
   driver.start();
   driver.prepared(1);
   BOOST_TEST(find<OrderStep>(driver.prepared(2))->step == 3);
-  BOOST_TEST(find<ReportUnsaved>(driver.saved(2, "no space left")));
+  // What there is of it is removed where checkpoints are published.
+  BOOST_TEST(find<PublishCheckpoint>(driver.saved(2, "no space left"))->error == "no space left");
+  BOOST_TEST(find<ReportUnsaved>(driver.on(Published{.step = 2, .error = "no space left"})));
   driver.prepared(3);
   driver.prepared(4);
   driver.saved(4, "no space left");
+  driver.on(Published{.step = 4, .error = "no space left"});
   const Outcome outcome = end_of(driver);
   BOOST_TEST(outcome.exit_code == 70);
   BOOST_TEST(outcome.step == 4);
@@ -291,7 +296,7 @@ BOOST_AUTO_TEST_CASE(a_run_does_not_end_while_a_checkpoint_is_published) {
   driver.prepared(1);
   driver.prepared(2);
   BOOST_TEST(find<PublishCheckpoint>(driver.saved(2)));
-  driver.on(StopNowOrdered{.reason = "stopped"});
+  BOOST_TEST(find<AbandonCheckpoint>(driver.on(StopNowOrdered{.reason = "stopped"})));
   for (int rank = 0; rank < spec.num_ranks(); ++rank)
     BOOST_TEST(!find<End>(driver.on(driver.exited(rank))));
   BOOST_TEST(find<End>(driver.on(Published{.step = 2})));

@@ -337,6 +337,7 @@ class Simulation {
     result_.published.insert(effect.step);
     answer(Published{.step = effect.step, .error = ""});
   }
+  void perform(const AbandonCheckpoint&) {}
   void perform(const OrderEvaluate&) {}
   void perform(const ReportEvaluation&) {}
   void perform(const ReportUnsaved&) {}

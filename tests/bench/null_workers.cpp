@@ -98,7 +98,7 @@ class NullStage : public StageActor, public StageRunner {
     reply(Saved{.epoch = order.epoch, .step = order.step, .rank = rank_, .error = ""});
   }
   void perform(const Evaluate& order) {
-    reply(Evaluated{.epoch = order.epoch, .step = order.step, .rank = rank_});
+    reply(Evaluated{.epoch = order.epoch, .step = order.step, .batch = order.batch, .rank = rank_});
   }
   void perform(const Finish&) { on_finish_(); }
 

@@ -64,6 +64,39 @@ BOOST_AUTO_TEST_CASE(stop_ends_a_run_and_status_tells_how_it_ended) {
   BOOST_TEST(troupe({"stop", place.run("run")}).exit_code == 69);
 }
 
+BOOST_AUTO_TEST_CASE(a_signal_does_not_wait_for_an_evaluation_that_status_shows) {
+  const Workplace place;
+  Keys keys = kLong;
+  keys["eval.files"] = "[\"" + (place.dir / "corpus.txt").string() + "\"]";
+  keys["eval.interval"] = "1";
+  keys["eval.steps"] = "1000000000";  // longer than any test
+  TroupeProgram run({"launch", place.manifest("run", keys)});
+  BOOST_REQUIRE(run.read_until("step 1/"));
+  // Evaluation follows at once.
+  while (troupe({"status", place.run("run")}).out.find("of 1000000000 steps done") ==
+         std::string::npos)
+    sched_yield();
+  run.signal(SIGINT);
+  const Finished done = run.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+  BOOST_TEST(fs::exists(place.checkpoint("run", 1)));
+}
+
+BOOST_AUTO_TEST_CASE(commands_that_compute_end_at_a_signal) {
+  const Workplace place;
+  troupe({"launch", place.manifest("run")});
+  const std::string saved = place.checkpoint("run", 6);
+  const std::string corpus = (place.dir / "corpus.txt").string();
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"generate", saved, "--prompt", "a", "--tokens", "1000000000"},
+        {"eval", saved, "--files", corpus, "--steps", "1000000000"},
+        {"tokenize", corpus, "-o", (place.dir / "tokens").string()}}) {
+    TroupeProgram program(words);
+    program.signal(SIGINT);
+    BOOST_TEST(program.finish().exit_code == 128 + SIGINT, words[0]);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_second_signal_stops_at_once_with_75) {
   const Workplace place;
   Keys slow = kLong;

@@ -90,6 +90,20 @@ std::string frame_of(const std::string& body) {
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(status_says_how_far_an_evaluation_and_a_checkpoint_are) {
+  actors::RunStatus status{.state = "evaluating"};
+  BOOST_TEST(launch::to_json(status, "run")["progress"].empty());
+  status.evaluated = 3;
+  status.evaluations = 50;
+  status.saving = 40;
+  status.checkpoint_bytes = 1000;
+  status.ranks = {{.rank = 0, .saved_bytes = 300}, {.rank = 1, .saved_bytes = 200}};
+  const json expected = json::parse(R"([
+      {"what": "evaluation", "done": 3, "of": 50, "unit": "steps"},
+      {"what": "checkpoint of step 40", "done": 500, "of": 1000, "unit": "bytes"}])");
+  BOOST_TEST(launch::to_json(status, "run")["progress"] == expected);
+}
+
 BOOST_AUTO_TEST_CASE(status_is_answered_in_one_frame) {
   Served served;
   ControlClient client(served.address(), "status");

@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_in_two_files_is_refused) {
 
 BOOST_AUTO_TEST_CASE(parts_that_do_not_hold_the_whole_model_are_not_finished) {
   const test::TempDir other;
-  const fs::path unfinished = begin_checkpoint(other.path(), 7);
+  const fs::path unfinished = unfinished_checkpoint(other.path(), 7);
   FakeStage first(test::small_model(), 0, 1);
   write_checkpoint_part(unfinished, first, 0, 2);
   expect_error(ErrorKind::data, {"model-00002-of-00002.safetensors"},
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(parts_that_do_not_hold_the_whole_model_are_not_finished) {
 
 BOOST_AUTO_TEST_CASE(a_full_disk_never_makes_a_complete_checkpoint) {
   FakeStage stage(test::small_model(), 0, 3);
-  const fs::path unfinished = begin_checkpoint(run.path(), 8);
+  const fs::path unfinished = unfinished_checkpoint(run.path(), 8);
   {
     const test::FileSizeLimit limit(5000);
     expect_error(ErrorKind::internal, {kWeights, "File too large"},

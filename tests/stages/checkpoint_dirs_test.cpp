@@ -65,18 +65,34 @@ BOOST_AUTO_TEST_CASE(unfinished_ones_are_removed_and_nothing_else) {
   BOOST_TEST(fs::exists(run / "readme"));
 }
 
-BOOST_AUTO_TEST_CASE(a_new_attempt_begins_empty) {
+BOOST_AUTO_TEST_CASE(nothing_of_an_unfinished_attempt_is_in_a_new_one) {
   fs::create_directories(run / "step-7.tmp");
   run.write("step-7.tmp/model-00003-of-00003.safetensors", "old");
-  const fs::path dir = begin_checkpoint(run.path(), 7);
-  BOOST_TEST(dir == run / "step-7.tmp");
-  BOOST_TEST(fs::is_empty(dir));
+  run.write("step-7.tmp/state.json", "old");
+  write_checkpoint(run.path(), small_info(7), {0, 1, 3});
+  BOOST_TEST(!fs::exists(run / "step-7/model-00003-of-00003.safetensors"));
+  BOOST_CHECK_NO_THROW(CheckpointReader::open(run / "step-7")->verify());
 }
 
 BOOST_AUTO_TEST_CASE(a_directory_that_cannot_be_made_is_named) {
   run.write("file", "x");
+  const test::FakeStage stage(test::small_model(), 0, 3);
   expect_error(ErrorKind::internal, {"file/step-7.tmp"},
-               [&] { begin_checkpoint(run / "file", 7); });
+               [&] { write_checkpoint_part(unfinished_checkpoint(run / "file", 7), stage, 0, 1); });
+}
+
+BOOST_AUTO_TEST_CASE(one_that_is_stopped_is_not_complete) {
+  const fs::path dir = unfinished_checkpoint(run.path(), 7);
+  test::FakeStage stage(test::small_model(), 0, 3);
+  stage.fill();
+  std::atomic<std::uint64_t> written{0};
+  write_checkpoint_part(dir, stage, 0, 1, &written);
+  BOOST_TEST(written > 0u);
+  std::stop_source stop;
+  stop.request_stop();
+  expect_error(ErrorKind::retry, {"stopped"},
+               [&] { finish_checkpoint(dir, small_info(7), 1, stop.get_token()); });
+  BOOST_TEST(complete_checkpoints(run.path()).empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_complete_one_is_not_replaced_and_an_incomplete_one_is) {

@@ -16,7 +16,7 @@ using Cuts = std::vector<int>;
 inline std::filesystem::path write_checkpoint(const std::filesystem::path& checkpoints,
                                               const stages::CheckpointInfo& info,
                                               const Cuts& cuts) {
-  const std::filesystem::path dir = stages::begin_checkpoint(checkpoints, info.step);
+  const std::filesystem::path dir = stages::unfinished_checkpoint(checkpoints, info.step);
   const int num_parts = static_cast<int>(cuts.size()) - 1;
   for (int part = 0; part < num_parts; ++part) {
     FakeStage stage(info.model, cuts[static_cast<std::size_t>(part)],
