@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "actors/director.h"
+#include "actors/report_thread.h"
 #include "actors/secret.h"
 #include "stages/checkpoint.h"
 
@@ -16,7 +17,8 @@ namespace {
 class LocalCluster : public Cluster {
  public:
   LocalCluster(const RunSpec& spec, const ClusterOptions& options, RunObserver& observer)
-      : processes_(options.worker_command, [this](const ProcessExit& exit) { on_exit(exit); }),
+      : reports_(observer, [this](const std::string& what) { on_report_failed(what); }),
+        processes_(options.worker_command, [this](const ProcessExit& exit) { on_exit(exit); }),
         system_(config_) {
     board_.write([&spec](RunStatus& status) {
       status.evaluations = spec.eval.steps;
@@ -28,7 +30,7 @@ class LocalCluster : public Cluster {
                             .manifest = options.manifest,
                             .token = random_token(),
                             .memory_bytes = options.memory_bytes,
-                            .observer = observer,
+                            .observer = reports_,
                             .hub = hub_,
                             .processes = processes_,
                             .board = board_,
@@ -54,6 +56,11 @@ class LocalCluster : public Cluster {
   }
 
   Outcome run() override {
+    // Whoever made the observer reads it when this returns.
+    struct LastReport {
+      ~LastReport() { reports.finish(); }
+      ReportThread& reports;
+    } last{reports_};
     caf::anon_send(director_, DoorOpen{});
     processes_.run();
     hub_.close();
@@ -67,7 +74,11 @@ class LocalCluster : public Cluster {
     caf::anon_send(director_, Event{StopNowOrdered{.reason = reason}});
   }
   void scale(const ScaleRequest& request, std::function<void(const ScaleAnswer&)> answer) override {
-    caf::anon_send(director_, ScaleOrder{.request = request, .answer = std::move(answer)});
+    // Behind the reports: who has the answer finds the run's files as it says.
+    caf::anon_send(director_, ScaleOrder{.request = request,
+                                         .answer = [this, answer](const ScaleAnswer& given) {
+                                           reports_.then([answer, given] { answer(given); });
+                                         }});
   }
   RunStatus status() const override { return board_.read(); }
   Hub& hub() override { return hub_; }
@@ -81,9 +92,14 @@ class LocalCluster : public Cluster {
                                                  .now_s = exit.noticed_s}});
   }
 
+  void on_report_failed(const std::string& what) {
+    caf::anon_send(director_, Event{DirectorFailed{.message = "a report: " + what}});
+  }
+
   StatusBoard board_;
   Hub hub_;
   Outcome outcome_;  // written before quit(), read after processes_.run()
+  ReportThread reports_;
   LocalProcesses processes_;
   ControlPlaneConfig config_{2};
   caf::actor_system system_;
