@@ -49,7 +49,8 @@ TROUPE_INSPECT(Finish, x.reason)
 TROUPE_INSPECT(Ready, x.epoch, x.rank, x.move_s, x.digest, x.parameters)
 TROUPE_INSPECT(Prepared, x.epoch, x.step, x.rank, x.loss_sum, x.bad_microbatch, x.squared_norms,
                x.busy_s, x.wall_s, x.edge_to, x.edge_bytes, x.edge_from, x.edge_wait_s)
-TROUPE_INSPECT(TracedActions::Row, x.name, x.begin_s, x.end_s, x.sent_s, x.waited_s, x.from, x.to)
+TROUPE_INSPECT(TracedActions::Row, x.name, x.begin_s, x.end_s, x.sent_s, x.busy_s, x.waited_s,
+               x.from, x.to)
 TROUPE_INSPECT(TracedActions, x.epoch, x.step, x.rank, x.rows, x.complete)
 TROUPE_INSPECT(Tapped, x.epoch, x.step, x.rank, x.to, x.backward, x.microbatch, x.elements,
                x.not_finite, x.norm, x.mean, x.min, x.max, x.histogram, x.file, x.error)

@@ -102,7 +102,7 @@ std::optional<Measured> StepMeter::result() const {
       for (const Row& row : rows)
         if (const auto action = schedules::parse_action(row.name))
           actions[static_cast<std::size_t>(action->chunk)][index_of(action->op)].push_back(
-              to_double(row.end_s) - to_double(row.begin_s));
+              to_double(row.busy_s));
     }
     for (const auto& [rank, rows] : step->rows)
       add_hops(hops, sent, rank, place_of(shape_, rank).replica, rows);

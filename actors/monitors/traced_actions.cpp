@@ -35,6 +35,7 @@ TracedActions::Row row_of(const PlanRunner::Recorded& recorded, const RankAssemb
       .begin_s = to_bits(recorded.begin_s),
       .end_s = to_bits(recorded.end_s),
       .sent_s = to_bits(recorded.sent_s),
+      .busy_s = to_bits(recorded.busy_s),
       .waited_s = to_bits(recorded.waited_s)};
   if (next.op == Op::W) return row;  // speaks with nobody
   const bool forward = next.op == Op::F;

@@ -185,6 +185,27 @@ BOOST_AUTO_TEST_CASE(layer_embedding_and_head_are_told_apart_where_a_chunk_has_n
   }
 }
 
+/// A pair's actions run at the same time: each counts for what it takes by itself.
+BOOST_AUTO_TEST_CASE(pairs_are_measured_like_actions_that_run_alone) {
+  for (const auto& [kind, chunks] :
+       {std::pair{"1f1b", 1}, {"combined-1f1b", 2}, {"dualpipe-v", 2}}) {
+    const RunSpec spec = spec_of(kind, 2, chunks, 8);
+    const Shape shape = first_shape(spec);
+    const auto costs = costs_of(spec, shape, uneven(2));
+    StepMeter meter(shape);
+    for (int step = 1; !meter.result(); ++step) {
+      for (const auto& actions : test::traces_of(spec, epoch_of(shape, 1), step, costs))
+        meter.add(actions);
+      meter.add(step, 1.0);
+    }
+    const auto measured = meter.result()->chunks;
+    for (std::size_t chunk = 0; chunk < measured.size(); ++chunk) {
+      BOOST_TEST(measured[chunk].of(Op::F) == costs.chunks[chunk].forward);
+      BOOST_TEST(measured[chunk].of(Op::B) == *costs.chunks[chunk].backward);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(of_two_stages_the_first_tells_what_a_layer_takes) {
   const RunSpec spec = spec_of("1f1b", 2, 1, 6);
   const Layout layout = first_shape(spec).layout;

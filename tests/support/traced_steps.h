@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "actors/epoch.h"
@@ -18,6 +19,7 @@ inline std::vector<actors::TracedActions> traces_of(const actors::RunSpec& spec,
   changed.schedule = epoch.shape.schedule;
   const schedules::Plan plan = actors::make_plan(changed);
   const auto times = schedules::simulate(plan, costs)->times;
+  const auto chunks = schedules::chunk_costs(plan, costs);
   const auto rank_of = [&](int chunk, int rank) {
     return rank - actors::place_of(epoch.shape, rank).stage +
            plan.rank_of_chunk[static_cast<std::size_t>(chunk)];
@@ -38,7 +40,9 @@ inline std::vector<actors::TracedActions> traces_of(const actors::RunSpec& spec,
            .begin_s = actors::to_bits(begin),
            .end_s = actors::to_bits(end),
            .sent_s = actors::to_bits(end),
-           .waited_s = actors::to_bits(begin - free_since),
+           .busy_s = actors::to_bits(
+               schedules::duration(chunks[static_cast<std::size_t>(action.chunk)], action.op)),
+           .waited_s = actors::to_bits(std::max(0.0, begin - free_since)),
            .from = receives ? rank_of(action.chunk + (forward ? -1 : 1), rank) : -1});
       free_since = end;
     }
