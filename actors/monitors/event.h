@@ -75,6 +75,7 @@ struct ActionsTraced {
     int from = -1;        ///< rank whose message it waited for; -1: none
     int to = -1;          ///< rank that got its output; -1: none
     double waited_s = 0;  ///< for the message and for a credit, before begin_s
+    double sent_s = 0;    ///< when its output left, before end_s if early; 0: it has none
   };
   std::vector<Action> actions;
   bool complete = false;  ///< the step's last actions of this rank

@@ -67,7 +67,8 @@ ActionsTraced to_event(const TracedActions& actions) {
                              .end_s = to_double(row.end_s),
                              .from = row.from,
                              .to = row.to,
-                             .waited_s = to_double(row.waited_s)});
+                             .waited_s = to_double(row.waited_s),
+                             .sent_s = to_double(row.sent_s)});
   return event;
 }
 

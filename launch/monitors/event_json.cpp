@@ -87,7 +87,8 @@ json body_of(const ActionsTraced& e) {
                        {"end_s", a.end_s},
                        {"from", a.from},
                        {"to", a.to},
-                       {"waited_s", a.waited_s}});
+                       {"waited_s", a.waited_s},
+                       {"sent_s", a.sent_s}});
   return {{"actions", std::move(actions)}, {"complete", e.complete}};
 }
 json body_of(const TensorTapped& e) {

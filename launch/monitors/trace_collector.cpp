@@ -66,6 +66,7 @@ void TraceCollector::add(const json& event) {
                            .begin_s = number_of(a, "begin_s"),
                            .end_s = number_of(a, "end_s"),
                            .waited_s = number_of(a, "waited_s"),
+                           .sent_s = number_of(a, "sent_s"),
                            .from = static_cast<int>(integer_of(a, "from", -1)),
                            .to = static_cast<int>(integer_of(a, "to", -1))});
   row.complete = flag_of(event, "complete");
@@ -141,10 +142,12 @@ void TraceCollector::append_step(json& events, std::int64_t step, const Step& ra
       bar(a.name, "action", a.begin_s, a.end_s);
       const auto action = schedules::parse_action(a.name);
       if (!action) continue;
-      // An arrow needs both its ends, and a point inside each of the two actions.
+      // An arrow needs both its ends, and a point inside each of the two actions: what is sent at
+      // an action's end leaves shortly after it.
       const double middle = (a.begin_s + a.end_s) / 2;
+      const double left = a.sent_s < a.end_s ? a.sent_s : a.end_s - (a.end_s - a.begin_s) / 1000;
       if (a.to >= 0 && a.to != rank && needed.contains(sent_by(step, *action)))
-        arrow("s", rank, track, sent_by(step, *action), middle);
+        arrow("s", rank, track, sent_by(step, *action), left);
       if (a.from >= 0 && a.from != rank && sent.contains(needed_by(step, *action)))
         arrow("f", rank, track, needed_by(step, *action), middle);
     }

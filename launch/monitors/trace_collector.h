@@ -11,8 +11,8 @@ namespace troupe::launch {
 
 /// Gathers the actions of whole steps from events and writes them as a trace for Perfetto or
 /// Chrome: a process a rank, an "X" event an action and one for each wait before it, and a flow
-/// arrow from the action that sent a message to the one that needed it. Times are of the ranks'
-/// monotonic clock, from the first action on.
+/// arrow from the action that sent a message, at the moment when it left, to the one that needed
+/// it. Times are of the ranks' monotonic clock, from the first action on.
 class TraceCollector {
  public:
   /// `status` is the run's, for the ranks there are.
@@ -29,7 +29,7 @@ class TraceCollector {
  private:
   struct Action {
     std::string name;
-    double begin_s = 0, end_s = 0, waited_s = 0;
+    double begin_s = 0, end_s = 0, waited_s = 0, sent_s = 0;
     int from = -1, to = -1;
   };
   struct RankActions {

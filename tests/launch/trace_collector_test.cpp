@@ -15,8 +15,8 @@ const json kStatus = {
      {{{"rank", 0}, {"replica", 0}, {"stage", 0}}, {{"rank", 1}, {"replica", 0}, {"stage", 1}}}}};
 
 json action(const char* name, double begin_s, double end_s, int from, int to, double waited_s = 0) {
-  return {{"name", name}, {"begin_s", begin_s}, {"end_s", end_s},
-          {"from", from}, {"to", to},           {"waited_s", waited_s}};
+  return {{"name", name}, {"begin_s", begin_s},   {"end_s", end_s}, {"from", from},
+          {"to", to},     {"waited_s", waited_s}, {"sent_s", end_s}};
 }
 
 json actions_event(std::int64_t step, int rank, const std::vector<json>& actions,
@@ -97,6 +97,19 @@ BOOST_AUTO_TEST_CASE(another_membership_changes_who_must_be_there) {
   trace.add({{"kind", "membership"}, {"ranks", json::array({{{"rank", 0}}})}});
   trace.add(actions_event(3, 0, {action("0F0", 0, 1, -1, -1)}));
   BOOST_TEST(trace.done());
+}
+
+BOOST_AUTO_TEST_CASE(an_arrow_begins_where_the_message_left) {
+  for (const auto& [sent_s, begins_us] : {std::pair{3.25, 1.25e6}, {4.01, 1.998e6}}) {
+    TraceCollector trace(kStatus, 1);
+    trace.add(actions_event(1, 0, {action("0B0", 5, 6, 1, -1)}));
+    json backward = action("1B0", 2, 4, -1, 0);
+    backward["sent_s"] = sent_s;
+    trace.add(actions_event(1, 1, {backward}));
+    const auto begins = of_phase(trace.chrome_trace(), "s");
+    BOOST_REQUIRE(begins.size() == 1u);
+    BOOST_TEST(begins[0].at("ts").get<double>() == begins_us, boost::test_tools::tolerance(1e-9));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(an_arrow_without_its_other_end_is_left_out) {
