@@ -19,6 +19,8 @@ using nlohmann::json;
 using Names = std::set<std::string>;
 
 constexpr int kMicrobatches = 8;
+/// What searched schedules are made for unless told otherwise.
+const std::string kEqual = "F=1,I=1,W=1,hop=0";
 const Keys kModel{{"model.num_hidden_layers", "8"}};
 
 /// An action as a trace has it.
@@ -50,9 +52,10 @@ Trace traced(const Workplace& place, const std::string& run, int steps) {
   return trace;
 }
 
-std::string printed_plan(const std::string& kind, int pp) {
-  const Finished plan = troupe({"schedule", "--kind", kind, "--stages", std::to_string(pp),
-                                "--microbatches", std::to_string(kMicrobatches), "--csv"});
+std::string printed_plan(const std::string& kind, int pp, const std::string& costs = kEqual) {
+  const Finished plan =
+      troupe({"schedule", "--kind", kind, "--stages", std::to_string(pp), "--microbatches",
+              std::to_string(kMicrobatches), "--costs", costs, "--csv"});
   BOOST_REQUIRE_MESSAGE(plan.exit_code == 0, plan.err);
   return plan.out;
 }
@@ -89,6 +92,29 @@ Names overlaps_of(const Row& row) {
   return overlaps;
 }
 
+/// That each rank of each traced step ran the actions of its line of the plan in that order.
+void check_order(const Trace& trace, const std::string& csv) {
+  std::vector<std::string> lines;
+  std::istringstream text(csv);
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  BOOST_TEST(!trace.empty());
+  for (const auto& [where, row] : trace) {
+    std::string ran;
+    for (const Bar& bar : row) ran += (ran.empty() ? "" : ",") + bar.name;
+    BOOST_TEST(ran == lines.at(static_cast<std::size_t>(where.first)));
+  }
+}
+
+/// The text of a key of the manifest that a run keeps.
+std::string kept_key(const std::string& run, const std::string& key) {
+  std::istringstream lines(content_of(run + "/manifest.toml"));
+  const std::string begin = key + " = \"";
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(begin))
+      return line.substr(begin.size(), line.find('"', begin.size()) - begin.size());
+  return "";
+}
+
 /// A run that goes on until it is told to stop.
 class LongRun {
  public:
@@ -100,6 +126,7 @@ class LongRun {
     BOOST_REQUIRE(program_->read_until("step 1/"));
   }
   Trace traced(int steps) const { return test::traced(place_, name_, steps); }
+  bool read_until(const std::string& text) { return program_->read_until(text); }
   /// Ends it; the numbers of its steps.
   std::map<int, StepNumbers> stop() {
     program_->signal(SIGTERM);
@@ -169,6 +196,119 @@ BOOST_AUTO_TEST_CASE(the_two_actions_of_a_pair_run_at_the_same_time) {
             BOOST_TEST(std::abs(got.at(step).loss / numbers.loss - 1) <= 1e-6);
       }
     }
+}
+
+/// Rank 0 has it in its plan that microbatch 1 goes back before 0: gradients would add in another
+/// order.
+BOOST_AUTO_TEST_CASE(a_backward_that_comes_too_early_is_run_in_two_parts) {
+  const Workplace place;
+  const Finished plain = troupe({"launch", place.manifest("plain", {{"mesh.pp", "2"}})});
+  BOOST_REQUIRE_MESSAGE(plain.exit_code == 0, plain.err);
+  LongRun run(place, "own",
+              {{"mesh.pp", "2"},
+               {"schedule.kind", "\"csv\""},
+               {"schedule.csv",
+                "\"\"\"0F0,0F1,0F2,0F3,0F4,0F5,0F6,0F7,0B1,0B0,0B3,0B2,0B4,0B5,0B6,0B7\n"
+                "1F0,1F1,1B1,1B0,1F2,1F3,1B3,1B2,1F4,1B4,1F5,1B5,1F6,1B6,1F7,1B7\n\"\"\""}});
+  check_order(run.traced(2),
+              "0F0,0F1,0F2,0F3,0F4,0F5,0F6,0F7,0I1,0B0,0W1,0I3,0B2,0W3,0B4,0B5,0B6,0B7\n"
+              "1F0,1F1,1I1,1B0,1W1,1F2,1F3,1I3,1B2,1W3,1F4,1B4,1F5,1B5,1F6,1B6,1F7,1B7\n");
+  check_same(run.stop(), step_numbers(place.run("plain")));
+}
+
+BOOST_AUTO_TEST_CASE(a_searched_schedule_is_run_as_it_was_made_for_its_costs) {
+  const std::string costs = "F=1:1:3,I=1:1:2,W=1,hop=0.1";
+  const std::string plan = printed_plan("zb-1p", 3, costs);
+  BOOST_TEST(plan != printed_plan("zb-1p", 3));
+  const Workplace place;
+  LongRun run(
+      place, "zb-1p",
+      {{"mesh.pp", "3"}, {"schedule.kind", "\"zb-1p\""}, {"schedule.costs", '"' + costs + '"'}});
+  check_order(run.traced(2), plan);
+  run.stop();
+}
+
+/// A layer a rank: only schedules of one chunk a rank come into question, of which `troupe
+/// schedule` makes the same with the costs that were measured.
+BOOST_AUTO_TEST_CASE(what_auto_has_chosen_is_what_the_ranks_run) {
+  const Workplace place;
+  LongRun run(place, "auto",
+              {{"mesh.pp", "3"}, {"model.num_hidden_layers", "3"}, {"schedule.kind", "\"auto\""}});
+  BOOST_REQUIRE(run.read_until("measured gain"));
+  const std::string dir = place.run("auto"), costs = kept_key(dir, "costs");
+  const std::string kind = kept_key(dir, "kind");
+  BOOST_TEST_MESSAGE("auto has chosen " << kind << " made for '" << costs << "'");
+  check_order(run.traced(2), printed_plan(kind, 3, costs.empty() ? kEqual : costs));
+  run.stop();
+}
+
+/// Rank 0 would run all its forwards first, and rank 1, which has most of the layers, takes one
+/// microbatch back after the other: two slots and two send buffers bound what is under way.
+BOOST_AUTO_TEST_CASE(credits_bound_what_is_under_way_and_are_seen_to) {
+  constexpr int kUnderWay = 4;
+  const Workplace place;
+  LongRun run(place, "credits",
+              {{"mesh.pp", "2"},
+               {"mesh.layout", "\"Et|t*5L\""},
+               {"schedule.kind", "\"csv\""},
+               {"schedule.csv",
+                "\"\"\"0F0,0F1,0F2,0F3,0F4,0F5,0F6,0F7,0B0,0B1,0B2,0B3,0B4,0B5,0B6,0B7\n"
+                "1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3,1F4,1B4,1F5,1B5,1F6,1B6,1F7,1B7\n\"\"\""}});
+  const Trace trace = run.traced(3);
+  const auto begin_of = [](const Row& row, const std::string& name) {
+    const auto bar = std::ranges::find(row, name, &Bar::name);
+    BOOST_REQUIRE((bar != row.end()));
+    return bar->begin_us;
+  };
+  for (const auto& [where, row] : trace) {
+    if (where.first != 0) continue;
+    const Row& receiver = trace.at({1, where.second});
+    for (int i = 0; i + kUnderWay < kMicrobatches; ++i)
+      BOOST_TEST(begin_of(row, "0F" + std::to_string(i + kUnderWay)) >
+                 begin_of(receiver, "1B" + std::to_string(i)));
+  }
+  // The sender says so in its signs of life.
+  TroupeProgram reader({"attach", place.run("credits"), "--json", "--events", "activity"});
+  bool queued = false, named = false;
+  while (!queued || !named) {
+    const std::string line = reader.read_line();
+    BOOST_REQUIRE(!line.empty());
+    const json event = json::parse(line);
+    if (event.at("kind") != "activity" || event.at("rank") != 0) continue;
+    const std::string wait = event.at("waiting_for");
+    named = named || wait.starts_with("credit for activation");
+    for (const json& link : event.at("links")) queued = queued || link.at("queued") > 0;
+  }
+  reader.signal(SIGINT);
+  reader.finish();
+  run.stop();
+}
+
+/// An activation is complete with the last of a forward, a gradient before the weight gradients
+/// that are left.
+BOOST_AUTO_TEST_CASE(a_gradient_leaves_before_its_backward_is_over) {
+  const Workplace place;
+  LongRun run(place, "run", {{"mesh.pp", "2"}});
+  TroupeProgram reader({"attach", place.run("run"), "--json", "--events", "actions"});
+  std::set<int> ranks;
+  while (ranks.size() < 2) {
+    const std::string line = reader.read_line();
+    BOOST_REQUIRE(!line.empty());
+    const json event = json::parse(line);
+    if (event.at("kind") != "actions") continue;
+    ranks.insert(event.at("rank").get<int>());
+    for (const json& action : event.at("actions")) {
+      const double sent_s = action.at("sent_s"), end_s = action.at("end_s");
+      const bool forward = action.at("name").get<std::string>().find('F') != std::string::npos;
+      BOOST_TEST((sent_s == 0) == (action.at("to") == -1));
+      if (sent_s == 0) continue;
+      BOOST_TEST(sent_s > action.at("begin_s").get<double>());
+      BOOST_TEST((forward ? sent_s >= end_s : sent_s < end_s));
+    }
+  }
+  reader.signal(SIGINT);
+  reader.finish();
+  run.stop();
 }
 
 }  // namespace troupe::test
