@@ -1,9 +1,11 @@
 #include "launch/machine.h"
 
 #include <hwloc.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 
@@ -38,6 +40,13 @@ std::int64_t memory_limit() {
 Machine this_machine() {
   const std::int64_t physical = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   return {.free_cores = count_cores(), .memory_bytes = std::min(physical, memory_limit())};
+}
+
+std::optional<std::filesystem::path> home_directory() {
+  if (const char* home = std::getenv("HOME"); home && *home) return home;
+  const passwd* user = getpwuid(getuid());
+  if (!user || !user->pw_dir) return std::nullopt;
+  return user->pw_dir;
 }
 
 std::int64_t free_disk_bytes(std::filesystem::path path) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 namespace troupe::launch {
 
@@ -12,6 +13,9 @@ struct Machine {
       0;  ///< physical memory, or the control group's limit where that is less
 };
 Machine this_machine();
+
+/// $HOME, else what the user database says; none where neither knows it.
+std::optional<std::filesystem::path> home_directory();
 
 /// Free bytes of the file system on which `path` lies or will lie.
 std::int64_t free_disk_bytes(std::filesystem::path path);

@@ -5,6 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <limits>
+#include <type_traits>
 
 #include "launch/suggest.h"
 #include "tensor/error.h"
@@ -20,6 +23,27 @@ CLI::App* command(CLI::App& app, const char* name, const char* what, const char*
   CLI::App* sub = app.add_subcommand(name, what);
   sub->footer(fmt::format("Examples:\n{}\n{}", examples, kExitCodes));
   return sub;
+}
+
+/// An upper end for what has none of its own.
+constexpr int kMost = 1'000'000'000;
+
+/// A number in plain decimal digits. CLI11 reads 010 as octal, wraps a minus around, and takes NaN
+/// to lie in any range.
+template <typename T>
+CLI::Validator number_between(T low, T high) {
+  return {
+      [low, high](const std::string& text) {
+        T value{};
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool octal = std::is_integral_v<T> && text.size() > 1 && text[text[0] == '-'] == '0';
+        if (error == std::errc() && end == text.data() + text.size() && !octal && value >= low &&
+            value <= high)
+          return std::string();
+        return fmt::format("{} is no {} from {} to {}", text,
+                           std::is_integral_v<T> ? "whole number" : "number", low, high);
+      },
+      high < kMost ? fmt::format("in [{} - {}]", low, high) : ""};
 }
 
 void add_overrides(CLI::App* sub, std::vector<std::string>& overrides) {
@@ -93,7 +117,7 @@ void add_trace(CLI::App& app, TraceOptions& o) {
                           "  troupe trace runs/first --steps 3 -o trace.json");
   sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
   sub->add_option("--steps", o.steps, "Steps to record")
-      ->check(CLI::Range(1, 1000))
+      ->check(number_between(1, 1000))
       ->capture_default_str();
   sub->add_option("-o,--output", o.output, "File to write, in the Chrome trace format")
       ->required()
@@ -113,16 +137,16 @@ void add_tap(CLI::App& app, TapOptions& o) {
       ->type_name("FROM:TO");
   sub->add_flag("--backward", o.backward, "Gradients instead of activations");
   sub->add_option("--every", o.every, "Only steps that this divides")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
+      ->check(number_between(1, kMost))
       ->capture_default_str();
   sub->add_option("--microbatch", o.microbatch, "Only this one; default: all")
-      ->check(CLI::Range(0, 1'000'000'000));
+      ->check(number_between(0, kMost));
   sub->add_flag("--not-finite", o.not_finite, "Only tensors with an infinite element or a NaN");
   sub->add_flag("--dump", o.dump,
                 "Write each as safetensors into taps/ of the run directory; the step waits for it");
   sub->add_option("--samples", o.samples,
                   "Look at, print and dump so many tensors in all, and leave; 0: stay")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}))
+      ->check(number_between(0, kMost))
       ->capture_default_str();
 }
 
@@ -136,8 +160,10 @@ void add_scale(CLI::App& app, ScaleOptions& o) {
       "  troupe scale runs/first --dp 2 --schedule gpipe\n"
       "Returns when the first step of the new shape is committed, and says what it cost.");
   sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
-  sub->add_option("--pp", o.pp, "Pipeline stages")->type_name("N");
-  sub->add_option("--dp", o.dp, "Replicas of the pipeline")->type_name("N");
+  sub->add_option("--pp", o.pp, "Pipeline stages")->check(number_between(1, 1024))->type_name("N");
+  sub->add_option("--dp", o.dp, "Replicas of the pipeline")
+      ->check(number_between(1, 1024))
+      ->type_name("N");
   sub->add_option("--layout", o.layout,
                   "How layers are split: even, ends, parameters, layers of each chunk as 3,2,1, or "
                   "Megatron-LM's letters")
@@ -156,7 +182,7 @@ void add_stop(CLI::App& app, StopOptions& o) {
 void add_threads(CLI::App* sub, int& threads) {
   sub->add_option("--threads", threads,
                   "Compute threads; 0: one a free core. Sums depend on it in their last bits")
-      ->check(CLI::Range(0, 1024))
+      ->check(number_between(0, 1024))
       ->capture_default_str();
 }
 
@@ -171,12 +197,14 @@ void add_generate(CLI::App& app, GenerateOptions& o) {
       ->type_name("CHECKPOINT");
   sub->add_option("--prompt", o.prompt, "Text to go on with")->required();
   sub->add_option("--tokens", o.tokens, "Tokens to write")
-      ->check(CLI::Range(1, 1000000))
+      ->check(number_between(1, 1'000'000))
       ->capture_default_str();
-  sub->add_option("--seed", o.seed, "The same seed gives the same text")->capture_default_str();
+  sub->add_option("--seed", o.seed, "The same seed gives the same text")
+      ->check(number_between(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max()))
+      ->capture_default_str();
   sub->add_option("--temperature", o.temperature,
                   "Below 1 likelier, above 1 wilder, 0 always the likeliest")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(number_between(0.0, 100.0))
       ->capture_default_str();
   add_threads(sub, o.threads);
 }
@@ -193,7 +221,7 @@ void add_eval(CLI::App& app, EvalOptions& o) {
       ->required()
       ->type_name("FILE");
   sub->add_option("--steps", o.steps, "Steps of 8 samples, each read once at most")
-      ->check(CLI::Range(1, 1000000000))
+      ->check(number_between(1, kMost))
       ->capture_default_str();
   sub->add_flag("--json", o.json, "Print one JSON object");
   add_threads(sub, o.threads);
@@ -222,10 +250,15 @@ void add_schedule(CLI::App& app, ScheduleOptions& o) {
       "  troupe schedule --stages 4 --microbatches 16 --compare 1f1b,zb-h1,zb-v,v-half\n"
       "  troupe schedule --kind csv:plan.csv --svg plan.svg --trace plan.json");
   sub->add_option("--kind", o.kind, "A schedule's name, or csv:FILE")->type_name("NAME");
-  sub->add_option("--stages", o.stages, "Pipeline ranks")->type_name("P");
+  sub->add_option("--stages", o.stages, "Pipeline ranks")
+      ->check(number_between(1, kMost))
+      ->type_name("P");
   sub->add_option("--chunks", o.chunks, "Chunks a rank; default: the schedule's own")
+      ->check(number_between(1, kMost))
       ->type_name("V");
-  sub->add_option("--microbatches", o.microbatches, "Microbatches of a step")->type_name("M");
+  sub->add_option("--microbatches", o.microbatches, "Microbatches of a step")
+      ->check(number_between(1, kMost))
+      ->type_name("M");
   sub->add_option("--costs", o.costs,
                   "Durations of a whole stage in any one unit: F, I, W, B (default I+W), pair "
                   "(default F+B), F=1:2:1 by stage; hop (latency), link (bytes / bandwidth), "
@@ -234,6 +267,7 @@ void add_schedule(CLI::App& app, ScheduleOptions& o) {
   sub->add_option("--memory", o.memory,
                   "Most microbatches of a stage that a searched schedule holds: F takes 1, I and W "
                   "give 1/2 back")
+      ->check(number_between(0.0, 1e9))
       ->type_name("N");
   sub->add_option("--group-size", o.group_size,
                   "Microbatches that interleaved takes through a chunk together, or rounds, as "

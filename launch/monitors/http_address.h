@@ -5,13 +5,13 @@
 
 namespace troupe::launch {
 
-/// Where a monitor answers HTTP requests: "host:port" of the manifest. The host is an IP address or
-/// localhost; an IPv6 address stands in brackets.
+/// Where a monitor answers HTTP requests: "host:port" of the manifest. The host is an IPv4
+/// address or localhost.
 struct HttpAddress {
   std::string host;
   int port = 0;  ///< 0: any free one
 
-  /// As civetweb binds it: "127.0.0.1:9090", "[::1]:0".
+  /// As civetweb binds it: "127.0.0.1:9090".
   std::string text() const;
   /// "http://127.0.0.1:9090" + path, for the port that was bound.
   std::string url(int bound_port, const std::string& path) const;
@@ -29,5 +29,7 @@ struct KeyedAddress {
 /// Tries whether all of them can be answered at, at once. Throws Error{manifest} naming the first
 /// one that cannot, and why.
 void check_can_bind(const std::vector<KeyedAddress>& addresses);
+/// Whether this machine has the hosts, whoever has the ports now. Throws likewise.
+void check_hosts(std::vector<KeyedAddress> addresses);
 
 }  // namespace troupe::launch

@@ -19,6 +19,14 @@ double flop_per_token(const actors::RunSpec& spec) {
                                     model.head_dim * spec.batch.seq_len);
 }
 
+std::vector<KeyedAddress> addresses_of(const Manifest& manifest) {
+  std::vector<KeyedAddress> addresses;
+  for (const char* key : {"monitor.prometheus", "monitor.web"})
+    if (const std::string& address = manifest.text(key); !address.empty())
+      addresses.push_back({.key = key, .address = parse_http_address(address)});
+  return addresses;
+}
+
 }  // namespace
 
 Sinks::Sinks(const Manifest& manifest, actors::Hub& hub,
@@ -37,11 +45,11 @@ Sinks::Sinks(const Manifest& manifest, actors::Hub& hub,
 }
 
 void Sinks::check(const Manifest& manifest) {
-  std::vector<KeyedAddress> addresses;
-  for (const char* key : {"monitor.prometheus", "monitor.web"})
-    if (const std::string& address = manifest.text(key); !address.empty())
-      addresses.push_back({.key = key, .address = parse_http_address(address)});
-  check_can_bind(addresses);
+  check_can_bind(addresses_of(manifest));
+}
+
+void Sinks::check_hosts(const Manifest& manifest) {
+  launch::check_hosts(addresses_of(manifest));
 }
 
 nlohmann::json Sinks::endpoints() const {

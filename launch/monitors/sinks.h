@@ -27,6 +27,8 @@ class Sinks {
   /// Throws Error{manifest} where an address that the manifest names is not free now: told before
   /// anything is written or started.
   static void check(const Manifest& manifest);
+  /// The same for an address that this machine does not have, whoever has its port now.
+  static void check_hosts(const Manifest& manifest);
 
   /// {prometheus: URL, web: URL}, those that there are.
   nlohmann::json endpoints() const;

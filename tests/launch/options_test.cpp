@@ -124,6 +124,22 @@ BOOST_AUTO_TEST_CASE(wrong_usage_names_the_option) {
   refused({"generate", "c", "--prompt", "x", "--tokens", "0"}, "--tokens");
   refused({"generate", "c", "--prompt", "x", "--temperature", "-1"}, "--temperature");
   refused({"eval", "c"}, "--files");
+  for (const char* number : {"nan", "inf", "-nan", "0x1", "1,5", ""})
+    refused({"generate", "c", "--prompt", "x", "--temperature", number}, "--temperature");
+  for (const char* number : {"-1", "1.5", "nan", "18446744073709551616", "010", "0x10", " 1"})
+    refused({"generate", "c", "--prompt", "x", "--seed", number}, "--seed");
+  refused({"schedule", "--memory", "nan"}, "--memory");
+  for (const char* option : {"--stages", "--chunks", "--microbatches"})
+    for (const char* number : {"0", "-1", "010", "4294967297", "x"})
+      refused({"schedule", option, number}, option);
+  for (const char* option : {"--pp", "--dp"})
+    for (const char* number : {"0", "-1", "010", "1025"})
+      refused({"scale", "r", option, number}, option);
+  refused({"eval", "c", "--files", "f", "--steps", "-1"}, "--steps");
+  refused({"eval", "c", "--files", "f", "--threads", "-1"}, "--threads");
+  refused({"tap", "r", "--edge", "0:1", "--every", "0"}, "--every");
+  refused({"tap", "r", "--edge", "0:1", "--samples", "-1"}, "--samples");
+  refused({"trace", "r", "-o", "f", "--steps", "010"}, "--steps");
   refused({"tokenize", "a"}, "--output");
   refused({"status"}, "run");
   refused({"trace", "r"}, "--output");
