@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -13,6 +14,16 @@
 
 namespace troupe::stages {
 
+/// How the steps before a checkpoint were trained: what a run that goes on is compared with.
+struct Training {
+  std::uint64_t seed = 0;
+  std::string digest;  ///< of the corpus (scan_tokens); empty: not known
+  bool shuffle = false;
+  std::int64_t global = 0;  ///< samples of a step
+  double lr = 0;            ///< of the last update
+  bool operator==(const Training&) const = default;
+};
+
 /// What a checkpoint says of the run besides tensors.
 struct CheckpointInfo {
   std::int64_t step = 0;         ///< updates applied; the next step is step + 1
@@ -20,6 +31,7 @@ struct CheckpointInfo {
   ModelConfig model;
   std::string tokenizer;  ///< manifest name; a SentencePiece model is copied into the checkpoint
   std::int64_t seq_len = 0;
+  std::optional<Training> training;  ///< none: written before this was kept
 };
 
 // A checkpoint directory step-N, described byte by byte in stages/README.md: config.json (Hugging

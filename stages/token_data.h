@@ -8,5 +8,6 @@
 #include "stages/data/token_cache.h"
 #include "stages/data/token_cache_pruning.h"
 #include "stages/data/token_file.h"
+#include "stages/data/token_scan.h"
 #include "stages/data/tokenizer.h"
 #include "stages/data/utf8.h"

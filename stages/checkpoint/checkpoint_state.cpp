@@ -49,6 +49,18 @@ std::map<std::string, FileRecord> parse_files(const json& state,
   return records;
 }
 
+std::optional<Training> parse_training(const json& state, const std::filesystem::path& path) {
+  const auto training = state.find("training");
+  if (training == state.end()) return std::nullopt;
+  if (!training->is_object())
+    throw Error(ErrorKind::data, fmt::format("{}: \"training\" is no object", path.string()));
+  return Training{.seed = static_cast<std::uint64_t>(get_integer(*training, "seed", path)),
+                  .digest = get_string(*training, "digest", path),
+                  .shuffle = get_bool(*training, "shuffle", path),
+                  .global = get_integer(*training, "global", path),
+                  .lr = get_number(*training, "lr", path)};
+}
+
 }  // namespace
 
 std::string weights_file(int part, int num_parts) {
@@ -78,7 +90,7 @@ void write_checkpoint_state(const std::filesystem::path& dir, const CheckpointSt
   json files = json::object();
   for (const auto& [name, record] : state.files)
     files[name] = {{"size", record.size}, {"xxh64", record.sum}};
-  const json content = {
+  json content = {
       {"format", kFormat},
       {"version", kVersion},
       {"step", state.info.step},
@@ -88,6 +100,12 @@ void write_checkpoint_state(const std::filesystem::path& dir, const CheckpointSt
       {"tokenizer", state.info.tokenizer},
       {"files", files},
   };
+  if (const auto& training = state.info.training)
+    content["training"] = {{"seed", training->seed},
+                           {"digest", training->digest},
+                           {"shuffle", training->shuffle},
+                           {"global", training->global},
+                           {"lr", training->lr}};
   write_whole_file(dir / kStateFile, content.dump(2) + '\n');
 }
 
@@ -106,6 +124,7 @@ CheckpointState read_checkpoint_state(const std::filesystem::path& dir) {
   state.info.seq_len = get_integer(content, "seq_len", path);
   state.info.tokenizer = get_string(content, "tokenizer", path);
   state.info.model.dtype = compute_dtype(get_string(content, "dtype", path), path);
+  state.info.training = parse_training(content, path);
   state.files = parse_files(content, path);
   if (state.info.step < 0 || state.info.next_sample < 0 || state.info.seq_len < 1)
     throw Error(

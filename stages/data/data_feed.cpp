@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "stages/data/shuffle.h"
+#include "stages/data/token_scan.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -46,20 +45,8 @@ void DataFeed::sample(std::int64_t n, std::span<std::int32_t> ids,
   const std::int64_t begin = place * spec_.seq_len;
   tokens_->read(begin, ids);
   tokens_->read(begin + 1, targets);
-  check(begin, ids);
-  check(begin + spec_.seq_len, targets.last(1));
-}
-
-void DataFeed::check(std::int64_t begin, std::span<const std::int32_t> tokens) const {
-  const auto bad = std::find_if(tokens.begin(), tokens.end(), [this](std::int32_t id) {
-    return id < 0 || id >= spec_.vocab_size;
-  });
-  if (bad != tokens.end())
-    throw Error(
-        ErrorKind::data,
-        fmt::format("{}: token {} has id {}, which is not below vocab_size {}; was the "
-                    "dataset made with another tokenizer?",
-                    tokens_->name(), begin + (bad - tokens.begin()), *bad, spec_.vocab_size));
+  check_ids(*tokens_, begin, ids, spec_.vocab_size);
+  check_ids(*tokens_, begin + spec_.seq_len, targets.last(1), spec_.vocab_size);
 }
 
 }  // namespace troupe::stages

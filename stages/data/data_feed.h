@@ -40,7 +40,6 @@ class DataFeed {
 
  private:
   void sample(std::int64_t n, std::span<std::int32_t> ids, std::span<std::int32_t> targets) const;
-  void check(std::int64_t begin, std::span<const std::int32_t> tokens) const;
 
   std::unique_ptr<TokenFile> tokens_;
   FeedSpec spec_;

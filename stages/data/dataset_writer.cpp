@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "stages/data/corpus_encoder.h"
+#include "stages/data/corpus_files.h"
 #include "stages/data/dataset_layout.h"
 #include "stages/data/indexed_dataset.h"
 #include "stages/data/text_files.h"
@@ -73,33 +72,6 @@ class DatasetWriter {
   std::vector<std::int64_t> boundaries_{0};
 };
 
-/// The "text" of a line of JSON.
-std::string text_of(const std::string& line, const std::string& file, std::int64_t number) {
-  const auto document = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (document.is_object() && document.contains("text") && document["text"].is_string())
-    return document["text"].get<std::string>();
-  throw Error(ErrorKind::data,
-              fmt::format("{}:{}: expected a JSON object with a string \"text\"", file, number));
-}
-
-void add_json_lines(const std::string& path, CorpusEncoder& encoder) {
-  InputFile::open(path);  // names the reason where it cannot be read
-  std::ifstream file(path, std::ios::binary);
-  std::string line;
-  for (std::int64_t number = 1; std::getline(file, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    for_each_piece_of(text_of(line, path, number), [&](const Piece& piece) { encoder.add(piece); });
-    encoder.add({}, Ends::sequence);
-    encoder.add({}, Ends::document);
-  }
-  if (file.bad()) throw Error(ErrorKind::data, fmt::format("{}: cannot read to its end", path));
-}
-
-void add_text(const std::string& path, CorpusEncoder& encoder) {
-  for_each_piece(path, [&](const Piece& piece) { encoder.add(piece, Ends::sequence); });
-  encoder.add({}, Ends::document);
-}
-
 }  // namespace
 
 DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
@@ -110,6 +82,7 @@ DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
     if (file_exists(path))
       throw Error(ErrorKind::data,
                   fmt::format("{} exists and is not replaced; give another prefix", path));
+  for (const std::string& file : files) require_text(file);
   const auto tokenizer = Tokenizer::open(tokenizer_name);
   const bool narrow = tokenizer->vocab_size() < kFirstWideVocabulary;
   PublishedFile bin_file(bin), idx_file(idx);
@@ -117,8 +90,7 @@ DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
   CorpusEncoder encoder(
       *tokenizer, options, size_of_files(files),
       [&writer](std::span<const std::int32_t> ids, Ends ends) { writer.add(ids, ends); });
-  for (const std::string& file : files)
-    file.ends_with(".jsonl") ? add_json_lines(file, encoder) : add_text(file, encoder);
+  for (const std::string& file : files) add_file(file, encoder);
   encoder.finish();
   if (writer.index().num_tokens == 0)
     throw Error(ErrorKind::data, fmt::format("no token in {}", fmt::join(files, ", ")));

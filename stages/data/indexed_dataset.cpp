@@ -16,9 +16,12 @@ namespace troupe::stages {
 namespace {
 
 constexpr std::string_view kBinSuffix = ".bin";
+constexpr std::string_view kIdxSuffix = ".idx";
 
 std::string prefix_of(const std::string& path) {
-  return path.ends_with(kBinSuffix) ? path.substr(0, path.size() - kBinSuffix.size()) : path;
+  for (const std::string_view suffix : {kBinSuffix, kIdxSuffix})
+    if (path.ends_with(suffix)) return path.substr(0, path.size() - suffix.size());
+  return path;
 }
 
 /// An .idx whose head fits its length.
@@ -120,8 +123,9 @@ void check_documents(const IndexBytes& index) {
 }  // namespace
 
 bool is_indexed_dataset(const std::string& path) {
-  return path.ends_with(kBinSuffix) ||
-         (file_exists(path + ".idx") && file_exists(path + std::string(kBinSuffix)));
+  return path.ends_with(kBinSuffix) || path.ends_with(kIdxSuffix) ||
+         (file_exists(path + std::string(kIdxSuffix)) &&
+          file_exists(path + std::string(kBinSuffix)));
 }
 
 std::string bin_path(const std::string& path) {
@@ -129,7 +133,7 @@ std::string bin_path(const std::string& path) {
 }
 
 std::string idx_path(const std::string& path) {
-  return prefix_of(path) + ".idx";
+  return prefix_of(path) + std::string(kIdxSuffix);
 }
 
 DatasetIndex read_dataset_index(const std::string& path) {

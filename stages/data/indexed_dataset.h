@@ -17,10 +17,10 @@ struct DatasetIndex {
   std::int64_t num_tokens = 0;
 };
 
-/// Whether `path` names a Megatron dataset: it ends in .bin, or .bin and .idx lie at the prefix
+/// Whether `path` names a Megatron dataset: it ends in .bin or .idx, or both lie at the prefix
 /// `path`.
 bool is_indexed_dataset(const std::string& path);
-/// The names of the two files, from the name of the .bin or the prefix.
+/// The names of the two files, from the name of either or the prefix.
 std::string bin_path(const std::string& path);
 std::string idx_path(const std::string& path);
 
@@ -32,8 +32,8 @@ DatasetIndex read_dataset_index(const std::string& path);
 /// Turns files into a Megatron dataset <prefix>.bin and <prefix>.idx (16-bit ids below 65500 tokens
 /// of vocabulary, else 32-bit). A .jsonl file is one document a line, from its "text"; any other
 /// file is one document. Memory stays bounded but for the index: 12 bytes a sequence. Throws
-/// Error{data} for missing or malformed input (with its line), where there are no tokens, and where
-/// one of the two files exists.
+/// Error{data} for missing or malformed input (with its line), for a file that is no text, where
+/// there are no tokens, and where one of the two files exists.
 DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
                                    const std::string& tokenizer, const std::string& prefix,
                                    const EncodeOptions& options = {});

@@ -4,6 +4,7 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <array>
 #include <span>
 
 #include "stages/data/utf8.h"
@@ -32,6 +33,29 @@ std::size_t piece_length(std::string_view window) {
   return complete > 0 ? complete : window.size();
 }
 
+/// What corpora come in that is no text as it lies there.
+struct ForeignFormat {
+  std::string_view suffix;
+  std::string_view hint;
+};
+constexpr std::string_view kUnpack = "unpack it first";
+constexpr std::string_view kExport = "write its text as .txt or .jsonl first";
+constexpr std::string_view kTokens = "tokens stand alone, as the .bin with its .idx";
+constexpr std::array<ForeignFormat, 14> kForeign{{{".bz2", kUnpack},
+                                                  {".gz", kUnpack},
+                                                  {".tar", kUnpack},
+                                                  {".xz", kUnpack},
+                                                  {".zip", kUnpack},
+                                                  {".zst", kUnpack},
+                                                  {".arrow", kExport},
+                                                  {".npy", kExport},
+                                                  {".npz", kExport},
+                                                  {".parquet", kExport},
+                                                  {".safetensors", kExport},
+                                                  {".bin", kTokens},
+                                                  {".idx", kTokens},
+                                                  {".tokens", kTokens}}};
+
 }  // namespace
 
 std::vector<std::string> expand_files(const std::vector<std::string>& patterns) {
@@ -46,6 +70,17 @@ std::vector<std::string> expand_files(const std::vector<std::string>& patterns) 
     files.insert(files.end(), paths.begin(), paths.end());
   }
   return files;
+}
+
+bool is_json_lines(const std::string& path) {
+  return path.ends_with(".jsonl");
+}
+
+void require_text(const std::string& path) {
+  for (const ForeignFormat& format : kForeign)
+    if (path.ends_with(format.suffix))
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: a {} file holds no text; {}", path, format.suffix, format.hint));
 }
 
 void for_each_piece(const std::filesystem::path& path, const UsePiece& use) {

@@ -14,6 +14,12 @@ namespace troupe::stages {
 /// a match.
 std::vector<std::string> expand_files(const std::vector<std::string>& patterns);
 
+/// Whether the file is one document a line, from its "text", as its name says.
+bool is_json_lines(const std::string& path);
+/// Throws Error{data} for a file whose name says that it holds no text: it is compressed, or a
+/// table, or tokens.
+void require_text(const std::string& path);
+
 /// Bytes of a window of for_each_piece; part of what the ids of a corpus are defined by. Small,
 /// because SentencePiece takes longer for a byte of a long text than for one of a short text.
 inline constexpr std::size_t kPieceBytes = std::size_t{1} << 12;

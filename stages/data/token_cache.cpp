@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "stages/data/corpus_files.h"
 #include "stages/data/indexed_dataset.h"
 #include "stages/data/text_files.h"
 #include "stages/data/token_cache_pruning.h"
@@ -58,7 +59,8 @@ std::string key_of(const TokenSource& source) {
   key += source.tokenizer == kBytesTokenizer
              ? fmt::format("tokenizer {}\n", kBytesTokenizer)
              : fmt::format("tokenizer {}\n", identity_of(source.tokenizer));
-  for (const std::string& file : source.files) key += fmt::format("file {}\n", identity_of(file));
+  for (const std::string& file : source.files)
+    key += fmt::format("{} {}\n", is_json_lines(file) ? "documents" : "file", identity_of(file));
   return key;
 }
 
@@ -86,8 +88,7 @@ void write_cache(const TokenSource& source, const std::string& key,
   CorpusEncoder encoder(
       *tokenizer, options, size_of_files(source.files),
       [&tokens](std::span<const std::int32_t> ids, Ends /*ends*/) { tokens.append(ids); });
-  for (const std::string& file : source.files)
-    for_each_piece(file, [&encoder](const Piece& piece) { encoder.add(piece); });
+  for (const std::string& file : source.files) add_file(file, encoder);
   encoder.finish();
   if (tokens.num_tokens() == 0)
     throw Error(ErrorKind::data,
@@ -128,6 +129,7 @@ std::string prepare_tokens(const TokenSource& source, const std::string& cache_d
     read_dataset_index(file);
     return file;
   }
+  for (const std::string& file : source.files) require_text(file);
   const std::string key = key_of(source);
   const auto cache = std::filesystem::path(cache_dir) / (to_hex(xxh64(key)) + ".tokens");
   create_directory(cache_dir);

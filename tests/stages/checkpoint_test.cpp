@@ -77,6 +77,11 @@ BOOST_AUTO_TEST_CASE(what_it_says_of_the_run_is_read_back) {
   BOOST_TEST(reader->info().tokenizer == "bytes");
   BOOST_TEST(reader->tokenizer() == "bytes");
   BOOST_TEST((reader->info().model == info.model));
+  BOOST_TEST(!reader->info().training.has_value());
+  info.step = 13;
+  info.training = {.seed = 7, .digest = "00ff", .shuffle = true, .global = 24, .lr = 0.1 / 3};
+  const auto more = CheckpointReader::open(write_checkpoint(dir.path(), info, {0, 3}));
+  BOOST_TEST((more->info().training == info.training));
   BOOST_CHECK_NO_THROW(reader->verify());
 }
 

@@ -172,6 +172,16 @@ BOOST_AUTO_TEST_CASE(malformed_input_is_refused_with_file_and_line_and_nothing_i
     BOOST_TEST(!entry.path().filename().string().starts_with("set"));
 }
 
+BOOST_AUTO_TEST_CASE(tokens_are_no_text) {
+  const std::string text = dir.write("a.txt", "abc");
+  write_indexed_dataset({text}, "bytes", prefix);
+  for (const std::string& name : {prefix + ".bin", prefix + ".idx", dir.write("b.gz", "x")})
+    expect_error(ErrorKind::data, {name, "no text"}, [&] {
+      write_indexed_dataset({text, name}, "bytes", dir / "other");
+    });
+  BOOST_TEST(!std::filesystem::exists(dir / "other.bin"));
+}
+
 BOOST_AUTO_TEST_CASE(an_existing_dataset_is_not_replaced) {
   write(kSound, kSixteenBits);
   const std::string text = dir.write("text", "x");

@@ -1,0 +1,48 @@
+#include "stages/data/corpus_files.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "stages/data/text_files.h"
+#include "stages/storage/input_file.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+/// The "text" of a line of JSON.
+std::string text_of(const std::string& line, const std::string& file, std::int64_t number) {
+  const auto document = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (document.is_object() && document.contains("text") && document["text"].is_string())
+    return document["text"].get<std::string>();
+  throw Error(ErrorKind::data,
+              fmt::format("{}:{}: expected a JSON object with a string \"text\"", file, number));
+}
+
+void add_json_lines(const std::string& path, CorpusEncoder& encoder) {
+  InputFile::open(path);  // names the reason where it cannot be read
+  std::ifstream file(path, std::ios::binary);
+  std::string line;
+  for (std::int64_t number = 1; std::getline(file, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    for_each_piece_of(text_of(line, path, number), [&](const Piece& piece) { encoder.add(piece); });
+    encoder.add({}, Ends::sequence);
+    encoder.add({}, Ends::document);
+  }
+  if (file.bad()) throw Error(ErrorKind::data, fmt::format("{}: cannot read to its end", path));
+}
+
+void add_text(const std::string& path, CorpusEncoder& encoder) {
+  for_each_piece(path, [&](const Piece& piece) { encoder.add(piece, Ends::sequence); });
+  encoder.add({}, Ends::document);
+}
+
+}  // namespace
+
+void add_file(const std::string& path, CorpusEncoder& encoder) {
+  is_json_lines(path) ? add_json_lines(path, encoder) : add_text(path, encoder);
+}
+
+}  // namespace troupe::stages

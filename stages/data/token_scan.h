@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "stages/data/token_file.h"
+
+namespace troupe::stages {
+
+/// Throws Error{data} with file, position and id for the first of these ids, which begin at token
+/// `begin` of the file, that is not one of 0 ... vocab_size-1.
+void check_ids(const TokenFile& tokens, std::int64_t begin, std::span<const std::int32_t> ids,
+               std::int64_t vocab_size);
+
+/// Reads every token and checks its id. Returns the XXH64 of all ids as 32-bit numbers: equal for
+/// one stream of tokens wherever and however wide it lies in a file.
+std::string scan_tokens(const TokenFile& tokens, std::int64_t vocab_size);
+
+}  // namespace troupe::stages
