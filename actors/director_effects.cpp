@@ -40,6 +40,14 @@ Pipeline pipeline_of(const RunSpec& spec, const Shape& shape) {
   return pipeline;
 }
 
+stages::Training training_of(const RunSpec& spec, std::int64_t step) {
+  return {.seed = spec.seed,
+          .digest = spec.data.digest,
+          .shuffle = spec.data.shuffle,
+          .global = spec.batch.global,
+          .lr = stages::learning_rate(spec.optimizer, step)};
+}
+
 }  // namespace
 
 template <typename Order>
@@ -263,7 +271,8 @@ void Director::perform(const PublishCheckpoint& effect) {
                                                               effect.step * spec.batch.global,
                                                .model = spec.model,
                                                .tokenizer = spec.data.tokenizer,
-                                               .seq_len = spec.batch.seq_len},
+                                               .seq_len = spec.batch.seq_len,
+                                               .training = training_of(spec, effect.step)},
                                       .num_parts = protocol_.epoch().shape.mesh.pp,
                                       .keep = spec.checkpoint.keep,
                                       .error = effect.error,

@@ -22,6 +22,7 @@ struct RunSpec {
 
   struct Data {
     std::string tokens;  ///< path of the token file (TokenFile::open)
+    std::string digest;  ///< of its ids (stages::scan_tokens): by which a checkpoint knows it
     std::string tokenizer = "bytes";
     bool shuffle = false;
   } data;

@@ -1,13 +1,13 @@
 #include "launch/corpus.h"
 
 #include <fmt/format.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
 
+#include "launch/machine.h"
 #include "stages/token_data.h"
 
 namespace troupe::launch {
@@ -15,14 +15,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The files that a pattern matches; a name that exists is itself, whatever characters it has.
-std::vector<std::string> expand(const Manifest& m, const char* key,
-                                const std::string& pattern) try {
-  std::error_code ignored;
-  if (fs::is_regular_file(pattern, ignored)) return {pattern};
-  return stages::expand_files({pattern});
+constexpr const char* kTrained = "data.files";
+constexpr const char* kEvaluated = "eval.files";
+
+/// The errors of files, at the place that names them.
+template <typename Body>
+auto about_files(const Manifest& m, const char* key, const Body& body) try {
+  return body();
 } catch (const Error& error) {
   m.fail(key, error.what(), error.kind());
+}
+
+/// The files that a pattern matches; a name that exists is itself, whatever characters it has.
+std::vector<std::string> expand(const Manifest& m, const char* key, const std::string& pattern) {
+  std::error_code ignored;
+  if (fs::is_regular_file(pattern, ignored)) return {pattern};
+  return about_files(m, key, [&] { return stages::expand_files({pattern}); });
 }
 
 /// Its bytes. Throws for what is no readable, filled file.
@@ -32,6 +40,7 @@ std::int64_t check_file(const Manifest& m, const char* key, const std::string& f
     m.fail(key, fmt::format("{} is not a file", file), ErrorKind::data);
   if (access(file.c_str(), R_OK) != 0)
     m.fail(key, fmt::format("{} cannot be read", file), ErrorKind::data);
+  about_files(m, key, [&] { stages::require_text(file); });
   if (stages::valid_utf8(file) != file)
     m.fail(key, fmt::format("the file name {} is not UTF-8; rename it", stages::valid_utf8(file)),
            ErrorKind::data);
@@ -71,20 +80,33 @@ void check_tokenizer(const Manifest& m) {
                        vocab, tokens, m.text("data.tokenizer"), tokens));
 }
 
+/// Reads every id of a .bin: a step that meets one without a row of the embedding ends the run.
+void check_dataset(Manifest& m, const char* key) {
+  const auto tokens = about_files(m, key, [&] { return stages::TokenFile::open(m.texts(key)[0]); });
+  check_one_sample(m, key, tokens->num_tokens());
+  const std::string digest = about_files(
+      m, key, [&] { return stages::scan_tokens(*tokens, m.integer("model.vocab_size")); });
+  if (std::string_view(key) == kTrained) m.resolve("data.digest", digest);
+}
+
 /// The files of one key, globs expanded.
-void check_files(const Manifest& m, const char* key) {
+void check_files(Manifest& m, const char* key) {
   const auto& files = m.texts(key);
   if (std::ranges::any_of(files, stages::is_indexed_dataset)) {
     if (files.size() > 1)
       m.fail(key, fmt::format("{} lists a .bin token file with {} other files; it stands alone",
                               key, files.size() - 1));
-    check_one_sample(m, key, stages::read_dataset_index(files[0]).num_tokens);
+    tokenizer_size(m);  // it opens; the ids are what counts
+    check_dataset(m, key);
     return;
   }
   std::int64_t bytes = 0;
   for (const std::string& file : files) bytes += check_file(m, key, file);
   check_tokenizer(m);
-  if (m.text("data.tokenizer") == stages::kBytesTokenizer) check_one_sample(m, key, bytes);
+  // Of JSON lines only a part is text.
+  if (m.text("data.tokenizer") == stages::kBytesTokenizer &&
+      std::ranges::none_of(files, stages::is_json_lines))
+    check_one_sample(m, key, bytes);
 }
 
 /// Makes the token file of the files of one key; returns the number of its tokens.
@@ -101,16 +123,14 @@ std::int64_t prepare(Manifest& m, const char* key, const char* tokens_key, Corpu
 
 fs::path cache_home() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return cache;
-  if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache";
-  const passwd* user = getpwuid(getuid());
-  if (!user) throw Error(ErrorKind::data, "no place for token files: set XDG_CACHE_HOME or HOME");
-  return fs::path(user->pw_dir) / ".cache";
+  if (const auto home = home_directory()) return *home / ".cache";
+  throw Error(ErrorKind::data, "no place for token files: set XDG_CACHE_HOME or HOME");
 }
 
 }  // namespace
 
 void check_corpus(Manifest& m) {
-  for (const char* key : {"data.files", "eval.files"}) {
+  for (const char* key : {kTrained, kEvaluated}) {
     std::vector<std::string> files;
     for (const std::string& pattern : m.texts(key)) {
       const auto found = expand(m, key, pattern);
@@ -123,8 +143,11 @@ void check_corpus(Manifest& m) {
 
 Corpus prepare_corpus(Manifest& m, const stages::EncodeOptions& options) {
   Corpus corpus;
-  corpus.tokens = prepare(m, "data.files", "data.tokens", corpus, options);
-  if (m.integer("eval.interval") > 0) prepare(m, "eval.files", "eval.tokens", corpus, options);
+  corpus.tokens = prepare(m, kTrained, "data.tokens", corpus, options);
+  if (m.text("data.digest").empty())
+    m.resolve("data.digest", stages::scan_tokens(*stages::TokenFile::open(m.text("data.tokens")),
+                                                 m.integer("model.vocab_size")));
+  if (m.integer("eval.interval") > 0) prepare(m, kEvaluated, "eval.tokens", corpus, options);
   return corpus;
 }
 

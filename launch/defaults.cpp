@@ -37,6 +37,10 @@ constexpr std::array kKeys{
         "Last step, counted from the first start, also after a resume; long enough to see a loss "
         "fall",
         Rule{.min = 1, .max = 1e12}},
+    Key{"run", "derived", texts, "[]", "keys",
+        "Written by launch: the keys of this file that follow from others or from the machine. "
+        "They are derived again when the file is read; a key that is taken out of this list, or "
+        "set by an override, is as it is given"},
 
     Key{"model", "hidden_size", integer, "256", "",
         "Width of the residual; a model that a laptop trains", from_one_to(262144)},
@@ -72,14 +76,17 @@ constexpr std::array kKeys{
         kDTypes},
 
     Key{"data", "files", texts, "[]", "paths",
-        "Text files or globs in order (each glob sorted bytewise), or one .bin with its .idx; must "
-        "be given"},
+        "Text files or globs in order (each glob sorted bytewise), or one .bin with its .idx; of a "
+        ".jsonl the \"text\" of every line. Must be given"},
     Key{"data", "tokenizer", text, "\"bytes\"", "path",
         "bytes (a token's id is the byte's value) or a SentencePiece .model; bytes needs no file"},
     Key{"data", "shuffle", boolean, "false", "",
         "Samples in a seeded random order; off, so that others can replay a run"},
     Key{"data", "tokens", text, "", "path",
         "Written by launch: the token file made of data.files. Replaced when given"},
+    Key{"data", "digest", text, "", "",
+        "Written by launch: XXH64 of the token ids, by which a resume knows the corpus. Replaced "
+        "when given"},
 
     Key{"batch", "seq_len", integer, "256", "tokens", "Length of a sample; fits a laptop",
         from_one_to(1048576)},
@@ -164,6 +171,9 @@ constexpr std::array kKeys{
     Key{"checkpoint", "weights_only", boolean, "false", "",
         "Take only the weights of resume and start at step 0 with a fresh optimizer; else go on as "
         "it was"},
+    Key{"checkpoint", "other_data", boolean, "false", "",
+        "Go on although corpus, seq_len or order of samples are not the checkpoint's: the next "
+        "sample is the one with its number in the new order. Else that is refused"},
 
     Key{"eval", "interval", integer, "0", "steps",
         "Steps between evaluations, 0: never; needs eval.files", Rule{.min = 0, .max = 1e12}},

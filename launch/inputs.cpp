@@ -4,6 +4,7 @@
 
 #include "launch/check.h"
 #include "launch/corpus.h"
+#include "launch/differences.h"
 #include "launch/resolve.h"
 #include "launch/run_spec.h"
 
@@ -31,6 +32,10 @@ auto about_resume(const Manifest& m, const Body& body) try {
   m.fail(kResume, error.what(), error.kind());
 }
 
+void check_model(const Manifest& m, const stages::CheckpointReader& checkpoint) {
+  about_resume(m, [&] { checkpoint.check_model(to_run_spec(m).model); });
+}
+
 }  // namespace
 
 Manifest load_manifest(const std::filesystem::path& path, const std::vector<std::string>& overrides,
@@ -42,18 +47,22 @@ Manifest load_manifest(const std::filesystem::path& path, const std::vector<std:
   return manifest;
 }
 
-std::int64_t check_start(const Manifest& m) {
-  if (m.text(kResume).empty()) return 0;
+std::optional<stages::CheckpointInfo> check_start(const Manifest& m) {
+  if (m.text(kResume).empty()) return std::nullopt;
   const auto checkpoint =
       about_resume(m, [&] { return stages::CheckpointReader::open(m.text(kResume)); });
   about_resume(m, [&] { checkpoint->verify(); });
+  if (m.flag("checkpoint.weights_only")) {
+    check_model(m, *checkpoint);
+    return std::nullopt;
+  }
   check_fits(m, *checkpoint);
-  return m.flag("checkpoint.weights_only") ? 0 : checkpoint->info().step;
+  return checkpoint->info();
 }
 
 void check_fits(const Manifest& m, const stages::CheckpointReader& checkpoint) {
-  about_resume(m, [&] { checkpoint.check_model(to_run_spec(m).model); });
-  if (m.flag("checkpoint.weights_only")) return;
+  check_model(m, checkpoint);
+  check_cursor(m, checkpoint.info());
   check_steps_left(m, checkpoint.info());
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,12 +16,12 @@ Manifest load_manifest(const std::filesystem::path& path, const std::vector<std:
                        const Machine& machine);
 
 /// Opens checkpoint.resume, if there is one, compares it with the manifest and reads every byte.
-/// Returns the step that the run starts from: 0 without one or from weights alone. Throws
-/// Error{data} naming what differs or is damaged.
-std::int64_t check_start(const Manifest& manifest);
+/// Returns what the run goes on from: nothing without one or from weights alone. Throws Error{data}
+/// naming what differs or is damaged.
+std::optional<stages::CheckpointInfo> check_start(const Manifest& manifest);
 
-/// Whether the run can go on from this checkpoint: same model, same samples a step, steps left to
-/// do. Throws as check_start.
+/// Whether the run can go on from this checkpoint: same model, same data, steps left to do. Throws
+/// as check_start.
 void check_fits(const Manifest& manifest, const stages::CheckpointReader& checkpoint);
 
 }  // namespace troupe::launch

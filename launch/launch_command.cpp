@@ -6,16 +6,17 @@
 #include <utility>
 
 #include "actors/cluster.h"
-#include "actors/layer_split.h"
 #include "launch/commands.h"
 #include "launch/console.h"
 #include "launch/control_client.h"
 #include "launch/control_server.h"
 #include "launch/corpus.h"
+#include "launch/differences.h"
 #include "launch/inputs.h"
 #include "launch/monitors/sinks.h"
 #include "launch/outcome.h"
 #include "launch/placement.h"
+#include "launch/reshape.h"
 #include "launch/resume.h"
 #include "launch/run_directory.h"
 #include "launch/run_log.h"
@@ -29,23 +30,32 @@ namespace {
 /// What a launch does, decided and checked before anything is written or started.
 struct Start {
   Manifest manifest;       ///< as it is saved with the run
-  std::int64_t step = 0;   ///< steps that are done already
   std::string checkpoint;  ///< the run's own, to go on from; empty: as the manifest says
+  std::optional<stages::CheckpointInfo> goes_on_from;  ///< that, or what the manifest names
   std::vector<TornCheckpoint> torn;
   std::optional<RunDirectory> directory;  ///< taken already where a run is resumed
+
+  /// Steps that are done already.
+  std::int64_t step() const { return goes_on_from ? goes_on_from->step : 0; }
 };
 
 Start new_run(const LaunchOptions& options, const Machine& machine) {
   Start start{.manifest = load_manifest(options.manifest, options.overrides, machine)};
-  start.step = check_start(start.manifest);
+  start.goes_on_from = check_start(start.manifest);
   RunDirectory::check_free(start.manifest.text("run.dir"));
   return start;
 }
 
+void refuse_overrides(const std::vector<std::string>& overrides,
+                      std::initializer_list<const char*> keys, const std::string& why) {
+  for (const std::string& override_ : overrides)
+    for (const char* key : keys)
+      if (override_.starts_with(std::string(key) + "="))
+        throw Error(ErrorKind::usage, fmt::format("--set {}: {}", key, why));
+}
+
 Start resumed_run(const LaunchOptions& options, const Machine& machine) {
-  for (const std::string& override_ : options.overrides)
-    if (override_.starts_with("run.dir="))
-      throw Error(ErrorKind::usage, "--set run.dir: a resumed run stays in its directory");
+  refuse_overrides(options.overrides, {"run.dir"}, "a resumed run stays in its directory");
   const auto path =
       (std::filesystem::absolute(options.resume) / "").lexically_normal().parent_path();
   RunDirectory directory = RunDirectory::reopen(path);
@@ -59,12 +69,17 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
     if (!start.torn.empty())
       throw Error(ErrorKind::data, fmt::format("{} has no checkpoint to go on from: {}",
                                                path.string(), start.torn.front().reason));
-    start.step = check_start(start.manifest);
+    start.goes_on_from = check_start(start.manifest);
     return start;
   }
+  refuse_overrides(
+      options.overrides, {"checkpoint.resume", "checkpoint.weights_only"},
+      fmt::format("a resumed run goes on from its own newest checkpoint; start a new run with: "
+                  "troupe launch {}/{} --set run.dir=DIR --set checkpoint.resume={}",
+                  path.string(), kManifestFile, point.path.string()));
   start.checkpoint = point.path.string();
-  start.step = point.checkpoint->info().step;
-  if (start.step < start.manifest.integer("run.max_steps"))
+  start.goes_on_from = point.checkpoint->info();
+  if (start.step() < start.manifest.integer("run.max_steps"))
     check_fits(start.manifest, *point.checkpoint);
   return start;
 }
@@ -82,12 +97,12 @@ Manifest trained_manifest(const Start& start) {
 void write_directory(const Start& start, const RunDirectory& directory,
                      const ControlServer& control) {
   for (const TornCheckpoint& torn : start.torn) {
-    show(fmt::format("going back to step {}: {}; it is kept as {}.torn\n", start.step, torn.reason,
-                     torn.path.string()));
+    show(fmt::format("going back to step {}: {}; it is kept as {}.torn\n", start.step(),
+                     torn.reason, torn.path.string()));
     set_aside(torn);
   }
   directory.remove(kOutcomeFile);
-  cut_back_metrics(directory.path() / kMetricsFile, start.step);
+  cut_back_metrics(directory.path() / kMetricsFile, start.step());
   directory.write(kManifestFile, start.manifest.to_toml());
   directory.write_private(kControlFile, to_json(ControlAddress{.host = "127.0.0.1",
                                                                .port = control.port(),
@@ -95,6 +110,18 @@ void write_directory(const Start& start, const RunDirectory& directory,
                                                                .pid = getpid()})
                                                 .dump() +
                                             "\n");
+}
+
+/// What the steps of this launch do otherwise than those before it.
+void tell_start(const Start& start, bool resumed) {
+  for (const Manifest::Rederived& key : start.manifest.rederived())
+    show(fmt::format("derived   {} = {}, was {}\n", key.key, to_toml(key.is), to_toml(key.was)));
+  if (resumed && start.checkpoint.empty())
+    show("starting  again: this run has no checkpoint of its own\n");
+  if (!start.goes_on_from) return;
+  show(fmt::format("resuming  after step {}\n", start.step()));
+  for (const std::string& difference : differences(start.manifest, *start.goes_on_from).all())
+    show(fmt::format("differs   {}\n", difference));
 }
 
 /// Where the disk is full, outcome.json takes the room of control.json, which nobody needs any
@@ -151,31 +178,6 @@ nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, con
   return status;
 }
 
-/// The manifest's way to say this layout: as it did before where that still holds.
-std::string layout_text(const actors::RunSpec& spec, const actors::Shape& shape) {
-  const std::vector<int> layers = actors::layers_of(shape.layout);
-  for (const std::string& text : {spec.layout, std::string()}) {
-    const actors::LayerSplit split = actors::parse_split(text);
-    if (split.layers == layers) return text;
-    if (!split.layers.empty() || std::ssize(layers) > spec.model.num_hidden_layers) continue;
-    if (actors::split_layers(split, spec.model, static_cast<int>(layers.size())) == layers)
-      return text;
-  }
-  return fmt::format("{}", fmt::join(layers, ","));
-}
-
-/// A run that is resumed has the shape it had last.
-Manifest with_shape(Manifest manifest, const actors::Shape& shape) {
-  manifest.resolve("mesh.pp", std::int64_t{shape.mesh.pp});
-  manifest.resolve("mesh.dp", std::int64_t{shape.mesh.dp});
-  manifest.resolve("mesh.layout", layout_text(to_run_spec(manifest), shape));
-  manifest.resolve("schedule.kind", shape.schedule.kind);
-  manifest.resolve("schedule.chunks", std::int64_t{shape.schedule.chunks});
-  manifest.resolve("schedule.csv", shape.schedule.csv);
-  manifest.resolve("schedule.costs", shape.schedule.costs);
-  return manifest;
-}
-
 /// Where a browser and a Prometheus server find the run.
 std::string endpoint_lines(const nlohmann::json& endpoints) {
   std::string lines;
@@ -189,13 +191,13 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
           RunDirectory directory, ControlServer& control, SignalWatch& signals) {
   const actors::RunSpec spec = to_run_spec(manifest);
   RunLog log(spec, [&](const actors::Shape& shape) {
-    directory.write(kManifestFile, with_shape(start.manifest, shape).to_toml());
+    directory.write(kManifestFile, with_shape(start.manifest, shape, machine).to_toml());
   });
   // They outlive what serves signals and control.
   std::unique_ptr<actors::Cluster> cluster;
   std::optional<Sinks> sinks;
   actors::Outcome outcome{
-      .exit_code = static_cast<int>(ErrorKind::internal), .step = start.step, .reason = ""};
+      .exit_code = static_cast<int>(ErrorKind::internal), .step = start.step(), .reason = ""};
   try {
     cluster = actors::Cluster::create(spec,
                                       {.manifest = manifest.to_toml(),
@@ -230,9 +232,9 @@ int launch_run(const LaunchOptions& options) {
   const Machine machine = this_machine();
   Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
   const std::int64_t max_steps = start.manifest.integer("run.max_steps");
-  if (start.step >= max_steps) {
+  if (start.step() >= max_steps) {
     show(fmt::format("{} is at step {} of {} already; go on with --set run.max_steps=N\n",
-                     options.resume, start.step, max_steps));
+                     options.resume, start.step(), max_steps));
     return 0;
   }
   const actors::RunSpec spec = to_run_spec(start.manifest);
@@ -244,15 +246,17 @@ int launch_run(const LaunchOptions& options) {
     Tokenizing tokenizing(signals);
     return prepare_corpus(start.manifest, tokenizing.options());
   }();
-  const std::string warning = disk_warning(spec, placement, free_disk_bytes(spec.dir));
-  if (!warning.empty()) complain("warning: " + warning);
+  if (start.goes_on_from) check_cursor(start.manifest, *start.goes_on_from);
+  for (const std::string& warning :
+       {disk_warning(spec, placement, free_disk_bytes(spec.dir)), dead_steps_warning(spec)})
+    if (!warning.empty()) complain("warning: " + warning);
 
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
   write_directory(start, *start.directory, control);
   show(summary(spec, placement));
   show(corpus_line(spec, corpus.tokens));
   show(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));
-  if (start.step > 0) show(fmt::format("resuming  after step {}\n", start.step));
+  tell_start(start, !options.resume.empty());
   RunDirectory directory = std::move(*start.directory);
   return train(trained_manifest(start), start, machine, std::move(directory), control, signals);
 }

@@ -5,7 +5,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "launch/machine.h"
 #include "launch/manifest_parser.h"
+#include "launch/run_directory.h"
 
 namespace troupe::launch {
 namespace {
@@ -37,7 +39,8 @@ std::string quoted(const std::string& text) {
 std::string digits(double number) {
   std::string text = fmt::format("{}", number);
   // TOML tells a float by its point or exponent.
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  // inf and nan are what they are.
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }
 
@@ -75,13 +78,20 @@ Manifest Manifest::parse(std::string_view text, const std::string& name,
   parser.defaults();
   parser.file(text);
   for (const std::string& override_ : overrides) parser.override_with(override_);
+  parser.mark_derived();
   return manifest;
 }
 
 Manifest Manifest::read(const std::filesystem::path& path, std::span<const std::string> overrides) {
   std::ifstream file(path, std::ios::binary);
   std::error_code ignored;
-  if (!file || std::filesystem::is_directory(path, ignored))
+  if (std::filesystem::is_directory(path, ignored))
+    throw Error(ErrorKind::manifest,
+                fmt::format("{} is a directory; a manifest is a TOML file{}", path.string(),
+                            std::filesystem::exists(path / kManifestFile, ignored)
+                                ? fmt::format(", as {}", (path / kManifestFile).string())
+                                : ""));
+  if (!file)
     throw Error(ErrorKind::manifest, fmt::format("{}: no such manifest file", path.string()));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   Manifest manifest = parse(text, path.string(), overrides);
@@ -100,6 +110,33 @@ void Manifest::resolve(std::string_view key, Value value) {
   TROUPE_ASSERT(found != settings_.end());
   found->second.value = std::move(value);
   found->second.present = true;
+  list_derived();
+}
+
+void Manifest::settle(std::string_view key, Value value) {
+  const auto found = settings_.find(key);
+  TROUPE_ASSERT(found != settings_.end());
+  found->second = {
+      .value = std::move(value), .present = true, .origin = Origin::file, .place = name_};
+  list_derived();
+}
+
+void Manifest::list_derived() {
+  std::vector<std::string> derived;
+  for (const Key& key : manifest_keys())
+    if (key.fallback.empty() && has(dotted(key)) && !given(dotted(key)))
+      derived.push_back(dotted(key));
+  settings_.find("run.derived")->second.value = derived;
+}
+
+std::vector<Manifest::Rederived> Manifest::rederived() const {
+  std::vector<Rederived> changed;
+  for (const Key& key : manifest_keys()) {
+    const Setting& found = setting(dotted(key));
+    if (key.kind != Kind::text && found.written && found.present && found.value != *found.written)
+      changed.push_back({.key = dotted(key), .was = *found.written, .is = found.value});
+  }
+  return changed;
 }
 
 std::string Manifest::where(std::string_view key) const {
@@ -111,9 +148,24 @@ void Manifest::fail(std::string_view key, const std::string& message, ErrorKind 
   throw Error(kind, fmt::format("{}: {}", where(key), message));
 }
 
+std::filesystem::path Manifest::with_home(std::string_view key, const std::string& path) const {
+  if (!path.starts_with('~')) return path;
+  const std::size_t end = path.find('/');
+  if (end != std::string::npos ? end != 1 : path.size() != 1)
+    fail(key,
+         fmt::format("{} = {}: only ~ and ~/ stand for a home directory; write the whole path, "
+                     "or ./{} for that name itself",
+                     key, quoted(path), path));
+  const auto home = home_directory();
+  if (!home)
+    fail(key, fmt::format("{} = {}: nothing says where ~ is; set HOME", key, quoted(path)));
+  return end == std::string::npos ? *home : *home / path.substr(end + 1);
+}
+
 std::string Manifest::absolute(std::string_view key, const std::string& path) const {
+  const std::filesystem::path whole = with_home(key, path);
   const bool in_file = setting(key).origin == Origin::file;
-  return std::filesystem::absolute(in_file ? directory_ / path : std::filesystem::path(path))
+  return std::filesystem::absolute(in_file ? directory_ / whole : whole)
       .lexically_normal()
       .string();
 }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,37 +39,56 @@ class Manifest {
   }
   const Value& value(std::string_view key) const { return setting(key).value; }
 
-  /// Whether the user set the key, in the file or by an override.
-  bool given(std::string_view key) const { return setting(key).origin != Origin::fallback; }
-  /// Whether the key has a value: false for one that is derived from others and was not given.
+  /// Whether the user set the key, in the file or by an override; false for what run.derived names.
+  bool given(std::string_view key) const {
+    const Origin origin = setting(key).origin;
+    return origin == Origin::file || origin == Origin::override_;
+  }
+  /// Whether the key has a value: false for one that is to be derived from others.
   bool has(std::string_view key) const { return setting(key).present; }
   /// Gives a key its resolved value; where it was set stays as it is.
   void resolve(std::string_view key, Value value);
+  /// Gives a key a value that no longer follows from others: from now on it counts as given.
+  void settle(std::string_view key, Value value);
+
+  /// A derived key whose value is not the one that the file was written with.
+  struct Rederived {
+    std::string key;
+    Value was, is;
+  };
+  /// Those of a resolved manifest that was read from a file, but for paths.
+  std::vector<Rederived> rederived() const;
 
   /// "file:line:column", "--set table.key=value", or the file alone for a default.
   std::string where(std::string_view key) const;
   /// Throws Error{kind} with where(key) before the message.
   [[noreturn]] void fail(std::string_view key, const std::string& message,
                          ErrorKind kind = ErrorKind::manifest) const;
-  /// A path that the key holds, absolute: from the manifest's directory, or from the current one
-  /// for an override.
+  /// A path that the key holds, with the home directory for a ~ at its begin. Throws
+  /// Error{manifest} for ~name, which no key understands.
+  std::filesystem::path with_home(std::string_view key, const std::string& path) const;
+  /// The same, absolute: from the manifest's directory, or from the current one for an override.
   std::string absolute(std::string_view key, const std::string& path) const;
 
   const std::string& name() const { return name_; }
-  /// The resolved manifest as TOML: parse(to_toml()) gives the same settings.
+  /// The resolved manifest as TOML: parse(to_toml()) gives the same settings, and run.derived tells
+  /// those that the user set from those that were derived.
   std::string to_toml() const;
 
  private:
-  enum class Origin { fallback, file, override_ };
+  enum class Origin { fallback, derived, file, override_ };
   struct Setting {
     Value value;
     bool present = false;
     Origin origin = Origin::fallback;
-    std::string place;  ///< as where() gives it
+    std::string place;             ///< as where() gives it
+    std::optional<Value> written;  ///< of a derived key: what the file said
   };
   friend class ManifestParser;
 
   const Setting& setting(std::string_view key) const;
+  /// Brings run.derived up to date.
+  void list_derived();
   template <typename T>
   const T& get(std::string_view key) const {
     const Setting& found = setting(key);

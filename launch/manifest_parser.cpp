@@ -124,13 +124,30 @@ std::string broken_rule(const Key& key, const Value& value) {
   return "";
 }
 
-/// A line "value = ..." parsed on its own; the only node in it.
-toml::table parse_value(const std::string& text, const std::string& place) try {
+/// A line "value = ..." parsed on its own; the only node in it. `wrong` says what is wrong with a
+/// text that is no value.
+template <typename Wrong>
+toml::table parse_value(const std::string& text, const std::string& place, const Wrong& wrong) try {
   toml::table table = toml::parse("value = " + text + "\n");
   if (table.size() != 1 || !table.contains("value")) refuse(place, "this is not one TOML value");
   return table;
-} catch (const toml::parse_error& error) {
-  refuse(place, std::string(error.description()));
+} catch (const toml::parse_error&) {
+  refuse(place, wrong());
+}
+
+std::string not_of_kind(const Key& key, const std::string& text) {
+  return fmt::format("{}.{} must be {}, not '{}'", key.table, key.name, name_of(key.kind),
+                     brief(text));
+}
+
+/// The parser guesses what a word without quotes was meant to be, by its first letter.
+std::string described(const toml::parse_error& error) {
+  const std::string_view text = error.description();
+  for (const std::string_view guess : {"expected 'true'", "expected 'false'", "expected 'inf'",
+                                       "expected 'nan'", "could not determine value type"})
+    if (text.find(guess) != std::string_view::npos)
+      return "this is no TOML value; numbers, true and false stand alone, texts in quotes";
+  return std::string(text);
 }
 
 /// The node as a value of the key's kind.
@@ -142,8 +159,11 @@ Value require(const Key& key, const toml::node& node, const std::string& place) 
   return *value;
 }
 
-bool holds_text(Kind kind) {
-  return kind == Kind::text || kind == Kind::texts;
+/// Shells eat quotes: a text may come without them.
+bool is_bare(const Key& key, const std::string& text) {
+  if (key.kind != Kind::text && key.kind != Kind::texts) return false;
+  const bool list = key.kind == Kind::texts && text.starts_with('[');
+  return !text.starts_with('"') && !text.starts_with('\'') && !list;
 }
 
 std::string unknown_table(std::string_view table) {
@@ -190,7 +210,8 @@ void ManifestParser::defaults() {
       manifest_.settings_[name] = {};
       continue;
     }
-    const toml::table parsed = parse_value(std::string(key.fallback), name);
+    const toml::table parsed =
+        parse_value(std::string(key.fallback), name, [&] { return std::string(key.fallback); });
     const std::optional<Value> value = convert(*parsed.get("value"), key.kind);
     TROUPE_ASSERT(value.has_value());
     set(key, *value, Manifest::Origin::fallback, name);
@@ -202,7 +223,7 @@ void ManifestParser::file(std::string_view text) {
   try {
     root = toml::parse(text);
   } catch (const toml::parse_error& error) {
-    refuse(place_of(manifest_.name_, error.source()), std::string(error.description()));
+    refuse(place_of(manifest_.name_, error.source()), described(error));
   }
   const auto tables = manifest_tables();
   for (const auto& [name, node] : root) {
@@ -224,6 +245,25 @@ void ManifestParser::read_table(std::string_view table, const toml::table& nodes
   }
 }
 
+void ManifestParser::mark_derived() {
+  std::vector<std::string> names;
+  for (const Key& key : manifest_keys())
+    if (key.fallback.empty()) names.push_back(fmt::format("{}.{}", key.table, key.name));
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const std::string list = "run.derived";
+  for (const std::string& name : std::vector(manifest_.texts(list))) {
+    if (std::ranges::find(names, name) == names.end())
+      manifest_.fail(list,
+                     fmt::format("run.derived names '{}'; did you mean '{}'? Derived keys are "
+                                 "{}",
+                                 brief(name), nearest(name, known), quoted_list(known)));
+    Manifest::Setting& setting = manifest_.settings_[name];
+    if (setting.origin != Manifest::Origin::file) continue;
+    setting.origin = Manifest::Origin::derived;
+    setting.written = setting.value;
+  }
+}
+
 void ManifestParser::override_with(const std::string& assignment) {
   const std::string place = "--set " + assignment;
   const std::size_t equals = assignment.find('=');
@@ -237,10 +277,8 @@ void ManifestParser::override_with(const std::string& assignment) {
   if (std::ranges::find(tables, table) == tables.end()) refuse(place, unknown_table(table));
   const Key* key = find_key(table, name);
   if (!key) refuse(place, unknown_key(table, name));
-  // Shells eat quotes: a text may come without them.
-  const bool bare = holds_text(key->kind) &&
-                    (text.empty() || (text[0] != '"' && text[0] != '\'' && text[0] != '['));
-  const toml::table parsed = parse_value(bare ? to_toml(Value(text)) : text, place);
+  const toml::table parsed = parse_value(is_bare(*key, text) ? to_toml(Value(text)) : text, place,
+                                         [&] { return not_of_kind(*key, text); });
   set(*key, require(*key, *parsed.get("value"), place), Manifest::Origin::override_, place);
 }
 

@@ -18,6 +18,9 @@ class ManifestParser {
   void defaults();
   void file(std::string_view text);
   void override_with(const std::string& assignment);
+  /// What run.derived names, and no override set, has no value until it is derived again. Its old
+  /// value stays for whoever reads a resolved text as it is.
+  void mark_derived();
 
  private:
   void read_table(std::string_view table, const toml::table& nodes);

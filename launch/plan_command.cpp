@@ -4,7 +4,9 @@
 
 #include "launch/commands.h"
 #include "launch/console.h"
+#include "launch/differences.h"
 #include "launch/inputs.h"
+#include "launch/monitors/sinks.h"
 #include "launch/result_file.h"
 #include "launch/run_spec.h"
 #include "schedules/draw.h"
@@ -59,12 +61,17 @@ std::string grid_of(const Placement& placement) {
 int run(const PlanOptions& options) {
   const Machine machine = this_machine();
   const Manifest manifest = load_manifest(options.manifest, options.overrides, machine);
-  check_start(manifest);
+  Sinks::check_hosts(manifest);
+  const auto goes_on_from = check_start(manifest);
   const actors::RunSpec spec = to_run_spec(manifest);
   const Placement placement = place(spec);
   check_memory(spec, placement, machine, manifest.name());
-  const std::string warning = disk_warning(spec, placement, free_disk_bytes(spec.dir));
-  if (!warning.empty()) complain("warning: " + warning);
+  for (const std::string& warning :
+       {disk_warning(spec, placement, free_disk_bytes(spec.dir)), dead_steps_warning(spec)})
+    if (!warning.empty()) complain("warning: " + warning);
+  if (goes_on_from)
+    for (const std::string& difference : differences(manifest, *goes_on_from).all())
+      complain("differs from the checkpoint: " + difference);
   if (!options.svg.empty())
     ResultFile(options.svg).write(schedules::to_svg(placement.plan, placement.simulation));
   if (options.json) {

@@ -16,27 +16,30 @@ namespace {
 
 template <typename F>
 void derive(Manifest& m, std::string_view key, const F& value) {
-  if (!m.has(key)) m.resolve(key, value());
+  if (!m.given(key)) m.resolve(key, value());
 }
 
 void resolve_run(Manifest& m) {
-  derive(m, "run.name", [&] { return std::filesystem::path(m.name()).stem().string(); });
+  // For good: the resolved manifest is a file of another name.
+  if (!m.given("run.name")) m.settle("run.name", std::filesystem::path(m.name()).stem().string());
   const std::string& name = m.text("run.name");
   if (name.empty() || name.find('/') != std::string::npos)
     m.fail("run.name",
            fmt::format("run.name = {} must be a name without '/'", to_toml(Value(name))));
-  const std::string dir = m.has("run.dir") ? m.text("run.dir") : "runs/" + name;
+  const std::string dir = m.given("run.dir") ? m.text("run.dir") : "runs/" + name;
   if (dir.empty()) m.fail("run.dir", "run.dir is empty; it must name a directory to make");
   // The slash is added and taken away: it may have been there.
-  m.resolve("run.dir",
-            (std::filesystem::absolute(dir) / "").lexically_normal().parent_path().string());
+  m.resolve("run.dir", (std::filesystem::absolute(m.with_home("run.dir", dir)) / "")
+                           .lexically_normal()
+                           .parent_path()
+                           .string());
 }
 
 void resolve_model(Manifest& m) {
   const std::int64_t heads = m.integer("model.num_attention_heads");
   const std::int64_t hidden = m.integer("model.hidden_size");
   derive(m, "model.num_key_value_heads", [&] { return heads; });
-  if (m.has("model.head_dim")) return;
+  if (m.given("model.head_dim")) return;
   if (hidden % heads != 0) {
     const std::int64_t low = std::max<std::int64_t>(hidden / heads, 1);
     m.fail("model.num_attention_heads",
@@ -82,12 +85,15 @@ std::string read_plan(const Manifest& m, const std::string& path) {
   return text;
 }
 
-/// schedule.csv becomes the plan's text, schedule.chunks the plan's own.
-void resolve_schedule(Manifest& m) {
-  const std::string& kind = m.text("schedule.kind");
+/// schedule.csv becomes the plan's text.
+void resolve_plan_file(Manifest& m) {
   const std::string csv = m.text("schedule.csv");
-  if (kind == "csv" && !csv.empty() && csv.find('\n') == std::string::npos)
+  if (m.text("schedule.kind") == "csv" && !csv.empty() && csv.find('\n') == std::string::npos)
     m.resolve("schedule.csv", read_plan(m, m.absolute("schedule.csv", csv)));
+}
+
+void resolve_chunks(Manifest& m) {
+  const std::string& kind = m.text("schedule.kind");
   derive(m, "schedule.chunks", [&]() -> std::int64_t {
     if (kind != "csv") {
       const schedules::Generator* generator = schedules::find_generator(kind);
@@ -123,8 +129,9 @@ void resolve_paths(Manifest& m) {
     }
     m.resolve(key, files);
   }
-  for (const auto* key : {"data.tokens", "eval.tokens"})
-    derive(m, key, [] { return std::string(); });
+  // Known once the text is tokenized.
+  for (const auto* key : {"data.tokens", "data.digest", "eval.tokens"})
+    m.resolve(key, std::string());
 }
 
 }  // namespace
@@ -133,9 +140,14 @@ void resolve(Manifest& manifest, const Machine& machine) {
   resolve_run(manifest);
   resolve_model(manifest);
   resolve_optimizer(manifest);
-  resolve_schedule(manifest);
-  resolve_cluster(manifest, machine);
+  resolve_plan_file(manifest);
+  resolve_shape(manifest, machine);
   resolve_paths(manifest);
+}
+
+void resolve_shape(Manifest& manifest, const Machine& machine) {
+  resolve_chunks(manifest);
+  resolve_cluster(manifest, machine);
 }
 
 }  // namespace troupe::launch

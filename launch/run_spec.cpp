@@ -58,6 +58,7 @@ actors::RunSpec to_run_spec(const Manifest& m) {
           .model = model_of(m),
           .optimizer = optimizer_of(m),
           .data = {.tokens = m.text("data.tokens"),
+                   .digest = m.text("data.digest"),
                    .tokenizer = m.text("data.tokenizer"),
                    .shuffle = m.flag("data.shuffle")},
           .batch = {.seq_len = m.integer("batch.seq_len"),

@@ -58,6 +58,54 @@ BOOST_AUTO_TEST_CASE(a_tokenized_dataset_trains_like_its_text) {
   BOOST_TEST((step_numbers(place.run("bin")) == step_numbers(place.run("text"))));
 }
 
+BOOST_AUTO_TEST_CASE(a_corpus_is_read_by_its_format) {
+  const Workplace place;
+  BOOST_REQUIRE(troupe({"launch", place.manifest("text")}).exit_code == 0);
+  const auto text = step_numbers(place.run("text"));
+  const nlohmann::json document{{"text", content_of(place.dir / "corpus.txt")}, {"url", "x"}};
+  const std::string lines = place.dir.write("corpus.jsonl", document.dump() + "\n");
+  const std::string prefix = (place.dir / "tokens").string();
+  BOOST_REQUIRE(troupe({"tokenize", lines, "-o", prefix}).exit_code == 0);
+  int number = 0;
+  for (const std::string& files : {lines, prefix + ".idx"}) {
+    const std::string name = "run" + std::to_string(number++);
+    const Finished run = troupe({"launch", place.manifest(name), "--set", "data.files=" + files});
+    BOOST_REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+    BOOST_TEST((step_numbers(place.run(name)) == text));
+  }
+  check_refused(troupe({"plan", place.manifest("packed"), "--set",
+                        "data.files=" + place.dir.write("corpus.jsonl.gz", "packed")}),
+                65, {"corpus.jsonl.gz", "no text"});
+  check_refused(troupe({"plan", place.manifest("small"), "--set", "data.files=" + prefix + ".bin",
+                        "--set", "model.vocab_size=100"}),
+                65, {"tokens.bin", "token ", "id 1", "vocab_size 100"});
+}
+
+BOOST_AUTO_TEST_CASE(an_address_is_bound_or_refused_by_plan) {
+  const Workplace place;
+  const auto plan = [&](const std::string& set) {
+    return troupe({"plan", place.manifest("plan"), "--set", set});
+  };
+  check_refused(plan("monitor.web=192.0.2.1:0"), 78, {"monitor.web", "192.0.2.1:0"});
+  for (const char* key : {"monitor.web", "monitor.prometheus"})
+    check_refused(plan(std::string(key) + "=[::1]:0"), 78, {key, "[::1]:0", "IPv4"});
+  BOOST_TEST(plan("monitor.web=127.0.0.1:0").exit_code == 0);
+}
+
+BOOST_AUTO_TEST_CASE(words_that_are_no_values_are_named) {
+  const Workplace place;
+  const std::string manifest = place.manifest("run");
+  check_refused(troupe({"plan", manifest, "--set", "mesh.pp=four"}), 78,
+                {"mesh.pp must be an integer, not 'four'"});
+  check_refused(troupe({"plan", manifest, "--set", "optimizer.lr=nan"}), 78,
+                {"optimizer.lr = nan must be"});
+  check_refused(troupe({"plan", place.dir.path().string()}), 78, {"is a directory"});
+  check_refused(troupe({"launch", manifest, "--set", "run.dir=~nobody/x"}), 78, {"only ~ and ~/"});
+  check_refused(troupe({"generate", "x", "--prompt", "x", "--temperature", "nan"}), 64,
+                {"--temperature", "nan"});
+  check_refused(troupe({"generate", "x", "--prompt", "x", "--seed", "-1"}), 64, {"--seed", "-1"});
+}
+
 BOOST_AUTO_TEST_CASE(nothing_is_overwritten) {
   const Workplace place;
   const std::string manifest = place.manifest("run");

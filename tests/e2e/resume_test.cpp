@@ -17,6 +17,12 @@ void require_done(const Finished& done) {
                         "exit " << done.exit_code << ": " << done.err << done.out);
 }
 
+void check_says(const Finished& done, const std::vector<std::string>& words) {
+  for (const std::string& word : words)
+    BOOST_TEST((done.out + done.err).find(word) != std::string::npos,
+               "no '" << word << "' in: " << done.out << done.err);
+}
+
 /// The steps of `part` have the numbers they have in `whole`.
 void check_same(const std::map<int, StepNumbers>& part, const std::map<int, StepNumbers>& whole) {
   for (const auto& [step, numbers] : part)
@@ -94,6 +100,123 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_in_its_own_directory) {
   const auto numbers = step_numbers(place.run("run"));
   BOOST_TEST(numbers.size() == 8u);
   check_same(numbers, step_numbers(place.run("whole")));
+}
+
+BOOST_AUTO_TEST_CASE(a_longer_run_decays_to_its_new_end) {
+  const Workplace place;
+  const auto rate = [&](const std::string& run, int step) {
+    std::istringstream lines(content_of(place.run(run) + "/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);)
+      if (const auto json = nlohmann::json::parse(line); json["step"] == step)
+        return json["lr"].get<double>();
+    return -1.0;
+  };
+  require_done(troupe({"launch", place.manifest("run", {{"optimizer.decay", "\"cosine\""}})}));
+  BOOST_TEST(rate("run", 6) == 0.0);
+  const Finished longer =
+      troupe({"launch", "--resume", place.run("run"), "--set", "run.max_steps=9"});
+  require_done(longer);
+  check_says(longer, {"derived   optimizer.decay_steps = 6, was 3",
+                      "step 6 had a learning rate of 0, the settings of now give it 0.0005"});
+  BOOST_TEST(rate("run", 7) > rate("run", 8));
+  BOOST_TEST(rate("run", 8) > 0.0);
+  BOOST_TEST(rate("run", 9) == 0.0);
+  // Set by the user it stays.
+  require_done(troupe({"launch", place.manifest("set", {{"optimizer.decay", "\"cosine\""},
+                                                        {"optimizer.decay_steps", "3"}})}));
+  const Finished dead =
+      troupe({"launch", "--resume", place.run("set"), "--set", "run.max_steps=9"});
+  require_done(dead);
+  check_says(dead, {"warning: the learning rate is 0 from step 6 on"});
+  BOOST_TEST(dead.out.find("derived ") == std::string::npos, dead.out);
+  BOOST_TEST(rate("set", 7) == 0.0);
+}
+
+BOOST_AUTO_TEST_CASE(other_data_than_the_checkpoints_is_refused_unless_it_is_meant) {
+  const Workplace place;
+  require_done(troupe({"launch", place.manifest("run", {{"run.max_steps", "3"}})}));
+  const std::string other = "data.files=" + place.dir.write("other.txt", std::string(9999, 'x'));
+  const auto resume = [&](std::vector<std::string> sets) {
+    std::vector<std::string> arguments{"launch", "--resume", place.run("run")};
+    sets.push_back("run.max_steps=4");
+    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+    return troupe(arguments);
+  };
+  for (const std::string& set :
+       {other, std::string("batch.seq_len=8"), std::string("data.shuffle=true")}) {
+    const Finished refused = resume({set});
+    BOOST_TEST(refused.exit_code == 65);
+    check_says(refused, {"step 3", "48", "weights_only", "other_data"});
+  }
+  const std::string from = "checkpoint.resume=" + place.checkpoint("run", 3);
+  const auto fork = [&](const std::string& name, const std::vector<std::string>& sets) {
+    std::vector<std::string> arguments{"launch", place.manifest(name), "--set", from, "--set",
+                                       other};
+    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+    return troupe(arguments);
+  };
+  const Finished refused = fork("a", {});
+  BOOST_TEST(refused.exit_code == 65);
+  check_says(refused, {"data.files hold other tokens"});
+  BOOST_TEST(!fs::exists(place.run("a")));
+  require_done(fork("b", {"checkpoint.weights_only=true"}));
+  require_done(fork("c", {"checkpoint.other_data=true"}));
+  BOOST_TEST(step_numbers(place.run("c")).begin()->first == 4);
+  const Finished meant = resume({other, "checkpoint.other_data=true", "run.seed=5"});
+  require_done(meant);
+  check_says(meant,
+             {"differs   data.files hold other tokens", "differs   run.seed is 5, was 1234"});
+  // The checkpoint is of the new data now.
+  const Finished back = resume({"run.max_steps=5"});
+  BOOST_TEST(back.out.find("differs") == std::string::npos, back.out);
+  const Finished own = resume({from, "run.max_steps=6"});
+  BOOST_TEST(own.exit_code == 64);
+  check_says(own, {"--set checkpoint.resume", "its own newest checkpoint"});
+}
+
+BOOST_AUTO_TEST_CASE(a_resume_without_a_checkpoint_says_so) {
+  const Workplace place;
+  require_done(troupe({"launch", place.manifest("run")}));
+  const auto before = step_numbers(place.run("run"));
+  fs::remove_all(place.checkpoint("run", 6));
+  const Finished again = troupe({"launch", "--resume", place.run("run")});
+  require_done(again);
+  check_says(again, {"starting  again: this run has no checkpoint of its own"});
+  BOOST_TEST((step_numbers(place.run("run")) == before));
+}
+
+BOOST_AUTO_TEST_CASE(an_older_checkpoint_is_resumed) {
+  const Workplace place;
+  require_done(troupe({"launch", place.manifest("run", {{"run.max_steps", "3"}})}));
+  const std::string state = place.checkpoint("run", 3) + "/state.json";
+  auto json = nlohmann::json::parse(content_of(state));
+  json.erase("training");
+  write_file(state, json.dump());
+  const Finished resumed =
+      troupe({"launch", "--resume", place.run("run"), "--set", "run.max_steps=4"});
+  require_done(resumed);
+  check_says(resumed, {"differs   the checkpoint does not say"});
+}
+
+BOOST_AUTO_TEST_CASE(a_scaled_run_is_resumed_with_what_its_shape_derives) {
+  const Workplace place;
+  TroupeProgram run(
+      {"launch", place.manifest("run", {{"run.max_steps", "1000000"}, {"cluster.threads", "1"}})});
+  BOOST_REQUIRE(run.read_until("step 2/"));
+  require_done(troupe({"scale", place.run("run"), "--pp", "3"}));
+  require_done(troupe({"stop", place.run("run")}));
+  BOOST_TEST(run.finish().exit_code == 0);
+  const std::string scaled = content_of(place.run("run") + "/manifest.toml");
+  for (const char* words : {"pp = 3\n", "\"cluster.pin\", \"cluster.spin\""})
+    BOOST_TEST(scaled.find(words) != std::string::npos, scaled);
+  // As plan derives them for this shape.
+  const Finished plan = troupe({"plan", place.run("run") + "/manifest.toml", "--json"});
+  require_done(plan);
+  const auto cluster = nlohmann::json::parse(plan.out)["manifest"]["cluster"];
+  for (const char* key : {"pin", "spin"}) {
+    const std::string line = std::string(key) + " = " + (cluster[key] ? "true" : "false") + "\n";
+    BOOST_TEST(scaled.find(line) != std::string::npos, scaled);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(metrics_are_cut_back_to_the_checkpoint) {

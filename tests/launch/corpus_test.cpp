@@ -98,6 +98,51 @@ BOOST_AUTO_TEST_CASE(tokens_are_made_once_and_named_in_the_manifest) {
   BOOST_TEST(again.text("eval.tokens") == "");  // never evaluated
 }
 
+BOOST_AUTO_TEST_CASE(json_lines_are_their_texts) {
+  const Place place;
+  place.dir.write("a.jsonl", "{\"text\": \"01234\", \"url\": \"x\"}\n\n{\"text\": \"56789\"}\n");
+  place.dir.write("a.txt", "0123456789");
+  std::string digests[2], tokens[2];
+  for (int i = 0; i < 2; ++i) {
+    auto m = place.manifest(i ? "\"a.txt\"" : "\"a.jsonl\"");
+    launch::check_corpus(m);
+    launch::prepare_corpus(m, {});
+    BOOST_TEST(stages::TokenFile::open(m.text("data.tokens"))->num_tokens() == 10);
+    digests[i] = m.text("data.digest");
+    tokens[i] = m.text("data.tokens");
+  }
+  BOOST_TEST(digests[0] == digests[1]);
+  BOOST_TEST(tokens[0] != tokens[1]);
+  place.dir.write("bad.jsonl", "{\"text\": \"0123456789\"}\n{\"txt\": \"x\"}\n");
+  auto bad = place.manifest("\"bad.jsonl\"");
+  launch::check_corpus(bad);
+  expect_error(ErrorKind::data, {"bad.jsonl:2:", "\"text\""},
+               [&] { launch::prepare_corpus(bad, {}); });
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_text_is_refused_by_its_name) {
+  const Place place;
+  for (const char* name : {"a.jsonl.gz", "a.txt.zst", "a.parquet", "a.tokens"}) {
+    place.dir.write(name, "0123456789");
+    place.refused(ErrorKind::data, {"m.toml:4:9:", name, "no text"}, '"' + std::string(name) + '"');
+  }
+  place.refused(ErrorKind::data, {"x.idx"}, "\"x.idx\"");
+}
+
+BOOST_AUTO_TEST_CASE(an_id_beyond_the_vocabulary_is_found_before_anything_starts) {
+  const Place place;
+  const auto text = place.dir.write("a.txt", "0123456789");
+  stages::write_indexed_dataset({text}, "bytes", place.dir / "set");
+  for (const char* eval : {"", "[eval]\nfiles = \"set.bin\"\n"}) {
+    place.refused(ErrorKind::data, {"m.toml:4:9:", "set.bin", "token 5", "id 53", "vocab_size 53"},
+                  "\"set.bin\"", std::string("[model]\nvocab_size = 53\n") + eval);
+  }
+  auto m = place.manifest("\"set.bin\"", "[model]\nvocab_size = 58\n");
+  launch::check_corpus(m);
+  place.refused(ErrorKind::data, {"m.toml:5:13:", "none.model"}, "\"set.bin\"",
+                "tokenizer = \"none.model\"\n");
+}
+
 BOOST_AUTO_TEST_CASE(a_dataset_stands_alone) {
   const Place place;
   const auto text = place.dir.write("a.txt", "0123456789");
@@ -108,6 +153,10 @@ BOOST_AUTO_TEST_CASE(a_dataset_stands_alone) {
     launch::prepare_corpus(m, {});
     BOOST_TEST(stages::TokenFile::open(m.text("data.tokens"))->num_tokens() == 10);
   }
+  auto idx = place.manifest("\"set.idx\"");
+  launch::check_corpus(idx);
+  launch::prepare_corpus(idx, {});
+  BOOST_TEST(stages::TokenFile::open(idx.text("data.tokens"))->num_tokens() == 10);
   place.refused(ErrorKind::manifest, {".bin", "alone"}, "[\"set.bin\", \"a.txt\"]");
   place.dir.write("set.idx", "torn");
   place.refused(ErrorKind::data, {"set.idx"}, "\"set.bin\"");

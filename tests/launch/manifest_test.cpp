@@ -1,9 +1,13 @@
 #include "launch/manifest.h"
 
+#include <stdlib.h>
+
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
 
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/temp_dir.h"
 
 // What a manifest's text means, before its values are put together.
 
@@ -87,7 +91,7 @@ BOOST_AUTO_TEST_CASE(numbers_out_of_range_are_refused) {
   refused("[batch]\nmicro = 0\n", {"m.toml:2:9:", "batch.micro = 0", "at least 1"});
   refused("[run]\nseed = -1\n", {"run.seed = -1", "at least 0"});
   refused("[optimizer]\nlr = inf\n", {"optimizer.lr", "finite"});
-  refused("[optimizer]\nlr = nan\n", {"optimizer.lr", "finite"});
+  refused("[optimizer]\nlr = nan\n", {"optimizer.lr = nan must be", "finite"});
   refused("[optimizer]\nlr = -0.5\n", {"optimizer.lr = -0.5", "at least 0"});
   refused("[optimizer]\neps = 0.0\n", {"optimizer.eps", "above 0"});
   refused("[optimizer]\nbetas = [0.9, 1.0]\n", {"optimizer.betas", "below 1"});
@@ -102,26 +106,31 @@ BOOST_AUTO_TEST_CASE(syntax_errors_have_line_and_column) {
   refused("[run]\nname = \n", {"m.toml:2:"});
   refused("[run]\nname = \"a\"\nname = \"b\"\n", {"m.toml:3:"});
   refused("[run\n", {"m.toml:1:"});
+  for (const char* word : {"four", "nobody", "inner", "yes"})
+    refused(std::string("[mesh]\npp = ") + word + "\n", {"m.toml:2:", "texts in quotes"});
   refused("[run]\nname = \"\xff\"\n", {"m.toml:2:"});
 }
 
 BOOST_AUTO_TEST_CASE(overrides_replace_what_the_file_says) {
-  const Manifest manifest =
-      parsed(kSmallManifest, {"batch.micro=4", "run.name=other name", "data.files=b.txt",
-                              "eval.files=[\"x\", \"y\"]", "run.dir=\"/tmp/x\"",
-                              "optimizer.lr=1e-4", "data.shuffle=true", "batch.micro=8"});
+  const Manifest manifest = parsed(
+      kSmallManifest, {"batch.micro=4", "run.name=other name", "data.files=b.txt",
+                       "eval.files=[\"x\", \"y\"]", "run.dir=\"/tmp/x\"", "monitor.web=[::1]:0",
+                       "optimizer.lr=1e-4", "data.shuffle=true", "batch.micro=8"});
   BOOST_TEST(manifest.integer("batch.micro") == 8);
   BOOST_TEST(manifest.text("run.name") == "other name");
   BOOST_TEST((manifest.texts("data.files") == std::vector<std::string>{"b.txt"}));
   BOOST_TEST((manifest.texts("eval.files") == std::vector<std::string>{"x", "y"}));
   BOOST_TEST(manifest.text("run.dir") == "/tmp/x");
+  BOOST_TEST(manifest.text("monitor.web") == "[::1]:0");
   BOOST_TEST(manifest.number("optimizer.lr") == 1e-4);
   BOOST_TEST(manifest.flag("data.shuffle"));
   BOOST_TEST(manifest.where("batch.micro") == "--set batch.micro=8");
 }
 
 BOOST_AUTO_TEST_CASE(wrong_overrides_are_named) {
-  set_refused("batch.micro=two", {"--set batch.micro=two:"});
+  set_refused("batch.micro=two", {"--set batch.micro=two:", "an integer", "not 'two'"});
+  set_refused("mesh.pp=four", {"--set mesh.pp=four:", "mesh.pp must be an integer, not 'four'"});
+  set_refused("data.shuffle=yes", {"data.shuffle must be true or false, not 'yes'"});
   set_refused("batch.micro=1.5", {"--set batch.micro=1.5:", "an integer"});
   set_refused("batch.micro=0", {"--set batch.micro=0:", "at least 1"});
   set_refused("batch.micro=1\n[x]", {"--set batch.micro=1"});
@@ -142,15 +151,37 @@ BOOST_AUTO_TEST_CASE(a_resolved_manifest_reads_as_itself) {
   for (const launch::Key& key : launch::manifest_keys()) {
     const std::string name = std::string(key.table) + "." + std::string(key.name);
     BOOST_TEST((manifest.value(name) == again.value(name)), name);
-    BOOST_TEST(again.given(name), name);
+    BOOST_TEST(again.given(name) == (manifest.given(name) || !key.fallback.empty()), name);
   }
   BOOST_TEST(again.to_toml() == text);
+}
+
+BOOST_AUTO_TEST_CASE(a_tilde_is_the_home_directory) {
+  const TempDir home;
+  setenv("HOME", home.path().c_str(), 1);
+  const Manifest manifest = checked(
+      kSmallManifest, {"run.dir=~/runs/a", "data.files=[\"~/a.txt\", \"./~b\"]",
+                       "data.tokenizer=~/spm.model", "checkpoint.resume=~", "eval.files=/c/~"});
+  BOOST_TEST(manifest.text("run.dir") == home / "runs/a");
+  BOOST_TEST(manifest.texts("data.files").at(0) == home / "a.txt");
+  BOOST_TEST(manifest.texts("data.files").at(1) == std::filesystem::current_path() / "~b");
+  BOOST_TEST(manifest.text("data.tokenizer") == home / "spm.model");
+  BOOST_TEST(manifest.text("checkpoint.resume") == home.path());
+  BOOST_TEST(manifest.texts("eval.files").at(0) == "/c/~");
+  for (const char* set : {"run.dir=~somebody/x", "data.files=~x"})
+    expect_error(ErrorKind::manifest, {std::string("--set ") + set, "only ~ and ~/", "./~"},
+                 [&] { checked(kSmallManifest, {set}); });
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_file_is_named) {
   expect_error(ErrorKind::manifest, {"/nowhere/nothere.toml"},
                [] { Manifest::read("/nowhere/nothere.toml", {}); });
-  expect_error(ErrorKind::manifest, {"/tmp"}, [] { Manifest::read("/tmp", {}); });
+  const TempDir dir;
+  expect_error(ErrorKind::manifest, {dir.path().string(), "is a directory"},
+               [&] { Manifest::read(dir.path(), {}); });
+  const auto path = dir.write("manifest.toml", kSmallManifest);
+  expect_error(ErrorKind::manifest, {"is a directory", path},
+               [&] { Manifest::read(dir.path(), {}); });
 }
 
 }  // namespace troupe::test

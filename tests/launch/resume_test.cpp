@@ -103,16 +103,17 @@ BOOST_AUTO_TEST_CASE(a_manifest_may_name_the_checkpoint_of_another_run) {
   const TempDir run;
   save(run, {7});
   const auto from = run / "checkpoints/step-7";
-  BOOST_TEST(launch::check_start(manifest_for(from)) == 7);
-  BOOST_TEST(launch::check_start(manifest_for(from, {"checkpoint.weights_only=true",
-                                                     "batch.global=8", "run.max_steps=2"})) == 0);
-  BOOST_TEST(launch::check_start(manifest_for(from, {"batch.global=8"})) == 7);
+  BOOST_TEST(launch::check_start(manifest_for(from)).value().step == 7);
+  BOOST_TEST(!launch::check_start(
+      manifest_for(from, {"checkpoint.weights_only=true", "batch.seq_len=8", "run.max_steps=2"})));
+  BOOST_TEST(launch::check_start(manifest_for(from, {"batch.global=8"})).value().step == 7);
   const auto refused = [&](const std::string& override_, ErrorKind kind,
                            const std::vector<std::string>& words) {
     expect_error(kind, words, [&] { launch::check_start(manifest_for(from, {override_})); });
   };
   refused("model.vocab_size=512", ErrorKind::data,
           {"--set checkpoint.resume=", "vocab_size", "512"});
+  refused("batch.seq_len=32", ErrorKind::data, {"batch.seq_len is 32, was 64", "other_data"});
   refused("run.max_steps=7", ErrorKind::manifest,
           {"--set run.max_steps=7", "step 7", "at least 8"});
   refused("checkpoint.resume=/nowhere/step-3", ErrorKind::data, {"/nowhere/step-3", "checkpoint"});
