@@ -1,0 +1,205 @@
+#include <pty.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <utility>
+
+#include "tests/support/small_manifest.h"
+#include "tests/support/troupe_program.h"
+
+// Every command of every README and of CONTRIBUTING.md, run as it stands there. RUN and the like
+// stand for what the text says, and a run is shortened.
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kSource = TROUPE_SOURCE_FOLDER;
+
+/// What this test cannot run, and why.
+const std::map<std::string, std::string> kNotRun{
+    {"./launch/quickstart",
+     "installs packages, builds and trains for minutes; examples_test runs its manifest"},
+    {"./tests/run", "installs packages, builds, and runs this test"},
+    {"ctest --preset release -R schedules --output-on-failure", "runs other tests of this build"},
+    {"troupe scale --layout", "names an option; how it is used stands beside the command scale"},
+};
+
+/// Lines of shell blocks without their comments, and code in the text that calls troupe with
+/// options.
+std::set<std::string> commands_in(const fs::path& page) {
+  std::set<std::string> commands;
+  std::ifstream file(page);
+  bool shell = false;
+  std::string prose;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("```")) {
+      shell = line == "```sh";
+      continue;
+    }
+    if (!shell) {
+      prose += line + ' ';
+      continue;
+    }
+    line = std::regex_replace(line, std::regex("\\s*(  #.*)?$"), "");
+    if (!line.empty()) commands.insert(line);
+  }
+  const std::regex code("`(troupe [^`]* -[^`]*)`");
+  for (std::sregex_iterator found(prose.begin(), prose.end(), code), end; found != end; ++found)
+    commands.insert((*found)[1]);
+  return commands;
+}
+
+std::set<std::string> all_commands() {
+  std::set<std::string> commands;
+  for (auto entry = fs::recursive_directory_iterator(kSource);
+       entry != fs::recursive_directory_iterator(); ++entry) {
+    const std::string name = entry->path().filename();
+    if (name == "build" || name.starts_with('.')) entry.disable_recursion_pending();
+    if (entry->path().extension() == ".md") commands.merge(commands_in(entry->path()));
+  }
+  return commands;
+}
+
+/// A command in a terminal of its own that goes on while others run; its output is read all the
+/// time.
+class Background {
+ public:
+  explicit Background(const std::string& command) {
+    winsize size{.ws_row = 40, .ws_col = 120, .ws_xpixel = 0, .ws_ypixel = 0};
+    pid_ = forkpty(&terminal_, nullptr, nullptr, &size);
+    if (pid_ != 0) return;
+    execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
+    _exit(127);
+  }
+  ~Background() {
+    if (pid_ > 0) kill(pid_, SIGTERM);
+    if (pid_ > 0) exit_code();
+    close(terminal_);
+  }
+  Background(const Background&) = delete;
+
+  /// Reads until `text` has come.
+  void read_until(const std::string& text) {
+    std::string got;
+    for (char c; !got.ends_with(text) && read(terminal_, &c, 1) == 1;) got += c;
+    BOOST_REQUIRE_MESSAGE(got.ends_with(text), "no '" << text << "' in: " << got);
+    rest_ = std::async(std::launch::async, [terminal = terminal_] {
+      for (char bytes[4096]; read(terminal, bytes, sizeof bytes) > 0;) {
+      }
+    });
+  }
+  int exit_code() {
+    if (rest_.valid()) rest_.wait();
+    int status = 0;
+    waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  int terminal_ = -1;
+  pid_t pid_ = -1;
+  std::future<void> rest_;
+};
+
+/// A folder in which the commands mean what the READMEs mean, and which of them have run.
+class Shell {
+ public:
+  Shell() {
+    fs::create_directories(place_.dir / "build/release");
+    fs::create_symlink(std::getenv("TROUPE_BINARY"), place_.dir / "build/release/troupe");
+    fs::create_symlink(kSource / "launch", place_.dir / "launch");
+    fs::copy_file(place_.dir / "corpus.txt", place_.dir / "text.txt");
+    // Many short steps, a checkpoint at the step that the README names.
+    place_.manifest("my", {{"run.max_steps", "1000000"},
+                           {"run.dir", ""},
+                           {"checkpoint.interval", "200"},
+                           {"checkpoint.keep", "1000"}});
+    fs::current_path(place_.dir.path());
+  }
+  ~Shell() { fs::current_path("/"); }
+
+  /// `written` as it stands in a README, with `instead` for parts of it and `more` at its end.
+  std::string command(const std::string& written, const Keys& instead = {},
+                      const std::string& more = "") {
+    taken_.insert(written);
+    std::string line = std::regex_replace(written, std::regex("\\bRUN\\b"), "runs/my");
+    if (line.starts_with("troupe ")) line = "build/release/" + line;
+    for (const auto& [part, other] : instead)
+      line = std::regex_replace(line, std::regex("\\b" + part + "\\b"), other);
+    return line + more;
+  }
+  void run(const std::string& written, const Keys& instead = {}, const std::string& more = "") {
+    const std::string line = command(written, instead, more) + " > out.txt 2> err.txt";
+    BOOST_TEST_CONTEXT(line) {
+      BOOST_TEST(WEXITSTATUS(std::system(line.c_str())) == 0, content_of("err.txt"));
+    }
+  }
+  std::string out() const { return content_of("out.txt"); }
+  const std::set<std::string>& taken() const { return taken_; }
+
+ private:
+  Workplace place_;
+  std::set<std::string> taken_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
+  Shell shell;
+  shell.run("build/release/troupe plan launch/examples/interleaved.toml");
+  BOOST_TEST(shell.out().find("bubble") != std::string::npos);
+  shell.run("build/release/troupe plan launch/examples/interleaved.toml --svg plan.svg");
+  BOOST_TEST(fs::exists("plan.svg"));
+  shell.run("troupe schedule --kind NAME --stages P --microbatches M --grid",
+            {{"NAME", "1f1b"}, {"P", "4"}, {"M", "8"}});
+
+  Background launch(shell.command("build/release/troupe launch my.toml --set mesh.pp=4"));
+  launch.read_until("step 402/");
+  shell.run("build/release/troupe status RUN");
+  BOOST_TEST(shell.out().find("stage") != std::string::npos, shell.out());
+  Background attach(shell.command("build/release/troupe attach RUN"));
+  attach.read_until("step");
+  Background tap(shell.command("build/release/troupe tap RUN --edge 0:1 --every 10"));
+  tap.read_until("norm");
+  shell.run("build/release/troupe trace RUN --steps 3 -o trace.json");
+  BOOST_TEST(nlohmann::json::parse(content_of("trace.json")).size() > 0u);
+  shell.run("build/release/troupe scale RUN --pp 3");
+  shell.run("build/release/troupe stop RUN");
+  BOOST_TEST(launch.exit_code() == 0);
+  BOOST_TEST(attach.exit_code() == 0);
+  BOOST_TEST(tap.exit_code() == 0);
+
+  const int stopped = nlohmann::json::parse(content_of("runs/my/outcome.json"))["step"];
+  shell.run("build/release/troupe launch --resume RUN --set run.max_steps=2000",
+            {{"2000", std::to_string(stopped + 2)}});
+  BOOST_TEST(step_numbers("runs/my").rbegin()->first == stopped + 2);
+  shell.run(
+      "build/release/troupe launch my.toml --set mesh.pp=2 --set run.dir=runs/fork --set "
+      "checkpoint.resume=RUN/checkpoints/step-400",
+      {}, " --set run.max_steps=402");
+  BOOST_TEST(step_numbers("runs/fork").begin()->first == 401);
+  BOOST_TEST((step_numbers("runs/fork").at(402) == step_numbers("runs/my").at(402)));
+  shell.run(
+      "build/release/troupe generate RUN/checkpoints/step-400 --prompt 'actor: ' --tokens 200 "
+      "--seed 1");
+  BOOST_TEST(shell.out().starts_with("actor: "));
+  shell.run("build/release/troupe eval RUN/checkpoints/step-400 --files text.txt --steps 100");
+  BOOST_TEST(shell.out().starts_with("loss "));
+
+  std::set<std::string> known = shell.taken();
+  for (const auto& [command, reason] : kNotRun) known.insert(command);
+  BOOST_TEST(all_commands() == known, boost::test_tools::per_element());
+}
+
+}  // namespace troupe::test
