@@ -112,8 +112,8 @@ class Director : public ControlActor {
   /// Tells the monitors, under the current epoch. `step` -1: the last committed one.
   void tell(EventBody body, int rank = -1, std::int64_t step = -1);
   void report_change(std::int64_t step);
-  void answer_changed(const std::string& text);
-  void answer_scale(std::uint64_t order, const ScaleAnswer& text);
+  void answer_changed();
+  void answer_scale(std::uint64_t order, const ScaleAnswer& answer);
   void list_ranks(const Epoch& epoch);
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr&) override {}
@@ -133,6 +133,7 @@ class Director : public ControlActor {
   std::int64_t reported_ = 0;      ///< the newest step that was reported; a redone one is not again
   RecoveryClock::Time last_sign_;  ///< of the worker that the current event is about
   ChangeReport change_;            ///< the newest
+  std::string shape_;              ///< of the newest step, for people
   std::map<std::uint64_t, ScaleOrder> scale_orders_;
   std::optional<std::uint64_t> unreported_order_;  ///< done, but its report is not complete
   std::uint64_t next_order_ = 1;

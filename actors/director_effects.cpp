@@ -16,18 +16,26 @@
 namespace troupe::actors {
 namespace {
 
-std::string to_string(const ChangeReport& change) {
+/// What was done, and where the shape is another one or was ordered, that before and after. Parts
+/// stand one after the other in a log, and below each other in an answer.
+std::string to_string(const ChangeReport& change, const char* between) {
   std::string what = change.planned ? change.order : change.cause;
   if (change.planned && change.recovery) what += ", and recovered: " + change.cause;
+  std::string shapes;
+  if (change.planned || change.before != change.after)
+    shapes = fmt::format("{0}before: {1}{0}after:  {2}", between, change.before, change.after);
   return fmt::format(
       "{} at step {}: {}; {:.2f} s (notice {:.2f}, decide {:.2f}, gather {:.2f}, move {:.2f}, "
-      "rebuild {:.2f}, first step {:.2f})",
+      "rebuild {:.2f}, first step {:.2f}){}",
       change.planned    ? "changed"
       : change.recovery ? "recovered"
                         : "went on",
       change.step, what, change.stall_s, change.detect_s, change.decide_s, change.spawn_s,
-      change.move_s, change.rebuild_s, change.first_step_s);
+      change.move_s, change.rebuild_s, change.first_step_s, shapes);
 }
+
+constexpr const char* kInLog = "; ";
+constexpr const char* kInAnswer = "\n";
 
 Pipeline pipeline_of(const RunSpec& spec, const Shape& shape) {
   Pipeline pipeline{
@@ -115,6 +123,7 @@ void Director::perform(const WarmUpSpare& effect) {
 void Director::perform(const StartEpoch& effect) {
   const bool changes = clock_.running();
   if (changes) clock_.begins();
+  if (shape_.empty()) shape_ = to_string(effect.epoch.shape);
   list_ranks(effect.epoch);
   const RunStatus listed = context_.board.read();
   tell(MembershipChanged{.pipeline = listed.pipeline,
@@ -219,7 +228,9 @@ void Director::perform(const OrderCommit& effect) {
 void Director::report_change(std::int64_t step) {
   change_ = clock_.finish();
   change_.step = step;
-  context_.observer.on_event(to_string(change_));
+  change_.before = std::exchange(shape_, to_string(protocol_.epoch().shape));
+  change_.after = shape_;
+  context_.observer.on_event(to_string(change_, kInLog));
   const RecoveryPhases phases{.detect_s = change_.detect_s,
                               .decide_s = change_.decide_s,
                               .spawn_s = change_.spawn_s,
@@ -232,7 +243,7 @@ void Director::report_change(std::int64_t step) {
   if (change_.planned) context_.observer.on_scaled(protocol_.epoch().shape);
   if (change_.planned)
     tell(Rescaled{.cause = change_.order, .phases = phases, .stall_s = change_.stall_s}, -1, step);
-  answer_changed(to_string(change_));
+  answer_changed();
 }
 
 StepReport Director::report(const OrderCommit& commit) {
@@ -332,20 +343,21 @@ void Director::perform(const AnswerScale& effect) {
   if (clock_.running())
     unreported_order_ = effect.order;
   else
-    answer_scale(effect.order, {.code = 0, .text = to_string(change_)});
+    answer_scale(effect.order, {.code = 0, .text = to_string(change_, kInAnswer)});
 }
 
-void Director::answer_changed(const std::string& text) {
+void Director::answer_changed() {
   if (unreported_order_)
-    answer_scale(*std::exchange(unreported_order_, std::nullopt), {.code = 0, .text = text});
+    answer_scale(*std::exchange(unreported_order_, std::nullopt),
+                 {.code = 0, .text = to_string(change_, kInAnswer)});
 }
 
-void Director::answer_scale(std::uint64_t order, const ScaleAnswer& text) {
+void Director::answer_scale(std::uint64_t order, const ScaleAnswer& answer) {
   const auto found = scale_orders_.find(order);
   if (found == scale_orders_.end()) return;
-  const auto answer = found->second.answer;
+  const auto tell = found->second.answer;
   scale_orders_.erase(found);
-  answer(text);
+  tell(answer);
 }
 
 void Director::perform(const OrderFinish& effect) {
@@ -370,8 +382,13 @@ void Director::perform(const End& effect) {
   for (const auto& replica : replicas_) send_exit(replica, caf::exit_reason::user_shutdown);
   for (const auto& helper : {scheduler_, checkpoints_})
     if (helper) send_exit(helper, caf::exit_reason::user_shutdown);
-  answer_changed("changed; the run ended at step " + std::to_string(effect.outcome.step) + ": " +
-                 effect.outcome.reason);
+  if (unreported_order_)
+    answer_scale(
+        *unreported_order_,
+        {.code = 0,
+         .text = fmt::format("changed; the run ended at step {}: {}\nbefore: {}\nafter:  {}",
+                             effect.outcome.step, effect.outcome.reason, shape_,
+                             to_string(protocol_.epoch().shape))});
   tell(RunEnded{.outcome = effect.outcome});
   context_.on_end(effect.outcome);
   quit();

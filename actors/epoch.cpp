@@ -1,5 +1,8 @@
 #include "actors/epoch.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -31,6 +34,15 @@ int Members::rank_of_id(int id) const {
   const auto found =
       std::ranges::find_if(by_rank_, [id](const auto& member) { return member.second.id == id; });
   return found == by_rank_.end() ? -1 : found->first;
+}
+
+std::string to_string(const Shape& shape) {
+  const auto& [kind, chunks, csv, costs] = shape.schedule;
+  const int copies = shape.layout.copies();
+  return fmt::format("pp {} x dp {}, {}{}, layers {}{}", shape.mesh.pp, shape.mesh.dp, kind,
+                     chunks > 1 ? fmt::format(" with {} chunks a stage", chunks) : "",
+                     fmt::join(layers_of(shape.layout), ","),
+                     copies > 1 ? fmt::format(" in {} copies", copies) : "");
 }
 
 RankPlace place_of(const Shape& shape, int rank) {

@@ -52,6 +52,9 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
+/// For people: "pp 2 x dp 1, interleaved with 2 chunks a stage, layers 2,1,2,1".
+std::string to_string(const Shape& shape);
+
 /// A version of the cluster: who takes part and who holds which layers. Everything that recovery or
 /// re-scaling changes is here; all else is in the RunSpec. A value, handed to every rank before the
 /// epoch starts.

@@ -62,8 +62,10 @@ struct ChangeReport {
   std::string cause;      ///< the first one
   bool planned = false;   ///< it was ordered, whatever was lost on the way
   std::string order;
-  int rank = -1;          ///< that was lost; -1: none
-  int losses = 0;         ///< workers
+  int rank = -1;       ///< that was lost; -1: none
+  int losses = 0;      ///< workers
+  std::string before;  ///< mesh, schedule and layers, for people
+  std::string after;
   std::int64_t step = 0;  ///< the first that was committed after it
   double detect_s = 0;    ///< from the first sign to its notice
   double decide_s = 0;

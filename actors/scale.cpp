@@ -33,15 +33,23 @@ int copies_of(const RunSpec::Schedule& schedule) {
   return generator ? generator->copies : 1;
 }
 
+/// "pp 2 with 2 chunks a stage".
+std::string stages_text(const Shape& shape) {
+  const int chunks = shape.schedule.chunks;
+  return "pp " + text(shape.mesh.pp) + " with " + text(chunks) +
+         (chunks == 1 ? " chunk a stage" : " chunks a stage");
+}
+
 /// Empty, or why no rule can give each chunk a layer.
 std::string check_layers(const RunSpec& spec, const Shape& shape) {
   const int pp = shape.mesh.pp, chunks = shape.schedule.chunks, layers = layers_of(spec);
   const int copies = copies_of(shape.schedule);
   const int most = layers * copies / chunks;
   if (pp <= most) return "";
-  return "--pp " + text(pp) + ": " + text(std::int64_t{pp} * chunks) +
+  return stages_text(shape) + ": " + text(std::int64_t{pp} * chunks) +
          " chunks need a layer each, but the model has " + text(layers) +
-         (copies > 1 ? " in " + text(copies) + " copies" : "") + "; at most --pp " + text(most);
+         (copies > 1 ? " in " + text(copies) + " copies" : "") +
+         (most > 0 ? "; at most --pp " + text(most) : "");
 }
 
 void check_mesh(const RunSpec& spec, const Shape& shape) {
@@ -61,7 +69,7 @@ void check_mesh(const RunSpec& spec, const Shape& shape) {
 /// Empty, or why the schedule has no plan of this shape.
 std::string check_schedule(const RunSpec& spec, const Shape& shape) {
   if (shape.schedule.kind == "csv")
-    return "schedule.kind = 'csv' is a plan for one shape; order --schedule KIND with the change";
+    return "the run's schedule, csv, is a plan for one shape; give --schedule KIND too";
   const auto* generator = generator_of(shape.schedule.kind);
   if (!generator) {
     std::string kinds;
@@ -96,33 +104,14 @@ Layout layout_for(const RunSpec& spec, const Shape& shape) {
   return layout_of(split_layers(rule, spec.model, plan.chunks_per_copy()), plan.rank_of_chunk);
 }
 
-/// What --layout says, or nothing without it; in messages it is named as it was given.
+/// In messages an option is named as it was given.
 template <typename F>
-auto in_layout(const ScaleRequest& request, const F& body) {
+auto named(const std::string& given, const F& body) {
   try {
     return body();
   } catch (const Error& error) {
-    refuse("--layout " + *request.layout + " " + error.what());
+    refuse(given + error.what());
   }
-}
-
-/// Sets the schedule's chunks, and the stages where only the layout tells how many there are.
-void take_chunks(const ScaleRequest& request, int chunks_of_copy, int chunks, Shape& shape) {
-  shape.schedule.chunks = chunks;
-  if (chunks_of_copy > 0 && !request.pp)
-    shape.mesh.pp = std::max(1, chunks_of_copy * copies_of(shape.schedule) / chunks);
-}
-
-/// Empty, or why the chunks of --layout are not those of the shape.
-std::string check_chunks(const ScaleRequest& request, int chunks_of_copy, const Shape& shape) {
-  const int chunks = shape.schedule.chunks;
-  const std::int64_t needed = std::int64_t{shape.mesh.pp} * chunks / copies_of(shape.schedule);
-  if (chunks_of_copy == 0 || chunks_of_copy == needed) return "";
-  const std::string layout = "--layout " + *request.layout;
-  return (request.pp ? "--pp " + text(*request.pp) + " and " + layout + " contradict each other"
-                     : layout) +
-         ": the layout has " + text(chunks_of_copy) + " chunks, but " + text(shape.mesh.pp) +
-         " stages with schedule.chunks = " + text(chunks) + " have " + text(needed);
 }
 
 bool fits(const RunSpec& spec, const Shape& shape) {
@@ -134,31 +123,75 @@ bool fits(const RunSpec& spec, const Shape& shape) {
   return check_schedule(spec, shape).empty();
 }
 
+/// Chunks of a stage under the ordered schedule that its check and the split allow, `split_chunks`
+/// of a copy (0: any number): those of the manifest where it names this schedule, those of now
+/// where they are several, the schedule's own, or as many as the split has.
+int chunks_under(const RunSpec& spec, const Shape& current, Shape shape, int split_chunks) {
+  const auto* generator = generator_of(shape.schedule.kind);
+  const int own = generator ? generator->chunks : 1, copies = copies_of(shape.schedule);
+  std::vector<int> wanted{own, spec.schedule.chunks, split_chunks * copies / shape.mesh.pp};
+  if (current.schedule.chunks > 1) wanted.insert(wanted.begin(), current.schedule.chunks);
+  if (spec.schedule.kind == shape.schedule.kind)
+    wanted.insert(wanted.begin(), spec.schedule.chunks);
+  std::optional<int> possible;
+  for (const int chunks : wanted) {
+    shape.schedule.chunks = chunks;
+    if (!check_schedule(spec, shape).empty()) continue;
+    if (split_chunks == 0 || split_chunks * copies == chunks * shape.mesh.pp) return chunks;
+    if (!possible) possible = chunks;
+  }
+  return possible.value_or(own);
+}
+
 /// The current shape with the mesh and the schedule of the request; its layout is still the old
 /// one.
 Shape meshed(const RunSpec& spec, const Shape& current, const ScaleRequest& request,
-             int chunks_of_copy) {
+             int split_chunks) {
   Shape shape = current;
   if (request.pp) shape.mesh.pp = *request.pp;
   if (request.dp) shape.mesh.dp = *request.dp;
   // A plan of one's own is for one mesh, however the layers are split.
   if (shape.schedule.kind == "csv" && !request.schedule && shape.mesh == current.mesh) return shape;
-  if (shape.mesh.pp != current.mesh.pp) shape.schedule.costs.clear();
-  if (request.schedule)
-    shape.schedule = {.kind = *request.schedule, .chunks = 1, .csv = "", .costs = request.costs};
-  for (const int chunks : {current.schedule.chunks, spec.schedule.chunks, 1, 2}) {
-    take_chunks(request, chunks_of_copy, chunks, shape);
-    if (!request.schedule || (check_chunks(request, chunks_of_copy, shape).empty() &&
-                              check_schedule(spec, shape).empty()))
-      break;
-  }
-  if (const auto wrong = check_chunks(request, chunks_of_copy, shape); !wrong.empty())
-    refuse(wrong);
   check_mesh(spec, shape);
-  const bool by_rule = chunks_of_copy == 0 && (request.layout || shape.mesh.pp != current.mesh.pp);
-  if (const auto wrong = check_layers(spec, shape); by_rule && !wrong.empty()) refuse(wrong);
-  if (const std::string wrong = check_schedule(spec, shape); !wrong.empty()) refuse(wrong);
+  if (shape.mesh.pp != current.mesh.pp) shape.schedule.costs.clear();
+  if (request.schedule) {
+    shape.schedule = {.kind = *request.schedule, .chunks = 1, .csv = "", .costs = request.costs};
+    shape.schedule.chunks = chunks_under(spec, current, shape, split_chunks);
+  }
+  const bool by_rule = split_chunks == 0 && (request.layout || shape.mesh.pp != current.mesh.pp);
+  if (const auto wrong = check_layers(spec, shape); by_rule && !wrong.empty())
+    refuse(to_string(request) + ": " + wrong);
+  if (const std::string wrong = check_schedule(spec, shape); !wrong.empty())
+    refuse(to_string(request) + ": " + wrong);
   return shape;
+}
+
+/// What a split of other chunks than the shape's runs into, and how many stages would have them.
+std::string chunks_hint(const RunSpec& spec, const Shape& current, const ScaleRequest& request,
+                        int split_chunks, const Shape& shape) {
+  const std::string has = "; the run has " + stages_text(shape) + " (" + shape.schedule.kind + ")";
+  if (request.pp) return "; --pp " + text(*request.pp) + " means " + stages_text(shape);
+  ScaleRequest wider = request;
+  wider.pp = split_chunks * copies_of(shape.schedule) / shape.schedule.chunks;
+  try {
+    scaled(spec, current, wider);
+  } catch (const Error&) {
+    return has;
+  }
+  return has + ", for this layout give --pp " + text(*wider.pp) + " too";
+}
+
+/// The layers as --layout splits them.
+Layout layout_by(const RunSpec& spec, const Shape& current, const ScaleRequest& request,
+                 const LayerSplit& split, const Shape& shape) {
+  const schedules::Plan plan = plan_of(spec, shape);
+  const int given = static_cast<int>(split.layers.size()), needed = plan.chunks_per_copy();
+  try {
+    return layout_of(split_layers(split, spec.model, needed), plan.rank_of_chunk);
+  } catch (const Error& error) {
+    const bool other_chunks = given != needed && shape.schedule.kind != "csv";
+    refuse(error.what() + (other_chunks ? chunks_hint(spec, current, request, given, shape) : ""));
+  }
 }
 
 }  // namespace
@@ -176,19 +209,16 @@ std::string to_string(const ScaleRequest& request) {
 }
 
 Shape scaled(const RunSpec& spec, const Shape& current, const ScaleRequest& request) {
+  const std::string layout = "--layout " + request.layout.value_or("") + " ";
   std::optional<LayerSplit> split;
-  if (request.layout) split = in_layout(request, [&] { return parse_split(*request.layout); });
+  if (request.layout) split = named(layout, [&] { return parse_split(*request.layout); });
   Shape shape = meshed(spec, current, request, split ? static_cast<int>(split->layers.size()) : 0);
-  if (split) {
-    const schedules::Plan plan = plan_of(spec, shape);
-    shape.layout = in_layout(request, [&] {
-      return layout_of(split_layers(*split, spec.model, plan.chunks_per_copy()),
-                       plan.rank_of_chunk);
-    });
-  } else if (shape.mesh.pp != current.mesh.pp || request.schedule) {
-    shape.layout = layout_for(spec, shape);
-  }
-  if (shape == current) refuse(to_string(request) + " is what the run has already");
+  if (split)
+    shape.layout = named(layout, [&] { return layout_by(spec, current, request, *split, shape); });
+  else if (shape.mesh.pp != current.mesh.pp || request.schedule)
+    shape.layout = named(to_string(request) + ": ", [&] { return layout_for(spec, shape); });
+  if (shape == current)
+    refuse(to_string(request) + " is what the run has already: " + to_string(current));
   return shape;
 }
 

@@ -155,7 +155,7 @@ void add_scale(CLI::App& app, ScaleOptions& o) {
       app, "scale",
       "Change a running run's stages, replicas or schedule at the next step; not a loss changes",
       "  troupe scale runs/first --pp 3\n"
-      "  troupe scale runs/first --layout 3,2,1\n"
+      "  troupe scale runs/first --pp 3 --layout 3,2,1\n"
       "  troupe scale runs/first --layout 'Et|t*3|tL'\n"
       "  troupe scale runs/first --dp 2 --schedule gpipe\n"
       "Returns when the first step of the new shape is committed, and says what it cost.");

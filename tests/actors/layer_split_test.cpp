@@ -217,38 +217,52 @@ BOOST_AUTO_TEST_CASE(a_running_run_takes_on_a_split) {
   RunSpec spec = test::small_run(2);
   spec.model.vocab_size = 400;
   const Shape now = first_shape(spec);
-  check(layers_of(scaled(spec, now, to_layout("3,2,1")).layout), {3, 2, 1});
+  check(layers_of(scaled(spec, now, to_layout("4,2")).layout), {4, 2});
   check(layers_of(scaled(spec, now, to_layout("Ett|t*4L")).layout), {2, 4});
-  check(layers_of(scaled(spec, now, to_layout("0,2,0,4,0,0,0,0")).layout),
-        {0, 2, 0, 4, 0, 0, 0, 0});
+  ScaleRequest eight = to_layout("0,2,0,4,0,0,0,0");
+  eight.pp = 8;
+  check(layers_of(scaled(spec, now, eight).layout), {0, 2, 0, 4, 0, 0, 0, 0});
   ScaleRequest three = to_layout("parameters");
   three.pp = 3;
   check(layers_of(scaled(spec, now, three).layout), {1, 4, 1});
   test::expect_error(ErrorKind::usage, {"--layout 3,2 ", "layer 5 is lost", "nearest: 3,3"},
                      [&] { scaled(spec, now, to_layout("3,2")); });
-  test::expect_error(ErrorKind::usage, {"--layout even is what the run has already"},
+  test::expect_error(ErrorKind::usage,
+                     {"--layout even is what the run has already: pp 2 x dp 1, 1f1b, layers 3,3"},
                      [&] { scaled(spec, now, to_layout("")); });
   three.layout = "3,3";
-  test::expect_error(ErrorKind::usage, {"--pp 3 and --layout 3,3 contradict", "2 chunks", "have 3"},
+  test::expect_error(ErrorKind::usage,
+                     {"--layout 3,3 has 2 chunks instead of 3", "nearest: 3,2,1",
+                      "--pp 3 means pp 3 with 1 chunk a stage"},
                      [&] { scaled(spec, now, three); });
 }
 
-BOOST_AUTO_TEST_CASE(a_split_tells_how_many_stages_share_its_chunks) {
+BOOST_AUTO_TEST_CASE(a_split_changes_no_number_of_stages_unasked) {
   RunSpec spec = test::small_run(2);
+  test::expect_error(ErrorKind::usage,
+                     {"--layout 3,2,1 has 3 chunks instead of 2", "nearest: 3,3",
+                      "the run has pp 2 with 1 chunk a stage (1f1b)", "give --pp 3 too"},
+                     [&] { scaled(spec, first_shape(spec), to_layout("3,2,1")); });
   spec.schedule = {.kind = "interleaved", .chunks = 2};
   const Shape now = first_shape(spec);
   check(layers_of(scaled(spec, now, to_layout("2,1,2,1")).layout), {2, 1, 2, 1});
-  test::expect_error(ErrorKind::usage, {"has 3 chunks", "1 stages", "schedule.chunks = 2 have 2"},
-                     [&] { scaled(spec, now, to_layout("3,2,1")); });
-  // With another schedule, or in two copies, as many chunks are other stages.
+  test::expect_error(ErrorKind::usage,
+                     {"--layout 3,3 has 2 chunks instead of 4", "nearest: 3,1,1,1",
+                      "pp 2 with 2 chunks a stage (interleaved)", "give --pp 1 too"},
+                     [&] { scaled(spec, now, to_layout("3,3")); });
   ScaleRequest plain = to_layout("2,1,2,1");
   plain.schedule = "1f1b";
+  test::expect_error(
+      ErrorKind::usage,
+      {"--layout 2,1,2,1 has 4 chunks instead of 2", "1 chunk a stage (1f1b)", "give --pp 4 too"},
+      [&] { scaled(spec, now, plain); });
+  plain.pp = 4;
   BOOST_TEST(scaled(spec, now, plain).mesh.pp == 4);
-  plain.schedule = "dualpipe";
+  plain.schedule = "dualpipe";  // two copies of two chunks a stage
   const Shape two = scaled(spec, now, plain);
   BOOST_TEST(two.mesh.pp == 4);
-  BOOST_TEST(two.layout.copies() == 2);
-  check(layers_of(two.layout), {2, 1, 2, 1});
+  BOOST_TEST(to_string(two) ==
+             "pp 4 x dp 1, dualpipe with 2 chunks a stage, layers 2,1,2,1 in 2 copies");
 }
 
 BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_takes_another_split_but_no_other_mesh) {

@@ -38,6 +38,27 @@ BOOST_AUTO_TEST_CASE(a_run_takes_on_two_copies_and_gives_them_up) {
   BOOST_TEST((scaled(spec, two, to_schedule("1f1b")) == first_shape(spec)));
 }
 
+BOOST_AUTO_TEST_CASE(an_ordered_schedule_has_its_own_chunks) {
+  RunSpec spec = test::small_run(2);
+  const Shape plain = first_shape(spec);
+  const Shape looped = scaled(spec, plain, to_schedule("interleaved"));
+  BOOST_TEST((looped == shape_of(spec, "interleaved", 2, 2)));
+  BOOST_TEST(to_string(looped) == "pp 2 x dp 1, interleaved with 2 chunks a stage, layers 2,2,1,1");
+  BOOST_TEST((scaled(spec, looped, to_schedule("1f1b")) == plain));
+  // Those of the manifest where it names the schedule, and the split's where it needs others.
+  spec.schedule = {.kind = "interleaved", .chunks = 3};
+  BOOST_TEST((scaled(spec, plain, to_schedule("interleaved")) == first_shape(spec)));
+  ScaleRequest split = to_schedule("interleaved");
+  split.layout = "1,1,2,2";
+  BOOST_TEST(scaled(spec, plain, split).schedule.chunks == 2);
+  test::expect_error(
+      ErrorKind::usage,
+      {"--schedule interleaved: pp 4 with 2 chunks a stage: 8 chunks need", "at most --pp 3"}, [&] {
+        const RunSpec four = test::small_run(4);
+        scaled(four, first_shape(four), to_schedule("interleaved"));
+      });
+}
+
 BOOST_AUTO_TEST_CASE(a_layout_stays_while_every_chunk_keeps_its_place) {
   RunSpec spec = test::small_run(2);
   spec.layout = "5,1";
@@ -67,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_layout_with_more_chunks_than_layers_stays_where_it_can) {
 BOOST_AUTO_TEST_CASE(two_copies_are_refused_where_they_have_no_plan) {
   const RunSpec spec = test::small_run(2);
   const Shape two = shape_of(spec, "chimera", 2, 2);
-  test::expect_error(ErrorKind::usage, {"stages = 3", "is 4"},
+  test::expect_error(ErrorKind::usage, {"--pp 3: ", "stages = 3", "is 4"},
                      [&] { scaled(spec, two, to_stages(3)); });
   test::expect_error(ErrorKind::usage, {"16 chunks", "6 in 2 copies", "at most --pp 6"},
                      [&] { scaled(spec, two, to_stages(8)); });

@@ -216,9 +216,12 @@ BOOST_AUTO_TEST_CASE(a_run_is_resumed_in_the_shape_it_had_last) {
   const std::string run = place.run("run");
   TroupeProgram program({"launch", place.manifest("run", keys)});
   BOOST_REQUIRE(program.read_until("step 3/"));
-  const std::vector<std::string> order{"scale", run, "--layout", "Et|t*4|tL"};
+  const std::vector<std::string> order{"scale", run, "--pp", "3", "--layout", "Et|t*4|tL"};
   const Finished scaled = troupe(order);
   BOOST_TEST(scaled.exit_code == 0, scaled.err);
+  for (const char* line : {"changed at step ", "before: pp 2 x dp 1, 1f1b, layers 3,3\n",
+                           "after:  pp 3 x dp 1, 1f1b, layers 1,4,1\n"})
+    BOOST_TEST(scaled.out.find(line) != std::string::npos, scaled.out);
   BOOST_TEST(troupe({"stop", run}).exit_code == 0);
   program.finish();
   const int last = step_numbers(run).rbegin()->first;
@@ -253,7 +256,11 @@ BOOST_AUTO_TEST_CASE(orders_that_cannot_be_carried_out_are_refused_and_change_no
   refused({"--layout", "3,2"}, "the model has 6");
   refused({"--layout", "3,x"}, "such as 3,2,1");
   refused({"--layout", "Ett|t*3L"}, "layer 5 is lost; nearest: Et*2|t*4L");
-  refused({"--pp", "3", "--layout", "3,3"}, "contradict");
+  refused({"--layout", "3,2,1"},
+          "--layout 3,2,1 has 3 chunks instead of 2; nearest: 3,3; the run has pp 2 with 1 chunk a "
+          "stage (1f1b), for this layout give --pp 3 too");
+  refused({"--pp", "3", "--layout", "3,3"}, "nearest: 3,2,1");
+  refused({"--pp", "3", "--schedule", "chimera"}, "--pp 3 --schedule chimera: ");
   refused({"--schedule", "nosuch"}, "it is one of gpipe, 1f1b");
   const auto status = json::parse(troupe({"status", run, "--json"}).out);
   BOOST_TEST(status["epoch"] == 1);
