@@ -83,6 +83,12 @@ void Director::perform(const KillWorker& effect) {
 void Director::perform(const ReportLoss& effect) {
   if (!effect.ends_run) context_.observer.on_event(effect.cause);  // else the end says it
   if (!effect.has_part) return;
+  context_.board.write([&](RunStatus& status) {
+    if (effect.rank < 0 || effect.rank >= static_cast<int>(status.ranks.size())) return;
+    RankStatus& lost = status.ranks[static_cast<std::size_t>(effect.rank)];
+    lost.state = "lost";
+    lost.waiting_for.clear();
+  });
   if (clock_.lost(last_sign_, effect.rank, effect.cause))
     tell(FailureDetected{.cause = effect.cause,
                          .detect_s = std::chrono::duration<double>(

@@ -253,11 +253,14 @@ void RankTrainer::open_channel(std::uint32_t epoch, const Epoch& members,
     edge.from = id(edge.from);
     edge.to = id(edge.to);
   }
+  std::map<int, int> ranks;
+  for (const auto& [rank, member] : members.members) ranks[member.id] = rank;
   node_->channel().open({.run = members.run,
                          .epoch = epoch,
                          .rank = self_.id,
                          .edges = std::move(edges),
-                         .kept = std::move(kept)});
+                         .kept = std::move(kept),
+                         .ranks = std::move(ranks)});
   refuse_if_interrupted(epoch / 2);
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -71,6 +72,9 @@ struct EpochSpec {
   /// Such an edge has no credits before free_kept(). Where memory cannot be used again the edge has
   /// fresh one, and all its credits.
   std::vector<KeptSlots> kept{};
+  /// What texts call a process that the edges name by a number that stays: its rank of now. Who is
+  /// not there is called by the number.
+  std::map<int, int> ranks = {};
 };
 
 /// The wait a runner is in, for status and for the text of a timeout.

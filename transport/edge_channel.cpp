@@ -21,6 +21,7 @@ void EdgeChannel::open(const EpochSpec& spec) {
   std::unique_lock<Link> lock(link_);
   retire_epoch();
   closed_ = kNotOpened;
+  board_.set_ranks(spec.ranks);
   epoch_ = std::make_unique<OpenEpoch>();
   epoch_->spec = spec;
   epoch_->mailboxes.reserve(spec.edges.size());

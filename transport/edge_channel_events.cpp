@@ -113,7 +113,8 @@ void EdgeChannel::on_peer_lost(int rank, const std::string& why) {
   const bool is_neighbour = std::ranges::any_of(epoch_->spec.edges, [rank](const Edge& edge) {
     return edge.from == rank || edge.to == rank;
   });
-  if (is_neighbour) fail(fmt::format("the connection to rank {} is lost: {}", rank, why));
+  if (is_neighbour)
+    fail(fmt::format("the connection to rank {} is lost: {}", board_.rank_of(rank), why));
 }
 
 }  // namespace troupe::transport

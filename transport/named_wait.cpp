@@ -12,22 +12,29 @@ double seconds(Clock::duration duration) {
 
 }  // namespace
 
-std::string to_string(const WaitNote& note) {
+int rank_named(const RankNames& ranks, int process) {
+  const auto found = ranks.find(process);
+  return found == ranks.end() ? process : found->second;
+}
+
+std::string to_string(const WaitNote& note, const RankNames& ranks) {
+  const int peer = rank_named(ranks, note.peer);
   switch (note.what) {
     case WaitNote::What::message:
-      return fmt::format("{} from rank {}", to_string(note.key), note.peer);
+      return fmt::format("{} from rank {}", to_string(note.key), peer);
     case WaitNote::What::credit:
-      return fmt::format("credit for {} from rank {}", to_string(note.key), note.peer);
+      return fmt::format("credit for {} from rank {}", to_string(note.key), peer);
     case WaitNote::What::send_buffer:
-      return fmt::format("a send buffer for {} to rank {}", to_string(note.key), note.peer);
+      return fmt::format("a send buffer for {} to rank {}", to_string(note.key), peer);
     case WaitNote::What::departure:
-      return fmt::format("the tensors sent to rank {} to leave", note.peer);
+      return fmt::format("the tensors sent to rank {} to leave", peer);
     case WaitNote::What::collective:
       break;
   }
+  std::vector<int> missing;
+  for (const int process : note.missing.span()) missing.push_back(rank_named(ranks, process));
   return fmt::format("{} {} of group \"{}\", missing rank{} {}", note.operation, note.sequence,
-                     *note.group, note.missing.size() == 1 ? "" : "s",
-                     fmt::join(note.missing.span(), ", "));
+                     *note.group, missing.size() == 1 ? "" : "s", fmt::join(missing, ", "));
 }
 
 void WaitBoard::set_deadline(std::chrono::milliseconds deadline) {
@@ -35,10 +42,20 @@ void WaitBoard::set_deadline(std::chrono::milliseconds deadline) {
   deadline_ = deadline;
 }
 
+void WaitBoard::set_ranks(const RankNames& ranks) {
+  const std::lock_guard lock(mutex_);
+  ranks_ = ranks;
+}
+
+int WaitBoard::rank_of(int process) const {
+  const std::lock_guard lock(mutex_);
+  return rank_named(ranks_, process);
+}
+
 std::optional<Wait> WaitBoard::current() const {
   const std::lock_guard lock(mutex_);
   if (!note_) return std::nullopt;
-  return Wait{.what = to_string(*note_), .seconds = seconds(Clock::now() - since_)};
+  return Wait{.what = to_string(*note_, ranks_), .seconds = seconds(Clock::now() - since_)};
 }
 
 NamedWait::NamedWait(WaitBoard& board, const WaitNote& note) : board_(board) {
@@ -63,7 +80,7 @@ std::optional<std::string> NamedWait::overdue() const {
   if (Clock::now() < deadline_) return std::nullopt;
   const std::lock_guard lock(board_.mutex_);
   return fmt::format("waited {:g} s for {}", seconds(deadline_ - board_.since_),
-                     to_string(*board_.note_));
+                     to_string(*board_.note_, board_.ranks_));
 }
 
 }  // namespace troupe::transport

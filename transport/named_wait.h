@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -25,13 +26,19 @@ struct WaitNote {
   const std::string* group = nullptr;  ///< outlives the wait
   InlineList<int, 8> missing;          ///< ranks, the first ones
 };
+/// EpochSpec::ranks.
+using RankNames = std::map<int, int>;
+int rank_named(const RankNames& ranks, int process);
 /// "activation of step 7, microbatch 3 into chunk 2 from rank 1".
-std::string to_string(const WaitNote& note);
+std::string to_string(const WaitNote& note, const RankNames& ranks);
 
 /// The waits of one process's runner, and how long each may last.
 class WaitBoard {
  public:
   void set_deadline(std::chrono::milliseconds deadline);
+  void set_ranks(const RankNames& ranks);
+  /// What texts call a process.
+  int rank_of(int process) const;
   /// From any thread.
   std::optional<Wait> current() const;
 
@@ -40,6 +47,7 @@ class WaitBoard {
   mutable std::mutex mutex_;
   std::chrono::milliseconds deadline_{0};
   std::optional<WaitNote> note_;
+  RankNames ranks_;
   Clock::time_point since_;
 };
 

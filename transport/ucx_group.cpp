@@ -144,7 +144,8 @@ void UcxGroup::abort(const std::string& reason) {
 
 void UcxGroup::on_peer_lost(int rank, const std::string& why) {
   if (std::ranges::find(ranks_, rank) != ranks_.end())
-    fail(fmt::format("group \"{}\": the connection to rank {} is lost: {}", name_, rank, why));
+    fail(fmt::format("group \"{}\": the connection to rank {} is lost: {}", name_,
+                     hub_.board().rank_of(rank), why));
   notify();  // whoever waited for it after an abort
 }
 

@@ -8,9 +8,10 @@ namespace troupe::actors {
 void show_activity(const Heartbeat& beat, const Epoch& epoch, std::int64_t step, Hub& hub,
                    StatusBoard& board) {
   const int rank = epoch.rank_of(beat.incarnation);
-  if (rank < 0) return;
+  if (rank < 0 || rank >= epoch.num_ranks()) return;  // it has left, or leaves
   board.write([&](RunStatus& status) {
-    if (rank >= static_cast<int>(status.ranks.size())) return;  // it leaves
+    // Who watched over an epoch that is over hears its last signs of life.
+    if (status.epoch != epoch.number || rank >= static_cast<int>(status.ranks.size())) return;
     RankStatus& shown = status.ranks[static_cast<std::size_t>(rank)];
     shown.state = beat.state;
     shown.waiting_for = beat.waiting_for;
@@ -23,7 +24,8 @@ void show_activity(const Heartbeat& beat, const Epoch& epoch, std::int64_t step,
                         .mailbox_depth = beat.mailbox_depth};
   for (std::size_t i = 0; i < std::min(beat.edge_to.size(), beat.edge_queued.size()); ++i) {
     const int to = epoch.members.rank_of_id(beat.edge_to[i]);
-    if (to >= 0) activity.links.push_back({.to = to, .queued = beat.edge_queued[i]});
+    if (to >= 0 && to < epoch.num_ranks())
+      activity.links.push_back({.to = to, .queued = beat.edge_queued[i]});
   }
   hub.publish({.epoch = epoch.number, .step = step, .rank = rank, .body = std::move(activity)});
 }

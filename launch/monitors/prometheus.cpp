@@ -8,6 +8,9 @@
 #include <prometheus/registry.h>
 
 #include <optional>
+#include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "actors/monitors/subscriber_thread.h"
@@ -45,6 +48,27 @@ Histogram::BucketBoundaries handler_buckets() {
   return {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10};
 }
 
+/// Series of ranks, stages and links: they go when these do. Those that stay come back with their
+/// next value.
+template <typename T>
+class PassingSeries {
+ public:
+  explicit PassingSeries(Family<T>& family) : family_(family) {}
+  T& of(const Labels& labels) {
+    T& series = family_.Add(labels);
+    shown_.insert(&series);
+    return series;
+  }
+  void clear() {
+    for (T* series : shown_) family_.Remove(series);
+    shown_.clear();
+  }
+
+ private:
+  Family<T>& family_;
+  std::set<T*> shown_;
+};
+
 }  // namespace
 
 /// The metrics and how each event changes them. Called by one thread; the registry's are safe to
@@ -62,12 +86,13 @@ class PrometheusEndpoint::Metrics {
                         "Payload bytes sent from rank src to rank dst.")),
         waits_(counters(registry, "troupe_link_wait_seconds_total",
                         "Time that rank dst waited for messages of rank src.")),
-        queued_(gauges(registry, "troupe_link_queue_depth",
-                       "Tensors of rank src that wait for a credit of rank dst.")),
         mailbox_(gauges(registry, "troupe_actor_mailbox_depth",
                         "Messages that wait for an actor: the director, or a rank's stage.")),
         mfu_(gauges(registry, "troupe_train_mfu_ratio",
                     "Model FLOP/s over monitor.peak_tflops of all ranks.")),
+        mailboxes_(mailbox_),
+        queued_(gauges(registry, "troupe_link_queue_depth",
+                       "Tensors of rank src that wait for a credit of rank dst.")),
         resident_(gauges(registry, "troupe_process_resident_memory_bytes",
                          "Resident memory of a rank's process.")),
         happenings_(counters(registry, "troupe_run_events_total",
@@ -92,15 +117,15 @@ class PrometheusEndpoint::Metrics {
                        (peak_.flop_per_s * num_ranks_));
     for (const auto& s : r.stages()) {
       const std::string replica = std::to_string(s.replica), stage = std::to_string(s.stage);
-      busy_.Add({{"replica", replica}, {"stage", stage}, {"phase", "compute"}}).Increment(s.busy_s);
-      idle_.Add({{"replica", replica}, {"stage", stage}, {"cause", "message"}}).Increment(s.idle_s);
+      busy_.of({{"replica", replica}, {"stage", stage}, {"phase", "compute"}}).Increment(s.busy_s);
+      idle_.of({{"replica", replica}, {"stage", stage}, {"cause", "message"}}).Increment(s.idle_s);
     }
     for (const auto& e : r.edges()) {
       const Labels link{{"src", std::to_string(e.from)}, {"dst", std::to_string(e.to)}};
       Labels data = link;
       data.emplace("kind", "tensor");
-      bytes_.Add(data).Increment(static_cast<double>(e.bytes));
-      waits_.Add(link).Increment(e.wait_s);
+      bytes_.of(data).Increment(static_cast<double>(e.bytes));
+      waits_.of(link).Increment(e.wait_s);
     }
   }
   void count(const RunEvent&, const EvaluationDone& evaluation) { eval_loss_.Set(evaluation.loss); }
@@ -109,12 +134,13 @@ class PrometheusEndpoint::Metrics {
     count_kind(event);
   }
   void count(const RunEvent& event, const RankActivity& activity) {
+    if (event.epoch < members_of_) return;  // a last sign of life of who is gone
     const std::string rank = std::to_string(event.rank);
-    resident_.Add({{"rank", rank}}).Set(static_cast<double>(activity.resident_bytes));
-    mailbox_.Add({{"actor", "stage"}, {"rank", rank}})
+    resident_.of({{"rank", rank}}).Set(static_cast<double>(activity.resident_bytes));
+    mailboxes_.of({{"actor", "stage"}, {"rank", rank}})
         .Set(static_cast<double>(activity.mailbox_depth));
     for (const auto& link : activity.links)
-      queued_.Add({{"src", rank}, {"dst", std::to_string(link.to)}}).Set(link.queued);
+      queued_.of({{"src", rank}, {"dst", std::to_string(link.to)}}).Set(link.queued);
   }
   void count(const RunEvent&, const DirectorActivity& activity) {
     mailbox_.Add({{"actor", "director"}}).Set(static_cast<double>(activity.mailbox_depth));
@@ -122,6 +148,9 @@ class PrometheusEndpoint::Metrics {
   }
   void count(const RunEvent& event, const MembershipChanged& membership) {
     num_ranks_ = static_cast<double>(membership.ranks.size());
+    members_of_ = event.epoch;
+    if (shape_ != std::tie(membership.pp, membership.dp, membership.schedule)) clear();
+    shape_ = {membership.pp, membership.dp, membership.schedule};
     ranks_.Set(num_ranks_);
     count_kind(event);
   }
@@ -137,8 +166,16 @@ class PrometheusEndpoint::Metrics {
     happenings_.Add({{"kind", std::string(kind_name(event))}}).Increment();
   }
 
+  /// The ranks are others: what was of the old ones is told of no more.
+  void clear() {
+    for (auto* counters : {&busy_, &idle_, &bytes_, &waits_}) counters->clear();
+    for (auto* gauges : {&queued_, &mailboxes_, &resident_}) gauges->clear();
+  }
+
   Registry& registry_;
   const PeakRate peak_;
+  std::uint32_t members_of_ = 0;  ///< epoch
+  std::tuple<int, int, std::string> shape_;
   double num_ranks_ = 0;
   Gauge& loss_ = gauges(registry_, "troupe_train_loss", "Loss of the newest step.").Add({});
   Gauge& eval_loss_ =
@@ -162,8 +199,9 @@ class PrometheusEndpoint::Metrics {
   Histogram& handler_s_ = histograms(registry_, "troupe_actor_handler_duration_seconds",
                                      "Time that an event took an actor.")
                               .Add({{"actor", "director"}}, handler_buckets());
-  Family<Counter>&busy_, &idle_, &bytes_, &waits_;
-  Family<Gauge>&queued_, &mailbox_, &mfu_, &resident_;
+  PassingSeries<Counter> busy_, idle_, bytes_, waits_;
+  Family<Gauge>&mailbox_, &mfu_;
+  PassingSeries<Gauge> mailboxes_, queued_, resident_;
   Family<Counter>& happenings_;
 };
 

@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "tensor/error.h"
+#include "tests/contract/messages.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/seed.h"
-#include "tests/contract/messages.h"
-#include "tensor/error.h"
 
 // What every Channel promises. A test file defines `Worlds`, a tuple of types, in namespace
 // troupe::test before it includes this header. A world has
@@ -289,6 +289,19 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_wait_has_a_name_and_a_deadline, World, Worlds) {
   send_message(world.channel(0), forth(7, 3));
   BOOST_TEST(waiter.get());
   BOOST_TEST(!channel.waiting().has_value());
+
+  // In the next epoch the peer's process has another rank than its number here.
+  const auto edges = two_way({10}, 1);
+  world.channel(0).open({.run = kRun, .epoch = 2, .rank = 0, .edges = edges});
+  channel.open({.run = kRun, .epoch = 2, .rank = 1, .edges = edges, .ranks = {{0, 5}, {1, 0}}});
+  waiter = runner([&] { return receive_message(channel, forth(7, 3)); });
+  until([&] {
+    return waits_for(channel, "activation of step 7, microbatch 3 into chunk 1 from rank 5");
+  });
+  send_message(world.channel(0), forth(7, 3));
+  BOOST_TEST(waiter.get());
+  channel.open({.run = kRun, .epoch = 3, .rank = 1, .edges = edges});
+  world.channel(0).open({.run = kRun, .epoch = 3, .rank = 0, .edges = edges});
 
   channel.set_deadline(30ms);
   expect_error(ErrorKind::unavailable,
