@@ -34,7 +34,8 @@ std::string times_text(const Measured& measured, const LayerTimes& times) {
   for (const ActionTimes& layer : times.layer)
     layers += fmt::format("{}{:.3f}", layers.empty() ? "" : ", ", both_ways(layer));
   return fmt::format(
-      "steps {}-{} took {:.2f} ms; forth and back, in ms, a layer takes {} by stage, the "
+      "steps {}-{} took {:.2f} ms; forward and backward together, in ms, a layer takes {} by "
+      "stage, the "
       "embedding {:.3f}, the head {:.3f}",
       measured.first_step, measured.last_step, measured.step_s * 1e3, layers,
       both_ways(times.embedding), both_ways(times.head));

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "actors/layer_letters.h"
+#include "schedules/counted.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {
@@ -87,13 +88,15 @@ std::vector<int> nearest(std::vector<int> given, int layers, int chunks) {
 std::string wrong_with(const std::vector<int>& given, int layers, int chunks) {
   const auto held = std::accumulate(given.begin(), given.end(), std::int64_t{0});
   if (std::ssize(given) != chunks)
-    return fmt::format("has {} chunks instead of {}", given.size(), chunks);
+    return fmt::format("has {} instead of {}", schedules::counted(std::ssize(given), "chunk"),
+                       chunks);
   const auto below = std::ranges::find_if(given, [](int n) { return n < 0; });
   if (below != given.end())
-    return fmt::format("gives chunk {} {} layers, but none is the least", below - given.begin(),
-                       *below);
+    return fmt::format("gives chunk {} {}, but none is the least", below - given.begin(),
+                       schedules::counted(*below, "layer"));
   if (held == layers) return "";
-  const std::string counts = fmt::format("has {} layers, but the model has {}", held, layers);
+  const std::string counts =
+      fmt::format("has {}, but the model has {}", schedules::counted(held, "layer"), layers);
   if (held > layers) return fmt::format("{}: {} too many", counts, held - layers);
   return held + 1 == layers ? fmt::format("{}: layer {} is lost", counts, held)
                             : fmt::format("{}: layers {}-{} are lost", counts, held, layers - 1);

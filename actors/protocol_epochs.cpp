@@ -307,9 +307,8 @@ Effects DirectorProtocol::regroup(const std::string& cause, double now_s) {
   const auto excess = std::ssize(losses_) - spec_.recovery.restarts_per_hour;
   if (excess > 0 && !stop_reason_) {
     stop_code_ = static_cast<int>(ErrorKind::retry);
-    stop_reason_ = "more than recovery.restarts_per_hour = " +
-                   std::to_string(spec_.recovery.restarts_per_hour) +
-                   " workers were lost within an hour; the last: " + cause;
+    stop_reason_ = "more workers were lost within an hour than recovery.restarts_per_hour = " +
+                   std::to_string(spec_.recovery.restarts_per_hour) + "; the last: " + cause;
   }
   if (excess > kLastAttempts)
     return finish({.exit_code = static_cast<int>(ErrorKind::retry),

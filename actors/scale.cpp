@@ -6,6 +6,7 @@
 
 #include "actors/layer_split.h"
 #include "actors/schedule_kinds.h"
+#include "schedules/counted.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {
@@ -36,8 +37,7 @@ int copies_of(const RunSpec::Schedule& schedule) {
 /// "pp 2 with 2 chunks a stage".
 std::string stages_text(const Shape& shape) {
   const int chunks = shape.schedule.chunks;
-  return "pp " + text(shape.mesh.pp) + " with " + text(chunks) +
-         (chunks == 1 ? " chunk a stage" : " chunks a stage");
+  return "pp " + text(shape.mesh.pp) + " with " + schedules::counted(chunks, "chunk") + " a stage";
 }
 
 /// Empty, or why no rule can give each chunk a layer.
@@ -46,8 +46,8 @@ std::string check_layers(const RunSpec& spec, const Shape& shape) {
   const int copies = copies_of(shape.schedule);
   const int most = layers * copies / chunks;
   if (pp <= most) return "";
-  return stages_text(shape) + ": " + text(std::int64_t{pp} * chunks) +
-         " chunks need a layer each, but the model has " + text(layers) +
+  return stages_text(shape) + ": " + schedules::counted(std::int64_t{pp} * chunks, "chunk") +
+         " need a layer each, but the model has " + text(layers) +
          (copies > 1 ? " in " + text(copies) + " copies" : "") +
          (most > 0 ? "; at most --pp " + text(most) : "");
 }
@@ -60,9 +60,9 @@ void check_mesh(const RunSpec& spec, const Shape& shape) {
   if (samples % dp != 0) {
     int nearest = dp;
     while (samples % nearest != 0) --nearest;
-    refuse("--dp " + text(dp) + ": batch.global / batch.micro = " + text(samples) +
-           " microbatches are not divisible by " + text(dp) + " replicas; nearest: --dp " +
-           text(nearest));
+    refuse("--dp " + text(dp) + ": batch.global / batch.micro = " +
+           schedules::counted(samples, "microbatch") + " cannot be shared evenly by " +
+           schedules::counted(dp, "replica") + "; nearest: --dp " + text(nearest));
   }
 }
 

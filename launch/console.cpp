@@ -8,10 +8,13 @@
 #include <cstdio>
 #include <cstring>
 
+#include "schedules/counted.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
 namespace {
+
+using schedules::counted;
 
 std::string rank_rows(const Placement& placement) {
   std::string rows = fmt::format(
@@ -28,23 +31,20 @@ std::string rank_rows(const Placement& placement) {
   return rows;
 }
 
-std::string counted(int number, const char* what) {
-  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
-}
-
 }  // namespace
 
 std::string summary(const actors::RunSpec& spec, const Placement& placement) {
   const auto& model = spec.model;
   std::string out;
   out += fmt::format("run       {} in {}\n", spec.name, spec.dir);
-  out += fmt::format("model     {} parameters, {} layers of width {}, {}\n",
-                     grouped(placement.parameters), model.num_hidden_layers, model.hidden_size,
+  out += fmt::format("model     {} parameters, {} of width {}, {}\n", grouped(placement.parameters),
+                     counted(model.num_hidden_layers, "layer"), model.hidden_size,
                      tensor::name_of(model.dtype));
-  out +=
-      fmt::format("batch     {} samples of {} tokens, {} tokens a step; {} microbatches of {}{}\n",
-                  spec.batch.global, spec.batch.seq_len, grouped(spec.global_tokens()),
-                  spec.num_microbatches(), spec.batch.micro, spec.mesh.dp > 1 ? " a replica" : "");
+  out += fmt::format("batch     {} of {}, {} {} a step; {} of {}{}\n",
+                     counted(spec.batch.global, "sample"), counted(spec.batch.seq_len, "token"),
+                     grouped(spec.global_tokens()), spec.global_tokens() == 1 ? "token" : "tokens",
+                     counted(spec.num_microbatches(), "microbatch"), spec.batch.micro,
+                     spec.mesh.dp > 1 ? " a replica" : "");
   out += fmt::format("mesh      pp {} x dp {} = {} of {}{}\n", spec.mesh.pp, spec.mesh.dp,
                      counted(spec.num_ranks(), "rank"), counted(spec.cluster.threads, "thread"),
                      spec.cluster.pin ? ", pinned" : "");

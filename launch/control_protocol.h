@@ -23,7 +23,7 @@ namespace troupe::launch {
 //   {"attached": status}, then {"events": [...], "dropped": n} for each frame that the reader has
 //   granted, by its request and by {"credit": n} later on, and at the end {"ended": outcome}
 // What cannot be done is answered by {"error": "..."}. A first frame that is too long, no JSON or
-// without the token closes the connection without a word.
+// without the token closes the connection without an answer.
 
 /// Largest frame that a server reads, and that a client reads.
 inline constexpr std::size_t kMaxRequestBytes = 64 * 1024;

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "launch/machine.h"
+#include "schedules/counted.h"
 #include "stages/token_data.h"
 
 namespace troupe::launch {
@@ -52,11 +53,12 @@ std::int64_t check_file(const Manifest& m, const char* key, const std::string& f
 void check_one_sample(const Manifest& m, const char* key, std::int64_t tokens) {
   const std::int64_t seq_len = m.integer("batch.seq_len");
   if (tokens > seq_len) return;
-  m.fail(key,
-         fmt::format(
-             "{} holds {} tokens, but a sample takes batch.seq_len + 1 = {}; nearest: seq_len = {}",
-             key, tokens, seq_len + 1, std::max<std::int64_t>(tokens - 1, 1)),
-         ErrorKind::data);
+  m.fail(
+      key,
+      fmt::format("{} holds {}, but a sample takes batch.seq_len + 1 = {}; nearest: seq_len = {}",
+                  key, schedules::counted(tokens, "token"), seq_len + 1,
+                  std::max<std::int64_t>(tokens - 1, 1)),
+      ErrorKind::data);
 }
 
 int tokenizer_size(const Manifest& m) try {

@@ -7,6 +7,8 @@
 #include <array>
 #include <fstream>
 
+#include "schedules/counted.h"
+
 namespace troupe::launch {
 namespace {
 
@@ -69,8 +71,9 @@ std::vector<std::string> diagnose(const json& status) {
     findings.push_back(trouble.get<std::string>());
   const json monitors = status.value("monitors", json::object());
   if (const auto dropped = monitors.value("dropped", std::uint64_t{0}); dropped > 0)
-    findings.push_back(fmt::format(
-        "monitors have been too slow for {} events; the run itself is not affected", dropped));
+    findings.push_back(
+        fmt::format("monitors have been too slow for {}; the run itself is not affected",
+                    schedules::counted(static_cast<std::int64_t>(dropped), "event")));
   return findings;
 }
 

@@ -11,6 +11,7 @@
 #include "launch/corpus.h"
 #include "launch/inference.h"
 #include "launch/tokenizing.h"
+#include "schedules/counted.h"
 #include "stages/checkpoint.h"
 #include "stages/token_data.h"
 #include "stages/transformer_stage.h"
@@ -77,7 +78,8 @@ int run(const EvalOptions& options) {
   const std::string exact =
       std::isfinite(result.loss) ? fmt::format("{:.17g}", result.loss) : "null";
   print(options.json ? fmt::format("{{\"loss\": {}, \"tokens\": {}}}\n", exact, result.tokens)
-                     : fmt::format("loss {:.4f} over {} tokens\n", result.loss, result.tokens));
+                     : fmt::format("loss {:.4f} over {}\n", result.loss,
+                                   schedules::counted(result.tokens, "token")));
   return 0;
 }
 

@@ -27,10 +27,11 @@ std::variant<std::unique_ptr<ControlClient>, Ending> ask_run(const std::filesyst
 
 Ending ended_unanswered(const std::filesystem::path& run) {
   if (has_launcher(run) && !read_ending(run))
-    throw Error(ErrorKind::unavailable,
-                fmt::format("the launcher of {} closed the connection without a word, as it does "
-                            "for a wrong token; is {} its own?",
-                            run.string(), (run / kControlFile).string()));
+    throw Error(
+        ErrorKind::unavailable,
+        fmt::format("the launcher of {} closed the connection without an answer, as it does "
+                    "for a wrong token; is {} its own?",
+                    run.string(), (run / kControlFile).string()));
   return find_ending(run);
 }
 

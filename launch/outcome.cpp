@@ -49,12 +49,11 @@ std::optional<Ending> read_ending(const std::filesystem::path& run) {
 
 Ending find_ending(const std::filesystem::path& run) {
   if (auto ending = read_ending(run)) return *ending;
-  Ending ending{
-      .outcome = {
-          .exit_code = static_cast<int>(ErrorKind::internal),
-          .step = last_metrics_step(run / kMetricsFile),
-          .reason = "its launcher died without a word; go on with: troupe launch --resume " +
-                    run.string()}};
+  Ending ending{.outcome = {.exit_code = static_cast<int>(ErrorKind::internal),
+                            .step = last_metrics_step(run / kMetricsFile),
+                            .reason = "its launcher was killed or crashed, and left no reason; go "
+                                      "on with: troupe launch --resume " +
+                                      run.string()}};
   // The last sign of life.
   const auto& newest = std::filesystem::exists(run / kMetricsFile) ? kMetricsFile : kManifestFile;
   struct stat status {};

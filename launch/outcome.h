@@ -20,8 +20,8 @@ Ending ending_now(const actors::Outcome& outcome, const std::string& checkpoint)
 nlohmann::json to_json(const Ending& ending);
 /// None for an object that to_json did not make.
 std::optional<Ending> parse_ending(const nlohmann::json& json);
-/// From a run directory's outcome.json; none if the run has not ended, or its launcher died without
-/// a word.
+/// From a run directory's outcome.json; none if the run has not ended, or its launcher was killed
+/// or crashed.
 std::optional<Ending> read_ending(const std::filesystem::path& run);
 /// What is known of the end of a run without a launcher: read_ending(), or what the files of a
 /// launcher that was killed tell.

@@ -6,6 +6,7 @@
 
 #include "actors/assembly.h"
 #include "actors/memory_plan.h"
+#include "schedules/counted.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -74,11 +75,12 @@ void check_memory(const actors::RunSpec& spec, const Placement& placement, const
                   const std::string& name) {
   if (placement.total_bytes() <= machine.memory_bytes) return;
   throw Error(ErrorKind::manifest,
-              fmt::format("{}: {} ranks need {} together, but this machine has {}; take a smaller "
+              fmt::format("{}: {} would take {} in all, but this machine has {}; take a smaller "
                           "batch.micro (now {}), "
                           "batch.seq_len (now {}) or model",
-                          name, spec.num_ranks(), bytes_text(placement.total_bytes()),
-                          bytes_text(machine.memory_bytes), spec.batch.micro, spec.batch.seq_len));
+                          name, schedules::counted(spec.num_ranks(), "rank"),
+                          bytes_text(placement.total_bytes()), bytes_text(machine.memory_bytes),
+                          spec.batch.micro, spec.batch.seq_len));
 }
 
 std::string disk_warning(const actors::RunSpec& spec, const Placement& placement,
@@ -90,9 +92,10 @@ std::string disk_warning(const actors::RunSpec& spec, const Placement& placement
                              (spec.checkpoint.initial ? 1 : 0);
   if (each * count <= free_bytes) return "";
   return fmt::format(
-      "{} checkpoints of {} need {}, but {} has only {} free; lower checkpoint.keep or free some "
+      "{} of {} would take {}, but {} has only {} free; lower checkpoint.keep or free some "
       "space",
-      count, bytes_text(each), bytes_text(each * count), spec.dir, bytes_text(free_bytes));
+      schedules::counted(count, "checkpoint"), bytes_text(each), bytes_text(each * count), spec.dir,
+      bytes_text(free_bytes));
 }
 
 std::string bytes_text(std::int64_t bytes) {

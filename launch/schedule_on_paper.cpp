@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "launch/suggest.h"
+#include "schedules/counted.h"
 #include "schedules/generators.h"
 #include "schedules/validate.h"
 #include "tensor/error.h"
@@ -41,7 +42,8 @@ schedules::WholeCosts costs_of(const ScheduleOptions& options, int stages, int c
   auto whole = std::get<schedules::WholeCosts>(std::move(parsed));
   const auto num_costs = static_cast<int>(whole.costs.stages.size());
   if (num_costs > 1 && num_costs != stages)
-    refuse(fmt::format("--costs has values for {} stages, but there are {}", num_costs, stages));
+    refuse(fmt::format("--costs has values for {}, but --stages is {}",
+                       schedules::counted(static_cast<std::int64_t>(num_costs), "stage"), stages));
   if (options.blocking_sends) whole.costs.sends = schedules::Sends::blocking;
   if (options.no_barrier) whole.costs.barrier = schedules::Barrier::none;
   return whole;

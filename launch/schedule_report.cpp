@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launch/schedule_on_paper.h"
+#include "schedules/counted.h"
 
 namespace troupe::launch {
 namespace {
@@ -106,10 +107,12 @@ std::string to_table(const Comparison& comparison) {
 std::string summary(const ScheduleOnPaper& s) {
   const auto& simulation = s.simulation;
   std::string out = fmt::format(
-      "{}: {} stages, {} chunks a stage, {} microbatches\n"
+      "{}: {}, {} a stage, {}\n"
       "wall {:.9g}, longest span {:.9g}, bubble rate {:.4f}, step {:.9g}\n",
-      s.kind, s.plan.num_ranks(), s.chunks, s.plan.num_microbatches, simulation.wall,
-      simulation.span, simulation.bubble_rate, simulation.step);
+      s.kind, schedules::counted(s.plan.num_ranks(), "stage"),
+      schedules::counted(s.chunks, "chunk"),
+      schedules::counted(s.plan.num_microbatches, "microbatch"), simulation.wall, simulation.span,
+      simulation.bubble_rate, simulation.step);
   if (!s.source.empty()) out += fmt::format("source: {}\n", s.source);
   out += fmt::format("{:<5} {:>6} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "rank", "peak", "idle",
                      "warm-up", "waiting", "transfer", "cool-down");

@@ -4,6 +4,7 @@
 #include "launch/console.h"
 #include "launch/placement.h"
 #include "launch/tokenizing.h"
+#include "schedules/counted.h"
 #include "stages/token_data.h"
 
 namespace troupe::launch {
@@ -14,8 +15,9 @@ int run(const TokenizeOptions& options) {
   Tokenizing tokenizing(signals);
   const auto index =
       stages::write_indexed_dataset(files, options.tokenizer, options.output, tokenizing.options());
-  print(fmt::format("{} tokens of {} documents in {}.bin and .idx\n", grouped(index.num_tokens),
-                    index.num_documents, options.output));
+  print(fmt::format("{} {} of {} in {}.bin and .idx\n", grouped(index.num_tokens),
+                    index.num_tokens == 1 ? "token" : "tokens",
+                    schedules::counted(index.num_documents, "document"), options.output));
   return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "launch/monitors/trace_collector.h"
 #include "launch/result_file.h"
 #include "launch/signal_fd.h"
+#include "schedules/counted.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -49,9 +50,9 @@ int run(const TraceOptions& options) {
                     (ending ? ": " + describe(*ending, options.run) : std::string(" yet")));
   file.write(trace.chrome_trace().dump() + "\n");
   print(
-      fmt::format("{} of {} steps traced into {}; open it with ui.perfetto.dev or "
+      fmt::format("{} of {} traced into {}; open it with ui.perfetto.dev or "
                   "chrome://tracing\n",
-                  trace.num_complete(), options.steps, options.output));
+                  trace.num_complete(), schedules::counted(options.steps, "step"), options.output));
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "schedules/costs.h"
+#include "schedules/counted.h"
 
 namespace troupe::schedules {
 namespace {
@@ -110,8 +111,8 @@ class StageList {
     for (const std::string_view name : {"F", "I", "W", "B", "pair"}) {
       const std::size_t size = reader_.values(name).size();
       if (size > 1 && size != size_) {
-        return std::string(name) + " has " + std::to_string(size) +
-               " stages, but another cost has " + std::to_string(size_) +
+        return std::string(name) + " has " + counted(static_cast<std::int64_t>(size), "stage") +
+               ", but another cost has " + std::to_string(size_) +
                "; give one value for all stages, or one for each";
       }
     }

@@ -83,10 +83,9 @@ std::vector<Action> order_of(Order order, int h, int k, int n) {
 
 std::string check_two_per_stage(std::string_view kind, int microbatches, int least, int stages) {
   if (microbatches >= least) return {};
-  return std::string(kind) + " needs at least 2 microbatches per stage, but " +
-         std::to_string(microbatches) + " microbatches are fewer than 2 x " +
-         std::to_string(stages) + "; the nearest valid number of microbatches is " +
-         std::to_string(least);
+  return std::string(kind) + " needs at least 2 microbatches per stage, but microbatches = " +
+         std::to_string(microbatches) + " is less than 2 x " + std::to_string(stages) +
+         "; the nearest valid number of microbatches is " + std::to_string(least);
 }
 
 std::string check_v(const ScheduleShape& shape) {

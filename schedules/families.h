@@ -28,7 +28,7 @@ Generator forward_only();
 
 /// A plan without actions whose chunk c lies on rank c mod p: each rank holds every p-th chunk.
 Plan looped(std::string_view kind, const ScheduleShape& shape);
-/// A plan without actions whose chunks go through the ranks forth and back: with two chunks a rank
+/// A plan without actions whose chunks go through the ranks back and forth: with two chunks a rank
 /// (a V) rank r holds chunks r and 2p-1-r.
 Plan waved(std::string_view kind, const ScheduleShape& shape);
 

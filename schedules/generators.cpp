@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "schedules/counted.h"
 #include "schedules/families.h"
 
 namespace troupe::schedules {
@@ -72,8 +73,8 @@ std::string check_shape(const ScheduleShape& shape) {
   }
   const double actions = 2.0 * shape.stages * shape.chunks * shape.microbatches;
   if (actions > kMaxActions) {
-    return std::to_string(shape.stages) + " stages x " + std::to_string(shape.chunks) +
-           " chunks x " + std::to_string(shape.microbatches) + " microbatches are more than the " +
+    return counted(shape.stages, "stage") + " x " + counted(shape.chunks, "chunk") + " x " +
+           counted(shape.microbatches, "microbatch") + " is more than the " +
            std::to_string(kMaxActions) +
            " forwards and backwards a step may have; use fewer, larger microbatches";
   }

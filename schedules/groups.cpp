@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedules/counted.h"
 #include "schedules/families.h"
 
 namespace troupe::schedules {
@@ -16,29 +17,29 @@ std::string check_rounds(std::string_view kind, int p, int m) {
   int nearest = m - 1;
   while (nearest % rounds(p, nearest) != 0) --nearest;
   return std::string(kind) + " takes microbatches in " + std::to_string(rounds(p, m)) +
-         " equal rounds of at least stages = " + std::to_string(p) + ", but " + std::to_string(m) +
-         " microbatches leave " + std::to_string(m % rounds(p, m)) +
-         "; the nearest valid number of microbatches below is " + std::to_string(nearest);
+         " equal rounds of at least stages = " + std::to_string(p) +
+         ", but microbatches = " + std::to_string(m) + " leaves " +
+         std::to_string(m % rounds(p, m)) + "; the nearest valid number of microbatches below is " +
+         std::to_string(nearest);
 }
 
 std::string check_sizes(std::string_view kind, int p, int m, int g) {
   const std::string wanted =
       std::string(kind) + " takes microbatches in groups of " + std::to_string(g) + ", but ";
   if (g < p) {
-    return wanted + "a group has at least one for each of " + std::to_string(p) +
-           " stages; the nearest valid group size is " + std::to_string(p);
+    return wanted + "a group has at least one for each of " + counted(p, "stage") +
+           "; the nearest valid group size is " + std::to_string(p);
   }
   if (g > m && m >= p) {
-    return wanted + "there are only " + std::to_string(m) +
-           " microbatches; the nearest valid group size is " + std::to_string(m);
+    return wanted + "microbatches = " + std::to_string(m) + "; the nearest valid group size is " +
+           std::to_string(m);
   }
   if (g > m) {
-    return wanted + "there are only " + std::to_string(m) + " microbatches; " +
-           nearest_microbatches(m, g);
+    return wanted + "microbatches = " + std::to_string(m) + "; " + nearest_microbatches(m, g);
   }
   if (m % g == 0 || m % g >= p) return {};
-  return wanted + std::to_string(m) + " microbatches leave " + std::to_string(m % g) +
-         " for the last one, neither none nor one for each of " + std::to_string(p) + " stages; " +
+  return wanted + "microbatches = " + std::to_string(m) + " leaves " + std::to_string(m % g) +
+         " for the last one, neither none nor one for each of " + counted(p, "stage") + "; " +
          nearest_microbatches(m, g);
 }
 

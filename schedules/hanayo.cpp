@@ -7,7 +7,7 @@ namespace {
 std::string check(const ScheduleShape& shape) {
   const std::string wrong = check_shape(shape);
   if (!wrong.empty() || shape.chunks % 2 == 0) return wrong;
-  return "hanayo goes forth and back over the stages in waves of 2 chunks, but chunks = " +
+  return "hanayo goes back and forth over the stages in waves of 2 chunks, but chunks = " +
          std::to_string(shape.chunks) + " is odd; the nearest valid number of chunks is " +
          std::to_string(shape.chunks + 1);
 }

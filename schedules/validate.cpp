@@ -1,6 +1,7 @@
 #include "schedules/validate.h"
 
 #include "schedules/chunk_rules.h"
+#include "schedules/counted.h"
 #include "schedules/deadlock.h"
 #include "schedules/mark.h"
 
@@ -22,9 +23,9 @@ std::optional<Violation> check_shape(const Plan& plan) {
   if (plan.num_copies < 1 || plan.num_copies > 2 || plan.num_chunks() % plan.num_copies != 0 ||
       plan.num_microbatches % plan.num_copies != 0) {
     return wrong(0, std::to_string(plan.num_copies) + " copies of the parameters cannot share " +
-                        std::to_string(plan.num_chunks()) + " chunks and " +
-                        std::to_string(plan.num_microbatches) +
-                        " microbatches; one copy, or two that share both evenly, can");
+                        counted(plan.num_chunks(), "chunk") + " and " +
+                        counted(plan.num_microbatches, "microbatch") +
+                        "; one copy, or two that share both evenly, can");
   }
   std::vector<char> has_chunk(plan.num_ranks(), 0);
   for (int chunk = 0; chunk < plan.num_chunks(); ++chunk) {
@@ -64,8 +65,8 @@ std::optional<Violation> check_places(const Plan& plan) {
       if (!in_range(plan, chunk, microbatch)) {
         return violation(plan, "SCHED-1", rank, index,
                          name(plan, rank, index) + " is outside the plan's " +
-                             std::to_string(plan.num_chunks()) + " chunks and " +
-                             std::to_string(plan.num_microbatches) + " microbatches" +
+                             counted(plan.num_chunks(), "chunk") + " and " +
+                             counted(plan.num_microbatches, "microbatch") +
                              (plan.num_copies > 1 ? ", of which each copy takes half" : ""));
       }
       if (plan.rank_of_chunk[chunk] != rank) {

@@ -35,10 +35,10 @@ std::string check_h2(const ScheduleShape& shape) {
   const std::string wrong = check_chunks("zb-h2", shape, 1);
   const int least = 2 * shape.stages;
   if (!wrong.empty() || shape.microbatches >= least || shape.stages == 1) return wrong;
-  return "zb-h2 needs at least 2 microbatches per stage, but " +
-         std::to_string(shape.microbatches) + " microbatches are fewer than 2 x " +
-         std::to_string(shape.stages) + "; the nearest valid number of microbatches is " +
-         std::to_string(least) + ", or choose zb-h1";
+  return "zb-h2 needs at least 2 microbatches per stage, but microbatches = " +
+         std::to_string(shape.microbatches) + " is less than 2 x " + std::to_string(shape.stages) +
+         "; the nearest valid number of microbatches is " + std::to_string(least) +
+         ", or choose zb-h1";
 }
 
 Plan generate_h1(const ScheduleShape& shape) {

@@ -7,6 +7,7 @@
 
 #include "launch/machine.h"
 #include "launch/placement.h"
+#include "schedules/counted.h"
 
 namespace troupe::launch {
 namespace {
@@ -80,9 +81,13 @@ std::vector<std::string> curve(const std::vector<double>& losses, int width, int
 }
 
 std::string footer(const RunPicture& run, const PageOptions& options) {
-  return fmt::format("q leave   space {}   e {}   j/k scroll ranks{}",
-                     options.frozen ? "go on" : "freeze", options.events_only ? "all" : "events",
-                     run.dropped() == 0 ? "" : fmt::format("   {} events missed", run.dropped()));
+  return fmt::format(
+      "q leave   space {}   e {}   j/k scroll ranks{}", options.frozen ? "go on" : "freeze",
+      options.events_only ? "all" : "events",
+      run.dropped() == 0
+          ? ""
+          : fmt::format("   {} missed",
+                        schedules::counted(static_cast<std::int64_t>(run.dropped()), "event")));
 }
 
 void append_newest(std::vector<std::string>& page, const RunPicture& run, int rows) {

@@ -79,7 +79,7 @@ bool says(const std::string& message, std::initializer_list<std::string_view> pa
 
 BOOST_AUTO_TEST_CASE(impossible_shapes_are_refused_with_numbers_and_a_way_out) {
   const auto message = why_not("interleaved", {.stages = 4, .chunks = 2, .microbatches = 7});
-  BOOST_TEST(says(message, {"7", "4", "leave 3", "nearest", "is 8"}), message);
+  BOOST_TEST(says(message, {"7", "4", "leaves 3", "nearest", "is 8"}), message);
   const auto below = why_not("interleaved", {.stages = 4, .chunks = 2, .microbatches = 9});
   BOOST_TEST(says(below, {"is 8"}), below);
   const auto few = why_not("interleaved", {.stages = 4, .chunks = 2, .microbatches = 1});

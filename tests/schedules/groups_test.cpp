@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(group_sizes_have_megatrons_guards) {
   };
   BOOST_TEST(why_not("interleaved", shape(4, 6, 3)).find("size is 4") != std::string::npos);
   const std::string rest = why_not("interleaved", shape(4, 9, 4));
-  BOOST_TEST(rest.find("leave 1") != std::string::npos, rest);
+  BOOST_TEST(rest.find("leaves 1") != std::string::npos, rest);
   BOOST_TEST(rest.find("is 8") != std::string::npos, rest);
   BOOST_TEST(why_not("interleaved", shape(4, 6, 7)).find("size is 6") != std::string::npos);
   BOOST_TEST(why_not("interleaved", shape(4, 8, 8)) == "");
