@@ -7,9 +7,11 @@
 
 #include "actors/layer_split.h"
 #include "actors/schedule_kinds.h"
+#include "launch/monitors/host_names.h"
 #include "launch/monitors/http_address.h"
 #include "launch/run_spec.h"
 #include "launch/suggest.h"
+#include "schedules/counted.h"
 #include "schedules/generators.h"
 #include "schedules/validate.h"
 #include "stages/token_data.h"
@@ -96,9 +98,9 @@ void check_mesh(const Manifest& m) {
   if (m.text("schedule.kind") == "csv" || pp * chunks <= layers * copies || !is_split_by_rule(m))
     return;
   m.fail(m.given("mesh.pp") ? "mesh.pp" : "schedule.chunks",
-         fmt::format("mesh.pp * schedule.chunks = {} * {} = {} chunks need a layer each, but "
+         fmt::format("mesh.pp * schedule.chunks = {} * {} = {} need a layer each, but "
                      "model.num_hidden_layers = {}{}; {}",
-                     pp, chunks, pp * chunks, layers,
+                     pp, chunks, schedules::counted(pp * chunks, "chunk"), layers,
                      copies > 1 ? fmt::format(" in {} copies", copies) : "",
                      nearest_cut(pp, chunks, layers * copies)));
 }
@@ -116,10 +118,12 @@ void check_batch(const Manifest& m) {
       global / micro / dp * m.integer("mesh.pp") * m.integer("schedule.chunks");
   if (forwards > kMaxForwards)
     m.fail("batch.micro",
-           fmt::format("a step of {} microbatches in {} chunks is more than {} forwards; take a "
-                       "larger batch.micro",
-                       global / micro / dp, m.integer("mesh.pp") * m.integer("schedule.chunks"),
-                       kMaxForwards));
+           fmt::format(
+               "a step of {} in {} is more than {} forwards; take a "
+               "larger batch.micro",
+               schedules::counted(global / micro / dp, "microbatch"),
+               schedules::counted(m.integer("mesh.pp") * m.integer("schedule.chunks"), "chunk"),
+               kMaxForwards));
   const double widest = static_cast<double>(
       std::max({m.integer("model.hidden_size"), m.integer("model.intermediate_size"),
                 m.integer("model.vocab_size")}));
@@ -128,9 +132,9 @@ void check_batch(const Manifest& m) {
   if (activations > kMaxActivations)
     m.fail(
         "batch.seq_len",
-        fmt::format(
-            "batch.micro * batch.seq_len = {} * {} tokens in {} layers of width {} fit no machine",
-            micro, m.integer("batch.seq_len"), m.integer("model.num_hidden_layers"), widest));
+        fmt::format("batch.micro * batch.seq_len = {} * {} tokens in {} of width {} fit no machine",
+                    micro, m.integer("batch.seq_len"),
+                    schedules::counted(m.integer("model.num_hidden_layers"), "layer"), widest));
 }
 
 /// Two copies of the parameters are kept equal by pairs of ranks.
@@ -194,24 +198,26 @@ void check_csv(const Manifest& m) {
   const std::int64_t microbatches =
       m.integer("batch.global") / m.integer("mesh.dp") / m.integer("batch.micro");
   if (plan.num_ranks() != m.integer("mesh.pp"))
-    m.fail("schedule.csv", fmt::format("the plan has {} ranks but mesh.pp = {}", plan.num_ranks(),
-                                       m.integer("mesh.pp")));
+    m.fail("schedule.csv",
+           fmt::format("the plan has {} but mesh.pp = {}",
+                       schedules::counted(plan.num_ranks(), "rank"), m.integer("mesh.pp")));
   if (plan.num_microbatches != microbatches)
     m.fail("schedule.csv",
-           fmt::format("the plan has {} microbatches but batch.global / mesh.dp / batch.micro = {}",
-                       plan.num_microbatches, microbatches));
+           fmt::format("the plan has {} but batch.global / mesh.dp / batch.micro = {}",
+                       schedules::counted(plan.num_microbatches, "microbatch"), microbatches));
   if (plan.chunks_per_copy() > m.integer("model.num_hidden_layers") && is_split_by_rule(m))
-    m.fail("schedule.csv",
-           fmt::format("the plan has {} chunks but model.num_hidden_layers = {}",
-                       plan.chunks_per_copy(), m.integer("model.num_hidden_layers")));
+    m.fail("schedule.csv", fmt::format("the plan has {} but model.num_hidden_layers = {}",
+                                       schedules::counted(plan.chunks_per_copy(), "chunk"),
+                                       m.integer("model.num_hidden_layers")));
   for (int rank = 0; rank < plan.num_ranks(); ++rank)
     if (std::ranges::count(plan.rank_of_chunk, rank) == 0)
       m.fail("schedule.csv",
              fmt::format("rank {} of the plan has no chunk; every stage needs one", rank));
   const std::int64_t chunks = (plan.num_chunks() + plan.num_ranks() - 1) / plan.num_ranks();
   if (chunks != m.integer("schedule.chunks"))
-    m.fail("schedule.chunks", fmt::format("schedule.chunks = {} but the plan has {} chunks a rank",
-                                          m.integer("schedule.chunks"), chunks));
+    m.fail("schedule.chunks",
+           fmt::format("schedule.chunks = {} but the plan has {} a rank",
+                       m.integer("schedule.chunks"), schedules::counted(chunks, "chunk")));
   if (const auto broken =
           schedules::validate(schedules::in_order(plan), schedules::Purpose::training))
     m.fail("schedule.csv", fmt::format("plan line {}: {} ({})\n{}", broken->rank + 1,
@@ -269,6 +275,9 @@ void check_monitor(const Manifest& m) {
     if (const std::string& address = m.text(key); !address.empty())
       if (const std::string wrong = check_http_address(address); !wrong.empty())
         m.fail(key, fmt::format("{} = {}", key, wrong));
+  for (const std::string& host : m.texts("monitor.hosts"))
+    if (const std::string wrong = check_host_name(host); !wrong.empty())
+      m.fail("monitor.hosts", fmt::format("monitor.hosts: {}", wrong));
 }
 
 }  // namespace

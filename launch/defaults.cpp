@@ -226,6 +226,9 @@ constexpr std::array kKeys{
     Key{"monitor", "web", text, "\"\"", "host:port",
         "Where to show the run to a browser, as 127.0.0.1:8080; port 0: any free one, shown by "
         "status --json; empty: nowhere. Whoever reaches it may read"},
+    Key{"monitor", "hosts", texts, "[]", "names",
+        "By which names and addresses browsers may ask for the page, beside localhost and the "
+        "address of web; empty: all of the machine's own. Pages from elsewhere have others"},
 };
 
 }  // namespace

@@ -11,6 +11,8 @@ struct HttpAddress {
   std::string host;
   int port = 0;  ///< 0: any free one
 
+  /// Bound to all of the machine's addresses, so that it is none to ask at.
+  bool is_any() const { return host == "0.0.0.0"; }
   /// As civetweb binds it: "127.0.0.1:9090".
   std::string text() const;
   /// "http://127.0.0.1:9090" + path, for the port that was bound.

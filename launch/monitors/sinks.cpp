@@ -41,7 +41,8 @@ Sinks::Sinks(const Manifest& manifest, actors::Hub& hub,
                         PeakRate{.flop_per_token = flop_per_token(to_run_spec(manifest)),
                                  .flop_per_s = manifest.number("monitor.peak_tflops") * 1e12});
   if (const std::string& address = manifest.text("monitor.web"); !address.empty())
-    web_.emplace(hub, parse_http_address(address), manifest.text("run.name"));
+    web_.emplace(hub, parse_http_address(address), manifest.text("run.name"),
+                 manifest.texts("monitor.hosts"));
 }
 
 void Sinks::check(const Manifest& manifest) {

@@ -9,6 +9,7 @@
 
 #include "actors/monitors/subscriber_thread.h"
 #include "launch/control_protocol.h"
+#include "launch/monitors/host_names.h"
 #include "launch/monitors/page.h"
 #include "launch/monitors/web_state.h"
 #include "tensor/error.h"
@@ -61,19 +62,19 @@ void reply(mg_connection* connection, const char* status, const char* type,
 
 }  // namespace
 
-/// GET / and GET /state, for who addresses this host by its own name: a page from elsewhere whose
-/// name was made to mean this machine does not.
+/// GET / and GET /state, for who addresses this host by one of its names.
 class WebPage::Handler : public CivetHandler {
  public:
-  Handler(std::string host, const WebState& state, Tracer& tracer)
-      : host_(std::move(host)), state_(state), tracer_(tracer) {}
+  Handler(const HostNames& hosts, const WebState& state, Tracer& tracer)
+      : hosts_(hosts), state_(state), tracer_(tracer) {}
 
   bool handleGet(CivetServer*, mg_connection* connection) override {
     const mg_request_info* request = mg_get_request_info(connection);
     const char* host = mg_get_header(connection, "Host");
     const std::string path = request->local_uri ? request->local_uri : "";
-    if (!host || !is_own(host)) {
-      reply(connection, "403 Forbidden", "text/plain", "unknown host\n");
+    if (!host || !hosts_.has(host)) {
+      reply(connection, "403 Forbidden", "text/plain",
+            "this page answers to its own names; give this one to the run in monitor.hosts\n");
     } else if (path == "/") {
       reply(connection, "200 OK", "text/html", kPage);
     } else if (path == "/state") {
@@ -86,30 +87,32 @@ class WebPage::Handler : public CivetHandler {
   }
 
  private:
-  bool is_own(const std::string& header) const {
-    const std::string host = header.substr(0, header.rfind(':'));
-    return host == host_ || host == "localhost";
-  }
-
-  const std::string host_;
+  const HostNames& hosts_;
   const WebState& state_;
   Tracer& tracer_;
 };
 
 struct WebPage::Parts {
   HttpAddress address;
+  HostNames hosts;
   WebState state;
   Tracer tracer;
   Handler handler;
   std::optional<CivetServer> server;
   std::optional<SubscriberThread> thread;
 
-  Parts(Hub& hub, const HttpAddress& where, const std::string& run)
-      : address(where), state(run), tracer(hub, state), handler(where.host, state, tracer) {}
+  Parts(Hub& hub, const HttpAddress& where, const std::string& run,
+        const std::vector<std::string>& names)
+      : address(where),
+        hosts(names, where),
+        state(run),
+        tracer(hub, state),
+        handler(hosts, state, tracer) {}
 };
 
-WebPage::WebPage(Hub& hub, const HttpAddress& address, const std::string& run)
-    : parts_(std::make_unique<Parts>(hub, address, run)) {
+WebPage::WebPage(Hub& hub, const HttpAddress& address, const std::string& run,
+                 const std::vector<std::string>& hosts)
+    : parts_(std::make_unique<Parts>(hub, address, run, hosts)) {
   try {
     parts_->server.emplace(std::vector<std::string>{"listening_ports", address.text(),
                                                     "num_threads", "2", "request_timeout_ms",
@@ -130,7 +133,9 @@ WebPage::WebPage(Hub& hub, const HttpAddress& address, const std::string& run)
 WebPage::~WebPage() = default;
 
 std::string WebPage::url() const {
-  return parts_->address.url(parts_->server->getListeningPorts().at(0), "/");
+  HttpAddress address = parts_->address;
+  address.host = parts_->hosts.first();
+  return address.url(parts_->server->getListeningPorts().at(0), "/");
 }
 
 }  // namespace troupe::launch

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "actors/monitors/hub.h"
 #include "launch/monitors/http_address.h"
@@ -13,11 +14,12 @@ namespace troupe::launch {
 /// looks, the stages record their actions.
 class WebPage {
  public:
-  /// `run` is the name in the title. Throws Error{manifest} naming the address if it cannot be
-  /// bound.
-  WebPage(actors::Hub& hub, const HttpAddress& address, const std::string& run);
+  /// `run` is the name in the title, `hosts` as monitor.hosts says them. Throws Error{manifest}
+  /// naming the address if it cannot be bound.
+  WebPage(actors::Hub& hub, const HttpAddress& address, const std::string& run,
+          const std::vector<std::string>& hosts = {});
   ~WebPage();
-  /// "http://127.0.0.1:8080/".
+  /// "http://127.0.0.1:8080/"; for a page at all addresses, by a name of the machine.
   std::string url() const;
 
  private:
