@@ -32,8 +32,18 @@ void WebState::apply(const RunEvent& event) {
     activities_.clear();
     traced_.clear();
   }
-  happenings_.push_back(std::move(row));
-  if (happenings_.size() > kMaxHappenings) happenings_.pop_front();
+  auto& happenings = happenings_[event.body.index()];
+  happenings.push_back({.sequence = event.sequence, .event = std::move(row)});
+  if (happenings.size() > kMaxHappenings) happenings.pop_front();
+}
+
+json WebState::happenings() const {
+  std::map<std::uint64_t, const json*> in_order;
+  for (const auto& [kind, happenings] : happenings_)
+    for (const auto& [sequence, event] : happenings) in_order[sequence] = &event;
+  json all = json::array();
+  for (const auto& [sequence, event] : in_order) all.push_back(*event);
+  return all;
 }
 
 /// A step's timeline is shown when every rank's actions are in.
@@ -68,7 +78,7 @@ json WebState::snapshot() const {
           {"membership", membership_},
           {"activities", activities},
           {"losses", std::move(losses)},
-          {"events", happenings_},
+          {"events", happenings()},
           {"timeline", timeline_}};
 }
 

@@ -17,17 +17,19 @@ namespace troupe::launch {
 class WebState {
  public:
   static constexpr std::size_t kMaxLosses = 2000;
-  static constexpr std::size_t kMaxHappenings = 100;
+  static constexpr std::size_t kMaxHappenings = 50;  ///< of each kind: none pushes out another
 
   /// `run` is its name.
   explicit WebState(std::string run) : run_(std::move(run)) {}
 
   void apply(const actors::RunEvent& event);
   /// {run, step: event, membership: event, activities: [event], losses: [[step, loss]], events:
-  /// [event], timeline: {step, rows: [{rank, actions: [[name, begin_s, end_s, from, to]]}]}}.
+  /// [event, oldest first], timeline: {step, rows: [{rank, actions: [[name, begin_s, end_s, from,
+  /// to]]}]}}.
   nlohmann::json snapshot() const;
 
  private:
+  nlohmann::json happenings() const;
   void add_actions(const actors::RunEvent& event, const actors::ActionsTraced& actions);
 
   const std::string run_;
@@ -36,7 +38,11 @@ class WebState {
   nlohmann::json membership_ = nlohmann::json::object();
   std::map<int, nlohmann::json> activities_;  // by rank
   std::deque<std::pair<std::int64_t, double>> losses_;
-  std::deque<nlohmann::json> happenings_;
+  struct Happening {
+    std::uint64_t sequence = 0;
+    nlohmann::json event;
+  };
+  std::map<std::size_t, std::deque<Happening>> happenings_;  // by kind
   std::int64_t traced_step_ = -1;
   std::map<int, nlohmann::json> traced_;                // by rank: actions of traced_step_
   nlohmann::json timeline_ = nlohmann::json::object();  // the newest step with all ranks

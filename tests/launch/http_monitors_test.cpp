@@ -3,9 +3,11 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
+#include "launch/monitors/host_names.h"
 #include "launch/monitors/http_address.h"
 #include "launch/monitors/prometheus.h"
 #include "launch/monitors/web.h"
+#include "launch/monitors/web_state.h"
 #include "schedules/draw.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/http_get.h"
@@ -106,6 +108,44 @@ BOOST_AUTO_TEST_CASE(prometheus_scrapes_what_was_published) {
     BOOST_TEST(text.find(line) != std::string::npos, line << " is not in\n" << text);
 }
 
+BOOST_AUTO_TEST_CASE(prometheus_tells_nothing_of_ranks_that_are_gone) {
+  Hub hub;
+  const PrometheusEndpoint endpoint(hub, launch::parse_http_address("127.0.0.1:0"), {});
+  const auto members = [](std::uint32_t epoch, int pp) {
+    return RunEvent{
+        .epoch = epoch,
+        .step = 1,
+        .body = MembershipChanged{.pipeline = {.pp = pp},
+                                  .schedule = "1f1b",
+                                  .ranks = std::vector<RankStatus>(static_cast<std::size_t>(pp))}};
+  };
+  const auto sign_of_life = [](std::uint32_t epoch, int rank, int to) {
+    return RunEvent{.epoch = epoch,
+                    .step = 1,
+                    .rank = rank,
+                    .body = RankActivity{.resident_bytes = 7, .links = {{.to = to}}}};
+  };
+  hub.publish(members(1, 2));
+  hub.publish(sign_of_life(1, 1, 0));
+  hub.publish(step_event(1, 3.5));
+  const char* const of_rank_1 = "troupe_process_resident_memory_bytes{rank=\"1\"} 7\n";
+  get_until(endpoint.url(), "troupe_train_loss 3.5");
+  hub.publish(members(2, 2));  // another process on the same rank
+  hub.publish({.body = EvaluationDone{.loss = 4.5}});
+  BOOST_TEST(get_until(endpoint.url(), "troupe_eval_loss 4.5").find(of_rank_1) !=
+             std::string::npos);
+  hub.publish(members(3, 1));
+  hub.publish(sign_of_life(2, 1, 0));  // who watched over the old ranks is late
+  hub.publish(sign_of_life(3, 0, 0));
+  hub.publish({.body = EvaluationDone{.loss = 5.5}});
+  const std::string text = get_until(endpoint.url(), "troupe_eval_loss 5.5");
+  for (const char* gone : {"rank=\"1\"", "src=\"1\"", "dst=\"1\"", "stage=\"1\""})
+    BOOST_TEST(text.find(gone) == std::string::npos, gone << " is in\n" << text);
+  BOOST_TEST(text.find("troupe_process_resident_memory_bytes{rank=\"0\"} 7\n") !=
+             std::string::npos);
+  BOOST_TEST(text.find("troupe_run_ranks 1\n") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(the_page_is_whole_and_its_state_follows_the_run) {
   Hub hub;
   const WebPage page(hub, launch::parse_http_address("127.0.0.1:0"), "my <run>");
@@ -143,6 +183,21 @@ BOOST_AUTO_TEST_CASE(the_page_is_whole_and_its_state_follows_the_run) {
   BOOST_TEST(state.at("timeline").at("rows").size() == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(what_comes_all_the_time_pushes_no_failure_out) {
+  Hub hub;
+  const WebPage page(hub, launch::parse_http_address("127.0.0.1:0"), "run");
+  hub.publish({.body = FailureDetected{.cause = "rank 1 was killed"}});
+  hub.publish({.body = EvaluationDone{.loss = 4.25}});
+  for (std::uint64_t i = 0; i < 300; ++i)
+    hub.publish({.body = DirectorActivity{.mailbox_depth = i}});
+  hub.publish({.body = Note{.text = "the last one"}});
+  const json events = body_of(get_until(page.url() + "state", "the last one")).at("events");
+  BOOST_TEST(events.front().at("cause") == "rank 1 was killed");
+  BOOST_TEST(events.at(1).at("eval_loss") == 4.25);
+  BOOST_TEST(events.back().at("cause") == "the last one");
+  BOOST_TEST(events.size() == 3 + launch::WebState::kMaxHappenings);
+}
+
 BOOST_AUTO_TEST_CASE(other_paths_and_other_hosts_get_nothing) {
   Hub hub;
   const WebPage page(hub, launch::parse_http_address("127.0.0.1:0"), "run");
@@ -151,6 +206,40 @@ BOOST_AUTO_TEST_CASE(other_paths_and_other_hosts_get_nothing) {
   const std::string strange = http_get(page.url(), "evil.example.org");
   BOOST_TEST(strange.find("403") != std::string::npos);
   BOOST_TEST(strange.find("<html") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_page_at_all_addresses_answers_to_the_names_of_the_machine) {
+  Hub hub;
+  const auto everywhere = launch::parse_http_address("0.0.0.0:0");
+  const auto code = [](const WebPage& page, const std::string& host) {
+    return http_get(page.url(), host).substr(9, 3);
+  };
+  const WebPage page(hub, everywhere, "run");
+  for (const std::string& name : launch::own_host_names()) {
+    const bool v6 = name.find(':') != std::string::npos;
+    const std::string host = v6 ? "[" + name + "]" : name;
+    BOOST_TEST(code(page, host) == "200", name);
+    BOOST_TEST(code(page, host + ":8080") == "200", name);
+    BOOST_TEST(code(page, name + ".evil.example.org") == "403", name);
+  }
+  for (const char* own : {"LocalHost:1", "localhost.", "127.0.0.1", "0.0.0.0:80"})
+    BOOST_TEST(code(page, own) == "200", own);
+  for (const char* strange : {"evil.example.org", "192.0.2.1:80", "[2001:db8::1]:80", "[", ":80"})
+    BOOST_TEST(code(page, strange) == "403", strange);
+
+  const WebPage named(hub, everywhere, "run", {"train.example.org", "2001:db8::1"});
+  for (const char* own :
+       {"train.example.org", "TRAIN.example.org:80", "[2001:db8::1]", "localhost", "127.0.0.1:80"})
+    BOOST_TEST(code(named, own) == "200", own);
+  BOOST_TEST(code(named, "evil.example.org") == "403");
+  BOOST_TEST(named.url().find("http://train.example.org:") == 0u, named.url());
+}
+
+BOOST_AUTO_TEST_CASE(names_of_hosts_are_checked_with_an_example) {
+  for (const char* good : {"node7", "a.example.org", "10.0.0.7", "::1", "[::1]"})
+    BOOST_TEST(launch::check_host_name(good) == "", good);
+  for (const char* bad : {"", "*", "http://node7", "node7:80", "a b", "[node7]"})
+    BOOST_TEST(launch::check_host_name(bad).find("node7.example.org") != std::string::npos, bad);
 }
 
 BOOST_AUTO_TEST_CASE(a_taken_port_is_named) {
