@@ -36,7 +36,7 @@ int print_lines(Attachment& run, const std::string& name, SignalFd& signals) {
     std::array<pollfd, 2> ready{{{.fd = run.fd(), .events = POLLIN, .revents = 0},
                                  {.fd = signals.fd(), .events = POLLIN, .revents = 0}}};
     poll(ready.data(), ready.size(), -1);
-    if (const int signal = signals.take(); signal != 0 && signal != SIGWINCH) return 0;
+    if (signals.take() != 0) return 0;
     const Attachment::News news = run.take();
     if (news.dropped > 0) print(to_text({{"kind", "dropped"}, {"dropped", news.dropped}}) + "\n");
     for (const auto& event : news.events) print(to_text(event) + "\n");
@@ -48,7 +48,8 @@ int print_lines(Attachment& run, const std::string& name, SignalFd& signals) {
 
 int run(const AttachOptions& options) {
   parse_kinds(options.events);  // a wrong name is told before the run is asked
-  SignalFd signals{SIGINT, SIGTERM, SIGHUP, SIGWINCH};
+  SignalFd signals = options.json ? SignalFd{SIGINT, SIGTERM, SIGHUP}
+                                  : SignalFd{SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
   if (!options.json && isatty(STDOUT_FILENO) == 0)
     throw Error(ErrorKind::usage,
                 "the output is no terminal; --json prints a line an event instead of a screen");

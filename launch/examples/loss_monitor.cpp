@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "launch/monitors/monitor_actor.h"
+#include "tensor/error.h"
 
 using namespace troupe::launch;
 
@@ -23,7 +24,7 @@ class LossMonitor : public MonitorActor {
   int steps_ = 0;
 };
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   const char* const dir = argc > 1 ? argv[1] : ".";
   auto run = Attachment::open(dir, {.kinds = "step", .who = "loss monitor"});
   if (const auto* ending = std::get_if<Ending>(&run)) {
@@ -33,4 +34,8 @@ int main(int argc, char** argv) {
   caf::actor_system_config config;
   caf::actor_system system(config);  // waits at its end until the monitor has ended
   system.spawn<LossMonitor>(std::move(std::get<std::unique_ptr<Attachment>>(run)));
+  return 0;
+} catch (const troupe::Error& error) {
+  std::fprintf(stderr, "loss_monitor: %s\n", error.what());
+  return static_cast<int>(error.kind());
 }

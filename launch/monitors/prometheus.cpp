@@ -149,8 +149,9 @@ class PrometheusEndpoint::Metrics {
   void count(const RunEvent& event, const MembershipChanged& membership) {
     num_ranks_ = static_cast<double>(membership.ranks.size());
     members_of_ = event.epoch;
-    if (shape_ != std::tie(membership.pp, membership.dp, membership.schedule)) clear();
-    shape_ = {membership.pp, membership.dp, membership.schedule};
+    const Pipeline& members = membership.pipeline;
+    if (shape_ != std::tie(members.pp, members.dp, membership.schedule)) clear();
+    shape_ = {members.pp, members.dp, membership.schedule};
     ranks_.Set(num_ranks_);
     count_kind(event);
   }

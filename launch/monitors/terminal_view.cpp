@@ -35,6 +35,13 @@ class Screen {
  public:
   Screen() {
     keys_ = isatty(STDIN_FILENO) != 0 && tcgetattr(STDIN_FILENO, &before_) == 0;
+    enter();
+  }
+  Screen(const Screen&) = delete;
+  ~Screen() { leave(); }
+
+  /// Also after the process was stopped: whoever had the terminal meanwhile set its own modes.
+  void enter() const {
     if (keys_) {
       termios raw = before_;
       raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
@@ -44,8 +51,7 @@ class Screen {
     }
     show(kEnter);
   }
-  Screen(const Screen&) = delete;
-  ~Screen() {
+  void leave() const {
     show(kLeave);
     if (keys_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
   }
@@ -72,6 +78,29 @@ class Screen {
   termios before_{};
   bool keys_ = false;
 };
+
+/// Ctrl-Z: the process stops, as without a view, until somebody continues it.
+void stop_here() {
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  raise(SIGTSTP);
+  pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // here it stops
+  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+}
+
+/// Gives the terminal back for as long as the process is stopped. False: the signal means to leave.
+bool obey_signal(int signal, const Screen& screen, PageOptions& options) {
+  if (signal == SIGTSTP) {
+    screen.leave();
+    stop_here();
+  } else if (signal != SIGWINCH && signal != SIGCONT) {
+    return false;
+  }
+  if (signal != SIGWINCH) screen.enter();
+  screen.fit(options);
+  return true;
+}
 
 /// Follows a key. False: leave.
 bool obey(char key, PageOptions& options) {
@@ -127,10 +156,10 @@ std::optional<Ending> show_terminal(Attachment& run, SignalFd& signals) {
          {.fd = signals.fd(), .events = POLLIN, .revents = 0},
          {.fd = screen.has_keys() ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0}}};
     poll(ready.data(), ready.size(), static_cast<int>(kFrame.count()));
-    if (const int signal = signals.take(); signal == SIGWINCH)
-      screen.fit(options);
-    else if (signal != 0)
-      return std::nullopt;
+    if (const int signal = signals.take(); signal != 0) {
+      if (!obey_signal(signal, screen, options)) return std::nullopt;
+      next_frame = Clock::now();
+    }
     if (ready[2].revents != 0) {
       if (!obey_keys(options)) return std::nullopt;
       next_frame = Clock::now();

@@ -1,8 +1,5 @@
-#include <pty.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,6 +53,14 @@ std::string output_of(const std::string& command) {
     out.append(bytes.data(), got);
   pclose(pipe);
   return out;
+}
+
+/// What a browser makes of a page; empty where none is installed.
+std::string page_of(const std::string& url) {
+  return output_of(
+      "timeout 60 chromium-headless-shell --no-sandbox --disable-gpu "
+      "--virtual-time-budget=3000 --dump-dom '" +
+      url + "'");
 }
 
 }  // namespace
@@ -231,56 +236,15 @@ BOOST_AUTO_TEST_CASE(a_trace_has_a_track_for_each_rank) {
   BOOST_TEST(run.finish().exit_code == 0);
 }
 
-BOOST_AUTO_TEST_CASE(the_screen_is_left_as_it_was) {
-  const Workplace place;
-  TroupeProgram run({"launch", place.manifest("run", kLong)});
-  BOOST_REQUIRE(run.read_until("step 2/"));
-  for (const bool by_key : {true, false}) {
-    const winsize size{.ws_row = 24, .ws_col = 80};
-    int terminal = -1;
-    const pid_t pid = forkpty(&terminal, nullptr, nullptr, &size);
-    if (pid == 0) {
-      const std::string path = place.run("run");
-      execl(std::getenv("TROUPE_BINARY"), "troupe", "attach", path.c_str(), nullptr);
-      _exit(127);
-    }
-    termios before{};
-    tcgetattr(terminal, &before);
-    std::string shown;
-    std::array<char, 4096> bytes;
-    const auto read_some = [&] {
-      const ssize_t got = read(terminal, bytes.data(), bytes.size());
-      if (got > 0) shown.append(bytes.data(), static_cast<std::size_t>(got));
-      return got > 0;
-    };
-    while (shown.find("q leave") == std::string::npos) BOOST_REQUIRE(read_some());
-    if (by_key)
-      BOOST_TEST(write(terminal, "q", 1) == 1);
-    else
-      kill(pid, SIGTERM);
-    while (read_some()) {
-    }
-    int status = 0;
-    waitpid(pid, &status, 0);
-    BOOST_TEST(WIFEXITED(status));
-    BOOST_TEST(WEXITSTATUS(status) == 0);
-    BOOST_TEST(shown.find("pp 2 x dp 1") != std::string::npos, shown);
-    BOOST_TEST(shown.ends_with("\x1b[?25h\x1b[?1049l"),
-               "the end is " << shown.substr(shown.size() - 40));
-    termios after{};
-    if (tcgetattr(terminal, &after) == 0) BOOST_TEST(after.c_lflag == before.c_lflag);
-    close(terminal);
-  }
-  run.signal(SIGTERM);
-  BOOST_TEST(run.finish().exit_code == 0);
-}
-
 BOOST_AUTO_TEST_CASE(what_the_manifest_switches_on_is_served) {
   const Workplace place;
   Keys keys = kLong;
   keys["monitor.tensorboard"] = "true";
   keys["monitor.prometheus"] = "\"127.0.0.1:0\"";
   keys["monitor.web"] = "\"127.0.0.1:0\"";
+  keys["eval.interval"] = "3";
+  keys["eval.steps"] = "1";
+  keys["eval.files"] = "[\"" + (place.dir / "corpus.txt").string() + "\"]";
   TroupeProgram run({"launch", place.manifest("run", keys)});
   BOOST_REQUIRE(run.read_until("step 5/"));
   const json endpoints = status_of(place.run("run")).at("endpoints");
@@ -295,15 +259,23 @@ BOOST_AUTO_TEST_CASE(what_the_manifest_switches_on_is_served) {
   const Finished healthy = troupe({"status", place.run("run"), "--diagnose"});
   BOOST_TEST(healthy.exit_code == 0, healthy.out);
 
-  const std::string dom = output_of(
-      "timeout 60 chromium-headless-shell --no-sandbox --disable-gpu "
-      "--virtual-time-budget=3000 --dump-dom " +
-      endpoints.at("web").get<std::string>());
+  const std::string dom = page_of(endpoints.at("web").get<std::string>());
   if (dom.empty())
     BOOST_TEST_MESSAGE("no headless browser is installed: the page's script was not run");
   else
     for (const char* part : {"rank 1: replica 0, stage 1", "% busy", "<polyline", "membership"})
       BOOST_TEST(dom.find(part) != std::string::npos, part << " is not in\n" << dom);
+
+  // What a person must see is not among what comes all the time.
+  kill(workers_of(place.run("run")).at(1), SIGKILL);
+  BOOST_REQUIRE(run.read_until("recovered at step "));
+  const std::string events = page_of(endpoints.at("web").get<std::string>());
+  const std::string all = page_of(endpoints.at("web").get<std::string>() + "#routine");
+  for (const char* part :
+       {"<td>failure</td>", "<td>recovered</td>", "<td>evaluation</td>", "<td>loss "})
+    BOOST_TEST((events.empty() || events.find(part) != std::string::npos), part << events);
+  BOOST_TEST(events.find("<td>director</td>") == std::string::npos, events);
+  BOOST_TEST((all.empty() || all.find("<td>director</td>") != std::string::npos), all);
 
   const auto workers = status_of(place.run("run")).at("ranks");
   kill(workers[0].at("pid").get<pid_t>(), SIGSTOP);
@@ -317,6 +289,37 @@ BOOST_AUTO_TEST_CASE(what_the_manifest_switches_on_is_served) {
   for (const auto& entry : fs::directory_iterator(fs::path(place.run("run")) / "tensorboard"))
     files += entry.path().filename().string().starts_with("events.out.tfevents.") ? 1 : 0;
   BOOST_TEST(files == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_told_of_a_rank_that_is_gone) {
+  const Workplace place;
+  Keys keys = kLong;
+  keys["mesh.pp"] = "3";
+  keys["recovery.on_loss"] = "\"shrink\"";
+  keys["recovery.silent"] = keys["recovery.hang"] = "0.0";
+  keys["monitor.prometheus"] = "\"127.0.0.1:0\"";
+  TroupeProgram run({"launch", place.manifest("run", keys)});
+  BOOST_REQUIRE(run.read_until("step 5/"));
+  const std::string dir = place.run("run");
+  kill(workers_of(dir).at(1), SIGKILL);
+  BOOST_REQUIRE(run.read_until("after:  pp 2 x dp 1"));
+  BOOST_REQUIRE(run.read_until("step "));
+  // The process that is rank 1 now was rank 2. Stopped, it is what the other one waits for.
+  const json ranks = status_of(dir).at("ranks");
+  BOOST_REQUIRE(ranks.size() == 2u);
+  kill(ranks[1].at("pid").get<pid_t>(), SIGSTOP);
+  std::string wait;
+  do wait = status_of(dir).at("ranks")[0].at("waiting_for");
+  while (wait.empty());
+  BOOST_TEST(wait.find("rank 1") != std::string::npos, wait);
+  BOOST_TEST(wait.find("rank 2") == std::string::npos, wait);
+  const std::string metrics = http_get(status_of(dir).at("endpoints").at("prometheus"));
+  BOOST_TEST(metrics.find("troupe_run_ranks 2") != std::string::npos, metrics);
+  for (const char* gone : {"rank=\"2\"", "src=\"2\"", "dst=\"2\"", "stage=\"2\""})
+    BOOST_TEST(metrics.find(gone) == std::string::npos, gone << " is in\n" << metrics);
+  kill(ranks[1].at("pid").get<pid_t>(), SIGCONT);
+  run.signal(SIGTERM);
+  BOOST_TEST(run.finish().exit_code == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_monitor_of_ones_own_follows_the_run_to_its_end) {
@@ -335,6 +338,11 @@ BOOST_AUTO_TEST_CASE(a_monitor_of_ones_own_follows_the_run_to_its_end) {
   const std::string text = said.get();
   BOOST_TEST(std::atoi(text.c_str()) > 0, text);
   BOOST_TEST(text.find("mean loss") != std::string::npos, text);
+  const std::string nowhere = (place.dir / "nodir").string();
+  const std::string refused =
+      output_of("sh -c '" + program.string() + " " + nowhere + " 2>&1; echo exit $?'");
+  BOOST_TEST(refused == "loss_monitor: " + nowhere +
+                            " is no run directory: it has no manifest.toml\nexit 65\n");
 }
 
 BOOST_AUTO_TEST_CASE(shipped_alert_rules_are_valid) {
