@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <optional>
 #include <utility>
 
@@ -33,7 +34,8 @@ struct Start {
   std::string checkpoint;  ///< the run's own, to go on from; empty: as the manifest says
   std::optional<stages::CheckpointInfo> goes_on_from;  ///< that, or what the manifest names
   std::vector<TornCheckpoint> torn;
-  std::optional<RunDirectory> directory;  ///< taken already where a run is resumed
+  bool resumed = false;                   ///< in its own directory
+  std::optional<RunDirectory> directory;  ///< taken already where it is resumed
 
   /// Steps that are done already.
   std::int64_t step() const { return goes_on_from ? goes_on_from->step : 0; }
@@ -60,6 +62,7 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
       (std::filesystem::absolute(options.resume) / "").lexically_normal().parent_path();
   RunDirectory directory = RunDirectory::reopen(path);
   Start start{.manifest = load_manifest(path / kManifestFile, options.overrides, machine)};
+  start.resumed = true;
   start.directory.emplace(std::move(directory));
   // The directory may have been moved since; where it is now is where the run goes on.
   start.manifest.resolve("run.dir", path.string());
@@ -141,19 +144,37 @@ void write_ending(const Ending& ending, const RunDirectory& directory) {
   }
 }
 
+struct End {
+  actors::Outcome outcome;
+  std::string checkpoint;  ///< the newest; empty: none
+  bool is_new = true;      ///< not resumed
+  bool at_once = false;    ///< stopped by a second signal
+};
+
+/// A person stopped a new run before it did anything: the same command may be given again.
+bool has_done_nothing(const End& end) {
+  return end.is_new && end.outcome.step == 0 && end.checkpoint.empty() &&
+         (end.at_once || end.outcome.exit_code == 0);
+}
+
 /// Tells the end where people and programs look for it. Returns the exit code.
-int report_end(const actors::Outcome& outcome, const std::string& checkpoint,
-               RunDirectory directory, ControlServer& control, RunLog& log) {
+int report_end(const End& end, RunDirectory directory, ControlServer& control, RunLog& log) {
+  const actors::Outcome& outcome = end.outcome;
   const std::string path = directory.path().string();
-  const Ending ending = ending_now(outcome, checkpoint);
+  const Ending ending = ending_now(outcome, end.checkpoint);
   log.note(describe(ending, path));
   log.finish();
-  write_ending(ending, directory);
+  if (has_done_nothing(end))
+    directory.discard();
+  else
+    write_ending(ending, directory);
   {
     const RunDirectory given_up(std::move(directory));
   }  // whom a stop tells of the end may take it over at once
   control.finish(to_json(ending));
-  if (outcome.exit_code == 0) {
+  if (has_done_nothing(end)) {
+    complain(fmt::format("{} before the first step; {} is removed", outcome.reason, path));
+  } else if (outcome.exit_code == 0) {
     show(fmt::format("{} at step {}{}\n", outcome.reason, outcome.step, saved_as(ending)));
   } else {
     complain(outcome.reason);
@@ -196,6 +217,7 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
   // They outlive what serves signals and control.
   std::unique_ptr<actors::Cluster> cluster;
   std::optional<Sinks> sinks;
+  std::atomic<bool> at_once = false;
   actors::Outcome outcome{
       .exit_code = static_cast<int>(ErrorKind::internal), .step = start.step(), .reason = ""};
   try {
@@ -207,7 +229,11 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
     sinks.emplace(manifest, cluster->hub(), [&](const std::string& text) { log.on_event(text); });
     show(endpoint_lines(sinks->endpoints()));
     signals.orders({.stop = [&](const std::string& reason) { cluster->stop(reason); },
-                    .stop_now = [&](const std::string& reason) { cluster->stop_now(reason); }});
+                    .stop_now =
+                        [&](const std::string& reason) {
+                          at_once = true;
+                          cluster->stop_now(reason);
+                        }});
     control.serve({.status = [&] { return live_status(spec.name, *cluster, *sinks, log); },
                    .stop = [&] { cluster->stop("stopped by troupe stop"); },
                    .scale = [&](const actors::ScaleRequest& request,
@@ -221,8 +247,11 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
     outcome.reason = error.what();
   }
   signals.orders({});
-  const std::string& checkpoint = log.checkpoint().empty() ? start.checkpoint : log.checkpoint();
-  return report_end(outcome, checkpoint, std::move(directory), control, log);
+  const End end{.outcome = outcome,
+                .checkpoint = log.checkpoint().empty() ? start.checkpoint : log.checkpoint(),
+                .is_new = !start.resumed,
+                .at_once = at_once};
+  return report_end(end, std::move(directory), control, log);
 }
 
 int launch_run(const LaunchOptions& options) {
@@ -233,8 +262,10 @@ int launch_run(const LaunchOptions& options) {
   Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
   const std::int64_t max_steps = start.manifest.integer("run.max_steps");
   if (start.step() >= max_steps) {
-    show(fmt::format("{} is at step {} of {} already; go on with --set run.max_steps=N\n",
-                     options.resume, start.step(), max_steps));
+    show(
+        fmt::format("step {} is done, and run.max_steps = {} asks for no more; go on with --set "
+                    "run.max_steps=N, above {}\n",
+                    start.step(), max_steps, start.step()));
     return 0;
   }
   const actors::RunSpec spec = to_run_spec(start.manifest);
@@ -251,6 +282,7 @@ int launch_run(const LaunchOptions& options) {
        {disk_warning(spec, placement, free_disk_bytes(spec.dir)), dead_steps_warning(spec)})
     if (!warning.empty()) complain("warning: " + warning);
 
+  signals.orders({});  // once there is a directory, it is left as a run leaves it
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
   write_directory(start, *start.directory, control);
   show(summary(spec, placement));

@@ -123,6 +123,11 @@ void RunDirectory::remove(const std::string& name) const {
   fs::remove(path_ / name, ignored);
 }
 
+void RunDirectory::discard() const {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
 void require_run(const fs::path& path) {
   if (!holds_run(path))
     throw Error(ErrorKind::data,

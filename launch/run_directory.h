@@ -29,6 +29,8 @@ class RunDirectory {
   /// As write, for a secret: readable by the owner alone from its first byte on.
   void write_private(const std::string& name, const std::string& content) const;
   void remove(const std::string& name) const;
+  /// Removes the directory with all that is in it: for a run that has done nothing.
+  void discard() const;
 
  private:
   RunDirectory(std::filesystem::path path, int lock_fd)

@@ -62,6 +62,13 @@ SignalWatch::~SignalWatch() {
 void SignalWatch::orders(Orders orders) {
   const std::lock_guard lock(mutex_);
   orders_ = std::move(orders);
+  obey();
+}
+
+void SignalWatch::obey() {
+  if (orders_.stop && !unheard_stop_.empty()) orders_.stop(std::exchange(unheard_stop_, {}));
+  if (orders_.stop_now && !unheard_stop_now_.empty())
+    orders_.stop_now(std::exchange(unheard_stop_now_, {}));
 }
 
 void SignalWatch::loop() {
@@ -81,10 +88,11 @@ void SignalWatch::on_signal(int signal) {
   const std::lock_guard lock(mutex_);
   if (!stopping_) {
     stopping_ = true;
-    if (orders_.stop) orders_.stop("stopped by " + name);
-  } else if (signal != SIGHUP && orders_.stop_now) {
-    orders_.stop_now("stopped at once by a second signal, " + name);
+    unheard_stop_ = "stopped by " + name;
+  } else if (signal != SIGHUP) {
+    unheard_stop_now_ = "stopped at once by a second signal, " + name;
   }
+  obey();
 }
 
 }  // namespace troupe::launch

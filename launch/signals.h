@@ -26,18 +26,20 @@ class SignalWatch {
   ~SignalWatch();
 
   /// From now on signals become these orders; called from the watch's thread. Empty orders: signals
-  /// are ignored.
+  /// wait for the next ones.
   void orders(Orders orders);
 
  private:
   void loop();
   void on_signal(int signal);
+  void obey();
 
   int signal_fd_ = -1;
   int quit_fd_ = -1;
   std::mutex mutex_;  // guards what follows
   Orders orders_;
   bool stopping_ = false;
+  std::string unheard_stop_, unheard_stop_now_;  // reasons that wait for orders
   std::thread thread_;
 };
 

@@ -24,11 +24,11 @@ json ended_status(const std::filesystem::path& run, const Ending& ending) {
   return status;
 }
 
-std::string text_of(const json& status) {
+/// A run is called by its directory, as in all commands.
+std::string text_of(const json& status, const std::string& run) {
   std::string out =
-      fmt::format("run {} is {}, step {}, epoch {}\n", status.at("run").get<std::string>(),
-                  status.at("state").get<std::string>(), status.at("step").get<std::int64_t>(),
-                  status.at("epoch").get<int>());
+      fmt::format("run {} is {}, step {}, epoch {}\n", run, status.at("state").get<std::string>(),
+                  status.at("step").get<std::int64_t>(), status.at("epoch").get<int>());
   for (const json& p : status.value("progress", json::array())) {
     const auto done = p.at("done").get<std::int64_t>(), of = p.at("of").get<std::int64_t>();
     const bool bytes = p.at("unit") == "bytes";
@@ -70,10 +70,9 @@ int run(const StatusOptions& options) {
   const auto reply = std::get<std::unique_ptr<ControlClient>>(asked)->receive(kPatience);
   if (!reply) return tell_ended(ended_unanswered(options.run), options);
   if (options.diagnose)
-    return tell(diagnose(*reply), fmt::format("run {}: nothing is wrong, step {}",
-                                              reply->at("run").get<std::string>(),
+    return tell(diagnose(*reply), fmt::format("run {}: nothing is wrong, step {}", options.run,
                                               reply->at("step").get<std::int64_t>()));
-  print(options.json ? reply->dump(2) + "\n" : text_of(*reply));
+  print(options.json ? reply->dump(2) + "\n" : text_of(*reply, options.run));
   return 0;
 }
 

@@ -1,3 +1,4 @@
+#include <sched.h>
 #include <signal.h>
 
 #include <boost/test/unit_test.hpp>
@@ -89,24 +90,43 @@ BOOST_AUTO_TEST_CASE(commands_that_compute_end_at_a_signal) {
   const std::string corpus = (place.dir / "corpus.txt").string();
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"generate", saved, "--prompt", "a", "--tokens", "1000000000"},
-        {"eval", saved, "--files", corpus, "--steps", "1000000000"},
-        {"tokenize", corpus, "-o", (place.dir / "tokens").string()}}) {
+        {"eval", saved, "--files", corpus, "--steps", "1000000000"}}) {
     TroupeProgram program(words);
     program.signal(SIGINT);
     BOOST_TEST(program.finish().exit_code == 128 + SIGINT, words[0]);
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_second_signal_stops_at_once_with_75) {
-  const Workplace place;
+BOOST_AUTO_TEST_CASE(what_is_stopped_before_the_first_step_leaves_nothing) {
   Keys slow = kLong;
-  slow["batch.global"] = "4096";  // a step that is not over soon
-  TroupeProgram run({"launch", place.manifest("run", slow)});
-  BOOST_REQUIRE(run.read_until("rank"));
+  slow["batch.global"] = "65536";  // a step that is not over soon
+  for (const bool twice : {false, true}) {
+    const Workplace place;
+    TroupeProgram run({"launch", place.manifest("run", slow)});
+    BOOST_REQUIRE(run.read_until("rank"));
+    // A second signal is one only where it comes within a step: all workers must be there.
+    while (twice && workers_of(place.run("run")).size() < 2) sched_yield();
+    if (twice) run.signal(SIGTERM);
+    run.signal(SIGINT);
+    const Finished done = run.finish();
+    BOOST_TEST((done.exit_code == 75 || (done.exit_code == 0 && !done.err.empty())), done.err);
+    BOOST_TEST(done.err.find("before the first step") != std::string::npos, done.err);
+    BOOST_TEST(!fs::exists(place.run("run")));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_second_signal_stops_a_run_at_once_and_what_it_did_stays) {
+  const Workplace place;
+  TroupeProgram run({"launch", place.manifest("run", kLong)});
+  BOOST_REQUIRE(run.read_until("step 7"));
+  // While a worker stands still the step cannot end, and so not the run.
+  const auto workers = workers_of(place.run("run"));
+  BOOST_REQUIRE(workers.size() == 2u);
+  kill(workers[0], SIGSTOP);
   run.signal(SIGTERM);
   run.signal(SIGINT);
-  const Finished done = run.finish();
-  BOOST_TEST((done.exit_code == 75 || done.exit_code == 0), "exit " << done.exit_code);
+  BOOST_TEST(run.finish().exit_code == 75);
+  BOOST_TEST(last_step(place, "run") >= 7);
 }
 
 BOOST_AUTO_TEST_CASE(a_killed_worker_ends_a_run_that_stops_on_loss_with_its_cause_named_once) {

@@ -61,6 +61,17 @@ BOOST_AUTO_TEST_CASE(the_first_signal_stops_and_the_second_stops_now) {
   BOOST_TEST(second.find("SIGINT") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(signals_wait_for_orders) {
+  Heard heard;
+  launch::SignalWatch watch;
+  watch.orders({});
+  kill(getpid(), SIGTERM);
+  kill(getpid(), SIGINT);
+  heard.listen_to(watch);
+  BOOST_TEST(heard.next().starts_with("stop: stopped by SIG"));
+  BOOST_TEST(heard.next().starts_with("now: stopped at once by a second signal"));
+}
+
 BOOST_AUTO_TEST_CASE(a_closed_terminal_never_stops_at_once) {
   Heard heard;
   launch::SignalWatch watch;
