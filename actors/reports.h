@@ -75,6 +75,9 @@ struct ChangeReport {
   double first_step_s = 0;
   double stall_s = 0;  ///< all of it
 };
+/// What was done and how long it took, and, where the shape is another one or was ordered, that
+/// before and after, each of these behind `between`.
+std::string to_string(const ChangeReport& change, const char* between);
 
 /// What became of an order to change the cluster.
 struct ScaleAnswer {

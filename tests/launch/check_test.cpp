@@ -157,14 +157,14 @@ BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_is_checked_against_the_mesh) {
   BOOST_TEST(actors::make_plan(spec).num_ranks() == 2);
 
   refused(with("0F0,0F1,0B0,0B1\n1F0,1X0\n"), {(dir / "plan.csv").string() + ":2:5:"});
-  refused(with("0F0,0F1,0B0,0B1\n"), {"1 ranks", "mesh.pp = 2"});
-  refused(with("0F0,0B0\n1F0,1B0\n"), {"1 microbatches", "2"});
+  refused(with("0F0,0F1,0B0,0B1\n"), {"1 rank ", "mesh.pp = 2"});
+  refused(with("0F0,0B0\n1F0,1B0\n"), {"1 microbatch ", "2"});
   refused(with("0F0,0F1,0B0,0B1\n1F0,1F1,1B0\n"), {"SCHED-", (dir / "plan.csv").string() + ":2:"});
   // The plan itself in the manifest has no lines of a file.
   refused({"schedule.kind=csv", "schedule.csv=\"\"\"\n0F0,0B0\n1B0,1F0\n\"\"\"", "mesh.pp=2",
            "batch.micro=16"},
           {"SCHED-5", "plan line 2"});
-  refused(with(good, {"schedule.chunks=2"}), {"schedule.chunks = 2", "1 chunks"});
+  refused(with(good, {"schedule.chunks=2"}), {"schedule.chunks = 2", "1 chunk "});
   refused(with("0F0,0F1,0B0,0B1\n\n"), {"schedule.csv"});
 }
 
