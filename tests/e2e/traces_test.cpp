@@ -92,17 +92,25 @@ Names overlaps_of(const Row& row) {
   return overlaps;
 }
 
-/// That each rank of each traced step ran the actions of its line of the plan in that order.
-void check_order(const Trace& trace, const std::string& csv) {
+std::string order_of(const Row& row) {
+  std::string order;
+  for (const Bar& bar : row) order += (order.empty() ? "" : ",") + bar.name;
+  return order;
+}
+
+std::vector<std::string> lines_of(const std::string& csv) {
   std::vector<std::string> lines;
   std::istringstream text(csv);
   for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+/// That each rank of each traced step ran the actions of its line of the plan in that order.
+void check_order(const Trace& trace, const std::string& csv) {
+  const auto lines = lines_of(csv);
   BOOST_TEST(!trace.empty());
-  for (const auto& [where, row] : trace) {
-    std::string ran;
-    for (const Bar& bar : row) ran += (ran.empty() ? "" : ",") + bar.name;
-    BOOST_TEST(ran == lines.at(static_cast<std::size_t>(where.first)));
-  }
+  for (const auto& [where, row] : trace)
+    BOOST_TEST(order_of(row) == lines.at(static_cast<std::size_t>(where.first)));
 }
 
 /// The text of a key of the manifest that a run keeps.
@@ -234,11 +242,24 @@ BOOST_AUTO_TEST_CASE(what_auto_has_chosen_is_what_the_ranks_run) {
   const Workplace place;
   LongRun run(place, "auto",
               {{"mesh.pp", "3"}, {"model.num_hidden_layers", "3"}, {"schedule.kind", "\"auto\""}});
-  BOOST_REQUIRE(run.read_until("measured gain"));
-  const std::string dir = place.run("auto"), costs = kept_key(dir, "costs");
-  const std::string kind = kept_key(dir, "kind");
-  BOOST_TEST_MESSAGE("auto has chosen " << kind << " made for '" << costs << "'");
-  check_order(run.traced(2), printed_plan(kind, 3, costs.empty() ? kEqual : costs));
+  BOOST_REQUIRE(run.read_until("predicted gain"));
+  BOOST_REQUIRE(run.read_until("changed at step"));
+  // The manifest follows a moment after, and what is not shown to be faster is taken back: a trace
+  // may have steps of before and after.
+  constexpr int kAttempts = 20;
+  bool same = false;
+  for (int i = 0; i < kAttempts && !same; ++i) {
+    const std::string costs = kept_key(place.run("auto"), "costs");
+    const std::string kind = kept_key(place.run("auto"), "kind");
+    const Trace trace = run.traced(2);
+    if (kind == "auto") continue;
+    BOOST_TEST_MESSAGE("auto has chosen " << kind << " made for '" << costs << "'");
+    const auto lines = lines_of(printed_plan(kind, 3, costs.empty() ? kEqual : costs));
+    same = std::ranges::all_of(trace, [&](const auto& ran) {
+      return order_of(ran.second) == lines.at(static_cast<std::size_t>(ran.first.first));
+    });
+  }
+  BOOST_TEST(same);
   run.stop();
 }
 
