@@ -16,18 +16,25 @@ namespace {
 
 using schedules::counted;
 
-std::string rank_rows(const Placement& placement) {
-  std::string rows = fmt::format(
-      "{:>6} {:>8} {:>6}  {:<12} {:>14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "rank",
-      "replica", "stage", "layers", "parameters", "weights", "gradients", "optimizer",
-      "activations", "packed", "pools", "total");
+/// Which part of the model is where.
+std::string place_rows(const Placement& placement) {
+  std::string rows = fmt::format("{:>6}{:>9}{:>7}{:>16}  {}\n", "rank", "replica", "stage",
+                                 "parameters", "layers");
   for (const RankPlacement& r : placement.ranks)
-    rows += fmt::format(
-        "{:>6} {:>8} {:>6}  {:<12} {:>14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n",
-        r.rank, r.replica, r.stage, r.layers.empty() ? "none" : ranges_text(r.layers),
-        grouped(r.parameters), bytes_text(r.memory.weights), bytes_text(r.memory.gradients),
-        bytes_text(r.memory.optimizer), bytes_text(r.memory.activations),
-        bytes_text(r.memory.packed), bytes_text(r.pools), bytes_text(r.total_bytes()));
+    rows += fmt::format("{:>6}{:>9}{:>7}{:>16}  {}\n", r.rank, r.replica, r.stage,
+                        grouped(r.parameters), r.layers.empty() ? "none" : ranges_text(r.layers));
+  return rows;
+}
+
+std::string memory_rows(const Placement& placement) {
+  constexpr auto kRow = "{:>6}{:>11}{:>11}{:>11}{:>12}{:>11}{:>11}{:>11}\n";
+  std::string rows = fmt::format(kRow, "rank", "weights", "gradients", "optimizer", "activations",
+                                 "packed", "pools", "total");
+  for (const RankPlacement& r : placement.ranks)
+    rows += fmt::format(kRow, r.rank, bytes_text(r.memory.weights), bytes_text(r.memory.gradients),
+                        bytes_text(r.memory.optimizer), bytes_text(r.memory.activations),
+                        bytes_text(r.memory.packed), bytes_text(r.pools),
+                        bytes_text(r.total_bytes()));
   return rows;
 }
 
@@ -52,8 +59,9 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement) {
       fmt::format("schedule  {}, {}, bubble {:.1f} % if F, I and W cost the same, plan {:016x}\n",
                   spec.schedule.kind, counted(placement.plan.num_chunks(), "chunk"),
                   100 * placement.simulation.bubble_rate, placement.digest);
+  out += place_rows(placement);
   out += fmt::format("memory    {} in all ranks\n", bytes_text(placement.total_bytes()));
-  return out + rank_rows(placement);
+  return out + memory_rows(placement);
 }
 
 std::string corpus_line(const actors::RunSpec& spec, std::int64_t tokens) {
