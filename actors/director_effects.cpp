@@ -71,6 +71,7 @@ void Director::perform(const ReportLoss& effect) {
     RankStatus& lost = status.ranks[static_cast<std::size_t>(effect.rank)];
     lost.state = "lost";
     lost.waiting_for.clear();
+    lost.resident_bytes = 0;
   });
   if (clock_.lost(last_sign_, effect.rank, effect.cause))
     tell(FailureDetected{.cause = effect.cause,

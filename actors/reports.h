@@ -29,6 +29,7 @@ struct StepReport {
   std::int64_t tokens = 0;
   std::int64_t first_sample = 0;  ///< counting on, not modulo the number of samples
   double step_s = 0;
+  double tokens_per_s() const { return step_s > 0 ? static_cast<double>(tokens) / step_s : 0; }
   /// What the stages of a replica measured. Shared, because a report of many ranks has many
   /// readers.
   struct Measured {
@@ -92,9 +93,10 @@ struct RankStatus {
   int shard = 0;
   int pid = 0;
   std::string host;
-  std::string state;              ///< starting, ready, running, waiting, preparing, stopped, lost
-  std::string waiting_for;        ///< empty, or the named wait
-  std::uint64_t saved_bytes = 0;  ///< of its part of the newest checkpoint
+  std::string state;        ///< starting, ready, running, waiting, preparing, stopped, lost
+  std::string waiting_for;  ///< empty, or the named wait
+  std::uint64_t resident_bytes = 0;  ///< memory of its process; 0: not told yet
+  std::uint64_t saved_bytes = 0;     ///< of its part of the newest checkpoint
 };
 
 /// What an epoch's ranks send to each other: a microbatch goes through the chunks of one copy of

@@ -31,10 +31,10 @@ std::string memory_rows(const Placement& placement) {
   std::string rows = fmt::format(kRow, "rank", "weights", "gradients", "optimizer", "activations",
                                  "packed", "pools", "total");
   for (const RankPlacement& r : placement.ranks)
-    rows += fmt::format(kRow, r.rank, bytes_text(r.memory.weights), bytes_text(r.memory.gradients),
-                        bytes_text(r.memory.optimizer), bytes_text(r.memory.activations),
-                        bytes_text(r.memory.packed), bytes_text(r.pools),
-                        bytes_text(r.total_bytes()));
+    rows +=
+        fmt::format(kRow, r.rank, bytes_text(r.memory.weights), bytes_text(r.memory.gradients),
+                    bytes_text(r.memory.optimizer), bytes_text(r.memory.activations),
+                    bytes_text(r.memory.packed), bytes_text(r.pools), bytes_text(r.total_bytes()));
   return rows;
 }
 
@@ -72,11 +72,10 @@ std::string corpus_line(const actors::RunSpec& spec, std::int64_t tokens) {
                      grouped(tokens), grouped(samples), grouped(spec.max_steps), epochs);
 }
 
-std::string step_line(const actors::StepReport& r, std::int64_t max_steps, double mean_step_s) {
-  const double rate = r.step_s > 0 ? static_cast<double>(r.tokens) / r.step_s : 0;
+std::string step_line(const actors::StepReport& r, std::int64_t max_steps, double left_s) {
   return fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {} tokens/s  {} left\n",
-                     r.step, max_steps, r.loss, r.grad_norm, r.lr, grouped(std::llround(rate)),
-                     duration_text(mean_step_s * static_cast<double>(max_steps - r.step)));
+                     r.step, max_steps, r.loss, r.grad_norm, r.lr,
+                     grouped(std::llround(r.tokens_per_s())), duration_text(left_s));
 }
 
 std::string duration_text(double seconds) {

@@ -15,9 +15,8 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement);
 /// Tokens, samples, and how often the run reads them. A line with its end.
 std::string corpus_line(const actors::RunSpec& spec, std::int64_t tokens);
 
-/// The console line of a step: step, loss, norm, lr, tokens/s, time left (from the mean time of a
-/// step).
-std::string step_line(const actors::StepReport& report, std::int64_t max_steps, double mean_step_s);
+/// The console line of a step: step, loss, norm, lr, tokens/s, time left.
+std::string step_line(const actors::StepReport& report, std::int64_t max_steps, double left_s);
 
 /// "0:05:13", "2d 3:04:05".
 std::string duration_text(double seconds);

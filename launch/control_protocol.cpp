@@ -91,6 +91,8 @@ nlohmann::json progress_of(const actors::RunStatus& status) {
 
 nlohmann::json to_json(const actors::RunStatus& status, const std::string& run) {
   nlohmann::json ranks = nlohmann::json::array();
+  std::uint64_t resident_bytes = 0;
+  for (const auto& r : status.ranks) resident_bytes += r.resident_bytes;
   for (const auto& r : status.ranks)
     ranks.push_back({{"rank", r.rank},
                      {"replica", r.replica},
@@ -99,7 +101,8 @@ nlohmann::json to_json(const actors::RunStatus& status, const std::string& run) 
                      {"pid", r.pid},
                      {"host", r.host},
                      {"state", r.state},
-                     {"waiting_for", r.waiting_for}});
+                     {"waiting_for", r.waiting_for},
+                     {"resident_bytes", r.resident_bytes}});
   return {{"run", run},
           {"state", status.state},
           {"step", status.step},
@@ -108,6 +111,7 @@ nlohmann::json to_json(const actors::RunStatus& status, const std::string& run) 
           {"refused", status.refused},
           {"pipeline", to_json(status.pipeline)},
           {"progress", progress_of(status)},
+          {"resident_bytes", resident_bytes},
           {"ranks", ranks}};
 }
 

@@ -56,8 +56,8 @@ std::optional<nlohmann::json> authenticated_request(const std::string& frame,
 
 /// {pp, dp, stage_of_chunk: [...], copies, microbatches}.
 nlohmann::json to_json(const actors::Pipeline& pipeline);
-/// {run, state, step, max_steps, epoch, refused, pipeline, ranks: [{rank, replica, stage, shard,
-/// pid, host, state, waiting_for}]}.
+/// {run, state, step, max_steps, epoch, refused, pipeline, progress, resident_bytes, ranks: [{rank,
+/// replica, stage, shard, pid, host, state, waiting_for, resident_bytes}]}.
 nlohmann::json to_json(const actors::RunStatus& status, const std::string& run);
 
 }  // namespace troupe::launch

@@ -189,6 +189,11 @@ int report_end(const End& end, RunDirectory directory, ControlServer& control, R
 nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, const Sinks& sinks,
                            const RunLog& log) {
   nlohmann::json status = to_json(cluster.status(), run);
+  if (const auto pace = log.pace()) {
+    status["loss"] = pace->loss;
+    status["tokens_per_s"] = pace->tokens_per_s;
+    status["time_left_s"] = pace->left_s;
+  }
   status["endpoints"] = sinks.endpoints();
   status["troubles"] = log.troubles();
   const actors::Hub::Counts hub = cluster.hub().counts();

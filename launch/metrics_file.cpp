@@ -50,13 +50,12 @@ std::string metrics_line(const actors::StepReport& r) {
   for (const auto& e : r.edges())
     edges += fmt::format(R"({}{{"from":{},"to":{},"bytes":{}}})", edges.empty() ? "" : ",", e.from,
                          e.to, e.bytes);
-  const double rate = r.step_s > 0 ? static_cast<double>(r.tokens) / r.step_s : 0;
   return fmt::format(
       R"({{"step":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"first_sample":{},)"
       R"("tokens_per_s":{},"step_s":{},)"
       R"("stages":[{}],"edges":[{}]}})",
-      r.step, exact(r.loss), exact(r.grad_norm), plain(r.lr), r.tokens, r.first_sample, plain(rate),
-      plain(r.step_s), stages, edges);
+      r.step, exact(r.loss), exact(r.grad_norm), plain(r.lr), r.tokens, r.first_sample,
+      plain(r.tokens_per_s()), plain(r.step_s), stages, edges);
 }
 
 std::string metrics_line(const actors::EvalReport& r) {

@@ -4,15 +4,14 @@
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <utility>
+
 #include "launch/console.h"
 #include "launch/run_directory.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
 namespace {
-
-/// Weight of the newest step in the mean step time that "time left" is computed from.
-constexpr double kNewest = 0.1;
 
 std::unique_ptr<spdlog::logger> open_log(const std::filesystem::path& path) {
   auto log = std::make_unique<spdlog::logger>(
@@ -39,12 +38,21 @@ RunLog::~RunLog() = default;
 
 void RunLog::on_step(const actors::StepReport& report) {
   record(metrics_line(report));
-  // The first step pays for start-up: it counts only until there is another.
-  ++steps_;
-  mean_step_s_ =
-      steps_ <= 2 ? report.step_s : (1 - kNewest) * mean_step_s_ + kNewest * report.step_s;
-  const bool logged = steps_ == 1 || report.step % log_interval_ == 0 || report.step == max_steps_;
-  if (logged) show(step_line(report, max_steps_, mean_step_s_));
+  step_times_.add(report.step_s);
+  const Pace pace{.loss = report.loss,
+                  .tokens_per_s = report.tokens_per_s(),
+                  .left_s = step_times_.left_s(max_steps_ - report.step)};
+  const bool first = [&] {
+    const std::lock_guard lock(mutex_);
+    return !std::exchange(pace_, pace);
+  }();
+  if (first || report.step % log_interval_ == 0 || report.step == max_steps_)
+    show(step_line(report, max_steps_, pace.left_s));
+}
+
+std::optional<RunLog::Pace> RunLog::pace() const {
+  const std::lock_guard lock(mutex_);
+  return pace_;
 }
 
 void RunLog::on_eval(const actors::EvalReport& report) {
@@ -65,6 +73,7 @@ void RunLog::on_not_saved(std::int64_t step, const std::string& error) {
 }
 
 void RunLog::on_scaled(const actors::Shape& shape) {
+  step_times_.forget_earlier();
   try {
     on_scaled_(shape);
     set_trouble(Trouble::manifest, "");

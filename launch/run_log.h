@@ -5,12 +5,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/reports.h"
 #include "actors/run_spec.h"
 #include "launch/metrics_file.h"
+#include "launch/step_times.h"
 
 namespace spdlog {
 class logger;
@@ -35,6 +37,14 @@ class RunLog : public actors::RunObserver {
 
   /// A line for the launcher's log alone.
   void note(const std::string& text);
+  /// How the newest step of this launch went, and what is still to come.
+  struct Pace {
+    double loss = 0;
+    double tokens_per_s = 0;
+    double left_s = 0;  ///< until the run's last step
+  };
+  /// None before the first step. For any thread.
+  std::optional<Pace> pace() const;
   /// The newest checkpoint of this launch; empty before the first.
   const std::string& checkpoint() const { return checkpoint_; }
   /// The run is over: what was kept for want of room is written, if there is some now.
@@ -53,11 +63,11 @@ class RunLog : public actors::RunObserver {
   MetricsFile metrics_;
   std::unique_ptr<spdlog::logger> log_;
   std::once_flag log_fails_;
-  std::int64_t steps_ = 0;  ///< of this launch
-  double mean_step_s_ = 0;
+  StepTimes step_times_;
   std::string checkpoint_;
   mutable std::mutex mutex_;
   std::map<Trouble, std::string> troubles_;
+  std::optional<Pace> pace_;
 };
 
 }  // namespace troupe::launch

@@ -1,4 +1,7 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
 
 #include "launch/commands.h"
 #include "launch/console.h"
@@ -24,11 +27,25 @@ json ended_status(const std::filesystem::path& run, const Ending& ending) {
   return status;
 }
 
+/// "loss 2.3171  8,850 tokens/s  0:02:19 left  memory 233.9 MiB": what is known of it by now.
+std::string pace_line(const json& status) {
+  std::vector<std::string> parts;
+  if (status.contains("loss")) {
+    parts.push_back(fmt::format("loss {:.4f}", status.at("loss").get<double>()));
+    parts.push_back(grouped(std::llround(status.at("tokens_per_s").get<double>())) + " tokens/s");
+    parts.push_back(duration_text(status.at("time_left_s").get<double>()) + " left");
+  }
+  if (const auto bytes = status.at("resident_bytes").get<std::int64_t>(); bytes > 0)
+    parts.push_back("memory " + bytes_text(bytes));
+  return parts.empty() ? "" : fmt::format("{}\n", fmt::join(parts, "  "));
+}
+
 /// A run is called by its directory, as in all commands.
 std::string text_of(const json& status, const std::string& run) {
   std::string out =
       fmt::format("run {} is {}, step {}, epoch {}\n", run, status.at("state").get<std::string>(),
                   status.at("step").get<std::int64_t>(), status.at("epoch").get<int>());
+  out += pace_line(status);
   for (const json& p : status.value("progress", json::array())) {
     const auto done = p.at("done").get<std::int64_t>(), of = p.at("of").get<std::int64_t>();
     const bool bytes = p.at("unit") == "bytes";
@@ -40,9 +57,10 @@ std::string text_of(const json& status, const std::string& run) {
   for (const json& r : status.at("ranks")) {
     const std::string wait = r.at("waiting_for");
     out +=
-        fmt::format("rank {:>3}  replica {:>2}  stage {:>2}  pid {:>7} on {}  {}{}\n",
+        fmt::format("rank {:>3}  replica {:>2}  stage {:>2}  pid {:>7} on {}  {:>10}  {}{}\n",
                     r.at("rank").get<int>(), r.at("replica").get<int>(), r.at("stage").get<int>(),
                     r.at("pid").get<int>(), r.at("host").get<std::string>(),
+                    bytes_text(r.at("resident_bytes").get<std::int64_t>()),
                     r.at("state").get<std::string>(), wait.empty() ? "" : ", waits for " + wait);
   }
   return out;

@@ -15,6 +15,7 @@ void show_activity(const Heartbeat& beat, const Epoch& epoch, std::int64_t step,
     RankStatus& shown = status.ranks[static_cast<std::size_t>(rank)];
     shown.state = beat.state;
     shown.waiting_for = beat.waiting_for;
+    shown.resident_bytes = beat.resident_bytes;
     shown.saved_bytes = beat.saved_bytes;
   });
   if (!hub.wanted<RankActivity>()) return;

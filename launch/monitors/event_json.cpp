@@ -39,10 +39,14 @@ json edges_of(const StepReport& report) {
 
 json body_of(const StepCommitted& e) {
   const StepReport& r = e.report;
-  const double rate = r.step_s > 0 ? static_cast<double>(r.tokens) / r.step_s : 0;
-  return {{"loss", r.loss},         {"grad_norm", r.grad_norm}, {"lr", r.lr},
-          {"tokens", r.tokens},     {"tokens_per_s", rate},     {"step_s", r.step_s},
-          {"stages", stages_of(r)}, {"edges", edges_of(r)}};
+  return {{"loss", r.loss},
+          {"grad_norm", r.grad_norm},
+          {"lr", r.lr},
+          {"tokens", r.tokens},
+          {"tokens_per_s", r.tokens_per_s()},
+          {"step_s", r.step_s},
+          {"stages", stages_of(r)},
+          {"edges", edges_of(r)}};
 }
 json body_of(const EvaluationDone& e) {
   return {{"eval_loss", e.loss}};

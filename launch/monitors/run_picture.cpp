@@ -101,6 +101,7 @@ void RunPicture::apply_ranks(const std::vector<json>& ranks) {
     rank.host = text_of(from, "host");
     rank.state = text_of(from, "state");
     rank.waiting_for = text_of(from, "waiting_for");
+    rank.resident_bytes = static_cast<std::uint64_t>(integer_of(from, "resident_bytes"));
   }
 }
 

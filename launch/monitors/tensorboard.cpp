@@ -38,10 +38,9 @@ std::vector<std::string> messages_of(const RunEvent& event, const StepCommitted&
   const auto scalar = [&](std::string_view tag, double value) {
     return scalar_event(event.time, r.step, tag, static_cast<float>(value));
   };
-  std::vector<std::string> out{
-      scalar("train/loss", r.loss), scalar("train/grad_norm", r.grad_norm),
-      scalar("train/lr", r.lr), scalar("train/step_s", r.step_s),
-      scalar("train/tokens_per_s", r.step_s > 0 ? static_cast<double>(r.tokens) / r.step_s : 0)};
+  std::vector<std::string> out{scalar("train/loss", r.loss), scalar("train/grad_norm", r.grad_norm),
+                               scalar("train/lr", r.lr), scalar("train/step_s", r.step_s),
+                               scalar("train/tokens_per_s", r.tokens_per_s())};
   for (const auto& s : r.stages())
     if (const double all = s.busy_s + s.idle_s; all > 0)
       out.push_back(

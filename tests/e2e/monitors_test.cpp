@@ -11,6 +11,7 @@
 #include <future>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -99,6 +100,35 @@ BOOST_AUTO_TEST_CASE(readers_that_stop_die_or_leave_change_nothing) {
   const Finished late = troupe({"attach", place.run("watched"), "--json"});
   BOOST_TEST(late.exit_code == 69);
   BOOST_TEST(late.err.find("step 150") != std::string::npos, late.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_status_tells_loss_speed_time_left_and_memory) {
+  const Workplace place;
+  TroupeProgram run({"launch", place.manifest("run", kLong)});
+  BOOST_REQUIRE(run.read_until("step 3/"));
+  json status;
+  const auto told = [&] {
+    status = status_of(place.run("run"));
+    return std::ranges::all_of(
+        status.at("ranks"), [](const json& rank) { return rank.at("resident_bytes") > 1 << 20; });
+  };
+  while (!told()) sched_yield();  // a rank tells its memory every half second
+  std::uint64_t resident = 0;
+  for (const json& rank : status.at("ranks"))
+    resident += rank.at("resident_bytes").get<std::uint64_t>();
+  BOOST_TEST(status.at("resident_bytes").get<std::uint64_t>() == resident);
+  BOOST_TEST(status.at("tokens_per_s").get<double>() > 0);
+  BOOST_TEST(status.at("time_left_s").get<double>() > 0);
+  const double loss = status.at("loss");
+  const Finished text = troupe({"status", place.run("run")});
+  const std::regex line(
+      R"(\nloss [0-9.]+  [0-9,]+ tokens/s  (\d+d )?\d+:\d\d:\d\d left  memory [0-9.]+ .iB\n)");
+  BOOST_TEST(std::regex_search(text.out, line), text.out);
+  run.signal(SIGTERM);
+  BOOST_TEST(run.finish().exit_code == 0);
+  const auto steps = step_numbers(place.run("run"));
+  BOOST_TEST(
+      std::ranges::any_of(steps, [&](const auto& step) { return step.second.loss == loss; }));
 }
 
 BOOST_AUTO_TEST_CASE(wrong_kinds_and_a_missing_terminal_are_refused) {

@@ -18,7 +18,7 @@ namespace troupe::test {
 BOOST_AUTO_TEST_CASE(a_step_line_holds_what_people_watch) {
   const actors::StepReport report{
       .step = 3, .loss = 5.54321, .grad_norm = 1.25, .lr = 1e-3, .tokens = 1024, .step_s = 0.5};
-  BOOST_TEST(launch::step_line(report, 103, 0.6) ==
+  BOOST_TEST(launch::step_line(report, 103, 60) ==
              "step 3/103  loss 5.5432  norm 1.250  lr 1.00e-03  2,048 tokens/s  0:01:00 left\n");
 }
 
