@@ -64,6 +64,17 @@ struct Printer {
   }
 };
 
+/// "name = value" with its end; a list that makes it too long for a screen has a line an item.
+std::string setting_line(std::string_view name, const Value& value) {
+  constexpr std::size_t kMostColumns = 100;
+  const std::string line = fmt::format("{} = {}\n", name, to_toml(value));
+  const auto* texts = std::get_if<std::vector<std::string>>(&value);
+  if (!texts || line.size() <= kMostColumns + 1) return line;
+  std::string items;
+  for (const std::string& text : *texts) items += fmt::format("  {},\n", quoted(text));
+  return fmt::format("{} = [\n{}]\n", name, items);
+}
+
 }  // namespace
 
 std::string to_toml(const Value& value) {
@@ -170,14 +181,15 @@ std::string Manifest::absolute(std::string_view key, const std::string& path) co
       .string();
 }
 
-std::string Manifest::to_toml() const {
+std::string Manifest::to_toml(Keys keys) const {
   std::string out;
   std::string_view table;
   for (const Key& key : manifest_keys()) {
+    if (keys == Keys::given && !given(dotted(key))) continue;
     if (key.table != table) out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", key.table);
     table = key.table;
     const Setting& found = setting(dotted(key));
-    if (found.present) out += fmt::format("{} = {}\n", key.name, launch::to_toml(found.value));
+    if (found.present) out += setting_line(key.name, found.value);
   }
   return out;
 }

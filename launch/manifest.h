@@ -71,9 +71,12 @@ class Manifest {
   std::string absolute(std::string_view key, const std::string& path) const;
 
   const std::string& name() const { return name_; }
+  /// All keys, or those that the user set.
+  enum class Keys { all, given };
   /// The resolved manifest as TOML: parse(to_toml()) gives the same settings, and run.derived tells
-  /// those that the user set from those that were derived.
-  std::string to_toml() const;
+  /// those that the user set from those that were derived. Lists go over several lines where one
+  /// would be longer than 100 columns.
+  std::string to_toml(Keys keys = Keys::all) const;
 
  private:
   enum class Origin { fallback, derived, file, override_ };

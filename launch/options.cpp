@@ -63,7 +63,8 @@ void add_plan(CLI::App& app, PlanOptions& o) {
       ->required()
       ->type_name("FILE");
   add_overrides(sub, o.overrides);
-  sub->add_flag("--json", o.json, "Print one JSON object");
+  sub->add_flag("--all", o.all, "Print every key of the manifest: defaults and derived ones, too");
+  sub->add_flag("--json", o.json, "Print one JSON object, with every key");
   sub->add_option("--svg", o.svg, "Draw the schedule of a step into this file")->type_name("FILE");
 }
 

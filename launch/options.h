@@ -12,7 +12,8 @@ struct PlanOptions {
   std::string manifest;
   std::vector<std::string> overrides;  ///< table.key=value
   bool json = false;
-  std::string svg;  ///< file to draw the schedule into; empty: none
+  bool all = false;  ///< print defaults, too
+  std::string svg;   ///< file to draw the schedule into; empty: none
 };
 
 struct LaunchOptions {

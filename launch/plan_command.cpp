@@ -50,10 +50,14 @@ json ranks_json(const Placement& placement) {
 
 /// The schedule as text, where it fits a screen.
 std::string grid_of(const Placement& placement) {
-  constexpr double kMostSlots = 60;
+  constexpr std::size_t kMostColumns = 100;
   const auto& simulation = placement.simulation;
-  if (simulation.wall > kMostSlots * schedules::slot_length(simulation)) return "";
-  return schedules::to_grid(placement.plan, simulation) + "\n";
+  // A slot takes two columns at least: what is far too wide is not drawn at all.
+  if (2 * simulation.wall <= kMostColumns * schedules::slot_length(simulation)) {
+    const std::string grid = schedules::to_grid(placement.plan, simulation);
+    if (grid.find('\n') <= kMostColumns) return grid + "\n";
+  }
+  return "The schedule of a step is too wide for this text; --svg FILE draws it.\n\n";
 }
 
 }  // namespace
@@ -83,7 +87,8 @@ int run(const PlanOptions& options) {
          {{"kind", spec.schedule.kind}, {"bubble_rate", placement.simulation.bubble_rate}}}};
     print(out.dump(2) + "\n");
   } else {
-    print(summary(spec, placement) + "\n" + grid_of(placement) + manifest.to_toml());
+    print(summary(spec, placement) + "\n" + grid_of(placement) +
+          manifest.to_toml(options.all ? Manifest::Keys::all : Manifest::Keys::given));
   }
   return 0;
 }

@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <set>
+#include <sstream>
 
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
@@ -29,7 +30,33 @@ std::vector<std::string> tried(const std::string& command, const fs::path& examp
   return arguments;
 }
 
+std::vector<std::string> with(std::vector<std::string> arguments, const std::string& option) {
+  arguments.push_back(option);
+  return arguments;
+}
+
+void check_width(const std::string& text) {
+  BOOST_TEST(text.size() > 500u);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) BOOST_TEST(line.size() <= 100u, line);
+}
+
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(plan_prints_defaults_only_when_asked) {
+  const Workplace place;
+  const auto arguments = tried("plan", kExamples / "interleaved.toml", place);
+  const std::string set = troupe(arguments).out, all = troupe(with(arguments, "--all")).out;
+  // Of the manifest, of an override, and of neither.
+  for (const char* line : {"\nkind = \"interleaved\"\n", "\nmax_steps = 2\n"}) {
+    BOOST_TEST(set.find(line) != std::string::npos, set);
+    BOOST_TEST(all.find(line) != std::string::npos, all);
+  }
+  for (const char* line : {"\nlr = 0.001\n", "\nhead_dim = 16\n", "\n[recovery]\n"}) {
+    BOOST_TEST(set.find(line) == std::string::npos, set);
+    BOOST_TEST(all.find(line) != std::string::npos, all);
+  }
+}
 
 BOOST_AUTO_TEST_CASE(every_example_plans_and_trains) {
   const Workplace place;
@@ -40,6 +67,8 @@ BOOST_AUTO_TEST_CASE(every_example_plans_and_trains) {
     BOOST_TEST_CONTEXT(entry.path().filename()) {
       const Finished plan = troupe(tried("plan", entry.path(), place));
       BOOST_TEST(plan.exit_code == 0, plan.err);
+      check_width(plan.out);
+      check_width(troupe(with(tried("plan", entry.path(), place), "--all")).out);
       const Finished run = troupe(tried("launch", entry.path(), place));
       BOOST_TEST(run.exit_code == 0, run.err);
       BOOST_TEST(step_numbers(place.run(entry.path().stem())).size() == 2u);

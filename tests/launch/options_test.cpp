@@ -40,7 +40,7 @@ std::set<std::string> options_in(const std::string& text) {
 BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
   using Names = std::set<std::string>;
   const std::map<std::string, Names> frozen{
-      {"plan", {"-h", "--help", "--set", "--json", "--svg"}},
+      {"plan", {"-h", "--help", "--set", "--all", "--json", "--svg"}},
       {"launch", {"-h", "--help", "--set", "--resume"}},
       {"status", {"-h", "--help", "--json", "--diagnose"}},
       {"attach", {"-h", "--help", "--json", "--events"}},
@@ -76,6 +76,8 @@ BOOST_AUTO_TEST_CASE(a_command_line_becomes_its_options) {
       parsed({"plan", "m.toml", "--set", "a.b=1", "--json", "--set", "c.d=[1, 2]"}));
   BOOST_TEST(plan.manifest == "m.toml");
   BOOST_TEST(plan.json);
+  BOOST_TEST(!plan.all);
+  BOOST_TEST(std::get<PlanOptions>(parsed({"plan", "m.toml", "--all"})).all);
   BOOST_TEST((plan.overrides == std::vector<std::string>{"a.b=1", "c.d=[1, 2]"}));
   const auto launch =
       std::get<LaunchOptions>(parsed({"launch", "--resume", "runs/a", "--set", "run.max_steps=9"}));
