@@ -1,5 +1,7 @@
 #include "actors/memory_plan.h"
 
+#include <algorithm>
+
 #include "actors/neighbour_copies.h"
 #include "tensor/device.h"
 #include "transport/channel.h"
@@ -45,6 +47,11 @@ std::int64_t total_memory(const RunSpec& spec, const Shape& shape) {
   for (const RankMemory& rank : memory_of(spec, shape, assemble(spec, shape)))
     bytes += rank.total();
   return bytes;
+}
+
+std::int64_t total_memory_of_change(const RunSpec& spec, const Shape& now, const Shape& next) {
+  const int in_both = std::min(now.num_ranks(), next.num_ranks());
+  return total_memory(spec, now) + total_memory(spec, next) - in_both * kProcessBytes;
 }
 
 }  // namespace troupe::actors

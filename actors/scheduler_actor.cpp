@@ -13,7 +13,7 @@ namespace {
 
 AutoChange::Fits fits_into(const RunSpec& spec, std::int64_t memory_bytes) {
   return [spec, memory_bytes](const Shape& now, const Shape& next) {
-    return total_memory(spec, now) + total_memory(spec, next) <= memory_bytes;
+    return total_memory_of_change(spec, now, next) <= memory_bytes;
   };
 }
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "actors/memory_plan.h"
 #include "schedules/counted.h"
 #include "tensor/error.h"
 
@@ -27,14 +28,14 @@ std::string place_rows(const Placement& placement) {
 }
 
 std::string memory_rows(const Placement& placement) {
-  constexpr auto kRow = "{:>6}{:>11}{:>11}{:>11}{:>12}{:>11}{:>11}{:>11}\n";
+  constexpr auto kRow = "{:>6}{:>11}{:>11}{:>11}{:>12}{:>11}{:>11}{:>11}{:>11}\n";
   std::string rows = fmt::format(kRow, "rank", "weights", "gradients", "optimizer", "activations",
-                                 "packed", "pools", "total");
+                                 "packed", "pools", "process", "total");
   for (const RankPlacement& r : placement.ranks)
-    rows +=
-        fmt::format(kRow, r.rank, bytes_text(r.memory.weights), bytes_text(r.memory.gradients),
-                    bytes_text(r.memory.optimizer), bytes_text(r.memory.activations),
-                    bytes_text(r.memory.packed), bytes_text(r.pools), bytes_text(r.total_bytes()));
+    rows += fmt::format(kRow, r.rank, bytes_text(r.memory.weights), bytes_text(r.memory.gradients),
+                        bytes_text(r.memory.optimizer), bytes_text(r.memory.activations),
+                        bytes_text(r.memory.packed), bytes_text(r.pools),
+                        bytes_text(actors::kProcessBytes), bytes_text(r.total_bytes));
   return rows;
 }
 

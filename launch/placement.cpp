@@ -35,7 +35,7 @@ std::vector<std::int64_t> parameters_by_stage(const actors::RunSpec& spec,
 
 std::int64_t Placement::total_bytes() const {
   std::int64_t bytes = 0;
-  for (const RankPlacement& rank : ranks) bytes += rank.total_bytes();
+  for (const RankPlacement& rank : ranks) bytes += rank.total_bytes;
   return bytes;
 }
 
@@ -60,7 +60,8 @@ Placement place(const actors::RunSpec& spec) {
                       .layers = {},
                       .parameters = parameters[static_cast<std::size_t>(at.stage)],
                       .memory = bytes.stage,
-                      .pools = bytes.pools};
+                      .pools = bytes.pools,
+                      .total_bytes = bytes.total()};
     for (const auto& chunk : shape.layout.chunks)
       for (int layer = chunk.first_layer; chunk.stage == at.stage && layer < chunk.end_layer;
            ++layer)

@@ -20,8 +20,8 @@ struct RankPlacement {
   std::vector<int> layers;      ///< decoder layers, ascending
   std::int64_t parameters = 0;  ///< a copy is counted with its owner
   stages::StageMemory memory;
-  std::int64_t pools = 0;  ///< bytes of transport buffers
-  std::int64_t total_bytes() const { return memory.total() + pools; }
+  std::int64_t pools = 0;        ///< bytes of transport buffers, see actors::RankMemory
+  std::int64_t total_bytes = 0;  ///< with what the process takes without a stage
 };
 
 /// Where everything of a run lies and what its schedule costs, before anything starts.

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/memory_plan.h"
 #include "launch/commands.h"
 #include "launch/console.h"
 #include "launch/differences.h"
@@ -44,7 +45,8 @@ json ranks_json(const Placement& placement) {
                       {"activations", r.memory.activations},
                       {"packed", r.memory.packed},
                       {"pools", r.pools},
-                      {"total", r.total_bytes()}}}});
+                      {"process", actors::kProcessBytes},
+                      {"total", r.total_bytes}}}});
   return rows;
 }
 

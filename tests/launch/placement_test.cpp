@@ -3,9 +3,12 @@
 #include <boost/test/unit_test.hpp>
 #include <numeric>
 
+#include "actors/assembly.h"
+#include "actors/memory_plan.h"
 #include "launch/run_spec.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
+#include "transport/channel.h"
 
 namespace troupe::test {
 namespace {
@@ -51,7 +54,7 @@ BOOST_AUTO_TEST_CASE(every_layout_holds_the_whole_model_once_a_replica) {
         {"mesh.pp=6", "schedule.kind=gpipe"},
         {"mesh.pp=4", "mesh.layout=\"E|t*6||L\""}}) {
     const auto placement = placed(layout);
-    std::int64_t parameters = 0;
+    std::int64_t parameters = 0, total = 0;
     std::vector<int> layers;
     int rank = 0;
     for (const auto& row : placement.ranks) {
@@ -59,10 +62,12 @@ BOOST_AUTO_TEST_CASE(every_layout_holds_the_whole_model_once_a_replica) {
       parameters += row.parameters;
       layers.insert(layers.end(), row.layers.begin(), row.layers.end());
       BOOST_TEST(row.memory.weights >= 4 * row.parameters);
-      BOOST_TEST(row.total_bytes() == row.memory.total() + row.pools);
+      BOOST_TEST(row.total_bytes == row.memory.total() + row.pools + actors::kProcessBytes);
+      total += row.total_bytes;
     }
     const auto replicas = static_cast<std::size_t>(placement.ranks.back().replica + 1);
     BOOST_TEST(parameters == kAll * static_cast<std::int64_t>(replicas));
+    BOOST_TEST(total == placement.total_bytes());
     BOOST_TEST(layers.size() == 6u * replicas);
     BOOST_TEST(std::accumulate(layers.begin(), layers.end(), 0) == 15 * static_cast<int>(replicas));
   }
@@ -77,6 +82,22 @@ BOOST_AUTO_TEST_CASE(transport_buffers_are_slots_and_two_to_send) {
     BOOST_TEST(row.pools >= 4 * message);        // two to send, two to receive
     BOOST_TEST(row.pools <= (2 + 8) * message);  // never more than the microbatches
   }
+}
+
+BOOST_AUTO_TEST_CASE(slots_that_two_processes_map_are_counted_once) {
+  const auto spec = launch::to_run_spec(
+      checked(kSmallManifest, {"mesh.pp=3", "recovery.neighbour_copies=false"}));
+  const auto shape = actors::first_shape(spec);
+  const auto assembly = actors::assemble(spec, shape);
+  std::int64_t slots = 0, edges = 0;
+  for (int rank = 0; rank < 3; ++rank)
+    for (const auto& edge : actors::part_of(assembly, spec, shape, rank).edges)
+      if (edge.to == rank) slots += edge.slots, ++edges;
+  BOOST_TEST(edges == 4);  // each is a part of both its ranks
+  std::int64_t pools = 0;
+  for (const auto& row : launch::place(spec).ranks) pools += row.pools;
+  const std::int64_t message = 2 * 64 * 96 * 4;
+  BOOST_TEST(pools == (slots + edges * transport::kSendBuffers) * message);
 }
 
 BOOST_AUTO_TEST_CASE(copies_of_a_neighbours_state_are_planned) {
