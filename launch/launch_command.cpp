@@ -24,6 +24,7 @@
 #include "launch/run_spec.h"
 #include "launch/signals.h"
 #include "launch/tokenizing.h"
+#include "launch/warnings.h"
 
 namespace troupe::launch {
 namespace {
@@ -283,9 +284,8 @@ int launch_run(const LaunchOptions& options) {
     return prepare_corpus(start.manifest, tokenizing.options());
   }();
   if (start.goes_on_from) check_cursor(start.manifest, *start.goes_on_from);
-  for (const std::string& warning :
-       {disk_warning(spec, placement, free_disk_bytes(spec.dir)), dead_steps_warning(spec)})
-    if (!warning.empty()) complain("warning: " + warning);
+  for (const std::string& warning : warnings(spec, placement, machine))
+    complain("warning: " + warning);
 
   signals.orders({});  // once there is a directory, it is left as a run leaves it
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));

@@ -6,7 +6,6 @@
 
 #include "actors/assembly.h"
 #include "actors/memory_plan.h"
-#include "schedules/counted.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -70,33 +69,6 @@ Placement place(const actors::RunSpec& spec) {
     placement.ranks.push_back(std::move(row));
   }
   return placement;
-}
-
-void check_memory(const actors::RunSpec& spec, const Placement& placement, const Machine& machine,
-                  const std::string& name) {
-  if (placement.total_bytes() <= machine.memory_bytes) return;
-  throw Error(ErrorKind::manifest,
-              fmt::format("{}: {} would take {} in all, but this machine has {}; take a smaller "
-                          "batch.micro (now {}), "
-                          "batch.seq_len (now {}) or model",
-                          name, schedules::counted(spec.num_ranks(), "rank"),
-                          bytes_text(placement.total_bytes()), bytes_text(machine.memory_bytes),
-                          spec.batch.micro, spec.batch.seq_len));
-}
-
-std::string disk_warning(const actors::RunSpec& spec, const Placement& placement,
-                         std::int64_t free_bytes) {
-  // Weights and two moments in float32; the kept ones, the one being written, and step 0 where it
-  // is saved.
-  const std::int64_t each = placement.parameters * 3 * 4;
-  const std::int64_t count = (spec.checkpoint.interval > 0 ? spec.checkpoint.keep + 1 : 1) +
-                             (spec.checkpoint.initial ? 1 : 0);
-  if (each * count <= free_bytes) return "";
-  return fmt::format(
-      "{} of {} would take {}, but {} has only {} free; lower checkpoint.keep or free some "
-      "space",
-      schedules::counted(count, "checkpoint"), bytes_text(each), bytes_text(each * count), spec.dir,
-      bytes_text(free_bytes));
 }
 
 std::string bytes_text(std::int64_t bytes) {

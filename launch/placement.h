@@ -37,14 +37,6 @@ struct Placement {
 /// The spec is checked.
 Placement place(const actors::RunSpec& spec);
 
-/// Throws Error{manifest} if the ranks together need more memory than the machine has. `name`
-/// stands for the manifest.
-void check_memory(const actors::RunSpec& spec, const Placement& placement, const Machine& machine,
-                  const std::string& name);
-/// A warning if the checkpoints that will be kept do not fit `free_bytes`; else empty.
-std::string disk_warning(const actors::RunSpec& spec, const Placement& placement,
-                         std::int64_t free_bytes);
-
 /// "1.5 GiB", "312.0 KiB".
 std::string bytes_text(std::int64_t bytes);
 /// "12,345,678".

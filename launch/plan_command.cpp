@@ -10,6 +10,7 @@
 #include "launch/monitors/sinks.h"
 #include "launch/result_file.h"
 #include "launch/run_spec.h"
+#include "launch/warnings.h"
 #include "schedules/draw.h"
 
 namespace troupe::launch {
@@ -71,10 +72,8 @@ int run(const PlanOptions& options) {
   const auto goes_on_from = check_start(manifest);
   const actors::RunSpec spec = to_run_spec(manifest);
   const Placement placement = place(spec);
-  check_memory(spec, placement, machine, manifest.name());
-  for (const std::string& warning :
-       {disk_warning(spec, placement, free_disk_bytes(spec.dir)), dead_steps_warning(spec)})
-    if (!warning.empty()) complain("warning: " + warning);
+  for (const std::string& warning : warnings(spec, placement, machine))
+    complain("warning: " + warning);
   if (goes_on_from)
     for (const std::string& difference : differences(manifest, *goes_on_from).all())
       complain("differs from the checkpoint: " + difference);

@@ -1,3 +1,5 @@
+#include <sched.h>
+
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -18,6 +20,25 @@ void check_refused(const Finished& done, int exit_code, const std::vector<std::s
     BOOST_TEST(done.err.find(word) != std::string::npos, "no '" << word << "' in: " << done.err);
   BOOST_TEST(done.err.size() < 2000u);
 }
+
+/// While it lives, programs that the test starts may use one core only.
+class OnOneCore {
+ public:
+  OnOneCore() {
+    BOOST_REQUIRE(sched_getaffinity(0, sizeof before_, &before_) == 0);
+    int first = 0;
+    while (!CPU_ISSET(first, &before_)) ++first;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    BOOST_REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+  }
+  ~OnOneCore() { sched_setaffinity(0, sizeof before_, &before_); }
+  OnOneCore(const OnOneCore&) = delete;
+
+ private:
+  cpu_set_t before_{};
+};
 
 }  // namespace
 
@@ -147,6 +168,44 @@ BOOST_AUTO_TEST_CASE(bad_input_is_refused_before_anything_starts) {
                 {"checkpoint"});
   check_refused(troupe({"launch", "--frobnicate", "x.toml"}), 64, {"--frobnicate"});
   check_refused(troupe({"status", place.dir.path().string()}), 65, {place.dir.path().string()});
+}
+
+BOOST_AUTO_TEST_CASE(what_fits_no_memory_here_is_planned_and_not_launched) {
+  const Workplace place;
+  const std::string huge = place.manifest("huge", {{"model.hidden_size", "65536"},
+                                                   {"model.intermediate_size", "262144"},
+                                                   {"model.num_hidden_layers", "64"},
+                                                   {"mesh.pp", "2"}});
+  const Finished plan = troupe({"plan", huge});
+  BOOST_TEST(plan.exit_code == 0, plan.err);
+  for (const char* word : {"warning: 2 ranks would take", "this machine has", "launch refuses it"})
+    BOOST_TEST(plan.err.find(word) != std::string::npos, "no '" << word << "' in: " << plan.err);
+  for (const char* word : {"memory ", "process", "0-31", "32-63", "TiB", "[model]"})
+    BOOST_TEST(plan.out.find(word) != std::string::npos, "no '" << word << "' in: " << plan.out);
+  const Finished json = troupe({"plan", huge, "--json"});
+  BOOST_REQUIRE(json.exit_code == 0);
+  for (const auto& rank : nlohmann::json::parse(json.out)["ranks"]) {
+    std::int64_t sum = 0;
+    for (const auto& [part, bytes] : rank["memory_bytes"].items())
+      sum += part == "total" ? 0 : bytes.get<std::int64_t>();
+    BOOST_TEST(rank["memory_bytes"]["process"] > 0);
+    BOOST_TEST(rank["memory_bytes"]["total"] == sum);
+  }
+  check_refused(troupe({"launch", huge}), 78, {"huge.toml", "2 ranks would take", "batch.micro"});
+  BOOST_TEST(!fs::exists(place.run("huge")));
+}
+
+BOOST_AUTO_TEST_CASE(cores_that_are_taken_twice_are_told_before_the_first_step) {
+  const Workplace place;
+  const std::string manifest = place.manifest("run", {{"mesh.pp", "2"}});
+  const OnOneCore one_core;
+  for (const char* command : {"plan", "launch"}) {
+    const Finished done = troupe({command, manifest});
+    BOOST_TEST(done.exit_code == 0, done.err);
+    BOOST_TEST(done.err.find("2 ranks of 1 thread compute on 1 core: cores are taken twice") !=
+                   std::string::npos,
+               command << ": " << done.err);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_foreign_checkpoint_names_the_field_that_differs) {

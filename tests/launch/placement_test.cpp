@@ -7,7 +7,6 @@
 #include "actors/memory_plan.h"
 #include "launch/run_spec.h"
 #include "tests/launch/manifest_text.h"
-#include "tests/support/expect_error.h"
 #include "transport/channel.h"
 
 namespace troupe::test {
@@ -110,26 +109,6 @@ BOOST_AUTO_TEST_CASE(copies_of_a_neighbours_state_are_planned) {
     BOOST_TEST(with.ranks[i].pools - without.ranks[i].pools > 2 * 3 * state);
   }
   BOOST_TEST(placed({}).ranks[0].pools == 0);
-}
-
-BOOST_AUTO_TEST_CASE(more_than_the_machine_has_is_refused) {
-  const auto spec = launch::to_run_spec(checked(kSmallManifest));
-  const auto placement = launch::place(spec);
-  launch::check_memory(spec, placement, {.memory_bytes = placement.total_bytes()}, "m.toml");
-  expect_error(ErrorKind::manifest,
-               {"m.toml", launch::bytes_text(placement.total_bytes()), "batch.micro"}, [&] {
-                 launch::check_memory(spec, placement,
-                                      {.memory_bytes = placement.total_bytes() - 1}, "m.toml");
-               });
-}
-
-BOOST_AUTO_TEST_CASE(too_little_disk_is_warned_of) {
-  const auto spec =
-      launch::to_run_spec(checked(kSmallManifest, {"checkpoint.interval=5", "checkpoint.keep=2"}));
-  const auto placement = launch::place(spec);
-  BOOST_TEST(launch::disk_warning(spec, placement, 3 * 12 * kAll) == "");
-  BOOST_TEST(launch::disk_warning(spec, placement, 3 * 12 * kAll - 1).find("checkpoint.keep") !=
-             std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(numbers_are_written_for_people) {
