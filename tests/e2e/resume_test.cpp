@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(a_scaled_run_is_resumed_with_what_its_shape_derives) {
   require_done(troupe({"stop", place.run("run")}));
   BOOST_TEST(run.finish().exit_code == 0);
   const std::string scaled = content_of(place.run("run") + "/manifest.toml");
-  for (const char* words : {"pp = 3\n", "\"cluster.pin\", \"cluster.spin\""})
+  for (const char* words : {"pp = 3\n", "\"cluster.pin\"", "\"cluster.spin\""})
     BOOST_TEST(scaled.find(words) != std::string::npos, scaled);
   // As plan derives them for this shape.
   const Finished plan = troupe({"plan", place.run("run") + "/manifest.toml", "--json"});
