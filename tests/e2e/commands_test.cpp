@@ -184,7 +184,8 @@ BOOST_AUTO_TEST_CASE(what_fits_no_memory_here_is_planned_and_not_launched) {
     BOOST_TEST(plan.out.find(word) != std::string::npos, "no '" << word << "' in: " << plan.out);
   const Finished json = troupe({"plan", huge, "--json"});
   BOOST_REQUIRE(json.exit_code == 0);
-  for (const auto& rank : nlohmann::json::parse(json.out)["ranks"]) {
+  const auto tree = nlohmann::json::parse(json.out);
+  for (const auto& rank : tree["ranks"]) {
     std::int64_t sum = 0;
     for (const auto& [part, bytes] : rank["memory_bytes"].items())
       sum += part == "total" ? 0 : bytes.get<std::int64_t>();
