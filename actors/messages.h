@@ -166,8 +166,8 @@ struct TracedActions {
     Bits begin_s = 0;  ///< of the machine's monotonic clock
     Bits end_s = 0;
     Bits sent_s = 0;
-    Bits busy_s =
-        0;  ///< what it took by itself: of a pair, begin to end holds the other's time too
+    /// What it took by itself: of a pair, begin to end holds the other's time too.
+    Bits busy_s = 0;
     Bits waited_s = 0;
     int from = -1;
     int to = -1;
