@@ -44,8 +44,7 @@ target_link_libraries(troupe_test_options INTERFACE troupe_options Boost::unit_t
 # troupe_test(<file> <label> <timeout seconds> [<library>...]): one Boost.Test program from one file, run by CTest.
 function(troupe_test file label timeout)
   get_filename_component(name ${file} NAME_WE)
-  get_filename_component(folder ${file} DIRECTORY)
-  string(REPLACE "/" "." prefix "${folder}")
+  string(REGEX REPLACE "/.*" "" prefix ${file})
   set(target "${prefix}.${name}")
   add_executable(${target} ${file})
   target_link_libraries(${target} PRIVATE troupe_test_options ${ARGN})

@@ -3,7 +3,7 @@
 #include <new>
 #include <variant>
 
-#include "launch/commands.h"
+#include "launch/commands/commands.h"
 #include "tensor/error.h"
 
 int main(int argc, char** argv) {

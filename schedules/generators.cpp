@@ -3,7 +3,7 @@
 #include <array>
 
 #include "schedules/counted.h"
-#include "schedules/families.h"
+#include "schedules/generators/families.h"
 
 namespace troupe::schedules {
 

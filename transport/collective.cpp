@@ -4,7 +4,7 @@
 
 #include "tensor/error.h"
 #include "transport/ordered_sum.h"
-#include "transport/ucx_group.h"
+#include "transport/ucx/ucx_group.h"
 
 namespace troupe::transport {
 

@@ -10,7 +10,7 @@
 #include "tensor/device.h"
 #include "tensor/process_group.h"
 #include "transport/link.h"
-#include "transport/ucx_worker.h"
+#include "transport/ucx/ucx_worker.h"
 
 namespace troupe::transport {
 

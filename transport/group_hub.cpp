@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/ucx_group.h"
+#include "transport/ucx/ucx_group.h"
 
 namespace troupe::transport {
 namespace {

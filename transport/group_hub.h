@@ -9,9 +9,9 @@
 #include "transport/collective.h"
 #include "transport/header.h"
 #include "transport/link.h"
-#include "transport/ucx_control.h"
-#include "transport/ucx_peers.h"
-#include "transport/ucx_worker.h"
+#include "transport/ucx/ucx_control.h"
+#include "transport/ucx/ucx_peers.h"
+#include "transport/ucx/ucx_worker.h"
 
 namespace troupe::transport {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "actors/monitors/tensor_summary.h"
-#include "actors/reports.h"
+#include "actors/topology/reports.h"
 
 // What happens in a run, as its monitors are told. Plain values without CAF types. A kind of event
 // is a type in EventBody; its name, for files and for people, stands at the same place in

@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "actors/messages/tap_request.h"
 #include "actors/monitors/event.h"
-#include "actors/monitors/tap_request.h"
 
 namespace troupe::actors {
 
@@ -24,7 +24,7 @@ class Hub {
  public:
   struct SubscribeOptions {
     EventMask kinds = all_events();
-    std::size_t capacity = 1024;    ///< events; at least 1
+    std::size_t capacity = 1024;  ///< events; at least 1
     /// Tensors to look at. Who names some is told of no others, and of no more than it asked for.
     std::optional<TapRequest> tap;
     /// Called after an event has been queued, from the publisher's thread; it must be quick and

@@ -5,8 +5,8 @@
 
 #include <utility>
 
-#include "launch/live_run.h"
-#include "launch/run_directory.h"
+#include "launch/control/live_run.h"
+#include "launch/run/run_directory.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {

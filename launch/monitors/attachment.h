@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "launch/control_client.h"
-#include "launch/outcome.h"
+#include "launch/control/control_client.h"
+#include "launch/run/outcome.h"
 
 namespace troupe::launch {
 
@@ -21,7 +21,7 @@ class Attachment {
   struct Options {
     std::string kinds;             ///< "step,failure"; empty: all
     std::string who;               ///< a name for the run's own records
-    nlohmann::json tap = nullptr;  ///< launch/tap_request.h; null: none
+    nlohmann::json tap = nullptr;  ///< launch/control/tap_request.h; null: none
   };
   /// What has come since the last call.
   struct News {

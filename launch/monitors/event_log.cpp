@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
-#include "launch/control_protocol.h"
-#include "launch/monitors/event_json.h"
+#include "launch/control/control_protocol.h"
+#include "launch/control/event_json.h"
 
 namespace troupe::launch {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "actors/monitors/hub.h"
-#include "launch/monitors/http_address.h"
+#include "launch/manifest/http_address.h"
 
 namespace troupe::launch {
 

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "launch/run_directory.h"
-#include "launch/run_spec.h"
+#include "launch/manifest/run_spec.h"
+#include "launch/run/run_directory.h"
 #include "stages/model_config.h"
 
 namespace troupe::launch {

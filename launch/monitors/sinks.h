@@ -7,7 +7,7 @@
 
 #include "actors/monitors/hub.h"
 #include "actors/monitors/straggler.h"
-#include "launch/manifest.h"
+#include "launch/manifest/manifest.h"
 #include "launch/monitors/event_log.h"
 #include "launch/monitors/prometheus.h"
 #include "launch/monitors/tensorboard.h"

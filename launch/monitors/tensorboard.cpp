@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "launch/control_protocol.h"
-#include "launch/monitors/event_json.h"
+#include "launch/control/control_protocol.h"
+#include "launch/control/event_json.h"
 #include "launch/monitors/tfrecord.h"
 
 namespace troupe::launch {

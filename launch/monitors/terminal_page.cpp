@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "launch/machine.h"
-#include "launch/placement.h"
+#include "launch/host/machine.h"
+#include "launch/manifest/placement.h"
 #include "schedules/counted.h"
 
 namespace troupe::launch {

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <string>
 
-#include "launch/console.h"
+#include "launch/host/console.h"
 #include "launch/monitors/terminal_page.h"
 
 namespace troupe::launch {

@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include "launch/host/signal_fd.h"
 #include "launch/monitors/attachment.h"
-#include "launch/signal_fd.h"
 
 namespace troupe::launch {
 

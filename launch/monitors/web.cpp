@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "actors/monitors/subscriber_thread.h"
-#include "launch/control_protocol.h"
-#include "launch/monitors/host_names.h"
+#include "launch/control/control_protocol.h"
+#include "launch/manifest/host_names.h"
 #include "launch/monitors/page.h"
 #include "launch/monitors/web_state.h"
 #include "tensor/error.h"

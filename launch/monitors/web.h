@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "actors/monitors/hub.h"
-#include "launch/monitors/http_address.h"
+#include "launch/manifest/http_address.h"
 
 namespace troupe::launch {
 

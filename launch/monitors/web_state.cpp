@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "launch/monitors/event_json.h"
+#include "launch/control/event_json.h"
 
 namespace troupe::launch {
 

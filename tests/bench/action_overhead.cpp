@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "actors/plan_runner.h"
+#include "actors/worker/plan_runner.h"
 #include "stages/token_data.h"
 #include "tensor/error.h"
 #include "tests/bench/timing.h"
 #include "tests/support/null_stage.h"
 #include "tests/support/temp_dir.h"
-#include "transport/ucx_node.h"
+#include "transport/ucx/ucx_node.h"
 
 namespace troupe::bench {
 namespace {

@@ -23,7 +23,7 @@
 #include <thread>
 #include <vector>
 
-#include "actors/director.h"
+#include "actors/director/director.h"
 #include "tensor/error.h"
 #include "tests/bench/null_workers.h"
 #include "tests/support/temp_dir.h"

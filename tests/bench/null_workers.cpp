@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "actors/stage_actor.h"
+#include "actors/worker/stage_actor.h"
 #include "stages/model_config.h"
 #include "tensor/error.h"
 

@@ -7,10 +7,10 @@
 #include <map>
 #include <random>
 
-#include "actors/control_plane.h"
-#include "actors/order_queue.h"
-#include "actors/processes.h"
-#include "actors/run_spec.h"
+#include "actors/director/processes.h"
+#include "actors/messages/control_plane.h"
+#include "actors/messages/order_queue.h"
+#include "actors/topology/run_spec.h"
 
 namespace troupe::bench {
 

@@ -22,7 +22,7 @@
 #include <string>
 #include <thread>
 
-#include "actors/plan_runner.h"
+#include "actors/worker/plan_runner.h"
 #include "schedules/generators.h"
 #include "schedules/simulate.h"
 #include "stages/transformer_stage.h"

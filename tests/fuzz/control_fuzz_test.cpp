@@ -1,8 +1,8 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
-#include "launch/control_protocol.h"
-#include "launch/monitors/event_json.h"
+#include "launch/control/control_protocol.h"
+#include "launch/control/event_json.h"
 #include "launch/monitors/run_picture.h"
 #include "launch/monitors/trace_collector.h"
 #include "tests/support/mutate.h"

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "launch/check.h"
-#include "launch/machine.h"
-#include "launch/manifest.h"
-#include "launch/resolve.h"
+#include "launch/host/machine.h"
+#include "launch/manifest/check.h"
+#include "launch/manifest/manifest.h"
+#include "launch/manifest/resolve.h"
 
 namespace troupe::test {
 

@@ -4,8 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "schedules/generators/zb_search.h"
 #include "schedules/simulate.h"
-#include "schedules/zb_search.h"
 #include "tests/schedules/orders.h"
 #include "tests/schedules/random_plans.h"
 #include "tests/support/seed.h"

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "actors/protocol.h"
+#include "actors/protocol/protocol.h"
 
 namespace troupe::actors {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/run_spec.h"
+#include "actors/topology/run_spec.h"
 
 namespace troupe::test {
 

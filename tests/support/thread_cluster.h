@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "actors/assembly.h"
-#include "actors/plan_runner.h"
+#include "actors/topology/assembly.h"
+#include "actors/worker/plan_runner.h"
 #include "stages/token_data.h"
 
 namespace troupe::test {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "actors/epoch.h"
-#include "actors/messages.h"
+#include "actors/messages/messages.h"
+#include "actors/topology/epoch.h"
 #include "schedules/simulate.h"
 #include "tensor/error.h"
 

@@ -1,0 +1,50 @@
+#include "actors/director/checkpoint_actor.h"
+
+#include <utility>
+
+#include "actors/director/replica_actor.h"
+#include "actors/protocol/protocol_events.h"
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+/// What kept the call from its end; empty: nothing.
+template <typename Call>
+std::string error_of(Call&& call) {
+  try {
+    call();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+CheckpointFinished finish(const FinishCheckpoint& request) {
+  CheckpointFinished done{.step = request.info.step, .error = request.error, .not_pruned = ""};
+  if (done.error.empty())
+    done.error = error_of([&] {
+      stages::finish_checkpoint(stages::unfinished_checkpoint(request.dir, request.info.step),
+                                request.info, request.num_parts, request.stop);
+    });
+  if (request.stop.stop_requested()) return done;  // the next one who writes here clears up
+  // What is there of a failed one would only take the room that the next one needs.
+  const std::string error = error_of([&] { stages::prune_checkpoints(request.dir, request.keep); });
+  if (done.error.empty()) done.not_pruned = error;  // else the next one meets it, and says so
+  return done;
+}
+
+}  // namespace
+
+CheckpointActor::CheckpointActor(caf::actor_config& config, caf::actor director)
+    : ControlActor(config), director_(std::move(director)) {}
+
+caf::behavior CheckpointActor::make_behavior() {
+  return {[this](const FinishCheckpoint& request) { send(director_, finish(request)); }};
+}
+
+void CheckpointActor::on_failure(const std::string& what) {
+  send(director_, Event{DirectorFailed{.message = "a checkpoint: " + what}});
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,116 @@
+#include "actors/director/cluster.h"
+
+#include <algorithm>
+#include <caf/actor_system.hpp>
+#include <caf/io/middleman.hpp>
+#include <caf/scoped_actor.hpp>
+#include <utility>
+
+#include "actors/director/director.h"
+#include "actors/director/report_thread.h"
+#include "actors/messages/secret.h"
+#include "stages/checkpoint.h"
+
+namespace troupe::actors {
+namespace {
+
+class LocalCluster : public Cluster {
+ public:
+  LocalCluster(const RunSpec& spec, const ClusterOptions& options, RunObserver& observer)
+      : reports_(observer, [this](const std::string& what) { on_report_failed(what); }),
+        processes_(options.worker_command, [this](const ProcessExit& exit) { on_exit(exit); }),
+        system_(config_) {
+    board_.write([&spec](RunStatus& status) {
+      status.evaluations = spec.eval.steps;
+      // A weight and two moments, each in float32.
+      status.checkpoint_bytes =
+          3 * sizeof(float) * static_cast<std::uint64_t>(stages::num_parameters(spec.model));
+    });
+    DirectorContext context{.spec = spec,
+                            .manifest = options.manifest,
+                            .token = random_token(),
+                            .memory_bytes = options.memory_bytes,
+                            .observer = reports_,
+                            .hub = hub_,
+                            .processes = processes_,
+                            .board = board_,
+                            .on_end = [this](const Outcome& outcome) {
+                              outcome_ = outcome;
+                              processes_.quit();
+                            }};
+    if (!spec.checkpoint.resume.empty() && !spec.checkpoint.weights_only) {
+      const auto info = stages::CheckpointReader::open(spec.checkpoint.resume)->info();
+      context.first_step = info.step;
+      context.sample_origin = info.next_sample - info.step * spec.batch.global;
+    }
+    const auto have = stages::complete_checkpoints(spec.dir + "/checkpoints");
+    if (std::find(have.begin(), have.end(), context.first_step) != have.end())
+      context.saved_step = context.first_step;
+    director_ = system_.spawn<Director>(std::move(context));
+  }
+
+  ~LocalCluster() override {
+    // Ended or not, the system waits for the director.
+    caf::scoped_actor self{system_};
+    self->send_exit(director_, caf::exit_reason::user_shutdown);
+  }
+
+  Outcome run() override {
+    // Whoever made the observer reads it when this returns.
+    struct LastReport {
+      ~LastReport() { reports.finish(); }
+      ReportThread& reports;
+    } last{reports_};
+    caf::anon_send(director_, DoorOpen{});
+    processes_.run();
+    hub_.close();
+    return outcome_;
+  }
+
+  void stop(const std::string& reason) override {
+    caf::anon_send(director_, Event{StopOrdered{.reason = reason}});
+  }
+  void stop_now(const std::string& reason) override {
+    caf::anon_send(director_, Event{StopNowOrdered{.reason = reason}});
+  }
+  void scale(const ScaleRequest& request, std::function<void(const ScaleAnswer&)> answer) override {
+    // Behind the reports: who has the answer finds the run's files as it says.
+    caf::anon_send(director_, ScaleOrder{.request = request,
+                                         .answer = [this, answer](const ScaleAnswer& given) {
+                                           reports_.then([answer, given] { answer(given); });
+                                         }});
+  }
+  RunStatus status() const override { return board_.read(); }
+  Hub& hub() override { return hub_; }
+
+ private:
+  void on_exit(const ProcessExit& exit) {
+    caf::anon_send(director_, Event{WorkerExited{.incarnation = exit.incarnation,
+                                                 .clean = exit.clean,
+                                                 .by_signal = exit.by_signal,
+                                                 .cause = exit.cause,
+                                                 .now_s = exit.noticed_s}});
+  }
+
+  void on_report_failed(const std::string& what) {
+    caf::anon_send(director_, Event{DirectorFailed{.message = "a report: " + what}});
+  }
+
+  StatusBoard board_;
+  Hub hub_;
+  Outcome outcome_;  // written before quit(), read after processes_.run()
+  ReportThread reports_;
+  LocalProcesses processes_;
+  ControlPlaneConfig config_{2};
+  caf::actor_system system_;
+  caf::actor director_;
+};
+
+}  // namespace
+
+std::unique_ptr<Cluster> Cluster::create(const RunSpec& spec, const ClusterOptions& options,
+                                         RunObserver& observer) {
+  return std::make_unique<LocalCluster>(spec, options, observer);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "actors/monitors/hub.h"
+#include "actors/topology/reports.h"
+#include "actors/topology/run_spec.h"
+#include "actors/topology/scale.h"
+
+namespace troupe::actors {
+
+/// What a worker process is told at its birth, over a pipe that only it can read. Text form: one
+/// line a field.
+struct WorkerBirth {
+  std::string host;
+  int port = 0;
+  std::string token;
+  int id = 0;  ///< Member::id
+  std::uint64_t incarnation = 0;
+  std::string log_dir;
+};
+std::string to_text(const WorkerBirth& birth);
+/// Throws Error{internal} for a text that to_text did not make.
+WorkerBirth parse_birth(const std::string& text);
+
+struct ClusterOptions {
+  std::string manifest;  ///< resolved text, handed to every worker
+  /// Command line of a worker process; it reads its birth from standard input and calls run_worker.
+  std::vector<std::string> worker_command;
+  std::int64_t memory_bytes = 0;  ///< that all ranks together may take
+};
+
+/// A run: the director with its actors, in the launching process. Spawns one worker process a rank,
+/// trains, ends.
+class Cluster {
+ public:
+  /// `observer` outlives the cluster. Throws Error{unavailable} if the control port is taken.
+  static std::unique_ptr<Cluster> create(const RunSpec& spec, const ClusterOptions& options,
+                                         RunObserver& observer);
+  virtual ~Cluster() = default;
+  /// Blocks until the run has ended and every worker is gone.
+  virtual Outcome run() = 0;
+  /// From any thread. The first order ends the run after the step in progress, with a checkpoint;
+  /// exit code 0.
+  virtual void stop(const std::string& reason) = 0;
+  /// From any thread. Ends at once, exit code 75.
+  virtual void stop_now(const std::string& reason) = 0;
+  /// From any thread. Changes the cluster at a step boundary; `answer` is called once, from a
+  /// thread of the cluster: when the first step of the new shape is committed, or with the reason
+  /// why not.
+  virtual void scale(const ScaleRequest& request,
+                     std::function<void(const ScaleAnswer&)> answer) = 0;
+  virtual RunStatus status() const = 0;
+  /// What happens is published here; closed at the end of run(). Lives as long as the cluster.
+  virtual Hub& hub() = 0;
+};
+
+/// A worker process's whole life. `parse` turns the manifest text into the spec. Returns the exit
+/// code.
+int run_worker(const WorkerBirth& birth, const std::function<RunSpec(const std::string&)>& parse);
+
+}  // namespace troupe::actors

@@ -1,0 +1,286 @@
+#include "actors/director/director.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <caf/io/middleman.hpp>
+#include <set>
+#include <utility>
+
+#include "actors/director/rank_activity.h"
+#include "actors/director/scheduler_actor.h"
+#include "actors/messages/secret.h"
+#include "actors/topology/assembly.h"
+#include "actors/worker/tap.h"
+#include "actors/worker/traced_actions.h"
+#include "stages/optimizer.h"
+
+namespace troupe::actors {
+namespace {
+
+struct Tick {};
+
+RecoveryClock::Time time_at(double seconds) {
+  return RecoveryClock::Time(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(seconds)));
+}
+
+/// A kind that there is none of is the worst one.
+ErrorKind error_kind_of(int code) {
+  for (const ErrorKind kind : {ErrorKind::usage, ErrorKind::data, ErrorKind::unavailable,
+                               ErrorKind::manifest, ErrorKind::retry})
+    if (code == static_cast<int>(kind)) return kind;
+  return ErrorKind::internal;
+}
+
+const char* state_name(DirectorProtocol::Phase phase) {
+  using Phase = DirectorProtocol::Phase;
+  switch (phase) {
+    case Phase::gathering:
+    case Phase::preparing:
+      return "starting";
+    case Phase::running:
+      return "running";
+    case Phase::saving:
+      return "saving";
+    case Phase::evaluating:
+      return "evaluating";
+    case Phase::ending:
+      return "stopping";
+    case Phase::ended:
+      return "ended";
+  }
+  return "?";
+}
+
+}  // namespace
+}  // namespace troupe::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Tick)
+
+namespace troupe::actors {
+
+Director::Director(caf::actor_config& config, DirectorContext context)
+    : ControlActor(config),
+      context_(std::move(context)),
+      protocol_(context_.spec, {.first_step = context_.first_step,
+                                .saved_step = context_.saved_step,
+                                .seed = random_u64()}),
+      parameters_(std::make_shared<std::vector<stages::ParameterInfo>>(
+          stages::parameters_of(context_.spec.model))),
+      liveness_(context_.spec.recovery),
+      reported_(context_.first_step) {}
+
+caf::behavior Director::make_behavior() {
+  delayed_send(this, kLivenessTick, Tick{});
+  return {
+      [this](DoorOpen) { handle(Started{}); },
+      [this](const Hello& hello) { return welcome(hello); },
+      [this](const Join& message) { join(message); },
+      [this](const Heartbeat& beat) { heard(beat); },
+      [this](const Failed& failure) { failed(failure); },
+      [this](const ScaleOrder& order) { ordered(order); },
+      [this](const Halted& answer) {
+        handle(MemberHalted{.epoch = answer.epoch,
+                            .incarnation = answer.incarnation,
+                            .address = answer.address,
+                            .holdings = answer.holdings});
+      },
+      [this](const Warm& answer) {
+        handle(MemberWarm{
+            .order = answer.order, .incarnation = answer.incarnation, .rank = answer.rank});
+      },
+      [this](const StagesWatched& by) { taken_over(by); },
+      [this](const Refused& message) { refused(message); },
+      [this](const ReplicaVote& vote) { voted(vote); },
+      [this](const TracedActions& actions) { traced(actions); },
+      [this](const Tapped& tapped) { tell(to_event(tapped), tapped.rank, tapped.step); },
+      [this](const AutoChange::Advice& advice) { advised(advice); },
+      [this](const CheckpointFinished& checkpoint) { finished(checkpoint); },
+      [this](const MeasureActions& measure) { scheduler_measures_ = measure.on; },
+      [this](const Event& event) { handle(event); },
+      [this](Tick) {
+        watch_over_workers();
+        report_own_activity();
+        delayed_send(this, kLivenessTick, Tick{});
+      },
+  };
+}
+
+void Director::on_exit() {
+  workers_.clear();
+  replicas_.clear();
+  scheduler_ = checkpoints_ = nullptr;
+  scale_orders_.clear();
+}
+
+// --- workers join and live
+
+caf::result<Welcome> Director::welcome(const Hello& hello) {
+  if (!equal_secrets(hello.token, context_.token)) return caf::sec::unexpected_message;
+  if (hello.version != kProtocolVersion) return caf::sec::incompatible_versions;
+  return Welcome{.manifest = context_.manifest};
+}
+
+void Director::join(const Join& message) {
+  if (!equal_secrets(message.token, context_.token) || !current_sender()) return;
+  if (!protocol_.expects(message.member.incarnation))
+    return refused({.sender = "an unknown process", .why = "Join of a worker that nobody expects"});
+  workers_[message.member.incarnation] = caf::actor_cast<caf::actor>(current_sender());
+  liveness_.watch(message.member.incarnation);
+  handle(MemberJoined{.member = message.member});
+  if (!protocol_.expects_workers()) close_door();
+}
+
+void Director::heard(const Heartbeat& beat) {
+  if (const std::string why = fault_in(beat); !why.empty())
+    return refused({.sender = sender_name(), .why = "Heartbeat with " + why});
+  liveness_.heard(beat);
+  show_activity(beat, protocol_.epoch(), protocol_.committed(), context_.hub, context_.board);
+}
+
+/// From now on its stages are the replica's to watch over, unless they have been told to halt.
+void Director::taken_over(const StagesWatched& by) {
+  const Epoch& epoch = protocol_.epoch();
+  if (by.epoch != epoch.number || protocol_.phase() == DirectorProtocol::Phase::gathering) return;
+  const int pp = epoch.shape.mesh.pp;
+  for (int stage = 0; stage < pp; ++stage)
+    liveness_.forget(epoch.members.at(by.replica * pp + stage).incarnation);
+}
+
+void Director::failed(const Failed& failure) {
+  const ErrorKind kind = error_kind_of(failure.kind);
+  // A peer that is not there is rarely the first cause: the protocol waits for a better one.
+  handle(WorkerFailed{.incarnation = failure.incarnation,
+                      .epoch = failure.epoch,
+                      .kind = kind,
+                      .message = failure.message,
+                      .symptom = kind == ErrorKind::unavailable,
+                      .now_s = now_s()});
+}
+
+void Director::voted(const ReplicaVote& vote) {
+  const ReplicaPrepared& sum = vote.sum;
+  if (sum.epoch != protocol_.epoch().number) return;
+  if (sum.replica >= 0 && sum.replica < std::ssize(measured_))
+    measured_[static_cast<std::size_t>(sum.replica)] = vote.measured;
+  if (!sum.not_finite.empty()) tell(NotFinite{.where = sum.not_finite}, -1, sum.step);
+  handle(sum);
+}
+
+void Director::watch_over_workers() {
+  for (const std::uint64_t newborn : liveness_.expected())
+    liveness_.worked(newborn, context_.processes.cpu_seconds(newborn));
+  for (const auto& verdict : liveness_.tick())
+    handle(WorkerFailed{.incarnation = verdict.incarnation,
+                        .message = verdict.why,
+                        .now_s = now_s() - verdict.silent_s});
+}
+
+void Director::report_own_activity() {
+  if (context_.hub.wanted<DirectorActivity>())
+    tell(DirectorActivity{.mailbox_depth = mailbox().size(), .handler_s = handler_s_});
+  handler_s_.clear();
+}
+
+void Director::ordered(const ScaleOrder& order) {
+  const std::uint64_t number = next_order_++;
+  scale_orders_[number] = order;
+  handle(ScaleOrdered{.order = number, .request = order.request});
+}
+
+void Director::refused(const Refused& message) {
+  ++refused_;
+  context_.board.write([this](RunStatus& status) { status.refused = refused_; });
+  // A worker that sends nothing else must not fill the log.
+  if ((refused_ & (refused_ - 1)) == 0)
+    announce(fmt::format("refused from {}: {}; {} message{} refused so far", message.sender,
+                         message.why, refused_, refused_ == 1 ? "" : "s"));
+}
+
+std::string Director::sender_name() {
+  for (const auto& [incarnation, worker] : workers_)
+    if (worker == current_sender()) return protocol_.name_of_worker(incarnation);
+  return "an unknown process";
+}
+
+void Director::traced(const TracedActions& actions) {
+  const Shape& shape = protocol_.epoch().shape;
+  if (const std::string why =
+          fault_in(actions, shape.num_ranks(), static_cast<int>(shape.layout.chunks.size()));
+      !why.empty() && actions.epoch == protocol_.epoch().number)
+    return refused({.sender = sender_name(), .why = "TracedActions with " + why});
+  if (context_.hub.wanted<ActionsTraced>()) tell(to_event(actions), actions.rank, actions.step);
+  if (scheduler_measures_) send(scheduler_, actions);
+}
+
+void Director::advised(const AutoChange::Advice& advice) {
+  announce(advice.text);
+  if (!advice.order) return;
+  ordered({.request = *advice.order, .answer = [this](const ScaleAnswer& answer) {
+             if (answer.code != 0) announce("auto: " + answer.text);
+           }});
+}
+
+/// Workers join at a port that is open only while some are expected.
+void Director::open_door() {
+  if (port_ != 0) return;
+  const auto port = system().middleman().publish(caf::actor_cast<caf::actor>(this), 0, "127.0.0.1");
+  if (!port)
+    throw Error(ErrorKind::unavailable,
+                "cannot open a port for workers on 127.0.0.1: " + system().render(port.error()));
+  port_ = *port;
+}
+
+void Director::close_door() {
+  if (std::exchange(port_, 0) != 0)
+    system().middleman().unpublish(caf::actor_cast<caf::actor>(this));
+}
+
+// --- events and effects
+
+void Director::handle(Event event) {
+  const double now = now_s();
+  std::visit(
+      [&](auto& e) {
+        if constexpr (requires { e.now_s; }) {
+          if (e.now_s == 0) e.now_s = now;
+          last_sign_ = time_at(e.now_s);
+        }
+      },
+      event);
+  const auto effects = protocol_.on(event);
+  publish_status();
+  try {
+    for (const Effect& effect : effects) std::visit([this](const auto& e) { perform(e); }, effect);
+  } catch (const std::exception& e) {
+    on_failure(e.what());
+  }
+  if (context_.hub.wanted<DirectorActivity>()) handler_s_.push_back(now_s() - now);
+}
+
+void Director::publish_status() {
+  context_.board.write([this](RunStatus& status) {
+    status.state = state_name(protocol_.phase());
+    if (status.state == "starting" && protocol_.epoch().number > 1) status.state = "regrouping";
+    if (protocol_.stopping() && status.state == "running") status.state = "stopping";
+    status.step = protocol_.committed();
+    status.max_steps = context_.spec.max_steps;
+    status.epoch = protocol_.epoch().number;
+    status.evaluated = protocol_.evaluated();
+    status.saving = protocol_.writing();
+  });
+}
+
+void Director::tell(EventBody body, int rank, std::int64_t step) {
+  context_.hub.publish({.epoch = protocol_.epoch().number,
+                        .step = step < 0 ? protocol_.committed() : step,
+                        .rank = rank,
+                        .body = std::move(body)});
+}
+
+void Director::on_failure(const std::string& what) {
+  handle(DirectorFailed{.message = what});
+}
+
+}  // namespace troupe::actors

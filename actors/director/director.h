@@ -1,0 +1,148 @@
+#pragma once
+
+#include <caf/actor.hpp>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "actors/director/checkpoint_actor.h"
+#include "actors/director/cluster.h"
+#include "actors/director/processes.h"
+#include "actors/director/replica_actor.h"
+#include "actors/director/status_board.h"
+#include "actors/messages/control_plane.h"
+#include "actors/monitors/hub.h"
+#include "actors/protocol/liveness.h"
+#include "actors/protocol/protocol.h"
+#include "actors/protocol/recovery_clock.h"
+#include "actors/tuning/auto_change.h"
+
+namespace troupe::actors {
+
+/// The run begins. Local to the launcher.
+struct DoorOpen {};
+
+/// What the director works with. References outlive it.
+struct DirectorContext {
+  RunSpec spec;
+  std::string manifest;
+  std::string token;
+  std::int64_t first_step = 0;
+  std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
+  std::int64_t memory_bytes = 0;   ///< that all ranks together may take
+  std::int64_t saved_step = -1;    ///< a checkpoint of it is already in the run directory; -1: none
+  RunObserver& observer;
+  Hub& hub;
+  Processes& processes;
+  StatusBoard& board;
+  std::function<void(const Outcome&)> on_end;
+};
+
+/// An order to change the cluster, with where the answer goes. Local to the launcher.
+struct ScaleOrder {
+  ScaleRequest request;
+  std::function<void(const ScaleAnswer&)> answer;
+};
+
+/// Shell around DirectorProtocol: turns messages into events and effects into messages and
+/// processes. Its handlers call the observer, which must not block, and touch no file.
+class Director : public ControlActor {
+ public:
+  Director(caf::actor_config& config, DirectorContext context);
+  caf::behavior make_behavior() override;
+  /// Lets go of the other actors: handles in a circle would keep all of them for ever.
+  void on_exit() override;
+
+ private:
+  // Messages.
+  caf::result<Welcome> welcome(const Hello& hello);
+  void join(const Join& join);
+  void heard(const Heartbeat& beat);
+  void taken_over(const StagesWatched& by);
+  void failed(const Failed& failure);
+  void ordered(const ScaleOrder& order);
+  void voted(const ReplicaVote& vote);
+  void traced(const TracedActions& actions);
+  void advised(const AutoChange::Advice& advice);
+  void finished(const CheckpointFinished& checkpoint);
+  void refused(const Refused& message);
+  std::string sender_name();
+  void watch_over_workers();
+  void report_own_activity();
+
+  // Events in, effects out.
+  void handle(Event event);
+  void perform(const SpawnWorker& effect);
+  void perform(const KillWorker& effect);
+  void perform(const ReportLoss& effect);
+  void perform(const ReportRefused& effect);
+  void perform(const OrderHalt& effect);
+  void perform(const OrderWarmUp& effect);
+  void perform(const WarmUpSpare& effect);
+  void perform(const StartEpoch& effect);
+  void perform(const ReportEpoch& effect);
+  void perform(const OrderLeave& effect);
+  void perform(const OrderStep& effect);
+  void perform(const OrderCommit& effect);
+  void perform(const OrderSave& effect);
+  void perform(const PublishCheckpoint& effect);
+  void perform(const AbandonCheckpoint& effect);
+  void perform(const OrderEvaluate& effect);
+  void perform(const ReportEvaluation& effect);
+  void perform(const ReportUnsaved& effect);
+  void perform(const AnswerScale& effect);
+  void perform(const StartTimer& effect);
+  void perform(const OrderFinish& effect);
+  void perform(const KillWorkers& effect);
+  void perform(const End& effect);
+
+  void open_door();
+  void close_door();
+  void begin(const Epoch& epoch, const StatePlan& state);
+  template <typename Order>
+  void order_all(const Order& order);
+  StepReport report(const OrderCommit& commit);
+  void publish_status();
+  void announce(const std::string& text);
+  /// Tells the monitors, under the current epoch. `step` -1: the last committed one.
+  void tell(EventBody body, int rank = -1, std::int64_t step = -1);
+  void report_change(std::int64_t step);
+  void answer_changed();
+  void answer_scale(std::uint64_t order, const ScaleAnswer& answer);
+  void list_ranks(const Epoch& epoch);
+  void on_failure(const std::string& what) override;
+  void on_down(const caf::actor_addr&) override {}
+
+  DirectorContext context_;
+  DirectorProtocol protocol_;
+  const std::shared_ptr<const std::vector<stages::ParameterInfo>> parameters_;
+  int port_ = 0;                                 ///< at which workers join; 0: closed
+  std::map<std::uint64_t, caf::actor> workers_;  // joined, by incarnation
+  std::vector<caf::actor> replicas_;
+  caf::actor scheduler_, checkpoints_;
+  std::stop_source abandon_;         ///< the checkpoint that is being completed
+  bool scheduler_measures_ = false;  ///< it wants the times of actions
+  std::vector<std::shared_ptr<const StepReport::Measured>> measured_;  // by replica, of this step
+  Liveness liveness_;
+  RecoveryClock clock_;
+  std::int64_t reported_ = 0;      ///< the newest step that was reported; a redone one is not again
+  RecoveryClock::Time last_sign_;  ///< of the worker that the current event is about
+  ChangeReport change_;            ///< the newest
+  std::string shape_;              ///< of the newest step, for people
+  std::map<std::uint64_t, ScaleOrder> scale_orders_;
+  std::optional<std::uint64_t> unreported_order_;  ///< done, but its report is not complete
+  std::uint64_t next_order_ = 1;
+  std::uint64_t refused_ = 0;      ///< messages that cannot be
+  std::vector<double> handler_s_;  ///< DirectorActivity
+  std::chrono::steady_clock::time_point step_begin_, save_begin_;
+};
+
+}  // namespace troupe::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::DoorOpen)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ScaleOrder)

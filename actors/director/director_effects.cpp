@@ -1,0 +1,387 @@
+#include <fmt/format.h>
+
+#include <caf/io/middleman.hpp>
+#include <set>
+#include <utility>
+
+#include "actors/director/director.h"
+#include "actors/director/scheduler_actor.h"
+#include "actors/topology/assembly.h"
+#include "actors/topology/reports.h"
+#include "stages/checkpoint.h"
+#include "stages/optimizer.h"
+#include "tensor/error.h"
+
+// What the director does about its protocol's decisions.
+
+namespace troupe::actors {
+namespace {
+
+constexpr const char* kInLog = "; ";
+constexpr const char* kInAnswer = "\n";
+
+Pipeline pipeline_of(const RunSpec& spec, const Shape& shape) {
+  Pipeline pipeline{
+      .pp = shape.mesh.pp,
+      .dp = shape.mesh.dp,
+      .stage_of_chunk = {},
+      .copies = shape.layout.copies(),
+      .microbatches = static_cast<int>(spec.batch.global / shape.mesh.dp / spec.batch.micro)};
+  for (const auto& chunk : shape.layout.chunks) pipeline.stage_of_chunk.push_back(chunk.stage);
+  return pipeline;
+}
+
+stages::Training training_of(const RunSpec& spec, std::int64_t step) {
+  return {.seed = spec.seed,
+          .digest = spec.data.digest,
+          .shuffle = spec.data.shuffle,
+          .global = spec.batch.global,
+          .lr = stages::learning_rate(spec.optimizer, step)};
+}
+
+}  // namespace
+
+template <typename Order>
+void Director::order_all(const Order& order) {
+  for (const auto& replica : replicas_) send(replica, order);
+}
+
+void Director::perform(const SpawnWorker& effect) {
+  open_door();
+  const std::string name = effect.rank < 0 ? "spare-" + std::to_string(effect.id)
+                                           : "rank-" + std::to_string(effect.rank);
+  liveness_.expect(effect.incarnation);
+  context_.processes.spawn({.host = "127.0.0.1",
+                            .port = port_,
+                            .token = context_.token,
+                            .id = effect.id,
+                            .incarnation = effect.incarnation,
+                            .log_dir = context_.spec.dir + "/logs/" + name});
+}
+
+void Director::perform(const KillWorker& effect) {
+  context_.processes.kill(effect.incarnation);
+}
+
+void Director::perform(const ReportLoss& effect) {
+  if (!effect.ends_run) context_.observer.on_event(effect.cause);  // else the end says it
+  if (!effect.has_part) return;
+  context_.board.write([&](RunStatus& status) {
+    if (effect.rank < 0 || effect.rank >= static_cast<int>(status.ranks.size())) return;
+    RankStatus& lost = status.ranks[static_cast<std::size_t>(effect.rank)];
+    lost.state = "lost";
+    lost.waiting_for.clear();
+    lost.resident_bytes = 0;
+  });
+  if (clock_.lost(last_sign_, effect.rank, effect.cause))
+    tell(FailureDetected{.cause = effect.cause,
+                         .detect_s = std::chrono::duration<double>(
+                                         std::chrono::steady_clock::now() - last_sign_)
+                                         .count()},
+         effect.rank);
+}
+
+void Director::perform(const ReportRefused& effect) {
+  refused({.sender = effect.sender, .why = effect.why});
+}
+
+void Director::perform(const OrderHalt& effect) {
+  const Halt halt{.epoch = effect.epoch,
+                  .kept = effect.kept,
+                  .reconnect = effect.reconnect,
+                  .reason = effect.reason};
+  order_all(halt);  // by the way of all orders: a commit before it arrives before it
+  const Epoch& epoch = protocol_.epoch();
+  for (const auto& [rank, member] : epoch.members) liveness_.watch(member.incarnation);
+  for (const auto& [incarnation, worker] : workers_)
+    if (const int rank = epoch.rank_of(incarnation); rank < 0 || rank >= epoch.num_ranks())
+      send(worker, halt);
+  clock_.halting(effect.change, effect.reason);
+  tell(PhaseBegun{.phase = "spawn"});
+}
+
+void Director::perform(const OrderWarmUp& effect) {
+  for (std::size_t rank = 0; rank < effect.seats.size(); ++rank)
+    send(workers_.at(effect.seats[rank]),
+         WarmUp{.order = effect.order, .rank = static_cast<int>(rank), .shape = effect.shape});
+}
+
+void Director::perform(const WarmUpSpare& effect) {
+  send(workers_.at(effect.incarnation), WarmUp{.any_rank = true, .shape = effect.shape});
+}
+
+void Director::perform(const StartEpoch& effect) {
+  const bool changes = clock_.running();
+  if (changes) clock_.begins();
+  if (shape_.empty()) shape_ = to_string(effect.epoch.shape);
+  list_ranks(effect.epoch);
+  const RunStatus listed = context_.board.read();
+  tell(MembershipChanged{.pipeline = listed.pipeline,
+                         .schedule = effect.epoch.shape.schedule.kind,
+                         .ranks = listed.ranks});
+  if (changes) tell(PhaseBegun{.phase = "move"});
+  for (const auto& replica : replicas_) send_exit(replica, caf::exit_reason::user_shutdown);
+  replicas_.clear();
+  const RunSpec::Mesh mesh = effect.epoch.shape.mesh;
+  measured_.assign(static_cast<std::size_t>(mesh.dp), {});
+  begin(effect.epoch, effect.state);
+}
+
+void Director::begin(const Epoch& epoch, const StatePlan& state) {
+  const auto self = caf::actor_cast<caf::actor>(this);
+  std::vector<StageHandle> members;
+  for (const auto& [rank, member] : epoch.members)
+    members.push_back(
+        {.actor = workers_.at(member.incarnation), .incarnation = member.incarnation});
+  const auto pp = static_cast<std::ptrdiff_t>(epoch.shape.mesh.pp);
+  for (int replica = 0; replica < epoch.shape.mesh.dp; ++replica) {
+    const auto first = members.begin() + replica * pp;
+    replicas_.push_back(
+        spawn<ReplicaActor>(ReplicaContext{.replica = replica,
+                                           .stages = std::vector<StageHandle>(first, first + pp),
+                                           .parameters = parameters_,
+                                           .recovery = context_.spec.recovery,
+                                           .director = self,
+                                           .hub = context_.hub,
+                                           .board = context_.board}));
+  }
+  const bool own = !state.from_memory && protocol_.saved() == state.step;
+  const bool anew = own || context_.spec.checkpoint.resume.empty();
+  PlanEpoch request{.whole = {.epoch = epoch,
+                              .state = state,
+                              .checkpoint = own ? checkpoint_path(context_.spec, state.step)
+                                                : context_.spec.checkpoint.resume,
+                              .weights_only = !anew && context_.spec.checkpoint.weights_only,
+                              .sample_origin = context_.sample_origin},
+                    .replicas = replicas_,
+                    .leaving = {}};
+  for (int i = epoch.num_ranks(); i < epoch.members.size(); ++i)
+    request.leaving[i] = members[static_cast<std::size_t>(i)].actor;
+  if (!scheduler_) scheduler_ = spawn<SchedulerActor>(context_.spec, context_.memory_bytes, self);
+  send(scheduler_, std::move(request));
+}
+
+void Director::perform(const ReportEpoch& effect) {
+  if (clock_.running()) {
+    clock_.reached(effect.move_s);
+    tell(PhaseBegun{.phase = "first step"});
+  }
+  step_begin_ = std::chrono::steady_clock::now();
+}
+
+void Director::perform(const OrderLeave& effect) {
+  liveness_.forget(effect.incarnation);
+  if (const auto found = workers_.find(effect.incarnation); found != workers_.end())
+    send(found->second, Finish{.reason = "no longer needed"});
+}
+
+void Director::list_ranks(const Epoch& epoch) {
+  context_.board.write([&](RunStatus& status) {
+    status.pipeline = pipeline_of(context_.spec, epoch.shape);
+    status.ranks.clear();
+    for (int rank = 0; rank < epoch.num_ranks(); ++rank) {
+      const Member& member = epoch.members.at(rank);
+      const RankPlace place = place_of(epoch.shape, rank);
+      status.ranks.push_back({.rank = rank,
+                              .replica = place.replica,
+                              .stage = place.stage,
+                              .pid = member.pid,
+                              .host = member.host,
+                              .state = "preparing",
+                              .waiting_for = ""});
+    }
+  });
+}
+
+void Director::perform(const OrderStep& effect) {
+  if (effect.step == context_.first_step + 1) step_begin_ = std::chrono::steady_clock::now();
+  order_all(RunStep{.epoch = protocol_.epoch().number,
+                    .step = effect.step,
+                    .trace = context_.hub.wanted<ActionsTraced>() || scheduler_measures_,
+                    .taps = context_.hub.taps()});
+}
+
+void Director::perform(const OrderCommit& effect) {
+  order_all(Commit{.epoch = protocol_.epoch().number,
+                   .step = effect.step,
+                   .clip_factor = to_bits(effect.clip_factor)});
+  const StepReport step = report(effect);
+  send(scheduler_,
+       StepDone{.epoch = protocol_.epoch().number, .step = effect.step, .seconds = step.step_s});
+  if (effect.step <= reported_) return;  // it is done again; its report has the same bits
+  reported_ = effect.step;
+  context_.observer.on_step(step);
+  tell(StepCommitted{.report = step}, -1, step.step);
+  if (clock_.running()) report_change(effect.step);
+}
+
+void Director::report_change(std::int64_t step) {
+  change_ = clock_.finish();
+  change_.step = step;
+  change_.before = std::exchange(shape_, to_string(protocol_.epoch().shape));
+  change_.after = shape_;
+  context_.observer.on_event(to_string(change_, kInLog));
+  const RecoveryPhases phases{.detect_s = change_.detect_s,
+                              .decide_s = change_.decide_s,
+                              .spawn_s = change_.spawn_s,
+                              .move_s = change_.move_s,
+                              .rebuild_s = change_.rebuild_s,
+                              .first_step_s = change_.first_step_s};
+  if (change_.recovery)
+    tell(Recovered{.cause = change_.cause, .phases = phases, .stall_s = change_.stall_s},
+         change_.rank, step);
+  if (change_.planned) context_.observer.on_scaled(protocol_.epoch().shape);
+  if (change_.planned)
+    tell(Rescaled{.cause = change_.order, .phases = phases, .stall_s = change_.stall_s}, -1, step);
+  answer_changed();
+}
+
+StepReport Director::report(const OrderCommit& commit) {
+  const RunSpec& spec = context_.spec;
+  const auto now = std::chrono::steady_clock::now();
+  StepReport step{
+      .step = commit.step,
+      .loss = commit.loss,
+      .grad_norm = commit.grad_norm,
+      .lr = stages::learning_rate(spec.optimizer, commit.step),
+      .tokens = spec.global_tokens(),
+      .first_sample = context_.sample_origin + (commit.step - 1) * spec.batch.global,
+      .step_s = std::chrono::duration<double>(now - std::exchange(step_begin_, now)).count()};
+  step.replicas = measured_;
+  return step;
+}
+
+void Director::perform(const OrderSave& effect) {
+  save_begin_ = std::chrono::steady_clock::now();
+  context_.board.write([](RunStatus& status) {
+    for (RankStatus& rank : status.ranks) rank.saved_bytes = 0;  // what it has of the one before
+  });
+  order_all(
+      Save{.epoch = protocol_.epoch().number,
+           .step = effect.step,
+           .dir = stages::unfinished_checkpoint(context_.spec.dir + "/checkpoints", effect.step)});
+}
+
+void Director::perform(const PublishCheckpoint& effect) {
+  const RunSpec& spec = context_.spec;
+  if (!checkpoints_)
+    checkpoints_ = spawn<CheckpointActor, caf::detached>(caf::actor_cast<caf::actor>(this));
+  send(checkpoints_, FinishCheckpoint{.dir = spec.dir + "/checkpoints",
+                                      .info = {.step = effect.step,
+                                               .next_sample = context_.sample_origin +
+                                                              effect.step * spec.batch.global,
+                                               .model = spec.model,
+                                               .tokenizer = spec.data.tokenizer,
+                                               .seq_len = spec.batch.seq_len,
+                                               .training = training_of(spec, effect.step)},
+                                      .num_parts = protocol_.epoch().shape.mesh.pp,
+                                      .keep = spec.checkpoint.keep,
+                                      .error = effect.error,
+                                      .stop = abandon_.get_token()});
+}
+
+void Director::perform(const AbandonCheckpoint&) {
+  abandon_.request_stop();
+}
+
+void Director::finished(const CheckpointFinished& checkpoint) {
+  if (checkpoint.error.empty()) {
+    const std::string path = checkpoint_path(context_.spec, checkpoint.step);
+    context_.observer.on_checkpoint(checkpoint.step, path);
+    const auto took = std::chrono::steady_clock::now() - save_begin_;
+    tell(CheckpointSaved{.path = path, .duration_s = std::chrono::duration<double>(took).count()},
+         -1, checkpoint.step);
+  }
+  if (!checkpoint.not_pruned.empty()) announce("older checkpoints stay: " + checkpoint.not_pruned);
+  handle(Published{.step = checkpoint.step, .error = checkpoint.error});
+}
+
+void Director::perform(const OrderEvaluate& effect) {
+  order_all(
+      Evaluate{.epoch = protocol_.epoch().number, .step = effect.step, .batch = effect.batch});
+}
+
+void Director::perform(const ReportEvaluation& effect) {
+  context_.observer.on_eval({.step = effect.step, .loss = effect.loss});
+  tell(EvaluationDone{.loss = effect.loss}, -1, effect.step);
+  step_begin_ =
+      std::chrono::steady_clock::now();  // an evaluation is no part of the next step's time
+}
+
+void Director::perform(const StartTimer& effect) {
+  const auto delay = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(effect.seconds));
+  delayed_send(this, delay, Event{TimerRang{.timer = effect.timer}});
+}
+
+void Director::perform(const ReportUnsaved& effect) {
+  context_.observer.on_not_saved(effect.step, effect.error);
+  tell(Note{.text = fmt::format("step {} could not be saved: {}", effect.step, effect.error)});
+}
+
+/// For people to know.
+void Director::announce(const std::string& text) {
+  context_.observer.on_event(text);
+  tell(Note{.text = text});
+}
+
+void Director::perform(const AnswerScale& effect) {
+  if (!effect.refused.empty())
+    return answer_scale(effect.order,
+                        {.code = static_cast<int>(effect.kind), .text = effect.refused});
+  // Where the first step of the new shape is one that is done again, the change goes on.
+  if (clock_.running())
+    unreported_order_ = effect.order;
+  else
+    answer_scale(effect.order, {.code = 0, .text = to_string(change_, kInAnswer)});
+}
+
+void Director::answer_changed() {
+  if (unreported_order_)
+    answer_scale(*std::exchange(unreported_order_, std::nullopt),
+                 {.code = 0, .text = to_string(change_, kInAnswer)});
+}
+
+void Director::answer_scale(std::uint64_t order, const ScaleAnswer& answer) {
+  const auto found = scale_orders_.find(order);
+  if (found == scale_orders_.end()) return;
+  const auto tell = found->second.answer;
+  scale_orders_.erase(found);
+  tell(answer);
+}
+
+void Director::perform(const OrderFinish& effect) {
+  const Finish finish{.reason = effect.reason};
+  order_all(finish);
+  std::set<std::uint64_t> asked;
+  if (!replicas_.empty())
+    for (const auto& [rank, member] : protocol_.epoch().members) asked.insert(member.incarnation);
+  for (const auto& [incarnation, worker] : workers_) {
+    liveness_.forget(incarnation);
+    if (!asked.contains(incarnation)) send(worker, finish);
+  }
+  if (replicas_.empty())
+    context_.processes.kill_all();  // not all have joined: some cannot be asked
+}
+
+void Director::perform(const KillWorkers&) {
+  context_.processes.kill_all();
+}
+
+void Director::perform(const End& effect) {
+  for (const auto& replica : replicas_) send_exit(replica, caf::exit_reason::user_shutdown);
+  for (const auto& helper : {scheduler_, checkpoints_})
+    if (helper) send_exit(helper, caf::exit_reason::user_shutdown);
+  if (unreported_order_)
+    answer_scale(
+        *unreported_order_,
+        {.code = 0,
+         .text = fmt::format("changed; the run ended at step {}: {}\nbefore: {}\nafter:  {}",
+                             effect.outcome.step, effect.outcome.reason, shape_,
+                             to_string(protocol_.epoch().shape))});
+  tell(RunEnded{.outcome = effect.outcome});
+  context_.on_end(effect.outcome);
+  quit();
+}
+
+}  // namespace troupe::actors

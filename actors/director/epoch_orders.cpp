@@ -1,0 +1,101 @@
+#include "actors/director/epoch_orders.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "actors/messages/message_inspection.h"
+#include "actors/worker/epoch_parts.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Members of one message: an address has some hundred bytes, and a message at most 64 KiB.
+constexpr std::size_t kMembersOfMessage = 64;
+
+}  // namespace
+
+EpochOrders::EpochOrders(const RunSpec& spec, BeginEpoch whole)
+    : spec_(spec),
+      whole_(std::move(whole)),
+      assembly_(assemble(spec_, whole_.epoch.shape)),
+      moves_(static_cast<std::size_t>(whole_.epoch.members.size())) {
+  for (const StateMove& move : whole_.state.moves) {
+    moves_[static_cast<std::size_t>(move.from)].push_back(move);
+    if (move.to != move.from) moves_[static_cast<std::size_t>(move.to)].push_back(move);
+  }
+  if (!shares_replicas()) return;
+  const auto [pp, dp] = whole_.epoch.shape.mesh;
+  for (int stage = 0; stage < pp; ++stage) {
+    std::set<int> replicas;
+    for (int replica = 0; replica < dp; ++replica) replicas.insert(replica * pp + stage);
+    replicas_.push_back(tell_of(replicas));
+  }
+}
+
+/// All replicas of a stage know each other. Many of them are told so by the same messages: making
+/// each one's own would be work for every pair.
+bool EpochOrders::shares_replicas() const {
+  return whole_.epoch.shape.mesh.dp > static_cast<int>(kMembersOfMessage);
+}
+
+/// Beyond what it is told together with its replicas.
+std::set<int> EpochOrders::known_to(int member) const {
+  std::set<int> known;
+  const Shape& shape = whole_.epoch.shape;
+  const bool is_rank = member < shape.num_ranks();
+  if (is_rank) {
+    RankAssembly part = part_of_run(assembly_, spec_, shape, member);
+    if (shares_replicas()) part.replica_ranks.clear();
+    known = actors::peers_of(part);
+  }
+  for (const StateMove& move : moves_[static_cast<std::size_t>(member)])
+    known.insert({move.from, move.to});
+  if (is_rank && shares_replicas())
+    std::erase_if(known, [&](int rank) {
+      return rank < shape.num_ranks() &&
+             place_of(shape, rank).stage == place_of(shape, member).stage;
+    });
+  else
+    known.insert(member);
+  return known;
+}
+
+std::vector<caf::message> EpochOrders::tell_of(const std::set<int>& ranks) const {
+  std::vector<caf::message> messages;
+  Peers peers{.epoch = whole_.epoch.number, .members = {}};
+  for (const int rank : ranks) {
+    peers.members.emplace(rank, whole_.epoch.members.at(rank));
+    if (peers.members.size() < kMembersOfMessage && rank != *ranks.rbegin()) continue;
+    messages.push_back(caf::make_message(peers));
+    peers.members.clear();
+  }
+  return messages;
+}
+
+std::vector<caf::message> EpochOrders::peers_of(int member) const {
+  std::vector<caf::message> messages = tell_of(known_to(member));
+  const Shape& shape = whole_.epoch.shape;
+  if (member >= shape.num_ranks() || !shares_replicas()) return messages;
+  const auto& shared = replicas_[static_cast<std::size_t>(place_of(shape, member).stage)];
+  messages.insert(messages.end(), shared.begin(), shared.end());
+  return messages;
+}
+
+BeginEpoch EpochOrders::begin_of(int member) const {
+  const Shape& shape = whole_.epoch.shape;
+  BeginEpoch order{
+      .epoch = {.run = whole_.epoch.run, .number = whole_.epoch.number, .shape = shape},
+      .state = {.step = whole_.state.step, .from_memory = whole_.state.from_memory},
+      .checkpoint = whole_.checkpoint,
+      .weights_only = whole_.weights_only,
+      .sample_origin = whole_.sample_origin};
+  order.state.moves = moves_[static_cast<std::size_t>(member)];
+  if (member >= shape.num_ranks()) return order;  // it gives its state away and has no plan
+  for (const int giver : {neighbour_of(shape, member, -1), member})
+    if (std::ranges::binary_search(whole_.state.copied, giver)) order.state.copied.push_back(giver);
+  order.digest = assembly_.digest;
+  return order;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,243 @@
+#include "actors/director/processes.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <utility>
+
+#include "actors/director/left_segments.h"
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+std::string cause_of(int status) {
+  if (WIFEXITED(status)) return "exit code " + std::to_string(WEXITSTATUS(status));
+  const int signal = WTERMSIG(status);
+  const char* name = sigabbrev_np(signal);
+  return "signal " + std::to_string(signal) + " (SIG" + (name ? name : "?") + ")";
+}
+
+[[noreturn]] void os_error(const std::string& what) {
+  throw Error(ErrorKind::unavailable, "cannot " + what + ": " + std::strerror(errno));
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+/// Where a worker's output goes: to its log, or nowhere where a full disk has no room for one.
+int open_log(const std::string& dir) {
+  std::error_code ignored;
+  std::filesystem::create_directories(dir, ignored);
+  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
+  const int fd = open((dir + "/output").c_str(), flags, 0600);
+  return fd >= 0 ? fd : open("/dev/null", O_WRONLY | O_CLOEXEC);
+}
+
+double seconds_now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+/// Between fork and exec: async-signal-safe calls only.
+[[noreturn]] void become_worker(char* const* argv, int birth_fd, int log_fd, pid_t parent) {
+  setpgid(0, 0);  // the terminal's Ctrl-C is for the launcher, which ends its workers in order
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent)
+    _exit(static_cast<int>(ErrorKind::retry));  // it died before the line above
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  dup2(birth_fd, STDIN_FILENO);
+  dup2(log_fd, STDOUT_FILENO);
+  dup2(log_fd, STDERR_FILENO);
+  execv(argv[0], argv);
+  _exit(127);
+}
+
+}  // namespace
+
+LocalProcesses::LocalProcesses(std::vector<std::string> command,
+                               std::function<void(const ProcessExit&)> on_exit)
+    : command_(std::move(command)),
+      on_exit_(std::move(on_exit)),
+      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (wake_fd_ < 0) os_error("make an event descriptor");
+}
+
+LocalProcesses::~LocalProcesses() {
+  for (const Child& child : children_) close(child.pidfd);
+  close(wake_fd_);
+}
+
+void LocalProcesses::spawn(const WorkerBirth& birth) {
+  {
+    const std::lock_guard lock(mutex_);
+    births_.push_back(birth);
+  }
+  wake();
+}
+
+void LocalProcesses::kill(std::uint64_t incarnation) {
+  {
+    const std::lock_guard lock(mutex_);
+    kills_.push_back(incarnation);
+  }
+  wake();
+}
+
+void LocalProcesses::kill_all() {
+  {
+    const std::lock_guard lock(mutex_);
+    kill_all_ = true;
+  }
+  wake();
+}
+
+double LocalProcesses::cpu_seconds(std::uint64_t incarnation) const {
+  // Under the lock: who is reaped has left pids_ before its number can be another's.
+  const std::lock_guard lock(mutex_);
+  const auto found = pids_.find(incarnation);
+  clockid_t clock{};
+  timespec used{};
+  if (found == pids_.end() || clock_getcpuclockid(found->second, &clock) != 0 ||
+      clock_gettime(clock, &used) != 0)
+    return 0;
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
+void LocalProcesses::quit() {
+  {
+    const std::lock_guard lock(mutex_);
+    quit_ = true;
+  }
+  wake();
+}
+
+void LocalProcesses::wake() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written =
+      write(wake_fd_, &one, sizeof one);  // full means: already awake
+}
+
+void LocalProcesses::run() {
+  std::vector<pollfd> fds;
+  while (true) {
+    serve_orders();
+    bool quitting = false;
+    {
+      const std::lock_guard lock(mutex_);
+      quitting = quit_;
+    }
+    if (quitting && children_.empty()) return;
+    fds.assign(1, {.fd = wake_fd_, .events = POLLIN, .revents = 0});
+    for (const Child& child : children_)
+      fds.push_back({.fd = child.pidfd, .events = POLLIN, .revents = 0});
+    if (poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR)
+      os_error("wait for worker processes");
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto drained = read(wake_fd_, &count, sizeof count);
+    for (std::size_t i = fds.size() - 1; i >= 1; --i)
+      if (fds[i].revents != 0) reap(i - 1);
+  }
+}
+
+void LocalProcesses::serve_orders() {
+  std::vector<WorkerBirth> births;
+  std::vector<std::uint64_t> kills;
+  bool kill_now = false;
+  {
+    const std::lock_guard lock(mutex_);
+    births.swap(births_);
+    kills.swap(kills_);
+    kill_now = std::exchange(kill_all_, false) || quit_;
+  }
+  for (const WorkerBirth& birth : births) try {
+      start(birth);
+    } catch (const Error& error) {  // this machine has no room for it, now
+      on_exit_({.incarnation = birth.incarnation,
+                .clean = false,
+                .by_signal = false,
+                .noticed_s = seconds_now(),
+                .cause = std::string("a failed start: ") + error.what()});
+    }
+  for (const Child& child : children_)
+    if (kill_now || std::ranges::find(kills, child.incarnation) != kills.end())
+      ::kill(child.pid, SIGKILL);
+}
+
+void LocalProcesses::start(const WorkerBirth& birth) {
+  const Descriptor log(open_log(birth.log_dir));
+  if (log.get() < 0) os_error("open a worker's log");
+  std::array<int, 2> birth_pipe{};
+  if (pipe2(birth_pipe.data(), O_CLOEXEC) < 0) os_error("make a pipe");
+  const Descriptor reading_end(birth_pipe[0]), writing_end(birth_pipe[1]);
+  // Far below a pipe's buffer, so the write never blocks; before the fork, while this process
+  // still holds the reading end: a worker that ends without reading must not cost us a SIGPIPE.
+  const std::string text = to_text(birth);
+  [[maybe_unused]] const auto written = write(birth_pipe[1], text.data(), text.size());
+  std::vector<char*> argv;
+  for (const std::string& word : command_) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+
+  const std::time_t started = std::time(nullptr);
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) become_worker(argv.data(), reading_end.get(), log.get(), parent);
+  if (pid < 0) os_error("start a worker process");
+  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (pidfd < 0) {
+    const int code = errno;
+    ::kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    errno = code;
+    os_error("watch a worker process");
+  }
+  children_.push_back(
+      {.incarnation = birth.incarnation, .pid = pid, .started = started, .pidfd = pidfd});
+  const std::lock_guard lock(mutex_);
+  pids_[birth.incarnation] = pid;
+}
+
+void LocalProcesses::reap(std::size_t index) {
+  const Child child = children_[index];
+  int status = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (waitpid(child.pid, &status, WNOHANG) != child.pid) return;
+    pids_.erase(child.incarnation);
+  }
+  close(child.pidfd);
+  remove_left_segments(child.pid, child.started);
+  children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(index));
+  on_exit_({.incarnation = child.incarnation,
+            .clean = WIFEXITED(status) && WEXITSTATUS(status) == 0,
+            .by_signal = WIFSIGNALED(status),
+            .noticed_s = seconds_now(),
+            .cause = cause_of(status)});
+}
+
+}  // namespace troupe::actors

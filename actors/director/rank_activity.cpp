@@ -1,0 +1,34 @@
+#include "actors/director/rank_activity.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::actors {
+
+void show_activity(const Heartbeat& beat, const Epoch& epoch, std::int64_t step, Hub& hub,
+                   StatusBoard& board) {
+  const int rank = epoch.rank_of(beat.incarnation);
+  if (rank < 0 || rank >= epoch.num_ranks()) return;  // it has left, or leaves
+  board.write([&](RunStatus& status) {
+    // Who watched over an epoch that is over hears its last signs of life.
+    if (status.epoch != epoch.number || rank >= static_cast<int>(status.ranks.size())) return;
+    RankStatus& shown = status.ranks[static_cast<std::size_t>(rank)];
+    shown.state = beat.state;
+    shown.waiting_for = beat.waiting_for;
+    shown.resident_bytes = beat.resident_bytes;
+    shown.saved_bytes = beat.saved_bytes;
+  });
+  if (!hub.wanted<RankActivity>()) return;
+  RankActivity activity{.state = beat.state,
+                        .waiting_for = beat.waiting_for,
+                        .resident_bytes = beat.resident_bytes,
+                        .mailbox_depth = beat.mailbox_depth};
+  for (std::size_t i = 0; i < std::min(beat.edge_to.size(), beat.edge_queued.size()); ++i) {
+    const int to = epoch.members.rank_of_id(beat.edge_to[i]);
+    if (to >= 0 && to < epoch.num_ranks())
+      activity.links.push_back({.to = to, .queued = beat.edge_queued[i]});
+  }
+  hub.publish({.epoch = epoch.number, .step = step, .rank = rank, .body = std::move(activity)});
+}
+
+}  // namespace troupe::actors

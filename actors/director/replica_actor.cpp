@@ -1,0 +1,197 @@
+#include "actors/director/replica_actor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/director/rank_activity.h"
+#include "actors/director/step_report.h"
+#include "actors/protocol/tally.h"
+
+namespace troupe::actors {
+namespace {
+
+struct Look {};
+
+}  // namespace
+}  // namespace troupe::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Look)
+
+namespace troupe::actors {
+
+ReplicaActor::ReplicaActor(caf::actor_config& config, ReplicaContext context)
+    : ControlActor(config),
+      context_(std::move(context)),
+      liveness_(context_.recovery),
+      ready_(context_.stages.size()),
+      prepared_(context_.stages.size()),
+      saved_(context_.stages.size()),
+      evaluated_{Gathering<Evaluated>(context_.stages.size()),
+                 Gathering<Evaluated>(context_.stages.size())} {}
+
+caf::behavior ReplicaActor::make_behavior() {
+  for (const auto& stage : context_.stages) monitor(stage.actor);
+  delayed_send(this, kLivenessTick, Look{});
+  return {
+      [this](const std::shared_ptr<const EpochOrders>& orders) { begin(orders); },
+      [this](const Halt& order) { halt(order); },
+      [this](const RunStep& order) { pass_on(order); },
+      [this](const Commit& order) {
+        committed_ = order.step;
+        pass_on(order);
+      },
+      [this](const Save& order) { pass_on(order); },
+      [this](const Evaluate& order) { pass_on(order); },
+      [this](const Finish& order) { pass_on(order); },
+      [this](const Ready& answer) { add(answer); },
+      [this](const Prepared& answer) { add(answer); },
+      [this](const Saved& answer) { add(answer); },
+      [this](const Evaluated& answer) { add(answer); },
+      [this](const Heartbeat& beat) { heard(beat); },
+      [this](const TracedActions& actions) {
+        if (accepts(actions, "TracedActions")) send(context_.director, actions);
+      },
+      [this](const Tapped& tapped) {
+        if (accepts(tapped, "Tapped")) send(context_.director, tapped);
+      },
+      [this](Look) {
+        watch_over_stages();
+        delayed_send(this, kLivenessTick, Look{});
+      },
+  };
+}
+
+void ReplicaActor::on_exit() {
+  context_.stages.clear();
+  context_.director = nullptr;
+}
+
+void ReplicaActor::begin(const std::shared_ptr<const EpochOrders>& orders) {
+  if (halted_) return;  // the epoch was given up while its orders were made
+  orders_ = orders;
+  committed_ = orders->step();
+  const int num_stages = static_cast<int>(context_.stages.size());
+  for (int stage = 0; stage < num_stages; ++stage) {
+    const StageHandle& handle = context_.stages[static_cast<std::size_t>(stage)];
+    const int rank = context_.replica * num_stages + stage;
+    for (const caf::message& peers : orders->peers_of(rank)) send(handle.actor, peers);
+    send(handle.actor, orders->begin_of(rank));
+    liveness_.watch(handle.incarnation);
+  }
+  send(context_.director,
+       StagesWatched{.epoch = orders->epoch().number, .replica = context_.replica});
+}
+
+void ReplicaActor::halt(const Halt& order) {
+  halted_ = true;
+  liveness_.forget_all();  // they answer to the director now
+  pass_on(order);
+}
+
+ReplicaPart ReplicaActor::part() const {
+  const Epoch& epoch = orders_->epoch();
+  return {.epoch = epoch.number,
+          .replica = context_.replica,
+          .num_stages = static_cast<int>(context_.stages.size()),
+          .num_ranks = epoch.num_ranks(),
+          .num_chunks = static_cast<int>(epoch.shape.layout.chunks.size()),
+          .committed = committed_};
+}
+
+template <typename Answer>
+bool ReplicaActor::accepts(const Answer& answer, const char* name) {
+  if (!orders_ || halted_ || answer.epoch < orders_->epoch().number) return false;
+  const std::string why = fault_in(answer, part());
+  if (why.empty()) return true;
+  send(context_.director,
+       Refused{.sender = sender_name(), .why = std::string(name) + " with " + why});
+  return false;
+}
+
+std::string ReplicaActor::sender_name() {
+  const int num_stages = static_cast<int>(context_.stages.size());
+  for (int stage = 0; stage < num_stages; ++stage)
+    if (context_.stages[static_cast<std::size_t>(stage)].actor == current_sender())
+      return name_of(orders_->epoch().shape, context_.replica * num_stages + stage);
+  return "a stranger";
+}
+
+void ReplicaActor::heard(const Heartbeat& beat) {
+  if (const std::string why = fault_in(beat); !why.empty())
+    return send(context_.director, Refused{.sender = orders_ ? sender_name() : "a stage",
+                                           .why = "Heartbeat with " + why});
+  liveness_.heard(beat);
+  if (orders_ && !halted_)
+    show_activity(beat, orders_->epoch(), committed_, context_.hub, context_.board);
+}
+
+void ReplicaActor::watch_over_stages() {
+  for (const auto& verdict : liveness_.tick())
+    send(context_.director, Event{WorkerFailed{.incarnation = verdict.incarnation,
+                                               .message = verdict.why,
+                                               .now_s = now_s() - verdict.silent_s}});
+}
+
+template <typename Order>
+void ReplicaActor::pass_on(const Order& order) {
+  for (const auto& stage : context_.stages) send(stage.actor, order);
+}
+
+void ReplicaActor::add(const Ready& answer) {
+  if (!accepts(answer, "Ready")) return;
+  if (!ready_.add(stage_of(answer.rank), answer)) return;
+  ReplicaReady all{.epoch = answer.epoch, .replica = context_.replica};
+  for (const Ready& ready : ready_.answers())
+    all.move_s = std::max(all.move_s, to_double(ready.move_s));
+  send(context_.director, Event{all});
+}
+
+void ReplicaActor::add(const Prepared& answer) {
+  if (!accepts(answer, "Prepared")) return;
+  if (!prepared_.add(stage_of(answer.rank), answer)) return;
+  const auto& votes = prepared_.answers();
+  send(context_.director,
+       ReplicaVote{
+           .sum = tally(context_.replica, votes, ready_.answers(), *context_.parameters),
+           .measured = std::make_shared<StepReport::Measured>(measured(context_.replica, votes))});
+}
+
+void ReplicaActor::add(const Saved& answer) {
+  if (!accepts(answer, "Saved")) return;
+  if (!saved_.add(stage_of(answer.rank), answer)) return;
+  ReplicaSaved all{
+      .epoch = answer.epoch, .step = answer.step, .replica = context_.replica, .error = ""};
+  for (const Saved& saved : saved_.answers())
+    if (all.error.empty()) all.error = saved.error;
+  send(context_.director, Event{all});
+}
+
+/// Two batches at most are ordered at once: a stage may be done with the next one already.
+void ReplicaActor::add(const Evaluated& answer) {
+  if (!accepts(answer, "Evaluated")) return;
+  auto& round = evaluated_[static_cast<std::size_t>(answer.batch % 2)];
+  if (!round.add(stage_of(answer.rank), answer)) return;
+  ReplicaEvaluated all{.epoch = answer.epoch,
+                       .step = answer.step,
+                       .batch = answer.batch,
+                       .replica = context_.replica};
+  for (const Evaluated& evaluated : round.answers()) all.loss_sum += to_double(evaluated.loss_sum);
+  send(context_.director, Event{all});
+}
+
+void ReplicaActor::on_failure(const std::string& what) {
+  send(context_.director,
+       Event{
+           DirectorFailed{.message = "replica " + std::to_string(context_.replica) + ": " + what}});
+}
+
+void ReplicaActor::on_down(const caf::actor_addr& who) {
+  for (const StageHandle& stage : context_.stages)
+    if (stage.actor.address() == who)
+      send(context_.director,
+           Event{WorkerFailed{.incarnation = stage.incarnation,
+                              .message = "its connection to the launcher is gone",
+                              .symptom = true}});
+}
+
+}  // namespace troupe::actors

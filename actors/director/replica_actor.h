@@ -1,0 +1,130 @@
+#pragma once
+
+#include <array>
+#include <caf/actor.hpp>
+#include <caf/allowed_unsafe_message_type.hpp>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/director/epoch_orders.h"
+#include "actors/director/status_board.h"
+#include "actors/messages/control_plane.h"
+#include "actors/messages/message_checks.h"
+#include "actors/monitors/hub.h"
+#include "actors/protocol/liveness.h"
+#include "actors/protocol/protocol.h"
+#include "stages/model_config.h"
+
+namespace troupe::actors {
+
+/// Collects one kind of answer until every stage of the replica has given it. A later step's
+/// answers replace an unfinished earlier round.
+template <typename Answer>
+class Gathering {
+ public:
+  explicit Gathering(std::size_t num_stages) : answers_(num_stages), is_in_(num_stages, false) {}
+  /// True once the last one is in: answers() are complete until the next one comes.
+  bool add(std::size_t stage, Answer answer) {
+    answers_.at(stage) = std::move(answer);
+    if (!is_in_[stage]) ++count_;
+    is_in_[stage] = true;
+    if (count_ < answers_.size()) return false;
+    is_in_.assign(answers_.size(), false);
+    count_ = 0;
+    return true;
+  }
+  /// By stage.
+  const std::vector<Answer>& answers() const { return answers_; }
+
+ private:
+  std::vector<Answer> answers_;
+  std::vector<bool> is_in_;
+  std::size_t count_ = 0;
+};
+
+/// All stages of a replica have voted on a step. Local to the launcher.
+struct ReplicaVote {
+  ReplicaPrepared sum;
+  std::shared_ptr<const StepReport::Measured> measured;
+};
+
+struct StageHandle {
+  caf::actor actor;
+  std::uint64_t incarnation = 0;
+};
+
+/// The replica's actor watches over its stages from now on, until they halt. Local to the launcher.
+struct StagesWatched {
+  std::uint32_t epoch = 0;
+  int replica = 0;
+};
+
+/// A message that cannot be has come, and was not used. Local to the launcher.
+struct Refused {
+  std::string sender;
+  std::string why;  ///< "Prepared with rank 9, but ..."
+};
+
+/// What a replica works with. References outlive it.
+struct ReplicaContext {
+  int replica = 0;
+  std::vector<StageHandle> stages;
+  std::shared_ptr<const std::vector<stages::ParameterInfo>> parameters;  ///< of the model
+  RunSpec::Recovery recovery;
+  caf::actor director;
+  Hub& hub;
+  StatusBoard& board;
+};
+
+/// A data-parallel replica of the pipeline in one epoch: passes orders to its stages, sums their
+/// answers up in one message for the director, and watches over them. Lives in the launching
+/// process.
+class ReplicaActor : public ControlActor {
+ public:
+  ReplicaActor(caf::actor_config& config, ReplicaContext context);
+  caf::behavior make_behavior() override;
+  void on_exit() override;
+
+ private:
+  void begin(const std::shared_ptr<const EpochOrders>& orders);
+  void halt(const Halt& order);
+  void heard(const Heartbeat& beat);
+  void watch_over_stages();
+  template <typename Order>
+  void pass_on(const Order& order);
+  std::size_t stage_of(int rank) const {
+    return static_cast<std::size_t>(rank) % context_.stages.size();
+  }
+  /// What its stages' answers have to do with.
+  ReplicaPart part() const;
+  /// Whether it can be; else it is reported. What comes late, or before an epoch, cannot be used.
+  template <typename Answer>
+  bool accepts(const Answer& answer, const char* name);
+  std::string sender_name();
+  void add(const Ready& answer);
+  void add(const Prepared& answer);
+  void add(const Saved& answer);
+  void add(const Evaluated& answer);
+  void on_failure(const std::string& what) override;
+  void on_down(const caf::actor_addr& who) override;
+
+  ReplicaContext context_;
+  std::shared_ptr<const EpochOrders> orders_;  // once they are made
+  bool halted_ = false;
+  std::int64_t committed_ = 0;
+  Liveness liveness_;
+  Gathering<Ready> ready_;
+  Gathering<Prepared> prepared_;
+  Gathering<Saved> saved_;
+  std::array<Gathering<Evaluated>, 2> evaluated_;  // of even and odd batches
+};
+
+}  // namespace troupe::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::shared_ptr<const troupe::actors::EpochOrders>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::StagesWatched)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Refused)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ReplicaVote)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Event)

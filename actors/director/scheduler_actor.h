@@ -1,0 +1,69 @@
+#pragma once
+
+#include <array>
+#include <caf/actor.hpp>
+#include <caf/allowed_unsafe_message_type.hpp>
+#include <map>
+#include <vector>
+
+#include "actors/messages/control_plane.h"
+#include "actors/messages/messages.h"
+#include "actors/protocol/protocol.h"
+#include "actors/tuning/auto_layout.h"
+#include "actors/tuning/auto_schedule.h"
+
+namespace troupe::actors {
+
+/// The director's request to plan an epoch. Local to the launcher.
+struct PlanEpoch {
+  BeginEpoch whole;  ///< with all members and moves
+  std::vector<caf::actor> replicas;
+  std::map<int, caf::actor> leaving;  ///< members beyond the ranks
+};
+
+/// A step is committed. Local to the launcher.
+struct StepDone {
+  std::uint32_t epoch = 0;
+  std::int64_t step = 0;
+  double seconds = 0;
+};
+
+/// Whether the scheduler wants the times of actions. Local to the launcher.
+struct MeasureActions {
+  bool on = false;
+};
+
+/// Makes the epoch's plans, for all steps until the next epoch, and gives the replicas what each of
+/// their stages is told: the shape, from which it derives its plan itself, and the digest that both
+/// must agree on. Hears TracedActions and StepDone, and answers the director with MeasureActions
+/// and AutoChange::Advice.
+class SchedulerActor : public ControlActor {
+ public:
+  /// `memory_bytes`: what all ranks together may take.
+  SchedulerActor(caf::actor_config& config, RunSpec spec, std::int64_t memory_bytes,
+                 caf::actor director);
+  caf::behavior make_behavior() override;
+  void on_exit() override;
+
+ private:
+  void plan(const PlanEpoch& request);
+  void advise(const std::optional<AutoChange::Advice>& advice);
+  void on_failure(const std::string& what) override;
+  void on_down(const caf::actor_addr&) override {}
+
+  void tell_what_it_wants();
+  std::array<AutoChange*, 2> changes() { return {&auto_schedule_, &auto_layout_}; }
+
+  const RunSpec spec_;
+  AutoSchedule auto_schedule_;
+  AutoLayout auto_layout_;
+  bool measures_ = false;  ///< as the director was told last
+  caf::actor director_;
+};
+
+}  // namespace troupe::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::PlanEpoch)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::StepDone)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::MeasureActions)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::AutoChange::Advice)

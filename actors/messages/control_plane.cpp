@@ -1,0 +1,67 @@
+#include "actors/messages/control_plane.h"
+
+#include <caf/io/middleman.hpp>
+#include <exception>
+
+namespace troupe::actors {
+namespace {
+
+std::string text_of(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception of unknown type";
+  }
+}
+
+}  // namespace
+
+ControlPlaneConfig::ControlPlaneConfig(std::size_t num_threads) {
+  load<caf::io::middleman>();
+  set("scheduler.policy", caf::atom("sharing"));
+  set("scheduler.max-threads", num_threads);
+  set("middleman.workers", std::size_t{1});
+  set("middleman.heartbeat-interval", caf::timespan{std::chrono::seconds(1)});
+  set("middleman.connection-timeout", caf::timespan{std::chrono::seconds(60)});
+  add_message_type<Hello>("Hello");
+  add_message_type<Welcome>("Welcome");
+  add_message_type<Join>("Join");
+  add_message_type<Halt>("Halt");
+  add_message_type<Peers>("Peers");
+  add_message_type<BeginEpoch>("BeginEpoch");
+  add_message_type<WarmUp>("WarmUp");
+  add_message_type<Warm>("Warm");
+  add_message_type<RunStep>("RunStep");
+  add_message_type<Commit>("Commit");
+  add_message_type<Save>("Save");
+  add_message_type<Evaluate>("Evaluate");
+  add_message_type<Finish>("Finish");
+  add_message_type<Halted>("Halted");
+  add_message_type<Ready>("Ready");
+  add_message_type<Prepared>("Prepared");
+  add_message_type<TracedActions>("TracedActions");
+  add_message_type<Tapped>("Tapped");
+  add_message_type<Saved>("Saved");
+  add_message_type<Evaluated>("Evaluated");
+  add_message_type<Failed>("Failed");
+  add_message_type<Heartbeat>("Heartbeat");
+}
+
+ControlActor::ControlActor(caf::actor_config& config) : caf::event_based_actor(config) {
+  set_default_handler([](caf::scheduled_actor*, caf::message_view&) -> caf::result<caf::message> {
+    return caf::sec::unexpected_message;
+  });
+  set_error_handler([this](caf::error& error) { on_failure(system().render(error)); });
+  set_down_handler([this](caf::down_msg& down) { on_down(down.source); });
+  set_exit_handler([this](caf::exit_msg& exit) {
+    if (exit.reason == caf::exit_reason::user_shutdown) quit();
+  });
+  set_exception_handler([this](std::exception_ptr& exception) -> caf::error {
+    on_failure(text_of(exception));
+    return caf::none;
+  });
+}
+
+}  // namespace troupe::actors

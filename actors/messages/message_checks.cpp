@@ -1,0 +1,146 @@
+#include "actors/messages/message_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "schedules/action.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Far beyond any cluster, and far below what sizes of memory overflow with.
+constexpr int kMostRanks = 1 << 20;
+
+bool is_duration(Bits bits) {
+  const double seconds = to_double(bits);
+  return std::isfinite(seconds) && seconds >= 0;
+}
+
+bool is_rank(std::int64_t rank, int num_ranks) {
+  return rank >= 0 && rank < num_ranks;
+}
+
+/// The rank, the epoch and the step of an answer; steps in [first, last].
+template <typename Answer>
+std::string fault_of_place(const Answer& answer, const ReplicaPart& part) {
+  if (answer.epoch != part.epoch)
+    return fmt::format("epoch {}, but epoch {} runs", answer.epoch, part.epoch);
+  const int first = part.replica * part.num_stages;
+  if (answer.rank < first || answer.rank >= first + part.num_stages)
+    return fmt::format("rank {}, but the ranks of replica {} are {} to {}", answer.rank,
+                       part.replica, first, first + part.num_stages - 1);
+  return "";
+}
+
+template <typename Answer>
+std::string fault_of_step(const Answer& answer, const ReplicaPart& part, std::int64_t first,
+                          std::int64_t last) {
+  if (std::string fault = fault_of_place(answer, part); !fault.empty()) return fault;
+  if (answer.step >= first && answer.step <= last) return "";
+  return fmt::format("step {} after step {} was committed", answer.step, part.committed);
+}
+
+std::string fault_of_shape(const Shape& shape) {
+  const auto [pp, dp] = shape.mesh;
+  if (pp < 1 || dp < 1 || pp > kMostRanks || dp > kMostRanks / pp)
+    return fmt::format("a mesh of {} x {} ranks", pp, dp);
+  if (shape.schedule.chunks < 1 || shape.schedule.chunks > kMostRanks)
+    return fmt::format("{} chunks a stage", shape.schedule.chunks);
+  if (shape.layout.stages != pp)
+    return fmt::format("layers on {} stages of {}", shape.layout.stages, pp);
+  for (const auto& chunk : shape.layout.chunks)
+    if (!is_rank(chunk.stage, pp) || chunk.first_layer < 0 || chunk.end_layer < chunk.first_layer)
+      return fmt::format("layers {} to {} on stage {} of {}", chunk.first_layer, chunk.end_layer,
+                         chunk.stage, pp);
+  return "";
+}
+
+}  // namespace
+
+std::string fault_in(const Ready& answer, const ReplicaPart& part) {
+  if (std::string fault = fault_of_place(answer, part); !fault.empty()) return fault;
+  return is_duration(answer.move_s) ? "" : "a time that is none";
+}
+
+std::string fault_in(const Prepared& answer, const ReplicaPart& part) {
+  if (std::string fault = fault_of_step(answer, part, part.committed + 1, part.committed + 1);
+      !fault.empty())
+    return fault;
+  for (const auto* ranks : {&answer.edge_to, &answer.edge_from})
+    for (const std::uint32_t rank : *ranks)
+      if (!is_rank(rank, part.num_ranks)) return fmt::format("an edge to or from rank {}", rank);
+  const bool are_times = is_duration(answer.busy_s) && is_duration(answer.wall_s) &&
+                         std::ranges::all_of(answer.edge_wait_s, is_duration);
+  return are_times ? "" : "a time that is none";
+}
+
+std::string fault_in(const Saved& answer, const ReplicaPart& part) {
+  return fault_of_step(answer, part, 0, part.committed);
+}
+
+std::string fault_in(const Evaluated& answer, const ReplicaPart& part) {
+  if (answer.batch < 0) return fmt::format("batch {}", answer.batch);
+  return fault_of_step(answer, part, 0, part.committed);
+}
+
+std::string fault_in(const TracedActions& actions, int num_ranks, int num_chunks) {
+  if (!is_rank(actions.rank, num_ranks))
+    return fmt::format("rank {} of {}", actions.rank, num_ranks);
+  for (const auto& row : actions.rows) {
+    const auto action = schedules::parse_action(row.name);
+    if (!action || !is_rank(action->chunk, num_chunks) || action->microbatch < 0)
+      return fmt::format("'{}' as an action", row.name.substr(0, 20));
+    if (!is_rank(row.from, num_ranks) && row.from != -1)
+      return fmt::format("a message of rank {}", row.from);
+    if (!is_rank(row.to, num_ranks) && row.to != -1)
+      return fmt::format("a message for rank {}", row.to);
+    for (const Bits time : {row.begin_s, row.end_s, row.sent_s, row.waited_s})
+      if (!std::isfinite(to_double(time))) return "a time that is none";
+  }
+  return "";
+}
+
+std::string fault_in(const TracedActions& actions, const ReplicaPart& part) {
+  if (std::string fault = fault_of_step(actions, part, part.committed, part.committed + 1);
+      !fault.empty())
+    return fault;
+  return fault_in(actions, part.num_ranks, part.num_chunks);
+}
+
+std::string fault_in(const Tapped& tapped, const ReplicaPart& part) {
+  if (std::string fault = fault_of_step(tapped, part, part.committed, part.committed + 1);
+      !fault.empty())
+    return fault;
+  if (!is_rank(tapped.to, part.num_ranks)) return fmt::format("a tensor for rank {}", tapped.to);
+  if (tapped.microbatch < 0) return fmt::format("microbatch {}", tapped.microbatch);
+  return "";
+}
+
+std::string fault_in(const Heartbeat& beat) {
+  return is_duration(beat.longest_action_s) ? "" : "a time that is none";
+}
+
+std::string fault_in(const BeginEpoch& order, std::uint64_t incarnation) {
+  if (std::string fault = fault_of_shape(order.epoch.shape); !fault.empty()) return fault;
+  if (order.epoch.rank_of(incarnation) < 0) return "an epoch that this worker is not in";
+  if (order.state.step < 0) return fmt::format("step {} to start after", order.state.step);
+  std::vector<int> known;
+  for (const auto& [place, member] : order.epoch.members) known.push_back(place);
+  for (const StateMove& move : order.state.moves)
+    if (move.unit < 0 || move.copy_of < -1 || !std::ranges::binary_search(known, move.from) ||
+        !std::ranges::binary_search(known, move.to))
+      return fmt::format("unit {} of state from {} to {}", move.unit, move.from, move.to);
+  return "";
+}
+
+std::string fault_in(const WarmUp& order) {
+  if (std::string fault = fault_of_shape(order.shape); !fault.empty()) return fault;
+  return is_rank(order.rank, order.shape.num_ranks())
+             ? ""
+             : fmt::format("rank {} of {}", order.rank, order.shape.num_ranks());
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,80 @@
+#include "actors/protocol/liveness.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace troupe::actors {
+namespace {
+
+/// A runner hangs when an action takes this many times the longest one it has done; one that has
+/// done none yet is not judged.
+constexpr double kLongestFactor = 8;
+constexpr double kTickSeconds = std::chrono::duration<double>(kLivenessTick).count();
+
+}  // namespace
+
+void Liveness::heard(const Heartbeat& beat) {
+  const auto found = watched_.find(beat.incarnation);
+  if (found == watched_.end()) return;
+  Watched& worker = found->second;
+  worker.silent_s = 0;
+  // Only computing is judged: who waits, waits for somebody else, by name.
+  const bool computes = beat.state == "running";
+  if (!computes || beat.progress != worker.progress || beat.state != worker.state)
+    worker.stuck_s = 0;
+  worker.progress = beat.progress;
+  worker.state = beat.state;
+  worker.longest_action_s = to_double(beat.longest_action_s);
+}
+
+std::vector<std::uint64_t> Liveness::expected() const {
+  std::vector<std::uint64_t> all;
+  for (const auto& [incarnation, newborn] : expected_) all.push_back(incarnation);
+  return all;
+}
+
+void Liveness::worked(std::uint64_t incarnation, double cpu_s) {
+  const auto found = expected_.find(incarnation);
+  if (found == expected_.end()) return;
+  if (cpu_s > found->second.cpu_s) found->second.silent_s = 0;
+  found->second.cpu_s = cpu_s;
+}
+
+std::vector<Liveness::Verdict> Liveness::tick() {
+  std::vector<Verdict> verdicts;
+  for (auto& [incarnation, worker] : watched_) {
+    worker.silent_s += kTickSeconds;
+    worker.stuck_s += kTickSeconds;
+    const double hang_s = std::max(limits_.hang_s, kLongestFactor * worker.longest_action_s);
+    if (limits_.silent_s > 0 && worker.silent_s >= limits_.silent_s)
+      verdicts.push_back(
+          {.incarnation = incarnation,
+           .why = fmt::format("silence: no sign of life for {:g} s", limits_.silent_s),
+           .silent_s = worker.silent_s});
+    else if (limits_.hang_s > 0 && worker.longest_action_s > 0 && worker.state == "running" &&
+             worker.stuck_s >= hang_s)
+      verdicts.push_back({.incarnation = incarnation,
+                          .why = fmt::format("hanging: no action finished for {:g} s", hang_s),
+                          .silent_s = worker.stuck_s});
+  }
+  for (auto& [incarnation, newborn] : expected_) {
+    newborn.waited_s += kTickSeconds;
+    newborn.silent_s += kTickSeconds;
+    if (limits_.silent_s > 0 && newborn.silent_s >= limits_.silent_s)
+      verdicts.push_back({.incarnation = incarnation,
+                          .why = fmt::format("silence: it has not joined and has done nothing for "
+                                             "{:g} s",
+                                             limits_.silent_s),
+                          .silent_s = newborn.silent_s});
+    else if (newborn.waited_s >= kJoinDeadline)
+      verdicts.push_back(
+          {.incarnation = incarnation,
+           .why = fmt::format("silence: it has not joined for {:g} s", newborn.waited_s),
+           .silent_s = newborn.waited_s});
+  }
+  for (const Verdict& verdict : verdicts) forget(verdict.incarnation);
+  return verdicts;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <string>
+
+#include "actors/protocol/protocol.h"
+
+// What cannot be, whoever says so: no number of it is used. What is only late is for handle().
+
+namespace troupe::actors {
+
+std::string DirectorProtocol::fault_of_epoch(std::uint32_t epoch) const {
+  if (epoch <= number_) return "";
+  return "epoch " + std::to_string(epoch) + ", but the newest is " + std::to_string(number_);
+}
+
+std::string DirectorProtocol::fault_of_replica(std::uint32_t epoch, int replica) const {
+  if (std::string fault = fault_of_epoch(epoch); !fault.empty()) return fault;
+  const int dp = epoch_.shape.mesh.dp;
+  if (epoch != epoch_.number || (replica >= 0 && replica < dp)) return "";
+  return "replica " + std::to_string(replica) + " of " + std::to_string(dp);
+}
+
+std::string DirectorProtocol::fault_in(const MemberHalted& event) const {
+  if (std::string fault = fault_of_epoch(event.epoch); !fault.empty()) return fault;
+  const std::int64_t newest = std::max({reached_, committed_, first_step_});
+  const auto is_step = [&](std::int64_t step) { return step >= -1 && step <= newest; };
+  if (!is_step(event.holdings.step))
+    return "a state of step " + std::to_string(event.holdings.step) + ", but the newest is of " +
+           std::to_string(newest);
+  for (const HeldCopy& copy : event.holdings.copies)
+    if (copy.rank < 0 || !is_step(copy.step))  // of an epoch before it may have had more ranks
+      return "a copy of step " + std::to_string(copy.step) + " of rank " +
+             std::to_string(copy.rank);
+  return "";
+}
+
+std::string DirectorProtocol::fault_in(const MemberWarm& event) const {
+  if (!pending_ || pending_->order != event.order) return "";
+  const int ranks = pending_->shape.num_ranks();
+  if (event.rank >= 0 && event.rank < ranks) return "";
+  return "rank " + std::to_string(event.rank) + " of " + std::to_string(ranks);
+}
+
+std::string DirectorProtocol::fault_in(const ReplicaReady& event) const {
+  return fault_of_replica(event.epoch, event.replica);
+}
+
+std::string DirectorProtocol::fault_in(const ReplicaPrepared& event) const {
+  return fault_of_replica(event.epoch, event.replica);
+}
+
+std::string DirectorProtocol::fault_in(const ReplicaSaved& event) const {
+  return fault_of_replica(event.epoch, event.replica);
+}
+
+std::string DirectorProtocol::fault_in(const ReplicaEvaluated& event) const {
+  if (event.batch < 0 || event.batch >= spec_.eval.steps)
+    return "batch " + std::to_string(event.batch) + " of " + std::to_string(spec_.eval.steps);
+  return fault_of_replica(event.epoch, event.replica);
+}
+
+std::string DirectorProtocol::fault_in(const WorkerFailed& event) const {
+  return fault_of_epoch(event.epoch);
+}
+
+bool DirectorProtocol::expects(std::uint64_t incarnation) const {
+  const auto found = workers_.find(incarnation);
+  return found != workers_.end() && !found->second.joined;
+}
+
+}  // namespace troupe::actors

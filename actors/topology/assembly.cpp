@@ -1,0 +1,150 @@
+#include "actors/topology/assembly.h"
+
+#include <algorithm>
+#include <string>
+
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+using schedules::ChunkCapacity;
+using transport::Direction;
+using transport::Edge;
+
+std::uint64_t fnv1a(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
+  return hash;
+}
+
+std::vector<ChunkCapacity> enough_for_both(std::vector<ChunkCapacity> training,
+                                           const std::vector<ChunkCapacity>& evaluation) {
+  for (std::size_t i = 0; i < training.size(); ++i)
+    training[i].forward_slots = std::max(training[i].forward_slots, evaluation[i].forward_slots);
+  return training;
+}
+
+std::uint64_t digest_of(const Assembly& assembly, const RunSpec& spec, const Layout& layout) {
+  std::string text = std::to_string(schedules::digest(assembly.plan)) + ' ' +
+                     std::to_string(schedules::digest(assembly.eval_plan));
+  for (const auto& c : layout.chunks)
+    text += ' ' + std::to_string(c.first_layer) + '-' + std::to_string(c.end_layer) + '@' +
+            std::to_string(c.stage);
+  for (const auto& c : assembly.capacities)
+    text += ' ' + std::to_string(c.live) + '/' + std::to_string(c.deferred) + '/' +
+            std::to_string(c.forward_slots) + '/' + std::to_string(c.backward_slots);
+  text += ' ' + std::to_string(spec.batch.micro) + 'x' + std::to_string(spec.batch.seq_len) + 'x' +
+          std::to_string(spec.model.hidden_size) + ' ' + std::string(name_of(spec.model.dtype));
+  return fnv1a(text);
+}
+
+/// The edges between chunk - 1 and chunk of the replica whose first rank is `base`.
+void add_edges(std::vector<Edge>& edges, const Assembly& assembly, const RunSpec& spec, int base,
+               int chunk) {
+  const auto at = [&](int c) {
+    return base + assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)];
+  };
+  const auto slots = [&](int c) { return assembly.capacities[static_cast<std::size_t>(c)]; };
+  const tensor::Shape shape{spec.batch.micro * spec.batch.seq_len, spec.model.hidden_size};
+  edges.push_back({.from = at(chunk - 1),
+                   .to = at(chunk),
+                   .chunk = chunk,
+                   .direction = Direction::forward,
+                   .dtype = spec.model.dtype,
+                   .shape = shape,
+                   .slots = slots(chunk).forward_slots});
+  edges.push_back({.from = at(chunk),
+                   .to = at(chunk - 1),
+                   .chunk = chunk - 1,
+                   .direction = Direction::backward,
+                   .dtype = spec.model.dtype,
+                   .shape = shape,
+                   .slots = slots(chunk - 1).backward_slots});
+}
+
+stages::StageSpec stage_spec(const Assembly& assembly, const RunSpec& spec, const Layout& layout,
+                             const std::vector<int>& chunks) {
+  stages::StageSpec stage{.model = spec.model,
+                          .chunks = {},
+                          .micro = spec.batch.micro,
+                          .seq_len = spec.batch.seq_len,
+                          .global_tokens = spec.global_tokens(),
+                          .decay_all = spec.optimizer.decay_all};
+  for (const int c : chunks) {
+    const auto& chunk = layout.chunks[static_cast<std::size_t>(c)];
+    const auto& capacity = assembly.capacities[static_cast<std::size_t>(c)];
+    stage.chunks.push_back({.first_layer = chunk.first_layer,
+                            .end_layer = chunk.end_layer,
+                            .embedding = assembly.plan.is_first(c),
+                            .head = assembly.plan.is_last(c),
+                            .owned = c < assembly.plan.chunks_per_copy(),
+                            .live = capacity.live,
+                            .deferred = capacity.deferred});
+  }
+  return stage;
+}
+
+}  // namespace
+
+Assembly assemble(const RunSpec& spec, const Shape& shape) {
+  RunSpec current = spec;
+  current.mesh = shape.mesh;
+  current.schedule = shape.schedule;
+  Assembly assembly{
+      .plan = make_plan(current), .eval_plan = make_eval_plan(current), .capacities = {}};
+  const auto& chunks = shape.layout.chunks;
+  if (static_cast<int>(chunks.size()) != assembly.plan.num_chunks() ||
+      std::ranges::any_of(chunks, [&](const auto& chunk) {
+        return chunk.end_layer > spec.model.num_hidden_layers;
+      }))
+    throw Error(ErrorKind::internal, "the layers of the model do not lie as the plan's chunks do");
+  assembly.capacities = enough_for_both(schedules::capacities(assembly.plan),
+                                        schedules::capacities(assembly.eval_plan));
+  assembly.digest = digest_of(assembly, spec, shape.layout);
+  return assembly;
+}
+
+RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Shape& shape, int rank) {
+  RankAssembly part{.place = place_of(shape, rank)};
+  const auto stage = static_cast<std::size_t>(part.place.stage);
+  const int base = part.place.replica * shape.mesh.pp;
+  const int num_chunks = assembly.plan.num_chunks();
+  for (int c = 0; c < num_chunks; ++c)
+    if (assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)] == part.place.stage)
+      part.chunks.push_back(c);
+  part.stage = stage_spec(assembly, spec, shape.layout, part.chunks);
+  part.actions = assembly.plan.actions[stage];
+  part.eval_actions = assembly.eval_plan.actions[stage];
+
+  const auto is_here = [&](int c) {
+    return assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)] == part.place.stage;
+  };
+  for (int c = 0; c < num_chunks; ++c)
+    if (!assembly.plan.is_first(c) && (is_here(c - 1) || is_here(c)))
+      add_edges(part.edges, assembly, spec, base, c);
+
+  const int first = base + assembly.plan.rank_of_chunk.front();
+  const int last = base + assembly.plan.rank_of_chunk.back();
+  const int mirror = mirror_of(shape, rank);
+  if (mirror >= 0) part.mirror_ranks = {std::min(rank, mirror), std::max(rank, mirror)};
+  // Of two copies, the one's embedding lies with the other's head, and the mirror sums both.
+  if (spec.model.tie_word_embeddings && first != last && mirror < 0 &&
+      (rank == first || rank == last))
+    part.tied_ranks = {first, last};
+  if (shape.mesh.dp > 1)
+    for (int d = 0; d < shape.mesh.dp; ++d)
+      part.replica_ranks.push_back(d * shape.mesh.pp + part.place.stage);
+  return part;
+}
+
+std::set<int> peers_of(const RankAssembly& part) {
+  std::set<int> peers;
+  peers.insert(part.tied_ranks.begin(), part.tied_ranks.end());
+  peers.insert(part.mirror_ranks.begin(), part.mirror_ranks.end());
+  peers.insert(part.replica_ranks.begin(), part.replica_ranks.end());
+  for (const Edge& edge : part.edges) peers.insert({edge.from, edge.to});
+  return peers;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "actors/topology/layout.h"
+#include "actors/topology/run_spec.h"
+
+namespace troupe::actors {
+
+/// One worker process in one life. A replacement of a dead worker has a new incarnation; it may
+/// have the dead one's id.
+struct Member {
+  /// Its name on the data plane for all its life, whatever its rank in each epoch.
+  int id = 0;
+  std::uint64_t incarnation = 0;
+  int pid = 0;
+  std::string host;
+  std::string address;  ///< of its data plane (transport::UcxNode::address)
+};
+
+/// Members by rank: all of an epoch, or those that one of them has to do with.
+class Members {
+ public:
+  void add(int rank, Member member);
+  /// At the rank after the last.
+  void push_back(Member member);
+  void pop_back();
+  const Member& at(int rank) const { return by_rank_.at(rank); }
+  const Member& back() const { return by_rank_.rbegin()->second; }
+  int size() const { return static_cast<int>(by_rank_.size()); }
+  /// -1: not among them.
+  int rank_of(std::uint64_t incarnation) const;
+  int rank_of_id(int id) const;
+  auto begin() const { return by_rank_.begin(); }
+  auto end() const { return by_rank_.end(); }
+
+ private:
+  std::map<int, Member> by_rank_;
+  std::map<std::uint64_t, int> ranks_;  // by incarnation
+};
+
+/// What a change of the cluster changes: mesh, schedule and layers per chunk.
+struct Shape {
+  RunSpec::Mesh mesh;
+  RunSpec::Schedule schedule;
+  Layout layout;
+
+  int num_ranks() const { return mesh.pp * mesh.dp; }
+  bool operator==(const Shape&) const = default;
+};
+
+/// For people: "pp 2 x dp 1, interleaved with 2 chunks a stage, layers 2,1,2,1".
+std::string to_string(const Shape& shape);
+
+/// A version of the cluster: who takes part and who holds which layers. Everything that recovery or
+/// re-scaling changes is here; all else is in the RunSpec. A value, handed to every rank before the
+/// epoch starts.
+struct Epoch {
+  std::uint64_t run = 0;  ///< random, the same in all epochs of a launch
+  std::uint32_t number = 0;
+  Shape shape;
+  /// By rank; beyond the ranks those that only give their state away and then leave.
+  Members members;
+
+  int num_ranks() const { return shape.num_ranks(); }
+  /// The rank of a process, its place beyond the ranks if it leaves; -1: not in this epoch.
+  int rank_of(std::uint64_t incarnation) const { return members.rank_of(incarnation); }
+};
+
+/// Where a rank stands: replica * pp + stage.
+struct RankPlace {
+  int replica = 0;
+  int stage = 0;
+};
+RankPlace place_of(const Shape& shape, int rank);
+/// "rank 3 (replica 1, stage 1)".
+std::string name_of(const Shape& shape, int rank);
+
+/// The rank of the same replica that holds the other copy of the same layers, where the schedule
+/// has two copies of the parameters; else -1.
+int mirror_of(const Shape& shape, int rank);
+
+/// The shape a run starts with: layers split over the plan's chunks as the spec says.
+Shape first_shape(const RunSpec& spec);
+
+}  // namespace troupe::actors

@@ -1,0 +1,69 @@
+#include "actors/topology/program.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Numbers 0..n-1, the lowest free one first.
+class SlotNumbers {
+ public:
+  int take(int chunk, int microbatch) {
+    const auto free = std::find(taken_.begin(), taken_.end(), kFree);
+    const auto number = static_cast<int>(free - taken_.begin());
+    if (free == taken_.end())
+      taken_.push_back({chunk, microbatch});
+    else
+      *free = {chunk, microbatch};
+    return number;
+  }
+  int find(int chunk, int microbatch) const {
+    const auto at = std::find(taken_.begin(), taken_.end(), std::pair{chunk, microbatch});
+    TROUPE_ASSERT(at != taken_.end());
+    return static_cast<int>(at - taken_.begin());
+  }
+  void give_back(int number) { taken_[static_cast<std::size_t>(number)] = kFree; }
+
+ private:
+  static constexpr std::pair<int, int> kFree{-1, -1};
+  std::vector<std::pair<int, int>> taken_;
+};
+
+}  // namespace
+
+Program compile(const RankAssembly& part, const std::vector<schedules::Action>& actions) {
+  using schedules::Op;
+  Program program;
+  program.reserve(actions.size());
+  std::map<int, SlotNumbers> live,
+      deferred;  // by chunk of the stage: each chunk has slots of its own
+  for (const auto& action : actions) {
+    const auto at = std::find(part.chunks.begin(), part.chunks.end(), action.chunk);
+    TROUPE_ASSERT(at != part.chunks.end());
+    const int chunk = static_cast<int>(at - part.chunks.begin());
+    const auto& spec = part.stage.chunks[static_cast<std::size_t>(chunk)];
+    Instruction next{.op = action.op,
+                     .chunk = chunk,
+                     .global_chunk = action.chunk,
+                     .microbatch = action.microbatch,
+                     .first = spec.embedding,
+                     .last = spec.head,
+                     .overlaps_next = action.overlaps_next};
+    const int m = action.microbatch;
+    next.slot = action.op == Op::F ? live[chunk].take(chunk, m) : live[chunk].find(chunk, m);
+    if (action.op == Op::I) next.deferred = deferred[chunk].take(chunk, m);
+    if (action.op == Op::W) {
+      next.deferred = deferred[chunk].find(chunk, m);
+      deferred[chunk].give_back(next.deferred);
+    }
+    if (action.op == Op::B || action.op == Op::W) live[chunk].give_back(next.slot);
+    program.push_back(next);
+  }
+  return program;
+}
+
+}  // namespace troupe::actors

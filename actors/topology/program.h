@@ -1,0 +1,29 @@
+#pragma once
+
+#include <vector>
+
+#include "actors/topology/assembly.h"
+#include "transport/channel.h"
+
+namespace troupe::actors {
+
+/// One action of a rank with everything the interpreter would otherwise look up: which buffers it
+/// needs and which it frees. Fixed for an epoch.
+struct Instruction {
+  schedules::Op op = schedules::Op::F;
+  int chunk = 0;         ///< of the stage
+  int global_chunk = 0;  ///< of the pipeline
+  int microbatch = 0;
+  int slot = 0;                ///< activation slot, held from F to B or W
+  int deferred = 0;            ///< slot for what I keeps for W
+  bool first = false;          ///< the model's first chunk: reads tokens, has no input
+  bool last = false;           ///< the model's last chunk: computes the loss, has no output
+  bool overlaps_next = false;  ///< a forward that runs together with the backward after it
+};
+
+/// A rank's plan, compiled: slots are numbered statically, so that running it decides and allocates
+/// nothing.
+using Program = std::vector<Instruction>;
+Program compile(const RankAssembly& part, const std::vector<schedules::Action>& actions);
+
+}  // namespace troupe::actors

@@ -1,0 +1,73 @@
+#include "actors/topology/run_spec.h"
+
+#include <utility>
+#include <variant>
+
+#include "actors/topology/schedule_kinds.h"
+#include "schedules/generators.h"
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+schedules::Costs costs_of(const RunSpec& spec) {
+  if (spec.schedule.costs.empty()) return {};
+  auto parsed = schedules::parse_costs(spec.schedule.costs, 1);
+  if (const auto* wrong = std::get_if<std::string>(&parsed))
+    throw Error(ErrorKind::manifest, "schedule.costs: " + *wrong);
+  schedules::Costs costs = std::get<schedules::WholeCosts>(std::move(parsed)).costs;
+  const auto chunks = static_cast<std::size_t>(spec.mesh.pp * spec.schedule.chunks);
+  if (costs.stages.size() == 1) costs.stages.resize(chunks, costs.stages.front());
+  if (costs.stages.size() != chunks)
+    throw Error(ErrorKind::manifest, "schedule.costs has values for " +
+                                         std::to_string(costs.stages.size()) +
+                                         " chunks, but there are " + std::to_string(chunks) +
+                                         "; give one value, or one for each");
+  costs.chunks = std::move(costs.stages);
+  costs.stages.assign(1, {});
+  return costs;
+}
+
+schedules::ScheduleShape shape_of(const RunSpec& spec) {
+  return {.stages = spec.mesh.pp,
+          .chunks = spec.schedule.chunks,
+          .microbatches = spec.num_microbatches(),
+          .costs = costs_of(spec)};
+}
+
+schedules::Plan generate(const char* name, const schedules::ScheduleShape& shape) {
+  return schedules::find_generator(name)->generate(shape);
+}
+
+}  // namespace
+
+schedules::Plan make_plan(const RunSpec& spec) {
+  if (spec.schedule.kind == "csv") {
+    auto parsed = schedules::parse_csv(spec.schedule.csv);
+    if (const auto* error = std::get_if<schedules::PlanError>(&parsed))
+      throw Error(ErrorKind::manifest,
+                  "schedule.csv, line " + std::to_string(error->line) + ": " + error->message);
+    return schedules::in_order(std::get<schedules::Plan>(std::move(parsed)));
+  }
+  if (spec.schedule.kind == kAutoSchedule) return measuring_plan(shape_of(spec));
+  return schedules::in_order(generate(spec.schedule.kind.c_str(), shape_of(spec)));
+}
+
+schedules::Plan make_eval_plan(const RunSpec& spec) {
+  const schedules::Plan training = make_plan(spec);
+  schedules::ScheduleShape shape = shape_of(spec);
+  shape.chunks = training.num_chunks() / shape.stages;
+  schedules::Plan plan = generate("forward-only", shape);
+  if (plan.rank_of_chunk == training.rank_of_chunk) return plan;
+  // A user's plan may place chunks in an order of its own: each rank then runs the training plan's
+  // forwards.
+  plan = training;
+  plan.kind = "forward-only";
+  for (auto& row : plan.actions) {
+    std::erase_if(row, [](const auto& a) { return a.op != schedules::Op::F; });
+    for (auto& action : row) action.overlaps_next = false;  // what it overlapped is gone
+  }
+  return plan;
+}
+
+}  // namespace troupe::actors

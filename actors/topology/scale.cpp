@@ -1,0 +1,258 @@
+#include "actors/topology/scale.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "actors/topology/layer_split.h"
+#include "actors/topology/schedule_kinds.h"
+#include "schedules/counted.h"
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+[[noreturn]] void refuse(const std::string& text) {
+  throw Error(ErrorKind::usage, text);
+}
+
+std::string text(std::int64_t n) {
+  return std::to_string(n);
+}
+
+int layers_of(const RunSpec& spec) {
+  return static_cast<int>(spec.model.num_hidden_layers);
+}
+
+std::int64_t num_microbatches(const RunSpec& spec, int dp) {
+  return spec.batch.global / dp / spec.batch.micro;
+}
+
+/// Of the parameters; 1 for what is no generated schedule.
+int copies_of(const RunSpec::Schedule& schedule) {
+  const auto* generator = generator_of(schedule.kind);
+  return generator ? generator->copies : 1;
+}
+
+/// "pp 2 with 2 chunks a stage".
+std::string stages_text(const Shape& shape) {
+  const int chunks = shape.schedule.chunks;
+  return "pp " + text(shape.mesh.pp) + " with " + schedules::counted(chunks, "chunk") + " a stage";
+}
+
+/// Empty, or why no rule can give each chunk a layer.
+std::string check_layers(const RunSpec& spec, const Shape& shape) {
+  const int pp = shape.mesh.pp, chunks = shape.schedule.chunks, layers = layers_of(spec);
+  const int copies = copies_of(shape.schedule);
+  const int most = layers * copies / chunks;
+  if (pp <= most) return "";
+  return stages_text(shape) + ": " + schedules::counted(std::int64_t{pp} * chunks, "chunk") +
+         " need a layer each, but the model has " + text(layers) +
+         (copies > 1 ? " in " + text(copies) + " copies" : "") +
+         (most > 0 ? "; at most --pp " + text(most) : "");
+}
+
+void check_mesh(const RunSpec& spec, const Shape& shape) {
+  const auto [pp, dp] = shape.mesh;
+  if (pp < 1) refuse("--pp " + text(pp) + ": at least 1 stage is needed");
+  if (dp < 1) refuse("--dp " + text(dp) + ": at least 1 replica is needed");
+  const std::int64_t samples = spec.batch.global / spec.batch.micro;
+  if (samples % dp != 0) {
+    int nearest = dp;
+    while (samples % nearest != 0) --nearest;
+    refuse("--dp " + text(dp) + ": batch.global / batch.micro = " +
+           schedules::counted(samples, "microbatch") + " cannot be shared evenly by " +
+           schedules::counted(dp, "replica") + "; nearest: --dp " + text(nearest));
+  }
+}
+
+/// Empty, or why the schedule has no plan of this shape.
+std::string check_schedule(const RunSpec& spec, const Shape& shape) {
+  if (shape.schedule.kind == "csv")
+    return "the run's schedule, csv, is a plan for one shape; give --schedule KIND too";
+  const auto* generator = generator_of(shape.schedule.kind);
+  if (!generator) {
+    std::string kinds;
+    for (const auto& g : schedules::generators())
+      if (generator_of(std::string(g.name))) kinds += std::string(g.name) + ", ";
+    return "--schedule " + shape.schedule.kind +
+           " is no schedule that a run can take on; it is one of " + kinds + kAutoSchedule;
+  }
+  return generator->check(
+      {.stages = shape.mesh.pp,
+       .chunks = shape.schedule.chunks,
+       .microbatches = static_cast<int>(num_microbatches(spec, shape.mesh.dp))});
+}
+
+schedules::Plan plan_of(const RunSpec& spec, const Shape& shape) {
+  RunSpec changed = spec;
+  changed.mesh = shape.mesh;
+  changed.schedule = shape.schedule;
+  return make_plan(changed);
+}
+
+/// The shape's own layout where the new plan keeps every chunk in its place, else by the run's
+/// rule. Throws where that has no layer for some chunk.
+Layout layout_for(const RunSpec& spec, const Shape& shape) {
+  const schedules::Plan plan = plan_of(spec, shape);
+  const auto& chunks = shape.layout.chunks;
+  if (std::ranges::equal(chunks, plan.rank_of_chunk, {}, &Layout::Chunk::stage) &&
+      shape.layout.copies() == plan.num_copies)
+    return shape.layout;
+  if (const auto wrong = check_layers(spec, shape); !wrong.empty()) refuse(wrong);
+  const auto rule = rule_of(parse_split(spec.layout));
+  return layout_of(split_layers(rule, spec.model, plan.chunks_per_copy()), plan.rank_of_chunk);
+}
+
+/// In messages an option is named as it was given.
+template <typename F>
+auto named(const std::string& given, const F& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    refuse(given + error.what());
+  }
+}
+
+bool fits(const RunSpec& spec, const Shape& shape) {
+  try {
+    check_mesh(spec, shape);
+  } catch (const Error&) {
+    return false;
+  }
+  return check_schedule(spec, shape).empty();
+}
+
+/// Chunks of a stage under the ordered schedule that its check and the split allow, `split_chunks`
+/// of a copy (0: any number): those of the manifest where it names this schedule, those of now
+/// where they are several, the schedule's own, or as many as the split has.
+int chunks_under(const RunSpec& spec, const Shape& current, Shape shape, int split_chunks) {
+  const auto* generator = generator_of(shape.schedule.kind);
+  const int own = generator ? generator->chunks : 1, copies = copies_of(shape.schedule);
+  std::vector<int> wanted{own, spec.schedule.chunks, split_chunks * copies / shape.mesh.pp};
+  if (current.schedule.chunks > 1) wanted.insert(wanted.begin(), current.schedule.chunks);
+  if (spec.schedule.kind == shape.schedule.kind)
+    wanted.insert(wanted.begin(), spec.schedule.chunks);
+  std::optional<int> possible;
+  for (const int chunks : wanted) {
+    shape.schedule.chunks = chunks;
+    if (!check_schedule(spec, shape).empty()) continue;
+    if (split_chunks == 0 || split_chunks * copies == chunks * shape.mesh.pp) return chunks;
+    if (!possible) possible = chunks;
+  }
+  return possible.value_or(own);
+}
+
+/// The current shape with the mesh and the schedule of the request; its layout is still the old
+/// one.
+Shape meshed(const RunSpec& spec, const Shape& current, const ScaleRequest& request,
+             int split_chunks) {
+  Shape shape = current;
+  if (request.pp) shape.mesh.pp = *request.pp;
+  if (request.dp) shape.mesh.dp = *request.dp;
+  // A plan of one's own is for one mesh, however the layers are split.
+  if (shape.schedule.kind == "csv" && !request.schedule && shape.mesh == current.mesh) return shape;
+  check_mesh(spec, shape);
+  if (shape.mesh.pp != current.mesh.pp) shape.schedule.costs.clear();
+  if (request.schedule) {
+    shape.schedule = {.kind = *request.schedule, .chunks = 1, .csv = "", .costs = request.costs};
+    shape.schedule.chunks = chunks_under(spec, current, shape, split_chunks);
+  }
+  const bool by_rule = split_chunks == 0 && (request.layout || shape.mesh.pp != current.mesh.pp);
+  if (const auto wrong = check_layers(spec, shape); by_rule && !wrong.empty())
+    refuse(to_string(request) + ": " + wrong);
+  if (const std::string wrong = check_schedule(spec, shape); !wrong.empty())
+    refuse(to_string(request) + ": " + wrong);
+  return shape;
+}
+
+/// What a split of other chunks than the shape's runs into, and how many stages would have them.
+std::string chunks_hint(const RunSpec& spec, const Shape& current, const ScaleRequest& request,
+                        int split_chunks, const Shape& shape) {
+  const std::string has = "; the run has " + stages_text(shape) + " (" + shape.schedule.kind + ")";
+  if (request.pp) return "; --pp " + text(*request.pp) + " means " + stages_text(shape);
+  ScaleRequest wider = request;
+  wider.pp = split_chunks * copies_of(shape.schedule) / shape.schedule.chunks;
+  try {
+    scaled(spec, current, wider);
+  } catch (const Error&) {
+    return has;
+  }
+  return has + ", for this layout give --pp " + text(*wider.pp) + " too";
+}
+
+/// The layers as --layout splits them.
+Layout layout_by(const RunSpec& spec, const Shape& current, const ScaleRequest& request,
+                 const LayerSplit& split, const Shape& shape) {
+  const schedules::Plan plan = plan_of(spec, shape);
+  const int given = static_cast<int>(split.layers.size()), needed = plan.chunks_per_copy();
+  try {
+    return layout_of(split_layers(split, spec.model, needed), plan.rank_of_chunk);
+  } catch (const Error& error) {
+    const bool other_chunks = given != needed && shape.schedule.kind != "csv";
+    refuse(error.what() + (other_chunks ? chunks_hint(spec, current, request, given, shape) : ""));
+  }
+}
+
+}  // namespace
+
+std::string to_string(const ScaleRequest& request) {
+  std::string out;
+  const auto add = [&out](const std::string& option, const std::string& value) {
+    out += (out.empty() ? "--" : " --") + option + " " + value;
+  };
+  if (request.pp) add("pp", text(*request.pp));
+  if (request.dp) add("dp", text(*request.dp));
+  if (request.layout) add("layout", request.layout->empty() ? "even" : *request.layout);
+  if (request.schedule) add("schedule", *request.schedule);
+  return out;
+}
+
+Shape scaled(const RunSpec& spec, const Shape& current, const ScaleRequest& request) {
+  const std::string layout = "--layout " + request.layout.value_or("") + " ";
+  std::optional<LayerSplit> split;
+  if (request.layout) split = named(layout, [&] { return parse_split(*request.layout); });
+  Shape shape = meshed(spec, current, request, split ? static_cast<int>(split->layers.size()) : 0);
+  if (split)
+    shape.layout = named(layout, [&] { return layout_by(spec, current, request, *split, shape); });
+  else if (shape.mesh.pp != current.mesh.pp || request.schedule)
+    shape.layout = named(to_string(request) + ": ", [&] { return layout_for(spec, shape); });
+  if (shape == current)
+    refuse(to_string(request) + " is what the run has already: " + to_string(current));
+  return shape;
+}
+
+std::optional<Shrunk> shrunk(const RunSpec& spec, const Shape& current, const std::set<int>& lost) {
+  const auto [pp, dp] = current.mesh;
+  std::vector<int> survivors(static_cast<std::size_t>(dp), pp);  // stages, by replica
+  for (const int rank : lost)
+    --survivors[static_cast<std::size_t>(place_of(current, rank).replica)];
+  Shrunk smaller{.shape = current, .replicas = {}};
+  auto& mesh = smaller.shape.mesh;
+  for (int replica = 0; replica < dp; ++replica)
+    if (survivors[static_cast<std::size_t>(replica)] == pp) smaller.replicas.push_back(replica);
+  if (!smaller.replicas.empty()) {
+    mesh.dp = static_cast<int>(smaller.replicas.size());
+    while (mesh.dp > 0 && !fits(spec, smaller.shape)) --mesh.dp;
+  } else {
+    const auto fullest = std::ranges::max_element(survivors);
+    smaller.replicas = {static_cast<int>(fullest - survivors.begin())};
+    mesh.dp = 1;
+    // A schedule may need more stages, or pairs of them; 1f1b runs on any number.
+    for (const auto& schedule : {current.schedule, RunSpec::Schedule{}}) {
+      smaller.shape.schedule = schedule;
+      smaller.shape.schedule.costs.clear();  // of other stages
+      mesh.pp = *fullest;
+      while (mesh.pp > 0 &&
+             !(fits(spec, smaller.shape) && check_layers(spec, smaller.shape).empty()))
+        --mesh.pp;
+      if (mesh.pp > 0) break;
+    }
+    if (mesh.pp > 0) smaller.shape.layout = layout_for(spec, smaller.shape);
+  }
+  if (mesh.pp < 1 || mesh.dp < 1) return std::nullopt;
+  smaller.replicas.resize(static_cast<std::size_t>(mesh.dp));
+  return smaller;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,126 @@
+#include "actors/topology/state_plan.h"
+
+#include <algorithm>
+#include <set>
+
+namespace troupe::actors {
+namespace {
+
+/// Where a unit can be had.
+struct Source {
+  int member = 0;  ///< of the new epoch
+  int copy_of = -1;
+};
+
+bool has(const Holdings& held, std::int64_t step) {
+  return held.step == step || (held.has_previous && held.step == step + 1);
+}
+
+/// All places that hold a unit's state of `step`, by unit: own state before copies.
+std::map<int, std::vector<Source>> find_sources(const RunSpec& spec, const Epoch& kept,
+                                                const Epoch& next,
+                                                const std::map<std::uint64_t, Holdings>& holdings,
+                                                std::int64_t step) {
+  std::map<int, std::vector<Source>> own, copied;
+  for (const auto& [incarnation, held] : holdings) {
+    const int member = next.rank_of(incarnation);
+    const int rank = kept.rank_of(incarnation);
+    if (member < 0) continue;
+    if (rank >= 0 && rank < kept.num_ranks() && has(held, step))
+      for (const int unit : units_of(spec, kept.shape, rank))
+        own[unit].push_back({.member = member});
+    for (const HeldCopy& copy : held.copies)
+      if (copy.step == step && copy.rank < kept.num_ranks())
+        for (const int unit : units_of(spec, kept.shape, copy.rank))
+          copied[unit].push_back({.member = member, .copy_of = copy.rank});
+  }
+  for (auto& [unit, sources] : copied)
+    own[unit].insert(own[unit].end(), sources.begin(), sources.end());
+  return own;
+}
+
+/// The receiver itself before a neighbour of its replica before anybody else.
+Source best_source(const std::vector<Source>& sources, int to, int pp) {
+  const auto distance = [&](const Source& source) {
+    if (source.member == to) return 0;
+    return source.member / pp == to / pp ? 1 : 2;
+  };
+  return *std::ranges::min_element(sources, {}, distance);
+}
+
+std::vector<int> copied_ranks(const RunSpec& spec, const Epoch& kept, const Epoch& next,
+                              const std::map<std::uint64_t, Holdings>& holdings,
+                              std::int64_t step) {
+  const bool alike = kept.shape.mesh == next.shape.mesh && kept.shape.layout == next.shape.layout;
+  std::vector<int> ranks;
+  for (int rank = 0; rank < next.num_ranks() && alike && copies_state(spec, next.shape); ++rank) {
+    const int holder = neighbour_of(next.shape, rank, 1);
+    const auto held = holdings.find(next.members.at(holder).incarnation);
+    const HeldCopy wanted{.rank = rank, .step = step};
+    if (held != holdings.end() &&
+        std::ranges::find(held->second.copies, wanted) != held->second.copies.end())
+      ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::optional<StatePlan> plan_step(const RunSpec& spec, const Epoch& kept, const Epoch& next,
+                                   const std::map<std::uint64_t, Holdings>& holdings,
+                                   std::int64_t step) {
+  const auto sources = find_sources(spec, kept, next, holdings, step);
+  StatePlan plan{.step = step, .from_memory = true};
+  for (int rank = 0; rank < next.num_ranks(); ++rank) {
+    for (const int unit : units_of(spec, next.shape, rank)) {
+      const auto found = sources.find(unit);
+      if (found == sources.end()) return std::nullopt;
+      const Source source = best_source(found->second, rank, next.shape.mesh.pp);
+      plan.moves.push_back(
+          {.unit = unit, .from = source.member, .to = rank, .copy_of = source.copy_of});
+    }
+  }
+  plan.copied = copied_ranks(spec, kept, next, holdings, step);
+  return plan;
+}
+
+}  // namespace
+
+bool copies_state(const RunSpec& spec, const Shape& shape) {
+  return spec.recovery.neighbour_copies && spec.recovery.on_loss != RunSpec::OnLoss::stop &&
+         shape.mesh.pp > 1 && shape.mesh.dp == 1 && shape.layout.copies() == 1;
+}
+
+int neighbour_of(const Shape& shape, int rank, int distance) {
+  const RankPlace place = place_of(shape, rank);
+  const int pp = shape.mesh.pp;
+  return place.replica * pp + (place.stage + distance + pp) % pp;
+}
+
+int unit_of_layer(int layer, int num_layers) {
+  return std::clamp(layer + 1, 0, num_layers + 1);
+}
+
+std::vector<int> units_of(const RunSpec& spec, const Shape& shape, int rank) {
+  const int stage = place_of(shape, rank).stage;
+  const int layers = static_cast<int>(spec.model.num_hidden_layers);
+  std::set<int> units;
+  for (std::size_t i = 0; i < shape.layout.chunks.size(); ++i) {
+    const Layout::Chunk& chunk = shape.layout.chunks[i];
+    if (chunk.stage != stage) continue;
+    for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer) units.insert(layer + 1);
+    const bool head = shape.layout.is_last(i);
+    if (shape.layout.is_first(i) || (head && spec.model.tie_word_embeddings)) units.insert(0);
+    if (head) units.insert(layers + 1);
+  }
+  return {units.begin(), units.end()};
+}
+
+std::optional<StatePlan> plan_state(const RunSpec& spec, const Epoch& kept, const Epoch& next,
+                                    const std::map<std::uint64_t, Holdings>& holdings,
+                                    std::int64_t committed) {
+  for (const std::int64_t step : {committed, committed - 1})
+    if (step >= 0)
+      if (auto plan = plan_step(spec, kept, next, holdings, step)) return plan;
+  return std::nullopt;
+}
+
+}  // namespace troupe::actors

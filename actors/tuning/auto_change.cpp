@@ -1,0 +1,48 @@
+#include "actors/tuning/auto_change.h"
+
+namespace troupe::actors {
+
+void AutoChange::begin(const Epoch& epoch) {
+  epoch_ = epoch;
+  meter_.reset();
+  if (check_ && !check_->is_about(epoch.shape)) check_.reset();  // something else came of it
+  if (check_) check_->begin();
+  measure_if_wanted();
+}
+
+void AutoChange::measure_if_wanted() {
+  if (!rests_ && !meter_ && !compares() && wants_to_measure()) meter_.emplace(shape());
+}
+
+std::optional<AutoChange::Advice> AutoChange::traced(const TracedActions& actions) {
+  if (actions.epoch != epoch_.number || !meter_) return std::nullopt;
+  meter_->add(actions);
+  return decide_if_measured();
+}
+
+std::optional<AutoChange::Advice> AutoChange::stepped(std::uint32_t epoch, std::int64_t step,
+                                                      double seconds) {
+  if (epoch != epoch_.number) return std::nullopt;
+  step_ = step;
+  if (meter_) {
+    meter_->add(step, seconds);
+    return decide_if_measured();
+  }
+  measure_if_wanted();
+  // Until the order is carried out, steps are still the old ones.
+  if (!compares()) return std::nullopt;
+  const auto verdict = check_->stepped(seconds);
+  if (!verdict) return std::nullopt;
+  const Advice advice = judge(*verdict);
+  check_.reset();
+  return advice;
+}
+
+std::optional<AutoChange::Advice> AutoChange::decide_if_measured() {
+  const auto measured = meter_->result();
+  if (!measured) return std::nullopt;
+  meter_.reset();
+  return decide(*measured);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/topology/epoch.h"
+
+namespace troupe::actors {
+
+/// By how many percent a step became shorter.
+double gain_percent(double old_step_s, double step_s);
+
+/// A change that is to make steps shorter; tells whether it did, once enough have run in its shape.
+/// The steps before it and since are compared by their ranks, so that neither some slow ones nor
+/// the shape of the noise matter, and looked at a few times only: whatever the noise, a change that
+/// makes steps no shorter is taken for one that does at most once in twenty.
+class GainCheck {
+ public:
+  struct Promise {
+    std::string name;  ///< of what steps are compared under: "zb-h1", "layout 4,2"
+    Shape from, shape;
+    double step_s = 0;              ///< predicted
+    std::vector<double> old_steps;  ///< seconds of the steps before, measured alike
+  };
+  struct Verdict {
+    enum Kind { faster, slower, unclear };
+    Promise promise;
+    Kind kind = unclear;
+    std::vector<double> steps;  ///< seconds
+    /// The change has shown that it is worth its place.
+    bool is_gain() const { return kind == faster; }
+    std::string text() const;
+  };
+  explicit GainCheck(Promise promise) : promise_(std::move(promise)) {}
+
+  const Promise& promise() const { return promise_; }
+  /// Whether a run in this shape may yet fulfil the promise.
+  bool is_about(const Shape& shape) const {
+    return shape == promise_.shape || shape == promise_.from;
+  }
+  /// An epoch begins: its first step pays for the start and counts for nothing.
+  void begin() { is_first_ = true; }
+  /// A step in the promised shape. The verdict once, as soon as it is sure, after kMostSteps at the
+  /// latest.
+  std::optional<Verdict> stepped(double seconds);
+
+  static constexpr std::size_t kMostSteps = 48;
+
+ private:
+  Promise promise_;
+  bool is_first_ = true;
+  std::vector<double> steps_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,126 @@
+#include "actors/tuning/layer_times.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "schedules/simulate.h"
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+using schedules::Op;
+
+/// A chunk of the layout, and where it stands in its copy.
+struct Part {
+  int stage = 0;
+  double layers = 0;
+  bool first = false, last = false;
+  double seconds = 0;  ///< of one kind of action
+  double per_layer() const { return seconds / layers; }
+};
+
+std::vector<Part> parts_of(const Layout& layout, const Measured& measured, std::size_t op) {
+  std::vector<Part> parts;
+  for (std::size_t i = 0; i < layout.chunks.size(); ++i) {
+    const auto& chunk = layout.chunks[i];
+    parts.push_back({.stage = chunk.stage,
+                     .layers = static_cast<double>(chunk.end_layer - chunk.first_layer),
+                     .first = layout.is_first(i),
+                     .last = layout.is_last(i),
+                     .seconds = measured.chunks[i].seconds[op]});
+  }
+  return parts;
+}
+
+/// Of one layer wherever only layers were measured, else where it was least mixed with others.
+double usual_layer(const std::vector<Part>& parts) {
+  std::vector<double> inner, first, last;
+  for (const Part& part : parts) {
+    if (part.layers == 0) continue;
+    (part.first ? first : part.last ? last : inner).push_back(part.per_layer());
+  }
+  return median(!inner.empty() ? inner : !first.empty() ? first : last);
+}
+
+double layer_on(int stage, const std::vector<Part>& parts) {
+  double layers = 0, seconds = 0, at_most = usual_layer(parts);
+  for (const Part& part : parts) {
+    if (part.stage != stage || part.layers == 0) continue;
+    at_most = std::min(at_most, part.per_layer());
+    if (part.first || part.last) continue;
+    layers += part.layers;
+    seconds += part.seconds;
+  }
+  return layers > 0 ? seconds / layers : at_most;
+}
+
+/// What the parts that `has` names took beyond their layers, on average.
+template <typename Has>
+double rest(const std::vector<Part>& parts, const std::vector<ActionTimes>& layer, std::size_t op,
+            const Has& has) {
+  double seconds = 0, count = 0;
+  for (const Part& part : parts) {
+    if (!has(part)) continue;
+    const double each = layer[static_cast<std::size_t>(part.stage)].seconds[op];
+    seconds += std::max(0.0, part.seconds - each * part.layers);
+    ++count;
+  }
+  return seconds / count;
+}
+
+}  // namespace
+
+LayerTimes layer_times(const Layout& layout, const Measured& measured) {
+  LayerTimes times{.layer = std::vector<ActionTimes>(static_cast<std::size_t>(layout.stages)),
+                   .embedding = {},
+                   .head = {}};
+  for (std::size_t op = 0; op < times.head.seconds.size(); ++op) {
+    const auto parts = parts_of(layout, measured, op);
+    for (int stage = 0; stage < layout.stages; ++stage)
+      times.layer[static_cast<std::size_t>(stage)].seconds[op] = layer_on(stage, parts);
+    const auto is_first = [](const Part& part) { return part.first; };
+    const auto is_last = [](const Part& part) { return part.last; };
+    times.embedding.seconds[op] = rest(parts, times.layer, op, is_first);
+    times.head.seconds[op] = rest(parts, times.layer, op, is_last);
+  }
+  return times;
+}
+
+PaperStep::PaperStep(const RunSpec& spec, const Shape& shape, LayerTimes times, double hop_s)
+    : times_(std::move(times)), hop_s_(hop_s) {
+  RunSpec changed = spec;
+  changed.mesh = shape.mesh;
+  changed.schedule = shape.schedule;
+  plan_ = make_plan(changed);
+  for (auto& row : plan_.actions)
+    for (auto& action : row) action.overlaps_next = false;  // a stage runs one after the other
+}
+
+schedules::Costs PaperStep::costs(const Layout& layout) const {
+  schedules::Costs costs;
+  costs.hop = hop_s_;
+  for (std::size_t i = 0; i < layout.chunks.size(); ++i) {
+    const Layout::Chunk& chunk = layout.chunks[i];
+    const ActionTimes& layer = times_.layer[static_cast<std::size_t>(chunk.stage)];
+    const auto seconds = [&](Op op) {
+      return layer.of(op) * (chunk.end_layer - chunk.first_layer) +
+             (layout.is_first(i) ? times_.embedding.of(op) : 0) +
+             (layout.is_last(i) ? times_.head.of(op) : 0);
+    };
+    costs.chunks.push_back({.forward = seconds(Op::F),
+                            .input_gradient = seconds(Op::I),
+                            .weight_gradient = seconds(Op::W),
+                            .backward = seconds(Op::B),
+                            .pair = std::nullopt});
+  }
+  return costs;
+}
+
+double PaperStep::simulated(const Layout& layout) const {
+  const auto simulation = schedules::simulate(plan_, costs(layout));
+  TROUPE_ASSERT(simulation.has_value());
+  return simulation->wall;
+}
+
+}  // namespace troupe::actors

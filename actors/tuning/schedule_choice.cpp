@@ -1,0 +1,134 @@
+#include "actors/tuning/schedule_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "actors/topology/scale.h"
+#include "actors/tuning/layer_times.h"
+#include "schedules/generators.h"
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+/// A schedule must be faster than 1f1b by this share: less is within what measurements tell.
+constexpr double kLeastGain = 0.01;
+
+/// In whole nanoseconds, as schedule.costs has them; searches are exact with whole numbers.
+std::string text_of(const schedules::Costs& costs) {
+  const auto whole = [](double seconds) { return std::llround(seconds * 1e9); };
+  std::string f, i, w, b;
+  for (const auto& chunk : costs.chunks) {
+    const char* const colon = f.empty() ? "" : ":";
+    f += fmt::format("{}{}", colon, whole(chunk.forward));
+    i += fmt::format("{}{}", colon, whole(chunk.input_gradient));
+    w += fmt::format("{}{}", colon, whole(chunk.weight_gradient));
+    b += fmt::format("{}{}", colon, whole(duration(chunk, schedules::Op::B)));
+  }
+  return fmt::format("F={},I={},W={},B={},hop={}", f, i, w, b, whole(costs.hop));
+}
+
+/// The same for every chunk.
+schedules::Costs averaged(const schedules::Costs& costs) {
+  const auto average = [&](const auto& of) {
+    double sum = 0;
+    for (const auto& chunk : costs.chunks) sum += of(chunk);
+    return sum / static_cast<double>(costs.chunks.size());
+  };
+  schedules::Costs out;
+  out.hop = costs.hop;
+  out.chunks = {{.forward = average([](const auto& c) { return c.forward; }),
+                 .input_gradient = average([](const auto& c) { return c.input_gradient; }),
+                 .weight_gradient = average([](const auto& c) { return c.weight_gradient; }),
+                 .backward = average([](const auto& c) { return duration(c, schedules::Op::B); }),
+                 .pair = std::nullopt}};
+  return out;
+}
+
+/// What the current mesh would take with another schedule; none where that has no plan for it.
+class Paper {
+ public:
+  Paper(const RunSpec& spec, const Shape& current, const Measured& measured)
+      : spec_(spec),
+        current_(current),
+        times_(layer_times(current.layout, measured)),
+        hop_s_(measured.hop_s) {}
+
+  double simulated(const Shape& shape) const { return step(shape).simulated(shape.layout); }
+
+  std::optional<Candidate> candidate(const schedules::Generator& generator) const {
+    if (generator.purpose != schedules::Purpose::training || generator.copies != 1)
+      return std::nullopt;
+    ScaleRequest request;
+    request.schedule = std::string(generator.name);
+    try {
+      const Shape shape = scaled(spec_, current_, request);
+      const schedules::Costs costs = step(shape).costs(shape.layout);
+      request.costs = text_of(costs);
+      Candidate best = of(request);
+      if (!generator.searched) return best;
+      // A search is a heuristic for stages that are alike: it may err with what each one takes.
+      request.costs = text_of(averaged(costs));
+      Candidate made = of(request);
+      return made.step_s < best.step_s ? made : best;
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
+ private:
+  PaperStep step(const Shape& shape) const { return {spec_, shape, times_, hop_s_}; }
+  Candidate of(const ScaleRequest& request) const {
+    const Shape shape = scaled(spec_, current_, request);
+    return {.shape = shape, .step_s = simulated(shape)};
+  }
+
+  const RunSpec& spec_;
+  const Shape& current_;
+  const LayerTimes times_;
+  const double hop_s_;
+};
+
+bool is_1f1b(const Candidate& candidate) {
+  return candidate.shape.schedule.kind == "1f1b";
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(const RunSpec& spec, const Shape& current,
+                                  const Measured& measured) {
+  const Paper paper(spec, current, measured);
+  const double beyond = std::max(0.0, measured.step_s - paper.simulated(current));
+  std::vector<Candidate> found;
+  for (const auto& generator : schedules::generators()) {
+    const auto candidate = paper.candidate(generator);
+    if (!candidate) continue;
+    found.push_back(*candidate);
+    found.back().step_s += beyond;
+  }
+  std::ranges::stable_partition(found, is_1f1b);
+  std::ranges::stable_sort(found, {}, &Candidate::step_s);
+  return found;
+}
+
+const Candidate& plain_of(const std::vector<Candidate>& candidates) {
+  const auto plain = std::ranges::find_if(candidates, is_1f1b);
+  TROUPE_ASSERT(plain != candidates.end());
+  return *plain;
+}
+
+const Candidate& choose(const std::vector<Candidate>& candidates,
+                        const std::function<bool(const Shape&)>& fits) {
+  const Candidate& plain = plain_of(candidates);
+  for (const Candidate& candidate : candidates) {
+    if (candidate.step_s > (1 - kLeastGain) * plain.step_s) break;
+    if (fits(candidate.shape)) return candidate;
+  }
+  return plain;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,122 @@
+#include "actors/tuning/step_meter.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "actors/messages/message_checks.h"
+
+namespace troupe::actors {
+namespace {
+
+using schedules::Op;
+using Row = TracedActions::Row;
+
+constexpr std::array kOps{Op::F, Op::B, Op::I, Op::W};
+
+std::size_t index_of(Op op) {
+  return static_cast<std::size_t>(std::ranges::find(kOps, op) - kOps.begin());
+}
+
+/// When a message left: by replica, chunk it is sent to, forward or not, microbatch.
+using Sent = std::map<std::tuple<int, int, bool, int>, double>;
+
+void add_sent(Sent& sent, int replica, const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    const auto action = schedules::parse_action(row.name);
+    if (!action || action->op == Op::W) continue;
+    const bool forward = action->op == Op::F;
+    sent[{replica, action->chunk + (forward ? 1 : -1), forward, action->microbatch}] =
+        to_double(row.sent_s);
+  }
+}
+
+/// How long the messages took that somebody waited for.
+void add_hops(std::vector<double>& hops, const Sent& sent, int rank, int replica,
+              const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    const auto action = schedules::parse_action(row.name);
+    if (!action || row.from < 0 || row.from == rank) continue;
+    const auto found = sent.find({replica, action->chunk, action->op == Op::F, action->microbatch});
+    if (found == sent.end()) continue;
+    const double begin = to_double(row.begin_s), waited_since = begin - to_double(row.waited_s);
+    if (waited_since <= found->second) hops.push_back(std::max(0.0, begin - found->second));
+  }
+}
+
+}  // namespace
+
+double& ActionTimes::of(Op op) {
+  return seconds[index_of(op)];
+}
+double ActionTimes::of(Op op) const {
+  return seconds[index_of(op)];
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+void StepMeter::add(const TracedActions& actions) {
+  if (whole_steps().size() >= kTraced) return;
+  const int num_chunks = static_cast<int>(shape_.layout.chunks.size());
+  if (!fault_in(actions, shape_.num_ranks(), num_chunks).empty()) return;
+  Step& step = steps_[actions.step];
+  auto& rows = step.rows[actions.rank];
+  rows.insert(rows.end(), actions.rows.begin(), actions.rows.end());
+  if (actions.complete) step.complete.insert(actions.rank);
+}
+
+void StepMeter::add(std::int64_t step, double seconds) {
+  steps_[step].seconds = seconds;
+}
+
+std::vector<const StepMeter::Step*> StepMeter::whole_steps() const {
+  std::vector<const Step*> whole;
+  for (const auto& [number, step] : steps_)
+    if (number != steps_.begin()->first && step.seconds &&
+        static_cast<int>(step.complete.size()) == shape_.num_ranks())
+      whole.push_back(&step);
+  return whole;
+}
+
+std::vector<double> StepMeter::times() const {
+  std::vector<double> times;
+  for (const auto& [number, step] : steps_)
+    if (number != steps_.begin()->first && step.seconds) times.push_back(*step.seconds);
+  return times;
+}
+
+std::optional<Measured> StepMeter::result() const {
+  const auto whole = whole_steps();
+  if (whole.size() < kTraced || times().size() < kSteps) return std::nullopt;
+  const std::size_t chunks = shape_.layout.chunks.size();
+  std::vector<std::array<std::vector<double>, kOps.size()>> actions(chunks);
+  std::vector<double> hops;
+  for (const Step* step : whole) {
+    Sent sent;
+    for (const auto& [rank, rows] : step->rows) {
+      add_sent(sent, place_of(shape_, rank).replica, rows);
+      for (const Row& row : rows)
+        if (const auto action = schedules::parse_action(row.name))
+          actions[static_cast<std::size_t>(action->chunk)][index_of(action->op)].push_back(
+              to_double(row.busy_s));
+    }
+    for (const auto& [rank, rows] : step->rows)
+      add_hops(hops, sent, rank, place_of(shape_, rank).replica, rows);
+  }
+  Measured out{.chunks = std::vector<ActionTimes>(chunks),
+               .hop_s = median(hops),
+               .step_s = median(times()),
+               .steps = times(),
+               .first_step = std::next(steps_.begin())->first,
+               .last_step = steps_.rbegin()->first};
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk)
+    for (std::size_t op = 0; op < kOps.size(); ++op)
+      out.chunks[chunk].seconds[op] = median(actions[chunk][op]);
+  return out;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,93 @@
+#include "actors/worker/epoch_parts.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "tensor/error.h"
+#include "transport/mailbox.h"
+
+namespace troupe::actors {
+namespace {
+
+stages::FeedSpec feed_spec(const RunSpec& spec, const Shape& shape) {
+  return {.seq_len = spec.batch.seq_len,
+          .micro = spec.batch.micro,
+          .global = spec.batch.global,
+          .replicas = shape.mesh.dp,
+          .seed = spec.seed,
+          .vocab_size = spec.model.vocab_size};
+}
+
+std::unique_ptr<stages::DataFeed> open_feed(const std::string& tokens,
+                                            const stages::FeedSpec& spec) {
+  return std::make_unique<stages::DataFeed>(stages::TokenFile::open(tokens), spec);
+}
+
+void number_parameters(EpochParts& parts, const RunSpec& spec) {
+  const auto all = stages::parameters_of(spec.model);
+  const auto mine = parts.stage().parameters();
+  auto at = all.begin();  // both are in canonical order
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    if (!mine[i].owned) continue;
+    at = std::ranges::find(at, all.end(), mine[i].name, &stages::ParameterInfo::name);
+    TROUPE_ASSERT(at != all.end());
+    parts.parameters.push_back(static_cast<std::uint32_t>(at - all.begin()));
+    parts.owned.push_back(i);
+  }
+  parts.squared_norms.resize(mine.size());
+}
+
+}  // namespace
+
+std::vector<std::size_t> slots_of(const RankAssembly& part, int rank) {
+  std::vector<std::size_t> sizes;
+  for (const transport::Edge& edge : part.edges)
+    if (edge.to == rank && edge.from != rank) sizes.push_back(transport::slots_bytes(edge));
+  std::ranges::sort(sizes, std::greater{});
+  return sizes;
+}
+
+std::shared_ptr<StageState> make_state(const stages::StageSpec& stage,
+                                       std::unique_ptr<tensor::Device> device) {
+  auto state = std::make_shared<StageState>();
+  state->device = std::move(device);
+  state->stage = stages::make_transformer_stage(stage, *state->device);
+  state->spec = stage;
+  return state;
+}
+
+RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const Shape& shape,
+                         int rank) {
+  RankAssembly part = part_of(assembly, spec, shape, rank);
+  part.stage.keep_previous = copies_state(spec, shape);
+  if (!copies_state(spec, shape)) return part;
+  const auto edges = copy_edges(spec, shape, rank);
+  part.edges.insert(part.edges.end(), edges.begin(), edges.end());
+  return part;
+}
+
+void add_runners(EpochParts& parts, const RunSpec& spec, std::int64_t sample_origin,
+                 transport::Channel& channel) {
+  number_parameters(parts, spec);
+  const Shape& shape = parts.epoch.shape;
+  const auto microbatches = spec.batch.global / shape.mesh.dp / spec.batch.micro;
+  const auto data = [&](const stages::DataFeed* feed) {
+    return PlanRunner::Data{.feed = feed,
+                            .replica = parts.part.place.replica,
+                            .tokens = spec.batch.micro * spec.batch.seq_len,
+                            .num_microbatches = static_cast<int>(microbatches)};
+  };
+  stages::FeedSpec train = feed_spec(spec, shape);
+  train.shuffle = spec.data.shuffle;
+  train.origin = sample_origin;
+  parts.feed = open_feed(spec.data.tokens, train);
+  parts.runner.emplace(parts.stage(), channel, compile(parts.part, parts.part.actions),
+                       data(parts.feed.get()));
+  if (spec.eval.interval <= 0) return;
+  parts.eval_feed = open_feed(spec.eval.tokens, feed_spec(spec, shape));
+  parts.eval_runner.emplace(parts.stage(), channel, compile(parts.part, parts.part.eval_actions),
+                            data(parts.eval_feed.get()));
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/topology/assembly.h"
+#include "actors/worker/neighbour_copies.h"
+#include "actors/worker/plan_runner.h"
+#include "stages/token_data.h"
+#include "tensor/process_group.h"
+
+namespace troupe::actors {
+
+/// A stage with its device, and how many updates are in it.
+struct StageState {
+  std::unique_ptr<tensor::Device> device;
+  std::unique_ptr<stages::Stage> stage;
+  stages::StageSpec spec;
+  std::int64_t step = -1;  ///< -1: none that could be used
+};
+
+/// Everything that an epoch decides for one rank. Members are destroyed in reverse order: runners
+/// before what they refer to.
+struct EpochParts {
+  Epoch epoch;
+  int rank = 0;
+  RankAssembly part;
+  std::shared_ptr<StageState> state;      ///< of the epoch before too where the layers are the same
+  std::vector<std::uint32_t> parameters;  // canonical numbers of the owned ones
+  std::vector<std::size_t> owned;         // their places in stage->parameters()
+  std::vector<double> squared_norms;
+  std::unique_ptr<stages::DataFeed> feed, eval_feed;
+  std::unique_ptr<tensor::ProcessGroup> tied, mirror, replicas;
+  std::optional<NeighbourCopies> copies;
+  std::optional<PlanRunner> runner, eval_runner;
+  std::vector<std::uint64_t> edge_bytes;  // sent by the end of the last step
+
+  stages::Stage& stage() { return *state->stage; }
+};
+
+/// A stage of zeros, on a device of its own: whoever builds it hands both to the runner.
+std::shared_ptr<StageState> make_state(const stages::StageSpec& stage,
+                                       std::unique_ptr<tensor::Device> device);
+/// Bytes of the slots of each edge that ends at `rank`, from another one; the largest first.
+std::vector<std::size_t> slots_of(const RankAssembly& part, int rank);
+/// A rank's part of a shape, with what recovery needs: its stage keeps its state of the step before
+/// and has edges for copies.
+RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const Shape& shape,
+                         int rank);
+
+/// Where a rank's samples come from, and what it runs over them. The stage is there.
+void add_runners(EpochParts& parts, const RunSpec& spec, std::int64_t sample_origin,
+                 transport::Channel& channel);
+
+}  // namespace troupe::actors

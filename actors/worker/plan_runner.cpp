@@ -1,0 +1,323 @@
+#include "actors/worker/plan_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "actors/worker/tap.h"
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using schedules::Op;
+using tensor::Tensor;
+using transport::Direction;
+using transport::MessageKey;
+
+double seconds_of(Clock::time_point time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// What a chunk receives: its activation, or the gradient of its output.
+MessageKey into(const Instruction& next, std::uint64_t step, Direction direction) {
+  return {step, next.microbatch, next.global_chunk, direction};
+}
+/// What a chunk sends: its output to the chunk after, or the gradient of its input to the chunk
+/// before.
+MessageKey out_of(const Instruction& next, std::uint64_t step, Direction direction) {
+  const int to = next.global_chunk + (direction == Direction::forward ? 1 : -1);
+  return {step, next.microbatch, to, direction};
+}
+
+stages::Pass pass_of(Op op) {
+  switch (op) {
+    case Op::F:
+      return stages::Pass::forward;
+    case Op::B:
+      return stages::Pass::backward;
+    case Op::I:
+      return stages::Pass::input_gradient;
+    case Op::W:
+      return stages::Pass::weight_gradient;
+  }
+  assert_failed("op is an Op", __FILE__, __LINE__);
+}
+
+std::size_t wait_index(Direction direction, int chunk) {
+  return 2 * static_cast<std::size_t>(chunk) + static_cast<std::size_t>(direction);
+}
+
+}  // namespace
+
+struct PlanRunner::Step {
+  std::int64_t data_step = 0;
+  std::uint64_t message_step = 0;
+  double busy_s = 0;
+  double longest_s = 0;
+  Tap* tap = nullptr;
+  Recorded* record = nullptr;  ///< of the action that computes or waits; null: none is kept
+
+  /// Runs one call into the stage; its seconds. Of several calls for one action the record keeps
+  /// the first's begin and the last's end.
+  template <typename Call>
+  double timed(Call&& call) {
+    const auto begin = Clock::now();
+    call();
+    const auto end = Clock::now();
+    const double s = std::chrono::duration<double>(end - begin).count();
+    busy_s += s;
+    longest_s = std::max(longest_s, s);
+    if (record) {
+      if (record->end_s == 0) record->begin_s = seconds_of(begin);
+      record->end_s = seconds_of(end);
+      record->busy_s += s;
+    }
+    return s;
+  }
+};
+
+/// An action from its first node to its last.
+struct PlanRunner::Pass {
+  const Instruction& next;
+  Recorded* record = nullptr;
+  Direction direction = Direction::forward;
+  transport::Needs needs{};  ///< its message and its buffer
+  bool started = false;
+  std::span<const stages::NodeEnd> nodes{};  ///< once started
+  int node = 0;                              ///< the next one
+  Tensor input{};                            ///< the message
+  Tensor output{};                           ///< the buffer
+  double loss_sum = 0;
+  double busy_s = 0;
+
+  Pass(const Instruction& instruction, std::uint64_t step, Recorded* kept)
+      : next(instruction), record(kept) {
+    const bool forward = next.op == Op::F;
+    if (!forward) direction = Direction::backward;
+    if (next.op == Op::W) return;  // all it reads is here
+    if (!(forward ? next.first : next.last)) needs.message = into(next, step, direction);
+    if (!(forward ? next.last : next.first)) needs.buffer = out_of(next, step, direction);
+  }
+  bool can_advance() const { return started && node < static_cast<int>(nodes.size()); }
+  bool done() const { return started && !can_advance(); }
+};
+
+/// Ends with what the stage was called for: then gradients are complete, and where an error ends
+/// the step, nothing uses the channel's buffers any more.
+struct PlanRunner::Drain {
+  explicit Drain(stages::Stage& of) : stage(of) {}
+  ~Drain() { stage.synchronize(); }
+  Drain(const Drain&) = delete;
+  Drain& operator=(const Drain&) = delete;
+  stages::Stage& stage;
+};
+
+PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, Program program,
+                       const Data& data)
+    : stage_(stage),
+      channel_(channel),
+      program_(std::move(program)),
+      data_(data),
+      ids_(static_cast<std::size_t>(data.tokens)),
+      targets_(static_cast<std::size_t>(data.tokens)),
+      losses_(static_cast<std::size_t>(data.num_microbatches)) {
+  for (const Instruction& next : program_)
+    waits_.resize(std::max(waits_.size(), wait_index(Direction::backward, next.chunk) + 1));
+}
+
+PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
+                             const Watch& watch) {
+  const auto begin = Clock::now();
+  Step step{.data_step = data_step, .message_step = message_step, .tap = watch.tap};
+  std::fill(losses_.begin(), losses_.end(), 0.0);
+  std::fill(waits_.begin(), waits_.end(), 0.0);
+  if (watch.record) {
+    recorded_.assign(program_.size(), {});
+    for (std::size_t i = 0; i < program_.size(); ++i) recorded_[i].instruction = program_[i];
+  }
+  const Drain drain(stage_);
+  step.timed([&] { stage_.begin_step(); });
+  const auto pass_of = [&](std::size_t i) {
+    return Pass(program_[i], message_step, watch.record ? &recorded_[i] : nullptr);
+  };
+  for (std::size_t i = 0; i < program_.size(); ++i) {
+    if (program_[i].overlaps_next) {
+      run_pair(pass_of(i), pass_of(i + 1), step);
+      ++i;
+    } else {
+      run(pass_of(i), step);
+    }
+    progress_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return finish(step, seconds_since(begin));
+}
+
+PlanResult PlanRunner::evaluate(std::int64_t data_step, std::uint64_t message_step) {
+  const auto begin = Clock::now();
+  Step step{.data_step = data_step, .message_step = message_step};
+  std::fill(losses_.begin(), losses_.end(), 0.0);
+  for (const Instruction& next : program_) {
+    evaluate_one(next, step);
+    if (!next.first) channel_.release(into(next, message_step, Direction::forward));
+    progress_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return finish(step, seconds_since(begin));
+}
+
+Tensor PlanRunner::receive(const Instruction& next, const MessageKey& key, Step& step) {
+  const auto begin = Clock::now();
+  const Tensor message = channel_.receive(key);
+  add_wait(next, key.direction, seconds_since(begin), step);
+  return message;
+}
+
+void PlanRunner::add_wait(const Instruction& next, Direction direction, double s, Step& step) {
+  waits_[wait_index(direction, next.chunk)] += s;
+  if (step.record) step.record->waited_s += s;
+}
+
+Tensor PlanRunner::acquire(const MessageKey& key, Step& step) {
+  if (!step.record) return channel_.acquire(key);
+  const auto begin = Clock::now();
+  const Tensor buffer = channel_.acquire(key);
+  step.record->waited_s += seconds_since(begin);
+  return buffer;
+}
+
+void PlanRunner::send(const MessageKey& key, const Tensor& tensor, const Step& step) {
+  if (step.tap) step.tap->look(key, tensor);
+  if (step.record) step.record->sent_s = seconds_of(Clock::now());
+  channel_.send(key, tensor);
+}
+
+double PlanRunner::wait_s(Direction direction, int chunk) const {
+  const std::size_t at = wait_index(direction, chunk);
+  return at < waits_.size() ? waits_[at] : 0;
+}
+
+void PlanRunner::evaluate_one(const Instruction& next, Step& step) {
+  Pass pass(next, step.message_step, nullptr);
+  start(pass, step);
+  stages::ForwardResult result;
+  step.timed(
+      [&] { result = stage_.evaluate(next.chunk, pass.input, pass.output, ids_, targets_); });
+  if (next.last)
+    losses_[static_cast<std::size_t>(next.microbatch)] = result.loss_sum;
+  else
+    send(*pass.needs.buffer, pass.output, step);
+}
+
+/// Receives the message and acquires the buffer, waiting for both.
+void PlanRunner::start(Pass& pass, Step& step) {
+  const Instruction& next = pass.next;
+  step.record = pass.record;
+  if (next.op == Op::F && (next.first || next.last)) load_tokens(next, step);
+  if (pass.needs.message) pass.input = receive(next, *pass.needs.message, step);
+  if (pass.needs.buffer) pass.output = acquire(*pass.needs.buffer, step);
+  pass.nodes = stage_.nodes(next.chunk, pass_of(next.op));
+  pass.started = true;
+}
+
+/// Runs the next node. What it completes leaves, and what it was the last to read is freed, at
+/// once: that is all the runner waits for, and the last node, whose end is the action's.
+void PlanRunner::advance(Pass& pass, Step& step) {
+  const stages::NodeEnd end = pass.nodes[static_cast<std::size_t>(pass.node)];
+  step.record = pass.record;
+  pass.busy_s += step.timed([&] {
+    compute(pass);
+    ++pass.node;
+    if (pass.done() || end.output || end.input || end.output_gradient)
+      stage_.wait(pass.next.chunk, pass.next.slot);
+  });
+  hand_over(pass, end, step);
+  if (!pass.done()) return;
+  step.longest_s = std::max(step.longest_s, pass.busy_s);
+  if (pass.next.op == Op::F && pass.next.last)
+    losses_[static_cast<std::size_t>(pass.next.microbatch)] = pass.loss_sum;
+}
+
+void PlanRunner::compute(Pass& pass) {
+  const Instruction& next = pass.next;
+  if (next.op == Op::F) {
+    const auto result = stage_.forward_node({.chunk = next.chunk,
+                                             .slot = next.slot,
+                                             .input = pass.input,
+                                             .output = pass.output,
+                                             .ids = ids_,
+                                             .targets = targets_},
+                                            pass.node);
+    pass.loss_sum += result.loss_sum;
+    return;
+  }
+  stage_.backward_node({.pass = pass_of(next.op),
+                        .chunk = next.chunk,
+                        .slot = next.slot,
+                        .deferred = next.deferred,
+                        .output_gradient = pass.input,
+                        .input_gradient = pass.output},
+                       pass.node);
+}
+
+void PlanRunner::hand_over(const Pass& pass, const stages::NodeEnd& end, const Step& step) {
+  const Instruction& next = pass.next;
+  if (end.output && pass.needs.buffer) send(*pass.needs.buffer, pass.output, step);
+  if (end.input && !next.first) channel_.release(into(next, step.message_step, Direction::forward));
+  if (end.output_gradient && !next.last)
+    channel_.release(into(next, step.message_step, Direction::backward));
+}
+
+void PlanRunner::run(Pass pass, Step& step) {
+  start(pass, step);
+  while (pass.can_advance()) advance(pass, step);
+}
+
+/// Node by node in turn. Each starts when its message and buffer are there, so that the other
+/// computes while they travel.
+void PlanRunner::run_pair(Pass forward, Pass backward, Step& step) {
+  Pass* turn = &forward;
+  Pass* other = &backward;
+  while (!forward.done() || !backward.done()) {
+    for (Pass* pass : {turn, other})
+      if (!pass->started && channel_.ready(pass->needs)) start(*pass, step);
+    if (!turn->can_advance()) std::swap(turn, other);
+    if (turn->can_advance()) {
+      advance(*turn, step);
+      std::swap(turn, other);
+    } else {
+      wait_for_pair(forward, backward, step);
+    }
+  }
+  progress_.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// None of the two computes, and one at least has not started: waits until it can.
+void PlanRunner::wait_for_pair(Pass& forward, Pass& backward, Step& step) {
+  if (forward.started || backward.started) return start(forward.started ? backward : forward, step);
+  const auto begin = Clock::now();
+  channel_.wait_for_either(forward.needs, backward.needs);
+  Pass& first = channel_.ready(forward.needs) ? forward : backward;
+  step.record = first.record;
+  add_wait(first.next, first.direction, seconds_since(begin), step);
+}
+
+void PlanRunner::load_tokens(const Instruction& next, const Step& step) {
+  data_.feed->microbatch(step.data_step, data_.replica, next.microbatch, ids_, targets_);
+}
+
+PlanResult PlanRunner::finish(const Step& step, double wall_s) {
+  PlanResult result{.busy_s = step.busy_s, .wall_s = wall_s, .longest_action_s = step.longest_s};
+  for (std::size_t m = 0; m < losses_.size(); ++m) {
+    result.loss_sum += losses_[m];
+    if (!std::isfinite(losses_[m]) && result.bad_microbatch < 0)
+      result.bad_microbatch = static_cast<int>(m);
+  }
+  return result;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,200 @@
+#include "actors/worker/rank_trainer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <set>
+#include <utility>
+
+#include "actors/worker/tap.h"
+#include "actors/worker/traced_actions.h"
+#include "stages/checkpoint.h"
+#include "stages/optimizer.h"
+#include "tensor/device.h"
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Evaluation messages are keyed above all training steps.
+constexpr std::uint64_t kEvalStep = std::uint64_t{1} << 62;
+/// A wait for a peer longer than this is an error that names it. Peers that die are noticed at once
+/// by the director; this bounds what nobody notices.
+constexpr std::chrono::minutes kPeerDeadline{10};
+
+/// Memory of this process, as the kernel counts it; 0 if it does not say.
+std::uint64_t resident_memory() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t size = 0, resident = 0;
+  file >> size >> resident;
+  return file ? resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
+}
+
+}  // namespace
+
+RankTrainer::RankTrainer(RunSpec spec, const Member& self, NodeFactory make_node)
+    : spec_(std::move(spec)),
+      self_(self),
+      make_node_(std::move(make_node)),
+      slots_(std::make_shared<transport::SlotPool>()),
+      node_(new_node()),
+      device_(tensor::make_cpu_device(spec_.cluster.threads)) {}
+
+RankTrainer::~RankTrainer() {
+  finish_writing();
+  take_warm();
+}
+
+std::unique_ptr<transport::UcxNode> RankTrainer::new_node() const {
+  auto node = make_node_(slots_);
+  node->channel().set_deadline(kPeerDeadline);
+  return node;
+}
+
+// --- steps
+
+Prepared RankTrainer::run_step(const RunStep& order) {
+  set_state("running");
+  end_epochs_before();
+  EpochParts& now = *epoch_;
+  if (now.copies && !now.copies->has_sent(order.step - 1))
+    now.copies->send(now.stage(), order.step - 1);
+  std::optional<Tap> tap;
+  if (!order.taps.empty()) tap.emplace(order, now.part, now.rank, spec_.dir + "/taps");
+  const PlanResult result =
+      now.runner->train(order.step - 1, static_cast<std::uint64_t>(order.step),
+                        {.record = order.trace, .tap = tap ? &*tap : nullptr});
+  reduce_gradients();
+  now.stage().squared_norms(now.squared_norms);
+  Prepared vote{.epoch = order.epoch,
+                .step = order.step,
+                .rank = now.rank,
+                .loss_sum = to_bits(result.loss_sum),
+                .bad_microbatch = result.bad_microbatch,
+                .busy_s = to_bits(result.busy_s),
+                .wall_s = to_bits(result.wall_s)};
+  for (const std::size_t i : now.owned) vote.squared_norms.push_back(to_bits(now.squared_norms[i]));
+  const auto counts = node_->channel().counts();
+  now.edge_bytes.resize(counts.edges.size());
+  for (std::size_t i = 0; i < counts.edges.size(); ++i) {
+    const int to = now.epoch.members.rank_of_id(counts.edges[i].to);
+    vote.edge_to.push_back(static_cast<std::uint32_t>(to));
+    vote.edge_bytes.push_back(counts.edges[i].bytes -
+                              std::exchange(now.edge_bytes[i], counts.edges[i].bytes));
+  }
+  if (now.copies && !now.copies->has_received(order.step - 1))
+    now.copies->receive(order.step - 1);  // nobody goes on before the last state is safe
+  {
+    const std::lock_guard lock(mutex_);
+    longest_action_s_ = std::max(longest_action_s_, result.longest_action_s);
+  }
+  add_waits(vote, *now.runner, now.part, now.rank);
+  if (tap) tapped_ = tap->take();
+  if (order.trace) trace_ = traced_actions(*now.runner, now.part, now.rank, order);
+  set_state("prepared");
+  return vote;
+}
+
+std::vector<TracedActions> RankTrainer::take_trace() {
+  return std::exchange(trace_, {});
+}
+
+std::vector<Tapped> RankTrainer::take_tapped() {
+  return std::exchange(tapped_, {});
+}
+
+/// Completes the gradients: both uses of a tied matrix, then both copies of the parameters, are
+/// added before the replicas' sums, so that a replica's gradient has the same bits however its
+/// pipeline is cut.
+void RankTrainer::reduce_gradients() {
+  EpochParts& now = *epoch_;
+  set_state("reducing");
+  if (now.tied) now.tied->all_reduce(now.stage().tied_gradient())->wait();
+  now.stage().end_backward();
+  if (now.mirror) now.mirror->all_reduce(now.stage().gradients())->wait();
+  if (now.replicas) now.replicas->all_reduce(now.stage().gradients())->wait();
+}
+
+void RankTrainer::commit(const Commit& order) {
+  finish_writing();
+  set_state("applying");
+  epoch_->stage().apply(
+      stages::adamw_step(spec_.optimizer, order.step, to_double(order.clip_factor)));
+  epoch_->state->step = order.step;
+  set_state("ready");
+}
+
+void RankTrainer::save(const Save& order, const std::function<void(Saved)>& answer) {
+  finish_writing();
+  Saved saved{.epoch = order.epoch, .step = order.step, .rank = epoch_->rank};
+  // Replicas hold equal bits: the first one writes.
+  if (epoch_->part.place.replica != 0) return answer(saved);
+  saved_bytes_ = 0;
+  writer_ = std::thread([this, saved, answer, dir = order.dir]() mutable {
+    try {
+      stages::write_checkpoint_part(dir, epoch_->stage(), epoch_->part.place.stage,
+                                    epoch_->epoch.shape.mesh.pp, &saved_bytes_);
+    } catch (const std::exception& error) {
+      saved.error = error.what();
+    }
+    answer(saved);
+  });
+}
+
+void RankTrainer::finish_writing() {
+  if (!writer_.joinable()) return;
+  set_state("saving");
+  writer_.join();
+}
+
+Evaluated RankTrainer::evaluate(const Evaluate& order) {
+  set_state("evaluating");
+  end_epochs_before();
+  const double loss_sum =
+      epoch_->eval_runner->evaluate(order.batch, kEvalStep + next_eval_++).loss_sum;
+  set_state("ready");
+  return {.epoch = order.epoch,
+          .step = order.step,
+          .batch = order.batch,
+          .rank = epoch_->rank,
+          .loss_sum = to_bits(loss_sum)};
+}
+
+// --- from other threads
+
+void RankTrainer::interrupt(std::uint32_t next, const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    min_epoch_ = std::max(min_epoch_, next);
+    interrupted_ = reason;
+    for (auto* group : groups_) group->abort(reason);
+    node_->channel().close(reason);
+  }
+}
+
+bool RankTrainer::is_interrupted(std::uint32_t epoch) const {
+  const std::lock_guard lock(mutex_);
+  return epoch < min_epoch_;
+}
+
+RankTrainer::Activity RankTrainer::activity() const {
+  const std::uint64_t resident_bytes = resident_memory();
+  const std::lock_guard lock(mutex_);
+  const auto wait = node_->channel().waiting();
+  return {.state = wait ? "waiting" : state_,
+          .waiting_for = wait ? wait->what : "",
+          .progress = progress_ + (runner_ ? runner_->progress() : 0),
+          .longest_action_s = longest_action_s_,
+          .resident_bytes = resident_bytes,
+          .saved_bytes = saved_bytes_,
+          .edges = node_->channel().counts().edges};
+}
+
+void RankTrainer::set_state(const char* state) {
+  const std::lock_guard lock(mutex_);
+  state_ = state;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,371 @@
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "actors/worker/rank_trainer.h"
+#include "actors/worker/state_mover.h"
+#include "stages/checkpoint.h"
+#include "tensor/error.h"
+
+// How a rank leaves an epoch and reaches the next one.
+
+namespace troupe::actors {
+namespace {
+
+// The data plane counts two epochs for each of ours: state moves, then training.
+std::uint32_t moving(std::uint32_t epoch) {
+  return 2 * epoch;
+}
+std::uint32_t training(std::uint32_t epoch) {
+  return 2 * epoch + 1;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+Halted RankTrainer::halt(const Halt& order) {
+  finish_writing();
+  set_state("halted");
+  // What all ranks had reached decides which of two states counts.
+  const bool fell_back = before_ && before_->epoch.number == order.kept;
+  if (epoch_ && epoch_->copies && epoch_->epoch.number == order.kept) {
+    auto copies = epoch_->copies->take_out();
+    if (!copies.empty()) held_ = std::move(copies);
+  }
+  leave_epoch();
+  if (fell_back) epoch_ = std::move(before_);
+  before_.reset();
+  if (order.reconnect) renew_node();
+  Halted answer{.epoch = order.epoch,
+                .incarnation = self_.incarnation,
+                .address = node_->address(),
+                .holdings = {}};
+  if (!epoch_ || epoch_->epoch.number != order.kept) {
+    epoch_.reset();  // what not all have reached never was
+    return answer;
+  }
+  answer.holdings.step = epoch_->state->step;
+  answer.holdings.has_previous = epoch_->stage().has_previous();
+  for (const auto& copy : held_)
+    answer.holdings.copies.push_back({.rank = copy.rank, .step = copy.step});
+  return answer;
+}
+
+/// Gives up what belongs to the connections of the epoch that ends; its state stays.
+void RankTrainer::leave_epoch() {
+  const std::lock_guard lock(mutex_);
+  if (runner_) progress_ += runner_->progress();
+  runner_ = nullptr;
+  current_.reset();
+  groups_.clear();
+  for (EpochParts* parts : {epoch_.get(), before_.get()}) {
+    if (!parts) continue;
+    parts->copies.reset();
+    parts->runner.reset();
+    parts->eval_runner.reset();
+    parts->tied.reset();
+    parts->mirror.reset();
+    parts->replicas.reset();
+  }
+}
+
+void RankTrainer::renew_node() {
+  std::unique_ptr<transport::UcxNode> old;
+  {
+    const std::lock_guard lock(mutex_);
+    old = std::exchange(node_, new_node());
+  }
+  // The order that made this halt has closed the old one; the new one is closed until it is opened.
+}
+
+void RankTrainer::warm_up(const WarmUp& order, const std::function<void()>& answer) {
+  const std::lock_guard lock(mutex_);
+  warming_.emplace_back([this, order, answer] {
+    try {
+      order.any_rank ? reserve_for_any(order) : make_stage_of(order);
+    } catch (const std::exception&) {
+      // The epoch meets it again, and reports it.
+    }
+    answer();
+  });
+}
+
+void RankTrainer::make_stage_of(const WarmUp& order) {
+  const auto stage =
+      part_of_run(assemble(spec_, order.shape), spec_, order.shape, order.rank).stage;
+  {
+    const std::lock_guard held(mutex_);
+    if (current_ == stage || (warm_ && warm_->spec == stage)) return;
+  }
+  auto state = new_state(stage);
+  const std::lock_guard held(mutex_);
+  warm_ = std::move(state);
+}
+
+/// Pages that are there when they are needed, and every product prepared: what a spare can do
+/// before it knows whose place it takes.
+void RankTrainer::reserve_for_any(const WarmUp& order) {
+  {
+    const std::lock_guard held(mutex_);
+    if (reserve_ && reserved_for_ == order.shape) return;
+  }
+  const Assembly assembly = assemble(spec_, order.shape);
+  auto device = tensor::make_cpu_device(spec_.cluster.threads);
+  std::int64_t stage_bytes = 0;
+  std::vector<std::size_t> slots;  // the largest of all ranks, the second largest of all, ...
+  for (int rank = 0; rank < order.shape.mesh.pp; ++rank) {  // replicas are alike
+    const RankAssembly part = part_of_run(assembly, spec_, order.shape, rank);
+    stage_bytes = std::max(stage_bytes, stages::plan_memory(part.stage, *device).total());
+    const auto sizes = slots_of(part, rank);
+    slots.resize(std::max(slots.size(), sizes.size()));
+    for (std::size_t i = 0; i < sizes.size(); ++i) slots[i] = std::max(slots[i], sizes[i]);
+  }
+  device->reserve(static_cast<std::size_t>(stage_bytes));
+  bool shares_memory = false;
+  {
+    const std::lock_guard held(mutex_);
+    reserve_ = std::move(device);
+    reserved_for_ = order.shape;
+    shares_memory = node_->shares_memory();
+  }
+  slots_->clear();
+  slots_->prepare(slots, shares_memory);
+}
+
+/// The stage that was built ahead, if there is one.
+std::shared_ptr<StageState> RankTrainer::take_warm() {
+  std::vector<std::thread> warming;
+  {
+    const std::lock_guard lock(mutex_);
+    warming.swap(warming_);
+  }
+  for (std::thread& thread : warming) thread.join();
+  const std::lock_guard lock(mutex_);
+  return std::exchange(warm_, nullptr);
+}
+
+std::shared_ptr<StageState> RankTrainer::new_state(const stages::StageSpec& stage) {
+  std::unique_ptr<tensor::Device> device;
+  {
+    const std::lock_guard lock(mutex_);
+    device = std::move(reserve_);
+  }
+  if (!device) device = tensor::make_cpu_device(spec_.cluster.threads);
+  auto state = make_state(stage, std::move(device));
+  state->device->reserve(0);
+  return state;
+}
+
+/// All ranks have reached this epoch: nothing of those before is needed.
+void RankTrainer::end_epochs_before() {
+  before_.reset();
+  if (epoch_->copies && !held_.empty()) epoch_->copies->free_kept();
+  held_.clear();
+  slots_->clear();
+  const std::lock_guard lock(mutex_);
+  reserve_.reset();
+}
+
+std::optional<Ready> RankTrainer::begin_epoch(const BeginEpoch& order) {
+  set_state("preparing");
+  try {
+    return prepare(order);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    groups_.clear();  // they are gone with the rest
+    throw;
+  }
+}
+
+std::optional<Ready> RankTrainer::prepare(const BeginEpoch& order) {
+  const Epoch& epoch = order.epoch;
+  const int rank = epoch.rank_of(self_.incarnation);
+  TROUPE_ASSERT(rank >= 0);
+  if (rank >= epoch.num_ranks()) {  // it leaves
+    connect(epoch, order.state, nullptr);
+    take_state(order, nullptr);
+    return std::nullopt;
+  }
+  const Assembly assembly = assemble(spec_, epoch.shape);
+  if (assembly.digest != order.digest)
+    throw Error(ErrorKind::internal,
+                "rank " + std::to_string(rank) + " derives another plan or layout (digest " +
+                    std::to_string(assembly.digest) + ") than the scheduler (" +
+                    std::to_string(order.digest) + "): are all programs of one version?");
+  auto now = std::make_unique<EpochParts>();
+  now->epoch = epoch;
+  now->rank = rank;
+  now->part = part_of_run(assembly, spec_, epoch.shape, rank);
+  if (copies_state(spec_, epoch.shape))
+    now->copies.emplace(spec_, epoch.shape, rank, *device_, node_->channel());
+  connect(epoch, order.state, &now->part);
+  const auto begin = std::chrono::steady_clock::now();
+  take_state(order, now.get());
+  Ready ready{.epoch = epoch.number,
+              .rank = rank,
+              .move_s = to_bits(seconds_since(begin)),
+              .digest = assembly.digest};
+  const auto is_copied = [&](int giver) {
+    return std::ranges::find(order.state.copied, giver) != order.state.copied.end();
+  };
+  auto kept = now->copies
+                  ? now->copies->kept(held_, order.state.step, is_copied(now->copies->giver()))
+                  : std::vector<transport::KeptSlots>{};
+  open_channel(training(epoch.number), epoch, now->part.edges, std::move(kept));
+  make_groups(*now);
+  add_runners(*now, spec_, order.sample_origin, node_->channel());
+  if (now->copies) copy_first_state(*now, order.state.copied);
+  ready.parameters = now->parameters;
+  {
+    const std::lock_guard lock(mutex_);
+    runner_ = &*now->runner;
+    current_ = now->part.stage;
+  }
+  before_ = std::exchange(epoch_, std::move(now));
+  next_eval_ = 0;
+  set_state("ready");
+  return ready;
+}
+
+/// Connects to everybody this rank has to do with; those it knows already stay connected.
+void RankTrainer::connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part) {
+  const int me = epoch.rank_of(self_.incarnation);
+  std::set<int> peers;
+  for (const int peer : StateMover(state, me, *device_).peers()) peers.insert(peer);
+  if (part) peers.merge(peers_of(*part));
+  for (const int peer : peers) {
+    if (peer == me) continue;
+    const Member& member = epoch.members.at(peer);
+    node_->connect(member.id, member.incarnation, member.address);
+  }
+}
+
+/// Ranks become the members' names on the data plane.
+void RankTrainer::open_channel(std::uint32_t epoch, const Epoch& members,
+                               std::vector<transport::Edge> edges,
+                               std::vector<transport::KeptSlots> kept) {
+  const auto id = [&](int rank) { return members.members.at(rank).id; };
+  for (auto& edge : edges) {
+    edge.from = id(edge.from);
+    edge.to = id(edge.to);
+  }
+  std::map<int, int> ranks;
+  for (const auto& [rank, member] : members.members) ranks[member.id] = rank;
+  node_->channel().open({.run = members.run,
+                         .epoch = epoch,
+                         .rank = self_.id,
+                         .edges = std::move(edges),
+                         .kept = std::move(kept),
+                         .ranks = std::move(ranks)});
+  refuse_if_interrupted(epoch / 2);
+}
+
+/// An interruption may come while nothing waits: what is opened after it must not be waited on.
+void RankTrainer::refuse_if_interrupted(std::uint32_t epoch) const {
+  const std::lock_guard lock(mutex_);
+  if (epoch < min_epoch_) throw Error(ErrorKind::unavailable, interrupted_);
+}
+
+void RankTrainer::take_state(const BeginEpoch& order, EpochParts* now) {
+  const auto warm = take_warm();
+  if (now) {
+    // What is loaded fills a new stage: fresh weights come without the moments of others.
+    const bool stays = order.state.from_memory && epoch_;
+    if (stays && epoch_->part.stage == now->part.stage)
+      now->state = epoch_->state;
+    else
+      now->state = warm && warm->spec == now->part.stage ? warm : new_state(now->part.stage);
+  }
+  if (order.state.from_memory)
+    move_state(order, now);
+  else if (now)
+    load(order, *now->state);
+  if (now) now->state->step = order.state.step;
+}
+
+void RankTrainer::move_state(const BeginEpoch& order, EpochParts* now) {
+  const StatePlan& plan = order.state;
+  StateMover::Memory memory;
+  if (epoch_ && epoch_->state->step >= 0) {
+    if (epoch_->state->step == plan.step + 1) {
+      epoch_->stage().step_back();
+      epoch_->state->step = plan.step;
+    }
+    memory.own = units_in(epoch_->stage(), spec_.model);
+    for (const auto& copy : held_) {
+      if (copy.step != plan.step) continue;
+      const auto units = units_of(spec_, epoch_->epoch.shape, copy.rank);
+      memory.copies[copy.rank] = units_in(copy.memory, units, spec_.model);
+    }
+  }
+  if (now) {
+    memory.into = units_in(now->stage(), spec_.model);
+    memory.in_place = epoch_ && now->state == epoch_->state;
+  }
+  StateMover mover(plan, order.epoch.rank_of(self_.incarnation), *device_);
+  const auto edges = mover.edges();
+  if (!edges.empty()) open_channel(moving(order.epoch.number), order.epoch, edges);
+  mover.perform(memory, node_->channel());
+  if (now && !memory.in_place) now->stage().weights_changed();
+}
+
+/// The state that the epoch starts from is safe before the first step. What the neighbours hold of
+/// it already is not sent again.
+void RankTrainer::copy_first_state(EpochParts& now, const std::vector<int>& copied) {
+  const auto is_copied = [&](int rank) { return std::ranges::find(copied, rank) != copied.end(); };
+  const std::int64_t step = now.state->step;
+  if (is_copied(now.rank))
+    now.copies->skip(step);
+  else
+    now.copies->send(now.stage(), step);
+  if (!is_copied(now.copies->giver())) return now.copies->receive(step);
+  const auto held = std::ranges::find(held_, step, &NeighbourCopies::Held::step);
+  TROUPE_ASSERT(held != held_.end());
+  now.copies->adopt(*held);
+}
+
+void RankTrainer::load(const BeginEpoch& order, StageState& state) {
+  if (order.checkpoint.empty()) {
+    stages::initialize(*state.stage, spec_.model, spec_.seed);
+    return;
+  }
+  const auto checkpoint = stages::CheckpointReader::open(order.checkpoint);
+  checkpoint->check_model(spec_.model);
+  checkpoint->load(*state.stage, order.weights_only);
+}
+
+void RankTrainer::make_groups(EpochParts& now) {
+  const Epoch& epoch = now.epoch;
+  const auto make = [&](int id, const std::string& name, std::vector<int> ranks) {
+    std::unique_ptr<tensor::ProcessGroup> group;
+    for (int& rank : ranks) rank = epoch.members.at(rank).id;
+    if (!ranks.empty())
+      group = node_->make_group(epoch.run, training(epoch.number), id, name, ranks, self_.id);
+    return group;
+  };
+  const RankPlace place = now.part.place;
+  const auto [pp, dp] = epoch.shape.mesh;
+  const std::string stage = std::to_string(place.stage);
+  // Group ids: one a replica for the tied matrix, then one a stage over its replicas, then one a
+  // pair of mirrored ranks.
+  now.tied = make(place.replica, "tied embedding", now.part.tied_ranks);
+  now.replicas = make(dp + place.stage, "replicas of stage " + stage, now.part.replica_ranks);
+  if (const auto& pair = now.part.mirror_ranks; !pair.empty())
+    now.mirror = make(
+        dp + pp + pair.front(),
+        "copies on ranks " + std::to_string(pair.front()) + " and " + std::to_string(pair.back()),
+        pair);
+  {
+    const std::lock_guard lock(mutex_);
+    groups_.clear();
+    for (auto* group : {now.tied.get(), now.mirror.get(), now.replicas.get()})
+      if (group) groups_.push_back(group);
+  }
+  refuse_if_interrupted(epoch.number);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,141 @@
+#include "actors/worker/stage_actor.h"
+
+#include <spdlog/spdlog.h>
+
+#include <limits>
+#include <utility>
+
+#include "actors/messages/message_checks.h"
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+struct Beat {};
+
+}  // namespace
+}  // namespace troupe::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Beat)
+
+namespace troupe::actors {
+
+StageActor::StageActor(caf::actor_config& config, caf::actor director, Join join,
+                       StageRunner& runner, std::chrono::milliseconds heartbeat)
+    : ControlActor(config),
+      director_(std::move(director)),
+      join_(std::move(join)),
+      runner_(runner),
+      heartbeat_(heartbeat) {}
+
+caf::behavior StageActor::make_behavior() {
+  monitor(director_);
+  send(director_, join_);
+  delayed_send(this, heartbeat_, Beat{});
+  return {
+      [this](const Halt& order) { halt(order); },
+      [this](Peers& order) { meet(order); },
+      [this](const BeginEpoch& order) { begin(order); },
+      [this](const WarmUp& order) { warm_up(order); },
+      [this](const RunStep& order) { queue(order); },
+      [this](const Commit& order) { queue(order); },
+      [this](const Save& order) { queue(order); },
+      [this](const Evaluate& order) { queue(order); },
+      [this](const Finish& order) { finish(order.reason); },
+      [this](const RunnerAnswer& result) { answer(result); },
+      [this](Beat) { beat(); },
+  };
+}
+
+void StageActor::on_exit() {
+  director_ = nullptr;
+  replica_ = nullptr;
+}
+
+void StageActor::halt(const Halt& order) {
+  if (order.epoch <= epoch_) return;
+  runner_.interrupt(order.epoch, order.reason);
+  epoch_ = order.epoch;  // orders of the one before are too late now
+  peers_ = {};
+  replica_ = nullptr;
+  runner_.push(order);
+}
+
+void StageActor::meet(Peers& order) {
+  if (order.epoch < epoch_) return;
+  for (auto& [rank, member] : order.members) peers_.add(rank, std::move(member));
+}
+
+void StageActor::begin(BeginEpoch order) {
+  if (order.epoch.number < epoch_) return;
+  order.epoch.members = std::exchange(peers_, {});
+  if (const std::string why = fault_in(order, join_.member.incarnation); !why.empty())
+    return refuse(order.epoch.number, "BeginEpoch with " + why);
+  epoch_ = order.epoch.number;
+  if (order.epoch.rank_of(join_.member.incarnation) < order.epoch.num_ranks())
+    replica_ = caf::actor_cast<caf::actor>(current_sender());
+  runner_.push(std::move(order));
+}
+
+void StageActor::refuse(std::uint32_t epoch, const std::string& what) {
+  spdlog::warn("refused from the launcher: {}", what);
+  send(director_, Failed{.epoch = epoch,
+                         .incarnation = join_.member.incarnation,
+                         .kind = static_cast<int>(ErrorKind::internal),
+                         .message = "refused from the launcher: " + what});
+}
+
+void StageActor::warm_up(const WarmUp& order) {
+  if (const std::string why = fault_in(order); !why.empty())
+    return refuse(epoch_, "WarmUp with " + why);
+  const Warm answer{
+      .order = order.order, .incarnation = join_.member.incarnation, .rank = order.rank};
+  runner_.warm_up(order, [director = director_, answer] { caf::anon_send(director, answer); });
+}
+
+template <typename Order>
+void StageActor::queue(const Order& order) {
+  if (order.epoch == epoch_) runner_.push(order);
+}
+
+void StageActor::finish(const std::string& reason) {
+  runner_.interrupt(std::numeric_limits<std::uint32_t>::max(), reason);
+  runner_.push(Finish{.reason = reason});
+}
+
+void StageActor::answer(const RunnerAnswer& result) {
+  if (const auto* halted = std::get_if<Halted>(&result)) return send(director_, *halted);
+  if (const auto* failed = std::get_if<Failed>(&result)) return send(director_, *failed);
+  if (replica_) std::visit([this](const auto& x) { send(replica_, x); }, result);
+}
+
+void StageActor::beat() {
+  const auto activity = runner_.activity();
+  Heartbeat beat{.incarnation = join_.member.incarnation,
+                 .progress = activity.progress,
+                 .longest_action_s = to_bits(activity.longest_action_s),
+                 .state = activity.state,
+                 .waiting_for = activity.waiting_for,
+                 .resident_bytes = activity.resident_bytes,
+                 .saved_bytes = activity.saved_bytes,
+                 .mailbox_depth = mailbox().size() + runner_.depth()};
+  for (const auto& edge : activity.edges) {
+    beat.edge_to.push_back(edge.to);
+    beat.edge_queued.push_back(edge.queued);
+  }
+  send(replica_ ? replica_ : director_, beat);
+  delayed_send(this, heartbeat_, Beat{});
+}
+
+void StageActor::on_failure(const std::string& what) {
+  answer(Failed{.epoch = epoch_,
+                .incarnation = join_.member.incarnation,
+                .kind = static_cast<int>(ErrorKind::internal),
+                .message = what});
+}
+
+void StageActor::on_down(const caf::actor_addr&) {
+  finish("the launcher is gone");
+}
+
+}  // namespace troupe::actors

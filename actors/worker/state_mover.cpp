@@ -1,0 +1,113 @@
+#include "actors/worker/state_mover.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "actors/worker/neighbour_copies.h"
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Pieces under way to a taker at once.
+constexpr int kSlots = 4;
+
+const TensorRow& row_of(const std::map<int, TensorRow>& rows, int unit) {
+  const auto found = rows.find(unit);
+  if (found == rows.end())
+    throw Error(ErrorKind::internal,
+                "unit " + std::to_string(unit) + " of the state is to move, and is not here");
+  return found->second;
+}
+
+/// Names an edge to both its ends: neither has another one in this direction with the same sum.
+int chunk_of_edge(int from, int to) {
+  return from + to;
+}
+
+}  // namespace
+
+std::vector<transport::Edge> StateMover::edges() const {
+  std::vector<transport::Edge> edges;
+  std::set<std::pair<int, int>> seen;
+  for (const StateMove& move : plan_.moves) {
+    if (move.from == move.to || (move.from != member_ && move.to != member_)) continue;
+    if (!seen.insert({move.from, move.to}).second) continue;
+    edges.push_back({.from = move.from,
+                     .to = move.to,
+                     .chunk = chunk_of_edge(move.from, move.to),
+                     .direction = transport::Direction::state,
+                     .dtype = tensor::DType::f32,
+                     .shape = {kPieceElements},
+                     .slots = kSlots});
+  }
+  return edges;
+}
+
+std::vector<int> StateMover::peers() const {
+  std::set<int> peers;
+  for (const transport::Edge& edge : edges())
+    peers.insert(edge.from == member_ ? edge.to : edge.from);
+  return {peers.begin(), peers.end()};
+}
+
+transport::MessageKey StateMover::next_key(int from, int to) {
+  return {.step = static_cast<std::uint64_t>(plan_.step),
+          .microbatch = pieces_[{from, to}]++,
+          .chunk = chunk_of_edge(from, to),
+          .direction = transport::Direction::state};
+}
+
+void StateMover::give(const TensorRow& from, int to, transport::Channel& channel) {
+  for (std::int64_t begin = 0; begin < from.size(); begin += kPieceElements) {
+    const auto key = next_key(member_, to);
+    const tensor::Tensor buffer = channel.acquire(key);
+    from.read(device_, *stream_, begin,
+              slice(buffer, 0, std::min(kPieceElements, from.size() - begin)));
+    channel.send(key, buffer);
+  }
+}
+
+void StateMover::take(const TensorRow& into, int from, transport::Channel& channel) {
+  for (std::int64_t begin = 0; begin < into.size(); begin += kPieceElements) {
+    const auto key = next_key(from, member_);
+    const tensor::Tensor buffer = channel.receive(key);
+    into.write(device_, *stream_, begin,
+               slice(buffer, 0, std::min(kPieceElements, into.size() - begin)));
+    channel.release(key);
+  }
+}
+
+void StateMover::copy(const TensorRow& from, const TensorRow& into) {
+  TROUPE_ASSERT(from.size() == into.size());
+  std::int64_t begin = 0;
+  for (const tensor::Tensor& x : from.tensors()) {
+    into.write(device_, *stream_, begin, x);
+    begin += x.num_elements();
+  }
+}
+
+void StateMover::perform(const Memory& memory, transport::Channel& channel) {
+  bool gives = false;
+  for (const StateMove& move : plan_.moves) {
+    const bool mine = move.from == member_, to_me = move.to == member_;
+    if (!mine && !to_me) continue;
+    if (!mine) {
+      take(row_of(memory.into, move.unit), move.from, channel);
+      continue;
+    }
+    const auto& rows = move.copy_of < 0 ? memory.own : memory.copies.at(move.copy_of);
+    const TensorRow& from = row_of(rows, move.unit);
+    if (!to_me) {
+      give(from, move.to, channel);
+      gives = true;
+    } else if (!memory.in_place || move.copy_of >= 0) {
+      copy(from, row_of(memory.into, move.unit));
+    }
+  }
+  if (gives) channel.flush();
+}
+
+}  // namespace troupe::actors

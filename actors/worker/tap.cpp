@@ -1,0 +1,93 @@
+#include "actors/worker/tap.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <optional>
+
+#include "stages/checkpoint/safetensors.h"
+
+namespace troupe::actors {
+
+using transport::Direction;
+
+Tap::Tap(const RunStep& order, const RankAssembly& part, int rank, std::string folder)
+    : part_(part), rank_(rank), epoch_(order.epoch), step_(order.step), folder_(std::move(folder)) {
+  for (const TapRequest& request : order.taps)
+    if (request.from == rank) wishes_.push_back({.request = request});
+}
+
+void Tap::look(const transport::MessageKey& key, const tensor::Tensor& tensor) {
+  const bool backward = key.direction == Direction::backward;
+  const auto edge = std::ranges::find_if(part_.edges, [&](const transport::Edge& e) {
+    return e.from == rank_ && e.chunk == key.chunk && e.direction == key.direction;
+  });
+  if (edge == part_.edges.end()) return;
+  const int microbatch = key.microbatch;
+  std::optional<TensorSummary> summary;
+  bool wanted = false, dumped = false;
+  for (Wish& wish : wishes_) {
+    const TapRequest& request = wish.request;
+    if (!request.names(rank_, edge->to, backward, step_, microbatch)) continue;
+    if (request.samples > 0 && wish.taken >= request.samples) continue;
+    if (!summary) summary = summarise(tensor);
+    if (request.only_not_finite && summary->not_finite == 0) continue;
+    ++wish.taken;
+    wanted = true;
+    dumped |= request.dump;
+  }
+  if (!wanted) return;
+  Tapped tapped{.epoch = epoch_,
+                .step = step_,
+                .rank = rank_,
+                .to = edge->to,
+                .backward = backward,
+                .microbatch = microbatch,
+                .elements = summary->elements,
+                .not_finite = summary->not_finite,
+                .norm = to_bits(summary->norm),
+                .mean = to_bits(summary->mean),
+                .min = to_bits(summary->min),
+                .max = to_bits(summary->max),
+                .histogram = {summary->histogram.begin(), summary->histogram.end()},
+                .file = "",
+                .error = ""};
+  if (dumped) dump(tensor, tapped);
+  tapped_.push_back(std::move(tapped));
+}
+
+void Tap::dump(const tensor::Tensor& tensor, Tapped& tapped) const {
+  const auto path = std::filesystem::path(folder_) /
+                    fmt::format("step-{}-rank-{}-to-{}-{}-{}.safetensors", step_, rank_, tapped.to,
+                                tapped.backward ? "backward" : "forward", tapped.microbatch);
+  try {
+    std::filesystem::create_directories(folder_);
+    stages::write_safetensors(
+        path, {{.name = tapped.backward ? "gradient" : "activation", .tensor = tensor}});
+    tapped.file = path.string();
+  } catch (const std::exception& e) {  // it costs no training
+    tapped.error = e.what();
+  }
+}
+
+TensorTapped to_event(const Tapped& tapped) {
+  TensorTapped event{.to = tapped.to,
+                     .backward = tapped.backward,
+                     .microbatch = tapped.microbatch,
+                     .summary = {.elements = tapped.elements,
+                                 .not_finite = tapped.not_finite,
+                                 .norm = to_double(tapped.norm),
+                                 .mean = to_double(tapped.mean),
+                                 .min = to_double(tapped.min),
+                                 .max = to_double(tapped.max)},
+                     .file = tapped.file,
+                     .error = tapped.error};
+  std::copy_n(tapped.histogram.begin(),
+              std::min(tapped.histogram.size(), event.summary.histogram.size()),
+              event.summary.histogram.begin());
+  return event;
+}
+
+}  // namespace troupe::actors

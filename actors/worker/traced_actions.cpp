@@ -1,0 +1,88 @@
+#include "actors/worker/traced_actions.h"
+
+#include <algorithm>
+#include <map>
+
+#include "schedules/action.h"
+
+namespace troupe::actors {
+namespace {
+
+using schedules::Op;
+using transport::Direction;
+using transport::Edge;
+
+/// The rank at the other end of the edge into or out of `chunk`; -1: there is none.
+int sender(const RankAssembly& part, int rank, int chunk, Direction direction) {
+  const auto at = std::ranges::find_if(part.edges, [&](const Edge& e) {
+    return e.to == rank && e.chunk == chunk && e.direction == direction;
+  });
+  return at == part.edges.end() ? -1 : at->from;
+}
+int receiver(const RankAssembly& part, int rank, int chunk, Direction direction) {
+  const auto at = std::ranges::find_if(part.edges, [&](const Edge& e) {
+    return e.from == rank && e.chunk == chunk && e.direction == direction;
+  });
+  return at == part.edges.end() ? -1 : at->to;
+}
+
+TracedActions::Row row_of(const PlanRunner::Recorded& recorded, const RankAssembly& part,
+                          int rank) {
+  const Instruction& next = recorded.instruction;
+  TracedActions::Row row{
+      .name = schedules::to_string(schedules::Action{
+          .chunk = next.global_chunk, .op = next.op, .microbatch = next.microbatch}),
+      .begin_s = to_bits(recorded.begin_s),
+      .end_s = to_bits(recorded.end_s),
+      .sent_s = to_bits(recorded.sent_s),
+      .busy_s = to_bits(recorded.busy_s),
+      .waited_s = to_bits(recorded.waited_s)};
+  if (next.op == Op::W) return row;  // speaks with nobody
+  const bool forward = next.op == Op::F;
+  const auto direction = forward ? Direction::forward : Direction::backward;
+  row.from = sender(part, rank, next.global_chunk, direction);
+  row.to = receiver(part, rank, next.global_chunk + (forward ? 1 : -1), direction);
+  return row;
+}
+
+}  // namespace
+
+std::vector<TracedActions> traced_actions(const PlanRunner& runner, const RankAssembly& part,
+                                          int rank, const RunStep& order) {
+  std::vector<TracedActions> messages;
+  for (std::size_t i = 0; i < runner.recorded().size(); ++i) {
+    if (i % kActionsPerMessage == 0)
+      messages.push_back({.epoch = order.epoch, .step = order.step, .rank = rank});
+    messages.back().rows.push_back(row_of(runner.recorded()[i], part, rank));
+  }
+  if (!messages.empty()) messages.back().complete = true;
+  return messages;
+}
+
+ActionsTraced to_event(const TracedActions& actions) {
+  ActionsTraced event{.complete = actions.complete};
+  for (const TracedActions::Row& row : actions.rows)
+    event.actions.push_back({.name = row.name,
+                             .begin_s = to_double(row.begin_s),
+                             .end_s = to_double(row.end_s),
+                             .from = row.from,
+                             .to = row.to,
+                             .waited_s = to_double(row.waited_s),
+                             .sent_s = to_double(row.sent_s)});
+  return event;
+}
+
+void add_waits(Prepared& vote, const PlanRunner& runner, const RankAssembly& part, int rank) {
+  std::map<int, double> by_sender;
+  for (const Edge& edge : part.edges) {
+    if (edge.to != rank || edge.from == rank) continue;
+    const auto chunk = std::ranges::find(part.chunks, edge.chunk) - part.chunks.begin();
+    by_sender[edge.from] += runner.wait_s(edge.direction, static_cast<int>(chunk));
+  }
+  for (const auto& [from, wait_s] : by_sender) {
+    vote.edge_from.push_back(static_cast<std::uint32_t>(from));
+    vote.edge_wait_s.push_back(to_bits(wait_s));
+  }
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,140 @@
+#include "launch/commands/doctor.h"
+
+#include <fmt/format.h>
+#include <link.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "launch/control/control_server.h"
+#include "launch/host/machine.h"
+#include "launch/manifest/placement.h"
+#include "transport/ucx/ucx_node.h"
+
+namespace troupe::launch {
+namespace {
+
+using Result = Checkup::Result;
+
+/// UCX needs a few MiB a rank for its queues; containers often give 64 MiB in all.
+constexpr std::int64_t kUsualSharedMemory = 256 << 20;
+constexpr std::int64_t kLeastSharedMemory = 32 << 20;
+/// Sockets, logs and shared memory of the launcher and of a worker with many peers.
+constexpr rlim_t kUsualFiles = 1024;
+
+Checkup cores(const Machine& machine) {
+  return {.what = "cores", .detail = fmt::format("{} free", machine.free_cores)};
+}
+
+Checkup memory(const Machine& machine) {
+  return {.what = "memory", .detail = bytes_text(machine.memory_bytes)};
+}
+
+Checkup shared_memory() {
+  Checkup checkup{.what = "shared memory"};
+  struct statvfs fs {};
+  if (statvfs("/dev/shm", &fs) != 0) {
+    checkup.result = Result::failure;
+    checkup.detail = fmt::format("/dev/shm: {}; mount a tmpfs there", std::strerror(errno));
+    return checkup;
+  }
+  const auto free = static_cast<std::int64_t>(fs.f_bavail * fs.f_frsize);
+  checkup.detail = fmt::format("{} free in /dev/shm", bytes_text(free));
+  if (free >= kUsualSharedMemory) return checkup;
+  checkup.result = free < kLeastSharedMemory ? Result::failure : Result::warning;
+  checkup.detail += fmt::format("; {} suffice for small runs, a container's is set with --shm-size",
+                                bytes_text(kUsualSharedMemory));
+  return checkup;
+}
+
+Checkup open_files() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  Checkup checkup{.what = "open files", .detail = fmt::format("at most {}", limit.rlim_cur)};
+  if (limit.rlim_cur >= kUsualFiles) return checkup;
+  checkup.result = Result::warning;
+  checkup.detail += fmt::format("; raise it to {} with ulimit -n", kUsualFiles);
+  return checkup;
+}
+
+/// Workers of one user copy from each other's memory; without that UCX goes through shared buffers.
+Checkup process_memory() {
+  std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
+  int scope = 0;
+  file >> scope;
+  if (!file || scope <= 1) return {.what = "process memory", .detail = "readable between workers"};
+  return {.result = Result::warning,
+          .what = "process memory",
+          .detail = fmt::format("kernel.yama.ptrace_scope = {}: large tensors are copied twice; 1 "
+                                "allows single copies",
+                                scope)};
+}
+
+template <typename Try>
+Checkup tried(const char* what, Try&& attempt) {
+  try {
+    return {.what = what, .detail = attempt()};
+  } catch (const std::exception& e) {
+    return {.result = Result::failure, .what = what, .detail = e.what()};
+  }
+}
+
+std::string open_loopback() {
+  const ControlServer server({});
+  return "ports can be opened on 127.0.0.1";
+}
+
+std::string open_data_plane() {
+  const auto node = transport::UcxNode::create({});
+  return fmt::format("UCX starts, its address has {} bytes", node->address().size());
+}
+
+/// The shared libraries that decide speed and behaviour, as they are loaded now.
+std::string loaded_libraries() {
+  std::set<std::string> found;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* into) {
+        std::error_code error;
+        const auto real = std::filesystem::canonical(info->dlpi_name, error);
+        const std::string name = error ? "" : real.filename().string();
+        constexpr std::array kNames{"libucp.", "libdnnl.", "libcaf_core.", "libcapnp",
+                                    "libprometheus-cpp-core."};
+        if (std::ranges::any_of(kNames, [&](const char* n) { return name.starts_with(n); }))
+          static_cast<std::set<std::string>*>(into)->insert(name);
+        return 0;
+      },
+      &found);
+  std::string all;
+  for (const std::string& name : found) all += (all.empty() ? "" : ", ") + name;
+  return all;
+}
+
+}  // namespace
+
+std::vector<Checkup> examine_machine() {
+  const Machine machine = this_machine();
+  return {cores(machine),
+          memory(machine),
+          shared_memory(),
+          open_files(),
+          process_memory(),
+          tried("loopback", open_loopback),
+          tried("data plane", open_data_plane),
+          {.what = "libraries", .detail = loaded_libraries()}};
+}
+
+std::string to_text(const Checkup& checkup) {
+  constexpr std::array kResults{"ok", "warn", "FAIL"};
+  return fmt::format("{:<5} {:<15} {}\n", kResults[static_cast<std::size_t>(checkup.result)],
+                     checkup.what, checkup.detail);
+}
+
+}  // namespace troupe::launch

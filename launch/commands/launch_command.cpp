@@ -1,0 +1,310 @@
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <optional>
+#include <utility>
+
+#include "actors/director/cluster.h"
+#include "launch/commands/commands.h"
+#include "launch/control/control_client.h"
+#include "launch/control/control_server.h"
+#include "launch/host/console.h"
+#include "launch/host/signals.h"
+#include "launch/manifest/corpus.h"
+#include "launch/manifest/differences.h"
+#include "launch/manifest/inputs.h"
+#include "launch/manifest/placement.h"
+#include "launch/manifest/reshape.h"
+#include "launch/manifest/run_spec.h"
+#include "launch/manifest/tokenizing.h"
+#include "launch/manifest/warnings.h"
+#include "launch/monitors/sinks.h"
+#include "launch/run/outcome.h"
+#include "launch/run/resume.h"
+#include "launch/run/run_directory.h"
+#include "launch/run/run_log.h"
+
+namespace troupe::launch {
+namespace {
+
+/// What a launch does, decided and checked before anything is written or started.
+struct Start {
+  Manifest manifest;       ///< as it is saved with the run
+  std::string checkpoint;  ///< the run's own, to go on from; empty: as the manifest says
+  std::optional<stages::CheckpointInfo> goes_on_from;  ///< that, or what the manifest names
+  std::vector<TornCheckpoint> torn;
+  bool resumed = false;                   ///< in its own directory
+  std::optional<RunDirectory> directory;  ///< taken already where it is resumed
+
+  /// Steps that are done already.
+  std::int64_t step() const { return goes_on_from ? goes_on_from->step : 0; }
+};
+
+Start new_run(const LaunchOptions& options, const Machine& machine) {
+  Start start{.manifest = load_manifest(options.manifest, options.overrides, machine)};
+  start.goes_on_from = check_start(start.manifest);
+  RunDirectory::check_free(start.manifest.text("run.dir"));
+  return start;
+}
+
+void refuse_overrides(const std::vector<std::string>& overrides,
+                      std::initializer_list<const char*> keys, const std::string& why) {
+  for (const std::string& override_ : overrides)
+    for (const char* key : keys)
+      if (override_.starts_with(std::string(key) + "="))
+        throw Error(ErrorKind::usage, fmt::format("--set {}: {}", key, why));
+}
+
+Start resumed_run(const LaunchOptions& options, const Machine& machine) {
+  refuse_overrides(options.overrides, {"run.dir"}, "a resumed run stays in its directory");
+  const auto path =
+      (std::filesystem::absolute(options.resume) / "").lexically_normal().parent_path();
+  RunDirectory directory = RunDirectory::reopen(path);
+  Start start{.manifest = load_manifest(path / kManifestFile, options.overrides, machine)};
+  start.resumed = true;
+  start.directory.emplace(std::move(directory));
+  // The directory may have been moved since; where it is now is where the run goes on.
+  start.manifest.resolve("run.dir", path.string());
+  ResumePoint point = find_resume_point(path);
+  start.torn = std::move(point.torn);
+  if (!point.checkpoint) {
+    if (!start.torn.empty())
+      throw Error(ErrorKind::data, fmt::format("{} has no checkpoint to go on from: {}",
+                                               path.string(), start.torn.front().reason));
+    start.goes_on_from = check_start(start.manifest);
+    return start;
+  }
+  refuse_overrides(
+      options.overrides, {"checkpoint.resume", "checkpoint.weights_only"},
+      fmt::format("a resumed run goes on from its own newest checkpoint; start a new run with: "
+                  "troupe launch {}/{} --set run.dir=DIR --set checkpoint.resume={}",
+                  path.string(), kManifestFile, point.path.string()));
+  start.checkpoint = point.path.string();
+  start.goes_on_from = point.checkpoint->info();
+  if (start.step() < start.manifest.integer("run.max_steps"))
+    check_fits(start.manifest, *point.checkpoint);
+  return start;
+}
+
+/// What workers are told: the manifest with the checkpoint that they start from now.
+Manifest trained_manifest(const Start& start) {
+  Manifest manifest = start.manifest;
+  if (start.checkpoint.empty()) return manifest;
+  manifest.resolve("checkpoint.resume", start.checkpoint);
+  manifest.resolve("checkpoint.weights_only", false);
+  return manifest;
+}
+
+/// Everything up to here only looked; from here on the run directory is this run's.
+void write_directory(const Start& start, const RunDirectory& directory,
+                     const ControlServer& control) {
+  for (const TornCheckpoint& torn : start.torn) {
+    show(fmt::format("going back to step {}: {}; it is kept as {}.torn\n", start.step(),
+                     torn.reason, torn.path.string()));
+    set_aside(torn);
+  }
+  directory.remove(kOutcomeFile);
+  cut_back_metrics(directory.path() / kMetricsFile, start.step());
+  directory.write(kManifestFile, start.manifest.to_toml());
+  directory.write_private(kControlFile, to_json(ControlAddress{.host = "127.0.0.1",
+                                                               .port = control.port(),
+                                                               .token = control.token(),
+                                                               .pid = getpid()})
+                                                .dump() +
+                                            "\n");
+}
+
+/// What the steps of this launch do otherwise than those before it.
+void tell_start(const Start& start, bool resumed) {
+  for (const Manifest::Rederived& key : start.manifest.rederived())
+    show(fmt::format("derived   {} = {}, was {}\n", key.key, to_toml(key.is), to_toml(key.was)));
+  if (resumed && start.checkpoint.empty())
+    show("starting  again: this run has no checkpoint of its own\n");
+  if (!start.goes_on_from) return;
+  show(fmt::format("resuming  after step {}\n", start.step()));
+  for (const std::string& difference : differences(start.manifest, *start.goes_on_from).all())
+    show(fmt::format("differs   {}\n", difference));
+}
+
+/// Where the disk is full, outcome.json takes the room of control.json, which nobody needs any
+/// more.
+void write_ending(const Ending& ending, const RunDirectory& directory) {
+  const std::string text = to_json(ending).dump() + "\n";
+  try {
+    directory.write(kOutcomeFile, text);
+    directory.remove(kControlFile);
+  } catch (const Error&) {
+    directory.remove(kControlFile);
+    try {
+      directory.write(kOutcomeFile, text);
+    } catch (const Error& error) {
+      complain(fmt::format("warning: {}", error.what()));
+    }
+  }
+}
+
+struct End {
+  actors::Outcome outcome;
+  std::string checkpoint;  ///< the newest; empty: none
+  bool is_new = true;      ///< not resumed
+  bool at_once = false;    ///< stopped by a second signal
+};
+
+/// A person stopped a new run before it did anything: the same command may be given again.
+bool has_done_nothing(const End& end) {
+  return end.is_new && end.outcome.step == 0 && end.checkpoint.empty() &&
+         (end.at_once || end.outcome.exit_code == 0);
+}
+
+/// Tells the end where people and programs look for it. Returns the exit code.
+int report_end(const End& end, RunDirectory directory, ControlServer& control, RunLog& log) {
+  const actors::Outcome& outcome = end.outcome;
+  const std::string path = directory.path().string();
+  const Ending ending = ending_now(outcome, end.checkpoint);
+  log.note(describe(ending, path));
+  log.finish();
+  if (has_done_nothing(end))
+    directory.discard();
+  else
+    write_ending(ending, directory);
+  {
+    const RunDirectory given_up(std::move(directory));
+  }  // whom a stop tells of the end may take it over at once
+  control.finish(to_json(ending));
+  if (has_done_nothing(end)) {
+    complain(fmt::format("{} before the first step; {} is removed", outcome.reason, path));
+  } else if (outcome.exit_code == 0) {
+    show(fmt::format("{} at step {}{}\n", outcome.reason, outcome.step, saved_as(ending)));
+  } else {
+    complain(outcome.reason);
+    complain(fmt::format("the run ended after step {}{}; logs are in {}/logs", outcome.step,
+                         saved_as(ending), path));
+  }
+  for (const std::string& trouble : log.troubles()) complain("warning: " + trouble);
+  return outcome.exit_code;
+}
+
+/// What `status` is told while the run lives.
+nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, const Sinks& sinks,
+                           const RunLog& log) {
+  nlohmann::json status = to_json(cluster.status(), run);
+  if (const auto pace = log.pace()) {
+    status["loss"] = pace->loss;
+    status["tokens_per_s"] = pace->tokens_per_s;
+    status["time_left_s"] = pace->left_s;
+  }
+  status["endpoints"] = sinks.endpoints();
+  status["troubles"] = log.troubles();
+  const actors::Hub::Counts hub = cluster.hub().counts();
+  status["monitors"] = {{"attached", hub.subscribers},
+                        {"published", hub.published},
+                        {"dropped", hub.dropped},
+                        {"busy_s", hub.busy_s}};
+  return status;
+}
+
+/// Where a browser and a Prometheus server find the run.
+std::string endpoint_lines(const nlohmann::json& endpoints) {
+  std::string lines;
+  for (const auto& [name, title] : {std::pair("web", "page"), std::pair("prometheus", "metrics")})
+    if (endpoints.contains(name))
+      lines += fmt::format("{:<9} {}\n", title, endpoints.at(name).get<std::string>());
+  return lines;
+}
+
+int train(const Manifest& manifest, const Start& start, const Machine& machine,
+          RunDirectory directory, ControlServer& control, SignalWatch& signals) {
+  const actors::RunSpec spec = to_run_spec(manifest);
+  RunLog log(spec, [&](const actors::Shape& shape) {
+    directory.write(kManifestFile, with_shape(start.manifest, shape, machine).to_toml());
+  });
+  // They outlive what serves signals and control.
+  std::unique_ptr<actors::Cluster> cluster;
+  std::optional<Sinks> sinks;
+  std::atomic<bool> at_once = false;
+  actors::Outcome outcome{
+      .exit_code = static_cast<int>(ErrorKind::internal), .step = start.step(), .reason = ""};
+  try {
+    cluster = actors::Cluster::create(spec,
+                                      {.manifest = manifest.to_toml(),
+                                       .worker_command = {"/proc/self/exe", "worker"},
+                                       .memory_bytes = machine.memory_bytes},
+                                      log);
+    sinks.emplace(manifest, cluster->hub(), [&](const std::string& text) { log.on_event(text); });
+    show(endpoint_lines(sinks->endpoints()));
+    signals.orders({.stop = [&](const std::string& reason) { cluster->stop(reason); },
+                    .stop_now =
+                        [&](const std::string& reason) {
+                          at_once = true;
+                          cluster->stop_now(reason);
+                        }});
+    control.serve({.status = [&] { return live_status(spec.name, *cluster, *sinks, log); },
+                   .stop = [&] { cluster->stop("stopped by troupe stop"); },
+                   .scale = [&](const actors::ScaleRequest& request,
+                                auto answer) { cluster->scale(request, std::move(answer)); },
+                   .hub = &cluster->hub()});
+    outcome = cluster->run();
+  } catch (const Error& error) {
+    outcome.exit_code = static_cast<int>(error.kind());
+    outcome.reason = error.what();
+  } catch (const std::exception& error) {
+    outcome.reason = error.what();
+  }
+  signals.orders({});
+  const End end{.outcome = outcome,
+                .checkpoint = log.checkpoint().empty() ? start.checkpoint : log.checkpoint(),
+                .is_new = !start.resumed,
+                .at_once = at_once};
+  return report_end(end, std::move(directory), control, log);
+}
+
+int launch_run(const LaunchOptions& options) {
+  SignalWatch signals;
+  ::signal(SIGPIPE, SIG_IGN);  // a console that is gone ends no run
+  ::signal(SIGXFSZ, SIG_IGN);  // nor does a file that must not grow: its writer is told
+  const Machine machine = this_machine();
+  Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
+  const std::int64_t max_steps = start.manifest.integer("run.max_steps");
+  if (start.step() >= max_steps) {
+    show(
+        fmt::format("step {} is done, and run.max_steps = {} asks for no more; go on with --set "
+                    "run.max_steps=N, above {}\n",
+                    start.step(), max_steps, start.step()));
+    return 0;
+  }
+  const actors::RunSpec spec = to_run_spec(start.manifest);
+  const Placement placement = place(spec);
+  check_memory(spec, placement, machine, start.manifest.name());
+  ControlServer control({.port = spec.cluster.port});
+  Sinks::check(start.manifest);
+  const Corpus corpus = [&] {
+    Tokenizing tokenizing(signals);
+    return prepare_corpus(start.manifest, tokenizing.options());
+  }();
+  if (start.goes_on_from) check_cursor(start.manifest, *start.goes_on_from);
+  for (const std::string& warning : warnings(spec, placement, machine))
+    complain("warning: " + warning);
+
+  signals.orders({});  // once there is a directory, it is left as a run leaves it
+  if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
+  write_directory(start, *start.directory, control);
+  show(summary(spec, placement));
+  show(corpus_line(spec, corpus.tokens));
+  show(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));
+  tell_start(start, !options.resume.empty());
+  RunDirectory directory = std::move(*start.directory);
+  return train(trained_manifest(start), start, machine, std::move(directory), control, signals);
+}
+
+}  // namespace
+
+int run(const LaunchOptions& options) {
+  const int code = launch_run(options);
+  if (code != 0 || !console_failed()) return code;
+  complain("the console could not be written; the run itself ended in order, as its files say");
+  return static_cast<int>(ErrorKind::data);
+}
+
+}  // namespace troupe::launch

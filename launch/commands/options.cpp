@@ -1,0 +1,380 @@
+#include "launch/commands/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <type_traits>
+
+#include "launch/host/suggest.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 done, 64 usage, 65 bad data, 69 unavailable, 70 the run failed, 75 stopped half "
+    "way, 78 bad manifest.";
+
+CLI::App* command(CLI::App& app, const char* name, const char* what, const char* examples) {
+  CLI::App* sub = app.add_subcommand(name, what);
+  sub->footer(fmt::format("Examples:\n{}\n{}", examples, kExitCodes));
+  return sub;
+}
+
+/// An upper end for what has none of its own.
+constexpr int kMost = 1'000'000'000;
+
+/// A number in plain decimal digits. CLI11 reads 010 as octal, wraps a minus around, and takes NaN
+/// to lie in any range.
+template <typename T>
+CLI::Validator number_between(T low, T high) {
+  return {
+      [low, high](const std::string& text) {
+        T value{};
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool octal = std::is_integral_v<T> && text.size() > 1 && text[text[0] == '-'] == '0';
+        if (error == std::errc() && end == text.data() + text.size() && !octal && value >= low &&
+            value <= high)
+          return std::string();
+        return fmt::format("{} is no {} from {} to {}", text,
+                           std::is_integral_v<T> ? "whole number" : "number", low, high);
+      },
+      high < kMost ? fmt::format("in [{} - {}]", low, high) : ""};
+}
+
+void add_overrides(CLI::App* sub, std::vector<std::string>& overrides) {
+  sub->add_option("--set", overrides, "Override a key of the manifest; may be repeated")
+      ->type_name("TABLE.KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+}
+
+void add_plan(CLI::App& app, PlanOptions& o) {
+  CLI::App* sub =
+      command(app, "plan", "Check a manifest and show what a launch would do; starts nothing",
+              "  troupe plan run.toml\n"
+              "  troupe plan run.toml --set mesh.pp=4 --svg schedule.svg\n"
+              "  troupe plan run.toml --json");
+  sub->add_option("manifest", o.manifest, "The run's manifest, a TOML file")
+      ->required()
+      ->type_name("FILE");
+  add_overrides(sub, o.overrides);
+  sub->add_flag("--all", o.all, "Print every key of the manifest: defaults and derived ones, too");
+  sub->add_flag("--json", o.json, "Print one JSON object, with every key");
+  sub->add_option("--svg", o.svg, "Draw the schedule of a step into this file")->type_name("FILE");
+}
+
+void add_launch(CLI::App& app, LaunchOptions& o) {
+  CLI::App* sub = command(
+      app, "launch", "Train: start the cluster, print a line a step, write a run directory",
+      "  troupe launch run.toml\n"
+      "  troupe launch run.toml --set mesh.pp=2 --set run.dir=/data/runs/first\n"
+      "  troupe launch --resume runs/first --set run.max_steps=2000\n"
+      "Ctrl-C or SIGTERM finishes the step, saves and exits with 0; a second one stops at once.");
+  auto* manifest =
+      sub->add_option("manifest", o.manifest, "The run's manifest, a TOML file")->type_name("FILE");
+  auto* resume = sub->add_option("--resume", o.resume,
+                                 "Go on with the run in this directory, from its newest checkpoint")
+                     ->type_name("RUN");
+  manifest->excludes(resume);
+  add_overrides(sub, o.overrides);
+  sub->callback([&o] {
+    if (o.manifest.empty() && o.resume.empty())
+      throw CLI::RequiredError("a manifest, or --resume with a run directory,");
+  });
+}
+
+void add_status(CLI::App& app, StatusOptions& o) {
+  CLI::App* sub = command(app, "status", "Show what a run is doing, or how and when it ended",
+                          "  troupe status runs/first\n"
+                          "  troupe status runs/first --json\n"
+                          "  troupe status runs/first --diagnose");
+  sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
+  sub->add_flag("--json", o.json, "Print one JSON object");
+  sub->add_flag("--diagnose", o.diagnose,
+                "Say what is wrong with the run; exit code 1 if something is");
+}
+
+void add_attach(CLI::App& app, AttachOptions& o) {
+  CLI::App* sub =
+      command(app, "attach",
+              "Watch a running run on a screen, or as a line an event; leaving has no effect on it",
+              "  troupe attach runs/first\n"
+              "  troupe attach runs/first --json --events step,failure,recovered\n"
+              "Ctrl-C or q leaves.");
+  sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
+  sub->add_flag("--json", o.json, "Print one JSON object a line for each event");
+  sub->add_option("--events", o.events, "Kinds of events; default: all but single actions")
+      ->type_name("KIND,KIND");
+}
+
+void add_trace(CLI::App& app, TraceOptions& o) {
+  CLI::App* sub = command(app, "trace",
+                          "Record every action of some steps of a running run, for ui.perfetto.dev",
+                          "  troupe trace runs/first --steps 3 -o trace.json");
+  sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
+  sub->add_option("--steps", o.steps, "Steps to record")
+      ->check(number_between(1, 1000))
+      ->capture_default_str();
+  sub->add_option("-o,--output", o.output, "File to write, in the Chrome trace format")
+      ->required()
+      ->type_name("FILE");
+}
+
+void add_tap(CLI::App& app, TapOptions& o) {
+  CLI::App* sub = command(
+      app, "tap", "Look at tensors that travel over an edge of a running run, a JSON line each",
+      "  troupe tap runs/first --edge 0:1 --every 10 --microbatch 0\n"
+      "  troupe tap runs/first --edge 1:0 --backward --not-finite --dump\n"
+      "A line has norm, mean, min, max, the elements that are not finite, and a histogram: bin 0 "
+      "counts\nmagnitudes below 2^-40, bin i those in [2^(i-41), 2^(i-40)). Ctrl-C leaves.");
+  sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
+  sub->add_option("--edge", o.edge, "Ranks of the sender and the receiver")
+      ->required()
+      ->type_name("FROM:TO");
+  sub->add_flag("--backward", o.backward, "Gradients instead of activations");
+  sub->add_option("--every", o.every, "Only steps that this divides")
+      ->check(number_between(1, kMost))
+      ->capture_default_str();
+  sub->add_option("--microbatch", o.microbatch, "Only this one; default: all")
+      ->check(number_between(0, kMost));
+  sub->add_flag("--not-finite", o.not_finite, "Only tensors with an infinite element or a NaN");
+  sub->add_flag("--dump", o.dump,
+                "Write each as safetensors into taps/ of the run directory; the step waits for it");
+  sub->add_option("--samples", o.samples,
+                  "Look at, print and dump so many tensors in all, and leave; 0: stay")
+      ->check(number_between(0, kMost))
+      ->capture_default_str();
+}
+
+void add_scale(CLI::App& app, ScaleOptions& o) {
+  CLI::App* sub = command(
+      app, "scale",
+      "Change a running run's stages, replicas or schedule at the next step; not a loss changes",
+      "  troupe scale runs/first --pp 3\n"
+      "  troupe scale runs/first --pp 3 --layout 3,2,1\n"
+      "  troupe scale runs/first --layout 'Et|t*3|tL'\n"
+      "  troupe scale runs/first --dp 2 --schedule gpipe\n"
+      "Returns when the first step of the new shape is committed, and says what it cost.");
+  sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
+  sub->add_option("--pp", o.pp, "Pipeline stages")->check(number_between(1, 1024))->type_name("N");
+  sub->add_option("--dp", o.dp, "Replicas of the pipeline")
+      ->check(number_between(1, 1024))
+      ->type_name("N");
+  sub->add_option("--layout", o.layout,
+                  "How layers are split: even, ends, parameters, layers of each chunk as 3,2,1, or "
+                  "Megatron-LM's letters")
+      ->type_name("SPLIT");
+  sub->add_option("--schedule", o.schedule, "A schedule's name")->type_name("KIND");
+}
+
+void add_stop(CLI::App& app, StopOptions& o) {
+  CLI::App* sub =
+      command(app, "stop",
+              "End a run in order: finish the step, save a checkpoint; returns when it has ended",
+              "  troupe stop runs/first");
+  sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
+}
+
+void add_threads(CLI::App* sub, int& threads) {
+  sub->add_option("--threads", threads,
+                  "Compute threads; 0: one a free core. Sums depend on it in their last bits")
+      ->check(number_between(0, 1024))
+      ->capture_default_str();
+}
+
+void add_generate(CLI::App& app, GenerateOptions& o) {
+  CLI::App* sub = command(
+      app, "generate", "Write text with a checkpoint's model",
+      "  troupe generate runs/first/checkpoints/step-1000 --prompt 'Once upon'\n"
+      "  troupe generate runs/first/checkpoints/step-1000 --prompt 'The ' --tokens 200 --seed 7 "
+      "--temperature 0");
+  sub->add_option("checkpoint", o.checkpoint, "A checkpoint directory, step-N")
+      ->required()
+      ->type_name("CHECKPOINT");
+  sub->add_option("--prompt", o.prompt, "Text to go on with")->required();
+  sub->add_option("--tokens", o.tokens, "Tokens to write")
+      ->check(number_between(1, 1'000'000))
+      ->capture_default_str();
+  sub->add_option("--seed", o.seed, "The same seed gives the same text")
+      ->check(number_between(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max()))
+      ->capture_default_str();
+  sub->add_option("--temperature", o.temperature,
+                  "Below 1 likelier, above 1 wilder, 0 always the likeliest")
+      ->check(number_between(0.0, 100.0))
+      ->capture_default_str();
+  add_threads(sub, o.threads);
+}
+
+void add_eval(CLI::App& app, EvalOptions& o) {
+  CLI::App* sub = command(
+      app, "eval", "Mean loss of a checkpoint's model on text",
+      "  troupe eval runs/first/checkpoints/step-1000 --files held-out.txt\n"
+      "  troupe eval runs/first/checkpoints/step-1000 --files 'books/*.txt' --steps 100 --json");
+  sub->add_option("checkpoint", o.checkpoint, "A checkpoint directory, step-N")
+      ->required()
+      ->type_name("CHECKPOINT");
+  sub->add_option("--files", o.files, "Text files or globs, or one .bin with its .idx")
+      ->required()
+      ->type_name("FILE");
+  sub->add_option("--steps", o.steps, "Steps of 8 samples, each read once at most")
+      ->check(number_between(1, kMost))
+      ->capture_default_str();
+  sub->add_flag("--json", o.json, "Print one JSON object");
+  add_threads(sub, o.threads);
+}
+
+void add_tokenize(CLI::App& app, TokenizeOptions& o) {
+  CLI::App* sub = command(
+      app, "tokenize", "Turn text into an indexed dataset, PREFIX.bin and PREFIX.idx",
+      "  troupe tokenize books/*.txt --tokenizer spm.model -o data/books\n"
+      "  troupe tokenize corpus.jsonl --tokenizer bytes -o data/corpus\n"
+      "A .jsonl file is a document a line, from its \"text\"; any other file is one document.");
+  sub->add_option("files", o.files, "Text or JSONL files, or globs")->required()->type_name("FILE");
+  sub->add_option("--tokenizer", o.tokenizer, "bytes, or a SentencePiece .model")
+      ->capture_default_str();
+  sub->add_option("-o,--output", o.output, "Path of the dataset without .bin and .idx")
+      ->required()
+      ->type_name("PREFIX");
+}
+
+void add_schedule(CLI::App& app, ScheduleOptions& o) {
+  CLI::App* sub = command(
+      app, "schedule", "Generate, check, simulate, compare and draw pipeline schedules",
+      "  troupe schedule --kind zb-h1 --stages 4 --microbatches 8 --grid\n"
+      "  troupe schedule --kind interleaved --stages 8 --chunks 3 --microbatches 24 --costs "
+      "F=18.522,I=18.086,W=9.337,hop=0.601 --json\n"
+      "  troupe schedule --stages 4 --microbatches 16 --compare 1f1b,zb-h1,zb-v,v-half\n"
+      "  troupe schedule --kind csv:plan.csv --svg plan.svg --trace plan.json");
+  sub->add_option("--kind", o.kind, "A schedule's name, or csv:FILE")->type_name("NAME");
+  sub->add_option("--stages", o.stages, "Pipeline ranks")
+      ->check(number_between(1, kMost))
+      ->type_name("P");
+  sub->add_option("--chunks", o.chunks, "Chunks a rank; default: the schedule's own")
+      ->check(number_between(1, kMost))
+      ->type_name("V");
+  sub->add_option("--microbatches", o.microbatches, "Microbatches of a step")
+      ->check(number_between(1, kMost))
+      ->type_name("M");
+  sub->add_option("--costs", o.costs,
+                  "Durations of a whole stage in any one unit: F, I, W, B (default I+W), pair "
+                  "(default F+B), F=1:2:1 by stage; hop (latency), link (bytes / bandwidth), "
+                  "optimizer")
+      ->capture_default_str();
+  sub->add_option("--memory", o.memory,
+                  "Most microbatches of a stage that a searched schedule holds: F takes 1, I and W "
+                  "give 1/2 back")
+      ->check(number_between(0.0, 1e9))
+      ->type_name("N");
+  sub->add_option("--group-size", o.group_size,
+                  "Microbatches that interleaved takes through a chunk together, or rounds, as "
+                  "PyTorch groups them; default: P")
+      ->type_name("N");
+  sub->add_option("--compare", o.compare, "Print a table of these schedules, best first")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAME,...");
+  sub->add_flag("--blocking-sends", o.blocking_sends, "A rank waits until its message arrived");
+  sub->add_flag("--no-barrier", o.no_barrier, "The optimizer waits for no other rank");
+  sub->add_flag("--json", o.json, "Print one JSON object");
+  sub->add_flag("--csv", o.csv, "Print the plan, a line a rank");
+  sub->add_flag("--grid", o.grid, "Print a drawing");
+  sub->add_option("--svg", o.svg, "Draw the schedule into this file")->type_name("FILE");
+  sub->add_option("--axis", o.axis, "Unit of the drawing's axis: slots or time")
+      ->check(CLI::IsMember({"slots", "time"}))
+      ->capture_default_str();
+  sub->add_option("--trace", o.trace, "Write a timeline for Perfetto into this file")
+      ->type_name("FILE");
+}
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorKind::usage, message + "\nRun with --help for more information.");
+}
+
+/// CLI11 says only that a command is missing where an unknown one is given.
+void check_command(const std::string& given) {
+  constexpr std::array<std::string_view, 13> kNames{
+      "plan", "launch",   "status", "attach",   "trace",    "tap",   "scale",
+      "stop", "generate", "eval",   "tokenize", "schedule", "doctor"};
+  if (given.empty() || given[0] == '-' || given == "worker") return;
+  if (std::ranges::find(kNames, given) != kNames.end()) return;
+  refuse(fmt::format("unknown command '{}'; did you mean '{}'? It is one of {}", given,
+                     nearest(given, kNames), quoted_list(kNames)));
+}
+
+/// CLI11's own message; it names the option.
+[[noreturn]] void refuse(const CLI::ParseError& error) {
+  const std::string message = error.what();
+  if (message.starts_with("The following argument"))
+    refuse("unknown argument: " + message.substr(message.find(": ") + 2));
+  refuse(message);
+}
+
+}  // namespace
+
+Options parse_options(int argc, const char* const* argv) {
+  CLI::App app("Troupe trains Llama-style language models on a cluster of supervised actors.",
+               "troupe");
+  app.set_version_flag("--version", "troupe " TROUPE_VERSION);
+  app.require_subcommand(1);
+  app.footer(fmt::format("Start with: troupe plan MANIFEST, then troupe launch MANIFEST.\n{}",
+                         kExitCodes));
+  PlanOptions plan;
+  LaunchOptions launch;
+  StatusOptions status;
+  AttachOptions attach;
+  TraceOptions trace;
+  TapOptions tap;
+  ScaleOptions scale;
+  StopOptions stop;
+  GenerateOptions generate;
+  EvalOptions eval;
+  TokenizeOptions tokenize;
+  ScheduleOptions schedule;
+  add_plan(app, plan);
+  add_launch(app, launch);
+  add_status(app, status);
+  add_attach(app, attach);
+  add_trace(app, trace);
+  add_tap(app, tap);
+  add_scale(app, scale);
+  add_stop(app, stop);
+  add_generate(app, generate);
+  add_eval(app, eval);
+  add_tokenize(app, tokenize);
+  add_schedule(app, schedule);
+  command(app, "doctor", "Check this machine: cores, memory, shared memory, transports, libraries",
+          "  troupe doctor");
+  app.add_subcommand("worker", "A worker process; started by launch")->group("");
+  check_command(argc > 1 ? argv[1] : "");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForVersion& version) {
+    return PrintText{std::string(version.what()) + "\n"};
+  } catch (const CLI::CallForHelp&) {
+    return PrintText{app.help()};
+  } catch (const CLI::ParseError& error) {
+    refuse(error);
+  }
+  const std::string name = app.get_subcommands().front()->get_name();
+  if (name == "plan") return plan;
+  if (name == "launch") return launch;
+  if (name == "status") return status;
+  if (name == "attach") return attach;
+  if (name == "trace") return trace;
+  if (name == "tap") return tap;
+  if (name == "scale") return scale;
+  if (name == "stop") return stop;
+  if (name == "doctor") return DoctorOptions{};
+  if (name == "generate") return generate;
+  if (name == "eval") return eval;
+  if (name == "tokenize") return tokenize;
+  if (name == "schedule") return schedule;
+  return WorkerOptions{};
+}
+
+}  // namespace troupe::launch

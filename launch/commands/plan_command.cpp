@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "actors/topology/memory_plan.h"
+#include "launch/commands/commands.h"
+#include "launch/host/console.h"
+#include "launch/manifest/differences.h"
+#include "launch/manifest/inputs.h"
+#include "launch/manifest/run_spec.h"
+#include "launch/manifest/warnings.h"
+#include "launch/monitors/sinks.h"
+#include "launch/run/result_file.h"
+#include "schedules/draw.h"
+
+namespace troupe::launch {
+namespace {
+
+using nlohmann::json;
+
+/// The resolved manifest as an object of objects.
+json manifest_json(const Manifest& manifest) {
+  json out;
+  for (const Key& key : manifest_keys()) {
+    const std::string name = fmt::format("{}.{}", key.table, key.name);
+    if (!manifest.has(name)) continue;
+    std::visit(
+        [&](const auto& value) { out[std::string(key.table)][std::string(key.name)] = value; },
+        manifest.value(name));
+  }
+  return out;
+}
+
+json ranks_json(const Placement& placement) {
+  json rows = json::array();
+  for (const RankPlacement& r : placement.ranks)
+    rows.push_back({{"rank", r.rank},
+                    {"replica", r.replica},
+                    {"stage", r.stage},
+                    {"layers", r.layers},
+                    {"parameters", r.parameters},
+                    {"memory_bytes",
+                     {{"weights", r.memory.weights},
+                      {"gradients", r.memory.gradients},
+                      {"optimizer", r.memory.optimizer},
+                      {"activations", r.memory.activations},
+                      {"packed", r.memory.packed},
+                      {"pools", r.pools},
+                      {"process", actors::kProcessBytes},
+                      {"total", r.total_bytes}}}});
+  return rows;
+}
+
+/// The schedule as text, where it fits a screen.
+std::string grid_of(const Placement& placement) {
+  constexpr std::size_t kMostColumns = 100;
+  const auto& simulation = placement.simulation;
+  // A slot takes two columns at least: what is far too wide is not drawn at all.
+  if (2 * simulation.wall <= kMostColumns * schedules::slot_length(simulation)) {
+    const std::string grid = schedules::to_grid(placement.plan, simulation);
+    if (grid.find('\n') <= kMostColumns) return grid + "\n";
+  }
+  return "The schedule of a step is too wide for this text; --svg FILE draws it.\n\n";
+}
+
+}  // namespace
+
+int run(const PlanOptions& options) {
+  const Machine machine = this_machine();
+  const Manifest manifest = load_manifest(options.manifest, options.overrides, machine);
+  Sinks::check_hosts(manifest);
+  const auto goes_on_from = check_start(manifest);
+  const actors::RunSpec spec = to_run_spec(manifest);
+  const Placement placement = place(spec);
+  for (const std::string& warning : warnings(spec, placement, machine))
+    complain("warning: " + warning);
+  if (goes_on_from)
+    for (const std::string& difference : differences(manifest, *goes_on_from).all())
+      complain("differs from the checkpoint: " + difference);
+  if (!options.svg.empty())
+    ResultFile(options.svg).write(schedules::to_svg(placement.plan, placement.simulation));
+  if (options.json) {
+    const json out{
+        {"manifest", manifest_json(manifest)},
+        {"parameters", placement.parameters},
+        {"ranks", ranks_json(placement)},
+        {"schedule",
+         {{"kind", spec.schedule.kind}, {"bubble_rate", placement.simulation.bubble_rate}}}};
+    print(out.dump(2) + "\n");
+  } else {
+    print(summary(spec, placement) + "\n" + grid_of(placement) +
+          manifest.to_toml(options.all ? Manifest::Keys::all : Manifest::Keys::given));
+  }
+  return 0;
+}
+
+}  // namespace troupe::launch

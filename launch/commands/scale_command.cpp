@@ -1,0 +1,42 @@
+#include <fmt/format.h>
+
+#include "launch/commands/commands.h"
+#include "launch/control/live_run.h"
+#include "launch/control/scale_request.h"
+#include "launch/host/console.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+/// The order takes as long as a step, and as workers need to start: nobody's to say how long.
+constexpr std::chrono::seconds kForEver{0};
+
+[[noreturn]] void ended_on_the_way(const std::string& run) {
+  throw Error(ErrorKind::unavailable,
+              "the run ended before the change: " + describe(ended_unanswered(run), run));
+}
+
+}  // namespace
+
+int run(const ScaleOptions& options) {
+  const actors::ScaleRequest request{
+      .pp = options.pp, .dp = options.dp, .layout = options.layout, .schedule = options.schedule};
+  if (actors::to_string(request).empty())
+    throw Error(ErrorKind::usage,
+                "nothing to change: give at least one of --pp, --dp, --layout and --schedule");
+  auto asked = ask_run(options.run, "scale", to_json(request));
+  if (const auto* ending = std::get_if<Ending>(&asked))
+    throw Error(ErrorKind::unavailable, "nothing to scale: " + describe(*ending, options.run));
+  const auto reply = std::get<std::unique_ptr<ControlClient>>(asked)->receive(kForEver);
+  if (!reply) ended_on_the_way(options.run);
+  if (reply->contains("error"))
+    throw Error(ErrorKind::unavailable, reply->at("error").get<std::string>());
+  const int code = reply->at("code").get<int>();
+  const std::string text = reply->at("text").get<std::string>();
+  if (code != 0) throw Error(static_cast<ErrorKind>(code), text);
+  print(text + "\n");
+  return 0;
+}
+
+}  // namespace troupe::launch

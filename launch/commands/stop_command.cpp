@@ -1,0 +1,35 @@
+#include <fmt/format.h>
+
+#include "launch/commands/commands.h"
+#include "launch/control/live_run.h"
+#include "launch/host/console.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+/// Until the launcher has heard the order; how long the step in progress takes is nobody's to say.
+constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kForEver{0};
+
+/// How the run ended, as the launcher tells it, or as its files do where it died on the way.
+Ending wait_for_end(ControlClient& launcher, const std::string& run) {
+  if (!launcher.receive(kPatience)) return ended_unanswered(run);
+  if (const auto last = launcher.receive(kForEver))
+    if (last->contains("ended"))
+      if (const auto ending = parse_ending(last->at("ended"))) return *ending;
+  return find_ending(run);
+}
+
+}  // namespace
+
+int run(const StopOptions& options) {
+  const auto asked = ask_run(options.run, "stop");
+  if (const auto* ending = std::get_if<Ending>(&asked))
+    throw Error(ErrorKind::unavailable, "nothing to stop: " + describe(*ending, options.run));
+  const Ending ending = wait_for_end(*std::get<std::unique_ptr<ControlClient>>(asked), options.run);
+  print(describe(ending, options.run) + "\n");
+  return ending.outcome.exit_code;
+}
+
+}  // namespace troupe::launch

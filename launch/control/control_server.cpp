@@ -1,0 +1,320 @@
+#include "launch/control/control_server.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "actors/messages/secret.h"
+#include "launch/control/event_json.h"
+#include "launch/control/scale_request.h"
+#include "launch/control/tap_request.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+
+namespace {
+
+/// Readers are told what has come in between all at once: a hundred of them wake this thread no
+/// more often than one, and seldom enough that feeding takes no more than 1 / kFeedRest of a core.
+constexpr std::chrono::nanoseconds kFeedInterval = std::chrono::milliseconds(50);
+constexpr std::chrono::nanoseconds kMaxFeedInterval = std::chrono::seconds(1);
+constexpr int kFeedRest = 200;
+constexpr int kDeadlineCheckMs = 100;
+constexpr std::size_t kMaxName = 100;
+
+[[noreturn]] void os_error(const char* what) {
+  throw Error(ErrorKind::unavailable,
+              fmt::format("control socket: cannot {}: {}", what, std::strerror(errno)));
+}
+
+int bind_loopback(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) os_error("make a socket");
+  // A port whose last connections are still fading is free.
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      listen(fd, 16) == 0)
+    return fd;
+  const int code = errno;
+  close(fd);
+  throw Error(
+      ErrorKind::manifest,
+      fmt::format("cluster.port = {} cannot be used on 127.0.0.1: {}; 0 takes any free port", port,
+                  std::strerror(code)));
+}
+
+int port_of(int fd) {
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    os_error("learn its port");
+  return ntohs(address.sin_port);
+}
+
+}  // namespace
+
+ControlServer::ControlServer(const Options& options)
+    : options_(options), token_(actors::random_token()), listen_fd_(bind_loopback(options.port)) {
+  port_ = port_of(listen_fd_);
+  wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_fd_ < 0) os_error("make an event descriptor");
+}
+
+ControlServer::~ControlServer() {
+  if (thread_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      quit_ = true;
+    }
+    wake();
+    thread_.join();
+  }
+  close(listen_fd_);
+  close(wake_fd_);
+}
+
+void ControlServer::serve(ControlHandlers handlers) {
+  handlers_ = std::move(handlers);
+  thread_ = std::thread([this] { loop(); });
+}
+
+void ControlServer::finish(const nlohmann::json& outcome) {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    outcome_ = outcome;
+  }
+  wake();
+  thread_.join();
+}
+
+void ControlServer::wake() const {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written =
+      write(wake_fd_, &one, sizeof one);  // full means: already awake
+}
+
+void ControlServer::loop() {
+  while (true) {
+    tell_answers();
+    tell_outcome();
+    {
+      const std::lock_guard lock(mutex_);
+      if (quit_) break;
+    }
+    if (finishing_ && connections_.empty()) break;
+    if (news_ && Clock::now() >= next_feeding_) feed_readers();
+    std::vector<pollfd> fds = watched();
+    poll(fds.data(), fds.size(), patience_ms());
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto drained = read(wake_fd_, &count, sizeof count);
+    std::size_t index = 2;
+    std::erase_if(connections_, [&](ControlConnection& c) {
+      const bool over = !serve_ready(c, fds[index++].revents) || is_over(c);
+      if (over) part(c);
+      return over;
+    });
+    if (fds[1].revents != 0) accept_all();
+  }
+  connections_.clear();
+}
+
+/// How long poll() may sleep: until readers are to be told, or a deadline is to be looked at.
+int ControlServer::patience_ms() const {
+  const bool timed = std::ranges::any_of(connections_, [](const ControlConnection& c) {
+    return !c.waits_for_end && c.order == 0 && !c.feed;
+  });
+  if (!news_) return timed ? kDeadlineCheckMs : -1;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(next_feeding_ - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, kDeadlineCheckMs));
+}
+
+std::vector<pollfd> ControlServer::watched() const {
+  std::vector<pollfd> fds{{.fd = wake_fd_, .events = POLLIN, .revents = 0},
+                          {.fd = finishing_ ? -1 : listen_fd_, .events = POLLIN, .revents = 0}};
+  for (const ControlConnection& c : connections_)
+    fds.push_back({.fd = c.fd(), .events = c.wanted_events(), .revents = 0});
+  return fds;
+}
+
+/// Turns the outcome into the last frame of those who wait for it; the others have no answer to
+/// come.
+void ControlServer::tell_outcome() {
+  const std::lock_guard lock(mutex_);
+  if (!outcome_ || finishing_) return;
+  finishing_ = true;
+  for (ControlConnection& c : connections_) {
+    if (c.feed) c.feed_events(texts_);
+    if (c.feed || c.waits_for_end) c.say(to_frame({{"ended", *outcome_}}));
+    c.order = 0;
+    c.feed.reset();
+    c.waits_for_end = false;
+    c.deadline = Clock::now() + options_.patience;
+  }
+  std::erase_if(connections_, [](const ControlConnection& c) { return c.all_said(); });
+}
+
+void ControlServer::accept_all() {
+  while (true) {
+    const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) return;
+    make_room();
+    connections_.emplace_back(fd, Clock::now() + options_.patience);
+  }
+}
+
+/// The oldest stranger leaves first: whoever knows the token shows it at once.
+void ControlServer::make_room() {
+  const auto stranger = [](const ControlConnection& c) { return !c.trusted; };
+  if (std::ranges::count_if(connections_, stranger) >=
+      static_cast<std::ptrdiff_t>(options_.max_strangers))
+    connections_.erase(std::ranges::find_if(connections_, stranger));
+}
+
+/// Nothing more is to be said or waited for, or the other side has had its time.
+bool ControlServer::is_over(const ControlConnection& c) const {
+  if (c.waits_for_end || c.order != 0 || c.feed) return false;
+  return (c.trusted && c.all_said()) || Clock::now() > c.deadline;
+}
+
+/// False when the connection is over.
+bool ControlServer::serve_ready(ControlConnection& c, short events) {
+  if ((events & POLLIN) != 0 && !hear(c)) return false;
+  if ((events & (POLLERR | POLLNVAL)) != 0) return false;
+  if ((events & POLLHUP) != 0 && (events & POLLIN) == 0) return false;
+  if (c.all_said()) return true;
+  if (!c.write()) return false;
+  if (c.feed && c.all_said()) news_ = true;  // there may be more for it
+  return true;
+}
+
+bool ControlServer::hear(ControlConnection& c) {
+  if (!c.read()) return false;
+  if (c.trusted && !c.feed) return false;  // one request a connection
+  while (const auto frame = c.next_frame()) {
+    if (!c.feed) return answer(c, *frame);
+    const auto grant = nlohmann::json::parse(*frame, nullptr, false);
+    if (!grant.is_object() || !grant.contains("credit") || !grant["credit"].is_number_unsigned())
+      return false;
+    c.feed->grant(grant["credit"].get<std::uint64_t>());
+    news_ = true;
+  }
+  return !c.broken();
+}
+
+bool ControlServer::answer(ControlConnection& c, const std::string& frame) {
+  const auto request = authenticated_request(frame, token_);
+  if (!request) return false;
+  c.trusted = true;
+  c.deadline = Clock::now() + options_.patience;
+  const std::string& name = request->at("request").get_ref<const std::string&>();
+  if (name == "status") {
+    c.say(to_frame(handlers_.status()));
+  } else if (name == "stop") {
+    c.waits_for_end = true;
+    c.say(to_frame({{"accepted", true}}));
+    handlers_.stop();
+  } else if (name == "scale") {
+    scale(c, *request);
+  } else if (name == "attach") {
+    attach(c, *request);
+  } else {
+    c.say(to_frame({{"error", "unknown request; it is status, stop, scale or attach"}}));
+  }
+  return true;
+}
+
+void ControlServer::scale(ControlConnection& c, const nlohmann::json& request) {
+  try {
+    const actors::ScaleRequest wish = parse_scale(request);
+    c.order = ++orders_;
+    handlers_.scale(wish, [this, order = c.order](const actors::ScaleAnswer& answer) {
+      {
+        const std::lock_guard lock(mutex_);
+        answers_.emplace_back(order, answer);
+      }
+      wake();
+    });
+  } catch (const Error& e) {
+    c.say(to_frame({{"error", e.what()}}));
+  }
+}
+
+void ControlServer::tell_answers() {
+  std::vector<std::pair<std::uint64_t, actors::ScaleAnswer>> answers;
+  {
+    const std::lock_guard lock(mutex_);
+    answers.swap(answers_);
+  }
+  for (const auto& [order, answer] : answers)
+    for (ControlConnection& c : connections_)
+      if (c.order == order) {
+        c.order = 0;
+        c.deadline = Clock::now() + options_.patience;
+        c.say(to_frame({{"code", answer.code}, {"text", answer.text}}));
+      }
+}
+
+void ControlServer::attach(ControlConnection& c, const nlohmann::json& request) {
+  try {
+    if (!handlers_.hub) throw Error(ErrorKind::unavailable, "this run tells nothing");
+    const auto readers = std::ranges::count_if(
+        connections_, [](const ControlConnection& other) { return other.feed != nullptr; });
+    if (static_cast<std::size_t>(readers) >= options_.max_readers)
+      throw Error(ErrorKind::unavailable,
+                  fmt::format("{} readers are attached already, and no more are served", readers));
+    const auto kinds = parse_kinds(request.value("kinds", ""));
+    const std::string who = request.value("who", "").substr(0, kMaxName);
+    std::optional<actors::TapRequest> tap;
+    if (const auto given = request.find("tap"); given != request.end() && !given->is_null())
+      tap = parse_tap(*given);
+    if (tap && handlers_.hub->taps().size() >= actors::kMaxTaps)
+      throw Error(
+          ErrorKind::unavailable,
+          fmt::format("{} taps are open already, and no more are served", actors::kMaxTaps));
+    auto subscription = handlers_.hub->subscribe({.kinds = kinds, .tap = tap, .wake = [this] {
+                                                    if (!news_.exchange(true)) wake();
+                                                  }});
+    c.feed = std::make_unique<EventFeed>(std::move(subscription), who);
+    c.feed->grant(request.value("credit", std::uint64_t{0}));
+    c.say(to_frame({{"attached", handlers_.status()}}));
+    handlers_.hub->publish({.body = actors::MonitorAttached{.who = who}});
+  } catch (const std::exception& e) {  // a field of a wrong type, too
+    c.say(to_frame({{"error", e.what()}}));
+  }
+}
+
+void ControlServer::feed_readers() {
+  news_ = false;  // first: what comes from now on wakes again
+  const auto begin = Clock::now();
+  std::erase_if(connections_, [&](ControlConnection& c) {
+    const bool gone = c.feed && !c.feed_events(texts_);
+    if (gone) part(c);
+    return gone;
+  });
+  next_feeding_ = begin + std::clamp<std::chrono::nanoseconds>(kFeedRest * (Clock::now() - begin),
+                                                               kFeedInterval, kMaxFeedInterval);
+}
+
+void ControlServer::part(const ControlConnection& c) {
+  if (c.feed)
+    handlers_.hub->publish(
+        {.body = actors::MonitorDetached{.who = c.feed->who(), .dropped = c.feed->dropped()}});
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,174 @@
+#include "launch/control/event_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "launch/control/control_protocol.h"
+#include "launch/host/suggest.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+using nlohmann::json;
+using namespace actors;
+
+json phases_of(const RecoveryPhases& p) {
+  return {{"detect_s", p.detect_s}, {"decide_s", p.decide_s},   {"spawn_s", p.spawn_s},
+          {"move_s", p.move_s},     {"rebuild_s", p.rebuild_s}, {"first_step_s", p.first_step_s}};
+}
+
+json stages_of(const StepReport& report) {
+  json stages = json::array();
+  for (const auto& s : report.stages())
+    stages.push_back(
+        {{"replica", s.replica}, {"stage", s.stage}, {"busy_s", s.busy_s}, {"idle_s", s.idle_s}});
+  return stages;
+}
+
+json edges_of(const StepReport& report) {
+  json edges = json::array();
+  for (const auto& e : report.edges())
+    edges.push_back({{"from", e.from}, {"to", e.to}, {"bytes", e.bytes}, {"wait_s", e.wait_s}});
+  return edges;
+}
+
+// What each kind has beside the fields of every event.
+
+json body_of(const StepCommitted& e) {
+  const StepReport& r = e.report;
+  return {{"loss", r.loss},
+          {"grad_norm", r.grad_norm},
+          {"lr", r.lr},
+          {"tokens", r.tokens},
+          {"tokens_per_s", r.tokens_per_s()},
+          {"step_s", r.step_s},
+          {"stages", stages_of(r)},
+          {"edges", edges_of(r)}};
+}
+json body_of(const EvaluationDone& e) {
+  return {{"eval_loss", e.loss}};
+}
+json body_of(const CheckpointSaved& e) {
+  return {{"path", e.path}, {"duration_s", e.duration_s}};
+}
+json body_of(const NotFinite& e) {
+  return {{"cause", e.where}};
+}
+json body_of(const MembershipChanged& e) {
+  json ranks = json::array();
+  for (const RankStatus& r : e.ranks)
+    ranks.push_back({{"rank", r.rank},
+                     {"replica", r.replica},
+                     {"stage", r.stage},
+                     {"pid", r.pid},
+                     {"host", r.host}});
+  return {{"pp", e.pipeline.pp},
+          {"dp", e.pipeline.dp},
+          {"pipeline", to_json(e.pipeline)},
+          {"schedule", e.schedule},
+          {"ranks", std::move(ranks)}};
+}
+json body_of(const RankActivity& e) {
+  json links = json::array();
+  for (const auto& link : e.links) links.push_back({{"to", link.to}, {"queued", link.queued}});
+  return {{"state", e.state},
+          {"waiting_for", e.waiting_for},
+          {"resident_bytes", e.resident_bytes},
+          {"mailbox_depth", e.mailbox_depth},
+          {"links", std::move(links)}};
+}
+json body_of(const DirectorActivity& e) {
+  return {{"mailbox_depth", e.mailbox_depth}, {"handler_s", e.handler_s}};
+}
+json body_of(const ActionsTraced& e) {
+  json actions = json::array();
+  for (const auto& a : e.actions)
+    actions.push_back({{"name", a.name},
+                       {"begin_s", a.begin_s},
+                       {"end_s", a.end_s},
+                       {"from", a.from},
+                       {"to", a.to},
+                       {"waited_s", a.waited_s},
+                       {"sent_s", a.sent_s}});
+  return {{"actions", std::move(actions)}, {"complete", e.complete}};
+}
+json body_of(const TensorTapped& e) {
+  json body{{"to", e.to},
+            {"direction", e.backward ? "backward" : "forward"},
+            {"microbatch", e.microbatch},
+            {"elements", e.summary.elements},
+            {"not_finite", e.summary.not_finite},
+            {"norm", e.summary.norm},
+            {"mean", e.summary.mean},
+            {"min", e.summary.min},
+            {"max", e.summary.max},
+            {"histogram", e.summary.histogram}};
+  if (!e.file.empty()) body["file"] = e.file;
+  if (!e.error.empty()) body["error"] = e.error;
+  return body;
+}
+json body_of(const StragglerFound& e) {
+  return {{"replica", e.replica},
+          {"stage", e.stage},
+          {"score", e.score},
+          {"busy_s", e.busy_s},
+          {"usual_busy_s", e.usual_busy_s}};
+}
+json body_of(const FailureDetected& e) {
+  return {{"cause", e.cause}, {"detect_s", e.detect_s}};
+}
+json body_of(const PhaseBegun& e) {
+  return {{"phase", e.phase}};
+}
+json body_of(const Recovered& e) {
+  return {{"cause", e.cause}, {"phases", phases_of(e.phases)}, {"stall_s", e.stall_s}};
+}
+json body_of(const Rescaled& e) {
+  return {{"cause", e.cause}, {"phases", phases_of(e.phases)}, {"stall_s", e.stall_s}};
+}
+json body_of(const MonitorAttached& e) {
+  return {{"cause", e.who}};
+}
+json body_of(const MonitorDetached& e) {
+  return {{"cause", e.who}, {"dropped", e.dropped}};
+}
+json body_of(const Note& e) {
+  return {{"cause", e.text}};
+}
+json body_of(const RunEnded& e) {
+  return {{"cause", e.outcome.reason}, {"exit_code", e.outcome.exit_code}};
+}
+
+}  // namespace
+
+json to_json(const RunEvent& event) {
+  json out = std::visit([](const auto& body) { return body_of(body); }, event.body);
+  out["time"] = event.time;
+  out["kind"] = kind_name(event);
+  out["epoch"] = event.epoch;
+  out["step"] = event.step;
+  if (event.rank >= 0) out["rank"] = event.rank;
+  return out;
+}
+
+EventMask parse_kinds(const std::string& names) {
+  if (names.empty()) return all_events();
+  EventMask mask;
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    const std::string name = names.substr(begin, end - begin);
+    const auto found = std::ranges::find(kEventNames, name);
+    if (found == kEventNames.end())
+      throw Error(ErrorKind::usage,
+                  fmt::format("no event is called '{}'; did you mean '{}'? It is one of {}", name,
+                              nearest(name, kEventNames), quoted_list(kEventNames)));
+    mask.set(static_cast<std::size_t>(found - kEventNames.begin()));
+    begin = end + 1;
+  }
+  return mask;
+}
+
+}  // namespace troupe::launch

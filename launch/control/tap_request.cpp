@@ -1,0 +1,167 @@
+#include "launch/control/tap_request.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <compare>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+using nlohmann::json;
+
+/// So many edges are listed; a large cluster has thousands.
+constexpr std::size_t kListed = 12;
+
+/// A direction of an edge between two ranks.
+struct Way {
+  int from = 0, to = 0;
+  bool backward = false;
+  auto operator<=>(const Way&) const = default;
+};
+/// Ranges [first, end) of microbatches.
+using Ranges = std::set<std::pair<int, int>>;
+using Ways = std::map<Way, Ranges>;
+
+const char* kind_of(bool backward) {
+  return backward ? "gradients" : "activations";
+}
+
+std::string edge_text(int from, int to) {
+  return fmt::format("{}:{}", from, to);
+}
+
+/// Every way that tensors go between two ranks in a step.
+Ways ways_of(const json& pipeline) {
+  const auto stages = pipeline.at("stage_of_chunk").get<std::vector<int>>();
+  const int pp = pipeline.at("pp"), dp = pipeline.at("dp"), copies = pipeline.at("copies");
+  const int share = pipeline.at("microbatches").get<int>() / copies;
+  const int chunks = static_cast<int>(stages.size()) / copies;
+  Ways ways;
+  for (int copy = 0; copy < copies; ++copy)
+    for (int chunk = copy * chunks + 1; chunk < (copy + 1) * chunks; ++chunk)
+      for (int replica = 0; replica < dp; ++replica) {
+        const int from = replica * pp + stages.at(static_cast<std::size_t>(chunk - 1));
+        const int to = replica * pp + stages.at(static_cast<std::size_t>(chunk));
+        if (from == to) continue;
+        const std::pair range{copy * share, (copy + 1) * share};
+        ways[{from, to, false}].insert(range);
+        ways[{to, from, true}].insert(range);
+      }
+  return ways;
+}
+
+bool holds(const Ranges& ranges, int number) {
+  for (const auto& [first, end] : ranges)
+    if (first <= number && number < end) return true;
+  return false;
+}
+
+std::string ranges_text(const Ranges& ranges) {
+  std::string text;
+  for (const auto& [first, end] : ranges)
+    text += fmt::format("{}{}-{}", text.empty() ? "" : ", ", first, end - 1);
+  return text;
+}
+
+/// The edges of the direction that is asked for, those of the sender first.
+std::string edges_text(const Ways& ways, const actors::TapRequest& request) {
+  std::vector<std::string> edges;
+  for (const bool of_sender : {true, false})
+    for (const auto& [way, microbatches] : ways)
+      if (way.backward == request.backward && (way.from == request.from) == of_sender)
+        edges.push_back(edge_text(way.from, way.to));
+  std::string text;
+  for (std::size_t i = 0; i < edges.size() && i < kListed; ++i)
+    text += (i > 0 ? ", " : "") + edges[i];
+  if (edges.size() > kListed) text += fmt::format(" and {} more", edges.size() - kListed);
+  return text;
+}
+
+}  // namespace
+
+actors::TapRequest parse_edge(const std::string& text) {
+  actors::TapRequest request;
+  const char* const end = text.data() + text.size();
+  const auto from = std::from_chars(text.data(), end, request.from);
+  const bool has_colon = from.ec == std::errc() && from.ptr != end && *from.ptr == ':';
+  const auto to = has_colon ? std::from_chars(from.ptr + 1, end, request.to) : from;
+  if (!has_colon || to.ec != std::errc() || to.ptr != end || request.from < 0 || request.to < 0)
+    throw Error(ErrorKind::usage,
+                "--edge " + text + " must be the ranks of a sender and its receiver, such as 0:1");
+  return request;
+}
+
+nlohmann::json to_json(const actors::TapRequest& request) {
+  return {{"from", request.from},
+          {"to", request.to},
+          {"backward", request.backward},
+          {"every", request.every},
+          {"microbatch", request.microbatch},
+          {"only_not_finite", request.only_not_finite},
+          {"dump", request.dump},
+          {"samples", request.samples}};
+}
+
+actors::TapRequest parse_tap(const nlohmann::json& fields) {
+  try {
+    actors::TapRequest request{.from = fields.at("from").get<int>(),
+                               .to = fields.at("to").get<int>(),
+                               .backward = fields.value("backward", false),
+                               .every = fields.value("every", std::int64_t{1}),
+                               .microbatch = fields.value("microbatch", -1),
+                               .only_not_finite = fields.value("only_not_finite", false),
+                               .dump = fields.value("dump", false),
+                               .samples = fields.value("samples", std::int64_t{0})};
+    if (request.every < 1) throw Error(ErrorKind::usage, "every must be at least 1 step");
+    if (request.samples < 0) throw Error(ErrorKind::usage, "samples must be at least 0");
+    return request;
+  } catch (const nlohmann::json::exception& e) {
+    throw Error(ErrorKind::usage, std::string("no tap: ") + e.what());
+  }
+}
+
+std::string describe(const actors::TapRequest& request) {
+  std::string text =
+      fmt::format("{} {} of edge {}",
+                  request.samples > 0 ? std::to_string(request.samples) : std::string("all"),
+                  kind_of(request.backward), edge_text(request.from, request.to));
+  if (request.microbatch >= 0) text += fmt::format(", microbatch {}", request.microbatch);
+  if (request.only_not_finite) text += ", with an element that is not finite";
+  if (request.every > 1) text += fmt::format(", of steps that {} divides", request.every);
+  return text;
+}
+
+std::string never_fits(const actors::TapRequest& request, const json& status) {
+  const auto& pipeline = status.at("pipeline");
+  if (pipeline.at("stage_of_chunk").empty()) return "";
+  const Ways ways = ways_of(pipeline);
+  const std::string edge = edge_text(request.from, request.to);
+  const auto way = ways.find({request.from, request.to, request.backward});
+  if (ways.empty()) return "a run of one stage sends nothing over edges";
+  if (way == ways.end()) {
+    const bool other = ways.contains({request.from, request.to, !request.backward});
+    return fmt::format("no {} travel over edge {}{}; the edges of {} are {}",
+                       kind_of(request.backward), edge,
+                       other ? fmt::format(", only {}", kind_of(!request.backward)) : "",
+                       kind_of(request.backward), edges_text(ways, request));
+  }
+  if (request.microbatch >= 0 && !holds(way->second, request.microbatch))
+    return fmt::format("microbatch {} does not travel over edge {}; its {} are of microbatches {}",
+                       request.microbatch, edge, kind_of(request.backward),
+                       ranges_text(way->second));
+  const auto step = status.at("step").get<std::int64_t>();
+  const auto last = status.at("max_steps").get<std::int64_t>();
+  if (step / request.every == last / request.every)
+    return fmt::format("no step is left that {} divides: the run is at step {} of {}",
+                       request.every, step, last);
+  return "";
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "launch/manifest/manifest.h"
+
+namespace troupe::launch {
+
+/// Checks that the values fit together: mesh, batch, model, schedule, optimizer, evaluation. Pure.
+/// The manifest is resolved. Throws Error{manifest} with the place, the rule and its numbers, and
+/// the nearest valid choice.
+void check(const Manifest& manifest);
+
+}  // namespace troupe::launch

@@ -1,0 +1,263 @@
+#include "launch/manifest/defaults.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace troupe::launch {
+namespace {
+
+using enum Kind;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr Rule kNotNegative{.min = 0, .max = kInfinity};
+constexpr Rule kFinite{.min = 0, .max = kInfinity, .below_max = true};
+constexpr Rule kPositive{.min = 0, .max = kInfinity, .below_max = true, .above_min = true};
+constexpr Rule kFraction{.min = 0, .max = 1, .below_max = true};
+/// The upper ends keep every product of sizes far inside 64 bits.
+constexpr Rule from_one_to(double max) {
+  return {.min = 1, .max = max};
+}
+
+constexpr std::array<std::string_view, 2> kDTypes{"float32", "bfloat16"};
+constexpr std::array<std::string_view, 3> kOnLoss{"replace", "shrink", "stop"};
+constexpr std::array<std::string_view, 4> kDecays{"constant", "linear", "cosine", "wsd"};
+
+constexpr std::array kKeys{
+    Key{"run", "name", text, "", "",
+        "Name of the run; default: the manifest's file name without .toml"},
+    Key{"run", "seed", integer, "1", "",
+        "Seed of initial weights and shuffling; fixed, so that runs repeat", kNotNegative},
+    Key{"run", "dir", text, "", "path",
+        "Run directory; default: runs/<name>. Relative to the current directory, as it is an "
+        "output"},
+    Key{"run", "max_steps", integer, "1000", "steps",
+        "Last step, counted from the first start, also after a resume; long enough to see a loss "
+        "fall",
+        Rule{.min = 1, .max = 1e12}},
+    Key{"run", "derived", texts, "[]", "keys",
+        "Written by launch: the keys of this file that follow from others or from the machine. "
+        "They are derived again when the file is read; a key that is taken out of this list, or "
+        "set by an override, is as it is given"},
+
+    Key{"model", "hidden_size", integer, "256", "",
+        "Width of the residual; a model that a laptop trains", from_one_to(262144)},
+    Key{"model", "intermediate_size", integer, "688", "",
+        "Width of the feed-forward layers; 8/3 of the default hidden_size in steps of 16",
+        from_one_to(1048576)},
+    Key{"model", "num_hidden_layers", integer, "4", "layers",
+        "Decoder layers; enough for four stages", from_one_to(4096)},
+    Key{"model", "num_attention_heads", integer, "4", "heads", "Query heads; 64 wide by default",
+        from_one_to(4096)},
+    Key{"model", "num_key_value_heads", integer, "", "heads",
+        "Key and value heads, a divisor of num_attention_heads; default: num_attention_heads",
+        from_one_to(4096)},
+    Key{"model", "head_dim", integer, "", "",
+        "Width of a head, even; default: hidden_size / num_attention_heads", from_one_to(1024)},
+    Key{"model", "vocab_size", integer, "256", "tokens",
+        "Rows of the embedding; what the bytes tokenizer needs", from_one_to(16777216)},
+    Key{"model", "rms_norm_eps", number, "1e-05", "", "Epsilon of RMSNorm; Llama 2's", kPositive},
+    Key{"model", "rope_theta", number, "10000.0", "", "Base of the rotary embedding; Llama 2's",
+        kPositive},
+    Key{"model", "tie_word_embeddings", boolean, "false", "",
+        "One matrix for embedding and head; as Llama, untied"},
+    Key{"model", "initializer_range", number, "0.02", "",
+        "Standard deviation of initial weights; Llama's", kFinite},
+    Key{"model",
+        "dtype",
+        text,
+        "\"float32\"",
+        "",
+        "Type of compute and of what travels between stages; weights stay float32. Exact before "
+        "fast",
+        {},
+        kDTypes},
+
+    Key{"data", "files", texts, "[]", "paths",
+        "Text files or globs in order (each glob sorted bytewise), or one .bin with its .idx; of a "
+        ".jsonl the \"text\" of every line. Must be given"},
+    Key{"data", "tokenizer", text, "\"bytes\"", "path",
+        "bytes (a token's id is the byte's value) or a SentencePiece .model; bytes needs no file"},
+    Key{"data", "shuffle", boolean, "false", "",
+        "Samples in a seeded random order; off, so that others can replay a run"},
+    Key{"data", "tokens", text, "", "path",
+        "Written by launch: the token file made of data.files. Replaced when given"},
+    Key{"data", "digest", text, "", "",
+        "Written by launch: XXH64 of the token ids, by which a resume knows the corpus. Replaced "
+        "when given"},
+
+    Key{"batch", "seq_len", integer, "256", "tokens", "Length of a sample; fits a laptop",
+        from_one_to(1048576)},
+    Key{"batch", "micro", integer, "4", "samples",
+        "Samples that a stage computes at once; keeps two cores busy", from_one_to(4096)},
+    Key{"batch", "global", integer, "16", "samples",
+        "Samples of a step, over all replicas; a multiple of micro * dp. Four microbatches by "
+        "default",
+        from_one_to(16777216)},
+
+    Key{"optimizer", "lr", number, "0.001", "", "Peak learning rate; usual for models of this size",
+        kFinite},
+    Key{"optimizer", "betas", pair, "[0.9, 0.95]", "",
+        "AdamW's two decay rates; usual for language models", kFraction},
+    Key{"optimizer", "eps", number, "1e-08", "", "AdamW's epsilon; torch's default", kPositive},
+    Key{"optimizer", "weight_decay", number, "0.1", "",
+        "Decoupled weight decay; usual for language models", kFinite},
+    Key{"optimizer", "decay_all", boolean, "false", "",
+        "Weight decay on norms too; usual is on matrices only"},
+    Key{"optimizer", "clip", number, "1.0", "", "Largest gradient norm, 0: no clipping; usual",
+        kFinite},
+    Key{"optimizer", "warmup_steps", integer, "0", "steps",
+        "Step k uses lr * k / warmup_steps while k is below it; none unless asked for",
+        Rule{.min = 0, .max = 1e12}},
+    Key{"optimizer",
+        "decay",
+        text,
+        "\"constant\"",
+        "",
+        "How lr falls after the warm-up; not unless asked for",
+        {},
+        kDecays},
+    Key{"optimizer", "decay_steps", integer, "", "steps",
+        "Steps from the end of the warm-up to min_lr (wsd: the last ones of max_steps). Default: "
+        "all after the warm-up "
+        "(wsd: a tenth of max_steps; constant: 0)",
+        Rule{.min = 0, .max = 1e12}},
+    Key{"optimizer", "min_lr", number, "0.0", "",
+        "Learning rate at the end of the decay; all the way down", kFinite},
+
+    Key{"mesh", "pp", integer, "1", "stages",
+        "Pipeline stages, a process each; one process unless asked for", from_one_to(1024)},
+    Key{"mesh", "dp", integer, "1", "replicas",
+        "Data-parallel copies of the pipeline; one unless asked for", from_one_to(1024)},
+    Key{"mesh", "tp", integer, "1", "shards", "Tensor-parallel shards of a stage; must be 1",
+        from_one_to(1024)},
+    Key{"mesh", "layout", text, "\"\"", "",
+        "How layers are split over chunks: even (or empty), ends, parameters, the layers of each "
+        "chunk as 3,2,1, or Megatron-LM's letters; the rules are below. Even is right where layers "
+        "outweigh embedding and head"},
+
+    Key{"schedule", "kind", text, "\"1f1b\"", "",
+        "A schedule's name, csv, or auto: measures some steps, then takes the fastest that changes "
+        "no loss; least memory at the same bubble as gpipe"},
+    Key{"schedule", "chunks", integer, "", "chunks",
+        "Chunks of a stage; default: the schedule's own (1 or 2), the plan's for csv",
+        from_one_to(4096)},
+    Key{"schedule", "csv", text, "\"\"", "path",
+        "Plan file for kind csv; a text with a line break is the plan itself"},
+    Key{"schedule", "costs", text, "\"\"", "",
+        "What a searched schedule is made for, as troupe schedule --costs takes it, with one value "
+        "or one for each chunk; auto writes here what it measured, whichever schedule it takes. "
+        "Empty: all actions alike"},
+    Key{"schedule", "auto_layout", boolean, "false", "",
+        "Measure the stages, and move layers between them where that makes steps shorter; off, as "
+        "a move stops the run for a moment"},
+    Key{"schedule", "auto_layout_gain", number, "0.05", "",
+        "Share of a step that a move must win on paper; more than the simulator errs by",
+        Rule{.min = 0, .max = 1, .below_max = true}},
+    Key{"schedule", "auto_layout_steps", integer, "100", "steps",
+        "At most one measurement, and so one move, in so many steps; their times outweigh its cost",
+        Rule{.min = 10, .max = 1e12}},
+
+    Key{"checkpoint", "interval", integer, "100", "steps",
+        "Steps between checkpoints, 0: only at the end; little is lost if a run dies",
+        Rule{.min = 0, .max = 1e12}},
+    Key{"checkpoint", "keep", integer, "3", "checkpoints",
+        "Newest ones kept; one is whole even if the newest is torn", Rule{.min = 1, .max = 1e6}},
+    Key{"checkpoint", "initial", boolean, "false", "", "Save step 0 too; only replays need it"},
+    Key{"checkpoint", "resume", text, "\"\"", "path",
+        "Checkpoint to start from, of any run and layout; none: fresh weights"},
+    Key{"checkpoint", "weights_only", boolean, "false", "",
+        "Take only the weights of resume and start at step 0 with a fresh optimizer; else go on as "
+        "it was"},
+    Key{"checkpoint", "other_data", boolean, "false", "",
+        "Go on although corpus, seq_len or order of samples are not the checkpoint's: the next "
+        "sample is the one with its number in the new order. Else that is refused"},
+
+    Key{"eval", "interval", integer, "0", "steps",
+        "Steps between evaluations, 0: never; needs eval.files", Rule{.min = 0, .max = 1e12}},
+    Key{"eval", "files", texts, "[]", "paths", "Text to evaluate on, as data.files"},
+    Key{"eval", "steps", integer, "4", "global batches",
+        "Length of an evaluation; short beside the training between", Rule{.min = 1, .max = 1e9}},
+    Key{"eval", "tokens", text, "", "path",
+        "Written by launch: the token file made of eval.files. Replaced when given"},
+
+    Key{"cluster", "threads", integer, "1", "threads",
+        "Compute threads of a rank. The last bits of a loss depend on it, so it does not follow "
+        "the machine",
+        from_one_to(1024)},
+    Key{"cluster", "pin", boolean, "", "",
+        "Bind ranks to cores of their own; default: unless ranks * threads exceed the free cores"},
+    Key{"cluster", "spin", boolean, "", "",
+        "Wait for messages by polling; default: if ranks * (threads + 1) fit the free cores"},
+    Key{"cluster", "port", integer, "0", "port",
+        "Loopback port of status and stop, 0: any free one", Rule{.min = 0, .max = 65535}},
+
+    Key{"recovery", "on_loss", text, "\"replace\"", "",
+        "What to do about a lost worker: replace it, shrink to the ranks left, or stop the run",
+        std::nullopt, kOnLoss},
+    Key{"recovery", "spares", integer, "0", "processes",
+        "Warm workers kept ready to take a lost one's place; each takes memory",
+        Rule{.min = 0, .max = 4096}},
+    Key{"recovery", "silent", number, "3.0", "seconds",
+        "A worker without a sign of life for so long is lost, 0: never",
+        Rule{.min = 0, .max = 86400}},
+    Key{"recovery", "hang", number, "5.0", "seconds",
+        "So is one whose action takes this long, and 8 times the longest so far; 0: never",
+        Rule{.min = 0, .max = 86400}},
+    Key{"recovery", "restarts_per_hour", integer, "100", "losses",
+        "More end the run in order, with all state saved: something is broken",
+        Rule{.min = 0, .max = 1e6}},
+    Key{"recovery", "neighbour_copies", boolean, "true", "",
+        "Each stage holds its neighbour's state: a loss costs a step at most, for three times "
+        "the state's memory more, 37 bytes a parameter"},
+
+    Key{"monitor", "log_interval", integer, "1", "steps", "Steps between console lines; every step",
+        Rule{.min = 1, .max = 1e9}},
+    Key{"monitor", "peak_tflops", number, "0.0", "TFLOP/s",
+        "What the device of a rank can do at most, for troupe_train_mfu_ratio; 0: unknown",
+        Rule{.min = 0, .max = 1e9}},
+    Key{"monitor", "tensorboard", boolean, "false", "",
+        "Write event files for TensorBoard into tensorboard/ of the run directory"},
+    Key{"monitor", "prometheus", text, "\"\"", "host:port",
+        "Where to answer a Prometheus server, as 127.0.0.1:9090; port 0: any free one, shown by "
+        "status --json; empty: nowhere. Whoever reaches it may read"},
+    Key{"monitor", "web", text, "\"\"", "host:port",
+        "Where to show the run to a browser, as 127.0.0.1:8080; port 0: any free one, shown by "
+        "status --json; empty: nowhere. Whoever reaches it may read"},
+    Key{"monitor", "hosts", texts, "[]", "names",
+        "By which names and addresses browsers may ask for the page, beside localhost and the "
+        "address of web; empty: all of the machine's own. Pages from elsewhere have others"},
+};
+
+}  // namespace
+
+std::span<const Key> manifest_keys() {
+  return kKeys;
+}
+
+const Key* find_key(std::string_view table, std::string_view name) {
+  const auto found =
+      std::ranges::find_if(kKeys, [&](const Key& k) { return k.table == table && k.name == name; });
+  return found == kKeys.end() ? nullptr : &*found;
+}
+
+std::string range_text(const Rule& rule) {
+  const auto end = [](double x) {
+    return x < 1e15 ? fmt::format("{:.0f}", x) : fmt::format("{}", x);
+  };
+  const std::string low =
+      fmt::format("{} {}", rule.above_min ? "above" : "at least", end(rule.min));
+  if (rule.max == kInfinity) return rule.below_max ? low + " and finite" : low;
+  return fmt::format("{} and {} {}", low, rule.below_max ? "below" : "at most", end(rule.max));
+}
+
+std::vector<std::string_view> manifest_tables() {
+  std::vector<std::string_view> tables;
+  for (const Key& key : kKeys)
+    if (tables.empty() || tables.back() != key.table) tables.push_back(key.table);
+  return tables;
+}
+
+}  // namespace troupe::launch

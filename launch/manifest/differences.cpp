@@ -1,0 +1,95 @@
+#include "launch/manifest/differences.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "launch/manifest/run_spec.h"
+#include "stages/token_data.h"
+
+namespace troupe::launch {
+namespace {
+
+template <typename T>
+void compare(std::vector<std::string>& out, const char* key, const T& is, const T& was) {
+  if (!(is == was)) out.push_back(fmt::format("{} is {}, was {}", key, is, was));
+}
+
+/// What decides which samples a step has. A tokenizer's name is a path that may have moved: its
+/// tokens are compared by their digest.
+void compare_data(const actors::RunSpec& spec, const stages::CheckpointInfo& info,
+                  std::vector<std::string>& cursor) {
+  compare(cursor, "batch.seq_len", spec.batch.seq_len, info.seq_len);
+  const bool bytes = spec.data.tokenizer == stages::kBytesTokenizer;
+  if (bytes != (info.tokenizer == stages::kBytesTokenizer))
+    compare(cursor, "data.tokenizer", spec.data.tokenizer, info.tokenizer);
+  if (!info.training) return;
+  compare(cursor, "data.shuffle", spec.data.shuffle, info.training->shuffle);
+  if (spec.data.shuffle && info.training->shuffle)
+    compare(cursor, "run.seed", spec.seed, info.training->seed);
+  const bool known = !spec.data.digest.empty() && !info.training->digest.empty();
+  if (known && spec.data.digest != info.training->digest)
+    cursor.push_back(fmt::format("data.files hold other tokens (XXH64 {}, was {})",
+                                 spec.data.digest, info.training->digest));
+}
+
+/// What changes no sample.
+void compare_training(const actors::RunSpec& spec, const stages::CheckpointInfo& info,
+                      std::vector<std::string>& told) {
+  compare(told, "model.dtype", tensor::name_of(spec.model.dtype),
+          tensor::name_of(info.model.dtype));
+  if (!info.training) {
+    told.push_back("the checkpoint does not say on which corpus, seed and batch it was trained");
+    return;
+  }
+  if (!spec.data.shuffle || !info.training->shuffle)
+    compare(told, "run.seed", spec.seed, info.training->seed);
+  compare(told, "batch.global", spec.batch.global, info.training->global);
+  const double lr = stages::learning_rate(spec.optimizer, info.step);
+  if (info.step > 0 && lr != info.training->lr)
+    told.push_back(
+        fmt::format("step {} had a learning rate of {:.3g}, the settings of now give it "
+                    "{:.3g}",
+                    info.step, info.training->lr, lr));
+}
+
+}  // namespace
+
+std::vector<std::string> Differences::all() const {
+  std::vector<std::string> both = cursor;
+  both.insert(both.end(), told.begin(), told.end());
+  return both;
+}
+
+Differences differences(const Manifest& manifest, const stages::CheckpointInfo& info) {
+  const actors::RunSpec spec = to_run_spec(manifest);
+  Differences found;
+  compare_data(spec, info, info.next_sample > 0 ? found.cursor : found.told);
+  compare_training(spec, info, found.told);
+  return found;
+}
+
+std::string dead_steps_warning(const actors::RunSpec& spec) {
+  const stages::OptimizerConfig& o = spec.optimizer;
+  const std::int64_t end = o.warmup_steps + o.decay_steps;
+  const bool counts_on = o.decay == stages::Decay::linear || o.decay == stages::Decay::cosine;
+  if (!counts_on || o.min_lr > 0 || o.lr == 0 || end + 1 >= spec.max_steps) return "";
+  return fmt::format(
+      "the learning rate is 0 from step {} on: the last of {} steps train nothing. Take "
+      "optimizer.decay_steps = {}, or an optimizer.min_lr above 0",
+      end, spec.max_steps, spec.max_steps - o.warmup_steps);
+}
+
+void check_cursor(const Manifest& m, const stages::CheckpointInfo& info) {
+  const Differences found = differences(m, info);
+  if (found.cursor.empty() || m.flag("checkpoint.other_data")) return;
+  m.fail(
+      "checkpoint.resume",
+      fmt::format("the checkpoint of step {} counts its samples, {} so far, in other data: {}. Go "
+                  "on with its data; or start a new run from its weights, with "
+                  "checkpoint.weights_only = true; or go on counting in the new data, with "
+                  "checkpoint.other_data = true",
+                  info.step, info.next_sample, fmt::join(found.cursor, "; ")),
+      ErrorKind::data);
+}
+
+}  // namespace troupe::launch

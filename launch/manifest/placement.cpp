@@ -1,0 +1,106 @@
+#include "launch/manifest/placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/topology/assembly.h"
+#include "actors/topology/memory_plan.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+/// An input embedding belongs to the first chunk, the final norm and the head to the last.
+int chunk_of(const actors::Layout& layout, int layer) {
+  const int last = static_cast<int>(layout.chunks.size()) / layout.copies() - 1;
+  for (int i = 0; i < last; ++i)
+    if (layer < layout.chunks[static_cast<std::size_t>(i)].end_layer) return i;
+  return last;
+}
+
+/// By stage; of two copies the first counts.
+std::vector<std::int64_t> parameters_by_stage(const actors::RunSpec& spec,
+                                              const actors::Layout& layout) {
+  std::vector<std::int64_t> count(static_cast<std::size_t>(spec.mesh.pp), 0);
+  for (const auto& parameter : stages::parameters_of(spec.model)) {
+    const auto& chunk = layout.chunks[static_cast<std::size_t>(chunk_of(layout, parameter.layer))];
+    count[static_cast<std::size_t>(chunk.stage)] += parameter.shape.num_elements();
+  }
+  return count;
+}
+
+}  // namespace
+
+std::int64_t Placement::total_bytes() const {
+  std::int64_t bytes = 0;
+  for (const RankPlacement& rank : ranks) bytes += rank.total_bytes;
+  return bytes;
+}
+
+Placement place(const actors::RunSpec& spec) {
+  const actors::Shape shape = actors::first_shape(spec);
+  const actors::Assembly assembly = actors::assemble(spec, shape);
+  const auto simulation = schedules::simulate(assembly.plan, {.stages = {{}}});
+  TROUPE_ASSERT(simulation.has_value());  // generated or validated
+  Placement placement{.parameters = stages::num_parameters(spec.model),
+                      .ranks = {},
+                      .plan = assembly.plan,
+                      .simulation = *simulation,
+                      .digest = assembly.digest};
+  const auto parameters = parameters_by_stage(spec, shape.layout);
+  const auto memory = actors::memory_of(spec, shape, assembly);
+  for (int rank = 0; rank < spec.num_ranks(); ++rank) {
+    const actors::RankMemory& bytes = memory[static_cast<std::size_t>(rank)];
+    const actors::RankPlace at = actors::place_of(shape, rank);
+    RankPlacement row{.rank = rank,
+                      .replica = at.replica,
+                      .stage = at.stage,
+                      .layers = {},
+                      .parameters = parameters[static_cast<std::size_t>(at.stage)],
+                      .memory = bytes.stage,
+                      .pools = bytes.pools,
+                      .total_bytes = bytes.total()};
+    for (const auto& chunk : shape.layout.chunks)
+      for (int layer = chunk.first_layer; chunk.stage == at.stage && layer < chunk.end_layer;
+           ++layer)
+        row.layers.push_back(layer);
+    std::ranges::sort(row.layers);
+    placement.ranks.push_back(std::move(row));
+  }
+  return placement;
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  double amount = static_cast<double>(bytes);
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  std::string_view unit;
+  for (const std::string_view next : {"KiB", "MiB", "GiB", "TiB"}) {
+    if (amount < 1024) break;
+    amount /= 1024;
+    unit = next;
+  }
+  return fmt::format("{:.1f} {}", amount, unit);
+}
+
+std::string grouped(std::int64_t number) {
+  std::string text = fmt::format("{}", number);
+  for (std::ptrdiff_t at = std::ssize(text) - 3; at > (number < 0 ? 1 : 0); at -= 3)
+    text.insert(static_cast<std::size_t>(at), ",");
+  return text;
+}
+
+std::string ranges_text(const std::vector<int>& layers) {
+  std::string out;
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t end = i + 1;
+    while (end < layers.size() && layers[end] == layers[end - 1] + 1) ++end;
+    if (!out.empty()) out += ", ";
+    out += end - i == 1 ? fmt::format("{}", layers[i])
+                        : fmt::format("{}-{}", layers[i], layers[end - 1]);
+    i = end;
+  }
+  return out;
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,45 @@
+#include "launch/manifest/reshape.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/topology/layer_split.h"
+#include "launch/manifest/resolve.h"
+#include "launch/manifest/run_spec.h"
+
+namespace troupe::launch {
+namespace {
+
+/// The manifest's way to say this layout: as it did before where that still holds.
+std::string layout_text(const actors::RunSpec& spec, const actors::Shape& shape) {
+  const std::vector<int> layers = actors::layers_of(shape.layout);
+  for (const std::string& text : {spec.layout, std::string()}) {
+    const actors::LayerSplit split = actors::parse_split(text);
+    if (split.layers == layers) return text;
+    if (!split.layers.empty() || std::ssize(layers) > spec.model.num_hidden_layers) continue;
+    if (actors::split_layers(split, spec.model, static_cast<int>(layers.size())) == layers)
+      return text;
+  }
+  return fmt::format("{}", fmt::join(layers, ","));
+}
+
+}  // namespace
+
+Manifest with_shape(Manifest manifest, const actors::Shape& shape, const Machine& machine) {
+  manifest.resolve("mesh.pp", std::int64_t{shape.mesh.pp});
+  manifest.resolve("mesh.dp", std::int64_t{shape.mesh.dp});
+  manifest.resolve("mesh.layout", layout_text(to_run_spec(manifest), shape));
+  manifest.resolve("schedule.kind", shape.schedule.kind);
+  manifest.resolve("schedule.csv", shape.schedule.csv);
+  manifest.resolve("schedule.costs", shape.schedule.costs);
+  resolve_shape(manifest, machine);
+  // A change of shape may keep another number of chunks than the schedule would have by itself.
+  const std::int64_t chunks = shape.schedule.chunks;
+  if (manifest.integer("schedule.chunks") != chunks) {
+    manifest.given("schedule.chunks") ? manifest.resolve("schedule.chunks", chunks)
+                                      : manifest.settle("schedule.chunks", chunks);
+  }
+  return manifest;
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,153 @@
+#include "launch/manifest/resolve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <variant>
+
+#include "schedules/generators.h"
+#include "schedules/validate.h"
+
+namespace troupe::launch {
+namespace {
+
+template <typename F>
+void derive(Manifest& m, std::string_view key, const F& value) {
+  if (!m.given(key)) m.resolve(key, value());
+}
+
+void resolve_run(Manifest& m) {
+  // For good: the resolved manifest is a file of another name.
+  if (!m.given("run.name")) m.settle("run.name", std::filesystem::path(m.name()).stem().string());
+  const std::string& name = m.text("run.name");
+  if (name.empty() || name.find('/') != std::string::npos)
+    m.fail("run.name",
+           fmt::format("run.name = {} must be a name without '/'", to_toml(Value(name))));
+  const std::string dir = m.given("run.dir") ? m.text("run.dir") : "runs/" + name;
+  if (dir.empty()) m.fail("run.dir", "run.dir is empty; it must name a directory to make");
+  // The slash is added and taken away: it may have been there.
+  m.resolve("run.dir", (std::filesystem::absolute(m.with_home("run.dir", dir)) / "")
+                           .lexically_normal()
+                           .parent_path()
+                           .string());
+}
+
+void resolve_model(Manifest& m) {
+  const std::int64_t heads = m.integer("model.num_attention_heads");
+  const std::int64_t hidden = m.integer("model.hidden_size");
+  derive(m, "model.num_key_value_heads", [&] { return heads; });
+  if (m.given("model.head_dim")) return;
+  if (hidden % heads != 0) {
+    const std::int64_t low = std::max<std::int64_t>(hidden / heads, 1);
+    m.fail("model.num_attention_heads",
+           fmt::format(
+               "model.hidden_size = {0} is not a multiple of model.num_attention_heads = {1}, and "
+               "model.head_dim is not given; nearest hidden_size: {2} or {3}",
+               hidden, heads, low * heads, (low + 1) * heads));
+  }
+  m.resolve("model.head_dim", hidden / heads);
+}
+
+void resolve_optimizer(Manifest& m) {
+  const std::string& decay = m.text("optimizer.decay");
+  const std::int64_t max_steps = m.integer("run.max_steps");
+  const std::int64_t warmup = m.integer("optimizer.warmup_steps");
+  derive(m, "optimizer.decay_steps", [&]() -> std::int64_t {
+    if (decay == "constant") return 0;
+    if (decay == "wsd") return std::max<std::int64_t>(max_steps / 10, 1);
+    if (warmup >= max_steps)
+      m.fail("optimizer.warmup_steps",
+             fmt::format("optimizer.warmup_steps = {} leaves no step of run.max_steps = {} for the "
+                         "{} decay; at most {}",
+                         warmup, max_steps, decay, max_steps - 1));
+    return max_steps - warmup;
+  });
+}
+
+/// A plan file's text; an error in it, or a rule it breaks, is told by the file's own lines.
+std::string read_plan(const Manifest& m, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file || std::filesystem::is_directory(path))
+    m.fail("schedule.csv", fmt::format("no such plan file: {}", path), ErrorKind::data);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!text.ends_with('\n')) text += '\n';
+  const auto parsed = schedules::parse_csv(text);
+  if (const auto* error = std::get_if<schedules::PlanError>(&parsed))
+    throw Error(ErrorKind::manifest,
+                fmt::format("{}:{}:{}: {}", path, error->line, error->column, error->message));
+  if (const auto broken = schedules::validate(
+          schedules::in_order(std::get<schedules::Plan>(parsed)), schedules::Purpose::training))
+    throw Error(ErrorKind::manifest, fmt::format("{}:{}: {} ({})\n{}", path, broken->rank + 1,
+                                                 broken->message, broken->rule, broken->grid));
+  return text;
+}
+
+/// schedule.csv becomes the plan's text.
+void resolve_plan_file(Manifest& m) {
+  const std::string csv = m.text("schedule.csv");
+  if (m.text("schedule.kind") == "csv" && !csv.empty() && csv.find('\n') == std::string::npos)
+    m.resolve("schedule.csv", read_plan(m, m.absolute("schedule.csv", csv)));
+}
+
+void resolve_chunks(Manifest& m) {
+  const std::string& kind = m.text("schedule.kind");
+  derive(m, "schedule.chunks", [&]() -> std::int64_t {
+    if (kind != "csv") {
+      const schedules::Generator* generator = schedules::find_generator(kind);
+      return generator ? generator->chunks : 1;
+    }
+    const auto parsed = schedules::parse_csv(m.text("schedule.csv"));
+    const auto* plan = std::get_if<schedules::Plan>(&parsed);
+    if (!plan || plan->num_ranks() == 0) return 1;
+    return std::max(1, (plan->num_chunks() + plan->num_ranks() - 1) / plan->num_ranks());
+  });
+}
+
+void resolve_cluster(Manifest& m, const Machine& machine) {
+  const std::int64_t ranks = m.integer("mesh.pp") * m.integer("mesh.dp");
+  const std::int64_t threads = m.integer("cluster.threads");
+  derive(m, "cluster.pin", [&] { return ranks * threads <= machine.free_cores; });
+  derive(m, "cluster.spin", [&] { return ranks * (threads + 1) <= machine.free_cores; });
+}
+
+void resolve_paths(Manifest& m) {
+  if (m.text("data.tokenizer").empty())
+    m.fail("data.tokenizer",
+           "data.tokenizer is empty; it must be 'bytes' or a SentencePiece model");
+  if (m.text("data.tokenizer") != "bytes")
+    m.resolve("data.tokenizer", m.absolute("data.tokenizer", m.text("data.tokenizer")));
+  if (!m.text("checkpoint.resume").empty())
+    m.resolve("checkpoint.resume", m.absolute("checkpoint.resume", m.text("checkpoint.resume")));
+  for (const auto* key : {"data.files", "eval.files"}) {
+    std::vector<std::string> files = m.texts(key);
+    for (std::string& file : files) {
+      if (file.empty()) m.fail(key, fmt::format("{} holds an empty name; name files to read", key));
+      file = m.absolute(key, file);
+    }
+    m.resolve(key, files);
+  }
+  // Known once the text is tokenized.
+  for (const auto* key : {"data.tokens", "data.digest", "eval.tokens"})
+    m.resolve(key, std::string());
+}
+
+}  // namespace
+
+void resolve(Manifest& manifest, const Machine& machine) {
+  resolve_run(manifest);
+  resolve_model(manifest);
+  resolve_optimizer(manifest);
+  resolve_plan_file(manifest);
+  resolve_shape(manifest, machine);
+  resolve_paths(manifest);
+}
+
+void resolve_shape(Manifest& manifest, const Machine& machine) {
+  resolve_chunks(manifest);
+  resolve_cluster(manifest, machine);
+}
+
+}  // namespace troupe::launch

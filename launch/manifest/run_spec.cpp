@@ -1,0 +1,107 @@
+#include "launch/manifest/run_spec.h"
+
+namespace troupe::launch {
+namespace {
+
+int narrow(std::int64_t value) {
+  return static_cast<int>(value);
+}
+
+stages::Decay decay_of(const std::string& name) {
+  if (name == "linear") return stages::Decay::linear;
+  if (name == "cosine") return stages::Decay::cosine;
+  return name == "wsd" ? stages::Decay::wsd : stages::Decay::constant;
+}
+
+actors::RunSpec::OnLoss on_loss(const std::string& name) {
+  if (name == "shrink") return actors::RunSpec::OnLoss::shrink;
+  return name == "stop" ? actors::RunSpec::OnLoss::stop : actors::RunSpec::OnLoss::replace;
+}
+
+stages::ModelConfig model_of(const Manifest& m) {
+  return {.hidden_size = m.integer("model.hidden_size"),
+          .intermediate_size = m.integer("model.intermediate_size"),
+          .num_hidden_layers = m.integer("model.num_hidden_layers"),
+          .num_attention_heads = m.integer("model.num_attention_heads"),
+          .num_key_value_heads = m.integer("model.num_key_value_heads"),
+          .head_dim = m.integer("model.head_dim"),
+          .vocab_size = m.integer("model.vocab_size"),
+          .rms_norm_eps = m.number("model.rms_norm_eps"),
+          .rope_theta = m.number("model.rope_theta"),
+          .tie_word_embeddings = m.flag("model.tie_word_embeddings"),
+          .initializer_range = m.number("model.initializer_range"),
+          .dtype = m.text("model.dtype") == "bfloat16" ? tensor::DType::bf16 : tensor::DType::f32};
+}
+
+stages::OptimizerConfig optimizer_of(const Manifest& m) {
+  return {.lr = m.number("optimizer.lr"),
+          .beta1 = m.pair("optimizer.betas")[0],
+          .beta2 = m.pair("optimizer.betas")[1],
+          .eps = m.number("optimizer.eps"),
+          .weight_decay = m.number("optimizer.weight_decay"),
+          .decay_all = m.flag("optimizer.decay_all"),
+          .clip = m.number("optimizer.clip"),
+          .warmup_steps = m.integer("optimizer.warmup_steps"),
+          .decay = decay_of(m.text("optimizer.decay")),
+          .decay_steps = m.integer("optimizer.decay_steps"),
+          .min_lr = m.number("optimizer.min_lr"),
+          .max_steps = m.integer("run.max_steps")};
+}
+
+}  // namespace
+
+actors::RunSpec to_run_spec(const Manifest& m) {
+  return {.name = m.text("run.name"),
+          .dir = m.text("run.dir"),
+          .seed = static_cast<std::uint64_t>(m.integer("run.seed")),
+          .max_steps = m.integer("run.max_steps"),
+          .model = model_of(m),
+          .optimizer = optimizer_of(m),
+          .data = {.tokens = m.text("data.tokens"),
+                   .digest = m.text("data.digest"),
+                   .tokenizer = m.text("data.tokenizer"),
+                   .shuffle = m.flag("data.shuffle")},
+          .batch = {.seq_len = m.integer("batch.seq_len"),
+                    .micro = m.integer("batch.micro"),
+                    .global = m.integer("batch.global")},
+          .mesh = {.pp = narrow(m.integer("mesh.pp")), .dp = narrow(m.integer("mesh.dp"))},
+          .layout = m.text("mesh.layout"),
+          .schedule = {.kind = m.text("schedule.kind"),
+                       .chunks = narrow(m.integer("schedule.chunks")),
+                       .csv = m.text("schedule.csv"),
+                       .costs = m.text("schedule.costs")},
+          .auto_layout = {.on = m.flag("schedule.auto_layout"),
+                          .gain = m.number("schedule.auto_layout_gain"),
+                          .steps = m.integer("schedule.auto_layout_steps")},
+          .checkpoint = {.interval = m.integer("checkpoint.interval"),
+                         .keep = narrow(m.integer("checkpoint.keep")),
+                         .initial = m.flag("checkpoint.initial"),
+                         .resume = m.text("checkpoint.resume"),
+                         .weights_only = m.flag("checkpoint.weights_only")},
+          .eval = {.interval = m.integer("eval.interval"),
+                   .steps = m.integer("eval.steps"),
+                   .tokens = m.text("eval.tokens")},
+          .cluster = {.threads = narrow(m.integer("cluster.threads")),
+                      .pin = m.flag("cluster.pin"),
+                      .spin = m.flag("cluster.spin"),
+                      .port = narrow(m.integer("cluster.port"))},
+          .recovery = {.on_loss = on_loss(m.text("recovery.on_loss")),
+                       .spares = narrow(m.integer("recovery.spares")),
+                       .silent_s = m.number("recovery.silent"),
+                       .hang_s = m.number("recovery.hang"),
+                       .restarts_per_hour = narrow(m.integer("recovery.restarts_per_hour")),
+                       .neighbour_copies = m.flag("recovery.neighbour_copies")},
+          .log_interval = m.integer("monitor.log_interval")};
+}
+
+actors::RunSpec parse_resolved(const std::string& text) {
+  const Manifest manifest = Manifest::parse(text, "manifest", {});
+  for (const Key& key : manifest_keys()) {
+    const std::string name = std::string(key.table) + "." + std::string(key.name);
+    if (!manifest.has(name))
+      throw Error(ErrorKind::manifest, "manifest: no resolved manifest, " + name + " is missing");
+  }
+  return to_run_spec(manifest);
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,73 @@
+#include "launch/manifest/warnings.h"
+
+#include <fmt/format.h>
+
+#include "launch/manifest/differences.h"
+#include "schedules/counted.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+using schedules::counted;
+
+/// Empty where memory is enough.
+std::string shortage(const actors::RunSpec& spec, const Placement& placement,
+                     const Machine& machine) {
+  if (placement.total_bytes() <= machine.memory_bytes) return "";
+  return fmt::format("{} would take {} in all, but this machine has {}",
+                     counted(spec.num_ranks(), "rank"), bytes_text(placement.total_bytes()),
+                     bytes_text(machine.memory_bytes));
+}
+
+}  // namespace
+
+std::vector<std::string> warnings(const actors::RunSpec& spec, const Placement& placement,
+                                  const Machine& machine) {
+  std::vector<std::string> texts{
+      memory_warning(spec, placement, machine), cores_warning(spec, machine),
+      disk_warning(spec, placement, free_disk_bytes(spec.dir)), dead_steps_warning(spec)};
+  std::erase(texts, "");
+  return texts;
+}
+
+void check_memory(const actors::RunSpec& spec, const Placement& placement, const Machine& machine,
+                  const std::string& name) {
+  const std::string text = shortage(spec, placement, machine);
+  if (text.empty()) return;
+  throw Error(
+      ErrorKind::manifest,
+      fmt::format("{}: {}; take a smaller batch.micro (now {}), batch.seq_len (now {}) or model",
+                  name, text, spec.batch.micro, spec.batch.seq_len));
+}
+
+std::string memory_warning(const actors::RunSpec& spec, const Placement& placement,
+                           const Machine& machine) {
+  const std::string text = shortage(spec, placement, machine);
+  return text.empty() ? "" : text + "; launch refuses it here";
+}
+
+std::string cores_warning(const actors::RunSpec& spec, const Machine& machine) {
+  const std::int64_t threads = std::int64_t{spec.num_ranks()} * spec.cluster.threads;
+  if (threads <= machine.free_cores) return "";
+  return fmt::format("{} of {} compute on {}: cores are taken twice, and ranks wait for each other",
+                     counted(spec.num_ranks(), "rank"), counted(spec.cluster.threads, "thread"),
+                     counted(machine.free_cores, "core"));
+}
+
+std::string disk_warning(const actors::RunSpec& spec, const Placement& placement,
+                         std::int64_t free_bytes) {
+  // Weights and two moments in float32; the kept ones, the one being written, and step 0 where it
+  // is saved.
+  const std::int64_t each = placement.parameters * 3 * 4;
+  const std::int64_t count = (spec.checkpoint.interval > 0 ? spec.checkpoint.keep + 1 : 1) +
+                             (spec.checkpoint.initial ? 1 : 0);
+  if (each * count <= free_bytes) return "";
+  return fmt::format(
+      "{} of {} would take {}, but {} has only {} free; lower checkpoint.keep or free some "
+      "space",
+      counted(count, "checkpoint"), bytes_text(each), bytes_text(each * count), spec.dir,
+      bytes_text(free_bytes));
+}
+
+}  // namespace troupe::launch

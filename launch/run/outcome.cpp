@@ -1,0 +1,75 @@
+#include "launch/run/outcome.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <ctime>
+
+#include "launch/run/metrics_file.h"
+#include "launch/run/run_directory.h"
+#include "stages/checkpoint.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+std::string utc(std::time_t time) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time));
+}
+
+}  // namespace
+
+Ending ending_now(const actors::Outcome& outcome, const std::string& checkpoint) {
+  return {.outcome = outcome, .time = utc(std::time(nullptr)), .checkpoint = checkpoint};
+}
+
+nlohmann::json to_json(const Ending& e) {
+  return {{"exit_code", e.outcome.exit_code},
+          {"step", e.outcome.step},
+          {"reason", e.outcome.reason},
+          {"ended", e.time},
+          {"checkpoint", e.checkpoint}};
+}
+
+std::optional<Ending> parse_ending(const nlohmann::json& json) try {
+  return Ending{.outcome = {.exit_code = json.at("exit_code"),
+                            .step = json.at("step"),
+                            .reason = json.at("reason")},
+                .time = json.at("ended"),
+                .checkpoint = json.at("checkpoint")};
+} catch (const nlohmann::json::exception&) {
+  return std::nullopt;
+}
+
+std::optional<Ending> read_ending(const std::filesystem::path& run) {
+  const auto json = read_json(run / kOutcomeFile);
+  return json ? parse_ending(*json) : std::nullopt;
+}
+
+Ending find_ending(const std::filesystem::path& run) {
+  if (auto ending = read_ending(run)) return *ending;
+  Ending ending{.outcome = {.exit_code = static_cast<int>(ErrorKind::internal),
+                            .step = last_metrics_step(run / kMetricsFile),
+                            .reason = "its launcher was killed or crashed, and left no reason; go "
+                                      "on with: troupe launch --resume " +
+                                      run.string()}};
+  // The last sign of life.
+  const auto& newest = std::filesystem::exists(run / kMetricsFile) ? kMetricsFile : kManifestFile;
+  struct stat status {};
+  if (stat((run / newest).c_str(), &status) == 0) ending.time = utc(status.st_mtime);
+  const auto saved = stages::complete_checkpoints(run / kCheckpoints);
+  if (!saved.empty()) ending.checkpoint = run / kCheckpoints / fmt::format("step-{}", saved.back());
+  return ending;
+}
+
+std::string saved_as(const Ending& e) {
+  return e.checkpoint.empty() ? "" : "; newest checkpoint " + e.checkpoint;
+}
+
+std::string describe(const Ending& e, const std::string& run) {
+  return fmt::format("run {} ended at {}, step {}, exit code {}: {}{}", run, e.time, e.outcome.step,
+                     e.outcome.exit_code, e.outcome.reason, saved_as(e));
+}
+
+}  // namespace troupe::launch

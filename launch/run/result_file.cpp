@@ -1,0 +1,45 @@
+#include "launch/run/result_file.h"
+
+#include <filesystem>
+
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+/// Calls `work`, whose Error is the user's to mend.
+template <typename Work>
+void as_users_error(Work work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    throw Error(ErrorKind::data, error.what());
+  }
+}
+
+}  // namespace
+
+ResultFile::ResultFile(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code unknown;  // then opening it says why
+  const fs::file_status status = fs::status(path, unknown);
+  if (path.empty()) throw Error(ErrorKind::data, "a file to write must have a name");
+  if (fs::is_directory(status))
+    throw Error(ErrorKind::data, path + ": cannot write: Is a directory");
+  as_users_error([&] {
+    if (fs::exists(status) && !fs::is_regular_file(status))
+      direct_.emplace(stages::OutputFile::create(path));
+    else
+      published_.emplace(path);
+  });
+}
+
+void ResultFile::write(std::string_view content) {
+  as_users_error([&] {
+    if (direct_) return direct_->write(content);
+    published_->file().write(content);
+    published_->publish();
+  });
+}
+
+}  // namespace troupe::launch

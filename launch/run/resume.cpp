@@ -1,0 +1,62 @@
+#include "launch/run/resume.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "launch/run/run_directory.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// N of every directory step-N, whatever is in it, descending.
+std::vector<std::int64_t> saved_steps(const fs::path& checkpoints) {
+  constexpr std::string_view kPrefix = "step-";
+  std::vector<std::int64_t> steps;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(checkpoints, ignored)) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t step = 0;
+    const char* end = name.data() + name.size();
+    if (!name.starts_with(kPrefix)) continue;
+    const auto parsed = std::from_chars(name.data() + kPrefix.size(), end, step);
+    if (parsed.ec == std::errc() && parsed.ptr == end) steps.push_back(step);
+  }
+  std::ranges::sort(steps, std::greater());
+  return steps;
+}
+
+}  // namespace
+
+ResumePoint find_resume_point(const fs::path& run) {
+  ResumePoint point;
+  for (const std::int64_t step : saved_steps(run / kCheckpoints)) {
+    const fs::path path = run / kCheckpoints / fmt::format("step-{}", step);
+    try {
+      auto checkpoint = stages::CheckpointReader::open(path);
+      checkpoint->verify();
+      point.path = path;
+      point.checkpoint = std::move(checkpoint);
+      return point;
+    } catch (const Error& error) {
+      point.torn.push_back({.path = path, .reason = error.what()});
+    }
+  }
+  return point;
+}
+
+void set_aside(const TornCheckpoint& torn) {
+  const fs::path target = torn.path.string() + ".torn";
+  std::error_code error;
+  fs::remove_all(target, error);
+  fs::rename(torn.path, target, error);
+  if (error)
+    throw Error(ErrorKind::data, fmt::format("cannot rename the torn checkpoint {}: {}",
+                                             torn.path.string(), error.message()));
+}
+
+}  // namespace troupe::launch

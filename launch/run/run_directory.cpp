@@ -1,0 +1,154 @@
+#include "launch/run/run_directory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "stages/storage/output_file.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLockFile = "lock";
+
+bool holds_run(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path / kManifestFile, ignored);
+}
+
+struct flock whole_file(short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+/// The descriptor that holds the lock; -1 if another process has it.
+int take_lock(const fs::path& path) {
+  const std::string file = path / kLockFile;
+  const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0)
+    throw Error(ErrorKind::data, fmt::format("cannot write {}: {}", file, std::strerror(errno)));
+  struct flock lock = whole_file(F_WRLCK);
+  if (fcntl(fd, F_OFD_SETLK, &lock) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+[[noreturn]] void refuse_owned(const fs::path& path) {
+  throw Error(
+      ErrorKind::manifest,
+      fmt::format("run directory {} is in use by a running launcher; end it with: troupe stop {}",
+                  path.string(), path.string()));
+}
+
+}  // namespace
+
+void RunDirectory::check_free(const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) return;
+  if (!fs::is_directory(path, error))
+    throw Error(ErrorKind::manifest,
+                fmt::format("run directory {} is a file; choose another run.dir", path.string()));
+  if (fs::is_empty(path, error)) return;
+  if (holds_run(path))
+    throw Error(ErrorKind::manifest, fmt::format("run directory {} holds a run already; choose "
+                                                 "another run.dir, or go on with it: troupe launch "
+                                                 "--resume {}",
+                                                 path.string(), path.string()));
+  throw Error(ErrorKind::manifest,
+              fmt::format("run directory {} is not empty; choose another run.dir", path.string()));
+}
+
+RunDirectory RunDirectory::create(const fs::path& path) {
+  check_free(path);
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error)
+    throw Error(ErrorKind::manifest,
+                fmt::format("cannot create run directory {}: {}", path.string(), error.message()));
+  return own(path);
+}
+
+RunDirectory RunDirectory::reopen(const fs::path& path) {
+  require_run(path);
+  return own(path);
+}
+
+RunDirectory RunDirectory::own(const fs::path& path) {
+  const int lock = take_lock(path);
+  if (lock < 0) refuse_owned(path);
+  RunDirectory directory(path, lock);
+  fs::create_directories(path / "logs");
+  fs::create_directories(path / kCheckpoints);
+  return directory;
+}
+
+RunDirectory::RunDirectory(RunDirectory&& other) noexcept
+    : path_(std::move(other.path_)), lock_fd_(std::exchange(other.lock_fd_, -1)) {}
+
+RunDirectory::~RunDirectory() {
+  if (lock_fd_ >= 0) close(lock_fd_);
+}
+
+void RunDirectory::write(const std::string& name, const std::string& content) const {
+  stages::PublishedFile file(path_ / name);
+  file.file().write(content);
+  file.publish();
+}
+
+void RunDirectory::write_private(const std::string& name, const std::string& content) const {
+  const std::string target = path_ / name;
+  const std::string beside = target + ".new";
+  unlink(beside.c_str());
+  const int fd = open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const bool written = fd >= 0 &&
+                       ::write(fd, content.data(), content.size()) == std::ssize(content) &&
+                       fsync(fd) == 0;
+  if (fd >= 0) close(fd);
+  if (!written || rename(beside.c_str(), target.c_str()) != 0)
+    throw Error(ErrorKind::data, fmt::format("cannot write {}: {}", target, std::strerror(errno)));
+}
+
+void RunDirectory::remove(const std::string& name) const {
+  std::error_code ignored;
+  fs::remove(path_ / name, ignored);
+}
+
+void RunDirectory::discard() const {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+void require_run(const fs::path& path) {
+  if (!holds_run(path))
+    throw Error(ErrorKind::data,
+                fmt::format("{} is no run directory: it has no {}", path.string(), kManifestFile));
+}
+
+bool has_launcher(const fs::path& path) {
+  const int fd = open((path / kLockFile).c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  struct flock lock = whole_file(F_WRLCK);
+  const int result = fcntl(fd, F_OFD_GETLK, &lock);
+  close(fd);
+  return result == 0 && lock.l_type != F_UNLCK;
+}
+
+std::optional<nlohmann::json> read_json(const fs::path& path) {
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  return json;
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,121 @@
+#include "launch/run/run_log.h"
+
+#include <fmt/format.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "launch/host/console.h"
+#include "launch/run/run_directory.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+std::unique_ptr<spdlog::logger> open_log(const std::filesystem::path& path) {
+  auto log = std::make_unique<spdlog::logger>(
+      "launcher", std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string()));
+  log->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
+  log->flush_on(spdlog::level::info);
+  return log;
+}
+
+}  // namespace
+
+RunLog::RunLog(const actors::RunSpec& spec, OnScaled on_scaled)
+    : on_scaled_(std::move(on_scaled)),
+      max_steps_(spec.max_steps),
+      log_interval_(spec.log_interval),
+      metrics_(std::filesystem::path(spec.dir) / kMetricsFile),
+      log_(open_log(std::filesystem::path(spec.dir) / kLauncherLog)) {
+  log_->set_error_handler([this](const std::string& error) {
+    std::call_once(log_fails_, [&] { show(error + "; the run goes on\n"); });
+  });
+}
+
+RunLog::~RunLog() = default;
+
+void RunLog::on_step(const actors::StepReport& report) {
+  record(metrics_line(report));
+  step_times_.add(report.step_s);
+  const Pace pace{.loss = report.loss,
+                  .tokens_per_s = report.tokens_per_s(),
+                  .left_s = step_times_.left_s(max_steps_ - report.step)};
+  const bool first = [&] {
+    const std::lock_guard lock(mutex_);
+    return !std::exchange(pace_, pace);
+  }();
+  if (first || report.step % log_interval_ == 0 || report.step == max_steps_)
+    show(step_line(report, max_steps_, pace.left_s));
+}
+
+std::optional<RunLog::Pace> RunLog::pace() const {
+  const std::lock_guard lock(mutex_);
+  return pace_;
+}
+
+void RunLog::on_eval(const actors::EvalReport& report) {
+  record(metrics_line(report));
+  show(fmt::format("step {}/{}  eval loss {:.4f}\n", report.step, max_steps_, report.loss));
+}
+
+void RunLog::on_checkpoint(std::int64_t step, const std::string& path) {
+  checkpoint_ = path;
+  set_trouble(Trouble::checkpoint, "");
+  note(fmt::format("checkpoint of step {} saved: {}", step, path));
+}
+
+void RunLog::on_not_saved(std::int64_t step, const std::string& error) {
+  const std::string text = fmt::format("step {} could not be saved: {}", step, error);
+  set_trouble(Trouble::checkpoint, text);
+  on_event(text);
+}
+
+void RunLog::on_scaled(const actors::Shape& shape) {
+  step_times_.forget_earlier();
+  try {
+    on_scaled_(shape);
+    set_trouble(Trouble::manifest, "");
+  } catch (const Error& error) {
+    set_trouble(Trouble::manifest, error.what());
+    on_event(fmt::format("{}; a resumed run begins in the shape that it had before", error.what()));
+  }
+}
+
+void RunLog::on_event(const std::string& text) {
+  note(text);
+  show(text + "\n");
+}
+
+/// A run does not end for the want of a line: the trouble is told when it begins and when it ends.
+void RunLog::record(const std::string& line) {
+  const std::string trouble = metrics_.append(line);
+  if (!set_trouble(Trouble::metrics, trouble)) return;
+  on_event(trouble.empty() ? "metrics.jsonl is written again"
+                           : trouble + "; the run goes on and keeps the lines until there is room");
+}
+
+void RunLog::finish() {
+  set_trouble(Trouble::metrics, metrics_.flush());
+}
+
+std::vector<std::string> RunLog::troubles() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> texts;
+  for (const auto& [trouble, text] : troubles_) texts.push_back(text);
+  return texts;
+}
+
+/// An empty text ends it. True if it has begun or ended.
+bool RunLog::set_trouble(Trouble trouble, const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (text.empty()) return troubles_.erase(trouble) > 0;
+  return troubles_.insert_or_assign(trouble, text).second;
+}
+
+void RunLog::note(const std::string& text) {
+  log_->info("{}", text);
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/topology/reports.h"
+#include "actors/topology/run_spec.h"
+#include "launch/run/metrics_file.h"
+#include "launch/run/step_times.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace troupe::launch {
+
+/// Writes down what a run reports: every step into metrics.jsonl, the logged ones on the console,
+/// all else into logs/launcher.log. Events that need a person's eye also go to the console.
+class RunLog : public actors::RunObserver {
+ public:
+  using OnScaled = std::function<void(const actors::Shape&)>;
+  RunLog(const actors::RunSpec& spec, OnScaled on_scaled);
+  ~RunLog() override;
+
+  void on_step(const actors::StepReport& report) override;
+  void on_eval(const actors::EvalReport& report) override;
+  void on_checkpoint(std::int64_t step, const std::string& path) override;
+  void on_not_saved(std::int64_t step, const std::string& error) override;
+  void on_scaled(const actors::Shape& shape) override;
+  void on_event(const std::string& text) override;
+
+  /// A line for the launcher's log alone.
+  void note(const std::string& text);
+  /// How the newest step of this launch went, and what is still to come.
+  struct Pace {
+    double loss = 0;
+    double tokens_per_s = 0;
+    double left_s = 0;  ///< until the run's last step
+  };
+  /// None before the first step. For any thread.
+  std::optional<Pace> pace() const;
+  /// The newest checkpoint of this launch; empty before the first.
+  const std::string& checkpoint() const { return checkpoint_; }
+  /// The run is over: what was kept for want of room is written, if there is some now.
+  void finish();
+  /// What of the run does not reach the disk at the moment, a line each. For any thread.
+  std::vector<std::string> troubles() const;
+
+ private:
+  enum class Trouble { metrics, checkpoint, manifest };
+  bool set_trouble(Trouble trouble, const std::string& text);
+  void record(const std::string& line);
+
+  const OnScaled on_scaled_;
+  const std::int64_t max_steps_;
+  const std::int64_t log_interval_;
+  MetricsFile metrics_;
+  std::unique_ptr<spdlog::logger> log_;
+  std::once_flag log_fails_;
+  StepTimes step_times_;
+  std::string checkpoint_;
+  mutable std::mutex mutex_;
+  std::map<Trouble, std::string> troubles_;
+  std::optional<Pace> pace_;
+};
+
+}  // namespace troupe::launch

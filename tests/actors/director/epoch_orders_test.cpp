@@ -1,0 +1,141 @@
+#include "actors/director/epoch_orders.h"
+
+#include <boost/test/unit_test.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/binary_serializer.hpp>
+#include <set>
+
+#include "actors/messages/control_plane.h"
+#include "actors/worker/epoch_parts.h"
+#include "tests/support/run_specs.h"
+
+namespace troupe::actors {
+namespace {
+
+/// What a control message may have.
+constexpr std::size_t kMostBytes = 64 * 1024;
+
+Member some_member(int rank) {
+  return {.id = rank,
+          .incarnation = static_cast<std::uint64_t>(rank) + 100,
+          .host = "a-host-with-a-name-of-usual-length",
+          .address = std::string(400, 'x')};
+}
+
+RunSpec run_of(int pp, int dp) {
+  RunSpec spec = test::small_run(pp, dp);
+  spec.model.num_hidden_layers = pp;
+  spec.batch.global = 8 * dp * spec.batch.micro;
+  return spec;
+}
+
+/// An epoch of all ranks and one member that leaves, which gives every rank its state.
+BeginEpoch whole_epoch(const RunSpec& spec) {
+  BeginEpoch whole{.epoch = {.run = 1, .number = 3, .shape = first_shape(spec), .members = {}},
+                   .state = {.step = 5, .from_memory = true},
+                   .checkpoint = "c"};
+  const int ranks = whole.epoch.num_ranks();
+  for (int rank = 0; rank <= ranks; ++rank) whole.epoch.members.push_back(some_member(rank));
+  for (int rank = 0; rank < ranks; ++rank) {
+    whole.state.moves.push_back({.unit = rank, .from = rank, .to = rank});
+    whole.state.copied.push_back(rank);
+  }
+  whole.state.moves.push_back({.unit = 0, .from = ranks, .to = 1});
+  return whole;
+}
+
+/// Each is told of once.
+std::set<int> ranks_in(const std::vector<caf::message>& messages) {
+  std::set<int> ranks;
+  for (const caf::message& message : messages)
+    for (const auto& [rank, member] : message.get_as<Peers>(0).members) {
+      BOOST_REQUIRE(member.incarnation == some_member(rank).incarnation);
+      BOOST_REQUIRE(ranks.insert(rank).second);
+    }
+  return ranks;
+}
+
+std::size_t bytes_of(caf::actor_system& system, caf::message message) {
+  std::vector<char> bytes;
+  caf::binary_serializer sink{system, bytes};
+  BOOST_REQUIRE(!sink(message));
+  return bytes.size();
+}
+
+void check_orders(int pp, int dp) {
+  const RunSpec spec = run_of(pp, dp);
+  const BeginEpoch whole = whole_epoch(spec);
+  const EpochOrders orders(spec, whole);
+  const Assembly assembly = assemble(spec, whole.epoch.shape);
+  const int ranks = whole.epoch.num_ranks();
+  for (int rank = 0; rank < ranks; ++rank) {
+    const RankAssembly part = part_of_run(assembly, spec, whole.epoch.shape, rank);
+    std::set<int> known = peers_of(part);
+    known.insert(rank);
+    if (rank == 1) known.insert(ranks);  // gives it its state
+    BOOST_TEST(ranks_in(orders.peers_of(rank)) == known, boost::test_tools::per_element());
+    const BeginEpoch order = orders.begin_of(rank);
+    BOOST_TEST(order.digest == assembly.digest);
+    BOOST_TEST(order.epoch.number == 3u);
+    BOOST_TEST((order.epoch.shape == whole.epoch.shape));
+    BOOST_TEST(order.state.step == 5);
+    BOOST_TEST(order.checkpoint == "c");
+    BOOST_TEST(order.state.moves.size() == (rank == 1 ? 2u : 1u));
+    for (const StateMove& move : order.state.moves) BOOST_TEST(move.to == rank);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_member_is_told_of_those_it_has_to_do_with) {
+  check_orders(4, 2);
+  check_orders(3, 100);  // so many replicas that they are told by the same messages
+}
+
+BOOST_AUTO_TEST_CASE(what_many_replicas_are_told_is_made_once) {
+  const RunSpec spec = run_of(2, 100);
+  const EpochOrders orders(spec, whole_epoch(spec));
+  const auto one = orders.peers_of(5), another = orders.peers_of(7),
+             of_another_stage = orders.peers_of(8);
+  BOOST_TEST(one.back().cvals().get() == another.back().cvals().get());
+  BOOST_TEST(one.back().cvals().get() != of_another_stage.back().cvals().get());
+}
+
+BOOST_AUTO_TEST_CASE(who_leaves_is_told_to_whom_it_gives) {
+  const RunSpec spec = run_of(4, 2);
+  const EpochOrders orders(spec, whole_epoch(spec));
+  BOOST_TEST(ranks_in(orders.peers_of(8)) == (std::set<int>{1, 8}),
+             boost::test_tools::per_element());
+  const BeginEpoch order = orders.begin_of(8);
+  BOOST_TEST((order.state.moves == std::vector<StateMove>{{.unit = 0, .from = 8, .to = 1}}));
+  BOOST_TEST(order.digest == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_stage_knows_whether_its_copy_and_its_neighbours_are_there_already) {
+  const RunSpec spec = run_of(4, 1);
+  const EpochOrders orders(spec, whole_epoch(spec));
+  BOOST_TEST(orders.begin_of(2).state.copied == (std::vector<int>{1, 2}),
+             boost::test_tools::per_element());
+  BOOST_TEST(ranks_in(orders.peers_of(2)) == (std::set<int>{1, 2, 3}),
+             boost::test_tools::per_element());
+}
+
+/// However the ranks are cut. The whole epoch, of which this is a part, grows with the ranks.
+BOOST_AUTO_TEST_CASE(no_order_of_ten_thousand_ranks_is_large) {
+  ControlPlaneConfig config(1);
+  caf::actor_system system{config};
+  for (const auto& [pp, dp] :
+       {std::pair{10'000, 1}, std::pair{1000, 10}, std::pair{100, 100}, std::pair{10, 1000}}) {
+    const RunSpec spec = run_of(pp, dp);
+    const EpochOrders orders(spec, whole_epoch(spec));
+    for (const int member : {0, 1, pp / 2, pp * dp - 1, pp * dp}) {
+      BOOST_TEST(bytes_of(system, caf::make_message(orders.begin_of(member))) < kMostBytes / 16);
+      for (const caf::message& peers : orders.peers_of(member))
+        BOOST_TEST(bytes_of(system, peers) < kMostBytes);
+      const WarmUp warm_up{.order = 1, .rank = member, .shape = orders.epoch().shape};
+      BOOST_TEST(bytes_of(system, caf::make_message(warm_up)) < kMostBytes / 16);
+    }
+  }
+}
+
+}  // namespace troupe::actors

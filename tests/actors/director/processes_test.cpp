@@ -1,0 +1,171 @@
+#include "actors/director/processes.h"
+
+#include <sys/ipc.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "actors/messages/secret.h"
+#include "tests/support/temp_dir.h"
+
+namespace troupe::actors {
+namespace {
+
+struct Way {
+  bool kill = false;
+  std::string logs = std::filesystem::temp_directory_path();
+};
+
+/// Runs shell commands as workers until all `count` have ended; their exits by number.
+std::map<int, ProcessExit> exits_of(const std::string& script, int count, const Way& way = {}) {
+  const auto dir = std::filesystem::path(way.logs) / ("troupe-processes-" + random_token());
+  std::map<int, ProcessExit> exits;
+  LocalProcesses* self = nullptr;
+  LocalProcesses processes({"/bin/sh", "-c", script}, [&](const ProcessExit& exit) {
+    exits[static_cast<int>(exit.incarnation) - 7] = exit;
+    if (static_cast<int>(exits.size()) == count) self->quit();
+  });
+  self = &processes;
+  for (int rank = 0; rank < count; ++rank)
+    processes.spawn({.host = "h",
+                     .port = 1,
+                     .token = "t",
+                     .id = rank,
+                     .incarnation = static_cast<std::uint64_t>(rank) + 7,
+                     .log_dir = dir / std::to_string(rank)});
+  if (way.kill) processes.kill_all();
+  processes.run();
+  std::error_code ignored;
+  std::filesystem::remove_all(dir, ignored);
+  return exits;
+}
+
+}  // namespace
+
+/// Of a worker that computes its time grows, of one that is stopped it stands still, and of one
+/// that is not there, or no more, there is none.
+BOOST_AUTO_TEST_CASE(the_processor_time_of_a_worker_is_known_while_it_lives) {
+  const test::TempDir dir;
+  LocalProcesses* self = nullptr;
+  LocalProcesses processes({"/bin/sh", "-c", "while :; do :; done"},
+                           [&](const ProcessExit&) { self->quit(); });
+  self = &processes;
+  BOOST_TEST(processes.cpu_seconds(7) == 0);
+  processes.spawn({.host = "h",
+                   .port = 1,
+                   .token = "t",
+                   .id = 0,
+                   .incarnation = 7,
+                   .log_dir = dir.path().string()});
+  std::thread watcher([&] {
+    double used = 0;
+    for (int grown = 0; grown < 3;)
+      if (const double now = processes.cpu_seconds(7); now > used) {
+        used = now;
+        ++grown;
+      }
+    processes.kill(7);
+  });
+  processes.run();
+  watcher.join();
+  BOOST_TEST(processes.cpu_seconds(7) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(exits_are_reported_with_their_cause) {
+  BOOST_TEST(exits_of("exit 0", 1)[0].clean);
+  const auto failed = exits_of("exit 65", 1)[0];
+  BOOST_TEST(!failed.clean);
+  BOOST_TEST(failed.cause == "exit code 65");
+  BOOST_TEST(failed.incarnation == 7u);
+  BOOST_TEST(exits_of("kill -9 $$", 1)[0].cause == "signal 9 (SIGKILL)");
+  BOOST_TEST(exits_of("kill -SEGV $$", 1)[0].cause == "signal 11 (SIGSEGV)");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_reads_its_birth_on_standard_input) {
+  // The fourth line is the rank: each process ends with its own.
+  const auto exits = exits_of("for i in 1 2 3 4; do read x; done; exit $x", 3);
+  for (int rank = 0; rank < 3; ++rank)
+    BOOST_TEST(exits.at(rank).cause == "exit code " + std::to_string(rank));
+}
+
+#ifndef __SANITIZE_ADDRESS__  // its companion for undefined behaviour needs pipes to look at memory
+BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_started_has_ended) {
+  rlimit before{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const int next_fd = ::dup(STDIN_FILENO);
+  ::close(next_fd);
+  // Room for the log and the event descriptor, but not for a pipe.
+  const rlimit tight{.rlim_cur = static_cast<rlim_t>(next_fd) + 2, .rlim_max = before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &tight);
+  const auto exits = exits_of("exit 0", 3);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  BOOST_TEST(exits.size() == 3u);
+  for (const auto& [worker, exit] : exits) {
+    BOOST_TEST(!exit.clean);
+    BOOST_TEST(exit.cause == "a failed start: cannot make a pipe: Too many open files");
+  }
+}
+#endif
+
+BOOST_AUTO_TEST_CASE(a_worker_starts_without_a_log_where_there_is_no_room_for_one) {
+  BOOST_TEST(exits_of("echo nobody reads it", 1, {.logs = "/dev/null/logs"})[0].clean);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_may_end_without_reading_its_birth) {
+  // Enough of them that some end before their parent goes on: it must live through it.
+  const auto exits = exits_of("exit 3", 200);
+  for (const auto& [rank, exit] : exits) BOOST_TEST(exit.cause == "exit code 3");
+}
+
+BOOST_AUTO_TEST_CASE(shared_memory_that_a_worker_leaves_is_removed) {
+  const test::TempDir dir;
+  const std::string said = dir / "said";
+  BOOST_TEST(exits_of("exec ipcmk --shmem 4096 >" + said, 1)[0].clean);  // makes one, attaches none
+  std::ifstream file(said);
+  std::string words;
+  std::getline(file, words);
+  const auto digits = words.find_first_of("0123456789");
+  BOOST_REQUIRE_MESSAGE(digits != std::string::npos, words);
+  shmid_ds status{};
+  BOOST_TEST(shmctl(std::stoi(words.substr(digits)), IPC_STAT, &status) == -1);
+}
+
+BOOST_AUTO_TEST_CASE(kill_all_ends_what_would_not_end) {
+  const auto exits = exits_of("while :; do sleep 100; done", 2, {.kill = true});
+  BOOST_TEST(exits.at(0).cause == "signal 9 (SIGKILL)");
+  BOOST_TEST(exits.at(1).cause == "signal 9 (SIGKILL)");
+}
+
+BOOST_AUTO_TEST_CASE(births_survive_their_text) {
+  const WorkerBirth birth{.host = "127.0.0.1",
+                          .port = 4711,
+                          .token = random_token(),
+                          .id = 3,
+                          .incarnation = random_u64(),
+                          .log_dir = "/a dir/with spaces"};
+  const WorkerBirth copy = parse_birth(to_text(birth));
+  BOOST_TEST(copy.host == birth.host);
+  BOOST_TEST(copy.port == birth.port);
+  BOOST_TEST(copy.token == birth.token);
+  BOOST_TEST(copy.incarnation == birth.incarnation);
+  BOOST_TEST(copy.log_dir == birth.log_dir);
+  for (const char* text : {"", "h\n", "h\nx\nt\n0\n1\nd\n", "\n\n\n\n\n"})
+    BOOST_CHECK_THROW(parse_birth(text), std::exception);
+}
+
+BOOST_AUTO_TEST_CASE(secrets_compare_by_value) {
+  const std::string token = random_token();
+  BOOST_TEST(token.size() == 32u);
+  BOOST_TEST(equal_secrets(token, std::string(token)));
+  BOOST_TEST(!equal_secrets(token, random_token()));
+  BOOST_TEST(!equal_secrets(token, token.substr(1)));
+  BOOST_TEST(!equal_secrets(token, ""));
+}
+
+}  // namespace troupe::actors

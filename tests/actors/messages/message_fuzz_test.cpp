@@ -1,0 +1,336 @@
+#include <array>
+#include <boost/test/unit_test.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/meta/load_callback.hpp>
+#include <caf/scoped_actor.hpp>
+#include <cstdint>
+#include <future>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "actors/director/epoch_orders.h"
+#include "actors/director/replica_actor.h"
+#include "actors/messages/control_plane.h"
+#include "actors/messages/message_checks.h"
+#include "actors/messages/message_inspection.h"
+#include "actors/tuning/step_meter.h"
+#include "actors/worker/stage_actor.h"
+#include "tests/support/protocol_driver.h"
+#include "tests/support/run_specs.h"
+
+// Every message of the control plane with every number in it at its extremes, one at a time:
+// through the director, a replica's actor and a stage's actor. Nothing of it is used, and the run
+// goes on.
+
+namespace troupe::test {
+namespace {
+
+using namespace actors;
+
+/// Walks the numbers of a message as CAF would, and sets the one that is asked for.
+class NumberSetter {
+ public:
+  using result_type = void;
+  static constexpr bool reads_state = true;
+  /// The `target`-th number becomes its `extreme`-th extreme.
+  NumberSetter(int target, int extreme) : target_(target), extreme_(extreme) {}
+  bool found() const { return seen_ > target_; }
+
+  template <typename... Fields>
+  void operator()(Fields&&... fields) {
+    (visit(fields), ...);
+  }
+
+ private:
+  template <typename Field>
+  void visit(Field& field) {
+    if constexpr (std::is_same_v<Field, bool> || std::is_same_v<Field, std::string> ||
+                  std::is_same_v<Field, const std::string>) {
+    } else if constexpr (std::is_integral_v<Field>) {
+      if (seen_++ == target_) field = extreme_of<Field>();
+    } else {
+      inspect(*this, field);
+    }
+  }
+  template <typename T>
+  void visit(std::vector<T>& all) {
+    for (T& one : all) visit(one);
+  }
+  void visit(std::map<int, Member>& all) {
+    for (auto& [rank, member] : all) visit(member);
+  }
+  template <typename Load>
+  void visit(caf::meta::load_callback_t<Load>& callback) {
+    callback.fun();
+  }
+  template <typename T>
+  T extreme_of() const {
+    using Limits = std::numeric_limits<T>;
+    constexpr std::array<T, 5> kExtremes{Limits::min(), Limits::max(), static_cast<T>(-1),
+                                         static_cast<T>(Limits::max() - 1),
+                                         static_cast<T>(Limits::max() / 2 + 1)};
+    return kExtremes[static_cast<std::size_t>(extreme_)];
+  }
+
+  const int target_, extreme_;
+  int seen_ = 0;
+};
+
+/// Calls `use` with every changed message.
+template <typename Message, typename Use>
+void every_extreme(const Message& message, Use&& use) {
+  for (int target = 0;; ++target)
+    for (int extreme = 0; extreme < 5; ++extreme) {
+      Message changed = message;
+      NumberSetter setter(target, extreme);
+      inspect(setter, changed);
+      if (!setter.found()) return;
+      use(changed);
+    }
+}
+
+constexpr ReplicaPart kPart{
+    .epoch = 1, .replica = 1, .num_stages = 2, .num_ranks = 4, .num_chunks = 2, .committed = 3};
+
+const TracedActions kTraced{
+    .epoch = 1, .step = 4, .rank = 2, .rows = {{.name = "1F0", .from = 0, .to = 1}}};
+
+bool is_mine(int rank) {
+  return rank == 2 || rank == 3;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(no_answer_of_another_place_or_time_is_accepted) {
+  int refused = 0, accepted = 0;
+  const auto check = [&](const auto& message) {
+    every_extreme(message, [&](const auto& changed) {
+      if (!fault_in(changed, kPart).empty()) {
+        ++refused;
+        return;
+      }
+      ++accepted;
+      BOOST_TEST(changed.epoch == 1u);
+      BOOST_TEST(is_mine(changed.rank));
+      if constexpr (requires { changed.step; }) BOOST_TEST(changed.step <= 4);
+    });
+  };
+  BOOST_TEST(fault_in(kTraced, kPart) == "");
+  check(kTraced);
+  check(Ready{.epoch = 1, .rank = 2, .parameters = {1}});
+  check(Saved{.epoch = 1, .step = 3, .rank = 2});
+  check(Evaluated{.epoch = 1, .step = 3, .rank = 2});
+  check(Tapped{.epoch = 1, .step = 4, .rank = 2, .to = 3, .histogram = {1}});
+  check(Prepared{.epoch = 1,
+                 .step = 4,
+                 .rank = 2,
+                 .squared_norms = {1},
+                 .edge_to = {3},
+                 .edge_bytes = {1},
+                 .edge_from = {3},
+                 .edge_wait_s = {1}});
+  BOOST_TEST(refused > 100);
+  BOOST_TEST(accepted > 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_meter_uses_no_action_that_there_is_not) {
+  const RunSpec spec = small_run(2);
+  StepMeter meter(first_shape(spec));
+  every_extreme(kTraced, [&](TracedActions changed) {
+    changed.complete = true;
+    meter.add(changed);
+    for (const char* name : {"2F0", "2147483647B0", "-1F0", "F", ""}) {
+      changed.rows.front().name = name;
+      meter.add(changed);
+    }
+  });
+  for (std::int64_t step = 1; step < 40; ++step) meter.add(step, 1);
+  meter.result();
+}
+
+/// Events as the actors make them of answers; refused ones leave everything as it was.
+BOOST_AUTO_TEST_CASE(a_run_goes_on_whatever_the_director_hears) {
+  Driver driver(small_run(2, 2));
+  int refused = 0;
+  const auto hear = [&](const Event& event) {
+    const auto committed = driver.protocol.committed();
+    for (const Effect& effect : driver.on(event))
+      if (const auto* report = std::get_if<ReportRefused>(&effect)) {
+        ++refused;
+        BOOST_TEST(!report->sender.empty());
+        BOOST_TEST(driver.protocol.committed() == committed);
+      }
+  };
+  const auto barrage = [&] {
+    const std::uint64_t member = driver.workers.at(0);
+    const Halted halted{.epoch = driver.epoch() + 9,
+                        .incarnation = member,
+                        .holdings = {.step = 1, .copies = {{.rank = 1, .step = 1}}}};
+    every_extreme(halted, [&](const Halted& answer) {
+      hear(MemberHalted{.epoch = answer.epoch,
+                        .incarnation = answer.incarnation,
+                        .address = "",
+                        .holdings = answer.holdings});
+    });
+    every_extreme(Warm{.order = 1, .incarnation = member, .rank = 0}, [&](const Warm& answer) {
+      hear(MemberWarm{
+          .order = answer.order, .incarnation = answer.incarnation, .rank = answer.rank});
+    });
+    for (const int replica : {-1, 2, std::numeric_limits<int>::max()})
+      for (const std::uint32_t epoch : {driver.epoch(), ~0u}) {
+        hear(ReplicaReady{.epoch = epoch, .replica = replica});
+        hear(ReplicaPrepared{
+            .epoch = epoch, .step = driver.protocol.committed() + 1, .replica = replica});
+        hear(ReplicaSaved{.epoch = epoch, .step = 0, .replica = replica, .error = ""});
+        hear(ReplicaEvaluated{.epoch = epoch, .step = 0, .replica = replica});
+      }
+    hear(WorkerFailed{.incarnation = member, .epoch = ~0u, .message = "x"});
+  };
+  driver.on(Started{});
+  barrage();
+  for (int rank = 0; rank < 4; ++rank) driver.on(driver.joined(rank));
+  barrage();
+  driver.ready();
+  barrage();
+  driver.prepared(1);
+  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 3}});
+  for (const auto& [rank, incarnation] : std::map(driver.workers))
+    driver.on(MemberJoined{.member = {.id = rank, .incarnation = incarnation}});
+  barrage();
+  BOOST_TEST(refused > 50);
+  driver.prepared(2);
+  BOOST_TEST(driver.protocol.committed() == 2);
+}
+
+/// Epoch 1 of two stages, whose workers have the incarnations 7 and 8.
+BeginEpoch two_stages(const RunSpec& spec) {
+  BeginEpoch whole{.epoch = {.run = 1, .number = 1, .shape = first_shape(spec)}};
+  for (const std::uint64_t incarnation : {7, 8})
+    whole.epoch.members.push_back(
+        {.id = static_cast<int>(incarnation), .incarnation = incarnation});
+  return whole;
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
+  ControlPlaneConfig config(2);
+  caf::actor_system system{config};
+  Hub hub;
+  StatusBoard board;
+  const RunSpec spec = small_run(2);
+  const auto orders = std::make_shared<const EpochOrders>(spec, two_stages(spec));
+  {
+    caf::scoped_actor self{system};
+    const caf::actor me{self};
+    const caf::actor replica = system.spawn<ReplicaActor>(
+        ReplicaContext{.replica = 0,
+                       .stages = {{.actor = me, .incarnation = 7}, {.actor = me, .incarnation = 8}},
+                       .parameters = std::make_shared<const std::vector<stages::ParameterInfo>>(),
+                       .recovery = spec.recovery,
+                       .director = me,
+                       .hub = hub,
+                       .board = board});
+    self->send(replica, orders);
+    const ReplicaPart part{
+        .epoch = 1, .replica = 0, .num_stages = 2, .num_ranks = 2, .num_chunks = 2, .committed = 0};
+    int sent = 0, refused = 0;
+    const auto barrage = [&](const auto& message) {
+      every_extreme(message, [&](const auto& changed) {
+        if (changed.epoch == 0 || fault_in(changed, part).empty()) return;
+        ++sent;
+        self->send(replica, changed);
+      });
+    };
+    barrage(Ready{.epoch = 1, .rank = 1});
+    barrage(Prepared{.epoch = 1, .step = 1, .rank = 1, .edge_to = {0}});
+    barrage(Saved{.epoch = 1, .step = 0, .rank = 1});
+    barrage(Evaluated{.epoch = 1, .step = 0, .rank = 1});
+    barrage(Tapped{.epoch = 1, .step = 1, .rank = 1, .to = 0});
+    for (const int rank : {0, 1}) self->send(replica, Ready{.epoch = 1, .rank = rank});
+    bool ready = false;
+    self->receive_while([&] { return !ready; })(
+        [&](const Refused& message) {
+          ++refused;
+          BOOST_TEST(message.sender == "rank 0 (replica 0, stage 0)");
+          BOOST_TEST(message.why.find(" with ") != std::string::npos, message.why);
+        },
+        [&](const Event& event) { ready = std::holds_alternative<ReplicaReady>(event); },
+        [](const StagesWatched&) {}, [](const Peers&) {}, [](const BeginEpoch&) {});
+    BOOST_TEST(sent > 50);
+    BOOST_TEST(refused == sent);
+    self->send_exit(replica, caf::exit_reason::user_shutdown);
+    self->wait_for(replica);
+  }
+}
+
+/// What a stage's runner is asked to do.
+class RecordingRunner : public StageRunner {
+ public:
+  void push(RunnerOrder order) override {
+    const bool last = std::holds_alternative<Finish>(order);
+    orders.push_back(std::move(order));
+    if (last) finished.set_value();
+  }
+  std::size_t depth() const override { return 0; }
+  void interrupt(std::uint32_t, const std::string&) override {}
+  void warm_up(const WarmUp& order, const std::function<void()>&) override {
+    BOOST_TEST(order.rank >= 0);
+    BOOST_TEST(order.rank < order.shape.num_ranks());
+    ++warmed;
+  }
+  RankTrainer::Activity activity() const override { return {}; }
+
+  std::vector<RunnerOrder> orders;
+  int warmed = 0;
+  std::promise<void> finished;
+};
+
+BOOST_AUTO_TEST_CASE(a_stage_carries_out_no_order_that_cannot_be) {
+  ControlPlaneConfig config(2);
+  caf::actor_system system{config};
+  const RunSpec spec = small_run(2);
+  const BeginEpoch whole = two_stages(spec);
+  int begun = 0, refused = 0;
+  // To a stage of its own; what it answers before it ends.
+  const auto send = [&](const auto& changed) {
+    RecordingRunner runner;
+    caf::scoped_actor self{system};
+    const caf::actor stage =
+        system.spawn<StageActor>(caf::actor{self}, Join{.member = {.id = 7, .incarnation = 7}},
+                                 std::ref<StageRunner>(runner), std::chrono::hours(1));
+    Peers peers{.epoch = 1, .members = {}};
+    for (const auto& [rank, member] : whole.epoch.members) peers.members[rank] = member;
+    self->send(stage, peers);
+    self->send(stage, changed);
+    self->send(stage, Finish{.reason = "done"});
+    runner.finished.get_future().wait();
+    for (const RunnerOrder& order : runner.orders)
+      if (const auto* begin = std::get_if<BeginEpoch>(&order)) {
+        ++begun;
+        BOOST_TEST(begin->epoch.rank_of(7) == 0);
+        for (const StateMove& move : begin->state.moves) BOOST_TEST((move.from | move.to) < 2);
+      }
+    self->send_exit(stage, caf::exit_reason::user_shutdown);
+    self->wait_for(stage);
+    bool more = true;
+    while (more)
+      self->receive([](const Join&) {}, [&](const Failed&) { ++refused; },
+                    caf::after(std::chrono::seconds(0)) >> [&] { more = false; });
+  };
+  BeginEpoch begin = whole;
+  begin.state = {.step = 1, .from_memory = true, .moves = {{.unit = 1, .from = 0, .to = 1}}};
+  every_extreme(begin, send);
+  every_extreme(WarmUp{.order = 1, .rank = 1, .shape = whole.epoch.shape}, send);
+  every_extreme(RunStep{.epoch = 1, .step = 1, .taps = {{.from = 0, .to = 1}}}, send);
+  every_extreme(Commit{.epoch = 1, .step = 1}, send);
+  every_extreme(Save{.epoch = 1, .step = 1}, send);
+  every_extreme(Halt{.epoch = 1, .kept = 0}, send);
+  BOOST_TEST(begun > 0);
+  BOOST_TEST(refused > 50);
+}
+
+}  // namespace troupe::test

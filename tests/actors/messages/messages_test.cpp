@@ -1,0 +1,160 @@
+#include "actors/messages/messages.h"
+
+#include <boost/test/unit_test.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/binary_deserializer.hpp>
+#include <caf/binary_serializer.hpp>
+#include <caf/message.hpp>
+#include <limits>
+#include <numeric>
+
+#include "actors/messages/control_plane.h"
+
+// CAF drops a message silently if its type is not registered or cannot be read back: every type
+// that crosses a process border goes through both ways here, inside a message as on the wire.
+
+namespace troupe::actors {
+namespace {
+
+struct System {
+  ControlPlaneConfig config{1};
+  caf::actor_system system{config};
+};
+
+template <typename T>
+T round_trip(caf::actor_system& system, const T& value) {
+  std::vector<char> bytes;
+  caf::binary_serializer sink{system, bytes};
+  BOOST_REQUIRE(!sink(caf::make_message(value)));
+  caf::message copy;
+  caf::binary_deserializer source{system, bytes};
+  BOOST_REQUIRE(!source(copy));
+  BOOST_REQUIRE(copy.match_elements<T>());
+  return copy.get_as<T>(0);
+}
+
+Epoch some_epoch() {
+  return {
+      .number = 3,
+      .shape = {.mesh = {.pp = 2, .dp = 2},
+                .schedule = {.kind = "csv", .chunks = 1, .csv = "0F0,0B0\n"},
+                .layout = {.stages = 2,
+                           .chunks = {{.first_layer = 0, .end_layer = 4, .stage = 0}, {4, 6, 1}}}},
+      .members = {}};
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
+  const auto copy = round_trip(
+      system, BeginEpoch{.epoch = some_epoch(),
+                         .state = {.step = 4,
+                                   .from_memory = true,
+                                   .moves = {{.unit = 2, .from = 1, .to = 0, .copy_of = 3}}},
+                         .checkpoint = "c",
+                         .weights_only = true,
+                         .sample_origin = -7,
+                         .digest = 9});
+  BOOST_TEST(copy.epoch.number == 3u);
+  BOOST_TEST((copy.epoch.shape == some_epoch().shape));
+  BOOST_TEST(copy.state.step == 4);
+  BOOST_TEST(copy.state.from_memory);
+  BOOST_TEST((copy.state.moves == std::vector<StateMove>{{2, 1, 0, 3}}));
+  BOOST_TEST(copy.weights_only);
+  BOOST_TEST(copy.sample_origin == -7);
+  BOOST_TEST(copy.digest == 9u);
+  const auto peers =
+      round_trip(system, Peers{.epoch = 3,
+                               .members = {{7,
+                                            {.id = 1,
+                                             .incarnation = ~0ull,
+                                             .pid = 42,
+                                             .host = "h",
+                                             .address = std::string("\0\xff", 2)}}}});
+  BOOST_TEST(peers.epoch == 3u);
+  BOOST_TEST(peers.members.at(7).address == std::string("\0\xff", 2));
+  BOOST_TEST(peers.members.at(7).incarnation == ~0ull);
+}
+
+BOOST_FIXTURE_TEST_CASE(layouts_survive_the_wire, System) {
+  const auto survives = [&](const Layout& layout) {
+    BOOST_TEST((*chunks_of(runs_of(layout)) == layout.chunks));
+    const Shape shape{.mesh = {}, .schedule = {}, .layout = layout};
+    const auto copy = round_trip(system, WarmUp{.order = 1, .rank = 0, .shape = shape});
+    BOOST_TEST((copy.shape == shape));
+  };
+  survives({.stages = 1, .chunks = {}});
+  survives(layout_of({1}, {0}));
+  survives(layout_of({2, 2, 1, 1, 3}, {0, 1, 2, 3, 4}));
+  survives(layout_of({1, 1, 1, 1, 1, 1}, {0, 1, 2, 0, 1, 2}));              // interleaved
+  survives(layout_of({1, 1, 1, 1, 1, 1}, {0, 1, 2, 2, 1, 0}));              // v
+  survives(layout_of({2, 1, 2}, {0, 1, 2, 2, 1, 0}));                       // two copies
+  survives(layout_of({1, 1, 1, 1, 1, 1, 1, 1}, {0, 0, 1, 1, 0, 0, 3, 2}));  // some plan
+}
+
+BOOST_AUTO_TEST_CASE(a_layout_of_many_stages_is_few_runs) {
+  std::vector<int> ranks(5000);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  BOOST_TEST(runs_of(layout_of(std::vector<int>(5000, 2), ranks)).size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(runs_that_are_no_layout_are_refused) {
+  constexpr int kMost = std::numeric_limits<int>::max();
+  const ChunkRun run{.first = {.first_layer = kMost, .end_layer = -kMost, .stage = kMost},
+                     .stage_step = kMost};
+  for (const int chunks : {0, -1, kMost})
+    BOOST_TEST(!chunks_of({{.first = run.first, .stage_step = 1, .chunks = chunks}}));
+  BOOST_TEST(chunks_of({run, run})->size() == 2u);  // nonsense, but of a size
+}
+
+BOOST_FIXTURE_TEST_CASE(orders_survive_the_wire, System) {
+  BOOST_TEST(round_trip(system, Hello{.version = 7, .token = "t"}).token == "t");
+  BOOST_TEST(round_trip(system, Welcome{.manifest = "[run]\n"}).manifest == "[run]\n");
+  BOOST_TEST(round_trip(system, Join{.token = "t", .member = {.id = 2}}).member.id == 2);
+  const TapRequest tap{
+      .from = 1, .to = 2, .backward = true, .every = 3, .dump = true, .samples = 4};
+  const auto step = round_trip(system, RunStep{.epoch = 1, .step = 1ll << 40, .taps = {tap}});
+  BOOST_TEST(step.step == 1ll << 40);
+  BOOST_TEST((step.taps == std::vector{tap}));
+  BOOST_TEST(
+      round_trip(system, Commit{.epoch = 1, .step = 2, .clip_factor = to_bits(0.1)}).clip_factor ==
+      to_bits(0.1));
+  BOOST_TEST(round_trip(system, Save{.epoch = 1, .step = 2, .dir = "d"}).dir == "d");
+  BOOST_TEST(round_trip(system, Evaluate{.epoch = 1, .step = 2, .batch = 3}).batch == 3);
+  BOOST_TEST(round_trip(system, Finish{.reason = "r"}).reason == "r");
+}
+
+BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers, System) {
+  const double inf = std::numeric_limits<double>::infinity(),
+               nan = std::numeric_limits<double>::quiet_NaN();
+  const auto copy =
+      round_trip(system, Prepared{.epoch = 1,
+                                  .step = 5,
+                                  .rank = 3,
+                                  .loss_sum = to_bits(inf),
+                                  .bad_microbatch = 2,
+                                  .squared_norms = {to_bits(nan), to_bits(-0.0), to_bits(5e-324)},
+                                  .busy_s = to_bits(1.5),
+                                  .wall_s = to_bits(2.5),
+                                  .edge_to = {1},
+                                  .edge_bytes = {1ull << 50}});
+  BOOST_TEST(copy.loss_sum == to_bits(inf));
+  BOOST_TEST(
+      (copy.squared_norms == std::vector<Bits>{to_bits(nan), to_bits(-0.0), to_bits(5e-324)}));
+  BOOST_TEST(copy.bad_microbatch == 2);
+  BOOST_TEST(copy.edge_bytes.at(0) == 1ull << 50);
+  BOOST_TEST(round_trip(system, Ready{.epoch = 1, .rank = 0, .digest = 8, .parameters = {4, 5}})
+                 .parameters.at(1) == 5u);
+  BOOST_TEST(round_trip(system, Tapped{.norm = to_bits(nan), .histogram = {1, 2}, .file = "f"})
+                 .histogram.at(1) == 2u);
+  BOOST_TEST(round_trip(system, Saved{.epoch = 1, .step = 2, .rank = 3}).rank == 3);
+  BOOST_TEST(
+      round_trip(system, Evaluated{.epoch = 1, .step = 2, .rank = 3, .loss_sum = 6}).loss_sum ==
+      6u);
+  BOOST_TEST(round_trip(system, Failed{.epoch = 1, .kind = 65, .message = "m"}).kind == 65);
+  BOOST_TEST(
+      round_trip(system, Heartbeat{.progress = 1, .state = "s", .waiting_for = "w"}).waiting_for ==
+      "w");
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,84 @@
+#include "actors/protocol/liveness.h"
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+namespace troupe::actors {
+namespace {
+
+constexpr double kTick = std::chrono::duration<double>(kLivenessTick).count();
+
+/// Ticks for so many seconds; what is said of whom on the way.
+std::string judged(Liveness& liveness, double seconds) {
+  std::string said;
+  for (int ticks = static_cast<int>(seconds / kTick); ticks > 0; --ticks)
+    for (const auto& verdict : liveness.tick())
+      said += std::to_string(verdict.incarnation) + " " + verdict.why + "; ";
+  return said;
+}
+
+Heartbeat beat_of(std::uint64_t incarnation, const std::string& state, std::uint64_t progress) {
+  return {.incarnation = incarnation,
+          .progress = progress,
+          .longest_action_s = to_bits(1.0),
+          .state = state,
+          .waiting_for = ""};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(who_is_silent_is_named_once) {
+  Liveness liveness({.silent_s = 3, .hang_s = 0});
+  for (const std::uint64_t worker : {1, 2}) liveness.watch(worker);
+  BOOST_TEST(judged(liveness, 2.5) == "");
+  liveness.heard(beat_of(2, "ready", 0));
+  BOOST_TEST(judged(liveness, 0.5) == "1 silence: no sign of life for 3 s; ");
+  BOOST_TEST(judged(liveness, 2) == "");
+  BOOST_TEST(judged(liveness, 0.5) == "2 silence: no sign of life for 3 s; ");
+  BOOST_TEST(judged(liveness, 100) == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_runner_hangs_when_it_computes_and_finishes_nothing) {
+  Liveness liveness({.silent_s = 0, .hang_s = 5});
+  liveness.watch(1);
+  const auto beats = [&](const char* state, double seconds) {
+    std::string said;
+    for (int i = static_cast<int>(seconds); i > 0; --i) {
+      liveness.heard(beat_of(1, state, 7));
+      said += judged(liveness, 1);
+    }
+    return said;
+  };
+  BOOST_TEST(beats("waiting", 20) == "");
+  BOOST_TEST(beats("running", 7) == "");  // eight times its longest action are 8 s
+  BOOST_TEST(beats("running", 1) == "1 hanging: no action finished for 8 s; ");
+}
+
+BOOST_AUTO_TEST_CASE(a_newborn_worker_that_does_nothing_is_silent) {
+  Liveness liveness({.silent_s = 3, .hang_s = 0});
+  for (const std::uint64_t worker : {1, 2}) liveness.expect(worker);
+  BOOST_TEST((liveness.expected() == std::vector<std::uint64_t>{1, 2}));
+  double cpu_s = 0;
+  for (int second = 0; second < 2; ++second) {
+    liveness.worked(1, 0.5);  // it was stopped
+    liveness.worked(2, cpu_s += 0.001);
+    BOOST_TEST(judged(liveness, 1) == "");
+  }
+  liveness.worked(1, 0.5);
+  liveness.worked(2, cpu_s += 0.001);
+  BOOST_TEST(judged(liveness, 1) == "1 silence: it has not joined and has done nothing for 3 s; ");
+  liveness.watch(2);
+  BOOST_TEST(liveness.expected().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_newborn_worker_has_a_minute_to_join) {
+  Liveness liveness({.silent_s = 0, .hang_s = 0});
+  for (const std::uint64_t worker : {1, 2, 3}) liveness.expect(worker);
+  BOOST_TEST(judged(liveness, 59) == "");
+  liveness.watch(1);
+  liveness.forget(2);
+  BOOST_TEST(judged(liveness, 1) == "3 silence: it has not joined for 60 s; ");
+  BOOST_TEST(judged(liveness, 100) == "");
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,447 @@
+#include "actors/protocol/protocol.h"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <utility>
+
+#include "tests/support/protocol_driver.h"
+#include "tests/support/run_specs.h"
+
+namespace troupe::actors {
+namespace {
+using Phase = DirectorProtocol::Phase;
+
+RunSpec that_stops(RunSpec spec) {
+  spec.recovery.on_loss = RunSpec::OnLoss::stop;
+  return spec;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_run_spawns_joins_prepares_and_steps) {
+  Driver driver(test::small_run(2, 2));
+  const auto begin = driver.on(Started{});
+  BOOST_TEST(std::count_if(begin.begin(), begin.end(), [](const Effect& e) {
+               return std::holds_alternative<SpawnWorker>(e);
+             }) == 4);
+  for (int rank = 0; rank < 3; ++rank) BOOST_TEST(driver.on(driver.joined(rank)).empty());
+  const auto all = driver.on(driver.joined(3));
+  BOOST_REQUIRE(find<StartEpoch>(all));
+  BOOST_TEST(find<StartEpoch>(all)->epoch.members.at(3).pid == 1003);
+  BOOST_TEST(!find<StartEpoch>(all)->state.from_memory);
+  BOOST_TEST(driver.on(ReplicaReady{.epoch = 1, .replica = 0}).empty());
+  const auto ready = driver.on(ReplicaReady{.epoch = 1, .replica = 1});
+  BOOST_REQUIRE(find<OrderStep>(ready));
+  BOOST_TEST(find<OrderStep>(ready)->step == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_commits_when_the_last_replica_has_voted) {
+  Driver driver(test::small_run(2, 2));
+  driver.start();
+  BOOST_TEST(
+      driver.on(ReplicaPrepared{.epoch = 1, .step = 1, .replica = 1, .loss_sum = 2}).empty());
+  const auto effects = driver.on(
+      ReplicaPrepared{.epoch = 1, .step = 1, .replica = 0, .loss_sum = 1, .squared_norm = 9});
+  const auto* commit = find<OrderCommit>(effects);
+  BOOST_REQUIRE(commit);
+  BOOST_TEST(commit->loss == (1.0 + 2.0) / 128);
+  BOOST_TEST(commit->grad_norm == 3.0);
+  BOOST_TEST(commit->clip_factor == 1.0 / (3.0 + 1e-6));
+  BOOST_REQUIRE(find<OrderStep>(effects));
+  BOOST_TEST(find<OrderStep>(effects)->step == 2);
+  BOOST_TEST(driver.protocol.committed() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(votes_of_another_epoch_or_step_count_for_nothing) {
+  Driver driver(test::small_run());
+  driver.start();
+  const auto early = driver.on(ReplicaPrepared{.epoch = 2, .step = 1});
+  BOOST_TEST(find<ReportRefused>(early)->why == "epoch 2, but the newest is 1");
+  BOOST_TEST(driver.on(ReplicaPrepared{.epoch = 1, .step = 2}).empty());
+  BOOST_TEST(driver.protocol.committed() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_or_norm_that_is_not_finite_is_never_committed) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(),
+               inf = std::numeric_limits<double>::infinity();
+  for (const auto& [loss, squares] : {std::pair{nan, 1.0}, {inf, 1.0}, {1.0, nan}, {1.0, inf}}) {
+    Driver driver(test::small_run());
+    driver.start();
+    const auto effects = driver.prepared(1, loss, squares);
+    BOOST_TEST(!find<OrderCommit>(effects));
+    BOOST_TEST(driver.protocol.committed() == 0);
+    const Outcome outcome = end_of(driver);
+    BOOST_TEST(outcome.exit_code == 70);
+    BOOST_TEST(outcome.reason.find("step 1") != std::string::npos);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_last_step_is_saved_then_the_run_ends_with_0) {
+  Driver driver(test::small_run());
+  driver.start();
+  for (std::int64_t step = 1; step < 4; ++step) driver.prepared(step);
+  const auto last = driver.prepared(4);
+  BOOST_REQUIRE(find<OrderSave>(last));
+  BOOST_TEST(find<OrderSave>(last)->step == 4);
+  BOOST_TEST(find<PublishCheckpoint>(driver.saved(4)));
+  BOOST_TEST(find<OrderFinish>(driver.on(Published{.step = 4})));
+  const Outcome outcome = end_of(driver);
+  BOOST_TEST(outcome.exit_code == 0);
+  BOOST_TEST(outcome.step == 4);
+}
+
+BOOST_AUTO_TEST_CASE(checkpoints_come_at_the_interval_and_initially_and_nothing_waits_for_them) {
+  RunSpec spec = test::small_run();
+  spec.checkpoint = {.interval = 2, .initial = true};
+  Driver driver(spec);
+  const auto first = driver.start();
+  BOOST_TEST(find<OrderSave>(first)->step == 0);
+  BOOST_TEST(find<OrderStep>(first)->step == 1);
+  BOOST_TEST(find<PublishCheckpoint>(driver.saved(0)));
+  BOOST_TEST(driver.on(Published{.step = 0}).empty());
+  BOOST_TEST(!find<OrderSave>(driver.prepared(1)));
+  const auto second = driver.prepared(2);
+  BOOST_TEST(find<OrderSave>(second)->step == 2);
+  BOOST_TEST(find<OrderStep>(second)->step == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_due_waits_for_the_one_under_way) {
+  RunSpec spec = test::small_run();
+  spec.checkpoint.interval = 1;
+  Driver driver(spec);
+  driver.start();
+  BOOST_TEST(find<OrderSave>(driver.prepared(1)));
+  BOOST_TEST(find<OrderStep>(driver.prepared(2)) == nullptr);
+  driver.saved(1);
+  const auto effects = driver.on(Published{.step = 1});
+  BOOST_REQUIRE(find<OrderSave>(effects));
+  BOOST_TEST(find<OrderSave>(effects)->step == 2);
+  BOOST_TEST(find<OrderStep>(effects)->step == 3);
+}
+
+BOOST_AUTO_TEST_CASE(evaluation_follows_the_step_and_reports_the_mean) {
+  RunSpec spec = test::small_run();
+  spec.eval = {.interval = 1, .steps = 2};
+  Driver driver(spec);
+  driver.start();
+  BOOST_TEST(find<OrderEvaluate>(driver.prepared(1)));
+  driver.on(ReplicaEvaluated{.epoch = 1, .step = 1, .batch = 0, .loss_sum = 256});
+  const auto effects =
+      driver.on(ReplicaEvaluated{.epoch = 1, .step = 1, .batch = 1, .loss_sum = 256});
+  BOOST_REQUIRE(find<ReportEvaluation>(effects));
+  BOOST_TEST(find<ReportEvaluation>(effects)->loss == 512.0 / (2 * 128));
+  BOOST_TEST(find<OrderStep>(effects)->step == 2);
+}
+
+BOOST_AUTO_TEST_CASE(the_last_step_is_evaluated_too) {
+  RunSpec spec = test::small_run();
+  spec.eval = {.interval = 4, .steps = 1};
+  Driver driver(spec);
+  driver.start();
+  for (std::int64_t step = 1; step <= 4; ++step) driver.prepared(step);
+  driver.saved(4);
+  BOOST_TEST(find<OrderEvaluate>(driver.on(Published{.step = 4})));
+  BOOST_TEST(find<OrderFinish>(
+      driver.on(ReplicaEvaluated{.epoch = driver.epoch(), .step = 4, .loss_sum = 1})));
+}
+
+BOOST_AUTO_TEST_CASE(stop_finishes_the_step_saves_and_ends_with_0) {
+  Driver driver(test::small_run());
+  driver.start();
+  driver.prepared(1);
+  BOOST_TEST(driver.on(StopOrdered{.reason = "SIGTERM"}).empty());
+  BOOST_TEST(find<OrderSave>(driver.prepared(2))->step == 2);
+  driver.saved(2);
+  BOOST_TEST(find<OrderFinish>(driver.on(Published{.step = 2})));
+  const Outcome outcome = end_of(driver);
+  BOOST_TEST(outcome.exit_code == 0);
+  BOOST_TEST(outcome.reason == "SIGTERM");
+}
+
+BOOST_AUTO_TEST_CASE(stop_now_kills_and_ends_with_75) {
+  Driver driver(test::small_run(2));
+  driver.start();
+  BOOST_TEST(find<KillWorkers>(driver.on(StopNowOrdered{.reason = "a second SIGTERM"})));
+  BOOST_TEST(end_of(driver).exit_code == 75);
+}
+
+WorkerFailed symptom_of(Driver& driver, int rank, const std::string& message) {
+  return {.incarnation = driver.workers.at(rank),
+          .epoch = driver.epoch(),
+          .kind = ErrorKind::unavailable,
+          .message = message,
+          .symptom = true,
+          .now_s = 1};
+}
+
+BOOST_AUTO_TEST_CASE(a_death_is_the_cause_even_if_its_symptom_comes_first) {
+  Driver driver(that_stops(test::small_run(2)));
+  driver.start();
+  const auto symptom = driver.on(symptom_of(driver, 0, "no answer from rank 1"));
+  BOOST_TEST(find<StartTimer>(symptom));
+  BOOST_TEST(!find<OrderFinish>(symptom));
+  BOOST_TEST(find<OrderFinish>(driver.on(driver.exited(1, false))));
+  driver.on(driver.exited(0));
+  BOOST_TEST((driver.protocol.phase() == Phase::ended));
+}
+
+BOOST_AUTO_TEST_CASE(the_outcome_names_the_first_cause_once) {
+  Driver driver(that_stops(test::small_run(2)));
+  driver.start();
+  driver.on(driver.exited(1, false));
+  const auto effects = driver.on(driver.exited(0, false));
+  const End* end = find<End>(effects);
+  BOOST_REQUIRE(end);
+  BOOST_TEST(end->outcome.exit_code == 70);
+  BOOST_TEST(end->outcome.reason == "rank 1 (replica 0, stage 1) ended by signal 9 (SIGKILL)");
+}
+
+BOOST_AUTO_TEST_CASE(a_symptom_without_a_cause_is_the_cause) {
+  Driver driver(that_stops(test::small_run(2)));
+  driver.start();
+  const auto effects = driver.on(symptom_of(driver, 0, "waited 600 s for rank 1"));
+  driver.on(TimerRang{.timer = find<StartTimer>(effects)->timer, .now_s = 1});
+  const Outcome outcome = end_of(driver);
+  BOOST_TEST(outcome.exit_code == 70);
+  BOOST_TEST(outcome.reason.find("waited 600 s for rank 1") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(workers_that_do_not_join_or_end_are_not_waited_for_for_ever) {
+  Driver driver(test::small_run(2));
+  const auto effects = driver.on(Started{});
+  driver.on(driver.joined(0));
+  const auto late = driver.on(TimerRang{.timer = find<StartTimer>(effects)->timer});
+  BOOST_REQUIRE(find<OrderFinish>(late));
+  const auto killed = driver.on(TimerRang{.timer = find<StartTimer>(late)->timer});
+  BOOST_TEST(find<KillWorkers>(killed));
+  const Outcome outcome = end_of(driver);
+  BOOST_TEST(outcome.exit_code == 70);
+  BOOST_TEST(outcome.reason.find("rank 1") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_refuses_the_users_data_keeps_its_exit_code) {
+  Driver driver(test::small_run());
+  driver.on(Started{});
+  driver.on(driver.joined(0));
+  driver.on(WorkerFailed{.incarnation = driver.workers.at(0),
+                         .epoch = driver.epoch(),
+                         .kind = ErrorKind::data,
+                         .message = "the checkpoint is torn"});
+  BOOST_TEST(end_of(driver).exit_code == 65);
+}
+
+BOOST_AUTO_TEST_CASE(a_stale_incarnation_neither_joins_nor_dies) {
+  Driver driver(test::small_run());
+  driver.on(Started{});
+  BOOST_TEST(driver.on(MemberJoined{.member = {.id = 0, .incarnation = 5}}).empty());
+  BOOST_TEST(driver.on(WorkerExited{.incarnation = 5}).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_finished_checkpoint_is_not_saved_again) {
+  Driver driver(test::small_run(), 4, 4);
+  BOOST_TEST(find<OrderFinish>(driver.start()));
+  BOOST_TEST(end_of(driver).step == 4);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_whose_epochs_cannot_begin_ends_with_75) {
+  RunSpec spec = test::small_run(2, 1);
+  spec.recovery.restarts_per_hour = 5;
+  Driver driver(spec);
+  driver.on(Started{});
+  int losses = 0;
+  for (; driver.protocol.phase() != Phase::ending && losses < 1000; ++losses) {
+    for (int rank = 0; rank < 2; ++rank) driver.on(driver.joined(rank));
+    driver.on(driver.exited(1, false));
+  }
+  BOOST_TEST(losses == 5 + 10 + 1);
+  const Outcome outcome = end_of(driver);
+  BOOST_TEST(outcome.exit_code == 75);
+  BOOST_TEST(outcome.reason.find("restarts_per_hour = 5") != std::string::npos, outcome.reason);
+}
+
+BOOST_AUTO_TEST_CASE(any_number_of_losses_may_be_allowed) {
+  RunSpec spec = test::small_run(2, 1);
+  spec.recovery.restarts_per_hour = std::numeric_limits<int>::max();
+  Driver driver(spec);
+  driver.start();
+  BOOST_TEST(find<OrderHalt>(driver.on(driver.exited(1, false))));
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_costs_no_training) {
+  RunSpec spec = test::small_run();
+  spec.checkpoint.interval = 2;
+  Driver driver(spec);
+  driver.start();
+  driver.prepared(1);
+  BOOST_TEST(find<OrderStep>(driver.prepared(2))->step == 3);
+  // What there is of it is removed where checkpoints are published.
+  BOOST_TEST(find<PublishCheckpoint>(driver.saved(2, "no space left"))->error == "no space left");
+  BOOST_TEST(find<ReportUnsaved>(driver.on(Published{.step = 2, .error = "no space left"})));
+  driver.prepared(3);
+  driver.prepared(4);
+  driver.saved(4, "no space left");
+  driver.on(Published{.step = 4, .error = "no space left"});
+  const Outcome outcome = end_of(driver);
+  BOOST_TEST(outcome.exit_code == 70);
+  BOOST_TEST(outcome.step == 4);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_does_not_end_while_a_checkpoint_is_published) {
+  RunSpec spec = test::small_run();
+  spec.checkpoint.interval = 2;
+  Driver driver(spec);
+  driver.start();
+  driver.prepared(1);
+  driver.prepared(2);
+  BOOST_TEST(find<PublishCheckpoint>(driver.saved(2)));
+  BOOST_TEST(find<AbandonCheckpoint>(driver.on(StopNowOrdered{.reason = "stopped"})));
+  for (int rank = 0; rank < spec.num_ranks(); ++rank)
+    BOOST_TEST(!find<End>(driver.on(driver.exited(rank))));
+  BOOST_TEST(find<End>(driver.on(Published{.step = 2})));
+}
+
+BOOST_AUTO_TEST_CASE(nobody_stops_for_a_change_before_all_are_warm) {
+  Driver driver(test::small_run(1, 1));
+  driver.start();
+  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
+  BOOST_TEST(driver.warming.empty());  // not all are there to be met
+  driver.on(driver.joined(1));
+  BOOST_TEST_REQUIRE(driver.warming.size() == 2u);
+  driver.on(driver.warming.front());
+  BOOST_TEST(find<OrderStep>(driver.prepared(1)));
+  driver.warm();
+  const auto effects = driver.prepared(2);
+  BOOST_TEST(find<OrderHalt>(effects));
+  BOOST_TEST(!find<OrderStep>(effects));
+}
+
+BOOST_AUTO_TEST_CASE(a_death_makes_connections_anew_though_the_change_is_not_over) {
+  Driver driver(test::small_run(1, 1));
+  driver.start();
+  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
+  driver.on(driver.joined(1));
+  driver.warm();
+  const auto changing = driver.prepared(1);
+  const auto* halt = find<OrderHalt>(changing);
+  BOOST_TEST_REQUIRE(halt);
+  BOOST_TEST(!halt->reconnect);
+  BOOST_TEST(halt->change == "--pp 2");
+  for (const int rank : {1, 0}) driver.on(driver.halted(rank, 2, {.step = rank == 0 ? 1 : -1}));
+  driver.ready();
+  const auto losing = driver.on(driver.exited(1, false));
+  const auto* again = find<OrderHalt>(losing);
+  BOOST_TEST_REQUIRE(again);
+  BOOST_TEST(again->reconnect);
+  BOOST_TEST(again->change == "--pp 2");  // its first step is not committed yet
+}
+
+/// While others train, while they have halted for it, and while it takes its state: nothing is
+/// lost.
+BOOST_AUTO_TEST_CASE(a_newcomer_that_dies_before_it_has_a_part_is_nobodys_loss) {
+  Driver driver(that_stops(test::small_run(1, 1)));
+  driver.start();
+  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
+  driver.on(driver.joined(1));
+  auto effects = driver.on(driver.exited(1, false));
+  BOOST_TEST(!find<OrderHalt>(effects));
+  BOOST_TEST(!find<ReportLoss>(effects)->has_part);
+  BOOST_TEST(!find<ReportLoss>(effects)->ends_run);
+  BOOST_TEST(find<ReportLoss>(effects)->cause ==
+             "rank 1 (replica 0, stage 1) ended by signal 9 (SIGKILL)");
+  BOOST_TEST(find<SpawnWorker>(effects));
+  driver.on(driver.joined(1));
+  driver.warm();
+  BOOST_TEST(find<OrderHalt>(driver.prepared(1)));
+  effects = driver.on(driver.exited(1, false));
+  BOOST_TEST(!find<ReportLoss>(effects)->has_part);
+  BOOST_TEST_REQUIRE(find<OrderHalt>(effects));
+  BOOST_TEST(!find<OrderHalt>(effects)->reconnect);  // it never met anybody
+  BOOST_TEST(find<StartEpoch>(driver.on(driver.halted(0, 3, {.step = 1}))));
+  effects = driver.ready();
+  BOOST_TEST(find<SpawnWorker>(effects));
+  BOOST_TEST(find<OrderStep>(effects)->step == 2);
+  driver.on(driver.joined(1));
+  driver.warm();
+  driver.prepared(2);
+  driver.on(driver.halted(1, 4, {}));
+  BOOST_TEST(find<StartEpoch>(driver.on(driver.halted(0, 4, {.step = 2}))));
+  effects = driver.on(driver.exited(1, false));
+  BOOST_TEST(find<OrderHalt>(effects)->reconnect);  // it may have been sending
+  const auto* answer = find<AnswerScale>(effects);
+  BOOST_TEST_REQUIRE(answer);
+  BOOST_TEST((answer->kind == ErrorKind::unavailable));
+  BOOST_TEST(answer->refused.find("3 new workers") != std::string::npos, answer->refused);
+  driver.on(driver.halted(0, 5, {.step = 2}));
+  effects = driver.ready();
+  BOOST_TEST(!find<SpawnWorker>(effects));
+  BOOST_TEST(find<OrderStep>(effects)->step == 3);
+}
+
+/// As when memory has no room for its stage: the order is at fault, not the run.
+BOOST_AUTO_TEST_CASE(a_newcomer_that_says_why_it_cannot_ends_no_run) {
+  Driver driver(that_stops(test::small_run(1, 1)));
+  driver.start();
+  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
+  std::vector<Effect> effects;
+  for (int time = 0; time < 3; ++time) {
+    driver.on(driver.joined(1));
+    effects = driver.on(WorkerFailed{.incarnation = driver.workers.at(1),
+                                     .epoch = 1,
+                                     .kind = ErrorKind::data,
+                                     .message = "no room",
+                                     .now_s = 1});
+    BOOST_TEST(find<KillWorker>(effects));
+  }
+  BOOST_TEST_REQUIRE(find<AnswerScale>(effects));
+  BOOST_TEST(find<AnswerScale>(effects)->refused.find("no room") != std::string::npos);
+  BOOST_TEST(find<OrderStep>(driver.prepared(1)));
+}
+
+BOOST_AUTO_TEST_CASE(who_has_no_use_after_an_order_was_given_up_leaves) {
+  Driver driver(that_stops(test::small_run(1, 1)));
+  driver.start();
+  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 3}});
+  driver.on(driver.joined(1));
+  for (int time = 0; time < 3; ++time) driver.on(driver.exited(2, false));
+  const auto effects = driver.prepared(1);
+  BOOST_TEST_REQUIRE(find<OrderLeave>(effects));
+  BOOST_TEST(find<OrderLeave>(effects)->incarnation == driver.workers.at(1));
+}
+
+/// It was asked to halt, and has no place in the epoch that follows.
+BOOST_AUTO_TEST_CASE(a_worker_without_a_part_may_die_while_its_answer_is_awaited) {
+  Driver driver(test::small_run(1, 1));
+  driver.start();
+  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 3}});
+  const std::uint64_t second = driver.workers.at(1), third = driver.workers.at(2);
+  for (const int rank : {1, 2}) driver.on(driver.joined(rank));
+  driver.warm();
+  driver.prepared(1);
+  const auto halted = [&](std::uint64_t incarnation, std::uint32_t epoch) {
+    MemberHalted event = driver.halted(0, epoch, {});
+    event.incarnation = incarnation;
+    return driver.on(event);
+  };
+  const auto killed = [&](std::uint64_t incarnation) {
+    WorkerExited event = driver.exited(0, false);
+    event.incarnation = incarnation;
+    return driver.on(event);
+  };
+  for (const std::uint64_t newcomer : {second, third}) halted(newcomer, 2);
+  BOOST_TEST_REQUIRE(find<StartEpoch>(halted(driver.workers.at(0), 2)));
+  BOOST_TEST(find<OrderHalt>(killed(driver.workers.at(0))));
+  halted(second, 3);
+  BOOST_TEST_REQUIRE(find<StartEpoch>(halted(third, 3)));
+  driver.ready();
+  BOOST_TEST(driver.workers.at(2) != third);
+  driver.on(driver.joined(2));
+  driver.warm();
+  BOOST_TEST(find<OrderHalt>(driver.prepared(1)));
+  BOOST_TEST(find<OrderHalt>(killed(driver.workers.at(2))));
+  BOOST_TEST(!find<StartEpoch>(halted(second, 5)));
+  BOOST_TEST(find<StartEpoch>(killed(third)));
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,436 @@
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+
+#include "actors/protocol/protocol.h"
+#include "tests/support/run_specs.h"
+#include "tests/support/seed.h"
+
+// The director's protocol against a simulated cluster: workers that hold state by unit, messages
+// that are late or come twice, deaths at every point. What is checked are promises, not paths.
+
+namespace troupe::actors {
+namespace {
+
+using Phase = DirectorProtocol::Phase;
+
+/// Ways to the workers; those of their answers are below 0.
+constexpr std::uint64_t kWays = 1'000'003;
+
+/// A worker as far as the protocol can tell: what state it holds, and what it is about to answer.
+struct SimWorker {
+  std::uint64_t incarnation = 0;
+  int id = 0;
+  bool joined = false;
+  bool known = false;                  // the director has heard of it
+  int node = 0;                        // which data plane of its life: its address
+  std::map<std::uint64_t, int> peers;  // it has connected to: incarnation, and which data plane
+  bool spoilt = false;                 // what a dead peer left behind blocks its data plane
+  bool quiet = true;                   // it sends nothing that its death could cut in two
+  std::uint32_t halted_for = 0;        // the epoch
+  std::optional<Epoch> epoch, before;  // begun, and the one before it
+  std::int64_t step = -1, step_before = -1;
+  bool previous = false;
+  std::vector<HeldCopy> copies, copies_before;
+};
+
+class Simulation {
+ public:
+  /// The loss of step `not_finite` is not; 0: of none.
+  Simulation(const RunSpec& spec, std::uint64_t seed, std::int64_t not_finite = 0)
+      : spec_(spec), not_finite_(not_finite), rng_(seed), protocol_(spec, {.seed = seed}) {}
+
+  struct Result {
+    Outcome outcome;
+    std::map<std::int64_t, std::uint64_t> committed;  // the state that each step made
+    std::set<std::int64_t> published;                 // checkpoints
+    int recomputed = 0;                               // the most steps that one loss cost
+    int answered = 0;                                 // orders
+    std::string broken;                               // a promise; empty: none
+  };
+
+  /// Runs to the end; `faults` workers die on the way, at any moment. Of newcomers alone: before
+  /// they have a part.
+  Result run(int faults, int orders, bool newcomers_alone = false) {
+    feed(Started{});
+    const int limit = 20000;
+    for (int turn = 0; turn < limit && protocol_.phase() != Phase::ended; ++turn) {
+      if (faults > 0 && pick(newcomers_alone ? 4 : 40) == 0 &&
+          (newcomers_alone ? strike_newcomer() : strike()))
+        --faults;
+      if (orders > 0 && protocol_.committed() > 0 && pick(30) == 0) {
+        order();
+        --orders;
+      }
+      if (!deliver_one()) {
+        if (timer_ == 0) break;
+        feed(TimerRang{.timer = timer_, .now_s = now()});
+      }
+      if (!result_.broken.empty()) break;
+    }
+    if (protocol_.phase() != Phase::ended && result_.broken.empty())
+      result_.broken = "the run neither ended nor went on: " + describe();
+    return result_;
+  }
+
+ private:
+  std::string describe() const {
+    std::string text = "phase " + std::to_string(static_cast<int>(protocol_.phase())) + ", step " +
+                       std::to_string(protocol_.committed()) + ", epoch " +
+                       std::to_string(protocol_.epoch().number);
+    for (const auto& [incarnation, worker] : workers_)
+      text += ", worker " + std::to_string(worker.id) + (worker.joined ? " joined" : " new") +
+              (worker.epoch ? " in " + std::to_string(worker.epoch->number) : "");
+    return text;
+  }
+  int pick(int n) { return static_cast<int>(rng_() % static_cast<unsigned>(n)); }
+  double now() { return clock_ += 0.01; }
+
+  void feed(const Event& event) {
+    if (const auto* published = std::get_if<Published>(&event))
+      if (publishing_ == published->step) publishing_.reset();
+    if (const auto* join = std::get_if<MemberJoined>(&event))
+      if (SimWorker* worker = alive(join->member.incarnation)) worker->known = true;
+    for (const Effect& effect : protocol_.on(event))
+      std::visit([this](const auto& e) { perform(e); }, effect);
+  }
+
+  /// One of the waiting messages of one sender, in that sender's order.
+  bool deliver_one() {
+    std::vector<int> lines;
+    for (const auto& [line, messages] : waiting_)
+      if (!messages.empty()) lines.push_back(line);
+    if (lines.empty()) return false;
+    auto& line = waiting_[lines[static_cast<std::size_t>(pick(static_cast<int>(lines.size())))]];
+    const auto action = std::move(line.front());
+    line.pop_front();
+    action();
+    return true;
+  }
+  template <typename Action>
+  void later(int line, Action action) {
+    waiting_[line].push_back(action);
+  }
+
+  SimWorker* alive(std::uint64_t incarnation) {
+    const auto found = workers_.find(incarnation);
+    return found == workers_.end() ? nullptr : &found->second;
+  }
+  /// To a worker, behind all that was sent to it before.
+  template <typename Action>
+  void tell(std::uint64_t incarnation, Action action) {
+    if (!alive(incarnation)) return;
+    later(static_cast<int>(incarnation % kWays), [this, incarnation, action] {
+      if (SimWorker* worker = alive(incarnation)) action(*worker);
+    });
+  }
+  /// On one of three ways to the director, some twice: the second may come much later.
+  void answer(const Event& event) {
+    for (int times = pick(16) == 0 ? 2 : 1; times > 0; --times)
+      later(-1 - pick(3), [this, event] { feed(event); });
+  }
+
+  bool strike() {
+    if (workers_.empty() || protocol_.phase() == Phase::ending) return false;
+    auto victim = std::next(workers_.begin(), pick(static_cast<int>(workers_.size())));
+    die(victim->first, true);
+    return true;
+  }
+  bool strike_newcomer() {
+    if (reached_.number == 0 || protocol_.phase() == Phase::ending) return false;
+    std::vector<std::uint64_t> newcomers;
+    for (const auto& [incarnation, worker] : workers_)
+      if (reached_.rank_of(incarnation) < 0 &&
+          !(worker.epoch && ready_.contains(worker.epoch->rank_of(incarnation))))
+        newcomers.push_back(incarnation);
+    if (newcomers.empty()) return false;
+    die(newcomers[static_cast<std::size_t>(pick(static_cast<int>(newcomers.size())))], true);
+    return true;
+  }
+  void die(std::uint64_t incarnation, bool by_signal) {
+    const SimWorker* dead = alive(incarnation);
+    if (!dead) return;
+    for (const auto& [peer, node] : dead->peers)
+      if (SimWorker* worker = alive(peer);
+          worker && worker->node == node && by_signal && !dead->quiet)
+        worker->spoilt = true;
+    workers_.erase(incarnation);
+    answer(WorkerExited{.incarnation = incarnation,
+                        .clean = !by_signal,
+                        .by_signal = by_signal,
+                        .cause = "signal 9",
+                        .now_s = now()});
+  }
+  void order() {
+    const std::uint64_t number = ++ordered_;
+    open_orders_.insert(number);
+    ScaleRequest request;
+    request.pp = 1 + pick(4);
+    feed(ScaleOrdered{.order = number, .request = request});
+  }
+
+  // What the actors would do.
+  void perform(const SpawnWorker& effect) {
+    workers_[effect.incarnation] = {.incarnation = effect.incarnation, .id = effect.id};
+    tell(effect.incarnation, [this](SimWorker& worker) {
+      worker.joined = true;
+      answer(MemberJoined{.member = {.id = worker.id,
+                                     .incarnation = worker.incarnation,
+                                     .address = std::to_string(worker.node)}});
+    });
+  }
+  void perform(const KillWorker& effect) { die(effect.incarnation, true); }
+  void perform(const ReportLoss&) { before_loss_ = std::max(before_loss_, protocol_.committed()); }
+  void perform(const ReportRefused& effect) {
+    result_.broken = "what nobody sent wrongly was refused: " + effect.why;
+  }
+  void perform(const OrderHalt& effect) {
+    for (const auto& [incarnation, worker] : workers_)
+      if (worker.known)
+        tell(incarnation, [this, effect](SimWorker& w) {
+          if (w.before && w.before->number == effect.kept) {
+            w.epoch = w.before;
+            w.step = w.step_before;
+            w.copies = w.copies_before;
+          }
+          w.before.reset();
+          w.halted_for = effect.epoch;
+          w.quiet = true;
+          if (effect.reconnect) {
+            ++w.node;
+            w.peers.clear();
+            w.spoilt = false;
+          }
+          MemberHalted halted{.epoch = effect.epoch,
+                              .incarnation = w.incarnation,
+                              .address = std::to_string(w.node),
+                              .holdings = {}};
+          if (w.epoch && w.epoch->number == effect.kept)
+            halted.holdings = {.step = w.step, .has_previous = w.previous, .copies = w.copies};
+          else
+            w.epoch.reset();
+          answer(halted);
+        });
+  }
+  void perform(const OrderWarmUp& effect) {
+    for (std::size_t rank = 0; rank < effect.seats.size(); ++rank)
+      tell(effect.seats[rank], [this, order = effect.order, rank](SimWorker& worker) {
+        answer(MemberWarm{
+            .order = order, .incarnation = worker.incarnation, .rank = static_cast<int>(rank)});
+      });
+  }
+  void perform(const WarmUpSpare&) {}
+  void connect(SimWorker& worker, const Members& members) {
+    for (const auto& [place, member] : members)
+      if (member.incarnation != worker.incarnation)
+        worker.peers[member.incarnation] = std::stoi(member.address);
+  }
+  void perform(const StartEpoch& effect) {
+    if (publishing_ && !effect.state.from_memory)
+      result_.broken = "an epoch loads a checkpoint that a newer one may push out";
+    ready_.clear();
+    begun_.clear();
+    const auto order = std::make_shared<const StartEpoch>(effect);
+    for (const auto& [place, member] : effect.epoch.members)
+      tell(member.incarnation, [this, order](SimWorker& w) { begin(w, *order); });
+  }
+  void begin(SimWorker& w, const StartEpoch& order) {
+    const Epoch& epoch = order.epoch;
+    w.before = std::exchange(w.epoch, epoch);
+    w.step_before = w.step;
+    w.copies_before = w.copies;
+    w.copies.clear();
+    w.step = order.state.step;
+    w.previous = false;
+    if (w.before && w.step_before == w.step + 1) w.step_before = w.step;  // stepped back
+    const int rank = epoch.rank_of(w.incarnation);
+    connect(w, epoch.members);
+    if (epoch.members.at(rank).address != std::to_string(w.node))
+      result_.broken = "peers were given an address that a worker no longer has";
+    w.quiet = rank >= epoch.num_ranks();  // it has given its state
+    if (epoch.number == protocol_.epoch().number) began(order, rank);
+  }
+  /// Who has begun gives its state at once; who has begun and has all its state is ready.
+  void began(const StartEpoch& effect, int member) {
+    begun_.insert(member);
+    const Epoch& epoch = effect.epoch;
+    for (int rank = 0; rank < epoch.num_ranks(); ++rank) {
+      const bool has_all = std::ranges::all_of(effect.state.moves, [&](const StateMove& move) {
+        return move.to != rank || begun_.contains(move.from);
+      });
+      // Who has died meanwhile says nothing.
+      if (!has_all || !begun_.contains(rank) || !alive(epoch.members.at(rank).incarnation) ||
+          !ready_.insert(rank).second)
+        continue;
+      const int replica = place_of(epoch.shape, rank).replica, pp = epoch.shape.mesh.pp;
+      if (std::ranges::count_if(ready_, [&](int r) { return r / pp == replica; }) == pp)
+        answer(ReplicaReady{.epoch = epoch.number, .replica = replica});
+    }
+  }
+  void perform(const ReportEpoch&) { reached_ = protocol_.epoch(); }
+  void perform(const OrderLeave& effect) {
+    tell(effect.incarnation, [this](SimWorker& w) { die(w.incarnation, false); });
+  }
+  void perform(const OrderStep& effect) {
+    const auto running = std::make_shared<const Epoch>(protocol_.epoch());
+    votes_.clear();
+    for (int rank = 0; rank < running->num_ranks(); ++rank)
+      tell(running->members.at(rank).incarnation, [this, running, rank, effect](SimWorker& w) {
+        const Epoch& epoch = *running;
+        if (!w.epoch || w.epoch->number != epoch.number || w.spoilt) return;
+        w.before.reset();
+        if (w.step != effect.step - 1) result_.broken = "a step ran on other state";
+        const int pp = epoch.shape.mesh.pp;
+        // It has received its neighbour's state by now; a tick of the simulation is no copy.
+        if (pp > 1 && epoch.shape.mesh.dp == 1) {
+          w.copies.push_back({.rank = (rank - 1 + pp) % pp, .step = effect.step - 1});
+          if (w.copies.size() > 2) w.copies.erase(w.copies.begin());
+        }
+        const int replica = place_of(epoch.shape, rank).replica;
+        if (++votes_[replica] == pp)
+          answer(ReplicaPrepared{.epoch = epoch.number,
+                                 .step = effect.step,
+                                 .replica = replica,
+                                 .loss_sum = 1,
+                                 .squared_norm = 1,
+                                 .not_finite = effect.step == not_finite_ ? "a loss" : ""});
+      });
+  }
+  void perform(const OrderCommit& effect) {
+    // The bits of a step follow from its number alone: a redone one must be the same.
+    const auto [known, is_new] = result_.committed.emplace(effect.step, effect.step);
+    if (!is_new && known->second != static_cast<std::uint64_t>(effect.step))
+      result_.broken = "a step was committed differently";
+    if (is_new && effect.step != static_cast<std::int64_t>(result_.committed.size()))
+      result_.broken = "a step was skipped";
+    if (before_loss_ > 0)
+      result_.recomputed =
+          std::max(result_.recomputed, static_cast<int>(before_loss_ - (effect.step - 1)));
+    before_loss_ = 0;
+    const Epoch& epoch = protocol_.epoch();
+    for (int rank = 0; rank < epoch.num_ranks(); ++rank)
+      tell(epoch.members.at(rank).incarnation, [effect](SimWorker& w) {
+        w.step = effect.step;
+        w.previous = true;
+      });
+  }
+  void perform(const OrderSave& effect) {
+    const auto running = std::make_shared<const Epoch>(protocol_.epoch());
+    const auto parts = std::make_shared<std::map<int, int>>();  // written, by replica
+    for (int rank = 0; rank < running->num_ranks(); ++rank)
+      tell(running->members.at(rank).incarnation, [=, this](SimWorker& w) {
+        if (!w.epoch || w.epoch->number != running->number) return;
+        if (w.step != effect.step) result_.broken = "a checkpoint of other state was written";
+        const int r = place_of(running->shape, rank).replica;
+        if (++(*parts)[r] < running->shape.mesh.pp) return;
+        answer(ReplicaSaved{.epoch = running->number, .step = effect.step, .replica = r});
+      });
+  }
+  void perform(const PublishCheckpoint& effect) {
+    publishing_ = effect.step;
+    result_.published.insert(effect.step);
+    answer(Published{.step = effect.step, .error = ""});
+  }
+  void perform(const AbandonCheckpoint&) {}
+  void perform(const OrderEvaluate&) {}
+  void perform(const ReportEvaluation&) {}
+  void perform(const ReportUnsaved&) {}
+  void perform(const AnswerScale& effect) {
+    if (open_orders_.erase(effect.order) == 0) result_.broken = "an order was answered twice";
+    ++result_.answered;
+  }
+  void perform(const StartTimer& effect) { timer_ = effect.timer; }
+  void perform(const OrderFinish&) {
+    for (const auto& [incarnation, worker] : workers_)
+      tell(incarnation, [this](SimWorker& w) { die(w.incarnation, false); });
+  }
+  void perform(const KillWorkers&) {
+    std::vector<std::uint64_t> all;
+    for (const auto& [incarnation, worker] : workers_) all.push_back(incarnation);
+    for (const auto incarnation : all) die(incarnation, true);
+  }
+  void perform(const End& effect) {
+    if (publishing_) result_.broken = "the run ended before its checkpoint was published";
+    result_.outcome = effect.outcome;
+    if (!open_orders_.empty()) result_.broken = "an order was never answered";
+  }
+
+  const RunSpec spec_;
+  const std::int64_t not_finite_;
+  std::mt19937_64 rng_;
+  DirectorProtocol protocol_;
+  std::map<std::uint64_t, SimWorker> workers_;
+  std::map<int, std::deque<std::function<void()>>> waiting_;
+  std::set<int> begun_, ready_;  // members of the epoch that is being prepared
+  std::map<int, int> votes_;
+  Epoch reached_;  // by all ranks
+  std::set<std::uint64_t> open_orders_;
+  std::uint64_t ordered_ = 0, timer_ = 0;
+  std::int64_t before_loss_ = 0;
+  std::optional<std::int64_t> publishing_;
+  double clock_ = 0;
+  Result result_;
+};
+
+}  // namespace
+
+/// 100,000 seeded runs through deaths, orders and late and repeated messages: none hangs, skips a
+/// step, commits one differently or loses an order. Where a step's loss is not finite, the one
+/// before it is saved and named, whoever dies meanwhile, and nothing beyond it committed.
+BOOST_AUTO_TEST_CASE(every_run_ends_with_every_step_committed_once) {
+  const std::uint64_t first = test::fresh_seed();
+  for (std::uint64_t i = 0; i < 100'000; ++i) {
+    const std::uint64_t seed = first + i;
+    RunSpec spec = test::small_run(1 + static_cast<int>(seed % 3), seed % 5 == 0 ? 2 : 1);
+    spec.max_steps = 12;
+    spec.batch.global = 8;
+    spec.recovery.restarts_per_hour = 1000;
+    if (seed % 7 == 0) spec.recovery.spares = 1;
+    if (seed % 4 == 0) spec.checkpoint.interval = 5;
+    spec.checkpoint.initial = seed % 11 == 0;
+    const std::int64_t refused = seed % 6 == 1 ? 1 + static_cast<std::int64_t>(seed / 6 % 12) : 0;
+    const std::int64_t last = refused > 0 ? refused - 1 : 12;
+    Simulation simulation(spec, seed, refused);
+    const auto result = simulation.run(static_cast<int>(seed % 4), static_cast<int>(seed / 4 % 3));
+    const auto& [exit_code, step, reason] = result.outcome;
+    const std::string what = "seed " + std::to_string(seed) + ": " + result.broken + reason;
+    BOOST_REQUIRE_MESSAGE(result.broken.empty(), what);
+    BOOST_REQUIRE_MESSAGE(exit_code == (refused > 0 ? 70 : 0) && step == last, what);
+    BOOST_REQUIRE_MESSAGE(std::ssize(result.committed) == last, what);
+    const bool saves = last > 0 || spec.checkpoint.initial;
+    BOOST_REQUIRE_MESSAGE(result.published.contains(last) == saves, what);
+    const bool named = reason.find(checkpoint_path(spec, last)) != std::string::npos;
+    BOOST_REQUIRE_MESSAGE(named == (refused > 0 && saves), what);
+  }
+}
+
+/// Whoever dies before it has a part ends no run that a loss would end, and keeps no order waiting.
+BOOST_AUTO_TEST_CASE(newcomers_that_die_cost_nothing) {
+  const std::uint64_t first = test::fresh_seed();
+  int answered = 0;
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    const std::uint64_t seed = first + i;
+    RunSpec spec = test::small_run(1 + static_cast<int>(seed % 3), seed % 5 == 0 ? 2 : 1);
+    spec.max_steps = 12;
+    spec.batch.global = 8;
+    spec.recovery.on_loss = RunSpec::OnLoss::stop;
+    spec.recovery.restarts_per_hour = 0;
+    spec.recovery.spares = static_cast<int>(seed / 3 % 2);
+    Simulation simulation(spec, seed);
+    const auto result = simulation.run(1 + static_cast<int>(seed % 6), 3, true);
+    BOOST_REQUIRE_MESSAGE(result.broken.empty(), "seed " << seed << ": " << result.broken);
+    BOOST_REQUIRE_MESSAGE(result.outcome.exit_code == 0 && result.outcome.step == 12,
+                          "seed " << seed << ": exit " << result.outcome.exit_code << " at step "
+                                  << result.outcome.step << ": " << result.outcome.reason);
+    answered += result.answered;
+  }
+  BOOST_TEST(answered > 20'000);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,51 @@
+#include "actors/protocol/tally.h"
+
+#include <boost/test/unit_test.hpp>
+#include <limits>
+
+#include "tests/support/run_specs.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Votes of a replica whose parameters are cut after `cut` of them.
+ReplicaPrepared cut_after(std::size_t cut, const std::vector<double>& squares,
+                          const std::vector<stages::ParameterInfo>& parameters) {
+  std::vector<Ready> ready{Ready{}, Ready{.rank = 1}};
+  std::vector<Prepared> votes{Prepared{.epoch = 1, .step = 2},
+                              Prepared{.epoch = 1, .step = 2, .rank = 1, .loss_sum = to_bits(3)}};
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::size_t stage = i < cut ? 0 : 1;
+    ready[stage].parameters.push_back(static_cast<std::uint32_t>(i));
+    votes[stage].squared_norms.push_back(to_bits(squares[i]));
+  }
+  return tally(0, votes, ready, parameters);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_norm_has_the_same_bits_wherever_the_model_is_cut) {
+  const auto parameters = stages::parameters_of(test::small_run().model);
+  std::vector<double> squares;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    squares.push_back(1.0 / (3.0 + static_cast<double>(i * i)));
+  const double whole = cut_after(parameters.size(), squares, parameters).squared_norm;
+  for (std::size_t cut = 0; cut < parameters.size(); ++cut)
+    BOOST_REQUIRE(cut_after(cut, squares, parameters).squared_norm == whole);
+  BOOST_TEST(cut_after(3, squares, parameters).loss_sum == 3.0);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_finite_is_named) {
+  const auto parameters = stages::parameters_of(test::small_run().model);
+  std::vector<double> squares(parameters.size(), 1.0);
+  squares[5] = std::numeric_limits<double>::infinity();
+  const auto bad = cut_after(3, squares, parameters);
+  BOOST_TEST(bad.not_finite ==
+             "the gradient of " + parameters[5].name + " is not finite on stage 1 of replica 0");
+
+  const std::vector<Prepared> votes{Prepared{.bad_microbatch = 6}};
+  BOOST_TEST(tally(1, votes, {Ready{}}, parameters).not_finite ==
+             "the loss of microbatch 6 is not finite on stage 0 of replica 1");
+}
+
+}  // namespace troupe::actors

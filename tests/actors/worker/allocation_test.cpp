@@ -1,0 +1,71 @@
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <new>
+
+#include "actors/worker/plan_runner.h"
+#include "tests/support/null_stage.h"
+#include "tests/support/run_specs.h"
+#include "tests/support/thread_cluster.h"
+#include "transport/ucx/ucx_node.h"
+
+// Counts every operator new of the process, on all threads: UCX is C and does not use it, so what
+// is counted is ours.
+
+namespace {
+
+std::atomic<long> allocations{0};
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* p = std::malloc(size)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, std::size_t) noexcept {
+  std::free(p);
+}
+
+namespace troupe::actors {
+
+BOOST_AUTO_TEST_CASE(interpreter_and_data_plane_allocate_nothing_after_the_second_step) {
+  RunSpec spec = test::small_run(2);
+  spec.schedule = {.kind = "interleaved", .chunks = 2};
+  spec.model.hidden_size = 1024;  // messages above and below the rendezvous threshold
+  for (const std::int64_t micro : {1, 8}) {
+    spec.batch.micro = micro;
+    spec.batch.global = 8 * micro;
+    const Shape shape = first_shape(spec);
+    const Assembly assembly = assemble(spec, shape);
+    const stages::DataFeed feed = test::counting_feed(spec);
+    std::unique_ptr<transport::UcxNode> nodes[] = {transport::UcxNode::create({}),
+                                                   transport::UcxNode::create({})};
+    nodes[0]->connect(1, 11, nodes[1]->address());
+    nodes[1]->connect(0, 10, nodes[0]->address());
+    long before = -1, after = -2;
+    test::on_ranks(2, [&](int rank) {
+      const RankAssembly part = part_of(assembly, spec, shape, rank);
+      test::NullStage stage(2, part.edges.front().shape);
+      auto& channel = nodes[rank]->channel();
+      channel.set_deadline(std::chrono::seconds(60));
+      channel.open({.run = 1, .epoch = 1, .rank = rank, .edges = part.edges});
+      PlanRunner runner(stage, channel, compile(part, part.actions),
+                        {.feed = &feed,
+                         .tokens = micro * spec.batch.seq_len,
+                         .num_microbatches = assembly.plan.num_microbatches});
+      for (std::uint64_t step = 0; step < 40; ++step) {
+        if (rank == 0 && step == 3) before = allocations;
+        runner.train(0, step);
+      }
+      if (rank == 0) after = allocations;
+    });
+    BOOST_TEST(before == after,
+               after - before << " allocations at " << micro << " samples a microbatch");
+  }
+}
+
+}  // namespace troupe::actors

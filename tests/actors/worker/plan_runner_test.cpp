@@ -1,0 +1,256 @@
+#include "actors/worker/plan_runner.h"
+
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <future>
+#include <map>
+#include <mutex>
+
+#include "tensor/error.h"
+#include "tests/support/null_stage.h"
+#include "tests/support/run_specs.h"
+#include "tests/support/thread_cluster.h"
+#include "transport/memory_channel.h"
+
+// Pipelines of threads over an in-memory network: the interpreter with real stages, without
+// processes.
+
+namespace troupe::actors {
+namespace {
+
+using transport::Direction;
+
+struct Trained {
+  std::vector<double> losses;                           // by step
+  std::map<std::string, std::vector<float>> gradients;  // of the last step, by parameter
+};
+
+Trained train(const RunSpec& spec, int steps) {
+  const Shape shape = first_shape(spec);
+  const Assembly assembly = assemble(spec, shape);
+  transport::MemoryNetwork network(spec.num_ranks());
+  const stages::DataFeed feed = test::counting_feed(spec);
+  Trained trained{.losses = std::vector<double>(static_cast<std::size_t>(steps), 0.0)};
+  std::mutex mutex;
+  test::on_ranks(spec.num_ranks(), [&](int rank) {
+    const RankAssembly part = part_of(assembly, spec, shape, rank);
+    const auto device = tensor::make_cpu_device(1);
+    const auto stage = [&] {
+      // One at a time: ThreadSanitizer cannot see what oneDNN guards its shared kernels with.
+      const std::lock_guard lock(mutex);
+      return stages::make_transformer_stage(part.stage, *device);
+    }();
+    stages::initialize(*stage, spec.model, spec.seed);
+    auto& channel = network.channel(rank);
+    channel.set_deadline(std::chrono::seconds(5));
+    channel.open({.run = 1, .epoch = 1, .rank = rank, .edges = part.edges});
+    PlanRunner runner(*stage, channel, compile(part, part.actions),
+                      {.feed = &feed,
+                       .replica = part.place.replica,
+                       .tokens = spec.batch.micro * spec.batch.seq_len,
+                       .num_microbatches = assembly.plan.num_microbatches});
+    for (int step = 0; step < steps; ++step) {
+      const PlanResult result = runner.train(step, static_cast<std::uint64_t>(step));
+      stage->end_backward();
+      const std::lock_guard lock(mutex);
+      trained.losses[static_cast<std::size_t>(step)] += result.loss_sum;
+      BOOST_REQUIRE(result.bad_microbatch == -1);
+      BOOST_REQUIRE(result.wall_s >= result.busy_s);
+    }
+    const std::lock_guard lock(mutex);
+    for (const auto& parameter : stage->parameters()) {
+      const auto* data = parameter.gradient.as<float>();
+      trained.gradients[parameter.name].assign(data, data + parameter.gradient.num_elements());
+    }
+  });
+  return trained;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_pipeline_computes_the_losses_and_gradients_of_one_stage) {
+  const Trained base = train(test::small_run(), 3);
+  for (const auto& [pp, kind, chunks] : {std::tuple{2, "1f1b", 1},
+                                         {3, "1f1b", 1},
+                                         {4, "gpipe", 1},
+                                         {1, "interleaved", 2},
+                                         {2, "interleaved", 2},
+                                         {2, "interleaved", 3},
+                                         {1, "combined-1f1b", 1},
+                                         {1, "combined-1f1b", 2},
+                                         {2, "combined-1f1b", 3},
+                                         {2, "dualpipe-v", 2}}) {
+    RunSpec spec = test::small_run(pp);
+    spec.schedule = {.kind = kind, .chunks = chunks};
+    const Trained cut = train(spec, 3);
+    BOOST_TEST((cut.losses == base.losses), kind << " pp " << pp << " chunks " << chunks);
+    for (const auto& [name, gradient] : base.gradients)
+      BOOST_TEST((cut.gradients.at(name) == gradient), name << " of " << kind << " pp " << pp);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_plan_with_split_and_reordered_backwards_computes_the_same) {
+  RunSpec spec = test::small_run(2);
+  spec.batch.global = 8;
+  const Trained base = train(spec, 2);
+  spec.schedule = {
+      .kind = "csv",
+      .csv = "0F0,0F1,0F2,0F3,0I3,0I1,0B0,0B2,0W3,0W1\n1F0,1F1,1F2,1F3,1B3,1I1,1I0,1W1,1B2,1W0\n"};
+  const Trained other = train(spec, 2);
+  BOOST_TEST((other.losses == base.losses));
+  BOOST_TEST((other.gradients == base.gradients));
+}
+
+BOOST_AUTO_TEST_CASE(activations_leave_their_slots_before_late_weight_gradients) {
+  RunSpec spec = test::small_run(2);
+  spec.batch.global = 8;
+  const Trained base = train(spec, 2);
+  // Chunk 1 has two slots and gets four activations before its first weight gradient.
+  spec.schedule = {.kind = "csv",
+                   .csv =
+                       "0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n"
+                       "1F0,1I0,1F1,1I1,1F2,1I2,1F3,1I3,1W0,1W1,1W2,1W3\n"};
+  BOOST_REQUIRE(assemble(spec, first_shape(spec)).capacities[1].forward_slots == 2);
+  const Trained other = train(spec, 2);
+  BOOST_TEST((other.losses == base.losses));
+  BOOST_TEST((other.gradients == base.gradients));
+}
+
+BOOST_AUTO_TEST_CASE(pairs_of_forward_and_input_gradient_compute_the_same) {
+  RunSpec spec = test::small_run(2);
+  spec.batch.global = 8;
+  for (const auto dtype : {tensor::DType::f32, tensor::DType::bf16}) {
+    spec.model.dtype = dtype;
+    spec.schedule = {.kind = "1f1b"};
+    const Trained base = train(spec, 2);
+    spec.schedule = {.kind = "csv",
+                     .csv =
+                         "0F0,0F1,(0F2;0I0),0W0,(0F3;0B1),0B2,0B3\n"
+                         "1F0,(1F1;1I0),1W0,(1F2;1B1),(1F3;1I2),1W2,1B3\n"};
+    const Trained other = train(spec, 2);
+    BOOST_TEST((other.losses == base.losses));
+    BOOST_TEST((other.gradients == base.gradients));
+  }
+}
+
+/// A rank of a pipeline of two with this plan, and its neighbour played by the test.
+template <typename Neighbour>
+void run_with(const std::string& plan, int rank, test::NullStage& stage, Neighbour&& neighbour) {
+  RunSpec spec = test::small_run(2);
+  spec.batch.global = 4;
+  spec.schedule = {.kind = "csv", .csv = plan};
+  const Shape shape = first_shape(spec);
+  const Assembly assembly = assemble(spec, shape);
+  transport::MemoryNetwork network(2);
+  const stages::DataFeed feed = test::counting_feed(spec);
+  test::on_ranks(2, [&](int self) {
+    const RankAssembly part = part_of(assembly, spec, shape, self);
+    auto& channel = network.channel(self);
+    channel.set_deadline(std::chrono::seconds(5));
+    channel.open({.run = 1, .epoch = 1, .rank = self, .edges = part.edges});
+    if (self != rank) return neighbour(channel);
+    PlanRunner runner(stage, channel, compile(part, part.actions),
+                      {.feed = &feed,
+                       .tokens = spec.batch.micro * spec.batch.seq_len,
+                       .num_microbatches = assembly.plan.num_microbatches});
+    runner.train(0, 0);
+    channel.flush();
+  });
+}
+
+template <typename Neighbour>
+void run_pair_with(int rank, Neighbour&& neighbour) {
+  test::NullStage stage(1, {});
+  run_with("0F0,(0F1;0B0),0B1\n1F0,(1F1;1B0),1B1\n", rank, stage, neighbour);
+}
+
+transport::MessageKey activation(int microbatch) {
+  return {.step = 0, .microbatch = microbatch, .chunk = 1, .direction = Direction::forward};
+}
+transport::MessageKey gradient(int microbatch) {
+  return {.step = 0, .microbatch = microbatch, .chunk = 0, .direction = Direction::backward};
+}
+/// A stage whose attention has its weight gradient only once the test says so.
+class LateStage final : public test::NullStage {
+ public:
+  explicit LateStage(std::future<void> go) : NullStage(1, {}), go_(go.share()) {}
+  void backward_node(const stages::BackwardCall& call, int number) override {
+    const stages::Node& node = row(call.pass).nodes[static_cast<std::size_t>(number)];
+    if (node.part == stages::Node::Part::attention &&
+        node.work == stages::Node::Work::weight_gradient)
+      in_time_ &= go_.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
+  }
+  bool in_time() const { return in_time_; }
+
+ private:
+  const std::shared_future<void> go_;
+  bool in_time_ = true;
+};
+
+BOOST_AUTO_TEST_CASE(a_gradient_leaves_before_the_weight_gradient_of_the_first_attention) {
+  for (const char* plan :
+       {"0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", "0F0,0F1,0B0,0B1\n1F0,(1F1;1B0),1B1\n"}) {
+    std::promise<void> go;
+    LateStage stage(go.get_future());
+    run_with(plan, 1, stage, [&](transport::Channel& channel) {
+      for (const int microbatch : {0, 1})
+        channel.send(activation(microbatch), channel.acquire(activation(microbatch)));
+      channel.receive(gradient(0));
+      go.set_value();
+      channel.receive(gradient(1));
+    });
+    BOOST_TEST(stage.in_time(), plan);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_backward_of_a_pair_runs_while_its_forward_waits) {
+  run_pair_with(1, [](transport::Channel& channel) {
+    const auto send = [&](int microbatch) {
+      channel.send(activation(microbatch), channel.acquire(activation(microbatch)));
+    };
+    send(0);
+    channel.receive(gradient(0));  // in time only if nobody waited for the second activation
+    send(1);
+    channel.receive(gradient(1));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(the_forward_of_a_pair_runs_while_its_backward_waits) {
+  run_pair_with(0, [](transport::Channel& channel) {
+    channel.receive(activation(0));
+    channel.receive(activation(1));  // in time only if nobody waited for the first gradient
+    for (const int microbatch : {0, 1})
+      channel.send(gradient(microbatch), channel.acquire(gradient(microbatch)));
+    channel.flush();
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_message_is_named_by_the_rank_that_lacks_it) {
+  const RunSpec spec = test::small_run(2);
+  const Shape shape = first_shape(spec);
+  const Assembly assembly = assemble(spec, shape);
+  transport::MemoryNetwork network(2);
+  network.drop_next(0, 1);
+  const stages::DataFeed feed = test::counting_feed(spec);
+  std::string said;
+  test::on_ranks(2, [&](int rank) {
+    const RankAssembly part = part_of(assembly, spec, shape, rank);
+    test::NullStage stage(1, part.edges.front().shape);
+    auto& channel = network.channel(rank);
+    channel.set_deadline(std::chrono::milliseconds(rank == 1 ? 50 : 60000));
+    channel.open({.run = 1, .epoch = 1, .rank = rank, .edges = part.edges});
+    PlanRunner runner(
+        stage, channel, compile(part, part.actions),
+        {.feed = &feed, .tokens = 16, .num_microbatches = assembly.plan.num_microbatches});
+    try {
+      runner.train(0, 7);
+    } catch (const Error& error) {
+      if (rank == 1) said = error.what();
+    }
+    network.channel(1 - rank).close("the test is over");
+  });
+  BOOST_TEST(said.find("step 7, microbatch 0 into chunk 1") != std::string::npos, said);
+  BOOST_TEST(said.find("rank 0") != std::string::npos, said);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,96 @@
+#include "actors/worker/rank_trainer.h"
+
+#include <boost/test/unit_test.hpp>
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "actors/topology/assembly.h"
+#include "stages/token_data.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/run_specs.h"
+#include "tests/support/temp_dir.h"
+#include "transport/ucx/ucx_node.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr int kReplicas = 2;
+
+/// The trainers of two replicas of one stage, both ready for the first step.
+class Replicas {
+ public:
+  Replicas() {
+    RunSpec spec = test::small_run(1, kReplicas);
+    spec.model.vocab_size = 256;
+    const std::string text = dir_.write("text.txt", std::string(2000, 'x'));
+    spec.data.tokens = stages::prepare_tokens({.files = {text}}, dir_ / "cache");
+    Epoch epoch{.number = 1, .shape = first_shape(spec), .members = {}};
+    for (int rank = 0; rank < kReplicas; ++rank) {
+      Member self{.id = rank, .incarnation = static_cast<std::uint64_t>(rank) + 10};
+      trainers_.push_back(std::make_unique<RankTrainer>(
+          spec, self, [](auto slots) { return transport::UcxNode::create({.slots = slots}); }));
+      self.address = trainers_.back()->address();
+      epoch.members.push_back(self);
+    }
+    const Assembly assembly = assemble(spec, epoch.shape);
+    for (int rank = 0; rank < kReplicas; ++rank) {
+      trainer(rank).begin_epoch(
+          {.epoch = epoch, .state = {}, .checkpoint = "", .digest = assembly.digest});
+    }
+    epoch_ = epoch.number;
+  }
+  RankTrainer& trainer(int rank) { return *trainers_.at(static_cast<std::size_t>(rank)); }
+  Prepared run_step(int rank) { return trainer(rank).run_step({.epoch = epoch_, .step = 1}); }
+
+ private:
+  test::TempDir dir_;
+  std::vector<std::unique_ptr<RankTrainer>> trainers_;
+  std::uint32_t epoch_ = 0;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(connections_are_made_anew_after_a_death_alone) {
+  Replicas replicas;
+  RankTrainer& trainer = replicas.trainer(0);
+  const std::string before = trainer.address();
+  const Halt planned{.epoch = 2, .kept = 1, .reconnect = false, .reason = "dp=1"};
+  BOOST_TEST((trainer.halt(planned).address == before));
+  const Halt death{.epoch = 3, .kept = 1, .reconnect = true, .reason = "rank 1 ended"};
+  const std::string answered = trainer.halt(death).address;
+  BOOST_TEST((answered != before));
+  BOOST_TEST((trainer.address() == answered));
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_names_the_collective_it_waits_in_and_who_is_missing) {
+  Replicas replicas;
+  RankTrainer& trainer = replicas.trainer(0);
+  BOOST_TEST(trainer.activity().state == "ready");
+  BOOST_TEST(trainer.activity().waiting_for == "");
+  auto step = std::async(std::launch::async, [&] { replicas.run_step(0); });
+  while (trainer.activity().waiting_for.empty() &&
+         step.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+    std::this_thread::yield();
+  BOOST_TEST(trainer.activity().state == "waiting");
+  BOOST_TEST(trainer.activity().waiting_for ==
+             "all-reduce 0 of group \"replicas of stage 0\", missing rank 1");
+  replicas.run_step(1);
+  step.get();
+  BOOST_TEST(trainer.activity().waiting_for == "");
+}
+
+BOOST_AUTO_TEST_CASE(an_interrupt_ends_a_collective_with_its_reason) {
+  Replicas replicas;
+  RankTrainer& trainer = replicas.trainer(0);
+  auto step = std::async(std::launch::async, [&] { replicas.run_step(0); });
+  while (trainer.activity().waiting_for.empty() &&
+         step.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+    std::this_thread::yield();
+  trainer.interrupt(2, "rank 1 was killed");
+  test::expect_error(ErrorKind::unavailable, {"replicas of stage 0", "rank 1 was killed"},
+                     [&] { step.get(); });
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,110 @@
+#include "actors/worker/tap.h"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <filesystem>
+#include <iterator>
+#include <limits>
+
+#include "actors/topology/program.h"
+#include "stages/checkpoint/safetensors.h"
+#include "tests/support/run_specs.h"
+#include "tests/support/temp_dir.h"
+
+namespace troupe::actors {
+namespace {
+
+tensor::Tensor tensor_of(std::vector<float>& values) {
+  return {values.data(), tensor::DType::f32, {static_cast<std::int64_t>(values.size())}};
+}
+
+/// Rank 0 of two: it sends activations to rank 1.
+struct Sender {
+  RunSpec spec = test::small_run(2);
+  Shape shape = first_shape(spec);
+  RankAssembly part = part_of(assemble(spec, shape), spec, shape, 0);
+  transport::MessageKey key(int microbatch) const {
+    return {.step = 6, .microbatch = microbatch, .chunk = 1};
+  }
+  RunStep order(std::vector<TapRequest> taps) const {
+    return {.epoch = 3, .step = 6, .taps = std::move(taps)};
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_summary_counts_every_element_once) {
+  const float inf = std::numeric_limits<float>::infinity();
+  std::vector<float> values{3, -4, 0, inf, std::nanf(""), 0x1p-60f, 0x1p60f, 0.75f};
+  const TensorSummary all = summarise(tensor_of(values));
+  BOOST_TEST(all.elements == 8);
+  BOOST_TEST(all.not_finite == 2);
+  BOOST_TEST(all.max == 0x1p60);
+  BOOST_TEST(all.min == -4);
+  BOOST_TEST(all.histogram[0] == 2u);   // 0 and 2^-60
+  BOOST_TEST(all.histogram[40] == 1u);  // 0.75 in [2^-1, 2^0)
+  BOOST_TEST(all.histogram[42] == 1u);  // 3 in [2^1, 2^2)
+  BOOST_TEST(all.histogram[43] == 1u);  // 4 in [2^2, 2^3)
+  BOOST_TEST(all.histogram[TensorSummary::kBins - 1] == 1u);
+  std::vector<float> two{3, -4};
+  BOOST_TEST(summarise(tensor_of(two)).norm == 5);
+  BOOST_TEST(summarise(tensor_of(two)).mean == -0.5);
+  std::vector<tensor::BFloat16> short_ones{tensor::to_bfloat16(3), tensor::to_bfloat16(-4)};
+  BOOST_TEST(summarise({short_ones.data(), tensor::DType::bf16, {2}}).norm == 5);
+}
+
+BOOST_AUTO_TEST_CASE(a_tap_takes_what_fits_its_request_and_nothing_else) {
+  const Sender sender;
+  std::vector<float> values{1, 2};
+  const auto tapped = [&](const TapRequest& request, int microbatch) {
+    Tap tap(sender.order({request}), sender.part, 0, "");
+    tap.look(sender.key(microbatch), tensor_of(values));
+    return tap.take().size();
+  };
+  BOOST_TEST(tapped({.from = 0, .to = 1}, 0) == 1u);
+  BOOST_TEST(tapped({.from = 0, .to = 1, .every = 3}, 0) == 1u);
+  BOOST_TEST(tapped({.from = 0, .to = 1, .every = 4}, 0) == 0u);
+  BOOST_TEST(tapped({.from = 1, .to = 0}, 0) == 0u);
+  BOOST_TEST(tapped({.from = 0, .to = 1, .backward = true}, 0) == 0u);
+  BOOST_TEST(tapped({.from = 0, .to = 1, .microbatch = 1}, 0) == 0u);
+  BOOST_TEST(tapped({.from = 0, .to = 1, .microbatch = 1}, 1) == 1u);
+  BOOST_TEST(tapped({.from = 0, .to = 1, .only_not_finite = true}, 0) == 0u);
+  values[0] = std::nanf("");
+  BOOST_TEST(tapped({.from = 0, .to = 1, .only_not_finite = true}, 0) == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_tap_takes_no_more_samples_than_are_asked_for) {
+  const Sender sender;
+  const test::TempDir dir;
+  std::vector<float> values{1, 2};
+  const TapRequest two{.from = 0, .to = 1, .dump = true, .samples = 2};
+  Tap tap(sender.order({two}), sender.part, 0, (dir.path() / "taps").string());
+  for (int microbatch = 0; microbatch < 8; ++microbatch)
+    tap.look(sender.key(microbatch), tensor_of(values));
+  BOOST_TEST(tap.take().size() == 2u);
+  BOOST_TEST(std::distance(std::filesystem::directory_iterator(dir.path() / "taps"), {}) == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_tensor_is_told_once_and_dumped_if_anybody_asked) {
+  const Sender sender;
+  const test::TempDir dir;
+  std::vector<float> values{1, 2, 3};
+  const TapRequest plain{.from = 0, .to = 1}, dumped{.from = 0, .to = 1, .dump = true};
+  Tap tap(sender.order({plain, dumped}), sender.part, 0, (dir.path() / "taps").string());
+  tap.look(sender.key(2), tensor_of(values));
+  const auto all = tap.take();
+  BOOST_TEST_REQUIRE(all.size() == 1u);
+  BOOST_TEST(all[0].step == 6);
+  BOOST_TEST(all[0].microbatch == 2);
+  BOOST_TEST(all[0].error == "");
+  const auto file = stages::SafetensorsFile::open(all[0].file);
+  std::vector<float> read(3);
+  file.read(file.tensors()[0], std::as_writable_bytes(std::span(read)));
+  BOOST_TEST(read == values, boost::test_tools::per_element());
+
+  Tap nowhere(sender.order({dumped}), sender.part, 0, "/proc/none");
+  nowhere.look(sender.key(0), tensor_of(values));
+  BOOST_TEST(nowhere.take().at(0).error.find("/proc/none") != std::string::npos);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,151 @@
+#include "launch/commands/options.h"
+
+#include <boost/test/unit_test.hpp>
+#include <set>
+#include <sstream>
+
+#include "tests/support/expect_error.h"
+
+namespace troupe::test {
+namespace {
+
+using namespace launch;
+
+Options parsed(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "troupe");
+  return parse_options(static_cast<int>(arguments.size()), arguments.data());
+}
+
+std::string help_of(std::vector<const char*> arguments) {
+  arguments.push_back("--help");
+  return std::get<PrintText>(parsed(arguments)).text;
+}
+
+/// Every word of a text that looks like an option.
+std::set<std::string> options_in(const std::string& text) {
+  std::set<std::string> found;
+  std::istringstream lines(text.substr(0, text.find("Examples:")));
+  for (std::string word; lines >> word;)
+    for (std::size_t at = 0, end; at < word.size(); at = end + 1) {
+      end = std::min(word.find(',', at), word.size());
+      if (word[at] == '-' && end - at > 1) found.insert(word.substr(at, end - at));
+    }
+  return found;
+}
+
+}  // namespace
+
+/// The whole command line. A change here is a change for every user: it belongs in the notes of a
+/// release.
+BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
+  using Names = std::set<std::string>;
+  const std::map<std::string, Names> frozen{
+      {"plan", {"-h", "--help", "--set", "--all", "--json", "--svg"}},
+      {"launch", {"-h", "--help", "--set", "--resume"}},
+      {"status", {"-h", "--help", "--json", "--diagnose"}},
+      {"attach", {"-h", "--help", "--json", "--events"}},
+      {"trace", {"-h", "--help", "--steps", "-o", "--output"}},
+      {"stop", {"-h", "--help"}},
+      {"doctor", {"-h", "--help"}},
+      {"generate",
+       {"-h", "--help", "--prompt", "--tokens", "--seed", "--temperature", "--threads"}},
+      {"eval", {"-h", "--help", "--files", "--steps", "--json", "--threads"}},
+      {"tokenize", {"-h", "--help", "--tokenizer", "-o", "--output"}},
+      {"schedule",
+       {"-h", "--help", "--kind", "--stages", "--chunks", "--microbatches", "--costs", "--memory",
+        "--group-size", "--compare", "--blocking-sends", "--no-barrier", "--json", "--csv",
+        "--grid", "--svg", "--axis", "--trace"}}};
+  for (const auto& [name, options] : frozen) {
+    const std::string help = help_of({name.c_str()});
+    const Names found = options_in(help);
+    BOOST_TEST(found == options, boost::test_tools::per_element());
+    BOOST_TEST(help.size() > 80u);
+    BOOST_TEST(help.find("Examples:\n  troupe " + name) != std::string::npos, help);
+  }
+  const std::string all = help_of({});
+  for (const auto& [name, options] : frozen)
+    BOOST_TEST(all.find("\n  " + name) != std::string::npos, name);
+  BOOST_TEST(all.find("worker") == std::string::npos);
+  const Names top = options_in(all);
+  const Names top_frozen{"-h", "--help", "--version"};
+  BOOST_TEST(top == top_frozen, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_command_line_becomes_its_options) {
+  const auto plan = std::get<PlanOptions>(
+      parsed({"plan", "m.toml", "--set", "a.b=1", "--json", "--set", "c.d=[1, 2]"}));
+  BOOST_TEST(plan.manifest == "m.toml");
+  BOOST_TEST(plan.json);
+  BOOST_TEST(!plan.all);
+  BOOST_TEST(std::get<PlanOptions>(parsed({"plan", "m.toml", "--all"})).all);
+  BOOST_TEST((plan.overrides == std::vector<std::string>{"a.b=1", "c.d=[1, 2]"}));
+  const auto launch =
+      std::get<LaunchOptions>(parsed({"launch", "--resume", "runs/a", "--set", "run.max_steps=9"}));
+  BOOST_TEST(launch.resume == "runs/a");
+  BOOST_TEST(launch.manifest == "");
+  const auto generate =
+      std::get<GenerateOptions>(parsed({"generate", "c", "--prompt", "the ", "--tokens", "40",
+                                        "--seed", "18446744073709551615", "--temperature", "0"}));
+  BOOST_TEST(generate.prompt == "the ");
+  BOOST_TEST(generate.tokens == 40);
+  BOOST_TEST(generate.seed == 18446744073709551615u);
+  BOOST_TEST(generate.temperature == 0.0);
+  const auto eval =
+      std::get<EvalOptions>(parsed({"eval", "c", "--files", "a", "b", "--steps", "4", "--json"}));
+  BOOST_TEST((eval.files == std::vector<std::string>{"a", "b"}));
+  BOOST_TEST(eval.steps == 4);
+  const auto tokenize =
+      std::get<TokenizeOptions>(parsed({"tokenize", "a", "b", "--tokenizer", "t", "-o", "out"}));
+  BOOST_TEST(tokenize.files.size() == 2u);
+  BOOST_TEST(tokenize.output == "out");
+  BOOST_TEST(std::get<StatusOptions>(parsed({"status", "r", "--json"})).json);
+  BOOST_TEST(std::get<AttachOptions>(parsed({"attach", "r", "--events", "step"})).events == "step");
+  const auto trace = std::get<TraceOptions>(parsed({"trace", "r", "--steps", "2", "-o", "t"}));
+  BOOST_TEST(trace.steps == 2);
+  BOOST_TEST(trace.output == "t");
+  BOOST_TEST(std::get<StatusOptions>(parsed({"status", "r", "--diagnose"})).diagnose);
+  BOOST_TEST((std::holds_alternative<DoctorOptions>(parsed({"doctor"}))));
+  BOOST_TEST(std::get<StopOptions>(parsed({"stop", "r"})).run == "r");
+  BOOST_TEST((std::holds_alternative<WorkerOptions>(parsed({"worker"}))));
+  BOOST_TEST(std::get<PrintText>(parsed({"--version"})).text.find("troupe ") == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_usage_names_the_option) {
+  const auto refused = [](const std::vector<const char*>& arguments, const std::string& word) {
+    expect_error(ErrorKind::usage, {word, "--help"}, [&] { parsed(arguments); });
+  };
+  refused({"launch", "--frobnicate", "m.toml"}, "--frobnicate");
+  refused({"launch"}, "manifest");
+  refused({"launch", "m.toml", "--resume", "r"}, "--resume");
+  refused({"plan"}, "manifest");
+  refused({"plan", "a.toml", "b.toml"}, "b.toml");
+  refused({"frobnicate"}, "frobnicate");
+  refused({}, "subcommand");
+  refused({"generate", "c"}, "--prompt");
+  refused({"generate", "c", "--prompt", "x", "--tokens", "none"}, "--tokens");
+  refused({"generate", "c", "--prompt", "x", "--tokens", "0"}, "--tokens");
+  refused({"generate", "c", "--prompt", "x", "--temperature", "-1"}, "--temperature");
+  refused({"eval", "c"}, "--files");
+  for (const char* number : {"nan", "inf", "-nan", "0x1", "1,5", ""})
+    refused({"generate", "c", "--prompt", "x", "--temperature", number}, "--temperature");
+  for (const char* number : {"-1", "1.5", "nan", "18446744073709551616", "010", "0x10", " 1"})
+    refused({"generate", "c", "--prompt", "x", "--seed", number}, "--seed");
+  refused({"schedule", "--memory", "nan"}, "--memory");
+  for (const char* option : {"--stages", "--chunks", "--microbatches"})
+    for (const char* number : {"0", "-1", "010", "4294967297", "x"})
+      refused({"schedule", option, number}, option);
+  for (const char* option : {"--pp", "--dp"})
+    for (const char* number : {"0", "-1", "010", "1025"})
+      refused({"scale", "r", option, number}, option);
+  refused({"eval", "c", "--files", "f", "--steps", "-1"}, "--steps");
+  refused({"eval", "c", "--files", "f", "--threads", "-1"}, "--threads");
+  refused({"tap", "r", "--edge", "0:1", "--every", "0"}, "--every");
+  refused({"tap", "r", "--edge", "0:1", "--samples", "-1"}, "--samples");
+  refused({"trace", "r", "-o", "f", "--steps", "010"}, "--steps");
+  refused({"tokenize", "a"}, "--output");
+  refused({"status"}, "run");
+  refused({"trace", "r"}, "--output");
+  refused({"trace", "r", "-o", "f", "--steps", "0"}, "--steps");
+}
+
+}  // namespace troupe::test

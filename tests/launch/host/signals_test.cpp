@@ -1,0 +1,105 @@
+#include "launch/host/signals.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+namespace troupe::test {
+namespace {
+
+/// The signals as a program finds them that is started in the foreground.
+struct Foreground {
+  Foreground() {
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::signal(number, SIG_DFL);
+  }
+};
+
+/// The orders that a watch gives, one after the other.
+class Heard {
+ public:
+  void listen_to(launch::SignalWatch& watch) {
+    watch.orders({.stop = [this](const std::string& reason) { say("stop: " + reason); },
+                  .stop_now = [this](const std::string& reason) { say("now: " + reason); }});
+  }
+  std::string next() {
+    std::unique_lock lock(mutex_);
+    spoken_.wait(lock, [this] { return !said_.empty(); });
+    const std::string text = said_.front();
+    said_.pop_front();
+    return text;
+  }
+
+ private:
+  void say(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    said_.push_back(text);
+    spoken_.notify_one();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable spoken_;
+  std::deque<std::string> said_;
+};
+
+}  // namespace
+
+BOOST_TEST_GLOBAL_FIXTURE(Foreground);
+
+BOOST_AUTO_TEST_CASE(the_first_signal_stops_and_the_second_stops_now) {
+  Heard heard;
+  launch::SignalWatch watch;
+  heard.listen_to(watch);
+  kill(getpid(), SIGTERM);
+  BOOST_TEST(heard.next() == "stop: stopped by SIGTERM");
+  kill(getpid(), SIGINT);
+  const std::string second = heard.next();
+  BOOST_TEST(second.starts_with("now: "));
+  BOOST_TEST(second.find("SIGINT") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(signals_wait_for_orders) {
+  Heard heard;
+  launch::SignalWatch watch;
+  watch.orders({});
+  kill(getpid(), SIGTERM);
+  kill(getpid(), SIGINT);
+  heard.listen_to(watch);
+  BOOST_TEST(heard.next().starts_with("stop: stopped by SIG"));
+  BOOST_TEST(heard.next().starts_with("now: stopped at once by a second signal"));
+}
+
+BOOST_AUTO_TEST_CASE(a_closed_terminal_never_stops_at_once) {
+  Heard heard;
+  launch::SignalWatch watch;
+  heard.listen_to(watch);
+  kill(getpid(), SIGHUP);
+  BOOST_TEST(heard.next() == "stop: stopped by SIGHUP");
+  kill(getpid(), SIGHUP);  // a shell's own
+  kill(getpid(), SIGTERM);
+  BOOST_TEST(heard.next().find("SIGTERM") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(what_nohup_ignores_stays_ignored) {
+  ::signal(SIGHUP, SIG_IGN);
+  Heard heard;
+  launch::SignalWatch watch;
+  heard.listen_to(watch);
+  kill(getpid(), SIGHUP);
+  kill(getpid(), SIGTERM);
+  BOOST_TEST(heard.next() == "stop: stopped by SIGTERM");
+  ::signal(SIGHUP, SIG_IGN);  // drops the one that the tests before left blocked
+  ::signal(SIGHUP, SIG_DFL);
+}
+
+BOOST_AUTO_TEST_CASE(after_the_end_signals_are_ignored) {
+  launch::SignalWatch watch;
+  watch.orders({});
+  kill(getpid(), SIGTERM);
+  kill(getpid(), SIGTERM);
+}
+
+}  // namespace troupe::test

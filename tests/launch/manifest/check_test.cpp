@@ -1,0 +1,255 @@
+#include "launch/manifest/check.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "launch/manifest/run_spec.h"
+#include "schedules/generators.h"
+#include "schedules/validate.h"
+#include "tests/launch/manifest_text.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_dir.h"
+
+// Values that are derived from others, and values that do not fit together.
+
+namespace troupe::test {
+namespace {
+
+void refused(const std::vector<std::string>& overrides, const std::vector<std::string>& words,
+             ErrorKind kind = ErrorKind::manifest) {
+  expect_error(kind, words, [&] { checked(kSmallManifest, overrides); });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(derived_values_follow_the_others) {
+  const auto m = checked(kSmallManifest);
+  BOOST_TEST(m.integer("model.head_dim") == 16);
+  BOOST_TEST(m.integer("optimizer.decay_steps") == 0);
+  BOOST_TEST(m.integer("schedule.chunks") == 1);
+  BOOST_TEST(m.flag("cluster.pin"));
+  BOOST_TEST(m.flag("cluster.spin"));
+  const auto o = checked(kSmallManifest, {"mesh.pp=3", "mesh.dp=2", "optimizer.decay=cosine",
+                                          "optimizer.warmup_steps=3", "cluster.threads=1"});
+  BOOST_TEST(o.integer("optimizer.decay_steps") == 9);
+  BOOST_TEST(o.flag("cluster.pin"));    // 6 threads on 8 cores
+  BOOST_TEST(!o.flag("cluster.spin"));  // but not 12
+  BOOST_TEST(!checked(kSmallManifest, {"cluster.threads=9"}).flag("cluster.pin"));
+  BOOST_TEST(
+      checked(kSmallManifest, {"cluster.threads=9", "cluster.pin=true"}).flag("cluster.pin"));
+  BOOST_TEST(checked(kSmallManifest, {"optimizer.decay=wsd"}).integer("optimizer.decay_steps") ==
+             1);
+  BOOST_TEST(checked(kSmallManifest, {"schedule.kind=interleaved", "mesh.pp=2"})
+                 .integer("schedule.chunks") == 2);
+  auto unnamed = launch::Manifest::parse("[data]\nfiles='x'\n", "dir/first.toml", {});
+  launch::resolve(unnamed, kMachine);
+  BOOST_TEST(unnamed.text("run.name") == "first");
+  BOOST_TEST(unnamed.text("run.dir") == std::filesystem::current_path() / "runs/first");
+}
+
+BOOST_AUTO_TEST_CASE(a_layout_holds_every_layer_in_as_many_chunks_as_there_are) {
+  const std::string layers = "model.num_hidden_layers=6";
+  for (const std::string split : {"even", "ends", "parameters", "4,2", "Et*4|ttL"}) {
+    const auto m = checked(kSmallManifest, {layers, "mesh.pp=2", "mesh.layout=\"" + split + "\""});
+    BOOST_TEST(launch::to_run_spec(m).layout == split);
+  }
+  checked(kSmallManifest, {layers, "mesh.pp=2", "schedule.kind=interleaved", "schedule.chunks=2",
+                           "mesh.layout=\"1,1,3,1\""});
+  checked(kSmallManifest, {layers, "mesh.pp=8", "mesh.layout=\"E|t|t|t||tt|t|L\""});
+  refused({layers, "mesh.pp=8", "mesh.layout=\"ends\""}, {"8 chunks need a layer each"});
+  refused({layers, "mesh.pp=8", "mesh.layout=\"E|x\""}, {"'x' at column 3"});
+  refused({layers, "mesh.pp=2", "mesh.layout=\"4,x\""}, {"mesh.layout = \"4,x\"", "3,2,1"});
+  refused({layers, "mesh.pp=2", "mesh.layout=\"4,3\""}, {"7 layers", "has 6", "nearest: 4,2"});
+  refused({layers, "mesh.pp=2", "mesh.layout=\"6,-1\""}, {"chunk 1 -1 layers", "nearest: 6,0"});
+  refused({layers, "mesh.pp=2", "mesh.layout=\"Et*4|tL\""}, {"layer 5 is lost", "Et*4|t*2L"});
+  refused({layers, "mesh.pp=3", "mesh.layout=\"4,2\""}, {"2 chunks instead of 3", "4,1,1"});
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_path_is_refused_by_its_key) {
+  refused({"run.dir=\"\""}, {"run.dir is empty"});
+  refused({"data.tokenizer=\"\""}, {"data.tokenizer is empty"});
+  refused({"data.files=[\"\"]"}, {"data.files holds an empty name"});
+  refused({"eval.files=[\"a\", \"\"]"}, {"eval.files holds an empty name"});
+}
+
+BOOST_AUTO_TEST_CASE(paths_are_meant_from_where_they_are_written) {
+  const TempDir dir;
+  const auto file = dir.write("m.toml",
+                              "[data]\nfiles = [\"a.txt\", \"/b.txt\"]\ntokenizer = \"t.model\"\n"
+                              "[checkpoint]\nresume = \"../old/step-3\"\n");
+  auto m = launch::Manifest::read(file, std::vector<std::string>{"eval.files=c.txt"});
+  launch::resolve(m, kMachine);
+  BOOST_TEST((m.texts("data.files") == std::vector<std::string>{dir / "a.txt", "/b.txt"}));
+  BOOST_TEST(m.text("data.tokenizer") == (dir / "t.model").string());
+  BOOST_TEST(m.text("checkpoint.resume") == (dir.path().parent_path() / "old/step-3").string());
+  BOOST_TEST(m.texts("eval.files").at(0) == (std::filesystem::current_path() / "c.txt").string());
+}
+
+BOOST_AUTO_TEST_CASE(an_impossible_mesh_is_refused_with_its_numbers) {
+  refused({"mesh.pp=7"},
+          {"--set mesh.pp=7:", "mesh.pp", "7", "num_hidden_layers = 6", "at most pp = 6"});
+  refused({"mesh.pp=3", "schedule.kind=interleaved", "schedule.chunks=3"},
+          {"3 * 3 = 9", "6", "at most pp = 2"});
+  refused({"schedule.kind=interleaved", "schedule.chunks=7"}, {"at most chunks = 6"});
+  refused({"mesh.pp=7", "schedule.kind=interleaved", "schedule.chunks=7"},
+          {"7 * 7 = 49", "at most pp = 6 with one chunk"});
+  refused({"mesh.tp=2"}, {"mesh.tp = 2", "must be 1"});
+}
+
+BOOST_AUTO_TEST_CASE(an_indivisible_batch_is_refused_with_its_factors) {
+  refused({"batch.micro=3"}, {"batch.global = 16", "3 * 1 = 3", "15 or 18"});
+  refused({"mesh.dp=3"}, {"m.toml:19:10:", "2 * 3 = 6", "12 or 18"});
+  refused({"batch.micro=32"}, {"16", "32 * 1 = 32", "global = 32"});
+  refused({"batch.micro=1", "batch.global=16777216"}, {"16777216", "larger batch.micro"});
+  refused({"batch.seq_len=1048576", "batch.micro=4096", "batch.global=4096",
+           "model.vocab_size=16777216"},
+          {"fit no machine"});
+}
+
+BOOST_AUTO_TEST_CASE(a_model_that_does_not_divide_names_its_fields) {
+  refused({"model.num_attention_heads=5"}, {"num_attention_heads", "96", "5", "95 or 100"});
+  refused({"model.num_key_value_heads=4"}, {"num_key_value_heads", "6", "4"});
+  refused({"model.head_dim=15"}, {"head_dim", "15"});
+}
+
+BOOST_AUTO_TEST_CASE(schedules_are_checked_before_use) {
+  refused({"schedule.kind=1f2b"}, {"'1f1b'", "'gpipe'", "'interleaved'", "'csv'"});
+  refused({"schedule.kind=forward-only"}, {"forward-only", "'1f1b'"});
+  refused({"schedule.csv=plan.csv"}, {"schedule.csv", "kind = \"csv\""});
+  refused({"schedule.kind=csv"}, {"schedule.csv"});
+  refused({"schedule.kind=csv", "schedule.csv=/nowhere/plan.csv"}, {"/nowhere/plan.csv"},
+          ErrorKind::data);
+  refused({"schedule.kind=1f1b", "schedule.chunks=2"}, {"--set schedule.chunks=2:", "chunks"});
+  refused({"schedule.kind=dualpipe", "mesh.pp=3", "batch.micro=1"},
+          {"even number of stages", "stages = 3", "is 4"});
+  refused({"schedule.kind=chimera", "mesh.pp=8", "batch.micro=1"},
+          {"8 * 2 = 16", "num_hidden_layers = 6 in 2 copies", "at most pp = 6"});
+}
+
+BOOST_AUTO_TEST_CASE(every_training_schedule_can_be_asked_for) {
+  for (const auto& generator : schedules::generators()) {
+    if (generator.purpose != schedules::Purpose::training) continue;
+    const auto m = checked(kSmallManifest, {"schedule.kind=" + std::string(generator.name),
+                                            "mesh.pp=2", "batch.micro=1"});
+    BOOST_TEST(m.integer("schedule.chunks") == generator.chunks);
+    const auto spec = launch::to_run_spec(m);
+    const auto plan = actors::make_plan(spec);
+    BOOST_TEST(!schedules::validate(plan, schedules::Purpose::training).has_value());
+    BOOST_TEST(!schedules::validate(actors::make_eval_plan(spec), schedules::Purpose::forward_only)
+                    .has_value());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_is_checked_against_the_mesh) {
+  const TempDir dir;
+  const auto with = [&](const std::string& csv, std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"schedule.kind=csv", "schedule.csv=" + dir.write("plan.csv", csv),
+                             "mesh.pp=2", "batch.micro=8"});
+    return more;
+  };
+  const std::string good = "0F0,0F1,,0B0,0B1\n1F0,1B0,1F1,1B1";
+  const auto m = checked(kSmallManifest, with(good));
+  BOOST_TEST(m.text("schedule.csv") == good + "\n");
+  BOOST_TEST(m.integer("schedule.chunks") == 1);
+  // The resolved text holds the plan itself: no file is read again.
+  std::filesystem::remove(dir / "plan.csv");
+  const auto spec = launch::parse_resolved(m.to_toml());
+  BOOST_TEST(spec.schedule.csv == good + "\n");
+  BOOST_TEST(actors::make_plan(spec).num_ranks() == 2);
+
+  refused(with("0F0,0F1,0B0,0B1\n1F0,1X0\n"), {(dir / "plan.csv").string() + ":2:5:"});
+  refused(with("0F0,0F1,0B0,0B1\n"), {"1 rank ", "mesh.pp = 2"});
+  refused(with("0F0,0B0\n1F0,1B0\n"), {"1 microbatch ", "2"});
+  refused(with("0F0,0F1,0B0,0B1\n1F0,1F1,1B0\n"), {"SCHED-", (dir / "plan.csv").string() + ":2:"});
+  // The plan itself in the manifest has no lines of a file.
+  refused({"schedule.kind=csv", "schedule.csv=\"\"\"\n0F0,0B0\n1B0,1F0\n\"\"\"", "mesh.pp=2",
+           "batch.micro=16"},
+          {"SCHED-5", "plan line 2"});
+  refused(with(good, {"schedule.chunks=2"}), {"schedule.chunks = 2", "1 chunk "});
+  refused(with("0F0,0F1,0B0,0B1\n\n"), {"schedule.csv"});
+}
+
+BOOST_AUTO_TEST_CASE(a_plan_may_give_one_stage_more_chunks_than_another) {
+  const TempDir dir;
+  const auto m =
+      checked(kSmallManifest, {"schedule.kind=csv",
+                               "schedule.csv=" + dir.write("p.csv", "0F0,2F0,2B0,0B0\n1F0,1B0\n"),
+                               "mesh.pp=2", "batch.micro=16", "model.num_hidden_layers=3"});
+  const auto spec = launch::to_run_spec(m);
+  BOOST_TEST(actors::make_plan(spec).num_chunks() == 3);
+  BOOST_TEST(actors::make_eval_plan(spec).num_chunks() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_may_choose_its_schedule) {
+  const auto m = checked(kSmallManifest, {"schedule.kind=auto", "mesh.pp=2", "batch.micro=1"});
+  BOOST_TEST(m.integer("schedule.chunks") == 1);
+  BOOST_TEST(
+      !schedules::validate(actors::make_plan(launch::to_run_spec(m)), schedules::Purpose::training)
+           .has_value());
+  refused({"schedule.kind=auto", "schedule.chunks=2"}, {"1f1b has one chunk", "chunks = 2"});
+  refused({"schedule.kind=outo"}, {"did you mean 'auto'"});
+}
+
+BOOST_AUTO_TEST_CASE(searched_schedules_are_made_for_costs) {
+  const std::string costs = "schedule.costs=\"F=1:3,I=1,W=1:2,hop=0.5\"";
+  const auto m = checked(kSmallManifest, {"schedule.kind=zb-1p", "mesh.pp=2", costs});
+  const auto spec = launch::parse_resolved(m.to_toml());
+  actors::RunSpec plain = spec;
+  plain.schedule.costs.clear();
+  BOOST_TEST((actors::make_plan(spec) != actors::make_plan(plain)));
+  // What auto measured stays beside any schedule that it chose.
+  checked(kSmallManifest, {"schedule.kind=1f1b", "mesh.pp=2", costs});
+  refused({"schedule.kind=zb-1p", "mesh.pp=3", costs}, {"2 chunks", "there are 3"});
+  refused({"schedule.kind=zb-1p", "schedule.costs=F"}, {"schedule.costs: F= is no duration"});
+}
+
+BOOST_AUTO_TEST_CASE(a_plan_of_two_copies_has_them_on_mirrored_ranks) {
+  const auto with = [](const std::string& csv, int ranks) {
+    return std::vector<std::string>{"schedule.kind=csv", "schedule.csv=\"\"\"\n" + csv + "\n\"\"\"",
+                                    "mesh.pp=" + std::to_string(ranks), "batch.micro=8"};
+  };
+  const auto m = checked(kSmallManifest, with("0F0,3F1,3B1,0B0\n1F0,2F1,1B0,2B1", 2));
+  BOOST_TEST(actors::make_plan(launch::to_run_spec(m)).num_copies == 2);
+  refused(with("0F0,2F1,2B1,0B0\n1F0,1B0,3F1,3B1", 2),
+          {"chunk 0 is on rank 0", "chunk 2, on rank 0 instead of 1"});
+  refused(with("0F0,1F1,1B1,0B0", 1), {"an even number p of ranks", "p = 1", "nearest: 2"});
+}
+
+BOOST_AUTO_TEST_CASE(settings_that_need_others_say_which) {
+  refused({"eval.interval=5"}, {"eval.interval = 5", "eval.files"});
+  refused({"checkpoint.weights_only=true"}, {"checkpoint.resume"});
+  refused({"data.files=[]"}, {"data.files"});
+  refused({"optimizer.min_lr=1.0"}, {"optimizer.min_lr = 1", "optimizer.lr = 0.001"});
+  refused({"optimizer.decay=linear", "optimizer.warmup_steps=12"},
+          {"warmup_steps = 12", "at most 11"});
+  refused({"optimizer.decay=linear", "optimizer.decay_steps=0"}, {"decay_steps", "at least 1"});
+  refused({"run.dir=\"/a\\u0000b\""}, {"run.dir", "zero byte"});
+  refused({"data.files=[\"/a\", \"/\\u0000\"]"}, {"data.files", "zero byte"});
+  refused({"run.name=a/b"}, {"run.name", "'/'"});
+  refused({"run.name=\"\""}, {"run.name"});
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_reads_the_same_spec_from_the_resolved_text) {
+  auto m =
+      checked(kSmallManifest,
+              {"run.seed=9223372036854775807", "model.dtype=bfloat16", "optimizer.decay=wsd",
+               "optimizer.betas=[0.8, 0.123456789012345678]", "mesh.dp=2", "checkpoint.keep=7"});
+  m.resolve("data.tokens", std::string("/cache/tokens"));
+  const auto spec = launch::parse_resolved(m.to_toml());
+  BOOST_TEST(spec.name == "small");
+  BOOST_TEST(spec.dir == "/runs/small");
+  BOOST_TEST(spec.seed == 9223372036854775807u);
+  BOOST_TEST((spec.model == launch::to_run_spec(m).model));
+  BOOST_TEST((spec.optimizer == launch::to_run_spec(m).optimizer));
+  BOOST_TEST((spec.model.dtype == tensor::DType::bf16));
+  BOOST_TEST(spec.optimizer.beta2 == 0.123456789012345678);
+  BOOST_TEST((spec.optimizer.decay == stages::Decay::wsd));
+  BOOST_TEST(spec.optimizer.max_steps == 12);
+  BOOST_TEST(spec.data.tokens == "/cache/tokens");
+  BOOST_TEST(spec.mesh.dp == 2);
+  BOOST_TEST(spec.num_microbatches() == 4);
+  BOOST_TEST(spec.checkpoint.keep == 7);
+  expect_error(ErrorKind::manifest, {"run.name"},
+               [] { launch::parse_resolved("[run]\nseed = 1\n"); });
+}
+
+}  // namespace troupe::test

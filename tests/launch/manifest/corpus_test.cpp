@@ -1,0 +1,165 @@
+#include "launch/manifest/corpus.h"
+
+#include <stdlib.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "launch/manifest/resolve.h"
+#include "stages/token_data.h"
+#include "tests/launch/manifest_text.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/sentencepiece_model.h"
+#include "tests/support/temp_dir.h"
+
+namespace troupe::test {
+namespace {
+
+/// A manifest in a folder of its own, with a cache of its own.
+struct Place {
+  Place() { setenv("XDG_CACHE_HOME", (dir / "cache").c_str(), 1); }
+  launch::Manifest manifest(const std::string& files, const std::string& more = "") const {
+    const auto path =
+        dir.write("m.toml", "[batch]\nseq_len = 8\n[data]\nfiles = " + files + "\n" + more);
+    auto m = launch::Manifest::read(path, {});
+    launch::resolve(m, kMachine);
+    return m;
+  }
+  void refused(ErrorKind kind, const std::vector<std::string>& words, const std::string& files,
+               const std::string& more = "") const {
+    auto m = manifest(files, more);
+    expect_error(kind, words, [&] { launch::check_corpus(m); });
+  }
+  TempDir dir;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(globs_become_files_sorted_bytewise_in_the_order_given) {
+  const Place place;
+  for (const char* name : {"b.txt", "B.txt", "a.txt", "z.md", "[x].txt"})
+    place.dir.write(name, "some text to read");
+  auto m = place.manifest(R"(["z.md", "[x].txt", "?.txt"])");
+  launch::check_corpus(m);
+  std::vector<std::string> expected;
+  for (const char* name : {"z.md", "[x].txt", "B.txt", "a.txt", "b.txt"})
+    expected.push_back(place.dir / name);
+  BOOST_TEST(m.texts("data.files") == expected, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(text_that_cannot_be_used_is_named_with_its_place) {
+  const Place place;
+  place.dir.write("empty.txt", "");
+  place.dir.write("short.txt", "12345678");
+  place.dir.write("good.txt", "123456789");
+  place.refused(ErrorKind::data, {"m.toml:4:9:", "nowhere.txt"}, "\"nowhere.txt\"");
+  place.refused(ErrorKind::data, {"nothing-*.txt"}, "\"nothing-*.txt\"");
+  place.refused(ErrorKind::data, {"empty.txt", "empty"}, "[\"good.txt\", \"empty.txt\"]");
+  place.refused(ErrorKind::data, {"8 tokens", "seq_len + 1 = 9", "seq_len = 7"}, "\"short.txt\"");
+  place.refused(ErrorKind::data, {place.dir.path().string()}, "\".\"");
+  place.refused(ErrorKind::data, {"m.toml:6:9:", "gone.txt"}, "\"good.txt\"",
+                "[eval]\nfiles = \"gone.txt\"\n");
+  auto m = place.manifest("\"good.txt\"");
+  launch::check_corpus(m);
+}
+
+BOOST_AUTO_TEST_CASE(a_tokenizer_must_exist_and_fit_the_model) {
+  const Place place;
+  place.dir.write("good.txt", "123456789");
+  place.dir.write("no.model", "no protobuf at all");
+  const auto model = place.dir.write("spm.model", sentencepiece_model());
+  const auto tokens = stages::Tokenizer::open(model)->vocab_size();
+  const std::string text = "\"good.txt\"";
+  place.refused(ErrorKind::data, {"m.toml:5:13:", "nowhere.model", "bytes"}, text,
+                "tokenizer = \"nowhere.model\"\n");
+  place.refused(ErrorKind::data, {"m.toml:5:13:", "no.model"}, text, "tokenizer = \"no.model\"\n");
+  place.refused(ErrorKind::manifest, {"m.toml:6:14:", "vocab_size = 255", "256"}, text,
+                "[model]\nvocab_size = 255\n");
+  place.refused(ErrorKind::manifest, {"at least " + std::to_string(tokens)}, text,
+                "tokenizer = \"spm.model\"\n[model]\nvocab_size = " + std::to_string(tokens - 1));
+  auto fits = place.manifest(
+      text, "tokenizer = \"spm.model\"\n[model]\nvocab_size = " + std::to_string(tokens));
+  launch::check_corpus(fits);
+}
+
+BOOST_AUTO_TEST_CASE(tokens_are_made_once_and_named_in_the_manifest) {
+  const Place place;
+  place.dir.write("a.txt", "0123456789");
+  place.dir.write("b.txt", "abcdefghij");
+  auto m = place.manifest("\"*.txt\"", "[eval]\nfiles = \"b.txt\"\ninterval = 5\n");
+  launch::check_corpus(m);
+  launch::prepare_corpus(m, {});
+  BOOST_TEST(stages::TokenFile::open(m.text("data.tokens"))->num_tokens() == 20);
+  BOOST_TEST(stages::TokenFile::open(m.text("eval.tokens"))->num_tokens() == 10);
+  BOOST_TEST(m.text("data.tokens").starts_with((place.dir / "cache/troupe").string()));
+  auto again = place.manifest("\"*.txt\"", "[eval]\nfiles = \"b.txt\"\n");
+  launch::check_corpus(again);
+  launch::prepare_corpus(again, {});
+  BOOST_TEST(again.text("data.tokens") == m.text("data.tokens"));
+  BOOST_TEST(again.text("eval.tokens") == "");  // never evaluated
+}
+
+BOOST_AUTO_TEST_CASE(json_lines_are_their_texts) {
+  const Place place;
+  place.dir.write("a.jsonl", "{\"text\": \"01234\", \"url\": \"x\"}\n\n{\"text\": \"56789\"}\n");
+  place.dir.write("a.txt", "0123456789");
+  std::string digests[2], tokens[2];
+  for (int i = 0; i < 2; ++i) {
+    auto m = place.manifest(i ? "\"a.txt\"" : "\"a.jsonl\"");
+    launch::check_corpus(m);
+    launch::prepare_corpus(m, {});
+    BOOST_TEST(stages::TokenFile::open(m.text("data.tokens"))->num_tokens() == 10);
+    digests[i] = m.text("data.digest");
+    tokens[i] = m.text("data.tokens");
+  }
+  BOOST_TEST(digests[0] == digests[1]);
+  BOOST_TEST(tokens[0] != tokens[1]);
+  place.dir.write("bad.jsonl", "{\"text\": \"0123456789\"}\n{\"txt\": \"x\"}\n");
+  auto bad = place.manifest("\"bad.jsonl\"");
+  launch::check_corpus(bad);
+  expect_error(ErrorKind::data, {"bad.jsonl:2:", "\"text\""},
+               [&] { launch::prepare_corpus(bad, {}); });
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_text_is_refused_by_its_name) {
+  const Place place;
+  for (const char* name : {"a.jsonl.gz", "a.txt.zst", "a.parquet", "a.tokens"}) {
+    place.dir.write(name, "0123456789");
+    place.refused(ErrorKind::data, {"m.toml:4:9:", name, "no text"}, '"' + std::string(name) + '"');
+  }
+  place.refused(ErrorKind::data, {"x.idx"}, "\"x.idx\"");
+}
+
+BOOST_AUTO_TEST_CASE(an_id_beyond_the_vocabulary_is_found_before_anything_starts) {
+  const Place place;
+  const auto text = place.dir.write("a.txt", "0123456789");
+  stages::write_indexed_dataset({text}, "bytes", place.dir / "set");
+  for (const char* eval : {"", "[eval]\nfiles = \"set.bin\"\n"}) {
+    place.refused(ErrorKind::data, {"m.toml:4:9:", "set.bin", "token 5", "id 53", "vocab_size 53"},
+                  "\"set.bin\"", std::string("[model]\nvocab_size = 53\n") + eval);
+  }
+  auto m = place.manifest("\"set.bin\"", "[model]\nvocab_size = 58\n");
+  launch::check_corpus(m);
+  place.refused(ErrorKind::data, {"m.toml:5:13:", "none.model"}, "\"set.bin\"",
+                "tokenizer = \"none.model\"\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_dataset_stands_alone) {
+  const Place place;
+  const auto text = place.dir.write("a.txt", "0123456789");
+  stages::write_indexed_dataset({text}, "bytes", place.dir / "set");
+  for (const char* name : {"\"set.bin\"", "\"set\""}) {
+    auto m = place.manifest(name);
+    launch::check_corpus(m);
+    launch::prepare_corpus(m, {});
+    BOOST_TEST(stages::TokenFile::open(m.text("data.tokens"))->num_tokens() == 10);
+  }
+  auto idx = place.manifest("\"set.idx\"");
+  launch::check_corpus(idx);
+  launch::prepare_corpus(idx, {});
+  BOOST_TEST(stages::TokenFile::open(idx.text("data.tokens"))->num_tokens() == 10);
+  place.refused(ErrorKind::manifest, {".bin", "alone"}, "[\"set.bin\", \"a.txt\"]");
+  place.dir.write("set.idx", "torn");
+  place.refused(ErrorKind::data, {"set.idx"}, "\"set.bin\"");
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,128 @@
+#include "launch/manifest/placement.h"
+
+#include <boost/test/unit_test.hpp>
+#include <numeric>
+
+#include "actors/topology/assembly.h"
+#include "actors/topology/memory_plan.h"
+#include "launch/manifest/run_spec.h"
+#include "tests/launch/manifest_text.h"
+#include "transport/channel.h"
+
+namespace troupe::test {
+namespace {
+
+launch::Placement placed(const std::vector<std::string>& overrides) {
+  return launch::place(launch::to_run_spec(checked(kSmallManifest, overrides)));
+}
+
+/// Parameters of the small manifest's model, by Llama's shapes.
+constexpr std::int64_t kLayer = 96 * 96 * 2 + 2 * 96 * 32 + 3 * 96 * 224 + 2 * 96;
+constexpr std::int64_t kEmbedding = 256 * 96;
+constexpr std::int64_t kAll = 2 * kEmbedding + 96 + 6 * kLayer;
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(parameters_are_counted_where_they_lie) {
+  const auto placement = placed({"mesh.pp=3"});
+  BOOST_TEST(placement.parameters == kAll);
+  BOOST_REQUIRE(placement.ranks.size() == 3u);
+  BOOST_TEST(placement.ranks[0].parameters == kEmbedding + 2 * kLayer);
+  BOOST_TEST(placement.ranks[1].parameters == 2 * kLayer);
+  BOOST_TEST(placement.ranks[2].parameters == 2 * kLayer + 96 + kEmbedding);
+  BOOST_TEST((placement.ranks[1].layers == std::vector<int>{2, 3}));
+  // Equal costs of F, I and W: (p - 1) / (m + p - 1).
+  BOOST_TEST(placement.simulation.bubble_rate == 0.2, boost::test_tools::tolerance(1e-12));
+}
+
+BOOST_AUTO_TEST_CASE(a_tied_head_is_counted_with_its_embedding) {
+  const auto placement = placed({"mesh.pp=3", "model.tie_word_embeddings=true"});
+  BOOST_TEST(placement.parameters == kAll - kEmbedding);
+  BOOST_TEST(placement.ranks[0].parameters == kEmbedding + 2 * kLayer);
+  BOOST_TEST(placement.ranks[2].parameters == 2 * kLayer + 96);
+  BOOST_TEST(placement.ranks[2].memory.weights >=
+             4 * (2 * kLayer + 96 + kEmbedding));  // its copy takes memory
+}
+
+BOOST_AUTO_TEST_CASE(every_layout_holds_the_whole_model_once_a_replica) {
+  for (const std::vector<std::string>& layout :
+       {std::vector<std::string>{},
+        {"mesh.pp=4"},
+        {"mesh.pp=2", "schedule.kind=interleaved", "schedule.chunks=3"},
+        {"mesh.pp=2", "mesh.dp=2"},
+        {"mesh.pp=6", "schedule.kind=gpipe"},
+        {"mesh.pp=4", "mesh.layout=\"E|t*6||L\""}}) {
+    const auto placement = placed(layout);
+    std::int64_t parameters = 0, total = 0;
+    std::vector<int> layers;
+    int rank = 0;
+    for (const auto& row : placement.ranks) {
+      BOOST_TEST(row.rank == rank++);
+      parameters += row.parameters;
+      layers.insert(layers.end(), row.layers.begin(), row.layers.end());
+      BOOST_TEST(row.memory.weights >= 4 * row.parameters);
+      BOOST_TEST(row.total_bytes == row.memory.total() + row.pools + actors::kProcessBytes);
+      total += row.total_bytes;
+    }
+    const auto replicas = static_cast<std::size_t>(placement.ranks.back().replica + 1);
+    BOOST_TEST(parameters == kAll * static_cast<std::int64_t>(replicas));
+    BOOST_TEST(total == placement.total_bytes());
+    BOOST_TEST(layers.size() == 6u * replicas);
+    BOOST_TEST(std::accumulate(layers.begin(), layers.end(), 0) == 15 * static_cast<int>(replicas));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(transport_buffers_are_slots_and_two_to_send) {
+  const auto placement = placed({"mesh.pp=2", "recovery.neighbour_copies=false"});
+  const std::int64_t message = 2 * 64 * 96 * 4;
+  BOOST_TEST(placed({}).ranks[0].pools == 0);
+  for (const auto& row : placement.ranks) {
+    BOOST_TEST(row.pools % message == 0);
+    BOOST_TEST(row.pools >= 4 * message);        // two to send, two to receive
+    BOOST_TEST(row.pools <= (2 + 8) * message);  // never more than the microbatches
+  }
+}
+
+BOOST_AUTO_TEST_CASE(slots_that_two_processes_map_are_counted_once) {
+  const auto spec = launch::to_run_spec(
+      checked(kSmallManifest, {"mesh.pp=3", "recovery.neighbour_copies=false"}));
+  const auto shape = actors::first_shape(spec);
+  const auto assembly = actors::assemble(spec, shape);
+  std::int64_t slots = 0, edges = 0;
+  for (int rank = 0; rank < 3; ++rank)
+    for (const auto& edge : actors::part_of(assembly, spec, shape, rank).edges)
+      if (edge.to == rank) slots += edge.slots, ++edges;
+  BOOST_TEST(edges == 4);  // each is a part of both its ranks
+  std::int64_t pools = 0;
+  for (const auto& row : launch::place(spec).ranks) pools += row.pools;
+  const std::int64_t message = 2 * 64 * 96 * 4;
+  BOOST_TEST(pools == (slots + edges * transport::kSendBuffers) * message);
+}
+
+BOOST_AUTO_TEST_CASE(copies_of_a_neighbours_state_are_planned) {
+  const auto without = placed({"mesh.pp=2", "recovery.neighbour_copies=false"});
+  const auto with = placed({"mesh.pp=2"});
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t state = without.ranks[i].memory.weights;  // of one tensor a parameter
+    BOOST_TEST(with.ranks[i].memory.optimizer - without.ranks[i].memory.optimizer == 3 * state);
+    // Two of the neighbour's whole states, of about this size, and what is sent.
+    BOOST_TEST(with.ranks[i].pools - without.ranks[i].pools > 2 * 3 * state);
+  }
+  BOOST_TEST(placed({}).ranks[0].pools == 0);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_are_written_for_people) {
+  BOOST_TEST(launch::bytes_text(0) == "0 B");
+  BOOST_TEST(launch::bytes_text(1023) == "1023 B");
+  BOOST_TEST(launch::bytes_text(1536) == "1.5 KiB");
+  BOOST_TEST(launch::bytes_text(std::int64_t{3} << 30) == "3.0 GiB");
+  BOOST_TEST(launch::grouped(0) == "0");
+  BOOST_TEST(launch::grouped(999) == "999");
+  BOOST_TEST(launch::grouped(1000) == "1,000");
+  BOOST_TEST(launch::grouped(12345678) == "12,345,678");
+  BOOST_TEST(launch::grouped(-123456) == "-123,456");
+  BOOST_TEST(launch::ranges_text({0, 1, 2, 6, 8, 9}) == "0-2, 6, 8-9");
+  BOOST_TEST(launch::ranges_text({}) == "");
+}
+
+}  // namespace troupe::test

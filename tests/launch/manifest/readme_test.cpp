@@ -1,0 +1,48 @@
+#include <fmt/format.h>
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+
+#include "launch/manifest/defaults.h"
+#include "tests/support/temp_dir.h"
+
+// launch/README.md holds the table of keys as the program knows them.
+
+namespace troupe::test {
+namespace {
+
+std::string limits_of(const launch::Key& key) {
+  if (key.rule) return " Must be " + launch::range_text(*key.rule) + ".";
+  if (key.choices.empty()) return "";
+  std::string choices;
+  for (const auto choice : key.choices)
+    choices += fmt::format("{}`{}`", choices.empty() ? "" : ", ", choice);
+  return " One of " + choices + ".";
+}
+
+std::string reference_table() {
+  std::string out;
+  std::string_view table;
+  for (const launch::Key& key : launch::manifest_keys()) {
+    if (key.table != table)
+      out += fmt::format("\n**[{}]**\n\n| key | default | unit | meaning |\n|---|---|---|---|\n",
+                         key.table);
+    table = key.table;
+    out += fmt::format("| {} | {} | {} | {}.{} |\n", key.name,
+                       key.fallback.empty() ? "derived" : fmt::format("`{}`", key.fallback),
+                       key.unit, key.meaning, limits_of(key));
+  }
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_reference_in_the_readme_is_the_table_of_the_program) {
+  const auto readme = std::filesystem::path(__FILE__).parent_path() / "../../launch/README.md";
+  const std::string table = reference_table();
+  BOOST_TEST(content_of(readme).find(table) != std::string::npos,
+             "launch/README.md does not hold this text:\n"
+                 << table);
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,62 @@
+#include "launch/manifest/warnings.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "launch/manifest/run_spec.h"
+#include "tests/launch/manifest_text.h"
+#include "tests/support/expect_error.h"
+
+namespace troupe::test {
+namespace {
+
+actors::RunSpec spec_of(const std::vector<std::string>& overrides = {}) {
+  return launch::to_run_spec(checked(kSmallManifest, overrides));
+}
+
+bool says(const std::string& text, const std::string& word) {
+  return text.find(word) != std::string::npos;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(more_memory_than_the_machine_has_is_warned_of_and_refused) {
+  const auto spec = spec_of();
+  const auto placement = launch::place(spec);
+  const launch::Machine enough{.free_cores = 8, .memory_bytes = placement.total_bytes()};
+  const launch::Machine less{.free_cores = 8, .memory_bytes = placement.total_bytes() - 1};
+  BOOST_TEST(launch::memory_warning(spec, placement, enough) == "");
+  launch::check_memory(spec, placement, enough, "m.toml");
+  const std::string total = launch::bytes_text(placement.total_bytes());
+  const std::string warning = launch::memory_warning(spec, placement, less);
+  for (const std::string& word : {std::string("1 rank would take "), total, std::string("launch")})
+    BOOST_TEST(says(warning, word), "no '" << word << "' in: " << warning);
+  expect_error(ErrorKind::manifest, {"m.toml", total, "batch.micro"},
+               [&] { launch::check_memory(spec, placement, less, "m.toml"); });
+}
+
+BOOST_AUTO_TEST_CASE(more_threads_than_cores_are_warned_of) {
+  const auto spec = spec_of({"mesh.pp=3", "cluster.threads=2"});
+  BOOST_TEST(launch::cores_warning(spec, {.free_cores = 6, .memory_bytes = 1}) == "");
+  const std::string warning = launch::cores_warning(spec, {.free_cores = 5, .memory_bytes = 1});
+  for (const char* word : {"3 ranks of 2 threads", "5 cores", "taken twice"})
+    BOOST_TEST(says(warning, word), "no '" << word << "' in: " << warning);
+}
+
+BOOST_AUTO_TEST_CASE(too_little_disk_is_warned_of) {
+  const auto spec = spec_of({"checkpoint.interval=5", "checkpoint.keep=2"});
+  const auto placement = launch::place(spec);
+  const std::int64_t needed = 3 * 12 * placement.parameters;
+  BOOST_TEST(launch::disk_warning(spec, placement, needed) == "");
+  BOOST_TEST(says(launch::disk_warning(spec, placement, needed - 1), "checkpoint.keep"));
+}
+
+BOOST_AUTO_TEST_CASE(what_fits_has_no_warning) {
+  const auto spec = spec_of();
+  const auto placement = launch::place(spec);
+  const launch::Machine plenty{.free_cores = 8, .memory_bytes = std::int64_t{1} << 40};
+  BOOST_TEST(launch::warnings(spec, placement, plenty).empty());
+  const launch::Machine nothing{.free_cores = 0, .memory_bytes = 0};
+  BOOST_TEST(launch::warnings(spec, placement, nothing).size() == 2u);
+}
+
+}  // namespace troupe::test

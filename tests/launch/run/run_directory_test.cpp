@@ -1,0 +1,121 @@
+#include "launch/run/run_directory.h"
+
+#include <sys/stat.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "launch/control/live_run.h"
+#include "launch/run/outcome.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_dir.h"
+
+namespace troupe::test {
+
+using launch::RunDirectory;
+
+BOOST_AUTO_TEST_CASE(a_directory_with_anything_in_it_is_not_taken) {
+  const TempDir dir;
+  const auto run = dir / "runs/first";
+  RunDirectory::check_free(run);
+  std::filesystem::create_directories(run);
+  RunDirectory::check_free(run);  // empty
+  dir.write("runs/first/notes.txt", "mine");
+  expect_error(ErrorKind::manifest, {run.string(), "not empty"},
+               [&] { RunDirectory::create(run); });
+  dir.write("runs/first/manifest.toml", "");
+  expect_error(ErrorKind::manifest, {run.string(), "--resume"}, [&] { RunDirectory::create(run); });
+  BOOST_TEST(content_of(run / "notes.txt") == "mine");
+  const std::string file = dir.write("file", "");
+  expect_error(ErrorKind::manifest, {file}, [&] { RunDirectory::create(file); });
+  expect_error(ErrorKind::manifest, {file}, [&] { RunDirectory::create(file + "/below"); });
+}
+
+BOOST_AUTO_TEST_CASE(one_launcher_at_a_time_owns_a_run) {
+  const TempDir dir;
+  const auto run = dir / "run";
+  {
+    const RunDirectory mine = RunDirectory::create(run);
+    mine.write(launch::kManifestFile, "[run]\nname = \"r\"\n");
+    BOOST_TEST(launch::has_launcher(run));
+    expect_error(ErrorKind::manifest, {run.string(), "in use"}, [&] { RunDirectory::reopen(run); });
+    // Asking does not take the lock from its owner.
+    BOOST_TEST(launch::has_launcher(run));
+  }
+  BOOST_TEST(!launch::has_launcher(run));
+  const RunDirectory again = RunDirectory::reopen(run);
+  BOOST_TEST(launch::has_launcher(run));
+}
+
+BOOST_AUTO_TEST_CASE(a_moved_owner_still_owns) {
+  const TempDir dir;
+  RunDirectory first = RunDirectory::create(dir / "run");
+  {
+    const RunDirectory second = std::move(first);
+    BOOST_TEST(launch::has_launcher(dir / "run"));
+  }
+  BOOST_TEST(!launch::has_launcher(dir / "run"));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_run_is_named) {
+  const TempDir dir;
+  for (const auto& path : {dir.path(), dir / "missing"}) {
+    expect_error(ErrorKind::data, {path.string(), "no run directory"},
+                 [&] { RunDirectory::reopen(path); });
+    expect_error(ErrorKind::data, {path.string()}, [&] { launch::ask_run(path, "status"); });
+  }
+  BOOST_TEST(!std::filesystem::exists(dir / "lock"));
+}
+
+BOOST_AUTO_TEST_CASE(a_secret_is_readable_by_its_owner_alone) {
+  const TempDir dir;
+  const RunDirectory run = RunDirectory::create(dir / "run");
+  run.write_private(launch::kControlFile, "secret");
+  run.write_private(launch::kControlFile, "secret again");
+  struct stat status {};
+  BOOST_REQUIRE(stat((dir / "run/control.json").c_str(), &status) == 0);
+  BOOST_TEST((status.st_mode & 0777) == 0600u);
+  BOOST_TEST(content_of(dir / "run/control.json") == "secret again");
+  run.remove(launch::kControlFile);
+  run.remove(launch::kControlFile);
+  BOOST_TEST(!std::filesystem::exists(dir / "run/control.json"));
+}
+
+BOOST_AUTO_TEST_CASE(an_ending_is_kept_and_a_silent_death_is_told) {
+  const TempDir dir;
+  {
+    const RunDirectory run = RunDirectory::create(dir / "run");
+    run.write(launch::kManifestFile, "");
+    run.write(launch::kMetricsFile, "{\"step\":1}\n{\"step\":2}\n");
+  }
+  const auto silent = std::get<launch::Ending>(launch::ask_run(dir / "run", "status"));
+  BOOST_TEST(silent.outcome.step == 2);
+  BOOST_TEST(silent.outcome.exit_code == 70);
+  BOOST_TEST(silent.outcome.reason.find("--resume") != std::string::npos);
+  BOOST_TEST(silent.time.size() == 20u);
+
+  const auto ending =
+      launch::ending_now({.exit_code = 0, .step = 9, .reason = "finished"}, "/c/step-9");
+  dir.write("run/outcome.json", launch::to_json(ending).dump());
+  const auto told = std::get<launch::Ending>(launch::ask_run(dir / "run", "status"));
+  BOOST_TEST(told.outcome.step == 9);
+  BOOST_TEST(told.outcome.reason == "finished");
+  BOOST_TEST(told.time == ending.time);
+  BOOST_TEST(told.checkpoint == "/c/step-9");
+  for (const char* torn : {"", "{", "[]", "{\"step\": 1}", "{\"exit_code\": \"0\"}"}) {
+    dir.write("run/outcome.json", torn);
+    BOOST_TEST(!launch::read_ending(dir / "run").has_value());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_torn_or_foreign_address_is_none) {
+  const TempDir dir;
+  const launch::ControlAddress address{.host = "127.0.0.1", .port = 1234, .token = "t", .pid = 5};
+  dir.write("control.json", launch::to_json(address).dump());
+  BOOST_TEST(launch::read_control(dir.path()).value().port == 1234);
+  for (const char* torn : {"", "{\"host\":", "{}", R"({"host":1,"port":2,"token":"t","pid":3})"}) {
+    dir.write("control.json", torn);
+    BOOST_TEST(!launch::read_control(dir.path()).has_value());
+  }
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,119 @@
+#include <tuple>
+
+#include "tests/transport/ucx/chosen_transports.h"
+#include "tests/transport/ucx/ucx_nodes.h"
+
+namespace troupe::test {
+
+class UcxWorld {
+ public:
+  UcxWorld(int ranks, const char* transports, std::chrono::microseconds spin)
+      : transports_(transports), nodes(ranks, {.spin = spin}) {}
+  transport::Channel& channel(int rank) { return nodes.channel(rank); }
+  void disconnect(int rank) {
+    nodes.kill(rank);
+    nodes.node(0).disconnect(rank);
+  }
+  void restart(int rank) { nodes.restart(rank, ++incarnation_); }
+
+ private:
+  ChosenTransports transports_;
+
+ public:
+  UcxNodes nodes;
+
+ private:
+  std::uint64_t incarnation_ = 1;
+};
+
+/// Slots are mapped by the sender; waiting threads poll.
+struct SharedMemoryWorld : UcxWorld {
+  explicit SharedMemoryWorld(int ranks)
+      : UcxWorld(ranks, "shm,self", std::chrono::microseconds(50)) {}
+};
+/// The same, nobody polls.
+struct SleepingWorld : UcxWorld {
+  explicit SleepingWorld(int ranks) : UcxWorld(ranks, "shm,self", std::chrono::microseconds(0)) {}
+};
+/// Payloads travel, eager and by rendezvous.
+struct TcpWorld : UcxWorld {
+  explicit TcpWorld(int ranks) : UcxWorld(ranks, "tcp,self", std::chrono::microseconds(50)) {}
+};
+
+using Worlds = std::tuple<SharedMemoryWorld, SleepingWorld, TcpWorld>;
+
+}  // namespace troupe::test
+
+#include "tests/contract/channel_contract.h"
+
+namespace troupe::test {
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(kept_slots_stay_as_they_are_until_they_are_freed, World, Worlds) {
+  World world(2);
+  const auto edges = two_way({64}, 2);
+  open_both(world, edges);
+  for (int i = 0; i < 2; ++i) send_message(world.channel(0), forth(1, i));
+  std::vector<tensor::Tensor> old;
+  for (int i = 0; i < 2; ++i) old.push_back(world.channel(1).receive(forth(1, i)));
+  auto memory = world.channel(1).keep(forth(1));
+  world.channel(0).flush();
+  world.channel(0).open({.run = kRun, .epoch = 2, .rank = 0, .edges = edges});
+  world.channel(1).open({.run = kRun,
+                         .epoch = 2,
+                         .rank = 1,
+                         .edges = edges,
+                         .kept = {{.chunk = 1, .memory = memory}}});
+  send_message(world.channel(1), back(1));
+  BOOST_TEST(receive_message(world.channel(0), back(1)));  // behind the grant
+  send_message(world.channel(0), forth(2));
+  BOOST_TEST(world.channel(0).counts().edges.front().queued == 1);
+  for (int i = 0; i < 2; ++i)
+    BOOST_TEST(holds_message(old[static_cast<std::size_t>(i)], forth(1, i)));
+  world.channel(1).free_kept(forth(1));
+  const tensor::Tensor message = world.channel(1).receive(forth(2));
+  BOOST_TEST(holds_message(message, forth(2)));
+  BOOST_TEST((message.data == old[0].data || message.data == old[1].data));
+}
+
+BOOST_AUTO_TEST_CASE(an_unusable_address_is_refused) {
+  UcxNodes nodes(1);
+  expect_error(ErrorKind::unavailable, {"rank 5", "0 bytes"},
+               [&] { nodes.node(0).connect(5, 1, ""); });
+  expect_error(ErrorKind::unavailable, {"rank 5", "5000 bytes"},
+               [&] { nodes.node(0).connect(5, 1, std::string(5000, 'x')); });
+}
+
+BOOST_AUTO_TEST_CASE(an_address_is_short) {
+  UcxNodes nodes(1);
+  const std::size_t bytes = nodes.node(0).address().size();
+  BOOST_TEST(bytes > 0u);
+  BOOST_TEST(bytes <= 4096u);
+}
+
+BOOST_AUTO_TEST_CASE(unknown_transports_are_named) {
+  const ChosenTransports none("no_such_transport");
+  expect_error(ErrorKind::unavailable, {"UCX"}, [] { transport::UcxNode::create({}); });
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_without_connection_is_named) {
+  UcxNodes nodes(1);
+  nodes.channel(0).open({.run = kRun, .epoch = 1, .rank = 0, .edges = two_way({10}, 1)});
+  expect_error(ErrorKind::unavailable, {"rank 1"}, [&] { nodes.channel(0).receive(back(1)); });
+}
+
+BOOST_AUTO_TEST_CASE(a_node_may_end_while_payloads_arrive) {
+  const ChosenTransports chosen("tcp,self");
+  constexpr int kMessages = 4;
+  for (int round = 0; round < 10; ++round) {
+    UcxNodes nodes(2);
+    for (int rank = 0; rank < 2; ++rank)
+      nodes.channel(rank).open(
+          {.run = kRun, .epoch = 1, .rank = rank, .edges = two_way({1 << 19}, kMessages)});
+    for (int i = 0; i < kMessages; ++i) send_message(nodes.channel(0), forth(1, i));
+    BOOST_TEST(receive_message(nodes.channel(1), forth(1)));
+    nodes.kill(1);  // the others are on their way, straight into its slots
+    nodes.node(0).disconnect(1);
+  }
+}
+
+}  // namespace troupe::test

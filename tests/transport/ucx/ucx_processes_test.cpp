@@ -1,0 +1,226 @@
+#include <array>
+#include <atomic>
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "tests/contract/messages.h"
+#include "tests/support/expect_error.h"
+#include "tests/transport/ucx/child_process.h"
+#include "tests/transport/ucx/chosen_transports.h"
+#include "transport/ucx/ucx_node.h"
+
+// Ranks in processes of their own, which may be killed: rank 0 is the test, rank 1 its child.
+
+namespace troupe::test {
+namespace {
+
+namespace utf = boost::unit_test;
+using transport::UcxNode;
+
+constexpr std::uint64_t kEndless = 1ull << 40;
+const auto kTransports = utf::data::make({"shm,self", "tcp,self"});
+
+struct Job {
+  std::uint32_t epoch = 1;
+  std::int64_t elements = 0;
+  std::uint64_t steps = 0;
+};
+
+/// Two sums at a time, as replicas add up their gradients.
+void add_up_for_ever(tensor::ProcessGroup& group, std::atomic<int>& sums) {
+  std::array<std::vector<float>, 2> x{std::vector<float>(1'000'000), std::vector<float>(1'000'000)};
+  while (true) {
+    std::vector<std::unique_ptr<tensor::Work>> works;
+    for (auto& values : x)
+      works.push_back(group.all_reduce({values.data(), tensor::DType::f32, {1'000'000}}));
+    for (auto& work : works) work->wait();
+    ++sums;
+  }
+}
+
+/// Sends back one gradient for each activation; then waits to be told to end.
+BOOST_AUTO_TEST_CASE(echo, *utf::disabled()) {
+  const TestSocket parent = ChildProcess::parent();
+  Job job;
+  std::istringstream(parent.receive()) >> job.epoch >> job.elements >> job.steps;
+  auto node = UcxNode::create({});
+  parent.send(node->address());
+  node->connect(0, 1, parent.receive());
+  Channel& channel = node->channel();
+  channel.open({.run = kRun, .epoch = job.epoch, .rank = 1, .edges = two_way({job.elements}, 2)});
+  parent.send("open");
+  for (std::uint64_t step = 0; step < job.steps; ++step) {
+    if (!receive_message(channel, forth(step))) ::_exit(3);
+    send_message(channel, back(step));
+  }
+  channel.flush();
+  parent.send("done");
+  parent.receive();
+}
+
+/// Joins a group and never calls a collective.
+BOOST_AUTO_TEST_CASE(silent_member, *utf::disabled()) {
+  const TestSocket parent = ChildProcess::parent();
+  auto node = UcxNode::create({});
+  parent.send(node->address());
+  node->connect(0, 1, parent.receive());
+  const auto group = node->make_group(kRun, 1, 1, "replicas", {0, 1}, 1);
+  std::vector<float> x(1'000'000, 2);
+  group->all_reduce({x.data(), tensor::DType::f32, {1'000'000}})->wait();
+  parent.send("ready");
+  parent.receive();
+}
+
+/// Adds up with the other until it is killed.
+BOOST_AUTO_TEST_CASE(busy_member, *utf::disabled()) {
+  const TestSocket parent = ChildProcess::parent();
+  auto node = UcxNode::create({});
+  parent.send(node->address());
+  node->connect(0, 1, parent.receive());
+  const auto group = node->make_group(kRun, 1, 1, "replicas", {0, 1}, 1);
+  std::atomic<int> sums = 0;
+  add_up_for_ever(*group, sums);
+}
+
+void introduce(UcxNode& node, const ChildProcess& child, std::uint64_t incarnation) {
+  node.connect(1, incarnation, child.socket().receive());
+  child.socket().send(node.address());
+}
+
+/// A child that echoes, connected to `node`, both in the job's epoch.
+std::unique_ptr<ChildProcess> start_echo(UcxNode& node, std::uint64_t incarnation, const Job& job) {
+  auto child = std::make_unique<ChildProcess>("echo");
+  child->socket().send(std::to_string(job.epoch) + ' ' + std::to_string(job.elements) + ' ' +
+                       std::to_string(job.steps));
+  introduce(node, *child, incarnation);
+  node.channel().open(
+      {.run = kRun, .epoch = job.epoch, .rank = 0, .edges = two_way({job.elements}, 2)});
+  child->socket().receive();
+  return child;
+}
+
+bool exchange(Channel& channel, std::uint64_t steps) {
+  bool ok = true;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    send_message(channel, forth(step));
+    ok = receive_message(channel, back(step)) && ok;
+  }
+  return ok;
+}
+
+/// System V segments of these processes that are still there.
+int segments_of(const std::set<pid_t>& pids) {
+  std::ifstream file("/proc/sysvipc/shm");
+  std::string line;
+  std::getline(file, line);
+  int found = 0;
+  while (std::getline(file, line)) {
+    std::istringstream fields(line);
+    long key = 0, id = 0, permissions = 0, size = 0;
+    pid_t creator = 0;
+    fields >> key >> id >> permissions >> size >> creator;
+    found += static_cast<int>(pids.count(creator));
+  }
+  return found;
+}
+
+BOOST_DATA_TEST_CASE(two_processes_exchange_tensors, kTransports, transports) {
+  const ChosenTransports chosen(transports);
+  for (const std::int64_t elements : {100, 300'000}) {
+    const auto node = UcxNode::create({});
+    const auto child = start_echo(*node, 1, {.elements = elements, .steps = 50});
+    BOOST_TEST(exchange(node->channel(), 50));
+    BOOST_TEST(child->socket().receive() == "done");
+    child->socket().send("end");
+    BOOST_TEST(child->wait() == 0);
+  }
+}
+
+BOOST_DATA_TEST_CASE(a_killed_process_is_replaced, kTransports, transports) {
+  const ChosenTransports chosen(transports);
+  std::set<pid_t> pids{::getpid()};
+  {
+    const auto node = UcxNode::create({});
+    for (std::uint32_t life = 1; life <= 4; ++life) {
+      const auto child =
+          start_echo(*node, life, {.epoch = life, .elements = 200'000, .steps = kEndless});
+      pids.insert(child->pid());
+      auto stream = runner([&] { return exchange(node->channel(), kEndless); });
+      until([&] { return node->channel().counts().edges.at(0).bytes > 20u * 800'000; });
+      child->kill();
+      node->disconnect(1);
+      expect_error(ErrorKind::unavailable, {"the connection to rank 1 is lost"},
+                   [&] { stream.get(); });
+    }
+  }
+  BOOST_TEST(segments_of(pids) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(over_tcp_a_death_is_noticed_without_help) {
+  const ChosenTransports chosen("tcp,self");
+  const auto node = UcxNode::create({});
+  const auto child = start_echo(*node, 1, {.elements = 200'000, .steps = kEndless});
+  auto stream = runner([&] { return exchange(node->channel(), kEndless); });
+  until([&] { return node->channel().counts().edges.at(0).bytes > 20u * 800'000; });
+  child->kill();
+  expect_error(ErrorKind::unavailable, {"the connection to rank 1 is lost"}, [&] { stream.get(); });
+}
+
+BOOST_DATA_TEST_CASE(a_stopped_process_is_named_by_the_deadline, kTransports, transports) {
+  const ChosenTransports chosen(transports);
+  const auto node = UcxNode::create({});
+  const auto child = start_echo(*node, 1, {.elements = 200'000, .steps = kEndless});
+  BOOST_TEST(exchange(node->channel(), 3));
+  child->signal(SIGSTOP);
+  node->channel().set_deadline(std::chrono::milliseconds(50));
+  send_message(node->channel(), forth(3));
+  expect_error(ErrorKind::unavailable, {"waited 0.05 s for gradient of step 3", "from rank 1"},
+               [&] { node->channel().receive(back(3)); });
+  child->kill();
+  node->disconnect(1);
+}
+
+BOOST_DATA_TEST_CASE(a_killed_member_ends_a_collective, kTransports, transports) {
+  const ChosenTransports chosen(transports);
+  const auto node = UcxNode::create({});
+  ChildProcess child("silent_member");
+  introduce(*node, child, 1);
+  const auto group = node->make_group(kRun, 1, 1, "replicas", {0, 1}, 0);
+  std::vector<float> x(1'000'000, 1);
+  const tensor::Tensor view{x.data(), tensor::DType::f32, {1'000'000}};
+  group->all_reduce(view)->wait();
+  BOOST_TEST(x.back() == 3.0f);
+  BOOST_TEST(child.socket().receive() == "ready");
+  auto waiter = runner([&] { group->all_reduce(view)->wait(); });
+  until([&] { return node->channel().waiting().has_value(); });
+  BOOST_TEST(node->channel().waiting()->what ==
+             "all-reduce 1 of group \"replicas\", missing rank 1");
+  child.kill();
+  node->disconnect(1);
+  expect_error(ErrorKind::unavailable, {"replicas", "rank 1"}, [&] { waiter.get(); });
+}
+
+/// Wherever in a sum it dies, what UCX still has of it holds up neither the sum nor the group.
+BOOST_DATA_TEST_CASE(a_member_may_be_killed_at_any_moment_of_a_sum, kTransports, transports) {
+  const ChosenTransports chosen(transports);
+  for (int life = 0; life < 8; ++life) {
+    const auto node = UcxNode::create({});
+    ChildProcess child("busy_member");
+    introduce(*node, child, 1);
+    std::atomic<int> sums = 0;
+    const auto group = node->make_group(kRun, 1, 1, "replicas", {0, 1}, 0);
+    auto adder = runner([&] { add_up_for_ever(*group, sums); });
+    until([&] { return sums > life; });
+    child.kill();
+    group->abort("rank 1 has died");
+    node->disconnect(1);
+    expect_error(ErrorKind::unavailable, {"replicas", "rank 1"}, [&] { adder.get(); });
+  }
+}
+
+}  // namespace
+}  // namespace troupe::test

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/ucx/ucx_worker.h"
+
+namespace troupe::transport {
+
+/// The endpoints of a worker, by rank, all in UCX's peer error mode. Guarded by the worker's lock.
+class UcxPeers {
+ public:
+  /// Told once of each connection that ends, from inside UCX or disconnect().
+  using OnLost = std::function<void(int rank, const std::string& why)>;
+
+  UcxPeers(UcxWorker& worker, OnLost on_lost) : worker_(worker), on_lost_(std::move(on_lost)) {}
+  ~UcxPeers();
+
+  /// Replaces a connection to another incarnation or address; keeps one to the same that still
+  /// works. Throws Error{unavailable}.
+  void connect(int rank, std::uint64_t incarnation, const std::string& address);
+  /// Forgets the rank. What is under way to it ends with an error, some of it in later calls of
+  /// UCX.
+  void disconnect(int rank);
+  /// Null if there is no connection, or it has failed.
+  ucp_ep_h endpoint(int rank) const;
+
+ private:
+  struct Peer {
+    UcxPeers* owner = nullptr;
+    int rank = 0;
+    std::uint64_t incarnation = 0;
+    std::string address;
+    ucp_ep_h endpoint = nullptr;
+    bool failed = false;
+  };
+  static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+  void close(std::unique_ptr<Peer> peer);
+
+  UcxWorker& worker_;
+  OnLost on_lost_;
+  std::map<int, std::unique_ptr<Peer>> peers_;
+  /// Peers whose endpoints UCX did not close in time; it may still call on_error for them.
+  std::vector<std::unique_ptr<Peer>> unclosed_;
+};
+
+}  // namespace troupe::transport

@@ -1,0 +1,282 @@
+#include "transport/ucx/ucx_worker.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <ucs/debug/debug.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "transport/ucx/ucx_error.h"
+
+namespace troupe::transport {
+namespace {
+
+/// Tensors from here on travel by rendezvous, straight into the receiver's slot; below, UCX's copy
+/// through its own small buffers costs less than the extra messages.
+constexpr const char* kRendezvousThreshold = "32k";
+/// UCX's own choice, 8 KiB, more than halves the bandwidth where nothing is sent in place.
+constexpr const char* kTcpSegment = "64k";
+/// How often the progress thread looks whether a polling thread has left.
+constexpr int kStandAsideMs = 1;
+/// UCX claims to be busy for so many rounds in which nothing moves: a peer died while it wrote into
+/// a queue of ours in shared memory. Nothing will wake the progress thread then; it looks in.
+constexpr int kBusyRounds = 1000;
+constexpr int kLookInMs = 1;
+/// Rounds of polling between two chances for other threads.
+constexpr int kPollsPerTurn = 8;
+
+using Config = std::unique_ptr<ucp_config_t, decltype(&ucp_config_release)>;
+
+void set(ucp_config_t* config, const char* name, const char* value) {
+  check_ucx(ucp_config_modify(config, name, value), std::string("UCX refuses UCX_") + name);
+}
+
+/// Whether UCX may use one of these transports: every one may be used unless UCX_TLS lists which.
+bool may_use(std::initializer_list<std::string_view> transports) {
+  const char* listed = std::getenv("UCX_TLS");
+  if (!listed) return true;
+  const auto has = [names = std::string_view(listed)](std::string_view name) {
+    return names.find(name) != names.npos;
+  };
+  return has("all") || has("^") || std::ranges::any_of(transports, has);
+}
+
+bool may_share_memory() {
+  return may_use({"shm", "sm", "mm", "sysv", "posix"});
+}
+
+/// What the user says in UCX_* variables holds, except where our failure handling depends on it.
+Config read_config() {
+  ucp_config_t* raw = nullptr;
+  check_ucx(ucp_config_read(nullptr, nullptr, &raw), "UCX cannot read its configuration");
+  Config config(raw, &ucp_config_release);
+  // Without it UCX refuses endpoints in peer error mode over shared memory.
+  if (may_share_memory()) set(raw, "MM_ERROR_HANDLING", "y");
+  // Where a connection breaks within a zero-copy send, UCX 1.13's TCP completes that send twice and
+  // ends the process. Copies through segments as large as the receiver takes cost little more.
+  set(raw, "ZCOPY_THRESH", "inf");
+  // A process that is killed while UCX makes a POSIX segment leaves its file behind; a System V one
+  // is marked for removal as soon as it is attached.
+  if (!std::getenv("UCX_TLS")) set(raw, "TLS", "^posix");
+  // All ranks are on this host: no port is open to any other.
+  if (!std::getenv("UCX_NET_DEVICES")) set(raw, "NET_DEVICES", "lo");
+  if (!std::getenv("UCX_RNDV_THRESH")) set(raw, "RNDV_THRESH", kRendezvousThreshold);
+  return config;
+}
+
+/// What holds for the whole process, whatever number of workers it opens.
+void prepare_process() {
+  static const bool is_prepared = [] {
+    // Said here: UCX warns of a setting in a context's own configuration that opens no TCP.
+    ::setenv("UCX_TCP_TX_SEG_SIZE", kTcpSegment, 0);
+    // The library takes over these signals when it is loaded; a crash is the program's to report.
+    if (!std::getenv("UCX_HANDLE_ERRORS"))
+      for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
+    return true;
+  }();
+  static_cast<void>(is_prepared);
+}
+
+ucp_context_h make_context() {
+  prepare_process();
+  const Config config = read_config();
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.name = "troupe";
+  ucp_context_h context = nullptr;
+  check_ucx(ucp_init(&params, config.get(), &context), "UCX cannot open its transports");
+  return context;
+}
+
+ucp_worker_h make_worker(ucp_context_h context) {
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_MULTI;  // one caller at a time, but not always the same one
+  ucp_worker_h worker = nullptr;
+  check_ucx(ucp_worker_create(context, &params, &worker), "UCX cannot create a worker");
+  return worker;
+}
+
+}  // namespace
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+UcxWorker::UcxWorker(std::chrono::microseconds spin)
+    : spin_(spin),
+      shares_memory_(may_share_memory()),
+      context_(make_context()),
+      worker_(make_worker(context_.get())),
+      wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  check_ucx(ucp_worker_get_efd(worker_.get(), &event_fd_), "UCX has no event descriptor");
+  if (wake_fd_.get() < 0) check_ucx(UCS_ERR_NO_RESOURCE, "no eventfd for the progress thread");
+  thread_ = std::thread([this] { run(); });
+}
+
+UcxWorker::~UcxWorker() {
+  stop();
+}
+
+void UcxWorker::stop() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_progress_thread();
+  thread_.join();
+}
+
+std::string UcxWorker::address() const {
+  ucp_address_t* address = nullptr;
+  std::size_t length = 0;
+  check_ucx(ucp_worker_get_address(worker_.get(), &address, &length), "UCX has no address");
+  std::string text(reinterpret_cast<const char*>(address), length);
+  ucp_worker_release_address(worker_.get(), address);
+  return text;
+}
+
+void UcxWorker::on_message(unsigned id, ucp_am_recv_callback_t callback, void* argument) {
+  ucp_am_handler_param_t params{};
+  params.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                      UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+  params.id = id;
+  params.cb = callback;
+  params.arg = argument;
+  params.flags = UCP_AM_FLAG_WHOLE_MSG;
+  check_ucx(ucp_worker_set_am_recv_handler(use(), &params), "UCX takes no message handler");
+}
+
+// --- the lock and the threads
+
+bool UcxWorker::progress() {
+  return ucp_worker_progress(use()) != 0;
+}
+
+bool UcxWorker::rest() {
+  // UCX keeps work of its own for the next progress call and arms all the same.
+  if (armed_) return true;
+  if (progress()) {
+    busy_rounds_ = 0;
+    return false;
+  }
+  armed_ = ucp_worker_arm(worker_.get()) == UCS_OK;
+  if (armed_)
+    busy_rounds_ = 0;
+  else if (++busy_rounds_ >= kBusyRounds)
+    armed_ = cannot_arm_ = true;
+  return armed_;
+}
+
+void UcxWorker::unlock() {
+  if (is_polled_) {
+    call_aside();
+  } else if (!standing_aside_) {
+    while (!rest()) continue;
+    hand_over_if_busy();
+  }
+  const bool tells = has_news_for_sleepers();
+  told_ = news_;
+  mutex_.unlock();
+  if (tells) changed_.notify_all();
+}
+
+bool UcxWorker::has_news_for_sleepers() const {
+  return sleepers_ > 0 && told_ != news_;
+}
+
+void UcxWorker::wait(Clock::time_point deadline) {
+  const std::uint64_t seen = news_;
+  Clock::time_point now = Clock::now();
+  auto end = std::min(deadline, now + spin_);
+  for (int polls = 1; now < end; now = Clock::now()) {
+    if (progress()) end = std::min(deadline, now + spin_);
+    is_polled_ = true;
+    if (news_ != seen) return;
+    if (polls++ % kPollsPerTurn == 0) {
+      mutex_.unlock();
+      mutex_.lock();
+    }
+  }
+  is_polled_ = false;
+  if (standing_aside_) wake_progress_thread();
+  while (!standing_aside_ && !rest())
+    if (news_ != seen) return;
+  hand_over_if_busy();
+  std::unique_lock<FairMutex> lock(mutex_, std::adopt_lock);
+  ++sleepers_;
+  // An hour is as good as for ever, and no clock overflows on it.
+  changed_.wait_until(lock, std::min(deadline, Clock::now() + std::chrono::hours(1)),
+                      [this, seen] { return news_ != seen; });
+  --sleepers_;
+  lock.release();
+}
+
+void UcxWorker::hand_over_if_busy() {
+  if (cannot_arm_) wake_progress_thread();
+}
+
+void UcxWorker::call_aside() {
+  if (standing_aside_ || std::exchange(is_called_, true)) return;
+  wake_progress_thread();
+}
+
+void UcxWorker::wake_progress_thread() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_fd_.get(), &one, sizeof one);
+}
+
+void UcxWorker::run() {
+  std::unique_lock<FairMutex> lock(mutex_);
+  while (!stopping_) {
+    if (has_news_for_sleepers()) {  // whoever has got what it waits for goes on at once
+      told_ = news_;
+      lock.unlock();
+      changed_.notify_all();
+      lock.lock();
+    } else if (progress()) {
+      continue;
+    } else if (std::exchange(is_polled_, false)) {
+      stand_aside(lock);
+    } else if (rest() && !has_news_for_sleepers()) {
+      sleep(lock);
+    }
+  }
+}
+
+void UcxWorker::sleep(std::unique_lock<FairMutex>& lock) {
+  const int limit_ms = cannot_arm_ ? kLookInMs : -1;
+  lock.unlock();
+  std::array<pollfd, 2> fds{{{event_fd_, POLLIN, 0}, {wake_fd_.get(), POLLIN, 0}}};
+  ::poll(fds.data(), fds.size(), limit_ms);
+  lock.lock();
+  if (fds[1].revents != 0) clear_wake_up();
+  if (std::exchange(cannot_arm_, false)) armed_ = false;
+}
+
+void UcxWorker::stand_aside(std::unique_lock<FairMutex>& lock) {
+  standing_aside_ = true;
+  lock.unlock();
+  pollfd fd{wake_fd_.get(), POLLIN, 0};
+  ::poll(&fd, 1, kStandAsideMs);
+  lock.lock();
+  if (fd.revents != 0) clear_wake_up();
+  standing_aside_ = false;
+}
+
+void UcxWorker::clear_wake_up() {
+  is_called_ = false;
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = ::read(wake_fd_.get(), &count, sizeof count);
+}
+
+}  // namespace troupe::transport
