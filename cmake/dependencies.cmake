@@ -11,6 +11,8 @@ find_package(nlohmann_json REQUIRED)                                 # nlohmann-
 find_package(tomlplusplus REQUIRED)                                  # libtomlplusplus-dev
 find_package(CLI11 REQUIRED)                                         # libcli11-dev
 find_package(Boost 1.74 REQUIRED COMPONENTS unit_test_framework)     # libboost-test-dev
+find_package(utf8cpp REQUIRED)                                       # libutfcpp-dev
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)         # libxxhash-dev
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)               # libhwy-dev
 pkg_check_modules(ucx REQUIRED IMPORTED_TARGET ucx)                  # libucx-dev
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)              # libhwloc-dev

@@ -21,7 +21,7 @@ class CreditRun {
   bool add_slots();
   /// The number of actions that have run, by rank.
   const std::vector<std::size_t>& done() const { return done_; }
-  /// As given, with what add_slots() added.
+  /// The capacities it was made with, and the slots that add_slots() added.
   std::vector<ChunkCapacity> capacities() const;
 
   // The rules of progress().

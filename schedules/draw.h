@@ -17,13 +17,13 @@ const char* colour_of(Op op);
 
 /// What an axis counts: slots, or the time that the costs are given in.
 enum class Axis { slots, time };
-/// The same as a picture of its own: a row per rank, a box per action, coloured by what it does and
+/// A simulated plan as a picture: a row per rank, a box per action, coloured by what it does and
 /// paler for later chunks of a rank, between a legend and an axis. An overlapped pair lies one
 /// above the other. A pointer over a box shows the action.
 std::string to_svg(const Plan& plan, const Simulation& simulation, Axis axis = Axis::slots);
 
-/// The same as a timeline in the Trace Event Format, which Perfetto and Chrome show: a thread per
-/// rank, a second one for what overlaps; a unit of time is a millisecond.
+/// A simulated plan as a timeline in the Trace Event Format, which Perfetto and Chrome show: a
+/// thread per rank, a second one for what overlaps; a unit of time is a millisecond.
 std::string to_trace(const Plan& plan, const Simulation& simulation);
 
 /// The duration of the shortest action that takes time; 1 in a plan that takes none.

@@ -19,8 +19,8 @@ struct Plan {
   int num_microbatches = 0;
   std::vector<int> rank_of_chunk;            ///< chunk -> pipeline rank; one entry a chunk
   std::vector<std::vector<Action>> actions;  ///< [pipeline rank][order]
-  /// Of the parameters, 1 or 2. With 2, the upper half of the chunks holds the layers of the lower
-  /// half again, and the upper half of the microbatches runs through it.
+  /// Copies of the parameters, 1 or 2. With 2, the upper half of the chunks holds the layers of the
+  /// lower half again, and the upper half of the microbatches runs through it.
   int num_copies = 1;
 
   int num_ranks() const { return static_cast<int>(actions.size()); }
@@ -61,7 +61,8 @@ std::variant<Plan, PlanError> parse_csv(std::string_view text);
 /// schedule. Plans that are in order come back unchanged.
 Plan in_order(Plan plan);
 
-/// FNV-1a over the plan's CSV text, for ranks to agree on what they run.
+/// FNV-1a over the plan's CSV text, for ranks to agree on what they run. Written here because
+/// schedules use the standard library alone.
 std::uint64_t digest(const Plan& plan);
 
 }  // namespace troupe::schedules

@@ -12,7 +12,7 @@ using tensor::Tensor;
 
 namespace {
 
-constexpr std::size_t kParts = static_cast<std::size_t>(Node::Part::copy) + 1;
+constexpr std::size_t kParts = static_cast<std::size_t>(Node::Sublayer::copy) + 1;
 
 std::size_t block_count(const ChunkSpec& spec) {
   return static_cast<std::size_t>(spec.end_layer - spec.first_layer);
@@ -79,7 +79,7 @@ ForwardResult Chunk::forward_node(const ForwardCall& call, int number, float los
   const Node& node = node_at(Pass::forward, number);
   ForwardResult result;
   ran.wait(layers_->streams->forward());
-  if (node.part == Node::Part::head) {
+  if (node.part == Node::Sublayer::head) {
     if (begins_with_head()) slot.head.x = call.input;
     layers_->head->forward(head_, slot.head);
     result.loss_sum = layers_->head->loss(call.targets, loss_scale, slot.head);
@@ -117,7 +117,7 @@ ForwardResult Chunk::evaluate(const Tensor& input, const Tensor& output,
   ChunkSlot& slot = activations_.evaluation;
   const ForwardCall call{.input = input, .output = output, .ids = ids, .targets = targets};
   for (const Node& node : row(Pass::forward).nodes)
-    if (node.part != Node::Part::head) run_forward(node, slot, call);
+    if (node.part != Node::Sublayer::head) run_forward(node, slot, call);
   if (!spec_.head) return {};
   HeadActivations head = slot.head;
   if (begins_with_head()) head.x = input;
@@ -134,20 +134,20 @@ void Chunk::run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& ca
   const DecoderBlock& block = layers_->block;
   const std::size_t i = node.block;
   switch (node.part) {
-    case Node::Part::embedding:
+    case Node::Sublayer::embedding:
       return layers_->embedding.forward(call.ids, table_, slot.embedding, into(0));
-    case Node::Part::input_norm:
+    case Node::Sublayer::input_norm:
       if (i == 0 && !spec_.embedding) slot.blocks.front().x = call.input;
       return block.forward_input_norm(blocks_[i], slot.blocks[i]);
-    case Node::Part::attention:
+    case Node::Sublayer::attention:
       return block.forward_attention(blocks_[i], slot.blocks[i]);
-    case Node::Part::post_norm:
+    case Node::Sublayer::post_norm:
       return block.forward_post_norm(blocks_[i], slot.blocks[i]);
-    case Node::Part::feed_forward:
+    case Node::Sublayer::feed_forward:
       return block.forward_feed_forward(blocks_[i], slot.blocks[i], into(i + 1));
-    case Node::Part::copy:
+    case Node::Sublayer::copy:
       return layers_->ops->copy(layers_->streams->forward(), call.input, call.output);
-    case Node::Part::head:
+    case Node::Sublayer::head:
       return;
   }
 }
@@ -167,55 +167,55 @@ void Chunk::input_gradient(const Node& node, const ChunkSlot& slot,
   const DecoderBlock& block = layers_->block;
   const std::size_t i = node.block;
   switch (node.part) {
-    case Node::Part::head: {
+    case Node::Sublayer::head: {
       HeadDeferred head = deferred.head;
       if (begins_with_head()) head.dx = slot.input_gradient;
       return layers_->head->input_gradient(head_, slot.head, head);
     }
-    case Node::Part::copy:
+    case Node::Sublayer::copy:
       return layers_->ops->copy(layers_->streams->backward(), slot.output_gradient,
                                 slot.input_gradient);
-    case Node::Part::feed_forward:
+    case Node::Sublayer::feed_forward:
       return block.input_gradient_feed_forward(blocks_[i], dx(slot, deferred, i + 1),
                                                slot.blocks[i]);
-    case Node::Part::post_norm:
+    case Node::Sublayer::post_norm:
       return block.input_gradient_post_norm(blocks_[i], dx(slot, deferred, i + 1), slot.blocks[i],
                                             deferred.blocks[i]);
-    case Node::Part::attention:
+    case Node::Sublayer::attention:
       return block.input_gradient_attention(blocks_[i], slot.blocks[i], deferred.blocks[i]);
-    case Node::Part::input_norm: {
+    case Node::Sublayer::input_norm: {
       const bool stays = i > 0 || spec_.embedding;
       return block.input_gradient_input_norm(blocks_[i], slot.blocks[i], deferred.blocks[i],
                                              stays ? slot.blocks[i].mid : slot.input_gradient);
     }
-    case Node::Part::embedding:
+    case Node::Sublayer::embedding:
       return;
   }
 }
 
 void Chunk::weight_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred) {
-  if (node.part == Node::Part::copy) return;
+  if (node.part == Node::Sublayer::copy) return;
   const bool is_first = !std::exchange(has_gradient(node), true);
   const Gradient which = is_first ? Gradient::first : Gradient::added;
   const DecoderBlock& block = layers_->block;
   const std::size_t i = node.block;
   switch (node.part) {
-    case Node::Part::head:
+    case Node::Sublayer::head:
       return layers_->head->weight_gradient(slot.head, deferred.head, head_gradients_, which);
-    case Node::Part::feed_forward:
+    case Node::Sublayer::feed_forward:
       return block.weight_gradient_feed_forward(dx(slot, deferred, i + 1), slot.blocks[i],
                                                 block_gradients_[i], which);
-    case Node::Part::post_norm:
+    case Node::Sublayer::post_norm:
       return block.weight_gradient_post_norm(deferred.blocks[i], block_gradients_[i], which);
-    case Node::Part::attention:
+    case Node::Sublayer::attention:
       return block.weight_gradient_attention(slot.blocks[i], deferred.blocks[i],
                                              block_gradients_[i], which);
-    case Node::Part::input_norm:
+    case Node::Sublayer::input_norm:
       return block.weight_gradient_input_norm(deferred.blocks[i], block_gradients_[i], which);
-    case Node::Part::embedding:
+    case Node::Sublayer::embedding:
       return layers_->embedding.weight_gradient(dx(slot, deferred, 0), slot.embedding,
                                                 table_gradient_, which);
-    case Node::Part::copy:
+    case Node::Sublayer::copy:
       return;
   }
 }
@@ -223,19 +223,19 @@ void Chunk::weight_gradient(const Node& node, const ChunkSlot& slot, const Defer
 std::vector<Tensor> Chunk::gradients_of(const Node& node) const {
   const std::size_t i = node.block;
   switch (node.part) {
-    case Node::Part::head:
+    case Node::Sublayer::head:
       return {head_gradients_.norm, head_gradients_.projection};
-    case Node::Part::feed_forward:
+    case Node::Sublayer::feed_forward:
       return {block_gradients_[i].gate_up, block_gradients_[i].down};
-    case Node::Part::post_norm:
+    case Node::Sublayer::post_norm:
       return {block_gradients_[i].post_norm};
-    case Node::Part::attention:
+    case Node::Sublayer::attention:
       return {block_gradients_[i].qkv, block_gradients_[i].o};
-    case Node::Part::input_norm:
+    case Node::Sublayer::input_norm:
       return {block_gradients_[i].input_norm};
-    case Node::Part::embedding:
+    case Node::Sublayer::embedding:
       return {table_gradient_};
-    case Node::Part::copy:
+    case Node::Sublayer::copy:
       return {};
   }
   assert_failed("part is a Part", __FILE__, __LINE__);
@@ -252,7 +252,7 @@ void Chunk::forget_gradients() {
 
 void Chunk::complete_gradients() {
   for (const Node& node : row(Pass::weight_gradient).nodes) {
-    if (node.part == Node::Part::copy || std::exchange(has_gradient(node), true)) continue;
+    if (node.part == Node::Sublayer::copy || std::exchange(has_gradient(node), true)) continue;
     for (const Tensor& gradient : gradients_of(node))
       layers_->ops->fill_zero(layers_->streams->backward(), gradient);
   }

@@ -6,7 +6,7 @@
 namespace troupe::stages {
 namespace {
 
-using Part = Node::Part;
+using Sublayer = Node::Sublayer;
 using Work = Node::Work;
 
 std::size_t num_blocks(const ChunkSpec& chunk) {
@@ -19,12 +19,13 @@ bool copies(const ChunkSpec& chunk) {
 
 std::vector<Node> forward_nodes(const ChunkSpec& chunk) {
   std::vector<Node> nodes;
-  if (chunk.embedding) nodes.push_back({Part::embedding});
+  if (chunk.embedding) nodes.push_back({Sublayer::embedding});
   for (std::size_t block = 0; block < num_blocks(chunk); ++block)
-    for (const Part part : {Part::input_norm, Part::attention, Part::post_norm, Part::feed_forward})
+    for (const Sublayer part :
+         {Sublayer::input_norm, Sublayer::attention, Sublayer::post_norm, Sublayer::feed_forward})
       nodes.push_back({part, Work::forward, block});
-  if (chunk.head) nodes.push_back({Part::head});
-  if (copies(chunk)) nodes.push_back({Part::copy});
+  if (chunk.head) nodes.push_back({Sublayer::head});
+  if (copies(chunk)) nodes.push_back({Sublayer::copy});
   return nodes;
 }
 
@@ -33,24 +34,24 @@ std::vector<Node> forward_nodes(const ChunkSpec& chunk) {
 /// chunk's own is complete as early as can be.
 std::vector<Node> backward_nodes(const ChunkSpec& chunk) {
   std::vector<Node> nodes;
-  const auto add = [&](Part part, Work work, std::size_t block) {
+  const auto add = [&](Sublayer part, Work work, std::size_t block) {
     nodes.push_back({part, work, block});
   };
-  const auto add_both = [&](Part part, std::size_t block) {
+  const auto add_both = [&](Sublayer part, std::size_t block) {
     add(part, Work::input_gradient, block);
     add(part, Work::weight_gradient, block);
   };
-  if (copies(chunk)) add_both(Part::copy, 0);
-  if (chunk.head) add_both(Part::head, 0);
+  if (copies(chunk)) add_both(Sublayer::copy, 0);
+  if (chunk.head) add_both(Sublayer::head, 0);
   for (std::size_t block = num_blocks(chunk); block-- > 0;) {
-    add_both(Part::feed_forward, block);
-    add_both(Part::post_norm, block);
-    add(Part::attention, Work::input_gradient, block);
-    add(Part::input_norm, Work::input_gradient, block);
-    add(Part::attention, Work::weight_gradient, block);
-    add(Part::input_norm, Work::weight_gradient, block);
+    add_both(Sublayer::feed_forward, block);
+    add_both(Sublayer::post_norm, block);
+    add(Sublayer::attention, Work::input_gradient, block);
+    add(Sublayer::input_norm, Work::input_gradient, block);
+    add(Sublayer::attention, Work::weight_gradient, block);
+    add(Sublayer::input_norm, Work::weight_gradient, block);
   }
-  if (chunk.embedding) add_both(Part::embedding, 0);
+  if (chunk.embedding) add_both(Sublayer::embedding, 0);
   return nodes;
 }
 
@@ -69,13 +70,13 @@ std::vector<Node> nodes_of(const ChunkSpec& chunk, Pass pass) {
 bool reads_output_gradient(const ChunkSpec& chunk, const Node& node) {
   if (chunk.head) return false;
   switch (node.part) {
-    case Part::feed_forward:
+    case Sublayer::feed_forward:
       return node.block + 1 == num_blocks(chunk);
-    case Part::post_norm:  // the gradient of the residual stream
+    case Sublayer::post_norm:  // the gradient of the residual stream
       return node.block + 1 == num_blocks(chunk) && node.work == Work::input_gradient;
-    case Part::copy:
+    case Sublayer::copy:
       return node.work == Work::input_gradient;
-    case Part::embedding:
+    case Sublayer::embedding:
       return num_blocks(chunk) == 0 && node.work == Work::weight_gradient;
     default:
       return false;

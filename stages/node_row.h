@@ -9,9 +9,9 @@ namespace troupe::stages {
 
 /// A node of a chunk: a part of the model, and what of it is computed.
 struct Node {
-  enum class Part { embedding, input_norm, attention, post_norm, feed_forward, head, copy };
+  enum class Sublayer { embedding, input_norm, attention, post_norm, feed_forward, head, copy };
   enum class Work { forward, input_gradient, weight_gradient };
-  Part part = Part::copy;
+  Sublayer part = Sublayer::copy;
   Work work = Work::forward;
   std::size_t block = 0;  ///< of a layer's four parts
 };

@@ -35,14 +35,15 @@ class Parameters {
   Parameters(const StageSpec& spec, tensor::Device& device);
 
   std::span<const Parameter> all() const { return all_; }
-  /// The same with the moments that the next update writes: others where keep_previous is set.
+  /// The parameters with the moments that the next update writes: others where keep_previous is
+  /// set.
   std::span<const Parameter> next() const { return next_; }
   void save_weights(tensor::Stream& stream) const;
   void restore_weights(tensor::Stream& stream) const;
   /// What next() holds becomes all(), and the other way round.
   void swap_moments();
   tensor::Tensor gradients() const { return gradients_; }
-  /// As Stage::tied_gradient().
+  /// The gradient of the matrix that embedding and head share: see Stage::tied_gradient().
   tensor::Tensor tied_gradient() const;
 
   /// Views for the layers. Gradients are empty without training.

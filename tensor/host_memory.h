@@ -19,8 +19,8 @@ class HostReserve {
   ~HostReserve();
   HostReserve(const HostReserve&) = delete;
   HostReserve& operator=(const HostReserve&) = delete;
-  /// As allocate_host(). None where too little is left, or so few bytes are asked for that a page
-  /// of the reserve would be wasted.
+  /// Host memory out of the reserve. None if too little is left, or if so few bytes are asked for
+  /// that a page of the reserve would be wasted.
   std::optional<Buffer> take(std::size_t bytes, MemoryKind kind);
 
  private:

@@ -20,7 +20,7 @@ std::uint64_t join(std::uint32_t lower, std::uint32_t upper) {
   return std::uint64_t{upper} << 32 | lower;
 }
 
-/// FNV-1a, 64 bits.
+/// FNV-1a, 64 bits: the weights that a seed gives depend on it, so it stays as it is.
 std::uint64_t hash(std::string_view text) {
   std::uint64_t h = 0xcbf29ce484222325;
   for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;

@@ -1,6 +1,9 @@
 #include "transport/channel.h"
 
 #include <fmt/format.h>
+#include <xxhash.h>
+
+#include <boost/container/static_vector.hpp>
 
 namespace troupe::transport {
 namespace {
@@ -20,10 +23,8 @@ const char* one_of(Direction direction) {
 }  // namespace
 
 std::uint64_t digest(const Edge& edge) {
-  std::uint64_t sum = 0xcbf29ce484222325ull;  // FNV-1a, a field at a time
-  const auto add = [&sum](auto field) {
-    sum = (sum ^ static_cast<std::uint64_t>(field)) * 0x100000001b3ull;
-  };
+  boost::container::static_vector<std::uint64_t, 8 + tensor::Shape::kMaxRank> fields;
+  const auto add = [&fields](auto field) { fields.push_back(static_cast<std::uint64_t>(field)); };
   add(edge.from);
   add(edge.to);
   add(edge.chunk);
@@ -32,7 +33,7 @@ std::uint64_t digest(const Edge& edge) {
   add(edge.shape.rank());
   for (const std::int64_t dim : edge.shape.dims()) add(dim);
   add(edge.slots);
-  return sum;
+  return XXH3_64bits(fields.data(), fields.size() * sizeof fields[0]);
 }
 
 std::string to_string(const Edge& edge) {

@@ -87,7 +87,7 @@ struct Wait {
 struct EdgeCount {
   int from = 0;
   int to = 0;
-  /// Of activations and gradients sent over it (by the sender's count) since open().
+  /// Bytes of activations and gradients sent over it (by the sender's count) since open().
   std::uint64_t bytes = 0;
   int queued = 0;  ///< tensors that wait for a credit now
 };

@@ -139,7 +139,8 @@ WaitNote Collective::note() const {
         return part.member == member && part.state != Part::State::done;
       });
     });
-    if (is_missing) note.missing.push_back(group_->rank_of(member));
+    if (is_missing && note.missing.size() < note.missing.capacity())
+      note.missing.push_back(group_->rank_of(member));
   }
   return note;
 }

@@ -121,7 +121,7 @@ void EdgeChannel::release(const MessageKey& key) {
   Outbox& box = outbox_of(key);
   box.recycle_at(slot->data);
   const auto freed = mailbox.take_owed();
-  for (const std::uint16_t number : freed->slots.span()) box.add_credit(number);
+  for (const std::uint16_t number : freed->slots) box.add_credit(number);
   pump(box);
 }
 

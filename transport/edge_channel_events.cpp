@@ -82,7 +82,7 @@ void EdgeChannel::on_grant(int sender, const Grant& grant) {
 void EdgeChannel::on_credit(int sender, const Credit& credit) {
   Outbox* box = outbox_to(sender, credit.edge);
   if (!box) return;
-  for (const std::uint16_t slot : credit.slots.span()) {
+  for (const std::uint16_t slot : credit.slots) {
     if (!box->add_credit(slot)) {
       return refuse(fmt::format("credit from rank {} on {}: slot {} is not in use", sender,
                                 to_string(box->edge()), slot));

@@ -2,7 +2,9 @@
 
 #include <capnp/message.h>
 #include <capnp/serialize.h>
+#include <xxhash.h>
 
+#include <boost/container/static_vector.hpp>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
@@ -15,10 +17,10 @@ namespace {
 
 constexpr std::size_t kMaxWords = kMaxHeaderBytes / sizeof(capnp::word);
 
-/// Mixes the fields of a header into one number (FNV-1a's step, a word at a time).
+/// XXH3 over the fields of a header, a word each.
 class Checksum {
  public:
-  void add(std::uint64_t value) { sum_ = (sum_ ^ value) * 0x100000001b3ull; }
+  void add(std::uint64_t value) { words_.push_back(value); }
   void add(const EdgeId& edge) {
     add(static_cast<std::uint64_t>(edge.chunk));
     add(static_cast<std::uint64_t>(edge.direction));
@@ -30,7 +32,7 @@ class Checksum {
   }
   void add(const Credit& credit) {
     add(credit.edge);
-    for (const std::uint16_t slot : credit.slots.span()) add(slot + 1ull);
+    for (const std::uint16_t slot : credit.slots) add(slot + 1ull);
   }
   void add(const Grant& grant) {
     add(grant.edge);
@@ -59,10 +61,13 @@ class Checksum {
     add(message.part);
     add(message.bytes);
   }
-  std::uint64_t value() const { return sum_ ^ (sum_ >> 32); }
+  std::uint64_t value() const {
+    return XXH3_64bits(words_.data(), words_.size() * sizeof words_[0]);
+  }
 
  private:
-  std::uint64_t sum_ = 0xcbf29ce484222325ull;
+  /// A tensor message with a full credit has the most: 64 slots, and fields of its own.
+  boost::container::static_vector<std::uint64_t, 128> words_;
 };
 
 std::uint64_t checksum(const Header& header) {
@@ -87,8 +92,7 @@ void write(const EdgeId& edge, wire::EdgeId::Builder out) {
 
 void write(const Credit& credit, wire::Credit::Builder out) {
   write(credit.edge, out.initEdge());
-  const auto slots = credit.slots.span();
-  out.setSlots(kj::arrayPtr(slots.data(), slots.size()));
+  out.setSlots(kj::arrayPtr(credit.slots.data(), credit.slots.size()));
 }
 
 void write(const Grant& grant, wire::Grant::Builder out) {
@@ -161,7 +165,7 @@ EdgeId read(wire::EdgeId::Reader in) {
 Credit read(wire::Credit::Reader in) {
   Credit credit{.edge = read(in.getEdge()), .slots = {}};
   for (const std::uint16_t slot : in.getSlots())
-    if (!credit.slots.push_back(slot)) refuse();
+    credit.slots.size() < credit.slots.capacity() ? credit.slots.push_back(slot) : refuse();
   return credit;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <boost/container/static_vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -8,7 +9,6 @@
 #include <variant>
 
 #include "transport/channel.h"
-#include "transport/inline_list.h"
 #include "transport/slot_memory.h"
 
 namespace troupe::transport {
@@ -37,7 +37,7 @@ struct Grant {
 
 struct Credit {
   EdgeId edge;
-  InlineList<std::uint16_t, 64> slots;
+  boost::container::static_vector<std::uint16_t, 64> slots;
   bool operator==(const Credit&) const = default;
 };
 

@@ -102,7 +102,8 @@ std::optional<Credit> Mailbox::take_owed() {
   Credit credit{.edge = id(), .slots = {}};
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].state != Slot::State::owed) continue;
-    if (!credit.slots.push_back(static_cast<std::uint16_t>(i))) break;
+    if (credit.slots.size() == credit.slots.capacity()) break;
+    credit.slots.push_back(static_cast<std::uint16_t>(i));
     slots_[i].state = Slot::State::granted;
   }
   if (credit.slots.empty()) return std::nullopt;

@@ -65,7 +65,7 @@ class Mailbox {
 
 /// Bytes from one slot of an edge to the next.
 std::size_t slot_stride(const Edge& edge);
-/// Of all slots of an edge.
+/// Bytes of all slots of an edge.
 std::size_t slots_bytes(const Edge& edge);
 /// "float32 [4, 256]".
 std::string type_text(tensor::DType dtype, const tensor::Shape& shape);

@@ -32,7 +32,7 @@ std::string to_string(const WaitNote& note, const RankNames& ranks) {
       break;
   }
   std::vector<int> missing;
-  for (const int process : note.missing.span()) missing.push_back(rank_named(ranks, process));
+  for (const int process : note.missing) missing.push_back(rank_named(ranks, process));
   return fmt::format("{} {} of group \"{}\", missing rank{} {}", note.operation, note.sequence,
                      *note.group, missing.size() == 1 ? "" : "s", fmt::join(missing, ", "));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/container/static_vector.hpp>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -8,7 +9,6 @@
 #include <string>
 
 #include "transport/channel.h"
-#include "transport/inline_list.h"
 
 namespace troupe::transport {
 
@@ -20,11 +20,11 @@ struct WaitNote {
   What what = What::message;
   MessageKey key;
   int peer = 0;
-  /// Of a collective:
+  /// Set if it waits for a collective:
   const char* operation = "";
   std::uint64_t sequence = 0;
-  const std::string* group = nullptr;  ///< outlives the wait
-  InlineList<int, 8> missing;          ///< ranks, the first ones
+  const std::string* group = nullptr;               ///< outlives the wait
+  boost::container::static_vector<int, 8> missing;  ///< ranks, the first ones
 };
 /// EpochSpec::ranks.
 using RankNames = std::map<int, int>;
@@ -59,7 +59,7 @@ class NamedWait {
   NamedWait(const NamedWait&) = delete;
   NamedWait& operator=(const NamedWait&) = delete;
 
-  /// The same wait, seen better.
+  /// Describes the wait anew, as it has become clearer what it waits for.
   void update(const WaitNote& note);
   Clock::time_point deadline() const { return deadline_; }
   /// "waited 60 s for ..." once the deadline has passed.

@@ -59,7 +59,7 @@ class Outbox {
   /// The next buffer that has, or now gets, a slot; leaving from now on. Null: none.
   Buffer* next_to_send();
   void recycle(Buffer& buffer);
-  /// The same for a buffer of a local edge, known by its memory.
+  /// Frees a buffer of a local edge, known by its memory.
   void recycle_at(const std::byte* own);
 
   /// Where the runner writes: the receiver's slot, or memory of this rank.

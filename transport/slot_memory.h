@@ -28,7 +28,7 @@ class SlotMemory {
   virtual bool reclaim() = 0;
 };
 
-/// The same memory mapped by a sender. Stays valid, whatever becomes of the receiver.
+/// Slots of a receiver, mapped by a sender. They stay valid, whatever becomes of the receiver.
 class MappedSlots {
  public:
   virtual ~MappedSlots() = default;

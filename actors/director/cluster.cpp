@@ -61,7 +61,7 @@ class LocalCluster : public Cluster {
       ~LastReport() { reports.finish(); }
       ReportThread& reports;
     } last{reports_};
-    caf::anon_send(director_, DoorOpen{});
+    caf::anon_send(director_, StartRun{});
     processes_.run();
     hub_.close();
     return outcome_;

@@ -11,23 +11,10 @@
 
 namespace troupe::actors {
 
-/// What a worker process is told at its birth, over a pipe that only it can read. Text form: one
-/// line a field.
-struct WorkerBirth {
-  std::string host;
-  int port = 0;
-  std::string token;
-  int id = 0;  ///< Member::id
-  std::uint64_t incarnation = 0;
-  std::string log_dir;
-};
-std::string to_text(const WorkerBirth& birth);
-/// Throws Error{internal} for a text that to_text did not make.
-WorkerBirth parse_birth(const std::string& text);
-
 struct ClusterOptions {
   std::string manifest;  ///< resolved text, handed to every worker
-  /// Command line of a worker process; it reads its birth from standard input and calls run_worker.
+  /// Command line of a worker process; it reads a WorkerBootstrap from standard input and calls
+  /// run_worker.
   std::vector<std::string> worker_command;
   std::int64_t memory_bytes = 0;  ///< that all ranks together may take
 };
@@ -56,9 +43,5 @@ class Cluster {
   /// What happens is published here; closed at the end of run(). Lives as long as the cluster.
   virtual Hub& hub() = 0;
 };
-
-/// A worker process's whole life. `parse` turns the manifest text into the spec. Returns the exit
-/// code.
-int run_worker(const WorkerBirth& birth, const std::function<RunSpec(const std::string&)>& parse);
 
 }  // namespace troupe::actors

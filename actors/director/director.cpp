@@ -9,10 +9,10 @@
 
 #include "actors/director/rank_activity.h"
 #include "actors/director/scheduler_actor.h"
+#include "actors/director/worker_events.h"
+#include "actors/messages/message_checks.h"
 #include "actors/messages/secret.h"
 #include "actors/topology/assembly.h"
-#include "actors/worker/tap.h"
-#include "actors/worker/traced_actions.h"
 #include "stages/optimizer.h"
 
 namespace troupe::actors {
@@ -74,28 +74,28 @@ Director::Director(caf::actor_config& config, DirectorContext context)
 caf::behavior Director::make_behavior() {
   delayed_send(this, kLivenessTick, Tick{});
   return {
-      [this](DoorOpen) { handle(Started{}); },
+      [this](StartRun) { handle(Started{}); },
       [this](const Hello& hello) { return welcome(hello); },
       [this](const Join& message) { join(message); },
-      [this](const Heartbeat& beat) { heard(beat); },
+      [this](const Heartbeat& beat) { on_heartbeat(beat); },
       [this](const Failed& failure) { failed(failure); },
       [this](const ScaleOrder& order) { ordered(order); },
       [this](const Halted& answer) {
         handle(MemberHalted{.epoch = answer.epoch,
                             .incarnation = answer.incarnation,
                             .address = answer.address,
-                            .holdings = answer.holdings});
+                            .inventory = answer.inventory});
       },
       [this](const Warm& answer) {
         handle(MemberWarm{
             .order = answer.order, .incarnation = answer.incarnation, .rank = answer.rank});
       },
-      [this](const StagesWatched& by) { taken_over(by); },
+      [this](const StagesWatched& by) { on_stages_watched(by); },
       [this](const Refused& message) { refused(message); },
-      [this](const ReplicaVote& vote) { voted(vote); },
+      [this](const ReplicaVote& vote) { on_vote(vote); },
       [this](const TracedActions& actions) { traced(actions); },
-      [this](const Tapped& tapped) { tell(to_event(tapped), tapped.rank, tapped.step); },
-      [this](const AutoChange::Advice& advice) { advised(advice); },
+      [this](const Tapped& message) { on_tapped(message); },
+      [this](const AutoChange::Advice& advice) { on_advice(advice); },
       [this](const CheckpointFinished& checkpoint) { finished(checkpoint); },
       [this](const MeasureActions& measure) { scheduler_measures_ = measure.on; },
       [this](const Event& event) { handle(event); },
@@ -132,15 +132,15 @@ void Director::join(const Join& message) {
   if (!protocol_.expects_workers()) close_door();
 }
 
-void Director::heard(const Heartbeat& beat) {
+void Director::on_heartbeat(const Heartbeat& beat) {
   if (const std::string why = fault_in(beat); !why.empty())
     return refused({.sender = sender_name(), .why = "Heartbeat with " + why});
-  liveness_.heard(beat);
+  liveness_.on_heartbeat(beat);
   show_activity(beat, protocol_.epoch(), protocol_.committed(), context_.hub, context_.board);
 }
 
 /// From now on its stages are the replica's to watch over, unless they have been told to halt.
-void Director::taken_over(const StagesWatched& by) {
+void Director::on_stages_watched(const StagesWatched& by) {
   const Epoch& epoch = protocol_.epoch();
   if (by.epoch != epoch.number || protocol_.phase() == DirectorProtocol::Phase::gathering) return;
   const int pp = epoch.shape.mesh.pp;
@@ -159,7 +159,7 @@ void Director::failed(const Failed& failure) {
                       .now_s = now_s()});
 }
 
-void Director::voted(const ReplicaVote& vote) {
+void Director::on_vote(const ReplicaVote& vote) {
   const ReplicaPrepared& sum = vote.sum;
   if (sum.epoch != protocol_.epoch().number) return;
   if (sum.replica >= 0 && sum.replica < std::ssize(measured_))
@@ -198,23 +198,46 @@ void Director::refused(const Refused& message) {
                          message.why, refused_, refused_ == 1 ? "" : "s"));
 }
 
-std::string Director::sender_name() {
+std::optional<std::uint64_t> Director::sender() {
   for (const auto& [incarnation, worker] : workers_)
-    if (worker == current_sender()) return protocol_.name_of_worker(incarnation);
-  return "an unknown process";
+    if (worker == current_sender()) return incarnation;
+  return std::nullopt;
+}
+
+std::string Director::sender_name() {
+  const auto incarnation = sender();
+  return incarnation ? protocol_.name_of_worker(*incarnation) : "an unknown process";
+}
+
+/// A replica has looked at what it passes on, but a worker can send it here directly.
+template <typename Answer>
+bool Director::accepts(const Answer& answer, const char* name) {
+  const Epoch& epoch = protocol_.epoch();
+  if (answer.epoch < std::max(epoch.number, 1u)) return false;
+  const auto [pp, dp] = epoch.shape.mesh;
+  const std::string why =
+      fault_in(answer, ReplicaPart{.epoch = epoch.number,
+                                   .replica = std::clamp(answer.rank / pp, 0, dp - 1),
+                                   .num_stages = pp,
+                                   .num_ranks = epoch.num_ranks(),
+                                   .num_chunks = static_cast<int>(epoch.shape.layout.chunks.size()),
+                                   .committed = protocol_.committed()});
+  if (why.empty()) return true;
+  refused({.sender = sender_name(), .why = std::string(name) + " with " + why});
+  return false;
 }
 
 void Director::traced(const TracedActions& actions) {
-  const Shape& shape = protocol_.epoch().shape;
-  if (const std::string why =
-          fault_in(actions, shape.num_ranks(), static_cast<int>(shape.layout.chunks.size()));
-      !why.empty() && actions.epoch == protocol_.epoch().number)
-    return refused({.sender = sender_name(), .why = "TracedActions with " + why});
+  if (!accepts(actions, "TracedActions")) return;
   if (context_.hub.wanted<ActionsTraced>()) tell(to_event(actions), actions.rank, actions.step);
   if (scheduler_measures_) send(scheduler_, actions);
 }
 
-void Director::advised(const AutoChange::Advice& advice) {
+void Director::on_tapped(const Tapped& message) {
+  if (accepts(message, "Tapped")) tell(to_event(message), message.rank, message.step);
+}
+
+void Director::on_advice(const AutoChange::Advice& advice) {
   announce(advice.text);
   if (!advice.order) return;
   ordered({.request = *advice.order, .answer = [this](const ScaleAnswer& answer) {
@@ -223,7 +246,7 @@ void Director::advised(const AutoChange::Advice& advice) {
 }
 
 /// Workers join at a port that is open only while some are expected.
-void Director::open_door() {
+void Director::open_join_port() {
   if (port_ != 0) return;
   const auto port = system().middleman().publish(caf::actor_cast<caf::actor>(this), 0, "127.0.0.1");
   if (!port)
@@ -277,6 +300,14 @@ void Director::tell(EventBody body, int rank, std::int64_t step) {
                         .step = step < 0 ? protocol_.committed() : step,
                         .rank = rank,
                         .body = std::move(body)});
+}
+
+/// Anything that has found the port can send one. A worker does for an order that it cannot read:
+/// nothing would come of waiting for its answer.
+void Director::on_error_of_peer(const std::string& what) {
+  const auto incarnation = sender();
+  if (!incarnation) return refused({.sender = "an unknown process", .why = "the error " + what});
+  handle(WorkerFailed{.incarnation = *incarnation, .message = "the error " + what});
 }
 
 void Director::on_failure(const std::string& what) {

@@ -25,7 +25,7 @@
 namespace troupe::actors {
 
 /// The run begins. Local to the launcher.
-struct DoorOpen {};
+struct StartRun {};
 
 /// What the director works with. References outlive it.
 struct DirectorContext {
@@ -62,15 +62,19 @@ class Director : public ControlActor {
   // Messages.
   caf::result<Welcome> welcome(const Hello& hello);
   void join(const Join& join);
-  void heard(const Heartbeat& beat);
-  void taken_over(const StagesWatched& by);
+  void on_heartbeat(const Heartbeat& beat);
+  void on_stages_watched(const StagesWatched& by);
   void failed(const Failed& failure);
   void ordered(const ScaleOrder& order);
-  void voted(const ReplicaVote& vote);
+  void on_vote(const ReplicaVote& vote);
+  template <typename Answer>
+  bool accepts(const Answer& answer, const char* name);
   void traced(const TracedActions& actions);
-  void advised(const AutoChange::Advice& advice);
+  void on_tapped(const Tapped& message);
+  void on_advice(const AutoChange::Advice& advice);
   void finished(const CheckpointFinished& checkpoint);
   void refused(const Refused& message);
+  std::optional<std::uint64_t> sender();  ///< of the current message: a worker's incarnation
   std::string sender_name();
   void watch_over_workers();
   void report_own_activity();
@@ -79,7 +83,7 @@ class Director : public ControlActor {
   void handle(Event event);
   void perform(const SpawnWorker& effect);
   void perform(const KillWorker& effect);
-  void perform(const ReportLoss& effect);
+  void perform(const ReportWorkerLost& effect);
   void perform(const ReportRefused& effect);
   void perform(const OrderHalt& effect);
   void perform(const OrderWarmUp& effect);
@@ -101,7 +105,7 @@ class Director : public ControlActor {
   void perform(const KillWorkers& effect);
   void perform(const End& effect);
 
-  void open_door();
+  void open_join_port();
   void close_door();
   void begin(const Epoch& epoch, const StatePlan& state);
   template <typename Order>
@@ -116,6 +120,7 @@ class Director : public ControlActor {
   void answer_scale(std::uint64_t order, const ScaleAnswer& answer);
   void list_ranks(const Epoch& epoch);
   void on_failure(const std::string& what) override;
+  void on_error_of_peer(const std::string& what) override;
   void on_down(const caf::actor_addr&) override {}
 
   DirectorContext context_;
@@ -144,5 +149,5 @@ class Director : public ControlActor {
 
 }  // namespace troupe::actors
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::DoorOpen)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::StartRun)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ScaleOrder)

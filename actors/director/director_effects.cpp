@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kInLog = "; ";
 constexpr const char* kInAnswer = "\n";
 
-Pipeline pipeline_of(const RunSpec& spec, const Shape& shape) {
+Pipeline pipeline_of(const RunSpec& spec, const ClusterShape& shape) {
   Pipeline pipeline{
       .pp = shape.mesh.pp,
       .dp = shape.mesh.dp,
@@ -47,7 +47,7 @@ void Director::order_all(const Order& order) {
 }
 
 void Director::perform(const SpawnWorker& effect) {
-  open_door();
+  open_join_port();
   const std::string name = effect.rank < 0 ? "spare-" + std::to_string(effect.id)
                                            : "rank-" + std::to_string(effect.rank);
   liveness_.expect(effect.incarnation);
@@ -63,7 +63,7 @@ void Director::perform(const KillWorker& effect) {
   context_.processes.kill(effect.incarnation);
 }
 
-void Director::perform(const ReportLoss& effect) {
+void Director::perform(const ReportWorkerLost& effect) {
   if (!effect.ends_run) context_.observer.on_event(effect.cause);  // else the end says it
   if (!effect.has_part) return;
   context_.board.write([&](RunStatus& status) {
@@ -101,8 +101,8 @@ void Director::perform(const OrderHalt& effect) {
 }
 
 void Director::perform(const OrderWarmUp& effect) {
-  for (std::size_t rank = 0; rank < effect.seats.size(); ++rank)
-    send(workers_.at(effect.seats[rank]),
+  for (std::size_t rank = 0; rank < effect.assignment.size(); ++rank)
+    send(workers_.at(effect.assignment[rank]),
          WarmUp{.order = effect.order, .rank = static_cast<int>(rank), .shape = effect.shape});
 }
 

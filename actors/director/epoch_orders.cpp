@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "actors/messages/message_inspection.h"
-#include "actors/worker/epoch_parts.h"
 
 namespace troupe::actors {
 namespace {
@@ -42,7 +41,7 @@ bool EpochOrders::shares_replicas() const {
 /// Beyond what it is told together with its replicas.
 std::set<int> EpochOrders::known_to(int member) const {
   std::set<int> known;
-  const Shape& shape = whole_.epoch.shape;
+  const ClusterShape& shape = whole_.epoch.shape;
   const bool is_rank = member < shape.num_ranks();
   if (is_rank) {
     RankAssembly part = part_of_run(assembly_, spec_, shape, member);
@@ -75,7 +74,7 @@ std::vector<caf::message> EpochOrders::tell_of(const std::set<int>& ranks) const
 
 std::vector<caf::message> EpochOrders::peers_of(int member) const {
   std::vector<caf::message> messages = tell_of(known_to(member));
-  const Shape& shape = whole_.epoch.shape;
+  const ClusterShape& shape = whole_.epoch.shape;
   if (member >= shape.num_ranks() || !shares_replicas()) return messages;
   const auto& shared = replicas_[static_cast<std::size_t>(place_of(shape, member).stage)];
   messages.insert(messages.end(), shared.begin(), shared.end());
@@ -83,7 +82,7 @@ std::vector<caf::message> EpochOrders::peers_of(int member) const {
 }
 
 BeginEpoch EpochOrders::begin_of(int member) const {
-  const Shape& shape = whole_.epoch.shape;
+  const ClusterShape& shape = whole_.epoch.shape;
   BeginEpoch order{
       .epoch = {.run = whole_.epoch.run, .number = whole_.epoch.number, .shape = shape},
       .state = {.step = whole_.state.step, .from_memory = whole_.state.from_memory},
@@ -92,9 +91,11 @@ BeginEpoch EpochOrders::begin_of(int member) const {
       .sample_origin = whole_.sample_origin};
   order.state.moves = moves_[static_cast<std::size_t>(member)];
   if (member >= shape.num_ranks()) return order;  // it gives its state away and has no plan
-  for (const int giver : {neighbour_of(shape, member, -1), member})
-    if (std::ranges::binary_search(whole_.state.copied, giver)) order.state.copied.push_back(giver);
+  for (const int source : {neighbour_of(shape, member, -1), member})
+    if (std::ranges::binary_search(whole_.state.copied, source))
+      order.state.copied.push_back(source);
   order.digest = assembly_.digest;
+  order.cores = core_use(spec_.cluster, shape.num_ranks());
   return order;
 }
 

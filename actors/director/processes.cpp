@@ -63,7 +63,7 @@ double seconds_now() {
 }
 
 /// Between fork and exec: async-signal-safe calls only.
-[[noreturn]] void become_worker(char* const* argv, int birth_fd, int log_fd, pid_t parent) {
+[[noreturn]] void become_worker(char* const* argv, int bootstrap_fd, int log_fd, pid_t parent) {
   setpgid(0, 0);  // the terminal's Ctrl-C is for the launcher, which ends its workers in order
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
@@ -71,7 +71,7 @@ double seconds_now() {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  dup2(birth_fd, STDIN_FILENO);
+  dup2(bootstrap_fd, STDIN_FILENO);
   dup2(log_fd, STDOUT_FILENO);
   dup2(log_fd, STDERR_FILENO);
   execv(argv[0], argv);
@@ -93,10 +93,10 @@ LocalProcesses::~LocalProcesses() {
   close(wake_fd_);
 }
 
-void LocalProcesses::spawn(const WorkerBirth& birth) {
+void LocalProcesses::spawn(const WorkerBootstrap& bootstrap) {
   {
     const std::lock_guard lock(mutex_);
-    births_.push_back(birth);
+    to_spawn_.push_back(bootstrap);
   }
   wake();
 }
@@ -166,19 +166,19 @@ void LocalProcesses::run() {
 }
 
 void LocalProcesses::serve_orders() {
-  std::vector<WorkerBirth> births;
+  std::vector<WorkerBootstrap> to_spawn;
   std::vector<std::uint64_t> kills;
   bool kill_now = false;
   {
     const std::lock_guard lock(mutex_);
-    births.swap(births_);
+    to_spawn.swap(to_spawn_);
     kills.swap(kills_);
     kill_now = std::exchange(kill_all_, false) || quit_;
   }
-  for (const WorkerBirth& birth : births) try {
-      start(birth);
+  for (const WorkerBootstrap& bootstrap : to_spawn) try {
+      start(bootstrap);
     } catch (const Error& error) {  // this machine has no room for it, now
-      on_exit_({.incarnation = birth.incarnation,
+      on_exit_({.incarnation = bootstrap.incarnation,
                 .clean = false,
                 .by_signal = false,
                 .noticed_s = seconds_now(),
@@ -189,16 +189,16 @@ void LocalProcesses::serve_orders() {
       ::kill(child.pid, SIGKILL);
 }
 
-void LocalProcesses::start(const WorkerBirth& birth) {
-  const Descriptor log(open_log(birth.log_dir));
+void LocalProcesses::start(const WorkerBootstrap& bootstrap) {
+  const Descriptor log(open_log(bootstrap.log_dir));
   if (log.get() < 0) os_error("open a worker's log");
-  std::array<int, 2> birth_pipe{};
-  if (pipe2(birth_pipe.data(), O_CLOEXEC) < 0) os_error("make a pipe");
-  const Descriptor reading_end(birth_pipe[0]), writing_end(birth_pipe[1]);
+  std::array<int, 2> bootstrap_pipe{};
+  if (pipe2(bootstrap_pipe.data(), O_CLOEXEC) < 0) os_error("make a pipe");
+  const Descriptor reading_end(bootstrap_pipe[0]), writing_end(bootstrap_pipe[1]);
   // Far below a pipe's buffer, so the write never blocks; before the fork, while this process
   // still holds the reading end: a worker that ends without reading must not cost us a SIGPIPE.
-  const std::string text = to_text(birth);
-  [[maybe_unused]] const auto written = write(birth_pipe[1], text.data(), text.size());
+  const std::string text = to_text(bootstrap);
+  [[maybe_unused]] const auto written = write(bootstrap_pipe[1], text.data(), text.size());
   std::vector<char*> argv;
   for (const std::string& word : command_) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -217,9 +217,9 @@ void LocalProcesses::start(const WorkerBirth& birth) {
     os_error("watch a worker process");
   }
   children_.push_back(
-      {.incarnation = birth.incarnation, .pid = pid, .started = started, .pidfd = pidfd});
+      {.incarnation = bootstrap.incarnation, .pid = pid, .started = started, .pidfd = pidfd});
   const std::lock_guard lock(mutex_);
-  pids_[birth.incarnation] = pid;
+  pids_[bootstrap.incarnation] = pid;
 }
 
 void LocalProcesses::reap(std::size_t index) {

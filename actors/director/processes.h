@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/director/cluster.h"
+#include "actors/messages/worker_bootstrap.h"
 
 namespace troupe::actors {
 
@@ -26,7 +26,7 @@ struct ProcessExit {
 class Processes {
  public:
   virtual ~Processes() = default;
-  virtual void spawn(const WorkerBirth& birth) = 0;
+  virtual void spawn(const WorkerBootstrap& bootstrap) = 0;
   /// SIGKILL. One that is gone already is no error.
   virtual void kill(std::uint64_t incarnation) = 0;
   virtual void kill_all() = 0;
@@ -39,8 +39,8 @@ class Processes {
 /// thread that spawned.
 class LocalProcesses : public Processes {
  public:
-  /// `command` is a worker's command line; its birth arrives on standard input. Standard output and
-  /// error go to birth.log_dir/output.
+  /// `command` is a worker's command line; the bootstrap text arrives on standard input. Standard
+  /// output and error go to bootstrap.log_dir/output.
   LocalProcesses(std::vector<std::string> command, std::function<void(const ProcessExit&)> on_exit);
   ~LocalProcesses() override;
   LocalProcesses(const LocalProcesses&) = delete;
@@ -49,7 +49,7 @@ class LocalProcesses : public Processes {
   /// that cannot be started is reported as one that has ended.
   void run();
 
-  void spawn(const WorkerBirth& birth) override;
+  void spawn(const WorkerBootstrap& bootstrap) override;
   void kill(std::uint64_t incarnation) override;
   void kill_all() override;
   double cpu_seconds(std::uint64_t incarnation) const override;
@@ -64,7 +64,7 @@ class LocalProcesses : public Processes {
   };
   void wake();
   void serve_orders();
-  void start(const WorkerBirth& birth);
+  void start(const WorkerBootstrap& bootstrap);
   void reap(std::size_t index);
 
   // Constant after construction.
@@ -77,7 +77,7 @@ class LocalProcesses : public Processes {
 
   mutable std::mutex mutex_;           // guards the orders, and whom others may ask for
   std::map<std::uint64_t, int> pids_;  // of children_, by incarnation
-  std::vector<WorkerBirth> births_;
+  std::vector<WorkerBootstrap> to_spawn_;
   std::vector<std::uint64_t> kills_;
   bool kill_all_ = false;
   bool quit_ = false;

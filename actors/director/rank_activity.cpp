@@ -23,10 +23,10 @@ void show_activity(const Heartbeat& beat, const Epoch& epoch, std::int64_t step,
                         .waiting_for = beat.waiting_for,
                         .resident_bytes = beat.resident_bytes,
                         .mailbox_depth = beat.mailbox_depth};
-  for (std::size_t i = 0; i < std::min(beat.edge_to.size(), beat.edge_queued.size()); ++i) {
-    const int to = epoch.members.rank_of_id(beat.edge_to[i]);
+  for (const Heartbeat::Link& link : beat.links) {
+    const int to = epoch.members.rank_of_id(link.to);
     if (to >= 0 && to < epoch.num_ranks())
-      activity.links.push_back({.to = to, .queued = beat.edge_queued[i]});
+      activity.links.push_back({.to = to, .queued = link.queued});
   }
   hub.publish({.epoch = epoch.number, .step = step, .rank = rank, .body = std::move(activity)});
 }

@@ -5,7 +5,7 @@
 
 #include "actors/director/rank_activity.h"
 #include "actors/director/step_report.h"
-#include "actors/protocol/tally.h"
+#include "actors/protocol/aggregate_votes.h"
 
 namespace troupe::actors {
 namespace {
@@ -47,7 +47,7 @@ caf::behavior ReplicaActor::make_behavior() {
       [this](const Prepared& answer) { add(answer); },
       [this](const Saved& answer) { add(answer); },
       [this](const Evaluated& answer) { add(answer); },
-      [this](const Heartbeat& beat) { heard(beat); },
+      [this](const Heartbeat& beat) { on_heartbeat(beat); },
       [this](const TracedActions& actions) {
         if (accepts(actions, "TracedActions")) send(context_.director, actions);
       },
@@ -116,11 +116,11 @@ std::string ReplicaActor::sender_name() {
   return "a stranger";
 }
 
-void ReplicaActor::heard(const Heartbeat& beat) {
+void ReplicaActor::on_heartbeat(const Heartbeat& beat) {
   if (const std::string why = fault_in(beat); !why.empty())
     return send(context_.director, Refused{.sender = orders_ ? sender_name() : "a stage",
                                            .why = "Heartbeat with " + why});
-  liveness_.heard(beat);
+  liveness_.on_heartbeat(beat);
   if (orders_ && !halted_)
     show_activity(beat, orders_->epoch(), committed_, context_.hub, context_.board);
 }
@@ -152,7 +152,7 @@ void ReplicaActor::add(const Prepared& answer) {
   const auto& votes = prepared_.answers();
   send(context_.director,
        ReplicaVote{
-           .sum = tally(context_.replica, votes, ready_.answers(), *context_.parameters),
+           .sum = aggregate_votes(context_.replica, votes, ready_.answers(), *context_.parameters),
            .measured = std::make_shared<StepReport::Measured>(measured(context_.replica, votes))});
 }
 
@@ -183,6 +183,14 @@ void ReplicaActor::on_failure(const std::string& what) {
   send(context_.director,
        Event{
            DirectorFailed{.message = "replica " + std::to_string(context_.replica) + ": " + what}});
+}
+
+/// A stage that has not understood its order is lost; an error of anybody else is no matter.
+void ReplicaActor::on_error_of_peer(const std::string& what) {
+  for (const StageHandle& stage : context_.stages)
+    if (stage.actor == current_sender())
+      send(context_.director,
+           Event{WorkerFailed{.incarnation = stage.incarnation, .message = "the error " + what}});
 }
 
 void ReplicaActor::on_down(const caf::actor_addr& who) {

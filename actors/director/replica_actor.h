@@ -90,7 +90,7 @@ class ReplicaActor : public ControlActor {
  private:
   void begin(const std::shared_ptr<const EpochOrders>& orders);
   void halt(const Halt& order);
-  void heard(const Heartbeat& beat);
+  void on_heartbeat(const Heartbeat& beat);
   void watch_over_stages();
   template <typename Order>
   void pass_on(const Order& order);
@@ -108,6 +108,7 @@ class ReplicaActor : public ControlActor {
   void add(const Saved& answer);
   void add(const Evaluated& answer);
   void on_failure(const std::string& what) override;
+  void on_error_of_peer(const std::string& what) override;
   void on_down(const caf::actor_addr& who) override;
 
   ReplicaContext context_;

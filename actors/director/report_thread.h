@@ -23,7 +23,7 @@ class ReportThread : public RunObserver {
   void on_eval(const EvalReport& report) override;
   void on_checkpoint(std::int64_t step, const std::string& path) override;
   void on_not_saved(std::int64_t step, const std::string& error) override;
-  void on_scaled(const Shape& shape) override;
+  void on_scaled(const ClusterShape& shape) override;
   void on_event(const std::string& text) override;
   /// Once the observer has been told everything before.
   void then(std::function<void()> call);

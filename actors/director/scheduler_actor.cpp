@@ -12,7 +12,7 @@ namespace troupe::actors {
 namespace {
 
 AutoChange::Fits fits_into(const RunSpec& spec, std::int64_t memory_bytes) {
-  return [spec, memory_bytes](const Shape& now, const Shape& next) {
+  return [spec, memory_bytes](const ClusterShape& now, const ClusterShape& next) {
     return total_memory_of_change(spec, now, next) <= memory_bytes;
   };
 }

@@ -24,11 +24,10 @@ class Edges {
 };
 
 void add_edges(Edges& edges, const Prepared& vote) {
-  for (std::size_t i = 0; i < std::min(vote.edge_to.size(), vote.edge_bytes.size()); ++i)
-    edges.at(vote.rank, static_cast<int>(vote.edge_to[i])).bytes = vote.edge_bytes[i];
-  for (std::size_t i = 0; i < std::min(vote.edge_from.size(), vote.edge_wait_s.size()); ++i)
-    edges.at(static_cast<int>(vote.edge_from[i]), vote.rank).wait_s =
-        to_double(vote.edge_wait_s[i]);
+  for (const auto& sent : vote.sent)
+    edges.at(vote.rank, static_cast<int>(sent.to)).bytes = sent.bytes;
+  for (const auto& waited : vote.waited)
+    edges.at(static_cast<int>(waited.from), vote.rank).wait_s = to_double(waited.wait_s);
 }
 
 }  // namespace

@@ -53,10 +53,15 @@ ControlActor::ControlActor(caf::actor_config& config) : caf::event_based_actor(c
   set_default_handler([](caf::scheduled_actor*, caf::message_view&) -> caf::result<caf::message> {
     return caf::sec::unexpected_message;
   });
-  set_error_handler([this](caf::error& error) { on_failure(system().render(error)); });
+  set_error_handler([this](caf::error& error) {
+    const bool is_ours = current_sender() && current_sender()->node() == node();
+    const std::string what = system().render(error);
+    is_ours ? on_failure(what) : on_error_of_peer(what);
+  });
   set_down_handler([this](caf::down_msg& down) { on_down(down.source); });
   set_exit_handler([this](caf::exit_msg& exit) {
-    if (exit.reason == caf::exit_reason::user_shutdown) quit();
+    const bool is_ours = exit.source && exit.source.node() == node();
+    if (is_ours && exit.reason == caf::exit_reason::user_shutdown) quit();
   });
   set_exception_handler([this](std::exception_ptr& exception) -> caf::error {
     on_failure(text_of(exception));

@@ -29,7 +29,8 @@ inline double now_s() {
 
 /// Base of all our actors. Sets every handler that CAF would otherwise answer by printing, ignoring
 /// or ending the actor: unknown messages bounce, errors and exceptions reach on_failure(), exits of
-/// others are ignored (liveness is the business of on_down()). Handlers run one at a time and never
+/// others are ignored (liveness is the business of on_down()), and so is an order to exit from
+/// another process. Handlers run one at a time and never
 /// block (but those of an actor with a thread of its own).
 class ControlActor : public caf::event_based_actor {
  public:
@@ -38,6 +39,9 @@ class ControlActor : public caf::event_based_actor {
  protected:
   /// A handler threw, or a request was not answered.
   virtual void on_failure(const std::string& what) = 0;
+  /// Another process has sent an error, as CAF does for a message that its receiver does not know.
+  /// For one of this process on_failure() is called.
+  virtual void on_error_of_peer(const std::string& what) { on_failure(what); }
   /// A monitored actor has ended or its process is gone.
   virtual void on_down(const caf::actor_addr& who) = 0;
 };

@@ -43,7 +43,7 @@ std::string fault_of_step(const Answer& answer, const ReplicaPart& part, std::in
   return fmt::format("step {} after step {} was committed", answer.step, part.committed);
 }
 
-std::string fault_of_shape(const Shape& shape) {
+std::string fault_of_shape(const ClusterShape& shape) {
   const auto [pp, dp] = shape.mesh;
   if (pp < 1 || dp < 1 || pp > kMostRanks || dp > kMostRanks / pp)
     return fmt::format("a mesh of {} x {} ranks", pp, dp);
@@ -69,11 +69,13 @@ std::string fault_in(const Prepared& answer, const ReplicaPart& part) {
   if (std::string fault = fault_of_step(answer, part, part.committed + 1, part.committed + 1);
       !fault.empty())
     return fault;
-  for (const auto* ranks : {&answer.edge_to, &answer.edge_from})
-    for (const std::uint32_t rank : *ranks)
-      if (!is_rank(rank, part.num_ranks)) return fmt::format("an edge to or from rank {}", rank);
+  for (const auto& sent : answer.sent)
+    if (!is_rank(sent.to, part.num_ranks)) return fmt::format("an edge to rank {}", sent.to);
+  for (const auto& waited : answer.waited)
+    if (!is_rank(waited.from, part.num_ranks))
+      return fmt::format("an edge from rank {}", waited.from);
   const bool are_times = is_duration(answer.busy_s) && is_duration(answer.wall_s) &&
-                         std::ranges::all_of(answer.edge_wait_s, is_duration);
+                         std::ranges::all_of(answer.waited, is_duration, &Prepared::Waited::wait_s);
   return are_times ? "" : "a time that is none";
 }
 

@@ -29,9 +29,9 @@ std::string fault_in(const Evaluated& answer, const ReplicaPart& part);
 std::string fault_in(const TracedActions& actions, const ReplicaPart& part);
 std::string fault_in(const Tapped& tapped, const ReplicaPart& part);
 std::string fault_in(const Heartbeat& beat);
-/// Of actions, whatever replica they are of.
+/// What cannot be in a message of actions, of any replica.
 std::string fault_in(const TracedActions& actions, int num_ranks, int num_chunks);
-/// Of a stage whose incarnation this is.
+/// What cannot be in an order to the stage with this incarnation.
 std::string fault_in(const BeginEpoch& order, std::uint64_t incarnation);
 std::string fault_in(const WarmUp& order);
 

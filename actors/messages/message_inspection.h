@@ -23,20 +23,21 @@ TROUPE_INSPECT(RunSpec::Mesh, x.pp, x.dp)
 TROUPE_INSPECT(RunSpec::Schedule, x.kind, x.chunks, x.csv, x.costs)
 TROUPE_INSPECT(Layout::Chunk, x.first_layer, x.end_layer, x.stage)
 TROUPE_INSPECT(ChunkRun, x.first, x.stage_step, x.chunks)
-TROUPE_INSPECT(Shape, x.mesh, x.schedule, x.layout)
+TROUPE_INSPECT(ClusterShape, x.mesh, x.schedule, x.layout)
 TROUPE_INSPECT(Epoch, x.run, x.number, x.shape)  // its members are told in Peers
 TROUPE_INSPECT(StateMove, x.unit, x.from, x.to, x.copy_of)
 TROUPE_INSPECT(StatePlan, x.step, x.from_memory, x.moves, x.copied)
-TROUPE_INSPECT(HeldCopy, x.rank, x.step)
-TROUPE_INSPECT(Holdings, x.step, x.has_previous, x.copies)
+TROUPE_INSPECT(CopyRecord, x.rank, x.step)
+TROUPE_INSPECT(StateInventory, x.step, x.has_previous, x.copies)
 TROUPE_INSPECT(Hello, x.version, x.token)
 TROUPE_INSPECT(Join, x.token, x.member)
 TROUPE_INSPECT(Welcome, x.manifest)
 TROUPE_INSPECT(Halt, x.epoch, x.kept, x.reconnect, x.reason)
-TROUPE_INSPECT(Halted, x.epoch, x.incarnation, x.address, x.holdings)
+TROUPE_INSPECT(Halted, x.epoch, x.incarnation, x.address, x.inventory)
 TROUPE_INSPECT(Peers, x.epoch, x.members)
+TROUPE_INSPECT(CoreUse, x.pin, x.spin)
 TROUPE_INSPECT(BeginEpoch, x.epoch, x.state, x.checkpoint, x.weights_only, x.sample_origin,
-               x.digest)
+               x.digest, x.cores)
 TROUPE_INSPECT(WarmUp, x.order, x.rank, x.any_rank, x.shape)
 TROUPE_INSPECT(Warm, x.order, x.incarnation, x.rank)
 TROUPE_INSPECT(TapRequest, x.from, x.to, x.backward, x.every, x.microbatch, x.only_not_finite,
@@ -47,8 +48,10 @@ TROUPE_INSPECT(Save, x.epoch, x.step, x.dir)
 TROUPE_INSPECT(Evaluate, x.epoch, x.step, x.batch)
 TROUPE_INSPECT(Finish, x.reason)
 TROUPE_INSPECT(Ready, x.epoch, x.rank, x.move_s, x.digest, x.parameters)
+TROUPE_INSPECT(Prepared::Sent, x.to, x.bytes)
+TROUPE_INSPECT(Prepared::Waited, x.from, x.wait_s)
 TROUPE_INSPECT(Prepared, x.epoch, x.step, x.rank, x.loss_sum, x.bad_microbatch, x.squared_norms,
-               x.busy_s, x.wall_s, x.edge_to, x.edge_bytes, x.edge_from, x.edge_wait_s)
+               x.busy_s, x.wall_s, x.sent, x.waited)
 TROUPE_INSPECT(TracedActions::Row, x.name, x.begin_s, x.end_s, x.sent_s, x.busy_s, x.waited_s,
                x.from, x.to)
 TROUPE_INSPECT(TracedActions, x.epoch, x.step, x.rank, x.rows, x.complete)
@@ -57,12 +60,14 @@ TROUPE_INSPECT(Tapped, x.epoch, x.step, x.rank, x.to, x.backward, x.microbatch, 
 TROUPE_INSPECT(Saved, x.epoch, x.step, x.rank, x.error)
 TROUPE_INSPECT(Evaluated, x.epoch, x.step, x.batch, x.rank, x.loss_sum)
 TROUPE_INSPECT(Failed, x.epoch, x.incarnation, x.kind, x.message)
+TROUPE_INSPECT(Heartbeat::Link, x.to, x.queued)
 TROUPE_INSPECT(Heartbeat, x.incarnation, x.progress, x.longest_action_s, x.state, x.waiting_for,
-               x.resident_bytes, x.saved_bytes, x.mailbox_depth, x.edge_to, x.edge_queued)
+               x.resident_bytes, x.saved_bytes, x.mailbox_depth, x.links)
 
 #undef TROUPE_INSPECT
 
-/// As runs: a layout goes to every rank, and has a chunk for each stage.
+/// A layout travels as runs of chunks alike: every rank gets one, and it has a chunk for each
+/// stage.
 template <typename Inspector>
 typename Inspector::result_type inspect(Inspector& f, Layout& x) {
   std::vector<ChunkRun> runs;

@@ -76,6 +76,7 @@ struct BeginEpoch {
   bool weights_only = false;
   std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
   std::uint64_t digest = 0;        ///< of the assembly that every rank must derive
+  CoreUse cores;                   ///< of this machine, by each rank
 };
 
 /// An order to change the cluster waits for its workers: build the stage of this rank of the new
@@ -85,7 +86,7 @@ struct WarmUp {
   int rank = 0;
   /// For a spare, whose place is not known, nor asked for by an order: have memory at hand for any.
   bool any_rank = false;
-  Shape shape;
+  ClusterShape shape;
 };
 
 struct RunStep {
@@ -125,7 +126,7 @@ struct Halted {
   std::uint32_t epoch = 0;
   std::uint64_t incarnation = 0;
   std::string address;  ///< of its data plane from now on
-  Holdings holdings;
+  StateInventory inventory;
 };
 
 /// To WarmUp.
@@ -145,6 +146,14 @@ struct Ready {
 
 /// The vote: this rank's gradients of the step are complete.
 struct Prepared {
+  struct Sent {
+    std::uint32_t to = 0;     ///< rank
+    std::uint64_t bytes = 0;  ///< in this step
+  };
+  struct Waited {
+    std::uint32_t from = 0;  ///< rank
+    Bits wait_s = 0;         ///< for its messages in this step
+  };
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
   int rank = 0;
@@ -153,10 +162,8 @@ struct Prepared {
   std::vector<Bits> squared_norms;  ///< of Ready::parameters
   Bits busy_s = 0;
   Bits wall_s = 0;
-  std::vector<std::uint32_t> edge_to;     ///< ranks this one sends to
-  std::vector<std::uint64_t> edge_bytes;  ///< sent to each in this step
-  std::vector<std::uint32_t> edge_from;   ///< ranks that send to this one
-  std::vector<Bits> edge_wait_s;          ///< time it waited for messages of each in this step
+  std::vector<Sent> sent;      ///< by rank it sends to
+  std::vector<Waited> waited;  ///< by rank that sends to it
 };
 
 /// Actions of one step of one rank, in order; a long step takes several messages.
@@ -220,6 +227,10 @@ struct Failed {
 
 /// Sign of life of a stage's own loop, with what it does.
 struct Heartbeat {
+  struct Link {
+    int to = 0;      ///< Member::id
+    int queued = 0;  ///< tensors that wait for a credit
+  };
   std::uint64_t incarnation = 0;
   std::uint64_t progress = 0;  ///< grows with every action that is finished
   Bits longest_action_s = 0;   ///< so far
@@ -228,8 +239,7 @@ struct Heartbeat {
   std::uint64_t resident_bytes = 0;  ///< memory of its process
   std::uint64_t saved_bytes = 0;     ///< of its part of the newest checkpoint
   std::uint64_t mailbox_depth = 0;   ///< messages and orders that wait for it
-  std::vector<int> edge_to;          ///< Member::id of those it sends to
-  std::vector<int> edge_queued;      ///< tensors that wait for a credit of each
+  std::vector<Link> links;           ///< to those it sends to
 };
 
 }  // namespace troupe::actors

@@ -22,7 +22,7 @@ struct TensorSummary {
   std::array<std::uint64_t, kBins> histogram{};
 };
 
-/// Of a tensor in host memory.
+/// Summarises a tensor in host memory.
 TensorSummary summarise(const tensor::Tensor& tensor);
 
 }  // namespace troupe::actors

@@ -14,7 +14,7 @@ constexpr double kTickSeconds = std::chrono::duration<double>(kLivenessTick).cou
 
 }  // namespace
 
-void Liveness::heard(const Heartbeat& beat) {
+void Liveness::on_heartbeat(const Heartbeat& beat) {
   const auto found = watched_.find(beat.incarnation);
   if (found == watched_.end()) return;
   Watched& worker = found->second;

@@ -27,7 +27,7 @@ class Liveness {
   }
   /// It has been spawned; watch() follows when it joins.
   void expect(std::uint64_t incarnation) { expected_[incarnation] = {}; }
-  /// Those that have not joined yet.
+  /// The incarnations of workers that were spawned and have not joined yet.
   std::vector<std::uint64_t> expected() const;
   /// Processor time that one of them has used so far. It cannot say that it lives before it joins:
   /// whose time stands still does nothing.
@@ -40,7 +40,7 @@ class Liveness {
     expected_.clear();
     watched_.clear();
   }
-  void heard(const Heartbeat& beat);
+  void on_heartbeat(const Heartbeat& beat);
 
   struct Verdict {
     std::uint64_t incarnation = 0;
@@ -61,7 +61,7 @@ class Liveness {
   RunSpec::Recovery limits_;
   std::map<std::uint64_t, Watched> watched_;
   struct Expected {
-    double waited_s = 0;  ///< since the birth
+    double waited_s = 0;  ///< since it was spawned
     double silent_s = 0;
     double cpu_s = 0;
   };

@@ -272,10 +272,11 @@ Effects DirectorProtocol::handle(const TimerRang& event) {
   if (!symptom_) return {};
   // Nobody died of it: the same workers connect anew.
   const std::string cause = name_of_worker(symptom_->incarnation) + ": " + symptom_->message;
-  Effects effects{ReportLoss{.rank = epoch_.rank_of(symptom_->incarnation),
-                             .cause = cause,
-                             .has_part = true,
-                             .ends_run = spec_.recovery.on_loss == RunSpec::OnLoss::stop}};
+  Effects effects{
+      ReportWorkerLost{.rank = epoch_.rank_of(symptom_->incarnation),
+                       .cause = cause,
+                       .has_part = true,
+                       .ends_run = spec_.recovery.on_failure == RunSpec::OnFailure::stop}};
   append(effects, regroup(cause, event.now_s));
   return effects;
 }

@@ -56,16 +56,16 @@ class DirectorProtocol {
     int id = 0;
     Member member;
     bool joined = false;
-    bool leaving = false;              ///< it has been told to end
-    bool halts = false;                ///< it was asked to, for the epoch being gathered
-    std::optional<Holdings> holdings;  ///< its answer
-    bool warms_up = false;             ///< it builds a stage beside the steps
-    bool warm = false;                 ///< it has
+    bool leaving = false;                     ///< it has been told to end
+    bool halts = false;                       ///< it was asked to, for the epoch being gathered
+    std::optional<StateInventory> inventory;  ///< its answer
+    bool warms_up = false;                    ///< it builds a stage beside the steps
+    bool warm = false;                        ///< it has
   };
   struct PendingScale {
     std::uint64_t order = 0;
     ScaleRequest request;
-    Shape shape;
+    ClusterShape shape;
     int deaths = 0;  ///< of newcomers that it was waiting for
   };
 
@@ -110,10 +110,10 @@ class DirectorProtocol {
   // protocol_epochs.cpp: who takes part.
   std::vector<Effect> gather(const std::string& reason, bool reconnect = true);
   bool has_joined(std::uint64_t incarnation) const;
-  Epoch seated(const std::vector<std::uint64_t>& seats, const Shape& shape) const;
-  std::vector<std::uint64_t> seats_in(const Shape& shape) const;
+  Epoch epoch_of(const std::vector<std::uint64_t>& assignment, const ClusterShape& shape) const;
+  std::vector<std::uint64_t> assign_ranks(const ClusterShape& shape) const;
   std::vector<std::pair<int, std::uint64_t>> members_left(int replica) const;
-  std::vector<Effect> spawn_missing(const Shape& shape);
+  std::vector<Effect> spawn_missing(const ClusterShape& shape);
   Effect spawn(int rank);
   std::vector<Effect> one_less_is_missing();
   std::vector<Effect> begin_if_complete();
@@ -156,19 +156,19 @@ class DirectorProtocol {
   RunSpec spec_;
   std::int64_t first_step_ = 0;
   std::uint64_t seed_ = 0;
-  std::uint64_t births_ = 0;  // workers spawned so far
-  int failed_births_ = 0;     // that ended before they joined, since the last one that joined
+  std::uint64_t num_spawned_ = 0;  // workers spawned so far
+  int num_failed_spawns_ = 0;      // that ended before they joined, since the last one that joined
 
   std::map<std::uint64_t, Worker> workers_;  // alive, by incarnation
   std::set<int> free_ids_;                   // below next_id_
   int next_id_ = 0;
-  Epoch kept_;    // the last one that all ranks reached; number 0: none
-  Epoch epoch_;   // running or being prepared
-  Shape target_;  // of the epoch being gathered or prepared, and of the running one
-  std::vector<int> kept_replica_;     // of each replica of the target
-  std::vector<std::uint64_t> seats_;  // while gathering: by rank; 0: nobody yet
-  int missing_ = 0;                   // while gathering: answers, at least so many
-  std::uint32_t number_ = 0;          // of the newest epoch
+  Epoch kept_;           // the last one that all ranks reached; number 0: none
+  Epoch epoch_;          // running or being prepared
+  ClusterShape target_;  // of the epoch being gathered or prepared, and of the running one
+  std::vector<int> kept_replica_;               // of each replica of the target
+  std::vector<std::uint64_t> rank_assignment_;  // while gathering: by rank; 0: nobody yet
+  int missing_ = 0;                             // while gathering: answers, at least so many
+  std::uint32_t number_ = 0;                    // of the newest epoch
 
   Phase phase_ = Phase::gathering;
   std::int64_t committed_ = 0;
@@ -192,7 +192,7 @@ class DirectorProtocol {
   std::vector<std::uint64_t> warming_;   // by rank of its shape; empty: nobody yet
   bool spares_due_ = false;              // once the epoch's first step is committed
   bool rescaling_ = false;               // the epoch being gathered or prepared is for it
-  std::deque<double> losses_;            // times of the last hour's
+  std::deque<double> failure_times_;     // of the workers lost in the last hour
   std::optional<WorkerFailed> failure_;  // the last one by a worker's own word
   std::optional<WorkerFailed> symptom_;  // waiting for a first cause that may come
   std::optional<std::string> stop_reason_;

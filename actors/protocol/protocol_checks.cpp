@@ -23,10 +23,10 @@ std::string DirectorProtocol::fault_in(const MemberHalted& event) const {
   if (std::string fault = fault_of_epoch(event.epoch); !fault.empty()) return fault;
   const std::int64_t newest = std::max({reached_, committed_, first_step_});
   const auto is_step = [&](std::int64_t step) { return step >= -1 && step <= newest; };
-  if (!is_step(event.holdings.step))
-    return "a state of step " + std::to_string(event.holdings.step) + ", but the newest is of " +
+  if (!is_step(event.inventory.step))
+    return "a state of step " + std::to_string(event.inventory.step) + ", but the newest is of " +
            std::to_string(newest);
-  for (const HeldCopy& copy : event.holdings.copies)
+  for (const CopyRecord& copy : event.inventory.copies)
     if (copy.rank < 0 || !is_step(copy.step))  // of an epoch before it may have had more ranks
       return "a copy of step " + std::to_string(copy.step) + " of rank " +
              std::to_string(copy.rank);

@@ -4,7 +4,7 @@
 #include "actors/protocol/liveness.h"
 #include "actors/protocol/protocol.h"
 
-// How the cluster changes: who is lost, who takes which seat, when an epoch can begin.
+// How the cluster changes: who is lost, which worker becomes which rank, when an epoch can begin.
 
 namespace troupe::actors {
 namespace {
@@ -13,7 +13,7 @@ using Effects = std::vector<Effect>;
 
 constexpr double kHour = 3600;
 /// So many workers in a row that end before they join: no more can be spawned.
-constexpr int kMaxFailedBirths = 3;
+constexpr int kMaxFailedSpawns = 3;
 /// Losses beyond restarts_per_hour on the way to the orderly end that they call for.
 constexpr int kLastAttempts = 10;
 
@@ -46,7 +46,7 @@ Effects DirectorProtocol::gather(const std::string& reason, bool reconnect) {
   Effects effects;
   bool anybody = false;
   for (auto& [incarnation, worker] : workers_) {
-    worker.holdings.reset();
+    worker.inventory.reset();
     worker.halts = worker.joined;
     anybody |= worker.halts;
   }
@@ -65,9 +65,9 @@ Effects DirectorProtocol::gather(const std::string& reason, bool reconnect) {
 
 /// A worker for every rank of a shape, as far as there are any (else 0): who has been there keeps
 /// the place, so that the least state moves.
-std::vector<std::uint64_t> DirectorProtocol::seats_in(const Shape& shape) const {
+std::vector<std::uint64_t> DirectorProtocol::assign_ranks(const ClusterShape& shape) const {
   const auto [pp, dp] = shape.mesh;
-  std::vector<std::uint64_t> seats(static_cast<std::size_t>(shape.num_ranks()), 0);
+  std::vector<std::uint64_t> assignment(static_cast<std::size_t>(shape.num_ranks()), 0);
   for (int replica = 0; replica < dp && kept_.number > 0; ++replica) {
     const auto at = static_cast<std::size_t>(replica);
     const int old = at < kept_replica_.size() ? kept_replica_[at] : replica;
@@ -76,8 +76,9 @@ std::vector<std::uint64_t> DirectorProtocol::seats_in(const Shape& shape) const 
     const bool closes = pp < kept_.shape.mesh.pp && static_cast<int>(there.size()) <= pp;
     int next = 0;
     for (const auto& [stage, incarnation] : there) {
-      const int seat = closes ? next++ : stage;
-      if (seat < pp) seats[static_cast<std::size_t>(replica * pp + seat)] = incarnation;
+      const int stage_now = closes ? next++ : stage;
+      if (stage_now < pp)
+        assignment[static_cast<std::size_t>(replica * pp + stage_now)] = incarnation;
     }
   }
   // Then those who hold no part of the last epoch, joined ones first, in the order of their ids.
@@ -87,9 +88,9 @@ std::vector<std::uint64_t> DirectorProtocol::seats_in(const Shape& shape) const 
       idle.push_back({{!worker.joined, worker.id}, incarnation});
   std::ranges::sort(idle);
   auto next = idle.begin();
-  for (auto& taken : seats)
+  for (auto& taken : assignment)
     if (taken == 0 && next != idle.end()) taken = (next++)->second;
-  return seats;
+  return assignment;
 }
 
 /// Stage and incarnation of the workers of a replica of the last epoch that are still there.
@@ -103,17 +104,17 @@ std::vector<std::pair<int, std::uint64_t>> DirectorProtocol::members_left(int re
   return left;
 }
 
-Effects DirectorProtocol::spawn_missing(const Shape& shape) {
+Effects DirectorProtocol::spawn_missing(const ClusterShape& shape) {
   Effects effects;
-  const auto seats = seats_in(shape);
-  for (std::size_t rank = 0; rank < seats.size(); ++rank)
-    if (seats[rank] == 0) effects.push_back(spawn(static_cast<int>(rank)));
+  const auto assignment = assign_ranks(shape);
+  for (std::size_t rank = 0; rank < assignment.size(); ++rank)
+    if (assignment[rank] == 0) effects.push_back(spawn(static_cast<int>(rank)));
   return effects;
 }
 
 Effect DirectorProtocol::spawn(int rank) {
   const int id = free_ids_.empty() ? next_id_++ : free_ids_.extract(free_ids_.begin()).value();
-  const std::uint64_t incarnation = mix(seed_ + births_++);
+  const std::uint64_t incarnation = mix(seed_ + num_spawned_++);
   workers_[incarnation] = {.id = id, .member = {.id = id, .incarnation = incarnation}};
   return SpawnWorker{.id = id, .incarnation = incarnation, .rank = rank};
 }
@@ -134,14 +135,14 @@ Effects DirectorProtocol::handle(const MemberJoined& event) {
   found->second.member = event.member;
   found->second.member.id = found->second.id;
   found->second.joined = true;
-  failed_births_ = 0;
+  num_failed_spawns_ = 0;
   return phase_ == Phase::gathering ? one_less_is_missing() : warm_up();
 }
 
 Effects DirectorProtocol::handle(const MemberHalted& event) {
   const auto found = workers_.find(event.incarnation);
   if (phase_ != Phase::gathering || event.epoch != number_ || found == workers_.end()) return {};
-  found->second.holdings = event.holdings;
+  found->second.inventory = event.inventory;
   if (!event.address.empty()) found->second.member.address = event.address;
   return one_less_is_missing();
 }
@@ -156,12 +157,12 @@ Effects DirectorProtocol::begin_if_complete() {
   if (phase_ != Phase::gathering) return {};
   missing_ = 0;
   for (const auto& [incarnation, worker] : workers_)
-    if (worker.halts && !worker.leaving && !worker.holdings) ++missing_;
-  seats_ = seats_in(target_);
-  for (const std::uint64_t incarnation : seats_)
+    if (worker.halts && !worker.leaving && !worker.inventory) ++missing_;
+  rank_assignment_ = assign_ranks(target_);
+  for (const std::uint64_t incarnation : rank_assignment_)
     if (!has_joined(incarnation)) ++missing_;
   if (missing_ > 0) return {};
-  Epoch next = seated(seats_, target_);
+  Epoch next = epoch_of(rank_assignment_, target_);
   const StatePlan state = choose_state(next);
   // The checkpoint to load from may go when a newer one has come.
   if (!state.from_memory && publishing_) return {};
@@ -179,11 +180,12 @@ bool DirectorProtocol::has_joined(std::uint64_t incarnation) const {
   return found != workers_.end() && found->second.joined;
 }
 
-/// An epoch of those who have these seats, and of those who must give away what they hold of the
-/// last one.
-Epoch DirectorProtocol::seated(const std::vector<std::uint64_t>& seats, const Shape& shape) const {
+/// The epoch of the workers that are assigned a rank, and of those that must give away what they
+/// hold of the last one.
+Epoch DirectorProtocol::epoch_of(const std::vector<std::uint64_t>& assignment,
+                                 const ClusterShape& shape) const {
   Epoch next{.run = mix(~seed_), .number = number_, .shape = shape, .members = {}};
-  for (const std::uint64_t incarnation : seats)
+  for (const std::uint64_t incarnation : assignment)
     next.members.push_back(workers_.at(incarnation).member);
   for (const auto& [rank, member] : kept_.members) {
     const auto found = workers_.find(member.incarnation);
@@ -195,10 +197,10 @@ Epoch DirectorProtocol::seated(const std::vector<std::uint64_t>& seats, const Sh
 
 StatePlan DirectorProtocol::choose_state(const Epoch& next) const {
   if (kept_.number > 0) {
-    std::map<std::uint64_t, Holdings> holdings;
+    std::map<std::uint64_t, StateInventory> inventory;
     for (const auto& [incarnation, worker] : workers_)
-      if (worker.holdings) holdings[incarnation] = *worker.holdings;
-    if (auto plan = plan_state(spec_, kept_, next, holdings, committed_)) return *plan;
+      if (worker.inventory) inventory[incarnation] = *worker.inventory;
+    if (auto plan = plan_state(spec_, kept_, next, inventory, committed_)) return *plan;
   }
   return {.step = std::max(saved_, first_step_)};
 }
@@ -249,8 +251,9 @@ Effects DirectorProtocol::keep_spares() {
 Effects DirectorProtocol::gathering_is_late(double now_s) {
   std::vector<std::uint64_t> late;
   for (const auto& [incarnation, worker] : workers_) {
-    const bool seated = std::ranges::find(seats_, incarnation) != seats_.end();
-    if ((seated && !worker.joined) || (worker.halts && !worker.leaving && !worker.holdings))
+    const bool is_assigned =
+        std::ranges::find(rank_assignment_, incarnation) != rank_assignment_.end();
+    if ((is_assigned && !worker.joined) || (worker.halts && !worker.leaving && !worker.inventory))
       late.push_back(incarnation);
   }
   const std::string waited =
@@ -274,21 +277,22 @@ Effects DirectorProtocol::gathering_is_late(double now_s) {
 
 Effects DirectorProtocol::lose(std::uint64_t incarnation, const std::string& cause, double now_s) {
   const int rank = epoch_.rank_of(incarnation);
-  const bool seated =
-      phase_ == Phase::gathering && std::ranges::find(seats_, incarnation) != seats_.end();
+  const bool is_assigned =
+      phase_ == Phase::gathering &&
+      std::ranges::find(rank_assignment_, incarnation) != rank_assignment_.end();
   const std::string who = name_of_worker(incarnation);
   const bool newcomer = is_newcomer(incarnation);
-  if (!workers_.at(incarnation).joined) ++failed_births_;
+  if (!workers_.at(incarnation).joined) ++num_failed_spawns_;
   forget(incarnation);
   Effects effects;
   // While a new epoch is gathered, places in one that was given up count for nothing.
   const bool begun = rank >= 0 && phase_ != Phase::gathering;
-  const bool has_part = !newcomer && (begun || seated || kept_.rank_of(incarnation) >= 0);
-  effects.push_back(
-      ReportLoss{.rank = rank < epoch_.num_ranks() ? rank : -1,
-                 .cause = who + " ended by " + cause,
-                 .has_part = has_part,
-                 .ends_run = has_part && spec_.recovery.on_loss == RunSpec::OnLoss::stop});
+  const bool has_part = !newcomer && (begun || is_assigned || kept_.rank_of(incarnation) >= 0);
+  effects.push_back(ReportWorkerLost{
+      .rank = rank < epoch_.num_ranks() ? rank : -1,
+      .cause = who + " ended by " + cause,
+      .has_part = has_part,
+      .ends_run = has_part && spec_.recovery.on_failure == RunSpec::OnFailure::stop});
   if (has_part) {
     append(effects, regroup(who + " ended by " + cause, now_s));
   } else if (newcomer) {
@@ -302,9 +306,9 @@ Effects DirectorProtocol::lose(std::uint64_t incarnation, const std::string& cau
 
 /// Goes on without what is lost, as [recovery] says.
 Effects DirectorProtocol::regroup(const std::string& cause, double now_s) {
-  losses_.push_back(now_s);
-  while (losses_.front() < now_s - kHour) losses_.pop_front();
-  const auto excess = std::ssize(losses_) - spec_.recovery.restarts_per_hour;
+  failure_times_.push_back(now_s);
+  while (failure_times_.front() < now_s - kHour) failure_times_.pop_front();
+  const auto excess = std::ssize(failure_times_) - spec_.recovery.restarts_per_hour;
   if (excess > 0 && !stop_reason_) {
     stop_code_ = static_cast<int>(ErrorKind::retry);
     stop_reason_ = "more workers were lost within an hour than recovery.restarts_per_hour = " +
@@ -315,14 +319,15 @@ Effects DirectorProtocol::regroup(const std::string& cause, double now_s) {
                    .step = committed_,
                    .reason = *stop_reason_ + "; so many more were lost that the state could not be "
                                              "saved"});
-  if (spec_.recovery.on_loss == RunSpec::OnLoss::stop) return fail(ErrorKind::internal, cause);
+  if (spec_.recovery.on_failure == RunSpec::OnFailure::stop)
+    return fail(ErrorKind::internal, cause);
   if (rescaling_ && kept_.number > 0 && kept_.shape != pending_->shape) {
     rescaling_ = false;  // the order stands, and is carried out after the recovery
     target_ = kept_.shape;
     keep_replicas();
   }
-  const bool shrinks =
-      spec_.recovery.on_loss == RunSpec::OnLoss::shrink || failed_births_ >= kMaxFailedBirths;
+  const bool shrinks = spec_.recovery.on_failure == RunSpec::OnFailure::shrink ||
+                       num_failed_spawns_ >= kMaxFailedSpawns;
   if (const std::set<int> lost = lost_ranks(); shrinks && !lost.empty()) {
     const auto smaller = shrunk(spec_, kept_.shape, lost);
     if (!smaller) return fail(ErrorKind::internal, cause + "; no smaller cluster can go on");
@@ -348,9 +353,9 @@ void DirectorProtocol::keep_replicas() {
 std::string DirectorProtocol::name_of_worker(std::uint64_t incarnation) const {
   if (const int rank = epoch_.rank_of(incarnation); rank >= 0 && rank < epoch_.num_ranks())
     return name_of(epoch_.shape, rank);
-  const auto seat = std::ranges::find(seats_, incarnation);
-  if (seat != seats_.end() && phase_ == Phase::gathering)
-    return name_of(target_, static_cast<int>(seat - seats_.begin()));
+  const auto assigned = std::ranges::find(rank_assignment_, incarnation);
+  if (assigned != rank_assignment_.end() && phase_ == Phase::gathering)
+    return name_of(target_, static_cast<int>(assigned - rank_assignment_.begin()));
   if (const auto next = std::ranges::find(warming_, incarnation);
       pending_ && next != warming_.end())
     return name_of(pending_->shape, static_cast<int>(next - warming_.begin()));

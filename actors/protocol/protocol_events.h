@@ -26,7 +26,7 @@ struct MemberHalted {
   std::uint32_t epoch = 0;
   std::uint64_t incarnation = 0;
   std::string address;
-  Holdings holdings;
+  StateInventory inventory;
 };
 /// A worker has built its stage of the shape that an order asks for.
 struct MemberWarm {
@@ -122,7 +122,7 @@ struct KillWorker {
   std::uint64_t incarnation = 0;
 };
 /// A worker of the run is lost, or a connection between two: what happened, once a loss.
-struct ReportLoss {
+struct ReportWorkerLost {
   int rank = -1;  ///< in the epoch that was running; -1: it had none
   std::string cause;
   bool has_part = false;  ///< the others cannot go on as they are
@@ -145,13 +145,13 @@ struct OrderHalt {
 /// Get ready for the shape that an order asks for, beside the steps.
 struct OrderWarmUp {
   std::uint64_t order = 0;
-  Shape shape;
-  std::vector<std::uint64_t> seats;  ///< incarnations, by rank of the shape
+  ClusterShape shape;
+  std::vector<std::uint64_t> assignment;  ///< incarnations, by rank of the shape
 };
 /// A worker without a part prepares to take any.
 struct WarmUpSpare {
   std::uint64_t incarnation = 0;
-  Shape shape;
+  ClusterShape shape;
 };
 /// Everybody is there: hand out the epoch and where its state comes from.
 struct StartEpoch {
@@ -220,7 +220,7 @@ struct End {
 };
 
 using Effect =
-    std::variant<SpawnWorker, KillWorker, ReportLoss, ReportRefused, OrderHalt, OrderWarmUp,
+    std::variant<SpawnWorker, KillWorker, ReportWorkerLost, ReportRefused, OrderHalt, OrderWarmUp,
                  WarmUpSpare, StartEpoch, ReportEpoch, OrderLeave, OrderStep, OrderCommit,
                  OrderSave, PublishCheckpoint, AbandonCheckpoint, OrderEvaluate, ReportEvaluation,
                  ReportUnsaved, AnswerScale, StartTimer, OrderFinish, KillWorkers, End>;

@@ -29,7 +29,7 @@ Effects DirectorProtocol::handle(const ScaleOrdered& event) {
   if (pending_)
     return refuse(ErrorKind::retry, "another change is under way: " + to_string(pending_->request));
   try {
-    const Shape& current = kept_.number > 0 ? kept_.shape : target_;
+    const ClusterShape& current = kept_.number > 0 ? kept_.shape : target_;
     pending_ = {.order = event.order,
                 .request = event.request,
                 .shape = scaled(spec_, current, event.request)};
@@ -49,13 +49,14 @@ Effects DirectorProtocol::handle(const ScaleOrdered& event) {
 Effects DirectorProtocol::warm_up() {
   if (rescaling_ || phase_ == Phase::gathering || phase_ == Phase::preparing) return {};
   if (!pending_) return warm_up_spares();
-  const auto seats = seats_in(pending_->shape);
-  if (seats == warming_) return {};
-  if (!std::ranges::all_of(seats, [this](std::uint64_t seat) { return has_joined(seat); }))
+  const auto assignment = assign_ranks(pending_->shape);
+  if (assignment == warming_) return {};
+  if (!std::ranges::all_of(assignment, [this](std::uint64_t worker) { return has_joined(worker); }))
     return {};
-  warming_ = seats;
-  for (const std::uint64_t seat : seats) workers_.at(seat).warm = false;
-  return {OrderWarmUp{.order = pending_->order, .shape = pending_->shape, .seats = seats}};
+  warming_ = assignment;
+  for (const std::uint64_t worker : assignment) workers_.at(worker).warm = false;
+  return {
+      OrderWarmUp{.order = pending_->order, .shape = pending_->shape, .assignment = assignment}};
 }
 
 /// Without an order spares do not know whose place they will take: they prepare for any.
@@ -86,9 +87,10 @@ Effects DirectorProtocol::handle(const MemberWarm& event) {
 
 /// The order's workers have joined and are warm. Nobody who trains has waited for them.
 bool DirectorProtocol::can_scale() const {
-  return pending_ && !rescaling_ && !warming_.empty() && warming_ == seats_in(pending_->shape) &&
+  return pending_ && !rescaling_ && !warming_.empty() &&
+         warming_ == assign_ranks(pending_->shape) &&
          std::ranges::all_of(warming_,
-                             [this](std::uint64_t seat) { return workers_.at(seat).warm; });
+                             [this](std::uint64_t worker) { return workers_.at(worker).warm; });
 }
 
 /// Whether the ordered change, and nothing else, waits for it: the last epoch that all ranks
@@ -96,8 +98,9 @@ bool DirectorProtocol::can_scale() const {
 bool DirectorProtocol::is_newcomer(std::uint64_t incarnation) const {
   if (kept_.number == 0 || !pending_ || kept_.rank_of(incarnation) >= 0) return false;
   if (phase_ != Phase::gathering && phase_ != Phase::preparing) return !rescaling_;
-  const bool takes_part = (phase_ == Phase::preparing && epoch_.rank_of(incarnation) >= 0) ||
-                          std::ranges::find(seats_, incarnation) != seats_.end();
+  const bool takes_part =
+      (phase_ == Phase::preparing && epoch_.rank_of(incarnation) >= 0) ||
+      std::ranges::find(rank_assignment_, incarnation) != rank_assignment_.end();
   return rescaling_ && kept_.shape != pending_->shape && takes_part;
 }
 

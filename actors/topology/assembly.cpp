@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "actors/topology/state_plan.h"
+#include "stages/storage/xxh64.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {
@@ -11,12 +13,6 @@ namespace {
 using schedules::ChunkCapacity;
 using transport::Direction;
 using transport::Edge;
-
-std::uint64_t fnv1a(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
-  return hash;
-}
 
 std::vector<ChunkCapacity> enough_for_both(std::vector<ChunkCapacity> training,
                                            const std::vector<ChunkCapacity>& evaluation) {
@@ -36,7 +32,7 @@ std::uint64_t digest_of(const Assembly& assembly, const RunSpec& spec, const Lay
             std::to_string(c.forward_slots) + '/' + std::to_string(c.backward_slots);
   text += ' ' + std::to_string(spec.batch.micro) + 'x' + std::to_string(spec.batch.seq_len) + 'x' +
           std::to_string(spec.model.hidden_size) + ' ' + std::string(name_of(spec.model.dtype));
-  return fnv1a(text);
+  return stages::xxh64(text);
 }
 
 /// The edges between chunk - 1 and chunk of the replica whose first rank is `base`.
@@ -87,7 +83,7 @@ stages::StageSpec stage_spec(const Assembly& assembly, const RunSpec& spec, cons
 
 }  // namespace
 
-Assembly assemble(const RunSpec& spec, const Shape& shape) {
+Assembly assemble(const RunSpec& spec, const ClusterShape& shape) {
   RunSpec current = spec;
   current.mesh = shape.mesh;
   current.schedule = shape.schedule;
@@ -105,7 +101,8 @@ Assembly assemble(const RunSpec& spec, const Shape& shape) {
   return assembly;
 }
 
-RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Shape& shape, int rank) {
+RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,
+                     int rank) {
   RankAssembly part{.place = place_of(shape, rank)};
   const auto stage = static_cast<std::size_t>(part.place.stage);
   const int base = part.place.replica * shape.mesh.pp;
@@ -135,6 +132,16 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Shape&
   if (shape.mesh.dp > 1)
     for (int d = 0; d < shape.mesh.dp; ++d)
       part.replica_ranks.push_back(d * shape.mesh.pp + part.place.stage);
+  return part;
+}
+
+RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,
+                         int rank) {
+  RankAssembly part = part_of(assembly, spec, shape, rank);
+  part.stage.keep_previous = copies_state(spec, shape);
+  if (!copies_state(spec, shape)) return part;
+  const auto edges = copy_edges(spec, shape, rank);
+  part.edges.insert(part.edges.end(), edges.begin(), edges.end());
   return part;
 }
 

@@ -21,7 +21,7 @@ struct Assembly {
   /// Over plans, layer layout, capacities, edge shape and dtype.
   std::uint64_t digest = 0;
 };
-Assembly assemble(const RunSpec& spec, const Shape& shape);
+Assembly assemble(const RunSpec& spec, const ClusterShape& shape);
 
 /// One rank's part of an assembly.
 struct RankAssembly {
@@ -36,7 +36,12 @@ struct RankAssembly {
   std::vector<int> mirror_ranks;   ///< this rank and mirror_of() it, ascending; empty without one
   std::vector<int> replica_ranks;  ///< this stage in all replicas; empty without data parallelism
 };
-RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Shape& shape, int rank);
+RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,
+                     int rank);
+/// A rank's part of a shape, with what recovery needs: its stage keeps its state of the step before
+/// and has edges for copies.
+RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,
+                         int rank);
 /// Ranks that it exchanges anything with in a step, perhaps its own among them.
 std::set<int> peers_of(const RankAssembly& part);
 

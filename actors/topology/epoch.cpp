@@ -36,7 +36,7 @@ int Members::rank_of_id(int id) const {
   return found == by_rank_.end() ? -1 : found->first;
 }
 
-std::string to_string(const Shape& shape) {
+std::string to_string(const ClusterShape& shape) {
   const auto& [kind, chunks, csv, costs] = shape.schedule;
   const int copies = shape.layout.copies();
   return fmt::format("pp {} x dp {}, {}{}, layers {}{}", shape.mesh.pp, shape.mesh.dp, kind,
@@ -45,23 +45,23 @@ std::string to_string(const Shape& shape) {
                      copies > 1 ? fmt::format(" in {} copies", copies) : "");
 }
 
-RankPlace place_of(const Shape& shape, int rank) {
+RankPlace place_of(const ClusterShape& shape, int rank) {
   return {.replica = rank / shape.mesh.pp, .stage = rank % shape.mesh.pp};
 }
 
-std::string name_of(const Shape& shape, int rank) {
+std::string name_of(const ClusterShape& shape, int rank) {
   const RankPlace place = place_of(shape, rank);
   return "rank " + std::to_string(rank) + " (replica " + std::to_string(place.replica) +
          ", stage " + std::to_string(place.stage) + ")";
 }
 
-int mirror_of(const Shape& shape, int rank) {
+int mirror_of(const ClusterShape& shape, int rank) {
   if (shape.layout.copies() == 1) return -1;
   const auto [replica, stage] = place_of(shape, rank);
   return replica * shape.mesh.pp + shape.mesh.pp - 1 - stage;
 }
 
-Shape first_shape(const RunSpec& spec) {
+ClusterShape first_shape(const RunSpec& spec) {
   const schedules::Plan plan = make_plan(spec);
   const auto layers = split_layers(parse_split(spec.layout), spec.model, plan.chunks_per_copy());
   return {.mesh = spec.mesh,

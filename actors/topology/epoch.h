@@ -43,17 +43,17 @@ class Members {
 };
 
 /// What a change of the cluster changes: mesh, schedule and layers per chunk.
-struct Shape {
+struct ClusterShape {
   RunSpec::Mesh mesh;
   RunSpec::Schedule schedule;
   Layout layout;
 
   int num_ranks() const { return mesh.pp * mesh.dp; }
-  bool operator==(const Shape&) const = default;
+  bool operator==(const ClusterShape&) const = default;
 };
 
 /// For people: "pp 2 x dp 1, interleaved with 2 chunks a stage, layers 2,1,2,1".
-std::string to_string(const Shape& shape);
+std::string to_string(const ClusterShape& shape);
 
 /// A version of the cluster: who takes part and who holds which layers. Everything that recovery or
 /// re-scaling changes is here; all else is in the RunSpec. A value, handed to every rank before the
@@ -61,7 +61,7 @@ std::string to_string(const Shape& shape);
 struct Epoch {
   std::uint64_t run = 0;  ///< random, the same in all epochs of a launch
   std::uint32_t number = 0;
-  Shape shape;
+  ClusterShape shape;
   /// By rank; beyond the ranks those that only give their state away and then leave.
   Members members;
 
@@ -75,15 +75,15 @@ struct RankPlace {
   int replica = 0;
   int stage = 0;
 };
-RankPlace place_of(const Shape& shape, int rank);
+RankPlace place_of(const ClusterShape& shape, int rank);
 /// "rank 3 (replica 1, stage 1)".
-std::string name_of(const Shape& shape, int rank);
+std::string name_of(const ClusterShape& shape, int rank);
 
 /// The rank of the same replica that holds the other copy of the same layers, where the schedule
 /// has two copies of the parameters; else -1.
-int mirror_of(const Shape& shape, int rank);
+int mirror_of(const ClusterShape& shape, int rank);
 
 /// The shape a run starts with: layers split over the plan's chunks as the spec says.
-Shape first_shape(const RunSpec& spec);
+ClusterShape first_shape(const RunSpec& spec);
 
 }  // namespace troupe::actors

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "actors/worker/neighbour_copies.h"
 #include "tensor/device.h"
 #include "transport/channel.h"
 
@@ -20,19 +19,26 @@ std::int64_t pool_bytes(const RankAssembly& part, int rank) {
   return bytes;
 }
 
+struct SplitMemory {
+  std::int64_t ranks = 0, spares = 0;
+};
+
+SplitMemory split_memory(const RunSpec& spec, const ClusterShape& shape) {
+  const auto memory = memory_of(spec, shape, assemble(spec, shape));
+  SplitMemory all;
+  for (const RankMemory& rank : memory) all.ranks += rank.total();
+  all.spares = spec.recovery.spares * memory_of_spare(memory);
+  return all;
+}
+
 }  // namespace
 
-std::vector<RankMemory> memory_of(const RunSpec& spec, const Shape& shape,
+std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape,
                                   const Assembly& assembly) {
   const auto device = tensor::make_cpu_device(spec.cluster.threads);
   std::vector<RankMemory> memory;
   for (int rank = 0; rank < shape.num_ranks(); ++rank) {
-    RankAssembly part = part_of(assembly, spec, shape, rank);
-    if (copies_state(spec, shape)) {
-      part.stage.keep_previous = true;
-      const auto edges = copy_edges(spec, shape, rank);
-      part.edges.insert(part.edges.end(), edges.begin(), edges.end());
-    }
+    const RankAssembly part = part_of_run(assembly, spec, shape, rank);
     // Replicas are alike: the first one's memory serves the others.
     memory.push_back({.stage = part.place.replica == 0
                                    ? stages::plan_memory(part.stage, *device)
@@ -42,16 +48,26 @@ std::vector<RankMemory> memory_of(const RunSpec& spec, const Shape& shape,
   return memory;
 }
 
-std::int64_t total_memory(const RunSpec& spec, const Shape& shape) {
-  std::int64_t bytes = 0;
-  for (const RankMemory& rank : memory_of(spec, shape, assemble(spec, shape)))
-    bytes += rank.total();
-  return bytes;
+std::int64_t memory_of_spare(const std::vector<RankMemory>& ranks) {
+  RankMemory spare;
+  for (const RankMemory& rank : ranks) {
+    if (rank.stage.total() > spare.stage.total()) spare.stage = rank.stage;
+    spare.pools = std::max(spare.pools, rank.pools);
+  }
+  return spare.total();
 }
 
-std::int64_t total_memory_of_change(const RunSpec& spec, const Shape& now, const Shape& next) {
+std::int64_t total_memory(const RunSpec& spec, const ClusterShape& shape) {
+  const SplitMemory memory = split_memory(spec, shape);
+  return memory.ranks + memory.spares;
+}
+
+std::int64_t total_memory_of_change(const RunSpec& spec, const ClusterShape& now,
+                                    const ClusterShape& next) {
   const int in_both = std::min(now.num_ranks(), next.num_ranks());
-  return total_memory(spec, now) + total_memory(spec, next) - in_both * kProcessBytes;
+  const SplitMemory before = split_memory(spec, now), after = split_memory(spec, next);
+  return before.ranks + after.ranks - in_both * kProcessBytes +
+         std::max(before.spares, after.spares);
 }
 
 }  // namespace troupe::actors

@@ -18,17 +18,22 @@ inline constexpr std::int64_t kProcessBytes = std::int64_t{32} << 20;
 /// Bytes that one rank takes.
 struct RankMemory {
   stages::StageMemory stage;
-  /// Of transport buffers. Slots that sender and receiver both map count at the receiver alone.
+  /// Bytes of transport buffers. Slots that sender and receiver both map count at the receiver
+  /// alone.
   std::int64_t pools = 0;
   std::int64_t total() const { return stage.total() + pools + kProcessBytes; }
 };
 
 /// By rank, before anything is allocated. The assembly is the shape's.
-std::vector<RankMemory> memory_of(const RunSpec& spec, const Shape& shape,
+std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape,
                                   const Assembly& assembly);
-/// Of all ranks together.
-std::int64_t total_memory(const RunSpec& spec, const Shape& shape);
-/// While one shape takes over from another: stages and pools of both, in the same processes.
-std::int64_t total_memory_of_change(const RunSpec& spec, const Shape& now, const Shape& next);
+/// Bytes of a spare that is warm: it has memory for any of these ranks.
+std::int64_t memory_of_spare(const std::vector<RankMemory>& ranks);
+/// Bytes of all ranks and spares together.
+std::int64_t total_memory(const RunSpec& spec, const ClusterShape& shape);
+/// While one shape takes over from another: stages and pools of both, in the same processes. A
+/// spare gives up one before it prepares for the other.
+std::int64_t total_memory_of_change(const RunSpec& spec, const ClusterShape& now,
+                                    const ClusterShape& next);
 
 }  // namespace troupe::actors

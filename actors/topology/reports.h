@@ -38,7 +38,7 @@ struct StepReport {
   };
   std::vector<std::shared_ptr<const Measured>> replicas;
 
-  /// Of all replicas.
+  /// What the stages of all replicas measured.
   std::vector<StageTime> stages() const { return all(&Measured::stages); }
   std::vector<EdgeBytes> edges() const { return all(&Measured::edges); }
 
@@ -131,7 +131,7 @@ struct Outcome {
                        ///< (SIGKILL) ..."
 };
 
-struct Shape;
+struct ClusterShape;
 
 /// Told what happens, one call at a time, from a thread of its own: it may take its time.
 class RunObserver {
@@ -143,7 +143,7 @@ class RunObserver {
   /// A checkpoint could not be written; the run goes on.
   virtual void on_not_saved(std::int64_t step, const std::string& error) = 0;
   /// The cluster has the shape that was ordered, and the first step of it is committed.
-  virtual void on_scaled(const Shape& shape) = 0;
+  virtual void on_scaled(const ClusterShape& shape) = 0;
   /// A line for people and logs.
   virtual void on_event(const std::string& text) = 0;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "schedules/plan.h"
@@ -71,20 +72,21 @@ struct RunSpec {
   } eval;
 
   struct Cluster {
-    int threads = 1;    ///< per rank
-    bool pin = false;   ///< bind each rank to cores of its own
-    bool spin = false;  ///< cores suffice for waiting by polling
-    int port = 0;       ///< control; 0 = any
+    int threads = 1;                   ///< per rank
+    std::optional<bool> pin = false;   ///< bind each rank to cores of its own; none: core_use()
+    std::optional<bool> spin = false;  ///< wait for messages by polling; none: core_use()
+    int cores = 0;                     ///< free ones, known to the launching process alone
+    int port = 0;                      ///< control; 0 = any
   } cluster;
 
   /// What to do about a worker that is lost.
-  enum class OnLoss {
+  enum class OnFailure {
     replace,  ///< spawn another one; shrink where that fails
     shrink,   ///< go on with fewer stages or replicas
     stop,     ///< end the run
   };
   struct Recovery {
-    OnLoss on_loss = OnLoss::replace;
+    OnFailure on_failure = OnFailure::replace;
     int spares = 0;               ///< warm processes kept ready
     double silent_s = 3;          ///< a process that says nothing for so long is lost; 0: never
     double hang_s = 5;            ///< a runner without progress likewise, at least; 0: never
@@ -98,6 +100,16 @@ struct RunSpec {
   int num_ranks() const { return mesh.pp * mesh.dp; }
   std::int64_t global_tokens() const { return batch.global * batch.seq_len; }
 };
+
+/// How the ranks of a shape use the machine's cores.
+struct CoreUse {
+  bool pin = false;   ///< each is bound to cores of its own
+  bool spin = false;  ///< each waits for messages by polling
+  bool operator==(const CoreUse&) const = default;
+};
+/// What the cluster says; where it says nothing, what its free cores suffice for with so many
+/// ranks: a core for each thread, and for polling one more a rank.
+CoreUse core_use(const RunSpec::Cluster& cluster, std::int64_t ranks);
 
 /// Where the run keeps the state of a step.
 inline std::string checkpoint_path(const RunSpec& spec, std::int64_t step) {

@@ -35,13 +35,13 @@ int copies_of(const RunSpec::Schedule& schedule) {
 }
 
 /// "pp 2 with 2 chunks a stage".
-std::string stages_text(const Shape& shape) {
+std::string stages_text(const ClusterShape& shape) {
   const int chunks = shape.schedule.chunks;
   return "pp " + text(shape.mesh.pp) + " with " + schedules::counted(chunks, "chunk") + " a stage";
 }
 
 /// Empty, or why no rule can give each chunk a layer.
-std::string check_layers(const RunSpec& spec, const Shape& shape) {
+std::string check_layers(const RunSpec& spec, const ClusterShape& shape) {
   const int pp = shape.mesh.pp, chunks = shape.schedule.chunks, layers = layers_of(spec);
   const int copies = copies_of(shape.schedule);
   const int most = layers * copies / chunks;
@@ -52,7 +52,7 @@ std::string check_layers(const RunSpec& spec, const Shape& shape) {
          (most > 0 ? "; at most --pp " + text(most) : "");
 }
 
-void check_mesh(const RunSpec& spec, const Shape& shape) {
+void check_mesh(const RunSpec& spec, const ClusterShape& shape) {
   const auto [pp, dp] = shape.mesh;
   if (pp < 1) refuse("--pp " + text(pp) + ": at least 1 stage is needed");
   if (dp < 1) refuse("--dp " + text(dp) + ": at least 1 replica is needed");
@@ -67,7 +67,7 @@ void check_mesh(const RunSpec& spec, const Shape& shape) {
 }
 
 /// Empty, or why the schedule has no plan of this shape.
-std::string check_schedule(const RunSpec& spec, const Shape& shape) {
+std::string check_schedule(const RunSpec& spec, const ClusterShape& shape) {
   if (shape.schedule.kind == "csv")
     return "the run's schedule, csv, is a plan for one shape; give --schedule KIND too";
   const auto* generator = generator_of(shape.schedule.kind);
@@ -84,7 +84,7 @@ std::string check_schedule(const RunSpec& spec, const Shape& shape) {
        .microbatches = static_cast<int>(num_microbatches(spec, shape.mesh.dp))});
 }
 
-schedules::Plan plan_of(const RunSpec& spec, const Shape& shape) {
+schedules::Plan plan_of(const RunSpec& spec, const ClusterShape& shape) {
   RunSpec changed = spec;
   changed.mesh = shape.mesh;
   changed.schedule = shape.schedule;
@@ -93,7 +93,7 @@ schedules::Plan plan_of(const RunSpec& spec, const Shape& shape) {
 
 /// The shape's own layout where the new plan keeps every chunk in its place, else by the run's
 /// rule. Throws where that has no layer for some chunk.
-Layout layout_for(const RunSpec& spec, const Shape& shape) {
+Layout layout_for(const RunSpec& spec, const ClusterShape& shape) {
   const schedules::Plan plan = plan_of(spec, shape);
   const auto& chunks = shape.layout.chunks;
   if (std::ranges::equal(chunks, plan.rank_of_chunk, {}, &Layout::Chunk::stage) &&
@@ -114,7 +114,7 @@ auto named(const std::string& given, const F& body) {
   }
 }
 
-bool fits(const RunSpec& spec, const Shape& shape) {
+bool fits(const RunSpec& spec, const ClusterShape& shape) {
   try {
     check_mesh(spec, shape);
   } catch (const Error&) {
@@ -126,7 +126,8 @@ bool fits(const RunSpec& spec, const Shape& shape) {
 /// Chunks of a stage under the ordered schedule that its check and the split allow, `split_chunks`
 /// of a copy (0: any number): those of the manifest where it names this schedule, those of now
 /// where they are several, the schedule's own, or as many as the split has.
-int chunks_under(const RunSpec& spec, const Shape& current, Shape shape, int split_chunks) {
+int chunks_under(const RunSpec& spec, const ClusterShape& current, ClusterShape shape,
+                 int split_chunks) {
   const auto* generator = generator_of(shape.schedule.kind);
   const int own = generator ? generator->chunks : 1, copies = copies_of(shape.schedule);
   std::vector<int> wanted{own, spec.schedule.chunks, split_chunks * copies / shape.mesh.pp};
@@ -145,9 +146,9 @@ int chunks_under(const RunSpec& spec, const Shape& current, Shape shape, int spl
 
 /// The current shape with the mesh and the schedule of the request; its layout is still the old
 /// one.
-Shape meshed(const RunSpec& spec, const Shape& current, const ScaleRequest& request,
-             int split_chunks) {
-  Shape shape = current;
+ClusterShape meshed(const RunSpec& spec, const ClusterShape& current, const ScaleRequest& request,
+                    int split_chunks) {
+  ClusterShape shape = current;
   if (request.pp) shape.mesh.pp = *request.pp;
   if (request.dp) shape.mesh.dp = *request.dp;
   // A plan of one's own is for one mesh, however the layers are split.
@@ -167,8 +168,8 @@ Shape meshed(const RunSpec& spec, const Shape& current, const ScaleRequest& requ
 }
 
 /// What a split of other chunks than the shape's runs into, and how many stages would have them.
-std::string chunks_hint(const RunSpec& spec, const Shape& current, const ScaleRequest& request,
-                        int split_chunks, const Shape& shape) {
+std::string chunks_hint(const RunSpec& spec, const ClusterShape& current,
+                        const ScaleRequest& request, int split_chunks, const ClusterShape& shape) {
   const std::string has = "; the run has " + stages_text(shape) + " (" + shape.schedule.kind + ")";
   if (request.pp) return "; --pp " + text(*request.pp) + " means " + stages_text(shape);
   ScaleRequest wider = request;
@@ -182,8 +183,8 @@ std::string chunks_hint(const RunSpec& spec, const Shape& current, const ScaleRe
 }
 
 /// The layers as --layout splits them.
-Layout layout_by(const RunSpec& spec, const Shape& current, const ScaleRequest& request,
-                 const LayerSplit& split, const Shape& shape) {
+Layout layout_by(const RunSpec& spec, const ClusterShape& current, const ScaleRequest& request,
+                 const LayerSplit& split, const ClusterShape& shape) {
   const schedules::Plan plan = plan_of(spec, shape);
   const int given = static_cast<int>(split.layers.size()), needed = plan.chunks_per_copy();
   try {
@@ -208,11 +209,12 @@ std::string to_string(const ScaleRequest& request) {
   return out;
 }
 
-Shape scaled(const RunSpec& spec, const Shape& current, const ScaleRequest& request) {
+ClusterShape scaled(const RunSpec& spec, const ClusterShape& current, const ScaleRequest& request) {
   const std::string layout = "--layout " + request.layout.value_or("") + " ";
   std::optional<LayerSplit> split;
   if (request.layout) split = named(layout, [&] { return parse_split(*request.layout); });
-  Shape shape = meshed(spec, current, request, split ? static_cast<int>(split->layers.size()) : 0);
+  ClusterShape shape =
+      meshed(spec, current, request, split ? static_cast<int>(split->layers.size()) : 0);
   if (split)
     shape.layout = named(layout, [&] { return layout_by(spec, current, request, *split, shape); });
   else if (shape.mesh.pp != current.mesh.pp || request.schedule)
@@ -222,7 +224,8 @@ Shape scaled(const RunSpec& spec, const Shape& current, const ScaleRequest& requ
   return shape;
 }
 
-std::optional<Shrunk> shrunk(const RunSpec& spec, const Shape& current, const std::set<int>& lost) {
+std::optional<Shrunk> shrunk(const RunSpec& spec, const ClusterShape& current,
+                             const std::set<int>& lost) {
   const auto [pp, dp] = current.mesh;
   std::vector<int> survivors(static_cast<std::size_t>(dp), pp);  // stages, by replica
   for (const int rank : lost)

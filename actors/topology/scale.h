@@ -22,15 +22,16 @@ std::string to_string(const ScaleRequest& request);
 
 /// The shape that the request makes of the current one. Throws Error{usage} with the rule, its
 /// numbers and the nearest valid choice where there is no such shape, or it is the current one.
-Shape scaled(const RunSpec& spec, const Shape& current, const ScaleRequest& request);
+ClusterShape scaled(const RunSpec& spec, const ClusterShape& current, const ScaleRequest& request);
 
 /// The largest shape that the ranks left over can fill without new ones, and which old replica each
 /// of its replicas continues: whole replicas if there are any, else the stages of one, with 1f1b
 /// where the schedule has no plan for so few. None if nothing is left.
 struct Shrunk {
-  Shape shape;
+  ClusterShape shape;
   std::vector<int> replicas;
 };
-std::optional<Shrunk> shrunk(const RunSpec& spec, const Shape& current, const std::set<int>& lost);
+std::optional<Shrunk> shrunk(const RunSpec& spec, const ClusterShape& current,
+                             const std::set<int>& lost);
 
 }  // namespace troupe::actors

@@ -17,7 +17,7 @@ namespace troupe::actors {
 /// to tell people and what to order; no clock, no I/O.
 class AutoChange {
  public:
-  using Fits = std::function<bool(const Shape& now, const Shape& next)>;
+  using Fits = std::function<bool(const ClusterShape& now, const ClusterShape& next)>;
   struct Advice {
     std::string text;
     std::optional<ScaleRequest> order;
@@ -41,21 +41,21 @@ class AutoChange {
   AutoChange(RunSpec spec, Fits fits) : spec_(std::move(spec)), fits_(std::move(fits)) {}
   const RunSpec& spec() const { return spec_; }
   const Epoch& epoch() const { return epoch_; }
-  const Shape& shape() const { return epoch_.shape; }
+  const ClusterShape& shape() const { return epoch_.shape; }
   std::int64_t step() const { return step_; }  ///< the last one
-  bool fits(const Shape& next) const { return fits_(shape(), next); }
+  bool fits(const ClusterShape& next) const { return fits_(shape(), next); }
   /// What steps are to be compared with once the order is carried out.
-  void promise(GainCheck::Promise promise) { check_.emplace(std::move(promise)); }
+  void predict(GainCheck::PredictedGain predicted) { check_.emplace(std::move(predicted)); }
 
  private:
   /// Asked when an epoch begins and after each of its steps, unless it measures or compares.
   virtual bool wants_to_measure() const = 0;
   virtual std::optional<Advice> decide(const Measured& measured) = 0;
-  /// What came of a promise.
+  /// Whether the predicted gain was shown.
   virtual Advice judge(const GainCheck::Verdict& verdict) = 0;
 
   /// What was ordered has come, and its steps are counted.
-  bool compares() const { return check_ && check_->promise().shape == shape(); }
+  bool compares() const { return check_ && check_->predicted().shape == shape(); }
   void measure_if_wanted();
   std::optional<Advice> decide_if_measured();
 

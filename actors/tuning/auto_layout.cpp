@@ -14,11 +14,11 @@ namespace {
 
 using schedules::Op;
 
-std::string split_text(const Shape& shape) {
+std::string split_text(const ClusterShape& shape) {
   return fmt::format("{}", fmt::join(layers_of(shape.layout), ","));
 }
 
-ScaleRequest order_of(const Shape& shape) {
+ScaleRequest order_of(const ClusterShape& shape) {
   ScaleRequest order;
   order.layout = split_text(shape);
   return order;
@@ -52,9 +52,10 @@ bool AutoLayout::wants_to_measure() const {
 
 std::optional<AutoChange::Advice> AutoLayout::decide(const Measured& measured) {
   due_ = step() + spec().auto_layout.steps;
-  const LayoutChoice choice = choose_layout(spec(), shape(), measured, [this](const Shape& next) {
-    return std::ranges::find(taken_back_, next) == taken_back_.end() && fits(next);
-  });
+  const LayoutChoice choice =
+      choose_layout(spec(), shape(), measured, [this](const ClusterShape& next) {
+        return std::ranges::find(taken_back_, next) == taken_back_.end() && fits(next);
+      });
   const double gain = gain_percent(choice.now.step_s, choice.best.step_s);
   const double least = 100 * spec().auto_layout.gain;
   const std::string what = fmt::format("auto_layout: {}; ", times_text(measured, choice.times));
@@ -70,7 +71,7 @@ std::optional<AutoChange::Advice> AutoLayout::decide(const Measured& measured) {
     return Advice{.text = what + fmt::format("stays with {}: {}", split_text(shape()), best),
                   .order = std::nullopt};
   }
-  promise({.name = "layout " + split,
+  predict({.name = "layout " + split,
            .from = shape(),
            .shape = choice.best.shape,
            .step_s = choice.best.step_s,
@@ -85,8 +86,8 @@ std::optional<AutoChange::Advice> AutoLayout::decide(const Measured& measured) {
 AutoChange::Advice AutoLayout::judge(const GainCheck::Verdict& verdict) {
   const std::string text = "auto_layout: " + verdict.text();
   if (verdict.is_gain()) return {.text = text, .order = std::nullopt};
-  taken_back_.push_back(verdict.promise.shape);
-  const Shape& old = verdict.promise.from;
+  taken_back_.push_back(verdict.predicted.shape);
+  const ClusterShape& old = verdict.predicted.from;
   return {.text = text + "; goes back to " + split_text(old), .order = order_of(old)};
 }
 

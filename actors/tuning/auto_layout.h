@@ -22,9 +22,9 @@ class AutoLayout final : public AutoChange {
   std::optional<Advice> decide(const Measured& measured) override;
   Advice judge(const GainCheck::Verdict& verdict) override;
 
-  std::int64_t due_ = 0;        ///< no measurement before this step
-  std::optional<Shape> stays_;  ///< told that its layout stays
-  std::vector<Shape> taken_back_;
+  std::int64_t due_ = 0;               ///< no measurement before this step
+  std::optional<ClusterShape> stays_;  ///< told that its layout stays
+  std::vector<ClusterShape> taken_back_;
 };
 
 }  // namespace troupe::actors

@@ -38,7 +38,7 @@ std::string ranking_text(const std::vector<Candidate>& all) {
   return text;
 }
 
-ScaleRequest order_of(const Shape& shape) {
+ScaleRequest order_of(const ClusterShape& shape) {
   ScaleRequest order;
   order.schedule = shape.schedule.kind;
   order.costs = shape.schedule.costs;
@@ -46,7 +46,7 @@ ScaleRequest order_of(const Shape& shape) {
 }
 
 /// The same but for what they were made for, which no two measurements find the same.
-bool alike(Shape a, const Shape& b) {
+bool alike(ClusterShape a, const ClusterShape& b) {
   a.schedule.costs = b.schedule.costs;
   return a == b;
 }
@@ -60,13 +60,13 @@ bool AutoSchedule::wants_to_measure() const {
 std::optional<AutoChange::Advice> AutoSchedule::decide(const Measured& measured) {
   decided_ = epoch().number;
   const auto all = candidates(spec(), shape(), measured);
-  const Candidate& best = choose(all, [this](const Shape& next) {
+  const Candidate& best = choose(all, [this](const ClusterShape& next) {
     return std::ranges::none_of(taken_back_,
-                                [&](const Shape& lost) { return alike(lost, next); }) &&
+                                [&](const ClusterShape& lost) { return alike(lost, next); }) &&
            fits(next);
   });
   plain_ = plain_of(all).shape;
-  promise({.name = best.shape.schedule.kind,
+  predict({.name = best.shape.schedule.kind,
            .from = shape(),
            .shape = best.shape,
            .step_s = best.step_s,
@@ -81,7 +81,7 @@ std::optional<AutoChange::Advice> AutoSchedule::decide(const Measured& measured)
 
 AutoChange::Advice AutoSchedule::judge(const GainCheck::Verdict& verdict) {
   const std::string text = "auto: " + verdict.text();
-  const Shape& chosen = verdict.promise.shape;
+  const ClusterShape& chosen = verdict.predicted.shape;
   if (verdict.is_gain() || chosen == plain_) return {.text = text, .order = std::nullopt};
   taken_back_.push_back(chosen);
   return {.text = text + "; goes back to " + plain_->schedule.kind, .order = order_of(*plain_)};

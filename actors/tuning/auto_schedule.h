@@ -22,8 +22,8 @@ class AutoSchedule final : public AutoChange {
   Advice judge(const GainCheck::Verdict& verdict) override;
 
   std::optional<std::uint32_t> decided_;  ///< the epoch in which it did
-  std::optional<Shape> plain_;            ///< 1f1b, of the decision
-  std::vector<Shape> taken_back_;
+  std::optional<ClusterShape> plain_;     ///< 1f1b, of the decision
+  std::vector<ClusterShape> taken_back_;
 };
 
 }  // namespace troupe::actors

@@ -25,7 +25,7 @@ double gain_percent(double old_step_s, double step_s) {
 }
 
 std::string GainCheck::Verdict::text() const {
-  const double step_s = median(steps), old_step_s = median(promise.old_steps);
+  const double step_s = median(steps), old_step_s = median(predicted.old_steps);
   const std::string sure = fmt::format("with {:.0f} % confidence", 100 * (1 - kMayErr));
   const std::string said = kind == faster   ? "faster " + sure
                            : kind == slower ? "slower " + sure
@@ -33,19 +33,19 @@ std::string GainCheck::Verdict::text() const {
   return fmt::format(
       "a step of {} takes {:.2f} ms, the median of {}, predicted {:.2f}; before {:.2f} ms, the "
       "median of {}; measured gain {:.1f} %, predicted {:.1f} %: {}",
-      promise.name, step_s * 1e3, steps.size(), promise.step_s * 1e3, old_step_s * 1e3,
-      promise.old_steps.size(), gain_percent(old_step_s, step_s),
-      gain_percent(old_step_s, promise.step_s), said);
+      predicted.name, step_s * 1e3, steps.size(), predicted.step_s * 1e3, old_step_s * 1e3,
+      predicted.old_steps.size(), gain_percent(old_step_s, step_s),
+      gain_percent(old_step_s, predicted.step_s), said);
 }
 
 std::optional<GainCheck::Verdict> GainCheck::stepped(double seconds) {
   if (std::exchange(is_first_, false)) return std::nullopt;
   steps_.push_back(seconds);
   if (std::ranges::find(kLooks, steps_.size()) == kLooks.end()) return std::nullopt;
-  const bool is_faster = chance_of_lower(steps_, promise_.old_steps) < kMayErrOnce;
-  const bool is_slower = chance_of_lower(promise_.old_steps, steps_) < kMayErrOnce;
+  const bool is_faster = chance_of_lower(steps_, predicted_.old_steps) < kMayErrOnce;
+  const bool is_slower = chance_of_lower(predicted_.old_steps, steps_) < kMayErrOnce;
   if (!is_faster && !is_slower && steps_.size() < kMostSteps) return std::nullopt;
-  return Verdict{.promise = promise_,
+  return Verdict{.predicted = predicted_,
                  .kind = is_faster   ? Verdict::faster
                          : is_slower ? Verdict::slower
                                      : Verdict::unclear,

@@ -19,27 +19,27 @@ double gain_percent(double old_step_s, double step_s);
 /// makes steps no shorter is taken for one that does at most once in twenty.
 class GainCheck {
  public:
-  struct Promise {
+  struct PredictedGain {
     std::string name;  ///< of what steps are compared under: "zb-h1", "layout 4,2"
-    Shape from, shape;
+    ClusterShape from, shape;
     double step_s = 0;              ///< predicted
     std::vector<double> old_steps;  ///< seconds of the steps before, measured alike
   };
   struct Verdict {
     enum Kind { faster, slower, unclear };
-    Promise promise;
+    PredictedGain predicted;
     Kind kind = unclear;
     std::vector<double> steps;  ///< seconds
     /// The change has shown that it is worth its place.
     bool is_gain() const { return kind == faster; }
     std::string text() const;
   };
-  explicit GainCheck(Promise promise) : promise_(std::move(promise)) {}
+  explicit GainCheck(PredictedGain predicted) : predicted_(std::move(predicted)) {}
 
-  const Promise& promise() const { return promise_; }
-  /// Whether a run in this shape may yet fulfil the promise.
-  bool is_about(const Shape& shape) const {
-    return shape == promise_.shape || shape == promise_.from;
+  const PredictedGain& predicted() const { return predicted_; }
+  /// Whether a run in this shape may yet show the predicted gain.
+  bool is_about(const ClusterShape& shape) const {
+    return shape == predicted_.shape || shape == predicted_.from;
   }
   /// An epoch begins: its first step pays for the start and counts for nothing.
   void begin() { is_first_ = true; }
@@ -50,7 +50,7 @@ class GainCheck {
   static constexpr std::size_t kMostSteps = 48;
 
  private:
-  Promise promise_;
+  PredictedGain predicted_;
   bool is_first_ = true;
   std::vector<double> steps_;
 };

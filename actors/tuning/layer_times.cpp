@@ -12,7 +12,7 @@ namespace {
 using schedules::Op;
 
 /// A chunk of the layout, and where it stands in its copy.
-struct Part {
+struct ChunkSample {
   int stage = 0;
   double layers = 0;
   bool first = false, last = false;
@@ -20,8 +20,8 @@ struct Part {
   double per_layer() const { return seconds / layers; }
 };
 
-std::vector<Part> parts_of(const Layout& layout, const Measured& measured, std::size_t op) {
-  std::vector<Part> parts;
+std::vector<ChunkSample> parts_of(const Layout& layout, const Measured& measured, std::size_t op) {
+  std::vector<ChunkSample> parts;
   for (std::size_t i = 0; i < layout.chunks.size(); ++i) {
     const auto& chunk = layout.chunks[i];
     parts.push_back({.stage = chunk.stage,
@@ -34,18 +34,18 @@ std::vector<Part> parts_of(const Layout& layout, const Measured& measured, std::
 }
 
 /// Of one layer wherever only layers were measured, else where it was least mixed with others.
-double usual_layer(const std::vector<Part>& parts) {
+double usual_layer(const std::vector<ChunkSample>& parts) {
   std::vector<double> inner, first, last;
-  for (const Part& part : parts) {
+  for (const ChunkSample& part : parts) {
     if (part.layers == 0) continue;
     (part.first ? first : part.last ? last : inner).push_back(part.per_layer());
   }
   return median(!inner.empty() ? inner : !first.empty() ? first : last);
 }
 
-double layer_on(int stage, const std::vector<Part>& parts) {
+double layer_on(int stage, const std::vector<ChunkSample>& parts) {
   double layers = 0, seconds = 0, at_most = usual_layer(parts);
-  for (const Part& part : parts) {
+  for (const ChunkSample& part : parts) {
     if (part.stage != stage || part.layers == 0) continue;
     at_most = std::min(at_most, part.per_layer());
     if (part.first || part.last) continue;
@@ -57,10 +57,10 @@ double layer_on(int stage, const std::vector<Part>& parts) {
 
 /// What the parts that `has` names took beyond their layers, on average.
 template <typename Has>
-double rest(const std::vector<Part>& parts, const std::vector<ActionTimes>& layer, std::size_t op,
-            const Has& has) {
+double rest(const std::vector<ChunkSample>& parts, const std::vector<ActionTimes>& layer,
+            std::size_t op, const Has& has) {
   double seconds = 0, count = 0;
-  for (const Part& part : parts) {
+  for (const ChunkSample& part : parts) {
     if (!has(part)) continue;
     const double each = layer[static_cast<std::size_t>(part.stage)].seconds[op];
     seconds += std::max(0.0, part.seconds - each * part.layers);
@@ -79,15 +79,15 @@ LayerTimes layer_times(const Layout& layout, const Measured& measured) {
     const auto parts = parts_of(layout, measured, op);
     for (int stage = 0; stage < layout.stages; ++stage)
       times.layer[static_cast<std::size_t>(stage)].seconds[op] = layer_on(stage, parts);
-    const auto is_first = [](const Part& part) { return part.first; };
-    const auto is_last = [](const Part& part) { return part.last; };
+    const auto is_first = [](const ChunkSample& part) { return part.first; };
+    const auto is_last = [](const ChunkSample& part) { return part.last; };
     times.embedding.seconds[op] = rest(parts, times.layer, op, is_first);
     times.head.seconds[op] = rest(parts, times.layer, op, is_last);
   }
   return times;
 }
 
-PaperStep::PaperStep(const RunSpec& spec, const Shape& shape, LayerTimes times, double hop_s)
+PaperStep::PaperStep(const RunSpec& spec, const ClusterShape& shape, LayerTimes times, double hop_s)
     : times_(std::move(times)), hop_s_(hop_s) {
   RunSpec changed = spec;
   changed.mesh = shape.mesh;

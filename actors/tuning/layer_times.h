@@ -24,7 +24,7 @@ LayerTimes layer_times(const Layout& layout, const Measured& measured);
 class PaperStep {
  public:
   /// The mesh and schedule of `shape` count.
-  PaperStep(const RunSpec& spec, const Shape& shape, LayerTimes times, double hop_s);
+  PaperStep(const RunSpec& spec, const ClusterShape& shape, LayerTimes times, double hop_s);
   /// What each chunk's actions take.
   schedules::Costs costs(const Layout& layout) const;
   /// Seconds from the first action to the last one's end.

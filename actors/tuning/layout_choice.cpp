@@ -14,7 +14,8 @@ constexpr double kEqual = 1e-9;
 
 class Search {
  public:
-  Search(const PaperStep& step, const Shape& current, const std::function<bool(const Shape&)>& fits)
+  Search(const PaperStep& step, const ClusterShape& current,
+         const std::function<bool(const ClusterShape&)>& fits)
       : step_(step), current_(current), fits_(fits), best_(layers_of(current.layout)) {
     for (const auto& row : step.plan().actions) actions_ += row.size();
     best_s_ = seconds(best_);
@@ -92,7 +93,7 @@ class Search {
 
   void keep(const std::vector<int>& layers, double s) {
     if (s >= (1 - kEqual) * best_s_) return;
-    Shape shape = current_;
+    ClusterShape shape = current_;
     shape.layout = layout_of(layers, step_.plan().rank_of_chunk);
     if (!fits_(shape)) return;
     best_ = layers;
@@ -100,8 +101,8 @@ class Search {
   }
 
   const PaperStep& step_;
-  const Shape& current_;
-  const std::function<bool(const Shape&)>& fits_;
+  const ClusterShape& current_;
+  const std::function<bool(const ClusterShape&)>& fits_;
   std::size_t actions_ = 0, simulated_ = 0;
   std::vector<int> best_;
   double best_s_ = 0;
@@ -109,8 +110,9 @@ class Search {
 
 }  // namespace
 
-LayoutChoice choose_layout(const RunSpec& spec, const Shape& current, const Measured& measured,
-                           const std::function<bool(const Shape&)>& fits) {
+LayoutChoice choose_layout(const RunSpec& spec, const ClusterShape& current,
+                           const Measured& measured,
+                           const std::function<bool(const ClusterShape&)>& fits) {
   const PaperStep step(spec, current, layer_times(current.layout, measured), measured.hop_s);
   const double now_s = step.simulated(current.layout);
   const double beyond = std::max(0.0, measured.step_s - now_s);

@@ -17,7 +17,8 @@ struct LayoutChoice {
 /// The split of the layers over the chunks of the current schedule that the simulator finds fastest
 /// with the measured times, among those that fit: from the current split and from equal work, one
 /// layer moves at a time as long as that helps. What a step takes beyond its actions stays.
-LayoutChoice choose_layout(const RunSpec& spec, const Shape& current, const Measured& measured,
-                           const std::function<bool(const Shape&)>& fits);
+LayoutChoice choose_layout(const RunSpec& spec, const ClusterShape& current,
+                           const Measured& measured,
+                           const std::function<bool(const ClusterShape&)>& fits);
 
 }  // namespace troupe::actors

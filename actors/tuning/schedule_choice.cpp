@@ -52,13 +52,13 @@ schedules::Costs averaged(const schedules::Costs& costs) {
 /// What the current mesh would take with another schedule; none where that has no plan for it.
 class Paper {
  public:
-  Paper(const RunSpec& spec, const Shape& current, const Measured& measured)
+  Paper(const RunSpec& spec, const ClusterShape& current, const Measured& measured)
       : spec_(spec),
         current_(current),
         times_(layer_times(current.layout, measured)),
         hop_s_(measured.hop_s) {}
 
-  double simulated(const Shape& shape) const { return step(shape).simulated(shape.layout); }
+  double simulated(const ClusterShape& shape) const { return step(shape).simulated(shape.layout); }
 
   std::optional<Candidate> candidate(const schedules::Generator& generator) const {
     if (generator.purpose != schedules::Purpose::training || generator.copies != 1)
@@ -66,7 +66,7 @@ class Paper {
     ScaleRequest request;
     request.schedule = std::string(generator.name);
     try {
-      const Shape shape = scaled(spec_, current_, request);
+      const ClusterShape shape = scaled(spec_, current_, request);
       const schedules::Costs costs = step(shape).costs(shape.layout);
       request.costs = text_of(costs);
       Candidate best = of(request);
@@ -81,14 +81,14 @@ class Paper {
   }
 
  private:
-  PaperStep step(const Shape& shape) const { return {spec_, shape, times_, hop_s_}; }
+  PaperStep step(const ClusterShape& shape) const { return {spec_, shape, times_, hop_s_}; }
   Candidate of(const ScaleRequest& request) const {
-    const Shape shape = scaled(spec_, current_, request);
+    const ClusterShape shape = scaled(spec_, current_, request);
     return {.shape = shape, .step_s = simulated(shape)};
   }
 
   const RunSpec& spec_;
-  const Shape& current_;
+  const ClusterShape& current_;
   const LayerTimes times_;
   const double hop_s_;
 };
@@ -99,7 +99,7 @@ bool is_1f1b(const Candidate& candidate) {
 
 }  // namespace
 
-std::vector<Candidate> candidates(const RunSpec& spec, const Shape& current,
+std::vector<Candidate> candidates(const RunSpec& spec, const ClusterShape& current,
                                   const Measured& measured) {
   const Paper paper(spec, current, measured);
   const double beyond = std::max(0.0, measured.step_s - paper.simulated(current));
@@ -122,7 +122,7 @@ const Candidate& plain_of(const std::vector<Candidate>& candidates) {
 }
 
 const Candidate& choose(const std::vector<Candidate>& candidates,
-                        const std::function<bool(const Shape&)>& fits) {
+                        const std::function<bool(const ClusterShape&)>& fits) {
   const Candidate& plain = plain_of(candidates);
   for (const Candidate& candidate : candidates) {
     if (candidate.step_s > (1 - kLeastGain) * plain.step_s) break;

@@ -38,7 +38,7 @@ class StepMeter {
   static constexpr std::size_t kTraced = 3;
   static constexpr std::size_t kSteps = 12;
 
-  explicit StepMeter(const Shape& shape) : shape_(shape) {}
+  explicit StepMeter(const ClusterShape& shape) : shape_(shape) {}
   void add(const TracedActions& actions);
   void add(std::int64_t step, double seconds);
   /// None until kTraced steps are complete and kSteps are over.
@@ -53,7 +53,7 @@ class StepMeter {
   std::vector<const Step*> whole_steps() const;
   std::vector<double> times() const;
 
-  Shape shape_;
+  ClusterShape shape_;
   std::map<std::int64_t, Step> steps_;
 };
 

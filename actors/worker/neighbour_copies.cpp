@@ -1,60 +1,27 @@
 #include "actors/worker/neighbour_copies.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "stages/storage/xxh64.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {
 namespace {
 
-/// A piece is followed by its checksum: 8 bytes.
-constexpr std::int64_t kSumElements = 2;
-
-std::int64_t pieces_of(std::int64_t size) {
-  return (size + kPieceElements - 1) / kPieceElements;
-}
-
 std::uint64_t sum_of(const tensor::Tensor& piece) {
-  return stages::xxh64(
-      std::as_bytes(std::span(piece.as<float>(), static_cast<std::size_t>(piece.num_elements()))));
+  return XXH3_64bits(piece.as<float>(), piece.num_bytes());
 }
 
 int parity_of(std::int64_t step) {
   return static_cast<int>(step % 2);
 }
 
-/// The channel knows the edge of a rank's copies by this.
-int chunk_of(int rank, int parity) {
-  return 2 * rank + parity;
-}
-
-std::int64_t size_of(const RunSpec& spec, const Shape& shape, int rank) {
-  return size_of_units(units_of(spec, shape, rank), spec.model);
-}
-
 }  // namespace
 
-std::vector<transport::Edge> copy_edges(const RunSpec& spec, const Shape& shape, int rank) {
-  std::vector<transport::Edge> edges;
-  for (const int from : {neighbour_of(shape, rank, -1), rank}) {
-    const std::int64_t size = size_of(spec, shape, from);
-    if (size == 0) continue;
-    for (const int parity : {0, 1})
-      edges.push_back({.from = from,
-                       .to = neighbour_of(shape, from, 1),
-                       .chunk = chunk_of(from, parity),
-                       .direction = transport::Direction::state,
-                       .dtype = tensor::DType::f32,
-                       .shape = {std::min(size, kPieceElements) + kSumElements},
-                       .slots = static_cast<int>(pieces_of(size))});
-  }
-  return edges;
-}
-
-NeighbourCopies::NeighbourCopies(const RunSpec& spec, const Shape& shape, int rank,
+NeighbourCopies::NeighbourCopies(const RunSpec& spec, const ClusterShape& shape, int rank,
                                  tensor::Device& device, transport::Channel& channel)
     : spec_(spec),
       device_(device),
@@ -62,12 +29,12 @@ NeighbourCopies::NeighbourCopies(const RunSpec& spec, const Shape& shape, int ra
       channel_(channel),
       rank_(rank),
       before_(neighbour_of(shape, rank, -1)),
-      size_before_(size_of(spec, shape, before_)) {}
+      size_before_(size_of_units(units_of(spec, shape, before_), spec.model)) {}
 
 transport::MessageKey NeighbourCopies::key(int rank, std::int64_t step, std::int64_t piece) const {
   return {.step = static_cast<std::uint64_t>(step),
           .microbatch = static_cast<int>(piece),
-          .chunk = chunk_of(rank, parity_of(step)),
+          .chunk = chunk_of_copy(rank, step),
           .direction = transport::Direction::state};
 }
 
@@ -93,7 +60,7 @@ void NeighbourCopies::send(const stages::Stage& stage, std::int64_t step) {
 void NeighbourCopies::receive(std::int64_t step) {
   Copy& copy = free_copy();
   if (size_before_ > 0) copy.owner = channel_.keep(key(before_, step, 0));
-  for (std::int64_t i = 0; i < pieces_of(size_before_); ++i) {
+  for (std::int64_t i = 0; i < num_pieces(size_before_); ++i) {
     const tensor::Tensor buffer = channel_.receive(key(before_, step, i));
     const std::int64_t count = std::min(kPieceElements, size_before_ - i * kPieceElements);
     const tensor::Tensor piece = slice(buffer, 0, count);
@@ -112,21 +79,21 @@ void NeighbourCopies::drop_before(std::int64_t step) {
   for (Copy& copy : received_) {
     if (copy.step < 0 || copy.step >= step) continue;
     if (copy.adopted && size_before_ > 0) channel_.free_kept(key(before_, copy.step, 0));
-    for (std::int64_t i = 0; i < pieces_of(size_before_) && !copy.adopted; ++i)
+    for (std::int64_t i = 0; i < num_pieces(size_before_) && !copy.adopted; ++i)
       channel_.release(key(before_, copy.step, i));
     copy = {};
   }
 }
 
-std::vector<transport::KeptSlots> NeighbourCopies::kept(const std::vector<Held>& held,
+std::vector<transport::KeptSlots> NeighbourCopies::kept(const std::vector<HeldCopy>& held,
                                                         std::int64_t step, bool is_copied) const {
   std::vector<transport::KeptSlots> kept;
-  for (const Held& copy : held) {
+  for (const HeldCopy& copy : held) {
     const bool fits = copy.rank == before_ && copy.memory.size() == size_before_ && copy.owner;
     // What the neighbour gives of `step` as the epoch begins needs slots at once.
     const bool stays = copy.step == step ? is_copied : parity_of(copy.step) != parity_of(step);
     if (fits && stays)
-      kept.push_back({.chunk = chunk_of(before_, parity_of(copy.step)),
+      kept.push_back({.chunk = chunk_of_copy(before_, copy.step),
                       .direction = transport::Direction::state,
                       .memory = copy.owner});
   }
@@ -144,7 +111,7 @@ bool NeighbourCopies::is_adopted(int parity) const {
   });
 }
 
-void NeighbourCopies::adopt(const Held& copy) {
+void NeighbourCopies::adopt(const HeldCopy& copy) {
   TROUPE_ASSERT(copy.rank == before_ && copy.memory.size() == size_before_);
   free_copy() = {.step = copy.step, .memory = copy.memory, .owner = copy.owner, .adopted = true};
 }
@@ -159,8 +126,8 @@ bool NeighbourCopies::has_received(std::int64_t step) const {
   return received_[0].step == step || received_[1].step == step;
 }
 
-std::vector<NeighbourCopies::Held> NeighbourCopies::take_out() const {
-  std::vector<Held> held;
+std::vector<NeighbourCopies::HeldCopy> NeighbourCopies::take_out() const {
+  std::vector<HeldCopy> held;
   for (const Copy& copy : received_)
     if (copy.step >= 0)
       held.push_back(

@@ -12,28 +12,20 @@
 
 namespace troupe::actors {
 
-/// Pieces of this many elements at most travel as one message.
-inline constexpr std::int64_t kPieceElements = std::int64_t{1} << 20;
-
-/// The edges of a rank's copies, in ranks: from the stage before, and to the next. Copies of odd
-/// and of even steps have an edge, and with it memory, each: so one may stay while the other goes.
-/// None of a stage that holds nothing.
-std::vector<transport::Edge> copy_edges(const RunSpec& spec, const Shape& shape, int rank);
-
 /// A rank gives each committed state to the next stage of its replica, and holds that of the stage
 /// before, this and the one before it: a copy lies in the slots that its messages arrived in.
 /// Every piece carries its checksum. Runner thread only.
 class NeighbourCopies {
  public:
   /// A copy that outlives the channel it came over.
-  struct Held {
+  struct HeldCopy {
     int rank = 0;  ///< whose
     std::int64_t step = 0;
     TensorRow memory;  ///< the units of that rank one after the other
     std::shared_ptr<transport::SlotMemory> owner;
   };
 
-  NeighbourCopies(const RunSpec& spec, const Shape& shape, int rank, tensor::Device& device,
+  NeighbourCopies(const RunSpec& spec, const ClusterShape& shape, int rank, tensor::Device& device,
                   transport::Channel& channel);
 
   /// The channel is open on copy_edges(). Gives the state of `step` away. Returns as soon as it may
@@ -47,17 +39,17 @@ class NeighbourCopies {
 
   /// The memory of the edges whose copies, of an epoch that ended, must not be written over before
   /// all ranks have reached this one. `is_copied`: what is held of `step` need not come again.
-  std::vector<transport::KeptSlots> kept(const std::vector<Held>& held, std::int64_t step,
+  std::vector<transport::KeptSlots> kept(const std::vector<HeldCopy>& held, std::int64_t step,
                                          bool is_copied) const;
   /// All ranks have reached the epoch: only adopted copies are needed still.
   void free_kept();
   /// The neighbour of the epoch before has given the same state: it need not come again.
-  void adopt(const Held& copy);
-  /// The same at the other end.
+  void adopt(const HeldCopy& copy);
+  /// The neighbour holds this rank's state of `step` already: it is not sent.
   void skip(std::int64_t step) { sent_ = step; }
-  int giver() const { return before_; }
+  int source() const { return before_; }
   /// The newest two copies.
-  std::vector<Held> take_out() const;
+  std::vector<HeldCopy> take_out() const;
 
  private:
   struct Copy {

@@ -83,7 +83,7 @@ struct PlanRunner::Step {
 };
 
 /// An action from its first node to its last.
-struct PlanRunner::Pass {
+struct PlanRunner::ActiveAction {
   const Instruction& next;
   Recorded* record = nullptr;
   Direction direction = Direction::forward;
@@ -96,7 +96,7 @@ struct PlanRunner::Pass {
   double loss_sum = 0;
   double busy_s = 0;
 
-  Pass(const Instruction& instruction, std::uint64_t step, Recorded* kept)
+  ActiveAction(const Instruction& instruction, std::uint64_t step, Recorded* kept)
       : next(instruction), record(kept) {
     const bool forward = next.op == Op::F;
     if (!forward) direction = Direction::backward;
@@ -143,15 +143,15 @@ PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
   }
   const Drain drain(stage_);
   step.timed([&] { stage_.begin_step(); });
-  const auto pass_of = [&](std::size_t i) {
-    return Pass(program_[i], message_step, watch.record ? &recorded_[i] : nullptr);
+  const auto action_at = [&](std::size_t i) {
+    return ActiveAction(program_[i], message_step, watch.record ? &recorded_[i] : nullptr);
   };
   for (std::size_t i = 0; i < program_.size(); ++i) {
     if (program_[i].overlaps_next) {
-      run_pair(pass_of(i), pass_of(i + 1), step);
+      run_pair(action_at(i), action_at(i + 1), step);
       ++i;
     } else {
-      run(pass_of(i), step);
+      run(action_at(i), step);
     }
     progress_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -202,7 +202,7 @@ double PlanRunner::wait_s(Direction direction, int chunk) const {
 }
 
 void PlanRunner::evaluate_one(const Instruction& next, Step& step) {
-  Pass pass(next, step.message_step, nullptr);
+  ActiveAction pass(next, step.message_step, nullptr);
   start(pass, step);
   stages::ForwardResult result;
   step.timed(
@@ -214,7 +214,7 @@ void PlanRunner::evaluate_one(const Instruction& next, Step& step) {
 }
 
 /// Receives the message and acquires the buffer, waiting for both.
-void PlanRunner::start(Pass& pass, Step& step) {
+void PlanRunner::start(ActiveAction& pass, Step& step) {
   const Instruction& next = pass.next;
   step.record = pass.record;
   if (next.op == Op::F && (next.first || next.last)) load_tokens(next, step);
@@ -226,7 +226,7 @@ void PlanRunner::start(Pass& pass, Step& step) {
 
 /// Runs the next node. What it completes leaves, and what it was the last to read is freed, at
 /// once: that is all the runner waits for, and the last node, whose end is the action's.
-void PlanRunner::advance(Pass& pass, Step& step) {
+void PlanRunner::advance(ActiveAction& pass, Step& step) {
   const stages::NodeEnd end = pass.nodes[static_cast<std::size_t>(pass.node)];
   step.record = pass.record;
   pass.busy_s += step.timed([&] {
@@ -242,7 +242,7 @@ void PlanRunner::advance(Pass& pass, Step& step) {
     losses_[static_cast<std::size_t>(pass.next.microbatch)] = pass.loss_sum;
 }
 
-void PlanRunner::compute(Pass& pass) {
+void PlanRunner::compute(ActiveAction& pass) {
   const Instruction& next = pass.next;
   if (next.op == Op::F) {
     const auto result = stage_.forward_node({.chunk = next.chunk,
@@ -264,7 +264,7 @@ void PlanRunner::compute(Pass& pass) {
                        pass.node);
 }
 
-void PlanRunner::hand_over(const Pass& pass, const stages::NodeEnd& end, const Step& step) {
+void PlanRunner::hand_over(const ActiveAction& pass, const stages::NodeEnd& end, const Step& step) {
   const Instruction& next = pass.next;
   if (end.output && pass.needs.buffer) send(*pass.needs.buffer, pass.output, step);
   if (end.input && !next.first) channel_.release(into(next, step.message_step, Direction::forward));
@@ -272,18 +272,18 @@ void PlanRunner::hand_over(const Pass& pass, const stages::NodeEnd& end, const S
     channel_.release(into(next, step.message_step, Direction::backward));
 }
 
-void PlanRunner::run(Pass pass, Step& step) {
+void PlanRunner::run(ActiveAction pass, Step& step) {
   start(pass, step);
   while (pass.can_advance()) advance(pass, step);
 }
 
 /// Node by node in turn. Each starts when its message and buffer are there, so that the other
 /// computes while they travel.
-void PlanRunner::run_pair(Pass forward, Pass backward, Step& step) {
-  Pass* turn = &forward;
-  Pass* other = &backward;
+void PlanRunner::run_pair(ActiveAction forward, ActiveAction backward, Step& step) {
+  ActiveAction* turn = &forward;
+  ActiveAction* other = &backward;
   while (!forward.done() || !backward.done()) {
-    for (Pass* pass : {turn, other})
+    for (ActiveAction* pass : {turn, other})
       if (!pass->started && channel_.ready(pass->needs)) start(*pass, step);
     if (!turn->can_advance()) std::swap(turn, other);
     if (turn->can_advance()) {
@@ -297,11 +297,11 @@ void PlanRunner::run_pair(Pass forward, Pass backward, Step& step) {
 }
 
 /// None of the two computes, and one at least has not started: waits until it can.
-void PlanRunner::wait_for_pair(Pass& forward, Pass& backward, Step& step) {
+void PlanRunner::wait_for_pair(ActiveAction& forward, ActiveAction& backward, Step& step) {
   if (forward.started || backward.started) return start(forward.started ? backward : forward, step);
   const auto begin = Clock::now();
   channel_.wait_for_either(forward.needs, backward.needs);
-  Pass& first = channel_.ready(forward.needs) ? forward : backward;
+  ActiveAction& first = channel_.ready(forward.needs) ? forward : backward;
   step.record = first.record;
   add_wait(first.next, first.direction, seconds_since(begin), step);
 }

@@ -59,7 +59,7 @@ class PlanRunner {
     double busy_s = 0;    ///< in the stage's calls: less than end - begin where it is one of a pair
     double waited_s = 0;  ///< for its message and a credit, before begin_s
   };
-  /// Of the last step that was recorded; empty before.
+  /// The actions of the last step that was recorded; empty before.
   const std::vector<Recorded>& recorded() const { return recorded_; }
   /// How long the last step waited for messages of this direction into this chunk of the stage.
   double wait_s(transport::Direction direction, int chunk) const;
@@ -69,20 +69,20 @@ class PlanRunner {
 
  private:
   struct Step;
-  struct Pass;
+  struct ActiveAction;
   struct Drain;
   tensor::Tensor receive(const Instruction& next, const transport::MessageKey& key, Step& step);
   void add_wait(const Instruction& next, transport::Direction direction, double s, Step& step);
   tensor::Tensor acquire(const transport::MessageKey& key, Step& step);
   void send(const transport::MessageKey& key, const tensor::Tensor& tensor, const Step& step);
   void evaluate_one(const Instruction& next, Step& step);
-  void start(Pass& pass, Step& step);
-  void advance(Pass& pass, Step& step);
-  void compute(Pass& pass);
-  void hand_over(const Pass& pass, const stages::NodeEnd& end, const Step& step);
-  void run(Pass pass, Step& step);
-  void run_pair(Pass forward, Pass backward, Step& step);
-  void wait_for_pair(Pass& forward, Pass& backward, Step& step);
+  void start(ActiveAction& pass, Step& step);
+  void advance(ActiveAction& pass, Step& step);
+  void compute(ActiveAction& pass);
+  void hand_over(const ActiveAction& pass, const stages::NodeEnd& end, const Step& step);
+  void run(ActiveAction pass, Step& step);
+  void run_pair(ActiveAction forward, ActiveAction backward, Step& step);
+  void wait_for_pair(ActiveAction& forward, ActiveAction& backward, Step& step);
   void load_tokens(const Instruction& next, const Step& step);
   PlanResult finish(const Step& step, double wall_s);
 

@@ -20,8 +20,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Beat)
 
 namespace troupe::actors {
 
-StageActor::StageActor(caf::actor_config& config, caf::actor director, Join join,
-                       StageRunner& runner, std::chrono::milliseconds heartbeat)
+StageActor::StageActor(caf::actor_config& config, caf::actor director, Join join, OrderSink& runner,
+                       std::chrono::milliseconds heartbeat)
     : ControlActor(config),
       director_(std::move(director)),
       join_(std::move(join)),
@@ -42,7 +42,7 @@ caf::behavior StageActor::make_behavior() {
       [this](const Save& order) { queue(order); },
       [this](const Evaluate& order) { queue(order); },
       [this](const Finish& order) { finish(order.reason); },
-      [this](const RunnerAnswer& result) { answer(result); },
+      [this](const StageAnswer& result) { answer(result); },
       [this](Beat) { beat(); },
   };
 }
@@ -103,7 +103,7 @@ void StageActor::finish(const std::string& reason) {
   runner_.push(Finish{.reason = reason});
 }
 
-void StageActor::answer(const RunnerAnswer& result) {
+void StageActor::answer(const StageAnswer& result) {
   if (const auto* halted = std::get_if<Halted>(&result)) return send(director_, *halted);
   if (const auto* failed = std::get_if<Failed>(&result)) return send(director_, *failed);
   if (replica_) std::visit([this](const auto& x) { send(replica_, x); }, result);
@@ -119,10 +119,8 @@ void StageActor::beat() {
                  .resident_bytes = activity.resident_bytes,
                  .saved_bytes = activity.saved_bytes,
                  .mailbox_depth = mailbox().size() + runner_.depth()};
-  for (const auto& edge : activity.edges) {
-    beat.edge_to.push_back(edge.to);
-    beat.edge_queued.push_back(edge.queued);
-  }
+  for (const auto& edge : activity.edges)
+    beat.links.push_back({.to = edge.to, .queued = edge.queued});
   send(replica_ ? replica_ : director_, beat);
   delayed_send(this, heartbeat_, Beat{});
 }

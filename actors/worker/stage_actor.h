@@ -6,7 +6,7 @@
 #include <string>
 
 #include "actors/messages/control_plane.h"
-#include "actors/worker/runner.h"
+#include "actors/worker/order_loop.h"
 
 namespace troupe::actors {
 
@@ -17,7 +17,7 @@ class StageActor : public ControlActor {
  public:
   /// `runner` outlives the actor. `director` is where it joins. It gives a sign of life every
   /// `heartbeat`.
-  StageActor(caf::actor_config& config, caf::actor director, Join join, StageRunner& runner,
+  StageActor(caf::actor_config& config, caf::actor director, Join join, OrderSink& runner,
              std::chrono::milliseconds heartbeat = kHeartbeatInterval);
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -33,14 +33,14 @@ class StageActor : public ControlActor {
   void finish(const std::string& reason);
   /// An order that cannot be is not carried out, and nobody waits for it.
   void refuse(std::uint32_t epoch, const std::string& what);
-  void answer(const RunnerAnswer& answer);
+  void answer(const StageAnswer& answer);
   void beat();
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr& who) override;
 
   caf::actor director_;
   const Join join_;
-  StageRunner& runner_;
+  OrderSink& runner_;
   const std::chrono::milliseconds heartbeat_;
   caf::actor replica_;       // in the epoch that runs; else null
   std::uint32_t epoch_ = 0;  // orders of another one are ignored
@@ -49,4 +49,4 @@ class StageActor : public ControlActor {
 
 }  // namespace troupe::actors
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::RunnerAnswer)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::StageAnswer)

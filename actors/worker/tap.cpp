@@ -72,22 +72,4 @@ void Tap::dump(const tensor::Tensor& tensor, Tapped& tapped) const {
   }
 }
 
-TensorTapped to_event(const Tapped& tapped) {
-  TensorTapped event{.to = tapped.to,
-                     .backward = tapped.backward,
-                     .microbatch = tapped.microbatch,
-                     .summary = {.elements = tapped.elements,
-                                 .not_finite = tapped.not_finite,
-                                 .norm = to_double(tapped.norm),
-                                 .mean = to_double(tapped.mean),
-                                 .min = to_double(tapped.min),
-                                 .max = to_double(tapped.max)},
-                     .file = tapped.file,
-                     .error = tapped.error};
-  std::copy_n(tapped.histogram.begin(),
-              std::min(tapped.histogram.size(), event.summary.histogram.size()),
-              event.summary.histogram.begin());
-  return event;
-}
-
 }  // namespace troupe::actors

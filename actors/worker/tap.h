@@ -39,7 +39,4 @@ class Tap {
   std::vector<Tapped> tapped_;
 };
 
-/// The same for monitors.
-TensorTapped to_event(const Tapped& tapped);
-
 }  // namespace troupe::actors

@@ -59,19 +59,6 @@ std::vector<TracedActions> traced_actions(const PlanRunner& runner, const RankAs
   return messages;
 }
 
-ActionsTraced to_event(const TracedActions& actions) {
-  ActionsTraced event{.complete = actions.complete};
-  for (const TracedActions::Row& row : actions.rows)
-    event.actions.push_back({.name = row.name,
-                             .begin_s = to_double(row.begin_s),
-                             .end_s = to_double(row.end_s),
-                             .from = row.from,
-                             .to = row.to,
-                             .waited_s = to_double(row.waited_s),
-                             .sent_s = to_double(row.sent_s)});
-  return event;
-}
-
 void add_waits(Prepared& vote, const PlanRunner& runner, const RankAssembly& part, int rank) {
   std::map<int, double> by_sender;
   for (const Edge& edge : part.edges) {
@@ -79,10 +66,8 @@ void add_waits(Prepared& vote, const PlanRunner& runner, const RankAssembly& par
     const auto chunk = std::ranges::find(part.chunks, edge.chunk) - part.chunks.begin();
     by_sender[edge.from] += runner.wait_s(edge.direction, static_cast<int>(chunk));
   }
-  for (const auto& [from, wait_s] : by_sender) {
-    vote.edge_from.push_back(static_cast<std::uint32_t>(from));
-    vote.edge_wait_s.push_back(to_bits(wait_s));
-  }
+  for (const auto& [from, wait_s] : by_sender)
+    vote.waited.push_back({.from = static_cast<std::uint32_t>(from), .wait_s = to_bits(wait_s)});
 }
 
 }  // namespace troupe::actors

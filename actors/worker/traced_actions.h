@@ -17,9 +17,6 @@ inline constexpr std::size_t kActionsPerMessage = 512;
 std::vector<TracedActions> traced_actions(const PlanRunner& runner, const RankAssembly& part,
                                           int rank, const RunStep& order);
 
-/// The same for monitors.
-ActionsTraced to_event(const TracedActions& actions);
-
 /// Adds to a vote how long the step waited for messages, by the rank that sends them.
 void add_waits(Prepared& vote, const PlanRunner& runner, const RankAssembly& part, int rank);
 

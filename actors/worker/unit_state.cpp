@@ -6,17 +6,6 @@
 #include "tensor/error.h"
 
 namespace troupe::actors {
-namespace {
-
-/// Of a parameter: the weight and two moments.
-constexpr std::int64_t kTensorsEach = 3;
-
-int unit_of(const stages::ParameterInfo& info, const stages::ModelConfig& model) {
-  return unit_of_layer(info.layer, static_cast<int>(model.num_hidden_layers));
-}
-
-}  // namespace
-
 tensor::Tensor slice(const tensor::Tensor& x, std::int64_t begin, std::int64_t count) {
   TROUPE_ASSERT(x.dtype == tensor::DType::f32 && begin + count <= x.num_elements());
   return {.data = x.as<float>() + begin, .dtype = x.dtype, .shape = {count}};
@@ -91,20 +80,12 @@ std::map<int, TensorRow> units_in(const TensorRow& memory, std::span<const int> 
   for (const auto& info : stages::parameters_of(model)) {
     const int unit = unit_of(info, model);
     if (std::ranges::find(units, unit) == units.end()) continue;
-    const std::int64_t size = kTensorsEach * info.shape.num_elements();
+    const std::int64_t size = kTensorsOfParameter * info.shape.num_elements();
     const TensorRow tensors = memory.part(begin, size);
     for (const tensor::Tensor& x : tensors.tensors()) rows[unit].add(x);
     begin += size;
   }
   return rows;
-}
-
-std::int64_t size_of_units(std::span<const int> units, const stages::ModelConfig& model) {
-  std::int64_t size = 0;
-  for (const auto& info : stages::parameters_of(model))
-    if (std::ranges::find(units, unit_of(info, model)) != units.end())
-      size += kTensorsEach * info.shape.num_elements();
-  return size;
 }
 
 }  // namespace troupe::actors

@@ -37,11 +37,9 @@ class TensorRow {
 
 /// The state of each unit (actors/topology/state_plan.h) that the stage holds.
 std::map<int, TensorRow> units_in(const stages::Stage& stage, const stages::ModelConfig& model);
-/// The same units one after the other in `memory`.
+/// Views of these units' tensors, which lie one after the other in `memory`.
 std::map<int, TensorRow> units_in(const TensorRow& memory, std::span<const int> units,
                                   const stages::ModelConfig& model);
-/// Elements of those units together.
-std::int64_t size_of_units(std::span<const int> units, const stages::ModelConfig& model);
 
 /// `count` elements of x from `begin` on.
 tensor::Tensor slice(const tensor::Tensor& x, std::int64_t begin, std::int64_t count);

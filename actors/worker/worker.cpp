@@ -1,4 +1,5 @@
-#include <sched.h>
+#include "actors/worker/worker.h"
+
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -10,7 +11,6 @@
 #include <thread>
 #include <utility>
 
-#include "actors/director/cluster.h"
 #include "actors/worker/stage_actor.h"
 #include "tensor/error.h"
 
@@ -24,19 +24,6 @@ std::string host_name() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return name.data();
-}
-
-/// Binds the process, and with it every thread it starts later, to `threads` of the cores it may
-/// use.
-void pin(int id, int threads) {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  int seen = 0;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &allowed) && seen++ / threads == id) CPU_SET(cpu, &mine);
-  if (CPU_COUNT(&mine) == threads) sched_setaffinity(0, sizeof mine, &mine);
 }
 
 std::string ask_manifest(caf::actor_system& system, const caf::actor& director,
@@ -59,30 +46,28 @@ void leave_by(std::chrono::seconds deadline) {
   }).detach();
 }
 
-void train(caf::actor_system& system, const WorkerBirth& birth,
+void train(caf::actor_system& system, const WorkerBootstrap& bootstrap,
            const std::function<RunSpec(const std::string&)>& parse) {
   const auto director =
-      system.middleman().remote_actor(birth.host, static_cast<std::uint16_t>(birth.port));
+      system.middleman().remote_actor(bootstrap.host, static_cast<std::uint16_t>(bootstrap.port));
   if (!director)
-    throw Error(ErrorKind::unavailable, "cannot reach the launcher at " + birth.host + ":" +
-                                            std::to_string(birth.port) + ": " +
+    throw Error(ErrorKind::unavailable, "cannot reach the launcher at " + bootstrap.host + ":" +
+                                            std::to_string(bootstrap.port) + ": " +
                                             system.render(director.error()));
-  const RunSpec spec = parse(ask_manifest(system, *director, birth.token));
-  if (spec.cluster.pin) pin(birth.id, spec.cluster.threads);
-  const std::chrono::microseconds spin(spec.cluster.spin ? 50 : 0);
-  Member self{.id = birth.id,
-              .incarnation = birth.incarnation,
+  const RunSpec spec = parse(ask_manifest(system, *director, bootstrap.token));
+  Member self{.id = bootstrap.id,
+              .incarnation = bootstrap.incarnation,
               .pid = getpid(),
               .host = host_name(),
               .address = ""};
-  RankTrainer trainer(spec, self, [spin](auto slots) {
-    return transport::UcxNode::create({.spin = spin, .slots = std::move(slots)});
+  RankExecutor trainer(spec, self, [](auto slots) {
+    return transport::UcxNode::create({.slots = std::move(slots)});
   });
   self.address = trainer.address();
-  const Join join{.token = birth.token, .member = self};
-  Runner runner(trainer, birth.incarnation);
-  const caf::actor stage = system.spawn<StageActor>(*director, join, std::ref<StageRunner>(runner));
-  runner.run([&](RunnerAnswer answer) { caf::anon_send(stage, std::move(answer)); });
+  const Join join{.token = bootstrap.token, .member = self};
+  OrderLoop runner(trainer, bootstrap.incarnation);
+  const caf::actor stage = system.spawn<StageActor>(*director, join, std::ref<OrderSink>(runner));
+  runner.run([&](StageAnswer answer) { caf::anon_send(stage, std::move(answer)); });
   leave_by(kLeaveDeadline);
   caf::scoped_actor here{system};
   here->send_exit(stage, caf::exit_reason::user_shutdown);
@@ -91,16 +76,17 @@ void train(caf::actor_system& system, const WorkerBirth& birth,
 
 }  // namespace
 
-int run_worker(const WorkerBirth& birth, const std::function<RunSpec(const std::string&)>& parse) {
+int run_worker(const WorkerBootstrap& bootstrap,
+               const std::function<RunSpec(const std::string&)>& parse) {
   // The launcher decides when a worker ends; a terminal's signals are for the launcher.
   for (const int signal : {SIGINT, SIGHUP, SIGPIPE}) ::signal(signal, SIG_IGN);
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
   spdlog::flush_on(spdlog::level::info);
-  spdlog::info("worker {} starts as process {}", birth.id, getpid());
+  spdlog::info("worker {} starts as process {}", bootstrap.id, getpid());
   try {
     ControlPlaneConfig config(1);
     caf::actor_system system{config};
-    train(system, birth, parse);
+    train(system, bootstrap, parse);
     return 0;
   } catch (const Error& error) {
     spdlog::error("{}", error.what());

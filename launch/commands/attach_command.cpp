@@ -26,7 +26,7 @@ std::string usual_kinds() {
 
 /// 0 for an orderly end, as for who leaves; else what the launcher exits with.
 int exit_code_of(const Ending& ending, const std::string& run) {
-  if (ending.outcome.exit_code != 0) complain(describe(ending, run));
+  if (ending.outcome.exit_code != 0) print_error(describe(ending, run));
   return ending.outcome.exit_code;
 }
 

@@ -16,7 +16,7 @@
 
 #include "launch/control/control_server.h"
 #include "launch/host/machine.h"
-#include "launch/manifest/placement.h"
+#include "launch/host/quantities.h"
 #include "transport/ucx/ucx_node.h"
 
 namespace troupe::launch {

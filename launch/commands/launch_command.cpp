@@ -8,13 +8,16 @@
 
 #include "actors/director/cluster.h"
 #include "launch/commands/commands.h"
+#include "launch/commands/run_summary.h"
 #include "launch/control/control_client.h"
 #include "launch/control/control_server.h"
 #include "launch/host/console.h"
+#include "launch/host/console_writer.h"
 #include "launch/host/signals.h"
 #include "launch/manifest/corpus.h"
 #include "launch/manifest/differences.h"
 #include "launch/manifest/inputs.h"
+#include "launch/manifest/manifest.h"
 #include "launch/manifest/placement.h"
 #include "launch/manifest/reshape.h"
 #include "launch/manifest/run_spec.h"
@@ -99,10 +102,10 @@ Manifest trained_manifest(const Start& start) {
 
 /// Everything up to here only looked; from here on the run directory is this run's.
 void write_directory(const Start& start, const RunDirectory& directory,
-                     const ControlServer& control) {
+                     const ControlServer& control, ConsoleWriter& console) {
   for (const TornCheckpoint& torn : start.torn) {
-    show(fmt::format("going back to step {}: {}; it is kept as {}.torn\n", start.step(),
-                     torn.reason, torn.path.string()));
+    console.show(fmt::format("going back to step {}: {}; it is kept as {}.torn\n", start.step(),
+                             torn.reason, torn.path.string()));
     set_aside(torn);
   }
   directory.remove(kOutcomeFile);
@@ -117,20 +120,21 @@ void write_directory(const Start& start, const RunDirectory& directory,
 }
 
 /// What the steps of this launch do otherwise than those before it.
-void tell_start(const Start& start, bool resumed) {
+void tell_start(const Start& start, bool resumed, ConsoleWriter& console) {
   for (const Manifest::Rederived& key : start.manifest.rederived())
-    show(fmt::format("derived   {} = {}, was {}\n", key.key, to_toml(key.is), to_toml(key.was)));
+    console.show(
+        fmt::format("derived   {} = {}, was {}\n", key.key, to_toml(key.is), to_toml(key.was)));
   if (resumed && start.checkpoint.empty())
-    show("starting  again: this run has no checkpoint of its own\n");
+    console.show("starting  again: this run has no checkpoint of its own\n");
   if (!start.goes_on_from) return;
-  show(fmt::format("resuming  after step {}\n", start.step()));
+  console.show(fmt::format("resuming  after step {}\n", start.step()));
   for (const std::string& difference : differences(start.manifest, *start.goes_on_from).all())
-    show(fmt::format("differs   {}\n", difference));
+    console.show(fmt::format("differs   {}\n", difference));
 }
 
 /// Where the disk is full, outcome.json takes the room of control.json, which nobody needs any
 /// more.
-void write_ending(const Ending& ending, const RunDirectory& directory) {
+void write_ending(const Ending& ending, const RunDirectory& directory, ConsoleWriter& console) {
   const std::string text = to_json(ending).dump() + "\n";
   try {
     directory.write(kOutcomeFile, text);
@@ -140,7 +144,7 @@ void write_ending(const Ending& ending, const RunDirectory& directory) {
     try {
       directory.write(kOutcomeFile, text);
     } catch (const Error& error) {
-      complain(fmt::format("warning: {}", error.what()));
+      console.print_error(fmt::format("warning: {}", error.what()));
     }
   }
 }
@@ -159,7 +163,8 @@ bool has_done_nothing(const End& end) {
 }
 
 /// Tells the end where people and programs look for it. Returns the exit code.
-int report_end(const End& end, RunDirectory directory, ControlServer& control, RunLog& log) {
+int report_end(const End& end, RunDirectory directory, ControlServer& control, RunLog& log,
+               ConsoleWriter& console) {
   const actors::Outcome& outcome = end.outcome;
   const std::string path = directory.path().string();
   const Ending ending = ending_now(outcome, end.checkpoint);
@@ -168,21 +173,22 @@ int report_end(const End& end, RunDirectory directory, ControlServer& control, R
   if (has_done_nothing(end))
     directory.discard();
   else
-    write_ending(ending, directory);
+    write_ending(ending, directory, console);
   {
     const RunDirectory given_up(std::move(directory));
   }  // whom a stop tells of the end may take it over at once
   control.finish(to_json(ending));
   if (has_done_nothing(end)) {
-    complain(fmt::format("{} before the first step; {} is removed", outcome.reason, path));
+    console.print_error(
+        fmt::format("{} before the first step; {} is removed", outcome.reason, path));
   } else if (outcome.exit_code == 0) {
-    show(fmt::format("{} at step {}{}\n", outcome.reason, outcome.step, saved_as(ending)));
+    console.show(fmt::format("{} at step {}{}\n", outcome.reason, outcome.step, saved_as(ending)));
   } else {
-    complain(outcome.reason);
-    complain(fmt::format("the run ended after step {}{}; logs are in {}/logs", outcome.step,
-                         saved_as(ending), path));
+    console.print_error(outcome.reason);
+    console.print_error(fmt::format("the run ended after step {}{}; logs are in {}/logs",
+                                    outcome.step, saved_as(ending), path));
   }
-  for (const std::string& trouble : log.troubles()) complain("warning: " + trouble);
+  for (const std::string& trouble : log.troubles()) console.print_error("warning: " + trouble);
   return outcome.exit_code;
 }
 
@@ -215,9 +221,11 @@ std::string endpoint_lines(const nlohmann::json& endpoints) {
 }
 
 int train(const Manifest& manifest, const Start& start, const Machine& machine,
-          RunDirectory directory, ControlServer& control, SignalWatch& signals) {
-  const actors::RunSpec spec = to_run_spec(manifest);
-  RunLog log(spec, [&](const actors::Shape& shape) {
+          RunDirectory directory, ControlServer& control, SignalWatch& signals,
+          ConsoleWriter& console) {
+  actors::RunSpec spec = to_run_spec(manifest);
+  spec.cluster.cores = machine.free_cores;
+  RunLog log(spec, console, [&](const actors::ClusterShape& shape) {
     directory.write(kManifestFile, with_shape(start.manifest, shape, machine).to_toml());
   });
   // They outlive what serves signals and control.
@@ -233,7 +241,7 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
                                        .memory_bytes = machine.memory_bytes},
                                       log);
     sinks.emplace(manifest, cluster->hub(), [&](const std::string& text) { log.on_event(text); });
-    show(endpoint_lines(sinks->endpoints()));
+    console.show(endpoint_lines(sinks->endpoints()));
     signals.orders({.stop = [&](const std::string& reason) { cluster->stop(reason); },
                     .stop_now =
                         [&](const std::string& reason) {
@@ -257,18 +265,17 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
                 .checkpoint = log.checkpoint().empty() ? start.checkpoint : log.checkpoint(),
                 .is_new = !start.resumed,
                 .at_once = at_once};
-  return report_end(end, std::move(directory), control, log);
+  return report_end(end, std::move(directory), control, log, console);
 }
 
-int launch_run(const LaunchOptions& options) {
-  SignalWatch signals;
+int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter& console) {
   ::signal(SIGPIPE, SIG_IGN);  // a console that is gone ends no run
   ::signal(SIGXFSZ, SIG_IGN);  // nor does a file that must not grow: its writer is told
   const Machine machine = this_machine();
   Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
   const std::int64_t max_steps = start.manifest.integer("run.max_steps");
   if (start.step() >= max_steps) {
-    show(
+    console.show(
         fmt::format("step {} is done, and run.max_steps = {} asks for no more; go on with --set "
                     "run.max_steps=N, above {}\n",
                     start.step(), max_steps, start.step()));
@@ -285,25 +292,29 @@ int launch_run(const LaunchOptions& options) {
   }();
   if (start.goes_on_from) check_cursor(start.manifest, *start.goes_on_from);
   for (const std::string& warning : warnings(spec, placement, machine))
-    complain("warning: " + warning);
+    console.print_error("warning: " + warning);
 
   signals.orders({});  // once there is a directory, it is left as a run leaves it
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
-  write_directory(start, *start.directory, control);
-  show(summary(spec, placement));
-  show(corpus_line(spec, corpus.tokens));
-  show(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));
-  tell_start(start, !options.resume.empty());
+  write_directory(start, *start.directory, control, console);
+  console.show(summary(spec, placement, start.manifest.flag("cluster.pin")));
+  console.show(corpus_line(spec, corpus.tokens));
+  console.show(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));
+  tell_start(start, !options.resume.empty(), console);
   RunDirectory directory = std::move(*start.directory);
-  return train(trained_manifest(start), start, machine, std::move(directory), control, signals);
+  return train(trained_manifest(start), start, machine, std::move(directory), control, signals,
+               console);
 }
 
 }  // namespace
 
 int run(const LaunchOptions& options) {
-  const int code = launch_run(options);
-  if (code != 0 || !console_failed()) return code;
-  complain("the console could not be written; the run itself ended in order, as its files say");
+  SignalWatch signals;
+  ConsoleWriter console;
+  const int code = launch_run(options, signals, console);
+  console.finish();
+  if (code != 0 || !console.has_failed()) return code;
+  print_error("the console could not be written; the run itself ended in order, as its files say");
   return static_cast<int>(ErrorKind::data);
 }
 

@@ -4,6 +4,7 @@
 
 #include "actors/topology/memory_plan.h"
 #include "launch/commands/commands.h"
+#include "launch/commands/run_summary.h"
 #include "launch/host/console.h"
 #include "launch/manifest/differences.h"
 #include "launch/manifest/inputs.h"
@@ -73,10 +74,10 @@ int run(const PlanOptions& options) {
   const actors::RunSpec spec = to_run_spec(manifest);
   const Placement placement = place(spec);
   for (const std::string& warning : warnings(spec, placement, machine))
-    complain("warning: " + warning);
+    print_error("warning: " + warning);
   if (goes_on_from)
     for (const std::string& difference : differences(manifest, *goes_on_from).all())
-      complain("differs from the checkpoint: " + difference);
+      print_error("differs from the checkpoint: " + difference);
   if (!options.svg.empty())
     ResultFile(options.svg).write(schedules::to_svg(placement.plan, placement.simulation));
   if (options.json) {
@@ -88,7 +89,7 @@ int run(const PlanOptions& options) {
          {{"kind", spec.schedule.kind}, {"bubble_rate", placement.simulation.bubble_rate}}}};
     print(out.dump(2) + "\n");
   } else {
-    print(summary(spec, placement) + "\n" + grid_of(placement) +
+    print(summary(spec, placement, manifest.flag("cluster.pin")) + "\n" + grid_of(placement) +
           manifest.to_toml(options.all ? Manifest::Keys::all : Manifest::Keys::given));
   }
   return 0;

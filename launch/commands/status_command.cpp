@@ -7,8 +7,8 @@
 #include "launch/commands/diagnosis.h"
 #include "launch/control/live_run.h"
 #include "launch/host/console.h"
+#include "launch/host/quantities.h"
 #include "launch/manifest/manifest.h"
-#include "launch/manifest/placement.h"
 #include "launch/run/run_directory.h"
 #include "tensor/error.h"
 

@@ -11,6 +11,7 @@
 #include "launch/host/console.h"
 #include "launch/host/signal_fd.h"
 #include "launch/monitors/attachment.h"
+#include "schedules/counted.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -57,7 +58,7 @@ int run(const TapOptions& options) {
   Attachment& run = *std::get<std::unique_ptr<Attachment>>(opened);
   if (const std::string why = never_fits(tap, run.status()); !why.empty())
     throw Error(ErrorKind::usage, why);
-  complain("waits for " + describe(tap) + "; Ctrl-C leaves");
+  print_error("waits for " + describe(tap) + "; Ctrl-C leaves");
   for (std::int64_t samples = 0;;) {
     std::array<pollfd, 2> ready{{{.fd = run.fd(), .events = POLLIN, .revents = 0},
                                  {.fd = signals.fd(), .events = POLLIN, .revents = 0}}};
@@ -76,8 +77,8 @@ int run(const TapOptions& options) {
     if (!news.ended) continue;
     if (samples >= tap.samples) return 0;
     throw Error(ErrorKind::unavailable,
-                fmt::format("{} of {} samples came: {}", samples, tap.samples,
-                            describe(*news.ended, options.run)));
+                fmt::format("of {} wanted, {} came: {}", schedules::counted(tap.samples, "sample"),
+                            samples, describe(*news.ended, options.run)));
   }
 }
 

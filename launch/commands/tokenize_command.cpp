@@ -2,7 +2,7 @@
 
 #include "launch/commands/commands.h"
 #include "launch/host/console.h"
-#include "launch/manifest/placement.h"
+#include "launch/host/quantities.h"
 #include "launch/manifest/tokenizing.h"
 #include "schedules/counted.h"
 #include "stages/token_data.h"

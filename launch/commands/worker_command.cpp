@@ -1,15 +1,15 @@
 #include <iostream>
 #include <iterator>
 
-#include "actors/director/cluster.h"
+#include "actors/worker/worker.h"
 #include "launch/commands/commands.h"
 #include "launch/manifest/run_spec.h"
 
 namespace troupe::launch {
 
 int run(const WorkerOptions&) {
-  const std::string birth{std::istreambuf_iterator<char>(std::cin), {}};
-  return actors::run_worker(actors::parse_birth(birth), parse_resolved);
+  const std::string bootstrap{std::istreambuf_iterator<char>(std::cin), {}};
+  return actors::run_worker(actors::parse_bootstrap(bootstrap), parse_resolved);
 }
 
 }  // namespace troupe::launch

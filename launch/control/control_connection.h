@@ -30,7 +30,7 @@ class ControlConnection {
   /// A frame that is no frame has come.
   bool broken() const { return in_.broken(); }
 
-  void say(const std::string& frame) { out_ += frame; }
+  void enqueue(const std::string& frame) { out_ += frame; }
   /// Sends what fits. False when the other side is gone.
   bool write();
   bool all_said() const { return out_.empty(); }

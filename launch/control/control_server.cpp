@@ -119,7 +119,7 @@ void ControlServer::loop() {
     if (finishing_ && connections_.empty()) break;
     if (news_ && Clock::now() >= next_feeding_) feed_readers();
     std::vector<pollfd> fds = watched();
-    poll(fds.data(), fds.size(), patience_ms());
+    poll(fds.data(), fds.size(), timeout_ms());
     std::uint64_t count = 0;
     [[maybe_unused]] const auto drained = read(wake_fd_, &count, sizeof count);
     std::size_t index = 2;
@@ -134,7 +134,7 @@ void ControlServer::loop() {
 }
 
 /// How long poll() may sleep: until readers are to be told, or a deadline is to be looked at.
-int ControlServer::patience_ms() const {
+int ControlServer::timeout_ms() const {
   const bool timed = std::ranges::any_of(connections_, [](const ControlConnection& c) {
     return !c.waits_for_end && c.order == 0 && !c.feed;
   });
@@ -160,11 +160,11 @@ void ControlServer::tell_outcome() {
   finishing_ = true;
   for (ControlConnection& c : connections_) {
     if (c.feed) c.feed_events(texts_);
-    if (c.feed || c.waits_for_end) c.say(to_frame({{"ended", *outcome_}}));
+    if (c.feed || c.waits_for_end) c.enqueue(to_frame({{"ended", *outcome_}}));
     c.order = 0;
     c.feed.reset();
     c.waits_for_end = false;
-    c.deadline = Clock::now() + options_.patience;
+    c.deadline = Clock::now() + options_.timeout;
   }
   std::erase_if(connections_, [](const ControlConnection& c) { return c.all_said(); });
 }
@@ -174,7 +174,7 @@ void ControlServer::accept_all() {
     const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) return;
     make_room();
-    connections_.emplace_back(fd, Clock::now() + options_.patience);
+    connections_.emplace_back(fd, Clock::now() + options_.timeout);
   }
 }
 
@@ -182,7 +182,7 @@ void ControlServer::accept_all() {
 void ControlServer::make_room() {
   const auto stranger = [](const ControlConnection& c) { return !c.trusted; };
   if (std::ranges::count_if(connections_, stranger) >=
-      static_cast<std::ptrdiff_t>(options_.max_strangers))
+      static_cast<std::ptrdiff_t>(options_.max_unauthenticated))
     connections_.erase(std::ranges::find_if(connections_, stranger));
 }
 
@@ -221,20 +221,20 @@ bool ControlServer::answer(ControlConnection& c, const std::string& frame) {
   const auto request = authenticated_request(frame, token_);
   if (!request) return false;
   c.trusted = true;
-  c.deadline = Clock::now() + options_.patience;
+  c.deadline = Clock::now() + options_.timeout;
   const std::string& name = request->at("request").get_ref<const std::string&>();
   if (name == "status") {
-    c.say(to_frame(handlers_.status()));
+    c.enqueue(to_frame(handlers_.status()));
   } else if (name == "stop") {
     c.waits_for_end = true;
-    c.say(to_frame({{"accepted", true}}));
+    c.enqueue(to_frame({{"accepted", true}}));
     handlers_.stop();
   } else if (name == "scale") {
     scale(c, *request);
   } else if (name == "attach") {
     attach(c, *request);
   } else {
-    c.say(to_frame({{"error", "unknown request; it is status, stop, scale or attach"}}));
+    c.enqueue(to_frame({{"error", "unknown request; it is status, stop, scale or attach"}}));
   }
   return true;
 }
@@ -251,7 +251,7 @@ void ControlServer::scale(ControlConnection& c, const nlohmann::json& request) {
       wake();
     });
   } catch (const Error& e) {
-    c.say(to_frame({{"error", e.what()}}));
+    c.enqueue(to_frame({{"error", e.what()}}));
   }
 }
 
@@ -265,8 +265,8 @@ void ControlServer::tell_answers() {
     for (ControlConnection& c : connections_)
       if (c.order == order) {
         c.order = 0;
-        c.deadline = Clock::now() + options_.patience;
-        c.say(to_frame({{"code", answer.code}, {"text", answer.text}}));
+        c.deadline = Clock::now() + options_.timeout;
+        c.enqueue(to_frame({{"code", answer.code}, {"text", answer.text}}));
       }
 }
 
@@ -292,10 +292,10 @@ void ControlServer::attach(ControlConnection& c, const nlohmann::json& request) 
                                                   }});
     c.feed = std::make_unique<EventFeed>(std::move(subscription), who);
     c.feed->grant(request.value("credit", std::uint64_t{0}));
-    c.say(to_frame({{"attached", handlers_.status()}}));
+    c.enqueue(to_frame({{"attached", handlers_.status()}}));
     handlers_.hub->publish({.body = actors::MonitorAttached{.who = who}});
   } catch (const std::exception& e) {  // a field of a wrong type, too
-    c.say(to_frame({{"error", e.what()}}));
+    c.enqueue(to_frame({{"error", e.what()}}));
   }
 }
 

@@ -39,9 +39,9 @@ class ControlServer {
  public:
   struct Options {
     int port = 0;  ///< 0: any free one
-    std::chrono::milliseconds patience{
-        5000};                       ///< for a request to arrive and for a reply to be taken
-    std::size_t max_strangers = 32;  ///< connections that have not shown the token
+    std::chrono::milliseconds timeout{
+        5000};                             ///< for a request to arrive and for a reply to be taken
+    std::size_t max_unauthenticated = 32;  ///< connections that have not shown the token
     std::size_t max_readers = 256;
   };
   /// Binds the port; nobody is answered before serve(). Throws Error{manifest} naming the port if
@@ -62,7 +62,7 @@ class ControlServer {
   using Clock = ControlConnection::Clock;
 
   void loop();
-  int patience_ms() const;
+  int timeout_ms() const;
   void accept_all();
   void make_room();
   bool serve_ready(ControlConnection& connection, short events);

@@ -35,7 +35,7 @@ sigset_t watched_signals() {
 
 SignalWatch::Orders SignalWatch::ending_process(const std::string& when) {
   const auto end = [when](const std::string& reason) {
-    complain(reason + when);
+    print_error(reason + when);
     std::_Exit(static_cast<int>(ErrorKind::retry));
   };
   return {.stop = end, .stop_now = end};

@@ -1,6 +1,7 @@
 #include "launch/manifest/check.h"
 
 #include <fmt/format.h>
+#include <utf8.h>
 
 #include <algorithm>
 #include <variant>
@@ -48,7 +49,7 @@ std::string key_named_in(const std::string& text) {
 /// Texts become paths, and a resolved manifest that others read: no byte may cut or spoil them.
 void check_texts(const Manifest& m) {
   const auto spoiled = [](const std::string& text) {
-    return text.find('\0') != std::string::npos || stages::valid_utf8(text) != text;
+    return text.find('\0') != std::string::npos || !utf8::is_valid(text);
   };
   for (const Key& key : manifest_keys()) {
     const std::string name = fmt::format("{}.{}", key.table, key.name);

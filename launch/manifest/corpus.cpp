@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
+#include <utf8.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -42,7 +43,7 @@ std::int64_t check_file(const Manifest& m, const char* key, const std::string& f
   if (access(file.c_str(), R_OK) != 0)
     m.fail(key, fmt::format("{} cannot be read", file), ErrorKind::data);
   about_files(m, key, [&] { stages::require_text(file); });
-  if (stages::valid_utf8(file) != file)
+  if (!utf8::is_valid(file))
     m.fail(key, fmt::format("the file name {} is not UTF-8; rename it", stages::valid_utf8(file)),
            ErrorKind::data);
   const auto bytes = static_cast<std::int64_t>(fs::file_size(file));

@@ -22,7 +22,7 @@ constexpr Rule from_one_to(double max) {
 }
 
 constexpr std::array<std::string_view, 2> kDTypes{"float32", "bfloat16"};
-constexpr std::array<std::string_view, 3> kOnLoss{"replace", "shrink", "stop"};
+constexpr std::array<std::string_view, 3> kOnFailure{"replace", "shrink", "stop"};
 constexpr std::array<std::string_view, 4> kDecays{"constant", "linear", "cosine", "wsd"};
 
 constexpr std::array kKeys{
@@ -194,9 +194,9 @@ constexpr std::array kKeys{
     Key{"cluster", "port", integer, "0", "port",
         "Loopback port of status and stop, 0: any free one", Rule{.min = 0, .max = 65535}},
 
-    Key{"recovery", "on_loss", text, "\"replace\"", "",
+    Key{"recovery", "on_failure", text, "\"replace\"", "",
         "What to do about a lost worker: replace it, shrink to the ranks left, or stop the run",
-        std::nullopt, kOnLoss},
+        std::nullopt, kOnFailure},
     Key{"recovery", "spares", integer, "0", "processes",
         "Warm workers kept ready to take a lost one's place; each takes memory",
         Rule{.min = 0, .max = 4096}},

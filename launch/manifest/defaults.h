@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -39,6 +40,12 @@ struct Key {
 
 /// Every key, by table, in the order in which the resolved manifest prints them.
 std::span<const Key> manifest_keys();
+
+/// A key that manifests of earlier versions have under another name.
+struct RenamedKey {
+  std::string_view table, old_name, name;
+};
+inline constexpr std::array kRenamedKeys{RenamedKey{"recovery", "on_loss", "on_failure"}};
 /// Null for a name that is no key.
 const Key* find_key(std::string_view table, std::string_view name);
 /// "at least 1 and at most 4096".

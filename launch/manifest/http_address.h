@@ -13,7 +13,7 @@ struct HttpAddress {
 
   /// Bound to all of the machine's addresses, so that it is none to ask at.
   bool is_any() const { return host == "0.0.0.0"; }
-  /// As civetweb binds it: "127.0.0.1:9090".
+  /// The form that civetweb binds: "127.0.0.1:9090".
   std::string text() const;
   /// "http://127.0.0.1:9090" + path, for the port that was bound.
   std::string url(int bound_port, const std::string& path) const;

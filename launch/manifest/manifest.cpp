@@ -7,7 +7,6 @@
 
 #include "launch/host/machine.h"
 #include "launch/manifest/manifest_parser.h"
-#include "launch/run/run_directory.h"
 
 namespace troupe::launch {
 namespace {

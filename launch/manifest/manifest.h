@@ -13,6 +13,9 @@
 
 namespace troupe::launch {
 
+/// The resolved manifest in a run's directory.
+inline constexpr const char* kManifestFile = "manifest.toml";
+
 /// The settings of a run: every key of the manifest with its value and the place where it was set.
 /// Keys are written "table.key". Asking for a key that is not in manifest_keys(), or for another
 /// type than its kind, is a broken invariant.
@@ -24,7 +27,7 @@ class Manifest {
   /// value out of range; says nothing of values that do not fit together.
   static Manifest parse(std::string_view text, const std::string& name,
                         std::span<const std::string> overrides);
-  /// As parse; relative input paths are meant from the file's directory.
+  /// Parses a file. Relative input paths are meant from the file's directory.
   static Manifest read(const std::filesystem::path& path, std::span<const std::string> overrides);
 
   bool flag(std::string_view key) const { return get<bool>(key); }
@@ -56,7 +59,8 @@ class Manifest {
     std::string key;
     Value was, is;
   };
-  /// Those of a resolved manifest that was read from a file, but for paths.
+  /// The derived keys of a resolved manifest, read from a file, that have other values now. Paths
+  /// are left out.
   std::vector<Rederived> rederived() const;
 
   /// "file:line:column", "--set table.key=value", or the file alone for a default.

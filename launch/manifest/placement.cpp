@@ -33,13 +33,13 @@ std::vector<std::int64_t> parameters_by_stage(const actors::RunSpec& spec,
 }  // namespace
 
 std::int64_t Placement::total_bytes() const {
-  std::int64_t bytes = 0;
+  std::int64_t bytes = spares * spare_bytes;
   for (const RankPlacement& rank : ranks) bytes += rank.total_bytes;
   return bytes;
 }
 
 Placement place(const actors::RunSpec& spec) {
-  const actors::Shape shape = actors::first_shape(spec);
+  const actors::ClusterShape shape = actors::first_shape(spec);
   const actors::Assembly assembly = actors::assemble(spec, shape);
   const auto simulation = schedules::simulate(assembly.plan, {.stages = {{}}});
   TROUPE_ASSERT(simulation.has_value());  // generated or validated
@@ -50,6 +50,8 @@ Placement place(const actors::RunSpec& spec) {
                       .digest = assembly.digest};
   const auto parameters = parameters_by_stage(spec, shape.layout);
   const auto memory = actors::memory_of(spec, shape, assembly);
+  placement.spares = spec.recovery.spares;
+  placement.spare_bytes = actors::memory_of_spare(memory);
   for (int rank = 0; rank < spec.num_ranks(); ++rank) {
     const actors::RankMemory& bytes = memory[static_cast<std::size_t>(rank)];
     const actors::RankPlace at = actors::place_of(shape, rank);
@@ -69,25 +71,6 @@ Placement place(const actors::RunSpec& spec) {
     placement.ranks.push_back(std::move(row));
   }
   return placement;
-}
-
-std::string bytes_text(std::int64_t bytes) {
-  double amount = static_cast<double>(bytes);
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  std::string_view unit;
-  for (const std::string_view next : {"KiB", "MiB", "GiB", "TiB"}) {
-    if (amount < 1024) break;
-    amount /= 1024;
-    unit = next;
-  }
-  return fmt::format("{:.1f} {}", amount, unit);
-}
-
-std::string grouped(std::int64_t number) {
-  std::string text = fmt::format("{}", number);
-  for (std::ptrdiff_t at = std::ssize(text) - 3; at > (number < 0 ? 1 : 0); at -= 3)
-    text.insert(static_cast<std::size_t>(at), ",");
-  return text;
 }
 
 std::string ranges_text(const std::vector<int>& layers) {

@@ -28,19 +28,17 @@ struct RankPlacement {
 struct Placement {
   std::int64_t parameters = 0;
   std::vector<RankPlacement> ranks;
+  int spares = 0;
+  std::int64_t spare_bytes = 0;  ///< of each one
   schedules::Plan plan;
   schedules::Simulation simulation;  ///< with equal costs of F, I and W and no link time
   std::uint64_t digest = 0;          ///< what all ranks must agree on before the first step
-  std::int64_t total_bytes() const;
+  std::int64_t total_bytes() const;  ///< of ranks and spares
 };
 
 /// The spec is checked.
 Placement place(const actors::RunSpec& spec);
 
-/// "1.5 GiB", "312.0 KiB".
-std::string bytes_text(std::int64_t bytes);
-/// "12,345,678".
-std::string grouped(std::int64_t number);
 /// "0-2, 6": a list of layers as ranges.
 std::string ranges_text(const std::vector<int>& layers);
 

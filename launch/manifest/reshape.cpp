@@ -11,7 +11,7 @@ namespace troupe::launch {
 namespace {
 
 /// The manifest's way to say this layout: as it did before where that still holds.
-std::string layout_text(const actors::RunSpec& spec, const actors::Shape& shape) {
+std::string layout_text(const actors::RunSpec& spec, const actors::ClusterShape& shape) {
   const std::vector<int> layers = actors::layers_of(shape.layout);
   for (const std::string& text : {spec.layout, std::string()}) {
     const actors::LayerSplit split = actors::parse_split(text);
@@ -25,7 +25,7 @@ std::string layout_text(const actors::RunSpec& spec, const actors::Shape& shape)
 
 }  // namespace
 
-Manifest with_shape(Manifest manifest, const actors::Shape& shape, const Machine& machine) {
+Manifest with_shape(Manifest manifest, const actors::ClusterShape& shape, const Machine& machine) {
   manifest.resolve("mesh.pp", std::int64_t{shape.mesh.pp});
   manifest.resolve("mesh.dp", std::int64_t{shape.mesh.dp});
   manifest.resolve("mesh.layout", layout_text(to_run_spec(manifest), shape));

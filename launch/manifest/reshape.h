@@ -8,6 +8,6 @@ namespace troupe::launch {
 
 /// The resolved manifest of a run that has taken on this shape: a resume goes on with it. What
 /// follows from the shape is derived again.
-Manifest with_shape(Manifest manifest, const actors::Shape& shape, const Machine& machine);
+Manifest with_shape(Manifest manifest, const actors::ClusterShape& shape, const Machine& machine);
 
 }  // namespace troupe::launch

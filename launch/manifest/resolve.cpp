@@ -8,6 +8,7 @@
 #include <iterator>
 #include <variant>
 
+#include "actors/topology/run_spec.h"
 #include "schedules/generators.h"
 #include "schedules/validate.h"
 
@@ -107,10 +108,14 @@ void resolve_chunks(Manifest& m) {
 }
 
 void resolve_cluster(Manifest& m, const Machine& machine) {
-  const std::int64_t ranks = m.integer("mesh.pp") * m.integer("mesh.dp");
-  const std::int64_t threads = m.integer("cluster.threads");
-  derive(m, "cluster.pin", [&] { return ranks * threads <= machine.free_cores; });
-  derive(m, "cluster.spin", [&] { return ranks * (threads + 1) <= machine.free_cores; });
+  const actors::CoreUse use =
+      actors::core_use({.threads = static_cast<int>(m.integer("cluster.threads")),
+                        .pin = std::nullopt,
+                        .spin = std::nullopt,
+                        .cores = machine.free_cores},
+                       m.integer("mesh.pp") * m.integer("mesh.dp"));
+  derive(m, "cluster.pin", [&] { return use.pin; });
+  derive(m, "cluster.spin", [&] { return use.spin; });
 }
 
 void resolve_paths(Manifest& m) {

@@ -7,15 +7,20 @@ int narrow(std::int64_t value) {
   return static_cast<int>(value);
 }
 
+std::optional<bool> given_flag(const Manifest& m, const char* key) {
+  if (!m.given(key)) return std::nullopt;
+  return m.flag(key);
+}
+
 stages::Decay decay_of(const std::string& name) {
   if (name == "linear") return stages::Decay::linear;
   if (name == "cosine") return stages::Decay::cosine;
   return name == "wsd" ? stages::Decay::wsd : stages::Decay::constant;
 }
 
-actors::RunSpec::OnLoss on_loss(const std::string& name) {
-  if (name == "shrink") return actors::RunSpec::OnLoss::shrink;
-  return name == "stop" ? actors::RunSpec::OnLoss::stop : actors::RunSpec::OnLoss::replace;
+actors::RunSpec::OnFailure on_failure(const std::string& name) {
+  if (name == "shrink") return actors::RunSpec::OnFailure::shrink;
+  return name == "stop" ? actors::RunSpec::OnFailure::stop : actors::RunSpec::OnFailure::replace;
 }
 
 stages::ModelConfig model_of(const Manifest& m) {
@@ -82,10 +87,10 @@ actors::RunSpec to_run_spec(const Manifest& m) {
                    .steps = m.integer("eval.steps"),
                    .tokens = m.text("eval.tokens")},
           .cluster = {.threads = narrow(m.integer("cluster.threads")),
-                      .pin = m.flag("cluster.pin"),
-                      .spin = m.flag("cluster.spin"),
+                      .pin = given_flag(m, "cluster.pin"),
+                      .spin = given_flag(m, "cluster.spin"),
                       .port = narrow(m.integer("cluster.port"))},
-          .recovery = {.on_loss = on_loss(m.text("recovery.on_loss")),
+          .recovery = {.on_failure = on_failure(m.text("recovery.on_failure")),
                        .spares = narrow(m.integer("recovery.spares")),
                        .silent_s = m.number("recovery.silent"),
                        .hang_s = m.number("recovery.hang"),

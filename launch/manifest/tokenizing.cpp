@@ -10,10 +10,14 @@
 #include <utility>
 
 #include "launch/host/console.h"
+#include "launch/host/quantities.h"
+#include "schedules/counted.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
 namespace {
+
+using schedules::counted;
 
 constexpr std::chrono::seconds kBetweenLines{10};
 
@@ -66,12 +70,11 @@ void Tokenizing::show(std::uint64_t done, std::uint64_t total) {
   const double rate = static_cast<double>(done) / std::max(seconds, 1e-9);
   const std::string line =
       done == total
-          ? fmt::format("tokenized {} in {:.1f} s, {}/s with {} threads", text_of(total), seconds,
-                        text_of(static_cast<std::uint64_t>(rate)), threads_)
-          : fmt::format("tokenizing {}, {:.0f} % done, {}/s with {} threads, {} left",
-                        text_of(total),
+          ? fmt::format("tokenized {} in {:.1f} s, {}/s with {}", text_of(total), seconds,
+                        text_of(static_cast<std::uint64_t>(rate)), counted(threads_, "thread"))
+          : fmt::format("tokenizing {}, {:.0f} % done, {}/s with {}, {} left", text_of(total),
                         100 * static_cast<double>(done) / static_cast<double>(total),
-                        text_of(static_cast<std::uint64_t>(rate)), threads_,
+                        text_of(static_cast<std::uint64_t>(rate)), counted(threads_, "thread"),
                         duration_text(static_cast<double>(total - done) / std::max(rate, 1.0)));
   // A terminal's line is written again in place; the code takes away what is left of a longer one.
   std::fputs(terminal_ ? ("\r" + line + "\x1b[K" + (done == total ? "\n" : "")).c_str()

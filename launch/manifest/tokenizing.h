@@ -19,7 +19,7 @@ class Tokenizing {
   Tokenizing(const Tokenizing&) = delete;
   ~Tokenizing();
 
-  /// With a thread for each that this process may use.
+  /// Encodes with as many threads as this process may use.
   stages::EncodeOptions options();
 
  private:

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "launch/host/quantities.h"
 #include "launch/manifest/differences.h"
 #include "schedules/counted.h"
 #include "tensor/error.h"
@@ -15,8 +16,10 @@ using schedules::counted;
 std::string shortage(const actors::RunSpec& spec, const Placement& placement,
                      const Machine& machine) {
   if (placement.total_bytes() <= machine.memory_bytes) return "";
-  return fmt::format("{} would take {} in all, but this machine has {}",
-                     counted(spec.num_ranks(), "rank"), bytes_text(placement.total_bytes()),
+  const std::string spares =
+      placement.spares > 0 ? " and " + counted(placement.spares, "spare") : "";
+  return fmt::format("{}{} would take {} in all, but this machine has {}",
+                     counted(spec.num_ranks(), "rank"), spares, bytes_text(placement.total_bytes()),
                      bytes_text(machine.memory_bytes));
 }
 

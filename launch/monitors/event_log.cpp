@@ -24,9 +24,9 @@ EventMask kept_kinds() {
 }  // namespace
 
 EventLog::EventLog(Hub& hub, const std::filesystem::path& path,
-                   std::function<void(const std::string&)> complain)
+                   std::function<void(const std::string&)> print_error)
     : path_(path),
-      complain_(std::move(complain)),
+      complain_(std::move(print_error)),
       file_(std::fopen(path.c_str(), "ae")),
       thread_(hub, "events.jsonl", kept_kinds(),
               [this](const Subscription::Batch& batch) { consume(batch); }) {}

@@ -15,10 +15,10 @@ namespace troupe::launch {
 /// other: a full disk costs lines, which are counted, and the run goes on.
 class EventLog {
  public:
-  /// `complain` gets a line for people, once for each time that writing begins to fail; from the
+  /// `print_error` gets a line for people, once for each time that writing begins to fail; from the
   /// log's own thread.
   EventLog(actors::Hub& hub, const std::filesystem::path& path,
-           std::function<void(const std::string&)> complain);
+           std::function<void(const std::string&)> print_error);
 
  private:
   void consume(const actors::Subscription::Batch& batch);

@@ -95,8 +95,8 @@ class PrometheusEndpoint::Metrics {
                        "Tensors of rank src that wait for a credit of rank dst.")),
         resident_(gauges(registry, "troupe_process_resident_memory_bytes",
                          "Resident memory of a rank's process.")),
-        happenings_(counters(registry, "troupe_run_events_total",
-                             "What happened beside steps, by kind of event.")) {}
+        recent_events_(counters(registry, "troupe_run_events_total",
+                                "What happened beside steps, by kind of event.")) {}
 
   void apply(const RunEvent& event) {
     epoch_.Set(event.epoch);
@@ -164,7 +164,7 @@ class PrometheusEndpoint::Metrics {
     count_kind(event);
   }
   void count_kind(const RunEvent& event) {
-    happenings_.Add({{"kind", std::string(kind_name(event))}}).Increment();
+    recent_events_.Add({{"kind", std::string(kind_name(event))}}).Increment();
   }
 
   /// The ranks are others: what was of the old ones is told of no more.
@@ -203,7 +203,7 @@ class PrometheusEndpoint::Metrics {
   PassingSeries<Counter> busy_, idle_, bytes_, waits_;
   Family<Gauge>&mailbox_, &mfu_;
   PassingSeries<Gauge> mailboxes_, queued_, resident_;
-  Family<Counter>& happenings_;
+  Family<Counter>& recent_events_;
 };
 
 struct PrometheusEndpoint::Parts {

@@ -72,7 +72,7 @@ void RunPicture::apply(const json& event) {
   }
   if (kind == "ended") state_ = "ended";
   // What comes many times a second would push all else out of sight.
-  if (kind != "actions" && kind != "director" && kind != "tensor") add_happening(event);
+  if (kind != "actions" && kind != "director" && kind != "tensor") add_recent_event(event);
 }
 
 void RunPicture::apply_step(const json& event) {
@@ -116,13 +116,13 @@ void RunPicture::add_loss(double loss) {
   loss_stride_ *= 2;
 }
 
-void RunPicture::add_happening(const json& event) {
+void RunPicture::add_recent_event(const json& event) {
   const std::string kind = text_of(event, "kind");
   const std::int64_t rank = integer_of(event, "rank", -1);
-  happenings_.push_back(fmt::format(
+  recent_events_.push_back(fmt::format(
       "{} step {} {}{}: {}", clock_text(number_of(event, "time")), integer_of(event, "step"), kind,
       rank < 0 ? "" : fmt::format(" rank {}", rank), details(kind, event)));
-  if (happenings_.size() > kMaxHappenings) happenings_.pop_front();
+  if (recent_events_.size() > kMaxRecentEvents) recent_events_.pop_front();
 }
 
 int RunPicture::pp() const {

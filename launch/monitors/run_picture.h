@@ -26,7 +26,7 @@ class RunPicture {
   };
   /// Losses beyond this many are thinned out to every second one.
   static constexpr std::size_t kMaxLosses = 4096;
-  static constexpr std::size_t kMaxHappenings = 200;
+  static constexpr std::size_t kMaxRecentEvents = 200;
 
   explicit RunPicture(const nlohmann::json& status);
   void apply(const nlohmann::json& event);
@@ -46,14 +46,14 @@ class RunPicture {
   double tokens_per_s() const { return tokens_per_s_; }
   double step_s() const { return step_s_; }
   /// Lines for people, newest last: everything but steps and signs of life.
-  const std::deque<std::string>& happenings() const { return happenings_; }
+  const std::deque<std::string>& recent_events() const { return recent_events_; }
   std::uint64_t dropped() const { return dropped_; }
 
  private:
   void apply_step(const nlohmann::json& event);
   void apply_ranks(const std::vector<nlohmann::json>& ranks);
   void add_loss(double loss);
-  void add_happening(const nlohmann::json& event);
+  void add_recent_event(const nlohmann::json& event);
 
   std::string name_, state_;
   std::int64_t step_ = 0, epoch_ = 0;
@@ -62,7 +62,7 @@ class RunPicture {
   std::int64_t loss_stride_ = 1;  // steps between kept losses
   std::int64_t losses_seen_ = 0;
   double loss_ = 0, grad_norm_ = 0, tokens_per_s_ = 0, step_s_ = 0;
-  std::deque<std::string> happenings_;
+  std::deque<std::string> recent_events_;
   std::uint64_t dropped_ = 0;
 };
 

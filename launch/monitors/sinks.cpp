@@ -30,12 +30,12 @@ std::vector<KeyedAddress> addresses_of(const Manifest& manifest) {
 }  // namespace
 
 Sinks::Sinks(const Manifest& manifest, actors::Hub& hub,
-             const std::function<void(const std::string&)>& complain)
-    : events_(hub, std::filesystem::path(manifest.text("run.dir")) / kEventsFile, complain),
+             const std::function<void(const std::string&)>& print_error)
+    : events_(hub, std::filesystem::path(manifest.text("run.dir")) / kEventsFile, print_error),
       stragglers_(hub) {
   if (manifest.flag("monitor.tensorboard"))
     tensorboard_.emplace(hub, std::filesystem::path(manifest.text("run.dir")) / kTensorBoardFolder,
-                         complain);
+                         print_error);
   if (const std::string& address = manifest.text("monitor.prometheus"); !address.empty())
     prometheus_.emplace(hub, parse_http_address(address),
                         PeakRate{.flop_per_token = flop_per_token(to_run_spec(manifest)),

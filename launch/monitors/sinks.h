@@ -19,15 +19,15 @@ namespace troupe::launch {
 /// manifest switches on.
 class Sinks {
  public:
-  /// `complain` gets a line for people where a sink cannot write; from the sink's thread. Throws
+  /// `print_error` gets a line for people where a sink cannot write; from the sink's thread. Throws
   /// Error{manifest} naming an address that cannot be bound. The hub outlives the sinks.
   Sinks(const Manifest& manifest, actors::Hub& hub,
-        const std::function<void(const std::string&)>& complain);
+        const std::function<void(const std::string&)>& print_error);
 
   /// Throws Error{manifest} where an address that the manifest names is not free now: told before
   /// anything is written or started.
   static void check(const Manifest& manifest);
-  /// The same for an address that this machine does not have, whoever has its port now.
+  /// Throws Error{manifest} for an address that this machine does not have.
   static void check_hosts(const Manifest& manifest);
 
   /// {prometheus: URL, web: URL}, those that there are.

@@ -59,9 +59,9 @@ std::vector<std::string> messages_of(const RunEvent& event, const Body&) {
 }  // namespace
 
 TensorBoard::TensorBoard(Hub& hub, const std::filesystem::path& folder,
-                         std::function<void(const std::string&)> complain)
+                         std::function<void(const std::string&)> print_error)
     : folder_(folder),
-      complain_(std::move(complain)),
+      complain_(std::move(print_error)),
       thread_(
           hub, "tensorboard",
           all_events() & ~mask_of<RankActivity, DirectorActivity, ActionsTraced, TensorTapped>(),

@@ -16,10 +16,10 @@ namespace troupe::launch {
 /// on.
 class TensorBoard {
  public:
-  /// Makes a new file in `folder`, which is made if need be. `complain` is called from a thread of
-  /// its own.
+  /// Makes a new file in `folder`, which is made if need be. `print_error` is called from a thread
+  /// of its own.
   TensorBoard(actors::Hub& hub, const std::filesystem::path& folder,
-              std::function<void(const std::string&)> complain);
+              std::function<void(const std::string&)> print_error);
 
  private:
   void open();

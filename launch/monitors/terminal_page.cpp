@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "launch/host/machine.h"
-#include "launch/manifest/placement.h"
+#include "launch/host/quantities.h"
 #include "schedules/counted.h"
 
 namespace troupe::launch {
@@ -91,7 +91,7 @@ std::string footer(const RunPicture& run, const PageOptions& options) {
 }
 
 void append_newest(std::vector<std::string>& page, const RunPicture& run, int rows) {
-  const auto& all = run.happenings();
+  const auto& all = run.recent_events();
   const std::size_t shown = std::min(all.size(), static_cast<std::size_t>(std::max(rows, 0)));
   page.insert(page.end(), all.end() - static_cast<std::ptrdiff_t>(shown), all.end());
 }

@@ -23,7 +23,7 @@ class TraceCollector {
   /// Steps of which every rank's actions are here; at most as many as were asked for.
   int num_complete() const { return static_cast<int>(complete_.size()); }
   bool done() const { return num_complete() >= num_steps_; }
-  /// Of the complete steps.
+  /// The actions of the complete steps.
   nlohmann::json chrome_trace() const;
 
  private:

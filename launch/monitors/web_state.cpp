@@ -32,15 +32,15 @@ void WebState::apply(const RunEvent& event) {
     activities_.clear();
     traced_.clear();
   }
-  auto& happenings = happenings_[event.body.index()];
-  happenings.push_back({.sequence = event.sequence, .event = std::move(row)});
-  if (happenings.size() > kMaxHappenings) happenings.pop_front();
+  auto& recent_events = recent_events_[event.body.index()];
+  recent_events.push_back({.sequence = event.sequence, .event = std::move(row)});
+  if (recent_events.size() > kMaxRecentEvents) recent_events.pop_front();
 }
 
-json WebState::happenings() const {
+json WebState::recent_events() const {
   std::map<std::uint64_t, const json*> in_order;
-  for (const auto& [kind, happenings] : happenings_)
-    for (const auto& [sequence, event] : happenings) in_order[sequence] = &event;
+  for (const auto& [kind, recent_events] : recent_events_)
+    for (const auto& [sequence, event] : recent_events) in_order[sequence] = &event;
   json all = json::array();
   for (const auto& [sequence, event] : in_order) all.push_back(*event);
   return all;
@@ -78,7 +78,7 @@ json WebState::snapshot() const {
           {"membership", membership_},
           {"activities", activities},
           {"losses", std::move(losses)},
-          {"events", happenings()},
+          {"events", recent_events()},
           {"timeline", timeline_}};
 }
 

@@ -17,7 +17,7 @@ namespace troupe::launch {
 class WebState {
  public:
   static constexpr std::size_t kMaxLosses = 2000;
-  static constexpr std::size_t kMaxHappenings = 50;  ///< of each kind: none pushes out another
+  static constexpr std::size_t kMaxRecentEvents = 50;  ///< of each kind: none pushes out another
 
   /// `run` is its name.
   explicit WebState(std::string run) : run_(std::move(run)) {}
@@ -29,7 +29,7 @@ class WebState {
   nlohmann::json snapshot() const;
 
  private:
-  nlohmann::json happenings() const;
+  nlohmann::json recent_events() const;
   void add_actions(const actors::RunEvent& event, const actors::ActionsTraced& actions);
 
   const std::string run_;
@@ -38,11 +38,11 @@ class WebState {
   nlohmann::json membership_ = nlohmann::json::object();
   std::map<int, nlohmann::json> activities_;  // by rank
   std::deque<std::pair<std::int64_t, double>> losses_;
-  struct Happening {
+  struct RecentEvent {
     std::uint64_t sequence = 0;
     nlohmann::json event;
   };
-  std::map<std::size_t, std::deque<Happening>> happenings_;  // by kind
+  std::map<std::size_t, std::deque<RecentEvent>> recent_events_;  // by kind
   std::int64_t traced_step_ = -1;
   std::map<int, nlohmann::json> traced_;                // by rank: actions of traced_step_
   nlohmann::json timeline_ = nlohmann::json::object();  // the newest step with all ranks

@@ -6,6 +6,7 @@
 
 #include <ctime>
 
+#include "launch/manifest/manifest.h"
 #include "launch/run/metrics_file.h"
 #include "launch/run/run_directory.h"
 #include "stages/checkpoint.h"

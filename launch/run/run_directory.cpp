@@ -9,6 +9,7 @@
 #include <fstream>
 #include <utility>
 
+#include "launch/manifest/manifest.h"
 #include "stages/storage/output_file.h"
 #include "tensor/error.h"
 

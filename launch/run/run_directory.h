@@ -26,7 +26,7 @@ class RunDirectory {
   /// Writes one of the directory's files whole: it is there with all its content or as it was
   /// before.
   void write(const std::string& name, const std::string& content) const;
-  /// As write, for a secret: readable by the owner alone from its first byte on.
+  /// Writes a secret: the file is readable by the owner alone from its first byte on.
   void write_private(const std::string& name, const std::string& content) const;
   void remove(const std::string& name) const;
   /// Removes the directory with all that is in it: for a run that has done nothing.
@@ -50,7 +50,6 @@ bool has_launcher(const std::filesystem::path& path);
 std::optional<nlohmann::json> read_json(const std::filesystem::path& path);
 
 // Names in a run directory.
-inline constexpr const char* kManifestFile = "manifest.toml";
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 inline constexpr const char* kEventsFile = "events.jsonl";
 inline constexpr const char* kTensorBoardFolder = "tensorboard";

@@ -4,9 +4,10 @@
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <cmath>
 #include <utility>
 
-#include "launch/host/console.h"
+#include "launch/host/quantities.h"
 #include "launch/run/run_directory.h"
 #include "tensor/error.h"
 
@@ -23,14 +24,21 @@ std::unique_ptr<spdlog::logger> open_log(const std::filesystem::path& path) {
 
 }  // namespace
 
-RunLog::RunLog(const actors::RunSpec& spec, OnScaled on_scaled)
-    : on_scaled_(std::move(on_scaled)),
+std::string step_line(const actors::StepReport& r, std::int64_t max_steps, double left_s) {
+  return fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {} tokens/s  {} left\n",
+                     r.step, max_steps, r.loss, r.grad_norm, r.lr,
+                     grouped(std::llround(r.tokens_per_s())), duration_text(left_s));
+}
+
+RunLog::RunLog(const actors::RunSpec& spec, ConsoleWriter& console, OnScaled on_scaled)
+    : console_(console),
+      on_scaled_(std::move(on_scaled)),
       max_steps_(spec.max_steps),
       log_interval_(spec.log_interval),
       metrics_(std::filesystem::path(spec.dir) / kMetricsFile),
       log_(open_log(std::filesystem::path(spec.dir) / kLauncherLog)) {
   log_->set_error_handler([this](const std::string& error) {
-    std::call_once(log_fails_, [&] { show(error + "; the run goes on\n"); });
+    std::call_once(log_fails_, [&] { console_.show(error + "; the run goes on\n"); });
   });
 }
 
@@ -47,7 +55,7 @@ void RunLog::on_step(const actors::StepReport& report) {
     return !std::exchange(pace_, pace);
   }();
   if (first || report.step % log_interval_ == 0 || report.step == max_steps_)
-    show(step_line(report, max_steps_, pace.left_s));
+    console_.show(step_line(report, max_steps_, pace.left_s));
 }
 
 std::optional<RunLog::Pace> RunLog::pace() const {
@@ -57,7 +65,8 @@ std::optional<RunLog::Pace> RunLog::pace() const {
 
 void RunLog::on_eval(const actors::EvalReport& report) {
   record(metrics_line(report));
-  show(fmt::format("step {}/{}  eval loss {:.4f}\n", report.step, max_steps_, report.loss));
+  console_.show(
+      fmt::format("step {}/{}  eval loss {:.4f}\n", report.step, max_steps_, report.loss));
 }
 
 void RunLog::on_checkpoint(std::int64_t step, const std::string& path) {
@@ -72,7 +81,7 @@ void RunLog::on_not_saved(std::int64_t step, const std::string& error) {
   on_event(text);
 }
 
-void RunLog::on_scaled(const actors::Shape& shape) {
+void RunLog::on_scaled(const actors::ClusterShape& shape) {
   step_times_.forget_earlier();
   try {
     on_scaled_(shape);
@@ -85,7 +94,7 @@ void RunLog::on_scaled(const actors::Shape& shape) {
 
 void RunLog::on_event(const std::string& text) {
   note(text);
-  show(text + "\n");
+  console_.show(text + "\n");
 }
 
 /// A run does not end for the want of a line: the trouble is told when it begins and when it ends.

@@ -11,6 +11,7 @@
 
 #include "actors/topology/reports.h"
 #include "actors/topology/run_spec.h"
+#include "launch/host/console_writer.h"
 #include "launch/run/metrics_file.h"
 #include "launch/run/step_times.h"
 
@@ -20,19 +21,23 @@ class logger;
 
 namespace troupe::launch {
 
+/// The console line of a step: step, loss, norm, lr, tokens/s, time left.
+std::string step_line(const actors::StepReport& report, std::int64_t max_steps, double left_s);
+
 /// Writes down what a run reports: every step into metrics.jsonl, the logged ones on the console,
 /// all else into logs/launcher.log. Events that need a person's eye also go to the console.
 class RunLog : public actors::RunObserver {
  public:
-  using OnScaled = std::function<void(const actors::Shape&)>;
-  RunLog(const actors::RunSpec& spec, OnScaled on_scaled);
+  using OnScaled = std::function<void(const actors::ClusterShape&)>;
+  /// `console` outlives it.
+  RunLog(const actors::RunSpec& spec, ConsoleWriter& console, OnScaled on_scaled);
   ~RunLog() override;
 
   void on_step(const actors::StepReport& report) override;
   void on_eval(const actors::EvalReport& report) override;
   void on_checkpoint(std::int64_t step, const std::string& path) override;
   void on_not_saved(std::int64_t step, const std::string& error) override;
-  void on_scaled(const actors::Shape& shape) override;
+  void on_scaled(const actors::ClusterShape& shape) override;
   void on_event(const std::string& text) override;
 
   /// A line for the launcher's log alone.
@@ -57,6 +62,7 @@ class RunLog : public actors::RunObserver {
   bool set_trouble(Trouble trouble, const std::string& text);
   void record(const std::string& line);
 
+  ConsoleWriter& console_;
   const OnScaled on_scaled_;
   const std::int64_t max_steps_;
   const std::int64_t log_interval_;

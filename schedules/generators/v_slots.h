@@ -17,7 +17,7 @@ class VSlots {
 
   int size(int row) const { return static_cast<int>(slots_[row].size()); }
   int slot(int row, int k) const { return slots_[row][k]; }
-  /// Of the rank's k-th I, counted over both chunks.
+  /// The slot of the rank's k-th I, counted over both chunks.
   int backward_slot(int k) const;
   bool is_free(int slot) const {
     return slot >= static_cast<int>(taken_.size()) || taken_[slot] == kFree;

@@ -12,7 +12,7 @@ namespace troupe::schedules {
 /// microbatches: F takes 1, I and W give 1/2 back each.
 Plan search_one_chunk(std::string_view kind, const ScheduleShape& shape, double cap);
 
-/// The same for two chunks a rank in a V (zb-v).
+/// Searches a plan for two chunks a rank in a V (zb-v).
 Plan search_v(std::string_view kind, const ScheduleShape& shape, double cap);
 
 /// Most microbatches of a stage that each rank holds at once, where F takes 1 and I and W give 1/2

@@ -1,6 +1,7 @@
 #include "stages/checkpoint/hf_tokenizer.h"
 
 #include <sentencepiece_processor.h>
+#include <utf8.h>
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -18,10 +19,10 @@ using nlohmann::json;
 /// No tokenizer model in use comes near it.
 constexpr std::uint64_t kMaxTokenizerBytes = 1'000'000'000;
 
-/// UTF-8 of a code point below 0x800.
 std::string utf8_of(int code) {
-  if (code < 0x80) return std::string(1, static_cast<char>(code));
-  return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
+  std::string text;
+  utf8::append(static_cast<char32_t>(code), text);
+  return text;
 }
 
 /// A vocabulary whose ids are the bytes. The format has characters, not bytes: GPT-2's table gives

@@ -21,7 +21,7 @@ struct DatasetDType {
   std::uint8_t code;
   TokenWidth width;
 };
-/// Of the format's dtypes, those that hold ids.
+/// The format's dtypes that hold ids.
 inline constexpr std::array<DatasetDType, 3> kDatasetDTypes = {
     {{1, TokenWidth::u8}, {8, TokenWidth::u16}, {4, TokenWidth::i32}}};
 

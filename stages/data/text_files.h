@@ -35,7 +35,7 @@ using UsePiece = std::function<void(const Piece&)>;
 /// the last newline of its window; a window without one is cut before an incomplete UTF-8
 /// character, if it ends in one.
 void for_each_piece(const std::filesystem::path& path, const UsePiece& use);
-/// The same of a text in memory.
+/// Calls `use` for each piece of a text in memory.
 void for_each_piece_of(std::string_view text, const UsePiece& use);
 
 }  // namespace troupe::stages

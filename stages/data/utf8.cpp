@@ -5,7 +5,7 @@
 namespace troupe::stages {
 namespace {
 
-struct Part {
+struct Span {
   std::size_t bytes = 1;  ///< valid: of the character; else of the maximal invalid part
   bool valid = false;
   bool cut = false;  ///< invalid only because the text ends
@@ -29,7 +29,7 @@ Lead lead_of(unsigned char first) {
   return {0, 0, 0};
 }
 
-Part first_part(std::string_view text) {
+Span first_part(std::string_view text) {
   const Lead lead = lead_of(static_cast<unsigned char>(text[0]));
   if (lead.length == 0) return {};
   unsigned char low = lead.low, high = lead.high;
@@ -48,7 +48,7 @@ std::string valid_utf8(std::string_view bytes) {
   std::string text;
   text.reserve(bytes.size());
   while (!bytes.empty()) {
-    const Part part = first_part(bytes);
+    const Span part = first_part(bytes);
     text += part.valid ? bytes.substr(0, part.bytes) : "\xef\xbf\xbd";
     bytes.remove_prefix(part.bytes);
   }
@@ -58,7 +58,7 @@ std::string valid_utf8(std::string_view bytes) {
 std::size_t incomplete_tail(std::string_view text) {
   const std::size_t longest = std::min<std::size_t>(3, text.size());
   for (std::size_t tail = 1; tail <= longest; ++tail) {
-    const Part part = first_part(text.substr(text.size() - tail));
+    const Span part = first_part(text.substr(text.size() - tail));
     if (part.cut && part.bytes == tail) return tail;
   }
   return 0;

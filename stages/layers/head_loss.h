@@ -52,7 +52,7 @@ class HeadLoss {
 
   void* lay_out_packed(Arena& arena) const;
   HeadScratch lay_out_scratch(Arena& arena) const;
-  /// As DecoderBlock's.
+  /// Scratch memory of its products, which the stage gives it before it computes.
   tensor::ScratchBytes product_scratch_bytes() const { return projection_->scratch_bytes(); }
   void set_product_scratch(const tensor::Scratch& scratch) const {
     projection_->set_scratch(scratch);

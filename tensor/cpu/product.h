@@ -37,7 +37,7 @@ bool multiplies_bf16_as_f32();
 class Product {
  public:
   Product(const ProductShape& shape, int threads);
-  /// As above, with the right factor packed as `packed_like` has it.
+  /// A product whose right factor is packed as `packed_like` has it.
   Product(const ProductShape& shape, int threads, const Product& packed_like);
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;

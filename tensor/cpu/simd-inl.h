@@ -37,7 +37,7 @@ HWY_INLINE Vector zero() {
 HWY_INLINE Vector widen(hn::Vec<U16> x) {
   return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(U32(), x)));
 }
-/// As to_bfloat16: to nearest even, NaN stays NaN.
+/// Rounds float32 to bfloat16: to nearest even, NaN stays NaN.
 HWY_INLINE hn::Vec<U16> narrow(Vector x) {
   const auto bits = hn::BitCast(U32(), x);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(U32(), 1));

@@ -35,7 +35,7 @@ actors::RunSpec one_rank_with_many_chunks() {
 
 double us_per_action(int steps) {
   const actors::RunSpec spec = one_rank_with_many_chunks();
-  const actors::Shape shape = actors::first_shape(spec);
+  const actors::ClusterShape shape = actors::first_shape(spec);
   const auto part = actors::part_of(actors::assemble(spec, shape), spec, shape, 0);
   const test::TempDir dir;
   const std::string text = dir.write("text.txt", std::string(10'000, 'x'));

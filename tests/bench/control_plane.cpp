@@ -3,7 +3,7 @@
 //   control_plane REPLICAS STAGES STEPS DEATHS
 //
 // The real director with its replica actors and the real stage actors, around stages that answer at
-// once (null_workers.h), in one process. Prints one JSON line {"start_s", "step_s",
+// once (tests/support/null_run.h), in one process. Prints one JSON line {"start_s", "step_s",
 // "director_step_s", "director_step_messages", "death_s"}: seconds until the first step is
 // committed, of a step, of processor time in the director for a step; messages to it for a step;
 // and a list of the seconds from a death to the first step after it.
@@ -14,19 +14,15 @@
 
 #include <atomic>
 #include <caf/actor_system.hpp>
-#include <condition_variable>
 #include <iostream>
 #include <limits>
-#include <mutex>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "actors/director/director.h"
 #include "tensor/error.h"
-#include "tests/bench/null_workers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/null_run.h"
 
 namespace troupe::bench {
 namespace {
@@ -69,48 +65,8 @@ class TimedDirector : public actors::Director {
   DirectorWork& work_;
 };
 
-/// Waits for steps.
-class Steps : public actors::RunObserver {
- public:
-  void on_step(const actors::StepReport& report) override {
-    {
-      const std::lock_guard lock(mutex_);
-      newest_ = report.step;
-    }
-    changed_.notify_all();
-  }
-  void on_eval(const actors::EvalReport&) override {}
-  void on_checkpoint(std::int64_t, const std::string&) override {}
-  void on_not_saved(std::int64_t, const std::string&) override {}
-  void on_scaled(const actors::Shape&) override {}
-  void on_event(const std::string&) override {}
-
-  /// Until it is committed.
-  void wait_for(std::int64_t step) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return newest_ >= step || ended_; });
-    if (newest_ < step) throw Error(ErrorKind::internal, "the run ended: " + why_);
-  }
-  void end(const actors::Outcome& outcome) {
-    {
-      const std::lock_guard lock(mutex_);
-      ended_ = true;
-      why_ = outcome.reason;
-    }
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::int64_t newest_ = 0;
-  bool ended_ = false;
-  std::string why_;
-};
-
-actors::RunSpec null_run(int replicas, int stages, const std::string& dir) {
+actors::RunSpec null_run(int replicas, int stages) {
   actors::RunSpec spec;
-  spec.dir = dir;
   spec.max_steps = std::numeric_limits<std::int32_t>::max();
   spec.optimizer.max_steps = spec.max_steps;
   spec.model = {.hidden_size = 16,
@@ -127,38 +83,20 @@ actors::RunSpec null_run(int replicas, int stages, const std::string& dir) {
   return spec;
 }
 
-/// A run of null workers. The destructor ends it.
-class NullRun {
+/// A run of null workers whose director's work is counted.
+class MeasuredRun {
  public:
-  NullRun(int replicas, int stages)
-      : spec_(null_run(replicas, stages, dir_.path())),
-        workers_(spec_, [this](const actors::ProcessExit& exit) { on_exit(exit); }) {
-    director_ = system_.spawn<TimedDirector>(
-        actors::DirectorContext{.spec = spec_,
-                                .manifest = "",
-                                .token = "token",
-                                .observer = steps_,
-                                .hub = hub_,
-                                .processes = workers_,
-                                .board = board_,
-                                .on_end =
-                                    [this](const actors::Outcome& outcome) {
-                                      steps_.end(outcome);
-                                      workers_.quit();
-                                    }},
-        std::ref(director_work_));
-    serving_ = std::thread([this] { workers_.run(); });
-  }
-  ~NullRun() {
-    caf::anon_send(director_, actors::Event{actors::StopNowOrdered{.reason = "measured"}});
-    serving_.join();
-  }
+  MeasuredRun(int replicas, int stages)
+      : run_(null_run(replicas, stages),
+             [this](caf::actor_system& system, const actors::DirectorContext& context) {
+               return system.spawn<TimedDirector>(context, std::ref(director_work_));
+             }) {}
 
   /// Seconds until the first step is committed.
   double start() {
     const auto begin = Clock::now();
-    caf::anon_send(director_, actors::DoorOpen{});
-    steps_.wait_for(1);
+    run_.start();
+    run_.wait_for(1);
     return seconds_since(begin);
   }
   struct StepCost {
@@ -170,7 +108,7 @@ class NullRun {
   StepCost measure_steps(int count) {
     const auto begin = Clock::now();
     const std::int64_t busy_ns = director_work_.busy_ns, messages = director_work_.messages;
-    steps_.wait_for(count + 1);
+    run_.wait_for(count + 1);
     const auto per_step = [count](std::int64_t sum) { return static_cast<double>(sum) / count; };
     return {.wall_s = seconds_since(begin) / count,
             .director_s = per_step(director_work_.busy_ns - busy_ns) * 1e-9,
@@ -179,43 +117,25 @@ class NullRun {
   /// Seconds from the end of one worker to the first step without it.
   double survive_death(std::mt19937_64& rng) {
     const auto told =
-        hub_.subscribe({.kinds = actors::mask_of<actors::Recovered, actors::RunEnded>()});
-    workers_.kill_one(rng);
+        run_.hub().subscribe({.kinds = actors::mask_of<actors::Recovered, actors::RunEnded>()});
+    run_.workers().kill_one(rng);
     while (true) {
       told->wait(std::chrono::seconds(1));
       for (const auto& event : told->take(1).events) {
         if (const auto* recovered = std::get_if<actors::Recovered>(&event->body))
           return recovered->stall_s;
-        steps_.wait_for(std::numeric_limits<std::int64_t>::max());  // it has ended: says why
+        run_.wait_for(std::numeric_limits<std::int64_t>::max());  // it has ended: says why
       }
     }
   }
 
  private:
-  void on_exit(const actors::ProcessExit& exit) {
-    caf::anon_send(director_, actors::Event{actors::WorkerExited{.incarnation = exit.incarnation,
-                                                                 .clean = exit.clean,
-                                                                 .by_signal = exit.by_signal,
-                                                                 .cause = exit.cause,
-                                                                 .now_s = exit.noticed_s}});
-  }
-
-  const test::TempDir dir_;
-  const actors::RunSpec spec_;
   DirectorWork director_work_;
-  Steps steps_;
-  actors::Hub hub_;
-  actors::StatusBoard board_;
-  actors::ControlPlaneConfig config_{2};
-  caf::actor_system system_{
-      config_};  // ends after the workers', whose connection it would wait for
-  NullWorkers workers_;
-  caf::actor director_;
-  std::thread serving_;
+  test::NullRun run_;
 };
 
 void measure(int replicas, int stages, int steps, int deaths) {
-  NullRun run(replicas, stages);
+  MeasuredRun run(replicas, stages);
   const double start_s = run.start();
   const auto step = run.measure_steps(steps);
   std::mt19937_64 rng(1);

@@ -1,5 +1,5 @@
 """A run of the measured model that a benchmark watches and changes while it trains."""
-import json, signal, statistics, subprocess, time
+import json, os, signal, statistics, subprocess, time
 
 from cluster import MEASURED_MODEL, parsed
 from measure import output_of
@@ -10,12 +10,12 @@ PATIENCE_S = 180  # for any one thing to happen
 class LiveRun:
     """`troupe launch` in the background, ended on leaving. Times are those that the run itself writes down."""
 
-    def __init__(self, bench, box, name, *settings, pp, batch, steps=100000):
+    def __init__(self, bench, box, name, *settings, pp, batch, steps=100000, env=None):
         manifest = box.manifest(name, MEASURED_MODEL, steps=steps, pp=pp, threads=1, **batch)
         self.troupe, self.box, self.name, self.dir = bench.troupe, box, name, box.dir / name
         sets = [word for setting in settings for word in ("--set", setting)]
         self.launch = subprocess.Popen([self.troupe, "launch", str(manifest), *sets], stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.PIPE, text=True)
+                                       stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
 
     def __enter__(self):
         return self

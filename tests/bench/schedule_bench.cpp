@@ -62,11 +62,11 @@ void stay_on_one_core(int rank) {
 }
 
 /// One rank under one schedule.
-class Part {
+class RankUnderTest {
  public:
-  Part(const json& order, int rank, transport::UcxNode& node)
+  RankUnderTest(const json& order, int rank, transport::UcxNode& node)
       : spec_(spec_of(order)), feed_(test::counting_feed(spec_)) {
-    const actors::Shape shape = actors::first_shape(spec_);
+    const actors::ClusterShape shape = actors::first_shape(spec_);
     const actors::Assembly assembly = actors::assemble(spec_, shape);
     const auto part = actors::part_of(assembly, spec_, shape, rank);
     const std::string mode = order["mode"];
@@ -121,10 +121,10 @@ class Part {
 };
 
 RankProcesses::Answer make_answer(int rank, transport::UcxNode& node) {
-  return [rank, &node, part = std::shared_ptr<Part>()](const json& order) mutable -> json {
+  return [rank, &node, part = std::shared_ptr<RankUnderTest>()](const json& order) mutable -> json {
     if (order == "step") return part->step();
     part.reset();
-    part = std::make_shared<Part>(order, rank, node);
+    part = std::make_shared<RankUnderTest>(order, rank, node);
     return nullptr;
   };
 }

@@ -30,7 +30,7 @@ class WaitStage final : public test::NullStage {
     const auto [part, work, block] = row(call.pass).nodes[static_cast<std::size_t>(node)];
     if (work == stages::Node::Work::input_gradient)
       pause(times_.input_gradient / kNodes);
-    else if (part == stages::Node::Part::feed_forward)
+    else if (part == stages::Node::Sublayer::feed_forward)
       pause(times_.weight_gradient);
   }
 

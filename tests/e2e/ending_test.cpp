@@ -129,12 +129,12 @@ BOOST_AUTO_TEST_CASE(a_second_signal_stops_a_run_at_once_and_what_it_did_stays) 
   BOOST_TEST(last_step(place, "run") >= 7);
 }
 
-BOOST_AUTO_TEST_CASE(a_killed_worker_ends_a_run_that_stops_on_loss_with_its_cause_named_once) {
+BOOST_AUTO_TEST_CASE(a_killed_worker_ends_a_run_that_stops_on_failure_with_its_cause_named_once) {
   const auto shm = shared_memory();
   for (const int signal : {SIGKILL, SIGSEGV}) {
     const Workplace place;
     Keys stops = kLong;
-    stops["recovery.on_loss"] = "\"stop\"";
+    stops["recovery.on_failure"] = "\"stop\"";
     TroupeProgram run({"launch", place.manifest("run", stops)});
     BOOST_REQUIRE(run.read_until("step 12"));
     const auto workers = workers_of(place.run("run"));

@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(a_spare_takes_the_place_of_a_lost_worker) {
   BOOST_TEST(text.find("epoch 2 begins") != std::string::npos, text);
 }
 
-BOOST_AUTO_TEST_CASE(too_many_losses_end_the_run_in_order_with_75) {
+BOOST_AUTO_TEST_CASE(too_many_worker_failures_end_the_run_in_order_with_75) {
   const Workplace place;
   Keys keys = kBase;
   keys["run.max_steps"] = "1000000";
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(orders_that_cannot_be_carried_out_are_refused_and_change_no
   refused({"--pp", "3", "--layout", "3,3"}, "nearest: 3,2,1");
   refused({"--pp", "3", "--schedule", "chimera"}, "--pp 3 --schedule chimera: ");
   refused({"--schedule", "nosuch"}, "it is one of gpipe, 1f1b");
-  const auto status = json::parse(troupe({"status", run, "--json"}).out);
+  const json status = status_of(run);
   BOOST_TEST(status["epoch"] == 1);
   BOOST_TEST(troupe({"stop", run}).exit_code == 0);
   program.finish();

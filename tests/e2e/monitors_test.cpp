@@ -29,12 +29,6 @@ using nlohmann::json;
 
 const Keys kLong{{"run.max_steps", "1000000"}, {"mesh.pp", "2"}, {"monitor.log_interval", "1"}};
 
-json status_of(const std::string& run) {
-  const Finished status = troupe({"status", run, "--json"});
-  BOOST_REQUIRE_MESSAGE(status.exit_code == 0, status.err);
-  return json::parse(status.out);
-}
-
 /// Lines of an attached reader until one is a step with a loss.
 json next_step(TroupeProgram& reader) {
   while (true) {
@@ -319,37 +313,6 @@ BOOST_AUTO_TEST_CASE(what_the_manifest_switches_on_is_served) {
   for (const auto& entry : fs::directory_iterator(fs::path(place.run("run")) / "tensorboard"))
     files += entry.path().filename().string().starts_with("events.out.tfevents.") ? 1 : 0;
   BOOST_TEST(files == 1u);
-}
-
-BOOST_AUTO_TEST_CASE(nothing_is_told_of_a_rank_that_is_gone) {
-  const Workplace place;
-  Keys keys = kLong;
-  keys["mesh.pp"] = "3";
-  keys["recovery.on_loss"] = "\"shrink\"";
-  keys["recovery.silent"] = keys["recovery.hang"] = "0.0";
-  keys["monitor.prometheus"] = "\"127.0.0.1:0\"";
-  TroupeProgram run({"launch", place.manifest("run", keys)});
-  BOOST_REQUIRE(run.read_until("step 5/"));
-  const std::string dir = place.run("run");
-  kill(workers_of(dir).at(1), SIGKILL);
-  BOOST_REQUIRE(run.read_until("after:  pp 2 x dp 1"));
-  BOOST_REQUIRE(run.read_until("step "));
-  // The process that is rank 1 now was rank 2. Stopped, it is what the other one waits for.
-  const json ranks = status_of(dir).at("ranks");
-  BOOST_REQUIRE(ranks.size() == 2u);
-  kill(ranks[1].at("pid").get<pid_t>(), SIGSTOP);
-  std::string wait;
-  do wait = status_of(dir).at("ranks")[0].at("waiting_for");
-  while (wait.empty());
-  BOOST_TEST(wait.find("rank 1") != std::string::npos, wait);
-  BOOST_TEST(wait.find("rank 2") == std::string::npos, wait);
-  const std::string metrics = http_get(status_of(dir).at("endpoints").at("prometheus"));
-  BOOST_TEST(metrics.find("troupe_run_ranks 2") != std::string::npos, metrics);
-  for (const char* gone : {"rank=\"2\"", "src=\"2\"", "dst=\"2\"", "stage=\"2\""})
-    BOOST_TEST(metrics.find(gone) == std::string::npos, gone << " is in\n" << metrics);
-  kill(ranks[1].at("pid").get<pid_t>(), SIGCONT);
-  run.signal(SIGTERM);
-  BOOST_TEST(run.finish().exit_code == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_monitor_of_ones_own_follows_the_run_to_its_end) {

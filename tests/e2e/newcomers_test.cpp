@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 /// Where a loss would be the end of the run.
 const Keys kStops{{"run.max_steps", "1000000"},
                   {"mesh.pp", "2"},
-                  {"recovery.on_loss", "\"stop\""},
+                  {"recovery.on_failure", "\"stop\""},
                   {"recovery.silent", "1.0"}};
 
 std::set<pid_t> children_of(pid_t parent) {
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(newcomers_that_die_end_an_order_and_never_the_run) {
   end(dir, run);
 }
 
-BOOST_AUTO_TEST_CASE(a_newcomer_that_is_stopped_at_its_birth_is_replaced) {
+BOOST_AUTO_TEST_CASE(a_newcomer_that_is_stopped_as_it_starts_is_replaced) {
   const Workplace place;
   const std::string dir = place.run("run");
   TroupeProgram run({"launch", place.manifest("run", kStops)});

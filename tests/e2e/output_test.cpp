@@ -9,6 +9,7 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
@@ -134,6 +135,23 @@ BOOST_AUTO_TEST_CASE(a_pipe_that_nobody_reads_is_an_error_too) {
   BOOST_TEST(plan.exit_code == kUnwritten);
   BOOST_TEST(plan.err.find("Broken pipe") != std::string::npos, plan.err);
   close(ends[1]);
+}
+
+BOOST_AUTO_TEST_CASE(a_console_that_nobody_reads_holds_up_neither_a_run_nor_its_end) {
+  const Workplace place;
+  TroupeProgram run({"launch", place.manifest("run", {{"run.max_steps", "1000000"},
+                                                      {"monitor.log_interval", "1"}})});
+  // Far more lines than a pipe and the waiting ones hold.
+  while (step_numbers(place.run("run")).size() < 3000 && is_alive(run.pid()))
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  run.signal(SIGTERM);
+  while (is_alive(run.pid())) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const Finished ended = run.finish();
+  BOOST_TEST(ended.exit_code == 0, ended.err);
+  BOOST_TEST(ended.out.find("step 1/1000000") != std::string::npos);
+  const int last = step_numbers(place.run("run")).rbegin()->first;
+  BOOST_TEST(last >= 3000);
+  BOOST_TEST(fs::exists(place.checkpoint("run", last) + "/state.json"));
 }
 
 BOOST_AUTO_TEST_CASE(a_run_without_its_console_trains_to_its_end) {

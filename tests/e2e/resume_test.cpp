@@ -38,6 +38,30 @@ fs::path largest_file(const fs::path& dir) {
   return largest;
 }
 
+std::string allowed_cores(const std::string& task) {
+  std::ifstream status(task + "/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("Cpus_allowed_list:")) return line;
+  return "";
+}
+
+/// Each thread of each worker is bound to one core, or to those of the launcher, as the run's
+/// manifest says.
+void check_pinned(const std::string& run, pid_t launcher) {
+  const bool pinned = content_of(run + "/manifest.toml").find("pin = true\n") != std::string::npos;
+  const std::string all = allowed_cores("/proc/" + std::to_string(launcher));
+  BOOST_TEST_REQUIRE(all != "");
+  for (const pid_t worker : workers_of(run)) {
+    std::set<std::string> cores;
+    for (const auto& task : fs::directory_iterator("/proc/" + std::to_string(worker) + "/task"))
+      cores.insert(allowed_cores(task.path()));
+    BOOST_TEST_REQUIRE(cores.size() == 1u);
+    BOOST_TEST(
+        (pinned ? cores.begin()->find_first_of(",-") == std::string::npos : *cores.begin() == all),
+        *cores.begin());
+  }
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_resume_into_another_layout_goes_on_bitwise) {
@@ -203,10 +227,14 @@ BOOST_AUTO_TEST_CASE(a_scaled_run_is_resumed_with_what_its_shape_derives) {
   TroupeProgram run(
       {"launch", place.manifest("run", {{"run.max_steps", "1000000"}, {"cluster.threads", "1"}})});
   BOOST_REQUIRE(run.read_until("step 2/"));
+  const std::vector<pid_t> before = workers_of(place.run("run"));
+  check_pinned(place.run("run"), run.pid());
   require_done(troupe({"scale", place.run("run"), "--pp", "3"}));
+  const std::string scaled = content_of(place.run("run") + "/manifest.toml");
+  check_pinned(place.run("run"), run.pid());  // those that were there before, too
+  for (const pid_t worker : before) BOOST_TEST(is_alive(worker));
   require_done(troupe({"stop", place.run("run")}));
   BOOST_TEST(run.finish().exit_code == 0);
-  const std::string scaled = content_of(place.run("run") + "/manifest.toml");
   for (const char* words : {"pp = 3\n", "\"cluster.pin\"", "\"cluster.spin\""})
     BOOST_TEST(scaled.find(words) != std::string::npos, scaled);
   // As plan derives them for this shape.

@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_cluster_too_small_for_two_copies_goes_on_with_1f1b) {
   const Keys common{{"run.max_steps", "100"}};
   const Numbers one = trained(place, "one", common);
   Keys keys = keys_of("chimera", 2, common);
-  keys["recovery.on_loss"] = "\"shrink\"";
+  keys["recovery.on_failure"] = "\"shrink\"";
   TroupeProgram program({"launch", place.manifest("shrink", keys)});
   BOOST_REQUIRE(program.read_until("step 10/"));
   kill(workers_of(place.run("shrink")).at(0), SIGKILL);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Who may include whom: the folder order, which folder may see which library, own header first."""
+"""Who may include whom: the order of folders and of rooms in them, which folder may see which library, own header
+first."""
 import re
 
 from tree import FOLDERS, ROOT, files, finish, lines
@@ -14,10 +15,38 @@ MAY_INCLUDE = {
     "launch": {"actors", "schedules", "stages", "transport", "tensor"},
     "tests": set(FOLDERS),
 }
+# folder -> its rooms, each with the others whose headers it may include. Files beside the rooms may include every room.
+ROOMS = {
+    "actors": {
+        "topology": set(),
+        "messages": {"topology"},
+        "monitors": {"topology", "messages"},
+        "protocol": {"topology", "messages"},
+        "tuning": {"topology", "messages"},
+        "worker": {"topology", "messages", "monitors", "protocol", "tuning"},
+        "director": {"topology", "messages", "monitors", "protocol", "tuning"},
+    },
+    "launch": {
+        "host": set(),
+        "manifest": {"host"},
+        "run": {"host", "manifest"},
+        "control": {"host", "manifest", "run"},
+        "monitors": {"host", "manifest", "run", "control"},
+        "commands": {"host", "manifest", "run", "control", "monitors"},
+        "examples": {"monitors"},
+    },
+}
+# of the other folders, a room may include these headers alone
+ROOM_SEES = {
+    "actors/topology": ("schedules/", "stages/", "tensor/", "transport/channel.h"),
+}
+# rooms without one of these libraries, although their folder may see it
+ROOM_LACKS = {"actors/topology": ("caf",), "actors/protocol": ("caf",), "actors/tuning": ("caf",)}
 # first part of a library's header -> where it may be included, as prefixes of paths
 LIBRARIES = {
     # Beside our actors: the base of monitors that others write as actors, and an example of one.
-    "caf": ("actors/", "tests/actors/", "tests/bench/control_plane.", "tests/bench/null_workers.",
+    "caf": ("actors/", "tests/actors/", "tests/bench/control_plane.", "tests/support/null_run.",
+            "tests/support/null_workers.", "tests/support/number_extremes.",
             "launch/monitors/monitor_actor.", "launch/examples/"),
     "capnp": ("transport/", "tests/"),
     "kj": ("transport/", "tests/"),
@@ -33,7 +62,7 @@ LIBRARIES = {
     "CLI": ("launch/", "tests/"),
     "prometheus": ("launch/monitors/prometheus.",),
     "CivetServer": ("launch/monitors/web.",),
-    "boost": ("tests/",),
+    "boost": ("transport/", "tests/"),
 }
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -64,6 +93,33 @@ def faults_of_include(path, number, quote, header):
         yield where + f'"{header}": {folder} may include {may}'
 
 
+def room_of(parts):
+    """The room a path lies in; None beside the rooms of its folder."""
+    return parts[1] if len(parts) > 2 and parts[0] in ROOMS else None
+
+
+def faults_of_room(path, number, quote, header):
+    where = f"{path}:{number}: "
+    folder, room = path.parts[0], room_of(path.parts)
+    if room is None:
+        return
+    if room not in ROOMS[folder]:
+        yield where + f"{folder}/{room} is no room: {', '.join(ROOMS[folder])}"
+        return
+    name = f"{folder}/{room}"
+    if quote == "<":
+        if re.sub(r"\.\w+$", "", header.split("/")[0]) in ROOM_LACKS.get(name, ()):
+            yield where + f"<{header}>: {name} does without"
+        return
+    target = room_of(header.split("/"))
+    if header.startswith(folder + "/"):
+        if target != room and target not in ROOMS[folder][room]:
+            may = ", ".join(sorted(ROOMS[folder][room])) or "no other room"
+            yield where + f'"{header}": {name} may include {may}'
+    elif name in ROOM_SEES and not header.startswith(ROOM_SEES[name]):
+        yield where + f'"{header}": of other folders, {name} may include {", ".join(ROOM_SEES[name])}'
+
+
 def own_header(path):
     """The header that a source must include first, so that each header compiles alone."""
     header = path.with_suffix(".h")
@@ -78,6 +134,7 @@ def main():
         found = list(includes(path))
         for include in found:
             faults += faults_of_include(path, *include)
+            faults += faults_of_room(path, *include)
         own = own_header(path)
         if own and (not found or found[0][2] != own):
             faults.append(f'{path}:1: the first include is not "{own}"')

@@ -11,6 +11,9 @@ SOURCES = tuple(MOST_LINES)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|placeholder|not (yet )?implemented)\b")
 # A path of somebody's machine; what every Debian system has is fine.
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|work|mnt|Users)/\w")
+# The first words of a comment that leans on the declaration before it: an editor shows one at a time.
+LEANS = re.compile(r"\s*/// (Of|The same|Those|As) ")
+DOC = re.compile(r"\s*///")
 THIS = ROOT / "tests/lint/check_text.py"
 
 
@@ -24,8 +27,13 @@ def faults_of_file(path):
         yield f"{path}:{count}: {count} lines, more than {most}: split it by what its parts do"
     if text[-1][1]:
         yield f"{path}:{count + 1}: the last line does not end"
+    before = ""
     for number, line in text:
+        leans = path.suffix == ".h" and not DOC.match(before) and LEANS.match(line)
+        before = line
         where = f"{path}:{number}: "
+        if leans:
+            yield where + f'"{leans[1]} ...": a comment stands alone: say of what'
         if len(line) > MOST_COLUMNS.get(path.suffix, len(line)):
             yield where + f"{len(line)} columns, more than {MOST_COLUMNS[path.suffix]}"
         if path.suffix in SOURCES and not line.isascii():

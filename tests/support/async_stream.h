@@ -68,7 +68,7 @@ class AsyncStream final : public tensor::Stream {
           std::invoke(method, target, *cpu_stream_, args...);
         });
   }
-  /// Of this stream alone.
+  /// Operations that this stream alone executes.
   tensor::Ops& ops() { return cpu_->ops(); }
 
  private:

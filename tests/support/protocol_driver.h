@@ -11,6 +11,12 @@
 
 namespace troupe::actors {
 
+/// This run, but one that ends when it loses a worker.
+inline RunSpec that_stops(RunSpec spec) {
+  spec.recovery.on_failure = RunSpec::OnFailure::stop;
+  return spec;
+}
+
 /// Drives a DirectorProtocol as the actors would, one event at a time.
 struct Driver {
   explicit Driver(RunSpec run, std::int64_t first = 0, std::int64_t saved = -1)
@@ -23,8 +29,8 @@ struct Driver {
       if (const auto* spawn = std::get_if<SpawnWorker>(&effect))
         (spawn->rank < 0 ? spares[spawn->id] : workers[spawn->rank]) = spawn->incarnation;
       if (const auto* order = std::get_if<OrderWarmUp>(&effect))
-        for (std::size_t rank = 0; rank < order->seats.size(); ++rank)
-          warming.push_back({order->order, order->seats[rank], static_cast<int>(rank)});
+        for (std::size_t rank = 0; rank < order->assignment.size(); ++rank)
+          warming.push_back({order->order, order->assignment[rank], static_cast<int>(rank)});
     }
     return effects;
   }
@@ -75,11 +81,11 @@ struct Driver {
             .cause = clean ? "exit code 0" : "signal 9 (SIGKILL)",
             .now_s = 1};
   }
-  MemberHalted halted(int rank, std::uint32_t next, Holdings holdings) {
+  MemberHalted halted(int rank, std::uint32_t next, StateInventory inventory) {
     return {.epoch = next,
             .incarnation = workers.at(rank),
             .address = "",
-            .holdings = std::move(holdings)};
+            .inventory = std::move(inventory)};
   }
 
   RunSpec spec;

@@ -19,7 +19,7 @@ class Model {
  public:
   using Tokens = std::vector<std::int32_t>;
 
-  /// Of samples of seq_len tokens. Weights and gradients are zero.
+  /// A model for samples of seq_len tokens, with weights and gradients of zero.
   Model(const stages::ModelConfig& config, std::int64_t seq_len)
       : config_(config), seq_len_(static_cast<Index>(seq_len)) {
     for (const stages::ParameterInfo& info : parameters_of(config)) {

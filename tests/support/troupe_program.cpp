@@ -102,6 +102,12 @@ Finished troupe(const std::vector<std::string>& arguments) {
   return TroupeProgram(arguments).finish();
 }
 
+nlohmann::json status_of(const std::string& run_dir) {
+  const Finished status = troupe({"status", run_dir, "--json"});
+  BOOST_REQUIRE_MESSAGE(status.exit_code == 0, status.err);
+  return nlohmann::json::parse(status.out);
+}
+
 std::map<int, StepNumbers> step_numbers(const std::filesystem::path& run_dir) {
   std::map<int, StepNumbers> numbers;
   std::ifstream file(run_dir / "metrics.jsonl");

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
@@ -45,6 +46,9 @@ class TroupeProgram {
 };
 
 Finished troupe(const std::vector<std::string>& arguments);
+
+/// What `status --json` tells of a run. Fails the test if it tells nothing.
+nlohmann::json status_of(const std::string& run_dir);
 
 /// Exact text of a step's numbers as metrics.jsonl has them.
 struct StepNumbers {

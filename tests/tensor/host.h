@@ -52,7 +52,7 @@ class Host {
     return x;
   }
 
-  /// Of a Linear or Attention: exactly as long as it asks for, and full of NaNs.
+  /// Gives a Linear or Attention scratch exactly as long as it asks for, and full of NaNs.
   template <typename Layer>
   void give_scratch(Layer& layer) {
     const auto [forward, backward] = layer.scratch_bytes();

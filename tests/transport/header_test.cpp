@@ -12,7 +12,7 @@ using namespace troupe::transport;
 
 template <typename List>
 void fill(List& list) {
-  for (std::size_t i = 0; i < List::kCapacity; ++i)
+  for (std::size_t i = 0; i < List::static_capacity; ++i)
     list.push_back(static_cast<std::uint16_t>(65535 - i));
 }
 

@@ -39,6 +39,10 @@ class Node : public UcxNode {
     const std::lock_guard lock(worker_);
     peers_->disconnect(rank);
   }
+  void set_spin(std::chrono::microseconds spin) override {
+    const std::lock_guard lock(worker_);
+    worker_.set_spin(spin);
+  }
   bool shares_memory() const override { return worker_.shares_memory(); }
   Channel& channel() override { return channel_; }
   std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t run, std::uint32_t epoch, int id,

@@ -37,6 +37,8 @@ class UcxNode {
   /// error.
   virtual void disconnect(int rank) = 0;
 
+  /// UcxOptions::spin from now on.
+  virtual void set_spin(std::chrono::microseconds spin) = 0;
   /// Whether slots can lie in memory that peers of this host write into.
   virtual bool shares_memory() const = 0;
   /// The channel of this process. Lives as long as the node.

@@ -24,7 +24,7 @@ constexpr const char* kRendezvousThreshold = "32k";
 /// UCX's own choice, 8 KiB, more than halves the bandwidth where nothing is sent in place.
 constexpr const char* kTcpSegment = "64k";
 /// How often the progress thread looks whether a polling thread has left.
-constexpr int kStandAsideMs = 1;
+constexpr int kYieldMs = 1;
 /// UCX claims to be busy for so many rounds in which nothing moves: a peer died while it wrote into
 /// a queue of ours in shared memory. Nothing will wake the progress thread then; it looks in.
 constexpr int kBusyRounds = 1000;
@@ -105,6 +105,16 @@ ucp_worker_h make_worker(ucp_context_h context) {
   return worker;
 }
 
+void signal(const FileDescriptor& event) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(event.get(), &one, sizeof one);
+}
+
+void clear(const FileDescriptor& event) {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = ::read(event.get(), &count, sizeof count);
+}
+
 }  // namespace
 
 FileDescriptor::~FileDescriptor() {
@@ -116,9 +126,11 @@ UcxWorker::UcxWorker(std::chrono::microseconds spin)
       shares_memory_(may_share_memory()),
       context_(make_context()),
       worker_(make_worker(context_.get())),
-      wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      notify_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   check_ucx(ucp_worker_get_efd(worker_.get(), &event_fd_), "UCX has no event descriptor");
-  if (wake_fd_.get() < 0) check_ucx(UCS_ERR_NO_RESOURCE, "no eventfd for the progress thread");
+  for (const FileDescriptor* fd : {&wake_fd_, &notify_fd_})
+    if (fd->get() < 0) check_ucx(UCS_ERR_NO_RESOURCE, "no eventfd for the progress thread");
   thread_ = std::thread([this] { run(); });
 }
 
@@ -162,7 +174,7 @@ bool UcxWorker::progress() {
   return ucp_worker_progress(use()) != 0;
 }
 
-bool UcxWorker::rest() {
+bool UcxWorker::try_arm() {
   // UCX keeps work of its own for the next progress call and arms all the same.
   if (armed_) return true;
   if (progress()) {
@@ -179,81 +191,108 @@ bool UcxWorker::rest() {
 
 void UcxWorker::unlock() {
   if (is_polled_) {
-    call_aside();
-  } else if (!standing_aside_) {
-    while (!rest()) continue;
+    request_yield();
+  } else if (!is_yielding_) {
+    while (!try_arm()) continue;
     hand_over_if_busy();
   }
-  const bool tells = has_news_for_sleepers();
-  told_ = news_;
+  const bool tells = notify_watcher();
   mutex_.unlock();
   if (tells) changed_.notify_all();
 }
 
-bool UcxWorker::has_news_for_sleepers() const {
-  return sleepers_ > 0 && told_ != news_;
+bool UcxWorker::has_unnotified() const {
+  return notified_sequence_ != sequence_ && (is_watched_ || sleepers_ > 0);
+}
+
+bool UcxWorker::notify_watcher() {
+  const bool is_new = std::exchange(notified_sequence_, sequence_) != sequence_;
+  if (is_new && is_watched_) signal(notify_fd_);
+  return is_new && sleepers_ > 0;
 }
 
 void UcxWorker::wait(Clock::time_point deadline) {
-  const std::uint64_t seen = news_;
+  const std::uint64_t seen = sequence_;
   Clock::time_point now = Clock::now();
   auto end = std::min(deadline, now + spin_);
   for (int polls = 1; now < end; now = Clock::now()) {
     if (progress()) end = std::min(deadline, now + spin_);
     is_polled_ = true;
-    if (news_ != seen) return;
+    if (sequence_ != seen) return;
     if (polls++ % kPollsPerTurn == 0) {
       mutex_.unlock();
       mutex_.lock();
     }
   }
   is_polled_ = false;
-  if (standing_aside_) wake_progress_thread();
-  while (!standing_aside_ && !rest())
-    if (news_ != seen) return;
+  // A progress thread that yields arms the worker once it is woken; else this thread must.
+  if (is_yielding_) wake_progress_thread();
+  while (!is_yielding_ && !try_arm())
+    if (sequence_ != seen) return;
   hand_over_if_busy();
-  std::unique_lock<FairMutex> lock(mutex_, std::adopt_lock);
-  ++sleepers_;
+  // The progress thread may have notified while the lock was free between two polls.
+  if (sequence_ != seen) return;
+  std::unique_lock<HandoffMutex> lock(mutex_, std::adopt_lock);
   // An hour is as good as for ever, and no clock overflows on it.
-  changed_.wait_until(lock, std::min(deadline, Clock::now() + std::chrono::hours(1)),
-                      [this, seen] { return news_ != seen; });
-  --sleepers_;
+  deadline = std::min(deadline, Clock::now() + std::chrono::hours(1));
+  if (is_watched_) {
+    ++sleepers_;
+    changed_.wait_until(lock, deadline, [this, seen] { return sequence_ != seen; });
+    --sleepers_;
+  } else {
+    watch(lock, deadline);
+  }
   lock.release();
+}
+
+/// The event wakes both this thread and the progress thread; the first to take the lock handles the
+/// message. Only one thread may sleep here: of several, each would be woken by every message.
+void UcxWorker::watch(std::unique_lock<HandoffMutex>& lock, Clock::time_point deadline) {
+  const bool tells = notify_watcher();  // nobody watches: the others
+  is_watched_ = true;
+  lock.unlock();
+  if (tells) changed_.notify_all();
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  std::array<pollfd, 2> fds{{{event_fd_, POLLIN, 0}, {notify_fd_.get(), POLLIN, 0}}};
+  ::poll(fds.data(), fds.size(), static_cast<int>(std::max<std::int64_t>(left, 0)));
+  lock.lock();
+  is_watched_ = false;
+  if (fds[1].revents != 0) clear(notify_fd_);
+  if (fds[0].revents != 0) progress();
 }
 
 void UcxWorker::hand_over_if_busy() {
   if (cannot_arm_) wake_progress_thread();
 }
 
-void UcxWorker::call_aside() {
-  if (standing_aside_ || std::exchange(is_called_, true)) return;
+void UcxWorker::request_yield() {
+  if (is_yielding_ || std::exchange(yield_requested_, true)) return;
   wake_progress_thread();
 }
 
 void UcxWorker::wake_progress_thread() {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(wake_fd_.get(), &one, sizeof one);
+  signal(wake_fd_);
 }
 
 void UcxWorker::run() {
-  std::unique_lock<FairMutex> lock(mutex_);
+  std::unique_lock<HandoffMutex> lock(mutex_);
   while (!stopping_) {
-    if (has_news_for_sleepers()) {  // whoever has got what it waits for goes on at once
-      told_ = news_;
+    if (has_unnotified()) {  // whoever has got what it waits for goes on at once
+      const bool tells = notify_watcher();
       lock.unlock();
-      changed_.notify_all();
+      if (tells) changed_.notify_all();
       lock.lock();
     } else if (progress()) {
       continue;
     } else if (std::exchange(is_polled_, false)) {
-      stand_aside(lock);
-    } else if (rest() && !has_news_for_sleepers()) {
+      yield_to_poller(lock);
+    } else if (try_arm() && !has_unnotified()) {
       sleep(lock);
     }
   }
 }
 
-void UcxWorker::sleep(std::unique_lock<FairMutex>& lock) {
+void UcxWorker::sleep(std::unique_lock<HandoffMutex>& lock) {
   const int limit_ms = cannot_arm_ ? kLookInMs : -1;
   lock.unlock();
   std::array<pollfd, 2> fds{{{event_fd_, POLLIN, 0}, {wake_fd_.get(), POLLIN, 0}}};
@@ -263,20 +302,19 @@ void UcxWorker::sleep(std::unique_lock<FairMutex>& lock) {
   if (std::exchange(cannot_arm_, false)) armed_ = false;
 }
 
-void UcxWorker::stand_aside(std::unique_lock<FairMutex>& lock) {
-  standing_aside_ = true;
+void UcxWorker::yield_to_poller(std::unique_lock<HandoffMutex>& lock) {
+  is_yielding_ = true;
   lock.unlock();
   pollfd fd{wake_fd_.get(), POLLIN, 0};
-  ::poll(&fd, 1, kStandAsideMs);
+  ::poll(&fd, 1, kYieldMs);
   lock.lock();
   if (fd.revents != 0) clear_wake_up();
-  standing_aside_ = false;
+  is_yielding_ = false;
 }
 
 void UcxWorker::clear_wake_up() {
-  is_called_ = false;
-  std::uint64_t count = 0;
-  [[maybe_unused]] const ssize_t got = ::read(wake_fd_.get(), &count, sizeof count);
+  yield_requested_ = false;
+  clear(wake_fd_);
 }
 
 }  // namespace troupe::transport

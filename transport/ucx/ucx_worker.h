@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "transport/named_wait.h"
-#include "transport/ucx/fair_mutex.h"
+#include "transport/ucx/handoff_mutex.h"
 
 namespace troupe::transport {
 
@@ -30,9 +30,17 @@ class FileDescriptor {
 };
 
 /// A UCX context and worker, the lock that guards them, and the threads that make them progress.
-/// UCX is called by whoever holds the lock, and all callbacks of UCX run under it. A thread in
-/// wait() makes progress itself while it polls: a message then reaches it without a change of
-/// threads. When nobody polls, the progress thread sleeps on the worker's event descriptor.
+/// UCX is called by the thread that holds the lock, and all callbacks of UCX run under it.
+///
+/// Messages have to progress while the runner computes, so there is a progress thread. A thread in
+/// wait() makes progress itself: it polls for `spin`, then sleeps on the worker's event descriptor,
+/// and a message reaches it without a change of threads. The progress thread sleeps on the same
+/// descriptor. While another thread polls, it yields: two threads that call UCX in turn would pass
+/// the lock, and the worker's cache lines, back and forth for each message.
+///
+/// UCX signals the descriptor only if the worker is armed, and arming fails while events are
+/// left. So no thread may sleep, or give up the lock, before the worker is armed (or another
+/// thread polls it): try_arm() in a loop.
 class UcxWorker {
  public:
   /// `spin`: how long a waiting thread polls before it sleeps. Throws Error{unavailable}.
@@ -41,6 +49,8 @@ class UcxWorker {
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
 
+  /// The lock is held.
+  void set_spin(std::chrono::microseconds spin) { spin_ = spin; }
   /// UCX_TLS leaves room for shared memory.
   bool shares_memory() const { return shares_memory_; }
   /// For calls that UCX may have to progress.
@@ -53,12 +63,12 @@ class UcxWorker {
   void on_message(unsigned id, ucp_am_recv_callback_t callback, void* argument);
 
   void lock() { mutex_.lock(); }
-  /// Sees to it that the next event wakes a thread.
+  /// Leaves the worker armed, so that the next event wakes a thread.
   void unlock();
   /// Returns, the lock held again, after a notify(), at the deadline, or for no reason.
   void wait(Clock::time_point deadline);
   /// What some thread waits for may have come.
-  void notify() { ++news_; }
+  void notify() { ++sequence_; }
   /// Makes progress until done() or for that long; the result is done()'s.
   template <typename Done>
   bool progress_until(Done done, std::chrono::milliseconds limit) {
@@ -75,18 +85,24 @@ class UcxWorker {
  private:
   void run();
   bool progress();
-  /// True once nothing is left to do and the next event wakes the progress thread.
-  bool rest();
-  /// The progress thread may be asleep until an event that never comes: it shall look in instead.
+  /// Makes progress once more; true if nothing was left to do, and the next event signals the
+  /// descriptor.
+  bool try_arm();
+  /// Where UCX cannot be armed no event comes: the progress thread polls it now and then instead.
   void hand_over_if_busy();
-  void sleep(std::unique_lock<FairMutex>& lock);
-  void stand_aside(std::unique_lock<FairMutex>& lock);
-  bool has_news_for_sleepers() const;
+  void sleep(std::unique_lock<HandoffMutex>& lock);
+  void yield_to_poller(std::unique_lock<HandoffMutex>& lock);
+  void watch(std::unique_lock<HandoffMutex>& lock, Clock::time_point deadline);
+  /// notify() was called since the threads asleep in wait() were woken last.
+  bool has_unnotified() const;
+  /// Wakes the thread that sleeps on the descriptor. Returns whether others sleep on `changed_`,
+  /// which the caller wakes once it has given up the lock.
+  bool notify_watcher();
   void wake_progress_thread();
   void clear_wake_up();
-  /// Instead of resting after each call of a thread that polls again and again: the progress thread
-  /// looks after the worker once that thread has been away for a moment.
-  void call_aside();
+  /// A thread that polls does not arm after each call, which costs system calls: the progress
+  /// thread does, once that thread has stopped polling for kYieldMs.
+  void request_yield();
 
   struct DestroyContext {
     void operator()(ucp_context_h context) const { ucp_cleanup(context); }
@@ -95,24 +111,26 @@ class UcxWorker {
     void operator()(ucp_worker_h worker) const { ucp_worker_destroy(worker); }
   };
 
-  const std::chrono::microseconds spin_;
+  std::chrono::microseconds spin_;
   const bool shares_memory_;
   std::unique_ptr<std::remove_pointer_t<ucp_context_h>, DestroyContext> context_;
   std::unique_ptr<std::remove_pointer_t<ucp_worker_h>, DestroyWorker> worker_;
-  int event_fd_ = -1;  ///< UCX's own
-  FileDescriptor wake_fd_;
+  int event_fd_ = -1;         ///< UCX's own
+  FileDescriptor wake_fd_;    ///< wakes the progress thread
+  FileDescriptor notify_fd_;  ///< wakes the thread that watches
 
-  FairMutex mutex_;
+  HandoffMutex mutex_;
   std::condition_variable_any changed_;
-  std::uint64_t news_ = 0;       ///< notifications so far
-  std::uint64_t told_ = 0;       ///< notifications that sleepers were woken for
-  int sleepers_ = 0;             ///< threads asleep in wait()
-  int busy_rounds_ = 0;          ///< in which nothing moved and UCX would not arm
-  bool cannot_arm_ = false;      ///< armed_ is a pretence
-  bool armed_ = false;           ///< the next event makes event_fd_ readable
-  bool standing_aside_ = false;  ///< the progress thread looks in again soon, armed or not
-  bool is_called_ = false;       ///< the progress thread has been woken to stand aside
-  bool is_polled_ = false;       ///< a thread has polled since the progress thread last looked
+  std::uint64_t sequence_ = 0;           ///< notifications so far
+  std::uint64_t notified_sequence_ = 0;  ///< notifications that sleepers were woken for
+  bool is_watched_ = false;              ///< a thread in wait() sleeps on the event descriptor
+  int sleepers_ = 0;                     ///< the others asleep in wait()
+  int busy_rounds_ = 0;                  ///< in which nothing moved and UCX would not arm
+  bool cannot_arm_ = false;              ///< armed_ is set although UCX refused
+  bool armed_ = false;                   ///< the next event makes event_fd_ readable
+  bool is_yielding_ = false;  ///< the progress thread looks in again within kYieldMs, armed or not
+  bool yield_requested_ = false;  ///< the progress thread has been woken to yield
+  bool is_polled_ = false;        ///< a thread has polled since the progress thread last looked
   bool stopping_ = false;
   std::thread thread_;
 };

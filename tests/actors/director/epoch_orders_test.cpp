@@ -6,7 +6,7 @@
 #include <set>
 
 #include "actors/messages/control_plane.h"
-#include "actors/worker/epoch_parts.h"
+#include "actors/worker/rank_epoch.h"
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {
@@ -90,6 +90,21 @@ void check_orders(int pp, int dp) {
 BOOST_AUTO_TEST_CASE(a_member_is_told_of_those_it_has_to_do_with) {
   check_orders(4, 2);
   check_orders(3, 100);  // so many replicas that they are told by the same messages
+}
+
+BOOST_AUTO_TEST_CASE(ranks_are_told_what_the_cores_suffice_for_in_their_shape) {
+  const auto use = [](int pp, const RunSpec::Cluster& cluster) {
+    RunSpec spec = run_of(pp, 1);
+    spec.cluster = cluster;
+    return EpochOrders(spec, whole_epoch(spec)).begin_of(0).cores;
+  };
+  const RunSpec::Cluster open{.pin = std::nullopt, .spin = std::nullopt, .cores = 4};
+  BOOST_TEST((use(2, open) == CoreUse{.pin = true, .spin = true}));
+  BOOST_TEST((use(3, open) == CoreUse{.pin = true, .spin = false}));
+  BOOST_TEST((use(4, open) == CoreUse{.pin = true, .spin = false}));
+  BOOST_TEST((use(6, open) == CoreUse{.pin = false, .spin = false}));
+  const RunSpec::Cluster given{.pin = true, .spin = true, .cores = 1};
+  BOOST_TEST((use(4, given) == CoreUse{.pin = true, .spin = true}));
 }
 
 BOOST_AUTO_TEST_CASE(what_many_replicas_are_told_is_made_once) {

@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(exits_are_reported_with_their_cause) {
   BOOST_TEST(exits_of("kill -SEGV $$", 1)[0].cause == "signal 11 (SIGSEGV)");
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_reads_its_birth_on_standard_input) {
+BOOST_AUTO_TEST_CASE(a_worker_reads_its_bootstrap_on_standard_input) {
   // The fourth line is the rank: each process ends with its own.
   const auto exits = exits_of("for i in 1 2 3 4; do read x; done; exit $x", 3);
   for (int rank = 0; rank < 3; ++rank)
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_worker_starts_without_a_log_where_there_is_no_room_for_on
   BOOST_TEST(exits_of("echo nobody reads it", 1, {.logs = "/dev/null/logs"})[0].clean);
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_may_end_without_reading_its_birth) {
+BOOST_AUTO_TEST_CASE(a_worker_may_end_without_reading_its_bootstrap) {
   // Enough of them that some end before their parent goes on: it must live through it.
   const auto exits = exits_of("exit 3", 200);
   for (const auto& [rank, exit] : exits) BOOST_TEST(exit.cause == "exit code 3");
@@ -142,21 +142,21 @@ BOOST_AUTO_TEST_CASE(kill_all_ends_what_would_not_end) {
   BOOST_TEST(exits.at(1).cause == "signal 9 (SIGKILL)");
 }
 
-BOOST_AUTO_TEST_CASE(births_survive_their_text) {
-  const WorkerBirth birth{.host = "127.0.0.1",
-                          .port = 4711,
-                          .token = random_token(),
-                          .id = 3,
-                          .incarnation = random_u64(),
-                          .log_dir = "/a dir/with spaces"};
-  const WorkerBirth copy = parse_birth(to_text(birth));
-  BOOST_TEST(copy.host == birth.host);
-  BOOST_TEST(copy.port == birth.port);
-  BOOST_TEST(copy.token == birth.token);
-  BOOST_TEST(copy.incarnation == birth.incarnation);
-  BOOST_TEST(copy.log_dir == birth.log_dir);
+BOOST_AUTO_TEST_CASE(bootstraps_survive_their_text) {
+  const WorkerBootstrap bootstrap{.host = "127.0.0.1",
+                                  .port = 4711,
+                                  .token = random_token(),
+                                  .id = 3,
+                                  .incarnation = random_u64(),
+                                  .log_dir = "/a dir/with spaces"};
+  const WorkerBootstrap copy = parse_bootstrap(to_text(bootstrap));
+  BOOST_TEST(copy.host == bootstrap.host);
+  BOOST_TEST(copy.port == bootstrap.port);
+  BOOST_TEST(copy.token == bootstrap.token);
+  BOOST_TEST(copy.incarnation == bootstrap.incarnation);
+  BOOST_TEST(copy.log_dir == bootstrap.log_dir);
   for (const char* text : {"", "h\n", "h\nx\nt\n0\n1\nd\n", "\n\n\n\n\n"})
-    BOOST_CHECK_THROW(parse_birth(text), std::exception);
+    BOOST_CHECK_THROW(parse_bootstrap(text), std::exception);
 }
 
 BOOST_AUTO_TEST_CASE(secrets_compare_by_value) {

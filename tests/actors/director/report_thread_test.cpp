@@ -18,7 +18,7 @@ class Slow : public RunObserver {
   void on_eval(const EvalReport& report) override { add("eval " + std::to_string(report.step)); }
   void on_checkpoint(std::int64_t, const std::string& path) override { add(path); }
   void on_not_saved(std::int64_t, const std::string& error) override { add(error); }
-  void on_scaled(const Shape&) override { throw std::runtime_error("no manifest"); }
+  void on_scaled(const ClusterShape&) override { throw std::runtime_error("no manifest"); }
   void on_event(const std::string& text) override { add(text); }
 
   std::promise<void> go;

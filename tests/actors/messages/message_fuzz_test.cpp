@@ -1,7 +1,5 @@
-#include <array>
 #include <boost/test/unit_test.hpp>
 #include <caf/actor_system.hpp>
-#include <caf/meta/load_callback.hpp>
 #include <caf/scoped_actor.hpp>
 #include <cstdint>
 #include <future>
@@ -10,16 +8,15 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "actors/director/epoch_orders.h"
 #include "actors/director/replica_actor.h"
 #include "actors/messages/control_plane.h"
 #include "actors/messages/message_checks.h"
-#include "actors/messages/message_inspection.h"
 #include "actors/tuning/step_meter.h"
 #include "actors/worker/stage_actor.h"
+#include "tests/support/number_extremes.h"
 #include "tests/support/protocol_driver.h"
 #include "tests/support/run_specs.h"
 
@@ -31,68 +28,6 @@ namespace troupe::test {
 namespace {
 
 using namespace actors;
-
-/// Walks the numbers of a message as CAF would, and sets the one that is asked for.
-class NumberSetter {
- public:
-  using result_type = void;
-  static constexpr bool reads_state = true;
-  /// The `target`-th number becomes its `extreme`-th extreme.
-  NumberSetter(int target, int extreme) : target_(target), extreme_(extreme) {}
-  bool found() const { return seen_ > target_; }
-
-  template <typename... Fields>
-  void operator()(Fields&&... fields) {
-    (visit(fields), ...);
-  }
-
- private:
-  template <typename Field>
-  void visit(Field& field) {
-    if constexpr (std::is_same_v<Field, bool> || std::is_same_v<Field, std::string> ||
-                  std::is_same_v<Field, const std::string>) {
-    } else if constexpr (std::is_integral_v<Field>) {
-      if (seen_++ == target_) field = extreme_of<Field>();
-    } else {
-      inspect(*this, field);
-    }
-  }
-  template <typename T>
-  void visit(std::vector<T>& all) {
-    for (T& one : all) visit(one);
-  }
-  void visit(std::map<int, Member>& all) {
-    for (auto& [rank, member] : all) visit(member);
-  }
-  template <typename Load>
-  void visit(caf::meta::load_callback_t<Load>& callback) {
-    callback.fun();
-  }
-  template <typename T>
-  T extreme_of() const {
-    using Limits = std::numeric_limits<T>;
-    constexpr std::array<T, 5> kExtremes{Limits::min(), Limits::max(), static_cast<T>(-1),
-                                         static_cast<T>(Limits::max() - 1),
-                                         static_cast<T>(Limits::max() / 2 + 1)};
-    return kExtremes[static_cast<std::size_t>(extreme_)];
-  }
-
-  const int target_, extreme_;
-  int seen_ = 0;
-};
-
-/// Calls `use` with every changed message.
-template <typename Message, typename Use>
-void every_extreme(const Message& message, Use&& use) {
-  for (int target = 0;; ++target)
-    for (int extreme = 0; extreme < 5; ++extreme) {
-      Message changed = message;
-      NumberSetter setter(target, extreme);
-      inspect(setter, changed);
-      if (!setter.found()) return;
-      use(changed);
-    }
-}
 
 constexpr ReplicaPart kPart{
     .epoch = 1, .replica = 1, .num_stages = 2, .num_ranks = 4, .num_chunks = 2, .committed = 3};
@@ -130,10 +65,8 @@ BOOST_AUTO_TEST_CASE(no_answer_of_another_place_or_time_is_accepted) {
                  .step = 4,
                  .rank = 2,
                  .squared_norms = {1},
-                 .edge_to = {3},
-                 .edge_bytes = {1},
-                 .edge_from = {3},
-                 .edge_wait_s = {1}});
+                 .sent = {{.to = 3, .bytes = 1}},
+                 .waited = {{.from = 3, .wait_s = 1}}});
   BOOST_TEST(refused > 100);
   BOOST_TEST(accepted > 0);
 }
@@ -170,12 +103,12 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_whatever_the_director_hears) {
     const std::uint64_t member = driver.workers.at(0);
     const Halted halted{.epoch = driver.epoch() + 9,
                         .incarnation = member,
-                        .holdings = {.step = 1, .copies = {{.rank = 1, .step = 1}}}};
+                        .inventory = {.step = 1, .copies = {{.rank = 1, .step = 1}}}};
     every_extreme(halted, [&](const Halted& answer) {
       hear(MemberHalted{.epoch = answer.epoch,
                         .incarnation = answer.incarnation,
                         .address = "",
-                        .holdings = answer.holdings});
+                        .inventory = answer.inventory});
     });
     every_extreme(Warm{.order = 1, .incarnation = member, .rank = 0}, [&](const Warm& answer) {
       hear(MemberWarm{
@@ -246,7 +179,7 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
       });
     };
     barrage(Ready{.epoch = 1, .rank = 1});
-    barrage(Prepared{.epoch = 1, .step = 1, .rank = 1, .edge_to = {0}});
+    barrage(Prepared{.epoch = 1, .step = 1, .rank = 1, .sent = {{.to = 0}}});
     barrage(Saved{.epoch = 1, .step = 0, .rank = 1});
     barrage(Evaluated{.epoch = 1, .step = 0, .rank = 1});
     barrage(Tapped{.epoch = 1, .step = 1, .rank = 1, .to = 0});
@@ -268,9 +201,9 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
 }
 
 /// What a stage's runner is asked to do.
-class RecordingRunner : public StageRunner {
+class RecordingRunner : public OrderSink {
  public:
-  void push(RunnerOrder order) override {
+  void push(StageOrder order) override {
     const bool last = std::holds_alternative<Finish>(order);
     orders.push_back(std::move(order));
     if (last) finished.set_value();
@@ -282,9 +215,9 @@ class RecordingRunner : public StageRunner {
     BOOST_TEST(order.rank < order.shape.num_ranks());
     ++warmed;
   }
-  RankTrainer::Activity activity() const override { return {}; }
+  RankExecutor::Activity activity() const override { return {}; }
 
-  std::vector<RunnerOrder> orders;
+  std::vector<StageOrder> orders;
   int warmed = 0;
   std::promise<void> finished;
 };
@@ -301,14 +234,14 @@ BOOST_AUTO_TEST_CASE(a_stage_carries_out_no_order_that_cannot_be) {
     caf::scoped_actor self{system};
     const caf::actor stage =
         system.spawn<StageActor>(caf::actor{self}, Join{.member = {.id = 7, .incarnation = 7}},
-                                 std::ref<StageRunner>(runner), std::chrono::hours(1));
+                                 std::ref<OrderSink>(runner), std::chrono::hours(1));
     Peers peers{.epoch = 1, .members = {}};
     for (const auto& [rank, member] : whole.epoch.members) peers.members[rank] = member;
     self->send(stage, peers);
     self->send(stage, changed);
     self->send(stage, Finish{.reason = "done"});
     runner.finished.get_future().wait();
-    for (const RunnerOrder& order : runner.orders)
+    for (const StageOrder& order : runner.orders)
       if (const auto* begin = std::get_if<BeginEpoch>(&order)) {
         ++begun;
         BOOST_TEST(begin->epoch.rank_of(7) == 0);

@@ -79,7 +79,7 @@ BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
 BOOST_FIXTURE_TEST_CASE(layouts_survive_the_wire, System) {
   const auto survives = [&](const Layout& layout) {
     BOOST_TEST((*chunks_of(runs_of(layout)) == layout.chunks));
-    const Shape shape{.mesh = {}, .schedule = {}, .layout = layout};
+    const ClusterShape shape{.mesh = {}, .schedule = {}, .layout = layout};
     const auto copy = round_trip(system, WarmUp{.order = 1, .rank = 0, .shape = shape});
     BOOST_TEST((copy.shape == shape));
   };
@@ -136,13 +136,12 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
                                   .squared_norms = {to_bits(nan), to_bits(-0.0), to_bits(5e-324)},
                                   .busy_s = to_bits(1.5),
                                   .wall_s = to_bits(2.5),
-                                  .edge_to = {1},
-                                  .edge_bytes = {1ull << 50}});
+                                  .sent = {{.to = 1, .bytes = 1ull << 50}}});
   BOOST_TEST(copy.loss_sum == to_bits(inf));
   BOOST_TEST(
       (copy.squared_norms == std::vector<Bits>{to_bits(nan), to_bits(-0.0), to_bits(5e-324)}));
   BOOST_TEST(copy.bad_microbatch == 2);
-  BOOST_TEST(copy.edge_bytes.at(0) == 1ull << 50);
+  BOOST_TEST(copy.sent.at(0).bytes == 1ull << 50);
   BOOST_TEST(round_trip(system, Ready{.epoch = 1, .rank = 0, .digest = 8, .parameters = {4, 5}})
                  .parameters.at(1) == 5u);
   BOOST_TEST(round_trip(system, Tapped{.norm = to_bits(nan), .histogram = {1, 2}, .file = "f"})

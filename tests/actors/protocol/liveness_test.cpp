@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(who_is_silent_is_named_once) {
   Liveness liveness({.silent_s = 3, .hang_s = 0});
   for (const std::uint64_t worker : {1, 2}) liveness.watch(worker);
   BOOST_TEST(judged(liveness, 2.5) == "");
-  liveness.heard(beat_of(2, "ready", 0));
+  liveness.on_heartbeat(beat_of(2, "ready", 0));
   BOOST_TEST(judged(liveness, 0.5) == "1 silence: no sign of life for 3 s; ");
   BOOST_TEST(judged(liveness, 2) == "");
   BOOST_TEST(judged(liveness, 0.5) == "2 silence: no sign of life for 3 s; ");
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(a_runner_hangs_when_it_computes_and_finishes_nothing) {
   const auto beats = [&](const char* state, double seconds) {
     std::string said;
     for (int i = static_cast<int>(seconds); i > 0; --i) {
-      liveness.heard(beat_of(1, state, 7));
+      liveness.on_heartbeat(beat_of(1, state, 7));
       said += judged(liveness, 1);
     }
     return said;

@@ -3,22 +3,13 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <utility>
 
 #include "tests/support/protocol_driver.h"
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {
-namespace {
 using Phase = DirectorProtocol::Phase;
-
-RunSpec that_stops(RunSpec spec) {
-  spec.recovery.on_loss = RunSpec::OnLoss::stop;
-  return spec;
-}
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(a_run_spawns_joins_prepares_and_steps) {
   Driver driver(test::small_run(2, 2));
@@ -261,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_run_whose_epochs_cannot_begin_ends_with_75) {
   BOOST_TEST(outcome.reason.find("restarts_per_hour = 5") != std::string::npos, outcome.reason);
 }
 
-BOOST_AUTO_TEST_CASE(any_number_of_losses_may_be_allowed) {
+BOOST_AUTO_TEST_CASE(any_number_of_worker_failures_may_be_allowed) {
   RunSpec spec = test::small_run(2, 1);
   spec.recovery.restarts_per_hour = std::numeric_limits<int>::max();
   Driver driver(spec);
@@ -300,148 +291,6 @@ BOOST_AUTO_TEST_CASE(a_run_does_not_end_while_a_checkpoint_is_published) {
   for (int rank = 0; rank < spec.num_ranks(); ++rank)
     BOOST_TEST(!find<End>(driver.on(driver.exited(rank))));
   BOOST_TEST(find<End>(driver.on(Published{.step = 2})));
-}
-
-BOOST_AUTO_TEST_CASE(nobody_stops_for_a_change_before_all_are_warm) {
-  Driver driver(test::small_run(1, 1));
-  driver.start();
-  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
-  BOOST_TEST(driver.warming.empty());  // not all are there to be met
-  driver.on(driver.joined(1));
-  BOOST_TEST_REQUIRE(driver.warming.size() == 2u);
-  driver.on(driver.warming.front());
-  BOOST_TEST(find<OrderStep>(driver.prepared(1)));
-  driver.warm();
-  const auto effects = driver.prepared(2);
-  BOOST_TEST(find<OrderHalt>(effects));
-  BOOST_TEST(!find<OrderStep>(effects));
-}
-
-BOOST_AUTO_TEST_CASE(a_death_makes_connections_anew_though_the_change_is_not_over) {
-  Driver driver(test::small_run(1, 1));
-  driver.start();
-  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
-  driver.on(driver.joined(1));
-  driver.warm();
-  const auto changing = driver.prepared(1);
-  const auto* halt = find<OrderHalt>(changing);
-  BOOST_TEST_REQUIRE(halt);
-  BOOST_TEST(!halt->reconnect);
-  BOOST_TEST(halt->change == "--pp 2");
-  for (const int rank : {1, 0}) driver.on(driver.halted(rank, 2, {.step = rank == 0 ? 1 : -1}));
-  driver.ready();
-  const auto losing = driver.on(driver.exited(1, false));
-  const auto* again = find<OrderHalt>(losing);
-  BOOST_TEST_REQUIRE(again);
-  BOOST_TEST(again->reconnect);
-  BOOST_TEST(again->change == "--pp 2");  // its first step is not committed yet
-}
-
-/// While others train, while they have halted for it, and while it takes its state: nothing is
-/// lost.
-BOOST_AUTO_TEST_CASE(a_newcomer_that_dies_before_it_has_a_part_is_nobodys_loss) {
-  Driver driver(that_stops(test::small_run(1, 1)));
-  driver.start();
-  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
-  driver.on(driver.joined(1));
-  auto effects = driver.on(driver.exited(1, false));
-  BOOST_TEST(!find<OrderHalt>(effects));
-  BOOST_TEST(!find<ReportLoss>(effects)->has_part);
-  BOOST_TEST(!find<ReportLoss>(effects)->ends_run);
-  BOOST_TEST(find<ReportLoss>(effects)->cause ==
-             "rank 1 (replica 0, stage 1) ended by signal 9 (SIGKILL)");
-  BOOST_TEST(find<SpawnWorker>(effects));
-  driver.on(driver.joined(1));
-  driver.warm();
-  BOOST_TEST(find<OrderHalt>(driver.prepared(1)));
-  effects = driver.on(driver.exited(1, false));
-  BOOST_TEST(!find<ReportLoss>(effects)->has_part);
-  BOOST_TEST_REQUIRE(find<OrderHalt>(effects));
-  BOOST_TEST(!find<OrderHalt>(effects)->reconnect);  // it never met anybody
-  BOOST_TEST(find<StartEpoch>(driver.on(driver.halted(0, 3, {.step = 1}))));
-  effects = driver.ready();
-  BOOST_TEST(find<SpawnWorker>(effects));
-  BOOST_TEST(find<OrderStep>(effects)->step == 2);
-  driver.on(driver.joined(1));
-  driver.warm();
-  driver.prepared(2);
-  driver.on(driver.halted(1, 4, {}));
-  BOOST_TEST(find<StartEpoch>(driver.on(driver.halted(0, 4, {.step = 2}))));
-  effects = driver.on(driver.exited(1, false));
-  BOOST_TEST(find<OrderHalt>(effects)->reconnect);  // it may have been sending
-  const auto* answer = find<AnswerScale>(effects);
-  BOOST_TEST_REQUIRE(answer);
-  BOOST_TEST((answer->kind == ErrorKind::unavailable));
-  BOOST_TEST(answer->refused.find("3 new workers") != std::string::npos, answer->refused);
-  driver.on(driver.halted(0, 5, {.step = 2}));
-  effects = driver.ready();
-  BOOST_TEST(!find<SpawnWorker>(effects));
-  BOOST_TEST(find<OrderStep>(effects)->step == 3);
-}
-
-/// As when memory has no room for its stage: the order is at fault, not the run.
-BOOST_AUTO_TEST_CASE(a_newcomer_that_says_why_it_cannot_ends_no_run) {
-  Driver driver(that_stops(test::small_run(1, 1)));
-  driver.start();
-  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
-  std::vector<Effect> effects;
-  for (int time = 0; time < 3; ++time) {
-    driver.on(driver.joined(1));
-    effects = driver.on(WorkerFailed{.incarnation = driver.workers.at(1),
-                                     .epoch = 1,
-                                     .kind = ErrorKind::data,
-                                     .message = "no room",
-                                     .now_s = 1});
-    BOOST_TEST(find<KillWorker>(effects));
-  }
-  BOOST_TEST_REQUIRE(find<AnswerScale>(effects));
-  BOOST_TEST(find<AnswerScale>(effects)->refused.find("no room") != std::string::npos);
-  BOOST_TEST(find<OrderStep>(driver.prepared(1)));
-}
-
-BOOST_AUTO_TEST_CASE(who_has_no_use_after_an_order_was_given_up_leaves) {
-  Driver driver(that_stops(test::small_run(1, 1)));
-  driver.start();
-  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 3}});
-  driver.on(driver.joined(1));
-  for (int time = 0; time < 3; ++time) driver.on(driver.exited(2, false));
-  const auto effects = driver.prepared(1);
-  BOOST_TEST_REQUIRE(find<OrderLeave>(effects));
-  BOOST_TEST(find<OrderLeave>(effects)->incarnation == driver.workers.at(1));
-}
-
-/// It was asked to halt, and has no place in the epoch that follows.
-BOOST_AUTO_TEST_CASE(a_worker_without_a_part_may_die_while_its_answer_is_awaited) {
-  Driver driver(test::small_run(1, 1));
-  driver.start();
-  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 3}});
-  const std::uint64_t second = driver.workers.at(1), third = driver.workers.at(2);
-  for (const int rank : {1, 2}) driver.on(driver.joined(rank));
-  driver.warm();
-  driver.prepared(1);
-  const auto halted = [&](std::uint64_t incarnation, std::uint32_t epoch) {
-    MemberHalted event = driver.halted(0, epoch, {});
-    event.incarnation = incarnation;
-    return driver.on(event);
-  };
-  const auto killed = [&](std::uint64_t incarnation) {
-    WorkerExited event = driver.exited(0, false);
-    event.incarnation = incarnation;
-    return driver.on(event);
-  };
-  for (const std::uint64_t newcomer : {second, third}) halted(newcomer, 2);
-  BOOST_TEST_REQUIRE(find<StartEpoch>(halted(driver.workers.at(0), 2)));
-  BOOST_TEST(find<OrderHalt>(killed(driver.workers.at(0))));
-  halted(second, 3);
-  BOOST_TEST_REQUIRE(find<StartEpoch>(halted(third, 3)));
-  driver.ready();
-  BOOST_TEST(driver.workers.at(2) != third);
-  driver.on(driver.joined(2));
-  driver.warm();
-  BOOST_TEST(find<OrderHalt>(driver.prepared(1)));
-  BOOST_TEST(find<OrderHalt>(killed(driver.workers.at(2))));
-  BOOST_TEST(!find<StartEpoch>(halted(second, 5)));
-  BOOST_TEST(find<StartEpoch>(killed(third)));
 }
 
 }  // namespace troupe::actors

@@ -37,7 +37,7 @@ struct SimWorker {
   std::optional<Epoch> epoch, before;  // begun, and the one before it
   std::int64_t step = -1, step_before = -1;
   bool previous = false;
-  std::vector<HeldCopy> copies, copies_before;
+  std::vector<CopyRecord> copies, copies_before;
 };
 
 class Simulation {
@@ -186,7 +186,9 @@ class Simulation {
     });
   }
   void perform(const KillWorker& effect) { die(effect.incarnation, true); }
-  void perform(const ReportLoss&) { before_loss_ = std::max(before_loss_, protocol_.committed()); }
+  void perform(const ReportWorkerLost&) {
+    before_loss_ = std::max(before_loss_, protocol_.committed());
+  }
   void perform(const ReportRefused& effect) {
     result_.broken = "what nobody sent wrongly was refused: " + effect.why;
   }
@@ -210,17 +212,17 @@ class Simulation {
           MemberHalted halted{.epoch = effect.epoch,
                               .incarnation = w.incarnation,
                               .address = std::to_string(w.node),
-                              .holdings = {}};
+                              .inventory = {}};
           if (w.epoch && w.epoch->number == effect.kept)
-            halted.holdings = {.step = w.step, .has_previous = w.previous, .copies = w.copies};
+            halted.inventory = {.step = w.step, .has_previous = w.previous, .copies = w.copies};
           else
             w.epoch.reset();
           answer(halted);
         });
   }
   void perform(const OrderWarmUp& effect) {
-    for (std::size_t rank = 0; rank < effect.seats.size(); ++rank)
-      tell(effect.seats[rank], [this, order = effect.order, rank](SimWorker& worker) {
+    for (std::size_t rank = 0; rank < effect.assignment.size(); ++rank)
+      tell(effect.assignment[rank], [this, order = effect.order, rank](SimWorker& worker) {
         answer(MemberWarm{
             .order = order, .incarnation = worker.incarnation, .rank = static_cast<int>(rank)});
       });
@@ -419,7 +421,7 @@ BOOST_AUTO_TEST_CASE(newcomers_that_die_cost_nothing) {
     RunSpec spec = test::small_run(1 + static_cast<int>(seed % 3), seed % 5 == 0 ? 2 : 1);
     spec.max_steps = 12;
     spec.batch.global = 8;
-    spec.recovery.on_loss = RunSpec::OnLoss::stop;
+    spec.recovery.on_failure = RunSpec::OnFailure::stop;
     spec.recovery.restarts_per_hour = 0;
     spec.recovery.spares = static_cast<int>(seed / 3 % 2);
     Simulation simulation(spec, seed);

@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(mirrored_ranks_hold_the_same_parameters_and_own_each_once) 
     for (const auto& [pp, dp] : {std::pair{2, 1}, {4, 1}, {2, 2}}) {
       RunSpec spec = spec_of(pp, dp, "chimera", 2);
       spec.model.tie_word_embeddings = tied;
-      const Shape shape = first_shape(spec);
+      const ClusterShape shape = first_shape(spec);
       const Assembly assembly = assemble(spec, shape);
       std::multiset<std::string> owned;
       for (int rank = 0; rank < pp; ++rank) {
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(every_edge_is_described_alike_at_both_ends) {
                                              {3, 1, "interleaved", 2},
                                              {2, 2, "chimera", 2}}) {
     const RunSpec spec = spec_of(pp, dp, kind, chunks);
-    const Shape shape = first_shape(spec);
+    const ClusterShape shape = first_shape(spec);
     const Assembly assembly = assemble(spec, shape);
     const int copies = assembly.plan.num_copies;
     using End = std::tuple<int, int, int, int>;
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(the_digest_tells_layouts_and_schedules_apart) {
   RunSpec bf16 = spec_of(2, 1, "1f1b", 1);
   bf16.model.dtype = tensor::DType::bf16;
   digests.insert(assemble(bf16, first_shape(bf16)).digest);
-  Shape uneven = first_shape(spec_of(2, 1, "1f1b", 1));
+  ClusterShape uneven = first_shape(spec_of(2, 1, "1f1b", 1));
   uneven.layout.chunks[0].end_layer = uneven.layout.chunks[1].first_layer = 2;
   digests.insert(assemble(spec_of(2, 1, "1f1b", 1), uneven).digest);
   BOOST_TEST(digests.size() == 6u);
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(groups_are_made_where_something_is_shared) {
   BOOST_TEST(
       part_of(assemble(spec, first_shape(spec)), spec, first_shape(spec), 4).tied_ranks.empty());
   spec.model.tie_word_embeddings = true;
-  const Shape shape = first_shape(spec);
+  const ClusterShape shape = first_shape(spec);
   const Assembly assembly = assemble(spec, shape);
   BOOST_TEST((part_of(assembly, spec, shape, 3).tied_ranks == std::vector<int>{3, 5}));
   BOOST_TEST(part_of(assembly, spec, shape, 4).tied_ranks.empty());
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(programs_never_share_a_slot_between_live_microbatches) {
   for (const auto& [pp, kind, chunks] :
        {std::tuple{3, "1f1b", 1}, {2, "gpipe", 1}, {2, "interleaved", 3}, {2, "dualpipe", 2}}) {
     const RunSpec spec = spec_of(pp, 1, kind, chunks);
-    const Shape shape = first_shape(spec);
+    const ClusterShape shape = first_shape(spec);
     const Assembly assembly = assemble(spec, shape);
     for (int rank = 0; rank < pp; ++rank) {
       const RankAssembly part = part_of(assembly, spec, shape, rank);

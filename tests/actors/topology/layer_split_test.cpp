@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(letters_against_the_grammar_are_refused_where_they_are) {
 BOOST_AUTO_TEST_CASE(a_running_run_takes_on_a_split) {
   RunSpec spec = test::small_run(2);
   spec.model.vocab_size = 400;
-  const Shape now = first_shape(spec);
+  const ClusterShape now = first_shape(spec);
   check(layers_of(scaled(spec, now, to_layout("4,2")).layout), {4, 2});
   check(layers_of(scaled(spec, now, to_layout("Ett|t*4L")).layout), {2, 4});
   ScaleRequest eight = to_layout("0,2,0,4,0,0,0,0");
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(a_split_changes_no_number_of_stages_unasked) {
                       "the run has pp 2 with 1 chunk a stage (1f1b)", "give --pp 3 too"},
                      [&] { scaled(spec, first_shape(spec), to_layout("3,2,1")); });
   spec.schedule = {.kind = "interleaved", .chunks = 2};
-  const Shape now = first_shape(spec);
+  const ClusterShape now = first_shape(spec);
   check(layers_of(scaled(spec, now, to_layout("2,1,2,1")).layout), {2, 1, 2, 1});
   test::expect_error(ErrorKind::usage,
                      {"--layout 3,3 has 2 chunks instead of 4", "nearest: 3,1,1,1",
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_split_changes_no_number_of_stages_unasked) {
   plain.pp = 4;
   BOOST_TEST(scaled(spec, now, plain).mesh.pp == 4);
   plain.schedule = "dualpipe";  // two copies of two chunks a stage
-  const Shape two = scaled(spec, now, plain);
+  const ClusterShape two = scaled(spec, now, plain);
   BOOST_TEST(two.mesh.pp == 4);
   BOOST_TEST(to_string(two) ==
              "pp 4 x dp 1, dualpipe with 2 chunks a stage, layers 2,1,2,1 in 2 copies");
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_takes_another_split_but_no_other_mesh) {
   RunSpec spec = test::small_run(2);
   spec.batch.global = 2;
   spec.schedule = {.kind = "csv", .chunks = 2, .csv = "0F0,2F0,2B0,0B0\n1F0,1B0\n"};
-  const Shape now = first_shape(spec);
+  const ClusterShape now = first_shape(spec);
   check(layers_of(scaled(spec, now, to_layout("1,4,1")).layout), {1, 4, 1});
   test::expect_error(ErrorKind::usage, {"2 chunks instead of 3", "nearest: 1,1,4"},
                      [&] { scaled(spec, now, to_layout("1,1")); });
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(a_rule_holds_for_whatever_shape_comes_next) {
   spec.model.num_hidden_layers = 7;
   ScaleRequest three;
   three.pp = 3;
-  const Shape next = scaled(spec, first_shape(spec), three);
+  const ClusterShape next = scaled(spec, first_shape(spec), three);
   check(layers_of(next.layout), {2, 3, 2});
   spec.layout = "Et*6|tL";
   check(layers_of(scaled(spec, first_shape(spec), three).layout), {3, 2, 2});

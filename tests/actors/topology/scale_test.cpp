@@ -8,7 +8,7 @@
 namespace troupe::actors {
 namespace {
 
-Shape shape_of(const RunSpec& spec, const std::string& kind, int pp, int chunks) {
+ClusterShape shape_of(const RunSpec& spec, const std::string& kind, int pp, int chunks) {
   RunSpec changed = spec;
   changed.mesh.pp = pp;
   changed.schedule = {.kind = kind, .chunks = chunks};
@@ -31,7 +31,7 @@ ScaleRequest to_schedule(const std::string& kind) {
 
 BOOST_AUTO_TEST_CASE(a_run_takes_on_two_copies_and_gives_them_up) {
   const RunSpec spec = test::small_run(2);
-  const Shape two = scaled(spec, first_shape(spec), to_schedule("dualpipe"));
+  const ClusterShape two = scaled(spec, first_shape(spec), to_schedule("dualpipe"));
   BOOST_TEST((two == shape_of(spec, "dualpipe", 2, 2)));
   BOOST_TEST(two.layout.copies() == 2);
   BOOST_TEST((scaled(spec, two, to_stages(4)) == shape_of(spec, "dualpipe", 4, 2)));
@@ -40,8 +40,8 @@ BOOST_AUTO_TEST_CASE(a_run_takes_on_two_copies_and_gives_them_up) {
 
 BOOST_AUTO_TEST_CASE(an_ordered_schedule_has_its_own_chunks) {
   RunSpec spec = test::small_run(2);
-  const Shape plain = first_shape(spec);
-  const Shape looped = scaled(spec, plain, to_schedule("interleaved"));
+  const ClusterShape plain = first_shape(spec);
+  const ClusterShape looped = scaled(spec, plain, to_schedule("interleaved"));
   BOOST_TEST((looped == shape_of(spec, "interleaved", 2, 2)));
   BOOST_TEST(to_string(looped) == "pp 2 x dp 1, interleaved with 2 chunks a stage, layers 2,2,1,1");
   BOOST_TEST((scaled(spec, looped, to_schedule("1f1b")) == plain));
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(an_ordered_schedule_has_its_own_chunks) {
 BOOST_AUTO_TEST_CASE(a_layout_stays_while_every_chunk_keeps_its_place) {
   RunSpec spec = test::small_run(2);
   spec.layout = "5,1";
-  const Shape uneven = first_shape(spec);
+  const ClusterShape uneven = first_shape(spec);
   BOOST_TEST(layers_of(uneven.layout) == (std::vector{5, 1}), boost::test_tools::per_element());
   BOOST_TEST((scaled(spec, uneven, to_schedule("gpipe")).layout == uneven.layout));
   const Layout three = scaled(spec, uneven, to_stages(3)).layout;
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_layout_stays_while_every_chunk_keeps_its_place) {
 BOOST_AUTO_TEST_CASE(a_layout_with_more_chunks_than_layers_stays_where_it_can) {
   RunSpec spec = test::small_run(8, 2);
   spec.layout = "E|t|t|t||tt|t|L";
-  const Shape wide = first_shape(spec);
+  const ClusterShape wide = first_shape(spec);
   BOOST_TEST((scaled(spec, wide, to_schedule("gpipe")).layout == wide.layout));
   const auto one = shrunk(spec, wide, {3});
   BOOST_REQUIRE(one.has_value());
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(a_layout_with_more_chunks_than_layers_stays_where_it_can) {
 
 BOOST_AUTO_TEST_CASE(two_copies_are_refused_where_they_have_no_plan) {
   const RunSpec spec = test::small_run(2);
-  const Shape two = shape_of(spec, "chimera", 2, 2);
+  const ClusterShape two = shape_of(spec, "chimera", 2, 2);
   test::expect_error(ErrorKind::usage, {"--pp 3: ", "stages = 3", "is 4"},
                      [&] { scaled(spec, two, to_stages(3)); });
   test::expect_error(ErrorKind::usage, {"16 chunks", "6 in 2 copies", "at most --pp 6"},
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(two_copies_are_refused_where_they_have_no_plan) {
 
 BOOST_AUTO_TEST_CASE(a_run_that_is_to_choose_its_schedule_may_change_its_mesh_before) {
   const RunSpec spec = test::small_run(2);
-  const Shape measured = scaled(spec, first_shape(spec), to_schedule("auto"));
+  const ClusterShape measured = scaled(spec, first_shape(spec), to_schedule("auto"));
   BOOST_TEST((measured == shape_of(spec, "auto", 2, 1)));
   BOOST_TEST((scaled(spec, measured, to_stages(3)) == shape_of(spec, "auto", 3, 1)));
   test::expect_error(ErrorKind::usage, {"forward-only", "1f1b", "auto"},

@@ -79,7 +79,7 @@ void every_split(int layers, int chunks, Split& split,
   }
 }
 
-double fastest(const RunSpec& spec, const Shape& shape, const Measured& measured) {
+double fastest(const RunSpec& spec, const ClusterShape& shape, const Measured& measured) {
   const PaperStep step(spec, shape, layer_times(shape.layout, measured), measured.hop_s);
   double best = step.simulated(shape.layout);
   Split split;
@@ -90,15 +90,15 @@ double fastest(const RunSpec& spec, const Shape& shape, const Measured& measured
   return best;
 }
 
-bool anything_fits(const Shape&) {
+bool anything_fits(const ClusterShape&) {
   return true;
 }
 
-Epoch epoch_of(const Shape& shape, std::uint32_t number) {
+Epoch epoch_of(const ClusterShape& shape, std::uint32_t number) {
   return {.run = 1, .number = number, .shape = shape, .members = {}};
 }
 
-schedules::Costs costs_of(const RunSpec& spec, const Shape& shape, const LayerTimes& times) {
+schedules::Costs costs_of(const RunSpec& spec, const ClusterShape& shape, const LayerTimes& times) {
   schedules::Costs costs;
   costs.hop = 0.125;
   for (const ActionTimes& chunk : measured_of(spec, shape.layout, times).chunks)
@@ -119,14 +119,16 @@ constexpr int kCompared = 1 + 6;
 class Run {
  public:
   Run(const RunSpec& spec, const LayerTimes& times)
-      : spec_(spec), times_(times), mind_(spec, [](const Shape&, const Shape&) { return true; }) {
+      : spec_(spec),
+        times_(times),
+        mind_(spec, [](const ClusterShape&, const ClusterShape&) { return true; }) {
     begin(first_shape(spec));
   }
-  void begin(const Shape& shape) {
+  void begin(const ClusterShape& shape) {
     epoch_ = epoch_of(shape, epoch_.number + 1);
     mind_.begin(epoch_);
   }
-  const Shape& shape() const { return epoch_.shape; }
+  const ClusterShape& shape() const { return epoch_.shape; }
   std::int64_t step() const { return step_; }
   bool measures() const { return mind_.measures(); }
   double last_step_s() const { return last_step_s_; }
@@ -190,7 +192,7 @@ BOOST_AUTO_TEST_CASE(pairs_are_measured_like_actions_that_run_alone) {
   for (const auto& [kind, chunks] :
        {std::pair{"1f1b", 1}, {"combined-1f1b", 2}, {"dualpipe-v", 2}}) {
     const RunSpec spec = spec_of(kind, 2, chunks, 8);
-    const Shape shape = first_shape(spec);
+    const ClusterShape shape = first_shape(spec);
     const auto costs = costs_of(spec, shape, uneven(2));
     StepMeter meter(shape);
     for (int step = 1; !meter.result(); ++step) {
@@ -237,7 +239,7 @@ BOOST_AUTO_TEST_CASE(no_split_is_faster_than_the_chosen_one) {
       const RunSpec spec = spec_of(kind, pp, chunks, 10);
       LayerTimes times{.layer = {}, .embedding = any(some), .head = any(much)};
       for (int stage = 0; stage < pp; ++stage) times.layer.push_back(any(some));
-      const Shape shape = first_shape(spec);
+      const ClusterShape shape = first_shape(spec);
       const Measured measured = measured_of(spec, shape.layout, times);
       const LayoutChoice choice = choose_layout(spec, shape, measured, anything_fits);
       const Split split = layers_of(choice.best.shape.layout);
@@ -256,7 +258,7 @@ BOOST_AUTO_TEST_CASE(no_split_is_faster_than_the_chosen_one) {
 BOOST_AUTO_TEST_CASE(layers_move_beside_chunks_that_have_none) {
   RunSpec spec = spec_of("1f1b", 4, 1, 9);
   spec.layout = "0,2,7,0";
-  const Shape shape = first_shape(spec);
+  const ClusterShape shape = first_shape(spec);
   const LayoutChoice choice =
       choose_layout(spec, shape, measured_of(spec, shape.layout, uneven(4)), anything_fits);
   const Split split = layers_of(choice.best.shape.layout);
@@ -266,13 +268,13 @@ BOOST_AUTO_TEST_CASE(layers_move_beside_chunks_that_have_none) {
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_not_chosen) {
   const RunSpec spec = spec_of("1f1b", 2, 1, 6);
-  const Shape shape = first_shape(spec);
+  const ClusterShape shape = first_shape(spec);
   const Measured measured = measured_of(spec, shape.layout, uneven(2));
-  const auto best = [&](const std::function<bool(const Shape&)>& fits) {
+  const auto best = [&](const std::function<bool(const ClusterShape&)>& fits) {
     return layers_of(choose_layout(spec, shape, measured, fits).best.shape.layout);
   };
   BOOST_TEST((best(anything_fits) != Split{3, 3}));
-  BOOST_TEST((best([](const Shape&) { return false; }) == Split{3, 3}));
+  BOOST_TEST((best([](const ClusterShape&) { return false; }) == Split{3, 3}));
 }
 
 BOOST_AUTO_TEST_CASE(a_heavy_head_moves_layers_once_and_the_gain_is_compared) {
@@ -311,7 +313,7 @@ BOOST_AUTO_TEST_CASE(a_heavy_head_moves_layers_once_and_the_gain_is_compared) {
 BOOST_AUTO_TEST_CASE(a_move_that_made_steps_longer_is_taken_back_for_good) {
   const RunSpec spec = spec_of("1f1b", 2, 1, 6);
   Run run(spec, uneven(2));
-  const Shape old = run.shape();
+  const ClusterShape old = run.shape();
   std::set<Split> tried;
   while (true) {
     const auto move = run.advice(30);
@@ -320,7 +322,7 @@ BOOST_AUTO_TEST_CASE(a_move_that_made_steps_longer_is_taken_back_for_good) {
       BOOST_TEST(move->text.find("stays with 3,3") != std::string::npos, move->text);
       break;
     }
-    const Shape next = scaled(spec, old, *move->order);
+    const ClusterShape next = scaled(spec, old, *move->order);
     BOOST_TEST(tried.insert(layers_of(next.layout)).second, move->text);
     run.begin(next);
     run.slow_down(1000);

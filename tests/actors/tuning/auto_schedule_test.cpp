@@ -32,7 +32,7 @@ RunSpec spec_of(int pp, int dp = 1) {
   return spec;
 }
 
-Epoch epoch_of(const Shape& shape, std::uint32_t number) {
+Epoch epoch_of(const ClusterShape& shape, std::uint32_t number) {
   return {.run = 1, .number = number, .shape = shape, .members = {}};
 }
 
@@ -66,7 +66,7 @@ Measured measured_of(const RunSpec& spec, double step_s = 40) {
   return meter.result().value();
 }
 
-bool anything_fits(const Shape&) {
+bool anything_fits(const ClusterShape&) {
   return true;
 }
 
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(searched_schedules_are_made_for_what_was_measured) {
 BOOST_AUTO_TEST_CASE(other_stages_have_other_costs) {
   RunSpec spec = spec_of(4);
   spec.schedule = {.kind = "zb-1p", .chunks = 1, .csv = "", .costs = "F=1:1:1:3,I=1,W=1,hop=0.1"};
-  const Shape four = first_shape(spec);
+  const ClusterShape four = first_shape(spec);
   ScaleRequest order;
   order.pp = 2;
   BOOST_TEST(scaled(spec, four, order).schedule.costs.empty());
@@ -184,9 +184,9 @@ BOOST_AUTO_TEST_CASE(the_fastest_that_fits_is_chosen_if_it_is_worth_it) {
   const RunSpec spec = spec_of(4);
   const auto all = candidates(spec, first_shape(spec), measured_of(spec));
   BOOST_TEST(choose(all, anything_fits).step_s == all.front().step_s);
-  const auto small = [](const Shape& shape) { return shape.schedule.kind == "zb-h1"; };
+  const auto small = [](const ClusterShape& shape) { return shape.schedule.kind == "zb-h1"; };
   BOOST_TEST(choose(all, small).shape.schedule.kind == "zb-h1");
-  BOOST_TEST(choose(all, [](const Shape&) { return false; }).shape.schedule.kind == "1f1b");
+  BOOST_TEST(choose(all, [](const ClusterShape&) { return false; }).shape.schedule.kind == "1f1b");
   const RunSpec one = spec_of(1);
   BOOST_TEST(choose(candidates(one, first_shape(one), measured_of(one)), anything_fits)
                  .shape.schedule.kind == "1f1b");
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(the_fastest_that_fits_is_chosen_if_it_is_worth_it) {
 
 BOOST_AUTO_TEST_CASE(some_steps_are_measured_then_a_schedule_is_ordered_and_compared) {
   const RunSpec spec = spec_of(4);
-  AutoSchedule mind(spec, [](const Shape&, const Shape&) { return true; });
+  AutoSchedule mind(spec, [](const ClusterShape&, const ClusterShape&) { return true; });
   const Epoch first = epoch_of(first_shape(spec), 1);
   mind.begin(first);
   BOOST_TEST(!advice_of(mind, spec, first, kMeasured - 1));
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(a_choice_that_makes_steps_no_shorter_is_taken_back_for_good
   for (const auto& [seconds, said] :
        {std::pair{43.0, "slower with 95 % confidence"}, {40.0, "not shown to be faster"}}) {
     const RunSpec spec = spec_of(4);
-    AutoSchedule mind(spec, [](const Shape&, const Shape&) { return true; });
+    AutoSchedule mind(spec, [](const ClusterShape&, const ClusterShape&) { return true; });
     Epoch epoch = epoch_of(first_shape(spec), 1);
     mind.begin(epoch);
     const auto choice = advice_of(mind, spec, epoch, kMeasured);
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(a_choice_that_makes_steps_no_shorter_is_taken_back_for_good
 
 BOOST_AUTO_TEST_CASE(a_change_on_the_way_begins_anew_or_ends_it) {
   const RunSpec spec = spec_of(4);
-  AutoSchedule mind(spec, [](const Shape&, const Shape&) { return true; });
+  AutoSchedule mind(spec, [](const ClusterShape&, const ClusterShape&) { return true; });
   const Epoch first = epoch_of(first_shape(spec), 1);
   mind.begin(first);
   BOOST_TEST(!advice_of(mind, spec, first, 2));

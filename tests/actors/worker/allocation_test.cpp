@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(interpreter_and_data_plane_allocate_nothing_after_the_secon
   for (const std::int64_t micro : {1, 8}) {
     spec.batch.micro = micro;
     spec.batch.global = 8 * micro;
-    const Shape shape = first_shape(spec);
+    const ClusterShape shape = first_shape(spec);
     const Assembly assembly = assemble(spec, shape);
     const stages::DataFeed feed = test::counting_feed(spec);
     std::unique_ptr<transport::UcxNode> nodes[] = {transport::UcxNode::create({}),

@@ -26,7 +26,7 @@ struct Trained {
 };
 
 Trained train(const RunSpec& spec, int steps) {
-  const Shape shape = first_shape(spec);
+  const ClusterShape shape = first_shape(spec);
   const Assembly assembly = assemble(spec, shape);
   transport::MemoryNetwork network(spec.num_ranks());
   const stages::DataFeed feed = test::counting_feed(spec);
@@ -139,7 +139,7 @@ void run_with(const std::string& plan, int rank, test::NullStage& stage, Neighbo
   RunSpec spec = test::small_run(2);
   spec.batch.global = 4;
   spec.schedule = {.kind = "csv", .csv = plan};
-  const Shape shape = first_shape(spec);
+  const ClusterShape shape = first_shape(spec);
   const Assembly assembly = assemble(spec, shape);
   transport::MemoryNetwork network(2);
   const stages::DataFeed feed = test::counting_feed(spec);
@@ -176,7 +176,7 @@ class LateStage final : public test::NullStage {
   explicit LateStage(std::future<void> go) : NullStage(1, {}), go_(go.share()) {}
   void backward_node(const stages::BackwardCall& call, int number) override {
     const stages::Node& node = row(call.pass).nodes[static_cast<std::size_t>(number)];
-    if (node.part == stages::Node::Part::attention &&
+    if (node.part == stages::Node::Sublayer::attention &&
         node.work == stages::Node::Work::weight_gradient)
       in_time_ &= go_.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
   }
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(the_forward_of_a_pair_runs_while_its_backward_waits) {
 
 BOOST_AUTO_TEST_CASE(a_lost_message_is_named_by_the_rank_that_lacks_it) {
   const RunSpec spec = test::small_run(2);
-  const Shape shape = first_shape(spec);
+  const ClusterShape shape = first_shape(spec);
   const Assembly assembly = assemble(spec, shape);
   transport::MemoryNetwork network(2);
   network.drop_next(0, 1);

@@ -21,7 +21,7 @@ tensor::Tensor tensor_of(std::vector<float>& values) {
 /// Rank 0 of two: it sends activations to rank 1.
 struct Sender {
   RunSpec spec = test::small_run(2);
-  Shape shape = first_shape(spec);
+  ClusterShape shape = first_shape(spec);
   RankAssembly part = part_of(assemble(spec, shape), spec, shape, 0);
   transport::MessageKey key(int microbatch) const {
     return {.step = 6, .microbatch = microbatch, .chunk = 1};

@@ -26,7 +26,7 @@ using launch::ControlClient;
 using launch::ControlServer;
 using nlohmann::json;
 
-constexpr auto kLong = 60s;  // a client's patience: never reached
+constexpr auto kLong = 60s;  // a client's timeout: never reached
 
 /// A server for a run that counts stop orders.
 class Served {
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(who_asks_and_leaves_does_not_matter) {
   served.server.finish({{"step", 1}});
 }
 
-BOOST_AUTO_TEST_CASE(strangers_are_closed_without_a_word) {
+BOOST_AUTO_TEST_CASE(unauthenticated_connections_are_closed_without_an_answer) {
   Served served;
   const std::string token = served.server.token();
   const std::string garbage[] = {
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(an_attached_reader_gets_the_events_it_has_granted) {
 /// A reader that never reads costs its own events and nobody else's, and the end of the run waits
 /// for it no longer than for any other.
 BOOST_AUTO_TEST_CASE(a_stopped_reader_holds_up_nobody) {
-  Served served({.patience = 50ms});
+  Served served({.timeout = 50ms});
   ControlClient stopped(served.address(), "attach", {{"credit", 1000}});
   ControlClient reading(served.address(), "attach", {{"kinds", "note"}, {"credit", 1000}});
   BOOST_TEST(reading.receive(kLong).value().contains("attached"));
@@ -278,8 +278,8 @@ BOOST_AUTO_TEST_CASE(an_unknown_request_is_told_what_there_is) {
   BOOST_TEST(client.receive(kLong).value().contains("error"));
 }
 
-BOOST_AUTO_TEST_CASE(more_connections_than_allowed_push_out_the_oldest_strangers) {
-  Served served({.max_strangers = 4});
+BOOST_AUTO_TEST_CASE(more_connections_than_allowed_push_out_the_oldest_unauthenticated_ones) {
+  Served served({.max_unauthenticated = 4});
   ControlClient stop(served.address(), "stop");
   BOOST_TEST(stop.receive(kLong).has_value());
   std::vector<std::unique_ptr<Stranger>> crowd;
@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(more_connections_than_allowed_push_out_the_oldest_strangers
 
 BOOST_AUTO_TEST_CASE(who_says_nothing_or_reads_nothing_is_dropped) {
   // A status far larger than a socket's buffers.
-  Served served({.patience = 50ms}, std::string(3 << 20, 'r'));
+  Served served({.timeout = 50ms}, std::string(3 << 20, 'r'));
   Stranger silent(served.server.port());
   Stranger deaf(served.server.port());
   deaf.say(launch::to_frame({{"token", served.server.token()}, {"request", "status"}}));

@@ -30,6 +30,11 @@ void set_refused(const std::string& override_, const std::vector<std::string>& w
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(a_renamed_key_is_refused_with_its_new_name) {
+  refused("[recovery]\non_loss = \"stop\"\n",
+          {"'recovery.on_loss' is called 'recovery.on_failure' now"});
+}
+
 BOOST_AUTO_TEST_CASE(every_default_is_a_value_of_its_kind) {
   const Manifest manifest = parsed("");
   for (const launch::Key& key : launch::manifest_keys()) {

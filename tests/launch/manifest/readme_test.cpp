@@ -38,7 +38,7 @@ std::string reference_table() {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_reference_in_the_readme_is_the_table_of_the_program) {
-  const auto readme = std::filesystem::path(__FILE__).parent_path() / "../../launch/README.md";
+  const auto readme = std::filesystem::path(__FILE__).parent_path() / "../../../launch/README.md";
   const std::string table = reference_table();
   BOOST_TEST(content_of(readme).find(table) != std::string::npos,
              "launch/README.md does not hold this text:\n"

@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "launch/host/quantities.h"
 #include "launch/manifest/run_spec.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"

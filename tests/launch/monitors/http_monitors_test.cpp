@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(what_comes_all_the_time_pushes_no_failure_out) {
   BOOST_TEST(events.front().at("cause") == "rank 1 was killed");
   BOOST_TEST(events.at(1).at("eval_loss") == 4.25);
   BOOST_TEST(events.back().at("cause") == "the last one");
-  BOOST_TEST(events.size() == 3 + launch::WebState::kMaxHappenings);
+  BOOST_TEST(events.size() == 3 + launch::WebState::kMaxRecentEvents);
 }
 
 BOOST_AUTO_TEST_CASE(other_paths_and_other_hosts_get_nothing) {

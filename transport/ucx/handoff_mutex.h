@@ -6,7 +6,7 @@ namespace troupe::transport {
 
 /// A mutex that a thread in a tight unlock-lock loop cannot keep from others: who waits for it is
 /// next.
-class FairMutex {
+class HandoffMutex {
  public:
   void lock() {
     const std::lock_guard turn(next_);

@@ -1,7 +1,8 @@
-#include "tests/bench/null_workers.h"
+#include "tests/support/null_workers.h"
 
 #include <caf/io/middleman.hpp>
 #include <chrono>
+#include <future>
 #include <iterator>
 #include <utility>
 
@@ -9,7 +10,7 @@
 #include "stages/model_config.h"
 #include "tensor/error.h"
 
-namespace troupe::bench {
+namespace troupe::test {
 namespace {
 
 using namespace actors;
@@ -22,8 +23,8 @@ constexpr std::size_t kAddressBytes = 200;
 constexpr std::chrono::seconds kHeartbeat{10};
 
 /// A stage actor that is its own runner. Its state is a number of updates; it says which of two
-/// epochs' state it holds as RankTrainer does.
-class NullStage : public StageActor, public StageRunner {
+/// epochs' state it holds as RankExecutor does.
+class NullStage : public StageActor, public OrderSink {
  public:
   NullStage(caf::actor_config& config, const caf::actor& director, const Join& join,
             std::size_t num_parameters, std::function<void()> on_finish)
@@ -32,13 +33,13 @@ class NullStage : public StageActor, public StageRunner {
         num_parameters_(num_parameters),
         on_finish_(std::move(on_finish)) {}
 
-  void push(RunnerOrder order) override {
+  void push(StageOrder order) override {
     std::visit([this](const auto& o) { perform(o); }, order);
   }
   std::size_t depth() const override { return 0; }
   void interrupt(std::uint32_t, const std::string&) override {}
   void warm_up(const WarmUp&, const std::function<void()>& answer) override { answer(); }
-  RankTrainer::Activity activity() const override {
+  RankExecutor::Activity activity() const override {
     return {.state = "ready",
             .waiting_for = "",
             .progress = 0,
@@ -53,14 +54,15 @@ class NullStage : public StageActor, public StageRunner {
     std::int64_t step = -1;
   };
 
-  void reply(RunnerAnswer answer) { send(this, std::move(answer)); }
+  void reply(StageAnswer answer) { send(this, std::move(answer)); }
 
   void perform(const Halt& order) {
     if (before_.epoch == order.kept) now_ = before_;
     before_ = {};
-    Halted halted{.epoch = order.epoch, .incarnation = incarnation_, .address = "", .holdings = {}};
+    Halted halted{
+        .epoch = order.epoch, .incarnation = incarnation_, .address = "", .inventory = {}};
     if (now_.epoch == order.kept && now_.step >= 0)
-      halted.holdings = {.step = now_.step, .has_previous = true, .copies = {}};
+      halted.inventory = {.step = now_.step, .has_previous = true, .copies = {}};
     else
       now_ = {};
     reply(halted);
@@ -88,10 +90,8 @@ class NullStage : public StageActor, public StageRunner {
                    .squared_norms = std::vector<Bits>(owned_, to_bits(1e-6)),
                    .busy_s = to_bits(0),
                    .wall_s = to_bits(0),
-                   .edge_to = {},
-                   .edge_bytes = {},
-                   .edge_from = {},
-                   .edge_wait_s = {}});
+                   .sent = {},
+                   .waited = {}});
   }
   void perform(const Commit& order) { now_.step = order.step; }
   void perform(const Save& order) {
@@ -126,8 +126,8 @@ void NullWorkers::run() {
   while (!quit_) orders_.pop()();
 }
 
-void NullWorkers::spawn(const WorkerBirth& birth) {
-  orders_.push([this, birth] { start(birth); });
+void NullWorkers::spawn(const WorkerBootstrap& bootstrap) {
+  orders_.push([this, bootstrap] { start(bootstrap); });
 }
 void NullWorkers::kill(std::uint64_t incarnation) {
   orders_.push([this, incarnation] { end(incarnation, false); });
@@ -146,24 +146,33 @@ void NullWorkers::kill_one(std::mt19937_64& rng) {
     end(std::next(workers_.begin(), at)->first, false);
   });
 }
+void NullWorkers::talk(const Talk& talk) {
+  std::promise<void> done;
+  orders_.push([&] {
+    talk(line());
+    done.set_value();
+  });
+  done.get_future().wait();
+}
 
-void NullWorkers::start(const WorkerBirth& birth) {
+void NullWorkers::start(const WorkerBootstrap& bootstrap) {
   if (!director_) {  // whatever port later workers are told, the connection is there
-    const auto found =
-        system_.middleman().remote_actor(birth.host, static_cast<std::uint16_t>(birth.port));
+    const auto found = system_.middleman().remote_actor(bootstrap.host,
+                                                        static_cast<std::uint16_t>(bootstrap.port));
     if (!found)
       throw Error(ErrorKind::unavailable, "no director: " + system_.render(found.error()));
     director_ = *found;
+    if (before_first_join_) before_first_join_(line());
   }
-  const Join join{.token = birth.token,
-                  .member = {.id = birth.id,
-                             .incarnation = birth.incarnation,
+  const Join join{.token = bootstrap.token,
+                  .member = {.id = bootstrap.id,
+                             .incarnation = bootstrap.incarnation,
                              .host = "localhost",
                              .address = std::string(kAddressBytes, 'a')}};
-  const std::function<void()> on_finish = [this, incarnation = birth.incarnation] {
+  const std::function<void()> on_finish = [this, incarnation = bootstrap.incarnation] {
     orders_.push([this, incarnation] { end(incarnation, true); });
   };
-  workers_[birth.incarnation] =
+  workers_[bootstrap.incarnation] =
       system_.spawn<NullStage>(director_, join, num_parameters_, on_finish);
 }
 
@@ -180,4 +189,4 @@ void NullWorkers::end(std::uint64_t incarnation, bool clean) {
             .cause = clean ? "exit code 0" : "signal 9 (SIGKILL)"});
 }
 
-}  // namespace troupe::bench
+}  // namespace troupe::test

@@ -6,13 +6,14 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <utility>
 
 #include "actors/director/processes.h"
 #include "actors/messages/control_plane.h"
 #include "actors/messages/order_queue.h"
 #include "actors/topology/run_spec.h"
 
-namespace troupe::bench {
+namespace troupe::test {
 
 /// Workers without processes: the real stage actor of each, around a runner that answers at once.
 /// They live in an actor system of their own and reach the director as workers do, over loopback,
@@ -24,7 +25,7 @@ class NullWorkers : public actors::Processes {
 
   /// Serves orders until quit().
   void run();
-  void spawn(const actors::WorkerBirth& birth) override;
+  void spawn(const actors::WorkerBootstrap& bootstrap) override;
   void kill(std::uint64_t incarnation) override;
   void kill_all() override;
   /// They are threads of this process and share its time.
@@ -35,13 +36,28 @@ class NullWorkers : public actors::Processes {
   /// SIGKILL to one of those that are there.
   void kill_one(std::mt19937_64& rng);
 
+  /// What whoever shares the workers' connection can speak with.
+  struct Line {
+    caf::actor_system& system;  ///< of the workers; an actor of it that is none is a stranger
+    const caf::actor& director;
+    const std::map<std::uint64_t, caf::actor>& workers;  ///< stage actors, by incarnation
+  };
+  using Talk = std::function<void(const Line&)>;
+  /// Called once the director can be reached and expects all workers, before the first one joins.
+  /// Before run().
+  void before_first_join(Talk talk) { before_first_join_ = std::move(talk); }
+  /// Calls `talk` in the thread of run(), between orders, and returns after it.
+  void talk(const Talk& talk);
+
  private:
-  void start(const actors::WorkerBirth& birth);
+  Line line() { return {.system = system_, .director = director_, .workers = workers_}; }
+  void start(const actors::WorkerBootstrap& bootstrap);
   void end(std::uint64_t incarnation, bool clean);
 
   const actors::RunSpec spec_;
   const std::size_t num_parameters_;
   const std::function<void(const actors::ProcessExit&)> on_exit_;
+  Talk before_first_join_;
   actors::OrderQueue<std::function<void()>> orders_;  // for the thread in run()
   bool quit_ = false;                                 // of that thread, as all that follows
   actors::ControlPlaneConfig config_{1};
@@ -50,4 +66,4 @@ class NullWorkers : public actors::Processes {
   std::map<std::uint64_t, caf::actor> workers_;
 };
 
-}  // namespace troupe::bench
+}  // namespace troupe::test

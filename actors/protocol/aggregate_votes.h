@@ -13,8 +13,8 @@ namespace troupe::actors {
 /// Sums a replica's votes. Squared norms are added in float64 in the model's canonical parameter
 /// order, wherever the parameters lie, so that the norm has the same bits for every layout. Votes
 /// and the Ready answers before them are by stage.
-ReplicaPrepared tally(int replica, const std::vector<Prepared>& votes,
-                      const std::vector<Ready>& ready,
-                      const std::vector<stages::ParameterInfo>& parameters);
+ReplicaPrepared aggregate_votes(int replica, const std::vector<Prepared>& votes,
+                                const std::vector<Ready>& ready,
+                                const std::vector<stages::ParameterInfo>& parameters);
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-#include "actors/protocol/tally.h"
+#include "actors/protocol/aggregate_votes.h"
 
 #include <cmath>
 
@@ -11,9 +11,9 @@ std::string place(int replica, std::size_t stage) {
 
 }  // namespace
 
-ReplicaPrepared tally(int replica, const std::vector<Prepared>& votes,
-                      const std::vector<Ready>& ready,
-                      const std::vector<stages::ParameterInfo>& parameters) {
+ReplicaPrepared aggregate_votes(int replica, const std::vector<Prepared>& votes,
+                                const std::vector<Ready>& ready,
+                                const std::vector<stages::ParameterInfo>& parameters) {
   ReplicaPrepared sum{.epoch = votes.front().epoch, .step = votes.front().step, .replica = replica};
   std::vector<double> squares(parameters.size(), 0.0);
   for (std::size_t stage = 0; stage < votes.size(); ++stage) {

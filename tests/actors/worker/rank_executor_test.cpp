@@ -1,4 +1,4 @@
-#include "actors/worker/rank_trainer.h"
+#include "actors/worker/rank_executor.h"
 
 #include <boost/test/unit_test.hpp>
 #include <future>
@@ -29,8 +29,10 @@ class Replicas {
     Epoch epoch{.number = 1, .shape = first_shape(spec), .members = {}};
     for (int rank = 0; rank < kReplicas; ++rank) {
       Member self{.id = rank, .incarnation = static_cast<std::uint64_t>(rank) + 10};
-      trainers_.push_back(std::make_unique<RankTrainer>(
-          spec, self, [](auto slots) { return transport::UcxNode::create({.slots = slots}); }));
+      trainers_.push_back(std::make_unique<RankExecutor>(spec, self, [this](auto slots) {
+        pools_.push_back(slots);
+        return transport::UcxNode::create({.slots = slots});
+      }));
       self.address = trainers_.back()->address();
       epoch.members.push_back(self);
     }
@@ -40,13 +42,26 @@ class Replicas {
           {.epoch = epoch, .state = {}, .checkpoint = "", .digest = assembly.digest});
     }
     epoch_ = epoch.number;
+    spec_ = spec;
   }
-  RankTrainer& trainer(int rank) { return *trainers_.at(static_cast<std::size_t>(rank)); }
-  Prepared run_step(int rank) { return trainer(rank).run_step({.epoch = epoch_, .step = 1}); }
+  RankExecutor& trainer(int rank) { return *trainers_.at(static_cast<std::size_t>(rank)); }
+  Prepared run_step(int rank, std::int64_t step = 1) {
+    return trainer(rank).run_step({.epoch = epoch_, .step = step});
+  }
+  void train(std::int64_t step) {
+    auto other = std::async(std::launch::async, [&] { run_step(1, step); });
+    run_step(0, step);
+    other.get();
+    for (const auto& trainer : trainers_) trainer->commit({.epoch = epoch_, .step = step});
+  }
+  const RunSpec& spec() const { return spec_; }
+  transport::SlotPool& pool(int rank) { return *pools_.at(static_cast<std::size_t>(rank)); }
 
  private:
   test::TempDir dir_;
-  std::vector<std::unique_ptr<RankTrainer>> trainers_;
+  RunSpec spec_;
+  std::vector<std::shared_ptr<transport::SlotPool>> pools_;
+  std::vector<std::unique_ptr<RankExecutor>> trainers_;
   std::uint32_t epoch_ = 0;
 };
 
@@ -54,7 +69,7 @@ class Replicas {
 
 BOOST_AUTO_TEST_CASE(connections_are_made_anew_after_a_death_alone) {
   Replicas replicas;
-  RankTrainer& trainer = replicas.trainer(0);
+  RankExecutor& trainer = replicas.trainer(0);
   const std::string before = trainer.address();
   const Halt planned{.epoch = 2, .kept = 1, .reconnect = false, .reason = "dp=1"};
   BOOST_TEST((trainer.halt(planned).address == before));
@@ -64,9 +79,26 @@ BOOST_AUTO_TEST_CASE(connections_are_made_anew_after_a_death_alone) {
   BOOST_TEST((trainer.address() == answered));
 }
 
+BOOST_AUTO_TEST_CASE(a_change_finds_the_memory_of_its_messages_prepared) {
+  Replicas replicas;
+  replicas.train(1);
+  ClusterShape longer = first_shape(test::small_run(2, kReplicas));
+  const auto part =
+      part_of_run(assemble(replicas.spec(), longer), replicas.spec(), longer, /*rank=*/0);
+  std::promise<void> is_warm;
+  replicas.trainer(0).warm_up({.order = 1, .rank = 0, .shape = longer},
+                              [&] { is_warm.set_value(); });
+  is_warm.get_future().get();
+  replicas.train(2);  // the steps until the change leave it there
+  const auto sizes = slots_of(part, 0);
+  BOOST_TEST_REQUIRE(!sizes.empty());
+  for (const std::size_t bytes : sizes)  // fresh memory would be as large as it is asked for
+    BOOST_TEST(replicas.pool(0).take(bytes - 1, true)->bytes() >= bytes);
+}
+
 BOOST_AUTO_TEST_CASE(a_rank_names_the_collective_it_waits_in_and_who_is_missing) {
   Replicas replicas;
-  RankTrainer& trainer = replicas.trainer(0);
+  RankExecutor& trainer = replicas.trainer(0);
   BOOST_TEST(trainer.activity().state == "ready");
   BOOST_TEST(trainer.activity().waiting_for == "");
   auto step = std::async(std::launch::async, [&] { replicas.run_step(0); });
@@ -83,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_rank_names_the_collective_it_waits_in_and_who_is_missing)
 
 BOOST_AUTO_TEST_CASE(an_interrupt_ends_a_collective_with_its_reason) {
   Replicas replicas;
-  RankTrainer& trainer = replicas.trainer(0);
+  RankExecutor& trainer = replicas.trainer(0);
   auto step = std::async(std::launch::async, [&] { replicas.run_step(0); });
   while (trainer.activity().waiting_for.empty() &&
          step.wait_for(std::chrono::seconds(0)) != std::future_status::ready)

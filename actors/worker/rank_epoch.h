@@ -23,7 +23,7 @@ struct StageState {
 
 /// Everything that an epoch decides for one rank. Members are destroyed in reverse order: runners
 /// before what they refer to.
-struct EpochParts {
+struct RankEpoch {
   Epoch epoch;
   int rank = 0;
   RankAssembly part;
@@ -36,6 +36,7 @@ struct EpochParts {
   std::optional<NeighbourCopies> copies;
   std::optional<PlanRunner> runner, eval_runner;
   std::vector<std::uint64_t> edge_bytes;  // sent by the end of the last step
+  bool reached_by_all = false;            // an order to compute in it has come
 
   stages::Stage& stage() { return *state->stage; }
 };
@@ -45,13 +46,9 @@ std::shared_ptr<StageState> make_state(const stages::StageSpec& stage,
                                        std::unique_ptr<tensor::Device> device);
 /// Bytes of the slots of each edge that ends at `rank`, from another one; the largest first.
 std::vector<std::size_t> slots_of(const RankAssembly& part, int rank);
-/// A rank's part of a shape, with what recovery needs: its stage keeps its state of the step before
-/// and has edges for copies.
-RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const Shape& shape,
-                         int rank);
 
 /// Where a rank's samples come from, and what it runs over them. The stage is there.
-void add_runners(EpochParts& parts, const RunSpec& spec, std::int64_t sample_origin,
+void add_runners(RankEpoch& parts, const RunSpec& spec, std::int64_t sample_origin,
                  transport::Channel& channel);
 
 }  // namespace troupe::actors

@@ -3,7 +3,7 @@
 #include <set>
 #include <utility>
 
-#include "actors/worker/rank_trainer.h"
+#include "actors/worker/rank_executor.h"
 #include "actors/worker/state_mover.h"
 #include "stages/checkpoint.h"
 #include "tensor/error.h"
@@ -21,13 +21,16 @@ std::uint32_t training(std::uint32_t epoch) {
   return 2 * epoch + 1;
 }
 
+/// How long a wait polls before it sleeps, where cores suffice.
+constexpr std::chrono::microseconds kSpin{50};
+
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace
 
-Halted RankTrainer::halt(const Halt& order) {
+Halted RankExecutor::halt(const Halt& order) {
   finish_writing();
   set_state("halted");
   // What all ranks had reached decides which of two states counts.
@@ -43,26 +46,26 @@ Halted RankTrainer::halt(const Halt& order) {
   Halted answer{.epoch = order.epoch,
                 .incarnation = self_.incarnation,
                 .address = node_->address(),
-                .holdings = {}};
+                .inventory = {}};
   if (!epoch_ || epoch_->epoch.number != order.kept) {
     epoch_.reset();  // what not all have reached never was
     return answer;
   }
-  answer.holdings.step = epoch_->state->step;
-  answer.holdings.has_previous = epoch_->stage().has_previous();
+  answer.inventory.step = epoch_->state->step;
+  answer.inventory.has_previous = epoch_->stage().has_previous();
   for (const auto& copy : held_)
-    answer.holdings.copies.push_back({.rank = copy.rank, .step = copy.step});
+    answer.inventory.copies.push_back({.rank = copy.rank, .step = copy.step});
   return answer;
 }
 
 /// Gives up what belongs to the connections of the epoch that ends; its state stays.
-void RankTrainer::leave_epoch() {
+void RankExecutor::leave_epoch() {
   const std::lock_guard lock(mutex_);
   if (runner_) progress_ += runner_->progress();
   runner_ = nullptr;
-  current_.reset();
+  warm_stage_.set_current(std::nullopt);
   groups_.clear();
-  for (EpochParts* parts : {epoch_.get(), before_.get()}) {
+  for (RankEpoch* parts : {epoch_.get(), before_.get()}) {
     if (!parts) continue;
     parts->copies.reset();
     parts->runner.reset();
@@ -73,7 +76,7 @@ void RankTrainer::leave_epoch() {
   }
 }
 
-void RankTrainer::renew_node() {
+void RankExecutor::renew_node() {
   std::unique_ptr<transport::UcxNode> old;
   {
     const std::lock_guard lock(mutex_);
@@ -82,95 +85,20 @@ void RankTrainer::renew_node() {
   // The order that made this halt has closed the old one; the new one is closed until it is opened.
 }
 
-void RankTrainer::warm_up(const WarmUp& order, const std::function<void()>& answer) {
-  const std::lock_guard lock(mutex_);
-  warming_.emplace_back([this, order, answer] {
-    try {
-      order.any_rank ? reserve_for_any(order) : make_stage_of(order);
-    } catch (const std::exception&) {
-      // The epoch meets it again, and reports it.
-    }
-    answer();
-  });
-}
-
-void RankTrainer::make_stage_of(const WarmUp& order) {
-  const auto stage =
-      part_of_run(assemble(spec_, order.shape), spec_, order.shape, order.rank).stage;
-  {
-    const std::lock_guard held(mutex_);
-    if (current_ == stage || (warm_ && warm_->spec == stage)) return;
-  }
-  auto state = new_state(stage);
-  const std::lock_guard held(mutex_);
-  warm_ = std::move(state);
-}
-
-/// Pages that are there when they are needed, and every product prepared: what a spare can do
-/// before it knows whose place it takes.
-void RankTrainer::reserve_for_any(const WarmUp& order) {
-  {
-    const std::lock_guard held(mutex_);
-    if (reserve_ && reserved_for_ == order.shape) return;
-  }
-  const Assembly assembly = assemble(spec_, order.shape);
-  auto device = tensor::make_cpu_device(spec_.cluster.threads);
-  std::int64_t stage_bytes = 0;
-  std::vector<std::size_t> slots;  // the largest of all ranks, the second largest of all, ...
-  for (int rank = 0; rank < order.shape.mesh.pp; ++rank) {  // replicas are alike
-    const RankAssembly part = part_of_run(assembly, spec_, order.shape, rank);
-    stage_bytes = std::max(stage_bytes, stages::plan_memory(part.stage, *device).total());
-    const auto sizes = slots_of(part, rank);
-    slots.resize(std::max(slots.size(), sizes.size()));
-    for (std::size_t i = 0; i < sizes.size(); ++i) slots[i] = std::max(slots[i], sizes[i]);
-  }
-  device->reserve(static_cast<std::size_t>(stage_bytes));
-  bool shares_memory = false;
-  {
-    const std::lock_guard held(mutex_);
-    reserve_ = std::move(device);
-    reserved_for_ = order.shape;
-    shares_memory = node_->shares_memory();
-  }
-  slots_->clear();
-  slots_->prepare(slots, shares_memory);
-}
-
-/// The stage that was built ahead, if there is one.
-std::shared_ptr<StageState> RankTrainer::take_warm() {
-  std::vector<std::thread> warming;
-  {
-    const std::lock_guard lock(mutex_);
-    warming.swap(warming_);
-  }
-  for (std::thread& thread : warming) thread.join();
-  const std::lock_guard lock(mutex_);
-  return std::exchange(warm_, nullptr);
-}
-
-std::shared_ptr<StageState> RankTrainer::new_state(const stages::StageSpec& stage) {
-  std::unique_ptr<tensor::Device> device;
-  {
-    const std::lock_guard lock(mutex_);
-    device = std::move(reserve_);
-  }
-  if (!device) device = tensor::make_cpu_device(spec_.cluster.threads);
-  auto state = make_state(stage, std::move(device));
-  state->device->reserve(0);
-  return state;
+void RankExecutor::warm_up(const WarmUp& order, const std::function<void()>& answer) {
+  warm_stage_.prepare(order, answer);
 }
 
 /// All ranks have reached this epoch: nothing of those before is needed.
-void RankTrainer::end_epochs_before() {
+void RankExecutor::end_epochs_before() {
+  if (std::exchange(epoch_->reached_by_all, true)) return;
   before_.reset();
   if (epoch_->copies && !held_.empty()) epoch_->copies->free_kept();
   held_.clear();
-  slots_->clear();
-  const std::lock_guard lock(mutex_);
-  reserve_.reset();
+  warm_stage_.release();
 }
 
-std::optional<Ready> RankTrainer::begin_epoch(const BeginEpoch& order) {
+std::optional<Ready> RankExecutor::begin_epoch(const BeginEpoch& order) {
   set_state("preparing");
   try {
     return prepare(order);
@@ -181,7 +109,7 @@ std::optional<Ready> RankTrainer::begin_epoch(const BeginEpoch& order) {
   }
 }
 
-std::optional<Ready> RankTrainer::prepare(const BeginEpoch& order) {
+std::optional<Ready> RankExecutor::prepare(const BeginEpoch& order) {
   const Epoch& epoch = order.epoch;
   const int rank = epoch.rank_of(self_.incarnation);
   TROUPE_ASSERT(rank >= 0);
@@ -190,13 +118,14 @@ std::optional<Ready> RankTrainer::prepare(const BeginEpoch& order) {
     take_state(order, nullptr);
     return std::nullopt;
   }
+  use_cores(order.cores);
   const Assembly assembly = assemble(spec_, epoch.shape);
   if (assembly.digest != order.digest)
     throw Error(ErrorKind::internal,
                 "rank " + std::to_string(rank) + " derives another plan or layout (digest " +
                     std::to_string(assembly.digest) + ") than the scheduler (" +
                     std::to_string(order.digest) + "): are all programs of one version?");
-  auto now = std::make_unique<EpochParts>();
+  auto now = std::make_unique<RankEpoch>();
   now->epoch = epoch;
   now->rank = rank;
   now->part = part_of_run(assembly, spec_, epoch.shape, rank);
@@ -209,11 +138,11 @@ std::optional<Ready> RankTrainer::prepare(const BeginEpoch& order) {
               .rank = rank,
               .move_s = to_bits(seconds_since(begin)),
               .digest = assembly.digest};
-  const auto is_copied = [&](int giver) {
-    return std::ranges::find(order.state.copied, giver) != order.state.copied.end();
+  const auto is_copied = [&](int source) {
+    return std::ranges::find(order.state.copied, source) != order.state.copied.end();
   };
   auto kept = now->copies
-                  ? now->copies->kept(held_, order.state.step, is_copied(now->copies->giver()))
+                  ? now->copies->kept(held_, order.state.step, is_copied(now->copies->source()))
                   : std::vector<transport::KeptSlots>{};
   open_channel(training(epoch.number), epoch, now->part.edges, std::move(kept));
   make_groups(*now);
@@ -223,7 +152,7 @@ std::optional<Ready> RankTrainer::prepare(const BeginEpoch& order) {
   {
     const std::lock_guard lock(mutex_);
     runner_ = &*now->runner;
-    current_ = now->part.stage;
+    warm_stage_.set_current(now->part);
   }
   before_ = std::exchange(epoch_, std::move(now));
   next_eval_ = 0;
@@ -231,8 +160,14 @@ std::optional<Ready> RankTrainer::prepare(const BeginEpoch& order) {
   return ready;
 }
 
+void RankExecutor::use_cores(const CoreUse& use) {
+  use.pin ? cores_.bind(self_.id, spec_.cluster.threads) : cores_.release();
+  spin_ = use.spin ? kSpin : std::chrono::microseconds(0);
+  node_->set_spin(spin_);
+}
+
 /// Connects to everybody this rank has to do with; those it knows already stay connected.
-void RankTrainer::connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part) {
+void RankExecutor::connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part) {
   const int me = epoch.rank_of(self_.incarnation);
   std::set<int> peers;
   for (const int peer : StateMover(state, me, *device_).peers()) peers.insert(peer);
@@ -245,9 +180,9 @@ void RankTrainer::connect(const Epoch& epoch, const StatePlan& state, const Rank
 }
 
 /// Ranks become the members' names on the data plane.
-void RankTrainer::open_channel(std::uint32_t epoch, const Epoch& members,
-                               std::vector<transport::Edge> edges,
-                               std::vector<transport::KeptSlots> kept) {
+void RankExecutor::open_channel(std::uint32_t epoch, const Epoch& members,
+                                std::vector<transport::Edge> edges,
+                                std::vector<transport::KeptSlots> kept) {
   const auto id = [&](int rank) { return members.members.at(rank).id; };
   for (auto& edge : edges) {
     edge.from = id(edge.from);
@@ -265,20 +200,20 @@ void RankTrainer::open_channel(std::uint32_t epoch, const Epoch& members,
 }
 
 /// An interruption may come while nothing waits: what is opened after it must not be waited on.
-void RankTrainer::refuse_if_interrupted(std::uint32_t epoch) const {
+void RankExecutor::refuse_if_interrupted(std::uint32_t epoch) const {
   const std::lock_guard lock(mutex_);
   if (epoch < min_epoch_) throw Error(ErrorKind::unavailable, interrupted_);
 }
 
-void RankTrainer::take_state(const BeginEpoch& order, EpochParts* now) {
-  const auto warm = take_warm();
+void RankExecutor::take_state(const BeginEpoch& order, RankEpoch* now) {
+  const auto warm = warm_stage_.take();
   if (now) {
     // What is loaded fills a new stage: fresh weights come without the moments of others.
     const bool stays = order.state.from_memory && epoch_;
     if (stays && epoch_->part.stage == now->part.stage)
       now->state = epoch_->state;
     else
-      now->state = warm && warm->spec == now->part.stage ? warm : new_state(now->part.stage);
+      now->state = warm && warm->spec == now->part.stage ? warm : warm_stage_.make(now->part.stage);
   }
   if (order.state.from_memory)
     move_state(order, now);
@@ -287,7 +222,7 @@ void RankTrainer::take_state(const BeginEpoch& order, EpochParts* now) {
   if (now) now->state->step = order.state.step;
 }
 
-void RankTrainer::move_state(const BeginEpoch& order, EpochParts* now) {
+void RankExecutor::move_state(const BeginEpoch& order, RankEpoch* now) {
   const StatePlan& plan = order.state;
   StateMover::Memory memory;
   if (epoch_ && epoch_->state->step >= 0) {
@@ -315,20 +250,20 @@ void RankTrainer::move_state(const BeginEpoch& order, EpochParts* now) {
 
 /// The state that the epoch starts from is safe before the first step. What the neighbours hold of
 /// it already is not sent again.
-void RankTrainer::copy_first_state(EpochParts& now, const std::vector<int>& copied) {
+void RankExecutor::copy_first_state(RankEpoch& now, const std::vector<int>& copied) {
   const auto is_copied = [&](int rank) { return std::ranges::find(copied, rank) != copied.end(); };
   const std::int64_t step = now.state->step;
   if (is_copied(now.rank))
     now.copies->skip(step);
   else
     now.copies->send(now.stage(), step);
-  if (!is_copied(now.copies->giver())) return now.copies->receive(step);
-  const auto held = std::ranges::find(held_, step, &NeighbourCopies::Held::step);
+  if (!is_copied(now.copies->source())) return now.copies->receive(step);
+  const auto held = std::ranges::find(held_, step, &NeighbourCopies::HeldCopy::step);
   TROUPE_ASSERT(held != held_.end());
   now.copies->adopt(*held);
 }
 
-void RankTrainer::load(const BeginEpoch& order, StageState& state) {
+void RankExecutor::load(const BeginEpoch& order, StageState& state) {
   if (order.checkpoint.empty()) {
     stages::initialize(*state.stage, spec_.model, spec_.seed);
     return;
@@ -338,7 +273,7 @@ void RankTrainer::load(const BeginEpoch& order, StageState& state) {
   checkpoint->load(*state.stage, order.weights_only);
 }
 
-void RankTrainer::make_groups(EpochParts& now) {
+void RankExecutor::make_groups(RankEpoch& now) {
   const Epoch& epoch = now.epoch;
   const auto make = [&](int id, const std::string& name, std::vector<int> ranks) {
     std::unique_ptr<tensor::ProcessGroup> group;

@@ -11,7 +11,10 @@
 #include <vector>
 
 #include "actors/messages/messages.h"
-#include "actors/worker/epoch_parts.h"
+#include "actors/worker/checkpoint_writer.h"
+#include "actors/worker/core_binding.h"
+#include "actors/worker/rank_epoch.h"
+#include "actors/worker/warm_stage.h"
 #include "tensor/process_group.h"
 #include "transport/ucx/ucx_node.h"
 
@@ -20,18 +23,19 @@ namespace troupe::actors {
 /// A worker's training state and what it does with it, order by order. Knows no actor. All calls
 /// come from the runner thread, except interrupt(), warm_up() and activity(). Errors are thrown as
 /// Error.
-class RankTrainer {
+class RankExecutor {
  public:
   using NodeFactory =
       std::function<std::unique_ptr<transport::UcxNode>(std::shared_ptr<transport::SlotPool>)>;
-  RankTrainer(RunSpec spec, const Member& self, NodeFactory make_node);
-  ~RankTrainer();
-  /// Of its data plane, until the next halt().
+  RankExecutor(RunSpec spec, const Member& self, NodeFactory make_node);
+  ~RankExecutor();
+  /// The address of its data plane, until the next halt().
   std::string address() const { return node_->address(); }
 
   /// Forgets what no rank but this may have reached, and says what is left.
   Halted halt(const Halt& order);
-  /// Builds the order's stage beside whatever follows; an epoch that needs such a stage takes it.
+  /// Builds the order's stage, and memory for its messages, beside whatever follows; an epoch that
+  /// needs such a stage takes both.
   /// For any rank: has memory for any rank of the shape at hand.
   /// `answer` is called once, from another thread. From any thread.
   void warm_up(const WarmUp& order, const std::function<void()>& answer);
@@ -69,23 +73,20 @@ class RankTrainer {
   Activity activity() const;
 
  private:
-  void make_stage_of(const WarmUp& order);
-  void reserve_for_any(const WarmUp& order);
-  std::shared_ptr<StageState> take_warm();
-  std::shared_ptr<StageState> new_state(const stages::StageSpec& stage);
   void end_epochs_before();
   std::optional<Ready> prepare(const BeginEpoch& order);
   void connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part);
-  void take_state(const BeginEpoch& order, EpochParts* now);
-  void move_state(const BeginEpoch& order, EpochParts* now);
-  void copy_first_state(EpochParts& now, const std::vector<int>& copied);
+  void take_state(const BeginEpoch& order, RankEpoch* now);
+  void move_state(const BeginEpoch& order, RankEpoch* now);
+  void copy_first_state(RankEpoch& now, const std::vector<int>& copied);
   void load(const BeginEpoch& order, StageState& state);
   void open_channel(std::uint32_t epoch, const Epoch& members, std::vector<transport::Edge> edges,
                     std::vector<transport::KeptSlots> kept = {});
-  void make_groups(EpochParts& now);
+  void make_groups(RankEpoch& now);
   void leave_epoch();
   void finish_writing();
   void renew_node();
+  void use_cores(const CoreUse& use);
   std::unique_ptr<transport::UcxNode> new_node() const;
   void refuse_if_interrupted(std::uint32_t epoch) const;
   void reduce_gradients();
@@ -94,27 +95,24 @@ class RankTrainer {
   const RunSpec spec_;
   const Member self_;
   const NodeFactory make_node_;
+  CoreBinding cores_;
+  std::chrono::microseconds spin_{0};
   const std::shared_ptr<transport::SlotPool> slots_;  ///< what nodes that are gone have left
   std::unique_ptr<transport::UcxNode> node_;          ///< replaced by halt() alone, under the lock
   std::unique_ptr<tensor::Device> device_;
-  std::unique_ptr<EpochParts> epoch_;
-  std::unique_ptr<EpochParts> before_;       ///< until all ranks have reached epoch_
-  std::vector<NeighbourCopies::Held> held_;  ///< taken out of the last epoch that ended
+  WarmStage warm_stage_;
+  std::unique_ptr<RankEpoch> epoch_;
+  std::unique_ptr<RankEpoch> before_;            ///< until all ranks have reached epoch_
+  std::vector<NeighbourCopies::HeldCopy> held_;  ///< taken out of the last epoch that ended
   std::uint64_t next_eval_ = 0;
-  std::thread writer_;  ///< of a checkpoint; reads the state of epoch_
+  CheckpointWriter writer_;  ///< reads the state of epoch_
   std::vector<TracedActions> trace_;
   std::vector<Tapped> tapped_;
 
-  std::atomic<std::uint64_t> progress_{0};     ///< of runners that are gone
-  std::atomic<std::uint64_t> saved_bytes_{0};  ///< by writer_
-  mutable std::mutex mutex_;                   // guards what other threads read
+  std::atomic<std::uint64_t> progress_{0};  ///< of runners that are gone
+  mutable std::mutex mutex_;                // guards what other threads read
   const char* state_ = "starting";
   std::vector<tensor::ProcessGroup*> groups_;
-  std::vector<std::thread> warming_;
-  std::shared_ptr<StageState> warm_;          ///< what they have built
-  std::unique_ptr<tensor::Device> reserve_;   ///< with memory for a stage
-  std::optional<Shape> reserved_for_;         ///< of this shape, the largest
-  std::optional<stages::StageSpec> current_;  ///< the stage of epoch_
   const PlanRunner* runner_ = nullptr;
   double longest_action_s_ = 0;
   std::uint32_t min_epoch_ = 0;  ///< earlier ones must not begin any more

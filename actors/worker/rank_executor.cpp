@@ -1,4 +1,4 @@
-#include "actors/worker/rank_trainer.h"
+#include "actors/worker/rank_executor.h"
 
 #include <unistd.h>
 
@@ -34,31 +34,32 @@ std::uint64_t resident_memory() {
 
 }  // namespace
 
-RankTrainer::RankTrainer(RunSpec spec, const Member& self, NodeFactory make_node)
+RankExecutor::RankExecutor(RunSpec spec, const Member& self, NodeFactory make_node)
     : spec_(std::move(spec)),
       self_(self),
       make_node_(std::move(make_node)),
       slots_(std::make_shared<transport::SlotPool>()),
       node_(new_node()),
-      device_(tensor::make_cpu_device(spec_.cluster.threads)) {}
+      device_(tensor::make_cpu_device(spec_.cluster.threads)),
+      warm_stage_(spec_, slots_, node_->shares_memory()) {}
 
-RankTrainer::~RankTrainer() {
+RankExecutor::~RankExecutor() {
   finish_writing();
-  take_warm();
 }
 
-std::unique_ptr<transport::UcxNode> RankTrainer::new_node() const {
+std::unique_ptr<transport::UcxNode> RankExecutor::new_node() const {
   auto node = make_node_(slots_);
   node->channel().set_deadline(kPeerDeadline);
+  node->set_spin(spin_);
   return node;
 }
 
 // --- steps
 
-Prepared RankTrainer::run_step(const RunStep& order) {
+Prepared RankExecutor::run_step(const RunStep& order) {
   set_state("running");
   end_epochs_before();
-  EpochParts& now = *epoch_;
+  RankEpoch& now = *epoch_;
   if (now.copies && !now.copies->has_sent(order.step - 1))
     now.copies->send(now.stage(), order.step - 1);
   std::optional<Tap> tap;
@@ -80,9 +81,9 @@ Prepared RankTrainer::run_step(const RunStep& order) {
   now.edge_bytes.resize(counts.edges.size());
   for (std::size_t i = 0; i < counts.edges.size(); ++i) {
     const int to = now.epoch.members.rank_of_id(counts.edges[i].to);
-    vote.edge_to.push_back(static_cast<std::uint32_t>(to));
-    vote.edge_bytes.push_back(counts.edges[i].bytes -
-                              std::exchange(now.edge_bytes[i], counts.edges[i].bytes));
+    const std::uint64_t before = std::exchange(now.edge_bytes[i], counts.edges[i].bytes);
+    vote.sent.push_back(
+        {.to = static_cast<std::uint32_t>(to), .bytes = counts.edges[i].bytes - before});
   }
   if (now.copies && !now.copies->has_received(order.step - 1))
     now.copies->receive(order.step - 1);  // nobody goes on before the last state is safe
@@ -97,19 +98,19 @@ Prepared RankTrainer::run_step(const RunStep& order) {
   return vote;
 }
 
-std::vector<TracedActions> RankTrainer::take_trace() {
+std::vector<TracedActions> RankExecutor::take_trace() {
   return std::exchange(trace_, {});
 }
 
-std::vector<Tapped> RankTrainer::take_tapped() {
+std::vector<Tapped> RankExecutor::take_tapped() {
   return std::exchange(tapped_, {});
 }
 
 /// Completes the gradients: both uses of a tied matrix, then both copies of the parameters, are
 /// added before the replicas' sums, so that a replica's gradient has the same bits however its
 /// pipeline is cut.
-void RankTrainer::reduce_gradients() {
-  EpochParts& now = *epoch_;
+void RankExecutor::reduce_gradients() {
+  RankEpoch& now = *epoch_;
   set_state("reducing");
   if (now.tied) now.tied->all_reduce(now.stage().tied_gradient())->wait();
   now.stage().end_backward();
@@ -117,7 +118,7 @@ void RankTrainer::reduce_gradients() {
   if (now.replicas) now.replicas->all_reduce(now.stage().gradients())->wait();
 }
 
-void RankTrainer::commit(const Commit& order) {
+void RankExecutor::commit(const Commit& order) {
   finish_writing();
   set_state("applying");
   epoch_->stage().apply(
@@ -126,30 +127,25 @@ void RankTrainer::commit(const Commit& order) {
   set_state("ready");
 }
 
-void RankTrainer::save(const Save& order, const std::function<void(Saved)>& answer) {
+void RankExecutor::save(const Save& order, const std::function<void(Saved)>& answer) {
   finish_writing();
   Saved saved{.epoch = order.epoch, .step = order.step, .rank = epoch_->rank};
   // Replicas hold equal bits: the first one writes.
   if (epoch_->part.place.replica != 0) return answer(saved);
-  saved_bytes_ = 0;
-  writer_ = std::thread([this, saved, answer, dir = order.dir]() mutable {
-    try {
-      stages::write_checkpoint_part(dir, epoch_->stage(), epoch_->part.place.stage,
-                                    epoch_->epoch.shape.mesh.pp, &saved_bytes_);
-    } catch (const std::exception& error) {
-      saved.error = error.what();
-    }
-    answer(saved);
-  });
+  writer_.start(order.dir, epoch_->stage(), epoch_->part.place.stage, epoch_->epoch.shape.mesh.pp,
+                [saved, answer](const std::string& error) mutable {
+                  saved.error = error;
+                  answer(saved);
+                });
 }
 
-void RankTrainer::finish_writing() {
-  if (!writer_.joinable()) return;
+void RankExecutor::finish_writing() {
+  if (!writer_.is_writing()) return;
   set_state("saving");
-  writer_.join();
+  writer_.finish();
 }
 
-Evaluated RankTrainer::evaluate(const Evaluate& order) {
+Evaluated RankExecutor::evaluate(const Evaluate& order) {
   set_state("evaluating");
   end_epochs_before();
   const double loss_sum =
@@ -164,7 +160,7 @@ Evaluated RankTrainer::evaluate(const Evaluate& order) {
 
 // --- from other threads
 
-void RankTrainer::interrupt(std::uint32_t next, const std::string& reason) {
+void RankExecutor::interrupt(std::uint32_t next, const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
     min_epoch_ = std::max(min_epoch_, next);
@@ -174,12 +170,12 @@ void RankTrainer::interrupt(std::uint32_t next, const std::string& reason) {
   }
 }
 
-bool RankTrainer::is_interrupted(std::uint32_t epoch) const {
+bool RankExecutor::is_interrupted(std::uint32_t epoch) const {
   const std::lock_guard lock(mutex_);
   return epoch < min_epoch_;
 }
 
-RankTrainer::Activity RankTrainer::activity() const {
+RankExecutor::Activity RankExecutor::activity() const {
   const std::uint64_t resident_bytes = resident_memory();
   const std::lock_guard lock(mutex_);
   const auto wait = node_->channel().waiting();
@@ -188,11 +184,11 @@ RankTrainer::Activity RankTrainer::activity() const {
           .progress = progress_ + (runner_ ? runner_->progress() : 0),
           .longest_action_s = longest_action_s_,
           .resident_bytes = resident_bytes,
-          .saved_bytes = saved_bytes_,
+          .saved_bytes = writer_.bytes(),
           .edges = node_->channel().counts().edges};
 }
 
-void RankTrainer::set_state(const char* state) {
+void RankExecutor::set_state(const char* state) {
   const std::lock_guard lock(mutex_);
   state_ = state;
 }

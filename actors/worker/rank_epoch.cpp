@@ -1,4 +1,4 @@
-#include "actors/worker/epoch_parts.h"
+#include "actors/worker/rank_epoch.h"
 
 #include <algorithm>
 #include <functional>
@@ -10,7 +10,7 @@
 namespace troupe::actors {
 namespace {
 
-stages::FeedSpec feed_spec(const RunSpec& spec, const Shape& shape) {
+stages::FeedSpec feed_spec(const RunSpec& spec, const ClusterShape& shape) {
   return {.seq_len = spec.batch.seq_len,
           .micro = spec.batch.micro,
           .global = spec.batch.global,
@@ -24,7 +24,7 @@ std::unique_ptr<stages::DataFeed> open_feed(const std::string& tokens,
   return std::make_unique<stages::DataFeed>(stages::TokenFile::open(tokens), spec);
 }
 
-void number_parameters(EpochParts& parts, const RunSpec& spec) {
+void number_parameters(RankEpoch& parts, const RunSpec& spec) {
   const auto all = stages::parameters_of(spec.model);
   const auto mine = parts.stage().parameters();
   auto at = all.begin();  // both are in canonical order
@@ -57,20 +57,10 @@ std::shared_ptr<StageState> make_state(const stages::StageSpec& stage,
   return state;
 }
 
-RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const Shape& shape,
-                         int rank) {
-  RankAssembly part = part_of(assembly, spec, shape, rank);
-  part.stage.keep_previous = copies_state(spec, shape);
-  if (!copies_state(spec, shape)) return part;
-  const auto edges = copy_edges(spec, shape, rank);
-  part.edges.insert(part.edges.end(), edges.begin(), edges.end());
-  return part;
-}
-
-void add_runners(EpochParts& parts, const RunSpec& spec, std::int64_t sample_origin,
+void add_runners(RankEpoch& parts, const RunSpec& spec, std::int64_t sample_origin,
                  transport::Channel& channel) {
   number_parameters(parts, spec);
-  const Shape& shape = parts.epoch.shape;
+  const ClusterShape& shape = parts.epoch.shape;
   const auto microbatches = spec.batch.global / shape.mesh.dp / spec.batch.micro;
   const auto data = [&](const stages::DataFeed* feed) {
     return PlanRunner::Data{.feed = feed,

@@ -1,0 +1,38 @@
+#include "actors/director/worker_events.h"
+
+#include <algorithm>
+
+namespace troupe::actors {
+
+TensorTapped to_event(const Tapped& tapped) {
+  TensorTapped event{.to = tapped.to,
+                     .backward = tapped.backward,
+                     .microbatch = tapped.microbatch,
+                     .summary = {.elements = tapped.elements,
+                                 .not_finite = tapped.not_finite,
+                                 .norm = to_double(tapped.norm),
+                                 .mean = to_double(tapped.mean),
+                                 .min = to_double(tapped.min),
+                                 .max = to_double(tapped.max)},
+                     .file = tapped.file,
+                     .error = tapped.error};
+  std::copy_n(tapped.histogram.begin(),
+              std::min(tapped.histogram.size(), event.summary.histogram.size()),
+              event.summary.histogram.begin());
+  return event;
+}
+
+ActionsTraced to_event(const TracedActions& actions) {
+  ActionsTraced event{.complete = actions.complete};
+  for (const TracedActions::Row& row : actions.rows)
+    event.actions.push_back({.name = row.name,
+                             .begin_s = to_double(row.begin_s),
+                             .end_s = to_double(row.end_s),
+                             .from = row.from,
+                             .to = row.to,
+                             .waited_s = to_double(row.waited_s),
+                             .sent_s = to_double(row.sent_s)});
+  return event;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,33 @@
+#include "actors/messages/worker_bootstrap.h"
+
+#include <sstream>
+
+#include "tensor/error.h"
+
+namespace troupe::actors {
+
+std::string to_text(const WorkerBootstrap& bootstrap) {
+  std::ostringstream text;
+  text << bootstrap.host << '\n'
+       << bootstrap.port << '\n'
+       << bootstrap.token << '\n'
+       << bootstrap.id << '\n'
+       << bootstrap.incarnation << '\n'
+       << bootstrap.log_dir << '\n';
+  return text.str();
+}
+
+WorkerBootstrap parse_bootstrap(const std::string& text) {
+  std::istringstream in(text);
+  WorkerBootstrap bootstrap;
+  std::string rest;
+  if (std::getline(in, bootstrap.host) &&
+      in >> bootstrap.port >> bootstrap.token >> bootstrap.id >> bootstrap.incarnation &&
+      std::getline(in, rest) && std::getline(in, bootstrap.log_dir))
+    return bootstrap;
+  throw Error(
+      ErrorKind::internal,
+      "standard input holds no bootstrap text of a worker: workers are started by the launcher");
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace troupe::actors {
+
+/// What a new worker process needs to join the run. It is told over a pipe that only it can read.
+/// Text form: one line a field.
+struct WorkerBootstrap {
+  std::string host;
+  int port = 0;
+  std::string token;
+  int id = 0;  ///< Member::id
+  std::uint64_t incarnation = 0;
+  std::string log_dir;
+};
+std::string to_text(const WorkerBootstrap& bootstrap);
+/// Throws Error{internal} for a text that to_text did not make.
+WorkerBootstrap parse_bootstrap(const std::string& text);
+
+}  // namespace troupe::actors

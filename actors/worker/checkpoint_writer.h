@@ -1,0 +1,37 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "stages/stage.h"
+
+namespace troupe::actors {
+
+/// Writes a stage's part of a checkpoint on a thread of its own, so that the next step computes
+/// meanwhile. One part at a time.
+class CheckpointWriter {
+ public:
+  CheckpointWriter() = default;
+  ~CheckpointWriter() { finish(); }
+  CheckpointWriter(const CheckpointWriter&) = delete;
+
+  /// Starts to write part `part` of `num_parts` into `dir`. The stage's weights and moments must
+  /// not change before finish(). `answer` is called once, from the writer's thread, with the
+  /// reason why the part could not be written; empty if it was.
+  void start(std::string dir, const stages::Stage& stage, int part, int num_parts,
+             std::function<void(const std::string& error)> answer);
+  bool is_writing() const { return thread_.joinable(); }
+  /// Returns once the part is written, or has failed.
+  void finish();
+  /// Bytes that are written of the newest part. From any thread.
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::thread thread_;
+  std::atomic<std::uint64_t> bytes_{0};
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,37 @@
+#include "actors/worker/core_binding.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+namespace troupe::actors {
+
+CoreBinding::CoreBinding() {
+  CPU_ZERO(&allowed_);
+  sched_getaffinity(0, sizeof allowed_, &allowed_);
+  bound_ = allowed_;
+}
+
+void CoreBinding::bind(int worker, int count) {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  int seen = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed_) && seen++ / count == worker) CPU_SET(cpu, &mine);
+  apply(CPU_COUNT(&mine) == count ? mine : allowed_);
+}
+
+void CoreBinding::release() {
+  apply(allowed_);
+}
+
+/// A thread inherits from the one that starts it. One that ends meanwhile is no matter.
+void CoreBinding::apply(const cpu_set_t& cores) {
+  if (CPU_EQUAL(&cores, &bound_)) return;
+  bound_ = cores;
+  std::error_code ignored;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", ignored))
+    sched_setaffinity(std::atoi(task.path().filename().c_str()), sizeof cores, &cores);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,116 @@
+#include "actors/worker/warm_stage.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace troupe::actors {
+
+WarmStage::WarmStage(const RunSpec& spec, std::shared_ptr<transport::SlotPool> slots,
+                     bool shares_memory)
+    : spec_(spec), slots_(std::move(slots)), shares_memory_(shares_memory) {}
+
+WarmStage::~WarmStage() {
+  take();
+}
+
+void WarmStage::prepare(const WarmUp& order, const std::function<void()>& answer) {
+  const std::lock_guard lock(mutex_);
+  threads_.emplace_back([this, order, answer] {
+    try {
+      order.any_rank ? reserve_for_any(order) : build(order);
+    } catch (const std::exception&) {
+      // The epoch meets it again, and reports it.
+    }
+    answer();
+  });
+}
+
+void WarmStage::set_current(std::optional<RankAssembly> part) {
+  const std::lock_guard lock(mutex_);
+  current_ = std::move(part);
+}
+
+void WarmStage::build(const WarmUp& order) {
+  RankAssembly part = part_of_run(assemble(spec_, order.shape), spec_, order.shape, order.rank);
+  bool has_stage = false;
+  {
+    const std::lock_guard lock(mutex_);
+    has_stage =
+        (current_ && current_->stage == part.stage) || (built_ && built_->spec == part.stage);
+    // The memory of edges that stay serves again.
+    std::erase_if(part.edges, [this](const transport::Edge& edge) {
+      return current_ && std::ranges::find(current_->edges, edge) != current_->edges.end();
+    });
+  }
+  prepare_slots(slots_of(part, order.rank));
+  if (has_stage) return;
+  auto state = make(part.stage);
+  const std::lock_guard lock(mutex_);
+  built_ = std::move(state);
+}
+
+/// An epoch to come opens its edges on this memory: the slots of the one that runs are in use, and
+/// its copies must stay until all ranks have reached the next one.
+void WarmStage::prepare_slots(const std::vector<std::size_t>& sizes) {
+  slots_->clear();
+  slots_->prepare(sizes, shares_memory_);
+}
+
+/// A spare does not know whose place it takes. It makes pages present for the largest stage, and
+/// prepares every product.
+void WarmStage::reserve_for_any(const WarmUp& order) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (reserve_ && reserved_for_ == order.shape) return;
+  }
+  const Assembly assembly = assemble(spec_, order.shape);
+  auto device = tensor::make_cpu_device(spec_.cluster.threads);
+  std::int64_t stage_bytes = 0;
+  std::vector<std::size_t> slots;  // the largest of all ranks, the second largest of all, ...
+  for (int rank = 0; rank < order.shape.mesh.pp; ++rank) {  // replicas are alike
+    const RankAssembly part = part_of_run(assembly, spec_, order.shape, rank);
+    stage_bytes = std::max(stage_bytes, stages::plan_memory(part.stage, *device).total());
+    const auto sizes = slots_of(part, rank);
+    slots.resize(std::max(slots.size(), sizes.size()));
+    for (std::size_t i = 0; i < sizes.size(); ++i) slots[i] = std::max(slots[i], sizes[i]);
+  }
+  device->reserve(static_cast<std::size_t>(stage_bytes));
+  {
+    const std::lock_guard lock(mutex_);
+    reserve_ = std::move(device);
+    reserved_for_ = order.shape;
+  }
+  prepare_slots(slots);
+}
+
+std::shared_ptr<StageState> WarmStage::take() {
+  std::vector<std::thread> threads;
+  {
+    const std::lock_guard lock(mutex_);
+    threads.swap(threads_);
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::lock_guard lock(mutex_);
+  return std::exchange(built_, nullptr);
+}
+
+std::shared_ptr<StageState> WarmStage::make(const stages::StageSpec& stage) {
+  std::unique_ptr<tensor::Device> device;
+  {
+    const std::lock_guard lock(mutex_);
+    device = std::move(reserve_);
+  }
+  if (!device) device = tensor::make_cpu_device(spec_.cluster.threads);
+  auto state = make_state(stage, std::move(device));
+  state->device->reserve(0);
+  return state;
+}
+
+void WarmStage::release() {
+  slots_->clear();
+  const std::lock_guard lock(mutex_);
+  reserve_.reset();
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,78 @@
+#include "launch/commands/run_summary.h"
+
+#include <fmt/format.h>
+
+#include "actors/topology/memory_plan.h"
+#include "launch/host/quantities.h"
+#include "schedules/counted.h"
+
+namespace troupe::launch {
+namespace {
+
+using schedules::counted;
+
+/// Which part of the model is where.
+std::string place_rows(const Placement& placement) {
+  std::string rows = fmt::format("{:>6}{:>9}{:>7}{:>16}  {}\n", "rank", "replica", "stage",
+                                 "parameters", "layers");
+  for (const RankPlacement& r : placement.ranks)
+    rows += fmt::format("{:>6}{:>9}{:>7}{:>16}  {}\n", r.rank, r.replica, r.stage,
+                        grouped(r.parameters), r.layers.empty() ? "none" : ranges_text(r.layers));
+  return rows;
+}
+
+std::string memory_rows(const Placement& placement) {
+  constexpr auto kRow = "{:>6}{:>11}{:>11}{:>11}{:>12}{:>11}{:>11}{:>11}{:>11}\n";
+  std::string rows = fmt::format(kRow, "rank", "weights", "gradients", "optimizer", "activations",
+                                 "packed", "pools", "process", "total");
+  for (const RankPlacement& r : placement.ranks)
+    rows += fmt::format(kRow, r.rank, bytes_text(r.memory.weights), bytes_text(r.memory.gradients),
+                        bytes_text(r.memory.optimizer), bytes_text(r.memory.activations),
+                        bytes_text(r.memory.packed), bytes_text(r.pools),
+                        bytes_text(actors::kProcessBytes), bytes_text(r.total_bytes));
+  return rows;
+}
+
+}  // namespace
+
+std::string summary(const actors::RunSpec& spec, const Placement& placement, bool pinned) {
+  const auto& model = spec.model;
+  std::string out;
+  out += fmt::format("run       {} in {}\n", spec.name, spec.dir);
+  out += fmt::format("model     {} parameters, {} of width {}, {}\n", grouped(placement.parameters),
+                     counted(model.num_hidden_layers, "layer"), model.hidden_size,
+                     tensor::name_of(model.dtype));
+  out += fmt::format("batch     {} of {}, {} {} a step; {} of {}{}\n",
+                     counted(spec.batch.global, "sample"), counted(spec.batch.seq_len, "token"),
+                     grouped(spec.global_tokens()), spec.global_tokens() == 1 ? "token" : "tokens",
+                     counted(spec.num_microbatches(), "microbatch"), spec.batch.micro,
+                     spec.mesh.dp > 1 ? " a replica" : "");
+  out += fmt::format("mesh      pp {} x dp {} = {} of {}{}\n", spec.mesh.pp, spec.mesh.dp,
+                     counted(spec.num_ranks(), "rank"), counted(spec.cluster.threads, "thread"),
+                     pinned ? ", pinned" : "");
+  out +=
+      fmt::format("schedule  {}, {}, bubble {:.1f} % if F, I and W cost the same, plan {:016x}\n",
+                  spec.schedule.kind, counted(placement.plan.num_chunks(), "chunk"),
+                  100 * placement.simulation.bubble_rate, placement.digest);
+  out += place_rows(placement);
+  out += fmt::format("memory    {} in all ranks", bytes_text(placement.total_bytes()));
+  if (placement.spares > 0)
+    out += fmt::format(" and {} of {}", counted(placement.spares, "spare"),
+                       bytes_text(placement.spare_bytes));
+  out += '\n';
+  return out + memory_rows(placement);
+}
+
+std::string corpus_line(const actors::RunSpec& spec, std::int64_t tokens) {
+  const std::int64_t samples = (tokens - 1) / spec.batch.seq_len;
+  const double epochs = static_cast<double>(spec.max_steps) *
+                        static_cast<double>(spec.batch.global) / static_cast<double>(samples);
+  const auto text = [](std::int64_t number, const char* noun) {
+    return number == 1 ? counted(number, noun) : grouped(number) + " " + noun + "s";
+  };
+  return fmt::format("corpus    {}, {}; {} {} {:.2f} data epochs\n", text(tokens, "token"),
+                     text(samples, "sample"), text(spec.max_steps, "step"),
+                     spec.max_steps == 1 ? "is" : "are", epochs);
+}
+
+}  // namespace troupe::launch

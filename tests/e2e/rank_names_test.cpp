@@ -1,0 +1,80 @@
+#include <signal.h>
+
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/http_get.h"
+#include "tests/support/small_manifest.h"
+#include "tests/support/troupe_program.h"
+
+// What ranks are called after a worker was lost, by status and by the metrics of a launched run.
+
+namespace troupe::test {
+namespace {
+
+using nlohmann::json;
+
+const Keys kLong{{"run.max_steps", "1000000"}, {"mesh.pp", "2"}, {"monitor.log_interval", "1"}};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(nothing_is_told_of_a_rank_that_is_gone) {
+  const Workplace place;
+  Keys keys = kLong;
+  keys["mesh.pp"] = "3";
+  keys["recovery.on_failure"] = "\"shrink\"";
+  keys["recovery.silent"] = keys["recovery.hang"] = "0.0";
+  keys["monitor.prometheus"] = "\"127.0.0.1:0\"";
+  TroupeProgram run({"launch", place.manifest("run", keys)});
+  BOOST_REQUIRE(run.read_until("step 5/"));
+  const std::string dir = place.run("run");
+  kill(workers_of(dir).at(1), SIGKILL);
+  BOOST_REQUIRE(run.read_until("after:  pp 2 x dp 1"));
+  BOOST_REQUIRE(run.read_until("step "));
+  // The process that is rank 1 now was rank 2. Stopped, it is what the other one waits for.
+  const json ranks = status_of(dir).at("ranks");
+  BOOST_REQUIRE(ranks.size() == 2u);
+  kill(ranks[1].at("pid").get<pid_t>(), SIGSTOP);
+  std::string wait;
+  do wait = status_of(dir).at("ranks")[0].at("waiting_for");
+  while (wait.empty());
+  BOOST_TEST(wait.find("rank 1") != std::string::npos, wait);
+  BOOST_TEST(wait.find("rank 2") == std::string::npos, wait);
+  const std::string metrics = http_get(status_of(dir).at("endpoints").at("prometheus"));
+  BOOST_TEST(metrics.find("troupe_run_ranks 2") != std::string::npos, metrics);
+  for (const char* gone : {"rank=\"2\"", "src=\"2\"", "dst=\"2\"", "stage=\"2\""})
+    BOOST_TEST(metrics.find(gone) == std::string::npos, gone << " is in\n" << metrics);
+  kill(ranks[1].at("pid").get<pid_t>(), SIGCONT);
+  run.signal(SIGTERM);
+  BOOST_TEST(run.finish().exit_code == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_spare_is_called_by_the_rank_it_has_taken) {
+  const Workplace place;
+  Keys keys = kLong;
+  keys["recovery.spares"] = "1";
+  keys["recovery.silent"] = keys["recovery.hang"] = "0.0";
+  TroupeProgram run({"launch", place.manifest("run", keys)});
+  BOOST_REQUIRE(run.read_until("step 5/"));
+  const std::string dir = place.run("run");
+  const pid_t lost = workers_of(dir).at(1);
+  kill(lost, SIGKILL);
+  BOOST_REQUIRE(run.read_until("ended by signal 9"));
+  BOOST_REQUIRE(run.read_until("step "));
+  json ranks;
+  do ranks = status_of(dir).at("ranks");
+  while (ranks.size() < 2 || ranks[1].at("pid") == lost || ranks[1].at("state") == "starting");
+  BOOST_TEST(ranks.size() == 2u);  // the spare that is warm now is no rank
+  BOOST_TEST(ranks[1].at("rank") == 1);
+  kill(ranks[1].at("pid").get<pid_t>(), SIGSTOP);
+  std::string wait;
+  do wait = status_of(dir).at("ranks")[0].at("waiting_for");
+  while (wait.empty());
+  BOOST_TEST(wait.find("rank 1") != std::string::npos, wait);
+  kill(ranks[1].at("pid").get<pid_t>(), SIGCONT);
+  run.signal(SIGTERM);
+  BOOST_TEST(run.finish().exit_code == 0);
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,26 @@
+#include "launch/host/quantities.h"
+
+#include <boost/test/unit_test.hpp>
+
+namespace troupe::test {
+
+BOOST_AUTO_TEST_CASE(numbers_are_written_for_people) {
+  BOOST_TEST(launch::bytes_text(0) == "0 B");
+  BOOST_TEST(launch::bytes_text(1023) == "1023 B");
+  BOOST_TEST(launch::bytes_text(1536) == "1.5 KiB");
+  BOOST_TEST(launch::bytes_text(std::int64_t{3} << 30) == "3.0 GiB");
+  BOOST_TEST(launch::grouped(0) == "0");
+  BOOST_TEST(launch::grouped(999) == "999");
+  BOOST_TEST(launch::grouped(1000) == "1,000");
+  BOOST_TEST(launch::grouped(12345678) == "12,345,678");
+  BOOST_TEST(launch::grouped(-123456) == "-123,456");
+}
+
+BOOST_AUTO_TEST_CASE(durations_are_written_in_days_hours_minutes_seconds) {
+  BOOST_TEST(launch::duration_text(0) == "0:00:00");
+  BOOST_TEST(launch::duration_text(3599.9) == "0:59:59");
+  BOOST_TEST(launch::duration_text(90061) == "1d 1:01:01");
+  BOOST_TEST(launch::duration_text(-1) == "0:00:00");
+}
+
+}  // namespace troupe::test

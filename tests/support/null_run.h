@@ -1,0 +1,83 @@
+#pragma once
+
+#include <caf/actor_system.hpp>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "actors/director/director.h"
+#include "tests/support/null_workers.h"
+#include "tests/support/temp_dir.h"
+
+namespace troupe::test {
+
+/// How far a run has come, for a thread that waits for it.
+class Progress : public actors::RunObserver {
+ public:
+  void on_step(const actors::StepReport& report) override;
+  void on_eval(const actors::EvalReport&) override {}
+  void on_checkpoint(std::int64_t, const std::string&) override {}
+  void on_not_saved(std::int64_t, const std::string&) override {}
+  void on_scaled(const actors::ClusterShape&) override {}
+  void on_event(const std::string&) override {}
+  void end(const actors::Outcome& outcome);
+
+  /// Until the step is committed. Throws Error{internal} if the run ends before.
+  void wait_for(std::int64_t step);
+  /// The newest step that was committed; one that is done again does not count.
+  std::int64_t newest();
+  actors::Outcome wait_for_end();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::int64_t newest_ = 0;
+  std::optional<actors::Outcome> outcome_;
+};
+
+/// A run of the real director and null workers, in this process, with a run directory of its own.
+/// The destructor ends it at once.
+class NullRun {
+ public:
+  static constexpr const char* kToken = "token";
+  using SpawnDirector =
+      std::function<caf::actor(caf::actor_system&, const actors::DirectorContext&)>;
+
+  explicit NullRun(actors::RunSpec spec, const SpawnDirector& spawn_director = spawn_plain);
+  NullRun(const NullRun&) = delete;
+  ~NullRun();
+
+  /// Nothing happens before.
+  void start();
+  void wait_for(std::int64_t step) { progress_.wait_for(step); }
+  std::int64_t newest() { return progress_.newest(); }
+  /// Ends after the step in progress.
+  actors::Outcome stop(const std::string& reason);
+
+  actors::Hub& hub() { return hub_; }
+  actors::RunStatus status() const { return board_.read(); }
+  NullWorkers& workers() { return workers_; }
+  caf::actor_system& system() { return system_; }
+  const caf::actor& director() const { return director_; }
+
+ private:
+  static caf::actor spawn_plain(caf::actor_system& system, const actors::DirectorContext& context);
+  void on_exit(const actors::ProcessExit& exit);
+
+  const TempDir dir_;
+  const actors::RunSpec spec_;
+  Progress progress_;
+  actors::Hub hub_;
+  actors::StatusBoard board_;
+  actors::ControlPlaneConfig config_{2};
+  caf::actor_system system_{
+      config_};  // ends after the workers', whose connection it would wait for
+  NullWorkers workers_;
+  caf::actor director_;
+  std::thread serving_;
+};
+
+}  // namespace troupe::test
