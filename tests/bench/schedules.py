@@ -1,6 +1,8 @@
 """Benchmarks of schedules: what the simulator says against what the runtime takes."""
-import itertools, json
+import itertools, json, re, statistics, subprocess
 
+from cluster import MEASURED_MODEL, RunBox
+from live_run import LiveRun
 from measure import Row, output_of
 
 ONE_COPY = ["gpipe", "1f1b", "interleaved", "looped-bfs", "zb-h1", "zb-h2", "zb-1p", "zb-2p", "zb-auto",
@@ -70,3 +72,69 @@ def combined_hides(bench):
     return Row(bench.name, bench.median("hidden"), "share", None,
                f"interleaved, every message waited for: {waited:.1f} ms; as ours runs, beside computation: "
                f"{beside:.1f} ms; combined: {combined:.1f} ms")
+
+
+def actions_of(bench, run, count):
+    """What both ranks did in so many whole steps from now on: a dict by (chunk, op, microbatch) for each step."""
+    reader = subprocess.Popen([bench.troupe, "attach", str(run.dir), "--json", "--events", "actions"],
+                              stdout=subprocess.PIPE, text=True)
+    steps, complete = {}, {}
+    try:
+        while len(whole := sorted(step for step, ranks in complete.items() if len(ranks) == 2)) < count:
+            event = json.loads(reader.stdout.readline())
+            if event["kind"] != "actions":
+                continue
+            for action in event["actions"]:
+                chunk, op, microbatch = re.fullmatch(r"(\d+)([A-Z])(\d+)", action["name"]).groups()
+                steps.setdefault(event["step"], {})[int(chunk), op, int(microbatch)] = action | {"rank": event["rank"]}
+            if event["complete"]:
+                complete.setdefault(event["step"], set()).add(event["rank"])
+    finally:
+        reader.terminate()
+        reader.communicate()
+    return [steps[step] for step in whole]
+
+
+def travel(actions):
+    """Of a step's messages into the rank that sets the pace: how many, how long those took that were awaited all the
+    while, and how long the rank stood still while the message it lacked was on its way. It is the rank that waits
+    least: others wait for what it computes, and then for the way too, whatever that takes."""
+    waits = {}
+    for action in actions.values():
+        waits[action["rank"]] = waits.get(action["rank"], 0) + action["waited_s"]
+    pace = min(waits, key=waits.get)
+    count, hops, exposed = 0, [], 0
+    for (chunk, op, microbatch), action in actions.items():
+        sender = actions.get((chunk + (-1 if op == "F" else 1), op, microbatch))
+        if sender is None or action["from"] < 0 or action["rank"] != pace:
+            continue
+        count += 1
+        if action["waited_s"] <= 0:
+            continue
+        asked_s = action["begin_s"] - action["waited_s"]
+        if sender["sent_s"] > asked_s:
+            hops.append(action["begin_s"] - sender["sent_s"])
+        exposed += max(0, action["begin_s"] - max(asked_s, sender["sent_s"]))
+    return count, hops, exposed
+
+
+def combined_hides_launched(bench):
+    """The same of a launched run, from the actions that its ranks report; messages travel over TCP."""
+    batch = dict(seq_len=256, micro=1, samples=16)
+    # Chunks alike, as far as that goes.
+    alike = ("model.vocab_size=256", "checkpoint.interval=0", "recovery.neighbour_copies=false", "schedule.chunks=2")
+    for kind in ("interleaved", "combined-1f1b"):
+        with RunBox() as box, LiveRun(bench, box, kind, *alike, f"schedule.kind={kind}", pp=2, batch=batch,
+                                      env={"UCX_TLS": "tcp,self"}) as run:
+            run.wait_for_step(1)  # the first step warms up
+            measured = [travel(actions) for actions in actions_of(bench, run, bench.repeats(9))]
+        hop = statistics.median(hop for _, hops, _ in measured for hop in hops)
+        bench.record(f"{kind}: a message's way, s", hop)
+        for count, _, exposed in measured:
+            bench.record(f"{kind}: messages", count)
+            bench.record(f"{kind}: exposed s", exposed)
+            bench.record(f"{kind}: hidden", 1 - exposed / (count * hop))
+    exposed = bench.median("interleaved: exposed s") * 1e3
+    return Row(bench.name, bench.median("combined-1f1b: hidden"), "share", None,
+               f"as if each message were waited for; interleaved: {bench.median('interleaved: hidden'):.3f}, "
+               f"{exposed:.2f} ms exposed; combined: {bench.median('combined-1f1b: exposed s') * 1e3:.2f} ms")
