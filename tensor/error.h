@@ -15,6 +15,11 @@ enum class ErrorKind {
   manifest = 78,     ///< the manifest is wrong
 };
 
+/// One that only its user can mend, and that comes again with every new attempt.
+constexpr bool is_users_mistake(ErrorKind kind) {
+  return kind == ErrorKind::usage || kind == ErrorKind::data || kind == ErrorKind::manifest;
+}
+
 /// The one exception type for what the environment, a user or a peer did wrong. The text is one
 /// message for a person: what, where, why, and the nearest valid choice where there is one. Broken
 /// invariants use TROUPE_ASSERT instead.

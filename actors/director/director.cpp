@@ -124,12 +124,12 @@ caf::result<Welcome> Director::welcome(const Hello& hello) {
 
 void Director::join(const Join& message) {
   if (!equal_secrets(message.token, context_.token) || !current_sender()) return;
-  if (!protocol_.expects(message.member.incarnation))
+  if (!protocol_.roster().expects(message.member.incarnation))
     return refused({.sender = "an unknown process", .why = "Join of a worker that nobody expects"});
   workers_[message.member.incarnation] = caf::actor_cast<caf::actor>(current_sender());
   liveness_.watch(message.member.incarnation);
   handle(MemberJoined{.member = message.member});
-  if (!protocol_.expects_workers()) close_door();
+  if (!protocol_.roster().expects_any()) close_join_port();
 }
 
 void Director::on_heartbeat(const Heartbeat& beat) {
@@ -255,7 +255,7 @@ void Director::open_join_port() {
   port_ = *port;
 }
 
-void Director::close_door() {
+void Director::close_join_port() {
   if (std::exchange(port_, 0) != 0)
     system().middleman().unpublish(caf::actor_cast<caf::actor>(this));
 }

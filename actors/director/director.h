@@ -106,7 +106,7 @@ class Director : public ControlActor {
   void perform(const End& effect);
 
   void open_join_port();
-  void close_door();
+  void close_join_port();
   void begin(const Epoch& epoch, const StatePlan& state);
   template <typename Order>
   void order_all(const Order& order);

@@ -26,8 +26,8 @@ ReplicaActor::ReplicaActor(caf::actor_config& config, ReplicaContext context)
       ready_(context_.stages.size()),
       prepared_(context_.stages.size()),
       saved_(context_.stages.size()),
-      evaluated_{Gathering<Evaluated>(context_.stages.size()),
-                 Gathering<Evaluated>(context_.stages.size())} {}
+      evaluated_{StageAnswers<Evaluated>(context_.stages.size()),
+                 StageAnswers<Evaluated>(context_.stages.size())} {}
 
 caf::behavior ReplicaActor::make_behavior() {
   for (const auto& stage : context_.stages) monitor(stage.actor);

@@ -22,9 +22,9 @@ namespace troupe::actors {
 /// Collects one kind of answer until every stage of the replica has given it. A later step's
 /// answers replace an unfinished earlier round.
 template <typename Answer>
-class Gathering {
+class StageAnswers {
  public:
-  explicit Gathering(std::size_t num_stages) : answers_(num_stages), is_in_(num_stages, false) {}
+  explicit StageAnswers(std::size_t num_stages) : answers_(num_stages), is_in_(num_stages, false) {}
   /// True once the last one is in: answers() are complete until the next one comes.
   bool add(std::size_t stage, Answer answer) {
     answers_.at(stage) = std::move(answer);
@@ -116,10 +116,10 @@ class ReplicaActor : public ControlActor {
   bool halted_ = false;
   std::int64_t committed_ = 0;
   Liveness liveness_;
-  Gathering<Ready> ready_;
-  Gathering<Prepared> prepared_;
-  Gathering<Saved> saved_;
-  std::array<Gathering<Evaluated>, 2> evaluated_;  // of even and odd batches
+  StageAnswers<Ready> ready_;
+  StageAnswers<Prepared> prepared_;
+  StageAnswers<Saved> saved_;
+  std::array<StageAnswers<Evaluated>, 2> evaluated_;  // of even and odd batches
 };
 
 }  // namespace troupe::actors

@@ -8,8 +8,9 @@
 namespace troupe::actors {
 
 std::string DirectorProtocol::fault_of_epoch(std::uint32_t epoch) const {
-  if (epoch <= number_) return "";
-  return "epoch " + std::to_string(epoch) + ", but the newest is " + std::to_string(number_);
+  if (epoch <= gathering_.number()) return "";
+  return "epoch " + std::to_string(epoch) + ", but the newest is " +
+         std::to_string(gathering_.number());
 }
 
 std::string DirectorProtocol::fault_of_replica(std::uint32_t epoch, int replica) const {
@@ -34,8 +35,8 @@ std::string DirectorProtocol::fault_in(const MemberHalted& event) const {
 }
 
 std::string DirectorProtocol::fault_in(const MemberWarm& event) const {
-  if (!pending_ || pending_->order != event.order) return "";
-  const int ranks = pending_->shape.num_ranks();
+  if (!scale_ || scale_->id != event.order) return "";
+  const int ranks = scale_->shape.num_ranks();
   if (event.rank >= 0 && event.rank < ranks) return "";
   return "rank " + std::to_string(event.rank) + " of " + std::to_string(ranks);
 }
@@ -60,11 +61,6 @@ std::string DirectorProtocol::fault_in(const ReplicaEvaluated& event) const {
 
 std::string DirectorProtocol::fault_in(const WorkerFailed& event) const {
   return fault_of_epoch(event.epoch);
-}
-
-bool DirectorProtocol::expects(std::uint64_t incarnation) const {
-  const auto found = workers_.find(incarnation);
-  return found != workers_.end() && !found->second.joined;
 }
 
 }  // namespace troupe::actors

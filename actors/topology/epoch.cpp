@@ -49,6 +49,10 @@ RankPlace place_of(const ClusterShape& shape, int rank) {
   return {.replica = rank / shape.mesh.pp, .stage = rank % shape.mesh.pp};
 }
 
+int rank_at(const ClusterShape& shape, RankPlace place) {
+  return place.replica * shape.mesh.pp + place.stage;
+}
+
 std::string name_of(const ClusterShape& shape, int rank) {
   const RankPlace place = place_of(shape, rank);
   return "rank " + std::to_string(rank) + " (replica " + std::to_string(place.replica) +
@@ -58,7 +62,7 @@ std::string name_of(const ClusterShape& shape, int rank) {
 int mirror_of(const ClusterShape& shape, int rank) {
   if (shape.layout.copies() == 1) return -1;
   const auto [replica, stage] = place_of(shape, rank);
-  return replica * shape.mesh.pp + shape.mesh.pp - 1 - stage;
+  return rank_at(shape, {.replica = replica, .stage = shape.mesh.pp - 1 - stage});
 }
 
 ClusterShape first_shape(const RunSpec& spec) {

@@ -70,12 +70,13 @@ struct Epoch {
   int rank_of(std::uint64_t incarnation) const { return members.rank_of(incarnation); }
 };
 
-/// Where a rank stands: replica * pp + stage.
+/// Where a rank stands. Ranks are numbered through the stages of a replica, then the next one.
 struct RankPlace {
   int replica = 0;
   int stage = 0;
 };
 RankPlace place_of(const ClusterShape& shape, int rank);
+int rank_at(const ClusterShape& shape, RankPlace place);
 /// "rank 3 (replica 1, stage 1)".
 std::string name_of(const ClusterShape& shape, int rank);
 

@@ -224,13 +224,13 @@ ClusterShape scaled(const RunSpec& spec, const ClusterShape& current, const Scal
   return shape;
 }
 
-std::optional<Shrunk> shrunk(const RunSpec& spec, const ClusterShape& current,
-                             const std::set<int>& lost) {
+std::optional<TargetShape> shrunk(const RunSpec& spec, const ClusterShape& current,
+                                  const std::set<int>& lost) {
   const auto [pp, dp] = current.mesh;
   std::vector<int> survivors(static_cast<std::size_t>(dp), pp);  // stages, by replica
   for (const int rank : lost)
     --survivors[static_cast<std::size_t>(place_of(current, rank).replica)];
-  Shrunk smaller{.shape = current, .replicas = {}};
+  TargetShape smaller{.shape = current, .replicas = {}};
   auto& mesh = smaller.shape.mesh;
   for (int replica = 0; replica < dp; ++replica)
     if (survivors[static_cast<std::size_t>(replica)] == pp) smaller.replicas.push_back(replica);

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "actors/topology/epoch.h"
 
@@ -24,14 +26,21 @@ std::string to_string(const ScaleRequest& request);
 /// numbers and the nearest valid choice where there is no such shape, or it is the current one.
 ClusterShape scaled(const RunSpec& spec, const ClusterShape& current, const ScaleRequest& request);
 
-/// The largest shape that the ranks left over can fill without new ones, and which old replica each
-/// of its replicas continues: whole replicas if there are any, else the stages of one, with 1f1b
-/// where the schedule has no plan for so few. None if nothing is left.
-struct Shrunk {
+/// A shape that the cluster is to take on, and which replicas of the old one go on in it.
+struct TargetShape {
   ClusterShape shape;
-  std::vector<int> replicas;
+  std::vector<int> replicas;  ///< old ones, by new one; of those beyond it is the same number
+
+  int continued(int replica) const {
+    const auto at = static_cast<std::size_t>(replica);
+    return at < replicas.size() ? replicas[at] : replica;
+  }
 };
-std::optional<Shrunk> shrunk(const RunSpec& spec, const ClusterShape& current,
-                             const std::set<int>& lost);
+
+/// The largest shape that the ranks left over can fill without new ones, with whole replicas if
+/// there are any, else the stages of one, with 1f1b where the schedule has no plan for so few. None
+/// if nothing is left.
+std::optional<TargetShape> shrunk(const RunSpec& spec, const ClusterShape& current,
+                                  const std::set<int>& lost);
 
 }  // namespace troupe::actors

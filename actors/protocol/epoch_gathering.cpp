@@ -1,0 +1,124 @@
+#include "actors/protocol/epoch_gathering.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+/// Stage and incarnation of the workers of a replica of the epoch that are still there.
+std::vector<std::pair<int, std::uint64_t>> members_left(const Epoch& kept, int replica,
+                                                        const Roster& roster) {
+  std::vector<std::pair<int, std::uint64_t>> left;
+  const auto [pp, dp] = kept.shape.mesh;
+  for (int stage = 0; stage < pp && replica < dp; ++stage) {
+    const auto& member = kept.members.at(rank_at(kept.shape, {.replica = replica, .stage = stage}));
+    if (roster.stays(member.incarnation)) left.emplace_back(stage, member.incarnation);
+  }
+  return left;
+}
+
+/// Workers without a part of the epoch, joined ones first, in the order of their ids.
+std::vector<std::uint64_t> idle_workers(const Epoch& kept, const Roster& roster) {
+  std::vector<std::pair<std::pair<bool, int>, std::uint64_t>> idle;
+  for (const auto& [incarnation, worker] : roster)
+    if (kept.rank_of(incarnation) < 0 && !worker.leaving)
+      idle.push_back({{!worker.joined, worker.member.id}, incarnation});
+  std::ranges::sort(idle);
+  std::vector<std::uint64_t> incarnations;
+  for (const auto& [order, incarnation] : idle) incarnations.push_back(incarnation);
+  return incarnations;
+}
+
+}  // namespace
+
+RankAssignment assign_ranks(const TargetShape& target, const Epoch& kept, const Roster& roster) {
+  const auto [pp, dp] = target.shape.mesh;
+  RankAssignment assignment(static_cast<std::size_t>(target.shape.num_ranks()), 0);
+  for (int replica = 0; replica < dp && kept.number > 0; ++replica) {
+    const auto there = members_left(kept, target.continued(replica), roster);
+    // Fewer stages than before, and no more workers than stages: they close ranks.
+    const bool closes = pp < kept.shape.mesh.pp && static_cast<int>(there.size()) <= pp;
+    int next = 0;
+    for (const auto& [stage, incarnation] : there) {
+      const RankPlace place{.replica = replica, .stage = closes ? next++ : stage};
+      if (place.stage < pp)
+        assignment[static_cast<std::size_t>(rank_at(target.shape, place))] = incarnation;
+    }
+  }
+  const auto idle = idle_workers(kept, roster);
+  auto next = idle.begin();
+  for (auto& taken : assignment)
+    if (taken == 0 && next != idle.end()) taken = *next++;
+  return assignment;
+}
+
+int rank_of(std::uint64_t incarnation, const RankAssignment& assignment) {
+  const auto found = std::ranges::find(assignment, incarnation);
+  return found == assignment.end() ? -1 : static_cast<int>(found - assignment.begin());
+}
+
+std::set<int> lost_ranks(const Epoch& kept, const Roster& roster) {
+  std::set<int> lost;
+  for (int rank = 0; rank < kept.num_ranks() && kept.number > 0; ++rank)
+    if (!roster.contains(kept.members.at(rank).incarnation)) lost.insert(rank);
+  return lost;
+}
+
+bool EpochGathering::open(const Roster& roster) {
+  ++number_;
+  answers_.clear();
+  for (const auto& [incarnation, worker] : roster)
+    if (worker.joined) answers_[incarnation].reset();
+  return !answers_.empty();
+}
+
+void EpochGathering::on_halted(std::uint64_t incarnation, const StateInventory& inventory) {
+  answers_[incarnation] = inventory;
+}
+
+bool EpochGathering::is_awaited(std::uint64_t incarnation, const Roster& roster) const {
+  const auto asked = answers_.find(incarnation);
+  return asked != answers_.end() && !asked->second && roster.stays(incarnation);
+}
+
+bool EpochGathering::count(const Epoch& kept, const Roster& roster) {
+  assignment_ = assign_ranks(target_, kept, roster);
+  missing_ = 0;
+  for (const auto& [incarnation, answer] : answers_)
+    if (is_awaited(incarnation, roster)) ++missing_;
+  for (const std::uint64_t incarnation : assignment_)
+    if (!roster.has_joined(incarnation)) ++missing_;
+  return missing_ == 0;
+}
+
+int EpochGathering::rank_of(std::uint64_t incarnation) const {
+  return actors::rank_of(incarnation, assignment_);
+}
+
+std::vector<std::uint64_t> EpochGathering::missing(const Roster& roster) const {
+  std::vector<std::uint64_t> missing;
+  for (const auto& [incarnation, worker] : roster)
+    if ((!worker.joined && rank_of(incarnation) >= 0) || is_awaited(incarnation, roster))
+      missing.push_back(incarnation);
+  return missing;
+}
+
+std::map<std::uint64_t, StateInventory> EpochGathering::inventories(const Roster& roster) const {
+  std::map<std::uint64_t, StateInventory> held;
+  for (const auto& [incarnation, answer] : answers_)
+    if (answer && roster.contains(incarnation)) held[incarnation] = *answer;
+  return held;
+}
+
+Epoch EpochGathering::epoch(const Epoch& kept, const Roster& roster) const {
+  Epoch next{.run = roster.run(), .number = number_, .shape = target_.shape, .members = {}};
+  for (const std::uint64_t incarnation : assignment_)
+    next.members.push_back(roster.find(incarnation)->member);
+  for (const auto& [rank, member] : kept.members)
+    if (roster.stays(member.incarnation) && next.rank_of(member.incarnation) < 0)
+      next.members.push_back(roster.find(member.incarnation)->member);
+  return next;
+}
+
+}  // namespace troupe::actors

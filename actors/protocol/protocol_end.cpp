@@ -1,0 +1,95 @@
+#include <algorithm>
+#include <utility>
+
+#include "actors/protocol/protocol.h"
+
+// The end of a run: why, with what outcome, and what it waits for.
+
+namespace troupe::actors {
+namespace {
+
+/// For workers to end by themselves before they are killed, in seconds.
+constexpr double kFinishDeadline = 5;
+
+}  // namespace
+
+void DirectorProtocol::handle(const DirectorFailed& event) {
+  if (phase_ != Phase::ending) fail(event.kind, event.message);
+}
+
+void DirectorProtocol::handle(const StopOrdered& event) {
+  if (end_.stop_reason() || phase_ == Phase::ending) return;
+  end_.stop(event.reason, 0);
+  // Before the first step there is nothing to save but what was loaded; a step in progress is
+  // finished first.
+  if (kept_.number == 0)
+    return finish({.exit_code = 0, .step = committed_, .reason = event.reason});
+  // While a step is being saved that one is the last: the next would have to be saved after it.
+  if (phase_ == Phase::running && writing() == committed_ && is_over()) phase_ = Phase::saving;
+}
+
+void DirectorProtocol::handle(const StopNowOrdered& event) {
+  const bool was_ending = phase_ == Phase::ending;
+  if (!was_ending)
+    finish({.exit_code = static_cast<int>(ErrorKind::retry),
+            .step = committed_,
+            .reason = event.reason});
+  if (was_ending || checkpoint_.publishing()) emit(AbandonCheckpoint{});
+  if (phase_ != Phase::ended) emit(KillWorkers{});
+}
+
+void DirectorProtocol::fail(ErrorKind kind, const std::string& message) {
+  // A user's mistake that only a worker could see keeps its code; all else is a failed run.
+  const ErrorKind shown = is_users_mistake(kind) ? kind : ErrorKind::internal;
+  finish({.exit_code = static_cast<int>(shown), .step = committed_, .reason = message});
+}
+
+/// The last step is done: it is saved if it is not, and then the run ends.
+void DirectorProtocol::finish_in_order() {
+  const bool is_new = !end_.refused_step() || writing() || committed_ > first_step_;
+  if (is_new && !checkpoint_.settled(committed_)) return save();
+  const std::string reason = end_.stop_reason().value_or("finished");
+  if (checkpoint_.failed(committed_))
+    return finish({.exit_code = static_cast<int>(ErrorKind::internal),
+                   .step = committed_,
+                   .reason = reason + ", but the last step could not be saved"});
+  finish({.exit_code = end_.stop_code(), .step = committed_, .reason = reason});
+}
+
+void DirectorProtocol::finish(Outcome outcome) {
+  if (end_.refused_step()) outcome = outcome_of_refused_step(outcome.reason);
+  answer_scale(ErrorKind::unavailable,
+               "the run ended at step " + std::to_string(committed_) + ": " + outcome.reason);
+  phase_ = Phase::ending;
+  end_.decide(outcome);
+  if (roster_.empty()) return end_if_alone();
+  emit(OrderFinish{.reason = outcome.reason});
+  start_timer(kFinishDeadline);
+}
+
+/// A refused step is the first cause of the end, whatever came after it.
+Outcome DirectorProtocol::outcome_of_refused_step(const std::string& end) const {
+  const std::int64_t last = std::max(reached_, first_step_);
+  std::string state;
+  if (saved() >= last)
+    state = "the state of step " + std::to_string(saved()) + " is in " +
+            checkpoint_path(spec_, saved());
+  else if (last == first_step_)
+    state = "no step was committed before it, so that there is nothing to save";
+  else
+    state = "the state of step " + std::to_string(last) +
+            " could not be saved: " + (checkpoint_.failed(last) ? checkpoint_.error() : end);
+  return {.exit_code = static_cast<int>(ErrorKind::internal),
+          .step = committed_,
+          .reason = *end_.refused_step() + "; " + state +
+                    " (a lower lr, a longer warm-up or a smaller clip may help)"};
+}
+
+/// All workers have ended, and the last checkpoint is where it belongs.
+void DirectorProtocol::end_if_alone() {
+  if (!roster_.empty() || checkpoint_.publishing()) return;
+  phase_ = Phase::ended;
+  emit(End{.outcome = *end_.outcome()});
+}
+
+}  // namespace troupe::actors

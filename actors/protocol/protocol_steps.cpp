@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <utility>
+
+#include "actors/protocol/protocol.h"
+#include "stages/optimizer.h"
+
+// The step transaction: a step is run, voted on, committed, saved and evaluated.
+
+namespace troupe::actors {
+
+/// The next step, a change that is ready, or the end.
+void DirectorProtocol::go_on() {
+  if (is_over()) return finish_in_order();
+  if (!can_scale()) return order_step();
+  scale_->is_under_way = true;
+  gathering_.aim_at({.shape = scale_->shape});
+  gather(to_string(scale_->request), false);
+}
+
+void DirectorProtocol::order_step() {
+  phase_ = Phase::running;
+  votes_.begin(epoch_.shape.mesh.dp);
+  emit(OrderStep{.step = committed_ + 1});
+}
+
+void DirectorProtocol::handle(const ReplicaPrepared& event) {
+  if (phase_ != Phase::running || event.epoch != epoch_.number || event.step != committed_ + 1)
+    return;
+  votes_.add(event);
+  if (votes_.complete()) commit();
+}
+
+void DirectorProtocol::commit() {
+  const std::int64_t step = committed_ + 1;
+  const auto tokens = static_cast<double>(spec_.global_tokens());
+  if (const std::string where = votes_.not_finite(tokens); !where.empty()) {
+    end_.refuse_step("step " + std::to_string(step) + " was not committed: " + where);
+    reached_ = committed_;  // nothing beyond it is done again
+    return go_on();
+  }
+  committed_ = step;
+  reached_ = std::max(reached_, step);
+  const double norm = votes_.grad_norm();
+  emit(OrderCommit{.step = step,
+                   .clip_factor = stages::clip_factor(spec_.optimizer, norm),
+                   .loss = votes_.loss(tokens),
+                   .grad_norm = norm});
+  if (is_scaling()) answer_scale(ErrorKind::usage, "");
+  if (std::exchange(spares_due_, false) && !is_over()) keep_spares();
+  after_commit();
+}
+
+void DirectorProtocol::after_commit() {
+  const auto interval = spec_.checkpoint.interval;
+  if (is_over() || (interval > 0 && committed_ % interval == 0)) return save();
+  evaluate_or_go_on();
+}
+
+/// A stop waits for steps that were committed before a failure and are done again.
+bool DirectorProtocol::is_over() const {
+  return committed_ >= spec_.max_steps || (stopping() && committed_ >= reached_);
+}
+
+// --- checkpoints
+
+/// Workers write while the next step computes; only the run's end, and a checkpoint that is due
+/// while the one before is still being written, wait for it.
+void DirectorProtocol::save() {
+  if (checkpoint_.settled(committed_)) return evaluate_or_go_on();
+  if (checkpoint_.writing()) {
+    phase_ = Phase::saving;
+    return;
+  }
+  checkpoint_.begin(committed_, epoch_.shape.mesh.dp);
+  emit(OrderSave{.step = committed_});
+  if (is_over())
+    phase_ = Phase::saving;
+  else
+    evaluate_or_go_on();
+}
+
+void DirectorProtocol::handle(const ReplicaSaved& event) {
+  if (event.epoch == epoch_.number && checkpoint_.add(event))
+    emit(PublishCheckpoint{.step = event.step, .error = checkpoint_.error()});
+}
+
+void DirectorProtocol::handle(const Published& event) {
+  if (!checkpoint_.finish(event)) return;
+  if (phase_ == Phase::ending) return end_if_alone();
+  if (!event.error.empty())  // it costs no training; the next one may succeed
+    emit(ReportUnsaved{.step = event.step, .error = event.error});
+  if (phase_ == Phase::saving) save();
+  if (phase_ == Phase::gathering) begin_if_complete();
+}
+
+// --- evaluation
+
+void DirectorProtocol::evaluate_or_go_on() {
+  const auto interval = spec_.eval.interval;
+  if (stopping() || interval <= 0 || committed_ == 0 || committed_ % interval != 0) return go_on();
+  phase_ = Phase::evaluating;
+  evaluation_.begin(spec_.eval.steps, epoch_.shape.mesh.dp);
+  order_batches();
+}
+
+void DirectorProtocol::order_batches() {
+  while (const auto batch = evaluation_.order())
+    emit(OrderEvaluate{.step = committed_, .batch = *batch});
+}
+
+void DirectorProtocol::handle(const ReplicaEvaluated& event) {
+  if (phase_ != Phase::evaluating || event.epoch != epoch_.number || event.step != committed_)
+    return;
+  evaluation_.add(event.batch, event.replica, event.loss_sum);
+  if (stopping()) {  // what is left is not ordered
+    if (evaluation_.idle()) go_on();
+    return;
+  }
+  if (!evaluation_.complete()) return order_batches();
+  const double tokens = static_cast<double>(spec_.global_tokens() * spec_.eval.steps);
+  emit(ReportEvaluation{.step = committed_, .loss = evaluation_.loss_sum() / tokens});
+  go_on();
+}
+
+}  // namespace troupe::actors

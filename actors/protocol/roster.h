@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+
+#include "actors/topology/epoch.h"
+
+namespace troupe::actors {
+
+/// The worker processes of a run that are alive, or are being started. An incarnation is never used
+/// twice; the id of a process that has ended goes to the next one that is started.
+class Roster {
+ public:
+  struct Worker {
+    Member member;
+    bool joined = false;
+    bool leaving = false;  ///< it has been told to end, and takes no rank
+  };
+
+  /// Incarnations follow from the seed.
+  explicit Roster(std::uint64_t seed) : seed_(seed) {}
+
+  /// A random number of the run's, the same for each of its epochs.
+  std::uint64_t run() const;
+
+  /// A worker that is to be started; it has not joined.
+  const Member& spawn();
+  /// Notes what a worker has said of itself; its id stays. False if no such worker is expected.
+  bool join(const Member& member);
+  /// The worker's data plane has a new address.
+  void moved(std::uint64_t incarnation, const std::string& address);
+  void leave(std::uint64_t incarnation);
+  /// Its process has ended.
+  void forget(std::uint64_t incarnation);
+
+  bool empty() const { return workers_.empty(); }
+  bool contains(std::uint64_t incarnation) const { return workers_.contains(incarnation); }
+  /// Null: there is no such worker.
+  const Worker* find(std::uint64_t incarnation) const;
+  bool has_joined(std::uint64_t incarnation) const;
+  /// It is there, and has not been told to end.
+  bool stays(std::uint64_t incarnation) const;
+  /// It was spawned, and has not joined or ended yet.
+  bool expects(std::uint64_t incarnation) const;
+  /// Some that were spawned have not joined yet.
+  bool expects_any() const;
+  /// Workers that ended before they joined, since the last one that joined.
+  int num_failed_spawns() const { return num_failed_spawns_; }
+
+  /// Pairs of incarnation and worker, in the order of incarnations.
+  auto begin() const { return workers_.begin(); }
+  auto end() const { return workers_.end(); }
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t num_spawned_ = 0;
+  int num_failed_spawns_ = 0;
+  std::map<std::uint64_t, Worker> workers_;  // by incarnation
+  std::set<int> free_ids_;                   // below next_id_
+  int next_id_ = 0;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,22 @@
+#include "actors/protocol/worker_failures.h"
+
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+constexpr double kHour = 3600;
+
+}  // namespace
+
+void WorkerFailures::add(double now_s) {
+  times_.push_back(now_s);
+  while (times_.front() < now_s - kHour) times_.pop_front();
+}
+
+bool WorkerFailures::repeats(const WorkerFailed& failure) {
+  const std::optional<WorkerFailed> before = std::exchange(last_, failure);
+  return before && before->message == failure.message;
+}
+
+}  // namespace troupe::actors
