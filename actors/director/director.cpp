@@ -143,9 +143,11 @@ void Director::on_heartbeat(const Heartbeat& beat) {
 void Director::on_stages_watched(const StagesWatched& by) {
   const Epoch& epoch = protocol_.epoch();
   if (by.epoch != epoch.number || protocol_.phase() == DirectorProtocol::Phase::gathering) return;
-  const int pp = epoch.shape.mesh.pp;
-  for (int stage = 0; stage < pp; ++stage)
-    liveness_.forget(epoch.members.at(by.replica * pp + stage).incarnation);
+  const RunSpec::Mesh& mesh = epoch.shape.mesh;
+  for (int stage = 0; stage < mesh.pp; ++stage) {
+    const int rank = rank_at(mesh, {.replica = by.replica, .stage = stage});
+    liveness_.forget(epoch.members.at(rank).incarnation);
+  }
 }
 
 void Director::failed(const Failed& failure) {
@@ -214,11 +216,12 @@ template <typename Answer>
 bool Director::accepts(const Answer& answer, const char* name) {
   const Epoch& epoch = protocol_.epoch();
   if (answer.epoch < std::max(epoch.number, 1u)) return false;
-  const auto [pp, dp] = epoch.shape.mesh;
+  const RunSpec::Mesh& mesh = epoch.shape.mesh;
+  const int replica = std::clamp(place_of(mesh, answer.rank).replica, 0, mesh.dp - 1);
   const std::string why =
       fault_in(answer, ReplicaPart{.epoch = epoch.number,
-                                   .replica = std::clamp(answer.rank / pp, 0, dp - 1),
-                                   .num_stages = pp,
+                                   .replica = replica,
+                                   .num_stages = mesh.pp,
                                    .num_ranks = epoch.num_ranks(),
                                    .num_chunks = static_cast<int>(epoch.shape.layout.chunks.size()),
                                    .committed = protocol_.committed()});

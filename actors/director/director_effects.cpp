@@ -21,12 +21,11 @@ constexpr const char* kInLog = "; ";
 constexpr const char* kInAnswer = "\n";
 
 Pipeline pipeline_of(const RunSpec& spec, const ClusterShape& shape) {
-  Pipeline pipeline{
-      .pp = shape.mesh.pp,
-      .dp = shape.mesh.dp,
-      .stage_of_chunk = {},
-      .copies = shape.layout.copies(),
-      .microbatches = static_cast<int>(spec.batch.global / shape.mesh.dp / spec.batch.micro)};
+  Pipeline pipeline{.pp = shape.mesh.pp,
+                    .dp = shape.mesh.dp,
+                    .stage_of_chunk = {},
+                    .copies = shape.layout.copies(),
+                    .microbatches = spec.batch.microbatches(shape.mesh.dp)};
   for (const auto& chunk : shape.layout.chunks) pipeline.stage_of_chunk.push_back(chunk.stage);
   return pipeline;
 }
@@ -73,12 +72,8 @@ void Director::perform(const ReportWorkerLost& effect) {
     lost.waiting_for.clear();
     lost.resident_bytes = 0;
   });
-  if (clock_.lost(last_sign_, effect.rank, effect.cause))
-    tell(FailureDetected{.cause = effect.cause,
-                         .detect_s = std::chrono::duration<double>(
-                                         std::chrono::steady_clock::now() - last_sign_)
-                                         .count()},
-         effect.rank);
+  if (const auto detect_s = clock_.lost(last_sign_, effect.rank, effect.cause))
+    tell(FailureDetected{.cause = effect.cause, .detect_s = *detect_s}, effect.rank);
 }
 
 void Director::perform(const ReportRefused& effect) {
@@ -147,14 +142,15 @@ void Director::begin(const Epoch& epoch, const StatePlan& state) {
   }
   const bool own = !state.from_memory && protocol_.saved() == state.step;
   const bool anew = own || context_.spec.checkpoint.resume.empty();
-  PlanEpoch request{.whole = {.epoch = epoch,
-                              .state = state,
-                              .checkpoint = own ? checkpoint_path(context_.spec, state.step)
-                                                : context_.spec.checkpoint.resume,
-                              .weights_only = !anew && context_.spec.checkpoint.weights_only,
-                              .sample_origin = context_.sample_origin},
-                    .replicas = replicas_,
-                    .leaving = {}};
+  PlanEpoch request{
+      .whole = {.epoch = epoch,
+                .start = {.state = state,
+                          .checkpoint = own ? checkpoint_path(context_.spec, state.step)
+                                            : context_.spec.checkpoint.resume,
+                          .weights_only = !anew && context_.spec.checkpoint.weights_only,
+                          .sample_origin = context_.sample_origin}},
+      .replicas = replicas_,
+      .leaving = {}};
   for (int i = epoch.num_ranks(); i < epoch.members.size(); ++i)
     request.leaving[i] = members[static_cast<std::size_t>(i)].actor;
   if (!scheduler_) scheduler_ = spawn<SchedulerActor>(context_.spec, context_.memory_bytes, self);
@@ -181,7 +177,7 @@ void Director::list_ranks(const Epoch& epoch) {
     status.ranks.clear();
     for (int rank = 0; rank < epoch.num_ranks(); ++rank) {
       const Member& member = epoch.members.at(rank);
-      const RankPlace place = place_of(epoch.shape, rank);
+      const RankPlace place = place_of(epoch.shape.mesh, rank);
       status.ranks.push_back({.rank = rank,
                               .replica = place.replica,
                               .stage = place.stage,
@@ -221,18 +217,13 @@ void Director::report_change(std::int64_t step) {
   change_.before = std::exchange(shape_, to_string(protocol_.epoch().shape));
   change_.after = shape_;
   context_.observer.on_event(to_string(change_, kInLog));
-  const RecoveryPhases phases{.detect_s = change_.detect_s,
-                              .decide_s = change_.decide_s,
-                              .spawn_s = change_.spawn_s,
-                              .move_s = change_.move_s,
-                              .rebuild_s = change_.rebuild_s,
-                              .first_step_s = change_.first_step_s};
   if (change_.recovery)
-    tell(Recovered{.cause = change_.cause, .phases = phases, .stall_s = change_.stall_s},
+    tell(Recovered{.cause = change_.cause, .phases = change_.phases, .stall_s = change_.stall_s},
          change_.rank, step);
   if (change_.planned) context_.observer.on_scaled(protocol_.epoch().shape);
   if (change_.planned)
-    tell(Rescaled{.cause = change_.order, .phases = phases, .stall_s = change_.stall_s}, -1, step);
+    tell(Rescaled{.cause = change_.order, .phases = change_.phases, .stall_s = change_.stall_s}, -1,
+         step);
   answer_changed();
 }
 

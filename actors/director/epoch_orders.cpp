@@ -14,20 +14,22 @@ constexpr std::size_t kMembersOfMessage = 64;
 
 }  // namespace
 
-EpochOrders::EpochOrders(const RunSpec& spec, BeginEpoch whole)
+EpochOrders::EpochOrders(const RunSpec& spec, EnterEpoch whole)
     : spec_(spec),
       whole_(std::move(whole)),
       assembly_(assemble(spec_, whole_.epoch.shape)),
       moves_(static_cast<std::size_t>(whole_.epoch.members.size())) {
-  for (const StateMove& move : whole_.state.moves) {
+  for (const StateMove& move : whole_.start.state.moves) {
     moves_[static_cast<std::size_t>(move.from)].push_back(move);
     if (move.to != move.from) moves_[static_cast<std::size_t>(move.to)].push_back(move);
   }
   if (!shares_replicas()) return;
-  const auto [pp, dp] = whole_.epoch.shape.mesh;
+  const ClusterShape& shape = whole_.epoch.shape;
+  const auto [pp, dp] = shape.mesh;
   for (int stage = 0; stage < pp; ++stage) {
     std::set<int> replicas;
-    for (int replica = 0; replica < dp; ++replica) replicas.insert(replica * pp + stage);
+    for (int replica = 0; replica < dp; ++replica)
+      replicas.insert(rank_at(shape.mesh, {.replica = replica, .stage = stage}));
     replicas_.push_back(tell_of(replicas));
   }
 }
@@ -53,7 +55,7 @@ std::set<int> EpochOrders::known_to(int member) const {
   if (is_rank && shares_replicas())
     std::erase_if(known, [&](int rank) {
       return rank < shape.num_ranks() &&
-             place_of(shape, rank).stage == place_of(shape, member).stage;
+             place_of(shape.mesh, rank).stage == place_of(shape.mesh, member).stage;
     });
   else
     known.insert(member);
@@ -76,26 +78,28 @@ std::vector<caf::message> EpochOrders::peers_of(int member) const {
   std::vector<caf::message> messages = tell_of(known_to(member));
   const ClusterShape& shape = whole_.epoch.shape;
   if (member >= shape.num_ranks() || !shares_replicas()) return messages;
-  const auto& shared = replicas_[static_cast<std::size_t>(place_of(shape, member).stage)];
+  const auto& shared = replicas_[static_cast<std::size_t>(place_of(shape.mesh, member).stage)];
   messages.insert(messages.end(), shared.begin(), shared.end());
   return messages;
 }
 
 BeginEpoch EpochOrders::begin_of(int member) const {
   const ClusterShape& shape = whole_.epoch.shape;
+  const EpochStart& whole = whole_.start;
   BeginEpoch order{
       .epoch = {.run = whole_.epoch.run, .number = whole_.epoch.number, .shape = shape},
-      .state = {.step = whole_.state.step, .from_memory = whole_.state.from_memory},
-      .checkpoint = whole_.checkpoint,
-      .weights_only = whole_.weights_only,
-      .sample_origin = whole_.sample_origin};
-  order.state.moves = moves_[static_cast<std::size_t>(member)];
+      .start = {.state = {.step = whole.state.step,
+                          .from_memory = whole.state.from_memory,
+                          .moves = moves_[static_cast<std::size_t>(member)]},
+                .checkpoint = whole.checkpoint,
+                .weights_only = whole.weights_only,
+                .sample_origin = whole.sample_origin}};
   if (member >= shape.num_ranks()) return order;  // it gives its state away and has no plan
   for (const int source : {neighbour_of(shape, member, -1), member})
-    if (std::ranges::binary_search(whole_.state.copied, source))
-      order.state.copied.push_back(source);
-  order.digest = assembly_.digest;
-  order.cores = core_use(spec_.cluster, shape.num_ranks());
+    if (std::ranges::binary_search(whole.state.copied, source))
+      order.start.state.copied.push_back(source);
+  order.start.digest = assembly_.digest;
+  order.start.cores = core_use(spec_.cluster, shape.num_ranks());
   return order;
 }
 

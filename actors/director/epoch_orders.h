@@ -16,11 +16,11 @@ namespace troupe::actors {
 class EpochOrders {
  public:
   /// `whole` has all members and moves. Makes the plan, whose digest the ranks compare theirs with.
-  EpochOrders(const RunSpec& spec, BeginEpoch whole);
+  EpochOrders(const RunSpec& spec, EnterEpoch whole);
 
   const Epoch& epoch() const { return whole_.epoch; }
-  /// That the epoch starts after.
-  std::int64_t step() const { return whole_.state.step; }
+  /// The step that the epoch starts after.
+  std::int64_t step() const { return whole_.start.state.step; }
   /// Each one Peers, to be sent before begin_of(). Of ranks, and of members beyond them. What many
   /// are told is made once.
   std::vector<caf::message> peers_of(int member) const;
@@ -32,7 +32,7 @@ class EpochOrders {
   std::vector<caf::message> tell_of(const std::set<int>& ranks) const;
 
   const RunSpec spec_;
-  const BeginEpoch whole_;
+  const EnterEpoch whole_;
   const Assembly assembly_;
   std::vector<std::vector<StateMove>> moves_;        ///< by member
   std::vector<std::vector<caf::message>> replicas_;  ///< by stage, where they are many; else empty

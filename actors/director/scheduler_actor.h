@@ -16,7 +16,7 @@ namespace troupe::actors {
 
 /// The director's request to plan an epoch. Local to the launcher.
 struct PlanEpoch {
-  BeginEpoch whole;  ///< with all members and moves
+  EnterEpoch whole;  ///< with all members and moves
   std::vector<caf::actor> replicas;
   std::map<int, caf::actor> leaving;  ///< members beyond the ranks
 };

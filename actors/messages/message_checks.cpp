@@ -125,13 +125,14 @@ std::string fault_in(const Heartbeat& beat) {
   return is_duration(beat.longest_action_s) ? "" : "a time that is none";
 }
 
-std::string fault_in(const BeginEpoch& order, std::uint64_t incarnation) {
+std::string fault_in(const EnterEpoch& order, std::uint64_t incarnation) {
   if (std::string fault = fault_of_shape(order.epoch.shape); !fault.empty()) return fault;
   if (order.epoch.rank_of(incarnation) < 0) return "an epoch that this worker is not in";
-  if (order.state.step < 0) return fmt::format("step {} to start after", order.state.step);
+  if (order.start.state.step < 0)
+    return fmt::format("step {} to start after", order.start.state.step);
   std::vector<int> known;
   for (const auto& [place, member] : order.epoch.members) known.push_back(place);
-  for (const StateMove& move : order.state.moves)
+  for (const StateMove& move : order.start.state.moves)
     if (move.unit < 0 || move.copy_of < -1 || !std::ranges::binary_search(known, move.from) ||
         !std::ranges::binary_search(known, move.to))
       return fmt::format("unit {} of state from {} to {}", move.unit, move.from, move.to);

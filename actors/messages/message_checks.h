@@ -32,7 +32,7 @@ std::string fault_in(const Heartbeat& beat);
 /// What cannot be in a message of actions, of any replica.
 std::string fault_in(const TracedActions& actions, int num_ranks, int num_chunks);
 /// What cannot be in an order to the stage with this incarnation.
-std::string fault_in(const BeginEpoch& order, std::uint64_t incarnation);
+std::string fault_in(const EnterEpoch& order, std::uint64_t incarnation);
 std::string fault_in(const WarmUp& order);
 
 }  // namespace troupe::actors

@@ -24,7 +24,7 @@ TROUPE_INSPECT(RunSpec::Schedule, x.kind, x.chunks, x.csv, x.costs)
 TROUPE_INSPECT(Layout::Chunk, x.first_layer, x.end_layer, x.stage)
 TROUPE_INSPECT(ChunkRun, x.first, x.stage_step, x.chunks)
 TROUPE_INSPECT(ClusterShape, x.mesh, x.schedule, x.layout)
-TROUPE_INSPECT(Epoch, x.run, x.number, x.shape)  // its members are told in Peers
+TROUPE_INSPECT(EpochHeader, x.run, x.number, x.shape)
 TROUPE_INSPECT(StateMove, x.unit, x.from, x.to, x.copy_of)
 TROUPE_INSPECT(StatePlan, x.step, x.from_memory, x.moves, x.copied)
 TROUPE_INSPECT(CopyRecord, x.rank, x.step)
@@ -36,8 +36,9 @@ TROUPE_INSPECT(Halt, x.epoch, x.kept, x.reconnect, x.reason)
 TROUPE_INSPECT(Halted, x.epoch, x.incarnation, x.address, x.inventory)
 TROUPE_INSPECT(Peers, x.epoch, x.members)
 TROUPE_INSPECT(CoreUse, x.pin, x.spin)
-TROUPE_INSPECT(BeginEpoch, x.epoch, x.state, x.checkpoint, x.weights_only, x.sample_origin,
-               x.digest, x.cores)
+TROUPE_INSPECT(EpochStart, x.state, x.checkpoint, x.weights_only, x.sample_origin, x.digest,
+               x.cores)
+TROUPE_INSPECT(BeginEpoch, x.epoch, x.start)
 TROUPE_INSPECT(WarmUp, x.order, x.rank, x.any_rank, x.shape)
 TROUPE_INSPECT(Warm, x.order, x.incarnation, x.rank)
 TROUPE_INSPECT(TapRequest, x.from, x.to, x.backward, x.every, x.microbatch, x.only_not_finite,

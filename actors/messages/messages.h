@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/messages/enter_epoch.h"
 #include "actors/messages/tap_request.h"
 #include "actors/topology/epoch.h"
 #include "actors/topology/state_plan.h"
@@ -68,15 +69,11 @@ struct Peers {
 };
 
 /// A new epoch, as far as the receiver has a part in it: connect, build, take the state, answer
-/// Ready. The plan of its steps is not on the wire: each rank derives it from the shape.
+/// Ready. The members that it has to do with have come in Peers. The plan of its steps is not on
+/// the wire: each rank derives it from the shape.
 struct BeginEpoch {
-  Epoch epoch;             ///< on the wire without its members: Peers
-  StatePlan state;         ///< moves that begin or end here
-  std::string checkpoint;  ///< directory to load from, if not from memory; empty: fresh weights
-  bool weights_only = false;
-  std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
-  std::uint64_t digest = 0;        ///< of the assembly that every rank must derive
-  CoreUse cores;                   ///< of this machine, by each rank
+  EpochHeader epoch;
+  EpochStart start;
 };
 
 /// An order to change the cluster waits for its workers: build the stage of this rank of the new

@@ -17,17 +17,6 @@
 
 namespace troupe::actors {
 
-/// Seconds that the parts of a recovery or of a planned change took, in their order. A part that
-/// was not needed took 0.
-struct RecoveryPhases {
-  double detect_s = 0;   ///< from the last sign of life to the first notice; 0 for an order
-  double decide_s = 0;   ///< to the director's decision
-  double spawn_s = 0;    ///< until new workers had joined
-  double move_s = 0;     ///< until every rank held its state
-  double rebuild_s = 0;  ///< plans, connections, buffers
-  double first_step_s = 0;
-};
-
 /// A step is final. Norms, times of the stages and bytes of the edges are in the report.
 struct StepCommitted {
   StepReport report;
@@ -111,7 +100,7 @@ struct PhaseBegun {
 struct Recovered {
   std::string cause;
   RecoveryPhases phases;
-  double stall_s = 0;  ///< wall time of that step less the median of the steps around it
+  double stall_s = 0;  ///< all phases together
 };
 /// The first step after a planned change is committed.
 struct Rescaled {

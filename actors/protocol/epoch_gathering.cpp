@@ -12,7 +12,8 @@ std::vector<std::pair<int, std::uint64_t>> members_left(const Epoch& kept, int r
   std::vector<std::pair<int, std::uint64_t>> left;
   const auto [pp, dp] = kept.shape.mesh;
   for (int stage = 0; stage < pp && replica < dp; ++stage) {
-    const auto& member = kept.members.at(rank_at(kept.shape, {.replica = replica, .stage = stage}));
+    const auto& member =
+        kept.members.at(rank_at(kept.shape.mesh, {.replica = replica, .stage = stage}));
     if (roster.stays(member.incarnation)) left.emplace_back(stage, member.incarnation);
   }
   return left;
@@ -43,7 +44,7 @@ RankAssignment assign_ranks(const TargetShape& target, const Epoch& kept, const 
     for (const auto& [stage, incarnation] : there) {
       const RankPlace place{.replica = replica, .stage = closes ? next++ : stage};
       if (place.stage < pp)
-        assignment[static_cast<std::size_t>(rank_at(target.shape, place))] = incarnation;
+        assignment[static_cast<std::size_t>(rank_at(target.shape.mesh, place))] = incarnation;
     }
   }
   const auto idle = idle_workers(kept, roster);

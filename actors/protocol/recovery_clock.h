@@ -15,8 +15,8 @@ class RecoveryClock {
   using Time = std::chrono::steady_clock::time_point;
 
   /// A worker was lost; `sign` is when its last sign of life, or the sign of its death, came.
-  /// True where it is the first of this change.
-  bool lost(Time sign, int rank, const std::string& cause);
+  /// The seconds from then to this call; none if this change has lost a worker already.
+  std::optional<double> lost(Time sign, int rank, const std::string& cause);
   /// The decision is taken: for a change that was ordered, or for none (empty), and why. Not said
   /// where nobody is left to halt.
   void halting(const std::string& order, const std::string& reason);

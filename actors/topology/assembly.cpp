@@ -103,7 +103,7 @@ Assembly assemble(const RunSpec& spec, const ClusterShape& shape) {
 
 RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,
                      int rank) {
-  RankAssembly part{.place = place_of(shape, rank)};
+  RankAssembly part{.place = place_of(shape.mesh, rank)};
   const auto stage = static_cast<std::size_t>(part.place.stage);
   const int base = part.place.replica * shape.mesh.pp;
   const int num_chunks = assembly.plan.num_chunks();
@@ -131,7 +131,7 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Cluste
     part.tied_ranks = {first, last};
   if (shape.mesh.dp > 1)
     for (int d = 0; d < shape.mesh.dp; ++d)
-      part.replica_ranks.push_back(d * shape.mesh.pp + part.place.stage);
+      part.replica_ranks.push_back(rank_at(shape.mesh, {.replica = d, .stage = part.place.stage}));
   return part;
 }
 

@@ -45,24 +45,24 @@ std::string to_string(const ClusterShape& shape) {
                      copies > 1 ? fmt::format(" in {} copies", copies) : "");
 }
 
-RankPlace place_of(const ClusterShape& shape, int rank) {
-  return {.replica = rank / shape.mesh.pp, .stage = rank % shape.mesh.pp};
+RankPlace place_of(const RunSpec::Mesh& mesh, int rank) {
+  return {.replica = rank / mesh.pp, .stage = rank % mesh.pp};
 }
 
-int rank_at(const ClusterShape& shape, RankPlace place) {
-  return place.replica * shape.mesh.pp + place.stage;
+int rank_at(const RunSpec::Mesh& mesh, RankPlace place) {
+  return place.replica * mesh.pp + place.stage;
 }
 
 std::string name_of(const ClusterShape& shape, int rank) {
-  const RankPlace place = place_of(shape, rank);
+  const RankPlace place = place_of(shape.mesh, rank);
   return "rank " + std::to_string(rank) + " (replica " + std::to_string(place.replica) +
          ", stage " + std::to_string(place.stage) + ")";
 }
 
 int mirror_of(const ClusterShape& shape, int rank) {
   if (shape.layout.copies() == 1) return -1;
-  const auto [replica, stage] = place_of(shape, rank);
-  return rank_at(shape, {.replica = replica, .stage = shape.mesh.pp - 1 - stage});
+  const auto [replica, stage] = place_of(shape.mesh, rank);
+  return rank_at(shape.mesh, {.replica = replica, .stage = shape.mesh.pp - 1 - stage});
 }
 
 ClusterShape first_shape(const RunSpec& spec) {

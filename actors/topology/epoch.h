@@ -55,6 +55,13 @@ struct ClusterShape {
 /// For people: "pp 2 x dp 1, interleaved with 2 chunks a stage, layers 2,1,2,1".
 std::string to_string(const ClusterShape& shape);
 
+/// A version of the cluster without its members: what all of them are told alike.
+struct EpochHeader {
+  std::uint64_t run = 0;  ///< random, the same in all epochs of a launch
+  std::uint32_t number = 0;
+  ClusterShape shape;
+};
+
 /// A version of the cluster: who takes part and who holds which layers. Everything that recovery or
 /// re-scaling changes is here; all else is in the RunSpec. A value, handed to every rank before the
 /// epoch starts.
@@ -75,8 +82,8 @@ struct RankPlace {
   int replica = 0;
   int stage = 0;
 };
-RankPlace place_of(const ClusterShape& shape, int rank);
-int rank_at(const ClusterShape& shape, RankPlace place);
+RankPlace place_of(const RunSpec::Mesh& mesh, int rank);
+int rank_at(const RunSpec::Mesh& mesh, RankPlace place);
 /// "rank 3 (replica 1, stage 1)".
 std::string name_of(const ClusterShape& shape, int rank);
 

@@ -57,6 +57,17 @@ struct EvalReport {
   double loss = 0;
 };
 
+/// Seconds that the parts of a recovery or of an ordered change took, in their order. A part that
+/// was not needed took 0.
+struct RecoveryPhases {
+  double detect_s = 0;      ///< from the last sign of life to the first notice; 0 for an order
+  double decide_s = 0;      ///< to the director's decision
+  double spawn_s = 0;       ///< until all had stopped, and missing workers had joined
+  double move_s = 0;        ///< until every rank held its state
+  double rebuild_s = 0;     ///< plans, connections, buffers
+  double first_step_s = 0;  ///< until the first step after it was committed
+};
+
 /// A change of the cluster that is over: a recovery, or one that was ordered.
 struct ChangeReport {
   bool recovery = false;  ///< of a loss
@@ -68,13 +79,8 @@ struct ChangeReport {
   std::string before;  ///< mesh, schedule and layers, for people
   std::string after;
   std::int64_t step = 0;  ///< the first that was committed after it
-  double detect_s = 0;    ///< from the first sign to its notice
-  double decide_s = 0;
-  double spawn_s = 0;  ///< until all had stopped, and those missing had joined
-  double move_s = 0;   ///< of state
-  double rebuild_s = 0;
-  double first_step_s = 0;
-  double stall_s = 0;  ///< all of it
+  RecoveryPhases phases;
+  double stall_s = 0;  ///< all phases together
 };
 /// What was done and how long it took, and, where the shape is another one or was ordered, that
 /// before and after, each of these behind `between`.

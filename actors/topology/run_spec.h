@@ -32,6 +32,9 @@ struct RunSpec {
     std::int64_t seq_len = 0;
     std::int64_t micro = 1;
     std::int64_t global = 1;  ///< samples per step
+
+    /// Microbatches of each of so many replicas in a step.
+    int microbatches(int dp) const { return static_cast<int>(global / dp / micro); }
   } batch;
 
   struct Mesh {
@@ -96,7 +99,7 @@ struct RunSpec {
 
   std::int64_t log_interval = 1;
 
-  int num_microbatches() const { return static_cast<int>(batch.global / mesh.dp / batch.micro); }
+  int num_microbatches() const { return batch.microbatches(mesh.dp); }
   int num_ranks() const { return mesh.pp * mesh.dp; }
   std::int64_t global_tokens() const { return batch.global * batch.seq_len; }
 };

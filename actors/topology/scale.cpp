@@ -1,11 +1,15 @@
 #include "actors/topology/scale.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "actors/topology/layer_split.h"
 #include "actors/topology/schedule_kinds.h"
+#include "actors/topology/shape_rules.h"
 #include "schedules/counted.h"
 #include "tensor/error.h"
 
@@ -24,16 +28,6 @@ int layers_of(const RunSpec& spec) {
   return static_cast<int>(spec.model.num_hidden_layers);
 }
 
-std::int64_t num_microbatches(const RunSpec& spec, int dp) {
-  return spec.batch.global / dp / spec.batch.micro;
-}
-
-/// Of the parameters; 1 for what is no generated schedule.
-int copies_of(const RunSpec::Schedule& schedule) {
-  const auto* generator = generator_of(schedule.kind);
-  return generator ? generator->copies : 1;
-}
-
 /// "pp 2 with 2 chunks a stage".
 std::string stages_text(const ClusterShape& shape) {
   const int chunks = shape.schedule.chunks;
@@ -44,7 +38,7 @@ std::string stages_text(const ClusterShape& shape) {
 std::string check_layers(const RunSpec& spec, const ClusterShape& shape) {
   const int pp = shape.mesh.pp, chunks = shape.schedule.chunks, layers = layers_of(spec);
   const int copies = copies_of(shape.schedule);
-  const int most = layers * copies / chunks;
+  const std::int64_t most = most_chunks(spec, shape.schedule) / chunks;
   if (pp <= most) return "";
   return stages_text(shape) + ": " + schedules::counted(std::int64_t{pp} * chunks, "chunk") +
          " need a layer each, but the model has " + text(layers) +
@@ -56,13 +50,14 @@ void check_mesh(const RunSpec& spec, const ClusterShape& shape) {
   const auto [pp, dp] = shape.mesh;
   if (pp < 1) refuse("--pp " + text(pp) + ": at least 1 stage is needed");
   if (dp < 1) refuse("--dp " + text(dp) + ": at least 1 replica is needed");
-  const std::int64_t samples = spec.batch.global / spec.batch.micro;
-  if (samples % dp != 0) {
+  if (!shares_evenly(spec.batch, dp)) {
+    const int samples = spec.batch.microbatches(1);
     int nearest = dp;
-    while (samples % nearest != 0) --nearest;
+    while (!shares_evenly(spec.batch, nearest)) --nearest;
     refuse("--dp " + text(dp) + ": batch.global / batch.micro = " +
-           schedules::counted(samples, "microbatch") + " cannot be shared evenly by " +
-           schedules::counted(dp, "replica") + "; nearest: --dp " + text(nearest));
+           schedules::counted(std::int64_t{samples}, "microbatch") +
+           " cannot be shared evenly by " + schedules::counted(dp, "replica") + "; nearest: --dp " +
+           text(nearest));
   }
 }
 
@@ -70,18 +65,12 @@ void check_mesh(const RunSpec& spec, const ClusterShape& shape) {
 std::string check_schedule(const RunSpec& spec, const ClusterShape& shape) {
   if (shape.schedule.kind == "csv")
     return "the run's schedule, csv, is a plan for one shape; give --schedule KIND too";
-  const auto* generator = generator_of(shape.schedule.kind);
-  if (!generator) {
-    std::string kinds;
-    for (const auto& g : schedules::generators())
-      if (generator_of(std::string(g.name))) kinds += std::string(g.name) + ", ";
-    return "--schedule " + shape.schedule.kind +
-           " is no schedule that a run can take on; it is one of " + kinds + kAutoSchedule;
-  }
-  return generator->check(
-      {.stages = shape.mesh.pp,
-       .chunks = shape.schedule.chunks,
-       .microbatches = static_cast<int>(num_microbatches(spec, shape.mesh.dp))});
+  if (generator_of(shape.schedule.kind))
+    return fault_of_schedule(spec.batch, shape.mesh, shape.schedule);
+  auto kinds = schedule_kinds();
+  std::erase(kinds, "csv");
+  return fmt::format("--schedule {} is no schedule that a run can take on; it is one of {}",
+                     shape.schedule.kind, fmt::join(kinds, ", "));
 }
 
 schedules::Plan plan_of(const RunSpec& spec, const ClusterShape& shape) {
@@ -229,7 +218,7 @@ std::optional<TargetShape> shrunk(const RunSpec& spec, const ClusterShape& curre
   const auto [pp, dp] = current.mesh;
   std::vector<int> survivors(static_cast<std::size_t>(dp), pp);  // stages, by replica
   for (const int rank : lost)
-    --survivors[static_cast<std::size_t>(place_of(current, rank).replica)];
+    --survivors[static_cast<std::size_t>(place_of(current.mesh, rank).replica)];
   TargetShape smaller{.shape = current, .replicas = {}};
   auto& mesh = smaller.shape.mesh;
   for (int replica = 0; replica < dp; ++replica)

@@ -15,6 +15,15 @@ const schedules::Generator* generator_of(const std::string& kind) {
   return generator && generator->purpose == schedules::Purpose::training ? generator : nullptr;
 }
 
+std::vector<std::string_view> schedule_kinds() {
+  std::vector<std::string_view> kinds;
+  for (const auto& generator : schedules::generators())
+    if (generator.purpose == schedules::Purpose::training) kinds.push_back(generator.name);
+  kinds.push_back("csv");
+  kinds.push_back(kAutoSchedule);
+  return kinds;
+}
+
 schedules::Plan measuring_plan(const schedules::ScheduleShape& shape) {
   using schedules::Op;
   schedules::Plan plan = schedules::find_generator(kGuess)->generate(shape);

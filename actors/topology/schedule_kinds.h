@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "schedules/generators.h"
 #include "schedules/plan.h"
@@ -14,6 +16,9 @@ inline constexpr const char* kAutoSchedule = "auto";
 
 /// The generator of a training schedule; auto begins as 1f1b. Null for csv and unknown names.
 const schedules::Generator* generator_of(const std::string& kind);
+
+/// What schedule.kind may be: the names of training schedules, csv and auto.
+std::vector<std::string_view> schedule_kinds();
 
 /// 1f1b with every other backward of a rank in two parts, I and W, one right after the other: one
 /// step shows what each kind of action takes.

@@ -39,10 +39,10 @@ std::map<int, std::vector<Source>> find_sources(
 }
 
 /// The receiver itself before a neighbour of its replica before anybody else.
-Source best_source(const std::vector<Source>& sources, int to, int pp) {
+Source best_source(const std::vector<Source>& sources, int to, const RunSpec::Mesh& mesh) {
   const auto distance = [&](const Source& source) {
     if (source.member == to) return 0;
-    return source.member / pp == to / pp ? 1 : 2;
+    return place_of(mesh, source.member).replica == place_of(mesh, to).replica ? 1 : 2;
   };
   return *std::ranges::min_element(sources, {}, distance);
 }
@@ -72,7 +72,7 @@ std::optional<StatePlan> plan_step(const RunSpec& spec, const Epoch& kept, const
     for (const int unit : units_of(spec, next.shape, rank)) {
       const auto found = sources.find(unit);
       if (found == sources.end()) return std::nullopt;
-      const Source source = best_source(found->second, rank, next.shape.mesh.pp);
+      const Source source = best_source(found->second, rank, next.shape.mesh);
       plan.moves.push_back(
           {.unit = unit, .from = source.member, .to = rank, .copy_of = source.copy_of});
     }
@@ -126,9 +126,10 @@ bool copies_state(const RunSpec& spec, const ClusterShape& shape) {
 }
 
 int neighbour_of(const ClusterShape& shape, int rank, int distance) {
-  const RankPlace place = place_of(shape, rank);
+  const RankPlace place = place_of(shape.mesh, rank);
   const int pp = shape.mesh.pp;
-  return place.replica * pp + (place.stage + distance + pp) % pp;
+  return rank_at(shape.mesh,
+                 {.replica = place.replica, .stage = (place.stage + distance + pp) % pp});
 }
 
 int unit_of_layer(int layer, int num_layers) {
@@ -136,7 +137,7 @@ int unit_of_layer(int layer, int num_layers) {
 }
 
 std::vector<int> units_of(const RunSpec& spec, const ClusterShape& shape, int rank) {
-  const int stage = place_of(shape, rank).stage;
+  const int stage = place_of(shape.mesh, rank).stage;
   const int layers = static_cast<int>(spec.model.num_hidden_layers);
   std::set<int> units;
   for (std::size_t i = 0; i < shape.layout.chunks.size(); ++i) {

@@ -98,14 +98,14 @@ std::optional<Measured> StepMeter::result() const {
   for (const Step* step : whole) {
     Sent sent;
     for (const auto& [rank, rows] : step->rows) {
-      add_sent(sent, place_of(shape_, rank).replica, rows);
+      add_sent(sent, place_of(shape_.mesh, rank).replica, rows);
       for (const Row& row : rows)
         if (const auto action = schedules::parse_action(row.name))
           actions[static_cast<std::size_t>(action->chunk)][index_of(action->op)].push_back(
               to_double(row.busy_s));
     }
     for (const auto& [rank, rows] : step->rows)
-      add_hops(hops, sent, rank, place_of(shape_, rank).replica, rows);
+      add_hops(hops, sent, rank, place_of(shape_.mesh, rank).replica, rows);
   }
   Measured out{.chunks = std::vector<ActionTimes>(chunks),
                .hop_s = median(hops),

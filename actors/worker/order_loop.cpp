@@ -21,10 +21,10 @@ class Executor {
     spdlog::info("halts for epoch {}: {}", order.epoch, order.reason);
     return executor_.halt(order);
   }
-  std::optional<StageAnswer> operator()(const BeginEpoch& order) {
+  std::optional<StageAnswer> operator()(const EnterEpoch& order) {
     const Epoch& epoch = order.epoch;
     if (executor_.is_interrupted(epoch.number)) return std::nullopt;
-    spdlog::info("epoch {} begins after step {}", epoch.number, order.state.step);
+    spdlog::info("epoch {} begins after step {}", epoch.number, order.start.state.step);
     if (auto ready = executor_.begin_epoch(order)) return *ready;
     return std::nullopt;
   }
@@ -54,7 +54,7 @@ class Executor {
   bool stepped_ = false;
 };
 
-std::uint32_t epoch_of(const BeginEpoch& order) {
+std::uint32_t epoch_of(const EnterEpoch& order) {
   return order.epoch.number;
 }
 std::uint32_t epoch_of(const Finish&) {

@@ -61,7 +61,7 @@ void add_runners(RankEpoch& parts, const RunSpec& spec, std::int64_t sample_orig
                  transport::Channel& channel) {
   number_parameters(parts, spec);
   const ClusterShape& shape = parts.epoch.shape;
-  const auto microbatches = spec.batch.global / shape.mesh.dp / spec.batch.micro;
+  const auto microbatches = spec.batch.microbatches(shape.mesh.dp);
   const auto data = [&](const stages::DataFeed* feed) {
     return PlanRunner::Data{.feed = feed,
                             .replica = parts.part.place.replica,

@@ -42,7 +42,7 @@ class RankExecutor {
   /// Connects to its peers in the epoch, takes the state and builds the stage. The plan's digest is
   /// compared with the one this rank derives itself: Error{internal} if they differ. No answer of
   /// a worker that only gives its state away.
-  std::optional<Ready> begin_epoch(const BeginEpoch& order);
+  std::optional<Ready> begin_epoch(const EnterEpoch& order);
   Prepared run_step(const RunStep& order);
   /// The actions of the step that run_step recorded, once; empty if it recorded none.
   std::vector<TracedActions> take_trace();
@@ -74,12 +74,12 @@ class RankExecutor {
 
  private:
   void end_epochs_before();
-  std::optional<Ready> prepare(const BeginEpoch& order);
+  std::optional<Ready> prepare(const EnterEpoch& order);
   void connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part);
-  void take_state(const BeginEpoch& order, RankEpoch* now);
-  void move_state(const BeginEpoch& order, RankEpoch* now);
+  void take_state(const EnterEpoch& order, RankEpoch* now);
+  void move_state(const EnterEpoch& order, RankEpoch* now);
   void copy_first_state(RankEpoch& now, const std::vector<int>& copied);
-  void load(const BeginEpoch& order, StageState& state);
+  void load(const EnterEpoch& order, StageState& state);
   void open_channel(std::uint32_t epoch, const Epoch& members, std::vector<transport::Edge> edges,
                     std::vector<transport::KeptSlots> kept = {});
   void make_groups(RankEpoch& now);

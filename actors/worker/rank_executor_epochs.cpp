@@ -98,7 +98,7 @@ void RankExecutor::end_epochs_before() {
   warm_stage_.release();
 }
 
-std::optional<Ready> RankExecutor::begin_epoch(const BeginEpoch& order) {
+std::optional<Ready> RankExecutor::begin_epoch(const EnterEpoch& order) {
   set_state("preparing");
   try {
     return prepare(order);
@@ -109,29 +109,29 @@ std::optional<Ready> RankExecutor::begin_epoch(const BeginEpoch& order) {
   }
 }
 
-std::optional<Ready> RankExecutor::prepare(const BeginEpoch& order) {
+std::optional<Ready> RankExecutor::prepare(const EnterEpoch& order) {
   const Epoch& epoch = order.epoch;
   const int rank = epoch.rank_of(self_.incarnation);
   TROUPE_ASSERT(rank >= 0);
   if (rank >= epoch.num_ranks()) {  // it leaves
-    connect(epoch, order.state, nullptr);
+    connect(epoch, order.start.state, nullptr);
     take_state(order, nullptr);
     return std::nullopt;
   }
-  use_cores(order.cores);
+  use_cores(order.start.cores);
   const Assembly assembly = assemble(spec_, epoch.shape);
-  if (assembly.digest != order.digest)
+  if (assembly.digest != order.start.digest)
     throw Error(ErrorKind::internal,
                 "rank " + std::to_string(rank) + " derives another plan or layout (digest " +
                     std::to_string(assembly.digest) + ") than the scheduler (" +
-                    std::to_string(order.digest) + "): are all programs of one version?");
+                    std::to_string(order.start.digest) + "): are all programs of one version?");
   auto now = std::make_unique<RankEpoch>();
   now->epoch = epoch;
   now->rank = rank;
   now->part = part_of_run(assembly, spec_, epoch.shape, rank);
   if (copies_state(spec_, epoch.shape))
     now->copies.emplace(spec_, epoch.shape, rank, *device_, node_->channel());
-  connect(epoch, order.state, &now->part);
+  connect(epoch, order.start.state, &now->part);
   const auto begin = std::chrono::steady_clock::now();
   take_state(order, now.get());
   Ready ready{.epoch = epoch.number,
@@ -139,15 +139,15 @@ std::optional<Ready> RankExecutor::prepare(const BeginEpoch& order) {
               .move_s = to_bits(seconds_since(begin)),
               .digest = assembly.digest};
   const auto is_copied = [&](int source) {
-    return std::ranges::find(order.state.copied, source) != order.state.copied.end();
+    return std::ranges::find(order.start.state.copied, source) != order.start.state.copied.end();
   };
-  auto kept = now->copies
-                  ? now->copies->kept(held_, order.state.step, is_copied(now->copies->source()))
-                  : std::vector<transport::KeptSlots>{};
+  auto kept = now->copies ? now->copies->kept(held_, order.start.state.step,
+                                              is_copied(now->copies->source()))
+                          : std::vector<transport::KeptSlots>{};
   open_channel(training(epoch.number), epoch, now->part.edges, std::move(kept));
   make_groups(*now);
-  add_runners(*now, spec_, order.sample_origin, node_->channel());
-  if (now->copies) copy_first_state(*now, order.state.copied);
+  add_runners(*now, spec_, order.start.sample_origin, node_->channel());
+  if (now->copies) copy_first_state(*now, order.start.state.copied);
   ready.parameters = now->parameters;
   {
     const std::lock_guard lock(mutex_);
@@ -205,25 +205,25 @@ void RankExecutor::refuse_if_interrupted(std::uint32_t epoch) const {
   if (epoch < min_epoch_) throw Error(ErrorKind::unavailable, interrupted_);
 }
 
-void RankExecutor::take_state(const BeginEpoch& order, RankEpoch* now) {
+void RankExecutor::take_state(const EnterEpoch& order, RankEpoch* now) {
   const auto warm = warm_stage_.take();
   if (now) {
     // What is loaded fills a new stage: fresh weights come without the moments of others.
-    const bool stays = order.state.from_memory && epoch_;
+    const bool stays = order.start.state.from_memory && epoch_;
     if (stays && epoch_->part.stage == now->part.stage)
       now->state = epoch_->state;
     else
       now->state = warm && warm->spec == now->part.stage ? warm : warm_stage_.make(now->part.stage);
   }
-  if (order.state.from_memory)
+  if (order.start.state.from_memory)
     move_state(order, now);
   else if (now)
     load(order, *now->state);
-  if (now) now->state->step = order.state.step;
+  if (now) now->state->step = order.start.state.step;
 }
 
-void RankExecutor::move_state(const BeginEpoch& order, RankEpoch* now) {
-  const StatePlan& plan = order.state;
+void RankExecutor::move_state(const EnterEpoch& order, RankEpoch* now) {
+  const StatePlan& plan = order.start.state;
   StateMover::Memory memory;
   if (epoch_ && epoch_->state->step >= 0) {
     if (epoch_->state->step == plan.step + 1) {
@@ -263,14 +263,14 @@ void RankExecutor::copy_first_state(RankEpoch& now, const std::vector<int>& copi
   now.copies->adopt(*held);
 }
 
-void RankExecutor::load(const BeginEpoch& order, StageState& state) {
-  if (order.checkpoint.empty()) {
+void RankExecutor::load(const EnterEpoch& order, StageState& state) {
+  if (order.start.checkpoint.empty()) {
     stages::initialize(*state.stage, spec_.model, spec_.seed);
     return;
   }
-  const auto checkpoint = stages::CheckpointReader::open(order.checkpoint);
+  const auto checkpoint = stages::CheckpointReader::open(order.start.checkpoint);
   checkpoint->check_model(spec_.model);
-  checkpoint->load(*state.stage, order.weights_only);
+  checkpoint->load(*state.stage, order.start.weights_only);
 }
 
 void RankExecutor::make_groups(RankEpoch& now) {

@@ -66,12 +66,15 @@ void StageActor::meet(Peers& order) {
   for (auto& [rank, member] : order.members) peers_.add(rank, std::move(member));
 }
 
-void StageActor::begin(BeginEpoch order) {
-  if (order.epoch.number < epoch_) return;
-  order.epoch.members = std::exchange(peers_, {});
+void StageActor::begin(const BeginEpoch& begin) {
+  const auto& [run, number, shape] = begin.epoch;
+  if (number < epoch_) return;
+  EnterEpoch order{
+      .epoch = {.run = run, .number = number, .shape = shape, .members = std::exchange(peers_, {})},
+      .start = begin.start};
   if (const std::string why = fault_in(order, join_.member.incarnation); !why.empty())
-    return refuse(order.epoch.number, "BeginEpoch with " + why);
-  epoch_ = order.epoch.number;
+    return refuse(number, "BeginEpoch with " + why);
+  epoch_ = number;
   if (order.epoch.rank_of(join_.member.incarnation) < order.epoch.num_ranks())
     replica_ = caf::actor_cast<caf::actor>(current_sender());
   runner_.push(std::move(order));

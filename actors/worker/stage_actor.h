@@ -26,7 +26,7 @@ class StageActor : public ControlActor {
   void halt(const Halt& order);
   /// Takes what it is told.
   void meet(Peers& order);
-  void begin(BeginEpoch order);
+  void begin(const BeginEpoch& order);
   void warm_up(const WarmUp& order);
   template <typename Order>
   void queue(const Order& order);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/topology/epoch.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -40,15 +41,19 @@ std::string edge_text(int from, int to) {
 /// Every way that tensors go between two ranks in a step.
 Ways ways_of(const json& pipeline) {
   const auto stages = pipeline.at("stage_of_chunk").get<std::vector<int>>();
-  const int pp = pipeline.at("pp"), dp = pipeline.at("dp"), copies = pipeline.at("copies");
+  const actors::RunSpec::Mesh mesh{.pp = pipeline.at("pp"), .dp = pipeline.at("dp")};
+  const int copies = pipeline.at("copies");
   const int share = pipeline.at("microbatches").get<int>() / copies;
   const int chunks = static_cast<int>(stages.size()) / copies;
   Ways ways;
   for (int copy = 0; copy < copies; ++copy)
     for (int chunk = copy * chunks + 1; chunk < (copy + 1) * chunks; ++chunk)
-      for (int replica = 0; replica < dp; ++replica) {
-        const int from = replica * pp + stages.at(static_cast<std::size_t>(chunk - 1));
-        const int to = replica * pp + stages.at(static_cast<std::size_t>(chunk));
+      for (int replica = 0; replica < mesh.dp; ++replica) {
+        const auto rank_of = [&](int c) {
+          const int stage = stages.at(static_cast<std::size_t>(c));
+          return actors::rank_at(mesh, {.replica = replica, .stage = stage});
+        };
+        const int from = rank_of(chunk - 1), to = rank_of(chunk);
         if (from == to) continue;
         const std::pair range{copy * share, (copy + 1) * share};
         ways[{from, to, false}].insert(range);

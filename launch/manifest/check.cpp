@@ -8,6 +8,7 @@
 
 #include "actors/topology/layer_split.h"
 #include "actors/topology/schedule_kinds.h"
+#include "actors/topology/shape_rules.h"
 #include "launch/host/suggest.h"
 #include "launch/manifest/host_names.h"
 #include "launch/manifest/http_address.h"
@@ -91,26 +92,25 @@ void check_mesh(const Manifest& m) {
   if (m.integer("mesh.tp") != 1)
     m.fail("mesh.tp", fmt::format("mesh.tp = {} must be 1: stages have no tensor-parallel shards",
                                   m.integer("mesh.tp")));
+  const actors::RunSpec spec = to_run_spec(m);
   const std::int64_t pp = m.integer("mesh.pp");
   const std::int64_t chunks = m.integer("schedule.chunks");
   const std::int64_t layers = m.integer("model.num_hidden_layers");
-  const auto* generator = actors::generator_of(m.text("schedule.kind"));
-  const std::int64_t copies = generator ? generator->copies : 1;
-  if (m.text("schedule.kind") == "csv" || pp * chunks <= layers * copies || !is_split_by_rule(m))
-    return;
+  const std::int64_t most = actors::most_chunks(spec, spec.schedule);
+  if (m.text("schedule.kind") == "csv" || pp * chunks <= most || !is_split_by_rule(m)) return;
   m.fail(m.given("mesh.pp") ? "mesh.pp" : "schedule.chunks",
          fmt::format("mesh.pp * schedule.chunks = {} * {} = {} need a layer each, but "
                      "model.num_hidden_layers = {}{}; {}",
                      pp, chunks, schedules::counted(pp * chunks, "chunk"), layers,
-                     copies > 1 ? fmt::format(" in {} copies", copies) : "",
-                     nearest_cut(pp, chunks, layers * copies)));
+                     most > layers ? fmt::format(" in {} copies", most / layers) : "",
+                     nearest_cut(pp, chunks, most)));
 }
 
 void check_batch(const Manifest& m) {
   const std::int64_t global = m.integer("batch.global");
   const std::int64_t micro = m.integer("batch.micro");
   const std::int64_t dp = m.integer("mesh.dp");
-  if (global % (micro * dp) != 0)
+  if (!actors::shares_evenly(to_run_spec(m).batch, dp))
     m.fail(m.given("batch.global") ? "batch.global" : "batch.micro",
            fmt::format("batch.global = {} is not a multiple of batch.micro * mesh.dp = {} * {} = "
                        "{}; nearest: global = {}",
@@ -162,11 +162,7 @@ void check_mirror(const Manifest& m, const schedules::Plan& plan) {
 
 void check_generated(const Manifest& m) {
   const std::string& kind = m.text("schedule.kind");
-  std::vector<std::string_view> kinds;
-  for (const auto& generator : schedules::generators())
-    if (generator.purpose == schedules::Purpose::training) kinds.push_back(generator.name);
-  kinds.push_back("csv");
-  kinds.push_back(actors::kAutoSchedule);
+  const auto kinds = actors::schedule_kinds();
   if (std::ranges::find(kinds, kind) == kinds.end())
     m.fail("schedule.kind",
            fmt::format("schedule.kind = {} is unknown; did you mean '{}'? It is one of {}",
@@ -177,12 +173,8 @@ void check_generated(const Manifest& m) {
         "schedule.csv",
         fmt::format("schedule.csv is given but schedule.kind = '{}'; set kind = \"csv\" to run it",
                     kind));
-  const schedules::Generator& generator = *actors::generator_of(kind);
-  const std::string wrong = generator.check(
-      {.stages = static_cast<int>(m.integer("mesh.pp")),
-       .chunks = static_cast<int>(m.integer("schedule.chunks")),
-       .microbatches = static_cast<int>(m.integer("batch.global") / m.integer("mesh.dp") /
-                                        m.integer("batch.micro"))});
+  const actors::RunSpec spec = to_run_spec(m);
+  const std::string wrong = actors::fault_of_schedule(spec.batch, spec.mesh, spec.schedule);
   if (!wrong.empty())
     m.fail(m.given("schedule.chunks") ? "schedule.chunks" : "schedule.kind", wrong);
 }

@@ -54,7 +54,7 @@ Placement place(const actors::RunSpec& spec) {
   placement.spare_bytes = actors::memory_of_spare(memory);
   for (int rank = 0; rank < spec.num_ranks(); ++rank) {
     const actors::RankMemory& bytes = memory[static_cast<std::size_t>(rank)];
-    const actors::RankPlace at = actors::place_of(shape, rank);
+    const actors::RankPlace at = actors::place_of(shape.mesh, rank);
     RankPlacement row{.rank = rank,
                       .replica = at.replica,
                       .stage = at.stage,

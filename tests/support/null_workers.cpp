@@ -67,14 +67,15 @@ class NullStage : public StageActor, public OrderSink {
       now_ = {};
     reply(halted);
   }
-  void perform(const BeginEpoch& order) {
+  void perform(const EnterEpoch& order) {
     const Epoch& epoch = order.epoch;
-    before_ = std::exchange(now_, {.epoch = epoch.number, .step = order.state.step});
+    before_ = std::exchange(now_, {.epoch = epoch.number, .step = order.start.state.step});
     rank_ = epoch.rank_of(incarnation_);
     if (rank_ >= epoch.num_ranks()) return;  // it leaves
     const auto pp = static_cast<std::size_t>(epoch.shape.mesh.pp);
-    const auto stage = static_cast<std::size_t>(rank_) % pp;
-    Ready ready{.epoch = epoch.number, .rank = rank_, .digest = order.digest, .parameters = {}};
+    const auto stage = static_cast<std::size_t>(place_of(epoch.shape.mesh, rank_).stage);
+    Ready ready{
+        .epoch = epoch.number, .rank = rank_, .digest = order.start.digest, .parameters = {}};
     const std::size_t end = num_parameters_ * (stage + 1) / pp;
     for (std::size_t i = num_parameters_ * stage / pp; i < end; ++i)
       ready.parameters.push_back(static_cast<std::uint32_t>(i));

@@ -21,12 +21,12 @@ inline std::vector<actors::TracedActions> traces_of(const actors::RunSpec& spec,
   const auto times = schedules::simulate(plan, costs)->times;
   const auto chunks = schedules::chunk_costs(plan, costs);
   const auto rank_of = [&](int chunk, int rank) {
-    return rank - actors::place_of(epoch.shape, rank).stage +
+    return rank - actors::place_of(epoch.shape.mesh, rank).stage +
            plan.rank_of_chunk[static_cast<std::size_t>(chunk)];
   };
   std::vector<actors::TracedActions> messages;
   for (int rank = 0; rank < epoch.num_ranks(); ++rank) {
-    const auto stage = static_cast<std::size_t>(actors::place_of(epoch.shape, rank).stage);
+    const auto stage = static_cast<std::size_t>(actors::place_of(epoch.shape.mesh, rank).stage);
     actors::TracedActions message{.epoch = epoch.number, .step = step, .rank = rank};
     double free_since = 0;
     for (std::size_t i = 0; i < plan.actions[stage].size(); ++i) {

@@ -30,17 +30,16 @@ RunSpec run_of(int pp, int dp) {
 }
 
 /// An epoch of all ranks and one member that leaves, which gives every rank its state.
-BeginEpoch whole_epoch(const RunSpec& spec) {
-  BeginEpoch whole{.epoch = {.run = 1, .number = 3, .shape = first_shape(spec), .members = {}},
-                   .state = {.step = 5, .from_memory = true},
-                   .checkpoint = "c"};
+EnterEpoch whole_epoch(const RunSpec& spec) {
+  EnterEpoch whole{.epoch = {.run = 1, .number = 3, .shape = first_shape(spec), .members = {}},
+                   .start = {.state = {.step = 5, .from_memory = true}, .checkpoint = "c"}};
   const int ranks = whole.epoch.num_ranks();
   for (int rank = 0; rank <= ranks; ++rank) whole.epoch.members.push_back(some_member(rank));
   for (int rank = 0; rank < ranks; ++rank) {
-    whole.state.moves.push_back({.unit = rank, .from = rank, .to = rank});
-    whole.state.copied.push_back(rank);
+    whole.start.state.moves.push_back({.unit = rank, .from = rank, .to = rank});
+    whole.start.state.copied.push_back(rank);
   }
-  whole.state.moves.push_back({.unit = 0, .from = ranks, .to = 1});
+  whole.start.state.moves.push_back({.unit = 0, .from = ranks, .to = 1});
   return whole;
 }
 
@@ -64,7 +63,7 @@ std::size_t bytes_of(caf::actor_system& system, caf::message message) {
 
 void check_orders(int pp, int dp) {
   const RunSpec spec = run_of(pp, dp);
-  const BeginEpoch whole = whole_epoch(spec);
+  const EnterEpoch whole = whole_epoch(spec);
   const EpochOrders orders(spec, whole);
   const Assembly assembly = assemble(spec, whole.epoch.shape);
   const int ranks = whole.epoch.num_ranks();
@@ -75,13 +74,13 @@ void check_orders(int pp, int dp) {
     if (rank == 1) known.insert(ranks);  // gives it its state
     BOOST_TEST(ranks_in(orders.peers_of(rank)) == known, boost::test_tools::per_element());
     const BeginEpoch order = orders.begin_of(rank);
-    BOOST_TEST(order.digest == assembly.digest);
+    BOOST_TEST(order.start.digest == assembly.digest);
     BOOST_TEST(order.epoch.number == 3u);
     BOOST_TEST((order.epoch.shape == whole.epoch.shape));
-    BOOST_TEST(order.state.step == 5);
-    BOOST_TEST(order.checkpoint == "c");
-    BOOST_TEST(order.state.moves.size() == (rank == 1 ? 2u : 1u));
-    for (const StateMove& move : order.state.moves) BOOST_TEST(move.to == rank);
+    BOOST_TEST(order.start.state.step == 5);
+    BOOST_TEST(order.start.checkpoint == "c");
+    BOOST_TEST(order.start.state.moves.size() == (rank == 1 ? 2u : 1u));
+    for (const StateMove& move : order.start.state.moves) BOOST_TEST(move.to == rank);
   }
 }
 
@@ -96,7 +95,7 @@ BOOST_AUTO_TEST_CASE(ranks_are_told_what_the_cores_suffice_for_in_their_shape) {
   const auto use = [](int pp, const RunSpec::Cluster& cluster) {
     RunSpec spec = run_of(pp, 1);
     spec.cluster = cluster;
-    return EpochOrders(spec, whole_epoch(spec)).begin_of(0).cores;
+    return EpochOrders(spec, whole_epoch(spec)).begin_of(0).start.cores;
   };
   const RunSpec::Cluster open{.pin = std::nullopt, .spin = std::nullopt, .cores = 4};
   BOOST_TEST((use(2, open) == CoreUse{.pin = true, .spin = true}));
@@ -122,14 +121,14 @@ BOOST_AUTO_TEST_CASE(who_leaves_is_told_to_whom_it_gives) {
   BOOST_TEST(ranks_in(orders.peers_of(8)) == (std::set<int>{1, 8}),
              boost::test_tools::per_element());
   const BeginEpoch order = orders.begin_of(8);
-  BOOST_TEST((order.state.moves == std::vector<StateMove>{{.unit = 0, .from = 8, .to = 1}}));
-  BOOST_TEST(order.digest == 0u);
+  BOOST_TEST((order.start.state.moves == std::vector<StateMove>{{.unit = 0, .from = 8, .to = 1}}));
+  BOOST_TEST(order.start.digest == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(a_stage_knows_whether_its_copy_and_its_neighbours_are_there_already) {
   const RunSpec spec = run_of(4, 1);
   const EpochOrders orders(spec, whole_epoch(spec));
-  BOOST_TEST(orders.begin_of(2).state.copied == (std::vector<int>{1, 2}),
+  BOOST_TEST(orders.begin_of(2).start.state.copied == (std::vector<int>{1, 2}),
              boost::test_tools::per_element());
   BOOST_TEST(ranks_in(orders.peers_of(2)) == (std::set<int>{1, 2, 3}),
              boost::test_tools::per_element());

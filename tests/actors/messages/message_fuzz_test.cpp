@@ -141,8 +141,8 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_whatever_the_director_hears) {
 }
 
 /// Epoch 1 of two stages, whose workers have the incarnations 7 and 8.
-BeginEpoch two_stages(const RunSpec& spec) {
-  BeginEpoch whole{.epoch = {.run = 1, .number = 1, .shape = first_shape(spec)}};
+EnterEpoch two_stages(const RunSpec& spec) {
+  EnterEpoch whole{.epoch = {.run = 1, .number = 1, .shape = first_shape(spec)}};
   for (const std::uint64_t incarnation : {7, 8})
     whole.epoch.members.push_back(
         {.id = static_cast<int>(incarnation), .incarnation = incarnation});
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(a_stage_carries_out_no_order_that_cannot_be) {
   ControlPlaneConfig config(2);
   caf::actor_system system{config};
   const RunSpec spec = small_run(2);
-  const BeginEpoch whole = two_stages(spec);
+  const EnterEpoch whole = two_stages(spec);
   int begun = 0, refused = 0;
   // To a stage of its own; what it answers before it ends.
   const auto send = [&](const auto& changed) {
@@ -242,10 +242,11 @@ BOOST_AUTO_TEST_CASE(a_stage_carries_out_no_order_that_cannot_be) {
     self->send(stage, Finish{.reason = "done"});
     runner.finished.get_future().wait();
     for (const StageOrder& order : runner.orders)
-      if (const auto* begin = std::get_if<BeginEpoch>(&order)) {
+      if (const auto* begin = std::get_if<EnterEpoch>(&order)) {
         ++begun;
         BOOST_TEST(begin->epoch.rank_of(7) == 0);
-        for (const StateMove& move : begin->state.moves) BOOST_TEST((move.from | move.to) < 2);
+        for (const StateMove& move : begin->start.state.moves)
+          BOOST_TEST((move.from | move.to) < 2);
       }
     self->send_exit(stage, caf::exit_reason::user_shutdown);
     self->wait_for(stage);
@@ -254,8 +255,10 @@ BOOST_AUTO_TEST_CASE(a_stage_carries_out_no_order_that_cannot_be) {
       self->receive([](const Join&) {}, [&](const Failed&) { ++refused; },
                     caf::after(std::chrono::seconds(0)) >> [&] { more = false; });
   };
-  BeginEpoch begin = whole;
-  begin.state = {.step = 1, .from_memory = true, .moves = {{.unit = 1, .from = 0, .to = 1}}};
+  const BeginEpoch begin{
+      .epoch = {.run = 1, .number = 1, .shape = whole.epoch.shape},
+      .start = {
+          .state = {.step = 1, .from_memory = true, .moves = {{.unit = 1, .from = 0, .to = 1}}}}};
   every_extreme(begin, send);
   every_extreme(WarmUp{.order = 1, .rank = 1, .shape = whole.epoch.shape}, send);
   every_extreme(RunStep{.epoch = 1, .step = 1, .taps = {{.from = 0, .to = 1}}}, send);

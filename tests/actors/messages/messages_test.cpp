@@ -33,36 +33,36 @@ T round_trip(caf::actor_system& system, const T& value) {
   return copy.get_as<T>(0);
 }
 
-Epoch some_epoch() {
+EpochHeader some_epoch() {
   return {
       .number = 3,
       .shape = {.mesh = {.pp = 2, .dp = 2},
                 .schedule = {.kind = "csv", .chunks = 1, .csv = "0F0,0B0\n"},
                 .layout = {.stages = 2,
-                           .chunks = {{.first_layer = 0, .end_layer = 4, .stage = 0}, {4, 6, 1}}}},
-      .members = {}};
+                           .chunks = {{.first_layer = 0, .end_layer = 4, .stage = 0}, {4, 6, 1}}}}};
 }
 
 }  // namespace
 
 BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
   const auto copy = round_trip(
-      system, BeginEpoch{.epoch = some_epoch(),
-                         .state = {.step = 4,
-                                   .from_memory = true,
-                                   .moves = {{.unit = 2, .from = 1, .to = 0, .copy_of = 3}}},
-                         .checkpoint = "c",
-                         .weights_only = true,
-                         .sample_origin = -7,
-                         .digest = 9});
+      system,
+      BeginEpoch{.epoch = some_epoch(),
+                 .start = {.state = {.step = 4,
+                                     .from_memory = true,
+                                     .moves = {{.unit = 2, .from = 1, .to = 0, .copy_of = 3}}},
+                           .checkpoint = "c",
+                           .weights_only = true,
+                           .sample_origin = -7,
+                           .digest = 9}});
   BOOST_TEST(copy.epoch.number == 3u);
   BOOST_TEST((copy.epoch.shape == some_epoch().shape));
-  BOOST_TEST(copy.state.step == 4);
-  BOOST_TEST(copy.state.from_memory);
-  BOOST_TEST((copy.state.moves == std::vector<StateMove>{{2, 1, 0, 3}}));
-  BOOST_TEST(copy.weights_only);
-  BOOST_TEST(copy.sample_origin == -7);
-  BOOST_TEST(copy.digest == 9u);
+  BOOST_TEST(copy.start.state.step == 4);
+  BOOST_TEST(copy.start.state.from_memory);
+  BOOST_TEST((copy.start.state.moves == std::vector<StateMove>{{2, 1, 0, 3}}));
+  BOOST_TEST(copy.start.weights_only);
+  BOOST_TEST(copy.start.sample_origin == -7);
+  BOOST_TEST(copy.start.digest == 9u);
   const auto peers =
       round_trip(system, Peers{.epoch = 3,
                                .members = {{7,

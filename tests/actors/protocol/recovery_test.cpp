@@ -270,7 +270,7 @@ class Simulation {
       if (!has_all || !begun_.contains(rank) || !alive(epoch.members.at(rank).incarnation) ||
           !ready_.insert(rank).second)
         continue;
-      const int replica = place_of(epoch.shape, rank).replica, pp = epoch.shape.mesh.pp;
+      const int replica = place_of(epoch.shape.mesh, rank).replica, pp = epoch.shape.mesh.pp;
       if (std::ranges::count_if(ready_, [&](int r) { return r / pp == replica; }) == pp)
         answer(ReplicaReady{.epoch = epoch.number, .replica = replica});
     }
@@ -294,7 +294,7 @@ class Simulation {
           w.copies.push_back({.rank = (rank - 1 + pp) % pp, .step = effect.step - 1});
           if (w.copies.size() > 2) w.copies.erase(w.copies.begin());
         }
-        const int replica = place_of(epoch.shape, rank).replica;
+        const int replica = place_of(epoch.shape.mesh, rank).replica;
         if (++votes_[replica] == pp)
           answer(ReplicaPrepared{.epoch = epoch.number,
                                  .step = effect.step,
@@ -329,7 +329,7 @@ class Simulation {
       tell(running->members.at(rank).incarnation, [=, this](SimWorker& w) {
         if (!w.epoch || w.epoch->number != running->number) return;
         if (w.step != effect.step) result_.broken = "a checkpoint of other state was written";
-        const int r = place_of(running->shape, rank).replica;
+        const int r = place_of(running->shape.mesh, rank).replica;
         if (++(*parts)[r] < running->shape.mesh.pp) return;
         answer(ReplicaSaved{.epoch = running->number, .step = effect.step, .replica = r});
       });

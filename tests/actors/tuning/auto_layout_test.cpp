@@ -47,8 +47,7 @@ LayerTimes uneven(int stages) {
 }
 
 /// What a meter finds of such a model.
-Measured measured_of(const RunSpec& spec, const Layout& layout, const LayerTimes& times,
-                     double step_s = 0) {
+Measured measured_of(const Layout& layout, const LayerTimes& times, double step_s = 0) {
   Measured measured{.chunks = {}, .hop_s = 0.125, .step_s = step_s};
   for (std::size_t i = 0; i < layout.chunks.size(); ++i) {
     const auto& chunk = layout.chunks[i];
@@ -98,10 +97,10 @@ Epoch epoch_of(const ClusterShape& shape, std::uint32_t number) {
   return {.run = 1, .number = number, .shape = shape, .members = {}};
 }
 
-schedules::Costs costs_of(const RunSpec& spec, const ClusterShape& shape, const LayerTimes& times) {
+schedules::Costs costs_of(const ClusterShape& shape, const LayerTimes& times) {
   schedules::Costs costs;
   costs.hop = 0.125;
-  for (const ActionTimes& chunk : measured_of(spec, shape.layout, times).chunks)
+  for (const ActionTimes& chunk : measured_of(shape.layout, times).chunks)
     costs.chunks.push_back({.forward = chunk.of(Op::F),
                             .input_gradient = chunk.of(Op::I),
                             .weight_gradient = chunk.of(Op::W),
@@ -138,7 +137,7 @@ class Run {
   std::optional<AutoLayout::Advice> advice(int limit) {
     for (int i = 0; i < limit; ++i) {
       const bool traces = mind_.measures();
-      const auto costs = costs_of(spec_, epoch_.shape, times_);
+      const auto costs = costs_of(epoch_.shape, times_);
       RunSpec changed = spec_;
       changed.schedule = epoch_.shape.schedule;
       ++step_;
@@ -177,7 +176,7 @@ BOOST_AUTO_TEST_CASE(layer_embedding_and_head_are_told_apart_where_a_chunk_has_n
     spec.layout = split;
     const Layout layout = first_shape(spec).layout;
     const LayerTimes want = uneven(pp);
-    const LayerTimes got = layer_times(layout, measured_of(spec, layout, want));
+    const LayerTimes got = layer_times(layout, measured_of(layout, want));
     for (std::size_t op = 0; op < got.head.seconds.size(); ++op) {
       const auto close = boost::test_tools::tolerance(1e-12);
       BOOST_TEST(got.head.seconds[op] == want.head.seconds[op], close);
@@ -193,7 +192,7 @@ BOOST_AUTO_TEST_CASE(pairs_are_measured_like_actions_that_run_alone) {
        {std::pair{"1f1b", 1}, {"combined-1f1b", 2}, {"dualpipe-v", 2}}) {
     const RunSpec spec = spec_of(kind, 2, chunks, 8);
     const ClusterShape shape = first_shape(spec);
-    const auto costs = costs_of(spec, shape, uneven(2));
+    const auto costs = costs_of(shape, uneven(2));
     StepMeter meter(shape);
     for (int step = 1; !meter.result(); ++step) {
       for (const auto& actions : test::traces_of(spec, epoch_of(shape, 1), step, costs))
@@ -213,7 +212,7 @@ BOOST_AUTO_TEST_CASE(of_two_stages_the_first_tells_what_a_layer_takes) {
   const Layout layout = first_shape(spec).layout;
   LayerTimes times = uneven(2);
   times.embedding = {};
-  const LayerTimes got = layer_times(layout, measured_of(spec, layout, times));
+  const LayerTimes got = layer_times(layout, measured_of(layout, times));
   BOOST_TEST(got.layer[1].of(Op::F) == 1);
   BOOST_TEST(got.head.of(Op::F) == 3);
   BOOST_TEST(got.embedding.of(Op::F) == 0);
@@ -240,7 +239,7 @@ BOOST_AUTO_TEST_CASE(no_split_is_faster_than_the_chosen_one) {
       LayerTimes times{.layer = {}, .embedding = any(some), .head = any(much)};
       for (int stage = 0; stage < pp; ++stage) times.layer.push_back(any(some));
       const ClusterShape shape = first_shape(spec);
-      const Measured measured = measured_of(spec, shape.layout, times);
+      const Measured measured = measured_of(shape.layout, times);
       const LayoutChoice choice = choose_layout(spec, shape, measured, anything_fits);
       const Split split = layers_of(choice.best.shape.layout);
       BOOST_TEST(std::accumulate(split.begin(), split.end(), 0) == 10);
@@ -260,7 +259,7 @@ BOOST_AUTO_TEST_CASE(layers_move_beside_chunks_that_have_none) {
   spec.layout = "0,2,7,0";
   const ClusterShape shape = first_shape(spec);
   const LayoutChoice choice =
-      choose_layout(spec, shape, measured_of(spec, shape.layout, uneven(4)), anything_fits);
+      choose_layout(spec, shape, measured_of(shape.layout, uneven(4)), anything_fits);
   const Split split = layers_of(choice.best.shape.layout);
   BOOST_TEST(std::accumulate(split.begin(), split.end(), 0) == 9);
   BOOST_TEST(choice.best.step_s < choice.now.step_s);
@@ -269,7 +268,7 @@ BOOST_AUTO_TEST_CASE(layers_move_beside_chunks_that_have_none) {
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_not_chosen) {
   const RunSpec spec = spec_of("1f1b", 2, 1, 6);
   const ClusterShape shape = first_shape(spec);
-  const Measured measured = measured_of(spec, shape.layout, uneven(2));
+  const Measured measured = measured_of(shape.layout, uneven(2));
   const auto best = [&](const std::function<bool(const ClusterShape&)>& fits) {
     return layers_of(choose_layout(spec, shape, measured, fits).best.shape.layout);
   };

@@ -38,8 +38,7 @@ class Replicas {
     }
     const Assembly assembly = assemble(spec, epoch.shape);
     for (int rank = 0; rank < kReplicas; ++rank) {
-      trainer(rank).begin_epoch(
-          {.epoch = epoch, .state = {}, .checkpoint = "", .digest = assembly.digest});
+      trainer(rank).begin_epoch({.epoch = epoch, .start = {.digest = assembly.digest}});
     }
     epoch_ = epoch.number;
     spec_ = spec;
