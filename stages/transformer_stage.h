@@ -41,6 +41,6 @@ std::unique_ptr<Stage> make_transformer_stage(const StageSpec& spec, tensor::Dev
 
 /// Weights of a fresh model: normal(0, initializer_range), ones for norms, by (seed, name, index).
 /// The stage's weights lie in host memory.
-void initialize(Stage& stage, const ModelConfig& model, std::uint64_t seed);
+void initialize(Stage& stage, const ModelConfig& model, std::uint64_t seed, int threads);
 
 }  // namespace troupe::stages

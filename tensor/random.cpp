@@ -77,12 +77,13 @@ double Random::normal(std::uint64_t index) const {
   return to_normal(block_at(key_, index));
 }
 
-void fill_normal(const Tensor& x, std::uint64_t seed, std::string_view name, double stddev) {
+void fill_normal(const Tensor& x, std::uint64_t seed, std::string_view name, double stddev,
+                 int threads) {
   TROUPE_ASSERT(x.dtype == DType::f32);
   const Random random(seed, name);
   float* values = x.as<float>();
   const std::int64_t count = x.num_elements();
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) num_threads(threads)
   for (std::int64_t i = 0; i < count; ++i) {
     values[i] = static_cast<float>(stddev * random.normal(static_cast<std::uint64_t>(i)));
   }

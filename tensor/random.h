@@ -28,7 +28,9 @@ class Random {
   std::uint64_t key_;
 };
 
-/// x[i] = stddev * Random(seed, name).normal(i), x float32 in host memory.
-void fill_normal(const Tensor& x, std::uint64_t seed, std::string_view name, double stddev);
+/// x[i] = stddev * Random(seed, name).normal(i), x float32 in host memory; the same values for any
+/// number of threads.
+void fill_normal(const Tensor& x, std::uint64_t seed, std::string_view name, double stddev,
+                 int threads);
 
 }  // namespace troupe::tensor

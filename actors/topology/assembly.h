@@ -18,12 +18,12 @@ struct Assembly {
   schedules::Plan plan;                              ///< training, in order
   schedules::Plan eval_plan;                         ///< forward only
   std::vector<schedules::ChunkCapacity> capacities;  ///< by chunk, enough for both plans
-  /// Over plans, layer layout, capacities, edge shape and dtype.
+  /// Hash of plans, layer layout, capacities, edge shape and dtype.
   std::uint64_t digest = 0;
 };
 Assembly assemble(const RunSpec& spec, const ClusterShape& shape);
 
-/// One rank's part of an assembly.
+/// What one rank does and holds in an assembly.
 struct RankAssembly {
   RankPlace place;
   stages::StageSpec stage;
@@ -31,10 +31,11 @@ struct RankAssembly {
   std::vector<schedules::Action> actions;
   std::vector<schedules::Action> eval_actions;
   std::vector<transport::Edge> edges;
-  std::vector<int>
-      tied_ranks;  ///< embedding's and head's rank where they share a matrix and differ; else empty
-  std::vector<int> mirror_ranks;   ///< this rank and mirror_of() it, ascending; empty without one
-  std::vector<int> replica_ranks;  ///< this stage in all replicas; empty without data parallelism
+  /// Ranks of the embedding and of the head, if these share a matrix and lie on two ranks; else
+  /// empty.
+  std::vector<int> tied_ranks;
+  std::vector<int> mirror_ranks;   ///< the rank and its mirror_of(), ascending; empty without one
+  std::vector<int> replica_ranks;  ///< ranks of the same stage in all replicas; empty if dp is 1
 };
 RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,
                      int rank);
@@ -42,7 +43,7 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Cluste
 /// and has edges for copies.
 RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,
                          int rank);
-/// Ranks that it exchanges anything with in a step, perhaps its own among them.
+/// Ranks with which the rank exchanges anything in a step; its own may be among them.
 std::set<int> peers_of(const RankAssembly& part);
 
 }  // namespace troupe::actors

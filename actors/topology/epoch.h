@@ -13,26 +13,27 @@ namespace troupe::actors {
 /// One worker process in one life. A replacement of a dead worker has a new incarnation; it may
 /// have the dead one's id.
 struct Member {
-  /// Its name on the data plane for all its life, whatever its rank in each epoch.
+  /// The worker's name on the data plane for all its life, whatever its rank in each epoch.
   int id = 0;
   std::uint64_t incarnation = 0;
   int pid = 0;
   std::string host;
-  std::string address;  ///< of its data plane (transport::UcxNode::address)
+  std::string address;  ///< of the worker's data plane (transport::UcxNode::address)
 };
 
-/// Members by rank: all of an epoch, or those that one of them has to do with.
+/// Members of an epoch by rank: all, or only those with which one of them communicates.
 class Members {
  public:
   void add(int rank, Member member);
-  /// At the rank after the last.
+  /// Adds a member at the rank after the last.
   void push_back(Member member);
   void pop_back();
   const Member& at(int rank) const { return by_rank_.at(rank); }
   const Member& back() const { return by_rank_.rbegin()->second; }
   int size() const { return static_cast<int>(by_rank_.size()); }
-  /// -1: not among them.
+  /// The rank of an incarnation; -1: it is no member.
   int rank_of(std::uint64_t incarnation) const;
+  /// The rank of a worker's id; -1: it is no member.
   int rank_of_id(int id) const;
   auto begin() const { return by_rank_.begin(); }
   auto end() const { return by_rank_.end(); }
@@ -52,7 +53,7 @@ struct ClusterShape {
   bool operator==(const ClusterShape&) const = default;
 };
 
-/// For people: "pp 2 x dp 1, interleaved with 2 chunks a stage, layers 2,1,2,1".
+/// A line for people: "pp 2 x dp 1, interleaved with 2 chunks a stage, layers 2,1,2,1".
 std::string to_string(const ClusterShape& shape);
 
 /// A version of the cluster without its members: what all of them are told alike.
@@ -69,7 +70,7 @@ struct Epoch {
   std::uint64_t run = 0;  ///< random, the same in all epochs of a launch
   std::uint32_t number = 0;
   ClusterShape shape;
-  /// By rank; beyond the ranks those that only give their state away and then leave.
+  /// Members by rank; beyond the ranks are members that only give their state away and leave.
   Members members;
 
   int num_ranks() const { return shape.num_ranks(); }
@@ -77,7 +78,8 @@ struct Epoch {
   int rank_of(std::uint64_t incarnation) const { return members.rank_of(incarnation); }
 };
 
-/// Where a rank stands. Ranks are numbered through the stages of a replica, then the next one.
+/// The place of a rank in the mesh. Ranks count through the stages of a replica, then through those
+/// of the next one.
 struct RankPlace {
   int replica = 0;
   int stage = 0;
@@ -87,8 +89,8 @@ int rank_at(const RunSpec::Mesh& mesh, RankPlace place);
 /// "rank 3 (replica 1, stage 1)".
 std::string name_of(const ClusterShape& shape, int rank);
 
-/// The rank of the same replica that holds the other copy of the same layers, where the schedule
-/// has two copies of the parameters; else -1.
+/// The rank of the same replica that holds the other copy of the same layers, if the schedule has
+/// two copies of the parameters; else -1.
 int mirror_of(const ClusterShape& shape, int rank);
 
 /// The shape a run starts with: layers split over the plan's chunks as the spec says.

@@ -17,7 +17,7 @@ struct Layout {
   };
   int stages = 1;
   std::vector<Chunk> chunks;  ///< in model order, one copy after the other
-  int copies() const;         ///< of the parameters
+  int copies() const;         ///< copies of the parameters
   /// Whether chunk i is the first, or last, of its copy: it holds the embedding, or the head.
   bool is_first(std::size_t i) const { return i % chunks_per_copy() == 0; }
   bool is_last(std::size_t i) const { return is_first(i + 1); }
@@ -27,14 +27,14 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-/// `layers[i]` layers in chunk i of every copy, none in some of them; rank_of_chunk gives each
-/// chunk's stage, its length is a multiple of a copy's chunks.
+/// A layout with `layers[i]` layers, perhaps none, in chunk i of every copy. rank_of_chunk gives
+/// the stage of each chunk; its length is a multiple of layers.size().
 Layout layout_of(const std::vector<int>& layers, const std::vector<int>& rank_of_chunk);
-/// Layers of each chunk of a copy.
+/// Number of layers in each chunk of one copy.
 std::vector<int> layers_of(const Layout& layout);
 
-/// Chunks one after the other that hold equally many layers, each on the stage so many after the
-/// one before. A layout of a thousand stages is a few such runs.
+/// Consecutive chunks that hold equally many layers, each on the stage `stage_step` after that of
+/// the chunk before. A layout of a thousand stages is a few such runs.
 struct ChunkRun {
   Layout::Chunk first;
   int stage_step = 0;
@@ -42,7 +42,7 @@ struct ChunkRun {
   bool operator==(const ChunkRun&) const = default;
 };
 std::vector<ChunkRun> runs_of(const Layout& layout);
-/// Layout::chunks again; none where the runs cannot have come from runs_of().
+/// Inverse of runs_of(); none if the runs cannot have come from it.
 std::optional<std::vector<Layout::Chunk>> chunks_of(const std::vector<ChunkRun>& runs);
 
 }  // namespace troupe::actors

@@ -24,15 +24,15 @@ struct RankMemory {
   std::int64_t total() const { return stage.total() + pools + kProcessBytes; }
 };
 
-/// By rank, before anything is allocated. The assembly is the shape's.
+/// Memory of each rank, before anything is allocated. The assembly is the shape's.
 std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape,
                                   const Assembly& assembly);
 /// Bytes of a spare that is warm: it has memory for any of these ranks.
 std::int64_t memory_of_spare(const std::vector<RankMemory>& ranks);
 /// Bytes of all ranks and spares together.
 std::int64_t total_memory(const RunSpec& spec, const ClusterShape& shape);
-/// While one shape takes over from another: stages and pools of both, in the same processes. A
-/// spare gives up one before it prepares for the other.
+/// Bytes while one shape takes over from another: the same processes hold stages and pools of both.
+/// A spare gives up its memory for one before it prepares for the other.
 std::int64_t total_memory_of_change(const RunSpec& spec, const ClusterShape& now,
                                     const ClusterShape& next);
 

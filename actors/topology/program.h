@@ -11,8 +11,8 @@ namespace troupe::actors {
 /// needs and which it frees. Fixed for an epoch.
 struct Instruction {
   schedules::Op op = schedules::Op::F;
-  int chunk = 0;         ///< of the stage
-  int global_chunk = 0;  ///< of the pipeline
+  int chunk = 0;         ///< number among the chunks of the stage
+  int global_chunk = 0;  ///< number among the chunks of the pipeline
   int microbatch = 0;
   int slot = 0;                ///< activation slot, held from F to B or W
   int deferred = 0;            ///< slot for what I keeps for W

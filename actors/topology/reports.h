@@ -20,7 +20,7 @@ struct StepReport {
     int from = 0;
     int to = 0;
     std::uint64_t bytes = 0;
-    double wait_s = 0;  ///< that `to` waited for messages of `from`
+    double wait_s = 0;  ///< time that `to` waited for messages of `from`
   };
   std::int64_t step = 0;  ///< from 1
   double loss = 0;        ///< mean over the global batch's tokens, before the update
@@ -70,20 +70,20 @@ struct RecoveryPhases {
 
 /// A change of the cluster that is over: a recovery, or one that was ordered.
 struct ChangeReport {
-  bool recovery = false;  ///< of a loss
-  std::string cause;      ///< the first one
-  bool planned = false;   ///< it was ordered, whatever was lost on the way
+  bool recovery = false;  ///< a worker was lost
+  std::string cause;      ///< cause of the first loss
+  bool planned = false;   ///< the change was ordered, whatever was lost on the way
   std::string order;
-  int rank = -1;       ///< that was lost; -1: none
-  int losses = 0;      ///< workers
+  int rank = -1;       ///< rank that was lost first; -1: none
+  int losses = 0;      ///< workers that were lost
   std::string before;  ///< mesh, schedule and layers, for people
   std::string after;
-  std::int64_t step = 0;  ///< the first that was committed after it
+  std::int64_t step = 0;  ///< first step that was committed after the change
   RecoveryPhases phases;
   double stall_s = 0;  ///< all phases together
 };
-/// What was done and how long it took, and, where the shape is another one or was ordered, that
-/// before and after, each of these behind `between`.
+/// What was done and how long it took. If the shape has changed, or was ordered, the shapes before
+/// and after follow, each behind `between`.
 std::string to_string(const ChangeReport& change, const char* between);
 
 /// What became of an order to change the cluster.
@@ -100,9 +100,9 @@ struct RankStatus {
   int pid = 0;
   std::string host;
   std::string state;        ///< starting, ready, running, waiting, preparing, stopped, lost
-  std::string waiting_for;  ///< empty, or the named wait
-  std::uint64_t resident_bytes = 0;  ///< memory of its process; 0: not told yet
-  std::uint64_t saved_bytes = 0;     ///< of its part of the newest checkpoint
+  std::string waiting_for;  ///< the named wait; empty: none
+  std::uint64_t resident_bytes = 0;  ///< memory of the rank's process; 0: not reported yet
+  std::uint64_t saved_bytes = 0;     ///< size of the rank's part of the newest checkpoint
 };
 
 /// What an epoch's ranks send to each other: a microbatch goes through the chunks of one copy of
@@ -112,7 +112,7 @@ struct Pipeline {
   int dp = 1;
   std::vector<int> stage_of_chunk;  ///< in model order, one copy after the other
   int copies = 1;
-  int microbatches = 0;  ///< of a replica; each copy has an equal share, in ascending order
+  int microbatches = 0;  ///< per replica; each copy has an equal share, in ascending order
 };
 
 struct RunStatus {
@@ -120,26 +120,27 @@ struct RunStatus {
   std::int64_t step = 0;
   std::int64_t max_steps = 0;
   std::uint32_t epoch = 0;
-  std::uint64_t refused = 0;  ///< messages of workers that cannot be, and were not used
-  Pipeline pipeline;          ///< of `ranks`; no chunks before the first epoch
+  std::uint64_t refused = 0;  ///< messages of workers that were refused as impossible
+  Pipeline pipeline;          ///< without chunks before the first epoch
   std::vector<RankStatus> ranks;
-  std::optional<std::int64_t> evaluated;  ///< steps of the evaluation under way that are done
-  std::int64_t evaluations = 0;           ///< steps of an evaluation
-  std::optional<std::int64_t> saving;     ///< the checkpoint under way
-  std::uint64_t checkpoint_bytes = 0;     ///< of a checkpoint's tensors
+  std::optional<std::int64_t> evaluated;  ///< batches done of the evaluation under way
+  std::int64_t evaluations = 0;           ///< batches of an evaluation
+  std::optional<std::int64_t> saving;     ///< step of the checkpoint under way
+  std::uint64_t checkpoint_bytes = 0;     ///< size of a checkpoint's tensors
 };
 
 /// How a run ended.
 struct Outcome {
   int exit_code = 0;
-  std::int64_t step = 0;  ///< last committed
+  std::int64_t step = 0;  ///< last committed step
   std::string reason;  ///< "finished", "stopped by SIGTERM", "rank 1 (...) was killed by signal 9
                        ///< (SIGKILL) ..."
 };
 
 struct ClusterShape;
 
-/// Told what happens, one call at a time, from a thread of its own: it may take its time.
+/// Receives what happens in a run, one call at a time, on a thread that nothing else waits for: a
+/// call may take long.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;

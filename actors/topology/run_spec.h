@@ -23,7 +23,7 @@ struct RunSpec {
 
   struct Data {
     std::string tokens;  ///< path of the token file (TokenFile::open)
-    std::string digest;  ///< of its ids (stages::scan_tokens): by which a checkpoint knows it
+    std::string digest;  ///< of the token ids (stages::scan_tokens); checkpoints record it
     std::string tokenizer = "bytes";
     bool shuffle = false;
   } data;
@@ -33,7 +33,7 @@ struct RunSpec {
     std::int64_t micro = 1;
     std::int64_t global = 1;  ///< samples per step
 
-    /// Microbatches of each of so many replicas in a step.
+    /// Microbatches in a step of one of `dp` replicas.
     int microbatches(int dp) const { return static_cast<int>(global / dp / micro); }
   } batch;
 
@@ -47,21 +47,21 @@ struct RunSpec {
   struct Schedule {
     std::string kind = "1f1b";
     int chunks = 1;
-    std::string csv;  ///< plan text where kind is "csv"
-    /// What a searched schedule is made for, one value or one a chunk (schedules::parse_costs);
-    /// empty: all actions alike.
+    std::string csv;  ///< plan text if kind is "csv"
+    /// Costs that a searched schedule is made for, one value or one a chunk
+    /// (schedules::parse_costs); empty: all actions take equally long.
     std::string costs;
     bool operator==(const Schedule&) const = default;
   } schedule;
 
   struct AutoLayout {
     bool on = false;
-    double gain = 0;         ///< least share of a step that makes a move worth it
-    std::int64_t steps = 1;  ///< at least, from one measurement to the next
+    double gain = 0;         ///< smallest share of a step that makes a move worth it
+    std::int64_t steps = 1;  ///< smallest number of steps between two measurements
   } auto_layout;
 
   struct Checkpoint {
-    std::int64_t interval = 0;  ///< steps; 0: only at the end
+    std::int64_t interval = 0;  ///< in steps; 0: only at the end
     int keep = 3;
     bool initial = false;  ///< save step 0 too
     std::string resume;    ///< directory of the checkpoint to start from; empty: fresh weights
@@ -69,7 +69,7 @@ struct RunSpec {
   } checkpoint;
 
   struct Eval {
-    std::int64_t interval = 0;  ///< steps; 0: never
+    std::int64_t interval = 0;  ///< in steps; 0: never
     std::int64_t steps = 0;     ///< global batches per evaluation
     std::string tokens;         ///< path of the token file
   } eval;
@@ -78,13 +78,13 @@ struct RunSpec {
     int threads = 1;                   ///< per rank
     std::optional<bool> pin = false;   ///< bind each rank to cores of its own; none: core_use()
     std::optional<bool> spin = false;  ///< wait for messages by polling; none: core_use()
-    int cores = 0;                     ///< free ones, known to the launching process alone
-    int port = 0;                      ///< control; 0 = any
+    int cores = 0;                     ///< free cores; only the launching process knows them
+    int port = 0;                      ///< of the control plane; 0: any free one
   } cluster;
 
   /// What to do about a worker that is lost.
   enum class OnFailure {
-    replace,  ///< spawn another one; shrink where that fails
+    replace,  ///< spawn another one; shrink if that fails
     shrink,   ///< go on with fewer stages or replicas
     stop,     ///< end the run
   };
@@ -92,8 +92,8 @@ struct RunSpec {
     OnFailure on_failure = OnFailure::replace;
     int spares = 0;               ///< warm processes kept ready
     double silent_s = 3;          ///< a process that says nothing for so long is lost; 0: never
-    double hang_s = 5;            ///< a runner without progress likewise, at least; 0: never
-    int restarts_per_hour = 100;  ///< more: an orderly stop
+    double hang_s = 5;            ///< an action that takes at least so long is hung; 0: never
+    int restarts_per_hour = 100;  ///< the run stops in order if there are more
     bool neighbour_copies = true;
   } recovery;
 
@@ -106,23 +106,23 @@ struct RunSpec {
 
 /// How the ranks of a shape use the machine's cores.
 struct CoreUse {
-  bool pin = false;   ///< each is bound to cores of its own
-  bool spin = false;  ///< each waits for messages by polling
+  bool pin = false;   ///< each rank is bound to cores of its own
+  bool spin = false;  ///< each rank waits for messages by polling
   bool operator==(const CoreUse&) const = default;
 };
-/// What the cluster says; where it says nothing, what its free cores suffice for with so many
-/// ranks: a core for each thread, and for polling one more a rank.
+/// What the cluster's settings say. Settings that say nothing follow from the free cores: pinning
+/// needs a core for each thread of each rank, polling one more a rank.
 CoreUse core_use(const RunSpec::Cluster& cluster, std::int64_t ranks);
 
-/// Where the run keeps the state of a step.
+/// The directory in which the run keeps the state of a step.
 inline std::string checkpoint_path(const RunSpec& spec, std::int64_t step) {
   return spec.dir + "/checkpoints/step-" + std::to_string(step);
 }
 
-/// The step's plan that the spec's schedule makes, in order (schedules::in_order). The spec is
-/// checked.
+/// The plan of a step under the spec's schedule, in order (schedules::in_order). Requires a spec
+/// that has been checked.
 schedules::Plan make_plan(const RunSpec& spec);
-/// Forward only, for evaluation.
+/// The plan of an evaluation: forwards only.
 schedules::Plan make_eval_plan(const RunSpec& spec);
 
 }  // namespace troupe::actors

@@ -10,26 +10,27 @@
 
 namespace troupe::actors {
 
-/// A wish to change the running cluster; what is not named stays as it is.
+/// A request to change the running cluster; what is not named stays as it is.
 struct ScaleRequest {
   std::optional<int> pp;
   std::optional<int> dp;
   std::optional<std::string> layout;    ///< the text of a LayerSplit
-  std::optional<std::string> schedule;  ///< kind
-  std::string costs;                    ///< that the schedule is made for (RunSpec::Schedule)
+  std::optional<std::string> schedule;  ///< kind of schedule
+  std::string costs;                    ///< costs the schedule is made for (RunSpec::Schedule)
 };
 
-/// "--pp 3 --schedule gpipe".
+/// The request as options: "--pp 3 --schedule gpipe".
 std::string to_string(const ScaleRequest& request);
 
 /// The shape that the request makes of the current one. Throws Error{usage} with the rule, its
-/// numbers and the nearest valid choice where there is no such shape, or it is the current one.
+/// numbers and the nearest valid choice if there is no such shape, or if it is the current one.
 ClusterShape scaled(const RunSpec& spec, const ClusterShape& current, const ScaleRequest& request);
 
 /// A shape that the cluster is to take on, and which replicas of the old one go on in it.
 struct TargetShape {
   ClusterShape shape;
-  std::vector<int> replicas;  ///< old ones, by new one; of those beyond it is the same number
+  /// By new replica, the old one that it continues; beyond the end, the one of the same number.
+  std::vector<int> replicas;
 
   int continued(int replica) const {
     const auto at = static_cast<std::size_t>(replica);
@@ -38,8 +39,8 @@ struct TargetShape {
 };
 
 /// The largest shape that the ranks left over can fill without new ones, with whole replicas if
-/// there are any, else the stages of one, with 1f1b where the schedule has no plan for so few. None
-/// if nothing is left.
+/// there are any, else the stages of one, with 1f1b if the schedule has no plan for so few. None if
+/// nothing is left.
 std::optional<TargetShape> shrunk(const RunSpec& spec, const ClusterShape& current,
                                   const std::set<int>& lost);
 

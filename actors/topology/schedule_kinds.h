@@ -9,9 +9,9 @@
 
 namespace troupe::actors {
 
-// What schedule.kind may say beside the generators' names: "csv", a plan of one's own, and this.
+// Beside the generators' names, schedule.kind may be "csv", for a plan of one's own, and "auto".
 
-/// The run measures its stages under a plan for that, then takes on the fastest schedule.
+/// The kind under which a run measures its stages, then changes to the fastest schedule.
 inline constexpr const char* kAutoSchedule = "auto";
 
 /// The generator of a training schedule; auto begins as 1f1b. Null for csv and unknown names.

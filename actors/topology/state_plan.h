@@ -11,9 +11,9 @@
 #include "stages/model_config.h"
 #include "transport/channel.h"
 
-// Which training state an epoch starts from, and who gives what to whom. Pure: the director
-// decides it from what the surviving workers say they hold. State is named by unit, never by rank,
-// so that any shape can read any other's.
+// Which training state an epoch starts from, and which member gives which part of it to which.
+// Pure functions: the director calls them with what the surviving workers hold. State is named by
+// unit, never by rank, so that any shape can read any other's.
 
 namespace troupe::actors {
 
@@ -22,10 +22,10 @@ int unit_of_layer(int layer, int num_layers);
 /// The units a rank of this shape holds, ascending; the tied copy of the embedding included.
 std::vector<int> units_of(const RunSpec& spec, const ClusterShape& shape, int rank);
 
-/// Whether the ranks of a shape copy their state to a neighbour: stages do whose state nobody else
-/// has. Replicas are each other's copies, and so are a rank and its mirror.
+/// Whether the ranks of a shape copy their state to a neighbour: they do if no other rank has it.
+/// Replicas are each other's copies, and so are a rank and its mirror.
 bool copies_state(const RunSpec& spec, const ClusterShape& shape);
-/// The rank so many stages behind, of the same replica, in a circle.
+/// The rank `distance` stages further on in the same replica; after the last stage comes the first.
 int neighbour_of(const ClusterShape& shape, int rank, int distance);
 
 /// The unit that a parameter belongs to.
@@ -37,50 +37,50 @@ std::int64_t size_of_units(std::span<const int> units, const stages::ModelConfig
 
 /// State travels in pieces of this many elements at most.
 inline constexpr std::int64_t kPieceElements = std::int64_t{1} << 18;
-/// A piece of a neighbour's copy is followed by its checksum: 8 bytes.
+/// Elements of the checksum, 8 bytes, that follows each piece of a neighbour's copy.
 inline constexpr std::int64_t kSumElements = 2;
 std::int64_t num_pieces(std::int64_t elements);
 
-/// The edges of a rank's copies, in ranks: from the stage before, and to the next. Copies of odd
-/// and of even steps have an edge, and with it memory, each: so one may stay while the other goes.
-/// None of a stage that holds nothing.
+/// The edges of a rank's copies, between ranks: from the stage before, and to the next. Copies of
+/// odd and of even steps have an edge each, and with it memory, so that one copy may stay while the
+/// other is replaced. A stage without parameters has no such edge.
 std::vector<transport::Edge> copy_edges(const RunSpec& spec, const ClusterShape& shape, int rank);
-/// What tells the edge of a rank's copies of such steps from others: transport::Edge::chunk.
+/// The transport::Edge::chunk of the edge that carries a rank's copies of odd, or of even, steps.
 int chunk_of_copy(int rank, std::int64_t step);
 
 /// A verified copy of another rank's state.
 struct CopyRecord {
-  int rank = 0;           ///< whose, in the epoch it was made in
-  std::int64_t step = 0;  ///< updates in it
+  int rank = 0;           ///< the rank whose state it is, in the epoch that it was made in
+  std::int64_t step = 0;  ///< updates in the state
   bool operator==(const CopyRecord&) const = default;
 };
 
 /// What a worker has in memory of the last epoch that all ranks had reached.
 struct StateInventory {
-  std::int64_t step = -1;     ///< updates in its own state; -1: it has none
-  bool has_previous = false;  ///< the state of step - 1 too
+  std::int64_t step = -1;     ///< updates in the worker's own state; -1: it has none
+  bool has_previous = false;  ///< it has its state of step - 1 too
   std::vector<CopyRecord> copies;
 };
 
-/// One unit's way. `from` may be `to`: out of the worker's own memory.
+/// The way of one unit of state. `from` may be `to`: within one worker's memory.
 struct StateMove {
   int unit = 0;
   int from = 0;      ///< member of the new epoch
   int to = 0;        ///< rank of the new epoch
-  int copy_of = -1;  ///< out of a copy of this rank of the old epoch; -1: the source's own state
+  int copy_of = -1;  ///< taken from a copy of this rank of the old epoch; -1: from its own state
   bool operator==(const StateMove&) const = default;
 };
 
 struct StatePlan {
   std::int64_t step = 0;
-  bool from_memory = false;      ///< else every rank loads it from disk, or makes it anew
+  bool from_memory = false;      ///< false: every rank loads it from disk, or initialises it
   std::vector<StateMove> moves;  ///< in the order in which all ranks perform them
   /// Ranks whose next neighbour still holds their copy of this state: it need not travel again.
   std::vector<int> copied;
 };
 
 /// The newest state, of step `committed` or the one before, of which memory still holds every unit;
-/// none if there is no such. `members` are the new epoch's. `inventory` by incarnation.
+/// none if there is no such. `inventory` is by incarnation.
 std::optional<StatePlan> plan_state(const RunSpec& spec, const Epoch& kept, const Epoch& next,
                                     const std::map<std::uint64_t, StateInventory>& inventory,
                                     std::int64_t committed);

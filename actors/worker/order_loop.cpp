@@ -14,8 +14,8 @@ namespace {
 /// One order, carried out.
 class Executor {
  public:
-  Executor(RankExecutor& trainer, const std::function<void(StageAnswer)>& answer)
-      : executor_(trainer), answer_(answer) {}
+  Executor(RankExecutor& executor, const std::function<void(StageAnswer)>& answer)
+      : executor_(executor), answer_(answer) {}
 
   std::optional<StageAnswer> operator()(const Halt& order) {
     spdlog::info("halts for epoch {}: {}", order.epoch, order.reason);
@@ -67,8 +67,8 @@ std::uint32_t epoch_of(const Order& order) {
 
 }  // namespace
 
-OrderLoop::OrderLoop(RankExecutor& trainer, std::uint64_t incarnation)
-    : executor_(trainer), incarnation_(incarnation) {}
+OrderLoop::OrderLoop(RankExecutor& executor, std::uint64_t incarnation)
+    : executor_(executor), incarnation_(incarnation) {}
 
 void OrderLoop::interrupt(std::uint32_t next, const std::string& reason) {
   executor_.interrupt(next, reason);

@@ -33,8 +33,8 @@ class OrderSink {
 /// A rank's computing loop. Knows no actor.
 class OrderLoop : public OrderSink {
  public:
-  /// `trainer` outlives it.
-  OrderLoop(RankExecutor& trainer, std::uint64_t incarnation);
+  /// `executor` outlives it.
+  OrderLoop(RankExecutor& executor, std::uint64_t incarnation);
   /// Takes orders until Finish and answers each, on the thread that calls it; `answer` may be
   /// called from another one too. After an error it answers Failed once, unless it was interrupted,
   /// and then waits for Halt or Finish.

@@ -24,18 +24,18 @@ std::unique_ptr<stages::DataFeed> open_feed(const std::string& tokens,
   return std::make_unique<stages::DataFeed>(stages::TokenFile::open(tokens), spec);
 }
 
-void number_parameters(RankEpoch& parts, const RunSpec& spec) {
+void number_parameters(RankEpoch& now, const RunSpec& spec) {
   const auto all = stages::parameters_of(spec.model);
-  const auto mine = parts.stage().parameters();
+  const auto mine = now.stage().parameters();
   auto at = all.begin();  // both are in canonical order
   for (std::size_t i = 0; i < mine.size(); ++i) {
     if (!mine[i].owned) continue;
     at = std::ranges::find(at, all.end(), mine[i].name, &stages::ParameterInfo::name);
     TROUPE_ASSERT(at != all.end());
-    parts.parameters.push_back(static_cast<std::uint32_t>(at - all.begin()));
-    parts.owned.push_back(i);
+    now.parameters.push_back(static_cast<std::uint32_t>(at - all.begin()));
+    now.owned.push_back(i);
   }
-  parts.squared_norms.resize(mine.size());
+  now.squared_norms.resize(mine.size());
 }
 
 }  // namespace
@@ -57,27 +57,27 @@ std::shared_ptr<StageState> make_state(const stages::StageSpec& stage,
   return state;
 }
 
-void add_runners(RankEpoch& parts, const RunSpec& spec, std::int64_t sample_origin,
+void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin,
                  transport::Channel& channel) {
-  number_parameters(parts, spec);
-  const ClusterShape& shape = parts.epoch.shape;
+  number_parameters(now, spec);
+  const ClusterShape& shape = now.epoch.shape;
   const auto microbatches = spec.batch.microbatches(shape.mesh.dp);
   const auto data = [&](const stages::DataFeed* feed) {
     return PlanRunner::Data{.feed = feed,
-                            .replica = parts.part.place.replica,
+                            .replica = now.part.place.replica,
                             .tokens = spec.batch.micro * spec.batch.seq_len,
                             .num_microbatches = static_cast<int>(microbatches)};
   };
   stages::FeedSpec train = feed_spec(spec, shape);
   train.shuffle = spec.data.shuffle;
   train.origin = sample_origin;
-  parts.feed = open_feed(spec.data.tokens, train);
-  parts.runner.emplace(parts.stage(), channel, compile(parts.part, parts.part.actions),
-                       data(parts.feed.get()));
+  now.feed = open_feed(spec.data.tokens, train);
+  now.runner.emplace(now.stage(), channel, compile(now.part, now.part.actions),
+                     data(now.feed.get()));
   if (spec.eval.interval <= 0) return;
-  parts.eval_feed = open_feed(spec.eval.tokens, feed_spec(spec, shape));
-  parts.eval_runner.emplace(parts.stage(), channel, compile(parts.part, parts.part.eval_actions),
-                            data(parts.eval_feed.get()));
+  now.eval_feed = open_feed(spec.eval.tokens, feed_spec(spec, shape));
+  now.eval_runner.emplace(now.stage(), channel, compile(now.part, now.part.eval_actions),
+                          data(now.eval_feed.get()));
 }
 
 }  // namespace troupe::actors

@@ -48,7 +48,7 @@ std::shared_ptr<StageState> make_state(const stages::StageSpec& stage,
 std::vector<std::size_t> slots_of(const RankAssembly& part, int rank);
 
 /// Where a rank's samples come from, and what it runs over them. The stage is there.
-void add_runners(RankEpoch& parts, const RunSpec& spec, std::int64_t sample_origin,
+void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin,
                  transport::Channel& channel);
 
 }  // namespace troupe::actors

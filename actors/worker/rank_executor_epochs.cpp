@@ -65,14 +65,14 @@ void RankExecutor::leave_epoch() {
   runner_ = nullptr;
   warm_stage_.set_current(std::nullopt);
   groups_.clear();
-  for (RankEpoch* parts : {epoch_.get(), before_.get()}) {
-    if (!parts) continue;
-    parts->copies.reset();
-    parts->runner.reset();
-    parts->eval_runner.reset();
-    parts->tied.reset();
-    parts->mirror.reset();
-    parts->replicas.reset();
+  for (RankEpoch* ended : {epoch_.get(), before_.get()}) {
+    if (!ended) continue;
+    ended->copies.reset();
+    ended->runner.reset();
+    ended->eval_runner.reset();
+    ended->tied.reset();
+    ended->mirror.reset();
+    ended->replicas.reset();
   }
 }
 
@@ -265,7 +265,7 @@ void RankExecutor::copy_first_state(RankEpoch& now, const std::vector<int>& copi
 
 void RankExecutor::load(const EnterEpoch& order, StageState& state) {
   if (order.start.checkpoint.empty()) {
-    stages::initialize(*state.stage, spec_.model, spec_.seed);
+    stages::initialize(*state.stage, spec_.model, spec_.seed, spec_.cluster.threads);
     return;
   }
   const auto checkpoint = stages::CheckpointReader::open(order.start.checkpoint);

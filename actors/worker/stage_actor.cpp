@@ -20,12 +20,12 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Beat)
 
 namespace troupe::actors {
 
-StageActor::StageActor(caf::actor_config& config, caf::actor director, Join join, OrderSink& runner,
+StageActor::StageActor(caf::actor_config& config, caf::actor director, Join join, OrderSink& orders,
                        std::chrono::milliseconds heartbeat)
     : ControlActor(config),
       director_(std::move(director)),
       join_(std::move(join)),
-      runner_(runner),
+      orders_(orders),
       heartbeat_(heartbeat) {}
 
 caf::behavior StageActor::make_behavior() {
@@ -54,11 +54,11 @@ void StageActor::on_exit() {
 
 void StageActor::halt(const Halt& order) {
   if (order.epoch <= epoch_) return;
-  runner_.interrupt(order.epoch, order.reason);
+  orders_.interrupt(order.epoch, order.reason);
   epoch_ = order.epoch;  // orders of the one before are too late now
   peers_ = {};
   replica_ = nullptr;
-  runner_.push(order);
+  orders_.push(order);
 }
 
 void StageActor::meet(Peers& order) {
@@ -77,7 +77,7 @@ void StageActor::begin(const BeginEpoch& begin) {
   epoch_ = number;
   if (order.epoch.rank_of(join_.member.incarnation) < order.epoch.num_ranks())
     replica_ = caf::actor_cast<caf::actor>(current_sender());
-  runner_.push(std::move(order));
+  orders_.push(std::move(order));
 }
 
 void StageActor::refuse(std::uint32_t epoch, const std::string& what) {
@@ -93,17 +93,17 @@ void StageActor::warm_up(const WarmUp& order) {
     return refuse(epoch_, "WarmUp with " + why);
   const Warm answer{
       .order = order.order, .incarnation = join_.member.incarnation, .rank = order.rank};
-  runner_.warm_up(order, [director = director_, answer] { caf::anon_send(director, answer); });
+  orders_.warm_up(order, [director = director_, answer] { caf::anon_send(director, answer); });
 }
 
 template <typename Order>
 void StageActor::queue(const Order& order) {
-  if (order.epoch == epoch_) runner_.push(order);
+  if (order.epoch == epoch_) orders_.push(order);
 }
 
 void StageActor::finish(const std::string& reason) {
-  runner_.interrupt(std::numeric_limits<std::uint32_t>::max(), reason);
-  runner_.push(Finish{.reason = reason});
+  orders_.interrupt(std::numeric_limits<std::uint32_t>::max(), reason);
+  orders_.push(Finish{.reason = reason});
 }
 
 void StageActor::answer(const StageAnswer& result) {
@@ -113,7 +113,7 @@ void StageActor::answer(const StageAnswer& result) {
 }
 
 void StageActor::beat() {
-  const auto activity = runner_.activity();
+  const auto activity = orders_.activity();
   Heartbeat beat{.incarnation = join_.member.incarnation,
                  .progress = activity.progress,
                  .longest_action_s = to_bits(activity.longest_action_s),
@@ -121,7 +121,7 @@ void StageActor::beat() {
                  .waiting_for = activity.waiting_for,
                  .resident_bytes = activity.resident_bytes,
                  .saved_bytes = activity.saved_bytes,
-                 .mailbox_depth = mailbox().size() + runner_.depth()};
+                 .mailbox_depth = mailbox().size() + orders_.depth()};
   for (const auto& edge : activity.edges)
     beat.links.push_back({.to = edge.to, .queued = edge.queued});
   send(replica_ ? replica_ : director_, beat);

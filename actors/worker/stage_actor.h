@@ -15,9 +15,9 @@ namespace troupe::actors {
 /// by itself when it starts.
 class StageActor : public ControlActor {
  public:
-  /// `runner` outlives the actor. `director` is where it joins. It gives a sign of life every
+  /// `orders` outlives the actor. `director` is where it joins. It gives a sign of life every
   /// `heartbeat`.
-  StageActor(caf::actor_config& config, caf::actor director, Join join, OrderSink& runner,
+  StageActor(caf::actor_config& config, caf::actor director, Join join, OrderSink& orders,
              std::chrono::milliseconds heartbeat = kHeartbeatInterval);
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -40,7 +40,7 @@ class StageActor : public ControlActor {
 
   caf::actor director_;
   const Join join_;
-  OrderSink& runner_;
+  OrderSink& orders_;
   const std::chrono::milliseconds heartbeat_;
   caf::actor replica_;       // in the epoch that runs; else null
   std::uint32_t epoch_ = 0;  // orders of another one are ignored

@@ -47,7 +47,8 @@ void leave_by(std::chrono::seconds deadline) {
 }
 
 void train(caf::actor_system& system, const WorkerBootstrap& bootstrap,
-           const std::function<RunSpec(const std::string&)>& parse) {
+           const std::function<RunSpec(const std::string&)>& parse,
+           const transport::UcxEnvironment& ucx) {
   const auto director =
       system.middleman().remote_actor(bootstrap.host, static_cast<std::uint16_t>(bootstrap.port));
   if (!director)
@@ -60,14 +61,14 @@ void train(caf::actor_system& system, const WorkerBootstrap& bootstrap,
               .pid = getpid(),
               .host = host_name(),
               .address = ""};
-  RankExecutor trainer(spec, self, [](auto slots) {
-    return transport::UcxNode::create({.slots = std::move(slots)});
+  RankExecutor executor(spec, self, [&ucx](auto slots) {
+    return transport::UcxNode::create({.slots = std::move(slots), .environment = ucx});
   });
-  self.address = trainer.address();
+  self.address = executor.address();
   const Join join{.token = bootstrap.token, .member = self};
-  OrderLoop runner(trainer, bootstrap.incarnation);
-  const caf::actor stage = system.spawn<StageActor>(*director, join, std::ref<OrderSink>(runner));
-  runner.run([&](StageAnswer answer) { caf::anon_send(stage, std::move(answer)); });
+  OrderLoop loop(executor, bootstrap.incarnation);
+  const caf::actor stage = system.spawn<StageActor>(*director, join, std::ref<OrderSink>(loop));
+  loop.run([&](StageAnswer answer) { caf::anon_send(stage, std::move(answer)); });
   leave_by(kLeaveDeadline);
   caf::scoped_actor here{system};
   here->send_exit(stage, caf::exit_reason::user_shutdown);
@@ -77,7 +78,8 @@ void train(caf::actor_system& system, const WorkerBootstrap& bootstrap,
 }  // namespace
 
 int run_worker(const WorkerBootstrap& bootstrap,
-               const std::function<RunSpec(const std::string&)>& parse) {
+               const std::function<RunSpec(const std::string&)>& parse,
+               const transport::UcxEnvironment& ucx) {
   // The launcher decides when a worker ends; a terminal's signals are for the launcher.
   for (const int signal : {SIGINT, SIGHUP, SIGPIPE}) ::signal(signal, SIG_IGN);
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
@@ -86,7 +88,7 @@ int run_worker(const WorkerBootstrap& bootstrap,
   try {
     ControlPlaneConfig config(1);
     caf::actor_system system{config};
-    train(system, bootstrap, parse);
+    train(system, bootstrap, parse, ucx);
     return 0;
   } catch (const Error& error) {
     spdlog::error("{}", error.what());

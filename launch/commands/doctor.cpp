@@ -93,7 +93,7 @@ std::string open_loopback() {
 }
 
 std::string open_data_plane() {
-  const auto node = transport::UcxNode::create({});
+  const auto node = transport::UcxNode::create({.environment = transport::prepare_ucx()});
   return fmt::format("UCX starts, its address has {} bytes", node->address().size());
 }
 

@@ -8,8 +8,9 @@
 namespace troupe::launch {
 
 int run(const WorkerOptions&) {
+  const transport::UcxEnvironment ucx = transport::prepare_ucx();
   const std::string bootstrap{std::istreambuf_iterator<char>(std::cin), {}};
-  return actors::run_worker(actors::parse_bootstrap(bootstrap), parse_resolved);
+  return actors::run_worker(actors::parse_bootstrap(bootstrap), parse_resolved, ucx);
 }
 
 }  // namespace troupe::launch

@@ -1,7 +1,6 @@
 #include "tensor/cpu/cpu_device.h"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <new>
 #include <utility>
@@ -38,7 +37,6 @@ CpuDevice::CpuDevice(int threads) : threads_(threads), ops_(*this, threads) {
     throw Error(ErrorKind::manifest,
                 fmt::format("{} threads per rank; at least 1 is needed", threads));
   }
-  omp_set_num_threads(threads);  // for fill_normal, which knows no device
 }
 
 Buffer CpuDevice::allocate(std::size_t bytes, MemoryKind kind) {

@@ -47,7 +47,7 @@ double us_per_action(int steps) {
                                .vocab_size = spec.model.vocab_size});
   const std::int64_t tokens = spec.batch.micro * spec.batch.seq_len;
   test::NullStage stage(spec.schedule.chunks, {tokens, spec.model.hidden_size});
-  const auto node = transport::UcxNode::create({});
+  const auto node = transport::UcxNode::create({.environment = transport::prepare_ucx()});
   node->channel().open({.run = 1, .epoch = 1, .rank = 0, .edges = part.edges});
   actors::PlanRunner runner(
       stage, node->channel(), actors::compile(part, part.actions),

@@ -62,6 +62,7 @@ class Side {
 };
 
 std::unique_ptr<UcxNode> join(Side& side, int rank, std::int64_t elements, UcxOptions options) {
+  options.environment = troupe::transport::prepare_ucx();
   auto node = UcxNode::create(options);
   node->connect(1 - rank, 1, side.exchange(node->address()));
   const tensor::Shape shape{elements};

@@ -32,7 +32,7 @@ struct Cost {
 Cost measure(const Workload& workload, const stages::ChunkSpec& chunk, int repeats) {
   const auto device = tensor::make_cpu_device(1);
   const auto stage = stages::make_transformer_stage(stage_spec(workload, chunk), *device);
-  stages::initialize(*stage, workload.model, 1);
+  stages::initialize(*stage, workload.model, 1, 1);
   const auto ids = spread_tokens(workload);
   const auto bytes = static_cast<std::size_t>(stage->edge_shape().num_elements()) *
                      tensor::size_of(stage->edge_dtype());

@@ -53,7 +53,7 @@ std::string to_bytes(const json& numbers) {
 }
 
 void serve(int rank, int socket, const RankProcesses::MakeAnswer& make_answer) {
-  const auto node = transport::UcxNode::create({});
+  const auto node = transport::UcxNode::create({.environment = transport::prepare_ucx()});
   write_text(socket, to_numbers(node->address()).dump());
   const json addresses = json::parse(read_text(socket));
   for (int peer = 0; peer < static_cast<int>(addresses.size()); ++peer)

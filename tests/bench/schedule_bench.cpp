@@ -74,7 +74,7 @@ class RankUnderTest {
       stay_on_one_core(rank);
       device_ = tensor::make_cpu_device(1);
       stage_ = stages::make_transformer_stage(part.stage, *device_);
-      stages::initialize(*stage_, spec_.model, 1);
+      stages::initialize(*stage_, spec_.model, 1, 1);
     } else {
       const double share = kForward_s / (assembly.plan.num_chunks() / spec_.mesh.pp);
       stage_ = std::make_unique<WaitStage>(static_cast<int>(part.chunks.size()),

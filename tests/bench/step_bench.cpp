@@ -38,7 +38,7 @@ class TrainingStep {
             *device_)),
         ids_(spread_tokens(workload)),
         squared_norms_(stage_->parameters().size()) {
-    stages::initialize(*stage_, workload.model, 1);
+    stages::initialize(*stage_, workload.model, 1, threads);
   }
 
   void run() {

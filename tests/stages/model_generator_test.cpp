@@ -38,7 +38,7 @@ std::vector<double> reference_logits(stages::Stage& stage, std::span<const std::
 BOOST_AUTO_TEST_CASE(predicts_as_the_reference_does_for_every_window) {
   const auto device = tensor::make_cpu_device(1);
   stages::Generator generator(kModel, *device, kContext);
-  initialize(generator.stage(), kModel, 1);
+  initialize(generator.stage(), kModel, 1, 1);
   const std::vector<std::int32_t> ids = random_tokens(300, kModel.vocab_size, 1).ids;
   // Around the windows of 64, 128 and 160 tokens, and beyond the context; then short again.
   for (const std::size_t length : {1u, 5u, 63u, 64u, 65u, 128u, 129u, 160u, 161u, 300u, 7u, 100u}) {
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(predicts_as_the_reference_does_for_every_window) {
 BOOST_AUTO_TEST_CASE(a_context_shorter_than_a_window_works) {
   const auto device = tensor::make_cpu_device(1);
   stages::Generator generator(kModel, *device, 10);
-  initialize(generator.stage(), kModel, 1);
+  initialize(generator.stage(), kModel, 1, 1);
   const std::vector<std::int32_t> ids = random_tokens(30, kModel.vocab_size, 1).ids;
   const auto expected = reference_logits(generator.stage(), std::span(ids).last(10));
   BOOST_TEST(std::abs(generator.next_logits(ids)[3] - expected[3]) < 1e-4);

@@ -92,7 +92,7 @@ std::vector<Tokens> batch_of(const Case& c) {
 void disturb_norms(stages::Stage& stage) {
   for (const stages::Parameter& p : stage.parameters()) {
     if (p.weight.shape.rank() != 1) continue;
-    tensor::fill_normal(p.weight, 9, p.name, 0.2);
+    tensor::fill_normal(p.weight, 9, p.name, 0.2, 1);
     for (std::int64_t i = 0; i < p.weight.num_elements(); ++i) p.weight.as<float>()[i] += 1;
   }
   stage.weights_changed();

@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_stage_that_does_not_train_evaluates_alike) {
     stages::StageSpec spec = {.model = model_of(kind), .seq_len = 9, .training = false};
     spec.chunks = {{.first_layer = 0, .end_layer = 5, .embedding = true, .head = true}};
     const auto stage = make_transformer_stage(spec, *device);
-    initialize(*stage, spec.model, 11);
+    initialize(*stage, spec.model, 11, 1);
     stage->begin_step();
     const Tokens tokens = random_tokens(9, 61, 1);
     const double loss = stage->evaluate(0, {}, {}, tokens.ids, tokens.targets).loss_sum;

@@ -119,7 +119,7 @@ class Run {
  public:
   Run(const Kind& kind, tensor::Device& device, std::uint64_t seed)
       : spec_(spec_of(kind)), stage_(make_transformer_stage(spec_, device)), random_(seed) {
-    initialize(*stage_, spec_.model, 3);
+    initialize(*stage_, spec_.model, 3, 1);
   }
 
   /// Everything that is computed, as bytes by name.

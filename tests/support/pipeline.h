@@ -70,7 +70,7 @@ class Pipeline {
         1 + *std::max_element(spec.stage_of_chunk.begin(), spec.stage_of_chunk.end());
     for (int s = 0; s < num_stages; ++s) {
       stages_.push_back(make_transformer_stage(stage_spec(s), device));
-      initialize(*stages_.back(), spec.model, seed);
+      initialize(*stages_.back(), spec.model, seed, 1);
     }
     const auto shape = stages_.front()->edge_shape();
     for (int i = 0; i < 2 * num_chunks() * spec.microbatches; ++i) {

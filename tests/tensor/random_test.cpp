@@ -73,12 +73,13 @@ BOOST_AUTO_TEST_CASE(normal_has_the_moments_of_a_standard_normal) {
   BOOST_TEST(std::abs(neighbours / kCount) < 0.012);
 }
 
-BOOST_AUTO_TEST_CASE(fill_normal_scales_the_values_of_its_name) {
-  std::vector<float> values(1001);
-  fill_normal({values.data(), DType::f32, {7, 143}}, 9, "w", 0.02);
+BOOST_AUTO_TEST_CASE(fill_normal_scales_the_values_of_its_name_on_any_number_of_threads) {
   const Random random(9, "w");
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    BOOST_REQUIRE_EQUAL(values[i], static_cast<float>(0.02 * random.normal(i)));
+  for (const int threads : {1, 3}) {
+    std::vector<float> values(1001);
+    fill_normal({values.data(), DType::f32, {7, 143}}, 9, "w", 0.02, threads);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      BOOST_REQUIRE_EQUAL(values[i], static_cast<float>(0.02 * random.normal(i)));
   }
 }
 

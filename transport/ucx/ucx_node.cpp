@@ -13,7 +13,7 @@ namespace {
 class Node : public UcxNode {
  public:
   explicit Node(const UcxOptions& options)
-      : worker_(options.spin),
+      : worker_(options.spin, options.environment),
         peers_(std::in_place, worker_,
                [this](int rank, const std::string& why) { on_lost(rank, why); }),
         link_(worker_, *peers_, options.slots ? options.slots : std::make_shared<SlotPool>()),

@@ -9,6 +9,7 @@
 #include "tensor/process_group.h"
 #include "transport/channel.h"
 #include "transport/slot_pool.h"
+#include "transport/ucx/ucx_environment.h"
 
 namespace troupe::transport {
 
@@ -18,6 +19,8 @@ struct UcxOptions {
   std::chrono::microseconds spin{50};
   /// Where the slots' memory comes from and goes to, beyond the node's life. Null: from the system.
   std::shared_ptr<SlotPool> slots{};
+  /// The user's settings of UCX, which the node's own give way to.
+  UcxEnvironment environment{};
 };
 
 /// One process's UCX worker and its progress thread, the only caller of UCX. Channels and groups of

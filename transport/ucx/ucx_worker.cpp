@@ -2,15 +2,10 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <ucs/debug/debug.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <csignal>
-#include <cstdlib>
-#include <initializer_list>
-#include <string_view>
 #include <utility>
 
 #include "transport/ucx/ucx_error.h"
@@ -21,8 +16,6 @@ namespace {
 /// Tensors from here on travel by rendezvous, straight into the receiver's slot; below, UCX's copy
 /// through its own small buffers costs less than the extra messages.
 constexpr const char* kRendezvousThreshold = "32k";
-/// UCX's own choice, 8 KiB, more than halves the bandwidth where nothing is sent in place.
-constexpr const char* kTcpSegment = "64k";
 /// How often the progress thread looks whether a polling thread has left.
 constexpr int kYieldMs = 1;
 /// UCX claims to be busy for so many rounds in which nothing moves: a peer died while it wrote into
@@ -38,55 +31,27 @@ void set(ucp_config_t* config, const char* name, const char* value) {
   check_ucx(ucp_config_modify(config, name, value), std::string("UCX refuses UCX_") + name);
 }
 
-/// Whether UCX may use one of these transports: every one may be used unless UCX_TLS lists which.
-bool may_use(std::initializer_list<std::string_view> transports) {
-  const char* listed = std::getenv("UCX_TLS");
-  if (!listed) return true;
-  const auto has = [names = std::string_view(listed)](std::string_view name) {
-    return names.find(name) != names.npos;
-  };
-  return has("all") || has("^") || std::ranges::any_of(transports, has);
-}
-
-bool may_share_memory() {
-  return may_use({"shm", "sm", "mm", "sysv", "posix"});
-}
-
 /// What the user says in UCX_* variables holds, except where our failure handling depends on it.
-Config read_config() {
+Config read_config(const UcxEnvironment& environment) {
   ucp_config_t* raw = nullptr;
   check_ucx(ucp_config_read(nullptr, nullptr, &raw), "UCX cannot read its configuration");
   Config config(raw, &ucp_config_release);
   // Without it UCX refuses endpoints in peer error mode over shared memory.
-  if (may_share_memory()) set(raw, "MM_ERROR_HANDLING", "y");
+  if (environment.may_share_memory()) set(raw, "MM_ERROR_HANDLING", "y");
   // Where a connection breaks within a zero-copy send, UCX 1.13's TCP completes that send twice and
   // ends the process. Copies through segments as large as the receiver takes cost little more.
   set(raw, "ZCOPY_THRESH", "inf");
   // A process that is killed while UCX makes a POSIX segment leaves its file behind; a System V one
   // is marked for removal as soon as it is attached.
-  if (!std::getenv("UCX_TLS")) set(raw, "TLS", "^posix");
+  if (environment.transports.empty()) set(raw, "TLS", "^posix");
   // All ranks are on this host: no port is open to any other.
-  if (!std::getenv("UCX_NET_DEVICES")) set(raw, "NET_DEVICES", "lo");
-  if (!std::getenv("UCX_RNDV_THRESH")) set(raw, "RNDV_THRESH", kRendezvousThreshold);
+  if (!environment.has_devices) set(raw, "NET_DEVICES", "lo");
+  if (!environment.has_rendezvous_threshold) set(raw, "RNDV_THRESH", kRendezvousThreshold);
   return config;
 }
 
-/// What holds for the whole process, whatever number of workers it opens.
-void prepare_process() {
-  static const bool is_prepared = [] {
-    // Said here: UCX warns of a setting in a context's own configuration that opens no TCP.
-    ::setenv("UCX_TCP_TX_SEG_SIZE", kTcpSegment, 0);
-    // The library takes over these signals when it is loaded; a crash is the program's to report.
-    if (!std::getenv("UCX_HANDLE_ERRORS"))
-      for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
-    return true;
-  }();
-  static_cast<void>(is_prepared);
-}
-
-ucp_context_h make_context() {
-  prepare_process();
-  const Config config = read_config();
+ucp_context_h make_context(const UcxEnvironment& environment) {
+  const Config config = read_config(environment);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -121,10 +86,10 @@ FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-UcxWorker::UcxWorker(std::chrono::microseconds spin)
+UcxWorker::UcxWorker(std::chrono::microseconds spin, const UcxEnvironment& environment)
     : spin_(spin),
-      shares_memory_(may_share_memory()),
-      context_(make_context()),
+      shares_memory_(environment.may_share_memory()),
+      context_(make_context(environment)),
       worker_(make_worker(context_.get())),
       wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       notify_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {

@@ -13,6 +13,7 @@
 
 #include "transport/named_wait.h"
 #include "transport/ucx/handoff_mutex.h"
+#include "transport/ucx/ucx_environment.h"
 
 namespace troupe::transport {
 
@@ -44,7 +45,7 @@ class FileDescriptor {
 class UcxWorker {
  public:
   /// `spin`: how long a waiting thread polls before it sleeps. Throws Error{unavailable}.
-  explicit UcxWorker(std::chrono::microseconds spin);
+  UcxWorker(std::chrono::microseconds spin, const UcxEnvironment& environment);
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;

@@ -40,7 +40,7 @@ Trained train(const RunSpec& spec, int steps) {
       const std::lock_guard lock(mutex);
       return stages::make_transformer_stage(part.stage, *device);
     }();
-    stages::initialize(*stage, spec.model, spec.seed);
+    stages::initialize(*stage, spec.model, spec.seed, 1);
     auto& channel = network.channel(rank);
     channel.set_deadline(std::chrono::seconds(5));
     channel.open({.run = 1, .epoch = 1, .rank = rank, .edges = part.edges});

@@ -6,7 +6,7 @@
 
 namespace troupe::test {
 
-/// The transports that nodes made meanwhile, and child processes, may use.
+/// The transports that prepare_ucx() finds meanwhile, and child processes, may use.
 class ChosenTransports {
  public:
   explicit ChosenTransports(const char* names) {

@@ -8,7 +8,8 @@ namespace troupe::test {
 class UcxWorld {
  public:
   UcxWorld(int ranks, const char* transports, std::chrono::microseconds spin)
-      : transports_(transports), nodes(ranks, {.spin = spin}) {}
+      : transports_(transports),
+        nodes(ranks, {.spin = spin, .environment = transport::prepare_ucx()}) {}
   transport::Channel& channel(int rank) { return nodes.channel(rank); }
   void disconnect(int rank) {
     nodes.kill(rank);
@@ -92,7 +93,8 @@ BOOST_AUTO_TEST_CASE(an_address_is_short) {
 
 BOOST_AUTO_TEST_CASE(unknown_transports_are_named) {
   const ChosenTransports none("no_such_transport");
-  expect_error(ErrorKind::unavailable, {"UCX"}, [] { transport::UcxNode::create({}); });
+  expect_error(ErrorKind::unavailable, {"UCX"},
+               [] { transport::UcxNode::create({.environment = transport::prepare_ucx()}); });
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_without_connection_is_named) {

@@ -10,7 +10,9 @@ namespace troupe::test {
 /// Connected nodes of several ranks in one process.
 class UcxNodes {
  public:
-  explicit UcxNodes(int ranks, transport::UcxOptions options = {}) : options_(options) {
+  explicit UcxNodes(int ranks,
+                    transport::UcxOptions options = {.environment = transport::prepare_ucx()})
+      : options_(options) {
     for (int rank = 0; rank < ranks; ++rank) nodes_.push_back(transport::UcxNode::create(options_));
     for (int rank = 0; rank < ranks; ++rank)
       for (int peer = 0; peer < ranks; ++peer)

@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(echo, *utf::disabled()) {
   const TestSocket parent = ChildProcess::parent();
   Job job;
   std::istringstream(parent.receive()) >> job.epoch >> job.elements >> job.steps;
-  auto node = UcxNode::create({});
+  auto node = UcxNode::create({.environment = transport::prepare_ucx()});
   parent.send(node->address());
   node->connect(0, 1, parent.receive());
   Channel& channel = node->channel();
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(echo, *utf::disabled()) {
 /// Joins a group and never calls a collective.
 BOOST_AUTO_TEST_CASE(silent_member, *utf::disabled()) {
   const TestSocket parent = ChildProcess::parent();
-  auto node = UcxNode::create({});
+  auto node = UcxNode::create({.environment = transport::prepare_ucx()});
   parent.send(node->address());
   node->connect(0, 1, parent.receive());
   const auto group = node->make_group(kRun, 1, 1, "replicas", {0, 1}, 1);
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(silent_member, *utf::disabled()) {
 /// Adds up with the other until it is killed.
 BOOST_AUTO_TEST_CASE(busy_member, *utf::disabled()) {
   const TestSocket parent = ChildProcess::parent();
-  auto node = UcxNode::create({});
+  auto node = UcxNode::create({.environment = transport::prepare_ucx()});
   parent.send(node->address());
   node->connect(0, 1, parent.receive());
   const auto group = node->make_group(kRun, 1, 1, "replicas", {0, 1}, 1);
@@ -131,7 +131,7 @@ int segments_of(const std::set<pid_t>& pids) {
 BOOST_DATA_TEST_CASE(two_processes_exchange_tensors, kTransports, transports) {
   const ChosenTransports chosen(transports);
   for (const std::int64_t elements : {100, 300'000}) {
-    const auto node = UcxNode::create({});
+    const auto node = UcxNode::create({.environment = transport::prepare_ucx()});
     const auto child = start_echo(*node, 1, {.elements = elements, .steps = 50});
     BOOST_TEST(exchange(node->channel(), 50));
     BOOST_TEST(child->socket().receive() == "done");
@@ -144,7 +144,7 @@ BOOST_DATA_TEST_CASE(a_killed_process_is_replaced, kTransports, transports) {
   const ChosenTransports chosen(transports);
   std::set<pid_t> pids{::getpid()};
   {
-    const auto node = UcxNode::create({});
+    const auto node = UcxNode::create({.environment = transport::prepare_ucx()});
     for (std::uint32_t life = 1; life <= 4; ++life) {
       const auto child =
           start_echo(*node, life, {.epoch = life, .elements = 200'000, .steps = kEndless});
@@ -162,7 +162,7 @@ BOOST_DATA_TEST_CASE(a_killed_process_is_replaced, kTransports, transports) {
 
 BOOST_AUTO_TEST_CASE(over_tcp_a_death_is_noticed_without_help) {
   const ChosenTransports chosen("tcp,self");
-  const auto node = UcxNode::create({});
+  const auto node = UcxNode::create({.environment = transport::prepare_ucx()});
   const auto child = start_echo(*node, 1, {.elements = 200'000, .steps = kEndless});
   auto stream = runner([&] { return exchange(node->channel(), kEndless); });
   until([&] { return node->channel().counts().edges.at(0).bytes > 20u * 800'000; });
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(over_tcp_a_death_is_noticed_without_help) {
 
 BOOST_DATA_TEST_CASE(a_stopped_process_is_named_by_the_deadline, kTransports, transports) {
   const ChosenTransports chosen(transports);
-  const auto node = UcxNode::create({});
+  const auto node = UcxNode::create({.environment = transport::prepare_ucx()});
   const auto child = start_echo(*node, 1, {.elements = 200'000, .steps = kEndless});
   BOOST_TEST(exchange(node->channel(), 3));
   child->signal(SIGSTOP);
@@ -186,7 +186,7 @@ BOOST_DATA_TEST_CASE(a_stopped_process_is_named_by_the_deadline, kTransports, tr
 
 BOOST_DATA_TEST_CASE(a_killed_member_ends_a_collective, kTransports, transports) {
   const ChosenTransports chosen(transports);
-  const auto node = UcxNode::create({});
+  const auto node = UcxNode::create({.environment = transport::prepare_ucx()});
   ChildProcess child("silent_member");
   introduce(*node, child, 1);
   const auto group = node->make_group(kRun, 1, 1, "replicas", {0, 1}, 0);
@@ -208,7 +208,7 @@ BOOST_DATA_TEST_CASE(a_killed_member_ends_a_collective, kTransports, transports)
 BOOST_DATA_TEST_CASE(a_member_may_be_killed_at_any_moment_of_a_sum, kTransports, transports) {
   const ChosenTransports chosen(transports);
   for (int life = 0; life < 8; ++life) {
-    const auto node = UcxNode::create({});
+    const auto node = UcxNode::create({.environment = transport::prepare_ucx()});
     ChildProcess child("busy_member");
     introduce(*node, child, 1);
     std::atomic<int> sums = 0;
