@@ -11,13 +11,13 @@
 #include "actors/monitors/tensor_summary.h"
 #include "actors/topology/reports.h"
 
-// What happens in a run, as its monitors are told. Plain values without CAF types. A kind of event
-// is a type in EventBody; its name, for files and for people, stands at the same place in
+// The events of a run, as its monitors receive them: plain values without CAF types. A kind of
+// event is a type in EventBody; its name, for files and for people, is at the same index in
 // kEventNames.
 
 namespace troupe::actors {
 
-/// A step is final. Norms, times of the stages and bytes of the edges are in the report.
+/// A step is committed. Norms, times of the stages and bytes of the edges are in the report.
 struct StepCommitted {
   StepReport report;
 };
@@ -28,71 +28,72 @@ struct CheckpointSaved {
   std::string path;
   double duration_s = 0;
 };
-/// A loss or gradient is infinite or no number.
+/// A loss or gradient is infinite or NaN.
 struct NotFinite {
   std::string where;
 };
-/// Ranks of a new epoch, by rank.
+/// A new epoch has begun, with this pipeline and schedule and with these ranks in order.
 struct MembershipChanged {
   Pipeline pipeline;
   std::string schedule;
   std::vector<RankStatus> ranks;
 };
-/// Sign of life of a rank.
+/// A rank's heartbeat.
 struct RankActivity {
   std::string state;
-  std::string waiting_for;           ///< the named wait; empty: none
+  std::string waiting_for;           ///< what the rank waits for; empty: nothing
   std::uint64_t resident_bytes = 0;  ///< memory of the worker process
-  std::uint64_t mailbox_depth = 0;   ///< messages and orders that wait for its stage actor
+  std::uint64_t mailbox_depth = 0;   ///< messages and orders in its stage actor's mailbox
   struct Link {
-    int to = 0;      ///< rank
-    int queued = 0;  ///< tensors that wait for a credit of it
+    int to = 0;      ///< receiving rank
+    int queued = 0;  ///< tensors that wait for a credit of that rank
   };
   std::vector<Link> links;
 };
-/// What the director did since the last such event.
+/// The director's activity since the last event of this kind.
 struct DirectorActivity {
-  std::uint64_t mailbox_depth = 0;  ///< messages that wait for it
-  std::vector<double> handler_s;    ///< time that each event took it, newest last
+  std::uint64_t mailbox_depth = 0;  ///< messages in the director's mailbox
+  std::vector<double> handler_s;    ///< time that the director took for each event, newest last
 };
-/// Actions of one rank, in order, while somebody traces.
+/// Actions of one rank, in order; published only while a monitor subscribes to them.
 struct ActionsTraced {
   struct Action {
-    std::string name;    ///< as in a plan: "2F0"
-    double begin_s = 0;  ///< of the machine's monotonic clock
+    std::string name;    ///< name as in a plan: "2F0"
+    double begin_s = 0;  ///< seconds of the machine's monotonic clock
     double end_s = 0;
-    int from = -1;        ///< rank whose message it waited for; -1: none
-    int to = -1;          ///< rank that got its output; -1: none
-    double waited_s = 0;  ///< for the message and for a credit, before begin_s
-    double sent_s = 0;    ///< when its output left, before end_s if early; 0: it has none
+    int from = -1;        ///< rank whose message the action waited for; -1: none
+    int to = -1;          ///< rank that received its output; -1: none
+    double waited_s = 0;  ///< time waited for the message and a credit, before begin_s
+    double sent_s = 0;    ///< time when its output left, which may be before end_s; 0: no output
   };
   std::vector<Action> actions;
-  bool complete = false;  ///< the step's last actions of this rank
+  bool complete = false;  ///< whether these are the rank's last actions of the step
 };
-/// A tensor on its way from the event's rank, while somebody taps that edge.
+/// A tensor that the event's rank has sent; published only while a monitor taps that edge.
 struct TensorTapped {
-  int to = 0;  ///< rank
+  int to = 0;  ///< receiving rank
   bool backward = false;
   int microbatch = 0;
   TensorSummary summary;
-  std::string file;   ///< where it was dumped; empty: nowhere
-  std::string error;  ///< why it could not be
+  std::string file;   ///< file into which it was dumped; empty: none
+  std::string error;  ///< why it could not be dumped; empty: it was, or need not be
 };
-/// A stage's time an action has left that of the others.
+/// A stage's busy time is far above the time expected of it.
 struct StragglerFound {
   int replica = 0;
   int stage = 0;
-  double score = 0;  ///< actors/monitors/straggler.h
+  double score = 0;  ///< score as defined in actors/monitors/straggler.h
   double busy_s = 0;
   double usual_busy_s = 0;
 };
-/// The first cause of a failure; what it brings about is folded into it.
+/// The first cause of a failure; its consequences are not reported separately.
 struct FailureDetected {
   std::string cause;
   double detect_s = 0;
 };
-/// A part of a recovery or of a planned change has begun: "spawn" (all stop, and who is missing is
-/// spawned), "move" (of state, and all is built anew), "first step".
+/// A phase of a recovery or of a planned change has begun: "spawn" (all ranks stop, and missing
+/// workers are spawned), "move" (state is moved, and plans, connections and buffers are built
+/// anew), or "first step".
 struct PhaseBegun {
   std::string phase;
 };
@@ -104,7 +105,7 @@ struct Recovered {
 };
 /// The first step after a planned change is committed.
 struct Rescaled {
-  std::string cause;  ///< the order: "pp 2 -> 3"
+  std::string cause;  ///< the order, as "pp 2 -> 3"
   RecoveryPhases phases;
   double stall_s = 0;
 };
@@ -113,7 +114,7 @@ struct MonitorAttached {
 };
 struct MonitorDetached {
   std::string who;
-  std::uint64_t dropped = 0;  ///< events that it was too slow for
+  std::uint64_t dropped = 0;  ///< events dropped because it was too slow
 };
 /// A line for people.
 struct Note {
@@ -134,22 +135,23 @@ inline constexpr std::array<std::string_view, kNumEventKinds> kEventNames{
     "director",  "actions",    "tensor",     "straggler",  "failure",    "phase",
     "recovered", "rescaled",   "attached",   "detached",   "note",       "ended"};
 
-/// Something that happened.
+/// An event with its place in the run.
 struct RunEvent {
   std::uint32_t epoch = 0;
-  std::int64_t step = -1;  ///< last committed, or what the event is about; -1: the hub sets step
-                           ///< and epoch as the newest event had them
-  int rank = -1;           ///< -1: no rank in particular
+  /// The newest committed step, or the step that the event is about; -1: the hub sets step and
+  /// epoch to those of the newest event.
+  std::int64_t step = -1;
+  int rank = -1;  ///< rank that the event is about; -1: none
   EventBody body;
-  double time = 0;             ///< Unix seconds; set by the hub
-  std::uint64_t sequence = 0;  ///< place among all events of the run, from 1; set by the hub
+  double time = 0;             ///< time in Unix seconds; set by the hub
+  std::uint64_t sequence = 0;  ///< number among all events of the run, from 1; set by the hub
 };
 
 inline std::string_view kind_name(const RunEvent& event) {
   return kEventNames[event.body.index()];
 }
 
-/// A choice of kinds.
+/// A set of kinds of events.
 using EventMask = std::bitset<kNumEventKinds>;
 inline EventMask all_events() {
   return EventMask{}.set();

@@ -9,14 +9,15 @@ namespace troupe::actors {
 
 static_assert(kNumEventKinds <= 64, "a mask of kinds is one word");
 
-/// One subscriber's events. The publisher and the reader hold its mutex for a few instructions.
+/// One subscriber's queue of events. The publisher and the subscriber hold its mutex for a few
+/// instructions only.
 struct Hub::Queue {
   explicit Queue(SubscribeOptions chosen) : options(std::move(chosen)) {}
 
   bool wants(const RunEvent& event) const {
     return options.kinds.test(event.body.index()) && (!options.tap || is_sample(event));
   }
-  /// Of its tap; true of everything that is no tensor.
+  /// Whether an event is a tensor that matches the tap; true for events of other kinds.
   bool is_sample(const RunEvent& event) const {
     const auto* tensor = std::get_if<TensorTapped>(&event.body);
     return !tensor || (still_taps() &&
@@ -28,7 +29,7 @@ struct Hub::Queue {
     return options.tap && (options.tap->samples == 0 || sampled < options.tap->samples);
   }
 
-  /// Returns how many events had to go.
+  /// Queues an event. Returns how many older events were dropped for it.
   std::uint64_t push(const std::shared_ptr<const RunEvent>& event) {
     std::uint64_t lost = 0;
     {
@@ -57,21 +58,21 @@ struct Hub::Queue {
   }
 
   const SubscribeOptions options;
-  std::int64_t sampled = 0;  // tensors so far; guarded by the mutex of all queues
-  std::mutex mutex;          // guards what follows
+  std::int64_t sampled = 0;  // tensors sampled so far; guarded by Queues::mutex
+  std::mutex mutex;          // guards the members below
   std::deque<std::shared_ptr<const RunEvent>> events;
-  std::uint64_t dropped = 0;  // since the last take
+  std::uint64_t dropped = 0;  // events dropped since the last take()
   bool closed = false;
   std::condition_variable changed;
 };
 
-/// Who subscribes. Outlives the hub while a subscription does.
+/// The queues of all subscribers. It outlives the hub as long as a subscription exists.
 struct Hub::Queues {
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   std::vector<std::shared_ptr<Queue>> all;
-  Hub* hub = nullptr;  // null once it is gone
+  Hub* hub = nullptr;  // null after the hub was destroyed
   std::uint64_t dropped = 0;
-  std::uint32_t epoch = 0;  // of the newest event that said
+  std::uint32_t epoch = 0;  // epoch of the newest event that had a step
   std::int64_t step = 0;
   bool closed = false;
 

@@ -16,16 +16,17 @@ namespace troupe::actors {
 
 class Subscription;
 
-/// Where a run's events meet its monitors, in the launching process. Any thread publishes, any
-/// number of subscribers come and go. Every subscriber has a bounded queue of its own: when it is
-/// full, the oldest event is dropped, counted, and its reader told. Publishing waits for no reader;
-/// its cost is a lock and a pointer a subscriber.
+/// Passes a run's events to its subscribers, in the launching process. Any thread may publish;
+/// subscribers may come and go at any time. Every subscriber has a bounded queue of its own: when
+/// it is full, the oldest event is dropped and counted, and the subscriber learns of the loss.
+/// Publishing waits for no subscriber; it costs a lock and a pointer for each of them.
 class Hub {
  public:
   struct SubscribeOptions {
     EventMask kinds = all_events();
-    std::size_t capacity = 1024;  ///< events; at least 1
-    /// Tensors to look at. Who names some is told of no others, and of no more than it asked for.
+    std::size_t capacity = 1024;  ///< most events in the queue; at least 1
+    /// The tensors to look at. A subscriber with a tap gets only the tensors that match it, and no
+    /// more than its number of samples.
     std::optional<TapRequest> tap;
     /// Called after an event has been queued, from the publisher's thread; it must be quick and
     /// must not call the hub.
@@ -34,27 +35,28 @@ class Hub {
   struct Counts {
     std::size_t subscribers = 0;
     std::uint64_t published = 0;
-    std::uint64_t dropped = 0;  ///< over all subscribers, gone ones included
-    double busy_s = 0;          ///< spent in publish(), over all threads
+    std::uint64_t dropped = 0;  ///< over all subscribers, including former ones
+    double busy_s = 0;          ///< time spent in publish(), over all threads
   };
 
   Hub();
   Hub(const Hub&) = delete;
   ~Hub();
 
-  /// Stamps time and sequence number and hands the event to whoever subscribes to its kind.
+  /// Sets the event's time and sequence number and queues it for the subscribers of its kind.
   void publish(RunEvent event);
-  /// Whether anybody subscribes to Body: an event that costs something to make need not be made.
+  /// Whether there is a subscriber of Body. If not, an event that is costly to make need not be
+  /// made.
   template <typename Body>
   bool wanted() const {
     return (mask_of<Body>().to_ullong() & wanted_.load(std::memory_order_relaxed)) != 0;
   }
-  /// What subscribers still want to look at, each once, with the samples that are left of each; at
-  /// most kMaxTaps.
+  /// The taps of all subscribers that still want samples, each once and with the number of samples
+  /// left; at most kMaxTaps.
   std::vector<TapRequest> taps() const;
   /// The subscription may outlive the hub.
   std::unique_ptr<Subscription> subscribe(SubscribeOptions options);
-  /// No event comes after this one: readers take what is queued and see the end.
+  /// Ends publishing: subscribers take what is queued and then see the end.
   void close();
   Counts counts() const;
 
@@ -68,22 +70,24 @@ class Hub {
   std::atomic<std::uint64_t> busy_ns_{0};
 };
 
-/// A subscriber's end. Used by one thread at a time, except close(); destroying it detaches.
+/// A subscriber's end of its queue. Only close() may be called by a thread while another uses it.
+/// Its destructor unsubscribes.
 class Subscription {
  public:
   struct Batch {
-    std::vector<std::shared_ptr<const RunEvent>> events;  ///< oldest first
-    std::uint64_t dropped = 0;  ///< events lost before the first of these, since the last take
-    bool closed = false;        ///< nothing will come after these
+    std::vector<std::shared_ptr<const RunEvent>> events;  ///< events, oldest first
+    std::uint64_t dropped = 0;  ///< events lost before the first of these, since the last take()
+    bool closed = false;        ///< whether these are the last events
   };
   Subscription(const Subscription&) = delete;
   ~Subscription();
 
-  /// At most `max` of what is queued; does not wait.
+  /// Takes at most `max` queued events, without waiting.
   Batch take(std::size_t max);
-  /// Waits until there is something to take, the hub has closed, or the time is over.
+  /// Waits until an event is queued, the hub has closed, or the timeout has passed.
   void wait(std::chrono::milliseconds timeout);
-  /// No event comes any more; what is queued can still be taken. From any thread.
+  /// Stops the queueing of events; those that are queued can still be taken. Callable from any
+  /// thread.
   void close();
 
  private:

@@ -22,7 +22,7 @@ void push_bounded(std::deque<double>& values, double value, std::size_t most) {
 
 }  // namespace
 
-/// 0: nothing can be expected yet.
+/// The time that is expected of a stage in a step; 0 while it is not known.
 double StragglerScores::expected_s(const std::vector<StepReport::StageTime>& stages,
                                    const StepReport::StageTime& stage) const {
   std::vector<double> twins, slowdowns;

@@ -11,11 +11,12 @@
 
 namespace troupe::actors {
 
-/// Finds stages whose time for a step leaves what is to be expected of them. A stage's score is the
-/// median, over its last kWindow steps, of its busy time over the expected one: with replicas, the
-/// median of the same stage in the other replicas; without, its own median over the last kHistory
-/// steps, times what the other stages' steps took over their own medians (a machine that slows down
-/// as a whole has no straggler). A score of kScore or more is told, and again after kPause steps.
+/// Finds stages whose busy time in a step is far above the expected one. A stage's score is the
+/// median, over its last kWindow steps, of busy time divided by expected time. With replicas the
+/// expected time is the median of the same stage in the other replicas. Without, it is the stage's
+/// own median over its last kHistory steps, scaled by how much the other stages now take relative
+/// to their own medians, so that a machine that slows down as a whole has no straggler. A score of
+/// kScore or more is reported, and again after kPause steps.
 class StragglerScores {
  public:
   static constexpr std::size_t kWindow = 32;
@@ -24,14 +25,14 @@ class StragglerScores {
   static constexpr std::int64_t kPause = 100;
 
   std::vector<StragglerFound> on_step(const StepReport& report);
-  /// Another layout: earlier times mean nothing.
+  /// Called when the layout has changed, which makes earlier times meaningless.
   void forget() { stages_.clear(); }
 
  private:
-  using Key = std::pair<int, int>;  // replica, stage
+  using Key = std::pair<int, int>;  // replica and stage
   struct History {
-    std::deque<double> busy_s;  // newest last
-    std::deque<double> ratios;  // busy over expected
+    std::deque<double> busy_s;  // busy times, newest last
+    std::deque<double> ratios;  // busy time over expected time, newest last
     std::int64_t told_at = -kPause;
   };
   double expected_s(const std::vector<StepReport::StageTime>& stages,
@@ -50,7 +51,7 @@ class StragglerWatch {
 
   Hub& hub_;
   StragglerScores scores_;
-  SubscriberThread thread_;  // last: ends before what it uses
+  SubscriberThread thread_;  // declared last, so that it ends before the members that it uses
 };
 
 }  // namespace troupe::actors

@@ -9,15 +9,15 @@
 
 namespace troupe::actors {
 
-/// A monitor on a thread of its own: hands a hub's events to `consume`, batch by batch. Whatever
-/// `consume` throws ends this monitor alone, with a note to the others.
+/// A monitor on a thread of its own, which passes a hub's events to `consume` in batches. An
+/// exception from `consume` ends only this monitor, with a note event to the others.
 class SubscriberThread {
  public:
   using Consume = std::function<void(const Subscription::Batch&)>;
-  /// The hub outlives it. `name` is for the note.
+  /// The hub must outlive the thread. `name` is the monitor's name in the note.
   SubscriberThread(Hub& hub, std::string name, EventMask kinds, Consume consume);
   SubscriberThread(const SubscriberThread&) = delete;
-  /// Hands over what is queued, then ends.
+  /// Passes on what is queued, then ends the thread.
   ~SubscriberThread();
 
  private:

@@ -6,7 +6,7 @@
 namespace troupe::actors {
 namespace {
 
-/// The exponent of bin 1's lower end.
+/// The exponent of the lower end of bin 1.
 constexpr int kLowest = -40;
 
 std::size_t bin_of(double x) {

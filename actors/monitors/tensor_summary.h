@@ -7,10 +7,10 @@
 
 namespace troupe::actors {
 
-/// What one tensor looks like. The statistics are of its finite elements, summed in double.
+/// Statistics of one tensor, over its finite elements and summed in double precision.
 struct TensorSummary {
-  /// Magnitudes by power of two: bin 0 holds zeros and what is below 2^-40, bin i magnitudes in
-  /// [2^(i-41), 2^(i-40)), the last bin all above.
+  /// The number of bins of the histogram of magnitudes: bin 0 counts magnitudes below 2^-40 and
+  /// zeros, bin i those in [2^(i-41), 2^(i-40)), and the last bin also all larger ones.
   static constexpr int kBins = 64;
 
   std::int64_t elements = 0;

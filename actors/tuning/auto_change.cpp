@@ -5,7 +5,8 @@ namespace troupe::actors {
 void AutoChange::begin(const Epoch& epoch) {
   epoch_ = epoch;
   meter_.reset();
-  if (check_ && !check_->is_about(epoch.shape)) check_.reset();  // something else came of it
+  if (check_ && !check_->is_about(epoch.shape))
+    check_.reset();  // the cluster has taken on another shape than the ordered one
   if (check_) check_->begin();
   measure_if_wanted();
 }
@@ -29,7 +30,7 @@ std::optional<AutoChange::Advice> AutoChange::stepped(std::uint32_t epoch, std::
     return decide_if_measured();
   }
   measure_if_wanted();
-  // Until the order is carried out, steps are still the old ones.
+  // Until the order is carried out, steps are still those of the old shape.
   if (!compares()) return std::nullopt;
   const auto verdict = check_->stepped(seconds);
   if (!verdict) return std::nullopt;

@@ -12,9 +12,10 @@
 
 namespace troupe::actors {
 
-/// What the minds behind schedule.kind = "auto" and schedule.auto_layout share: they measure some
-/// steps of an epoch, order a change, and in the end compare. They hear what happens, and say what
-/// to tell people and what to order; no clock, no I/O.
+/// The common base of the tuners behind schedule.kind = "auto" and schedule.auto_layout: a tuner
+/// measures some steps of an epoch, orders a change of shape, and then compares the steps before
+/// and after it. It is called with what happens and returns advice, a text for people and an order;
+/// it reads no clock and does no I/O.
 class AutoChange {
  public:
   using Fits = std::function<bool(const ClusterShape& now, const ClusterShape& next)>;
@@ -24,37 +25,39 @@ class AutoChange {
   };
 
   virtual ~AutoChange() = default;
-  /// Another one measures or compares: a change of one's own would spoil that.
+  /// Tells whether another tuner measures or compares. Meanwhile this one rests, because a change
+  /// would spoil the other's times.
   void rest(bool rests) { rests_ = rests; }
-  /// All ranks are told of an epoch. What was measured before counts no more.
+  /// Called when an epoch begins. What was measured before it no longer counts.
   void begin(const Epoch& epoch);
-  /// Actions of one rank, of a step of any epoch.
+  /// Called with one rank's actions of a step of any epoch.
   std::optional<Advice> traced(const TracedActions& actions);
-  /// A step is committed.
+  /// Called when a step is committed.
   std::optional<Advice> stepped(std::uint32_t epoch, std::int64_t step, double seconds);
-  /// Whether it wants the times of actions: to measure them, or because the steps that it compares
-  /// with were recorded too.
+  /// Whether the tuner wants the times of actions: to measure them, or because it compares with
+  /// steps during which they were recorded too.
   bool measures() const { return meter_.has_value() || compares(); }
 
  protected:
-  /// `fits`: whether memory holds a shape, beside the one that gives it its state.
+  /// `fits` tells whether memory has room for a new shape while the current one still exists.
   AutoChange(RunSpec spec, Fits fits) : spec_(std::move(spec)), fits_(std::move(fits)) {}
   const RunSpec& spec() const { return spec_; }
   const Epoch& epoch() const { return epoch_; }
   const ClusterShape& shape() const { return epoch_.shape; }
-  std::int64_t step() const { return step_; }  ///< the last one
+  std::int64_t step() const { return step_; }  ///< last committed step
   bool fits(const ClusterShape& next) const { return fits_(shape(), next); }
-  /// What steps are to be compared with once the order is carried out.
+  /// Sets the prediction with which steps are compared once the order is carried out.
   void predict(GainCheck::PredictedGain predicted) { check_.emplace(std::move(predicted)); }
 
  private:
-  /// Asked when an epoch begins and after each of its steps, unless it measures or compares.
+  /// Whether to measure now. Asked when an epoch begins and after each of its steps, unless the
+  /// tuner measures or compares already.
   virtual bool wants_to_measure() const = 0;
   virtual std::optional<Advice> decide(const Measured& measured) = 0;
-  /// Whether the predicted gain was shown.
+  /// What follows from the comparison with the predicted gain.
   virtual Advice judge(const GainCheck::Verdict& verdict) = 0;
 
-  /// What was ordered has come, and its steps are counted.
+  /// Whether the ordered shape is the current one, so that its steps are compared.
   bool compares() const { return check_ && check_->predicted().shape == shape(); }
   void measure_if_wanted();
   std::optional<Advice> decide_if_measured();
@@ -64,8 +67,8 @@ class AutoChange {
   Epoch epoch_;
   std::int64_t step_ = 0;
   bool rests_ = false;
-  std::optional<StepMeter> meter_;  ///< while there is something to measure
-  std::optional<GainCheck> check_;  ///< of what was ordered
+  std::optional<StepMeter> meter_;  ///< exists while the tuner measures
+  std::optional<GainCheck> check_;  ///< compares the ordered shape with the one before
 };
 
 }  // namespace troupe::actors

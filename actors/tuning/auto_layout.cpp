@@ -24,7 +24,7 @@ ScaleRequest order_of(const ClusterShape& shape) {
   return order;
 }
 
-/// Forward and backward, in ms.
+/// The time of forward and backward together, in ms.
 double both_ways(const ActionTimes& times) {
   return 1e3 * (times.of(Op::F) + std::max(times.of(Op::B), times.of(Op::I) + times.of(Op::W)));
 }
@@ -44,7 +44,7 @@ std::string times_text(const Measured& measured, const LayerTimes& times) {
 }  // namespace
 
 bool AutoLayout::wants_to_measure() const {
-  // One chunk holds all layers, one layer a chunk lies as it lies.
+  // With one chunk, or with one layer a chunk, there is no other split.
   const auto chunks = static_cast<std::int64_t>(layers_of(shape().layout).size());
   return spec().auto_layout.on && step() >= due_ && shape().schedule.kind != kAutoSchedule &&
          chunks > 1 && chunks < spec().model.num_hidden_layers;

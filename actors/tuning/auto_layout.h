@@ -9,10 +9,10 @@
 
 namespace troupe::actors {
 
-/// The mind behind schedule.auto_layout: every so many steps it measures some, and orders another
-/// split of the layers where the simulator finds one that is worth it; in the end it compares, and
-/// takes back for good what has not made steps shorter. Rests while schedule.kind = "auto" chooses
-/// and compares.
+/// The tuner behind schedule.auto_layout. Every schedule.auto_layout_steps steps it measures some,
+/// and orders another split of the layers if the simulator finds one that gains enough. Then it
+/// compares, and permanently takes back a split that has not made steps shorter. It rests while the
+/// tuner of schedule.kind = "auto" chooses and compares.
 class AutoLayout final : public AutoChange {
  public:
   AutoLayout(RunSpec spec, Fits fits) : AutoChange(std::move(spec), std::move(fits)) {}
@@ -22,8 +22,8 @@ class AutoLayout final : public AutoChange {
   std::optional<Advice> decide(const Measured& measured) override;
   Advice judge(const GainCheck::Verdict& verdict) override;
 
-  std::int64_t due_ = 0;               ///< no measurement before this step
-  std::optional<ClusterShape> stays_;  ///< told that its layout stays
+  std::int64_t due_ = 0;               ///< step before which nothing is measured
+  std::optional<ClusterShape> stays_;  ///< shape for which it has reported that the layout stays
   std::vector<ClusterShape> taken_back_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 using schedules::Op;
 
 constexpr double kMillisecond = 1e-3;
-/// Of the candidates that people are told of.
+/// The number of candidates that a message for people lists.
 constexpr std::size_t kTold = 3;
 
 std::string times_text(const Measured& measured) {
@@ -45,7 +45,7 @@ ScaleRequest order_of(const ClusterShape& shape) {
   return order;
 }
 
-/// The same but for what they were made for, which no two measurements find the same.
+/// Whether two shapes are equal except for the measured costs, which differ in every measurement.
 bool alike(ClusterShape a, const ClusterShape& b) {
   a.schedule.costs = b.schedule.costs;
   return a == b;

@@ -9,9 +9,9 @@
 
 namespace troupe::actors {
 
-/// The mind behind schedule.kind = "auto": while an epoch's schedule is that guess it measures some
-/// steps, then orders the schedule that the simulator finds fastest, and in the end compares: 1f1b
-/// takes the place of a choice that has not made steps shorter, for good.
+/// The tuner behind schedule.kind = "auto". While an epoch runs the provisional schedule of "auto"
+/// it measures some steps, then orders the schedule that the simulator finds fastest, and then
+/// compares: 1f1b permanently replaces a choice that has not made steps shorter.
 class AutoSchedule final : public AutoChange {
  public:
   AutoSchedule(RunSpec spec, Fits fits) : AutoChange(std::move(spec), std::move(fits)) {}
@@ -21,8 +21,8 @@ class AutoSchedule final : public AutoChange {
   std::optional<Advice> decide(const Measured& measured) override;
   Advice judge(const GainCheck::Verdict& verdict) override;
 
-  std::optional<std::uint32_t> decided_;  ///< the epoch in which it did
-  std::optional<ClusterShape> plain_;     ///< 1f1b, of the decision
+  std::optional<std::uint32_t> decided_;  ///< epoch in which it has decided
+  std::optional<ClusterShape> plain_;     ///< shape of 1f1b at the decision
   std::vector<ClusterShape> taken_back_;
 };
 

@@ -12,8 +12,8 @@
 namespace troupe::actors {
 namespace {
 
-/// Numbers of steps after which they are looked at. Each look may err; all together may once in
-/// twenty (Bonferroni).
+/// The numbers of steps after which the test is made. The error probability of each test is such
+/// that that of all tests together is at most 1/20 (Bonferroni).
 constexpr std::array<std::size_t, 4> kLooks{6, 12, 24, GainCheck::kMostSteps};
 constexpr double kMayErr = 0.05;
 constexpr double kMayErrOnce = kMayErr / kLooks.size();

@@ -10,41 +10,42 @@
 
 namespace troupe::actors {
 
-/// By how many percent a step became shorter.
+/// The percentage by which a step became shorter.
 double gain_percent(double old_step_s, double step_s);
 
-/// A change that is to make steps shorter; tells whether it did, once enough have run in its shape.
-/// The steps before it and since are compared by their ranks, so that neither some slow ones nor
-/// the shape of the noise matter, and looked at a few times only: whatever the noise, a change that
-/// makes steps no shorter is taken for one that does at most once in twenty.
+/// Tells whether a change of shape has made steps shorter, once enough steps have run in the new
+/// shape. The step times before and after are compared by a rank sum test, so that neither a few
+/// slow steps nor the distribution of the noise matter. They are tested only a few times, so that a
+/// change that does not make steps shorter is taken for one that does with a probability of at most
+/// 1/20, whatever the noise.
 class GainCheck {
  public:
   struct PredictedGain {
-    std::string name;  ///< of what steps are compared under: "zb-h1", "layout 4,2"
+    std::string name;  ///< name of the change for messages: "zb-h1", "layout 4,2"
     ClusterShape from, shape;
-    double step_s = 0;              ///< predicted
-    std::vector<double> old_steps;  ///< seconds of the steps before, measured alike
+    double step_s = 0;              ///< predicted seconds of a step
+    std::vector<double> old_steps;  ///< seconds of each step before, measured in the same way
   };
   struct Verdict {
     enum Kind { faster, slower, unclear };
     PredictedGain predicted;
     Kind kind = unclear;
-    std::vector<double> steps;  ///< seconds
-    /// The change has shown that it is worth its place.
+    std::vector<double> steps;  ///< seconds of each step in the new shape
+    /// Whether the change has been shown to make steps shorter.
     bool is_gain() const { return kind == faster; }
     std::string text() const;
   };
   explicit GainCheck(PredictedGain predicted) : predicted_(std::move(predicted)) {}
 
   const PredictedGain& predicted() const { return predicted_; }
-  /// Whether a run in this shape may yet show the predicted gain.
+  /// Whether `shape` is one of the two compared shapes, so that the check is still of use.
   bool is_about(const ClusterShape& shape) const {
     return shape == predicted_.shape || shape == predicted_.from;
   }
-  /// An epoch begins: its first step pays for the start and counts for nothing.
+  /// Called when an epoch begins. Its first step includes the start and is not counted.
   void begin() { is_first_ = true; }
-  /// A step in the promised shape. The verdict once, as soon as it is sure, after kMostSteps at the
-  /// latest.
+  /// Called for each step in the new shape. Returns the verdict once: as soon as it is significant,
+  /// and after kMostSteps steps at the latest.
   std::optional<Verdict> stepped(double seconds);
 
   static constexpr std::size_t kMostSteps = 48;

@@ -11,12 +11,12 @@ namespace {
 
 using schedules::Op;
 
-/// A chunk of the layout, and where it stands in its copy.
+/// A chunk of the layout, its place in its copy of the model, and one measured time.
 struct ChunkSample {
   int stage = 0;
   double layers = 0;
   bool first = false, last = false;
-  double seconds = 0;  ///< of one kind of action
+  double seconds = 0;  ///< time of one kind of action
   double per_layer() const { return seconds / layers; }
 };
 
@@ -33,7 +33,8 @@ std::vector<ChunkSample> parts_of(const Layout& layout, const Measured& measured
   return parts;
 }
 
-/// Of one layer wherever only layers were measured, else where it was least mixed with others.
+/// The time of one layer, from chunks that have only layers; else from first chunks, which also
+/// have the embedding; else from last chunks.
 double usual_layer(const std::vector<ChunkSample>& parts) {
   std::vector<double> inner, first, last;
   for (const ChunkSample& part : parts) {
@@ -55,7 +56,7 @@ double layer_on(int stage, const std::vector<ChunkSample>& parts) {
   return layers > 0 ? seconds / layers : at_most;
 }
 
-/// What the parts that `has` names took beyond their layers, on average.
+/// The average time of the parts that `has` selects, without the time of their layers.
 template <typename Has>
 double rest(const std::vector<ChunkSample>& parts, const std::vector<ActionTimes>& layer,
             std::size_t op, const Has& has) {
@@ -94,7 +95,8 @@ PaperStep::PaperStep(const RunSpec& spec, const ClusterShape& shape, LayerTimes 
   changed.schedule = shape.schedule;
   plan_ = make_plan(changed);
   for (auto& row : plan_.actions)
-    for (auto& action : row) action.overlaps_next = false;  // a stage runs one after the other
+    // A stage runs the two actions of a pair one after the other.
+    for (auto& action : row) action.overlaps_next = false;
 }
 
 schedules::Costs PaperStep::costs(const Layout& layout) const {

@@ -8,26 +8,27 @@
 
 namespace troupe::actors {
 
-/// Where the time of the measured actions goes.
+/// The parts of the model on which the measured actions spend their time.
 struct LayerTimes {
-  std::vector<ActionTimes> layer;  ///< by stage: of one decoder layer there
-  ActionTimes embedding;           ///< wherever it lies
-  ActionTimes head;                ///< of final norm and head, wherever they lie
+  std::vector<ActionTimes> layer;  ///< time of one decoder layer on each stage
+  ActionTimes embedding;           ///< time of the embedding, on whatever stage
+  ActionTimes head;                ///< time of final norm and head, on whatever stage
 };
 
-/// Chunks without embedding and head tell what a layer takes on their stage. Where a stage has none
-/// of them, its layers count as theirs, or less if the whole chunk took less, and the rest is
-/// embedding or head; where there are none at all, the embedding counts as nothing.
+/// Splits the measured times. The time of a layer on a stage follows from its chunks without
+/// embedding and head. If a stage has no such chunk, its layers count as much as those of other
+/// stages, or less if the whole chunk took less, and the rest counts for embedding or head. If no
+/// stage has such a chunk, the embedding counts as 0.
 LayerTimes layer_times(const Layout& layout, const Measured& measured);
 
-/// A step's plan and what its actions take; layers may be split in any way.
+/// A step's plan and the times of its actions, to simulate the step under any split of the layers.
 class PaperStep {
  public:
-  /// The mesh and schedule of `shape` count.
+  /// Uses the mesh and the schedule of `shape`, not its layout.
   PaperStep(const RunSpec& spec, const ClusterShape& shape, LayerTimes times, double hop_s);
-  /// What each chunk's actions take.
+  /// The time of each chunk's actions under a layout.
   schedules::Costs costs(const Layout& layout) const;
-  /// Seconds from the first action to the last one's end.
+  /// The simulated seconds from the start of the first action to the end of the last.
   double simulated(const Layout& layout) const;
   const schedules::Plan& plan() const { return plan_; }
   const LayerTimes& times() const { return times_; }

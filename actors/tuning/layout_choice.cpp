@@ -7,9 +7,11 @@
 namespace troupe::actors {
 namespace {
 
-/// Simulated actions after which the best split so far must do: less than a second.
+/// The number of simulated actions, less than a second's, after which the search ends with the best
+/// split so far.
 constexpr std::size_t kMaxActions = 4'000'000;
-/// What is faster by less is the same: the sum's order makes it.
+/// The relative difference below which two times count as equal, because rounding in sums causes
+/// such differences.
 constexpr double kEqual = 1e-9;
 
 class Search {
@@ -33,7 +35,7 @@ class Search {
     return step_.simulated(layout_of(layers, step_.plan().rank_of_chunk));
   }
 
-  /// Each layer goes where the stage's work is least with it.
+  /// A split of equal work: each layer goes to the chunk whose stage then has the least work.
   std::vector<int> equal_work() const {
     const auto& ranks = step_.plan().rank_of_chunk;
     std::vector<int> layers(best_.size(), 1);
@@ -67,7 +69,7 @@ class Search {
     return times.of(Op::F) + std::max(times.of(Op::B), times.of(Op::I) + times.of(Op::W));
   }
 
-  /// Moves the layer whose move helps most, until none does.
+  /// Repeatedly makes the move of one layer that shortens the step most, until no move does.
   void climb(std::vector<int> layers, double s) {
     while (true) {
       keep(layers, s);

@@ -8,15 +8,16 @@
 
 namespace troupe::actors {
 
-/// What the current split of the layers takes on paper, and the best one found.
+/// The simulated times of the current split of the layers and of the best one found.
 struct LayoutChoice {
   Candidate now, best;
   LayerTimes times;
 };
 
-/// The split of the layers over the chunks of the current schedule that the simulator finds fastest
-/// with the measured times, among those that fit: from the current split and from equal work, one
-/// layer moves at a time as long as that helps. What a step takes beyond its actions stays.
+/// Searches the split of the layers over the chunks of the current schedule that fits memory and
+/// that the simulator finds fastest with the measured times. The search starts from the current
+/// split and from a split with equal work, and moves one layer at a time as long as that makes the
+/// step shorter. The time of a step outside its actions counts as constant.
 LayoutChoice choose_layout(const RunSpec& spec, const ClusterShape& current,
                            const Measured& measured,
                            const std::function<bool(const ClusterShape&)>& fits);

@@ -9,13 +9,13 @@
 namespace troupe::actors {
 
 double chance_of_lower(const std::vector<double>& lower, const std::vector<double>& higher) {
-  std::vector<std::pair<double, bool>> all;  // value, whether it is one of `lower`
+  std::vector<std::pair<double, bool>> all;  // each value, and whether it is one of `lower`
   for (const double x : lower) all.emplace_back(x, true);
   for (const double x : higher) all.emplace_back(x, false);
   std::ranges::sort(all);
   const auto n = static_cast<double>(all.size());
   const auto low = static_cast<double>(lower.size()), high = static_cast<double>(higher.size());
-  double rank_sum = 0, ties = 0;  // of `lower`; equal values share their ranks
+  double rank_sum = 0, ties = 0;  // rank sum of `lower`; equal values have the mean of their ranks
   for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
     while (end < all.size() && all[end].first == all[begin].first) ++end;
     const auto equal = static_cast<double>(end - begin);

@@ -4,10 +4,11 @@
 
 namespace troupe::actors {
 
-/// The probability that the values of `lower` lie as far below those of `higher` as they do, or
-/// farther, if both came from one distribution, whatever that is: the rank sum test (Wilcoxon 1945;
-/// Mann and Whitney 1947), one-sided, by its normal approximation with corrections for ties and
-/// continuity. Some slow steps of another cause hardly move it. 1 where either is empty.
+/// The p-value of the one-sided rank sum test (Wilcoxon 1945; Mann and Whitney 1947): the
+/// probability that the values of `lower` are at least this far below those of `higher` if both
+/// come from the same distribution, whatever that is. Computed by the normal approximation with
+/// corrections for ties and continuity. A few slow steps of another cause hardly change it. It is 1
+/// if either list is empty.
 double chance_of_lower(const std::vector<double>& lower, const std::vector<double>& higher);
 
 }  // namespace troupe::actors

@@ -15,10 +15,12 @@
 namespace troupe::actors {
 namespace {
 
-/// A schedule must be faster than 1f1b by this share: less is within what measurements tell.
+/// The share by which a schedule must be faster than 1f1b; smaller differences are within the error
+/// of measurement.
 constexpr double kLeastGain = 0.01;
 
-/// In whole nanoseconds, as schedule.costs has them; searches are exact with whole numbers.
+/// Costs in the form of schedule.costs, in whole nanoseconds, because searches are exact with whole
+/// numbers.
 std::string text_of(const schedules::Costs& costs) {
   const auto whole = [](double seconds) { return std::llround(seconds * 1e9); };
   std::string f, i, w, b;
@@ -32,7 +34,7 @@ std::string text_of(const schedules::Costs& costs) {
   return fmt::format("F={},I={},W={},B={},hop={}", f, i, w, b, whole(costs.hop));
 }
 
-/// The same for every chunk.
+/// Costs that are the same for every chunk, the averages of the given ones.
 schedules::Costs averaged(const schedules::Costs& costs) {
   const auto average = [&](const auto& of) {
     double sum = 0;
@@ -49,7 +51,7 @@ schedules::Costs averaged(const schedules::Costs& costs) {
   return out;
 }
 
-/// What the current mesh would take with another schedule; none where that has no plan for it.
+/// Simulates the current mesh with other schedules.
 class Paper {
  public:
   Paper(const RunSpec& spec, const ClusterShape& current, const Measured& measured)
@@ -71,7 +73,7 @@ class Paper {
       request.costs = text_of(costs);
       Candidate best = of(request);
       if (!generator.searched) return best;
-      // A search is a heuristic for stages that are alike: it may err with what each one takes.
+      // The search is a heuristic for equal stages and may do worse with the times of each stage.
       request.costs = text_of(averaged(costs));
       Candidate made = of(request);
       return made.step_s < best.step_s ? made : best;

@@ -12,22 +12,22 @@ namespace troupe::actors {
 /// A schedule that the running cluster could take on.
 struct Candidate {
   ClusterShape shape;
-  double step_s = 0;  ///< of a whole step, as the simulator sees it
+  double step_s = 0;  ///< simulated time of a whole step
 };
 
-/// What every schedule of one copy of the parameters that has a plan for the current mesh would
-/// take, the fastest first, 1f1b first among equals. Chunks get the times of their layers, the
-/// model's first and last one those of embedding and head besides; what a step takes beyond its
-/// actions stays. Each has these times as its costs; searched schedules are made for them, or for
-/// their mean where that makes them faster.
+/// The schedules with one copy of the parameters that have a plan for the current mesh, each with
+/// its simulated time, the fastest first and 1f1b first among equals. A chunk gets the times of its
+/// layers, and the model's first and last chunk also those of embedding and head. The time of a
+/// step outside its actions counts as constant. Each shape has these times as its costs; a searched
+/// schedule is made for them, or for their mean if that makes it faster.
 std::vector<Candidate> candidates(const RunSpec& spec, const ClusterShape& current,
                                   const Measured& measured);
 
-/// 1f1b among them.
+/// The candidate whose schedule is 1f1b; there must be one.
 const Candidate& plain_of(const std::vector<Candidate>& candidates);
 
-/// The first of the candidates that fits, or 1f1b, which needs no more memory than what runs, where
-/// that is not worth the change.
+/// The first of the candidates that fits memory and is faster than 1f1b by enough to be worth the
+/// change; else 1f1b, which needs no more memory than the current schedule.
 const Candidate& choose(const std::vector<Candidate>& candidates,
                         const std::function<bool(const ClusterShape&)>& fits);
 

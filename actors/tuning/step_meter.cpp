@@ -17,7 +17,8 @@ std::size_t index_of(Op op) {
   return static_cast<std::size_t>(std::ranges::find(kOps, op) - kOps.begin());
 }
 
-/// When a message left: by replica, chunk it is sent to, forward or not, microbatch.
+/// The times when messages left, by replica, chunk that the message is sent to, forward or not, and
+/// microbatch.
 using Sent = std::map<std::tuple<int, int, bool, int>, double>;
 
 void add_sent(Sent& sent, int replica, const std::vector<Row>& rows) {
@@ -30,7 +31,7 @@ void add_sent(Sent& sent, int replica, const std::vector<Row>& rows) {
   }
 }
 
-/// How long the messages took that somebody waited for.
+/// Adds the travel times of those messages that a rank waited for.
 void add_hops(std::vector<double>& hops, const Sent& sent, int rank, int replica,
               const std::vector<Row>& rows) {
   for (const Row& row : rows) {

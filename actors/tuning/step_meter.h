@@ -13,41 +13,42 @@
 
 namespace troupe::actors {
 
-/// Seconds that one action takes, by kind.
+/// The seconds that an action takes, for each kind of action.
 struct ActionTimes {
   std::array<double, 4> seconds{};
   double& of(schedules::Op op);
   double of(schedules::Op op) const;
 };
 
-/// What some steps of one shape showed; medians.
+/// Medians over the measured steps of one shape.
 struct Measured {
-  std::vector<ActionTimes> chunks;  ///< by chunk
-  double hop_s = 0;   ///< from a message's leaving to the start of the action that waits for it
-  double step_s = 0;  ///< from one commit to the next
-  std::vector<double> steps;  ///< the same of each step that was measured
+  std::vector<ActionTimes> chunks;  ///< times of the actions of each chunk
+  double hop_s = 0;   ///< from a message's departure to the start of the action that waits for it
+  double step_s = 0;  ///< time from one commit to the next
+  std::vector<double> steps;  ///< time from commit to commit for each measured step
   std::int64_t first_step = 0, last_step = 0;
 };
 
-/// Takes the times of an epoch's steps as they arrive, in any order: actions from each rank, the
-/// whole step from the director. Its first step, which pays for the start, counts for nothing.
+/// Collects the times of an epoch's steps, which may arrive in any order: those of actions from
+/// each rank, that of the whole step from the director. The epoch's first step, which includes the
+/// start, is not counted.
 class StepMeter {
  public:
-  /// Steps whose actions are looked at, and steps whose whole time is: as many as it takes to tell
-  /// what a change of it brings (GainCheck).
+  /// The number of steps whose actions are measured, and the number of steps whose whole time is
+  /// measured, which is as many as GainCheck needs to judge a change.
   static constexpr std::size_t kTraced = 3;
   static constexpr std::size_t kSteps = 12;
 
   explicit StepMeter(const ClusterShape& shape) : shape_(shape) {}
   void add(const TracedActions& actions);
   void add(std::int64_t step, double seconds);
-  /// None until kTraced steps are complete and kSteps are over.
+  /// The medians; none until kTraced steps have all their actions and kSteps steps are committed.
   std::optional<Measured> result() const;
 
  private:
   struct Step {
-    std::map<int, std::vector<TracedActions::Row>> rows;  // by rank
-    std::set<int> complete;                               // ranks
+    std::map<int, std::vector<TracedActions::Row>> rows;  // actions by rank
+    std::set<int> complete;                               // ranks that have sent all their actions
     std::optional<double> seconds;
   };
   std::vector<const Step*> whole_steps() const;
@@ -57,7 +58,7 @@ class StepMeter {
   std::map<std::int64_t, Step> steps_;
 };
 
-/// The middle one; 0 of none.
+/// The median of some values, the upper one if their number is even; 0 for no values.
 double median(std::vector<double> values);
 
 }  // namespace troupe::actors
