@@ -16,7 +16,7 @@
 namespace troupe::launch {
 namespace {
 
-/// Everything but single actions, which cost the stages something to record.
+/// All kinds of events but single actions, which the stages would have to record.
 std::string usual_kinds() {
   std::string kinds;
   for (const std::string_view name : actors::kEventNames)
@@ -24,13 +24,14 @@ std::string usual_kinds() {
   return kinds;
 }
 
-/// 0 for an orderly end, as for who leaves; else what the launcher exits with.
+/// The exit code when the run has ended: the launcher's, which is 0 for an orderly end, as it is
+/// when the user leaves.
 int exit_code_of(const Ending& ending, const std::string& run) {
   if (ending.outcome.exit_code != 0) print_error(describe(ending, run));
   return ending.outcome.exit_code;
 }
 
-/// A line an event until the run or the user ends it.
+/// Prints a line for each event until the run ends or the user leaves.
 int print_lines(Attachment& run, const std::string& name, SignalFd& signals) {
   while (true) {
     std::array<pollfd, 2> ready{{{.fd = run.fd(), .events = POLLIN, .revents = 0},
@@ -47,7 +48,7 @@ int print_lines(Attachment& run, const std::string& name, SignalFd& signals) {
 }  // namespace
 
 int run(const AttachOptions& options) {
-  parse_kinds(options.events);  // a wrong name is told before the run is asked
+  parse_kinds(options.events);  // a wrong name is reported before the run is asked
   SignalFd signals = options.json ? SignalFd{SIGINT, SIGTERM, SIGHUP}
                                   : SignalFd{SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
   if (!options.json && isatty(STDOUT_FILENO) == 0)

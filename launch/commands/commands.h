@@ -4,7 +4,7 @@
 
 namespace troupe::launch {
 
-// The subcommands. Each returns the exit code, or throws Error with one message for the user.
+// The subcommands. Each returns the exit code, or throws an Error with one message for the user.
 
 int run(const PrintText& text);
 int run(const PlanOptions& options);

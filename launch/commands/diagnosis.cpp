@@ -20,12 +20,13 @@ std::string this_host() {
   return name.data();
 }
 
-/// The kernel's letter for a process: R, S, D, T (stopped), Z (dead); ' ' if there is none.
+/// The kernel's letter for a process's state: R, S, D, T (stopped), Z (dead); ' ' if there is no
+/// such process.
 char process_state(int pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text;
   std::getline(file, text);
-  const std::size_t name_end = text.rfind(')');  // the name before it may hold anything
+  const std::size_t name_end = text.rfind(')');  // the name before it may hold any character
   return name_end != std::string::npos && name_end + 2 < text.size() ? text[name_end + 2] : ' ';
 }
 

@@ -24,10 +24,12 @@ namespace {
 
 using Result = Checkup::Result;
 
-/// UCX needs a few MiB a rank for its queues; containers often give 64 MiB in all.
+/// Limits of free shared memory: UCX needs a few MiB a rank for its queues, and containers often
+/// have only 64 MiB.
 constexpr std::int64_t kUsualSharedMemory = 256 << 20;
 constexpr std::int64_t kLeastSharedMemory = 32 << 20;
-/// Sockets, logs and shared memory of the launcher and of a worker with many peers.
+/// The least limit of open files: the launcher, and a worker with many peers, have sockets, logs
+/// and shared memory open.
 constexpr rlim_t kUsualFiles = 1024;
 
 Checkup cores(const Machine& machine) {
@@ -65,7 +67,8 @@ Checkup open_files() {
   return checkup;
 }
 
-/// Workers of one user copy from each other's memory; without that UCX goes through shared buffers.
+/// Checks whether processes of one user may copy from each other's memory. Without that UCX uses
+/// shared buffers.
 Checkup process_memory() {
   std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
   int scope = 0;
@@ -97,7 +100,7 @@ std::string open_data_plane() {
   return fmt::format("UCX starts, its address has {} bytes", node->address().size());
 }
 
-/// The shared libraries that decide speed and behaviour, as they are loaded now.
+/// The loaded versions of the shared libraries that decide speed and behaviour.
 std::string loaded_libraries() {
   std::set<std::string> found;
   dl_iterate_phdr(

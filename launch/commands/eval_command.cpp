@@ -26,7 +26,7 @@ struct Evaluation {
   std::int64_t tokens = 0;
 };
 
-/// Mean loss over the first samples of the text, each read once at most.
+/// The mean loss over the first samples of the text, each read at most once.
 Evaluation evaluate(const EvalOptions& options, const stages::CheckpointReader& checkpoint,
                     const std::function<std::unique_ptr<stages::TokenFile>()>& open) {
   const auto& info = checkpoint.info();

@@ -20,7 +20,8 @@ int run(const GenerateOptions& options) {
   checkpoint->load(generator.stage(), true);
   for (std::int64_t i = 0; i < options.tokens; ++i) {
     const auto logits = generator.next_logits(ids);
-    // A model may have more rows than its tokenizer has tokens: those mean nothing.
+    // A model may have more rows than its tokenizer has tokens; the logits of the other rows are
+    // left out.
     const auto known =
         logits.first(std::min(logits.size(), static_cast<std::size_t>(tokenizer->vocab_size())));
     ids.push_back(

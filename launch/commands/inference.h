@@ -7,7 +7,8 @@
 
 namespace troupe::launch {
 
-/// The processor for a command that works alone; 0 threads: one a free core.
+/// The CPU device of a command that works without a cluster. With 0 threads it has one thread for
+/// each free core.
 inline std::unique_ptr<tensor::Device> device_for(int threads) {
   return tensor::make_cpu_device(threads > 0 ? threads : this_machine().free_cores);
 }

@@ -32,16 +32,17 @@
 namespace troupe::launch {
 namespace {
 
-/// What a launch does, decided and checked before anything is written or started.
+/// The inputs of a launch, decided and checked before anything is written or started.
 struct Start {
-  Manifest manifest;       ///< as it is saved with the run
-  std::string checkpoint;  ///< the run's own, to go on from; empty: as the manifest says
-  std::optional<stages::CheckpointInfo> goes_on_from;  ///< that, or what the manifest names
+  Manifest manifest;       ///< manifest as it is saved with the run
+  std::string checkpoint;  ///< own checkpoint to resume from; empty: as the manifest says
+  /// Checkpoint that it starts from, own or named by the manifest.
+  std::optional<stages::CheckpointInfo> goes_on_from;
   std::vector<TornCheckpoint> torn;
-  bool resumed = false;                   ///< in its own directory
-  std::optional<RunDirectory> directory;  ///< taken already where it is resumed
+  bool resumed = false;                   ///< whether it resumes a run in that run's directory
+  std::optional<RunDirectory> directory;  ///< directory of a resumed run, which is owned already
 
-  /// Steps that are done already.
+  /// The number of steps that are done already.
   std::int64_t step() const { return goes_on_from ? goes_on_from->step : 0; }
 };
 
@@ -68,7 +69,7 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
   Start start{.manifest = load_manifest(path / kManifestFile, options.overrides, machine)};
   start.resumed = true;
   start.directory.emplace(std::move(directory));
-  // The directory may have been moved since; where it is now is where the run goes on.
+  // The directory may have been moved since; the run continues where it is now.
   start.manifest.resolve("run.dir", path.string());
   ResumePoint point = find_resume_point(path);
   start.torn = std::move(point.torn);
@@ -91,7 +92,7 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
   return start;
 }
 
-/// What workers are told: the manifest with the checkpoint that they start from now.
+/// The manifest for the workers, with the checkpoint that they start from now.
 Manifest trained_manifest(const Start& start) {
   Manifest manifest = start.manifest;
   if (start.checkpoint.empty()) return manifest;
@@ -100,7 +101,8 @@ Manifest trained_manifest(const Start& start) {
   return manifest;
 }
 
-/// Everything up to here only looked; from here on the run directory is this run's.
+/// Writes the first files of the run directory. Until now nothing was changed; from now on the
+/// directory belongs to this run.
 void write_directory(const Start& start, const RunDirectory& directory,
                      const ControlServer& control, ConsoleWriter& console) {
   for (const TornCheckpoint& torn : start.torn) {
@@ -119,7 +121,7 @@ void write_directory(const Start& start, const RunDirectory& directory,
                                             "\n");
 }
 
-/// What the steps of this launch do otherwise than those before it.
+/// Shows what the steps of this launch do differently from the steps before it.
 void tell_start(const Start& start, bool resumed, ConsoleWriter& console) {
   for (const Manifest::Rederived& key : start.manifest.rederived())
     console.show(
@@ -132,8 +134,8 @@ void tell_start(const Start& start, bool resumed, ConsoleWriter& console) {
     console.show(fmt::format("differs   {}\n", difference));
 }
 
-/// Where the disk is full, outcome.json takes the room of control.json, which nobody needs any
-/// more.
+/// Writes outcome.json and removes control.json. If the disk is full, control.json, which is not
+/// needed any more, is removed first to make room.
 void write_ending(const Ending& ending, const RunDirectory& directory, ConsoleWriter& console) {
   const std::string text = to_json(ending).dump() + "\n";
   try {
@@ -151,18 +153,20 @@ void write_ending(const Ending& ending, const RunDirectory& directory, ConsoleWr
 
 struct End {
   actors::Outcome outcome;
-  std::string checkpoint;  ///< the newest; empty: none
-  bool is_new = true;      ///< not resumed
-  bool at_once = false;    ///< stopped by a second signal
+  std::string checkpoint;  ///< path of the newest checkpoint; empty: none
+  bool is_new = true;      ///< whether the run is not a resumed one
+  bool at_once = false;    ///< whether a second signal stopped it
 };
 
-/// A person stopped a new run before it did anything: the same command may be given again.
+/// Whether a person stopped a new run before it did anything. Then its directory is removed, so
+/// that the same command can be given again.
 bool has_done_nothing(const End& end) {
   return end.is_new && end.outcome.step == 0 && end.checkpoint.empty() &&
          (end.at_once || end.outcome.exit_code == 0);
 }
 
-/// Tells the end where people and programs look for it. Returns the exit code.
+/// Reports the end of the run: log, outcome.json, control socket and console. Returns the exit
+/// code.
 int report_end(const End& end, RunDirectory directory, ControlServer& control, RunLog& log,
                ConsoleWriter& console) {
   const actors::Outcome& outcome = end.outcome;
@@ -176,7 +180,7 @@ int report_end(const End& end, RunDirectory directory, ControlServer& control, R
     write_ending(ending, directory, console);
   {
     const RunDirectory given_up(std::move(directory));
-  }  // whom a stop tells of the end may take it over at once
+  }  // released first, since a client that learns of the end may take over the directory at once
   control.finish(to_json(ending));
   if (has_done_nothing(end)) {
     console.print_error(
@@ -192,7 +196,7 @@ int report_end(const End& end, RunDirectory directory, ControlServer& control, R
   return outcome.exit_code;
 }
 
-/// What `status` is told while the run lives.
+/// The reply to a status request while the run lives.
 nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, const Sinks& sinks,
                            const RunLog& log) {
   nlohmann::json status = to_json(cluster.status(), run);
@@ -211,7 +215,7 @@ nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, con
   return status;
 }
 
-/// Where a browser and a Prometheus server find the run.
+/// The lines that tell where a browser and a Prometheus server find the run.
 std::string endpoint_lines(const nlohmann::json& endpoints) {
   std::string lines;
   for (const auto& [name, title] : {std::pair("web", "page"), std::pair("prometheus", "metrics")})
@@ -228,7 +232,7 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
   RunLog log(spec, console, [&](const actors::ClusterShape& shape) {
     directory.write(kManifestFile, with_shape(start.manifest, shape, machine).to_toml());
   });
-  // They outlive what serves signals and control.
+  // These outlive the objects that serve signals and control requests.
   std::unique_ptr<actors::Cluster> cluster;
   std::optional<Sinks> sinks;
   std::atomic<bool> at_once = false;
@@ -269,8 +273,8 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
 }
 
 int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter& console) {
-  ::signal(SIGPIPE, SIG_IGN);  // a console that is gone ends no run
-  ::signal(SIGXFSZ, SIG_IGN);  // nor does a file that must not grow: its writer is told
+  ::signal(SIGPIPE, SIG_IGN);  // a closed console must not end the run
+  ::signal(SIGXFSZ, SIG_IGN);  // so a file size limit fails the write instead of ending the run
   const Machine machine = this_machine();
   Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
   const std::int64_t max_steps = start.manifest.integer("run.max_steps");
@@ -294,7 +298,8 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   for (const std::string& warning : warnings(spec, placement, machine))
     console.print_error("warning: " + warning);
 
-  signals.orders({});  // once there is a directory, it is left as a run leaves it
+  // From here on signals wait for train(): once the run has a directory, they end it in order.
+  signals.orders({});
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
   write_directory(start, *start.directory, control, console);
   console.show(summary(spec, placement, start.manifest.flag("cluster.pin")));

@@ -25,11 +25,11 @@ CLI::App* command(CLI::App& app, const char* name, const char* what, const char*
   return sub;
 }
 
-/// An upper end for what has none of its own.
+/// The upper end of options that have no other limit.
 constexpr int kMost = 1'000'000'000;
 
-/// A number in plain decimal digits. CLI11 reads 010 as octal, wraps a minus around, and takes NaN
-/// to lie in any range.
+/// Accepts numbers from `low` to `high` in plain decimal digits. CLI11's own check reads 010 as
+/// octal, wraps negative numbers around, and accepts NaN in any range.
 template <typename T>
 CLI::Validator number_between(T low, T high) {
   return {
@@ -295,7 +295,7 @@ void add_schedule(CLI::App& app, ScheduleOptions& o) {
   throw Error(ErrorKind::usage, message + "\nRun with --help for more information.");
 }
 
-/// CLI11 says only that a command is missing where an unknown one is given.
+/// Refuses an unknown command, for which CLI11 would report only that a command is missing.
 void check_command(const std::string& given) {
   constexpr std::array<std::string_view, 13> kNames{
       "plan", "launch",   "status", "attach",   "trace",    "tap",   "scale",
@@ -306,7 +306,7 @@ void check_command(const std::string& given) {
                      nearest(given, kNames), quoted_list(kNames)));
 }
 
-/// CLI11's own message; it names the option.
+/// Refuses with CLI11's own message, which names the option.
 [[noreturn]] void refuse(const CLI::ParseError& error) {
   const std::string message = error.what();
   if (message.starts_with("The following argument"))

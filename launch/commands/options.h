@@ -10,28 +10,28 @@ namespace troupe::launch {
 
 struct PlanOptions {
   std::string manifest;
-  std::vector<std::string> overrides;  ///< table.key=value
+  std::vector<std::string> overrides;  ///< overrides as table.key=value
   bool json = false;
-  bool all = false;  ///< print defaults, too
-  std::string svg;   ///< file to draw the schedule into; empty: none
+  bool all = false;  ///< also print keys that have their default
+  std::string svg;   ///< file for a drawing of the schedule; empty: none
 };
 
 struct LaunchOptions {
-  std::string manifest;  ///< empty with resume
-  std::string resume;    ///< run directory to go on with; empty: a new run
+  std::string manifest;  ///< path of the manifest; empty with `resume`
+  std::string resume;    ///< directory of the run to resume; empty: start a new run
   std::vector<std::string> overrides;
 };
 
 struct StatusOptions {
   std::string run;
   bool json = false;
-  bool diagnose = false;  ///< say what is wrong instead; exit code 1 if something is
+  bool diagnose = false;  ///< print what is wrong instead, with exit code 1 if something is
 };
 
 struct AttachOptions {
   std::string run;
   bool json = false;
-  std::string events;  ///< kinds to be told of, joined by commas; empty: all but single actions
+  std::string events;  ///< kinds of events, joined by commas; empty: all but single actions
 };
 
 struct TraceOptions {
@@ -44,19 +44,19 @@ struct DoctorOptions {};
 
 struct TapOptions {
   std::string run;
-  std::string edge;  ///< "0:1"
+  std::string edge;  ///< sender and receiver, as "0:1"
   bool backward = false;
   std::int64_t every = 1;
-  int microbatch = -1;  ///< any
+  int microbatch = -1;  ///< microbatch to look at; -1: any
   bool not_finite = false;
   bool dump = false;
-  std::int64_t samples = 0;  ///< to leave after; 0: never
+  std::int64_t samples = 0;  ///< number of tensors after which to leave; 0: never
 };
 struct ScaleOptions {
   std::string run;
   std::optional<int> pp;
   std::optional<int> dp;
-  std::optional<std::string> layout;  ///< how layers are split over chunks
+  std::optional<std::string> layout;  ///< split of the layers over chunks
   std::optional<std::string> schedule;
 };
 
@@ -70,47 +70,47 @@ struct GenerateOptions {
   std::int64_t tokens = 100;
   std::uint64_t seed = 1;
   double temperature = 0.8;
-  int threads = 0;  ///< 0: one a free core
+  int threads = 0;  ///< 0: one thread for each free core
 };
 
 struct EvalOptions {
   std::string checkpoint;
   std::vector<std::string> files;
-  std::int64_t steps = 32;  ///< of 8 samples
+  std::int64_t steps = 32;  ///< number of steps, of 8 samples each
   bool json = false;
-  int threads = 0;  ///< 0: one a free core
+  int threads = 0;  ///< 0: one thread for each free core
 };
 
 struct TokenizeOptions {
   std::vector<std::string> files;
   std::string tokenizer = "bytes";
-  std::string output;  ///< prefix of .bin and .idx
+  std::string output;  ///< path of the dataset without .bin and .idx
 };
 
-/// A schedule on paper; starts nothing.
+/// Options of `troupe schedule`, which generates and simulates schedules without a run.
 struct ScheduleOptions {
   std::string kind;           ///< a schedule's name, or csv:FILE
-  std::optional<int> stages;  ///< must be given but for csv:FILE, as microbatches
-  std::optional<int> chunks;  ///< none: the schedule's own
+  std::optional<int> stages;  ///< required, as is microbatches, except for csv:FILE
+  std::optional<int> chunks;  ///< chunks of a stage; none: the schedule's default
   std::optional<int> microbatches;
   std::string costs = "F=1,I=1,W=1,hop=0";
   std::optional<double> memory;
-  std::string group_size;            ///< a number, or "rounds"; empty: stages
-  std::vector<std::string> compare;  ///< names to put into a table
+  std::string group_size;            ///< a number, or "rounds"; empty: the number of stages
+  std::vector<std::string> compare;  ///< schedules to compare in a table
   bool blocking_sends = false;
   bool no_barrier = false;
   bool json = false;
   bool csv = false;
   bool grid = false;
-  std::string svg;             ///< file to draw into; empty: none
-  std::string trace;           ///< file to write a timeline into; empty: none
-  std::string axis = "slots";  ///< of the drawing: slots or time
+  std::string svg;             ///< file for a drawing; empty: none
+  std::string trace;           ///< file for a timeline; empty: none
+  std::string axis = "slots";  ///< unit of the drawing's axis: slots or time
 };
 
-/// A worker process; started by launch, hidden in the help.
+/// The options of a worker process, which launch starts and the help does not show.
 struct WorkerOptions {};
 
-/// Text to print instead of running anything: a help or the version.
+/// A text to print instead of running a command: a help or the version.
 struct PrintText {
   std::string text;
 };
@@ -120,7 +120,7 @@ using Options =
                  TapOptions, ScaleOptions, StopOptions, DoctorOptions, GenerateOptions, EvalOptions,
                  TokenizeOptions, ScheduleOptions, WorkerOptions>;
 
-/// The whole command line. Throws Error{usage} naming the option that is wrong.
+/// Parses the whole command line. Throws Error{usage} naming the option that is wrong.
 Options parse_options(int argc, const char* const* argv);
 
 }  // namespace troupe::launch

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The resolved manifest as an object of objects.
+/// The resolved manifest as JSON, an object for each table.
 json manifest_json(const Manifest& manifest) {
   json out;
   for (const Key& key : manifest_keys()) {
@@ -52,11 +52,11 @@ json ranks_json(const Placement& placement) {
   return rows;
 }
 
-/// The schedule as text, where it fits a screen.
+/// The schedule drawn as text; empty if it does not fit a screen.
 std::string grid_of(const Placement& placement) {
   constexpr std::size_t kMostColumns = 100;
   const auto& simulation = placement.simulation;
-  // A slot takes two columns at least: what is far too wide is not drawn at all.
+  // A slot takes at least two columns, so a schedule that is certainly too wide is not even drawn.
   if (2 * simulation.wall <= kMostColumns * schedules::slot_length(simulation)) {
     const std::string grid = schedules::to_grid(placement.plan, simulation);
     if (grid.find('\n') <= kMostColumns) return grid + "\n";

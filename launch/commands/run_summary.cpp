@@ -11,7 +11,7 @@ namespace {
 
 using schedules::counted;
 
-/// Which part of the model is where.
+/// The table of the parts of the model that each rank holds.
 std::string place_rows(const Placement& placement) {
   std::string rows = fmt::format("{:>6}{:>9}{:>7}{:>16}  {}\n", "rank", "replica", "stage",
                                  "parameters", "layers");

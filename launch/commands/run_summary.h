@@ -8,11 +8,12 @@
 
 namespace troupe::launch {
 
-/// What a run is, for people: model, batch, mesh, schedule and a row a rank. Lines with their ends.
-/// `pinned`: ranks are bound to cores of their own.
+/// A summary of a run for people: model, batch, mesh, schedule and a row for each rank. Every line
+/// has its line break. `pinned` tells whether ranks are bound to cores of their own.
 std::string summary(const actors::RunSpec& spec, const Placement& placement, bool pinned);
 
-/// Tokens, samples, and how often the run reads them. A line with its end.
+/// A line, with its line break, about the corpus: tokens, samples, and how often the run reads
+/// them.
 std::string corpus_line(const actors::RunSpec& spec, std::int64_t tokens);
 
 }  // namespace troupe::launch

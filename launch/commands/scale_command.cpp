@@ -9,7 +9,8 @@
 namespace troupe::launch {
 namespace {
 
-/// The order takes as long as a step, and as workers need to start: nobody's to say how long.
+/// There is no limit for the answer: it takes a step and the start of workers, whose times are not
+/// known.
 constexpr std::chrono::seconds kForEver{0};
 
 [[noreturn]] void ended_on_the_way(const std::string& run) {

@@ -72,7 +72,7 @@ ScheduleOnPaper simulated(std::string kind, std::string_view source, int chunks,
           .simulation = schedules::divided(*simulation, whole.units)};
 }
 
-/// A plan file that breaks no rule.
+/// Reads a plan file. Throws Error{data} if it is not a valid plan.
 schedules::Plan read_plan(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path))
@@ -104,7 +104,7 @@ ScheduleOnPaper from_file(const ScheduleOptions& options, const std::string& kin
   return simulated(kind, "", chunks, std::move(plan), costs);
 }
 
-/// What a generator is asked for.
+/// The arguments for a generator.
 struct Request {
   schedules::ScheduleShape shape;
   schedules::WholeCosts whole;
@@ -127,7 +127,8 @@ ScheduleOnPaper generated(const schedules::Generator& generator, const Request& 
                    generator.generate(request.shape), request.whole);
 }
 
-/// The generated schedule with the asked number of chunks or its own, if it can have one of them.
+/// Adds the generated schedule, with the requested number of chunks or else its default number, or
+/// the reason why it can have neither.
 void add_generated(Comparison& out, const ScheduleOptions& options,
                    const schedules::Generator& generator) {
   Request asked = request(options, options.chunks.value_or(generator.chunks));

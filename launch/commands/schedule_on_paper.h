@@ -9,36 +9,37 @@
 
 namespace troupe::launch {
 
-/// A schedule, and how it runs with the costs of the command line, in their unit.
+/// A schedule and its simulation with the costs of the command line, in their unit.
 struct ScheduleOnPaper {
   std::string kind;
-  int chunks = 1;      ///< a rank
-  std::string source;  ///< who defined it; empty for a file
+  int chunks = 1;      ///< chunks of each rank
+  std::string source;  ///< where its definition comes from; empty for a plan file
   schedules::Plan plan;
   schedules::Simulation simulation;
 };
 
-/// Makes and simulates a schedule. Throws Error{usage} where it does not exist or cannot have that
-/// shape, Error{data} for a plan file that is none.
+/// Generates and simulates a schedule. Throws Error{usage} if it does not exist or cannot have that
+/// shape, Error{data} if a plan file is not valid.
 ScheduleOnPaper on_paper(const ScheduleOptions& options, const std::string& kind);
 
-/// One schedule that cannot be had, and why.
+/// A schedule that cannot be generated for the shape, and why.
 struct Impossible {
   std::string kind;
   std::string why;
 };
 struct Comparison {
-  std::vector<ScheduleOnPaper> possible;  ///< the shortest step first
+  std::vector<ScheduleOnPaper> possible;  ///< ordered by the time of a step, the shortest first
   std::vector<Impossible> impossible;
 };
-/// Each schedule with the asked number of chunks, or, where it cannot have that, with its own.
+/// Compares schedules, each with the requested number of chunks, or with its default number if it
+/// cannot have that one.
 Comparison compare(const ScheduleOptions& options);
 
 std::string to_json(const ScheduleOnPaper& schedule);
 std::string to_json(const Comparison& comparison);
-/// A line of figures a schedule.
+/// A table with a line of figures for each schedule.
 std::string to_table(const Comparison& comparison);
-/// Some lines of figures.
+/// Some lines of figures about one schedule.
 std::string summary(const ScheduleOnPaper& schedule);
 
 }  // namespace troupe::launch

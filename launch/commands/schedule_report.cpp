@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-/// In microbatches of a stage.
+/// The peak memory of each rank, in microbatches of a stage.
 std::vector<double> peaks(const ScheduleOnPaper& s) {
   std::vector<double> out;
   for (const int chunks : s.simulation.peak_activations)
@@ -45,12 +45,13 @@ json causes_json(const ScheduleOnPaper& s) {
   return out;
 }
 
-/// The plan's CSV as arrays of strings: millions of them, so no tree is built.
+/// The plan's CSV as JSON arrays of strings. There may be millions of them, so no JSON tree is
+/// built.
 std::string actions_json(const schedules::Plan& plan) {
   const std::string csv = schedules::to_csv(plan);
   std::string out = "[[";
   out.reserve(csv.size() * 3 / 2);
-  bool begin = true;  // of a line
+  bool begin = true;  // whether a line begins here
   for (std::size_t i = 0; i < csv.size(); ++i) {
     const char c = csv[i];
     if (begin && c != '\n') out += '"';

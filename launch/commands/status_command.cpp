@@ -19,7 +19,8 @@ using nlohmann::json;
 
 constexpr std::chrono::seconds kPatience{10};
 
-/// The status of a run without a launcher: the fields of a live one, and how it ended.
+/// The status of a run without a launcher: the fields of a live run's status, and how the run
+/// ended.
 json ended_status(const std::filesystem::path& run, const Ending& ending) {
   json status = to_json(actors::RunStatus{.state = "ended", .step = ending.outcome.step},
                         Manifest::read(run / kManifestFile, {}).text("run.name"));
@@ -27,7 +28,8 @@ json ended_status(const std::filesystem::path& run, const Ending& ending) {
   return status;
 }
 
-/// "loss 2.3171  8,850 tokens/s  0:02:19 left  memory 233.9 MiB": what is known of it by now.
+/// Those parts of "loss 2.3171  8,850 tokens/s  0:02:19 left  memory 233.9 MiB" that are known so
+/// far.
 std::string pace_line(const json& status) {
   std::vector<std::string> parts;
   if (status.contains("loss")) {
@@ -40,7 +42,7 @@ std::string pace_line(const json& status) {
   return parts.empty() ? "" : fmt::format("{}\n", fmt::join(parts, "  "));
 }
 
-/// A run is called by its directory, as in all commands.
+/// The status as text. As in all commands, a run is named by its directory.
 std::string text_of(const json& status, const std::string& run) {
   std::string out =
       fmt::format("run {} is {}, step {}, epoch {}\n", run, status.at("state").get<std::string>(),
@@ -66,7 +68,8 @@ std::string text_of(const json& status, const std::string& run) {
   return out;
 }
 
-/// 1 if there is something to tell.
+/// Prints the findings, or `healthy` if there are none. Returns the exit code, 1 if there are
+/// findings.
 int tell(const std::vector<std::string>& findings, const std::string& healthy) {
   for (const std::string& finding : findings) print(finding + "\n");
   if (findings.empty()) print(healthy + "\n");

@@ -8,11 +8,13 @@
 namespace troupe::launch {
 namespace {
 
-/// Until the launcher has heard the order; how long the step in progress takes is nobody's to say.
+/// The time for the launcher to accept the order. There is no limit for the step in progress, whose
+/// time is not known.
 constexpr std::chrono::seconds kPatience{10};
 constexpr std::chrono::seconds kForEver{0};
 
-/// How the run ended, as the launcher tells it, or as its files do where it died on the way.
+/// How the run ended, from the launcher, or from the run's files if the launcher died before it
+/// could tell.
 Ending wait_for_end(ControlClient& launcher, const std::string& run) {
   if (!launcher.receive(kPatience)) return ended_unanswered(run);
   if (const auto last = launcher.receive(kForEver))

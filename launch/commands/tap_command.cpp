@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The request that an option asks for.
+/// The tap request of the command line's options.
 actors::TapRequest request_of(const TapOptions& options) {
   actors::TapRequest tap = parse_edge(options.edge);
   tap.backward = options.backward;
@@ -31,7 +31,7 @@ actors::TapRequest request_of(const TapOptions& options) {
   return tap;
 }
 
-/// What a change of the cluster leaves to wait for.
+/// Throws Error{unavailable} if no tensor can match the tap after a change of the cluster.
 void check_change(const json& event, const actors::TapRequest& tap, const json& status) {
   json now = status;
   now["pipeline"] = event.at("pipeline");

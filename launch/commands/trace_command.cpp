@@ -18,7 +18,7 @@
 namespace troupe::launch {
 namespace {
 
-/// Collects until all steps are in, the run ends or the user has enough.
+/// Collects events until all steps are complete, the run ends or the user leaves.
 std::optional<Ending> collect(Attachment& run, TraceCollector& trace, SignalFd& signals) {
   while (!trace.done()) {
     std::array<pollfd, 2> ready{{{.fd = run.fd(), .events = POLLIN, .revents = 0},
@@ -36,7 +36,7 @@ std::optional<Ending> collect(Attachment& run, TraceCollector& trace, SignalFd& 
 
 int run(const TraceOptions& options) {
   SignalFd signals{SIGINT, SIGTERM, SIGHUP};
-  ResultFile file(options.output);  // a path that cannot be written is told at once
+  ResultFile file(options.output);  // a path that cannot be written is reported at once
   auto opened = Attachment::open(options.run, {.kinds = "actions,membership",
                                                .who = fmt::format("trace of pid {}", getpid())});
   if (const auto* ending = std::get_if<Ending>(&opened))

@@ -79,7 +79,7 @@ ControlClient::~ControlClient() {
 
 bool ControlClient::send(const nlohmann::json& json) {
   const std::string frame = to_frame(json);
-  // Frames of this size fit the socket's buffer at once.
+  // Frames of this size fit the socket's buffer in one call.
   return ::send(fd_, frame.data(), frame.size(), MSG_NOSIGNAL) == std::ssize(frame);
 }
 
@@ -113,7 +113,8 @@ std::optional<nlohmann::json> ControlClient::next_frame() {
   return json;
 }
 
-/// False when the other side has closed.
+/// Receives some bytes into the frame reader. Returns false if the other side has closed the
+/// connection.
 bool ControlClient::read_some(int flags) {
   std::array<char, 65536> bytes;
   const ssize_t got = recv(fd_, bytes.data(), bytes.size(), flags);

@@ -10,7 +10,7 @@
 
 namespace troupe::launch {
 
-/// Where a run's control socket is and what opens it, as control.json says.
+/// The address and token of a run's control socket, as in control.json.
 struct ControlAddress {
   std::string host;
   int port = 0;
@@ -18,27 +18,27 @@ struct ControlAddress {
   int pid = 0;
 };
 nlohmann::json to_json(const ControlAddress& address);
-/// The address in a run directory's control.json; none if there is no such file or it is not whole.
+/// The address in a run directory's control.json; none if the file does not exist or is incomplete.
 std::optional<ControlAddress> read_control(const std::filesystem::path& run);
 
 /// A connection that carries one request.
 class ControlClient {
  public:
   /// Connects and sends the request, with `fields` beside its name. Throws Error{unavailable}
-  /// naming the process if nobody answers there.
+  /// naming the process if nothing accepts the connection.
   ControlClient(const ControlAddress& address, const std::string& request,
                 const nlohmann::json& fields = nlohmann::json::object());
   ControlClient(const ControlClient&) = delete;
   ~ControlClient();
 
-  /// The next frame; none if the other side has closed. Zero waits for ever. Throws
-  /// Error{unavailable} at the timeout.
+  /// The next frame; none if the other side has closed the connection. A timeout of zero waits for
+  /// ever. Throws Error{unavailable} at the timeout.
   std::optional<nlohmann::json> receive(std::chrono::milliseconds timeout);
-  /// A frame that is here already; none if there is no whole one. `closed` becomes true where none
-  /// will come. For who waits on fd() himself.
+  /// A frame that has arrived already; none if no whole frame has. `closed` becomes true if no more
+  /// frames will come. For callers that poll fd() themselves.
   std::optional<nlohmann::json> try_receive(bool& closed);
-  /// Sends a small frame that belongs to the request, as a grant of credit. False when the other
-  /// side has closed.
+  /// Sends a small frame that belongs to the request, such as a grant of credit. Returns false if
+  /// the other side has closed the connection.
   bool send(const nlohmann::json& frame);
   int fd() const { return fd_; }
 

@@ -15,33 +15,35 @@ class ControlConnection {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Takes over a socket that does not block.
+  /// Takes ownership of a non-blocking socket.
   ControlConnection(int fd, Clock::time_point until) : deadline(until), fd_(fd) {}
   ControlConnection(const ControlConnection&) = delete;
   ~ControlConnection();
 
   int fd() const { return fd_; }
-  /// What to poll() for: answers before questions, except that a reader may always grant.
+  /// The events to poll() for. While a reply waits to be sent, no request is read; an attached
+  /// reader's grants are read at any time.
   short wanted_events() const;
-  /// Reads some of what is there. False when the other side has closed.
+  /// Reads some of the bytes that have arrived. Returns false if the other side has closed the
+  /// connection.
   bool read();
-  /// The next whole frame of it.
+  /// The next whole frame that has been read; none if there is none.
   std::optional<std::string> next_frame() { return in_.next(); }
-  /// A frame that is no frame has come.
+  /// Whether an invalid frame has arrived.
   bool broken() const { return in_.broken(); }
 
   void enqueue(const std::string& frame) { out_ += frame; }
-  /// Sends what fits. False when the other side is gone.
+  /// Sends what the socket takes. Returns false if the other side has closed the connection.
   bool write();
   bool all_said() const { return out_.empty(); }
-  /// Sends events while the reader takes them. False when it is gone.
+  /// Sends events as long as the reader takes them. Returns false if it has closed the connection.
   bool feed_events(EventTexts& texts);
 
-  bool trusted = false;             ///< has shown the token
-  bool waits_for_end = false;       ///< asked for a stop
-  std::uint64_t order = 0;          ///< whose answer it waits for; 0: none
-  std::unique_ptr<EventFeed> feed;  ///< attached
-  Clock::time_point deadline;       ///< holds unless it waits for an answer or is attached
+  bool trusted = false;        ///< the peer has shown the token
+  bool waits_for_end = false;  ///< the peer has asked for a stop and is told how the run ended
+  std::uint64_t order = 0;     ///< number of the order whose answer the peer waits for; 0: none
+  std::unique_ptr<EventFeed> feed;  ///< events for an attached reader; null: not attached
+  Clock::time_point deadline;       ///< applies unless the peer waits for an answer or is attached
 
  private:
   const int fd_;

@@ -69,7 +69,7 @@ nlohmann::json to_json(const actors::Pipeline& pipeline) {
 
 namespace {
 
-/// What takes longer than a step, and how far it is.
+/// The progress of work that takes longer than a step.
 nlohmann::json progress_of(const actors::RunStatus& status) {
   nlohmann::json progress = nlohmann::json::array();
   if (status.evaluated)

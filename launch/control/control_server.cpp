@@ -23,8 +23,9 @@ namespace troupe::launch {
 
 namespace {
 
-/// Readers are told what has come in between all at once: a hundred of them wake this thread no
-/// more often than one, and seldom enough that feeding takes no more than 1 / kFeedRest of a core.
+/// The interval at which readers are sent all events since the last time. A hundred readers wake
+/// this thread no more often than one, and the interval grows so that feeding takes at most 1 /
+/// kFeedRest of a core.
 constexpr std::chrono::nanoseconds kFeedInterval = std::chrono::milliseconds(50);
 constexpr std::chrono::nanoseconds kMaxFeedInterval = std::chrono::seconds(1);
 constexpr int kFeedRest = 200;
@@ -39,7 +40,7 @@ constexpr std::size_t kMaxName = 100;
 int bind_loopback(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) os_error("make a socket");
-  // A port whose last connections are still fading is free.
+  // A port counts as free although its last connections are in TIME_WAIT.
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in address{};
@@ -104,8 +105,8 @@ void ControlServer::finish(const nlohmann::json& outcome) {
 
 void ControlServer::wake() const {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written =
-      write(wake_fd_, &one, sizeof one);  // full means: already awake
+  // It fails only if the counter is full, and then the thread is awake already.
+  [[maybe_unused]] const auto written = write(wake_fd_, &one, sizeof one);
 }
 
 void ControlServer::loop() {
@@ -133,7 +134,7 @@ void ControlServer::loop() {
   connections_.clear();
 }
 
-/// How long poll() may sleep: until readers are to be told, or a deadline is to be looked at.
+/// How long poll() may sleep: until events are due to be sent, or deadlines to be checked.
 int ControlServer::timeout_ms() const {
   const bool timed = std::ranges::any_of(connections_, [](const ControlConnection& c) {
     return !c.waits_for_end && c.order == 0 && !c.feed;
@@ -152,8 +153,8 @@ std::vector<pollfd> ControlServer::watched() const {
   return fds;
 }
 
-/// Turns the outcome into the last frame of those who wait for it; the others have no answer to
-/// come.
+/// Queues the outcome as the last frame of every connection that waits for it. The other
+/// connections get no further answer.
 void ControlServer::tell_outcome() {
   const std::lock_guard lock(mutex_);
   if (!outcome_ || finishing_) return;
@@ -178,7 +179,8 @@ void ControlServer::accept_all() {
   }
 }
 
-/// The oldest stranger leaves first: whoever knows the token shows it at once.
+/// Closes the oldest unauthenticated connection if there are too many. A client that knows the
+/// token shows it at once, so the oldest is the least likely to be one.
 void ControlServer::make_room() {
   const auto stranger = [](const ControlConnection& c) { return !c.trusted; };
   if (std::ranges::count_if(connections_, stranger) >=
@@ -186,26 +188,26 @@ void ControlServer::make_room() {
     connections_.erase(std::ranges::find_if(connections_, stranger));
 }
 
-/// Nothing more is to be said or waited for, or the other side has had its time.
+/// Whether nothing is left to send or to wait for, or the connection's deadline has passed.
 bool ControlServer::is_over(const ControlConnection& c) const {
   if (c.waits_for_end || c.order != 0 || c.feed) return false;
   return (c.trusted && c.all_said()) || Clock::now() > c.deadline;
 }
 
-/// False when the connection is over.
+/// Serves a connection that poll() reports as ready. Returns false if the connection is over.
 bool ControlServer::serve_ready(ControlConnection& c, short events) {
   if ((events & POLLIN) != 0 && !hear(c)) return false;
   if ((events & (POLLERR | POLLNVAL)) != 0) return false;
   if ((events & POLLHUP) != 0 && (events & POLLIN) == 0) return false;
   if (c.all_said()) return true;
   if (!c.write()) return false;
-  if (c.feed && c.all_said()) news_ = true;  // there may be more for it
+  if (c.feed && c.all_said()) news_ = true;  // there may be more events for this reader
   return true;
 }
 
 bool ControlServer::hear(ControlConnection& c) {
   if (!c.read()) return false;
-  if (c.trusted && !c.feed) return false;  // one request a connection
+  if (c.trusted && !c.feed) return false;  // a connection carries only one request
   while (const auto frame = c.next_frame()) {
     if (!c.feed) return answer(c, *frame);
     const auto grant = nlohmann::json::parse(*frame, nullptr, false);
@@ -294,13 +296,13 @@ void ControlServer::attach(ControlConnection& c, const nlohmann::json& request) 
     c.feed->grant(request.value("credit", std::uint64_t{0}));
     c.enqueue(to_frame({{"attached", handlers_.status()}}));
     handlers_.hub->publish({.body = actors::MonitorAttached{.who = who}});
-  } catch (const std::exception& e) {  // a field of a wrong type, too
+  } catch (const std::exception& e) {  // also thrown for a field of a wrong type
     c.enqueue(to_frame({{"error", e.what()}}));
   }
 }
 
 void ControlServer::feed_readers() {
-  news_ = false;  // first: what comes from now on wakes again
+  news_ = false;  // cleared first, so that events that arrive from now on wake the thread again
   const auto begin = Clock::now();
   std::erase_if(connections_, [&](ControlConnection& c) {
     const bool gone = c.feed && !c.feed_events(texts_);

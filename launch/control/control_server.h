@@ -20,32 +20,34 @@ struct pollfd;
 
 namespace troupe::launch {
 
-/// What the control socket asks of the run; called from the server's thread.
+/// The calls that the control socket makes into the run, from the server's thread.
 struct ControlHandlers {
   std::function<nlohmann::json()> status;
   std::function<void()> stop;
-  /// Its answer is told once, from any thread, to who asked.
+  /// Orders a change of shape. `answer` is called once, from any thread, and its argument is sent
+  /// to the client that asked.
   std::function<void(const actors::ScaleRequest& request,
                      std::function<void(const actors::ScaleAnswer&)> answer)>
       scale;
-  actors::Hub* hub = nullptr;  ///< what attached readers are told; outlives the server's thread
+  /// The source of the events for attached readers; must outlive the server's thread.
+  actors::Hub* hub = nullptr;
 };
 
-/// The launcher's end of the control socket, on a thread of its own. Strangers cost it little:
-/// connections are few and each has a deadline, nothing is allocated beyond a small frame, and who
-/// does not take a reply is dropped. An attached reader that does not read keeps one frame waiting
-/// and its queue in the hub, and costs nothing more.
+/// The launcher's end of the control socket, on a thread of its own. Unauthenticated connections
+/// cost it little: they are few, each has a deadline, nothing is allocated beyond a small frame,
+/// and a peer that does not take a reply is dropped. An attached reader that does not read costs
+/// one waiting frame and its queue in the hub, and nothing more.
 class ControlServer {
  public:
   struct Options {
-    int port = 0;  ///< 0: any free one
-    std::chrono::milliseconds timeout{
-        5000};                             ///< for a request to arrive and for a reply to be taken
-    std::size_t max_unauthenticated = 32;  ///< connections that have not shown the token
+    int port = 0;  ///< 0: any free port
+    /// Time for a request to arrive, and for a reply to be taken.
+    std::chrono::milliseconds timeout{5000};
+    std::size_t max_unauthenticated = 32;  ///< most connections without a token
     std::size_t max_readers = 256;
   };
-  /// Binds the port; nobody is answered before serve(). Throws Error{manifest} naming the port if
-  /// it is taken.
+  /// Binds the port; no connection is answered before serve(). Throws Error{manifest} naming the
+  /// port if it is taken.
   explicit ControlServer(const Options& options);
   ControlServer(const ControlServer&) = delete;
   /// Stops serving at once.
@@ -54,8 +56,8 @@ class ControlServer {
   int port() const { return port_; }
   const std::string& token() const { return token_; }
   void serve(ControlHandlers handlers);
-  /// Tells those who asked for a stop how the run ended, waits until they have it or their time is
-  /// over, and stops serving.
+  /// Sends the outcome to the clients that asked for a stop or are attached, waits until they have
+  /// it or their time is over, and stops serving.
   void finish(const nlohmann::json& outcome);
 
  private:
@@ -84,17 +86,17 @@ class ControlServer {
   int wake_fd_ = -1;
   int port_ = 0;
 
-  // The thread's own.
+  // The members down to finishing_ are used by the thread alone.
   ControlHandlers handlers_;
   std::list<ControlConnection> connections_;
   EventTexts texts_;
   Clock::time_point next_feeding_;
-  std::uint64_t orders_ = 0;  ///< so far
+  std::uint64_t orders_ = 0;  ///< number of orders so far
   bool finishing_ = false;
 
-  std::atomic<bool> news_{false};  // readers may have something to be told
+  std::atomic<bool> news_{false};  // whether there may be events to send to readers
 
-  std::mutex mutex_;  // guards the orders
+  std::mutex mutex_;  // guards outcome_, answers_ and quit_
   std::optional<nlohmann::json> outcome_;
   std::vector<std::pair<std::uint64_t, actors::ScaleAnswer>> answers_;
   bool quit_ = false;

@@ -9,7 +9,7 @@
 namespace troupe::launch {
 namespace {
 
-/// Readers that keep up are never further behind than this.
+/// The number of texts that are kept. A reader that keeps up is never further behind.
 constexpr std::size_t kTexts = 64;
 constexpr std::size_t kEventsPerFrame = 64;
 

@@ -35,7 +35,7 @@ json edges_of(const StepReport& report) {
   return edges;
 }
 
-// What each kind has beside the fields of every event.
+// The fields of each kind, without those that every event has.
 
 json body_of(const StepCommitted& e) {
   const StepReport& r = e.report;

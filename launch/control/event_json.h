@@ -7,12 +7,12 @@
 namespace troupe::launch {
 
 /// An event as monitors outside the process and events.jsonl get it: {time, kind, epoch, step, and
-/// what the kind has}. `rank` stands where a rank is concerned; `time` is in Unix seconds,
-/// durations end in _s. launch/README.md lists the fields of each kind.
+/// the fields of its kind}. It has `rank` if it concerns a rank. `time` is in Unix seconds; names
+/// of durations end in _s. launch/README.md lists the fields of each kind.
 nlohmann::json to_json(const actors::RunEvent& event);
 
-/// The kinds named in "step,failure"; all for an empty text. Throws Error{usage} naming a kind that
-/// there is not.
+/// The kinds named in a text such as "step,failure"; all for an empty text. Throws Error{usage}
+/// naming a kind that does not exist.
 actors::EventMask parse_kinds(const std::string& names);
 
 }  // namespace troupe::launch

@@ -16,7 +16,7 @@ std::variant<std::unique_ptr<ControlClient>, Ending> ask_run(const std::filesyst
   if (address) try {
       return std::make_unique<ControlClient>(*address, request, fields);
     } catch (const Error&) {
-      // Between our reading and our asking the run may have ended.
+      // The run may have ended after its address was read and before it was asked.
       if (has_launcher(run) && !read_ending(run)) throw;
       return find_ending(run);
     }

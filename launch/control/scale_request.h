@@ -6,10 +6,11 @@
 
 namespace troupe::launch {
 
-/// The fields of a control request: {"pp": 3, "dp": 1, "layout": "3,2,1", "schedule": "gpipe"},
-/// those that are given.
+/// The fields of a control request that the scale request sets, out of {"pp": 3, "dp": 1, "layout":
+/// "3,2,1", "schedule": "gpipe"}.
 nlohmann::json to_json(const actors::ScaleRequest& request);
-/// Throws Error{usage} naming the field whose value is no such thing.
+/// The scale request in the fields of a control request. Throws Error{usage} naming a field whose
+/// value is not valid.
 actors::ScaleRequest parse_scale(const nlohmann::json& fields);
 
 }  // namespace troupe::launch

@@ -17,10 +17,10 @@ namespace {
 
 using nlohmann::json;
 
-/// So many edges are listed; a large cluster has thousands.
+/// The most edges that a message lists, because a large cluster has thousands.
 constexpr std::size_t kListed = 12;
 
-/// A direction of an edge between two ranks.
+/// One direction of an edge between two ranks.
 struct Way {
   int from = 0, to = 0;
   bool backward = false;
@@ -38,7 +38,7 @@ std::string edge_text(int from, int to) {
   return fmt::format("{}:{}", from, to);
 }
 
-/// Every way that tensors go between two ranks in a step.
+/// All edges and directions on which tensors travel in a step, with their microbatches.
 Ways ways_of(const json& pipeline) {
   const auto stages = pipeline.at("stage_of_chunk").get<std::vector<int>>();
   const actors::RunSpec::Mesh mesh{.pp = pipeline.at("pp"), .dp = pipeline.at("dp")};
@@ -75,7 +75,7 @@ std::string ranges_text(const Ranges& ranges) {
   return text;
 }
 
-/// The edges of the direction that is asked for, those of the sender first.
+/// The edges of the requested direction as a list, those of the requested sender first.
 std::string edges_text(const Ways& ways, const actors::TapRequest& request) {
   std::vector<std::string> edges;
   for (const bool of_sender : {true, false})

@@ -7,19 +7,20 @@
 
 namespace troupe::launch {
 
-/// The ranks of "0:1". Throws Error{usage} for another text.
+/// A request for the edge in a text such as "0:1", sender and receiver. Throws Error{usage} for any
+/// other text.
 actors::TapRequest parse_edge(const std::string& text);
 
-/// For the control protocol.
+/// The request as the "tap" object of the control protocol.
 nlohmann::json to_json(const actors::TapRequest& request);
-/// Throws Error{usage} for what is no request.
+/// The request in a "tap" object of the control protocol. Throws Error{usage} if it is not valid.
 actors::TapRequest parse_tap(const nlohmann::json& fields);
 
-/// Why nothing that a run in this state sends will ever fit the request, with the valid choices;
-/// empty where something may. `status` has `pipeline`, `step` and `max_steps`; a run that has no
-/// pipeline yet may have anything.
+/// Why no tensor that a run in this state sends will ever match the request, with the valid
+/// choices; empty if one may. `status` has `pipeline`, `step` and `max_steps`. A run that has no
+/// pipeline yet may send any tensor.
 std::string never_fits(const actors::TapRequest& request, const nlohmann::json& status);
-/// "activations of edge 0:1, microbatch 2, of every 10th step", for people.
+/// The request as a phrase for people: "activations of edge 0:1, microbatch 2, of every 10th step".
 std::string describe(const actors::TapRequest& request);
 
 }  // namespace troupe::launch

@@ -7,7 +7,7 @@
 
 using namespace troupe::launch;
 
-/// Warns when a step's loss is far above the mean of the steps before.
+/// Warns when a step's loss is far above the moving average of the steps before it.
 class LossMonitor : public MonitorActor {
   using MonitorActor::MonitorActor;
 
@@ -32,7 +32,7 @@ int main(int argc, char** argv) try {
     return 69;
   }
   caf::actor_system_config config;
-  caf::actor_system system(config);  // waits at its end until the monitor has ended
+  caf::actor_system system(config);  // its destructor waits until the monitor has ended
   system.spawn<LossMonitor>(std::move(std::get<std::unique_ptr<Attachment>>(run)));
   return 0;
 } catch (const troupe::Error& error) {

@@ -19,8 +19,9 @@
 namespace troupe::launch {
 namespace {
 
-/// A terminal or pipe is opened again, because whoever shares its description (a shell, say) must
-/// not find it in non-blocking mode. Anything else is always ready to be written.
+/// Opens a terminal or pipe again, because other processes that share its open file description,
+/// such as a shell, must not find it in non-blocking mode. Any other file is always ready to be
+/// written.
 int open_own(int fd) {
   struct stat status {};
   if (fstat(fd, &status) == 0 && (S_ISFIFO(status.st_mode) || isatty(fd) != 0)) {
@@ -107,7 +108,7 @@ void ConsoleWriter::loop() {
 
 void ConsoleWriter::write(const Text& text) {
   for (std::string_view rest = text.bytes; !rest.empty() && wait_for_room(text.fd);) {
-    // A pipe that is ready has room for so much at once.
+    // A pipe that polls as writable has room for PIPE_BUF bytes.
     const ssize_t n = ::write(text.fd, rest.data(), std::min(rest.size(), std::size_t{PIPE_BUF}));
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     const std::lock_guard lock(mutex_);
@@ -121,9 +122,9 @@ void ConsoleWriter::write(const Text& text) {
   }
 }
 
-/// False: the thread must end.
+/// Waits until the descriptor can be written. Returns false if the thread must end instead.
 bool ConsoleWriter::wait_for_room(int fd) {
-  if (fd < 0) return true;  // the write says what is wrong
+  if (fd < 0) return true;  // the write reports the error
   std::array<pollfd, 2> ready{{{.fd = fd, .events = POLLOUT}, {.fd = quit_fd_, .events = POLLIN}}};
   while (poll(ready.data(), ready.size(), -1) < 0 && errno == EINTR) {
   }

@@ -12,7 +12,7 @@
 namespace troupe::launch {
 namespace {
 
-/// Cores with a hardware thread that this process is bound to.
+/// Counts the cores that have a hardware thread that this process is bound to.
 int count_cores() {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return 1;
@@ -28,7 +28,7 @@ int count_cores() {
   return std::max(count, 1);
 }
 
-/// The limit of control group version 2, if there is one.
+/// The memory limit of the process's control group (version 2); INT64_MAX if there is none.
 std::int64_t memory_limit() {
   std::ifstream file("/sys/fs/cgroup/memory.max");
   std::int64_t limit = 0;

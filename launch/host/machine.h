@@ -6,18 +6,18 @@
 
 namespace troupe::launch {
 
-/// What this machine lets the run use.
+/// The resources that this machine lets a run use.
 struct Machine {
   int free_cores = 1;  ///< cores (not hardware threads) that this process may run on
-  std::int64_t memory_bytes =
-      0;  ///< physical memory, or the control group's limit where that is less
+  /// Physical memory, or the control group's limit if that is less.
+  std::int64_t memory_bytes = 0;
 };
 Machine this_machine();
 
-/// $HOME, else what the user database says; none where neither knows it.
+/// $HOME, or else the home directory in the user database; none if neither has one.
 std::optional<std::filesystem::path> home_directory();
 
-/// Free bytes of the file system on which `path` lies or will lie.
+/// Free bytes of the file system on which `path` lies or would be created.
 std::int64_t free_disk_bytes(std::filesystem::path path);
 
 }  // namespace troupe::launch

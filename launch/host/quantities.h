@@ -7,11 +7,11 @@
 
 namespace troupe::launch {
 
-/// "1.5 GiB", "312.0 KiB".
+/// A number of bytes in binary units: "1.5 GiB", "312.0 KiB".
 std::string bytes_text(std::int64_t bytes);
-/// "12,345,678".
+/// A number with its digits grouped: "12,345,678".
 std::string grouped(std::int64_t number);
-/// "0:05:13", "2d 3:04:05".
+/// A duration as hours, minutes and seconds, with days if there are any: "0:05:13", "2d 3:04:05".
 std::string duration_text(double seconds);
 
 }  // namespace troupe::launch

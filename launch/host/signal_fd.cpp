@@ -18,7 +18,7 @@ SignalFd::SignalFd(std::initializer_list<int> signals) {
 }
 
 SignalFd::~SignalFd() {
-  // They stay blocked: one that comes now must not end the program half way out.
+  // The signals stay blocked: one that arrives now must not end the program while it exits.
   close(fd_);
 }
 

@@ -4,7 +4,8 @@
 
 namespace troupe::launch {
 
-/// Signals as something to poll() for, in a program of one thread: they are blocked from then on.
+/// A descriptor by which a program of one thread can poll() for signals. The signals stay blocked
+/// from the construction on.
 class SignalFd {
  public:
   explicit SignalFd(std::initializer_list<int> signals);
@@ -12,7 +13,7 @@ class SignalFd {
   ~SignalFd();
 
   int fd() const { return fd_; }
-  /// The next signal that has come; 0 if none has.
+  /// Takes the number of the next signal that has arrived; 0 if none has.
   int take();
 
  private:

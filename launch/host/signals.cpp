@@ -19,7 +19,8 @@
 namespace troupe::launch {
 namespace {
 
-/// Those that whoever started this process did not have it ignore (nohup does so with SIGHUP).
+/// The signals that were not ignored when this process started. (nohup, for example, has its child
+/// ignore SIGHUP.)
 sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);

@@ -6,7 +6,7 @@
 namespace troupe::launch {
 namespace {
 
-/// Levenshtein's distance, one row at a time.
+/// The Levenshtein distance, computed one row at a time.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -25,7 +25,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
-  // A word of any length may come from a file; no known name is this long.
+  // A word from a file may have any length; no known name has 64 characters.
   const std::string_view head = word.substr(0, 64);
   return *std::ranges::min_element(candidates, {},
                                    [&](std::string_view c) { return edit_distance(head, c); });

@@ -7,11 +7,11 @@
 
 namespace troupe::launch {
 
-/// The candidate with the smallest edit distance to `word`; the first of equals. Candidates are not
-/// empty.
+/// The candidate with the smallest edit distance to `word`, the first of several equally close
+/// ones. There must be at least one candidate.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
 
-/// "'a', 'b', 'c'".
+/// The names in quotes, separated by commas: "'a', 'b', 'c'".
 std::string quoted_list(std::span<const std::string_view> names);
 
 }  // namespace troupe::launch

@@ -21,20 +21,21 @@
 namespace troupe::launch {
 namespace {
 
-/// Actions of one rank's step beyond which a plan is a mistake rather than a schedule.
+/// The largest number of actions in one rank's step: a longer plan is a mistake rather than a
+/// schedule.
 constexpr std::int64_t kMaxForwards = 1'000'000;
-/// Elements of one microbatch's widest activation over all layers; keeps byte counts inside 64
-/// bits.
+/// The largest number of elements of one microbatch's widest activation, over all layers. It keeps
+/// byte counts inside 64 bits.
 constexpr double kMaxActivations = 1e15;
 
-/// "14 or 16": the multiples of `unit` on both sides of `value`, the upper one alone where there is
-/// no lower.
+/// The multiples of `unit` on both sides of `value`, as "14 or 16"; only the upper one if there is
+/// no lower one.
 std::string nearest_multiples(std::int64_t value, std::int64_t unit) {
   const std::int64_t low = value / unit * unit;
   return low > 0 ? fmt::format("{} or {}", low, low + unit) : fmt::format("{}", low + unit);
 }
 
-/// The first "model." key that the text names, else hidden_size.
+/// The first key of [model] that the text names, or else model.hidden_size.
 std::string key_named_in(const std::string& text) {
   std::string first = "model.hidden_size";
   std::size_t at = std::string::npos;
@@ -47,7 +48,8 @@ std::string key_named_in(const std::string& text) {
   return first;
 }
 
-/// Texts become paths, and a resolved manifest that others read: no byte may cut or spoil them.
+/// Checks that texts are UTF-8 without a zero byte, because they become paths and parts of a
+/// resolved manifest that other programs read.
 void check_texts(const Manifest& m) {
   const auto spoiled = [](const std::string& text) {
     return text.find('\0') != std::string::npos || !utf8::is_valid(text);
@@ -66,14 +68,14 @@ void check_model_fields(const Manifest& m) {
   if (!wrong.empty()) m.fail(key_named_in(wrong), wrong);
 }
 
-/// What fits instead of pp stages of that many chunks.
+/// The nearest valid choice to pp stages of `chunks` chunks, for a message.
 std::string nearest_cut(std::int64_t pp, std::int64_t chunks, std::int64_t layers) {
   if (chunks <= layers) return fmt::format("at most pp = {}", layers / chunks);
   if (pp <= layers) return fmt::format("at most chunks = {}", layers / pp);
   return fmt::format("at most pp = {} with one chunk", layers);
 }
 
-/// mesh.layout as it is written; whether it fits is another question.
+/// Parses mesh.layout, without a check whether the split fits the model.
 actors::LayerSplit layer_split(const Manifest& m) {
   const std::string& layout = m.text("mesh.layout");
   try {
@@ -83,7 +85,7 @@ actors::LayerSplit layer_split(const Manifest& m) {
   }
 }
 
-/// Whether layers are split by a rule, which has one for each chunk.
+/// Whether layers are split by a rule, which gives each chunk at least one layer.
 bool is_split_by_rule(const Manifest& m) {
   return layer_split(m).rule != actors::LayerSplit::Rule::by_hand;
 }
@@ -138,7 +140,8 @@ void check_batch(const Manifest& m) {
                     schedules::counted(m.integer("model.num_hidden_layers"), "layer"), widest));
 }
 
-/// Two copies of the parameters are kept equal by pairs of ranks.
+/// Checks the mesh of a schedule with two copies of the parameters, which pairs of ranks keep
+/// equal.
 void check_mirror(const Manifest& m, const schedules::Plan& plan) {
   if (plan.num_copies == 1) return;
   const int ranks = plan.num_ranks(), copy = plan.chunks_per_copy();

@@ -4,9 +4,9 @@
 
 namespace troupe::launch {
 
-/// Checks that the values fit together: mesh, batch, model, schedule, optimizer, evaluation. Pure.
-/// The manifest is resolved. Throws Error{manifest} with the place, the rule and its numbers, and
-/// the nearest valid choice.
+/// Checks that the values of a resolved manifest fit together: mesh, batch, model, schedule,
+/// optimizer, evaluation. A pure function. Throws Error{manifest} with the place, the rule and its
+/// numbers, and the nearest valid choice.
 void check(const Manifest& manifest);
 
 }  // namespace troupe::launch

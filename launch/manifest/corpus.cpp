@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr const char* kTrained = "data.files";
 constexpr const char* kEvaluated = "eval.files";
 
-/// The errors of files, at the place that names them.
+/// Calls `body` and gives its errors the place in the manifest that names the files.
 template <typename Body>
 auto about_files(const Manifest& m, const char* key, const Body& body) try {
   return body();
@@ -28,14 +28,15 @@ auto about_files(const Manifest& m, const char* key, const Body& body) try {
   m.fail(key, error.what(), error.kind());
 }
 
-/// The files that a pattern matches; a name that exists is itself, whatever characters it has.
+/// The files that a pattern matches. A name that exists is taken literally, whatever characters it
+/// has.
 std::vector<std::string> expand(const Manifest& m, const char* key, const std::string& pattern) {
   std::error_code ignored;
   if (fs::is_regular_file(pattern, ignored)) return {pattern};
   return about_files(m, key, [&] { return stages::expand_files({pattern}); });
 }
 
-/// Its bytes. Throws for what is no readable, filled file.
+/// The size of a file in bytes. Throws if it is not a readable file with content.
 std::int64_t check_file(const Manifest& m, const char* key, const std::string& file) {
   std::error_code error;
   if (!fs::is_regular_file(file, error))
@@ -83,7 +84,8 @@ void check_tokenizer(const Manifest& m) {
                        vocab, tokens, m.text("data.tokenizer"), tokens));
 }
 
-/// Reads every id of a .bin: a step that meets one without a row of the embedding ends the run.
+/// Reads every token id of a .bin, because an id without a row of the embedding would end the run
+/// at some step.
 void check_dataset(Manifest& m, const char* key) {
   const auto tokens = about_files(m, key, [&] { return stages::TokenFile::open(m.texts(key)[0]); });
   check_one_sample(m, key, tokens->num_tokens());
@@ -92,27 +94,27 @@ void check_dataset(Manifest& m, const char* key) {
   if (std::string_view(key) == kTrained) m.resolve("data.digest", digest);
 }
 
-/// The files of one key, globs expanded.
+/// Checks the files of one key after its globs were expanded.
 void check_files(Manifest& m, const char* key) {
   const auto& files = m.texts(key);
   if (std::ranges::any_of(files, stages::is_indexed_dataset)) {
     if (files.size() > 1)
       m.fail(key, fmt::format("{} lists a .bin token file with {} other files; it stands alone",
                               key, files.size() - 1));
-    tokenizer_size(m);  // it opens; the ids are what counts
+    tokenizer_size(m);  // only checks that it opens: the ids themselves are read below
     check_dataset(m, key);
     return;
   }
   std::int64_t bytes = 0;
   for (const std::string& file : files) bytes += check_file(m, key, file);
   check_tokenizer(m);
-  // Of JSON lines only a part is text.
+  // Only a part of a JSON line is text, so the sizes of JSON files tell no number of tokens.
   if (m.text("data.tokenizer") == stages::kBytesTokenizer &&
       std::ranges::none_of(files, stages::is_json_lines))
     check_one_sample(m, key, bytes);
 }
 
-/// Makes the token file of the files of one key; returns the number of its tokens.
+/// Makes the token file for the files of one key and returns the number of its tokens.
 std::int64_t prepare(Manifest& m, const char* key, const char* tokens_key, Corpus& corpus,
                      const stages::EncodeOptions& options) {
   const std::string path = stages::prepare_tokens(

@@ -10,24 +10,25 @@
 namespace troupe::launch {
 
 /// Replaces the globs of data.files and eval.files by the files they match, sorted bytewise, and
-/// checks what can be checked without reading the text: files are there and not empty, the
-/// tokenizer opens, its tokens fit the model, a byte corpus makes one sample. Of a .bin every id is
-/// read. Throws Error{data}, or Error{manifest} where a number of the manifest is to blame.
+/// checks what can be checked without reading the text: files exist and are not empty, the
+/// tokenizer opens, its tokens fit the model, a byte corpus makes at least one sample. Every token
+/// id of a .bin is read. Throws Error{data}, or Error{manifest} if a number of the manifest is at
+/// fault.
 void check_corpus(Manifest& manifest);
 
-/// Token files that are ready.
+/// The token files of a run.
 struct Corpus {
-  std::int64_t tokens = 0;                    ///< of data.files
-  std::vector<stages::TokenCacheHold> holds;  ///< they stay in the cache while this lives
+  std::int64_t tokens = 0;                    ///< number of tokens in data.files
+  std::vector<stages::TokenCacheHold> holds;  ///< keep the files in the cache
 };
 
-/// Tokenizes data.files, and eval.files where they are used (once: the cache finds them again) and
-/// sets data.tokens, data.digest and eval.tokens. Throws Error{data} if they do not make one
-/// sample.
+/// Tokenizes data.files, and eval.files if the run evaluates, and sets data.tokens, data.digest and
+/// eval.tokens. Files that the cache has are not tokenized again. Throws Error{data} if the tokens
+/// do not make one sample.
 Corpus prepare_corpus(Manifest& manifest, const stages::EncodeOptions& options);
 
-/// Where token files are kept: $XDG_CACHE_HOME/troupe, or ~/.cache/troupe. It exists. Throws
-/// Error{data} if it cannot be made.
+/// The directory of the token files: $XDG_CACHE_HOME/troupe, or else ~/.cache/troupe. Creates it if
+/// it does not exist. Throws Error{data} if it cannot be created.
 std::string token_cache();
 
 }  // namespace troupe::launch

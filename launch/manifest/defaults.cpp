@@ -16,7 +16,7 @@ constexpr Rule kNotNegative{.min = 0, .max = kInfinity};
 constexpr Rule kFinite{.min = 0, .max = kInfinity, .below_max = true};
 constexpr Rule kPositive{.min = 0, .max = kInfinity, .below_max = true, .above_min = true};
 constexpr Rule kFraction{.min = 0, .max = 1, .below_max = true};
-/// The upper ends keep every product of sizes far inside 64 bits.
+/// A range from 1 to `max`. The upper ends keep every product of sizes far inside 64 bits.
 constexpr Rule from_one_to(double max) {
   return {.min = 1, .max = max};
 }

@@ -11,46 +11,48 @@
 
 namespace troupe::launch {
 
-/// What a manifest's key may hold. An integer is accepted for a number, one text for a list of
-/// texts; a pair is a list of two numbers.
+/// The kind of value that a key of the manifest holds. An integer is accepted as a number, and one
+/// text as a list of texts; a pair is a list of two numbers.
 enum class Kind { boolean, integer, number, text, texts, pair };
 using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>,
                            std::vector<double>>;
 
-/// What a number or every number of a list must satisfy.
+/// The range that a number, or every number of a list, must be in.
 struct Rule {
   double min = 0;
   double max = 0;
-  bool below_max = false;  ///< max itself is not allowed
-  bool above_min = false;  ///< min itself is not allowed
+  bool below_max = false;  ///< whether max itself is excluded
+  bool above_min = false;  ///< whether min itself is excluded
 };
 
-/// One key of the manifest: the only place that knows it. Parsing, suggestions, type and range
-/// checks, the resolved manifest and the reference in launch/README.md all follow this table.
+/// One key of the manifest. The table of keys is the only place that defines them: parsing,
+/// suggestions, type and range checks, the resolved manifest and the reference in launch/README.md
+/// follow it.
 struct Key {
   std::string_view table;
   std::string_view name;
   Kind kind = Kind::integer;
-  std::string_view fallback;  ///< as TOML; empty: derived from other keys, as `meaning` says
+  /// The default as TOML; empty for a key that is derived from others, as `meaning` says.
+  std::string_view fallback;
   std::string_view unit;
-  std::string_view meaning;  ///< what it is, and why the default is what it is
+  std::string_view meaning;  ///< what the key sets, and the reason for its default
   std::optional<Rule> rule;
-  std::span<const std::string_view> choices;  ///< of a text; empty: any
+  std::span<const std::string_view> choices;  ///< valid values of a text; empty: any
 };
 
-/// Every key, by table, in the order in which the resolved manifest prints them.
+/// All keys, grouped by table, in the order in which the resolved manifest prints them.
 std::span<const Key> manifest_keys();
 
-/// A key that manifests of earlier versions have under another name.
+/// A key that has another name in manifests of earlier versions.
 struct RenamedKey {
   std::string_view table, old_name, name;
 };
 inline constexpr std::array kRenamedKeys{RenamedKey{"recovery", "on_loss", "on_failure"}};
-/// Null for a name that is no key.
+/// The key of a table with this name; null if there is none.
 const Key* find_key(std::string_view table, std::string_view name);
-/// "at least 1 and at most 4096".
+/// The rule as a phrase for messages: "at least 1 and at most 4096".
 std::string range_text(const Rule& rule);
-/// Names of the tables in their order.
+/// The names of the tables, in the order of manifest_keys().
 std::vector<std::string_view> manifest_tables();
 
 }  // namespace troupe::launch

@@ -14,8 +14,8 @@ void compare(std::vector<std::string>& out, const char* key, const T& is, const 
   if (!(is == was)) out.push_back(fmt::format("{} is {}, was {}", key, is, was));
 }
 
-/// What decides which samples a step has. A tokenizer's name is a path that may have moved: its
-/// tokens are compared by their digest.
+/// Compares the settings that decide which samples a step has. Tokenizers are compared by the
+/// digest of their tokens, because a tokenizer's name is a path that may have changed.
 void compare_data(const actors::RunSpec& spec, const stages::CheckpointInfo& info,
                   std::vector<std::string>& cursor) {
   compare(cursor, "batch.seq_len", spec.batch.seq_len, info.seq_len);
@@ -32,7 +32,7 @@ void compare_data(const actors::RunSpec& spec, const stages::CheckpointInfo& inf
                                  spec.data.digest, info.training->digest));
 }
 
-/// What changes no sample.
+/// Compares the settings that change how a step trains, but not its samples.
 void compare_training(const actors::RunSpec& spec, const stages::CheckpointInfo& info,
                       std::vector<std::string>& told) {
   compare(told, "model.dtype", tensor::name_of(spec.model.dtype),

@@ -9,24 +9,26 @@
 
 namespace troupe::launch {
 
-/// How a run differs from the one that wrote the checkpoint it goes on from, a phrase each.
+/// How a run differs from the one that wrote the checkpoint it resumes from, a phrase for each
+/// difference.
 struct Differences {
-  std::vector<std::string> told;    ///< later steps are trained otherwise
-  std::vector<std::string> cursor;  ///< the checkpoint's data cursor means other samples
+  std::vector<std::string> told;    ///< later steps train in another way
+  std::vector<std::string> cursor;  ///< the checkpoint's data cursor points to other samples
 
   std::vector<std::string> all() const;
 };
 
-/// Pure. Of a checkpoint that does not say how it was trained less is compared, and of a manifest
-/// whose data.digest is not known yet all but the corpus. A cursor of 0 means the same everywhere.
+/// Compares a manifest with a checkpoint; a pure function. Settings that the checkpoint does not
+/// record are not compared, nor is the corpus as long as the manifest's data.digest is not known. A
+/// data cursor of 0 means the same in every corpus.
 Differences differences(const Manifest& manifest, const stages::CheckpointInfo& info);
 
-/// What to say of steps that are left and train nothing, as the learning rate has come to 0 before
-/// them; empty where there are none.
+/// A warning about remaining steps that train nothing because the learning rate reaches 0 before
+/// them; empty if there are none.
 std::string dead_steps_warning(const actors::RunSpec& spec);
 
-/// Throws Error{data} where the cursor means other samples, unless checkpoint.other_data is set,
-/// with what the user can do.
+/// Throws Error{data}, with what the user can do, if the checkpoint's data cursor points to other
+/// samples and checkpoint.other_data is not set.
 void check_cursor(const Manifest& manifest, const stages::CheckpointInfo& info);
 
 }  // namespace troupe::launch

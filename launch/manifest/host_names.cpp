@@ -22,7 +22,7 @@ bool is_bracketed(const std::string& host) {
   return host.size() > 2 && host.front() == '[' && host.back() == ']';
 }
 
-/// As names are compared: no brackets, no dot at the end, small letters.
+/// The form in which names are compared: without brackets and final dot, in lower case.
 std::string plain(std::string host) {
   if (is_bracketed(host)) host = host.substr(1, host.size() - 2);
   if (host.ends_with('.')) host.pop_back();
@@ -30,7 +30,7 @@ std::string plain(std::string host) {
   return host;
 }
 
-/// A Host header without its port.
+/// The host in a Host header, without the port.
 std::string host_in(const std::string& header) {
   if (header.starts_with('[')) return header.substr(0, header.find(']') + 1);
   return header.substr(0, header.rfind(':'));
@@ -42,7 +42,7 @@ std::string host_name() {
   return name.data();
 }
 
-/// With its domain, where the machine knows it.
+/// The name with its domain, if the machine knows the domain.
 std::string full_name(const std::string& name) {
   addrinfo hints{};
   hints.ai_flags = AI_CANONNAME;
@@ -68,7 +68,7 @@ std::vector<std::string> own_addresses() {
         getnameinfo(i->ifa_addr, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0)
       continue;
     const std::string address = text.data();
-    addresses.push_back(address.substr(0, address.find('%')));  // without the interface's name
+    addresses.push_back(address.substr(0, address.find('%')));  // without the interface name
   }
   return addresses;
 }

@@ -8,23 +8,24 @@
 
 namespace troupe::launch {
 
-/// Why a text cannot stand in monitor.hosts, with an example of what can; empty if it can.
+/// Why a text is not valid in monitor.hosts, with an example of one that is; empty if it is valid.
 std::string check_host_name(const std::string& text);
 
-/// This machine's names and addresses: localhost, its host name with and without its domain, and
-/// the addresses of its interfaces.
+/// This machine's names and addresses: localhost, the host name with and without its domain, and
+/// the addresses of the interfaces.
 std::vector<std::string> own_host_names();
 
-/// The names by which a page may be asked for. A request names its host as the browser's address
-/// bar has it: a page from elsewhere whose name was made to mean this machine (DNS rebinding) shows
-/// a name that is not here.
+/// The host names under which the web page is served. A request's Host header holds the name in the
+/// browser's address bar. Under DNS rebinding, where a page from another site has its name resolve
+/// to this machine, the header holds a name that is not in this set.
 class HostNames {
  public:
-  /// `names`, else the machine's own; beside them those of loopback and where the page is bound.
+  /// Holds `names`, or the machine's own names if it is empty, and in any case those of loopback
+  /// and of the address to which the page is bound.
   HostNames(const std::vector<std::string>& names, const HttpAddress& bound);
   /// Whether a request with this Host header is for this page.
   bool has(const std::string& header) const;
-  /// The one to show to people who come from elsewhere.
+  /// The name to show in URLs, for people on other machines.
   const std::string& first() const { return first_; }
 
  private:

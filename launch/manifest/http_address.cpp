@@ -22,11 +22,11 @@ bool is_port(const std::string& text, int& port) {
 }
 
 bool is_ip(int family, const std::string& host) {
-  in6_addr ignored{};  // as long as the longest address
+  in6_addr ignored{};  // has room for the longest address
   return inet_pton(family, host.c_str(), &ignored) == 1;
 }
 
-/// In brackets, as it stands before a port.
+/// Whether the host is an IPv6 address in brackets, as it is written before a port.
 bool is_ip6(const std::string& host) {
   return host.size() > 2 && host.front() == '[' && host.back() == ']' &&
          is_ip(AF_INET6, host.substr(1, host.size() - 2));
@@ -36,7 +36,7 @@ bool is_host(const std::string& host) {
   return host == "localhost" || is_ip(AF_INET, host);
 }
 
-/// A socket that is bound there, or -1 and errno.
+/// A socket bound to the address, or -1 with errno set.
 int bind_to(const HttpAddress& address) {
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
@@ -47,7 +47,7 @@ int bind_to(const HttpAddress& address) {
     return -1;
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> where(found, &freeaddrinfo);
   const int fd = socket(where->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  // A port whose last connections are still fading is free.
+  // A port counts as free although its last connections are in TIME_WAIT.
   const int on = 1;
   if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (fd >= 0 && bind(fd, where->ai_addr, where->ai_addrlen) == 0 && listen(fd, 1) == 0) return fd;

@@ -24,7 +24,7 @@ void check_steps_left(const Manifest& m, const stages::CheckpointInfo& info) {
             max_steps, info.step, info.step + 1));
 }
 
-/// The error of a checkpoint, at the place that names it.
+/// Calls `body` and gives its errors the place in the manifest that names the checkpoint.
 template <typename Body>
 auto about_resume(const Manifest& m, const Body& body) try {
   return body();

@@ -15,13 +15,14 @@ namespace troupe::launch {
 Manifest load_manifest(const std::filesystem::path& path, const std::vector<std::string>& overrides,
                        const Machine& machine);
 
-/// Opens checkpoint.resume, if there is one, compares it with the manifest and reads every byte.
-/// Returns what the run goes on from: nothing without one or from weights alone. Throws Error{data}
-/// naming what differs or is damaged.
+/// Opens checkpoint.resume, if it is set, compares it with the manifest and reads every byte.
+/// Returns the checkpoint's state that the run continues: none without a checkpoint or with
+/// checkpoint.weights_only. Throws Error{data} naming what differs or is damaged, or
+/// Error{manifest} if no steps are left.
 std::optional<stages::CheckpointInfo> check_start(const Manifest& manifest);
 
-/// Whether the run can go on from this checkpoint: same model, same data, steps left to do. Throws
-/// as check_start.
+/// Checks that the run can continue from this checkpoint: same model, same data, steps left to do.
+/// Throws Error{data} naming what differs, or Error{manifest} if no steps are left.
 void check_fits(const Manifest& manifest, const stages::CheckpointReader& checkpoint);
 
 }  // namespace troupe::launch

@@ -15,8 +15,8 @@ std::string dotted(const Key& key) {
   return fmt::format("{}.{}", key.table, key.name);
 }
 
-/// A basic string, or a multi-line one where the text has lines of its own. JSON's escapes are
-/// TOML's.
+/// A TOML basic string, or a multi-line one if the text has line breaks. JSON's escapes are valid
+/// in TOML.
 std::string quoted(const std::string& text) {
   const bool lines = text.find('\n') != std::string::npos;
   std::string out = lines ? "\"\"\"\n" : "\"";
@@ -37,8 +37,8 @@ std::string quoted(const std::string& text) {
 
 std::string digits(double number) {
   std::string text = fmt::format("{}", number);
-  // TOML tells a float by its point or exponent.
-  // inf and nan are what they are.
+  // TOML recognizes a float by its point or exponent, or as inf or nan; any other number needs
+  // ".0".
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }
@@ -63,7 +63,8 @@ struct Printer {
   }
 };
 
-/// "name = value" with its end; a list that makes it too long for a screen has a line an item.
+/// The line "name = value" with its line break. A list that would be too long for a screen gets one
+/// line for each item.
 std::string setting_line(std::string_view name, const Value& value) {
   constexpr std::size_t kMostColumns = 100;
   const std::string line = fmt::format("{} = {}\n", name, to_toml(value));

@@ -57,7 +57,7 @@ std::string_view name_of(toml::node_type type) {
   }
 }
 
-/// All elements of a list, if each is a T.
+/// The elements of a list as T; none if one of them is not a T.
 template <typename T>
 std::optional<Value> list_of(const toml::node& node) {
   std::vector<T> items;
@@ -69,7 +69,7 @@ std::optional<Value> list_of(const toml::node& node) {
   return items;
 }
 
-/// The node as a value of `kind`; none where it is of another type.
+/// The node as a value of `kind`; none if it has another type.
 std::optional<Value> convert(const toml::node& node, Kind kind) {
   switch (kind) {
     case Kind::boolean:
@@ -95,7 +95,7 @@ std::optional<Value> convert(const toml::node& node, Kind kind) {
   return std::nullopt;
 }
 
-/// What a message repeats of the user's words.
+/// The part of a user's word that a message repeats.
 std::string_view brief(std::string_view word) {
   return word.substr(0, 64);
 }
@@ -106,7 +106,7 @@ bool satisfies(const Rule& rule, double x) {
   return low && high;
 }
 
-/// What is wrong with a value of the right type; empty if nothing.
+/// Why a value of the right type is not valid; empty if it is.
 std::string broken_rule(const Key& key, const Value& value) {
   const std::string name = fmt::format("{}.{}", key.table, key.name);
   std::vector<double> numbers;
@@ -124,8 +124,8 @@ std::string broken_rule(const Key& key, const Value& value) {
   return "";
 }
 
-/// A line "value = ..." parsed on its own; the only node in it. `wrong` says what is wrong with a
-/// text that is no value.
+/// Parses the line "value = ..." and returns the table with this one node. `wrong` makes the
+/// message for a text that is not a TOML value.
 template <typename Wrong>
 toml::table parse_value(const std::string& text, const std::string& place, const Wrong& wrong) try {
   toml::table table = toml::parse("value = " + text + "\n");
@@ -140,7 +140,8 @@ std::string not_of_kind(const Key& key, const std::string& text) {
                      brief(text));
 }
 
-/// The parser guesses what a word without quotes was meant to be, by its first letter.
+/// The parser's message, replaced if it only guesses from the first letter what a word without
+/// quotes was meant to be.
 std::string described(const toml::parse_error& error) {
   const std::string_view text = error.description();
   for (const std::string_view guess : {"expected 'true'", "expected 'false'", "expected 'inf'",
@@ -150,7 +151,7 @@ std::string described(const toml::parse_error& error) {
   return std::string(text);
 }
 
-/// The node as a value of the key's kind.
+/// The node as a value of the key's kind. Throws Error{manifest} if it has another type.
 Value require(const Key& key, const toml::node& node, const std::string& place) {
   std::optional<Value> value = convert(node, key.kind);
   if (!value)
@@ -159,7 +160,7 @@ Value require(const Key& key, const toml::node& node, const std::string& place) 
   return *value;
 }
 
-/// Shells eat quotes: a text may come without them.
+/// Whether an override's text has no quotes, which shells remove.
 bool is_bare(const Key& key, const std::string& text) {
   if (key.kind != Kind::text && key.kind != Kind::texts) return false;
   const bool list = key.kind == Kind::texts && text.starts_with('[');
@@ -188,7 +189,7 @@ std::string unknown_key(std::string_view table, std::string_view name) {
                      brief(name), nearest(name, names), quoted_list(names));
 }
 
-/// What is wrong with something at the top of the file that is no known table.
+/// The message for a table or key at the top level of the file that is not a known table.
 std::string unknown_top(std::string_view name, const toml::node& node) {
   const auto keys = manifest_keys();
   const auto key = std::ranges::find(keys, name, &Key::name);

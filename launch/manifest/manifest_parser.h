@@ -9,8 +9,8 @@
 
 namespace troupe::launch {
 
-/// Fills a Manifest from the defaults, a TOML text and overrides, in this order. Used by
-/// Manifest::parse alone.
+/// Fills a Manifest from the defaults, a TOML text and overrides, in this order. Only
+/// Manifest::parse uses it.
 class ManifestParser {
  public:
   explicit ManifestParser(Manifest& manifest) : manifest_(manifest) {}
@@ -18,8 +18,9 @@ class ManifestParser {
   void defaults();
   void file(std::string_view text);
   void override_with(const std::string& assignment);
-  /// What run.derived names, and no override set, has no value until it is derived again. Its old
-  /// value stays for whoever reads a resolved text as it is.
+  /// Marks the keys that run.derived names and no override set as derived, so that they are derived
+  /// again. Until then their values are those of the file, for parse_resolved(), which takes a
+  /// resolved text as it is.
   void mark_derived();
 
  private:

@@ -11,7 +11,8 @@
 namespace troupe::launch {
 namespace {
 
-/// An input embedding belongs to the first chunk, the final norm and the head to the last.
+/// The chunk that holds a layer. The input embedding belongs to the first chunk, the final norm and
+/// the head to the last.
 int chunk_of(const actors::Layout& layout, int layer) {
   const int last = static_cast<int>(layout.chunks.size()) / layout.copies() - 1;
   for (int i = 0; i < last; ++i)
@@ -19,7 +20,8 @@ int chunk_of(const actors::Layout& layout, int layer) {
   return last;
 }
 
-/// By stage; of two copies the first counts.
+/// The number of parameters of each stage. If the schedule keeps two copies of the parameters, only
+/// the first is counted.
 std::vector<std::int64_t> parameters_by_stage(const actors::RunSpec& spec,
                                               const actors::Layout& layout) {
   std::vector<std::int64_t> count(static_cast<std::size_t>(spec.mesh.pp), 0);
@@ -42,7 +44,7 @@ Placement place(const actors::RunSpec& spec) {
   const actors::ClusterShape shape = actors::first_shape(spec);
   const actors::Assembly assembly = actors::assemble(spec, shape);
   const auto simulation = schedules::simulate(assembly.plan, {.stages = {{}}});
-  TROUPE_ASSERT(simulation.has_value());  // generated or validated
+  TROUPE_ASSERT(simulation.has_value());  // the plan was generated or validated
   Placement placement{.parameters = stages::num_parameters(spec.model),
                       .ranks = {},
                       .plan = assembly.plan,

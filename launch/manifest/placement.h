@@ -12,34 +12,34 @@
 
 namespace troupe::launch {
 
-/// One rank's share of a run.
+/// What one rank holds of a run.
 struct RankPlacement {
   int rank = 0;
   int replica = 0;
   int stage = 0;
-  std::vector<int> layers;      ///< decoder layers, ascending
-  std::int64_t parameters = 0;  ///< a copy is counted with its owner
+  std::vector<int> layers;      ///< numbers of its decoder layers, ascending
+  std::int64_t parameters = 0;  ///< of two copies of a parameter only the owner's counts
   stages::StageMemory memory;
-  std::int64_t pools = 0;        ///< bytes of transport buffers, see actors::RankMemory
-  std::int64_t total_bytes = 0;  ///< with what the process takes without a stage
+  std::int64_t pools = 0;        ///< bytes of transport buffers, as in actors::RankMemory
+  std::int64_t total_bytes = 0;  ///< includes what the process takes without a stage
 };
 
-/// Where everything of a run lies and what its schedule costs, before anything starts.
+/// What each rank of a run holds and what its schedule costs, computed before anything starts.
 struct Placement {
   std::int64_t parameters = 0;
   std::vector<RankPlacement> ranks;
   int spares = 0;
-  std::int64_t spare_bytes = 0;  ///< of each one
+  std::int64_t spare_bytes = 0;  ///< bytes that each spare takes
   schedules::Plan plan;
-  schedules::Simulation simulation;  ///< with equal costs of F, I and W and no link time
-  std::uint64_t digest = 0;          ///< what all ranks must agree on before the first step
-  std::int64_t total_bytes() const;  ///< of ranks and spares
+  schedules::Simulation simulation;  ///< simulated with equal costs of F, I and W and no link time
+  std::uint64_t digest = 0;          ///< digest on which all ranks must agree before the first step
+  std::int64_t total_bytes() const;  ///< sum over ranks and spares
 };
 
-/// The spec is checked.
+/// Computes the placement of a spec that has been checked.
 Placement place(const actors::RunSpec& spec);
 
-/// "0-2, 6": a list of layers as ranges.
+/// A list of layers as ranges: "0-2, 6".
 std::string ranges_text(const std::vector<int>& layers);
 
 }  // namespace troupe::launch

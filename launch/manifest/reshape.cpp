@@ -10,7 +10,7 @@
 namespace troupe::launch {
 namespace {
 
-/// The manifest's way to say this layout: as it did before where that still holds.
+/// The text of mesh.layout for a shape: the current text if it still describes the shape's layout.
 std::string layout_text(const actors::RunSpec& spec, const actors::ClusterShape& shape) {
   const std::vector<int> layers = actors::layers_of(shape.layout);
   for (const std::string& text : {spec.layout, std::string()}) {
@@ -33,7 +33,7 @@ Manifest with_shape(Manifest manifest, const actors::ClusterShape& shape, const 
   manifest.resolve("schedule.csv", shape.schedule.csv);
   manifest.resolve("schedule.costs", shape.schedule.costs);
   resolve_shape(manifest, machine);
-  // A change of shape may keep another number of chunks than the schedule would have by itself.
+  // A change of shape may keep a number of chunks that is not the schedule's default.
   const std::int64_t chunks = shape.schedule.chunks;
   if (manifest.integer("schedule.chunks") != chunks) {
     manifest.given("schedule.chunks") ? manifest.resolve("schedule.chunks", chunks)

@@ -6,8 +6,8 @@
 
 namespace troupe::launch {
 
-/// The resolved manifest of a run that has taken on this shape: a resume goes on with it. What
-/// follows from the shape is derived again.
+/// The resolved manifest of a run after its cluster has changed to this shape; a resume starts with
+/// it. Keys that follow from the shape are derived again.
 Manifest with_shape(Manifest manifest, const actors::ClusterShape& shape, const Machine& machine);
 
 }  // namespace troupe::launch

@@ -21,7 +21,7 @@ void derive(Manifest& m, std::string_view key, const F& value) {
 }
 
 void resolve_run(Manifest& m) {
-  // For good: the resolved manifest is a file of another name.
+  // The name counts as given from now on, because the resolved manifest is a file of another name.
   if (!m.given("run.name")) m.settle("run.name", std::filesystem::path(m.name()).stem().string());
   const std::string& name = m.text("run.name");
   if (name.empty() || name.find('/') != std::string::npos)
@@ -29,7 +29,7 @@ void resolve_run(Manifest& m) {
            fmt::format("run.name = {} must be a name without '/'", to_toml(Value(name))));
   const std::string dir = m.given("run.dir") ? m.text("run.dir") : "runs/" + name;
   if (dir.empty()) m.fail("run.dir", "run.dir is empty; it must name a directory to make");
-  // The slash is added and taken away: it may have been there.
+  // Appends a slash and takes the parent, which removes a trailing slash if there was one.
   m.resolve("run.dir", (std::filesystem::absolute(m.with_home("run.dir", dir)) / "")
                            .lexically_normal()
                            .parent_path()
@@ -68,7 +68,7 @@ void resolve_optimizer(Manifest& m) {
   });
 }
 
-/// A plan file's text; an error in it, or a rule it breaks, is told by the file's own lines.
+/// The text of a plan file. A syntax error or a broken rule is reported with the file's line.
 std::string read_plan(const Manifest& m, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path))
@@ -86,7 +86,7 @@ std::string read_plan(const Manifest& m, const std::string& path) {
   return text;
 }
 
-/// schedule.csv becomes the plan's text.
+/// Replaces the path in schedule.csv by the text of the plan file.
 void resolve_plan_file(Manifest& m) {
   const std::string csv = m.text("schedule.csv");
   if (m.text("schedule.kind") == "csv" && !csv.empty() && csv.find('\n') == std::string::npos)
@@ -134,7 +134,7 @@ void resolve_paths(Manifest& m) {
     }
     m.resolve(key, files);
   }
-  // Known once the text is tokenized.
+  // These become known when the text is tokenized.
   for (const auto* key : {"data.tokens", "data.digest", "eval.tokens"})
     m.resolve(key, std::string());
 }

@@ -5,12 +5,12 @@
 
 namespace troupe::launch {
 
-/// Fills in, again where the manifest was resolved before, what follows from other keys or from the
-/// machine: names, absolute paths, derived numbers, a plan file's text. Reads no file but
-/// schedule.csv. Throws Error{manifest} where a key cannot be derived.
+/// Fills in what follows from other keys or from the machine: names, absolute paths, derived
+/// numbers, a plan file's text. In a manifest that was resolved before they are derived again.
+/// Reads no file but schedule.csv. Throws Error{manifest} if a key cannot be derived.
 void resolve(Manifest& manifest, const Machine& machine);
 
-/// Derives again what follows from mesh and schedule: for a run that has taken on another shape.
+/// Derives again what follows from mesh and schedule, after the cluster's shape has changed.
 void resolve_shape(Manifest& manifest, const Machine& machine);
 
 }  // namespace troupe::launch

@@ -7,10 +7,11 @@
 
 namespace troupe::launch {
 
-/// The meaning of a resolved and checked manifest.
+/// The typed form of a resolved and checked manifest.
 actors::RunSpec to_run_spec(const Manifest& manifest);
 
-/// The spec of the text that Manifest::to_toml() made: what a worker is given. Touches no file.
+/// The spec of a text that Manifest::to_toml() made, which is what a worker receives. Opens no
+/// file.
 actors::RunSpec parse_resolved(const std::string& text);
 
 }  // namespace troupe::launch

@@ -45,7 +45,8 @@ Tokenizing::Tokenizing(SignalWatch& signals)
 
 Tokenizing::~Tokenizing() {
   signals_.orders(SignalWatch::ending_process(""));
-  // It came when there was nothing left to do, or an error was on its way.
+  // The signal arrived too late for progress() to throw: end the process here, unless an error is
+  // being thrown already.
   if (stopped_ && std::uncaught_exceptions() == 0) SignalWatch::ending_process("").stop(reason_);
 }
 
@@ -76,7 +77,8 @@ void Tokenizing::show(std::uint64_t done, std::uint64_t total) {
                         100 * static_cast<double>(done) / static_cast<double>(total),
                         text_of(static_cast<std::uint64_t>(rate)), counted(threads_, "thread"),
                         duration_text(static_cast<double>(total - done) / std::max(rate, 1.0)));
-  // A terminal's line is written again in place; the code takes away what is left of a longer one.
+  // On a terminal the line overwrites the one before; the escape code erases the rest of a longer
+  // one.
   std::fputs(terminal_ ? ("\r" + line + "\x1b[K" + (done == total ? "\n" : "")).c_str()
                        : (line + "\n").c_str(),
              stderr);

@@ -9,17 +9,17 @@
 
 namespace troupe::launch {
 
-/// What a person sees of text that is turned into tokens, and can do about it. On a terminal
-/// standard error shows how much is done, else a line each ten seconds. The first signal ends the
-/// work with an Error{retry} that leaves no file behind, a second one the process.
+/// Progress output and signal handling while text is tokenized. Standard error shows how much is
+/// done: continuously on a terminal, else with a line every ten seconds. The first signal ends the
+/// work with an Error{retry} and leaves no file behind; a second one ends the process.
 class Tokenizing {
  public:
-  /// Takes the watch's orders while it lives; the watch outlives it.
+  /// Sets the watch's orders for its lifetime. The watch must outlive it.
   explicit Tokenizing(SignalWatch& signals);
   Tokenizing(const Tokenizing&) = delete;
   ~Tokenizing();
 
-  /// Encodes with as many threads as this process may use.
+  /// Options that encode with as many threads as this process may use and report progress here.
   stages::EncodeOptions options();
 
  private:
@@ -31,7 +31,7 @@ class Tokenizing {
   const bool terminal_;
   const int threads_;
   std::atomic<bool> stopped_ = false;
-  std::string reason_;  ///< set before stopped_
+  std::string reason_;  ///< written before stopped_ is set
   Clock::time_point begin_ = Clock::now();
   Clock::time_point shown_ = begin_;
 };

@@ -12,7 +12,8 @@ namespace {
 
 using schedules::counted;
 
-/// Empty where memory is enough.
+/// What the ranks need and what the machine has, as a phrase for messages; empty if memory is
+/// enough.
 std::string shortage(const actors::RunSpec& spec, const Placement& placement,
                      const Machine& machine) {
   if (placement.total_bytes() <= machine.memory_bytes) return "";
@@ -60,8 +61,8 @@ std::string cores_warning(const actors::RunSpec& spec, const Machine& machine) {
 
 std::string disk_warning(const actors::RunSpec& spec, const Placement& placement,
                          std::int64_t free_bytes) {
-  // Weights and two moments in float32; the kept ones, the one being written, and step 0 where it
-  // is saved.
+  // A checkpoint has the weights and two moments in float32. Counted are the kept ones, the one
+  // being written, and step 0 if it is saved.
   const std::int64_t each = placement.parameters * 3 * 4;
   const std::int64_t count = (spec.checkpoint.interval > 0 ? spec.checkpoint.keep + 1 : 1) +
                              (spec.checkpoint.initial ? 1 : 0);

@@ -10,22 +10,22 @@
 
 namespace troupe::launch {
 
-/// What does not fit or is in vain, though the manifest is right: memory, cores, disk, learning
-/// rate.
+/// Warnings about a valid manifest that does not suit the machine or trains in vain: memory, cores,
+/// disk, learning rate.
 std::vector<std::string> warnings(const actors::RunSpec& spec, const Placement& placement,
                                   const Machine& machine);
 
-/// Throws Error{manifest} if the ranks together need more memory than the machine has. `name`
-/// stands for the manifest.
+/// Throws Error{manifest} if the ranks together need more memory than the machine has. The message
+/// begins with `name`, the manifest's.
 void check_memory(const actors::RunSpec& spec, const Placement& placement, const Machine& machine,
                   const std::string& name);
 
-/// Says that the ranks together need more memory than the machine has; else empty.
+/// A warning if the ranks together need more memory than the machine has; else empty.
 std::string memory_warning(const actors::RunSpec& spec, const Placement& placement,
                            const Machine& machine);
-/// Says that the ranks together have more threads than the machine has cores; else empty.
+/// A warning if the ranks together have more threads than the machine has cores; else empty.
 std::string cores_warning(const actors::RunSpec& spec, const Machine& machine);
-/// Says that the checkpoints that will be kept do not fit `free_bytes`; else empty.
+/// A warning if the checkpoints that will be kept do not fit `free_bytes`; else empty.
 std::string disk_warning(const actors::RunSpec& spec, const Placement& placement,
                          std::int64_t free_bytes);
 

@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::chrono::seconds kPatience{10};
-/// Frames that may be on their way at once.
+/// The number of frames that may be under way at a time.
 constexpr unsigned kCredit = 8;
 
 }  // namespace

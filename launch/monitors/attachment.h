@@ -14,34 +14,36 @@
 
 namespace troupe::launch {
 
-/// A monitor's connection to a running run. Events are JSON objects as event_json.h makes them.
-/// Leaving, by destroying it, has no effect on the run, and neither has not reading.
+/// A monitor's connection to a live run. Events are JSON objects as made by event_json.h. Neither
+/// destroying the connection nor leaving it unread has an effect on the run.
 class Attachment {
  public:
   struct Options {
-    std::string kinds;             ///< "step,failure"; empty: all
-    std::string who;               ///< a name for the run's own records
-    nlohmann::json tap = nullptr;  ///< launch/control/tap_request.h; null: none
+    std::string kinds;             ///< kinds of events, as "step,failure"; empty: all
+    std::string who;               ///< the monitor's name in the run's records
+    nlohmann::json tap = nullptr;  ///< a tap as in launch/control/tap_request.h; null: none
   };
-  /// What has come since the last call.
+  /// The events that have arrived since the last call.
   struct News {
-    std::vector<nlohmann::json> events;  ///< oldest first
-    std::uint64_t dropped = 0;           ///< events lost before these, because they were not read
-    std::optional<Ending> ended;         ///< the run is over: nothing will come
+    std::vector<nlohmann::json> events;  ///< events, oldest first
+    /// Events lost before these, because the monitor did not read in time.
+    std::uint64_t dropped = 0;
+    /// How the run ended, after its last event; none while it goes on.
+    std::optional<Ending> ended;
   };
 
-  /// Attaches, or tells how the run ended where it has. Throws Error as ask_run, and
+  /// Attaches to a run, or returns how it ended if it has. Throws the errors of ask_run(), and
   /// Error{unavailable} with the run's reason if it serves no more readers.
   static std::variant<std::unique_ptr<Attachment>, Ending> open(const std::filesystem::path& run,
                                                                 const Options& options);
 
   /// The run's status when the attachment began, as `troupe status --json` prints it.
   const nlohmann::json& status() const { return status_; }
-  /// Readable when there is news.
+  /// A descriptor that is readable when events have arrived.
   int fd() const { return client_->fd(); }
-  /// Takes what is here, without waiting.
+  /// Takes the events that have arrived, without waiting.
   News take();
-  /// Waits until there is news.
+  /// Waits until events arrive or the run ends.
   News wait();
 
  private:

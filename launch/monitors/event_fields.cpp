@@ -7,7 +7,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Null if it is missing, or the event no object.
+/// A field of an event; JSON null if it is missing or the event is not an object.
 const json& field_of(const json& event, const char* field) {
   static const json kNone;
   const auto at = event.find(field);

@@ -15,7 +15,8 @@ namespace {
 
 using namespace actors;
 
-/// Steps are in metrics.jsonl; what a rank does at the moment is nobody's history.
+/// The kinds that are written. Steps and evaluations are in metrics.jsonl; periodic activity is of
+/// no use later.
 EventMask kept_kinds() {
   return all_events() & ~mask_of<StepCommitted, EvaluationDone, RankActivity, DirectorActivity,
                                  ActionsTraced, TensorTapped>();
@@ -40,7 +41,7 @@ void EventLog::consume(const Subscription::Batch& batch) {
       missed(1, std::strerror(errno));
 }
 
-/// A line is in the file as a whole or not at all.
+/// Appends a line, as a whole or not at all. Returns whether it is in the file.
 bool EventLog::append(const std::string& line) {
   if (!file_) file_.reset(std::fopen(path_.c_str(), "ae"));
   if (!file_) return false;
@@ -48,7 +49,7 @@ bool EventLog::append(const std::string& line) {
   const long begin = std::ftell(file_.get());
   if (std::fputs(line.c_str(), file_.get()) >= 0 && std::fflush(file_.get()) == 0) return true;
   const int why = errno;
-  file_.reset();  // its buffer holds the rest of the line
+  file_.reset();  // closed first, because its buffer holds the rest of the line
   [[maybe_unused]] const int cut = truncate(path_.c_str(), begin);
   errno = why;
   return false;

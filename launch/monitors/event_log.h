@@ -11,12 +11,12 @@
 
 namespace troupe::launch {
 
-/// events.jsonl: a line for everything that happens beside the steps themselves. A monitor like any
-/// other: a full disk costs lines, which are counted, and the run goes on.
+/// Writes events.jsonl: a line for every event but steps, evaluations and periodic activity. It is
+/// a monitor like any other: on a full disk lines are lost and counted, and the run goes on.
 class EventLog {
  public:
-  /// `print_error` gets a line for people, once for each time that writing begins to fail; from the
-  /// log's own thread.
+  /// `print_error` is called from the log's own thread with a line for people, once each time that
+  /// writing begins to fail.
   EventLog(actors::Hub& hub, const std::filesystem::path& path,
            std::function<void(const std::string&)> print_error);
 
@@ -31,8 +31,9 @@ class EventLog {
   const std::filesystem::path path_;
   const std::function<void(const std::string&)> complain_;
   std::unique_ptr<std::FILE, Close> file_;
-  std::uint64_t missing_ = 0;        // lines lost since the last one that was written
-  actors::SubscriberThread thread_;  // last: ends before what it uses
+  std::uint64_t missing_ = 0;  // lines lost since the last written one
+  // Declared last, so that it ends before the members that it uses.
+  actors::SubscriberThread thread_;
 };
 
 }  // namespace troupe::launch

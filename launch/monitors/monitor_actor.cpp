@@ -8,7 +8,7 @@ namespace troupe::launch {
 namespace {
 
 struct Look {};
-/// As often as a run sends what has come in between.
+/// The interval at which a run sends its events.
 constexpr std::chrono::milliseconds kInterval{50};
 
 }  // namespace

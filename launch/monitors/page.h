@@ -2,7 +2,7 @@
 
 namespace troupe::launch {
 
-/// page.html, as it was when the program was built.
+/// The content of page.html when the program was built.
 extern const char* const kPage;
 
 }  // namespace troupe::launch

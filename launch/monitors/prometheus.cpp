@@ -37,19 +37,19 @@ Family<Histogram>& histograms(Registry& registry, const char* name, const char* 
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
 }
 
-/// From a millisecond to an hour, three buckets a decade.
+/// Bucket bounds from a millisecond to an hour, three a decade.
 Histogram::BucketBoundaries duration_buckets() {
   return {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,  1,
           2,     5,     10,    20,   50,   100,  200, 500, 1000, 3600};
 }
 
-/// From a microsecond to ten seconds, a bucket a decade.
+/// Bucket bounds from a microsecond to ten seconds, one a decade.
 Histogram::BucketBoundaries handler_buckets() {
   return {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10};
 }
 
-/// Series of ranks, stages and links: they go when these do. Those that stay come back with their
-/// next value.
+/// The series of ranks, stages and links. They are all removed when mesh or schedule change; a
+/// series that still exists comes back with its next value.
 template <typename T>
 class PassingSeries {
  public:
@@ -71,8 +71,8 @@ class PassingSeries {
 
 }  // namespace
 
-/// The metrics and how each event changes them. Called by one thread; the registry's are safe to
-/// read meanwhile.
+/// The metrics and how each event changes them. Only one thread calls it; the registry's metrics
+/// may be read meanwhile.
 class PrometheusEndpoint::Metrics {
  public:
   Metrics(Registry& registry, const PeakRate& peak)
@@ -134,7 +134,7 @@ class PrometheusEndpoint::Metrics {
     count_kind(event);
   }
   void count(const RunEvent& event, const RankActivity& activity) {
-    if (event.epoch < members_of_) return;  // a last sign of life of who is gone
+    if (event.epoch < members_of_) return;  // a late heartbeat from a rank of an earlier epoch
     const std::string rank = std::to_string(event.rank);
     resident_.of({{"rank", rank}}).Set(static_cast<double>(activity.resident_bytes));
     mailboxes_.of({{"actor", "stage"}, {"rank", rank}})
@@ -167,7 +167,7 @@ class PrometheusEndpoint::Metrics {
     recent_events_.Add({{"kind", std::string(kind_name(event))}}).Increment();
   }
 
-  /// The ranks are others: what was of the old ones is told of no more.
+  /// Removes the series of the old ranks, stages and links.
   void clear() {
     for (auto* counters : {&busy_, &idle_, &bytes_, &waits_}) counters->clear();
     for (auto* gauges : {&queued_, &mailboxes_, &resident_}) gauges->clear();
@@ -175,7 +175,7 @@ class PrometheusEndpoint::Metrics {
 
   Registry& registry_;
   const PeakRate peak_;
-  std::uint32_t members_of_ = 0;  ///< epoch
+  std::uint32_t members_of_ = 0;  ///< epoch of the newest membership
   std::tuple<int, int, std::string> shape_;
   double num_ranks_ = 0;
   Gauge& loss_ = gauges(registry_, "troupe_train_loss", "Loss of the newest step.").Add({});

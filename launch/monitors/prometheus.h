@@ -8,20 +8,21 @@
 
 namespace troupe::launch {
 
-/// For troupe_train_mfu_ratio: model FLOP a trained token, and what a rank could do at most.
+/// Numbers for troupe_train_mfu_ratio: the model's FLOP for a trained token, and the peak rate of a
+/// rank.
 struct PeakRate {
   double flop_per_token = 0;
-  double flop_per_s = 0;  ///< 0: unknown, and no ratio is told
+  double flop_per_s = 0;  ///< peak rate of a rank; 0: unknown, and the ratio is not exported
 };
 
-/// Answers a Prometheus server's scrapes under /metrics. What each metric is stands in
-/// launch/README.md; alert rules and a dashboard for them lie in launch/monitors/dashboards.
+/// Answers a Prometheus server's scrapes under /metrics. launch/README.md lists the metrics;
+/// launch/monitors/dashboards has alert rules and a dashboard for them.
 class PrometheusEndpoint {
  public:
   /// Throws Error{manifest} naming the address if it cannot be bound.
   PrometheusEndpoint(actors::Hub& hub, const HttpAddress& address, const PeakRate& peak = {});
   ~PrometheusEndpoint();
-  /// "http://127.0.0.1:9090/metrics".
+  /// The URL of the metrics: "http://127.0.0.1:9090/metrics".
   std::string url() const;
 
  private:

@@ -14,18 +14,18 @@ namespace {
 
 using nlohmann::json;
 
-/// "14:03:59", in the viewer's time.
+/// A time of day in the viewer's time zone: "14:03:59".
 std::string clock_text(double time) {
   if (!(time > 0 && time < 1e11)) return "--:--:--";
   return fmt::format("{:%H:%M:%S}", fmt::localtime(static_cast<std::time_t>(time)));
 }
 
-/// A place in the mesh, inside what any mesh can be.
+/// A rank's replica or stage, clamped to a range that holds any mesh.
 int place_of(const json& rank, const char* field) {
   return static_cast<int>(std::clamp<std::int64_t>(integer_of(rank, field), 0, 1 << 20));
 }
 
-/// What an event says beyond its kind, for people.
+/// The content of an event as a phrase for people, without its kind.
 std::string details(const std::string& kind, const json& event) {
   if (kind == "evaluation") return fmt::format("loss {:.4f}", number_of(event, "eval_loss"));
   if (kind == "checkpoint") return text_of(event, "path");
@@ -71,7 +71,7 @@ void RunPicture::apply(const json& event) {
     apply_ranks(objects_of(event, "ranks"));
   }
   if (kind == "ended") state_ = "ended";
-  // What comes many times a second would push all else out of sight.
+  // Events that come many times a second would push all others out of the list.
   if (kind != "actions" && kind != "director" && kind != "tensor") add_recent_event(event);
 }
 
@@ -105,8 +105,8 @@ void RunPicture::apply_ranks(const std::vector<json>& ranks) {
   }
 }
 
-/// When all places are taken every second loss goes, and from then on every second one is not kept:
-/// the curve covers the whole run in bounded memory.
+/// Adds a loss. When the list is full, every second loss is removed, and from then on only half as
+/// many are kept, so that the curve covers the whole run in bounded memory.
 void RunPicture::add_loss(double loss) {
   if (losses_seen_++ % loss_stride_ != 0 || !std::isfinite(loss)) return;
   losses_.push_back(loss);

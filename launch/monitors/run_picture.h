@@ -9,8 +9,8 @@
 
 namespace troupe::launch {
 
-/// What a monitor knows of a run: its status when the monitor attached, kept current by events.
-/// Both come as JSON from the run; a field that is missing or of another type counts as empty.
+/// What a monitor knows of a run: its status when the monitor attached, updated by events. Both
+/// come as JSON from the run; a field that is missing or of another type counts as empty.
 class RunPicture {
  public:
   struct Rank {
@@ -21,10 +21,10 @@ class RunPicture {
     std::string state;
     std::string waiting_for;
     std::uint64_t resident_bytes = 0;
-    double busy_s = 0;  ///< of the newest step
+    double busy_s = 0;  ///< busy time in the newest step
     double idle_s = 0;
   };
-  /// Losses beyond this many are thinned out to every second one.
+  /// The most losses that are kept. When there are more, every second one is removed.
   static constexpr std::size_t kMaxLosses = 4096;
   static constexpr std::size_t kMaxRecentEvents = 200;
 
@@ -39,13 +39,13 @@ class RunPicture {
   int pp() const;
   int dp() const;
   const std::map<int, Rank>& ranks() const { return ranks_; }
-  /// In order of steps, evenly thinned.
+  /// The losses in order of steps, evenly thinned out.
   const std::vector<double>& losses() const { return losses_; }
   double loss() const { return loss_; }
   double grad_norm() const { return grad_norm_; }
   double tokens_per_s() const { return tokens_per_s_; }
   double step_s() const { return step_s_; }
-  /// Lines for people, newest last: everything but steps and signs of life.
+  /// Lines for people, newest last, about all events but steps and periodic ones.
   const std::deque<std::string>& recent_events() const { return recent_events_; }
   std::uint64_t dropped() const { return dropped_; }
 
@@ -59,7 +59,7 @@ class RunPicture {
   std::int64_t step_ = 0, epoch_ = 0;
   std::map<int, Rank> ranks_;
   std::vector<double> losses_;
-  std::int64_t loss_stride_ = 1;  // steps between kept losses
+  std::int64_t loss_stride_ = 1;  // distance between kept losses, in steps
   std::int64_t losses_seen_ = 0;
   double loss_ = 0, grad_norm_ = 0, tokens_per_s_ = 0, step_s_ = 0;
   std::deque<std::string> recent_events_;

@@ -10,8 +10,8 @@
 namespace troupe::launch {
 namespace {
 
-/// Of training: 6 a parameter and, for attention, 12 * layers * width * sequence (PaLM, arXiv
-/// 2204.02311, appendix B).
+/// The model FLOP of training on one token: 6 for each parameter and, for attention, 12 * layers *
+/// width * sequence (PaLM, arXiv 2204.02311, appendix B).
 double flop_per_token(const actors::RunSpec& spec) {
   const auto& model = spec.model;
   return 6.0 * static_cast<double>(stages::num_parameters(model)) +

@@ -15,22 +15,23 @@
 
 namespace troupe::launch {
 
-/// The monitors that live with the run: events.jsonl, the watch for stragglers, and those that the
+/// The monitors in the launching process: events.jsonl, the straggler watch, and those that the
 /// manifest switches on.
 class Sinks {
  public:
-  /// `print_error` gets a line for people where a sink cannot write; from the sink's thread. Throws
-  /// Error{manifest} naming an address that cannot be bound. The hub outlives the sinks.
+  /// `print_error` is called from a sink's thread, with a line for people, if the sink cannot
+  /// write. Throws Error{manifest} naming an address that cannot be bound. The hub must outlive the
+  /// sinks.
   Sinks(const Manifest& manifest, actors::Hub& hub,
         const std::function<void(const std::string&)>& print_error);
 
-  /// Throws Error{manifest} where an address that the manifest names is not free now: told before
-  /// anything is written or started.
+  /// Throws Error{manifest} if an address that the manifest names is not free now, so that the user
+  /// learns of it before anything is written or started.
   static void check(const Manifest& manifest);
-  /// Throws Error{manifest} for an address that this machine does not have.
+  /// Throws Error{manifest} if the manifest names an address that this machine does not have.
   static void check_hosts(const Manifest& manifest);
 
-  /// {prometheus: URL, web: URL}, those that there are.
+  /// The URLs of the monitors that are switched on: {prometheus: URL, web: URL}.
   nlohmann::json endpoints() const;
 
  private:

@@ -23,7 +23,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// The name that TensorBoard looks for: it sorts files by the time in it.
+/// A file name in TensorBoard's form. TensorBoard sorts files by the time in their names.
 std::string file_name() {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
@@ -31,7 +31,7 @@ std::string file_name() {
                      host.data(), getpid());
 }
 
-// The messages that an event becomes.
+// The messages of the event file that an event becomes.
 
 std::vector<std::string> messages_of(const RunEvent& event, const StepCommitted& step) {
   const StepReport& r = step.report;

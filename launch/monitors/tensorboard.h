@@ -11,13 +11,13 @@
 namespace troupe::launch {
 
 /// Writes an event file for TensorBoard: train/loss, train/grad_norm, train/lr, train/tokens_per_s,
-/// train/step_s and eval/loss, the busy share of each stage, and what happens to the cluster as
-/// text. A monitor like any other: when it cannot write it says so once and ends, and the run goes
+/// train/step_s and eval/loss, the busy share of each stage, and changes of the cluster as text. It
+/// is a monitor like any other: if it cannot write it reports that once and ends, and the run goes
 /// on.
 class TensorBoard {
  public:
-  /// Makes a new file in `folder`, which is made if need be. `print_error` is called from a thread
-  /// of its own.
+  /// Creates a new file in `folder`, which is created if it does not exist. `print_error` is called
+  /// from the monitor's own thread.
   TensorBoard(actors::Hub& hub, const std::filesystem::path& folder,
               std::function<void(const std::string&)> print_error);
 
@@ -34,7 +34,8 @@ class TensorBoard {
   std::filesystem::path path_;
   std::unique_ptr<std::FILE, Close> file_;
   bool broken_ = false;
-  actors::SubscriberThread thread_;  // last: ends before what it uses
+  // Declared last, so that it ends before the members that it uses.
+  actors::SubscriberThread thread_;
 };
 
 }  // namespace troupe::launch

@@ -15,7 +15,8 @@ namespace {
 constexpr int kBarWidth = 12;
 constexpr int kMaxCurveHeight = 8;
 
-/// One line: what is no printable ASCII becomes '?', what is too long is cut.
+/// A line that fits `width`: characters that are not printable ASCII become '?', and a longer line
+/// is cut.
 std::string fitted(std::string line, int width) {
   for (char& c : line)
     if (c < ' ' || c > '~') c = '?';
@@ -29,7 +30,7 @@ std::string header(const RunPicture& run) {
                      run.tokens_per_s());
 }
 
-/// "pp 3 x dp 1   0 -> 1 -> 2".
+/// The topology as a line: "pp 3 x dp 1   0 -> 1 -> 2".
 std::string topology(const RunPicture& run) {
   std::string line = fmt::format("pp {} x dp {}", run.pp(), run.dp());
   int replica = -1;
@@ -58,7 +59,8 @@ std::string rank_line(int number, const RunPicture::Rank& rank) {
                      rank.waiting_for.empty() ? rank.state : "<- " + rank.waiting_for);
 }
 
-/// The losses as a curve of '*', newest at the right, with its ends at the left margin.
+/// The losses as a curve of '*', the newest at the right, with the curve's largest and smallest
+/// value at the left margin.
 std::vector<std::string> curve(const std::vector<double>& losses, int width, int height) {
   if (losses.empty() || height < 2 || width < 24) return {};
   const auto [low, high] = std::minmax_element(losses.begin(), losses.end());
@@ -111,11 +113,11 @@ void append_ranks(std::vector<std::string>& page, const RunPicture& run, int fir
 
 std::vector<std::string> terminal_page(const RunPicture& run, const PageOptions& options) {
   std::vector<std::string> page{header(run)};
-  const int body = options.height - 2;  // without header and footer
+  const int body = options.height - 2;  // lines without header and footer
   if (options.events_only) {
     append_newest(page, run, body);
   } else {
-    // A third for the ranks, a third for the curve, what is left for the events.
+    // The ranks get a third of the lines, the curve another third, and the events the rest.
     page.push_back(topology(run));
     append_ranks(page, run, options.first_rank, std::max(1, body / 3));
     const int height = std::min(kMaxCurveHeight, body / 3);

@@ -18,10 +18,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A page is drawn at most this often: a slow line keeps up.
+/// The shortest time between two pages, so that a slow connection keeps up.
 constexpr std::chrono::milliseconds kFrame{200};
 
-// Escape sequences: the second screen, with its cursor hidden, and back.
+// Escape sequences: switch to the alternate screen and hide the cursor, and back.
 constexpr const char* kEnter = "\x1b[?1049h\x1b[?25l";
 constexpr const char* kLeave = "\x1b[?25h\x1b[?1049l";
 constexpr const char* kHome = "\x1b[H";
@@ -30,7 +30,8 @@ constexpr const char* kPlain = "\x1b[0m";
 constexpr const char* kClearLine = "\x1b[K";
 constexpr const char* kClearBelow = "\x1b[J";
 
-/// The terminal as this view wants it, for as long as it lives: keys come one by one, unseen.
+/// Holds the terminal in the view's mode as long as it lives: alternate screen, no echo, each key
+/// delivered at once.
 class Screen {
  public:
   Screen() {
@@ -40,7 +41,8 @@ class Screen {
   Screen(const Screen&) = delete;
   ~Screen() { leave(); }
 
-  /// Also after the process was stopped: whoever had the terminal meanwhile set its own modes.
+  /// Sets the view's mode. Called again after the process was stopped, because the shell has set
+  /// its own modes meanwhile.
   void enter() const {
     if (keys_) {
       termios raw = before_;
@@ -79,17 +81,18 @@ class Screen {
   bool keys_ = false;
 };
 
-/// Ctrl-Z: the process stops, as without a view, until somebody continues it.
+/// Stops the process for Ctrl-Z, as it would be without the view, until it is continued.
 void stop_here() {
   sigset_t stop;
   sigemptyset(&stop);
   sigaddset(&stop, SIGTSTP);
   raise(SIGTSTP);
-  pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // here it stops
+  pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // the process stops here
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
 }
 
-/// Gives the terminal back for as long as the process is stopped. False: the signal means to leave.
+/// Acts on a signal; the terminal is restored while the process is stopped. Returns false if the
+/// signal means to leave.
 bool obey_signal(int signal, const Screen& screen, PageOptions& options) {
   if (signal == SIGTSTP) {
     screen.leave();
@@ -102,7 +105,7 @@ bool obey_signal(int signal, const Screen& screen, PageOptions& options) {
   return true;
 }
 
-/// Follows a key. False: leave.
+/// Acts on a key. Returns false if it means to leave.
 bool obey(char key, PageOptions& options) {
   switch (key) {
     case 'q':
@@ -126,7 +129,8 @@ bool obey(char key, PageOptions& options) {
   return true;
 }
 
-/// All keys that have been pressed. False: leave; also where the terminal is gone.
+/// Acts on all keys that have been pressed. Returns false if one means to leave, or if the terminal
+/// is gone.
 bool obey_keys(PageOptions& options) {
   std::array<char, 64> keys;
   const ssize_t got = read(STDIN_FILENO, keys.data(), keys.size());

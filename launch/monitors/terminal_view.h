@@ -7,9 +7,10 @@
 
 namespace troupe::launch {
 
-/// Shows a run on the terminal until the user leaves (none) or the run ends (how). The terminal is
-/// as it was before on every way out. `signals` has SIGWINCH for a new size, SIGTSTP to stop, which
-/// gives the terminal back meanwhile, SIGCONT to go on; all others leave.
+/// Shows a run on the terminal until the user leaves, which returns none, or the run ends, which
+/// returns how. Every way out restores the terminal. Of `signals`, SIGWINCH means a new size,
+/// SIGTSTP stops the process and restores the terminal meanwhile, SIGCONT continues it, and any
+/// other signal leaves.
 std::optional<Ending> show_terminal(Attachment& run, SignalFd& signals);
 
 }  // namespace troupe::launch

@@ -7,7 +7,7 @@
 namespace troupe::launch {
 namespace {
 
-/// By byte, for the reflected polynomial.
+/// The CRC of each byte, for the reflected polynomial.
 constexpr std::array<std::uint32_t, 256> make_crc_table() {
   std::array<std::uint32_t, 256> table{};
   for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
@@ -58,7 +58,7 @@ class Message {
   std::string bytes_;
 };
 
-// Field numbers of tensorflow's messages.
+// Field numbers of TensorFlow's messages.
 namespace event {
 constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5;
 }

@@ -6,23 +6,23 @@
 
 namespace troupe::launch {
 
-// The files TensorBoard reads: records of protocol-buffer messages
+// The files that TensorBoard reads: records of protocol-buffer messages
 // (tensorflow/core/util/event.proto, framework/summary.proto), each framed as
 //   length (8 bytes), masked crc of the length (4), data, masked crc of the data (4)
 // little-endian throughout.
 
-/// CRC-32C (Castagnoli).
+/// The CRC-32C (Castagnoli) of some bytes.
 std::uint32_t crc32c(std::string_view bytes);
 /// The crc as TFRecord files keep it: rotated right by 15 bits, plus a constant.
 std::uint32_t masked_crc32c(std::string_view bytes);
-/// One record with its frame.
+/// A record with its frame around `data`.
 std::string to_record(std::string_view data);
 
-/// The first message of every file.
+/// The message that every file begins with.
 std::string version_event(double wall_time);
-/// One number of a step. Infinities and NaN are kept.
+/// A message with one number of a step. Infinities and NaN are kept.
 std::string scalar_event(double wall_time, std::int64_t step, std::string_view tag, float value);
-/// A text of a step, for TensorBoard's text plugin.
+/// A message with a text of a step, for TensorBoard's text plugin.
 std::string text_event(double wall_time, std::int64_t step, std::string_view tag,
                        std::string_view text);
 

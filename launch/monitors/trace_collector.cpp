@@ -14,10 +14,11 @@ namespace {
 
 using nlohmann::json;
 
-/// Steps that are not complete yet; older ones have lost an event and never will be.
+/// The most incomplete steps that are kept. An older one has lost an event and will never be
+/// complete.
 constexpr std::size_t kMaxOpen = 8;
 
-/// The name that a message has at both its ends.
+/// The name of a message, which is the same at its sender and its receiver.
 std::string message_name(std::int64_t step, bool forward, int microbatch, int into_chunk) {
   return fmt::format("{}{}{}:{}", step, forward ? "F" : "B", microbatch, into_chunk);
 }
@@ -118,12 +119,13 @@ void TraceCollector::append_step(json& events, std::int64_t step, const Step& ra
                       {"name", "message"},
                       {"id", id},
                       {"ts", microseconds(at_s - origin_s)}});
-    if (*phase == 'f') events.back()["bp"] = "e";  // binds to the action that begins here
+    if (*phase == 'f') events.back()["bp"] = "e";  // binds the arrow to the action that begins here
   };
   for (const auto& [rank, row] : ranks) {
     double first_track_end_s = 0;
     for (const Action& a : row.actions) {
-      // The second of a pair has a track of its own: bars of one track must not overlap.
+      // The second action of a pair is drawn on a track of its own, because bars of one track must
+      // not overlap.
       const bool second = a.begin_s < first_track_end_s;
       const int track = second ? second_track(rank) : rank;
       if (!second) first_track_end_s = a.end_s;
@@ -142,8 +144,8 @@ void TraceCollector::append_step(json& events, std::int64_t step, const Step& ra
       bar(a.name, "action", a.begin_s, a.end_s);
       const auto action = schedules::parse_action(a.name);
       if (!action) continue;
-      // An arrow needs both its ends, and a point inside each of the two actions: what is sent at
-      // an action's end leaves shortly after it.
+      // An arrow needs both ends, each at a time inside its action. A message that is sent at an
+      // action's end leaves shortly after it, so that time is moved inside.
       const double middle = (a.begin_s + a.end_s) / 2;
       const double left = a.sent_s < a.end_s ? a.sent_s : a.end_s - (a.end_s - a.begin_s) / 1000;
       if (a.to >= 0 && a.to != rank && needed.contains(sent_by(step, *action)))

@@ -10,20 +10,20 @@
 namespace troupe::launch {
 
 /// Gathers the actions of whole steps from events and writes them as a trace for Perfetto or
-/// Chrome: a process a rank, an "X" event an action and one for each wait before it, and a flow
-/// arrow from the action that sent a message, at the moment when it left, to the one that needed
-/// it. Times are of the ranks' monotonic clock, from the first action on.
+/// Chrome: a process for each rank, an "X" event for each action and for each wait before one, and
+/// a flow arrow from the action that sent a message, at the time when it left, to the action that
+/// needed it. Times are of the ranks' monotonic clock, relative to the first action.
 class TraceCollector {
  public:
-  /// `status` is the run's, for the ranks there are.
+  /// Collects `num_steps` steps. `status` is the run's status, which lists its ranks.
   TraceCollector(const nlohmann::json& status, int num_steps);
 
-  /// Takes an event of any kind; what is no event of ours is ignored.
+  /// Adds an event of any kind; kinds that a trace does not need are ignored.
   void add(const nlohmann::json& event);
-  /// Steps of which every rank's actions are here; at most as many as were asked for.
+  /// The number of steps for which all ranks' actions have arrived; at most num_steps.
   int num_complete() const { return static_cast<int>(complete_.size()); }
   bool done() const { return num_complete() >= num_steps_; }
-  /// The actions of the complete steps.
+  /// The actions of the complete steps, in the Chrome trace format.
   nlohmann::json chrome_trace() const;
 
  private:
@@ -36,7 +36,7 @@ class TraceCollector {
     std::vector<Action> actions;
     bool complete = false;
   };
-  using Step = std::map<int, RankActions>;  // by rank
+  using Step = std::map<int, RankActions>;  // actions by rank
 
   int second_track(int rank) const { return static_cast<int>(ranks_.size()) + rank; }
   void add_ranks(const nlohmann::json& from);
@@ -44,7 +44,7 @@ class TraceCollector {
                    double origin_s) const;
 
   const int num_steps_;
-  std::map<int, std::string> ranks_;  // names by rank, of the newest epoch
+  std::map<int, std::string> ranks_;  // names of the ranks of the newest epoch
   std::map<std::int64_t, Step> open_;
   std::map<std::int64_t, Step> complete_;
 };

@@ -20,10 +20,10 @@ namespace {
 using namespace actors;
 using Clock = std::chrono::steady_clock;
 
-/// A page that has not asked for this long is closed.
+/// A page that has not asked for this long counts as closed.
 constexpr std::chrono::seconds kLooking{5};
 
-/// Records actions while somebody looks at them.
+/// Subscribes to actions while a browser shows the page.
 class Tracer {
  public:
   Tracer(Hub& hub, WebState& state) : hub_(hub), state_(state) {}
@@ -44,7 +44,7 @@ class Tracer {
  private:
   Hub& hub_;
   WebState& state_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   Clock::time_point last_look_;
   std::optional<SubscriberThread> thread_;
 };
@@ -62,7 +62,7 @@ void reply(mg_connection* connection, const char* status, const char* type,
 
 }  // namespace
 
-/// GET / and GET /state, for who addresses this host by one of its names.
+/// Answers GET / and GET /state if the request addresses this host by one of its names.
 class WebPage::Handler : public CivetHandler {
  public:
   Handler(const HostNames& hosts, const WebState& state, Tracer& tracer)

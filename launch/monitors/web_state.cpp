@@ -46,7 +46,7 @@ json WebState::recent_events() const {
   return all;
 }
 
-/// A step's timeline is shown when every rank's actions are in.
+/// Adds actions of a rank. A step's timeline is shown when all ranks' actions have arrived.
 void WebState::add_actions(const RunEvent& event, const ActionsTraced& actions) {
   if (event.step != traced_step_) {
     traced_step_ = event.step;

@@ -13,19 +13,20 @@
 
 namespace troupe::launch {
 
-/// What the web page shows, kept current by events. Any thread.
+/// What the web page shows, updated by events. All functions are callable from any thread.
 class WebState {
  public:
   static constexpr std::size_t kMaxLosses = 2000;
-  static constexpr std::size_t kMaxRecentEvents = 50;  ///< of each kind: none pushes out another
+  /// Limit for each kind, so that no kind pushes out another.
+  static constexpr std::size_t kMaxRecentEvents = 50;
 
-  /// `run` is its name.
+  /// `run` is the run's name.
   explicit WebState(std::string run) : run_(std::move(run)) {}
 
   void apply(const actors::RunEvent& event);
-  /// {run, step: event, membership: event, activities: [event], losses: [[step, loss]], events:
-  /// [event, oldest first], timeline: {step, rows: [{rank, actions: [[name, begin_s, end_s, from,
-  /// to]]}]}}.
+  /// The page's data: {run, step: event, membership: event, activities: [event], losses: [[step,
+  /// loss]], events: [event, oldest first], timeline: {step, rows: [{rank, actions: [[name,
+  /// begin_s, end_s, from, to]]}]}}.
   nlohmann::json snapshot() const;
 
  private:
@@ -33,19 +34,20 @@ class WebState {
   void add_actions(const actors::RunEvent& event, const actors::ActionsTraced& actions);
 
   const std::string run_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   nlohmann::json newest_step_ = nlohmann::json::object();
   nlohmann::json membership_ = nlohmann::json::object();
-  std::map<int, nlohmann::json> activities_;  // by rank
+  std::map<int, nlohmann::json> activities_;  // newest activity of each rank
   std::deque<std::pair<std::int64_t, double>> losses_;
   struct RecentEvent {
     std::uint64_t sequence = 0;
     nlohmann::json event;
   };
-  std::map<std::size_t, std::deque<RecentEvent>> recent_events_;  // by kind
+  std::map<std::size_t, std::deque<RecentEvent>> recent_events_;  // newest events of each kind
   std::int64_t traced_step_ = -1;
-  std::map<int, nlohmann::json> traced_;                // by rank: actions of traced_step_
-  nlohmann::json timeline_ = nlohmann::json::object();  // the newest step with all ranks
+  std::map<int, nlohmann::json> traced_;  // actions of traced_step_ by rank
+  // Timeline of the newest step that all ranks have sent.
+  nlohmann::json timeline_ = nlohmann::json::object();
 };
 
 }  // namespace troupe::launch

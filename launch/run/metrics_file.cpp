@@ -26,7 +26,7 @@ std::string plain(double x) {
   return std::isfinite(x) ? fmt::format("{}", x) : "null";
 }
 
-/// What a line is about; none for a line that is not whole.
+/// What a line of the file is about; none for an incomplete line.
 struct Subject {
   std::int64_t step = 0;
   bool evaluation = false;
@@ -83,7 +83,8 @@ std::string MetricsFile::flush() {
   return fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno));
 }
 
-/// All or nothing: what is left of a write that failed half way is cut off again.
+/// Writes all kept lines or none: after a write that failed half way the file is truncated to its
+/// old size.
 bool MetricsFile::write_out() {
   const off_t begin = lseek(fd_, 0, SEEK_END);
   std::string_view rest = unwritten_;

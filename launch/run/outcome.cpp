@@ -55,7 +55,7 @@ Ending find_ending(const std::filesystem::path& run) {
                             .reason = "its launcher was killed or crashed, and left no reason; go "
                                       "on with: troupe launch --resume " +
                                       run.string()}};
-  // The last sign of life.
+  // The last modification of these files approximates the time of the end.
   const auto& newest = std::filesystem::exists(run / kMetricsFile) ? kMetricsFile : kManifestFile;
   struct stat status {};
   if (stat((run / newest).c_str(), &status) == 0) ending.time = utc(status.st_mtime);

@@ -7,7 +7,7 @@
 namespace troupe::launch {
 namespace {
 
-/// Calls `work`, whose Error is the user's to mend.
+/// Calls `work` and turns any Error of it into an Error{data}, because the user can correct it.
 template <typename Work>
 void as_users_error(Work work) {
   try {
@@ -21,7 +21,7 @@ void as_users_error(Work work) {
 
 ResultFile::ResultFile(const std::string& path) {
   namespace fs = std::filesystem;
-  std::error_code unknown;  // then opening it says why
+  std::error_code unknown;  // if it cannot be examined, opening it reports why
   const fs::file_status status = fs::status(path, unknown);
   if (path.empty()) throw Error(ErrorKind::data, "a file to write must have a name");
   if (fs::is_directory(status))

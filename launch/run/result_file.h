@@ -8,9 +8,9 @@
 
 namespace troupe::launch {
 
-/// A file that the user named for what a command finds out. An ordinary one appears when it is
-/// complete; what is none (a device, a pipe) stays what it is and is written to. All failures are
-/// Error{data}, and most come from the constructor, before any work is done.
+/// The output file that the user named for a command's result. A regular file appears only when it
+/// is complete; a device or a pipe is not replaced but written to. All failures are Error{data},
+/// and most are thrown by the constructor, before any work is done.
 class ResultFile {
  public:
   explicit ResultFile(const std::string& path);

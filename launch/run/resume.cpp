@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// N of every directory step-N, whatever is in it, descending.
+/// The numbers N of all directories step-N, in descending order, whatever they contain.
 std::vector<std::int64_t> saved_steps(const fs::path& checkpoints) {
   constexpr std::string_view kPrefix = "step-";
   std::vector<std::int64_t> steps;

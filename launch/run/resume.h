@@ -15,15 +15,15 @@ struct TornCheckpoint {
   std::string reason;
 };
 
-/// Where a run can go on.
+/// The checkpoint from which a run can continue.
 struct ResumePoint {
-  std::filesystem::path path;  ///< empty: the run has saved nothing that can be used
+  std::filesystem::path path;  ///< empty: the run has no usable checkpoint
   std::unique_ptr<stages::CheckpointReader> checkpoint;
-  std::vector<TornCheckpoint> torn;  ///< newer ones that are damaged
+  std::vector<TornCheckpoint> torn;  ///< newer checkpoints that are damaged
 };
 
-/// The newest checkpoint of a run directory that is complete and undamaged: every byte of it is
-/// read.
+/// Finds the newest checkpoint of a run directory that is complete and undamaged, which is checked
+/// by reading every byte.
 ResumePoint find_resume_point(const std::filesystem::path& run);
 
 /// Renames a torn checkpoint to <name>.torn, so that its step can be saved again.

@@ -32,7 +32,7 @@ struct flock whole_file(short type) {
   return lock;
 }
 
-/// The descriptor that holds the lock; -1 if another process has it.
+/// Takes the lock and returns the descriptor that holds it; -1 if another process has the lock.
 int take_lock(const fs::path& path) {
   const std::string file = path / kLockFile;
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -7,35 +7,36 @@
 
 namespace troupe::launch {
 
-/// A run directory that this process owns: it holds the lock as long as the object lives. The lock
-/// is the kernel's, so a dead launcher holds none.
+/// A run directory that this process owns. The object holds the directory's lock as long as it
+/// lives. The lock is a kernel lock, so a dead launcher holds none.
 class RunDirectory {
  public:
   /// Throws Error{manifest} naming the directory if it exists and is not empty. Changes nothing.
   static void check_free(const std::filesystem::path& path);
-  /// Creates the directory with its fixed folders. Throws as check_free.
+  /// Creates the directory with its fixed folders. Throws Error{manifest} naming the directory if
+  /// it exists and is not empty.
   static RunDirectory create(const std::filesystem::path& path);
-  /// Takes over an existing run's. Throws Error{data} if it is none, Error{manifest} while another
-  /// launcher has it.
+  /// Takes over the directory of an existing run. Throws Error{data} if it is not a run directory,
+  /// Error{manifest} while another launcher owns it.
   static RunDirectory reopen(const std::filesystem::path& path);
   RunDirectory(RunDirectory&& other) noexcept;
   RunDirectory& operator=(RunDirectory&&) = delete;
   ~RunDirectory();
 
   const std::filesystem::path& path() const { return path_; }
-  /// Writes one of the directory's files whole: it is there with all its content or as it was
-  /// before.
+  /// Replaces one of the directory's files atomically: it has either its new content or the content
+  /// that it had before.
   void write(const std::string& name, const std::string& content) const;
-  /// Writes a secret: the file is readable by the owner alone from its first byte on.
+  /// Writes a secret: only the file's owner can read it, from its first byte on.
   void write_private(const std::string& name, const std::string& content) const;
   void remove(const std::string& name) const;
-  /// Removes the directory with all that is in it: for a run that has done nothing.
+  /// Removes the directory with all its content, for a run that has done nothing.
   void discard() const;
 
  private:
   RunDirectory(std::filesystem::path path, int lock_fd)
       : path_(std::move(path)), lock_fd_(lock_fd) {}
-  /// Takes the lock and makes what folders lack.
+  /// Takes the lock and creates the missing folders.
   static RunDirectory own(const std::filesystem::path& path);
 
   std::filesystem::path path_;
@@ -49,7 +50,7 @@ bool has_launcher(const std::filesystem::path& path);
 /// A JSON object in one of the directory's files; none if the file is missing or torn.
 std::optional<nlohmann::json> read_json(const std::filesystem::path& path);
 
-// Names in a run directory.
+// Names of files and folders in a run directory.
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 inline constexpr const char* kEventsFile = "events.jsonl";
 inline constexpr const char* kTensorBoardFolder = "tensorboard";

@@ -97,7 +97,8 @@ void RunLog::on_event(const std::string& text) {
   console_.show(text + "\n");
 }
 
-/// A run does not end for the want of a line: the trouble is told when it begins and when it ends.
+/// Appends a line to metrics.jsonl. A failure does not end the run; it is reported when it begins
+/// and when it ends.
 void RunLog::record(const std::string& line) {
   const std::string trouble = metrics_.append(line);
   if (!set_trouble(Trouble::metrics, trouble)) return;
@@ -116,7 +117,8 @@ std::vector<std::string> RunLog::troubles() const {
   return texts;
 }
 
-/// An empty text ends it. True if it has begun or ended.
+/// Records that a trouble exists, or, with an empty text, that it is over. Returns true if it has
+/// just begun or ended.
 bool RunLog::set_trouble(Trouble trouble, const std::string& text) {
   const std::lock_guard lock(mutex_);
   if (text.empty()) return troubles_.erase(trouble) > 0;

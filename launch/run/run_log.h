@@ -24,12 +24,13 @@ namespace troupe::launch {
 /// The console line of a step: step, loss, norm, lr, tokens/s, time left.
 std::string step_line(const actors::StepReport& report, std::int64_t max_steps, double left_s);
 
-/// Writes down what a run reports: every step into metrics.jsonl, the logged ones on the console,
-/// all else into logs/launcher.log. Events that need a person's eye also go to the console.
+/// Records what a run reports: every step in metrics.jsonl, every monitor.log_interval-th one also
+/// on the console, everything else in logs/launcher.log. Events that a person should see also go to
+/// the console.
 class RunLog : public actors::RunObserver {
  public:
   using OnScaled = std::function<void(const actors::ClusterShape&)>;
-  /// `console` outlives it.
+  /// `console` must outlive the log.
   RunLog(const actors::RunSpec& spec, ConsoleWriter& console, OnScaled on_scaled);
   ~RunLog() override;
 
@@ -40,21 +41,22 @@ class RunLog : public actors::RunObserver {
   void on_scaled(const actors::ClusterShape& shape) override;
   void on_event(const std::string& text) override;
 
-  /// A line for the launcher's log alone.
+  /// Writes a line to the launcher's log only.
   void note(const std::string& text);
-  /// How the newest step of this launch went, and what is still to come.
+  /// The newest step's loss and speed, and the time that the remaining steps will take.
   struct Pace {
     double loss = 0;
     double tokens_per_s = 0;
-    double left_s = 0;  ///< until the run's last step
+    double left_s = 0;  ///< time until the end of the run's last step
   };
-  /// None before the first step. For any thread.
+  /// The pace of this launch; none before its first step. Callable from any thread.
   std::optional<Pace> pace() const;
-  /// The newest checkpoint of this launch; empty before the first.
+  /// The path of the newest checkpoint of this launch; empty before the first.
   const std::string& checkpoint() const { return checkpoint_; }
-  /// The run is over: what was kept for want of room is written, if there is some now.
+  /// Called when the run is over. Writes the lines that were kept because the disk was full, if
+  /// there is room now.
   void finish();
-  /// What of the run does not reach the disk at the moment, a line each. For any thread.
+  /// What cannot be written to disk at the moment, a line for each. Callable from any thread.
   std::vector<std::string> troubles() const;
 
  private:

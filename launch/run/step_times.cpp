@@ -4,7 +4,8 @@
 
 namespace troupe::launch {
 
-/// The first step of a shape pays for its start: it counts only until there is another.
+/// The first step of a launch or shape includes its start, so it counts only until there is
+/// another.
 void StepTimes::add(double step_s) {
   if (starting_ && !newest_.empty()) {
     newest_.clear();

@@ -6,22 +6,23 @@
 
 namespace troupe::launch {
 
-/// How long the steps still to be done will take. It follows the median of the newest steps, so
-/// that a few slow ones among them (a checkpoint that held one up, a recovery, a busy machine)
-/// change nothing.
+/// Predicts how long the remaining steps will take, from the median of the newest steps, so that a
+/// few slow ones among them (held up by a checkpoint, a recovery or a busy machine) do not change
+/// the prediction.
 class StepTimes {
  public:
   static constexpr std::size_t kNewest = 31;
 
   void add(double step_s);
-  /// The shape of the cluster is another one since the newest step: earlier steps tell nothing.
+  /// Called after the first step of a new cluster shape was added: the steps before it no longer
+  /// count.
   void forget_earlier();
-  /// Seconds that so many steps will take; 0 before the first step.
+  /// The seconds that `steps` steps will take; 0 before the first step.
   double left_s(std::int64_t steps) const;
 
  private:
   std::deque<double> newest_;
-  bool starting_ = true;  ///< the first step is not followed by another yet
+  bool starting_ = true;  ///< no step after the first one of this launch or shape has been added
 };
 
 }  // namespace troupe::launch
