@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a model that sees one byte back loses on a text, in nats per byte: the mark to beat.
+"""The loss of a bigram model, which sees only the byte before, on a text, in nats per byte: the baseline to beat.
 
 usage: bigram.py TRAINING-TEXT VALIDATION-TEXT
 """
@@ -10,8 +10,8 @@ import sys
 
 
 def bigram_loss(train, validation):
-    """Mean -log p(byte | byte before). Counts of pairs, smoothed by the bytes' own frequencies,
-    which count as much as one pair; those by one count for each of the 256 bytes."""
+    """The mean of -log p(byte | byte before). The counts of pairs are smoothed by the frequencies of single bytes, with
+    the weight of one pair, and these by one additional count for each of the 256 bytes."""
     pairs = collections.Counter(zip(train, train[1:]))
     firsts = collections.Counter(train[:-1])
     singles = collections.Counter(train)

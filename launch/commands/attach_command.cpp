@@ -53,7 +53,7 @@ int run(const AttachOptions& options) {
                                   : SignalFd{SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
   if (!options.json && isatty(STDOUT_FILENO) == 0)
     throw Error(ErrorKind::usage,
-                "the output is no terminal; --json prints a line an event instead of a screen");
+                "the output is not a terminal; --json prints a line for each event instead");
   const std::string who = fmt::format("{} of pid {}", options.json ? "lines" : "screen", getpid());
   auto opened = Attachment::open(
       options.run, {.kinds = options.events.empty() ? usual_kinds() : options.events, .who = who});

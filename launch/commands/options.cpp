@@ -63,7 +63,8 @@ void add_plan(CLI::App& app, PlanOptions& o) {
       ->required()
       ->type_name("FILE");
   add_overrides(sub, o.overrides);
-  sub->add_flag("--all", o.all, "Print every key of the manifest: defaults and derived ones, too");
+  sub->add_flag("--all", o.all,
+                "Print every key of the manifest, also those with default or derived values");
   sub->add_flag("--json", o.json, "Print one JSON object, with every key");
   sub->add_option("--svg", o.svg, "Draw the schedule of a step into this file")->type_name("FILE");
 }
@@ -96,26 +97,26 @@ void add_status(CLI::App& app, StatusOptions& o) {
   sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
   sub->add_flag("--json", o.json, "Print one JSON object");
   sub->add_flag("--diagnose", o.diagnose,
-                "Say what is wrong with the run; exit code 1 if something is");
+                "Print what is wrong with the run; exit code 1 if something is");
 }
 
 void add_attach(CLI::App& app, AttachOptions& o) {
-  CLI::App* sub =
-      command(app, "attach",
-              "Watch a running run on a screen, or as a line an event; leaving has no effect on it",
-              "  troupe attach runs/first\n"
-              "  troupe attach runs/first --json --events step,failure,recovered\n"
-              "Ctrl-C or q leaves.");
+  CLI::App* sub = command(
+      app, "attach",
+      "Watch a live run on a screen, or as a line for each event; leaving does not affect it",
+      "  troupe attach runs/first\n"
+      "  troupe attach runs/first --json --events step,failure,recovered\n"
+      "Ctrl-C or q leaves.");
   sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
-  sub->add_flag("--json", o.json, "Print one JSON object a line for each event");
+  sub->add_flag("--json", o.json, "Print one JSON object for each event, a line each");
   sub->add_option("--events", o.events, "Kinds of events; default: all but single actions")
       ->type_name("KIND,KIND");
 }
 
 void add_trace(CLI::App& app, TraceOptions& o) {
-  CLI::App* sub = command(app, "trace",
-                          "Record every action of some steps of a running run, for ui.perfetto.dev",
-                          "  troupe trace runs/first --steps 3 -o trace.json");
+  CLI::App* sub =
+      command(app, "trace", "Record every action of some steps of a live run, for ui.perfetto.dev",
+              "  troupe trace runs/first --steps 3 -o trace.json");
   sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
   sub->add_option("--steps", o.steps, "Steps to record")
       ->check(number_between(1, 1000))
@@ -127,7 +128,7 @@ void add_trace(CLI::App& app, TraceOptions& o) {
 
 void add_tap(CLI::App& app, TapOptions& o) {
   CLI::App* sub = command(
-      app, "tap", "Look at tensors that travel over an edge of a running run, a JSON line each",
+      app, "tap", "Look at tensors that travel over an edge of a live run, a JSON line each",
       "  troupe tap runs/first --edge 0:1 --every 10 --microbatch 0\n"
       "  troupe tap runs/first --edge 1:0 --backward --not-finite --dump\n"
       "A line has norm, mean, min, max, the elements that are not finite, and a histogram: bin 0 "
@@ -137,7 +138,7 @@ void add_tap(CLI::App& app, TapOptions& o) {
       ->required()
       ->type_name("FROM:TO");
   sub->add_flag("--backward", o.backward, "Gradients instead of activations");
-  sub->add_option("--every", o.every, "Only steps that this divides")
+  sub->add_option("--every", o.every, "Only steps whose number is a multiple of this")
       ->check(number_between(1, kMost))
       ->capture_default_str();
   sub->add_option("--microbatch", o.microbatch, "Only this one; default: all")
@@ -146,7 +147,7 @@ void add_tap(CLI::App& app, TapOptions& o) {
   sub->add_flag("--dump", o.dump,
                 "Write each as safetensors into taps/ of the run directory; the step waits for it");
   sub->add_option("--samples", o.samples,
-                  "Look at, print and dump so many tensors in all, and leave; 0: stay")
+                  "Look at, print and dump this many tensors in all, then leave; 0: stay")
       ->check(number_between(0, kMost))
       ->capture_default_str();
 }
@@ -154,12 +155,12 @@ void add_tap(CLI::App& app, TapOptions& o) {
 void add_scale(CLI::App& app, ScaleOptions& o) {
   CLI::App* sub = command(
       app, "scale",
-      "Change a running run's stages, replicas or schedule at the next step; not a loss changes",
+      "Change a live run's stages, replicas or schedule at the next step; no loss changes",
       "  troupe scale runs/first --pp 3\n"
       "  troupe scale runs/first --pp 3 --layout 3,2,1\n"
       "  troupe scale runs/first --layout 'Et|t*3|tL'\n"
       "  troupe scale runs/first --dp 2 --schedule gpipe\n"
-      "Returns when the first step of the new shape is committed, and says what it cost.");
+      "Returns when the first step of the new shape is committed, and prints what it cost.");
   sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
   sub->add_option("--pp", o.pp, "Pipeline stages")->check(number_between(1, 1024))->type_name("N");
   sub->add_option("--dp", o.dp, "Replicas of the pipeline")
@@ -181,8 +182,9 @@ void add_stop(CLI::App& app, StopOptions& o) {
 }
 
 void add_threads(CLI::App* sub, int& threads) {
-  sub->add_option("--threads", threads,
-                  "Compute threads; 0: one a free core. Sums depend on it in their last bits")
+  sub->add_option(
+         "--threads", threads,
+         "Compute threads; 0: one for each free core. Sums depend on their number in the last bits")
       ->check(number_between(0, 1024))
       ->capture_default_str();
 }
@@ -203,8 +205,9 @@ void add_generate(CLI::App& app, GenerateOptions& o) {
   sub->add_option("--seed", o.seed, "The same seed gives the same text")
       ->check(number_between(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max()))
       ->capture_default_str();
-  sub->add_option("--temperature", o.temperature,
-                  "Below 1 likelier, above 1 wilder, 0 always the likeliest")
+  sub->add_option(
+         "--temperature", o.temperature,
+         "Below 1 likely tokens are favoured, above 1 unlikely ones; 0 always takes the likeliest")
       ->check(number_between(0.0, 100.0))
       ->capture_default_str();
   add_threads(sub, o.threads);
@@ -271,14 +274,14 @@ void add_schedule(CLI::App& app, ScheduleOptions& o) {
       ->check(number_between(0.0, 1e9))
       ->type_name("N");
   sub->add_option("--group-size", o.group_size,
-                  "Microbatches that interleaved takes through a chunk together, or rounds, as "
-                  "PyTorch groups them; default: P")
+                  "Microbatches that interleaved takes through a chunk together, or rounds, for "
+                  "the groups of PyTorch; default: P")
       ->type_name("N");
   sub->add_option("--compare", o.compare, "Print a table of these schedules, best first")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME,...");
-  sub->add_flag("--blocking-sends", o.blocking_sends, "A rank waits until its message arrived");
+  sub->add_flag("--blocking-sends", o.blocking_sends, "A rank waits until its message has arrived");
   sub->add_flag("--no-barrier", o.no_barrier, "The optimizer waits for no other rank");
   sub->add_flag("--json", o.json, "Print one JSON object");
   sub->add_flag("--csv", o.csv, "Print the plan, a line a rank");

@@ -274,7 +274,7 @@ void ControlServer::tell_answers() {
 
 void ControlServer::attach(ControlConnection& c, const nlohmann::json& request) {
   try {
-    if (!handlers_.hub) throw Error(ErrorKind::unavailable, "this run tells nothing");
+    if (!handlers_.hub) throw Error(ErrorKind::unavailable, "this run publishes no events");
     const auto readers = std::ranges::count_if(
         connections_, [](const ControlConnection& other) { return other.feed != nullptr; });
     if (static_cast<std::size_t>(readers) >= options_.max_readers)

@@ -31,7 +31,7 @@ constexpr std::array kKeys{
     Key{"run", "seed", integer, "1", "",
         "Seed of initial weights and shuffling; fixed, so that runs repeat", kNotNegative},
     Key{"run", "dir", text, "", "path",
-        "Run directory; default: runs/<name>. Relative to the current directory, as it is an "
+        "Run directory; default: runs/<name>. Relative to the current directory, because it is an "
         "output"},
     Key{"run", "max_steps", integer, "1000", "steps",
         "Last step, counted from the first start, also after a resume; long enough to see a loss "
@@ -62,7 +62,7 @@ constexpr std::array kKeys{
     Key{"model", "rope_theta", number, "10000.0", "", "Base of the rotary embedding; Llama 2's",
         kPositive},
     Key{"model", "tie_word_embeddings", boolean, "false", "",
-        "One matrix for embedding and head; as Llama, untied"},
+        "One matrix for embedding and head; untied by default, as in Llama"},
     Key{"model", "initializer_range", number, "0.02", "",
         "Standard deviation of initial weights; Llama's", kFinite},
     Key{"model",
@@ -70,14 +70,14 @@ constexpr std::array kKeys{
         text,
         "\"float32\"",
         "",
-        "Type of compute and of what travels between stages; weights stay float32. Exact before "
-        "fast",
+        "Type of computation and of messages between stages; weights stay float32. float32 by "
+        "default, as exactness comes before speed",
         {},
         kDTypes},
 
     Key{"data", "files", texts, "[]", "paths",
-        "Text files or globs in order (each glob sorted bytewise), or one .bin with its .idx; of a "
-        ".jsonl the \"text\" of every line. Must be given"},
+        "Text files or globs in order (each glob sorted bytewise), or one .bin with its .idx; a "
+        ".jsonl is read as the \"text\" of every line. Must be given"},
     Key{"data", "tokenizer", text, "\"bytes\"", "path",
         "bytes (a token's id is the byte's value) or a SentencePiece .model; bytes needs no file"},
     Key{"data", "shuffle", boolean, "false", "",
@@ -105,8 +105,8 @@ constexpr std::array kKeys{
     Key{"optimizer", "weight_decay", number, "0.1", "",
         "Decoupled weight decay; usual for language models", kFinite},
     Key{"optimizer", "decay_all", boolean, "false", "",
-        "Weight decay on norms too; usual is on matrices only"},
-    Key{"optimizer", "clip", number, "1.0", "", "Largest gradient norm, 0: no clipping; usual",
+        "Weight decay on norms too; usually it is on matrices only"},
+    Key{"optimizer", "clip", number, "1.0", "", "Largest gradient norm, 0: no clipping; 1 is usual",
         kFinite},
     Key{"optimizer", "warmup_steps", integer, "0", "steps",
         "Step k uses lr * k / warmup_steps while k is below it; none unless asked for",
@@ -116,7 +116,7 @@ constexpr std::array kKeys{
         text,
         "\"constant\"",
         "",
-        "How lr falls after the warm-up; not unless asked for",
+        "How lr falls after the warm-up; by default it does not",
         {},
         kDecays},
     Key{"optimizer", "decay_steps", integer, "", "steps",
@@ -125,7 +125,7 @@ constexpr std::array kKeys{
         "(wsd: a tenth of max_steps; constant: 0)",
         Rule{.min = 0, .max = 1e12}},
     Key{"optimizer", "min_lr", number, "0.0", "",
-        "Learning rate at the end of the decay; all the way down", kFinite},
+        "Learning rate at the end of the decay; by default it decays to 0", kFinite},
 
     Key{"mesh", "pp", integer, "1", "stages",
         "Pipeline stages, a process each; one process unless asked for", from_one_to(1024)},
@@ -135,12 +135,12 @@ constexpr std::array kKeys{
         from_one_to(1024)},
     Key{"mesh", "layout", text, "\"\"", "",
         "How layers are split over chunks: even (or empty), ends, parameters, the layers of each "
-        "chunk as 3,2,1, or Megatron-LM's letters; the rules are below. Even is right where layers "
+        "chunk as 3,2,1, or Megatron-LM's letters; the rules are below. Even is right if layers "
         "outweigh embedding and head"},
 
     Key{"schedule", "kind", text, "\"1f1b\"", "",
-        "A schedule's name, csv, or auto: measures some steps, then takes the fastest that changes "
-        "no loss; least memory at the same bubble as gpipe"},
+        "A schedule's name, csv, or auto, which measures some steps and then takes the fastest "
+        "that changes no loss; 1f1b has gpipe's bubble with the least memory"},
     Key{"schedule", "chunks", integer, "", "chunks",
         "Chunks of a stage; default: the schedule's own (1 or 2), the plan's for csv",
         from_one_to(4096)},
@@ -151,10 +151,10 @@ constexpr std::array kKeys{
         "or one for each chunk; auto writes here what it measured, whichever schedule it takes. "
         "Empty: all actions alike"},
     Key{"schedule", "auto_layout", boolean, "false", "",
-        "Measure the stages, and move layers between them where that makes steps shorter; off, as "
-        "a move stops the run for a moment"},
+        "Measure the stages, and move layers between them if that makes steps shorter; off, "
+        "because a move stops the run for a moment"},
     Key{"schedule", "auto_layout_gain", number, "0.05", "",
-        "Share of a step that a move must win on paper; more than the simulator errs by",
+        "Share of a step that a move must gain in the simulation; more than the simulator's error",
         Rule{.min = 0, .max = 1, .below_max = true}},
     Key{"schedule", "auto_layout_steps", integer, "100", "steps",
         "At most one measurement, and so one move, in so many steps; their times outweigh its cost",
@@ -164,16 +164,18 @@ constexpr std::array kKeys{
         "Steps between checkpoints, 0: only at the end; little is lost if a run dies",
         Rule{.min = 0, .max = 1e12}},
     Key{"checkpoint", "keep", integer, "3", "checkpoints",
-        "Newest ones kept; one is whole even if the newest is torn", Rule{.min = 1, .max = 1e6}},
+        "Number of newest checkpoints that are kept; an older one is intact even if the newest is "
+        "damaged",
+        Rule{.min = 1, .max = 1e6}},
     Key{"checkpoint", "initial", boolean, "false", "", "Save step 0 too; only replays need it"},
     Key{"checkpoint", "resume", text, "\"\"", "path",
         "Checkpoint to start from, of any run and layout; none: fresh weights"},
     Key{"checkpoint", "weights_only", boolean, "false", "",
-        "Take only the weights of resume and start at step 0 with a fresh optimizer; else go on as "
-        "it was"},
+        "Take only the weights of resume and start at step 0 with a fresh optimizer; by default "
+        "optimizer and step continue"},
     Key{"checkpoint", "other_data", boolean, "false", "",
         "Go on although corpus, seq_len or order of samples are not the checkpoint's: the next "
-        "sample is the one with its number in the new order. Else that is refused"},
+        "sample is the one with its number in the new order. By default such a resume is refused"},
 
     Key{"eval", "interval", integer, "0", "steps",
         "Steps between evaluations, 0: never; needs eval.files", Rule{.min = 0, .max = 1e12}},
@@ -204,14 +206,16 @@ constexpr std::array kKeys{
         "A worker without a sign of life for so long is lost, 0: never",
         Rule{.min = 0, .max = 86400}},
     Key{"recovery", "hang", number, "5.0", "seconds",
-        "So is one whose action takes this long, and 8 times the longest so far; 0: never",
+        "A worker whose action takes this long, and 8 times as long as the longest so far, is lost "
+        "too; 0: never",
         Rule{.min = 0, .max = 86400}},
     Key{"recovery", "restarts_per_hour", integer, "100", "losses",
-        "More end the run in order, with all state saved: something is broken",
+        "If more workers are lost in an hour, something is broken: the run ends in order, with all "
+        "state saved",
         Rule{.min = 0, .max = 1e6}},
     Key{"recovery", "neighbour_copies", boolean, "true", "",
-        "Each stage holds its neighbour's state: a loss costs a step at most, for three times "
-        "the state's memory more, 37 bytes a parameter"},
+        "Each stage holds its neighbour's state: a lost worker costs at most one step, at the "
+        "price of three times the state's memory more, 37 bytes a parameter"},
 
     Key{"monitor", "log_interval", integer, "1", "steps", "Steps between console lines; every step",
         Rule{.min = 1, .max = 1e9}},
@@ -222,13 +226,14 @@ constexpr std::array kKeys{
         "Write event files for TensorBoard into tensorboard/ of the run directory"},
     Key{"monitor", "prometheus", text, "\"\"", "host:port",
         "Where to answer a Prometheus server, as 127.0.0.1:9090; port 0: any free one, shown by "
-        "status --json; empty: nowhere. Whoever reaches it may read"},
+        "status --json; empty: nowhere. Every client that reaches it may read"},
     Key{"monitor", "web", text, "\"\"", "host:port",
         "Where to show the run to a browser, as 127.0.0.1:8080; port 0: any free one, shown by "
-        "status --json; empty: nowhere. Whoever reaches it may read"},
+        "status --json; empty: nowhere. Every client that reaches it may read"},
     Key{"monitor", "hosts", texts, "[]", "names",
-        "By which names and addresses browsers may ask for the page, beside localhost and the "
-        "address of web; empty: all of the machine's own. Pages from elsewhere have others"},
+        "Names and addresses by which browsers may ask for the page, beside localhost and the "
+        "address of web; empty: all of the machine's own. Requests by other names, which pages of "
+        "other sites could make, are refused"},
 };
 
 }  // namespace

@@ -80,7 +80,7 @@ std::string check_host_name(const std::string& text) {
   const bool is_v6 = inet_pton(AF_INET6, plain(text).c_str(), &ignored) == 1;
   if (is_v6 || (!text.empty() && std::ranges::all_of(text, is_name_letter))) return "";
   return fmt::format(
-      "\"{}\" is no host name; it is a name or an address without scheme and port, as "
+      "\"{}\" is not a host name; use a name or an address without scheme and port, as "
       "\"node7.example.org\" or \"10.0.0.7\"",
       text);
 }

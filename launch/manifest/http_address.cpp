@@ -72,7 +72,7 @@ std::string check_http_address(const std::string& text) {
         "is made for: \"127.0.0.1:0\" for any free port",
         text);
   return fmt::format(
-      "\"{}\" is no address to answer at; it is an IP address and a port, as \"127.0.0.1:9090\", "
+      "\"{}\" is not a valid address; use an IP address and a port, as \"127.0.0.1:9090\", "
       "or "
       "\"127.0.0.1:0\" for any free port",
       text);

@@ -169,7 +169,8 @@ std::filesystem::path Manifest::with_home(std::string_view key, const std::strin
                      key, quoted(path), path));
   const auto home = home_directory();
   if (!home)
-    fail(key, fmt::format("{} = {}: nothing says where ~ is; set HOME", key, quoted(path)));
+    fail(key, fmt::format("{} = {}: the home directory for ~ is not known; set HOME", key,
+                          quoted(path)));
   return end == std::string::npos ? *home : *home / path.substr(end + 1);
 }
 
