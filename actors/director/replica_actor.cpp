@@ -109,11 +109,11 @@ bool ReplicaActor::accepts(const Answer& answer, const char* name) {
 }
 
 std::string ReplicaActor::sender_name() {
-  const int num_stages = static_cast<int>(context_.stages.size());
-  for (int stage = 0; stage < num_stages; ++stage)
+  const ClusterShape& shape = orders_->epoch().shape;
+  for (int stage = 0; stage < shape.mesh.pp; ++stage)
     if (context_.stages[static_cast<std::size_t>(stage)].actor == current_sender())
-      return name_of(orders_->epoch().shape, context_.replica * num_stages + stage);
-  return "a stranger";
+      return name_of(shape, rank_at(shape.mesh, {.replica = context_.replica, .stage = stage}));
+  return "an unknown process";
 }
 
 void ReplicaActor::on_heartbeat(const Heartbeat& beat) {

@@ -38,7 +38,7 @@ class NullWorkers : public actors::Processes {
 
   /// What whoever shares the workers' connection can speak with.
   struct Line {
-    caf::actor_system& system;  ///< of the workers; an actor of it that is none is a stranger
+    caf::actor_system& system;  ///< of the workers; an actor of it that is no worker is an outsider
     const caf::actor& director;
     const std::map<std::uint64_t, caf::actor>& workers;  ///< stage actors, by incarnation
   };

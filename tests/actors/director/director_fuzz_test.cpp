@@ -35,20 +35,20 @@ RunSpec endless_run() {
 }
 
 /// Speaks to the director over the workers' connection as `sender`.
-class Speaker {
+class Sender {
  public:
-  Speaker(const NullRun& run, const NullWorkers::Line& line, caf::actor sender)
+  Sender(const NullRun& run, const NullWorkers::Line& line, caf::actor sender)
       : run_(run), line_(line), sender_(std::move(sender)) {}
 
   template <typename Message>
-  void say(const Message& message) {
+  void send(const Message& message) {
     caf::send_as(sender_, line_.director, message);
   }
   /// The message with every number at its extremes; how many of them the director has refused.
   template <typename Message>
-  std::uint64_t say_extremes(const Message& message) {
+  std::uint64_t send_extremes(const Message& message) {
     const std::uint64_t before = refused();
-    every_extreme(message, [this](const Message& changed) { say(changed); });
+    every_extreme(message, [this](const Message& changed) { send(changed); });
     return refused() - before;
   }
   /// After all that was said has been heard: the director answers, so that it lives.
@@ -74,59 +74,59 @@ TracedActions traced_of(std::uint32_t epoch, std::int64_t step) {
           .complete = true};
 }
 
-/// What a worker may send to the director, but that it has failed, as `speaker`. `mine`: of the
+/// What a worker may send to the director, but that it has failed, as `sender`. `mine`: of the
 /// messages about one worker, whose it is.
-void say_everything(Speaker& speaker, std::uint64_t mine, std::uint32_t epoch) {
+void send_everything(Sender& sender, std::uint64_t mine, std::uint32_t epoch) {
   const Join join{.token = NullRun::kToken, .member = {.id = 0, .incarnation = mine}};
-  BOOST_TEST(speaker.say_extremes(join) > 0u);
-  speaker.say_extremes(Join{.token = "", .member = join.member});
-  speaker.say_extremes(Join{.token = std::string(kHuge, 't'), .member = join.member});
+  BOOST_TEST(sender.send_extremes(join) > 0u);
+  sender.send_extremes(Join{.token = "", .member = join.member});
+  sender.send_extremes(Join{.token = std::string(kHuge, 't'), .member = join.member});
 
   Heartbeat beat{.incarnation = mine, .state = "running", .links = {{.to = 1, .queued = 1}}};
-  BOOST_TEST(speaker.say_extremes(beat) > 0u);
+  BOOST_TEST(sender.send_extremes(beat) > 0u);
   beat.links.assign(kHuge, {.to = std::numeric_limits<int>::max(), .queued = -1});
-  speaker.say(beat);
+  sender.send(beat);
   beat.links.clear();
   beat.state = std::string(kHuge, 's');
-  speaker.say(beat);
+  sender.send(beat);
 
   Halted halted{.epoch = epoch + 9,
                 .incarnation = mine,
                 .inventory = {.step = 1, .copies = {{.rank = 1, .step = 1}}}};
-  BOOST_TEST(speaker.say_extremes(halted) > 0u);
+  BOOST_TEST(sender.send_extremes(halted) > 0u);
   halted.epoch = epoch;
   halted.inventory.copies.assign(kHuge, {.rank = std::numeric_limits<int>::max(), .step = 0});
-  speaker.say_extremes(Halted{.epoch = epoch, .incarnation = mine, .inventory = {.step = -1}});
-  speaker.say(halted);
+  sender.send_extremes(Halted{.epoch = epoch, .incarnation = mine, .inventory = {.step = -1}});
+  sender.send(halted);
 
-  speaker.say_extremes(Warm{.order = 1, .incarnation = mine});
+  sender.send_extremes(Warm{.order = 1, .incarnation = mine});
 }
 
 /// What replicas pass on to the director, said to it directly.
-void say_what_replicas_pass_on(Speaker& speaker, std::uint32_t epoch, std::int64_t step) {
-  BOOST_TEST(speaker.say_extremes(traced_of(epoch, step)) > 0u);
-  BOOST_TEST(speaker.say_extremes(traced_of(epoch + 1, step)) > 0u);
+void send_what_replicas_pass_on(Sender& sender, std::uint32_t epoch, std::int64_t step) {
+  BOOST_TEST(sender.send_extremes(traced_of(epoch, step)) > 0u);
+  BOOST_TEST(sender.send_extremes(traced_of(epoch + 1, step)) > 0u);
   const Tapped tapped{.epoch = epoch, .step = step, .rank = 0, .to = 1, .histogram = {1}};
-  BOOST_TEST(speaker.say_extremes(tapped) > 0u);
+  BOOST_TEST(sender.send_extremes(tapped) > 0u);
 }
 
 /// What is none of the director's business: answers to a replica, and orders.
-void say_what_is_for_others(Speaker& speaker, std::uint32_t epoch, std::int64_t step) {
-  speaker.say_extremes(Hello{});
-  speaker.say_extremes(Hello{.token = NullRun::kToken});
-  speaker.say_extremes(Ready{.epoch = epoch, .rank = 0, .parameters = {1}});
-  speaker.say(Ready{.epoch = epoch, .parameters = std::vector<std::uint32_t>(kHuge, ~0u)});
-  speaker.say_extremes(Prepared{.epoch = epoch, .step = step + 1, .squared_norms = {1}});
-  speaker.say(Prepared{.epoch = epoch,
+void send_what_is_for_others(Sender& sender, std::uint32_t epoch, std::int64_t step) {
+  sender.send_extremes(Hello{});
+  sender.send_extremes(Hello{.token = NullRun::kToken});
+  sender.send_extremes(Ready{.epoch = epoch, .rank = 0, .parameters = {1}});
+  sender.send(Ready{.epoch = epoch, .parameters = std::vector<std::uint32_t>(kHuge, ~0u)});
+  sender.send_extremes(Prepared{.epoch = epoch, .step = step + 1, .squared_norms = {1}});
+  sender.send(Prepared{.epoch = epoch,
                        .step = step + 1,
                        .squared_norms = std::vector<Bits>(kHuge, ~Bits{0}),
                        .sent = {{.to = ~0u}},
                        .waited = {{.wait_s = ~Bits{0}}, {}}});
-  speaker.say_extremes(Saved{.epoch = epoch, .step = step});
-  speaker.say_extremes(Evaluated{.epoch = epoch, .step = step});
-  speaker.say_extremes(Commit{.epoch = epoch, .step = step});
-  speaker.say(Finish{.reason = "nothing"});
-  speaker.refused();
+  sender.send_extremes(Saved{.epoch = epoch, .step = step});
+  sender.send_extremes(Evaluated{.epoch = epoch, .step = step});
+  sender.send_extremes(Commit{.epoch = epoch, .step = step});
+  sender.send(Finish{.reason = "nothing"});
+  sender.refused();
 }
 
 /// Steps are committed, and the run ends after one when it is asked to. What null workers save is
@@ -146,34 +146,34 @@ BOOST_AUTO_TEST_CASE(no_message_ends_a_run_that_waits_for_its_workers) {
   NullRun run(endless_run());
   run.workers().before_first_join([&](const NullWorkers::Line& line) {
     caf::scoped_actor nobody{line.system};
-    Speaker stranger(run, line, caf::actor_cast<caf::actor>(nobody));
-    say_everything(stranger, 0, 0);
-    say_what_replicas_pass_on(stranger, 0, 0);
-    say_what_is_for_others(stranger, 0, 0);
-    BOOST_TEST(stranger.say_extremes(Failed{.epoch = 9}) > 0u);
-    stranger.say(caf::error(caf::sec::runtime_error));
+    Sender outsider(run, line, caf::actor_cast<caf::actor>(nobody));
+    send_everything(outsider, 0, 0);
+    send_what_replicas_pass_on(outsider, 0, 0);
+    send_what_is_for_others(outsider, 0, 0);
+    BOOST_TEST(outsider.send_extremes(Failed{.epoch = 9}) > 0u);
+    outsider.send(caf::error(caf::sec::runtime_error));
   });
   run.start();
   goes_on_and_ends(run);
 }
 
-BOOST_AUTO_TEST_CASE(no_message_of_a_stranger_ends_a_run_that_trains) {
+BOOST_AUTO_TEST_CASE(no_message_of_an_outsider_ends_a_run_that_trains) {
   NullRun run(endless_run());
   run.start();
   run.wait_for(1);
   run.workers().talk([&](const NullWorkers::Line& line) {
     caf::scoped_actor nobody{line.system};
-    Speaker stranger(run, line, caf::actor_cast<caf::actor>(nobody));
+    Sender outsider(run, line, caf::actor_cast<caf::actor>(nobody));
     const RunStatus now = run.status();
-    say_everything(stranger, 0, now.epoch);
-    say_what_replicas_pass_on(stranger, now.epoch, now.step);
-    say_what_is_for_others(stranger, now.epoch, now.step);
-    BOOST_TEST(stranger.say_extremes(Failed{.epoch = now.epoch + 9}) > 0u);
-    const std::uint64_t before = stranger.refused();
-    stranger.say(caf::error(caf::sec::runtime_error));
-    BOOST_TEST(stranger.refused() == before + 1);
-    stranger.say(caf::exit_msg{nobody->address(), caf::exit_reason::user_shutdown});
-    stranger.refused();
+    send_everything(outsider, 0, now.epoch);
+    send_what_replicas_pass_on(outsider, now.epoch, now.step);
+    send_what_is_for_others(outsider, now.epoch, now.step);
+    BOOST_TEST(outsider.send_extremes(Failed{.epoch = now.epoch + 9}) > 0u);
+    const std::uint64_t before = outsider.refused();
+    outsider.send(caf::error(caf::sec::runtime_error));
+    BOOST_TEST(outsider.refused() == before + 1);
+    outsider.send(caf::exit_msg{nobody->address(), caf::exit_reason::user_shutdown});
+    outsider.refused();
   });
   goes_on_and_ends(run);
 }
@@ -186,10 +186,10 @@ BOOST_AUTO_TEST_CASE(no_message_of_a_worker_ends_a_run_that_trains) {
   run.wait_for(1);
   run.workers().talk([&](const NullWorkers::Line& line) {
     const auto& [incarnation, worker] = *line.workers.begin();
-    Speaker member(run, line, worker);
+    Sender member(run, line, worker);
     const RunStatus now = run.status();
-    say_everything(member, incarnation, now.epoch);
-    say_what_replicas_pass_on(member, now.epoch, now.step);
+    send_everything(member, incarnation, now.epoch);
+    send_what_replicas_pass_on(member, now.epoch, now.step);
   });
   goes_on_and_ends(run);
   BOOST_TEST(run.status().epoch == 1u);  // nobody was lost
@@ -208,8 +208,8 @@ BOOST_AUTO_TEST_CASE(what_a_worker_says_to_the_wrong_actor_ends_no_run) {
   run.start();
   run.wait_for(1);
   run.workers().talk([&](const NullWorkers::Line& line) {
-    Speaker member(run, line, line.workers.begin()->second);
-    say_what_is_for_others(member, run.status().epoch, run.status().step);
+    Sender member(run, line, line.workers.begin()->second);
+    send_what_is_for_others(member, run.status().epoch, run.status().step);
   });
   goes_on_and_ends(run);
 }
@@ -220,18 +220,18 @@ BOOST_AUTO_TEST_CASE(what_a_worker_says_of_its_failure_costs_a_recovery) {
   NullRun run(endless_run());
   run.start();
   run.wait_for(1);
-  const auto say = [&](auto&& make) {
+  const auto send = [&](auto&& make) {
     run.workers().talk([&](const NullWorkers::Line& line) {
       const auto& [incarnation, worker] = *line.workers.begin();
-      Speaker member(run, line, worker);
-      member.say(make(incarnation));
+      Sender member(run, line, worker);
+      member.send(make(incarnation));
       member.refused();
     });
     run.wait_for(run.newest() + 1);  // the director has heard of it: only once it is replaced
   };
   for (const int kind : {std::numeric_limits<int>::min(), -1, std::numeric_limits<int>::max()})
-    say([&](std::uint64_t mine) { return Failed{.incarnation = mine, .kind = kind}; });
-  say([](std::uint64_t) { return caf::error(caf::sec::runtime_error); });
+    send([&](std::uint64_t mine) { return Failed{.incarnation = mine, .kind = kind}; });
+  send([](std::uint64_t) { return caf::error(caf::sec::runtime_error); });
   goes_on_and_ends(run);
   BOOST_TEST(run.status().epoch == 5u);
 }

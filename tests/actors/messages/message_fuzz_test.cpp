@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_meter_uses_no_action_that_there_is_not) {
 BOOST_AUTO_TEST_CASE(a_run_goes_on_whatever_the_director_hears) {
   Driver driver(small_run(2, 2));
   int refused = 0;
-  const auto hear = [&](const Event& event) {
+  const auto deliver = [&](const Event& event) {
     const auto committed = driver.protocol.committed();
     for (const Effect& effect : driver.on(event))
       if (const auto* report = std::get_if<ReportRefused>(&effect)) {
@@ -105,24 +105,24 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_whatever_the_director_hears) {
                         .incarnation = member,
                         .inventory = {.step = 1, .copies = {{.rank = 1, .step = 1}}}};
     every_extreme(halted, [&](const Halted& answer) {
-      hear(MemberHalted{.epoch = answer.epoch,
-                        .incarnation = answer.incarnation,
-                        .address = "",
-                        .inventory = answer.inventory});
+      deliver(MemberHalted{.epoch = answer.epoch,
+                           .incarnation = answer.incarnation,
+                           .address = "",
+                           .inventory = answer.inventory});
     });
     every_extreme(Warm{.order = 1, .incarnation = member, .rank = 0}, [&](const Warm& answer) {
-      hear(MemberWarm{
+      deliver(MemberWarm{
           .order = answer.order, .incarnation = answer.incarnation, .rank = answer.rank});
     });
     for (const int replica : {-1, 2, std::numeric_limits<int>::max()})
       for (const std::uint32_t epoch : {driver.epoch(), ~0u}) {
-        hear(ReplicaReady{.epoch = epoch, .replica = replica});
-        hear(ReplicaPrepared{
+        deliver(ReplicaReady{.epoch = epoch, .replica = replica});
+        deliver(ReplicaPrepared{
             .epoch = epoch, .step = driver.protocol.committed() + 1, .replica = replica});
-        hear(ReplicaSaved{.epoch = epoch, .step = 0, .replica = replica, .error = ""});
-        hear(ReplicaEvaluated{.epoch = epoch, .step = 0, .replica = replica});
+        deliver(ReplicaSaved{.epoch = epoch, .step = 0, .replica = replica, .error = ""});
+        deliver(ReplicaEvaluated{.epoch = epoch, .step = 0, .replica = replica});
       }
-    hear(WorkerFailed{.incarnation = member, .epoch = ~0u, .message = "x"});
+    deliver(WorkerFailed{.incarnation = member, .epoch = ~0u, .message = "x"});
   };
   driver.on(Started{});
   barrage();

@@ -56,26 +56,28 @@ class Served {
   ControlServer server;
 };
 
-/// A connection that says whatever a stranger says.
-class Stranger {
+/// A connection that sends any bytes, authenticated or not.
+class RawConnection {
  public:
-  explicit Stranger(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit RawConnection(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in where{};
     where.sin_family = AF_INET;
     where.sin_port = htons(static_cast<std::uint16_t>(port));
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     BOOST_REQUIRE(connect(fd_, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0);
   }
-  ~Stranger() { close(fd_); }
-  void say(const std::string& bytes) { (void)send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+  ~RawConnection() { close(fd_); }
+  void write(const std::string& bytes) {
+    (void)send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
   void hang_up() { shutdown(fd_, SHUT_WR); }
-  /// Everything the server says until it closes the connection.
-  std::string hear() {
-    std::string heard;
+  /// Everything that the server sends until it closes the connection.
+  std::string read() {
+    std::string received;
     std::array<char, 4096> bytes;
     for (ssize_t got; (got = recv(fd_, bytes.data(), bytes.size(), 0)) > 0;)
-      heard.append(bytes.data(), static_cast<std::size_t>(got));
-    return heard;
+      received.append(bytes.data(), static_cast<std::size_t>(got));
+    return received;
   }
 
  private:
@@ -117,11 +119,11 @@ BOOST_AUTO_TEST_CASE(status_is_answered_in_one_frame) {
 
 BOOST_AUTO_TEST_CASE(a_frame_may_arrive_byte_by_byte) {
   Served served;
-  Stranger slow(served.server.port());
+  RawConnection slow(served.server.port());
   for (const char byte :
        launch::to_frame({{"token", served.server.token()}, {"request", "status"}}))
-    slow.say(std::string(1, byte));
-  BOOST_TEST(slow.hear().find("\"step\":7") != std::string::npos);
+    slow.write(std::string(1, byte));
+  BOOST_TEST(slow.read().find("\"step\":7") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(stop_is_accepted_at_once_and_answered_again_at_the_end) {
@@ -165,10 +167,10 @@ BOOST_AUTO_TEST_CASE(unauthenticated_connections_are_closed_without_an_answer) {
       frame_of(std::string(60000, '[')),
   };
   for (const std::string& bytes : garbage) {
-    Stranger stranger(served.server.port());
-    stranger.say(bytes);
-    stranger.hang_up();
-    BOOST_TEST(stranger.hear() == "", bytes.substr(0, 40));
+    RawConnection unknown(served.server.port());
+    unknown.write(bytes);
+    unknown.hang_up();
+    BOOST_TEST(unknown.read() == "", bytes.substr(0, 40));
   }
   BOOST_TEST(served.stops == 0);
   served.check_alive();
@@ -180,10 +182,10 @@ BOOST_AUTO_TEST_CASE(mutated_requests_do_no_harm) {
   const std::string frame =
       launch::to_frame({{"token", std::string(32, 'a')}, {"request", "stop"}});
   for (int i = 0; i < 200; ++i) {
-    Stranger stranger(served.server.port());
-    stranger.say(mutated(frame, random));
-    stranger.hang_up();
-    BOOST_TEST(stranger.hear() == "");
+    RawConnection unknown(served.server.port());
+    unknown.write(mutated(frame, random));
+    unknown.hang_up();
+    BOOST_TEST(unknown.read() == "");
   }
   BOOST_TEST(served.stops == 0);
   served.check_alive();
@@ -282,10 +284,11 @@ BOOST_AUTO_TEST_CASE(more_connections_than_allowed_push_out_the_oldest_unauthent
   Served served({.max_unauthenticated = 4});
   ControlClient stop(served.address(), "stop");
   BOOST_TEST(stop.receive(kLong).has_value());
-  std::vector<std::unique_ptr<Stranger>> crowd;
-  for (int i = 0; i < 20; ++i) crowd.push_back(std::make_unique<Stranger>(served.server.port()));
+  std::vector<std::unique_ptr<RawConnection>> crowd;
+  for (int i = 0; i < 20; ++i)
+    crowd.push_back(std::make_unique<RawConnection>(served.server.port()));
   served.check_alive();
-  BOOST_TEST(crowd.front()->hear() == "");  // closed by the server
+  BOOST_TEST(crowd.front()->read() == "");  // closed by the server
   served.server.finish({{"step", 3}});
   BOOST_TEST(stop.receive(kLong).value().contains("ended"));  // who had the token was kept
 }
@@ -293,10 +296,10 @@ BOOST_AUTO_TEST_CASE(more_connections_than_allowed_push_out_the_oldest_unauthent
 BOOST_AUTO_TEST_CASE(who_says_nothing_or_reads_nothing_is_dropped) {
   // A status far larger than a socket's buffers.
   Served served({.timeout = 50ms}, std::string(3 << 20, 'r'));
-  Stranger silent(served.server.port());
-  Stranger deaf(served.server.port());
-  deaf.say(launch::to_frame({{"token", served.server.token()}, {"request", "status"}}));
-  BOOST_TEST(silent.hear() == "");  // ends only because the server closes
+  RawConnection silent(served.server.port());
+  RawConnection deaf(served.server.port());
+  deaf.write(launch::to_frame({{"token", served.server.token()}, {"request", "status"}}));
+  BOOST_TEST(silent.read() == "");  // ends only because the server closes
   served.check_alive();
   served.server.finish({{"step", 3}});  // does not wait for the deaf one for ever
 }

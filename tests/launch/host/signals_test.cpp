@@ -22,8 +22,8 @@ struct Foreground {
 class Heard {
  public:
   void listen_to(launch::SignalWatch& watch) {
-    watch.orders({.stop = [this](const std::string& reason) { say("stop: " + reason); },
-                  .stop_now = [this](const std::string& reason) { say("now: " + reason); }});
+    watch.orders({.stop = [this](const std::string& reason) { record("stop: " + reason); },
+                  .stop_now = [this](const std::string& reason) { record("now: " + reason); }});
   }
   std::string next() {
     std::unique_lock lock(mutex_);
@@ -34,7 +34,7 @@ class Heard {
   }
 
  private:
-  void say(const std::string& text) {
+  void record(const std::string& text) {
     const std::lock_guard lock(mutex_);
     said_.push_back(text);
     spoken_.notify_one();
