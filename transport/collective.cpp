@@ -58,13 +58,15 @@ void Collective::launch(Round& round) {
   round.index = next_round_++;
   round.sum_elements = 0;
   round.parts.clear();
+  // At most four per member: one to send and one to receive in each of the two phases.
   round.parts.reserve(4 * static_cast<std::size_t>(group_->size()));
   round.summands.clear();
   plan(round);
   for (Part& part : round.parts)
     if (part.kind == Part::Kind::receive) group_->ask_for(*this, part);
   offer_parts(round, 0);
-  round.state = Round::State::gathering;  // until here nothing that arrives can end the round
+  // Set only now: parts that are done within the calls above must not end the round.
+  round.state = Round::State::gathering;
   settle(round);
 }
 
@@ -98,6 +100,7 @@ bool Collective::is_ready_to_add(const Round& round) {
 }
 
 void Collective::settle(Round& round) {
+  // A round without a sum has nothing to gather for: it ends when all its parts are done.
   if (round.state == Round::State::gathering && round.summands.empty())
     round.state = Round::State::spreading;
   const bool is_over = round.state == Round::State::spreading &&
@@ -116,6 +119,7 @@ bool Collective::add_up(std::unique_lock<UcxWorker>& lock) {
   for (Round& round : rounds_) {
     if (!is_ready_to_add(round) || round.summands.empty()) continue;
     round.state = Round::State::adding;
+    // Messages keep moving while the sum is computed; `adding` keeps other threads off this round.
     lock.unlock();
     ordered_sum(round.summands, round.sum, round.sum_elements, call_.in.dtype);
     lock.lock();

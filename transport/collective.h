@@ -26,16 +26,16 @@ enum class Operation : std::uint8_t {
 /// "all-reduce".
 const char* name_of(Operation operation);
 
-/// Bytes between this member and another; both know of them beforehand.
+/// A block of bytes between this member and another; both know its number and size beforehand.
 struct Part : Transfer {
   enum class Kind : std::uint8_t { send, receive };
-  /// A part to send is waiting -> ready -> started (asked for) -> done, one to receive is waiting
-  /// (asked for) -> started -> done.
+  /// A part to send is waiting -> ready -> started (the other member has asked for it) -> done; a
+  /// part to receive is waiting (this member has asked for it) -> started -> done.
   enum class State : std::uint8_t { waiting, ready, started, done };
   Kind kind = Kind::send;
   State state = State::waiting;
-  int member = 0;            ///< the other one
-  std::uint32_t number = 0;  ///< the same at both: 2 * round + phase
+  int member = 0;            ///< the other member
+  std::uint32_t number = 0;  ///< 2 * round + phase, the same at both members
   std::byte* data = nullptr;
   std::size_t bytes = 0;
   HeaderBytes header;
@@ -43,10 +43,10 @@ struct Part : Transfer {
 
 /// One started collective of a group, and the handle its caller holds. Sums run in rounds: in each,
 /// every member owns a piece of its slice; phase 0 brings the members' values of a piece to its
-/// owner, which adds them in member order, phase 1 brings the sum back. What fits one piece is
+/// owner, which adds them in member order, phase 1 brings the sum back. A small all-reduce is
 /// gathered and added by every member instead. Other collectives have one round and no sum. Sums
-/// are computed by the thread that waits; all else is guarded by the worker's lock. The group owns
-/// its collectives and uses them again: deleting a handle gives it back.
+/// are computed by a thread that waits; all else is guarded by the worker's lock. The group owns
+/// its collectives and reuses them: deleting a handle returns the collective to the group.
 class Collective : public tensor::Work {
  public:
   struct Call {
@@ -60,16 +60,17 @@ class Collective : public tensor::Work {
   bool done() const override;
   void wait() override;
   static void operator delete(Collective* self, std::destroying_delete_t);
-  /// Really destroys, for the group.
+  /// Destroys a collective for the group, which operator delete does not.
   struct Destroy {
     void operator()(Collective* collective) const;
   };
   using Owned = std::unique_ptr<Collective, Destroy>;
 
-  // What follows is for the group.
+  // The members below are for the group.
 
   void start(const Call& call, std::uint64_t sequence);
-  /// It only waits for UCX to let go of its memory from now on.
+  /// Takes the collective out of its group: from now on it only waits for UCX to let go of its
+  /// memory.
   void leave_group() { group_ = nullptr; }
   bool has_group() const { return group_ != nullptr; }
   UcxGroup& group() { return *group_; }
@@ -78,12 +79,12 @@ class Collective : public tensor::Work {
   bool is_finished() const { return rounds_left_ == 0; }
   /// The part that a message from `member` is about; null if there is none in this state.
   Part* find(Part::Kind kind, Part::State state, int member, std::uint32_t number);
-  /// Adds up one complete set of values, the lock released meanwhile. False: there is none.
+  /// Adds up one complete set of values, with the lock released meanwhile. False if there is none.
   bool add_up(std::unique_lock<UcxWorker>& lock);
   void on_part_done(Part& part);
-  /// Members that have yet to send or fetch something.
+  /// The wait for this collective, with the members that have yet to send or fetch something.
   WaitNote note() const;
-  /// Members whose transfers UCX has under way.
+  /// The other member of each transfer that UCX has under way.
   std::vector<int> members_under_way() const;
 
  private:
@@ -91,18 +92,18 @@ class Collective : public tensor::Work {
     enum class State : std::uint8_t { idle, gathering, adding, spreading };
     State state = State::idle;
     std::uint32_t index = 0;
-    std::vector<Part> parts;                 ///< reserved once: transfers point to them
-    std::vector<const std::byte*> summands;  ///< by member; empty: nothing to add here
+    std::vector<Part> parts;                 ///< reserved at once: transfers point to them
+    std::vector<const std::byte*> summands;  ///< by member; empty if this member adds nothing
     std::byte* sum = nullptr;
     std::size_t sum_elements = 0;
     tensor::Buffer scratch;
   };
   struct Piece {
-    std::size_t begin = 0;  ///< element
-    std::size_t size = 0;   ///< elements; 0 behind the end of the slice
+    std::size_t begin = 0;  ///< first element
+    std::size_t size = 0;   ///< in elements; 0 past the end of the slice
   };
 
-  // The plan of each operation, in collective_plan.cpp.
+  // Planning of each operation, in collective_plan.cpp.
   std::uint32_t num_rounds() const;
   void plan(Round& round);
   void plan_all_gather(Round& round);
@@ -125,7 +126,7 @@ class Collective : public tensor::Work {
   std::uint64_t sequence_ = 0;
   std::uint32_t next_round_ = 0;
   std::uint32_t rounds_left_ = 0;
-  std::array<Round, 2> rounds_;  ///< one gathers while the other is added up
+  std::array<Round, 2> rounds_;  ///< two, so that one gathers while the other is added up
 };
 
 }  // namespace troupe::transport

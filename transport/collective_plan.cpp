@@ -9,16 +9,16 @@
 namespace troupe::transport {
 namespace {
 
-/// A sum of at most so much is gathered by every member: one exchange instead of two.
+/// An all-reduce of at most this size is gathered by every member: one exchange instead of two.
 constexpr std::size_t kGatheredSumBytes = 64u << 10;
-/// What a member adds up at a time of its slice of a large sum.
+/// The piece of its slice of a large sum that a member adds up at a time.
 constexpr std::size_t kPieceBytes = 1u << 20;
 
 std::byte* bytes_of(const tensor::Tensor& tensor) {
   return static_cast<std::byte*>(tensor.data);
 }
 
-/// Nothing where they are one.
+/// Copies nothing if both are the same memory, which memcpy does not allow.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (to != from) std::memcpy(to, from, bytes);
 }
@@ -94,7 +94,8 @@ void Collective::plan_gathered_sum(Round& round) {
   const auto block = [values, bytes](int member) {
     return values + static_cast<std::size_t>(member) * bytes;
   };
-  // Others may fetch this member's values after it has overwritten x with the sum.
+  // Copied, because other members may fetch the values after this one has overwritten x with the
+  // sum.
   copy_bytes(block(group_->member()), bytes_of(call_.in), bytes);
   for (int member = 0; member < group_->size(); ++member) {
     round.summands.push_back(block(member));
@@ -140,12 +141,14 @@ Collective::Piece Collective::piece(int slice, std::uint32_t round) const {
 }
 
 std::byte* Collective::scratch(Round& round, std::size_t bytes) {
+  // Grows only: the collective is used again, and a step allocates nothing once it has its memory.
   if (round.scratch.bytes() < bytes) round.scratch = tensor::allocate_host(bytes);
   return static_cast<std::byte*>(round.scratch.data());
 }
 
 void Collective::add_part(Round& round, Part::Kind kind, int phase, int member, std::byte* data,
                           std::size_t bytes) {
+  // Both members know the size, so an empty part needs no message.
   if (bytes == 0) return;
   TROUPE_ASSERT(round.parts.size() < round.parts.capacity());
   Part& part = round.parts.emplace_back();

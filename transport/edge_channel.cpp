@@ -10,7 +10,8 @@
 namespace troupe::transport {
 namespace {
 
-/// More grants of epochs to come than any cluster's ranks send; the rest is noise and refused.
+/// Grants of future epochs that are kept: more than the ranks of any cluster send. Any more are
+/// noise and refused.
 constexpr std::size_t kMaxEarlyGrants = 1024;
 
 }  // namespace
@@ -25,7 +26,7 @@ void EdgeChannel::open(const EpochSpec& spec) {
   epoch_ = std::make_unique<OpenEpoch>();
   epoch_->spec = spec;
   epoch_->mailboxes.reserve(spec.edges.size());
-  epoch_->outboxes.reserve(spec.edges.size());  // buffers point to their box: it must not move
+  epoch_->outboxes.reserve(spec.edges.size());  // buffers point to their outbox: none may move
   counts_.edges.clear();
   for (const Edge& edge : spec.edges) {
     TROUPE_ASSERT((edge.from == spec.rank || edge.to == spec.rank) && edge.slots > 0 &&
@@ -96,7 +97,7 @@ bool EdgeChannel::is_ready(const Needs& needs) {
          (!buffer || outbox_of(*buffer).has_free());
 }
 
-/// Of the first thing that is missing.
+/// Describes the first of the needs that is missing.
 WaitNote EdgeChannel::note_of(const Needs& needs) {
   const auto& [message, buffer] = needs;
   if (message && (!buffer || !mailbox_of(*message).find(message->step, message->microbatch)))
@@ -171,7 +172,8 @@ void EdgeChannel::check_open() const {
 template <typename Ready>
 void EdgeChannel::wait_until(std::unique_lock<Link>& lock, const WaitNote& note, Ready ready) {
   if (ready()) return;
-  // Who sleeps owes nothing: a peer may need the very slots whose return could wait till now.
+  // A thread that sleeps owes no credits: a peer may need the very slots whose return could wait
+  // until now.
   for (Mailbox& mailbox : epoch_->mailboxes)
     if (mailbox.memory()) return_credits(mailbox);
   if (ready()) return;
@@ -212,7 +214,8 @@ Mailbox EdgeChannel::make_mailbox(const Edge& edge, const EpochSpec& spec) {
   return {edge, link_.allocate(slots_bytes(edge)), epoch_.get(), false};
 }
 
-/// Null where there is none, or where what is left of an epoch before may still be written into it.
+/// Memory kept for this edge. Null if there is none that is large enough, or if messages of an
+/// earlier epoch may still be written into it.
 std::shared_ptr<SlotMemory> EdgeChannel::kept_memory(const Edge& edge,
                                                      const EpochSpec& spec) const {
   const auto kept = std::ranges::find_if(spec.kept, [&edge](const KeptSlots& slots) {
@@ -260,7 +263,8 @@ void EdgeChannel::hold_or_drop(const Header& header) {
 }
 
 void EdgeChannel::hold(const Header& header) {
-  // A receiver has one open epoch: with a newer grant the memory of an older one is gone.
+  // A receiver has one open epoch: once it sends a newer grant, the memory of the older one is
+  // gone.
   const EdgeId& edge = std::get<Grant>(header.body).edge;
   const auto known = std::ranges::find_if(early_grants_, [&](const Header& other) {
     const EdgeId& id = std::get<Grant>(other.body).edge;

@@ -10,19 +10,19 @@
 
 namespace troupe::transport {
 
-/// Both ends of a rank's edges in one epoch. Lives until no message uses its memory any more.
+/// This rank's ends of its edges in one epoch. Lives until no message uses its memory any more.
 struct OpenEpoch {
   EpochSpec spec;
   std::vector<Mailbox> mailboxes;
   std::vector<Outbox> outboxes;
-  int in_flight = 0;  ///< buffers that leave and slots that fill
+  int in_flight = 0;  ///< buffers being sent and slots being filled
 };
 
-/// A channel's rules, whatever moves the bytes: keys, credits, fencing, refusals, named waits.
-/// transport/README.md numbers them. All state is guarded by the link's lock.
+/// The rules of a channel, whatever link moves the bytes: keys, credits, fencing, refusals, named
+/// waits. transport/README.md numbers them. All state is guarded by the link's lock.
 class EdgeChannel : public Channel, private LinkEvents {
  public:
-  /// Both outlive the channel. `link` reports to events().
+  /// `link` and `board` outlive the channel; `link` reports to events().
   EdgeChannel(Link& link, WaitBoard& board) : link_(link), board_(board) {}
   LinkEvents& events() { return *this; }
 
@@ -74,7 +74,7 @@ class EdgeChannel : public Channel, private LinkEvents {
   void hand_over(Outbox& box, Outbox::Buffer& buffer);
   void return_credits(Mailbox& mailbox);
   Header header_of(decltype(Header::body) body) const;
-  /// The receiver of an arriving message's slot in this epoch; null if the epoch is over.
+  /// Counts one transfer of `epoch` as ended. Returns whether that epoch is still open.
   bool settle(OpenEpoch* epoch);
 
   void check_open() const;
@@ -84,10 +84,11 @@ class EdgeChannel : public Channel, private LinkEvents {
   Link& link_;
   WaitBoard& board_;
   std::unique_ptr<OpenEpoch> epoch_;
-  std::vector<std::unique_ptr<OpenEpoch>> retired_;  ///< closed, a link still uses their memory
+  /// Closed epochs whose memory a link still uses.
+  std::vector<std::unique_ptr<OpenEpoch>> retired_;
   static constexpr const char* kNotOpened = "it was not opened";
-  std::string closed_ = kNotOpened;   ///< why; empty while open
-  std::vector<Header> early_grants_;  ///< of epochs that peers opened before this rank
+  std::string closed_ = kNotOpened;   ///< why the channel is closed; empty while it is open
+  std::vector<Header> early_grants_;  ///< grants of epochs that peers opened before this rank
   ChannelCounts counts_;
 };
 

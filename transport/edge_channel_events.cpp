@@ -4,7 +4,7 @@
 
 #include "transport/edge_channel.h"
 
-// What the link tells the channel.
+// The events that a link reports to its channel.
 
 namespace troupe::transport {
 
@@ -60,7 +60,8 @@ void EdgeChannel::on_payload(IncomingTensor& tensor) {
 }
 
 void EdgeChannel::on_payload_lost(IncomingTensor& tensor) {
-  // Why is told by on_peer_lost; until then the slot stays taken and the message is waited for.
+  // on_peer_lost() gives the reason. Until then the slot stays taken, and a runner that waits for
+  // the message goes on waiting.
   settle(static_cast<Mailbox::Slot&>(tensor).epoch);
 }
 

@@ -8,7 +8,8 @@
 namespace troupe::transport {
 namespace {
 
-/// Requests to groups to come that are kept: more than any cluster's members have under way.
+/// Requests kept for groups that this node has not made yet: more than the members of any cluster
+/// have under way.
 constexpr std::size_t kMaxEarly = 4096;
 
 }  // namespace
@@ -46,6 +47,7 @@ void GroupHub::add(UcxGroup& group) {
 
 void GroupHub::remove(UcxGroup& group) {
   std::erase(groups_, &group);
+  // Late requests for it are then dropped, and not kept for a group that this node will make.
   ended_.push_back(group.key());
 }
 
@@ -60,7 +62,7 @@ UcxGroup* GroupHub::find(const GroupKey& key) {
 }
 
 bool GroupHub::is_past(const GroupKey& key) const {
-  if (newest_.run == 0) return false;  // no group yet: it may belong to the first
+  if (newest_.run == 0) return false;  // no group was made yet: it may belong to the first
   return key.run != newest_.run || key.epoch < newest_.epoch ||
          std::ranges::find(ended_, key) != ended_.end();
 }
@@ -81,6 +83,8 @@ ucs_status_t GroupHub::take(std::span<const std::byte> header_bytes, std::span<s
     events_.on_unreadable(header_bytes.size());
     return UCS_OK;
   }
+  // Members send data only on request. Data for a group that is not here was asked for by one that
+  // has ended, so only requests may be early.
   const GroupKey key{.run = header->run, .epoch = header->epoch, .id = message->group};
   UcxGroup* group = find(key);
   if (group && message->kind == CollectiveKind::data)

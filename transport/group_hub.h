@@ -17,7 +17,7 @@ namespace troupe::transport {
 
 class UcxGroup;
 
-/// Which group of which epoch: the same at all members.
+/// Names a group of an epoch; equal at all members.
 struct GroupKey {
   std::uint64_t run = 0;
   std::uint32_t epoch = 0;
@@ -25,17 +25,17 @@ struct GroupKey {
   bool operator==(const GroupKey&) const = default;
 };
 
-/// A member wants a part.
+/// A message of one member about a part, most often the request for it.
 struct PartRequest {
-  int sender = 0;  ///< rank
+  int sender = 0;  ///< rank of the member
   CollectiveMessage message;
 };
 
-/// The groups of a node. Hands them their messages, keeps those of groups that this node has not
-/// made yet, drops those of the past. Guarded by the worker's lock.
+/// The groups of a node. Hands them their messages, keeps requests for groups that this node has
+/// not made yet, and drops messages of past groups. Guarded by the worker's lock.
 class GroupHub {
  public:
-  /// All outlive the hub.
+  /// All arguments outlive the hub.
   GroupHub(UcxWorker& worker, UcxPeers& peers, WaitBoard& board, LinkEvents& events);
   GroupHub(const GroupHub&) = delete;
   GroupHub& operator=(const GroupHub&) = delete;
@@ -45,14 +45,15 @@ class GroupHub {
   UcxWorker& worker() { return worker_; }
   UcxPeers& peers() { return peers_; }
   WaitBoard& board() { return board_; }
-  /// Sends a header alone.
+  /// Sends a header without a payload.
   void send_control(ucp_ep_h endpoint, const Header& header);
 
   /// From now on the group gets its messages, first the requests that came early.
   void add(UcxGroup& group);
   void remove(UcxGroup& group);
   void on_peer_lost(int rank, const std::string& why);
-  /// Keeps what UCX has requests of until the hub ends, after the worker.
+  /// Keeps a collective that UCX still has requests of until the hub is destroyed, after UCX's
+  /// worker.
   void keep(Collective::Owned collective) { left_.push_back(std::move(collective)); }
 
  private:
@@ -73,8 +74,8 @@ class GroupHub {
   LinkEvents& events_;
   std::vector<UcxGroup*> groups_;
   std::vector<Collective::Owned> left_;
-  std::vector<GroupKey> ended_;  ///< groups of the newest epoch that are no more
-  GroupKey newest_;              ///< its id means nothing
+  std::vector<GroupKey> ended_;  ///< groups of the newest epoch that were destroyed
+  GroupKey newest_;              ///< run and epoch of the newest group; the id means nothing
   std::vector<Early> early_;
   UcxControl control_{MessageId::group};
 };

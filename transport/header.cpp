@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMaxWords = kMaxHeaderBytes / sizeof(capnp::word);
 
-/// XXH3 over the fields of a header, a word each.
+/// XXH3 over the fields of a header, one word per field.
 class Checksum {
  public:
   void add(std::uint64_t value) { words_.push_back(value); }
@@ -66,7 +66,7 @@ class Checksum {
   }
 
  private:
-  /// A tensor message with a full credit has the most: 64 slots, and fields of its own.
+  /// A tensor message with a full credit has the most words: 64 slots and its own fields.
   boost::container::static_vector<std::uint64_t, 128> words_;
 };
 
@@ -139,7 +139,7 @@ void write_body(const Header& header, wire::Header::Builder out) {
   }
 }
 
-/// For the readers below: ends decode() with none.
+/// Called by the functions that read a part of a header: makes decode() return none.
 [[noreturn]] void refuse() {
   throw std::invalid_argument("not a header");
 }
@@ -235,8 +235,8 @@ Header read(wire::Header::Reader in) {
 }  // namespace
 
 std::size_t encode(const Header& header, HeaderBytes& out) {
-  // One segment after the one-word table of a one-segment message: what FlatArrayMessageReader
-  // reads.
+  // FlatArrayMessageReader expects the segment table first. For one segment that is one word, so
+  // the segment may have all words but one.
   capnp::word scratch[kMaxWords - 1] = {};
   capnp::MallocMessageBuilder message(kj::arrayPtr(scratch, kMaxWords - 1),
                                       capnp::AllocationStrategy::FIXED_SIZE);
@@ -264,7 +264,7 @@ std::optional<Header> decode(std::span<const std::byte> bytes) noexcept {
     capnp::FlatArrayMessageReader message(
         kj::arrayPtr(aligned, bytes.size() / sizeof(capnp::word)));
     return read(message.getRoot<wire::Header>());
-  } catch (...) {  // Cap'n Proto's or ours: either way these bytes are no header
+  } catch (...) {  // of Cap'n Proto or of refuse(): these bytes are no header
     return std::nullopt;
   }
 }

@@ -13,11 +13,11 @@
 
 namespace troupe::transport {
 
-/// No header is longer: UCX 1.13 ends the process for one that does not fit its smallest buffer.
+/// Longest header: UCX 1.13 ends the process if a header does not fit its smallest buffer.
 inline constexpr std::size_t kMaxHeaderBytes = 2048;
 using HeaderBytes = std::array<std::byte, kMaxHeaderBytes>;
 
-/// The fields of header.capnp as plain values; their meaning is written there.
+/// The structs of header.capnp as plain values; the meaning of their fields is written there.
 struct EdgeId {
   int chunk = 0;
   Direction direction = Direction::forward;
@@ -82,10 +82,10 @@ struct Header {
   bool operator==(const Header&) const = default;
 };
 
-/// Writes `header` to the front of `out` and returns its length. No heap memory.
+/// Writes `header` to the front of `out` and returns its length. Allocates no heap memory.
 std::size_t encode(const Header& header, HeaderBytes& out);
-/// Reads what encode wrote, at any alignment. None for anything else: whatever the bytes, nothing
-/// is thrown, no memory beyond them is read.
+/// Reads what encode() wrote, at any alignment, and returns none for any other bytes. Throws
+/// nothing and reads no memory beyond `bytes`, whatever they are.
 std::optional<Header> decode(std::span<const std::byte> bytes) noexcept;
 
 }  // namespace troupe::transport

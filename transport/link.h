@@ -19,12 +19,12 @@ struct Transfer {
   void* owner = nullptr;
 };
 
-/// A message on its way out. Header and payload stay as they are until the link reports its end.
+/// A message on its way out. Header and payload must not change until the link calls on_departed().
 struct OutgoingTensor : Transfer {
   HeaderBytes header;
   std::size_t header_bytes = 0;
   const std::byte* payload = nullptr;
-  std::size_t payload_bytes = 0;  ///< 0: the header is all
+  std::size_t payload_bytes = 0;  ///< 0 if the message is a header alone
 };
 
 /// Where the payload of an arriving message goes.
@@ -32,18 +32,18 @@ struct IncomingTensor : Transfer {
   std::byte* data = nullptr;
 };
 
-/// What a link tells its channel, always under the link's lock.
+/// Events that a link reports to its channel, always with the link's lock held.
 class LinkEvents {
  public:
-  /// A message has arrived. For a tensor with a payload, where to put it (on_payload or
-  /// on_payload_lost follows); null: ignore the payload.
+  /// A message has arrived. Returns where to put the payload of a tensor, after which on_payload()
+  /// or on_payload_lost() follows, or null to ignore the payload.
   virtual IncomingTensor* on_message(const Header& header, std::size_t payload_bytes) = 0;
   virtual void on_unreadable(std::size_t header_bytes) = 0;
   /// A message of an older epoch or another run was dropped before it came here.
   virtual void on_stale() = 0;
   virtual void on_payload(IncomingTensor& tensor) = 0;
   virtual void on_payload_lost(IncomingTensor& tensor) = 0;
-  /// The link needs the buffer no more, because the message left or because it cannot.
+  /// The link does not need the buffer any more: the message has left, or can no longer be sent.
   virtual void on_departed(OutgoingTensor& tensor) = 0;
   virtual void on_peer_lost(int rank, const std::string& why) = 0;
 
@@ -58,16 +58,16 @@ class Link {
   virtual ~Link() = default;
   virtual void lock() = 0;
   virtual void unlock() = 0;
-  /// Returns, the lock held again, after a notify(), at the deadline, or for no reason.
+  /// Returns with the lock held again: after a notify(), at the deadline, or spuriously.
   virtual void wait(std::unique_lock<Link>& lock, Clock::time_point deadline) = 0;
   virtual void notify() = 0;
 
   virtual std::shared_ptr<SlotMemory> allocate(std::size_t bytes) = 0;
-  /// Null where a granted edge's slots cannot be mapped here.
+  /// Maps the slots of a granted edge. Null if they cannot be mapped in this process.
   virtual std::unique_ptr<MappedSlots> map(const SegmentName& name, std::size_t bytes) = 0;
   /// Starts to send. on_departed() follows, at once or later.
   virtual void send(int to, OutgoingTensor& tensor) = 0;
-  /// Sends a header alone, from a copy.
+  /// Copies a header and sends it without a payload.
   virtual void send_control(int to, const Header& header) = 0;
 };
 

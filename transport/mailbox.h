@@ -12,11 +12,10 @@ namespace troupe::transport {
 
 struct OpenEpoch;
 
-/// The receiving end of an edge: its slots and what is in them. Every slot is in one state:
-/// granted (the sender may fill it) -> arriving -> ready -> held (by the runner) -> owed (free, the
-/// sender not yet told) -> granted; or kept, as it was in an epoch before, until it is owed.
-/// Messages name the slot they fill, so no message can exceed its
-/// credits unnoticed. Guarded by the link's lock.
+/// The receiving end of an edge: its slots and what is in them. Every slot is in one state: granted
+/// (the sender may fill it) -> arriving -> ready -> held (by the runner) -> owed (free, the sender
+/// not yet told) -> granted; or kept, as an earlier epoch left it, until it is owed. Messages name
+/// the slot they fill, so no message can exceed its credits unnoticed. Guarded by the link's lock.
 class Mailbox {
  public:
   struct Slot : IncomingTensor {
@@ -24,12 +23,12 @@ class Mailbox {
     State state = State::granted;
     std::uint64_t step = 0;
     int microbatch = 0;
-    std::uint64_t next_sequence = 0;  ///< a message with a smaller one has been here before
+    std::uint64_t next_sequence = 0;  ///< a message with a smaller sequence is a duplicate
     OpenEpoch* epoch = nullptr;
   };
 
-  /// `memory` is null for an edge of one rank to itself: its buffers are the sender's.
-  /// `kept`: all its slots are.
+  /// `memory` is null for an edge from a rank to itself, whose messages stay in the sender's
+  /// buffers. `kept`: all slots start as kept.
   Mailbox(const Edge& edge, std::shared_ptr<SlotMemory> memory, OpenEpoch* epoch, bool kept);
 
   const Edge& edge() const { return edge_; }
@@ -38,21 +37,23 @@ class Mailbox {
   }
   const std::shared_ptr<SlotMemory>& memory() const { return memory_; }
 
-  /// What makes a message from the right sender unfit for this edge: expected and got. None: it
+  /// Why a message from the right sender does not fit this edge, as expected and got; none if it
   /// fits.
   std::optional<std::string> misfit(const TensorMessage& message, std::size_t payload_bytes) const;
   bool is_duplicate(const TensorMessage& message) const;
-  /// The slot that a fitting, new message names, now arriving.
+  /// Marks the slot that a message names as arriving and returns it. The message fits and is no
+  /// duplicate.
   Slot& admit(const TensorMessage& message);
 
-  /// Null if no such message is ready or held.
+  /// The slot of a message; null if no such message is ready or held.
   Slot* find(std::uint64_t step, int microbatch);
   void release(Slot& slot) { slot.state = Slot::State::owed; }
   bool is_kept() const { return slots_.front().state == Slot::State::kept; }
   void free_kept();
-  /// The sender has few credits left: tell it of the slots that are owed without delay.
+  /// Whether the sender has so few credits left that the slots owed to it should be granted without
+  /// delay.
   bool sender_runs_short() const;
-  /// Grants the slots that are owed, as many as fit one message. None: nothing is owed.
+  /// Grants the slots that are owed, as many as fit into one message. None if nothing is owed.
   std::optional<Credit> take_owed();
   tensor::Tensor view(const Slot& slot) const { return {slot.data, edge_.dtype, edge_.shape}; }
 

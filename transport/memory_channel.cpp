@@ -14,25 +14,26 @@
 namespace troupe::transport {
 namespace {
 
-/// Behind the segment table and the root pointer.
+/// Offset of the first field in a header, after the segment table and the root pointer.
 constexpr std::size_t kFirstField = 16;
 
-/// A message between two ranks: a control header, or a tensor that is still the sender's.
+/// A message between two ranks: a control header, or a tensor in a buffer that is still the
+/// sender's.
 struct Parcel {
   HeaderBytes header;
   std::size_t header_bytes = 0;
   OutgoingTensor* tensor = nullptr;
 };
 
-/// What happens to the messages from one rank to another.
+/// Faults and messages held back on the way from one rank to another.
 struct Line {
   bool blocked = false;
   bool drop = false;
   bool duplicate = false;
   bool delay = false;
   bool damage = false;
-  std::deque<Parcel> held;     ///< while blocked
-  std::optional<Parcel> late;  ///< until the next tensor has gone by
+  std::deque<Parcel> held;     ///< messages held back while the line is blocked
+  std::optional<Parcel> late;  ///< a tensor held back until the next one was delivered
 };
 
 }  // namespace
@@ -64,7 +65,7 @@ class MemoryNetwork::Impl {
   LinkEvents& events(int rank) { return ranks_[static_cast<std::size_t>(rank)]->channel->events(); }
   bool connected(int rank) const { return ranks_[static_cast<std::size_t>(rank)]->connected; }
 
-  std::mutex mutex_;  ///< of all ranks' channels and all lines
+  std::mutex mutex_;  ///< guards the channels of all ranks and all lines
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<std::pair<int, int>, Line> lines_;

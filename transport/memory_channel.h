@@ -8,31 +8,31 @@
 namespace troupe::transport {
 
 /// Channels of several ranks in one process, with faults on request: for tests. Messages are
-/// delivered in the sender's thread, headers by way of their bytes, so that an order of events can
-/// be scripted exactly. Thread-safe.
+/// delivered in the sender's thread, so that an order of events can be scripted exactly; headers
+/// are encoded and decoded on the way. Thread-safe.
 class MemoryNetwork {
  public:
   explicit MemoryNetwork(int ranks);
   ~MemoryNetwork();
 
-  /// Lives as long as the network.
+  /// The channel of a rank, which lives as long as the network.
   Channel& channel(int rank);
 
   /// Holds back all that `from` sends to `to`, until unblock() delivers it in order.
   void block(int from, int to);
   void unblock(int from, int to);
-  /// Loses the next tensor.
+  /// Loses the next tensor that `from` sends to `to`.
   void drop_next(int from, int to);
-  /// Delivers the next tensor twice.
+  /// Delivers the next tensor that `from` sends to `to` twice.
   void duplicate_next(int from, int to);
-  /// Delivers the next tensor after the one behind it.
+  /// Delivers the next tensor that `from` sends to `to` after the one that follows it.
   void delay_next(int from, int to);
-  /// Changes one byte of the next tensor's header.
+  /// Changes one byte in the header of the next tensor that `from` sends to `to`.
   void damage_next(int from, int to);
   /// Cuts a rank off, as if its process had died: what is under way from and to it is lost, and its
   /// neighbours learn of it.
   void disconnect(int rank);
-  /// A new life of the rank: its channel may be opened again.
+  /// Starts a new life of a rank that was cut off: its channel may be opened again.
   void reconnect(int rank);
 
  private:

@@ -14,19 +14,19 @@ namespace troupe::transport {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a wait is for, as values: naming a wait costs no heap memory until somebody reads it.
+/// What a wait is for, as values: naming a wait needs no heap memory until its text is read.
 struct WaitNote {
   enum class What { message, credit, send_buffer, departure, collective };
   What what = What::message;
   MessageKey key;
   int peer = 0;
-  /// Set if it waits for a collective:
+  /// This and the fields that follow are set only if the wait is for a collective.
   const char* operation = "";
   std::uint64_t sequence = 0;
-  const std::string* group = nullptr;               ///< outlives the wait
-  boost::container::static_vector<int, 8> missing;  ///< ranks, the first ones
+  const std::string* group = nullptr;               ///< name of the group; outlives the wait
+  boost::container::static_vector<int, 8> missing;  ///< ranks that are missing, the first few
 };
-/// EpochSpec::ranks.
+/// Rank of each process, as in EpochSpec::ranks.
 using RankNames = std::map<int, int>;
 int rank_named(const RankNames& ranks, int process);
 /// "activation of step 7, microbatch 3 into chunk 2 from rank 1".
@@ -37,9 +37,9 @@ class WaitBoard {
  public:
   void set_deadline(std::chrono::milliseconds deadline);
   void set_ranks(const RankNames& ranks);
-  /// What texts call a process.
+  /// The rank by which texts name a process.
   int rank_of(int process) const;
-  /// From any thread.
+  /// The wait that the runner is in, if any. Callable from any thread.
   std::optional<Wait> current() const;
 
  private:
@@ -59,10 +59,10 @@ class NamedWait {
   NamedWait(const NamedWait&) = delete;
   NamedWait& operator=(const NamedWait&) = delete;
 
-  /// Describes the wait anew, as it has become clearer what it waits for.
+  /// Replaces the note once it is clearer what the wait is for.
   void update(const WaitNote& note);
   Clock::time_point deadline() const { return deadline_; }
-  /// "waited 60 s for ..." once the deadline has passed.
+  /// The text "waited 60 s for ..." once the deadline has passed.
   std::optional<std::string> overdue() const;
 
  private:

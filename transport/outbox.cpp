@@ -11,7 +11,8 @@
 namespace troupe::transport {
 namespace {
 
-/// An edge of one rank to itself has no slots of its own: its messages are the sender's buffers.
+/// An edge from a rank to itself has no slots: its messages stay in the sender's buffers, of which
+/// there are more in exchange.
 std::size_t num_buffers(const Edge& edge) {
   return static_cast<std::size_t>(edge.from == edge.to ? edge.slots + kSendBuffers : kSendBuffers);
 }

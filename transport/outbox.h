@@ -25,9 +25,9 @@ class Outbox {
     State state = State::free;
     MessageKey key;
     std::byte* own = nullptr;  ///< memory of this rank
-    int slot = kNoSlot;        ///< of the receiver, once there is a credit
+    int slot = kNoSlot;        ///< the receiver's slot, once there is a credit
     bool in_slot = false;      ///< the runner writes into the receiver's slot, not into `own`
-    std::uint64_t order = 0;   ///< among the queued ones
+    std::uint64_t order = 0;   ///< position among the queued buffers
     Outbox* box = nullptr;
     OpenEpoch* epoch = nullptr;
   };
@@ -40,31 +40,32 @@ class Outbox {
   }
   bool is_local() const { return edge_.from == edge_.to; }
 
-  /// The receiver's grant: all slots free, or, if they are `kept`, with credits to follow; mapped
-  /// here or not. False: it was granted before.
+  /// Takes the receiver's grant: all slots are free, or, if they are `kept`, credits follow.
+  /// `mapped` is null if the slots cannot be mapped here. False if the edge was granted before.
   bool open(std::unique_ptr<MappedSlots> mapped, bool kept = false);
-  /// A slot has become free. False: there is no such slot, or it was free already.
+  /// Notes that a slot of the receiver has become free. False if there is no such slot or it was
+  /// free already.
   bool add_credit(int slot);
 
-  /// A buffer for the runner, in the receiver's slot where that is mapped and free. Null: none
-  /// free.
+  /// A buffer for the runner, in the receiver's slot if one is mapped and free. Null if no buffer
+  /// is free.
   Buffer* take(const MessageKey& key);
   bool has_free() const;
   Buffer* find_taken(const MessageKey& key);
-  /// The runner is done with a taken buffer.
+  /// Queues a taken buffer, which the runner has written.
   void queue(Buffer& buffer);
   int num_queued() const;
   bool has_queued() const { return oldest_queued() != nullptr; }
   bool is_empty() const;
-  /// The next buffer that has, or now gets, a slot; leaving from now on. Null: none.
+  /// The oldest queued buffer, now leaving, if it has a slot or gets one. Null if there is none.
   Buffer* next_to_send();
   void recycle(Buffer& buffer);
-  /// Frees a buffer of a local edge, known by its memory.
+  /// Frees the buffer of a local edge whose memory is `own`.
   void recycle_at(const std::byte* own);
 
-  /// Where the runner writes: the receiver's slot, or memory of this rank.
+  /// Where the runner writes a buffer: the receiver's slot, or memory of this rank.
   std::byte* data_of(const Buffer& buffer) const;
-  /// The receiver's slot as mapped here; null where it is not.
+  /// The receiver's slot as mapped here; null if it is not mapped.
   std::byte* mapped(int slot) const;
   std::uint64_t next_sequence() { return sequence_++; }
   tensor::Tensor view(std::byte* data) const { return {data, edge_.dtype, edge_.shape}; }
@@ -76,8 +77,8 @@ class Outbox {
   std::uint64_t digest_ = 0;
   bool is_open_ = false;
   std::unique_ptr<MappedSlots> mapped_;
-  std::vector<int>
-      credits_;  ///< the receiver's free slots; the last freed, still in cache, is used first
+  /// The receiver's free slots; the last freed, still in cache, is used first.
+  std::vector<int> credits_;
   tensor::Buffer memory_;
   std::vector<Buffer> buffers_;
   std::uint64_t order_ = 0;

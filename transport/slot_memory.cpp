@@ -12,7 +12,7 @@
 namespace troupe::transport {
 namespace {
 
-/// The nonce lies at the start of a segment, the slots behind it.
+/// Where the slots begin in a segment; the nonce lies at its start.
 constexpr std::size_t kSlotsOffset = 64;
 
 /// A System V segment in this process's address space.
@@ -55,20 +55,21 @@ class PrivateSlots : public SlotMemory {
 class SharedSlots : public SlotMemory {
  public:
   SharedSlots(int id, std::size_t bytes) : attachment_(id), bytes_(bytes) {
-    // Marked for removal at once: it lives on while somebody is attached, and Linux lets a process
-    // attach that knows the id.
+    // Marked for removal at once: the segment lives on while a process is attached to it, and Linux
+    // lets any process attach that knows the id.
     ::shmctl(id, IPC_RMID, nullptr);
     if (!attachment_.is_valid()) return;
     name_.id = id;
     set_nonce();
-    // The system clears fresh pages; all are here from now on.
+    // Brings in all pages now, which the system clears, so that no write meets a page fault.
     if (!attachment_.make_present(bytes)) std::memset(attachment_.slots(), 0, bytes);
   }
   std::byte* data() const override { return attachment_.slots(); }
   std::size_t bytes() const override { return bytes_; }
   SegmentName name() const override { return name_; }
   bool reclaim() override {
-    // In this order: who attached before is counted, who attaches after finds another nonce.
+    // The nonce changes before the count is read: a process that attached earlier is counted, and
+    // one that attaches later finds another nonce.
     set_nonce();
     shmid_ds status{};
     return ::shmctl(static_cast<int>(name_.id), IPC_STAT, &status) == 0 && status.shm_nattch == 1;
@@ -89,7 +90,7 @@ class SharedSlots : public SlotMemory {
 class AttachedSlots : public MappedSlots {
  public:
   explicit AttachedSlots(int id) : attachment_(id) {}
-  /// So that no write meets a page fault.
+  /// Brings in all pages, so that no write meets a page fault.
   void make_present(std::size_t bytes) const { attachment_.make_present(bytes); }
   std::byte* data() const override { return attachment_.slots(); }
   bool has_nonce(std::uint64_t nonce) const {

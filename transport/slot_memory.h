@@ -6,11 +6,11 @@
 
 namespace troupe::transport {
 
-/// Memory that another process of this host can map. The nonce tells it from any other that has, or
-/// once had, the same id.
+/// Names memory that another process on this host can map. The nonce tells it from any other memory
+/// that has, or once had, the same id.
 struct SegmentName {
   static constexpr std::int64_t kNone = -1;
-  std::int64_t id = kNone;  ///< of System V shared memory
+  std::int64_t id = kNone;  ///< System V shared memory id
   std::uint64_t nonce = 0;
   bool operator==(const SegmentName&) const = default;
 };
@@ -22,8 +22,8 @@ class SlotMemory {
   virtual std::byte* data() const = 0;
   virtual std::size_t bytes() const = 0;
   virtual SegmentName name() const = 0;
-  /// Makes memory that senders had mapped ready for other senders; its bytes stay. False where a
-  /// process has it mapped still, and might write into it: it must not be used again. A process
+  /// Makes memory that senders had mapped ready for other senders; its bytes stay. False if a
+  /// process still has it mapped and might write into it: it must not be used again then. A process
   /// that learns the old name() later cannot map it any more.
   virtual bool reclaim() = 0;
 };
@@ -37,9 +37,10 @@ class MappedSlots {
 
 std::unique_ptr<SlotMemory> make_private_slots(std::size_t bytes);
 /// Shared memory that vanishes with the last process that uses it, however that ends; private
-/// memory where the system gives none.
+/// memory if the system gives none.
 std::unique_ptr<SlotMemory> make_shared_slots(std::size_t bytes);
-/// Null where there is no such memory: the receiver is on another host, or has given it back.
+/// Maps a receiver's slots. Null if there is no such memory: the receiver is on another host, or
+/// has given it back.
 std::unique_ptr<MappedSlots> map_slots(const SegmentName& name, std::size_t bytes);
 
 }  // namespace troupe::transport

@@ -6,7 +6,7 @@
 namespace troupe::transport {
 namespace {
 
-/// Memory much larger than asked for is kept for whoever asks for it.
+/// Memory more than this many times larger than asked for is left for larger requests.
 constexpr std::size_t kMostWaste = 2;
 
 std::unique_ptr<SlotMemory> make_slots(std::size_t bytes, bool shared) {

@@ -10,17 +10,18 @@
 
 namespace troupe::transport {
 
-/// Memory for slots that outlives the node it served: most of what opening an epoch takes is that
-/// the system clears fresh pages. What is given back waits here for the next epoch's edges, until
-/// clear(). Any thread. Must be held by a std::shared_ptr.
+/// Memory for slots that outlives the node it served: when an epoch opens, most of the time is
+/// taken by the system clearing fresh pages. Memory given back waits here for the edges of the next
+/// epoch, until clear(). Thread-safe. Must be held by a std::shared_ptr.
 class SlotPool : public std::enable_shared_from_this<SlotPool> {
  public:
-  /// At least so many bytes: the smallest free memory that is large enough and that nobody else has
-  /// mapped, else fresh one. It comes back with its last owner. Its bytes are arbitrary.
+  /// Memory of at least `bytes`: the smallest free one that is large enough and that no other
+  /// process has mapped, else a fresh one. It comes back when its last owner is gone. Its bytes are
+  /// arbitrary.
   std::shared_ptr<SlotMemory> take(std::size_t bytes, bool shared);
   /// Makes memory of these sizes beforehand.
   void prepare(std::span<const std::size_t> sizes, bool shared);
-  /// Gives back to the system what is free.
+  /// Gives all free memory back to the system.
   void clear();
 
  private:

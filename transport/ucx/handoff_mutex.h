@@ -4,8 +4,8 @@
 
 namespace troupe::transport {
 
-/// A mutex that a thread in a tight unlock-lock loop cannot keep from others: who waits for it is
-/// next.
+/// A mutex that a thread in a tight unlock-lock loop cannot keep from others. A waiting thread
+/// holds `next_`, so the loop's next lock() queues behind it.
 class HandoffMutex {
  public:
   void lock() {

@@ -8,8 +8,8 @@
 
 namespace troupe::transport {
 
-/// Sends messages that are a header alone, from copies that live as long as UCX needs them. Guarded
-/// by the worker's lock; outlives every request.
+/// Sends headers without a payload, from copies that live as long as UCX needs them. Guarded by the
+/// worker's lock; outlives every request.
 class UcxControl {
  public:
   explicit UcxControl(MessageId id) : id_(id) {}
@@ -21,8 +21,8 @@ class UcxControl {
   };
 
   MessageId id_;
-  std::vector<std::unique_ptr<Message>> messages_;  ///< all there are
-  std::vector<Message*> free_;                      ///< those that no request uses
+  std::vector<std::unique_ptr<Message>> messages_;  ///< every message made so far
+  std::vector<Message*> free_;                      ///< messages that no request uses
 };
 
 }  // namespace troupe::transport

@@ -3,31 +3,44 @@
 #include <ucs/debug/debug.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdlib>
-#include <string_view>
+#include <sstream>
+#include <vector>
 
 namespace troupe::transport {
 namespace {
 
-/// UCX's own choice, 8 KiB, more than halves the bandwidth where nothing is sent in place.
+/// Size of UCX's TCP segments. Its default, 8 KiB, more than halves the bandwidth if nothing is
+/// sent in place, as UcxWorker has it.
 constexpr const char* kTcpSegment = "64k";
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> items;
+  std::istringstream text(list);
+  for (std::string item; std::getline(text, item, ',');) items.push_back(item);
+  return items;
+}
 
 }  // namespace
 
 bool UcxEnvironment::may_share_memory() const {
   if (transports.empty()) return true;
-  // Names of UCX's shared-memory transports and of their aliases; "^x" allows all but x.
-  constexpr std::array<std::string_view, 7> names{"all", "^", "shm", "sm", "mm", "sysv", "posix"};
-  return std::ranges::any_of(
-      names, [this](std::string_view name) { return transports.find(name) != transports.npos; });
+  const bool excludes = transports.starts_with('^');
+  const std::vector<std::string> names = split(transports.substr(excludes ? 1 : 0));
+  const auto has = [&names](const char* name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  const bool has_alias = has("shm") || has("sm") || has("mm");
+  if (excludes) return !has_alias && !(has("posix") && has("sysv"));
+  return has_alias || has("all") || has("posix") || has("sysv");
 }
 
 UcxEnvironment prepare_ucx() {
-  // In a context's own configuration UCX warns of this setting if the context opens no TCP.
+  // Set in the environment, because UCX warns of this setting in the configuration of a context
+  // that opens no TCP.
   ::setenv("UCX_TCP_TX_SEG_SIZE", kTcpSegment, 0);
-  // UCX takes over these signals when it is loaded; a crash is the program's to report.
+  // UCX takes over these signals when it is loaded, but the program reports its crashes itself.
   if (!std::getenv("UCX_HANDLE_ERRORS"))
     for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
   const char* transports = std::getenv("UCX_TLS");

@@ -6,7 +6,7 @@
 
 namespace troupe::transport {
 
-/// Throws Error{unavailable} "<what>: <UCX's own words>" unless all is well.
+/// Throws Error{unavailable} "<what>: <UCX's own words>" unless `status` is UCS_OK.
 void check_ucx(ucs_status_t status, const std::string& what);
 
 }  // namespace troupe::transport

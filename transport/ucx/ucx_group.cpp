@@ -12,11 +12,11 @@
 namespace troupe::transport {
 namespace {
 
-/// Requests ahead of this member that are kept.
+/// Requests kept from members that are ahead of this one.
 constexpr std::size_t kMaxRequests = 4096;
-/// How long an aborted collective waits for members to let go of its memory. Those that live do it
-/// at once, or have closed their end already. What else a member may write into the memory comes
-/// before it leaves the epoch, and so before anybody uses the memory again.
+/// How long an aborted collective waits for members to let go of its memory. Members that are alive
+/// do so at once, or have closed their end already. Anything else that a member may write into the
+/// memory arrives before that member leaves the epoch, and so before the memory is used again.
 constexpr std::chrono::milliseconds kDrainLimit{250};
 
 }  // namespace
@@ -106,7 +106,8 @@ void UcxGroup::wait_for(Collective& collective) {
 }
 
 bool UcxGroup::add_up(std::unique_lock<UcxWorker>& lock) {
-  // Of every collective, not of one: members may wait for theirs in different orders.
+  // Sums of all collectives, not only of the one waited for: members may wait for theirs in
+  // different orders.
   return !is_aborted() && std::ranges::any_of(active_, [&lock](Collective* collective) {
     return collective->add_up(lock);
   });
@@ -126,7 +127,8 @@ void UcxGroup::take_back(Collective& collective) {
     leave(collective);
 }
 
-/// Over shared memory UCX 1.13 does not end a rendezvous with a process that died within it.
+/// The hub keeps the collective, because over shared memory UCX 1.13 does not end a rendezvous with
+/// a process that died within it.
 void UcxGroup::leave(Collective& collective) {
   const auto found =
       std::ranges::find_if(collectives_, [&](const auto& own) { return own.get() == &collective; });
@@ -146,7 +148,7 @@ void UcxGroup::on_peer_lost(int rank, const std::string& why) {
   if (std::ranges::find(ranks_, rank) != ranks_.end())
     fail(fmt::format("group \"{}\": the connection to rank {} is lost: {}", name_,
                      hub_.board().rank_of(rank), why));
-  notify();  // whoever waited for it after an abort
+  notify();  // fail() does not after an abort, but drain() may wait for this peer
 }
 
 void UcxGroup::fail(const std::string& reason) {
@@ -160,7 +162,7 @@ void UcxGroup::drain(const Collective& collective) {
   const NamedWait wait(hub_.board(), collective.note());
   const auto limit = Clock::now() + kDrainLimit;
   while (is_held(collective) && Clock::now() < limit) hub_.worker().wait(limit);
-  // Who holds on for so long is dead, and nobody has said so.
+  // A member that holds on for so long is dead, and its loss was not reported.
   for (const int member : collective.members_under_way()) hub_.peers().disconnect(rank_of(member));
 }
 
@@ -264,6 +266,7 @@ void UcxGroup::send(Collective& collective, Part& part) {
   if (!endpoint) return on_peer_lost(rank, "there is none");
   const std::size_t header_bytes =
       encode(header_of(collective, part, CollectiveKind::data), part.header);
+  // Set before the call, because UCX may complete the send within it.
   part.state = Part::State::started;
   part.owner = &collective;
   part.on_done = &UcxGroup::on_transfer_done;
@@ -279,6 +282,7 @@ ucs_status_t UcxGroup::on_data(const PartRequest& about, std::span<std::byte> pa
                    ? collective->find(Part::Kind::receive, Part::State::waiting,
                                       member_of(about.sender), about.message.part)
                    : nullptr;
+  // UCX drops a payload that is not fetched.
   if (!part || !agree(*collective, *part, about.sender, payload.size())) return UCS_OK;
   part->state = Part::State::started;
   part->owner = collective;
@@ -287,6 +291,7 @@ ucs_status_t UcxGroup::on_data(const PartRequest& about, std::span<std::byte> pa
     ucx_receive(hub_.worker().use(), payload.data(), {part->data, part->bytes}, *part);
     return UCS_INPROGRESS;
   }
+  // An eager payload is valid only within this callback.
   std::memcpy(part->data, payload.data(), payload.size());
   on_transfer_done(*part, true);
   return UCS_OK;
@@ -295,6 +300,7 @@ ucs_status_t UcxGroup::on_data(const PartRequest& about, std::span<std::byte> pa
 void UcxGroup::on_transfer_done(Transfer& transfer, bool ok) {
   auto& part = static_cast<Part&>(transfer);
   auto& collective = *static_cast<Collective*>(transfer.owner);
+  // The group has given the collective up, and may be gone.
   if (!collective.has_group()) return;
   UcxGroup& group = collective.group();
   if (!ok) group.on_peer_lost(group.rank_of(part.member), "a transfer failed");

@@ -10,12 +10,13 @@
 
 namespace troupe::transport {
 
-/// A group of hosts over UCX active messages. Nothing leaves a member before the other asks for it:
-/// nobody runs ahead of the others, what comes early takes no memory, and a member that gives up
-/// has little under way. Outlives the works it started. State is guarded by the worker's lock.
+/// A group of hosts over UCX active messages. A member sends a part only after the other has asked
+/// for it: no member runs ahead of the others, data that would come early takes no memory, and a
+/// member that gives up has little under way. The group outlives the works it started. State is
+/// guarded by the worker's lock.
 class UcxGroup : public tensor::ProcessGroup {
  public:
-  /// `ranks` by member. The hub outlives the group.
+  /// `ranks` are in member order. The hub outlives the group.
   UcxGroup(GroupHub& hub, const GroupKey& key, const std::string& name, std::vector<int> ranks,
            int this_rank);
   ~UcxGroup() override;
@@ -32,7 +33,7 @@ class UcxGroup : public tensor::ProcessGroup {
   std::unique_ptr<tensor::Work> broadcast(const tensor::Tensor& x, int root) override;
   void abort(const std::string& reason) override;
 
-  // What follows is for the hub and the collectives, under the worker's lock.
+  // The members below are for the hub and the collectives, with the worker's lock held.
 
   const GroupKey& key() const { return key_; }
   const std::string& name() const { return name_; }
@@ -47,12 +48,13 @@ class UcxGroup : public tensor::ProcessGroup {
   bool is_aborted() const { return !aborted_.empty(); }
   void notify() { hub_.worker().notify(); }
 
-  // For the threads that hold a collective, without the lock.
+  // The members below are for the threads that hold a collective, without the lock.
 
   bool poll(const Collective& collective);
   void wait_for(Collective& collective);
-  /// After an abort UCX may still have requests of a closed connection: those it ends with the
-  /// worker at the latest, and the hub keeps the collective until then.
+  /// Makes a collective free for the next call. After an abort UCX may still have requests of a
+  /// closed connection, which it ends with the worker at the latest: the hub keeps the collective
+  /// until then.
   void take_back(Collective& collective);
 
  private:
@@ -64,12 +66,13 @@ class UcxGroup : public tensor::ProcessGroup {
   void send(Collective& collective, Part& part);
   Header header_of(const Collective& collective, const Part& part, CollectiveKind kind) const;
   static void on_transfer_done(Transfer& transfer, bool ok);
-  /// Does for any collective what only a waiting thread can: adds up values.
+  /// Adds up one complete set of values of any collective, which only a waiting thread does. False
+  /// if there is none.
   bool add_up(std::unique_lock<UcxWorker>& lock);
   void fail(const std::string& reason);
   void leave(Collective& collective);
-  /// Waits until no connected member uses memory of the collective any more; cuts off those that
-  /// keep it.
+  /// Waits until no connected member uses memory of the collective any more; disconnects members
+  /// that use it for too long.
   void drain(const Collective& collective);
   bool is_held(const Collective& collective) const;
 
@@ -79,11 +82,11 @@ class UcxGroup : public tensor::ProcessGroup {
   const std::vector<int> ranks_;
   const int member_;
   std::uint64_t next_sequence_ = 0;
-  std::string aborted_;  ///< why; empty: it was not
+  std::string aborted_;  ///< why it was aborted; empty if it was not
   std::vector<Collective::Owned> collectives_;
-  std::vector<Collective*> idle_;      ///< those without a handle
-  std::vector<Collective*> active_;    ///< the others, in order
-  std::vector<PartRequest> requests_;  ///< for parts that this member does not have yet
+  std::vector<Collective*> idle_;      ///< collectives without a handle
+  std::vector<Collective*> active_;    ///< collectives with a handle, in the order of their start
+  std::vector<PartRequest> requests_;  ///< requests for parts that this member does not have yet
 };
 
 }  // namespace troupe::transport

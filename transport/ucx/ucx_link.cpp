@@ -30,7 +30,7 @@ void UcxLink::send(int to, OutgoingTensor& tensor) {
     return events_->on_peer_lost(to, "there is none");
   }
   worker_.use();
-  // What was written into a mapped slot is there before the header: UCX's store fence orders both.
+  // Data written into a mapped slot is visible before the header: UCX's store fence orders both.
   ucx_send(endpoint, MessageId::edge, {tensor.header.data(), tensor.header_bytes},
            {tensor.payload, tensor.payload_bytes}, tensor);
 }

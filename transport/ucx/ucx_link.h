@@ -12,14 +12,14 @@
 namespace troupe::transport {
 
 /// Edges over UCX active messages. In its peer error mode UCX 1.13 has no single-copy path over
-/// shared memory, so senders on the same host write the receiver's slots themselves and send a
-/// header alone.
+/// shared memory, so senders on the same host write into the receiver's slots themselves and send a
+/// header without a payload.
 class UcxLink : public Link {
  public:
   /// Worker and peers outlive the link.
   UcxLink(UcxWorker& worker, UcxPeers& peers, std::shared_ptr<SlotPool> pool)
       : worker_(worker), peers_(peers), pool_(std::move(pool)) {}
-  /// `events` is told of messages from now on.
+  /// Reports messages to `events` from now on.
   void start(LinkEvents& events);
 
   void lock() override { worker_.lock(); }

@@ -26,7 +26,7 @@ class Node : public UcxNode {
   ~Node() override {
     worker_.stop();
     peers_.reset();
-    // Ends the requests that are left: only then may the memory that they use go.
+    // Ends the requests that are left; only then may the memory that they use be freed.
     worker_.close();
   }
 

@@ -14,17 +14,17 @@
 namespace troupe::transport {
 
 struct UcxOptions {
-  /// How long the progress thread polls after the last event before it sleeps on the event
-  /// descriptor.
+  /// How long a waiting thread polls after the last event before it sleeps on the event descriptor.
   std::chrono::microseconds spin{50};
-  /// Where the slots' memory comes from and goes to, beyond the node's life. Null: from the system.
+  /// The pool that the slots' memory comes from and returns to; memory in it outlives the node.
+  /// Null: the node has a pool of its own.
   std::shared_ptr<SlotPool> slots{};
   /// The user's settings of UCX, which the node's own give way to.
   UcxEnvironment environment{};
 };
 
-/// One process's UCX worker and its progress thread, the only caller of UCX. Channels and groups of
-/// the process share it. Endpoints use UCX's peer error mode, shared memory included.
+/// One process's UCX worker and its progress thread. Channels and groups of the process share it.
+/// Endpoints use UCX's peer error mode, shared memory included.
 class UcxNode {
  public:
   /// Throws Error{unavailable} with UCX's own words if the transports cannot be opened.
@@ -40,7 +40,7 @@ class UcxNode {
   /// error.
   virtual void disconnect(int rank) = 0;
 
-  /// UcxOptions::spin from now on.
+  /// Changes UcxOptions::spin.
   virtual void set_spin(std::chrono::microseconds spin) = 0;
   /// Whether slots can lie in memory that peers of this host write into.
   virtual bool shares_memory() const = 0;

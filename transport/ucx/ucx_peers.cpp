@@ -11,7 +11,7 @@ namespace troupe::transport {
 namespace {
 
 constexpr std::size_t kMaxAddressBytes = 4096;
-/// A forced close waits for nobody; this bounds what must not happen.
+/// A forced close waits for no peer; this limit bounds a wait that should not happen.
 constexpr std::chrono::milliseconds kCloseLimit{2000};
 
 }  // namespace
@@ -61,7 +61,8 @@ ucp_ep_h UcxPeers::endpoint(int rank) const {
 
 void UcxPeers::on_error(void* argument, ucp_ep_h, ucs_status_t status) {
   auto& peer = *static_cast<Peer*>(argument);
-  // The endpoint is closed later, outside UCX: by connect(), disconnect() or the end.
+  // An endpoint must not be closed within its error callback: connect(), disconnect() or the
+  // destructor closes it later.
   if (!std::exchange(peer.failed, true)) peer.owner->on_lost_(peer.rank, ucs_status_string(status));
 }
 

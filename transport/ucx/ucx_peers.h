@@ -16,19 +16,19 @@ namespace troupe::transport {
 /// The endpoints of a worker, by rank, all in UCX's peer error mode. Guarded by the worker's lock.
 class UcxPeers {
  public:
-  /// Told once of each connection that ends, from inside UCX or disconnect().
+  /// Called once for each connection that ends, from inside UCX or disconnect().
   using OnLost = std::function<void(int rank, const std::string& why)>;
 
   UcxPeers(UcxWorker& worker, OnLost on_lost) : worker_(worker), on_lost_(std::move(on_lost)) {}
   ~UcxPeers();
 
-  /// Replaces a connection to another incarnation or address; keeps one to the same that still
-  /// works. Throws Error{unavailable}.
+  /// Connects to a rank. Replaces a connection to another incarnation or address; keeps one to the
+  /// same that still works. Throws Error{unavailable}.
   void connect(int rank, std::uint64_t incarnation, const std::string& address);
-  /// Forgets the rank. What is under way to it ends with an error, some of it in later calls of
+  /// Forgets the rank. Transfers under way to it end with an error, some of them in later calls of
   /// UCX.
   void disconnect(int rank);
-  /// Null if there is no connection, or it has failed.
+  /// The endpoint of a rank; null if there is no connection, or it has failed.
   ucp_ep_h endpoint(int rank) const;
 
  private:

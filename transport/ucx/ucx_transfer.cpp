@@ -3,7 +3,7 @@
 namespace troupe::transport {
 namespace {
 
-/// All our memory is host memory: UCX need not find out.
+/// All memory is host memory: saying so spares UCX the detection.
 ucp_request_param_t request_for(Transfer& transfer) {
   ucp_request_param_t param{};
   param.op_attr_mask =
@@ -17,7 +17,7 @@ void finish(Transfer& transfer, ucs_status_t status) {
   transfer.on_done(transfer, status == UCS_OK);
 }
 
-/// UCX calls no callback for what it has done at once.
+/// UCX calls no callback for a request that is done at once.
 void finish_if_done(ucs_status_ptr_t result, Transfer& transfer) {
   if (!UCS_PTR_IS_PTR(result)) finish(transfer, UCS_PTR_STATUS(result));
 }

@@ -13,7 +13,7 @@ namespace troupe::transport {
 enum class MessageId : unsigned { edge = 1, group = 2 };
 
 /// Sends an active message. Calls transfer.on_done at once or later; header, payload and transfer
-/// stay until then.
+/// must stay until then.
 void ucx_send(ucp_ep_h endpoint, MessageId id, std::span<const std::byte> header,
               std::span<const std::byte> payload, Transfer& transfer);
 

@@ -13,16 +13,18 @@
 namespace troupe::transport {
 namespace {
 
-/// Tensors from here on travel by rendezvous, straight into the receiver's slot; below, UCX's copy
-/// through its own small buffers costs less than the extra messages.
+/// Tensors of at least this size travel by rendezvous, straight into the receiver's slot. For
+/// smaller ones UCX's copy through its own small buffers costs less than the extra messages.
 constexpr const char* kRendezvousThreshold = "32k";
-/// How often the progress thread looks whether a polling thread has left.
+/// Milliseconds after which a yielding progress thread looks whether the polling thread has
+/// stopped.
 constexpr int kYieldMs = 1;
-/// UCX claims to be busy for so many rounds in which nothing moves: a peer died while it wrote into
-/// a queue of ours in shared memory. Nothing will wake the progress thread then; it looks in.
+/// After so many rounds in which UCX claims to be busy and nothing moves, a peer has died while it
+/// wrote into a queue of this process in shared memory. No event will wake the progress thread
+/// then, so it polls every kLookInMs.
 constexpr int kBusyRounds = 1000;
 constexpr int kLookInMs = 1;
-/// Rounds of polling between two chances for other threads.
+/// Rounds of polling after which a polling thread gives others a chance to take the lock.
 constexpr int kPollsPerTurn = 8;
 
 using Config = std::unique_ptr<ucp_config_t, decltype(&ucp_config_release)>;
@@ -31,20 +33,21 @@ void set(ucp_config_t* config, const char* name, const char* value) {
   check_ucx(ucp_config_modify(config, name, value), std::string("UCX refuses UCX_") + name);
 }
 
-/// What the user says in UCX_* variables holds, except where our failure handling depends on it.
+/// UCX's configuration. The user's UCX_* variables hold, except those that failure handling depends
+/// on.
 Config read_config(const UcxEnvironment& environment) {
   ucp_config_t* raw = nullptr;
   check_ucx(ucp_config_read(nullptr, nullptr, &raw), "UCX cannot read its configuration");
   Config config(raw, &ucp_config_release);
-  // Without it UCX refuses endpoints in peer error mode over shared memory.
+  // Without this setting UCX refuses endpoints in peer error mode over shared memory.
   if (environment.may_share_memory()) set(raw, "MM_ERROR_HANDLING", "y");
-  // Where a connection breaks within a zero-copy send, UCX 1.13's TCP completes that send twice and
+  // If a connection breaks within a zero-copy send, UCX 1.13's TCP completes that send twice and
   // ends the process. Copies through segments as large as the receiver takes cost little more.
   set(raw, "ZCOPY_THRESH", "inf");
   // A process that is killed while UCX makes a POSIX segment leaves its file behind; a System V one
   // is marked for removal as soon as it is attached.
   if (environment.transports.empty()) set(raw, "TLS", "^posix");
-  // All ranks are on this host: no port is open to any other.
+  // All ranks are on this host, so no port is opened to other hosts.
   if (!environment.has_devices) set(raw, "NET_DEVICES", "lo");
   if (!environment.has_rendezvous_threshold) set(raw, "RNDV_THRESH", kRendezvousThreshold);
   return config;
@@ -64,7 +67,9 @@ ucp_context_h make_context(const UcxEnvironment& environment) {
 ucp_worker_h make_worker(ucp_context_h context) {
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  params.thread_mode = UCS_THREAD_MODE_MULTI;  // one caller at a time, but not always the same one
+  // One caller at a time, but not always the same one. SERIALIZED would say that, but has races in
+  // UCX 1.13.
+  params.thread_mode = UCS_THREAD_MODE_MULTI;
   ucp_worker_h worker = nullptr;
   check_ucx(ucp_worker_create(context, &params, &worker), "UCX cannot create a worker");
   return worker;
@@ -140,8 +145,8 @@ bool UcxWorker::progress() {
 }
 
 bool UcxWorker::try_arm() {
-  // UCX keeps work of its own for the next progress call and arms all the same.
   if (armed_) return true;
+  // Progress comes first: UCX arms even if it has left work of its own for the next progress call.
   if (progress()) {
     busy_rounds_ = 0;
     return false;
@@ -150,6 +155,8 @@ bool UcxWorker::try_arm() {
   if (armed_)
     busy_rounds_ = 0;
   else if (++busy_rounds_ >= kBusyRounds)
+    // Callers loop until this function succeeds, so it claims to: the progress thread polls
+    // instead.
     armed_ = cannot_arm_ = true;
   return armed_;
 }
@@ -184,13 +191,15 @@ void UcxWorker::wait(Clock::time_point deadline) {
     if (progress()) end = std::min(deadline, now + spin_);
     is_polled_ = true;
     if (sequence_ != seen) return;
+    // Not by unlock(): this thread goes on polling, so the worker need not be armed.
     if (polls++ % kPollsPerTurn == 0) {
       mutex_.unlock();
       mutex_.lock();
     }
   }
   is_polled_ = false;
-  // A progress thread that yields arms the worker once it is woken; else this thread must.
+  // A progress thread that yields arms the worker once it is woken; if none yields, this thread
+  // must.
   if (is_yielding_) wake_progress_thread();
   while (!is_yielding_ && !try_arm())
     if (sequence_ != seen) return;
@@ -198,7 +207,7 @@ void UcxWorker::wait(Clock::time_point deadline) {
   // The progress thread may have notified while the lock was free between two polls.
   if (sequence_ != seen) return;
   std::unique_lock<HandoffMutex> lock(mutex_, std::adopt_lock);
-  // An hour is as good as for ever, and no clock overflows on it.
+  // At most an hour, on which no clock overflows: wait() may return for no reason, so callers loop.
   deadline = std::min(deadline, Clock::now() + std::chrono::hours(1));
   if (is_watched_) {
     ++sleepers_;
@@ -211,9 +220,9 @@ void UcxWorker::wait(Clock::time_point deadline) {
 }
 
 /// The event wakes both this thread and the progress thread; the first to take the lock handles the
-/// message. Only one thread may sleep here: of several, each would be woken by every message.
+/// message. Only one thread may sleep here: if several did, every message would wake each of them.
 void UcxWorker::watch(std::unique_lock<HandoffMutex>& lock, Clock::time_point deadline) {
-  const bool tells = notify_watcher();  // nobody watches: the others
+  const bool tells = notify_watcher();  // no thread watches yet: only the sleepers are told
   is_watched_ = true;
   lock.unlock();
   if (tells) changed_.notify_all();
@@ -242,7 +251,7 @@ void UcxWorker::wake_progress_thread() {
 void UcxWorker::run() {
   std::unique_lock<HandoffMutex> lock(mutex_);
   while (!stopping_) {
-    if (has_unnotified()) {  // whoever has got what it waits for goes on at once
+    if (has_unnotified()) {  // a thread that has got what it waits for goes on at once
       const bool tells = notify_watcher();
       lock.unlock();
       if (tells) changed_.notify_all();
@@ -264,6 +273,7 @@ void UcxWorker::sleep(std::unique_lock<HandoffMutex>& lock) {
   ::poll(fds.data(), fds.size(), limit_ms);
   lock.lock();
   if (fds[1].revents != 0) clear_wake_up();
+  // try_arm() only claimed to have armed the worker: the next call tries again.
   if (std::exchange(cannot_arm_, false)) armed_ = false;
 }
 

@@ -50,27 +50,27 @@ class UcxWorker {
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
 
-  /// The lock is held.
+  /// Changes how long a waiting thread polls. The caller holds the lock.
   void set_spin(std::chrono::microseconds spin) { spin_ = spin; }
-  /// UCX_TLS leaves room for shared memory.
+  /// Whether UCX_TLS allows shared memory.
   bool shares_memory() const { return shares_memory_; }
-  /// For calls that UCX may have to progress.
+  /// The worker, for calls that UCX may have to progress: it must be armed again afterwards.
   ucp_worker_h use() {
     armed_ = false;
     return worker_.get();
   }
   std::string address() const;
-  /// Before any peer connects.
+  /// Sets the handler of active messages with this id. Called before any peer connects.
   void on_message(unsigned id, ucp_am_recv_callback_t callback, void* argument);
 
   void lock() { mutex_.lock(); }
   /// Leaves the worker armed, so that the next event wakes a thread.
   void unlock();
-  /// Returns, the lock held again, after a notify(), at the deadline, or for no reason.
+  /// Returns with the lock held again: after a notify(), at the deadline, or spuriously.
   void wait(Clock::time_point deadline);
-  /// What some thread waits for may have come.
+  /// Notes that what some thread waits for may have come. Giving up the lock wakes those threads.
   void notify() { ++sequence_; }
-  /// Makes progress until done() or for that long; the result is done()'s.
+  /// Makes progress until done() is true or `limit` has passed. Returns done().
   template <typename Done>
   bool progress_until(Done done, std::chrono::milliseconds limit) {
     const auto end = Clock::now() + limit;
@@ -78,9 +78,9 @@ class UcxWorker {
     return done();
   }
 
-  /// Ends the progress thread; UCX is the caller's alone from then on.
+  /// Ends the progress thread; from then on only the caller may call UCX.
   void stop();
-  /// After stop(): ends UCX's worker, and with it every request, by its callback.
+  /// Destroys UCX's worker, which ends every request by its callback. Called after stop().
   void close() { worker_.reset(); }
 
  private:
@@ -89,20 +89,21 @@ class UcxWorker {
   /// Makes progress once more; true if nothing was left to do, and the next event signals the
   /// descriptor.
   bool try_arm();
-  /// Where UCX cannot be armed no event comes: the progress thread polls it now and then instead.
+  /// If UCX cannot be armed, no event comes: wakes the progress thread, which polls instead.
   void hand_over_if_busy();
   void sleep(std::unique_lock<HandoffMutex>& lock);
   void yield_to_poller(std::unique_lock<HandoffMutex>& lock);
   void watch(std::unique_lock<HandoffMutex>& lock, Clock::time_point deadline);
-  /// notify() was called since the threads asleep in wait() were woken last.
+  /// Whether threads are asleep in wait() and notify() was called since they were woken last.
   bool has_unnotified() const;
-  /// Wakes the thread that sleeps on the descriptor. Returns whether others sleep on `changed_`,
-  /// which the caller wakes once it has given up the lock.
+  /// Wakes the thread that sleeps on the descriptor. Returns whether others sleep on `changed_`;
+  /// the caller wakes those once it has given up the lock, which they need.
   bool notify_watcher();
   void wake_progress_thread();
   void clear_wake_up();
-  /// A thread that polls does not arm after each call, which costs system calls: the progress
-  /// thread does, once that thread has stopped polling for kYieldMs.
+  /// Makes the progress thread yield to a thread that polls. That thread does not arm the worker
+  /// after each call, which would cost system calls: the progress thread does, once the polling has
+  /// stopped for kYieldMs.
   void request_yield();
 
   struct DestroyContext {
@@ -116,7 +117,7 @@ class UcxWorker {
   const bool shares_memory_;
   std::unique_ptr<std::remove_pointer_t<ucp_context_h>, DestroyContext> context_;
   std::unique_ptr<std::remove_pointer_t<ucp_worker_h>, DestroyWorker> worker_;
-  int event_fd_ = -1;         ///< UCX's own
+  int event_fd_ = -1;         ///< UCX's descriptor, owned by its worker
   FileDescriptor wake_fd_;    ///< wakes the progress thread
   FileDescriptor notify_fd_;  ///< wakes the thread that watches
 
@@ -125,8 +126,8 @@ class UcxWorker {
   std::uint64_t sequence_ = 0;           ///< notifications so far
   std::uint64_t notified_sequence_ = 0;  ///< notifications that sleepers were woken for
   bool is_watched_ = false;              ///< a thread in wait() sleeps on the event descriptor
-  int sleepers_ = 0;                     ///< the others asleep in wait()
-  int busy_rounds_ = 0;                  ///< in which nothing moved and UCX would not arm
+  int sleepers_ = 0;                     ///< other threads asleep in wait()
+  int busy_rounds_ = 0;                  ///< rounds in which nothing moved and UCX would not arm
   bool cannot_arm_ = false;              ///< armed_ is set although UCX refused
   bool armed_ = false;                   ///< the next event makes event_fd_ readable
   bool is_yielding_ = false;  ///< the progress thread looks in again within kYieldMs, armed or not

@@ -1,0 +1,22 @@
+#include "transport/ucx/ucx_environment.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/transport/ucx/chosen_transports.h"
+
+namespace troupe::transport {
+
+BOOST_AUTO_TEST_CASE(memory_may_be_shared_unless_the_transports_leave_no_way) {
+  for (const char* transports : {"", "all", "shm,self", "sm", "mm,tcp", "posix,self", "tcp,sysv",
+                                 "^tcp", "^posix", "^sysv,tcp"})
+    BOOST_TEST(UcxEnvironment{.transports = transports}.may_share_memory(), transports);
+  for (const char* transports : {"tcp,self", "self", "^shm", "^sm,tcp", "^posix,sysv", "gsmx"})
+    BOOST_TEST(!UcxEnvironment{.transports = transports}.may_share_memory(), transports);
+}
+
+BOOST_AUTO_TEST_CASE(what_the_user_has_set_is_found) {
+  const test::ChosenTransports chosen("tcp,self");
+  BOOST_TEST(prepare_ucx().transports == "tcp,self");
+}
+
+}  // namespace troupe::transport
