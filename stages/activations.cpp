@@ -5,12 +5,12 @@
 namespace troupe::stages {
 namespace {
 
-/// What calls leave undefined.
+/// Memory whose content no call may expect to find again.
 struct Scratch {
   BlockScratch block;
   HeadScratch head;
   tensor::Scratch attention;
-  tensor::Scratch products;  ///< all layers take turns
+  tensor::Scratch products;  ///< shared by all layers in turn
 };
 
 std::size_t num_blocks(const ChunkSpec& spec) {
@@ -42,7 +42,8 @@ DeferredSlot lay_out_deferred(const ChunkSpec& spec, const Layers& layers, Arena
   return slot;
 }
 
-/// One block's room serves all chunks: one backward with weights is over before the next begins.
+/// One block's memory serves all chunks, because a backward with weights is over before the next
+/// begins.
 void lay_out_immediate(std::span<const ChunkSpec> chunks, const Layers& layers, Arena& arena,
                        std::vector<ChunkActivations>& out) {
   const BlockDeferred block = layers.block.lay_out_deferred(arena);
@@ -75,14 +76,14 @@ tensor::ScratchBytes bytes_of_products(const Layers& layers) {
           .backward = std::max(block.backward, head.backward)};
 }
 
-/// What forwards and evaluate() work in.
+/// Lays out the scratch memory of forwards and evaluate().
 void lay_out_forward_scratch(const Layers& layers, Arena& arena, Scratch& out) {
   out.attention.forward = arena.take_bytes(layers.block.attention_scratch_bytes().forward);
   out.products.forward = arena.take_bytes(bytes_of_products(layers).forward);
   if (layers.head) out.head = layers.head->lay_out_scratch(arena);
 }
 
-/// What backwards work in.
+/// Lays out the scratch memory of backwards.
 void lay_out_backward_scratch(const Layers& layers, Arena& arena, Scratch& out) {
   out.attention.backward = arena.take_bytes(layers.block.attention_scratch_bytes().backward);
   out.products.backward = arena.take_bytes(bytes_of_products(layers).backward);

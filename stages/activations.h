@@ -13,18 +13,19 @@ struct ChunkSlot {
   EmbeddingActivations embedding;
   std::vector<BlockActivations> blocks;
   HeadActivations head;
-  // The runner's buffers, seen from I to W.
+  // Views of the runner's buffers, from I to W.
   tensor::Tensor output_gradient;
   tensor::Tensor input_gradient;
 };
 
-/// What I leaves for W, of one microbatch in one chunk.
+/// What I keeps for W, for one microbatch in one chunk.
 struct DeferredSlot {
   std::vector<BlockDeferred> blocks;
   HeadDeferred head;
 };
 
-/// Everything that one chunk's calls write besides parameters, gradients and the runner's buffers.
+/// Everything that the calls of one chunk write, except parameters, gradients and the runner's
+/// buffers.
 struct ChunkActivations {
   std::vector<ChunkSlot> slots;
   std::vector<DeferredSlot> deferred;
@@ -34,9 +35,9 @@ struct ChunkActivations {
 
 enum class Mode { training, evaluation };
 
-/// Divides the arena among scratch and the chunks' slots. Forwards and backwards run at once and so
-/// share nothing but slots. What backwards use and leave undefined lies over what only evaluate()
-/// uses, which runs alone; in evaluation mode there is none of it.
+/// Divides the arena among scratch and the chunks' slots. Forwards and backwards may run at the
+/// same time and so share nothing but slots. The scratch memory of backwards lies over that of
+/// evaluate(), which runs alone; in evaluation mode there is none for backwards.
 std::vector<ChunkActivations> lay_out_activations(std::span<const ChunkSpec> chunks,
                                                   const Layers& layers, Mode mode, Arena& arena);
 

@@ -8,8 +8,8 @@
 namespace troupe::stages {
 
 /// Lays tensors out in one piece of memory, each on a 64-byte boundary. Without memory it only
-/// counts, and its tensors are empty: the same function first says how much it needs, then
-/// divides it.
+/// counts, and its tensors are empty: the same function first tells the size that is needed, and
+/// then divides the memory.
 class Arena {
  public:
   static constexpr std::size_t kAlignment = 64;
@@ -20,7 +20,7 @@ class Arena {
   void* take_bytes(std::size_t bytes);
   tensor::Tensor take(tensor::DType dtype, tensor::Shape shape);
 
-  /// What the two take lies in one memory, one over the other.
+  /// Lets what `first` takes and what `second` takes lie one over the other in the same memory.
   template <typename First, typename Second>
   void overlay(First&& first, Second&& second) {
     const std::size_t start = position_;
@@ -30,7 +30,7 @@ class Arena {
     second();
     position_ = std::max(position_, end);
   }
-  /// Size of the memory that everything taken so far needs.
+  /// Size of the memory that all tensors taken so far need.
   std::size_t bytes() const { return bytes_; }
 
  private:

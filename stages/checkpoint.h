@@ -14,24 +14,24 @@
 
 namespace troupe::stages {
 
-/// How the steps before a checkpoint were trained: what a run that goes on is compared with.
+/// How the steps before a checkpoint were trained. A run that resumes is compared with it.
 struct Training {
   std::uint64_t seed = 0;
-  std::string digest;  ///< of the corpus (scan_tokens); empty: not known
+  std::string digest;  ///< of the corpus (scan_tokens); empty if not known
   bool shuffle = false;
-  std::int64_t global = 0;  ///< samples of a step
+  std::int64_t global = 0;  ///< samples per step
   double lr = 0;            ///< of the last update
   bool operator==(const Training&) const = default;
 };
 
-/// What a checkpoint says of the run besides tensors.
+/// What a checkpoint says about the run besides its tensors.
 struct CheckpointInfo {
   std::int64_t step = 0;         ///< updates applied; the next step is step + 1
-  std::int64_t next_sample = 0;  ///< data cursor, counting on, not modulo the number of samples
+  std::int64_t next_sample = 0;  ///< data cursor: counts on, not modulo the number of samples
   ModelConfig model;
   std::string tokenizer;  ///< manifest name; a SentencePiece model is copied into the checkpoint
   std::int64_t seq_len = 0;
-  std::optional<Training> training;  ///< none: written before this was kept
+  std::optional<Training> training;  ///< none in checkpoints of older versions
 };
 
 // A checkpoint directory step-N, described byte by byte in stages/README.md: config.json (Hugging
@@ -41,52 +41,52 @@ struct CheckpointInfo {
 // and checksum of every file): its presence marks the checkpoint complete. Written as step-N.tmp,
 // synced, renamed.
 
-/// <checkpoints>/step-N.tmp, where step-N is written.
+/// The directory <checkpoints>/step-N.tmp, in which step-N is written.
 std::filesystem::path unfinished_checkpoint(const std::filesystem::path& checkpoints,
                                             std::int64_t step);
 
 /// Rank part: writes this stage's owned parameters, which are in host memory and do not change
-/// meanwhile, as files `part` (from 0) of `num_parts` into directory `dir` (step-N.tmp, made where
+/// meanwhile, as files `part` (from 0) of `num_parts` into directory `dir` (step-N.tmp, created if
 /// it is missing) and syncs them. `written`, if given, grows by the bytes of each tensor that is
-/// written. Returns nothing to keep: finish_checkpoint finds the files. Throws Error{internal} with
+/// written. Returns nothing, because finish_checkpoint finds the files. Throws Error{internal} with
 /// the path and the system's reason (disk full).
 void write_checkpoint_part(const std::filesystem::path& dir, const Stage& stage, int part,
                            int num_parts, std::atomic<std::uint64_t>* written = nullptr);
 
 /// Director part, after every rank has written: index, config, tokenizer, state.json, sync, rename
-/// to step-N; what an unfinished attempt left there goes. Throws Error{data} naming the file or
-/// tensor if the parts do not hold every tensor of the model once, Error{internal} with the
-/// system's reason where writing fails, Error{retry} soon after it was asked to stop. Replaces
+/// to step-N; files that an unfinished attempt left there are removed. Throws Error{data} naming
+/// the file or tensor if the parts do not hold every tensor of the model once, Error{internal} with
+/// the system's reason if writing fails, Error{retry} soon after it was asked to stop. Replaces
 /// nothing: an existing step-N is an Error{data} unless it is incomplete.
 void finish_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& info, int num_parts,
                        const std::stop_token& stop = {});
 
 /// A complete checkpoint, opened and checked: state.json, file sizes, safetensors headers, names
-/// and shapes against the config. What it costs does not depend on the size of the tensors. Throws
-/// Error{data} that names the file and what is wrong.
+/// and shapes against the config. The time that opening takes does not depend on the size of the
+/// tensors. Throws Error{data} that names the file and what is wrong.
 class CheckpointReader {
  public:
   static std::unique_ptr<CheckpointReader> open(const std::filesystem::path& dir);
   virtual ~CheckpointReader() = default;
   virtual const CheckpointInfo& info() const = 0;
-  /// Path or name to give to Tokenizer::open.
+  /// The path or name to pass to Tokenizer::open.
   virtual std::string tokenizer() const = 0;
-  /// Throws Error{data} naming the first field that differs, with both values. Only fields that
-  /// decide what the weights mean count: neither dtype nor initializer_range.
+  /// Throws Error{data} naming the first field in which `model` differs, with both values. Only
+  /// fields that decide what the weights mean count, so neither dtype nor initializer_range does.
   virtual void check_model(const ModelConfig& model) const = 0;
   /// Reads every byte and compares it with its checksum. Throws Error{data} naming the damaged
   /// file.
   virtual void verify() const = 0;
   /// Fills the stage's weights (and optimizer state unless weights_only), all in host memory, and
-  /// calls weights_changed(). What is read is compared with its checksum. Throws Error{data} naming
-  /// file and tensor.
+  /// calls weights_changed(). Everything that is read is compared with its checksum. Throws
+  /// Error{data} naming file and tensor.
   virtual void load(Stage& stage, bool weights_only) const = 0;
 };
 
 /// Numbers N of the complete checkpoints step-N under a run's checkpoints directory, ascending.
 std::vector<std::int64_t> complete_checkpoints(const std::filesystem::path& checkpoints);
-/// Removes the oldest complete ones beyond the newest `keep` (step-0 is exempt) and leftovers of
-/// unfinished ones. Not while a checkpoint is being written there.
+/// Removes complete checkpoints other than the newest `keep` (step-0 is exempt), and leftovers of
+/// unfinished ones. Must not be called while a checkpoint is being written there.
 void prune_checkpoints(const std::filesystem::path& checkpoints, int keep);
 
 }  // namespace troupe::stages

@@ -12,11 +12,11 @@ namespace troupe::stages {
 /// never sees) to 64 * 2^n tokens, at most seq_len.
 class Generator {
  public:
-  /// `seq_len` is the longest context: of more tokens the last seq_len are read. The device
-  /// outlives the generator.
+  /// `seq_len` is the longest context: if there are more tokens, the last seq_len are read. The
+  /// device outlives the generator.
   Generator(const ModelConfig& model, tensor::Device& device, std::int64_t seq_len);
 
-  /// To load weights into, before the first call of next_logits().
+  /// The stage to load weights into, before the first call of next_logits().
   Stage& stage() { return *full_.stage; }
 
   /// Logits [vocab_size] of the token after `ids` (at least one). Valid until the next call. Throws
@@ -37,7 +37,7 @@ class Generator {
   tensor::Device& device_;
   const std::unique_ptr<tensor::Stream> stream_;
   Window full_;
-  Window short_;  ///< made when first used, again when outgrown
+  Window short_;  ///< made when first used, and again when outgrown
   tensor::Buffer logits_;
   std::vector<std::int32_t> ids_;
 };

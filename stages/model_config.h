@@ -40,7 +40,7 @@ struct ParameterInfo {
 };
 
 /// Every parameter in canonical order: embedding, layers (norm, q, k, v, o, norm, gate, up, down),
-/// final norm, head. lm_head.weight is absent where embeddings are tied.
+/// final norm, head. lm_head.weight is absent if embeddings are tied.
 std::vector<ParameterInfo> parameters_of(const ModelConfig& config);
 std::int64_t num_parameters(const ModelConfig& config);
 

@@ -29,9 +29,9 @@ std::vector<Node> forward_nodes(const ChunkSpec& chunk) {
   return nodes;
 }
 
-/// A part's weight gradient follows its input gradient: all blocks share the room for what the one
-/// leaves for the other. Only attention's waits for the input norm's input gradient, so that a
-/// chunk's own is complete as early as can be.
+/// The weight gradient of a part follows its input gradient, because all blocks share the memory
+/// between the two. Only the weight gradient of attention waits for the input gradient of the input
+/// norm, so that the chunk's own input gradient is complete as early as possible.
 std::vector<Node> backward_nodes(const ChunkSpec& chunk) {
   std::vector<Node> nodes;
   const auto add = [&](Sublayer part, Work work, std::size_t block) {
@@ -83,7 +83,7 @@ bool reads_output_gradient(const ChunkSpec& chunk, const Node& node) {
   }
 }
 
-/// The last node of a row for which `is_one` holds; the row's end if there is none.
+/// Index of the last node of a row for which `is_one` holds; the row's size if there is none.
 template <typename IsOne>
 std::size_t last_of(const std::vector<Node>& nodes, IsOne&& is_one) {
   const auto found = std::find_if(nodes.rbegin(), nodes.rend(), is_one);
@@ -91,7 +91,8 @@ std::size_t last_of(const std::vector<Node>& nodes, IsOne&& is_one) {
   return static_cast<std::size_t>(nodes.rend() - found) - 1;
 }
 
-/// Where a pass reads the output gradient for the last time in its microbatch's backward.
+/// Index of the node at which a pass reads the output gradient for the last time in its
+/// microbatch's backward; the row's size if a later pass reads it again, or no node does.
 std::size_t end_of_output_gradient(const ChunkSpec& chunk, const std::vector<Node>& nodes,
                                    Pass pass) {
   const auto reads = [&](const Node& node) { return reads_output_gradient(chunk, node); };
@@ -115,7 +116,7 @@ NodeRow row_of(const ChunkSpec& chunk, Pass pass) {
   const auto complete =
       last_of(row.nodes, [](const Node& node) { return node.work == Work::input_gradient; });
   row.ends[complete].output = true;
-  // No weight gradient reads what its forward was given: the norm's output serves it.
+  // No weight gradient reads the input of its forward: it uses the norm's output.
   row.ends[complete].input = !copies(chunk);
   return row;
 }

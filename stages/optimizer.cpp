@@ -7,7 +7,7 @@
 namespace troupe::stages {
 namespace {
 
-/// How far the decay that begins after `begin` has come: 0 ... 1.
+/// Progress, from 0 to 1, of the decay that begins after step `begin`.
 double progress(const OptimizerConfig& config, std::int64_t step, std::int64_t begin) {
   if (step <= begin) return 0;
   if (step - begin >= config.decay_steps) return 1;

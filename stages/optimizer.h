@@ -15,13 +15,13 @@ struct OptimizerConfig {
   double eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_all = false;  ///< weight decay on norms too
-  double clip = 1.0;       ///< largest gradient norm; 0: no clipping
+  double clip = 1.0;       ///< largest gradient norm; 0 for no clipping
   std::int64_t warmup_steps = 0;
   Decay decay = Decay::constant;
-  /// Steps from the end of warm-up to min_lr; wsd: the last decay_steps of max_steps.
+  /// Number of steps from the end of warm-up to min_lr; for wsd the last steps of max_steps.
   std::int64_t decay_steps = 0;
   double min_lr = 0;
-  std::int64_t max_steps = 0;  ///< of the run; wsd counts back from it
+  std::int64_t max_steps = 0;  ///< steps of the run; wsd counts back from it
   bool operator==(const OptimizerConfig&) const = default;
 };
 
@@ -37,7 +37,8 @@ double learning_rate(const OptimizerConfig& config, std::int64_t step);
 /// The factor of torch.nn.utils.clip_grad_norm_: min(1, clip / (norm + 1e-6)); 1 without clipping.
 double clip_factor(const OptimizerConfig& config, double norm);
 
-/// Update number `step` (from 1) with its learning rate; `factor` is clip_factor's.
+/// The parameters of update number `step` (from 1) with its learning rate; `factor` is the result
+/// of clip_factor().
 tensor::AdamWStep adamw_step(const OptimizerConfig& config, std::int64_t step, double factor);
 
 }  // namespace troupe::stages

@@ -24,7 +24,7 @@ bool has_head(const StageSpec& spec) {
   return std::ranges::any_of(spec.chunks, &ChunkSpec::head);
 }
 
-/// Whether the chunk's own layers have the parameter; a tied matrix is the embedding's.
+/// Whether the chunk's own layers have the parameter. A tied matrix belongs to the embedding.
 bool has(const ChunkSpec& chunk, const ParameterInfo& info, const ModelConfig& model) {
   if (info.layer >= model.num_hidden_layers) return chunk.head;
   if (info.layer < 0) return chunk.embedding;
@@ -43,7 +43,7 @@ bool holds(const StageSpec& spec, const ParameterInfo& info) {
   return tied_use || std::ranges::any_of(spec.chunks, has_it);
 }
 
-/// One product serves this parameter and the one before it.
+/// Whether one product computes with this parameter and the one before it.
 bool is_joined(const ParameterInfo& info) {
   return info.name.ends_with(".k_proj.weight") || info.name.ends_with(".v_proj.weight") ||
          info.name.ends_with(".up_proj.weight");
@@ -65,7 +65,7 @@ Tensor view(const Buffer& buffer, const ParameterLayout::Entry& entry, std::int6
                      static_cast<std::size_t>(skip + entry.offset) * sizeof(float));
 }
 
-/// The rows of two or three adjacent matrices as one.
+/// Joins the rows of two or three adjacent matrices into one view.
 Tensor join(std::span<const Parameter> parts, Tensor Parameter::*field) {
   Tensor joined = parts.front().*field;
   if (!joined) return {};
@@ -158,7 +158,7 @@ Tensor Parameters::tied_gradient() const {
 BlockParameters Parameters::block(int layer, Tensor Parameter::*field) const {
   const auto name = fmt::format("model.layers.{}.input_layernorm.weight", layer);
   const Parameter* const first = &find(name);
-  // Canonical order: norm, q, k, v, o, norm, gate, up, down.
+  // The canonical order is norm, q, k, v, o, norm, gate, up, down.
   return {.input_norm = first[0].*field,
           .qkv = join({first + 1, 3}, field),
           .o = first[4].*field,

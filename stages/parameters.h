@@ -15,8 +15,8 @@
 namespace troupe::stages {
 
 /// Where a stage's parameters lie in each of its storages (weights, gradients, moments): float32,
-/// canonical order, on 64-byte boundaries except that those which one product serves (q, k, v;
-/// gate, up) follow each other directly. What lies between is zero.
+/// canonical order, on 64-byte boundaries, except that those which one product computes with (q, k,
+/// v; gate, up) follow each other directly. Elements between parameters are zero.
 struct ParameterLayout {
   struct Entry {
     ParameterInfo info;
@@ -24,8 +24,9 @@ struct ParameterLayout {
     bool owned = true;
   };
   std::vector<Entry> entries;
-  std::int64_t size = 0;       ///< elements of one storage
-  std::int64_t tied_size = 0;  ///< elements of the head's own use of a tied embedding in this stage
+  std::int64_t size = 0;  ///< elements of one storage
+  /// Elements of the head's own gradient of a tied embedding in this stage.
+  std::int64_t tied_size = 0;
 };
 ParameterLayout lay_out_parameters(const StageSpec& spec);
 
@@ -35,18 +36,18 @@ class Parameters {
   Parameters(const StageSpec& spec, tensor::Device& device);
 
   std::span<const Parameter> all() const { return all_; }
-  /// The parameters with the moments that the next update writes: others where keep_previous is
-  /// set.
+  /// The parameters with the moments that the next update writes, which are others than those of
+  /// all() if keep_previous is set.
   std::span<const Parameter> next() const { return next_; }
   void save_weights(tensor::Stream& stream) const;
   void restore_weights(tensor::Stream& stream) const;
-  /// What next() holds becomes all(), and the other way round.
+  /// Exchanges the moments of next() and all().
   void swap_moments();
   tensor::Tensor gradients() const { return gradients_; }
   /// The gradient of the matrix that embedding and head share: see Stage::tied_gradient().
   tensor::Tensor tied_gradient() const;
 
-  /// Views for the layers. Gradients are empty without training.
+  /// Views of a layer's parameters. Gradients are empty without training.
   BlockParameters block_weights(int layer) const { return block(layer, &Parameter::weight); }
   BlockParameters block_gradients(int layer) const { return block(layer, &Parameter::gradient); }
   HeadParameters head_weights() const;
@@ -54,7 +55,7 @@ class Parameters {
   tensor::Tensor embedding_weight() const { return find(kEmbedding).weight; }
   tensor::Tensor embedding_gradient() const { return find(kEmbedding).gradient; }
 
-  /// Adds the head's use of a tied embedding where this stage has both uses.
+  /// Adds the gradient of the head's use of a tied embedding if this stage has both uses.
   void add_tied_uses(tensor::Stream& stream) const;
 
  private:
@@ -71,11 +72,11 @@ class Parameters {
   tensor::Buffer exp_avg_sq_memory_;
   tensor::Buffer tied_memory_;
   tensor::Tensor gradients_;
-  tensor::Tensor head_use_;         ///< gradient of the head's use where both uses are here
+  tensor::Tensor head_use_;         ///< gradient of the head's use if both uses are here
   tensor::Buffer previous_memory_;  ///< weights, then two moments
   tensor::Tensor weights_, saved_weights_;
   std::vector<Parameter> all_, next_;
-  std::map<std::string, std::size_t, std::less<>> by_name_;  ///< places in all_
+  std::map<std::string, std::size_t, std::less<>> by_name_;  ///< indices into all_
 };
 
 }  // namespace troupe::stages

@@ -6,17 +6,18 @@
 
 namespace troupe::stages {
 
-/// The streams of one stage: forwards and evaluation on one; backwards, and what happens once a
-/// step, on the other.
+/// The two streams of one stage: one for forwards and evaluation, and one for backwards and for
+/// what happens once per step.
 class Streams {
  public:
   explicit Streams(tensor::Device& device);
 
   tensor::Stream& forward() const { return *forward_; }
   tensor::Stream& backward() const { return *backward_; }
-  /// What forward() is given from now on runs after all that backward() was given so far.
+  /// Makes ops that forward() is given from now on run after all ops that backward() was given so
+  /// far.
   void forward_waits() const;
-  /// Blocks until all that both were given so far has run.
+  /// Blocks until all ops that both streams were given so far have run.
   void synchronize() const;
 
  private:

@@ -118,7 +118,7 @@ Chunk& TransformerStage::chunk_at(int chunk) {
   return const_cast<Chunk&>(std::as_const(*this).chunk_at(chunk));
 }
 
-/// Weights change only while nothing reads the packed ones.
+/// Packs weights that have changed. They change only while no node reads the packed ones.
 void TransformerStage::pack_if_stale() {
   if (!packed_is_stale_) return;
   for (const Chunk& chunk : chunks_) chunk.pack();

@@ -13,17 +13,18 @@ struct StageSpec {
   std::vector<ChunkSpec> chunks;
   std::int64_t micro = 1;    ///< samples per microbatch
   std::int64_t seq_len = 0;  ///< tokens per sample
-  /// Tokens of the whole step: gradients are those of the mean loss over them.
+  /// Tokens of the whole step. Gradients are those of the mean loss over all of them.
   std::int64_t global_tokens = 1;
   bool decay_all = false;  ///< weight decay on norms too
-  /// False: no gradients, optimizer state or activation slots; evaluate() only.
+  /// If false, there are no gradients, optimizer state or activation slots, and only evaluate() may
+  /// be called.
   bool training = true;
-  /// The state before the last update stays: step_back().
+  /// Whether the state before the last update is kept for step_back().
   bool keep_previous = false;
   bool operator==(const StageSpec&) const = default;
 };
 
-/// Bytes a stage takes; the sum of what make_transformer_stage allocates.
+/// Bytes that a stage takes: everything that make_transformer_stage allocates.
 struct StageMemory {
   std::int64_t weights = 0;
   std::int64_t gradients = 0;
@@ -32,7 +33,8 @@ struct StageMemory {
   std::int64_t packed = 0;
   std::int64_t total() const { return weights + gradients + optimizer + activations + packed; }
 };
-/// Prepares the device's products to learn how much they need, but allocates none of it.
+/// The memory that a stage would take. Prepares the device's products to learn how much they need,
+/// but allocates none of it.
 StageMemory plan_memory(const StageSpec& spec, tensor::Device& device);
 
 /// A Llama decoder's stage. Weights are zero until written through parameters() (initialize() or a
@@ -40,7 +42,7 @@ StageMemory plan_memory(const StageSpec& spec, tensor::Device& device);
 std::unique_ptr<Stage> make_transformer_stage(const StageSpec& spec, tensor::Device& device);
 
 /// Weights of a fresh model: normal(0, initializer_range), ones for norms, by (seed, name, index).
-/// The stage's weights lie in host memory.
+/// The stage's weights must lie in host memory.
 void initialize(Stage& stage, const ModelConfig& model, std::uint64_t seed, int threads);
 
 }  // namespace troupe::stages

@@ -21,21 +21,23 @@ struct AttentionShape {
 /// 1/sqrt(D), for one shape; one object serves every layer. Works in blocks of query rows: never
 /// holds S x S scores of a head (as FlashAttention, arXiv 2205.14135; the backward pass recomputes
 /// the probabilities from the log-sum-exp). A forward may run at the same time as a backward; two
-/// of a kind may not.
+/// forwards or two backwards may not.
 class Attention {
  public:
   virtual ~Attention() = default;
-  /// Elements (of dtype) of `saved`: rotated q and k, and v, in a layout of the device's own.
+  /// Number of elements (of dtype) of `saved`, which holds rotated q and k, and v, in a layout of
+  /// the device's own.
   virtual std::int64_t saved_elements() const = 0;
-  /// Memory that calls work in, given once, before the first one. `forward` holds tables too and is
-  /// this object's alone; nothing in `backward` outlasts a call; null where none follows.
+  /// Memory that calls work in, given once, before the first call. `forward` also holds tables and
+  /// may not be shared with other objects. Nothing in `backward` outlasts a call; it is null if no
+  /// backward follows.
   virtual ScratchBytes scratch_bytes() const = 0;
   virtual void set_scratch(const Scratch& scratch) = 0;
   /// qkv[B*S, (H + 2K)*D]: columns q heads, k heads, v heads. Fills saved, lse[B*H*S] (float32),
   /// out[B*S, H*D].
   virtual void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
                        const Tensor& out) = 0;
-  /// From the forward's saved, lse and out, and dout[B*S, H*D]: dqkv[B*S, (H + 2K)*D].
+  /// Computes dqkv[B*S, (H + 2K)*D] from the forward's saved, lse and out, and dout[B*S, H*D].
   virtual void backward(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
                         const Tensor& dout, const Tensor& dqkv) = 0;
 };

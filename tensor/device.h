@@ -16,7 +16,7 @@ class Ops;
 struct AttentionShape;
 struct LinearShape;
 
-/// Owner of bytes of one memory kind, aligned to 64 bytes at least and zeroed. Move-only.
+/// Owner of memory of one kind, aligned to 64 bytes at least and zeroed. Move-only.
 class Buffer {
  public:
   using Deleter = void (*)(void* data, std::size_t bytes);
@@ -60,19 +60,19 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual Device& device() = 0;
-  /// Blocks until all ops so far have run.
+  /// Blocks until all ops queued so far have run.
   virtual void synchronize() = 0;
 };
 
-/// A mark in a stream, for another stream or the host to wait for. Always reached on a CPU.
-/// Recorded again it is another mark: who waits, waits for the last one that was recorded when he
-/// began.
+/// A mark in a stream, for another stream or the host to wait for. Always reached on a CPU. Each
+/// record() makes a new mark. A wait is for the mark that was the latest when the wait began.
 class Event {
  public:
   virtual ~Event() = default;
-  /// Marks what `stream` was given so far.
+  /// Marks the end of the ops that `stream` was given so far.
   virtual void record(Stream& stream) = 0;
-  /// What `stream` is given from now on runs after the mark is reached; at once if there is none.
+  /// Makes ops that `stream` is given from now on run after the mark is reached. Has no effect if
+  /// there is no mark.
   virtual void wait(Stream& stream) = 0;
   /// Blocks the host until the mark is reached.
   virtual void synchronize() = 0;
@@ -80,14 +80,14 @@ class Event {
 };
 
 /// Where tensors live and ops run. Everything it makes must not outlive it. All calls of one Device
-/// and of what it made come from one thread (its runner), except allocate(). What was given to two
-/// streams may run at the same time: only events order it.
+/// and of what it made come from one thread (its runner), except allocate(). Ops of two streams may
+/// run at the same time: only events order them.
 class Device {
  public:
   virtual ~Device() = default;
   virtual Buffer allocate(std::size_t bytes, MemoryKind kind) = 0;
-  /// Has about so much memory at hand for calls of allocate() that follow, and gives back what is
-  /// left of an earlier reserve. Nothing where allocations cost little.
+  /// Prepares about so many bytes for later calls of allocate(), and gives back the rest of an
+  /// earlier reserve. Does nothing if allocations cost little.
   virtual void reserve(std::size_t) {}
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
@@ -97,7 +97,7 @@ class Device {
   virtual std::unique_ptr<Attention> make_attention(const AttentionShape& shape) = 0;
 };
 
-/// The host processor. `threads` is the number of OpenMP threads of an op.
+/// The host processor as a device. `threads` is the number of OpenMP threads of an op.
 std::unique_ptr<Device> make_cpu_device(int threads);
 
 }  // namespace troupe::tensor

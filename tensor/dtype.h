@@ -8,12 +8,12 @@ namespace troupe::tensor {
 
 enum class DType : std::uint8_t { f32 = 0, bf16 = 1, i32 = 2, f64 = 3 };
 
-/// Bytes of one element.
+/// Bytes of one element of this type.
 std::size_t size_of(DType dtype);
 /// "float32", "bfloat16", "int32", "float64": the names used in manifests and messages.
 std::string_view name_of(DType dtype);
 
-/// The upper half of a float32; rounding is to nearest even.
+/// A bfloat16 number: the upper half of a float32. Rounding is to nearest even.
 struct BFloat16 {
   std::uint16_t bits = 0;
 };

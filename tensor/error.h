@@ -5,7 +5,7 @@
 
 namespace troupe {
 
-/// What went wrong, by who has to act. The value is the process exit code (sysexits.h).
+/// What went wrong, sorted by who has to act. The value is the process exit code (sysexits.h).
 enum class ErrorKind {
   usage = 64,        ///< the command line is wrong
   data = 65,         ///< a file holds what it must not, or is missing
@@ -15,13 +15,13 @@ enum class ErrorKind {
   manifest = 78,     ///< the manifest is wrong
 };
 
-/// One that only its user can mend, and that comes again with every new attempt.
+/// Whether only the user can correct the error: a new attempt without that fails in the same way.
 constexpr bool is_users_mistake(ErrorKind kind) {
   return kind == ErrorKind::usage || kind == ErrorKind::data || kind == ErrorKind::manifest;
 }
 
 /// The one exception type for what the environment, a user or a peer did wrong. The text is one
-/// message for a person: what, where, why, and the nearest valid choice where there is one. Broken
+/// message for a person: what, where, why, and the nearest valid choice if there is one. Broken
 /// invariants use TROUPE_ASSERT instead.
 class Error : public std::runtime_error {
  public:

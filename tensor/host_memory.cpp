@@ -14,16 +14,16 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;  // a cache line, and a vector of AVX-512
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-/// A reserve has room for the rounding of so many allocations.
+/// Number of allocations whose rounding up a reserve has room for.
 constexpr std::size_t kSpareAllocations = 8;
-constexpr std::size_t kLargest = PTRDIFF_MAX - 2 * kHugePage;  // what rounding up keeps in range
+constexpr std::size_t kLargest = PTRDIFF_MAX - 2 * kHugePage;  // rounding up stays in range
 
 std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// Fresh pages are zero, and cost nothing but being asked for: memory that was used before would
-/// have to be cleared.
+/// Maps fresh pages, aligned to huge ones. They are zero already, unlike memory that was used
+/// before, which would have to be cleared.
 std::byte* map_huge_pages(std::size_t size) {
   void* const all =
       ::mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -38,7 +38,7 @@ std::byte* map_huge_pages(std::size_t size) {
 
 std::byte* map_present(std::size_t size) {
   std::byte* const data = map_huge_pages(size);
-  ::madvise(data, size, MADV_HUGEPAGE);  // advice only: fewer pages make copies faster
+  ::madvise(data, size, MADV_HUGEPAGE);  // only advice: copies are faster with fewer pages
   if (!make_present(data, size)) std::memset(data, 0, size);
   return data;
 }

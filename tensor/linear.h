@@ -7,7 +7,8 @@
 
 namespace troupe::tensor {
 
-/// y[T, out] = x[T, in] * w[out, in]^T. T = rows. x, dy in `dtype`; y in `output_dtype`.
+/// The shape of a linear layer y[T, out] = x[T, in] * w[out, in]^T, where T = rows. x, dy in
+/// `dtype`; y in `output_dtype`.
 struct LinearShape {
   std::int64_t rows = 0;
   std::int64_t in = 0;
@@ -17,33 +18,33 @@ struct LinearShape {
   bool operator==(const LinearShape&) const = default;
 };
 
-/// The first one of a sum of gradients is written, the others are added to it.
+/// The place of a gradient in a sum: the first one is written, the others are added to it.
 enum class Gradient { first, added };
 
 /// The three products of a linear layer, for one shape. One object serves every layer of that
-/// shape: what belongs to a weight is its packed form, which the caller keeps, as it does all other
-/// memory. A forward may run at the same time as a gradient; two forwards or two gradients may not,
-/// and pack() runs alone.
+/// shape: the only state of a weight is its packed form, which the caller keeps, as it does all
+/// other memory. A forward may run at the same time as a gradient; two forwards or two gradients
+/// may not, and pack() runs alone.
 class Linear {
  public:
   virtual ~Linear() = default;
   /// Bytes of a packed weight (both orientations).
   virtual std::size_t packed_bytes() const = 0;
   /// Memory that products work in; given once, before the first product. Nothing in it outlasts a
-  /// call, so layers that take turns may share it. `backward` is null where no gradient follows.
+  /// call, so layers that take turns may share it. `backward` is null if no gradient follows.
   virtual ScratchBytes scratch_bytes() const = 0;
   virtual void set_scratch(const Scratch& scratch) = 0;
-  /// Converts the master weight w[out, in] (float32) into `packed`, packed_bytes() long. Once per
-  /// step.
+  /// Converts the master weight w[out, in] (float32) into `packed`, packed_bytes() long. Called
+  /// once per step.
   virtual void pack(Stream& stream, const Tensor& w, void* packed) = 0;
-  /// y = x w^T (+ residual[T, out], of y's dtype, where given; y and residual do not overlap).
+  /// y = x w^T (+ residual[T, out], of y's dtype, if given; y and residual do not overlap).
   virtual void forward(Stream& stream, const Tensor& x, const void* packed, const Tensor& y,
                        const Tensor& residual = {}) = 0;
-  /// dx[T, in] = dy[T, out] w. dy in `dtype` also where output_dtype differs.
+  /// dx[T, in] = dy[T, out] w. dy is of `dtype` even if output_dtype differs.
   virtual void input_gradient(Stream& stream, const Tensor& dy, const void* packed,
                               const Tensor& dx) = 0;
-  /// dw[out, in] (float32) = dy^T x for the first gradient, whatever dw held; += dy^T x, one
-  /// addition per element and call, for those that follow.
+  /// dw[out, in] (float32) = dy^T x for the first gradient, whatever dw held; dw += dy^T x, with
+  /// one addition per element and call, for the later ones.
   virtual void weight_gradient(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& dw,
                                Gradient gradient) = 0;
 };

@@ -22,15 +22,15 @@ struct AdamWStep {
   float gradient_scale = 1.0f;  ///< the clip factor
 };
 
-/// Element-wise and row-wise ops of one device. No call allocates, but for scratch memory that
-/// grows with the largest shape seen, each stream's its own. An op that returns a number blocks
-/// until it has run.
+/// Element-wise and row-wise ops of one device. No call allocates, except scratch memory, which
+/// each stream has of its own and which grows with the largest shape seen. An op that returns a
+/// number blocks until it has run.
 class Ops {
  public:
   virtual ~Ops() = default;
 
   virtual void fill_zero(Stream& stream, const Tensor& x) = 0;
-  /// dst = src, converting between float32 and bfloat16 where the dtypes differ. N elements each.
+  /// dst = src, converting between float32 and bfloat16 if the dtypes differ. N elements each.
   virtual void copy(Stream& stream, const Tensor& src, const Tensor& dst) = 0;
   /// y[N] += x[N], both float32.
   virtual void accumulate(Stream& stream, const Tensor& x, const Tensor& y) = 0;
@@ -38,7 +38,7 @@ class Ops {
   /// y[T,C] = x * rstd * w; rstd[T] float32 = 1/sqrt(mean(x^2) + eps); w[C] float32; x, y act.
   virtual void rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps,
                         const Tensor& y, const Tensor& rstd) = 0;
-  /// dx[T,C] = residual[T,C] (where given) + gradient of rms_norm at dy[T,C]; dw[C] float32 is
+  /// dx[T,C] = residual[T,C] (if given) + gradient of rms_norm at dy[T,C]; dw[C] float32 is
   /// overwritten with this call's weight gradient. dx may be residual or dy itself.
   virtual void rms_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
                                  const Tensor& rstd, const Tensor& residual, const Tensor& dx,
@@ -58,8 +58,8 @@ class Ops {
                                   const Tensor& dtable) = 0;
 
   /// Returns the sum over T of -log softmax(logits[T,V])[target]; logits float32, targets[T] int32.
-  /// If dlogits (act) is given: dlogits = (softmax - onehot) * scale; it may be logits itself when
-  /// float32.
+  /// If dlogits (act) is given: dlogits = (softmax - onehot) * scale; it may be logits itself if it
+  /// is float32.
   virtual double cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets,
                                float scale, const Tensor& dlogits = {}) = 0;
 

@@ -20,9 +20,9 @@ class Work {
 };
 
 /// Members 0..size()-1 that compute together. Sums add the members' values in ascending member
-/// order for every element, whatever the size or algorithm, so that all members hold bitwise equal
-/// results. All members call the same collectives in the same order, from one thread each. Tensors
-/// stay valid until the work is done.
+/// order for every element, whatever their size and the algorithm, so that all members hold bitwise
+/// equal results. All members call the same collectives in the same order, from one thread each.
+/// Tensors stay valid until the work is done.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -31,7 +31,7 @@ class ProcessGroup {
 
   /// x = sum over members of x, float32 or float64, in place.
   virtual std::unique_ptr<Work> all_reduce(const Tensor& x) = 0;
-  /// out[size() * N] = the members' in[N], one after the other.
+  /// out[size() * N] = the members' in[N], in member order.
   virtual std::unique_ptr<Work> all_gather(const Tensor& in, const Tensor& out) = 0;
   /// out[N] = this member's N elements of the sum of in[size() * N].
   virtual std::unique_ptr<Work> reduce_scatter(const Tensor& in, const Tensor& out) = 0;

@@ -20,7 +20,8 @@ std::uint64_t join(std::uint32_t lower, std::uint32_t upper) {
   return std::uint64_t{upper} << 32 | lower;
 }
 
-/// FNV-1a, 64 bits: the weights that a seed gives depend on it, so it stays as it is.
+/// FNV-1a with 64 bits. It must not change, because the initial weights that a seed gives depend on
+/// it.
 std::uint64_t hash(std::string_view text) {
   std::uint64_t h = 0xcbf29ce484222325;
   for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -44,7 +45,7 @@ double to_uniform(std::uint64_t bits) {
 
 double to_normal(const Block& block) {
   const double u =
-      1.0 - to_uniform(join(block[0], block[1]));  // in (0, 1]: its logarithm is finite
+      1.0 - to_uniform(join(block[0], block[1]));  // in (0, 1], so that its logarithm is finite
   const double v = to_uniform(join(block[2], block[3]));
   return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
 }

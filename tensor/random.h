@@ -17,11 +17,11 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
 class Random {
  public:
   Random(std::uint64_t seed, std::string_view name);
-  /// Half (index mod 2) of the Philox block whose counter is index / 2.
+  /// 64 random bits: the half (index mod 2) of the Philox block whose counter is index / 2.
   std::uint64_t bits(std::uint64_t index) const;
-  /// In [0, 1), 53 bits.
+  /// A uniform number in [0, 1), of 53 bits.
   double uniform(std::uint64_t index) const;
-  /// Standard normal (Box-Muller on values 2*index and 2*index+1).
+  /// A standard normal number (Box-Muller on values 2*index and 2*index+1).
   double normal(std::uint64_t index) const;
 
  private:

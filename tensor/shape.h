@@ -8,7 +8,7 @@
 
 namespace troupe::tensor {
 
-/// Up to four dims, row-major. A value type without heap memory.
+/// The shape of a row-major tensor of up to four dims. A value type without heap memory.
 class Shape {
  public:
   static constexpr int kMaxRank = 4;

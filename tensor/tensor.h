@@ -7,8 +7,8 @@
 
 namespace troupe::tensor {
 
-/// A typed, contiguous, row-major view of memory that somebody else owns. Copying it copies the
-/// view. `data` may be device memory: only code under cpu/ may follow it.
+/// A typed, contiguous, row-major view of memory that it does not own. Copying it copies the view.
+/// `data` may be device memory: only code under cpu/ may dereference it.
 struct Tensor {
   void* data = nullptr;
   DType dtype = DType::f32;

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kUnfinished = ".tmp";
 
-/// N of step-N.
+/// The number N of the name step-N.
 std::optional<std::int64_t> step_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return {};
   std::int64_t step = -1;
@@ -49,7 +49,7 @@ void remove_tree(const fs::path& dir) {
                 fmt::format("checkpoint {}: cannot remove: {}", dir.string(), code.message()));
 }
 
-/// First out of sight as a whole: what is half removed must not look complete.
+/// Removes a checkpoint. It is renamed first, because a half removed one must not look complete.
 void retire(const fs::path& dir) {
   const fs::path unfinished = dir.string() + std::string(kUnfinished);
   remove_tree(unfinished);

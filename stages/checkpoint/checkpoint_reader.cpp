@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Runs `body`; its errors say that they are about this checkpoint.
+/// Runs `body` and names this checkpoint in its errors.
 template <typename Body>
 auto about(const fs::path& dir, Body&& body) {
   try {
@@ -104,7 +104,7 @@ class OpenCheckpoint final : public CheckpointReader {
   fs::path dir_;
   CheckpointState state_;
   std::vector<SafetensorsFile> weights_files_, optimizer_files_;
-  TensorMap weights_, optimizer_;  ///< into the files
+  TensorMap weights_, optimizer_;  ///< they point into the files
 };
 
 void OpenCheckpoint::check_model(const ModelConfig& model) const {
@@ -126,8 +126,7 @@ void OpenCheckpoint::check_model(const ModelConfig& model) const {
   compare("tie_word_embeddings", own.tie_word_embeddings, model.tie_word_embeddings);
 }
 
-/// What to give instead: the newest complete checkpoint of the run that `dir` belongs to, if there
-/// is one.
+/// Suggests the newest complete checkpoint of the run that `dir` belongs to, if there is one.
 std::string nearest(const fs::path& dir) {
   for (const fs::path& place : {dir, dir / "checkpoints", dir.parent_path()}) {
     const std::vector<std::int64_t> steps = complete_checkpoints(place);

@@ -26,7 +26,7 @@ tensor::DType compute_dtype(const std::string& name, const std::filesystem::path
               fmt::format("{}: dtype is {}, expected float32 or bfloat16", path.string(), name));
 }
 
-/// Of outside names, only those of files in the directory itself.
+/// Whether a name from outside is that of a file in the directory itself.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The files of all parts in the index of Hugging Face: which tensor lies where.
+/// Writes the index of Hugging Face, which says in which file each tensor lies.
 void write_index(const fs::path& path, const TensorMap& tensors) {
   nlohmann::json weight_map = nlohmann::json::object();
   std::uint64_t total_size = 0;
@@ -35,7 +35,7 @@ void refuse_if_stopped(const std::stop_token& stop) {
 }
 
 /// Opens the parts' files, checks that they hold the whole model, and writes their indexes. Returns
-/// what is to be known of all these files.
+/// the records of all these files.
 std::map<std::string, FileRecord> index_parts(const fs::path& dir, const ModelConfig& model,
                                               int num_parts, const std::stop_token& stop) {
   std::map<std::string, FileRecord> records;
@@ -59,7 +59,7 @@ std::map<std::string, FileRecord> index_parts(const fs::path& dir, const ModelCo
   return records;
 }
 
-/// step-N of step-N.tmp, free to be renamed to.
+/// The path step-N of step-N.tmp, made free to be renamed to.
 fs::path free_target(const fs::path& dir, std::int64_t step) {
   const fs::path target = dir.parent_path() / fmt::format("step-{}", step);
   TROUPE_ASSERT(dir.filename() == target.filename().string() + ".tmp");
@@ -67,14 +67,14 @@ fs::path free_target(const fs::path& dir, std::int64_t step) {
     throw Error(ErrorKind::data,
                 fmt::format("checkpoint {} exists and is not replaced", target.string()));
   std::error_code code;
-  fs::remove_all(target, code);  // an incomplete one
+  fs::remove_all(target, code);  // an incomplete checkpoint
   if (code)
     throw Error(ErrorKind::internal,
                 fmt::format("{}: cannot remove: {}", target.string(), code.message()));
   return target;
 }
 
-/// What an attempt with other parts has left there.
+/// Removes files that an attempt with other parts has left there.
 void remove_others(const fs::path& dir, const std::map<std::string, FileRecord>& files) {
   std::error_code code;
   for (fs::directory_iterator entry(dir, code), end; !code && entry != end; entry.increment(code))

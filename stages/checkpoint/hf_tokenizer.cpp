@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// No tokenizer model in use comes near it.
+/// Limit of a tokenizer model; none in use comes near it.
 constexpr std::uint64_t kMaxTokenizerBytes = 1'000'000'000;
 
 std::string utf8_of(int code) {
@@ -26,7 +26,8 @@ std::string utf8_of(int code) {
 }
 
 /// A vocabulary whose ids are the bytes. The format has characters, not bytes: GPT-2's table gives
-/// each byte one, itself where it is a visible one of Latin-1, else the next from 256 on.
+/// each byte one, the byte itself if it is a visible character of Latin-1, else the next character
+/// from 256 on.
 json byte_vocabulary() {
   json vocabulary = json::object();
   int next = 256;
@@ -67,12 +68,13 @@ std::string byte_tokenizer() {
   return tokenizer.dump(2) + '\n';
 }
 
-/// Most classes of transformers convert a model or add ids of their own; this one is the library's
-/// processor. A special token that the model lacks would be added to the vocabulary.
+/// Most classes of transformers convert a model or add ids of their own; this class uses
+/// SentencePiece's processor itself. Special tokens that the model lacks are null, because
+/// otherwise they would be added to the vocabulary.
 json sentencepiece_config(const std::string& model) {
   sentencepiece::SentencePieceProcessor processor;
   const auto status = processor.LoadFromSerializedProto(model);
-  TROUPE_ASSERT(status.ok());  // opened before
+  TROUPE_ASSERT(status.ok());  // it was opened before
   const auto piece = [&](int id) { return id < 0 ? json(nullptr) : json(processor.IdToPiece(id)); };
   return {{"tokenizer_class", "BertGenerationTokenizer"},
           {"bos_token", piece(processor.bos_id())},
@@ -80,7 +82,7 @@ json sentencepiece_config(const std::string& model) {
           {"unk_token", piece(processor.unk_id())},
           {"pad_token", piece(processor.pad_id())},
           {"sep_token", nullptr},
-          {"split_special_tokens", true},  // in a text they are text
+          {"split_special_tokens", true},  // within a text they are ordinary text
           {"clean_up_tokenization_spaces", false}};
 }
 

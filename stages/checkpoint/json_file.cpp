@@ -28,9 +28,9 @@ Error wrong_type(const nlohmann::json& value, const char* name, const char* expe
                                             value.type_name(), expected));
 }
 
-/// Reads JSON without keeping it: refuses deep nesting and a name given twice. The library's own
-/// callbacks could do that while it parses, but after each object they make it search the one
-/// around it, so that an object of n objects takes n * n steps.
+/// Reads JSON without keeping it, and refuses deep nesting and a name that is given twice. The
+/// library's own callbacks could do that while it parses, but after each object they make it search
+/// the one around it, so that an object of n objects takes n * n steps.
 class JsonCheck final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit JsonCheck(int max_depth) : max_depth_(max_depth) {}
@@ -70,7 +70,8 @@ class JsonCheck final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   const int max_depth_;
-  std::vector<std::unordered_set<std::string>> names_;  // of what is open around this place
+  std::vector<std::unordered_set<std::string>>
+      names_;  // names of the objects that are open at this place
 };
 
 }  // namespace

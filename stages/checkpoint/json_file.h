@@ -8,8 +8,8 @@
 
 namespace troupe::stages {
 
-/// Parses JSON from outside. Unlike the library's own entry it refuses a name given twice in one
-/// object, and nesting deeper than `max_depth`, before memory is taken for it. Throws Error{data}
+/// Parses JSON from outside. Unlike the library's own function it refuses a name given twice in one
+/// object and nesting deeper than `max_depth`, before memory is taken for it. Throws Error{data}
 /// with the place in the text.
 nlohmann::json parse_json(std::string_view text, int max_depth);
 
@@ -17,7 +17,7 @@ nlohmann::json parse_json(std::string_view text, int max_depth);
 nlohmann::json read_json_file(const std::filesystem::path& path);
 
 /// The member `name` of a JSON object that was read from `path`. Throws Error{data} naming file and
-/// member if it is missing or of another type; an integer stands for itself only.
+/// member if it is missing or of another type; an integer is not converted from any other type.
 std::int64_t get_integer(const nlohmann::json& object, const char* name,
                          const std::filesystem::path& path);
 double get_number(const nlohmann::json& object, const char* name,

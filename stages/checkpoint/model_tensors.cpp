@@ -13,14 +13,14 @@
 namespace troupe::stages {
 namespace {
 
-/// Before parameters_of makes a list: a model of more layers than there are tensors needs none.
+/// Refuses a model of more layers than there are tensors, before parameters_of makes a list for it.
 void check_layers(const TensorMap& tensors, const ModelConfig& model) {
   if (model.num_hidden_layers > static_cast<std::int64_t>(tensors.size()))
     throw Error(ErrorKind::data, fmt::format("{} tensors cannot make a model of {} layers",
                                              tensors.size(), model.num_hidden_layers));
 }
 
-/// For what is left once every expected tensor has been found.
+/// Throws if there are tensors besides the expected ones, which have all been found.
 void check_count(const TensorMap& tensors, std::vector<std::string> expected) {
   if (tensors.size() == expected.size()) return;
   std::ranges::sort(expected);

@@ -9,14 +9,14 @@
 
 namespace troupe::stages {
 
-/// Where a tensor of a checkpoint lies. Both outlive the map that holds this.
+/// Where a tensor of a checkpoint lies. File and entry outlive the map that holds this place.
 struct TensorPlace {
   const SafetensorsFile* file = nullptr;
   const TensorEntry* entry = nullptr;
 };
 using TensorMap = std::map<std::string, TensorPlace, std::less<>>;
 
-/// All tensors of the files by name. Throws Error{data} for a name that two files hold.
+/// Maps the tensors of all files by name. Throws Error{data} for a name that two files hold.
 TensorMap map_tensors(std::span<const SafetensorsFile> files);
 
 /// Throw Error{data} unless the map holds exactly the model's parameters, or exactly their
@@ -24,7 +24,8 @@ TensorMap map_tensors(std::span<const SafetensorsFile> files);
 void check_weights(const TensorMap& tensors, const ModelConfig& model);
 void check_optimizer(const TensorMap& tensors, const ModelConfig& model);
 
-/// The tensor of that name, which must be float32 of that shape. Throws Error{data} naming it.
+/// Finds the tensor with this name, which must be float32 and have this shape. Throws Error{data}
+/// naming it.
 const TensorPlace& find_tensor(const TensorMap& tensors, const std::string& name,
                                const tensor::Shape& shape);
 

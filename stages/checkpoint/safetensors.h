@@ -17,7 +17,7 @@
 
 namespace troupe::stages {
 
-/// Headers are at most this long, on write and on read.
+/// Longest header that is written or read, in bytes.
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 
 /// Where a tensor lies. Offsets count from the first byte after the header.
@@ -50,7 +50,7 @@ class SafetensorsFile {
 
   const std::filesystem::path& path() const { return path_; }
   std::uint64_t size() const { return size_; }
-  /// XXH64 of everything before the tensors' bytes.
+  /// XXH64 of everything that precedes the tensors' bytes.
   std::uint64_t header_sum() const { return header_sum_; }
   std::span<const TensorEntry> tensors() const { return header_.tensors; }
 
@@ -78,8 +78,8 @@ struct NamedTensor {
 
 /// Writes and syncs a file, each tensor straight from its memory and once more read for its XXH64,
 /// which goes into the metadata as "xxh64:<name>". `written`, if given, grows by the bytes of each
-/// tensor that is written. Order: by dtype as the reference implementation
-/// sorts, then by name. Names are unique. Throws Error{internal} with the path and the system's
+/// tensor that is written. Tensors are ordered by dtype, as the reference implementation sorts,
+/// then by name. Names must be unique. Throws Error{internal} with the path and the system's
 /// reason.
 void write_safetensors(const std::filesystem::path& path, std::vector<NamedTensor> tensors,
                        std::atomic<std::uint64_t>* written = nullptr);

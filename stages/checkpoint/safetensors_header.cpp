@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Object, tensor, its lists.
+/// Levels of nesting in a header: the object, a tensor, and the tensor's lists.
 constexpr int kHeaderDepth = 3;
 
 template <typename... Args>
@@ -22,7 +22,7 @@ Error refuse(fmt::format_string<Args...> format, Args&&... args) {
   return Error(ErrorKind::data, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// A list of whole numbers below 2^63.
+/// Reads a list of whole numbers below 2^63.
 std::vector<std::int64_t> sizes_of(const json& tensor, const char* member,
                                    const std::string& name) {
   const auto list = tensor.find(member);
@@ -74,7 +74,7 @@ std::uint64_t bits_of(const TensorEntry& entry) {
   throw refuse("tensor {} has the unknown dtype {}", entry.name, entry.dtype);
 }
 
-/// Throws if the tensor's size is not what its shape and dtype make.
+/// Throws if the tensor's size does not follow from its shape and dtype.
 void check_size(const TensorEntry& entry) {
   std::uint64_t bits = 1;
   bool overflow = false;

@@ -12,8 +12,8 @@ struct SafetensorsDType {
   std::uint64_t bits;  ///< of one element
 };
 
-/// The format's dtypes in the order of the reference implementation, whose writer sorts by it, last
-/// first.
+/// The format's dtypes in the order of the reference implementation. Its writer sorts tensors by
+/// it, the last dtype first.
 inline constexpr std::array<SafetensorsDType, 22> kSafetensorsDTypes = {{
     {"BOOL", 8},        {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
     {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},

@@ -28,7 +28,7 @@ std::string_view dtype_name(tensor::DType dtype) {
   return {};
 }
 
-/// Position in the format's order of dtypes: wide ones come later there, and first in a file, so
+/// Position in the format's order of dtypes. Wide dtypes come later in it, and first in a file, so
 /// that every tensor is aligned.
 std::ptrdiff_t dtype_order(tensor::DType dtype) {
   const auto* found = std::find_if(kSafetensorsDTypes.begin(), kSafetensorsDTypes.end(),

@@ -11,7 +11,8 @@
 namespace troupe::stages {
 namespace {
 
-/// Text of a batch for each thread: some tenths of a second, in which nobody hears of progress.
+/// Bytes of text in a batch per thread. They take some tenths of a second, during which no progress
+/// is reported.
 constexpr std::size_t kBatchBytes = std::size_t{1} << 20;
 
 }  // namespace
@@ -38,8 +39,8 @@ void CorpusEncoder::finish() {
   if (options_.progress) options_.progress(total_bytes_, total_bytes_);
 }
 
-/// Nothing of the text reaches back across a newline but where the vocabulary has a piece that
-/// does: the ids do not begin as a newline's then.
+/// The ids of a text do not depend on what precedes its newline, unless the vocabulary has a piece
+/// that spans the newline. In that case the ids do not begin with those of a newline.
 void CorpusEncoder::encode(Text& text) const {
   if (text.text.empty()) return;
   text.ids = tokenizer_.encode(text.text);
@@ -62,7 +63,7 @@ void CorpusEncoder::encode_batch() {
     }
   };
   {
-    std::vector<std::jthread> helpers;  // beside this thread
+    std::vector<std::jthread> helpers;  // they work beside this thread
     const std::size_t wanted = std::min(errors.size(), batch_.size());
     for (std::size_t i = 1; i < wanted; ++i) helpers.emplace_back(work, std::ref(errors[i]));
     work(errors[0]);

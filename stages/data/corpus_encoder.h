@@ -13,38 +13,39 @@
 namespace troupe::stages {
 
 /// How much of a long work is done, in bytes of text. Called now and then, and at the end with both
-/// alike, from the thread that asked for the work. What it throws ends the work, which then leaves
-/// no file behind.
+/// numbers equal, from the thread that asked for the work. An exception from it ends the work,
+/// which then leaves no file behind.
 using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 struct EncodeOptions {
-  int threads = 1;  ///< that encode at once; the ids are the same for every number
+  int threads = 1;  ///< threads that encode; the ids are the same for every number
   Progress progress;
 };
 
-/// What of a dataset is complete with a text.
+/// What part of a dataset ends with a text.
 enum class Ends { nothing, sequence, document };
 
-/// Encodes texts in several threads and hands their ids on in the order of the texts. Memory stays
-/// bounded: a batch of text and its ids.
+/// Encodes texts in several threads and hands their ids on in the order of the texts. Memory is
+/// bounded by one batch of text and its ids.
 class CorpusEncoder {
  public:
-  /// Called for each text in order, with what it was added with, from the thread that adds them.
+  /// Called for each text in order, with the `ends` it was added with, from the thread that adds
+  /// the texts.
   using Use = std::function<void(std::span<const std::int32_t> ids, Ends ends)>;
   /// The tokenizer outlives the encoder; `total_bytes` is for the progress.
   CorpusEncoder(const Tokenizer& tokenizer, EncodeOptions options, std::uint64_t total_bytes,
                 Use use);
 
-  /// A piece that follows a newline is encoded as it is after one: what a SentencePiece model puts
-  /// before a text stands before the first piece alone. Throws what the tokenizer, the use or the
-  /// progress throws, of any text so far.
+  /// Adds a piece of text. A piece that follows a newline is encoded as part of the same text: the
+  /// dummy prefix of a SentencePiece model stands before the first piece only. Throws what the
+  /// tokenizer, the use or the progress throws for any text so far.
   void add(const Piece& piece, Ends ends = Ends::nothing);
-  /// Every text has been added. Throws as add().
+  /// Hands on the rest once every text has been added. Throws as add() does.
   void finish();
 
  private:
   struct Text {
-    std::string text;  ///< with the newline before it
+    std::string text;  ///< with the newline that precedes it
     bool after_newline = false;
     Ends ends = Ends::nothing;
     std::vector<std::int32_t> ids;
@@ -56,7 +57,7 @@ class CorpusEncoder {
   const EncodeOptions options_;
   const std::uint64_t total_bytes_;
   const Use use_;
-  const std::vector<std::int32_t> newline_;  ///< what a newline alone is
+  const std::vector<std::int32_t> newline_;  ///< ids of a newline alone
   std::vector<Text> batch_;
   std::size_t batch_bytes_ = 0;
   std::uint64_t done_bytes_ = 0;

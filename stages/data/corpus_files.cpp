@@ -12,7 +12,7 @@
 namespace troupe::stages {
 namespace {
 
-/// The "text" of a line of JSON.
+/// Returns the member "text" of a line of JSON.
 std::string text_of(const std::string& line, const std::string& file, std::int64_t number) {
   const auto document = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (document.is_object() && document.contains("text") && document["text"].is_string())
@@ -22,7 +22,7 @@ std::string text_of(const std::string& line, const std::string& file, std::int64
 }
 
 void add_json_lines(const std::string& path, CorpusEncoder& encoder) {
-  InputFile::open(path);  // names the reason where it cannot be read
+  InputFile::open(path);  // throws with the reason if it cannot be read
   std::ifstream file(path, std::ios::binary);
   std::string line;
   for (std::int64_t number = 1; std::getline(file, line); ++number) {

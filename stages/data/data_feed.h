@@ -16,9 +16,9 @@ struct FeedSpec {
   int replicas = 1;
   bool shuffle = false;
   std::uint64_t seed = 0;
-  std::int64_t vocab_size = 0;  ///< ids must be below it
-  /// Added to every sample's number: not 0 after a resume with another batch size, whose steps
-  /// count on from the sample that the checkpoint names.
+  std::int64_t vocab_size = 0;  ///< every id must be below it
+  /// Added to every sample's number. Not 0 after a resume with another batch size, because its
+  /// steps count on from the sample that the checkpoint names.
   std::int64_t origin = 0;
 };
 

@@ -18,7 +18,7 @@
 namespace troupe::stages {
 namespace {
 
-/// From here on Megatron stores ids in 32 bits.
+/// Smallest vocabulary whose ids Megatron stores in 32 bits.
 constexpr int kFirstWideVocabulary = 65500;
 
 /// Writes ids to the .bin and keeps what the .idx needs.
@@ -53,7 +53,7 @@ class DatasetWriter {
   }
 
  private:
-  /// A sequence's length is 32 bits in the format.
+  /// Ends a sequence, whose length has 32 bits in the format.
   void end_sequence() {
     const std::int64_t length = tokens_.num_tokens() - begin_;
     if (length > INT32_MAX)
@@ -66,7 +66,7 @@ class DatasetWriter {
 
   TokenWriter tokens_;
   TokenWidth width_;
-  std::int64_t begin_ = 0;  ///< of the sequence that is being added, in tokens
+  std::int64_t begin_ = 0;  ///< first token of the sequence that is being added
   std::vector<std::int32_t> lengths_;
   std::vector<std::int64_t> offsets_;
   std::vector<std::int64_t> boundaries_{0};

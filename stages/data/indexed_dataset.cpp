@@ -24,7 +24,7 @@ std::string prefix_of(const std::string& path) {
   return path;
 }
 
-/// An .idx whose head fits its length.
+/// The bytes of an .idx whose head fits its length.
 class IndexBytes {
  public:
   IndexBytes(std::string path, std::span<const std::byte> bytes)
@@ -60,7 +60,7 @@ class IndexBytes {
  private:
   void check_length() const {
     const std::uint64_t arrays = bytes_.size() - kIdxHeadBytes;
-    // Divisions first: the products could overflow.
+    // Divisions come first, because the products could overflow.
     if (num_sequences_ > arrays / 12 || num_boundaries_ > arrays / 8 ||
         12 * num_sequences_ + 8 * num_boundaries_ != arrays)
       throw refuse(fmt::format(
@@ -89,7 +89,7 @@ TokenWidth width_of(const IndexBytes& index) {
                                  index.dtype_code()));
 }
 
-/// Returns the number of tokens.
+/// Checks that the sequences fill the .bin without gaps. Returns the number of tokens.
 std::int64_t check_sequences(const IndexBytes& index, TokenWidth width, std::uint64_t bin_bytes) {
   std::uint64_t begin = 0;
   for (std::uint64_t i = 0; i < index.num_sequences(); ++i) {

@@ -29,11 +29,11 @@ std::string idx_path(const std::string& path);
 /// and the rule.
 DatasetIndex read_dataset_index(const std::string& path);
 
-/// Turns files into a Megatron dataset <prefix>.bin and <prefix>.idx (16-bit ids below 65500 tokens
-/// of vocabulary, else 32-bit). A .jsonl file is one document a line, from its "text"; any other
-/// file is one document. Memory stays bounded but for the index: 12 bytes a sequence. Throws
-/// Error{data} for missing or malformed input (with its line), for a file that is no text, where
-/// there are no tokens, and where one of the two files exists.
+/// Turns files into a Megatron dataset <prefix>.bin and <prefix>.idx (16-bit ids for a vocabulary
+/// below 65500 tokens, else 32-bit). A .jsonl file is one document per line, from its "text"; any
+/// other file is one document. Memory is bounded except for the index, which takes 12 bytes per
+/// sequence. Throws Error{data} for missing or malformed input (with its line), for a file that is
+/// not text, if there are no tokens, and if one of the two files exists.
 DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
                                    const std::string& tokenizer, const std::string& prefix,
                                    const EncodeOptions& options = {});

@@ -21,11 +21,11 @@ std::vector<std::string> matches_of(const std::string& pattern) {
   ::globfree(&found);
   if (result != 0 && result != GLOB_NOMATCH)
     throw Error(ErrorKind::data, fmt::format("{}: cannot search for files", pattern));
-  std::sort(paths.begin(), paths.end());  // not the locale's order: bytes
+  std::sort(paths.begin(), paths.end());  // bytewise, not in the locale's order
   return paths;
 }
 
-/// Where to cut a full window.
+/// Number of bytes of a full window before the cut.
 std::size_t piece_length(std::string_view window) {
   const std::size_t newline = window.rfind('\n');
   if (newline != std::string_view::npos) return newline + 1;
@@ -33,7 +33,7 @@ std::size_t piece_length(std::string_view window) {
   return complete > 0 ? complete : window.size();
 }
 
-/// What corpora come in that is no text as it lies there.
+/// A format of corpora that cannot be read as text.
 struct ForeignFormat {
   std::string_view suffix;
   std::string_view hint;

@@ -14,20 +14,20 @@ namespace troupe::stages {
 /// a match.
 std::vector<std::string> expand_files(const std::vector<std::string>& patterns);
 
-/// Whether the file is one document a line, from its "text", as its name says.
+/// Whether the file's name says that it holds one document per line, in the line's "text".
 bool is_json_lines(const std::string& path);
-/// Throws Error{data} for a file whose name says that it holds no text: it is compressed, or a
-/// table, or tokens.
+/// Throws Error{data} for a file whose name says that it holds no text: it is compressed, a table,
+/// or tokens.
 void require_text(const std::string& path);
 
-/// Bytes of a window of for_each_piece; part of what the ids of a corpus are defined by. Small,
-/// because SentencePiece takes longer for a byte of a long text than for one of a short text.
+/// Bytes of a window of for_each_piece. The ids of a corpus depend on it. It is small because
+/// SentencePiece takes more time per byte for a long text than for a short one.
 inline constexpr std::size_t kPieceBytes = std::size_t{1} << 12;
 
-/// What is encoded at once.
+/// A piece of text that is encoded as a whole.
 struct Piece {
   std::string_view text;
-  bool after_newline = false;  ///< that ends the piece before it
+  bool after_newline = false;  ///< the piece before it ends with a newline
 };
 using UsePiece = std::function<void(const Piece&)>;
 

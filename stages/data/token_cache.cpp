@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::array<char, 8> kMagic = {'T', 'R', 'O', 'U', 'P', 'E', 'T', 'K'};
 constexpr std::uint32_t kVersion = 1;
-/// Of what the ids of a text are.
+/// Version of the rules that give a text its ids; part of the key.
 constexpr int kKeyVersion = 2;
 
 /// The last bytes of a cache file, after the ids and the key.
@@ -69,7 +69,7 @@ bool holds(const std::filesystem::path& cache, const std::string& key) {
   try {
     return read_token_cache_trailer(cache).key == key;
   } catch (const Error&) {
-    return false;  // torn or not ours: it is written anew
+    return false;  // torn or foreign: it is written anew
   }
 }
 

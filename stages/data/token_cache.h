@@ -12,8 +12,8 @@ namespace troupe::stages {
 
 /// Where one stream of tokens comes from.
 struct TokenSource {
-  std::vector<std::string>
-      files;  ///< text files in order, or one Megatron .bin/.idx prefix or .bin file
+  /// Text files in order, or one Megatron .bin/.idx prefix or .bin file.
+  std::vector<std::string> files;
   std::string tokenizer = "bytes";
 };
 
@@ -30,7 +30,7 @@ std::string prepare_tokens(const TokenSource& source, const std::string& cache_d
 struct TokenCacheTrailer {
   TokenWidth width = TokenWidth::u8;
   std::int64_t num_tokens = 0;
-  std::string key;  ///< the source, in words
+  std::string key;  ///< the source in words
 };
 
 /// Reads the trailer and checks it against the file's length. Throws Error{data} naming the file.

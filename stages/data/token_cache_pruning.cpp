@@ -21,11 +21,12 @@ constexpr std::string_view kSuffix = ".tokens";
 struct Entry {
   fs::path path;
   std::uint64_t bytes = 0;
-  std::chrono::seconds unused{0};     ///< for how long
-  std::chrono::seconds unwritten{0};  ///< the same of writing
+  std::chrono::seconds unused{0};     ///< time since the last use
+  std::chrono::seconds unwritten{0};  ///< time since the last write
 };
 
-/// Files whose name begins with 16 digits and .tokens; those never finished have an ending more.
+/// Files whose name begins with 16 digits and .tokens; the names of unfinished ones have a further
+/// ending.
 std::vector<Entry> files_of(const fs::path& dir, bool finished) {
   std::vector<Entry> files;
   const std::time_t now = std::time(nullptr);
@@ -43,7 +44,7 @@ std::vector<Entry> files_of(const fs::path& dir, bool finished) {
   return files;
 }
 
-/// False if somebody holds it.
+/// Removes a file. False if a run holds it.
 bool remove_unheld(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return false;
@@ -69,7 +70,7 @@ void prune_token_cache(const fs::path& dir, const CacheLimits& limits) {
   std::uint64_t bytes = 0;
   for (const Entry& file : files) bytes += file.bytes;
   for (const Entry& file : files) {
-    if (file.unused < limits.fresh) return;  // nor is any that follows older
+    if (file.unused < limits.fresh) return;  // no file that follows is older
     if (file.unused < limits.age && bytes <= limits.bytes) return;
     if (remove_unheld(file.path)) bytes -= file.bytes;
   }

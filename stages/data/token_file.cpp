@@ -8,7 +8,7 @@
 namespace troupe::stages {
 namespace {
 
-/// Ids from byte 0 of a file: a token cache, or the .bin of a dataset.
+/// Token ids that begin at byte 0 of a file: a token cache, or the .bin of a dataset.
 class MappedTokens final : public TokenFile {
  public:
   MappedTokens(const std::string& path, std::string name, TokenWidth width, std::int64_t num_tokens)

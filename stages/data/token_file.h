@@ -15,10 +15,11 @@ class TokenFile {
   /// prefix that .bin and .idx share. Throws Error{data} naming the file if it is missing or its
   /// header or length is wrong.
   static std::unique_ptr<TokenFile> open(const std::string& path);
-  /// The same; name() is `name`, that of the text which the tokens were made of.
+  /// Opens a file as open(path) does, with `name` as name(): the name of the text that the tokens
+  /// were made from.
   static std::unique_ptr<TokenFile> open(const std::string& path, const std::string& name);
   virtual ~TokenFile() = default;
-  /// What messages call it.
+  /// The name that messages use for the file.
   virtual const std::string& name() const = 0;
   virtual std::int64_t num_tokens() const = 0;
   /// out[i] = token begin + i, as the file has it. The caller keeps the range within num_tokens().

@@ -9,7 +9,7 @@
 
 namespace troupe::stages {
 
-/// How token ids lie in a file, little-endian. The value is the bytes of one id.
+/// How token ids lie in a file, little-endian. The value is the number of bytes of one id.
 enum class TokenWidth : std::uint32_t { u8 = 1, u16 = 2, i32 = 4 };
 
 constexpr std::size_t bytes_of(TokenWidth width) {
@@ -24,7 +24,7 @@ class TokenWriter {
  public:
   /// `file` outlives the writer.
   TokenWriter(OutputFile& file, TokenWidth width) : file_(file), width_(width) {}
-  /// Every id fits the width.
+  /// Appends ids, each of which must fit the width.
   void append(std::span<const std::int32_t> ids);
   std::int64_t num_tokens() const { return num_tokens_; }
 

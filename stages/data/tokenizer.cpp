@@ -9,7 +9,8 @@
 namespace troupe::stages {
 namespace {
 
-/// Far above any vocabulary in use; keeps a wrong path from being read into memory whole.
+/// Limit of a model file, far above any in use. It keeps a large file at a wrong path from being
+/// read into memory.
 constexpr std::uint64_t kMaxModelBytes = 1'000'000'000;
 
 void check_ids(std::span<const std::int32_t> ids, int vocab_size) {

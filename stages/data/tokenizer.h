@@ -14,7 +14,8 @@ namespace troupe::stages {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  /// Opens by manifest name. Throws Error{data} if the file is missing or no SentencePiece model.
+  /// Opens a tokenizer by its name in the manifest. Throws Error{data} if the file is missing or no
+  /// SentencePiece model.
   static std::unique_ptr<Tokenizer> open(const std::string& name);
   virtual int vocab_size() const = 0;
   virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;

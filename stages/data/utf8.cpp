@@ -6,12 +6,12 @@ namespace troupe::stages {
 namespace {
 
 struct Span {
-  std::size_t bytes = 1;  ///< valid: of the character; else of the maximal invalid part
+  std::size_t bytes = 1;  ///< of the character if valid, else of the maximal invalid part
   bool valid = false;
   bool cut = false;  ///< invalid only because the text ends
 };
 
-/// What may follow a first byte (Unicode Standard, table 3-7).
+/// The bytes that may follow a first byte (Unicode Standard, table 3-7).
 struct Lead {
   std::size_t length;
   unsigned char low, high;  ///< range of the second byte

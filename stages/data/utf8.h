@@ -6,9 +6,9 @@
 
 namespace troupe::stages {
 
-/// Well-formed UTF-8: every maximal invalid part of `bytes` becomes one U+FFFD (Unicode Standard
-/// section 3.9, "substitution of maximal subparts"), as Python's and Hugging Face's decoders do.
-/// utf8-cpp's replace_invalid() puts one for a whole run of continuation bytes.
+/// Makes bytes well-formed UTF-8: every maximal invalid part of `bytes` becomes one U+FFFD (Unicode
+/// Standard section 3.9, "substitution of maximal subparts"), as Python's and Hugging Face's
+/// decoders do. utf8-cpp's replace_invalid() puts one for a whole run of continuation bytes.
 std::string valid_utf8(std::string_view bytes);
 
 /// Bytes at the end of `text` that begin a character but do not finish it: 0 to 3.

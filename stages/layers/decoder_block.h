@@ -11,8 +11,8 @@
 
 namespace troupe::stages {
 
-/// A decoder layer's parameters, or their gradients, float32; those that one product serves are
-/// joined.
+/// The parameters of a decoder layer, or their gradients, in float32. Parameters that one product
+/// computes with are joined.
 struct BlockParameters {
   tensor::Tensor input_norm;  // [C]
   tensor::Tensor qkv;         // [Q, C]   q_proj, k_proj, v_proj
@@ -22,7 +22,7 @@ struct BlockParameters {
   tensor::Tensor down;        // [C, F]
 };
 
-/// The matrices as the device's products want them.
+/// The matrices of a layer in the packed form of the device's products.
 struct PackedBlock {
   void* qkv = nullptr;
   void* o = nullptr;
@@ -35,8 +35,8 @@ struct BlockWeights {
   PackedBlock packed;
 };
 
-/// Room that the backwards of all layers of a stage share, one after the other. The first two never
-/// outlast a node and lie in one memory.
+/// Memory that the backwards of all layers of a stage share, one after the other. dact and dattn
+/// never outlast a node and lie in one memory.
 struct BlockScratch {
   tensor::Tensor dact;   // [T, F]  act  gradient of `act`
   tensor::Tensor dattn;  // [T, A]  act  gradient of `attn`
@@ -44,8 +44,8 @@ struct BlockScratch {
                          //              after it to its own
 };
 
-/// What forward keeps of one microbatch. I: the input gradient's call reads it, W: the weight
-/// gradient's.
+/// What a forward keeps for one microbatch. I marks what the input gradient reads, W what the
+/// weight gradient reads.
 struct BlockActivations {
   tensor::Tensor x;           // [T, C]   act  I   the layer's input; for a chunk's first layer
                               //                   without embedding the received buffer
@@ -63,7 +63,7 @@ struct BlockActivations {
   BlockScratch scratch;
 };
 
-/// What I leaves for W beyond the above.
+/// What I keeps for W beyond BlockActivations.
 struct BlockDeferred {
   tensor::Tensor dmid;         // [T, C]  act
   tensor::Tensor dqkv;         // [T, Q]  act
@@ -81,29 +81,30 @@ class DecoderBlock {
 
   PackedBlock lay_out_packed(Arena& arena) const;
   BlockScratch lay_out_scratch(Arena& arena) const;
-  /// What the products work in; those of all layers take turns with one memory.
+  /// Scratch memory of the products. All layers use one memory in turn.
   tensor::ScratchBytes product_scratch_bytes() const;
   void set_product_scratch(const tensor::Scratch& scratch) const;
-  /// What attention works in, alone.
+  /// Scratch memory of attention, which nothing else uses.
   tensor::ScratchBytes attention_scratch_bytes() const;
   void set_attention_scratch(const tensor::Scratch& scratch) const;
-  /// Room for an x of one's own.
+  /// Takes memory for the x of a layer that owns its input.
   tensor::Tensor lay_out_input(Arena& arena) const;
-  /// Leaves x empty: whether a layer owns its input depends on the chunk.
+  /// Takes memory for all activations but x, because whether a layer owns its input depends on the
+  /// chunk.
   BlockActivations lay_out_activations(Arena& arena, const BlockScratch& scratch) const;
   BlockDeferred lay_out_deferred(Arena& arena) const;
 
   void pack(const BlockWeights& weights) const;
 
-  // Four nodes: from x over input_norm to mid, and from mid over post_norm to y.
+  // The four nodes of a forward: from x over input_norm to mid, and from mid over post_norm to y.
   void forward_input_norm(const BlockWeights& weights, const BlockActivations& kept) const;
   void forward_attention(const BlockWeights& weights, const BlockActivations& kept) const;
   void forward_post_norm(const BlockWeights& weights, const BlockActivations& kept) const;
-  /// y: [T, C] act; may be the memory of kept.x where no backward call follows.
+  /// y: [T, C] act; may be the memory of kept.x if no backward call follows.
   void forward_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
                             const tensor::Tensor& y) const;
 
-  // Backward, from dy over deferred.dmid to dx; dy and dx: [T, C] act.
+  // The input gradients lead from dy over deferred.dmid to dx; dy and dx are [T, C] act.
   void input_gradient_feed_forward(const BlockWeights& weights, const tensor::Tensor& dy,
                                    const BlockActivations& kept) const;
   void input_gradient_post_norm(const BlockWeights& weights, const tensor::Tensor& dy,
@@ -114,8 +115,8 @@ class DecoderBlock {
   void input_gradient_input_norm(const BlockWeights& weights, const BlockActivations& kept,
                                  const BlockDeferred& deferred, const tensor::Tensor& dx) const;
 
-  // Write the first gradient of a step, or add those that follow, as the input gradients prepared
-  // it, with the same dy.
+  // The weight gradients write the first gradient of a step and add the later ones. They use what
+  // the input gradients prepared with the same dy.
   void weight_gradient_feed_forward(const tensor::Tensor& dy, const BlockActivations& kept,
                                     const BlockParameters& gradients, tensor::Gradient which) const;
   void weight_gradient_post_norm(const BlockDeferred& deferred, const BlockParameters& gradients,

@@ -26,7 +26,7 @@ void Embedding::forward(std::span<const std::int32_t> ids, const Tensor& table,
 
 void Embedding::weight_gradient(const Tensor& dx, const EmbeddingActivations& kept,
                                 const Tensor& table_gradient, tensor::Gradient which) const {
-  // Most rows have no token in the microbatch.
+  // The whole table is cleared, because most rows have no token in the microbatch.
   if (which == tensor::Gradient::first) ops_.fill_zero(streams_.backward(), table_gradient);
   ops_.embedding_backward(streams_.backward(), kept.ids, dx, table_gradient);
 }

@@ -10,7 +10,7 @@
 
 namespace troupe::stages {
 
-/// What the embedding keeps of a microbatch.
+/// What the embedding keeps for a microbatch.
 struct EmbeddingActivations {
   tensor::Tensor ids;  // [T] int32
 };
@@ -18,7 +18,7 @@ struct EmbeddingActivations {
 /// Token embedding: row id of a float32 table [V, C] for each token.
 class Embedding {
  public:
-  /// Device and streams outlive the layer; the same holds for all layers.
+  /// Device and streams outlive the layer, as they do for every layer.
   Embedding(const LayerSpec& spec, tensor::Device& device, const Streams& streams);
 
   EmbeddingActivations lay_out_activations(Arena& kept) const;

@@ -22,14 +22,14 @@ struct HeadWeights {
   void* packed = nullptr;  // of the projection
 };
 
-/// Room of forwards, which leave it undefined.
+/// Scratch memory of forwards.
 struct HeadScratch {
   tensor::Tensor targets;  // [T]     int32
   tensor::Tensor logits;   // [T, V]  f32
 };
 
-/// What forward keeps of one microbatch. I: the input gradient's call reads it, W: the weight
-/// gradient's.
+/// What a forward keeps for one microbatch. I marks what the input gradient reads, W what the
+/// weight gradient reads.
 struct HeadActivations {
   tensor::Tensor x;        // [T, C]  act  I    output of the last decoder layer
   tensor::Tensor rstd;     // [T]     f32  I
@@ -39,25 +39,25 @@ struct HeadActivations {
   tensor::Tensor targets;  // [T]     int32     scratch
 };
 
-/// What I leaves for W beyond the above.
+/// What I keeps for W beyond HeadActivations.
 struct HeadDeferred {
   tensor::Tensor dx;     // [T, C]  act  also the last decoder layer's dy, until its W
   tensor::Tensor dnorm;  // [C]     f32  this microbatch's norm weight gradient
 };
 
-/// Final norm, projection to logits and cross-entropy. One object a stage.
+/// Final norm, projection to logits and cross-entropy. One object per stage.
 class HeadLoss {
  public:
   HeadLoss(const LayerSpec& spec, tensor::Device& device, const Streams& streams);
 
   void* lay_out_packed(Arena& arena) const;
   HeadScratch lay_out_scratch(Arena& arena) const;
-  /// Scratch memory of its products, which the stage gives it before it computes.
+  /// Size of the scratch memory of the products, which the stage sets before the first computation.
   tensor::ScratchBytes product_scratch_bytes() const { return projection_->scratch_bytes(); }
   void set_product_scratch(const tensor::Scratch& scratch) const {
     projection_->set_scratch(scratch);
   }
-  /// Both leave x to the caller.
+  /// Takes memory for all activations but x, which is the caller's; so does lay_out_evaluation().
   HeadActivations lay_out_activations(Arena& arena, const HeadScratch& scratch) const;
   HeadActivations lay_out_evaluation(Arena& arena, const HeadScratch& scratch) const;
   HeadDeferred lay_out_deferred(Arena& arena) const;
@@ -65,11 +65,11 @@ class HeadLoss {
   void pack(const HeadWeights& weights) const;
   /// Fills kept.logits from kept.x.
   void forward(const HeadWeights& weights, const HeadActivations& kept) const;
-  /// Sum of the tokens' losses. Fills kept.dlogits, times `scale`, where there are some.
-  /// targets: T tokens in host memory, needed during the call only.
+  /// Sum of the tokens' losses. Fills kept.dlogits, times `scale`, unless it is empty. targets: T
+  /// tokens in host memory, needed during the call only.
   double loss(std::span<const std::int32_t> targets, float scale,
               const HeadActivations& kept) const;
-  /// Fills deferred.
+  /// Fills `deferred` from `kept`.
   void input_gradient(const HeadWeights& weights, const HeadActivations& kept,
                       const HeadDeferred& deferred) const;
   void weight_gradient(const HeadActivations& kept, const HeadDeferred& deferred,

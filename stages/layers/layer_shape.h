@@ -25,8 +25,8 @@ struct LayerShape {
 
   std::int64_t T;       ///< tokens of a microbatch
   std::int64_t C;       ///< channels of the residual stream
-  std::int64_t A;       ///< all query heads
-  std::int64_t Q;       ///< all query, key and value heads
+  std::int64_t A;       ///< width of all query heads
+  std::int64_t Q;       ///< width of all query, key and value heads
   std::int64_t F;       ///< feed-forward width
   std::int64_t V;       ///< vocabulary
   tensor::DType dtype;  ///< of activations and their gradients

@@ -12,8 +12,8 @@ namespace troupe::stages {
 struct Layers {
   Embedding embedding;
   DecoderBlock block;
-  std::unique_ptr<HeadLoss> head;  ///< null where no chunk has the head
-  tensor::Ops* ops;                ///< for chunks that hold nothing and pass on what comes
+  std::unique_ptr<HeadLoss> head;  ///< null if no chunk has the head
+  tensor::Ops* ops;                ///< for chunks that hold nothing and copy their input
   const Streams* streams;
 };
 

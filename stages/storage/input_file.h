@@ -12,14 +12,14 @@ namespace troupe::stages {
 /// an Error{data} with the path and the system's reason.
 class InputFile {
  public:
-  /// Refuses what is not a regular file.
+  /// Opens a file; refuses anything but a regular file.
   static InputFile open(const std::filesystem::path& path);
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&& other) noexcept;
   ~InputFile();
 
   const std::filesystem::path& path() const { return path_; }
-  /// Bytes when it was opened.
+  /// Bytes of the file when it was opened.
   std::uint64_t size() const { return size_; }
   int descriptor() const { return fd_; }
   /// Fills `out` from byte `offset`; a file that ends before is an error.
@@ -33,10 +33,12 @@ class InputFile {
   std::uint64_t size_ = 0;
 };
 
-/// Whether anything is at the path. What cannot be examined is not there; no exceptions.
+/// Whether anything is at the path. A path that cannot be examined counts as missing. Throws
+/// nothing.
 bool file_exists(const std::filesystem::path& path);
 
-/// The whole file. More than `limit` bytes are an Error{data}, found before any memory is taken.
+/// Reads a whole file. More than `limit` bytes are an Error{data}, which is thrown before any
+/// memory is taken.
 std::string read_whole_file(const std::filesystem::path& path, std::uint64_t limit);
 
 }  // namespace troupe::stages

@@ -6,11 +6,11 @@
 
 namespace troupe::stages {
 
-/// A regular file mapped for reading. The file must not shrink while it is mapped. Move-only; reads
-/// from any thread.
+/// A regular file mapped for reading. The file must not shrink while it is mapped. Move-only; any
+/// thread may read.
 class MappedFile {
  public:
-  /// Throws Error{data} with the path and the system's reason.
+  /// Maps a file. Throws Error{data} with the path and the system's reason.
   static MappedFile open(const std::filesystem::path& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;

@@ -8,14 +8,13 @@
 
 namespace troupe::stages {
 
-/// A file being written. What is not finished by sync_and_close() must not be taken for complete.
-/// Every failure (disk full, I/O error, missing directory) is an Error{internal} with the path and
-/// the system's reason.
+/// A file being written. It is complete only after sync_and_close(). Every failure (disk full, I/O
+/// error, missing directory) is an Error{internal} with the path and the system's reason.
 class OutputFile {
  public:
   /// Creates the file, or empties an existing one.
   static OutputFile create(const std::filesystem::path& path);
-  /// Creates a new file `<path>.XXXXXX` with a name that nobody else uses.
+  /// Creates a new file `<path>.XXXXXX` with a name that no other process uses.
   static OutputFile create_beside(const std::filesystem::path& path);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
@@ -24,7 +23,7 @@ class OutputFile {
   const std::filesystem::path& path() const { return path_; }
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  /// The content is on the disk when this returns.
+  /// Closes the file. Its content is on the disk when this returns.
   void sync_and_close();
 
  private:

@@ -29,7 +29,7 @@ class Xxh64 {
 
 std::uint64_t xxh64(std::span<const std::byte> bytes);
 std::uint64_t xxh64(std::string_view text);
-/// 16 lower-case hexadecimal digits.
+/// Writes a sum as 16 lower-case hexadecimal digits.
 std::string to_hex(std::uint64_t sum);
 
 }  // namespace troupe::stages

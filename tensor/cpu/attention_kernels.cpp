@@ -78,8 +78,8 @@ void copy_all(const QueryBlock& block, const HeadRows& from, const HeadRows& to)
   });
 }
 
-/// p = exp((scores - max) * scale) and 0 beyond `seen`. Returns the sum of p; max is that of scores
-/// * scale.
+/// p = exp((scores - max) * scale) and 0 beyond `seen`. Returns the sum of p and the maximum of
+/// scores * scale.
 struct RowSoftmax {
   float max;
   float sum;

@@ -34,7 +34,7 @@ struct QueryBlock {
   std::int64_t columns() const { return first + positions; }
 };
 
-/// cos and sin of position * frequency, [positions, head_dim / 2] each.
+/// Tables of cos and sin of position * frequency, [positions, head_dim / 2] each.
 struct Rotation {
   const float* cos = nullptr;
   const float* sin = nullptr;
@@ -68,9 +68,9 @@ void scale_heads(const QueryBlock& block, const float* values, const float* inve
 void gather_gradient(const QueryBlock& block, const HeadRows& dout, const HeadRows& out,
                      void* packed, float* delta);
 
-/// From scores and dprobabilities (both [rows, columns]), lse and delta: the probabilities, and the
-/// gradient of the unscaled scores, dscores = p * (dp - delta) * scale; both of `dtype`, each may
-/// lie over its source.
+/// Computes, from scores and dprobabilities (both [rows, columns]), lse and delta, the
+/// probabilities and the gradient of the unscaled scores, dscores = p * (dp - delta) * scale. Both
+/// are of `dtype`, and each may lie over its source.
 struct ScoreGradient {
   float scale = 1;
   const float* scores = nullptr;

@@ -37,7 +37,7 @@ std::size_t AttentionWorker::lay_out(std::byte* scratch) {
   const auto take_floats = [&](std::int64_t elements) {
     return static_cast<float*>(take(elements, DType::f32));
   };
-  const std::int64_t rows = blocks_.front().shape.rows();  // the most of all blocks
+  const std::int64_t rows = blocks_.front().shape.rows();  // no block has more
   const bool in_place = shape_.dtype == DType::f32;
   scores = take_floats(rows * shape_.seq_len);
   probabilities = in_place ? scores : take(rows * shape_.seq_len, shape_.dtype);

@@ -17,9 +17,10 @@ class AttentionWorker {
   /// One query block with its products: R = rows, N = columns.
   struct Block {
     QueryBlock shape;
-    Product scores;                        // [R, D] x [N, D]^T
-    Product values;                        // [R, N] x [N, D]
-    std::optional<Product> keys_gradient;  // [R, N]^T x [R, D], added; of a backward
+    Product scores;  // [R, D] x [N, D]^T
+    Product values;  // [R, N] x [N, D]
+    std::optional<Product>
+        keys_gradient;  // [R, N]^T x [R, D], added to its destination; only in a backward
   };
 
   AttentionWorker(const AttentionShape& shape, Use use);
@@ -29,21 +30,21 @@ class AttentionWorker {
 
   std::vector<Block>& blocks() { return blocks_; }  ///< in ascending order of positions
 
-  // Memory of a job. That of a block is written anew by each block.
+  // Memory of a job; each block overwrites what is indexed by R below.
   float* scores = nullptr;        // [R, N]
-  void* probabilities = nullptr;  // [R, N] of the shape's dtype; where float32, the scores' memory
+  void* probabilities = nullptr;  // [R, N] of the shape's dtype; if float32, in scores
   float* values = nullptr;        // [R, D]
   float* row_factors = nullptr;   // [R]
-  // Of a backward only.
+  // Memory of a backward only.
   float* dprobabilities = nullptr;   // [R, N]
-  void* dscores = nullptr;           // [R, N] of the shape's dtype; likewise, over dprobabilities
+  void* dscores = nullptr;           // [R, N] of the shape's dtype; if float32, in dprobabilities
   void* gradient = nullptr;          // [R, D] of the shape's dtype
   float* keys_gradient = nullptr;    // [S, D]
   float* values_gradient = nullptr;  // [S, D]
 
  private:
   void add_block(const QueryBlock& block);
-  /// Divides `scratch` among the pointers above and the products, or only counts where it is null.
+  /// Divides `scratch` among the pointers above and the products, or only counts if it is null.
   /// Returns its size.
   std::size_t lay_out(std::byte* scratch);
 

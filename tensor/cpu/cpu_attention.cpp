@@ -53,7 +53,7 @@ std::size_t bytes_of(const std::vector<AttentionWorker>& workers) {
   return workers.size() * workers.front().scratch_bytes();
 }
 
-/// Divides `scratch` among the workers; where what is left of it begins.
+/// Divides `scratch` among the workers and returns where the rest of it begins.
 std::byte* divide(void* scratch, std::vector<AttentionWorker>& workers) {
   auto* next = static_cast<std::byte*>(scratch);
   for (AttentionWorker& worker : workers) {

@@ -8,9 +8,9 @@
 
 namespace troupe::tensor {
 
-/// One job per (sequence, key-value head); a job runs in one thread, so that what it reads again
-/// stays in that core's cache. `saved` holds for each job: q[S, H/K, D] rotated, k[S, D] rotated,
-/// v[S, D].
+/// Attention as one job per (sequence, key-value head). A job runs in one thread, so that what it
+/// reads again stays in that core's cache. `saved` holds for each job: q[S, H/K, D] rotated, k[S,
+/// D] rotated, v[S, D].
 class CpuAttention final : public Attention {
  public:
   CpuAttention(const AttentionShape& shape, int threads);
@@ -47,7 +47,7 @@ class CpuAttention final : public Attention {
   const AttentionShape shape_;
   const float scale_;
   float* rotation_ = nullptr;  // cos[S, D/2], then sin[S, D/2]
-  std::vector<AttentionWorker> forward_workers_, backward_workers_;  // one each per thread
+  std::vector<AttentionWorker> forward_workers_, backward_workers_;  // one per thread each
 };
 
 }  // namespace troupe::tensor

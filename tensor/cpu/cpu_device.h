@@ -14,7 +14,8 @@ class CpuDevice final : public Device {
  public:
   explicit CpuDevice(int threads);
 
-  /// All kinds are host memory. From 2 MiB on it is aligned for, and asks for, huge pages.
+  /// Allocates host memory for every kind. Memory of 2 MiB and more is aligned for huge pages and
+  /// asks for them.
   Buffer allocate(std::size_t bytes, MemoryKind kind) override;
   void reserve(std::size_t bytes) override;
   std::unique_ptr<Stream> make_stream() override;

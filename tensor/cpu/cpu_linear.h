@@ -5,8 +5,8 @@
 
 namespace troupe::tensor {
 
-/// A packed weight holds w^T for the forward product, then w for the input gradient, each in
-/// oneDNN's own layout.
+/// Linear layers on oneDNN. A packed weight holds w^T for the forward product, then w for the input
+/// gradient, each in oneDNN's own layout.
 class CpuLinear final : public Linear {
  public:
   CpuLinear(const LinearShape& shape, int threads);

@@ -35,7 +35,7 @@ class CpuOps final : public Ops {
              const Tensor& v_out) override;
 
  private:
-  /// Memory for `elements` float32, of any content; grows with the largest request.
+  /// Memory for `elements` float32 of arbitrary content; it grows with the largest request.
   float* scratch(std::int64_t elements);
 
   Device& device_;

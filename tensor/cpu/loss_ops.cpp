@@ -14,7 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::tensor::HWY_NAMESPACE {
 
-/// A NaN may get lost here; it comes back in every sum of exponentials that uses the maximum.
+/// Maximum of x. A NaN may get lost here, but it comes back in every sum of exponentials that uses
+/// the maximum.
 HWY_INLINE float max_of(const float* x, std::int64_t count) {
   auto largest = constant(-std::numeric_limits<float>::infinity());
   for_each_vector(count, [&](std::int64_t i, std::int64_t n)
@@ -22,7 +23,7 @@ HWY_INLINE float max_of(const float* x, std::int64_t count) {
   return hn::GetLane(hn::MaxOfLanes(F32(), largest));
 }
 
-/// log(sum(exp(x))) - max, and max.
+/// The maximum of x, and log(sum(exp(x))) - max.
 struct LogSumExp {
   float max;
   double log_sum;
@@ -47,11 +48,11 @@ HWY_INLINE void softmax_gradient_row(const float* x, LogSumExp normalizer, std::
   for_each_vector(count, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
     store(hn::Mul(exp(hn::Sub(load(x + i, n), shift)), factor), dx + i, n);
   });
-  // expm1: no digits cancel where the target's probability is near 1.
+  // expm1: no digits cancel if the target's probability is near 1.
   store(constant(static_cast<float>(scale * std::expm1(log_p))), dx + target, 1);
 }
 
-/// The summed loss of the rows [begin, end).
+/// Returns the summed loss of the rows [begin, end).
 double cross_entropy_rows(const Tensor& logits, const Tensor& targets, float scale,
                           const Tensor& dlogits, std::int64_t begin, std::int64_t end) {
   const std::int64_t vocabulary = logits.shape[1];

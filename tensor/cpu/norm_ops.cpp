@@ -28,7 +28,8 @@ HWY_INLINE void rms_norm_row(const T* x, const float* w, float eps, std::int64_t
   });
 }
 
-/// With n = x * rstd and g = dy * w: dx = residual + rstd * (g - n * mean(g * n)), dw += dy * n.
+/// Backward of one row. With n = x * rstd and g = dy * w: dx = residual + rstd * (g - n * mean(g *
+/// n)), dw += dy * n.
 template <typename T>
 HWY_INLINE void rms_norm_backward_row(const T* dy, const T* x, const float* w, float rstd,
                                       const T* residual, std::int64_t channels, T* dx, float* dw) {

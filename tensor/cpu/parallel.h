@@ -24,8 +24,8 @@ void parallel_ranges(int threads, std::int64_t count, std::int64_t grain, const 
   }
 }
 
-/// Sum of body(begin, end) over ranges of [0, count) whose cut depends on count alone, added in
-/// ascending order: the same bits for any number of threads.
+/// Sum of body(begin, end) over ranges of [0, count). The ranges depend on count alone and are
+/// added in ascending order, so that any number of threads gives the same bits.
 template <typename Body>
 double parallel_sum(int threads, std::int64_t count, const Body& body) {
   constexpr std::int64_t kMaxRanges = 256;

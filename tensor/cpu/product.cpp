@@ -11,8 +11,8 @@ namespace {
 
 using dnnl::memory;
 
-/// oneDNN asks OpenMP how many threads there are, when it prepares a primitive and when it runs
-/// one.
+/// Sets OpenMP's number of threads for its lifetime: oneDNN asks for it when it prepares a
+/// primitive and when it runs one.
 class ThreadCount {
  public:
   explicit ThreadCount(int threads) : before_(omp_get_max_threads()) {
@@ -63,8 +63,8 @@ dnnl::matmul::primitive_desc describe_product(const ProductShape& shape, const m
                   shape.m, shape.k, shape.k, shape.n, name_of(shape.input), error.what()));
 }
 
-/// What oneDNN computes where bfloat16 is multiplied as float32: a rounded result gets its addend
-/// with the rounding.
+/// The product that oneDNN computes if bfloat16 is multiplied as float32. A result that is rounded
+/// gets its addend in the rounding step, not from oneDNN.
 ProductShape widened(ProductShape shape) {
   shape.input = DType::f32;
   if (shape.output == DType::bf16) shape.addend = Addend::none;

@@ -10,10 +10,11 @@
 namespace troupe::tensor {
 
 /// How a matrix of a product lies in memory: row-major, as the row-major transpose, or in the
-/// layout that oneDNN likes best (only the right factor, filled by Product::pack).
+/// layout that oneDNN chooses (only the right factor, filled by Product::pack).
 enum class Layout { plain, transposed, packed };
 
-/// What is added to a product: nothing, what c held before, or another matrix like c.
+/// What is added to a product: nothing, what c held before, or another matrix of c's shape and
+/// type.
 enum class Addend { none, destination, matrix };
 
 /// c[m, n] = a[m, k] * b[k, n] + addend.
@@ -26,24 +27,24 @@ struct ProductShape {
   Addend addend = Addend::none;
 };
 
-/// Whether products of bfloat16 matrices are computed as float32 ones on this processor: Intel's
-/// without AMX have instructions for bfloat16, but oneDNN is nearly twice as fast with float32.
-/// Products of two bfloat16 are exact in float32 either way; a rule about the processor, never a
-/// measurement, so that runs repeat.
+/// Whether products of bfloat16 matrices are computed as float32 ones on this processor. Intel's
+/// processors without AMX have instructions for bfloat16, but oneDNN is nearly twice as fast with
+/// float32. Products of two bfloat16 numbers are exact in float32 either way. The rule depends on
+/// the processor and never on a measurement, so that runs repeat.
 bool multiplies_bf16_as_f32();
 
 /// One oneDNN matmul primitive with its arguments, for a number of threads. Made once per shape; a
-/// call only sets pointers, and converts where bfloat16 is multiplied as float32.
+/// call only sets pointers, and converts if bfloat16 is multiplied as float32.
 class Product {
  public:
   Product(const ProductShape& shape, int threads);
-  /// A product whose right factor is packed as `packed_like` has it.
+  /// A product whose right factor is packed in the layout of `packed_like`.
   Product(const ProductShape& shape, int threads, const Product& packed_like);
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;
   Product(Product&&) = default;
 
-  /// Memory that set_scratch() needs. Products that never run at the same time may share it.
+  /// Bytes that set_scratch() needs. Products that never run at the same time may share it.
   std::size_t scratch_bytes() const;
   void set_scratch(void* data);
   std::size_t packed_bytes() const { return b_.get_desc().get_size(); }
@@ -57,7 +58,7 @@ class Product {
   Product(const ProductShape& shape, int threads, const dnnl::memory::desc& b);
   dnnl::memory unbound(const dnnl::memory::desc& description) const;
   void run_widened(const void* a, const void* b, void* c, const void* addend);
-  /// Float32 copies in the scratch memory, in elements; 0 where the caller's memory serves.
+  /// Elements of the float32 copies in the scratch memory; 0 if the caller's memory serves.
   struct WideSizes {
     std::int64_t a = 0, b = 0, c = 0;
   };
@@ -67,7 +68,7 @@ class Product {
   int threads_;
   bool widened_;  ///< bfloat16 outside, float32 inside
   float* wide_ = nullptr;
-  dnnl::engine engine_;  // before all that point to it
+  dnnl::engine engine_;  // declared before the members that point to it
   dnnl::stream stream_;
   dnnl::matmul matmul_;
   dnnl::memory a_, b_, c_, addend_, scratch_;

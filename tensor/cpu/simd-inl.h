@@ -1,4 +1,5 @@
-// What the Highway kernels share. Compiled once per target: include it after foreach_target.h.
+// Functions that the Highway kernels share. Compiled once per target: include it after
+// foreach_target.h.
 
 #if defined(TROUPE_TENSOR_CPU_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_TENSOR_CPU_SIMD_INL_H
@@ -61,7 +62,7 @@ HWY_INLINE void store(Vector x, BFloat16* p) {
   hn::StoreU(narrow(x), U16(), &p->bits);
 }
 
-/// Less than a vector, by way of memory that may be read and written whole.
+/// Loads less than a vector by way of memory that may be read and written whole.
 template <typename T>
 HWY_INLINE Vector load_copied(const T* p, std::int64_t n) {
   T part[hn::MaxLanes(F32())] = {};
@@ -86,7 +87,7 @@ HWY_INLINE hn::Mask<D> first(D d, std::int64_t n) {
   return hn::FirstN(d, static_cast<std::size_t>(n));
 }
 
-/// The first n <= lanes() elements; the rest of the vector is zero.
+/// Loads the first n <= lanes() elements; the rest of the vector is zero.
 HWY_INLINE Vector load(const float* p, std::int64_t n) {
   if (n == lanes()) return load(p);
   if (kMasksMemory) return hn::MaskedLoad(first(F32(), n), F32(), p);
@@ -113,13 +114,13 @@ HWY_INLINE Vector first_n(Vector x, std::int64_t n) {
   if (n == lanes()) return x;
   return hn::IfThenElseZero(first(F32(), n), x);
 }
-/// The first n <= lanes() elements; the rest of the vector is that of `otherwise`.
+/// Loads the first n <= lanes() elements; the rest of the vector is that of `otherwise`.
 HWY_INLINE Vector load_or(const float* p, std::int64_t n, Vector otherwise) {
   if (n == lanes()) return load(p);
   return hn::IfThenElse(first(F32(), n), load(p, n), otherwise);
 }
 
-/// Calls body(i, n) for i = 0, lanes(), ...: n = lanes() but for a shorter last piece.
+/// Calls body(i, n) for i = 0, lanes(), ...; n is lanes() except for a shorter last piece.
 template <typename Body>
 HWY_INLINE void for_each_vector(std::int64_t count, const Body& body) {
   const std::int64_t step = lanes();
@@ -138,8 +139,8 @@ HWY_INLINE Vector power_of_two(hn::Vec<I32> n) {
 }
 
 /// e^x within 2 ulp over all of float32, denormal results included: e^x = 2^n e^r with |r| <=
-/// ln(2)/2, e^r by its Taylor series to the 7th power. NaN gives NaN: the comparisons below are
-/// false for it.
+/// ln(2)/2, e^r by its Taylor series to the 7th power. A NaN stays a NaN, because the comparisons
+/// in the function are false for it.
 HWY_INLINE Vector exp(Vector x) {
   constexpr float kLowest = -104.0f, kHighest = 89.0f;  // e^x is 0 below and infinite above
   x = hn::IfThenElse(hn::Lt(x, constant(kLowest)), constant(kLowest), x);

@@ -23,7 +23,7 @@ HWY_INLINE void swiglu_row(const T* gate, const T* up, std::int64_t width, T* y)
   });
 }
 
-/// silu'(g) = s + g s (1 - s) with s = sigmoid(g).
+/// Backward of one row, where silu'(g) = s + g s (1 - s) with s = sigmoid(g).
 template <typename T>
 HWY_INLINE void swiglu_backward_row(const T* gate, const T* up, const T* dy, std::int64_t width,
                                     T* dgate, T* dup) {
