@@ -1,4 +1,4 @@
-# Debian's libcaf-dev brings no CMake or pkg-config files: headers and libraries are found here.
+# Debian's libcaf-dev brings no CMake or pkg-config files, so this file finds the headers and libraries.
 # Defines CAF::core and CAF::io; their headers count as system headers.
 find_path(CAF_INCLUDE_DIR caf/all.hpp)
 find_library(CAF_CORE_LIBRARY caf_core)

@@ -1,4 +1,4 @@
-# Debian's packages only; what is missing is named with the package that brings it.
+# All dependencies are Debian packages; the comment beside each names its package.
 
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)

@@ -1,13 +1,13 @@
-# What all targets share: warnings, sanitizers, and one function a kind of target.
+# Settings that all targets share (warnings, sanitizers), and one function per kind of target.
 
 find_program(CCACHE_PROGRAM ccache)
-if(CCACHE_PROGRAM)  # else what includes a precompiled header would not be cached
+if(CCACHE_PROGRAM)  # without these options files that include a precompiled header would not be cached
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
   add_compile_options(-fpch-preprocess)
 endif()
 
-# Slow to read and included by most sources; folders add their own. Every file still includes what it uses: the preset
-# tsan compiles without precompiled headers.
+# Headers that are slow to read and included by most sources; folders add their own. Every file still includes what it
+# uses: the preset tsan compiles without precompiled headers.
 set(troupe_precompiled <algorithm> <chrono> <filesystem> <fstream> <functional> <map> <memory> <optional> <string> <variant>
                        <vector>)
 
@@ -21,7 +21,7 @@ if(TROUPE_SANITIZE)
 endif()
 
 # troupe_library(<folder> [<library>...]): the folder's sources as libtroupe_<folder>.a. PUBLIC libraries are what its
-# headers need; a folder that is not linked here cannot be used there.
+# headers need; a folder cannot use another that it does not link.
 function(troupe_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/(main|examples/[^/]*)\\.cpp$")
@@ -33,10 +33,10 @@ function(troupe_library folder)
   target_precompile_headers(troupe_${folder} PRIVATE ${troupe_precompiled})
 endfunction()
 
-# Tests spend their time in what they test: their own code need not be fast, but compile fast.
+# Tests spend their time in the code they test: their own code need not run fast, but must compile fast.
 add_library(troupe_test_options INTERFACE)
 target_compile_definitions(troupe_test_options INTERFACE BOOST_TEST_MODULE=troupe BOOST_TEST_DYN_LINK)
-if(NOT TROUPE_SANITIZE)  # under a sanitizer they would run too long
+if(NOT TROUPE_SANITIZE)  # under a sanitizer unoptimized tests would run too long
   target_compile_options(troupe_test_options INTERFACE -O0 -g0)
 endif()
 target_link_libraries(troupe_test_options INTERFACE troupe_options Boost::unit_test_framework)
@@ -52,7 +52,7 @@ function(troupe_test file label timeout)
   add_test(NAME ${target} COMMAND ${target} --log_level=test_suite --catch_system_errors=no)
   set(environment "TROUPE_BINARY=$<TARGET_FILE:troupe>" UCX_HANDLE_ERRORS=none)
   if(TROUPE_SANITIZE MATCHES "address")
-    # A worker that gets a signal dies of it here too, as its launcher must see it.
+    # A worker that gets a signal must die of it under the sanitizer, too, because its launcher must see it.
     list(APPEND environment "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0"
          ASAN_OPTIONS=handle_segv=0)
   elseif(TROUPE_SANITIZE STREQUAL "thread")

@@ -5,7 +5,8 @@
 namespace troupe::schedules {
 namespace {
 
-/// Takes the decimal number at the front of `text`; none if there is none, or it has a spare zero.
+/// Takes the decimal number at the front of `text`; none if there is no number or it has a leading
+/// zero.
 std::optional<int> take_number(std::string_view& text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -6,7 +6,8 @@
 
 namespace troupe::schedules {
 
-/// F forward; B whole backward; I input-gradient; W weight-gradient. B = I then W.
+/// What an action computes: F forward; B whole backward; I input-gradient; W weight-gradient. B is
+/// I, then W.
 enum class Op : char { F = 'F', B = 'B', I = 'I', W = 'W' };
 
 /// One unit of work of a rank. `chunk` counts over the whole pipeline, first layers first.
@@ -19,7 +20,8 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-/// "2F0": chunk 2, forward, microbatch 0. Says nothing of a pair.
+/// Writes "2F0" for chunk 2, forward, microbatch 0. Whether the action is part of a pair is left
+/// out.
 std::string to_string(const Action& action);
 /// Inverse of to_string; none if `text` is not exactly one action.
 std::optional<Action> parse_action(std::string_view text);

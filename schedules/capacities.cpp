@@ -14,7 +14,7 @@ struct Held {
   void give() { --now; }
 };
 
-/// What the plan's order alone says, each edge with one slot to spare.
+/// Capacities that follow from the plan's order alone, with one spare slot for each edge.
 std::vector<ChunkCapacity> held_at_once(const Plan& plan) {
   std::vector<Held> live(plan.num_chunks());
   std::vector<Held> inputs(plan.num_chunks());

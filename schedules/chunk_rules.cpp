@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kNowhere = -1;
 
-/// SCHED-3 to SCHED-6, for the actions of one chunk.
+/// Checks SCHED-3 to SCHED-6 for the actions of one chunk.
 class ChunkCheck {
  public:
   /// `indices`: the chunk's actions in the order of its rank.
@@ -20,8 +20,7 @@ class ChunkCheck {
         rank_(plan.rank_of_chunk[chunk]),
         indices_(indices),
         first_(plan.first_microbatch(chunk)),
-        // With fewer actions than microbatches one of the first is missing: no need to look
-        // further.
+        // If there are fewer actions than microbatches, one of these first microbatches has none.
         places_(std::min<std::size_t>(plan.microbatches_per_copy(), indices.size() + 1)) {}
 
   std::optional<Violation> run() {
@@ -40,7 +39,8 @@ class ChunkCheck {
   }
 
  private:
-  /// Where the actions of one of the chunk's microbatches are, kNowhere for those that are not.
+  /// Where the actions of one of the chunk's microbatches are, kNowhere for an action that is
+  /// missing.
   struct Places {
     int F = kNowhere, B = kNowhere, I = kNowhere, W = kNowhere;
     int& of(Op op) { return op == Op::F ? F : op == Op::B ? B : op == Op::I ? I : W; }
@@ -53,10 +53,11 @@ class ChunkCheck {
     return wrong(rule, static_cast<int>(plan_.actions[rank_].size()),
                  "rank " + std::to_string(rank_) + " lacks " + std::move(what));
   }
-  /// The action of the chunk's i-th microbatch.
+  /// The text of an action of the chunk's i-th microbatch.
   std::string written(Op op, int i) const { return to_string({chunk_, op, first_ + i}); }
 
-  /// Remembers where the action is; wrong if it is there twice, or not allowed at all.
+  /// Remembers where the action is. A violation if there are two of it, or if it is not allowed at
+  /// all.
   std::optional<Violation> place(int index) {
     const Action& action = plan_.actions[rank_][index];
     if (purpose_ == Purpose::forward_only && action.op != Op::F) {
@@ -122,7 +123,7 @@ class ChunkCheck {
   int chunk_;
   int rank_;
   const std::vector<int>& indices_;
-  int first_;  ///< microbatch of this chunk
+  int first_;  ///< first microbatch of this chunk
   std::vector<Places> places_;
 };
 

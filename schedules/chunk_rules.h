@@ -4,8 +4,7 @@
 
 namespace troupe::schedules {
 
-/// SCHED-3 to SCHED-6: what each chunk's actions must be, chunk by chunk. The plan obeys SCHED-1
-/// and SCHED-2.
+/// Checks SCHED-3 to SCHED-6, chunk by chunk. The plan must obey SCHED-1 and SCHED-2.
 std::optional<Violation> check_chunks(const Plan& plan, Purpose purpose);
 
 }  // namespace troupe::schedules

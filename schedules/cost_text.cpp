@@ -10,7 +10,7 @@ namespace troupe::schedules {
 namespace {
 
 constexpr int kMostDecimals = 9;
-/// Of a cost in units: sums of a million of them are still exact in a double.
+/// Largest cost in units: sums of a million such costs are still exact in a double.
 constexpr double kMostUnits = 9e9;
 
 struct Field {
@@ -18,7 +18,7 @@ struct Field {
   std::vector<double> values = {};
 };
 
-/// The text up to `separator`, taken from the front of `text`.
+/// Takes the text up to `separator` from the front of `text`.
 std::string_view take(std::string_view& text, char separator) {
   const std::size_t end = std::min(text.find(separator), text.size());
   const std::string_view part = text.substr(0, end);
@@ -26,8 +26,8 @@ std::string_view take(std::string_view& text, char separator) {
   return part;
 }
 
-/// Digits after the point that a number needs to be written exactly; too many for one in powers of
-/// ten.
+/// Digits after the point that a number needs to be written exactly; more than are allowed if it is
+/// written with a power of ten.
 int decimals(std::string_view number) {
   if (number.find_first_of("eE") != std::string_view::npos) return kMostDecimals + 1;
   const std::size_t point = number.find('.');
@@ -37,7 +37,7 @@ int decimals(std::string_view number) {
 /// Reads the fields one by one.
 class CostReader {
  public:
-  /// Empty, or why not.
+  /// Reads all fields. Returns an empty text, or why they cannot be read.
   std::string read(std::string_view text) {
     while (!text.empty()) {
       const std::string_view part = take(text, ',');
@@ -64,8 +64,8 @@ class CostReader {
   const std::vector<double>& values(std::string_view name) const {
     return std::ranges::find(fields_, name, &Field::name)->values;
   }
-  /// What one unit of the text must be cut into for whole costs of a chunk; 1 where they are too
-  /// many.
+  /// Number of parts into which one unit of the text must be cut for whole costs of a chunk; 1 if
+  /// that is too many.
   double units(int chunks) const {
     const double units = std::pow(10, decimals_) * chunks;
     return decimals_ <= kMostDecimals && most_ * units <= kMostUnits ? units : 1;
@@ -97,7 +97,7 @@ class CostReader {
   double most_ = 0;
 };
 
-/// Costs of one stage after the other, as many as the longest list has.
+/// The costs of each stage, as many as the longest list has.
 class StageList {
  public:
   StageList(const CostReader& reader, double units) : reader_(reader), units_(units) {
@@ -106,7 +106,7 @@ class StageList {
     }
   }
 
-  /// Empty, or why the lists do not fit together.
+  /// Returns an empty text, or why the lists do not fit together.
   std::string check() const {
     for (const std::string_view name : {"F", "I", "W", "B", "pair"}) {
       const std::size_t size = reader_.values(name).size();

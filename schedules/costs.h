@@ -10,14 +10,15 @@
 
 namespace troupe::schedules {
 
-/// Durations in any one unit, of a whole stage: with v chunks on a rank, an action of one chunk
-/// costs 1/v of this; where there are two copies of the parameters, of one copy.
+/// Durations of a whole stage, all in the same unit. With v chunks on a rank, an action of one
+/// chunk costs 1/v of them. If there are two copies of the parameters, they are the durations of
+/// one copy.
 struct StageCosts {
   double forward = 1;
   double input_gradient = 1;
   double weight_gradient = 1;
-  std::optional<double> backward = {};  ///< default: I + W
-  std::optional<double> pair = {};      ///< of an overlapped F and B; default: F + B
+  std::optional<double> backward = {};  ///< if not set: I + W
+  std::optional<double> pair = {};      ///< of an overlapped F and B; if not set: F + B
 };
 
 /// Whether a rank computes while its results travel.
@@ -26,12 +27,13 @@ enum class Sends { overlapped, blocking };
 enum class Barrier { global, none };
 
 struct Costs {
-  /// By rank; one entry serves all ranks.
+  /// Costs by rank; one entry serves all ranks.
   std::vector<StageCosts> stages = std::vector<StageCosts>(1);
-  std::vector<StageCosts> chunks = {};  ///< by chunk, of its actions, instead of stages if given
+  /// Costs of each chunk's actions, used instead of `stages` if given.
+  std::vector<StageCosts> chunks = {};
   double hop = 0;   ///< latency of an edge between two ranks; a rank's edge to itself has none
-  double link = 0;  ///< a message's bytes / bandwidth: how long it keeps a link of two ranks busy
-  double optimizer = 0;  ///< after the step's last action
+  double link = 0;  ///< how long a message keeps the link of two ranks busy: its bytes / bandwidth
+  double optimizer = 0;  ///< duration of the optimizer, after the step's last action
   Sends sends = Sends::overlapped;
   Barrier barrier = Barrier::global;
 };
@@ -40,19 +42,19 @@ struct Costs {
 std::vector<StageCosts> chunk_costs(const Plan& plan, const Costs& costs);
 /// The duration of an action that runs alone.
 double duration(const StageCosts& chunk, Op op);
-/// The duration of an overlapped pair: that of its forward's chunk where it is given, less what a
+/// The duration of an overlapped pair: that of its forward's chunk if it is given, less what a
 /// backward without its weight-gradient saves.
 double pair_duration(const StageCosts& forward, const StageCosts& backward, Op op);
 
-/// Costs as whole numbers of a unit, so that sums and comparisons of times are exact.
+/// Costs in whole numbers of a small unit, so that sums and comparisons of times are exact.
 struct WholeCosts {
   Costs costs;
-  double units = 1;  ///< of one unit of the text
+  double units = 1;  ///< number of small units in one unit of the text
 };
 /// Reads "F=18.5,I=18,W=9.3,hop=0.6": F, I, W, B, pair, hop, link and optimizer, each once, in any
-/// order; F, I and W must be given. F, I, W, B and pair may differ by stage: "F=1:2:2:1". Costs
-/// of `chunks` chunks a rank with up to 9 decimals are whole in the result. Returns why not where
-/// the text is something else. Never throws.
+/// order; F, I and W must be given. F, I, W, B and pair may differ by stage: "F=1:2:2:1". With
+/// `chunks` chunks per rank, costs of up to 9 decimals are whole numbers in the result. Returns the
+/// reason if the text is not of this form. Never throws.
 std::variant<WholeCosts, std::string> parse_costs(std::string_view text, int chunks);
 
 }  // namespace troupe::schedules

@@ -71,7 +71,7 @@ std::vector<ChunkCapacity> CreditRun::capacities() const {
 }
 
 bool CreditRun::ready(int, const Action& action) const {
-  if (action.op == Op::W) return true;  // its I ran before it on the same rank
+  if (action.op == Op::W) return true;  // its I has run before it on the same rank
   const auto in = input(action);
   const auto out = output(action);
   return (!in || edges_[*in].arrived(action.microbatch)) && (!out || edges_[*out].can_send());

@@ -38,7 +38,7 @@ std::vector<std::vector<Cell>> split(std::string_view text) {
   return lines;
 }
 
-/// What the parser has learned of one chunk, with the cell to blame.
+/// What the parser has learned about one chunk, and the cell that an error names.
 struct Seen {
   int rank = -1;
   Cell first;
@@ -51,7 +51,8 @@ class Reader {
  public:
   explicit Reader(int num_actions) : num_actions_(num_actions), chunks_(num_actions) {}
 
-  /// Empty where the cell is an action that fits; else the reason why not.
+  /// Reads a cell. Returns an empty text if it is an action that fits, else the reason why it does
+  /// not.
   std::string read(const Cell& cell, int rank, Plan& plan) {
     if (cell.text.starts_with('(')) return read_pair(cell, rank, plan);
     const std::optional<Action> action = parse_action(cell.text);
@@ -80,7 +81,7 @@ class Reader {
   }
 
  private:
-  /// "(0F3;3B1)", as PyTorch writes it with OVERLAP_F_B behind.
+  /// "(0F3;3B1)", after which PyTorch writes OVERLAP_F_B.
   std::string read_pair(const Cell& cell, int rank, Plan& plan) {
     constexpr std::string_view kName = "OVERLAP_F_B";
     std::string_view text = cell.text.substr(1);
@@ -122,8 +123,8 @@ class Reader {
     return {};
   }
 
-  /// Where the upper half of the chunks sees only the upper half of the microbatches and the lower
-  /// half only the lower: no plan of one copy.
+  /// Whether the upper half of the chunks has only the upper half of the microbatches, and the
+  /// lower half only the lower, which is never so in a plan of one copy.
   bool has_two_copies(const Plan& plan) const {
     if (num_chunks_ % 2 != 0 || plan.num_microbatches % 2 != 0) return false;
     const int half = plan.num_microbatches / 2;
@@ -149,7 +150,7 @@ class Reader {
   std::vector<Seen> chunks_;
 };
 
-/// An action or a pair.
+/// The text of an action or of a pair.
 std::string cell(const std::vector<Action>& order, std::size_t i) {
   if (!order[i].overlaps_next || i + 1 == order.size()) return to_string(order[i]);
   return "(" + to_string(order[i]) + ";" + to_string(order[i + 1]) + ")";

@@ -9,7 +9,7 @@
 namespace troupe::schedules {
 namespace {
 
-/// What a stopped rank waits for. With the credits of capacities() that is always an input.
+/// What a stopped rank waits for, which with the credits of capacities() is always an input.
 struct Wait {
   std::string what;
   int from = 0;  ///< rank
@@ -27,7 +27,7 @@ Wait wait_of(const Plan& plan, const Action& action) {
   return message("gradient", action.chunk + 1);
 }
 
-/// A step without clocks or buffers in which the two of a pair start together.
+/// Runs a step without clocks or buffers, in which the two actions of a pair start together.
 class PairRun {
  public:
   explicit PairRun(const Plan& plan)
@@ -36,7 +36,7 @@ class PairRun {
                                        plan.num_microbatches)),
         done_(plan.num_ranks(), 0) {}
 
-  /// The first pair that never starts; none where the plan comes to its end.
+  /// The first pair that never starts; none if the plan comes to its end.
   std::optional<Violation> first_stopped() {
     progress(plan_, *this, done_);
     for (int rank = 0; rank < plan_.num_ranks(); ++rank) {
@@ -51,7 +51,7 @@ class PairRun {
     return {};
   }
 
-  // The rules of progress().
+  // ready() and run() are the rules of progress().
   bool ready(int rank, const Action& action) {
     return has_input(action) &&
            (!action.overlaps_next || has_input(plan_.actions[rank][done_[rank] + 1]));
@@ -83,7 +83,8 @@ std::optional<Violation> check_end(const Plan& plan) {
   CreditRun run(plan, capacities(plan));
   if (run.advance()) return PairRun(plan).first_stopped();
 
-  // Each stopped rank waits for another stopped one, so following the waits ends in a circle.
+  // Each stopped rank waits for another stopped one, so that following the waits leads into a
+  // cycle.
   constexpr std::size_t kShown = 8;
   const auto is_stopped = [&](int rank) { return run.done()[rank] < plan.actions[rank].size(); };
   int rank = 0;

@@ -4,8 +4,8 @@
 
 namespace troupe::schedules {
 
-/// SCHED-7: every rank comes to the end of its order. The plan obeys SCHED-1 to SCHED-6 and
-/// SCHED-8.
+/// Checks SCHED-7: every rank comes to the end of its order. The plan must obey SCHED-1 to SCHED-6
+/// and SCHED-8.
 std::optional<Violation> check_end(const Plan& plan);
 
 }  // namespace troupe::schedules

@@ -6,24 +6,25 @@
 
 namespace troupe::schedules {
 
-/// A line per rank, a column per slot, one slot as long as the shortest action. Idle slots are
-/// dots, an action's later slots dashes. Plans with one chunk a rank are written without chunk
-/// numbers.
+/// A simulated plan as text: a line per rank and a column per slot, where a slot is as long as the
+/// shortest action. Idle slots are dots, an action's later slots dashes. Plans with one chunk per
+/// rank are written without chunk numbers.
 std::string to_grid(const Plan& plan, const Simulation& simulation);
 
-/// "#rrggbb": what stands for this kind of action in every picture. Told apart by those who do not
-/// see all colours, too.
+/// The colour "#rrggbb" of this kind of action in every picture. Colour-blind readers can tell the
+/// colours apart, too.
 const char* colour_of(Op op);
 
-/// What an axis counts: slots, or the time that the costs are given in.
+/// What an axis counts: slots, or time in the unit of the costs.
 enum class Axis { slots, time };
 /// A simulated plan as a picture: a row per rank, a box per action, coloured by what it does and
-/// paler for later chunks of a rank, between a legend and an axis. An overlapped pair lies one
-/// above the other. A pointer over a box shows the action.
+/// paler for later chunks of a rank, between a legend and an axis. The two actions of an overlapped
+/// pair lie one above the other. Pointing at a box shows its action.
 std::string to_svg(const Plan& plan, const Simulation& simulation, Axis axis = Axis::slots);
 
 /// A simulated plan as a timeline in the Trace Event Format, which Perfetto and Chrome show: a
-/// thread per rank, a second one for what overlaps; a unit of time is a millisecond.
+/// thread per rank, and a second one for the second actions of pairs; a unit of time is a
+/// millisecond.
 std::string to_trace(const Plan& plan, const Simulation& simulation);
 
 /// The duration of the shortest action that takes time; 1 in a plan that takes none.

@@ -8,22 +8,22 @@
 namespace troupe::schedules {
 namespace {
 
-// Pixels.
+// Sizes in pixels, and shares of a colour.
 constexpr double kSlotWidth = 26;
-constexpr double kMostWidth = 12000;  ///< of all slots; longer plans get narrower ones
+constexpr double kMostWidth = 12000;  ///< of all slots together; longer plans get narrower slots
 constexpr double kRow = 26;
 constexpr double kBox = 22;
 constexpr double kLeft = 64;
 constexpr double kTop = 44;
 constexpr double kLegendRow = 18;
 constexpr double kSwatch = 12;
-constexpr double kLetter = 6.5;   ///< a letter of the legend; those of usual fonts are narrower
+constexpr double kLetter = 6.5;   ///< a letter of the legend; letters of usual fonts are narrower
 constexpr double kLabelled = 18;  ///< a box at least this wide shows its microbatch
-constexpr double kPalest = 0.45;  ///< what is left of the colour where a rank has many chunks
-constexpr double kPale = 0.75;    ///< below it black text is easier to read than white
+constexpr double kPalest = 0.45;  ///< share of the colour that the last of many chunks has
+constexpr double kPale = 0.75;    ///< below this share black text is easier to read than white
 constexpr const char* kIdleColour = "#eeeeee";
 
-/// How one kind of action looks, and is called in the legend.
+/// The look of one kind of action and its name in the legend.
 struct Style {
   Op op;
   const char* name;
@@ -54,12 +54,13 @@ std::string swatch(double x, double y, const char* colour, double opacity) {
          number(opacity) + "'/>\n";
 }
 
-/// From the left end of a text in the legend to what follows it.
+/// Distance from the left end of a text in the legend to what follows the text.
 double room_for(const std::string& text) {
   return kLetter * static_cast<double>(text.size()) + kSwatch;
 }
 
-/// 1, 2 or 5 times a power of ten, so that marks lie at least 40 pixels apart.
+/// Units from one mark of the axis to the next: 1, 2 or 5 times a power of ten, so that marks lie
+/// at least 40 pixels apart.
 double units_per_mark(double pixels_per_unit) {
   for (double step = std::pow(10, std::floor(std::log10(40 / pixels_per_unit)));; step *= 10) {
     for (const int factor : {1, 2, 5}) {
@@ -98,7 +99,7 @@ class Canvas {
   double y(int rank) const { return top() + rank * kRow; }
   double bottom() const { return y(plan_.num_ranks()); }
 
-  /// Chunks of a rank, which lie a whole round over the ranks apart.
+  /// Number of rounds over the ranks, of which each gives a rank one chunk.
   int rounds() const { return (plan_.num_chunks() + plan_.num_ranks() - 1) / plan_.num_ranks(); }
   double opacity(int round) const { return 1 - (1 - kPalest) * round / rounds(); }
 

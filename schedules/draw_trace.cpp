@@ -13,7 +13,7 @@ std::string number(double value) {
   return text;
 }
 
-/// Two tracks a rank: actions, and the second parts of pairs.
+/// Names a track. A rank has two: actions, and the second parts of pairs.
 std::string thread_name(int track, const std::string& name) {
   return R"({"name":"thread_name","ph":"M","pid":0,"tid":)" + std::to_string(track) +
          R"(,"args":{"name":")" + name + "\"}}";

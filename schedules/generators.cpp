@@ -9,7 +9,7 @@ namespace troupe::schedules {
 
 namespace {
 
-/// A plan of so many actions takes about a gigabyte.
+/// Most actions of a plan, which then takes about a gigabyte.
 constexpr int kMaxActions = 100'000'000;
 
 Plan empty_plan(std::string_view kind, const ScheduleShape& shape) {

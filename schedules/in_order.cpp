@@ -6,14 +6,15 @@
 namespace troupe::schedules {
 namespace {
 
-/// The weight-gradients of one chunk: which is due, and which were held back until it.
+/// The weight-gradients of one chunk: the microbatch that is due, and those held back until then.
 struct WeightOrder {
   explicit WeightOrder(int first) : due(first) {}
   int due;
   std::multiset<int> held = {};
 };
 
-/// One rank's order with every weight-gradient at or after its place in ascending order.
+/// Sorts one rank's order: every weight-gradient keeps its place or moves back, so that those of a
+/// chunk ascend.
 class Sorter {
  public:
   explicit Sorter(const Plan& plan) : plan_(plan) {}
@@ -35,7 +36,7 @@ class Sorter {
     release(action.chunk, chunk);
   }
 
-  /// What is left of a plan that misses microbatches keeps its actions too, for validate() to
+  /// A plan that lacks microbatches keeps the actions that are still held back, for validate() to
   /// judge.
   std::vector<Action> finish() {
     for (const auto& [index, chunk] : chunks_) {

@@ -11,10 +11,10 @@ namespace troupe::schedules {
 /// marks the end of the order.
 std::string mark(const Plan& plan, int rank, int index);
 
-/// "1B2 of rank 1".
+/// The text "1B2 of rank 1" for an action.
 std::string name(const Plan& plan, int rank, int index);
 
-/// A violation at a place, with its marked grid.
+/// A violation at a place in a rank's order, with the marked grid.
 Violation violation(const Plan& plan, std::string_view rule, int rank, int index,
                     std::string message);
 

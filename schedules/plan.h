@@ -10,14 +10,15 @@
 
 namespace troupe::schedules {
 
-/// `training`: each F needs its B, or I and W; otherwise only F is allowed.
+/// What a plan is for. In `training` each F needs its B, or its I and W; otherwise only F is
+/// allowed.
 enum class Purpose { training, forward_only };
 
 /// What every pipeline rank does in one step, in order. A value.
 struct Plan {
   std::string kind;  ///< name of the schedule it came from, "csv" for a user's own
   int num_microbatches = 0;
-  std::vector<int> rank_of_chunk;            ///< chunk -> pipeline rank; one entry a chunk
+  std::vector<int> rank_of_chunk;            ///< pipeline rank of each chunk
   std::vector<std::vector<Action>> actions;  ///< [pipeline rank][order]
   /// Copies of the parameters, 1 or 2. With 2, the upper half of the chunks holds the layers of the
   /// lower half again, and the upper half of the microbatches runs through it.
@@ -25,7 +26,7 @@ struct Plan {
 
   int num_ranks() const { return static_cast<int>(actions.size()); }
   int num_chunks() const { return static_cast<int>(rank_of_chunk.size()); }
-  /// Whether a chunk is the first, or the last, that a microbatch runs through.
+  /// Whether a chunk is the first one that its microbatches run through.
   bool is_first(int chunk) const { return chunk % chunks_per_copy() == 0; }
   bool is_last(int chunk) const { return (chunk + 1) % chunks_per_copy() == 0; }
   /// The microbatches that run through a chunk: [first, first + microbatches_per_copy()).
@@ -37,14 +38,14 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// forward_only where no action goes back.
+/// Purpose::forward_only if no action is a backward, else training.
 Purpose purpose_of(const Plan& plan);
 
-/// A line per rank, a cell per action or pair, as PyTorch's pipelining writes it:
-/// "0F0,(0F1;0B0),0B1".
+/// Writes a plan with a line per rank and a cell per action or pair, as PyTorch's pipelining writes
+/// it: "0F0,(0F1;0B0),0B1".
 std::string to_csv(const Plan& plan);
 
-/// Why a text is no plan: line and column count from 1.
+/// Why a text is no plan. Line and column count from 1.
 struct PlanError {
   int line = 0;
   int column = 0;
@@ -61,8 +62,8 @@ std::variant<Plan, PlanError> parse_csv(std::string_view text);
 /// schedule. Plans that are in order come back unchanged.
 Plan in_order(Plan plan);
 
-/// FNV-1a over the plan's CSV text, for ranks to agree on what they run. Written here because
-/// schedules use the standard library alone.
+/// FNV-1a over the plan's CSV text, by which ranks check that they run the same plan. Implemented
+/// here because schedules use the standard library alone.
 std::uint64_t digest(const Plan& plan);
 
 }  // namespace troupe::schedules

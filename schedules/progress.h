@@ -8,10 +8,10 @@ namespace troupe::schedules {
 
 /// Runs as many of the plan's actions as can run, each rank's in its order, and counts them in
 /// `done`, by rank. `rules.ready(rank, action)` says whether a rank's next action may run;
-/// `rules.run(rank, action)` runs it. What is ready must stay ready until it runs, and running an
-/// action of a chunk may make ready only actions of its rank and of the chunks before and after it.
-/// Then the end is the same in whatever order ranks take their turns, and every action is looked at
-/// a bounded number of times.
+/// `rules.run(rank, action)` runs it. An action that is ready must stay ready until it runs, and
+/// running an action of a chunk may make ready only actions of its rank and of the chunks before
+/// and after it. Then the result is the same in whatever order ranks take their turns, and every
+/// action is examined a bounded number of times.
 template <typename Rules>
 void progress(const Plan& plan, Rules& rules, std::vector<std::size_t>& done) {
   std::vector<int> turns;

@@ -9,13 +9,13 @@
 namespace troupe::schedules {
 namespace {
 
-/// When something was computed, and when it was on the rank that reads it.
+/// When a result was computed, and when it was on the rank that reads it.
 struct Result {
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
   double computed = 0;
   double arrived = kNever;
-  int rank = 0;  ///< that computed it
+  int rank = 0;  ///< the rank that computed it
 };
 
 /// The results of one kind of action, by chunk and microbatch.
@@ -103,14 +103,14 @@ class Clocks {
     return index > 0 && plan_.actions[rank][index - 1].overlaps_next;
   }
 
-  /// What the action reads; it never arrives while it was not computed.
+  /// The result that the action reads, which arrives kNever as long as it was not computed.
   Result input(const Action& action) {
     const int i = action.microbatch;
     const int chunk = action.chunk;
     if (action.op == Op::F) {
       return plan_.is_first(chunk) ? Result{.arrived = 0} : forward_.at(chunk - 1, i);
     }
-    if (action.op == Op::W) return {.arrived = 0};  // its I ran before it on the same rank
+    if (action.op == Op::W) return {.arrived = 0};  // its I has run before it on the same rank
     if (!plan_.is_last(chunk)) return backward_.at(chunk + 1, i);
     const Result& own = forward_.at(chunk, i);
     return own.arrived < Result::kNever ? Result{.arrived = own.computed} : own;
@@ -164,7 +164,7 @@ class Clocks {
   std::vector<double> clock_;  ///< by rank: when it can go on
   std::vector<int> live_;
   std::map<std::pair<int, int>, double> link_free_;  ///< by sender and receiver
-  double work_ = 0;                                  ///< of all actions, as if each ran alone
+  double work_ = 0;  ///< duration of all actions as if each ran alone
   Simulation out_;
 };
 

@@ -14,17 +14,17 @@ struct Idle {
   double warm_up = 0;             ///< before its first action
   double cool_down = 0;           ///< after its last one
   double communication = 0;       ///< the input was computed but had not arrived, or a send blocked
-  std::map<int, double> waiting;  ///< for another rank to compute the input; by that rank
+  std::map<int, double> waiting;  ///< time until another rank had computed the input, by that rank
 };
 
 struct Simulation {
   double wall = 0;  ///< T: from the first action's start to the last one's end
   double span = 0;  ///< L: the longest first-start to last-end of a rank
-  double step =
-      0;  ///< from one step to the next: T or L, as Costs::barrier says, and the optimizer
+  /// Time from one step to the next: T or L, as Costs::barrier says, and the optimizer.
+  double step = 0;
   std::vector<double> busy;           ///< by rank
   std::vector<double> idle;           ///< wall - busy, by rank
-  std::vector<Idle> causes;           ///< of idle, by rank
+  std::vector<Idle> causes;           ///< causes of the idle time, by rank
   std::vector<int> peak_activations;  ///< by rank: chunk-microbatches held from F to B or W
   /// 1 - ideal / span; the ideal is a rank's mean work without overlap, m(F + I + W) for equal
   /// stages.
@@ -39,11 +39,11 @@ struct Simulation {
 /// The cost model of the zero-bubble paper (arXiv 2401.10241): an action starts when its rank is
 /// free and its input is there; links cost latency only, buffers are unlimited, sends cost the
 /// sender nothing, unless the costs say otherwise. A pair starts when the inputs of both its parts
-/// are there and ends for both at once. Time is linear in the number of actions. None where the
-/// plan deadlocks. The plan obeys SCHED-1 to SCHED-5 and SCHED-8.
+/// are there and ends for both at once. Time is linear in the number of actions. None if the plan
+/// deadlocks. The plan must obey SCHED-1 to SCHED-5 and SCHED-8.
 std::optional<Simulation> simulate(const Plan& plan, const Costs& costs);
 
-/// Every time divided by `units`.
+/// The simulation with every time divided by `units`.
 Simulation divided(Simulation simulation, double units);
 
 }  // namespace troupe::schedules

@@ -8,8 +8,8 @@
 namespace troupe::schedules {
 namespace {
 
-/// SCHED-1, all but the actions' numbers: there are ranks, chunks and microbatches; ranks hold
-/// some.
+/// Checks SCHED-1 except for the numbers in the actions: there are ranks, chunks and microbatches,
+/// and every rank holds a chunk.
 std::optional<Violation> check_shape(const Plan& plan) {
   const auto wrong = [](int rank, std::string message) {
     return Violation{.rule = "SCHED-1", .rank = rank, .index = 0, .message = message, .grid = ""};
@@ -48,7 +48,7 @@ bool in_range(const Plan& plan, int chunk, int microbatch) {
   return microbatch >= first && microbatch < first + plan.microbatches_per_copy();
 }
 
-/// Whether the action there and the next one can run together.
+/// Whether the action at `index` and the next one can run together.
 bool is_pair(const std::vector<Action>& order, int index) {
   if (index + 1 == static_cast<int>(order.size())) return false;
   const Action& next = order[index + 1];
@@ -56,7 +56,7 @@ bool is_pair(const std::vector<Action>& order, int index) {
          next.microbatch != order[index].microbatch;
 }
 
-/// SCHED-1 for the numbers in the actions, SCHED-2 and SCHED-8.
+/// Checks SCHED-1 for the numbers in the actions, SCHED-2 and SCHED-8.
 std::optional<Violation> check_places(const Plan& plan) {
   for (int rank = 0; rank < plan.num_ranks(); ++rank) {
     const std::vector<Action>& order = plan.actions[rank];

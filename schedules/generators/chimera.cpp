@@ -16,9 +16,10 @@ std::string check(const ScheduleShape& shape) {
   return check_even_microbatches("chimera", shape);
 }
 
-/// D ranks, N microbatches. A unit takes D/2 microbatches down each pipeline; with F and B of one
-/// slot the two never meet. The next unit begins 2D slots later and fills the bubbles of this one.
-/// Rank r is stage r of the one pipeline and, as chunk 2D-1-r, stage D-1-r of the other.
+/// Chimera on D ranks with N microbatches. A unit takes D/2 microbatches down each pipeline; if F
+/// and B take one slot each, the two never meet. The next unit begins 2D slots later and fills the
+/// bubbles of this one. Rank r is stage r of one pipeline and, as chunk 2D-1-r, stage D-1-r of the
+/// other.
 Plan generate(const ScheduleShape& shape) {
   Plan plan = waved("chimera", shape);
   plan.num_copies = 2;

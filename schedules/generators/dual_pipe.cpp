@@ -7,8 +7,8 @@
 namespace troupe::schedules {
 namespace {
 
-/// A rank's order over two directions (DualPipe) or the two chunks of a V (DualPipeV): 0 is what
-/// the rank begins with.
+/// A rank's order over two directions (DualPipe) or the two chunks of a V (DualPipeV): 0 is the one
+/// that the rank begins with.
 class Order {
  public:
   Order(std::array<int, 2> chunks, std::array<int, 2> first_microbatch)
@@ -20,12 +20,12 @@ class Order {
     actions_.push_back({chunks_[d], Op::I, backwards_[d]++});
     waiting_.push_back(actions_.back());
   }
-  /// The oldest that waits.
+  /// Adds the oldest W that waits.
   void W() {
     actions_.push_back({waiting_.front().chunk, Op::W, waiting_.front().microbatch});
     waiting_.pop_front();
   }
-  /// F of one direction together with B of the other.
+  /// Adds F of one direction together with B of the other.
   void pair(int forward, int backward) {
     F(forward);
     actions_.back().overlaps_next = true;
@@ -35,7 +35,7 @@ class Order {
 
  private:
   std::array<int, 2> chunks_;
-  std::array<int, 2> forwards_, backwards_;  ///< next microbatch
+  std::array<int, 2> forwards_, backwards_;  ///< next microbatch of each
   std::deque<Action> waiting_;
   std::vector<Action> actions_;
 };

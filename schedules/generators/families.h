@@ -4,7 +4,8 @@
 
 namespace troupe::schedules {
 
-// One row of the table in generators.cpp each, defined in the file of its name or family.
+// Each function returns one row of the table in generators.cpp, and is defined in the file of its
+// name or family.
 Generator gpipe();
 Generator one_f_one_b();
 Generator interleaved();
@@ -28,17 +29,20 @@ Generator forward_only();
 
 /// A plan without actions whose chunk c lies on rank c mod p: each rank holds every p-th chunk.
 Plan looped(std::string_view kind, const ScheduleShape& shape);
-/// A plan without actions whose chunks go through the ranks back and forth: with two chunks a rank
-/// (a V) rank r holds chunks r and 2p-1-r.
+/// A plan without actions whose chunks go through the ranks back and forth: with two chunks per
+/// rank (a V), rank r holds chunks r and 2p-1-r.
 Plan waved(std::string_view kind, const ScheduleShape& shape);
 
-/// Why a shape with a number below 1, or far too many actions, is impossible; else empty.
+/// Why a shape is impossible because of a number below 1 or far too many actions; empty if it is
+/// not.
 std::string check_shape(const ScheduleShape& shape);
-/// check_shape, and why `kind` cannot have another number of chunks a rank.
+/// Checks the shape, and that it has the only number of chunks per rank that `kind` can have.
+/// Empty, or why the shape is impossible.
 std::string check_chunks(std::string_view kind, const ScheduleShape& shape, int chunks);
-/// "the nearest valid number of microbatches is 8": the multiple of `unit` next to m.
+/// The text "the nearest valid number of microbatches is 8", with the multiple of `unit` nearest to
+/// m.
 std::string nearest_microbatches(int m, int unit);
-/// Why a schedule of two pipelines cannot share an odd number of microbatches; else empty.
+/// Why a schedule of two pipelines cannot share an odd number of microbatches; empty if it is even.
 std::string check_even_microbatches(std::string_view kind, const ScheduleShape& shape);
 
 }  // namespace troupe::schedules

@@ -4,7 +4,7 @@
 namespace troupe::schedules {
 namespace {
 
-/// Rank r: groups of at most p microbatches go through one local chunk after the other.
+/// On every rank groups of at most p microbatches go through one local chunk after the other.
 Plan generate(const ScheduleShape& shape) {
   Plan plan = looped("forward-only", shape);
   const std::vector<GroupEntry> entries =

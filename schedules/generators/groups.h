@@ -8,22 +8,23 @@
 
 namespace troupe::schedules {
 
-/// One forward of every rank, in the order that all ranks share.
+/// One forward in the order that all ranks share.
 struct GroupEntry {
-  int local_chunk;  ///< counted on the rank
+  int local_chunk;  ///< counted within the rank
   int microbatch;
 };
 
-/// G: how many microbatches go through a local chunk before the next chunk takes them.
+/// The group size G: how many microbatches go through a local chunk before the next chunk takes
+/// them.
 int group_size(const ScheduleShape& shape);
 
 /// All mv forwards: groups of G microbatches, the last one maybe shorter, go through one local
-/// chunk after the other. The k-th backward takes the chunk v-1-c where the k-th forward takes c.
+/// chunk after the other. If the k-th forward takes chunk c, the k-th backward takes chunk v-1-c.
 std::vector<GroupEntry> grouped(const ScheduleShape& shape);
 
-/// Why the microbatches cannot be grouped as the shape says; else empty. By size: as Megatron-LM,
-/// p <= G <= m, and a shorter last group still has p. In rounds: as PyTorch, m is a multiple of
-/// max(1, m / p).
+/// Why the microbatches cannot be grouped as the shape says; empty if they can. By size, as in
+/// Megatron-LM, p <= G <= m, and a shorter last group still has p. In rounds, as in PyTorch, m is a
+/// multiple of max(1, m / p).
 std::string check_groups(std::string_view kind, const ScheduleShape& shape);
 
 }  // namespace troupe::schedules

@@ -12,9 +12,9 @@ std::string check(const ScheduleShape& shape) {
          std::to_string(shape.chunks + 1);
 }
 
-/// W = v/2 waves of 2 chunks a rank. A unit takes p microbatches through all waves; with F and B of
-/// one slot they never meet on a rank. The next unit begins 2pv slots later and fills the bubbles
-/// of this one. With one wave this is Chimera over 2p ranks, folded in the middle.
+/// W = v/2 waves of 2 chunks per rank. A unit takes p microbatches through all waves; if F and B
+/// take one slot each, they never meet on a rank. The next unit begins 2pv slots later and fills
+/// the bubbles of this one. With one wave this is Chimera over 2p ranks, folded in the middle.
 Plan generate(const ScheduleShape& shape) {
   Plan plan = waved("hanayo", shape);
   const int p = shape.stages;

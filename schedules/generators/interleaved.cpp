@@ -62,8 +62,9 @@ std::string check_combined(const ScheduleShape& shape) {
   return check_groups("combined-1f1b", shape);
 }
 
-/// The one more forward than interleaved has keeps the two of a pair apart: neither reads what the
-/// other writes. With one stage and one chunk: F_0, (F_1, B_0) ... (F_m-1, B_m-2), B_m-1.
+/// combined-1f1b has one forward more than interleaved before the first backward, so that neither
+/// action of a pair reads what the other writes. With one stage and one chunk: F_0, (F_1, B_0) ...
+/// (F_m-1, B_m-2), B_m-1.
 Plan generate_combined(const ScheduleShape& shape) {
   return one_forward_one_backward("combined-1f1b", shape, 1, true);
 }

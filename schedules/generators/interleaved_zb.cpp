@@ -6,7 +6,7 @@
 namespace troupe::schedules {
 namespace {
 
-/// The microbatches go in rounds, as PyTorch has it.
+/// The shape with microbatches in rounds, as in PyTorch.
 ScheduleShape in_rounds(ScheduleShape shape) {
   shape.grouping = Grouping::in_rounds;
   return shape;
@@ -18,7 +18,7 @@ std::string check(const ScheduleShape& shape) {
 }
 
 /// Rank r: F x w with w = min((v-1)G + p-1-r, mv), then (F, I) x (mv-w), then I x w; from the r-th
-/// I on each is followed by the oldest W that waits; then the rest of the W.
+/// I on, each I is followed by the oldest W that waits; then the rest of the W.
 Plan generate(const ScheduleShape& shape) {
   Plan plan = looped("interleaved-zb", shape);
   const int p = shape.stages;

@@ -6,7 +6,7 @@
 namespace troupe::schedules {
 namespace {
 
-/// Every rank: for each of its chunks F x m, then all of that backwards with B.
+/// Every rank: F x m for each of its chunks, then the same in reverse with B.
 Plan generate(const ScheduleShape& shape) {
   Plan plan = looped("looped-bfs", shape);
   const std::vector<GroupEntry> entries = grouped({.stages = shape.stages,

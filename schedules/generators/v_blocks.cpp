@@ -8,7 +8,7 @@
 namespace troupe::schedules {
 namespace {
 
-/// All ranks' slots, and the moves that squeeze them.
+/// The slots of all ranks, and the moves that squeeze them.
 class Squeeze {
  public:
   Squeeze(const std::vector<Block>& blocks, int microbatches)
@@ -16,8 +16,8 @@ class Squeeze {
     for (const Block& block : blocks) ranks_.emplace_back(block, m_);
   }
 
-  /// Pass 1: with W in their slots. What lies between the first I of chunk 0 and the last F of
-  /// chunk 0 on rank 0 repeats, and stays.
+  /// Pass 1 moves actions while every W has its slot. The part between the first I of chunk 0 and
+  /// the last F of chunk 0 on rank 0 repeats, and stays.
   void move_with_weights() {
     for (VSlots& rank : ranks_) rank.add_weights();
     move_all(ranks_[0].slot(kI0, 0));
@@ -25,7 +25,8 @@ class Squeeze {
     for (VSlots& rank : ranks_) rank.drop_weights();
   }
 
-  /// Pass 2: W in the next free slots whatever moves; the warm-up stays too.
+  /// Pass 2 moves actions without regard to W, which then get the next free slots; the warm-up
+  /// stays too.
   void move_without_weights() {
     move_all(0);
     for (VSlots& rank : ranks_) rank.add_weights();
@@ -45,8 +46,8 @@ class Squeeze {
     auto operator<=>(const Item&) const = default;
   };
 
-  /// Moves every action that lies before slot `first`, or behind the last F of chunk 0 on rank 0,
-  /// to the earliest slot it can have.
+  /// Moves every action that lies before slot `first`, or after the last F of chunk 0 on rank 0, to
+  /// the earliest slot it can have.
   void move_all(int first) {
     int cap = 0;
     for (const VSlots& rank : ranks_) cap = std::max(cap, rank.peak());
@@ -69,7 +70,8 @@ class Squeeze {
     }
   }
 
-  /// The first slot after what the action needs: its input, and what comes before it on its rank.
+  /// The first slot after everything that the action needs: its input, and the actions before it on
+  /// its rank.
   int earliest(const Item& item) const {
     const VSlots& rank = ranks_[item.rank];
     if (item.row == kWeights) return rank.backward_slot(item.k) + 1;
@@ -93,8 +95,8 @@ class Squeeze {
         }
       }
     }
-    // What an action needs lies in an earlier slot, so slot by slot all inputs have their new
-    // place.
+    // The input of an action lies in an earlier slot, so in the order of slots every input already
+    // has its new place.
     std::ranges::sort(items);
     std::vector<int> clock(p_, 0);
     for (VSlots& rank : ranks_) rank.clear();

@@ -4,8 +4,8 @@
 namespace troupe::schedules {
 namespace {
 
-/// Rank i of d. The actions go round the V so that the lifespans, and with them the peaks, are the
-/// same on all ranks.
+/// The block of rank i of d. The actions go round the V so that the lifespans of activations, and
+/// with them the peaks, are the same on all ranks.
 Block half_block(int i, int d) {
   const int delta = d % 2 == 0 ? 3 : 0;
   return {2 * i, 3 * d - 2 - i, 3 * d - 1 + delta + 2 * i, 6 * d - 2 + delta - i};

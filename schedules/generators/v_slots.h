@@ -7,7 +7,7 @@
 
 namespace troupe::schedules {
 
-/// The row behind the four of a block: W, the k-th of them for the rank's k-th I.
+/// The row after the four of a block holds W: its k-th entry belongs to the rank's k-th I.
 constexpr int kWeights = kRows;
 
 /// The slots of one rank's actions. No two actions share a slot.
@@ -25,14 +25,15 @@ class VSlots {
 
   /// Moves an action to a free slot if the rank's peak stays within `cap`.
   bool try_move(int row, int k, int slot, int cap);
-  /// Forgets all slots, which are then put one by one.
+  /// Forgets all slots, after which put() sets them one by one.
   void clear();
   void put(int row, int k, int slot);
 
   /// Gives each W the first free slot after its I, the oldest first.
   void add_weights();
   void drop_weights();
-  /// Most chunk-microbatches held from F to W; where W have no slots, as if they were added.
+  /// Most chunk-microbatches that are held at once from F to W. If the W have no slots, the peak is
+  /// what it would be after add_weights().
   int peak() const;
 
   /// The actions by slot, with W in free slots: chunk 1's before chunk 0's.

@@ -10,10 +10,10 @@
 namespace troupe::schedules {
 namespace {
 
-/// Actions that the improvement may simulate: below a second.
+/// Number of actions that the improvement may simulate, which takes less than a second.
 constexpr std::size_t kMostWork = 4'000'000;
 
-/// A plan and how good it is: its span, then its wall time, then what ranks idle together.
+/// A plan with its cost: its span, then its wall time, then the idle time of all ranks together.
 struct Candidate {
   Plan plan;
   std::array<double, 3> cost;
@@ -28,7 +28,7 @@ std::optional<std::array<double, 3>> cost_of(const Plan& plan, const Costs& cost
   return std::array{simulation->span, simulation->wall, ends};
 }
 
-/// The best of the published schedules with that many chunks that stay under the cap.
+/// The best of the published schedules with the shape's number of chunks that stay under the cap.
 Candidate best_published(const ScheduleShape& shape, double cap) {
   std::optional<Candidate> best;
   const auto consider = [&](Plan plan) {
@@ -49,10 +49,11 @@ Candidate best_published(const ScheduleShape& shape, double cap) {
 bool may_swap(const Action& first, const Action& second) {
   if (first.chunk != second.chunk) return true;
   if (first.microbatch == second.microbatch) return false;
-  return first.op != second.op;  // each kind stays in ascending order
+  return first.op != second.op;  // actions of each kind stay in ascending order
 }
 
-/// Swaps neighbours wherever that makes the plan better, until nothing does or the work is done.
+/// Swaps neighbours wherever that makes the plan better, until no swap does or kMostWork is used
+/// up.
 void improve(Candidate& best, const ScheduleShape& shape, double cap) {
   std::size_t size = 0;
   for (const std::vector<Action>& order : best.plan.actions) size += order.size();

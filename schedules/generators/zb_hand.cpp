@@ -6,7 +6,7 @@ namespace troupe::schedules {
 namespace {
 
 /// Rank r: F x w with w = c(p-1-r); for i = 0...m-1: F if any is left, I_i, then one W if i >= cr;
-/// then the last cr W. c: how many forwards a rank runs ahead of the next one.
+/// then the last cr W. Here c is how many forwards a rank runs ahead of the next one.
 Plan generate(std::string_view kind, const ScheduleShape& shape, int c) {
   Plan plan = looped(kind, shape);
   const int p = shape.stages;

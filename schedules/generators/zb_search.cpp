@@ -18,12 +18,13 @@ struct Switches {
   bool no_bubble_greedy;
 };
 
-// In halves of a microbatch: M_B = 2, M_W = 1.
+// Memory in halves of a microbatch: M_B = 2, M_W = 1.
 constexpr int kForwardMemory = 2;
 constexpr int kInputMemory = -1;
 constexpr int kWeightMemory = -1;
 
-/// One greedy run. `place` puts the next action of a kind on a stage at the earliest time.
+/// One greedy run of the search. `place` puts the next action of a kind on a stage at the earliest
+/// time.
 class Run {
  public:
   Run(const Plan& plan, const Costs& costs, int cap, Switches switches)
@@ -41,7 +42,7 @@ class Run {
     }
   }
 
-  /// False if the cap is too low for this setting.
+  /// Runs the search. False if the cap is too low for these switches.
   bool run() {
     warm_up();
     for (int i = 1; i < m_; ++i) {
@@ -63,7 +64,7 @@ class Run {
     StageCosts costs;
     double clock = 0;
     double start = 0;
-    double idle = 0;  ///< after the first forward
+    double idle = 0;  ///< idle time after the first forward
     int memory = 0;
     int weights = 0;
     std::vector<double> forward_ends, input_ends;  ///< by microbatch
@@ -74,7 +75,7 @@ class Run {
     bool w_waits() const { return weights < inputs(); }
   };
 
-  /// When the stage's next F or I can read its input; none where it has no neighbour to wait for.
+  /// When the stage's next F or I can read its input; none if it has no neighbour to wait for.
   std::optional<double> arrival(int j, Op op) const {
     if (op == Op::F && j > 0) return stages_[j - 1].forward_ends[stages_[j].forwards()] + hop_;
     if (op == Op::I && j + 1 < p_) return stages_[j + 1].input_ends[stages_[j].inputs()] + hop_;
@@ -105,14 +106,14 @@ class Run {
     while (stages_[j].w_waits()) place(j, Op::W);
   }
 
-  /// How much longer a stage may idle without becoming the idlest.
+  /// How much longer a stage may idle without becoming the idlest stage.
   double slack(int j) const {
     double most = 0;
     for (const Stage& stage : stages_) most = std::max(most, stage.idle);
     return most - stages_[j].idle;
   }
 
-  /// Puts W where the stage would wait for the input of its next F or I.
+  /// Places W in the time in which the stage would wait for the input of its next F or I.
   void fill(int j, Op op) {
     const std::optional<double> arrives = arrival(j, op);
     if (!arrives) return;
@@ -124,7 +125,7 @@ class Run {
     if (switches_.no_bubble_greedy || *arrives - stage.clock > slack(j)) place(j, Op::W);
   }
 
-  /// As many forwards ahead of the first I as fit before its gradient arrives.
+  /// Places as many forwards before the first I as fit until its gradient arrives.
   void warm_up() {
     for (int j = 0; j < p_; ++j) place(j, Op::F);
     std::vector<int> extra(p_, 0);
@@ -141,7 +142,8 @@ class Run {
       first_input_end = std::max(time, due) + stage.costs.input_gradient;
     }
     for (int j = 1; j < p_; ++j) {
-      extra[j] = std::min(extra[j], extra[j - 1]);  // they read what the stage before has done
+      // Forwards read what the stage before has computed.
+      extra[j] = std::min(extra[j], extra[j - 1]);
       while (extra[j] > 0 && extra[j] >= extra[j - 1] && 1 + extra[j] < m_) --extra[j];
     }
     for (int j = 0; j < p_; ++j) {
@@ -168,7 +170,7 @@ class Run {
     return stage.clock + stage.costs.forward + room <= due || due - stage.clock > slack(j);
   }
 
-  /// At most one F and just one I on every stage.
+  /// Places at most one F and exactly one I on every stage.
   bool round() {
     std::vector<char> wants(p_);
     for (int j = 0; j < p_; ++j) wants[j] = wants_forward(j);

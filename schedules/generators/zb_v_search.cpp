@@ -11,22 +11,23 @@
 namespace troupe::schedules {
 namespace {
 
-/// Where the heuristic puts a W before an action that waits for its input anyway.
+/// Before which actions the heuristic places a W while they wait for their input anyway.
 struct Switches {
   bool fill_b;
   bool fill_f;
 };
 
-// In halves of a chunk's microbatch: M_B = 2, M_W = 1.
+// Memory in halves of a chunk's microbatch: M_B = 2, M_W = 1.
 constexpr int kForwardMemory = 2;
 constexpr int kInputMemory = -1;
 constexpr int kWeightMemory = -1;
 constexpr double kNotYet = -1;
 
-/// One greedy run over a V of 2p chunks: on every rank, chunk 0 on the way forth and 1 back.
+/// One greedy run over a V of 2p chunks: every rank has chunk 0 on the way forth and chunk 1 on the
+/// way back.
 class Run {
  public:
-  /// `approved`: the idle times of a run before, by rank; empty in a first run.
+  /// `approved` holds the idle times of an earlier run, by rank; it is empty in a first run.
   Run(const Plan& plan, const Costs& costs, int cap, Switches switches,
       std::vector<double> approved)
       : p_(plan.num_ranks()),
@@ -44,7 +45,8 @@ class Run {
     }
   }
 
-  /// False where this setting leads nowhere: the heuristic is made for ranks that are alike.
+  /// Runs the search. False if these switches lead to no plan: the heuristic is made for ranks that
+  /// are alike.
   bool run() {
     warm_up();
     for (int k = 0; k < 2 * m_; ++k) {
@@ -77,7 +79,7 @@ class Run {
     std::array<StageCosts, 2> costs;
     double clock = 0;
     double start = 0;
-    double idle = 0;  ///< after the first forward
+    double idle = 0;  ///< idle time after the first forward
     int memory = 0;
     std::array<int, 2> forwards{}, inputs{};
     std::array<std::vector<double>, 2> forward_ends, input_ends;  ///< by microbatch
@@ -99,14 +101,14 @@ class Run {
     const int other = neighbour(c, op) + r;
     if (other < 0) return true;
     const auto ends = op == Op::F ? &Rank::forward_ends : &Rank::input_ends;
-    const bool turns = other == p_;  // there the other chunk's result is the input
+    const bool turns = other == p_;  // at the turn the other chunk's result is the input
     return (turns ? (rank.*ends)[1 - c][i] : (ranks_[other].*ends)[c][i]) != kNotYet;
   }
-  /// Where the rank lies that sends the input of a chunk's F or I: the one before, or after.
+  /// Offset from a rank to the one that sends the input of a chunk's F or I: -1 or 1.
   static int neighbour(int c, Op op) { return (c == 0) == (op == Op::F) ? -1 : 1; }
 
-  /// When the next F or I of a rank's chunk c can read its input; none where it comes from the same
-  /// rank, or from nowhere.
+  /// When the next F or I of a rank's chunk c can read its input; none if it comes from the same
+  /// rank or needs none.
   std::optional<double> arrival(int r, int c, Op op) const {
     const Rank& rank = ranks_[r];
     const int other = r + neighbour(c, op);
@@ -136,7 +138,7 @@ class Run {
     if (op == Op::I) rank.waiting.push_back({c, i});
   }
 
-  /// The oldest that waits.
+  /// Places the oldest W that waits.
   void place_w(int r) {
     Rank& rank = ranks_[r];
     const auto [c, i] = rank.waiting.front();
@@ -151,8 +153,8 @@ class Run {
     return rank.costs[rank.waiting.front().c].weight_gradient;
   }
 
-  /// How much longer a rank may idle: until it is the idlest, or, in a rerun, by as much as it
-  /// idled less than the idlest in the run before.
+  /// How much longer a rank may idle. In a first run it may idle until it is the idlest rank; in a
+  /// rerun, by the difference between its idle time and that of the idlest rank in the earlier run.
   double slack(int r) const {
     double most = 0;
     for (const Rank& rank : ranks_) most = std::max(most, rank.idle);
@@ -160,8 +162,8 @@ class Run {
     return most - ranks_[r].idle;
   }
 
-  /// Puts W where the rank would wait for an input; with `force` also one that takes too long,
-  /// where the rank may not idle any more.
+  /// Places W in the time in which the rank would wait for an input. With `force` it also places a
+  /// W that takes longer than that, if the rank may not idle any more.
   void fill(int r, int c, Op op, bool force) {
     if (!has_input(r, c, op)) return;
     const std::optional<double> arrives = arrival(r, c, op);
@@ -188,7 +190,8 @@ class Run {
     }
   }
 
-  /// Forwards of chunk 0 on ranks 0 to r, as many as fit before chunk 1's first input comes to r.
+  /// Places forwards of chunk 0 on ranks 0 to r, as many as fit before chunk 1's first input comes
+  /// to r.
   void add_early_forwards(int r) {
     const double due = ranks_[r + 1].forward_ends[1][0] + hop_;
     const Rank& rank = ranks_[r];
@@ -198,7 +201,7 @@ class Run {
     }
   }
 
-  /// Whether rank r has run fewer forwards than a warm-up needs beside rank r-1.
+  /// Whether rank r has run fewer forwards than the warm-up needs in relation to rank r-1.
   bool is_behind(int r) const {
     const auto& before = ranks_[r - 1].forwards;
     const auto& own = ranks_[r].forwards;
@@ -212,7 +215,7 @@ class Run {
     return here || rank.inputs[1] == m_ ? 0 : 1;
   }
 
-  /// One I on every rank: those on the way back first, from the turn on.
+  /// Places one I on every rank, first those on the way back, from the turn on.
   void place_inputs() {
     std::vector<int> chunk(p_);
     for (int r = 0; r < p_; ++r) chunk[r] = next_input_chunk(r);
@@ -268,7 +271,7 @@ Plan generate(const ScheduleShape& shape) {
 
 Plan search_v(std::string_view kind, const ScheduleShape& shape, double cap) {
   const int whole_cap = static_cast<int>(std::min(std::floor(cap * 2 * kForwardMemory), 2e9));
-  Plan plan = zb_v_static().generate(shape);  // needs no more, and is there for any costs
+  Plan plan = zb_v_static().generate(shape);  // needs no more memory, and exists for any costs
   plan.kind = kind;
   double best = std::numeric_limits<double>::infinity();
   const auto keep = [&](const Run& run) {

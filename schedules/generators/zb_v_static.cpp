@@ -10,7 +10,7 @@ std::string check(const ScheduleShape& shape) {
   return check_chunks("zb-v-static", shape, 2);
 }
 
-/// A rank's order, counting the actions of its two chunks (0: the first on the way forth).
+/// A rank's order, which counts the actions of its two chunks (0 is the one on the way forth).
 class Order {
  public:
   Order(const Plan& plan, int rank)

@@ -70,8 +70,7 @@ class JsonCheck final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   const int max_depth_;
-  std::vector<std::unordered_set<std::string>>
-      names_;  // names of the objects that are open at this place
+  std::vector<std::unordered_set<std::string>> names_;  // of the objects open at this place
 };
 
 }  // namespace

@@ -17,10 +17,9 @@ class AttentionWorker {
   /// One query block with its products: R = rows, N = columns.
   struct Block {
     QueryBlock shape;
-    Product scores;  // [R, D] x [N, D]^T
-    Product values;  // [R, N] x [N, D]
-    std::optional<Product>
-        keys_gradient;  // [R, N]^T x [R, D], added to its destination; only in a backward
+    Product scores;                        // [R, D] x [N, D]^T
+    Product values;                        // [R, N] x [N, D]
+    std::optional<Product> keys_gradient;  // [R, N]^T x [R, D], added; only in a backward
   };
 
   AttentionWorker(const AttentionShape& shape, Use use);

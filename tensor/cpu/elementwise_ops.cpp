@@ -39,8 +39,8 @@ HWY_AFTER_NAMESPACE();
 namespace troupe::tensor {
 namespace {
 
-constexpr std::int64_t kGrain =
-    4096;  // in elements; for fewer, starting threads costs more than it saves
+// In elements. For fewer, starting threads costs more than it saves.
+constexpr std::int64_t kGrain = 4096;
 
 HWY_EXPORT(convert_range);
 HWY_EXPORT(add_range);

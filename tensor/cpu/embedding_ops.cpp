@@ -48,8 +48,7 @@ namespace troupe::tensor {
 namespace {
 
 constexpr std::int64_t kRowGrain = 8;
-constexpr std::int64_t kColumnGrain =
-    16;  // a cache line, so that no two threads write to the same one
+constexpr std::int64_t kColumnGrain = 16;  // a cache line: no two threads write to the same one
 
 HWY_EXPORT(embedding_rows);
 HWY_EXPORT(embedding_backward_columns);
