@@ -1,4 +1,5 @@
-// What an action costs beyond its computation: the interpreter, the mailbox and the data feed.
+// Measures what an action costs beyond its computation: the interpreter, the mailbox and the data
+// feed.
 //
 //   action_overhead STEPS
 //
@@ -55,7 +56,7 @@ double us_per_action(int steps) {
   std::vector<double> samples;
   for (int step = 0; step <= steps; ++step) {
     const auto result = runner.train(step, static_cast<std::uint64_t>(step));
-    if (step > 0) samples.push_back(result.wall_s);  // the first one warms up
+    if (step > 0) samples.push_back(result.wall_s);  // the first step warms up
   }
   return median(samples) * 1e6 / static_cast<double>(part.actions.size());
 }

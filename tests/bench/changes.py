@@ -6,8 +6,8 @@ from live_run import LiveRun
 from measure import Row, output_of
 
 KILLS = CHANGES = 5
-PERIOD_S = 60  # between kills, where speed is measured
-QUIET = 4  # steps before each strike and each order: what they are measured against, and for a spare to warm up
+PERIOD_S = 60  # between kills, when speed is measured
+QUIET = 4  # steps before each strike and each order, to compare with and for a spare to warm up
 BATCH = dict(seq_len=128, micro=1, samples=8)
 SHORT_BATCH = dict(BATCH, samples=4)  # steps of less than a second on two cores
 
@@ -27,7 +27,8 @@ def strike(bench, run, rng):
     killed = time.time()
     os.kill(victim, signal.SIGKILL)
     event = run.next_event("recovered", seen)
-    # The newest state that survived may be that of the step before: so many steps were computed after the kill.
+    # The newest state that survived may be that of the step before, so count the steps that were computed after the
+    # kill.
     began = next(e for e in run.events("membership") if e["epoch"] == event["epoch"])
     computed = event["step"] - began["step"]
     bench.record("step, s", usual)
@@ -51,7 +52,7 @@ def recovery(bench):
 
 
 def speed_after(run, seconds):
-    """Committed steps a second from the next commit on, over at least so many seconds."""
+    """Committed steps per second from the next commit on, over at least `seconds`."""
     first = run.newest()
     run.train(1)
     begin = time.monotonic()
@@ -62,8 +63,8 @@ def speed_after(run, seconds):
 
 
 def kill_each_minute(bench):
-    """Tokens/s of a run that loses a worker once a minute, over its own tokens/s undisturbed: a minute of either, in
-    turn."""
+    """Tokens/s of a run that loses a worker once a minute, over its own tokens/s undisturbed, for a minute of
+    each in turn."""
     rng = random.Random(bench.name)
     period = 5 if bench.smoke else PERIOD_S
     with RunBox() as box, LiveRun(bench, box, "kills", "checkpoint.interval=0", pp=4,

@@ -27,7 +27,7 @@ PIPELINE_SAMPLES, MICRO, SEQ_LEN = 32, 4, 256
 
 
 class RunBox:
-    """A temporary folder with a text and runs of it, gone at the end."""
+    """A temporary folder with a text and runs on it, removed at the end."""
 
     def __init__(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="troupe-bench-"))
@@ -77,7 +77,7 @@ def parsed(line):
 
 
 def tokens_per_s(bench, box, pp, threads, round_number):
-    """Steady speed of a run of the measured model: the median of its steps but the first, which warms up."""
+    """Steady speed of a run of the measured model: the median of its steps except the first, which warms up."""
     name = f"pp{pp}-{round_number}"
     steps = 2 if bench.smoke else 5
     manifest = box.manifest(name, MEASURED_MODEL, steps=steps, seq_len=SEQ_LEN, micro=MICRO, samples=PIPELINE_SAMPLES,
@@ -117,8 +117,8 @@ def first_step_s(bench, box, name):
 
 
 def launch_to_first_action(bench):
-    """Start of four ranks, from exec until the first step of a small model is written down: no later than that did the
-    last rank begin its first action."""
+    """Start of four ranks, from exec until the first step of a small model is written down, by which time the last
+    rank has begun its first action."""
     with RunBox() as box:
         for i in range(bench.repeats(9)):
             bench.record("first step, s", first_step_s(bench, box, f"start-{i}"))

@@ -27,7 +27,7 @@ def speed_of_light(bench):
 
 
 def torch(bench):
-    """Tokens/s of the step against the same step compiled by PyTorch, where the python3 that runs this has it."""
+    """Tokens/s of the step against the same step compiled by PyTorch, if the python3 that runs this has it."""
     if importlib.util.find_spec("torch") is None:
         print(f"{bench.name}: left out: {sys.executable} has no torch", file=sys.stderr)
         return None

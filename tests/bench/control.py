@@ -1,13 +1,13 @@
-"""What the control plane takes with many ranks that compute nothing."""
+"""The time of the control plane with many ranks that compute nothing."""
 from measure import Row, json_of
 
-CUTS = 10, 100  # replicas
-SHORTEST = 10  # stages of a replica
+CUTS = 10, 100  # numbers of replicas
+SHORTEST = 10  # fewest stages of a replica
 STEPS, DEATHS = 100, 100
 
 
 def control_plane(bench):
-    """The same ranks as few long replicas and as more short ones; value: the director's time for a step of the few."""
+    """The ranks as few long replicas, and as more short ones; value: the director's time for a step of the few."""
     ranks = int(bench.name.rsplit("_", 1)[1])
     director_us, messages = {}, {}
     for replicas in (cut for cut in CUTS if ranks // cut >= SHORTEST):

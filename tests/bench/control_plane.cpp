@@ -1,12 +1,12 @@
-// What the control plane takes when nothing is computed.
+// Measures the time of the control plane when nothing is computed.
 //
 //   control_plane REPLICAS STAGES STEPS DEATHS
 //
 // The real director with its replica actors and the real stage actors, around stages that answer at
 // once (tests/support/null_run.h), in one process. Prints one JSON line {"start_s", "step_s",
 // "director_step_s", "director_step_messages", "death_s"}: seconds until the first step is
-// committed, of a step, of processor time in the director for a step; messages to it for a step;
-// and a list of the seconds from a death to the first step after it.
+// committed, seconds of a step, seconds of processor time in the director per step, messages to the
+// director per step, and a list of the seconds from each death to the first step after it.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -45,7 +45,7 @@ struct DirectorWork {
   std::atomic<std::int64_t> messages{0};
 };
 
-/// Counts its work.
+/// A director that counts its work.
 class TimedDirector : public actors::Director {
  public:
   TimedDirector(caf::actor_config& config, actors::DirectorContext context, DirectorWork& work)
@@ -79,7 +79,7 @@ actors::RunSpec null_run(int replicas, int stages) {
   spec.batch = {.seq_len = 1, .micro = 1, .global = 8 * replicas};
   spec.mesh = {.pp = stages, .dp = replicas};
   spec.recovery.restarts_per_hour = std::numeric_limits<int>::max();
-  spec.recovery.silent_s = 0;  // so many actors on a few cores are late, not dead
+  spec.recovery.silent_s = 0;  // with so many actors on a few cores a late one is not dead
   return spec;
 }
 
@@ -104,7 +104,7 @@ class MeasuredRun {
     double director_s = 0;
     double director_messages = 0;
   };
-  /// Of the steps 2 to count + 1.
+  /// Measures the steps 2 to count + 1.
   StepCost measure_steps(int count) {
     const auto begin = Clock::now();
     const std::int64_t busy_ns = director_work_.busy_ns, messages = director_work_.messages;
@@ -124,7 +124,7 @@ class MeasuredRun {
       for (const auto& event : told->take(1).events) {
         if (const auto* recovered = std::get_if<actors::Recovered>(&event->body))
           return recovered->stall_s;
-        run_.wait_for(std::numeric_limits<std::int64_t>::max());  // it has ended: says why
+        run_.wait_for(std::numeric_limits<std::int64_t>::max());  // it has ended: throws the reason
       }
     }
   }

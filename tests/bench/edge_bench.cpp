@@ -1,6 +1,6 @@
 // Measures an edge between two stages: two processes, each with a runner and a UcxNode.
 //
-//   edge_bench bandwidth BYTES SECONDS   payload bytes a second at the receiver
+//   edge_bench bandwidth BYTES SECONDS   payload bytes per second at the receiver
 //   edge_bench latency sleep|spin N      one way of 4 KiB, median over N round trips
 //
 // Prints one JSON line. Links troupe_transport alone; it starts its peer itself.
@@ -87,7 +87,8 @@ MessageKey back(std::uint64_t step) {
   return {.step = step, .microbatch = 0, .chunk = 0, .direction = Direction::backward};
 }
 
-/// Sends until the receiver has seen enough; the last tensor says so in its first element.
+/// Sends until the receiver has seen enough. The first element of the last tensor marks it as the
+/// last.
 void send_stream(Channel& channel, Side& side, std::int64_t elements) {
   const std::vector<float> source(static_cast<std::size_t>(elements));
   bool last = false;
@@ -101,7 +102,7 @@ void send_stream(Channel& channel, Side& side, std::int64_t elements) {
   channel.flush();
 }
 
-/// Bytes a second between the first tensor after the warm-up and the end.
+/// Bytes per second between the first tensor after the warm-up and the end.
 double receive_stream(Channel& channel, Side& side, double seconds) {
   Clock::time_point start;
   bool told = false;

@@ -3,7 +3,7 @@ import os, re, socket, subprocess, time
 
 from measure import Row, json_of
 
-# Shared memory, as between two ranks of one host; a UCX_TLS from outside holds for both sides alike.
+# Shared memory, as between two ranks of one host; a UCX_TLS in the environment holds for both sides alike.
 TRANSPORTS = {"UCX_TLS": os.environ.get("UCX_TLS", "shm,self")}
 LATENCY_BYTES = 4096
 
@@ -15,7 +15,7 @@ def free_port():
 
 
 def perftest(*options):
-    """ucx_perftest between two processes. Returns the columns of its final line: microseconds a message (median,
+    """Runs ucx_perftest between two processes. Returns the columns of its final line: us per message (median,
     average, overall), MiB/s (average, overall), messages/s (average, overall)."""
     environment = {**os.environ, **TRANSPORTS}
     port = str(free_port())
@@ -36,13 +36,13 @@ def perftest_client(port, options, environment):
         numbers = re.findall(r"^ +\d+ +((?:[\d.]+ +){6}[\d.]+)\s*$", client.stdout, re.MULTILINE)
         if numbers:
             return [float(x) for x in numbers[-1].split()]
-        if time.monotonic() > deadline:  # until then the server may not listen yet
+        if time.monotonic() > deadline:  # before the deadline the server may not be listening yet
             raise RuntimeError(f"ucx_perftest printed no result: {client.stdout[-500:]}{client.stderr[-500:]}")
         time.sleep(0.1)
 
 
 def bandwidth(bench):
-    """Payload bytes a second that one stage receives from another, against ucp_am_bw."""
+    """Payload bytes per second that one stage receives from another, against ucp_am_bw."""
     size = int(bench.name.rsplit("_", 1)[1].removesuffix("MiB")) << 20
     messages = str((2 << 30) // size)
     seconds = "0.2" if bench.smoke else "1"

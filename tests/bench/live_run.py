@@ -4,11 +4,11 @@ import json, os, signal, statistics, subprocess, time
 from cluster import MEASURED_MODEL, parsed
 from measure import output_of
 
-PATIENCE_S = 180  # for any one thing to happen
+PATIENCE_S = 180  # longest wait for anything
 
 
 class LiveRun:
-    """`troupe launch` in the background, ended on leaving. Times are those that the run itself writes down."""
+    """`troupe launch` in the background, ended on leaving the context. Times are those that the run itself records."""
 
     def __init__(self, bench, box, name, *settings, pp, batch, steps=100000, env=None):
         manifest = box.manifest(name, MEASURED_MODEL, steps=steps, pp=pp, threads=1, **batch)
@@ -22,7 +22,7 @@ class LiveRun:
 
     def __exit__(self, *_):
         if self.launch.poll() is None:
-            for order in (signal.SIGINT, signal.SIGTERM):  # the second one: at once, without a checkpoint
+            for order in (signal.SIGINT, signal.SIGTERM):  # the second one ends the run at once, without a checkpoint
                 self.launch.send_signal(order)
         self.launch.communicate(timeout=PATIENCE_S)
 
@@ -39,7 +39,7 @@ class LiveRun:
         return json.loads(output_of(self.troupe, "status", self.dir, "--json"))
 
     def wait_for(self, what, test):
-        """The first true value of test()."""
+        """Waits for the first true value of test() and returns it."""
         deadline = time.monotonic() + PATIENCE_S
         while not (value := test()):
             if self.launch.poll() is not None:
@@ -62,10 +62,10 @@ class LiveRun:
         self.wait_for_step(self.newest() + count)
 
     def next_event(self, kind, seen):
-        """The event of this kind that comes after `seen` of them."""
+        """Waits for the next event of this kind after the first `seen`."""
         return self.wait_for(f"a {kind!r} event", lambda: self.events(kind)[seen:])[0]
 
     def median_step_s(self, steps):
-        """Of the committed ones among these."""
+        """Median time of those of these steps that are committed."""
         rows = self.steps()
         return statistics.median(rows[step]["step_s"] for step in steps if step in rows)

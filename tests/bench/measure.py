@@ -1,4 +1,4 @@
-"""What the benchmarks share: building their programs, repeated measurements, rows."""
+"""Code that all benchmarks share: building their programs, repeated measurements, rows."""
 import json, os, pathlib, statistics, subprocess, sys
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @dataclass
 class Row:
-    """A benchmark's result. `ratio` is ours over the peer's, above 1 where we are better; None without a peer."""
+    """A benchmark's result. `ratio` is ours over the peer's, above 1 if ours is better; None without a peer."""
     name: str
     value: float
     unit: str
@@ -17,14 +17,14 @@ class Row:
 
 @dataclass
 class Bench:
-    """What a benchmark function is given: where programs are, and how often to measure."""
+    """The argument of a benchmark function: where programs are, and how often to measure."""
     name: str
     build: pathlib.Path
     smoke: bool = False
     samples: dict = field(default_factory=dict)
 
     def repeats(self, full):
-        """How many times to measure: `full`, or once where only that it runs is of interest."""
+        """How many times to measure: `full`, or once if the test is only that it runs."""
         return 1 if self.smoke else full
 
     def program(self, name):
@@ -41,7 +41,7 @@ class Bench:
         return statistics.median(self.samples[what])
 
     def spread(self):
-        """Every measured quantity as least .. median .. most, for people to judge the noise by."""
+        """Every measured quantity as least .. median .. most, by which readers can judge the noise."""
         for what, values in self.samples.items():
             low, mid, high = min(values), statistics.median(values), max(values)
             yield f"{self.name}: {what}: {low:.4g} .. {mid:.4g} .. {high:.4g} ({len(values)} measured)"
@@ -79,7 +79,7 @@ class Worker:
 
 
 def output_of(*command, env=None, timeout=120):
-    """Standard output of a program that must end well."""
+    """Standard output of a program that must end with exit code 0."""
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=timeout,
                           env={**os.environ, **(env or {})})
     if done.returncode != 0:
@@ -94,7 +94,7 @@ def json_of(*command, env=None, timeout=120):
 
 
 def build_programs(build):
-    """Builds the benchmark programs and troupe; nothing to do where they are up to date."""
+    """Builds the benchmark programs and troupe; there is nothing to do if they are up to date."""
     commands = [] if (build / "CMakeCache.txt").exists() else [["cmake", "--preset", "release", "-B", str(build)]]
     commands.append(["cmake", "--build", str(build), "--target", "benchmarks"])
     for command in commands:

@@ -13,7 +13,7 @@ using Write = ProductList::Write;
 /// Positions of a block of query rows in attention.
 constexpr std::int64_t kBlockPositions = 64;
 
-/// What the factors of a model's products are fastest as, for the same sums.
+/// The type in which the factors of a model's products are fastest, for the same sums.
 DataType factor_type(tensor::DType dtype) {
   const bool is_bf16 = dtype == tensor::DType::bf16 && !tensor::multiplies_bf16_as_f32();
   return is_bf16 ? DataType::bf16 : DataType::f32;
@@ -44,7 +44,7 @@ struct DecoderLayer {
   Matrices normed, q, k, v, context, mid, ffn_normed, gate_up_out, ffn, out;
 };
 
-/// What all layers share.
+/// Buffers that all layers share.
 struct Scratch {
   Matrices qkv, d_out, d_mid, d_normed, d_ffn, d_context, d_qkv;  // of a whole microbatch
   Matrices head_rows, d_k, d_v;                                   // by (sequence, key-value head)
@@ -82,7 +82,8 @@ class Builder {
   std::int64_t group() const { return model_.num_attention_heads / model_.num_key_value_heads; }
   std::int64_t num_blocks() const { return workload_.seq_len / kBlockPositions; }
   std::int64_t block_rows() const { return group() * kBlockPositions; }
-  /// Keys that the rows of a block may see: the causal part, and the rest of the last block.
+  /// Number of keys that the rows of a block may see: the causal part, and the rest of the last
+  /// block.
   static std::int64_t visible(std::int64_t block) { return (block + 1) * kBlockPositions; }
 
   ProductList& list_;

@@ -1,12 +1,12 @@
-"""What monitors cost a run: its step time with a crowd attached, over its step time without, in turn in one run."""
+"""The cost of monitors: step time with a crowd attached over step time without, in turn within one run."""
 import json, selectors, signal, socket, statistics, struct, subprocess, time
 
 from cluster import MEASURED_MODEL, RunBox
 from measure import Row, output_of
 
-CROWD = 100  # subscribers of everything; every second one never reads
+CROWD = 100  # number of subscribers to everything; every second one never reads
 PAIRS = 21
-STEPS = 3  # measured in each phase, after one that is not: pairs that are short see the machine at one speed
+STEPS = 3  # measured in each phase, after one that is not measured. Short pairs see the machine at one speed
 
 
 def frame(fields):
@@ -25,7 +25,7 @@ class Reader:
                                    "credit": 1000}))
 
     def read(self):
-        """Takes what has come and grants as many frames again. Returns how many there were; None at the end."""
+        """Reads the frames that have come and grants as many again. Returns how many there were; None at the end."""
         got = self.socket.recv(1 << 16)
         if not got:
             return None
@@ -74,7 +74,7 @@ def newest_step(box, name):
 def phase(box, name, size, steps):
     """Median step time of the next steps with a crowd of this size."""
     crowd = Crowd(box.dir / name, size)
-    first = newest_step(box, name) + 2  # the one in progress began without them
+    first = newest_step(box, name) + 2  # the step in progress began without this crowd
     while newest_step(box, name) < first + steps - 1:
         crowd.wait(0.2)
     crowd.leave()

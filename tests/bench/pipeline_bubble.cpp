@@ -1,4 +1,4 @@
-// The bubble that the step's schedule must have with the measured costs of each stage.
+// Computes the bubble that the step's schedule must have with the measured costs of each stage.
 //
 //   pipeline_bubble STAGES MICROBATCHES REPEATS
 //
@@ -52,7 +52,7 @@ Cost measure(const Workload& workload, const stages::ChunkSpec& chunk, int repea
     const double backward_s = seconds_of([&] {
       stage->backward({.output_gradient = output_gradient, .input_gradient = input_gradient});
     });
-    if (i == 0) continue;  // warms caches and threads up
+    if (i == 0) continue;  // the first round warms up caches and threads
     forward.push_back(forward_s);
     backward.push_back(backward_s);
   }

@@ -96,8 +96,8 @@ void ProductList::append(const dnnl::matmul::primitive_desc& product, const Matr
 }
 
 void ProductList::run() {
-  // The products share one scratchpad, as large as the largest: it may have grown since they were
-  // added.
+  // The products share one scratchpad, as large as the largest needs, which may have grown and
+  // moved since they were added.
   for (Product& product : products_) {
     product.arguments[DNNL_ARG_SCRATCHPAD].set_data_handle(scratchpad_.get_data_handle());
   }

@@ -7,8 +7,8 @@
 
 namespace troupe::bench {
 
-/// Matrices, one or a batch of equal ones, inside a buffer that a ProductList owns. Strides in
-/// elements.
+/// One matrix, or a batch of matrices of equal shape, inside a buffer that a ProductList owns.
+/// Strides are in elements.
 struct Matrices {
   void* data = nullptr;
   dnnl::memory::data_type type = dnnl::memory::data_type::f32;
@@ -16,7 +16,7 @@ struct Matrices {
   dnnl::memory::dims strides;
 
   Matrices transposed() const;
-  /// `count` rows of each matrix from row `first`.
+  /// The `count` rows of each matrix that begin at row `first`.
   Matrices rows(std::int64_t first, std::int64_t count) const;
 };
 
@@ -27,13 +27,14 @@ class ProductList {
   using DataType = dnnl::memory::data_type;
   enum class Write { overwrite, add };
 
-  /// A buffer of its own with small random values.
+  /// Allocates a buffer with small random values.
   Matrices allocate(DataType type, dnnl::memory::dims dims);
 
-  /// c = a b, or c += a b.
+  /// Adds the product c = a b, or c += a b.
   void multiply(const Matrices& a, const Matrices& b, const Matrices& c,
                 Write write = Write::overwrite);
-  /// c = a w, with w packed beforehand as oneDNN likes it best, into a buffer of its own.
+  /// Adds the product c = a w, where w is packed beforehand into a buffer of its own, in the layout
+  /// that oneDNN chooses.
   void multiply_packed(const Matrices& a, const Matrices& w, const Matrices& c);
 
   /// Runs all products once.

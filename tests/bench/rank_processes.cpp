@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A message of its length and its bytes.
+/// Writes a message: the text's length, then its bytes.
 void write_text(int fd, const std::string& text) {
   const std::uint64_t size = text.size();
   const auto whole = std::string(reinterpret_cast<const char*>(&size), sizeof size) + text;
@@ -43,7 +43,7 @@ std::string read_text(int fd) {
   return text;
 }
 
-/// UCX's addresses are bytes; JSON holds numbers.
+/// The bytes as a list of numbers, because UCX's addresses are bytes that JSON text cannot hold.
 json to_numbers(const std::string& bytes) {
   return std::vector<unsigned char>(bytes.begin(), bytes.end());
 }

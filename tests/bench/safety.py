@@ -1,4 +1,4 @@
-"""What a run's safety costs its steps: the neighbours' copies of its state, and checkpoints."""
+"""The cost of a run's safety in step time: the neighbours' copies of its state, and checkpoints."""
 import statistics
 
 from cluster import MEASURED_MODEL, MICRO, PIPELINE_SAMPLES, SEQ_LEN, RunBox
@@ -7,12 +7,12 @@ from measure import Row, output_of
 
 BATCH = dict(seq_len=SEQ_LEN, micro=MICRO, samples=PIPELINE_SAMPLES)
 PAIRS = CHECKPOINTS = 9
-STEPS = 3  # of each run; the first one warms up
-INTERVAL = 10  # between checkpoints, for the mean added step time that is printed
+STEPS = 3  # per run; the first one warms up
+INTERVAL = 10  # assumed steps between checkpoints, for the mean added step time that is printed
 
 
 def median_step_s(bench, box, name, copies):
-    """Of a run of its own, with the neighbours' copies or without."""
+    """Median step time of a separate run, with the neighbours' copies or without."""
     manifest = box.manifest(name, MEASURED_MODEL, steps=STEPS, pp=2, threads=1, **BATCH)
     output_of(bench.troupe, "launch", manifest, "--set", "checkpoint.interval=0", "--set",
               f"recovery.neighbour_copies={str(copies).lower()}", timeout=300)
@@ -33,8 +33,8 @@ def neighbour_copy_cost(bench):
 
 
 def checkpoint_stall(bench):
-    """A checkpoint after every third step: it is written beside the next step, whose update waits for what is not
-    written by then; the third step meets none of it."""
+    """A checkpoint after every third step: it is written during the next step, whose update waits for what is not
+    written by then; the third step is not affected."""
     checkpoints = bench.repeats(CHECKPOINTS)
     with RunBox() as box, LiveRun(bench, box, "saves", "checkpoint.interval=3", pp=2, batch=BATCH) as run:
         run.wait_for_step(3 * checkpoints + 3)

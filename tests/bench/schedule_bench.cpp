@@ -1,15 +1,17 @@
-// What the simulator says of a schedule, and what the runtime takes for it.
+// Compares the time that the simulator predicts for a schedule with the time that the runtime
+// takes.
 //
 //   schedule_bench compute|wait RANKS MICROBATCHES STEPS KIND...
 //   schedule_bench slow|slow-sends RANKS MICROBATCHES STEPS KIND...
 //
-// A process a rank, real edges between them, the real interpreter. compute: the measured model, one
-// thread a rank. wait: stages that wait instead of computing. slow: likewise, with messages that
-// take a tenth of a stage's forward longer; slow-sends: and whose senders wait for their arrival.
-// Prints a JSON line a kind, medians over the steps: {"kind", "measured_s", "simulated_s", "error",
-// "measured_work", "simulated_work", "hop_s", "exposed_s"}. The simulator is given the mean times
-// of every chunk's actions in the step, and the hop. "_work" is in units of the step's own work for
-// a rank: machines change their speed from one schedule's step to the next.
+// There is one process per rank, with real edges between them and the real interpreter. compute:
+// the measured model, one thread per rank. wait: stages that wait instead of computing. slow:
+// stages that wait, and messages that take a tenth of a stage's forward longer; slow-sends: as
+// slow, and senders wait for the arrival of their messages. Prints one JSON line per kind, medians
+// over the steps: {"kind", "measured_s", "simulated_s", "error", "measured_work", "simulated_work",
+// "hop_s", "exposed_s"}. The simulator is given the mean times of every chunk's actions in the
+// step, and the hop. "_work" is in units of the step's own work for a rank: machines change their
+// speed from one schedule's step to the next.
 
 #include <fmt/core.h>
 #include <sched.h>
@@ -40,7 +42,7 @@ namespace {
 using nlohmann::json;
 using schedules::Op;
 
-constexpr double kForward_s = 0.008;  ///< of a whole stage that waits; I and W likewise
+constexpr double kForward_s = 0.008;  ///< of a whole stage that waits; I and W take the same
 
 actors::RunSpec spec_of(const json& order) {
   actors::RunSpec spec;
@@ -129,7 +131,7 @@ RankProcesses::Answer make_answer(int rank, transport::UcxNode& node) {
   };
 }
 
-/// What one step took.
+/// The measured times of one step.
 class Step {
  public:
   explicit Step(const std::vector<json>& answers) {
@@ -148,14 +150,14 @@ class Step {
   double wall_s() const { return wall_s_; }
   double exposed_s() const { return exposed_s_; }
   double hop_s() const { return hops_.empty() ? 0 : median(hops_); }
-  /// Of all ranks.
+  /// Work of all ranks together.
   double work_s() const {
     double sum = 0;
     for (const auto& [action, seconds] : seconds_)
       sum += std::accumulate(seconds.begin(), seconds.end(), 0.0);
     return sum;
   }
-  /// The step as the simulator sees it, given the mean time of each chunk's actions and the hop.
+  /// The simulated time of the step, given the mean time of each chunk's actions and the hop.
   double simulated_s(const schedules::Plan& plan) const {
     schedules::Costs costs{.hop = hop_s()};
     for (int chunk = 0; chunk < plan.num_chunks(); ++chunk)
@@ -175,7 +177,7 @@ class Step {
     if (op_of(row) != Op::W)
       sent_[{row[0].get<int>() + (forward ? 1 : -1), forward, row[2]}] = row[7];
   }
-  /// How long a message took that somebody waited for.
+  /// Records how long a message took that its receiver waited for.
   void add_hop(const json& row) {
     const auto found = sent_.find({row[0], op_of(row) == Op::F, row[2]});
     const double begin = row[3], waited = row[5];
@@ -198,11 +200,11 @@ class Step {
 schedules::Plan plan_of(const actors::RunSpec& spec) {
   schedules::Plan plan = actors::make_plan(spec);
   for (auto& row : plan.actions)
-    for (auto& action : row) action.overlaps_next = false;  // each of a pair starts when it can
+    for (auto& action : row) action.overlaps_next = false;  // actions of a pair start when they can
   return plan;
 }
 
-/// Medians over the steps.
+/// The JSON line of medians over the steps.
 json medians(const std::vector<Step>& steps, const schedules::Plan& plan) {
   std::map<std::string, std::vector<double>> values;
   for (const Step& step : steps) {

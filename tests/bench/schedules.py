@@ -1,4 +1,4 @@
-"""Benchmarks of schedules: what the simulator says against what the runtime takes."""
+"""Benchmarks of schedules: the simulator's predictions against the times of the runtime."""
 import itertools, json, re, statistics, subprocess
 
 from cluster import MEASURED_MODEL, RunBox
@@ -17,7 +17,7 @@ def measure(bench, mode, ranks, microbatches, steps, kinds):
 
 
 def errors(bench, mode, ranks, microbatches, steps, kinds):
-    """Records what every schedule took and should have taken, three times; the medians by kind."""
+    """Records measured and simulated times of every schedule, three times. Returns the medians by kind."""
     what = ("error", "measured_s", "measured_work", "simulated_work")
     for _ in range(bench.repeats(3)):
         for kind, row in measure(bench, mode, ranks, microbatches, bench.repeats(steps), kinds).items():
@@ -27,7 +27,7 @@ def errors(bench, mode, ranks, microbatches, steps, kinds):
 
 
 def summary(bench, rows, margin):
-    """The largest error; which schedules the simulator calls faster, by more than the margin, and the runtime not."""
+    """The largest error; the pairs that the simulator orders by more than the margin and the runtime in reverse."""
     worst = max(rows, key=lambda kind: rows[kind]["error"])
     swapped = [f"{a}/{b}" for a, b in itertools.permutations(rows, 2)
                if rows[a]["simulated_work"] < (1 - margin) * rows[b]["simulated_work"]
@@ -53,12 +53,12 @@ def simulated_vs_measured(bench):
 
 
 def simulated_vs_measured_8(bench):
-    """Eight ranks whose stages wait instead of computing: the same."""
+    """Every schedule on eight ranks whose stages wait instead of computing: the largest error of a simulated step."""
     return summary(bench, errors(bench, "wait", 8, 16, 3, ONE_COPY + TWO_COPIES), 0.01)
 
 
 def combined_hides(bench):
-    """How much less than where every message is waited for a rank stands still for messages on their way."""
+    """How much less a rank stands still for messages on their way than if every message were waited for, as a share."""
     steps = 1 if bench.smoke else 3
     for _ in range(bench.repeats(9)):
         beside = measure(bench, "slow", 2, 16, steps, ["combined-1f1b", "interleaved"])
@@ -75,7 +75,7 @@ def combined_hides(bench):
 
 
 def actions_of(bench, run, count):
-    """What both ranks did in so many whole steps from now on: a dict by (chunk, op, microbatch) for each step."""
+    """The actions of both ranks in the next `count` whole steps: a dict by (chunk, op, microbatch) for each step."""
     reader = subprocess.Popen([bench.troupe, "attach", str(run.dir), "--json", "--events", "actions"],
                               stdout=subprocess.PIPE, text=True)
     steps, complete = {}, {}
@@ -96,9 +96,9 @@ def actions_of(bench, run, count):
 
 
 def travel(actions):
-    """Of a step's messages into the rank that sets the pace: how many, how long those took that were awaited all the
-    while, and how long the rank stood still while the message it lacked was on its way. It is the rank that waits
-    least: others wait for what it computes, and then for the way too, whatever that takes."""
+    """The messages of a step into the rank that sets the pace: their number, the ways of those that were awaited all
+    the while, and how long the rank stood still while the message it lacked was on its way. The rank that waits least
+    sets the pace: the others wait for what it computes, and then for the way, too, whatever that takes."""
     waits = {}
     for action in actions.values():
         waits[action["rank"]] = waits.get(action["rank"], 0) + action["waited_s"]
@@ -119,9 +119,9 @@ def travel(actions):
 
 
 def combined_hides_launched(bench):
-    """The same of a launched run, from the actions that its ranks report; messages travel over TCP."""
+    """combined_hides for a launched run, from the actions that its ranks report; messages travel over TCP."""
     batch = dict(seq_len=256, micro=1, samples=16)
-    # Chunks alike, as far as that goes.
+    # These settings make chunks as alike as possible.
     alike = ("model.vocab_size=256", "checkpoint.interval=0", "recovery.neighbour_copies=false", "schedule.chunks=2")
     for kind in ("interleaved", "combined-1f1b"):
         with RunBox() as box, LiveRun(bench, box, kind, *alike, f"schedule.kind={kind}", pp=2, batch=batch,

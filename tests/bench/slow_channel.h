@@ -10,13 +10,13 @@
 namespace troupe::bench {
 
 /// A channel whose messages take `latency` longer, for stages whose tensors mean nothing: the
-/// sender writes the time into them, and the receiver does not see them before it is due. Counts
-/// how long its runner stood still for messages on their way.
+/// sender writes the time of arrival into them, and the receiver does not see a message before that
+/// time. Counts how long its runner stood still for messages on their way.
 class SlowChannel final : public transport::Channel {
  public:
   using Clock = std::chrono::steady_clock;
   using Key = transport::MessageKey;
-  /// `waits`: send() returns when the message has arrived, as where nothing is sent beside
+  /// `waits`: send() returns only when the message has arrived, as if nothing could be sent during
   /// computation.
   SlowChannel(transport::Channel& fast, Clock::duration latency, bool waits)
       : fast_(fast), latency_(latency), waits_(waits) {}

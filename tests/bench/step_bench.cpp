@@ -1,4 +1,4 @@
-// One rank's whole training step, and the products it consists of by oneDNN alone, in one process.
+// Measures one rank's whole training step, and its matrix products by oneDNN alone, in one process.
 //
 //   step_bench float32|bfloat16 THREADS
 //
@@ -24,7 +24,7 @@
 namespace troupe::bench {
 namespace {
 
-/// What a single rank does between two metrics lines.
+/// Everything that a single rank does between two lines of metrics.
 class TrainingStep {
  public:
   TrainingStep(const Workload& workload, int threads)

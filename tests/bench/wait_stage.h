@@ -9,8 +9,8 @@
 namespace troupe::bench {
 
 /// A stage that waits instead of computing, so that more ranks than cores keep their times. All of
-/// a weight gradient's time is feed-forward's, so that a backward's output leaves when little is
-/// left of it, as the simulator has it.
+/// a weight gradient's time is that of feed-forward, so that the output of a backward leaves when
+/// little of the backward is left, as in the simulator.
 class WaitStage final : public test::NullStage {
  public:
   /// Seconds of one chunk's actions.
@@ -35,7 +35,7 @@ class WaitStage final : public test::NullStage {
   }
 
  private:
-  static constexpr int kNodes = 4;  ///< of a forward, and input gradients
+  static constexpr int kNodes = 4;  ///< number of nodes of a forward, and of the input gradients
 
   static void pause(double seconds) {
     timespec end{};

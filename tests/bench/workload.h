@@ -26,7 +26,7 @@ Workload measured_workload(std::string_view dtype);
 /// The stage's description for the workload's step.
 stages::StageSpec stage_spec(const Workload& workload, const stages::ChunkSpec& chunk);
 
-/// Token ids spread over the vocabulary: a microbatch that is no special case for any op.
+/// Token ids spread over the vocabulary, so that the microbatch is no special case for any op.
 std::vector<std::int32_t> spread_tokens(const Workload& workload);
 
 }  // namespace troupe::bench

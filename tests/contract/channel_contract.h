@@ -16,12 +16,12 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/seed.h"
 
-// What every Channel promises. A test file defines `Worlds`, a tuple of types, in namespace
-// troupe::test before it includes this header. A world has
+// Tests of what every Channel promises. A test file defines `Worlds`, a tuple of types, in
+// namespace troupe::test before it includes this header. A world has
 //   explicit World(int ranks)           connected channels of that many ranks
 //   Channel& channel(int rank)
 //   void disconnect(int rank)           the rank has died, and its peers' supervisor knows
-//   void restart(int rank)              a new life of it, connected to all others
+//   void restart(int rank)              a new life of the rank, connected to all others
 
 namespace troupe::test {
 
@@ -98,13 +98,14 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(what_an_action_needs_is_ready_or_waited_for, World
   BOOST_TEST(channel.ready(input));
   BOOST_TEST(!channel.ready(both));
   BOOST_TEST(receive_message(channel, forth(0, 0)));
-  // One slot and two buffers: the fourth message has no buffer until the first is received.
+  // With one slot and two buffers, the fourth message has no buffer until the first is received.
   for (int microbatch = 0; microbatch < 3; ++microbatch) send_message(channel, back(0, microbatch));
   const Needs fourth{.message = {}, .buffer = back(0, 3)};
   BOOST_TEST(!channel.ready(fourth));
   BOOST_TEST(receive_message(world.channel(0), back(0, 0)));
   auto other = std::async(std::launch::async, [&] {
-    return receive_message(world.channel(0), back(0, 1));  // who waits returns its credits
+    // A thread that waits returns its credits.
+    return receive_message(world.channel(0), back(0, 1));
   });
   channel.wait_for_either(both, fourth);
   BOOST_TEST(channel.ready(fourth));
@@ -120,7 +121,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_held_message_stays_as_it_is, World, Worlds) {
   });
   Channel& receiver = world.channel(1);
   const tensor::Tensor first = receiver.receive(forth(3, 0));
-  // The other slot goes on being used: credits are per slot, not in order.
+  // The other slot is still used, because credits are per slot and in any order.
   for (int i = 1; i < kMessages; ++i) BOOST_TEST(receive_message(receiver, forth(3, i)));
   sender.get();
   BOOST_TEST(holds_message(first, forth(3, 0)));
@@ -156,7 +157,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(random_orders_lose_nothing, World, Worlds) {
     open_both(world, two_way({1 + static_cast<std::int64_t>(random() % 20000)}, slots));
     std::vector<int> order(messages);
     std::iota(order.begin(), order.end(), 0);
-    // The receiver asks for them in another order, but never beyond what the slots let through.
+    // The receiver asks for the messages in another order, but never for one that the slots do not
+    // let through.
     for (int i = 0; i + 1 < messages; ++i)
       std::swap(order[static_cast<std::size_t>(i)],
                 order[static_cast<std::size_t>(i) +
@@ -361,7 +363,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_lost_peer_ends_waits_and_may_come_back, World, W
   const auto edges = two_way({100'000}, 1);
   open_both(world, edges, 1);
   for (std::uint32_t epoch = 2; epoch <= 4; ++epoch) {
-    // Some of these have left and nobody receives them, some wait for a credit.
+    // Some of these messages have left and are never received, some wait for a credit.
     for (int i = 0; i < 1 + transport::kSendBuffers; ++i)
       send_message(world.channel(0), forth(epoch, i));
     auto waiter = runner([&] { world.channel(0).receive(back(1)); });

@@ -57,20 +57,20 @@ inline bool holds_message(const tensor::Tensor& tensor, const MessageKey& key) {
   return true;
 }
 
-/// Receives, compares every element, releases.
+/// Receives a message, compares every element and releases it.
 inline bool receive_message(Channel& channel, const MessageKey& key) {
   const bool ok = holds_message(channel.receive(key), key);
   channel.release(key);
   return ok;
 }
 
-/// `body` as a runner of its own; get() rethrows what it threw.
+/// Runs `body` in a thread of its own, as a runner; get() rethrows what it threw.
 template <typename Body>
 auto runner(Body body) {
   return std::async(std::launch::async, std::move(body));
 }
 
-/// Until another thread has brought it about.
+/// Waits until another thread has made ready() true.
 template <typename Ready>
 void until(Ready ready) {
   while (!ready()) std::this_thread::yield();

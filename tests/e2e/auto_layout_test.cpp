@@ -7,12 +7,12 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// schedule.auto_layout with real processes: it moves layers, and changes no number.
+// Tests schedule.auto_layout with real processes: it moves layers, and changes no number.
 
 namespace troupe::test {
 namespace {
 
-/// The head takes as long as many layers: fewer of them on its stage are faster.
+/// The head takes as long as many layers, so that a split with fewer layers on its stage is faster.
 const Keys kHeavyHead{{"model.vocab_size", "4096"}, {"run.max_steps", "160"}};
 
 Keys automatic(Keys keys) {
@@ -46,14 +46,14 @@ BOOST_AUTO_TEST_CASE(layers_leave_the_stage_of_a_heavy_head_and_no_loss_changes)
     if (!keys.empty()) continue;
     BOOST_TEST(done.out.find("layers 3,3 become ") != std::string::npos, done.out);
     BOOST_TEST(done.out.find("measured gain") != std::string::npos, done.out);
-    // A run that is resumed keeps what was chosen, unless the clock said that it is slower.
+    // A run that is resumed keeps the split that was chosen, unless it was measured to be slower.
     const std::string manifest = content_of(place.run(name) + "/manifest.toml");
     if (done.out.find("goes back to 3,3") == std::string::npos)
       BOOST_TEST(manifest.find("layout = \"\"") == std::string::npos, manifest);
   }
 }
 
-/// What steps take in the new split is made longer from here: a worker stands still in each.
+/// The test makes steps in the new split longer by stopping a worker in each.
 BOOST_AUTO_TEST_CASE(a_move_that_loses_is_taken_back) {
   const Workplace place;
   Keys keys = automatic({});

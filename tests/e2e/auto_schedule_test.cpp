@@ -6,7 +6,8 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// schedule.kind = "auto" with real processes: it measures, changes once, and changes no number.
+// Tests schedule.kind = "auto" with real processes: it measures, changes the schedule once, and
+// changes no number.
 
 namespace troupe::test {
 namespace {
@@ -34,10 +35,10 @@ BOOST_AUTO_TEST_CASE(a_run_chooses_its_schedule_and_says_what_it_won) {
     BOOST_TEST(done.out.find("predicted gain") != std::string::npos, done.out);
     BOOST_TEST(done.out.find("measured gain") != std::string::npos, done.out);
     if (keys["mesh.dp"] == "1") BOOST_TEST((step_numbers(place.run(name)) == want));
-    // A run that is resumed keeps what was chosen.
+    // A run that is resumed keeps the schedule that was chosen.
     const std::string manifest = content_of(place.run(name) + "/manifest.toml");
     BOOST_TEST(manifest.find("\"auto\"") == std::string::npos, manifest);
-    // With what it measured, whichever that is.
+    // The manifest also holds the measured costs, whatever the schedule.
     BOOST_TEST(manifest.find("costs = \"F=") != std::string::npos, manifest);
   }
 }

@@ -7,7 +7,7 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// The commands around a run, and what bad input gets.
+// Tests the commands around a run, and their answers to bad input.
 
 namespace troupe::test {
 namespace {
@@ -21,7 +21,7 @@ void check_refused(const Finished& done, int exit_code, const std::vector<std::s
   BOOST_TEST(done.err.size() < 2000u);
 }
 
-/// While it lives, programs that the test starts may use one core only.
+/// Restricts programs that the test starts to one core during its lifetime.
 class OnOneCore {
  public:
   OnOneCore() {
@@ -45,7 +45,7 @@ class OnOneCore {
 BOOST_AUTO_TEST_CASE(a_checkpoint_alone_generates_and_evaluates) {
   const Workplace place;
   BOOST_REQUIRE(troupe({"launch", place.manifest("run")}).exit_code == 0);
-  // Elsewhere, without its run.
+  // The checkpoint lies elsewhere, without its run.
   const fs::path alone = place.dir / "alone";
   fs::rename(place.checkpoint("run", 6), alone);
   fs::remove_all(place.run("run"));

@@ -8,7 +8,7 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// How runs end: in order, by signals, by a dead worker, by numbers that are not finite.
+// Tests how runs end: in order, by signals, by a dead worker, by numbers that are not finite.
 
 namespace troupe::test {
 namespace {
@@ -99,12 +99,12 @@ BOOST_AUTO_TEST_CASE(commands_that_compute_end_at_a_signal) {
 
 BOOST_AUTO_TEST_CASE(what_is_stopped_before_the_first_step_leaves_nothing) {
   Keys slow = kLong;
-  slow["batch.global"] = "65536";  // a step that is not over soon
+  slow["batch.global"] = "65536";  // for a long step
   for (const bool twice : {false, true}) {
     const Workplace place;
     TroupeProgram run({"launch", place.manifest("run", slow)});
     BOOST_REQUIRE(run.read_until("rank"));
-    // A second signal is one only where it comes within a step: all workers must be there.
+    // A second signal counts as one only within a step, so all workers must be there.
     while (twice && workers_of(place.run("run")).size() < 2) sched_yield();
     if (twice) run.signal(SIGTERM);
     run.signal(SIGINT);
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_second_signal_stops_a_run_at_once_and_what_it_did_stays) 
   const Workplace place;
   TroupeProgram run({"launch", place.manifest("run", kLong)});
   BOOST_REQUIRE(run.read_until("step 7"));
-  // While a worker stands still the step cannot end, and so not the run.
+  // While a worker is stopped the step cannot end, and so neither can the run.
   const auto workers = workers_of(place.run("run"));
   BOOST_REQUIRE(workers.size() == 2u);
   kill(workers[0], SIGSTOP);
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(workers_die_with_their_launcher) {
   const auto workers = workers_of(place.run("run"));
   run.signal(SIGKILL);
   run.finish();
-  // The kernel kills them; waiting for that is waiting for /proc to say so.
+  // The kernel kills them, and /proc shows when it has.
   for (const pid_t pid : workers)
     while (is_alive(pid)) sched_yield();
 }

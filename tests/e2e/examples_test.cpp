@@ -7,7 +7,7 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// Every manifest of launch/examples plans and trains.
+// Tests that every manifest of launch/examples plans and trains.
 
 namespace troupe::test {
 namespace {
@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 
 const fs::path kExamples = fs::path(TROUPE_SOURCE_FOLDER) / "launch/examples";
 
-/// What a first try of an example needs: a folder of its own, few steps, and a corpus that is
-/// there.
+/// The arguments for a first try of an example: a folder of its own, few steps, and a corpus that
+/// exists.
 std::vector<std::string> tried(const std::string& command, const fs::path& example,
                                const Workplace& place) {
   const std::string corpus = "[\"" + (place.dir / "corpus.txt").string() + "\"]";
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(plan_prints_defaults_only_when_asked) {
   const Workplace place;
   const auto arguments = tried("plan", kExamples / "interleaved.toml", place);
   const std::string set = troupe(arguments).out, all = troupe(with(arguments, "--all")).out;
-  // Of the manifest, of an override, and of neither.
+  // Keys from the manifest, from an override, and from neither.
   for (const char* line : {"\nkind = \"interleaved\"\n", "\nmax_steps = 2\n"}) {
     BOOST_TEST(set.find(line) != std::string::npos, set);
     BOOST_TEST(all.find(line) != std::string::npos, all);

@@ -15,8 +15,9 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// Faults in real clusters: kinds x moments x ranks, by seed. Whatever happens, the losses are those
-// of an undisturbed run and nothing is left behind. TROUPE_FAULTS says how many are tried.
+// Tests faults in real clusters: kinds x moments x ranks, by seed. In every case the losses are
+// those of an undisturbed run and nothing is left behind. TROUPE_FAULTS is the number of faults
+// that are tried.
 
 namespace troupe::test {
 namespace {
@@ -34,10 +35,10 @@ const Keys kBase{{"run.max_steps", std::to_string(kSteps)},
 struct Fault {
   int pp = 2, dp = 1;
   int signal = SIGKILL;
-  int step = 5;  ///< that is logged when the first one strikes
+  int step = 5;  ///< the step that is logged when the first fault strikes
   enum { in_step, in_save, in_recovery, in_rescale } moment = in_step;
   int victims = 1;
-  int turns = 0;  ///< of the scheduler, between the moment's sign and the strike
+  int turns = 0;  ///< turns of the scheduler between the sign of the moment and the strike
   int spares = 0;
   std::string layout;
   std::string describe() const {
@@ -59,7 +60,7 @@ Fault fault_of(std::mt19937_64& rng) {
   fault.moment = static_cast<decltype(fault.moment)>(pick(4));
   fault.victims = fault.pp * fault.dp > 1 ? 1 + pick(2) : 1;
   fault.turns = pick(3000);
-  // Some with stages that hold little or nothing.
+  // Some runs have stages that hold little or nothing.
   if (fault.pp > 2 && pick(2) == 0) fault.layout = fault.pp == 3 ? "Et*3||t*3L" : "E|t*3||t*3L";
   fault.spares = pick(2);
   return fault;
@@ -80,7 +81,7 @@ void strike(const Fault& fault, const std::string& run, std::mt19937_64& rng,
   }
 }
 
-/// Until a checkpoint is being written, or the run has ended.
+/// Waits until a checkpoint is being written, or the run has ended.
 void wait_for_save(const std::string& run, const TroupeProgram& program) {
   const auto is_writing = [&] {
     std::error_code error;
@@ -91,7 +92,7 @@ void wait_for_save(const std::string& run, const TroupeProgram& program) {
   while (!is_writing() && is_alive(program.pid())) sched_yield();
 }
 
-/// Runs one fault; the run's numbers.
+/// Runs with one fault. Returns the run's numbers.
 std::map<int, StepNumbers> suffer(const Workplace& place, const std::string& name,
                                   const Fault& fault, std::mt19937_64& rng) {
   Keys keys = kBase;
@@ -116,7 +117,7 @@ std::map<int, StepNumbers> suffer(const Workplace& place, const std::string& nam
   if (order) order->finish();
   const Finished done = program.finish();
   BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
-  // A signal from elsewhere ends a run in order too, with 0 and fewer steps.
+  // A signal from outside the test also ends a run in order, with exit code 0 but fewer steps.
   const std::string all = "finished at step " + std::to_string(kSteps);
   BOOST_REQUIRE_MESSAGE(done.out.find(all) != std::string::npos, done.out);
   for (const pid_t pid : struck) BOOST_TEST(!is_alive(pid));
@@ -168,7 +169,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_loses_all_workers_starts_again_from_what_it_star
   TroupeProgram program({"launch", place.manifest("run", keys)});
   BOOST_REQUIRE(program.read_until("step 6/"));
   const auto workers = workers_of(place.run("run"));
-  // Two of three neighbours: nobody is left who holds the state of both.
+  // Two of three neighbours die, so that no worker is left which holds the state of both.
   for (const pid_t pid : {workers.at(1), workers.at(2)}) kill(pid, SIGKILL);
   BOOST_TEST(program.finish().exit_code == 0);
   check_equal(step_numbers(place.run("run")), step_numbers(place.run("undisturbed")), 0);

@@ -8,7 +8,7 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// A disk that is full: no file of the launching process may grow, and later may again.
+// Tests a full disk: no file of the launching process may grow, and later they may grow again.
 
 namespace troupe::test {
 namespace {
@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_while_the_disk_is_full_and_loses_no_line) {
   TroupeProgram program({"launch", place.manifest("full", kKeys)});
   BOOST_REQUIRE(program.read_until("step 7/"));
   limit_files(program, 0);
-  // Whichever is due first, a line or a checkpoint.
+  // Either a line or a checkpoint is due first.
   BOOST_REQUIRE(program.read_until("could not be saved"));
   const Finished sick = troupe({"status", run, "--diagnose"});
   BOOST_TEST(sick.exit_code == 1);
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_ends_on_a_full_disk_says_what_it_could_not_write
   keys["checkpoint.interval"] = "0";
   TroupeProgram program({"launch", place.manifest("full", keys)});
   BOOST_REQUIRE(program.read_until("step 3/"));
-  limit_files(program, 1000);  // room for its last words
+  limit_files(program, 1000);  // room for its last lines
   BOOST_REQUIRE(program.read_until("the run goes on and keeps the lines"));
   const Finished stopped = troupe({"stop", run});
   BOOST_TEST(stopped.out.find("but the last step could not be saved") != std::string::npos,

@@ -12,7 +12,7 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// A checkpoint's tokenizer as transformers reads it.
+// Tests a checkpoint's tokenizer as transformers reads it.
 
 namespace troupe::test {
 namespace {
@@ -42,7 +42,7 @@ std::string output_of(const std::string& command) {
   return out;
 }
 
-/// As training has them.
+/// The ids that training gives a text.
 std::vector<std::uint16_t> own_ids(const Workplace& place, const std::string& text,
                                    const std::string& tokenizer) {
   const std::string file = place.dir.write("one.txt", text);

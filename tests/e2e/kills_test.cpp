@@ -9,8 +9,9 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// One run that loses a worker again and again. TROUPE_KILLS says how often, TROUPE_KILL_PERIOD
-// after how many seconds each; without it, as soon as the run has made a step since the last.
+// Tests a run that loses a worker again and again. TROUPE_KILLS is the number of losses, and
+// TROUPE_KILL_PERIOD the seconds between them; without it, a worker is killed as soon as the run
+// has made a step since the last loss.
 
 namespace troupe::test {
 namespace {
@@ -20,7 +21,7 @@ int number_of(const char* variable, int usual) {
   return given ? std::atoi(given) : usual;
 }
 
-/// Follows the run's steps for so long, at least for one.
+/// Follows the run's steps for `period`, at least for one step.
 void follow(TroupeProgram& program, std::chrono::seconds period) {
   const auto end = std::chrono::steady_clock::now() + period;
   do {

@@ -4,7 +4,7 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// Every layout of one model computes the same numbers: real processes, real UCX.
+// Tests that every layout of one model computes the same numbers, with real processes and real UCX.
 
 namespace troupe::test {
 namespace {
@@ -57,7 +57,7 @@ const Keys kLayouts[] = {
     {{"mesh.pp", "3"},
      {"schedule.kind", "\"zb-1p\""},
      {"schedule.costs", "\"F=1:1:3,I=1:1:2,W=1,hop=0.1\""}},
-    // A plan of one's own, with split and reordered backward passes.
+    // A user's own plan, with split and reordered backward passes.
     {{"mesh.pp", "2"},
      {"schedule.kind", "\"csv\""},
      {"schedule.csv",

@@ -19,7 +19,7 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// Monitors of a real run: they come, leave, stop and die, and the run does not notice.
+// Tests monitors of a real run: they come, leave, stop and die, and the run does not notice.
 
 namespace troupe::test {
 namespace {
@@ -29,7 +29,7 @@ using nlohmann::json;
 
 const Keys kLong{{"run.max_steps", "1000000"}, {"mesh.pp", "2"}, {"monitor.log_interval", "1"}};
 
-/// Lines of an attached reader until one is a step with a loss.
+/// Reads lines of an attached reader until one is a step with a loss.
 json next_step(TroupeProgram& reader) {
   while (true) {
     const std::string line = reader.read_line();
@@ -39,7 +39,7 @@ json next_step(TroupeProgram& reader) {
   }
 }
 
-/// What a program of the system prints; nothing if it is not installed.
+/// The output of a program of the system; empty if it is not installed.
 std::string output_of(const std::string& command) {
   std::string out;
   std::FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
@@ -50,7 +50,7 @@ std::string output_of(const std::string& command) {
   return out;
 }
 
-/// What a browser makes of a page; empty where none is installed.
+/// A page as a browser renders it; empty if none is installed.
 std::string page_of(const std::string& url) {
   return output_of(
       "timeout 60 chromium-headless-shell --no-sandbox --disable-gpu "
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(readers_that_stop_die_or_leave_change_nothing) {
   const auto losses = step_numbers(place.run("watched"));
   BOOST_TEST((losses == step_numbers(place.run("alone"))));
   BOOST_TEST(event.at("loss").get<double>() == losses.at(event.at("step").get<int>()).loss);
-  // The run's own record names who came and went.
+  // The run's own record names the readers that came and went.
   std::set<std::string> kinds;
   std::istringstream lines(content_of(fs::path(place.run("watched")) / "events.jsonl"));
   for (std::string line; std::getline(lines, line);) kinds.insert(json::parse(line).at("kind"));
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_status_tells_loss_speed_time_left_and_memory) {
     return std::ranges::all_of(
         status.at("ranks"), [](const json& rank) { return rank.at("resident_bytes") > 1 << 20; });
   };
-  while (!told()) sched_yield();  // a rank tells its memory every half second
+  while (!told()) sched_yield();  // a rank reports its memory every half second
   std::uint64_t resident = 0;
   for (const json& rank : status.at("ranks"))
     resident += rank.at("resident_bytes").get<std::uint64_t>();
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_tap_takes_so_many_samples_in_all) {
   const Workplace place;
   TroupeProgram run({"launch", place.manifest("run", kLong)});
   BOOST_REQUIRE(run.read_until("step 2/"));
-  // 8 microbatches a step: the third step is the last that is looked at.
+  // A step has 8 microbatches, so that the third step is the last one that is looked at.
   const Finished tap =
       troupe({"tap", place.run("run"), "--edge", "0:1", "--samples", "20", "--dump"});
   BOOST_TEST(tap.exit_code == 0, tap.err);
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(a_tap_of_what_never_comes_is_refused_at_once) {
   refused({"--edge", "0:1", "--backward"}, "the edges of gradients are 1:0");
   refused({"--edge", "0:1", "--microbatch", "99"}, "microbatches 0-7");
   refused({"--edge", "0:1", "--every", "1000001"}, "of 1000000");
-  // What comes no more ends a tap that waits for it.
+  // A tap that waits for tensors which can no longer come ends.
   TroupeProgram gone({"tap", place.run("run"), "--edge", "0:1", "--not-finite"});
   const std::string attached = "tap of pid " + std::to_string(gone.pid());
   while (content_of(place.run("run") + "/events.jsonl").find(attached) == std::string::npos)
@@ -253,7 +253,8 @@ BOOST_AUTO_TEST_CASE(a_trace_has_a_track_for_each_rank) {
   }
   BOOST_TEST(tracks.size() == 2u);
   BOOST_TEST(steps.size() == 2u);
-  // 8 microbatches forward and backward in two ranks, for two steps; each crosses the edge once.
+  // There are 8 microbatches, forward and backward, in two ranks, for two steps; each crosses the
+  // edge once.
   BOOST_TEST(actions == 2 * 2 * 8 * 2);
   BOOST_TEST(arrows == 2 * 2 * 8 * 2);
   run.signal(SIGTERM);
@@ -290,7 +291,7 @@ BOOST_AUTO_TEST_CASE(what_the_manifest_switches_on_is_served) {
     for (const char* part : {"rank 1: replica 0, stage 1", "% busy", "<polyline", "membership"})
       BOOST_TEST(dom.find(part) != std::string::npos, part << " is not in\n" << dom);
 
-  // What a person must see is not among what comes all the time.
+  // Events that a user must see are not hidden among those that come all the time.
   kill(workers_of(place.run("run")).at(1), SIGKILL);
   BOOST_REQUIRE(run.read_until("recovered at step "));
   const std::string events = page_of(endpoints.at("web").get<std::string>());

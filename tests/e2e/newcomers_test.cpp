@@ -10,14 +10,15 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// Workers that are lost before they have a part: nothing is lost with them, and nobody waits long.
+// Tests workers that are lost before they have a part: nothing is lost with them, and no wait for
+// them is long.
 
 namespace troupe::test {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Where a loss would be the end of the run.
+/// A run that a loss would end.
 const Keys kStops{{"run.max_steps", "1000000"},
                   {"mesh.pp", "2"},
                   {"recovery.on_failure", "\"stop\""},
@@ -32,7 +33,7 @@ std::set<pid_t> children_of(pid_t parent) {
     std::ifstream in(entry.path() / "stat");
     std::string line;
     std::getline(in, line);
-    const auto end = line.rfind(')');  // of the program's name, which may have blanks
+    const auto end = line.rfind(')');  // the end of the program's name, which may contain blanks
     if (end == std::string::npos || line.size() < end + 4) continue;
     if (line[end + 2] != 'Z' && std::atoi(line.c_str() + end + 4) == parent)
       children.insert(std::stoi(name));
@@ -40,7 +41,8 @@ std::set<pid_t> children_of(pid_t parent) {
   return children;
 }
 
-/// Sends the signal to new children of the launcher as long as `until` lives, to `most` at most.
+/// Sends the signal to new children of the launcher as long as `until` lives, to at most `most` of
+/// them.
 int strike_newborn(const TroupeProgram& run, const std::set<pid_t>& old, int signal,
                    const TroupeProgram& until, int most) {
   std::set<pid_t> struck;
@@ -73,7 +75,7 @@ BOOST_AUTO_TEST_CASE(newcomers_that_die_end_an_order_and_never_the_run) {
   BOOST_TEST(refused.exit_code == 69);
   BOOST_TEST(refused.err.find("3 new workers ended before they had a part") != std::string::npos,
              refused.err);
-  // One of them is not the end of an order.
+  // The death of one newcomer does not end an order.
   TroupeProgram again({"scale", dir, "--pp", "3"});
   BOOST_TEST(strike_newborn(run, old, SIGKILL, again, 1) == 1);
   const Finished done = again.finish();
@@ -97,7 +99,8 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_is_stopped_as_it_starts_is_replaced) {
   BOOST_TEST(troupe({"stop", dir}).exit_code == 0);
   const Finished ended = run.finish();
   BOOST_TEST(ended.exit_code == 0, ended.err);
-  // Joined or not; not after the minute that a worker which starts slowly has.
+  // This holds whether they had joined or not, and does not take the minute that slowly starting
+  // workers are given.
   BOOST_TEST(ended.out.find("silence: ") != std::string::npos, ended.out);
   BOOST_TEST(ended.out.find(" for 1 s") != std::string::npos, ended.out);
 }

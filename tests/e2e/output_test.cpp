@@ -14,7 +14,7 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// Output that cannot be written: on a full disk, or into a pipe that nobody reads.
+// Tests output that cannot be written: on a full disk, or into a pipe that is never read.
 
 namespace troupe::test {
 namespace {
@@ -25,7 +25,7 @@ constexpr int kUnwritten = 65;
 
 using Words = std::vector<std::string>;
 
-/// The program with this descriptor as its standard output.
+/// Runs the program with this descriptor as its standard output.
 Finished troupe_into(int out, const Words& arguments) {
   const TempDir dir;
   const std::string err = (dir / "err").string();
@@ -68,7 +68,8 @@ std::set<std::string> all_commands() {
   return names;
 }
 
-/// Every command's ways to print. `live` goes on until it is stopped, `done` has ended.
+/// All command lines that print something. The run `live` goes on until it is stopped, the run
+/// `done` has ended.
 std::vector<Words> all_ways(const Workplace& place, const std::string& live,
                             const std::string& done) {
   const std::string manifest = place.manifest("new"), corpus = (place.dir / "corpus.txt").string();
@@ -141,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_console_that_nobody_reads_holds_up_neither_a_run_nor_its_
   const Workplace place;
   TroupeProgram run({"launch", place.manifest("run", {{"run.max_steps", "1000000"},
                                                       {"monitor.log_interval", "1"}})});
-  // Far more lines than a pipe and the waiting ones hold.
+  // These are far more lines than a pipe and the queue of waiting lines hold.
   while (step_numbers(place.run("run")).size() < 3000 && is_alive(run.pid()))
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   run.signal(SIGTERM);

@@ -8,7 +8,7 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// What ranks are called after a worker was lost, by status and by the metrics of a launched run.
+// Tests how status and the metrics of a launched run name ranks after a worker was lost.
 
 namespace troupe::test {
 namespace {
@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_told_of_a_rank_that_is_gone) {
   kill(workers_of(dir).at(1), SIGKILL);
   BOOST_REQUIRE(run.read_until("after:  pp 2 x dp 1"));
   BOOST_REQUIRE(run.read_until("step "));
-  // The process that is rank 1 now was rank 2. Stopped, it is what the other one waits for.
+  // The process that is rank 1 now was rank 2. Once it is stopped, the other rank waits for it.
   const json ranks = status_of(dir).at("ranks");
   BOOST_REQUIRE(ranks.size() == 2u);
   kill(ranks[1].at("pid").get<pid_t>(), SIGSTOP);

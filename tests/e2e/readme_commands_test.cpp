@@ -16,8 +16,8 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// Every command of every README and of CONTRIBUTING.md, run as it stands there. RUN and the like
-// stand for what the text says, and a run is shortened.
+// Runs every command of every README and of CONTRIBUTING.md as it is written there. Placeholder
+// words such as RUN stand for what the text says, and runs are shortened.
 
 namespace troupe::test {
 namespace {
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 const fs::path kSource = TROUPE_SOURCE_FOLDER;
 
-/// What this test cannot run, and why.
+/// Commands that this test cannot run, and why.
 const std::map<std::string, std::string> kNotRun{
     {"./launch/quickstart",
      "installs packages, builds and trains for minutes; examples_test runs its manifest"},
@@ -35,8 +35,8 @@ const std::map<std::string, std::string> kNotRun{
     {"troupe scale --layout", "names an option; how it is used stands beside the command scale"},
 };
 
-/// Lines of shell blocks without their comments, and code in the text that calls troupe with
-/// options.
+/// The commands of a page: lines of shell blocks without their comments, and code in the text that
+/// calls troupe with options.
 std::set<std::string> commands_in(const fs::path& page) {
   std::set<std::string> commands;
   std::ifstream file(page);
@@ -71,8 +71,8 @@ std::set<std::string> all_commands() {
   return commands;
 }
 
-/// A command in a terminal of its own that goes on while others run; its output is read all the
-/// time.
+/// A command in a terminal of its own that goes on while other commands run; its output is always
+/// read.
 class Background {
  public:
   explicit Background(const std::string& command) {
@@ -112,7 +112,8 @@ class Background {
   std::future<void> rest_;
 };
 
-/// A folder in which the commands mean what the READMEs mean, and which of them have run.
+/// A folder in which the commands work as the READMEs describe, with a record of the commands that
+/// have run.
 class Shell {
  public:
   Shell() {
@@ -120,7 +121,7 @@ class Shell {
     fs::create_symlink(std::getenv("TROUPE_BINARY"), place_.dir / "build/release/troupe");
     fs::create_symlink(kSource / "launch", place_.dir / "launch");
     fs::copy_file(place_.dir / "corpus.txt", place_.dir / "text.txt");
-    // Many short steps, a checkpoint at the step that the README names.
+    // A run of many short steps, with a checkpoint at the step that the README names.
     place_.manifest("my", {{"run.max_steps", "1000000"},
                            {"run.dir", ""},
                            {"checkpoint.interval", "200"},
@@ -129,7 +130,8 @@ class Shell {
   }
   ~Shell() { fs::current_path("/"); }
 
-  /// `written` as it stands in a README, with `instead` for parts of it and `more` at its end.
+  /// Runs the command `written` of a README, with parts of it replaced by `instead` and with `more`
+  /// at its end.
   std::string command(const std::string& written, const Keys& instead = {},
                       const std::string& more = "") {
     taken_.insert(written);

@@ -10,12 +10,12 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// What a recovery does not do again: a run whose worker dies keeps the others' memory.
+// Tests that a run whose worker dies keeps the memory of the other workers.
 
 namespace troupe::test {
 namespace {
 
-/// Numbers of the System V segments that a process has mapped.
+/// The ids of the System V segments that a process has mapped.
 std::set<std::string> segments_of(pid_t pid) {
   std::set<std::string> segments;
   std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(survivors_keep_the_memory_that_messages_arrive_in) {
   const auto first = segments_of(workers[0]), last = segments_of(workers[2]);
   kill(workers[1], SIGKILL);
   BOOST_REQUIRE(program.read_until("recovered"));
-  // Copies of states from before the loss are gone some steps later, and so was their memory.
+  // Some steps after the loss the copies of earlier states are gone, and so is their memory.
   for (const int recovered = newest_step(run); newest_step(run) < recovered + 5;)
     BOOST_REQUIRE(program.read_until("step "));
   BOOST_TEST(has_common(segments_of(workers[0]), first));

@@ -23,7 +23,7 @@ void check_says(const Finished& done, const std::vector<std::string>& words) {
                "no '" << word << "' in: " << done.out << done.err);
 }
 
-/// The steps of `part` have the numbers they have in `whole`.
+/// Checks that the steps of `part` have the numbers that they have in `whole`.
 void check_same(const std::map<int, StepNumbers>& part, const std::map<int, StepNumbers>& whole) {
   for (const auto& [step, numbers] : part)
     BOOST_CHECK_MESSAGE(numbers == whole.at(step), "step " << step << ": loss " << numbers.loss
@@ -45,8 +45,8 @@ std::string allowed_cores(const std::string& task) {
   return "";
 }
 
-/// Each thread of each worker is bound to one core, or to those of the launcher, as the run's
-/// manifest says.
+/// Checks that each thread of each worker is bound to one core, or to the launcher's cores, as the
+/// run's manifest says.
 void check_pinned(const std::string& run, pid_t launcher) {
   const bool pinned = content_of(run + "/manifest.toml").find("pin = true\n") != std::string::npos;
   const std::string all = allowed_cores("/proc/" + std::to_string(launcher));
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_longer_run_decays_to_its_new_end) {
   BOOST_TEST(rate("run", 7) > rate("run", 8));
   BOOST_TEST(rate("run", 8) > 0.0);
   BOOST_TEST(rate("run", 9) == 0.0);
-  // Set by the user it stays.
+  // A value that the user has set stays.
   require_done(troupe({"launch", place.manifest("set", {{"optimizer.decay", "\"cosine\""},
                                                         {"optimizer.decay_steps", "3"}})}));
   const Finished dead =
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(other_data_than_the_checkpoints_is_refused_unless_it_is_mea
   require_done(meant);
   check_says(meant,
              {"differs   data.files hold other tokens", "differs   run.seed is 5, was 1234"});
-  // The checkpoint is of the new data now.
+  // The checkpoint now belongs to the new data.
   const Finished back = resume({"run.max_steps=5"});
   BOOST_TEST(back.out.find("differs") == std::string::npos, back.out);
   const Finished own = resume({from, "run.max_steps=6"});
@@ -231,13 +231,13 @@ BOOST_AUTO_TEST_CASE(a_scaled_run_is_resumed_with_what_its_shape_derives) {
   check_pinned(place.run("run"), run.pid());
   require_done(troupe({"scale", place.run("run"), "--pp", "3"}));
   const std::string scaled = content_of(place.run("run") + "/manifest.toml");
-  check_pinned(place.run("run"), run.pid());  // those that were there before, too
+  check_pinned(place.run("run"), run.pid());  // workers that were there before are pinned, too
   for (const pid_t worker : before) BOOST_TEST(is_alive(worker));
   require_done(troupe({"stop", place.run("run")}));
   BOOST_TEST(run.finish().exit_code == 0);
   for (const char* words : {"pp = 3\n", "\"cluster.pin\"", "\"cluster.spin\""})
     BOOST_TEST(scaled.find(words) != std::string::npos, scaled);
-  // As plan derives them for this shape.
+  // The values are those that plan derives for this shape.
   const Finished plan = troupe({"plan", place.run("run") + "/manifest.toml", "--json"});
   require_done(plan);
   const auto cluster = nlohmann::json::parse(plan.out)["manifest"]["cluster"];
@@ -251,8 +251,8 @@ BOOST_AUTO_TEST_CASE(metrics_are_cut_back_to_the_checkpoint) {
   const Workplace place;
   require_done(troupe({"launch", place.manifest("run", {{"checkpoint.interval", "4"}})}));
   const auto before = step_numbers(place.run("run"));
-  // As after a crash: the last checkpoint is of step 4, lines go on to step 6 and the last one is
-  // torn.
+  // The files look as after a crash: the last checkpoint is of step 4, lines go on to step 6 and
+  // the last one is torn.
   fs::remove_all(place.checkpoint("run", 6));
   std::ofstream(place.run("run") + "/metrics.jsonl", std::ios::app) << "{\"step\": 7, \"loss\": 3.";
   require_done(troupe({"launch", "--resume", place.run("run")}));

@@ -11,7 +11,7 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// The screen of troupe attach in a terminal of its own.
+// Tests the screen of troupe attach in a terminal of its own.
 
 namespace troupe::test {
 namespace {

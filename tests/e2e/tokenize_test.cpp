@@ -14,7 +14,7 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// Text that becomes tokens, as the one sees it who waits for it.
+// Tests what a user sees while text becomes tokens.
 
 namespace troupe::test {
 namespace {
@@ -43,7 +43,7 @@ class OnTerminal {
     return true;
   }
   void press(char key) { BOOST_TEST(write(terminal_, &key, 1) == 1); }
-  /// Its exit code, when it has ended.
+  /// Waits until the program has ended and returns its exit code.
   int finish() {
     while (read_some()) {
     }

@@ -10,7 +10,7 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// What the ranks of a launched run do, action by action, as its trace tells.
+// Tests what the ranks of a launched run do, action by action, by its trace.
 
 namespace troupe::test {
 namespace {
@@ -19,20 +19,20 @@ using nlohmann::json;
 using Names = std::set<std::string>;
 
 constexpr int kMicrobatches = 8;
-/// What searched schedules are made for unless told otherwise.
+/// The costs that searched schedules are made for by default.
 const std::string kEqual = "F=1,I=1,W=1,hop=0";
 const Keys kModel{{"model.num_hidden_layers", "8"}};
 
-/// An action as a trace has it.
+/// An action in a trace.
 struct Bar {
   std::string name;
   double begin_us = 0, end_us = 0;
 };
-/// Of one rank in one step, in the order of their begin.
+/// The actions of one rank in one step, in the order of their begin.
 using Row = std::vector<Bar>;
 using Trace = std::map<std::pair<int, std::int64_t>, Row>;  // by rank and step
 
-/// The next steps of a run that trains.
+/// Traces the next steps of a run that trains.
 Trace traced(const Workplace& place, const std::string& run, int steps) {
   const std::string file = (place.dir / "trace.json").string();
   const Finished done =
@@ -71,7 +71,7 @@ std::vector<std::vector<std::string>> cells_of(const std::string& csv) {
   return rows;
 }
 
-/// The pairs of a rank, each "F;B".
+/// The pairs in a rank's row of a plan, each as "F;B".
 Names pairs_of(const std::vector<std::string>& cells) {
   Names pairs;
   for (const std::string& cell : cells)
@@ -79,7 +79,7 @@ Names pairs_of(const std::vector<std::string>& cells) {
   return pairs;
 }
 
-/// The actions of a rank that ran at the same time, each "F;B".
+/// The actions of a rank that ran at the same time, each as "F;B".
 Names overlaps_of(const Row& row) {
   constexpr double kRounding_us = 1e-3;
   const auto is_forward = [](const Bar& bar) { return bar.name.find('F') != std::string::npos; };
@@ -105,7 +105,8 @@ std::vector<std::string> lines_of(const std::string& csv) {
   return lines;
 }
 
-/// That each rank of each traced step ran the actions of its line of the plan in that order.
+/// Checks that each rank of each traced step ran the actions of its line of the plan in their
+/// order.
 void check_order(const Trace& trace, const std::string& csv) {
   const auto lines = lines_of(csv);
   BOOST_TEST(!trace.empty());
@@ -113,7 +114,7 @@ void check_order(const Trace& trace, const std::string& csv) {
     BOOST_TEST(order_of(row) == lines.at(static_cast<std::size_t>(where.first)));
 }
 
-/// The text of a key of the manifest that a run keeps.
+/// The text of a key in the manifest that a run keeps.
 std::string kept_key(const std::string& run, const std::string& key) {
   std::istringstream lines(content_of(run + "/manifest.toml"));
   const std::string begin = key + " = \"";
@@ -129,13 +130,13 @@ class LongRun {
   LongRun(const Workplace& place, std::string name, Keys keys)
       : place_(place), name_(std::move(name)) {
     keys["run.max_steps"] = "1000000";
-    keys["monitor.log_interval"] = "1000000";  // nobody reads its output meanwhile
+    keys["monitor.log_interval"] = "1000000";  // its output is not read meanwhile
     program_.emplace(std::vector<std::string>{"launch", place.manifest(name_, keys)});
     BOOST_REQUIRE(program_->read_until("step 1/"));
   }
   Trace traced(int steps) const { return test::traced(place_, name_, steps); }
   bool read_until(const std::string& text) { return program_->read_until(text); }
-  /// Ends it; the numbers of its steps.
+  /// Ends the run and returns the numbers of its steps.
   std::map<int, StepNumbers> stop() {
     program_->signal(SIGTERM);
     const Finished done = program_->finish();
@@ -149,8 +150,9 @@ class LongRun {
   std::optional<TroupeProgram> program_;
 };
 
-/// Traces until every rank has shown a pair at work: where the one's message comes when the other
-/// is over, a pair runs one after the other. No other two actions ever overlap.
+/// Traces until every rank has shown a pair whose actions overlap: if the message of one action
+/// comes only when the other is over, they run one after the other. No other two actions may ever
+/// overlap.
 void check_pairs_overlap(const LongRun& run, const std::string& kind, int pp) {
   constexpr int kAttempts = 50;
   const auto rows = cells_of(printed_plan(kind, pp));
@@ -196,7 +198,8 @@ BOOST_AUTO_TEST_CASE(the_two_actions_of_a_pair_run_at_the_same_time) {
           check_same(got, want);
           continue;
         }
-        // Two copies of the parameters add in another order, among themselves in the same one.
+        // Schedules with two copies of the parameters add in another order than those with one, but
+        // all in the same.
         if (dualpipe.empty()) dualpipe = got;
         check_same(got, dualpipe);
         for (const auto& [step, numbers] : want)
@@ -206,8 +209,8 @@ BOOST_AUTO_TEST_CASE(the_two_actions_of_a_pair_run_at_the_same_time) {
     }
 }
 
-/// Rank 0 has it in its plan that microbatch 1 goes back before 0: gradients would add in another
-/// order.
+/// By its plan rank 0 runs the backward of microbatch 1 before that of 0, so that gradients would
+/// be added in another order.
 BOOST_AUTO_TEST_CASE(a_backward_that_comes_too_early_is_run_in_two_parts) {
   const Workplace place;
   const Finished plain = troupe({"launch", place.manifest("plain", {{"mesh.pp", "2"}})});
@@ -236,16 +239,16 @@ BOOST_AUTO_TEST_CASE(a_searched_schedule_is_run_as_it_was_made_for_its_costs) {
   run.stop();
 }
 
-/// A layer a rank: only schedules of one chunk a rank come into question, of which `troupe
-/// schedule` makes the same with the costs that were measured.
+/// With one layer per rank only schedules of one chunk per rank are possible, and `troupe schedule`
+/// makes the same plan from the measured costs.
 BOOST_AUTO_TEST_CASE(what_auto_has_chosen_is_what_the_ranks_run) {
   const Workplace place;
   LongRun run(place, "auto",
               {{"mesh.pp", "3"}, {"model.num_hidden_layers", "3"}, {"schedule.kind", "\"auto\""}});
   BOOST_REQUIRE(run.read_until("predicted gain"));
   BOOST_REQUIRE(run.read_until("changed at step"));
-  // The manifest follows a moment after, and what is not shown to be faster is taken back: a trace
-  // may have steps of before and after.
+  // The manifest follows a moment later, and a change that is not shown to be faster is taken back,
+  // so that a trace may have steps from before and after a change.
   constexpr int kAttempts = 20;
   bool same = false;
   for (int i = 0; i < kAttempts && !same; ++i) {
@@ -264,7 +267,7 @@ BOOST_AUTO_TEST_CASE(what_auto_has_chosen_is_what_the_ranks_run) {
 }
 
 /// Rank 0 would run all its forwards first, and rank 1, which has most of the layers, takes one
-/// microbatch back after the other: two slots and two send buffers bound what is under way.
+/// microbatch back after the other: two slots and two send buffers bound the messages under way.
 BOOST_AUTO_TEST_CASE(credits_bound_what_is_under_way_and_are_seen_to) {
   constexpr int kUnderWay = 4;
   const Workplace place;
@@ -288,7 +291,7 @@ BOOST_AUTO_TEST_CASE(credits_bound_what_is_under_way_and_are_seen_to) {
       BOOST_TEST(begin_of(row, "0F" + std::to_string(i + kUnderWay)) >
                  begin_of(receiver, "1B" + std::to_string(i)));
   }
-  // The sender says so in its signs of life.
+  // The sender reports it in its signs of life.
   TroupeProgram reader({"attach", place.run("credits"), "--json", "--events", "activity"});
   bool queued = false, named = false;
   while (!queued || !named) {
@@ -305,8 +308,8 @@ BOOST_AUTO_TEST_CASE(credits_bound_what_is_under_way_and_are_seen_to) {
   run.stop();
 }
 
-/// An activation is complete with the last of a forward, a gradient before the weight gradients
-/// that are left.
+/// An activation is complete with the last node of a forward, a gradient before the weight
+/// gradients that are left.
 BOOST_AUTO_TEST_CASE(a_gradient_leaves_before_its_backward_is_over) {
   const Workplace place;
   LongRun run(place, "run", {{"mesh.pp", "2"}});

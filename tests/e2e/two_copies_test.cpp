@@ -7,8 +7,9 @@
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// Schedules that keep two copies of the parameters, with real processes: close to one process, and
-// among themselves equal to the bit, whatever happens to the cluster.
+// Tests schedules that keep two copies of the parameters, with real processes. Their numbers are
+// close to those of one process, and equal to the bit among each other, whatever happens to the
+// cluster.
 
 namespace troupe::test {
 namespace {

@@ -29,7 +29,7 @@ struct Fixture {
   void write(const std::string& name, const std::string& content) {
     test::write_file(dir / name, content);
   }
-  /// Everything that a run does with a checkpoint.
+  /// Does everything that a run does with a checkpoint.
   void use() {
     const auto reader = CheckpointReader::open(dir);
     reader->check_model(test::small_model());
@@ -37,7 +37,7 @@ struct Fixture {
     test::FakeStage stage(test::small_model(), 0, 3);
     reader->load(stage, false);
   }
-  /// Whether it was refused, as bad data that names a checkpoint.
+  /// Uses the checkpoint. True if it was refused as bad data that names a checkpoint.
   bool refused() {
     try {
       use();
@@ -66,8 +66,8 @@ BOOST_AUTO_TEST_CASE(every_change_but_to_state_json_is_found) {
   BOOST_TEST(!refused());
 }
 
-// With checksums that agree, what is read is as wrong as it can be: it is taken or refused, never a
-// crash.
+// With matching checksums the content can be wrong in any way: it is taken or refused, and there is
+// never a crash.
 BOOST_AUTO_TEST_CASE(a_change_with_a_matching_checksum_is_taken_or_refused) {
   const std::string state = test::content_of(dir / "state.json");
   for (int round = 0; round < kRounds; ++round) {

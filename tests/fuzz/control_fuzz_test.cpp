@@ -8,7 +8,7 @@
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 
-// What comes over the control socket, changed at random, on both its ends.
+// Messages over the control socket, changed at random, at both of its ends.
 
 namespace troupe::test {
 namespace {
@@ -19,7 +19,7 @@ using nlohmann::json;
 constexpr int kRounds = 20'000;
 constexpr std::size_t kMaxFrame = 300;
 
-/// Every frame that a reader finds in the bytes, given in pieces of random length.
+/// Returns every frame that a reader finds in the bytes, which it gets in pieces of random length.
 std::vector<std::string> frames_in(const std::string& bytes, std::mt19937_64& random,
                                    bool& broken) {
   FrameReader reader(kMaxFrame);

@@ -50,7 +50,7 @@ Header sample(std::mt19937_64& random) {
   return header;
 }
 
-/// Whatever is read back must be a header that we could have written.
+/// Checks that whatever is read back is a header that encode() could have written.
 void check(const std::string& text) {
   const auto header = decode_text(text);
   if (!header) return;

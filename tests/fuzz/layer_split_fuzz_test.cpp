@@ -7,14 +7,14 @@
 #include "tests/support/run_specs.h"
 #include "tests/support/seed.h"
 
-// Whatever the text of a split is: it splits every layer once, or is refused with one Error.
+// Any text of a split places every layer once, or is refused with one Error.
 
 namespace troupe::test {
 namespace {
 
 constexpr int kLayers = 6, kChunks = 3;
 
-/// True if the text is a split.
+/// Splits layers by the text. True if it is a split.
 bool survives(const std::string& text) {
   try {
     const auto layers = actors::split_layers(actors::parse_split(text), small_run().model, kChunks);

@@ -5,13 +5,12 @@
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 
-// Whatever a manifest's text, an override or a resolved text is: it is read, or refused with one
-// Error.
+// Any text of a manifest, an override or a resolved manifest is read, or refused with one Error.
 
 namespace troupe::test {
 namespace {
 
-/// Runs `read`; true if it came to an end without an error.
+/// Runs `read`. True if it ends without an error.
 template <typename Read>
 bool survives(const Read& read) {
   try {
@@ -26,7 +25,7 @@ bool survives(const Read& read) {
   }
 }
 
-/// A number where there was another: the mutation that a reader of sizes must survive.
+/// The text with one number replaced by another.
 std::string with_number_changed(const std::string& text, std::mt19937_64& random) {
   constexpr const char* kNumbers[] = {"0",    "1",     "7",   "16",
                                       "4096", "65536", "1e9", "9223372036854775807",

@@ -8,7 +8,7 @@ using namespace troupe::schedules;
 
 namespace {
 
-/// Whatever the text, every function on plans comes to an end with a result or a reason.
+/// Checks that for any text every function on plans ends with a result or a reason.
 void survive(const std::string& text) {
   const auto parsed = parse_csv(text);
   if (const auto* error = std::get_if<PlanError>(&parsed)) {

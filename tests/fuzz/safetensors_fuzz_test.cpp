@@ -24,7 +24,7 @@ const std::vector<std::pair<std::string, std::uint64_t>> kHeaders = {
      1},
 };
 
-/// What every accepted header promises its users.
+/// Checks what every accepted header promises its users.
 void check_accepted(std::span<const TensorEntry> tensors, std::uint64_t data_bytes) {
   std::uint64_t end = 0;
   for (const TensorEntry& entry : tensors) {
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(any_header_is_accepted_with_its_promises_or_refused) {
     }
   }
   BOOST_TEST_MESSAGE(accepted << " of 20000 mutated headers were accepted");
-  BOOST_TEST(accepted > 0);  // else the mutations are too wild to reach the deeper checks
+  BOOST_TEST(accepted > 0);  // or the mutations are too strong to reach the deeper checks
 }
 
 BOOST_AUTO_TEST_CASE(any_file_is_read_or_refused) {

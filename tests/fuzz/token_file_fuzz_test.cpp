@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kRounds = 5000;
 
-/// Opens and reads all tokens, at odd places too. Returns whether it was refused, as bad data that
-/// names the file.
+/// Opens a file and reads all its tokens, at odd places, too. Returns whether it was refused, as
+/// bad data that names the file.
 bool refused(const std::string& path, const std::string& name) {
   try {
     const auto file = TokenFile::open(path);

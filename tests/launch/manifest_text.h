@@ -35,7 +35,7 @@ global = 16
 /// Eight cores and plenty of memory, wherever the test runs.
 inline const launch::Machine kMachine{.free_cores = 8, .memory_bytes = std::int64_t{1} << 36};
 
-/// Parsed, resolved and checked, as a launch does before it looks at any file.
+/// Parses, resolves and checks a manifest, as a launch does before it reads any other file.
 inline launch::Manifest checked(const std::string& text,
                                 const std::vector<std::string>& overrides = {}) {
   launch::Manifest manifest = launch::Manifest::parse(text, "m.toml", overrides);

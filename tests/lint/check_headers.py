@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles each header that no source of its name includes first (check_includes.py sees to those).
+"""Compiles each header that no source of its name includes first (check_includes.py checks those).
 
 usage: check_headers.py COMPILER BUILD_FOLDER
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Who may include whom: the order of folders and of rooms in them, which folder may see which library, own header
-first."""
+"""Which file may include which: the order of folders and of rooms in them, the libraries that a folder may use, and
+the own header first."""
 import re
 
 from tree import FOLDERS, ROOT, files, finish, lines
@@ -36,15 +36,15 @@ ROOMS = {
         "examples": {"monitors"},
     },
 }
-# of the other folders, a room may include these headers alone
+# room -> the only headers of other folders that it may include
 ROOM_SEES = {
     "actors/topology": ("schedules/", "stages/", "tensor/", "transport/channel.h"),
 }
-# rooms without one of these libraries, although their folder may see it
+# room -> libraries that it may not include, although its folder may
 ROOM_LACKS = {"actors/topology": ("caf",), "actors/protocol": ("caf",), "actors/tuning": ("caf",)}
 # first part of a library's header -> where it may be included, as prefixes of paths
 LIBRARIES = {
-    # Beside our actors: the base of monitors that others write as actors, and an example of one.
+    # Besides the actors themselves: the base of monitors that users write as actors, and an example of one.
     "caf": ("actors/", "tests/actors/", "tests/bench/control_plane.", "tests/support/null_run.",
             "tests/support/null_workers.", "tests/support/number_extremes.",
             "launch/monitors/monitor_actor.", "launch/examples/"),

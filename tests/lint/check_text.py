@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How files look: their length, the width of lines, and words that do not belong in a finished tree."""
+"""Checks the look of files: their length, the width of lines, and words that do not belong in a finished tree."""
 import re
 
 from tree import ROOT, files, finish, lines
@@ -9,7 +9,7 @@ TESTS_TIMES = 2
 MOST_COLUMNS = {".h": 100, ".cpp": 100, ".cu": 100, ".py": 120, ".capnp": 100}
 SOURCES = tuple(MOST_LINES)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|placeholder|not (yet )?implemented)\b")
-# A path of somebody's machine; what every Debian system has is fine.
+# A path that exists on one machine only; paths that every Debian system has are fine.
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|work|mnt|Users)/\w")
 # The first words of a comment that leans on the declaration before it: an editor shows one at a time.
 LEANS = re.compile(r"\s*/// (Of|The same|Those|As) ")

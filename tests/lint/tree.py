@@ -1,4 +1,4 @@
-"""What the lint checks share: the files of the tree, and how a check ends."""
+"""Code that the lint checks share: the files of the tree, and how a check ends."""
 import pathlib
 import sys
 

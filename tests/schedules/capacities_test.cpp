@@ -16,7 +16,7 @@ std::vector<int> each(const std::vector<ChunkCapacity>& all, int ChunkCapacity::
   return out;
 }
 
-/// Microbatches between F and B or I in a chunk, at most at once.
+/// Most microbatches that are between F and B or I in a chunk at the same time.
 int most_inputs(const Plan& plan, int chunk) {
   int now = 0, most = 0;
   for (const Action& action : plan.actions[plan.rank_of_chunk[chunk]]) {
@@ -27,7 +27,8 @@ int most_inputs(const Plan& plan, int chunk) {
   return most;
 }
 
-/// The runtime in small: every message is an object that lies in a send buffer or a receive slot.
+/// A small model of the runtime: every message is an object that lies in a send buffer or a receive
+/// slot.
 class Runtime {
  public:
   Runtime(const Plan& plan, const std::vector<ChunkCapacity>& capacities)
@@ -42,7 +43,7 @@ class Runtime {
     }
   }
 
-  /// True if every rank comes to its end, in whatever order they take their turns.
+  /// Runs the plan with ranks in random turns. True if every rank comes to its end.
   bool ends(Random& random) {
     for (int idle_turns = 0; idle_turns < 50 * plan_.num_ranks();) {
       const int rank = pick(random, 0, plan_.num_ranks() - 1);
@@ -163,7 +164,7 @@ BOOST_AUTO_TEST_CASE(slots_grow_where_the_plan_would_stop) {
   BOOST_REQUIRE_EQUAL(rule_broken(plan), "");
   Random random(1);
   BOOST_TEST(Runtime(plan, capacities(plan)).ends(random));
-  // Without its first rank's order being turned round, chunk 1 takes 2 at a time, 4 too early.
+  // If the first rank's order is not reversed, chunk 1 takes 2 at a time, and 4 too early.
   const Plan early = plan_of(
       "0F0,0F1,0F2,0F3,0F4,0F5,0B0,0B1,0B2,0B3,0B4,0B5\n"
       "1F5,1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3,1F4,1B4,1B5\n");
@@ -194,5 +195,5 @@ BOOST_AUTO_TEST_CASE(random_plans_end_with_their_capacities) {
       BOOST_TEST(Runtime(plan, all).ends(random));
     }
   }
-  BOOST_TEST(more_than_comfort > 0);  // else the case above is never met
+  BOOST_TEST(more_than_comfort > 0);  // or the case above is never tested
 }

@@ -75,10 +75,10 @@ BOOST_AUTO_TEST_CASE(a_chunk_costs_its_part_of_the_stage) {
   BOOST_TEST(duration(chunks[1], Op::B) == 7);
   BOOST_TEST(pair_duration(chunks[0], chunks[3], Op::B) == 10);
   BOOST_TEST(pair_duration(chunks[0], chunks[3], Op::I) == 6);
-  // Two copies of the parameters: a rank has a whole stage of each.
+  // With two copies of the parameters a rank has a whole stage of each copy.
   const Plan copies = make("chimera", {.stages = 2, .chunks = 2, .microbatches = 4});
   BOOST_TEST(duration(chunk_costs(copies, {.stages = {stage}})[3], Op::F) == 4);
-  // Chunk by chunk, they need not be equal.
+  // Costs given chunk by chunk need not be equal.
   const std::vector<StageCosts> own = {stage, stage, stage, {.forward = 1}};
   BOOST_TEST(duration(chunk_costs(two, {.chunks = own})[3], Op::F) == 1);
 }

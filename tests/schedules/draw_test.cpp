@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_picture_shows_idle_time_and_has_an_axis_in_time) {
 }
 
 BOOST_AUTO_TEST_CASE(the_legend_is_inside_the_picture_and_has_every_shade) {
-  // Shorter than the legend is wide.
+  // This plan is shorter than the legend is wide.
   const std::string one = svg(plan_of("0F0,0I0,0W0"), Costs{});
   double width = 0, idle = 0;
   std::sscanf(one.c_str() + one.find("<svg "),
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(the_legend_is_inside_the_picture_and_has_every_shade) {
   BOOST_TEST(idle > 0);
   BOOST_TEST(idle + 30 < width);
   BOOST_TEST(count(one, "a rank's chunks") == 0u);
-  // Of three chunks every box has a shade of the legend.
+  // With three chunks every box has a shade of the legend.
   const std::string three = svg(plan_of("0F0,1F0,2F0,2B0,1B0,0B0"), Costs{});
   BOOST_TEST(count(three, "a rank's chunks") == 1u);
   for (const char* shade : {"'1'", "'0.816667'", "'0.633333'"})

@@ -34,7 +34,7 @@ inline std::string order(const Plan& plan, int rank) {
   return text;
 }
 
-/// A plan from one line a rank, its actions separated by commas.
+/// A plan from a text with one line per rank, whose actions are separated by commas.
 inline Plan plan_of(std::string_view csv) {
   auto parsed = parse_csv(csv);
   const auto* wrong = std::get_if<PlanError>(&parsed);

@@ -40,7 +40,7 @@ void for_each_plan(std::initializer_list<std::string_view> kinds, Check check) {
   }
 }
 
-/// The cost model without cleverness: goes over all actions until no start time changes.
+/// The cost model in its simplest form: goes over all actions until no start time changes.
 std::vector<std::vector<double>> slow_end_times(const Plan& plan, const Costs& costs) {
   std::map<std::tuple<int, bool, int>, double> results;  // chunk, forward, microbatch
   std::vector<std::vector<double>> ends(plan.num_ranks());
@@ -76,7 +76,7 @@ std::vector<std::vector<double>> slow_end_times(const Plan& plan, const Costs& c
   return ends;
 }
 
-/// The most that a rank holds of a schedule, or, where not every rank comes to it, the fullest.
+/// The peak of a schedule, which every rank reaches or only the fullest one.
 struct Peak {
   std::string_view kind;
   bool on_every_rank;
@@ -126,7 +126,7 @@ void check_peaks(const Generator& generator, const ScheduleShape& shape, const P
     BOOST_TEST(std::ranges::max(peaks) == std::ranges::max(most));
 }
 
-/// Every rule, and what a simulation must say of any plan.
+/// Checks every rule, and what must be true of the simulation of any plan.
 void check_plan(const Generator& generator, ScheduleShape shape, Random& random) {
   Costs costs{.stages = {}, .hop = 0.1 * pick(random, 0, 9)};
   for (int r = 0; r < shape.stages; ++r) costs.stages.push_back(random_costs(random));
@@ -165,7 +165,7 @@ void check_plan(const Generator& generator, ScheduleShape shape, Random& random)
   BOOST_TEST(blocking->wall >= simulate(run, costs)->wall * (1 - 1e-9));
 }
 
-/// All that the schedule knows with p of `first` to `last` and m of p to 4p.
+/// All shapes that the schedule accepts with p from `first` to `last` and m from p to 4p.
 std::vector<ScheduleShape> shapes_of(const Generator& generator, int first, int last) {
   std::vector<ScheduleShape> shapes;
   for (int p = first; p <= last; ++p)
@@ -177,7 +177,7 @@ std::vector<ScheduleShape> shapes_of(const Generator& generator, int first, int 
   return shapes;
 }
 
-/// How many larger shapes of each schedule are tried: some, or as TROUPE_SHAPES says.
+/// How many larger shapes of each schedule are tried: a few, or as many as TROUPE_SHAPES says.
 std::size_t larger_shapes() {
   const char* asked = std::getenv("TROUPE_SHAPES");
   return asked ? std::strtoull(asked, nullptr, 10) : 40;
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_is_valid_and_ends) {
   const std::uint64_t seed = troupe::test::fresh_seed();
   Random random(seed);
   for (const Generator& generator : generators()) {
-    // zb-auto simulates thousands of plans for each that it makes.
+    // zb-auto simulates thousands of plans for each plan that it makes.
     const bool slow = generator.name == "zb-auto";
     auto shapes = shapes_of(generator, 2, slow ? 3 : 6);
     const auto larger = shapes_of(generator, slow ? 4 : 7, 16);

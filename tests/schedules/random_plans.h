@@ -13,8 +13,8 @@ inline int pick(Random& random, int first, int last) {
   return std::uniform_int_distribution<int>(first, last)(random);
 }
 
-/// A step that ran in some order: ranks and their ready actions take turns at random. So it is
-/// valid and ends, but its weight-gradients may be in any order.
+/// The plan of a step that ran in a random order of ranks and their ready actions. So it is valid
+/// and ends, but its weight-gradients may be in any order.
 inline Plan random_plan(Random& random) {
   const int p = pick(random, 1, 4);
   const int v = pick(random, 1, 3);

@@ -17,7 +17,8 @@ Simulation simulated(std::string_view kind, const ScheduleShape& shape, const St
   return *out;
 }
 
-/// Every action of a chunk costs these; a stage of v chunks so v times as much.
+/// Costs by which an action of a chunk takes f, i or w, so that a stage of v chunks takes v times
+/// as much.
 StageCosts per_chunk(const ScheduleShape& shape, double f, double i, double w) {
   const double v = shape.chunks;
   return {.forward = v * f, .input_gradient = v * i, .weight_gradient = v * w};
@@ -145,7 +146,7 @@ BOOST_AUTO_TEST_CASE(wall_times_of_the_reference) {
   struct Row {
     std::string_view kind;
     ScheduleShape shape;
-    double unit, hop_quarter, f2_i3_w1;  ///< 0: not given
+    double unit, hop_quarter, f2_i3_w1;  ///< 0 if not given
   };
   for (const Row& row :
        {Row{"gpipe", {2, 1, 4}, 15, 0, 0}, Row{"gpipe", {4, 1, 8}, 33, 34.5, 66},

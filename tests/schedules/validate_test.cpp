@@ -6,7 +6,7 @@ using namespace troupe::schedules;
 
 namespace {
 
-/// The violation that a plan must have.
+/// The violation of a plan that must have one.
 Violation wrong_with(const Plan& plan, Purpose purpose = Purpose::training) {
   const auto wrong = validate(plan, purpose);
   BOOST_REQUIRE_MESSAGE(wrong.has_value(), "valid: " << plan);
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(rule_7_a_rank_does_not_wait_for_its_own_later_action) {
 }
 
 BOOST_AUTO_TEST_CASE(the_circle_is_found_behind_ranks_that_only_follow) {
-  // Rank 0 waits for rank 1, which waits in a circle with rank 2.
+  // Rank 0 waits for rank 1, which waits in a cycle with rank 2.
   const Violation wrong =
       wrong_with(plan_of("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n2F1,2F0,2B0,2B1\n"));
   check_place(wrong, "SCHED-7", 1, 1);

@@ -23,14 +23,15 @@ namespace {
 const std::string kWeights = "model-00001-of-00001.safetensors";
 const std::string kOptimizer = "optimizer-00001-of-00001.safetensors";
 
-/// A sound checkpoint, written once: syncing it for every case would take most of the time.
+/// A sound checkpoint that is written once, because syncing one for every case would take most of
+/// the time.
 const fs::path& sound_checkpoint() {
   static const test::TempDir run;
   static const fs::path dir = write_checkpoint(run.path(), small_info(), {0, 3});
   return dir;
 }
 
-/// A copy to be damaged.
+/// A copy of the sound checkpoint, to be damaged.
 struct Fixture {
   test::TempDir run;
   fs::path dir = run / "step-7";
@@ -55,7 +56,8 @@ struct Fixture {
     change(state);
     write("state.json", state.dump());
   }
-  /// Replaces a file and makes state.json agree with it, so that only its content can be refused.
+  /// Replaces a file and makes state.json agree with it, so that only the file's content can be
+  /// refused.
   void replace(const std::string& name, const std::string& content) {
     write(name, content);
     const FileRecord record = record_of(dir / name);

@@ -31,7 +31,7 @@ class MemoryTokens final : public TokenFile {
   std::vector<std::int32_t> ids_;
 };
 
-/// Tokens 0, 1, 2, ...: a sample shows where it comes from.
+/// A feed of the tokens 0, 1, 2, ..., so that a sample shows where it comes from.
 DataFeed counting_feed(std::int64_t num_tokens, FeedSpec spec) {
   std::vector<std::int32_t> ids(static_cast<std::size_t>(num_tokens));
   std::iota(ids.begin(), ids.end(), 0);
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(the_last_target_bounds_the_number_of_samples) {
                  [&] { counting_feed(tokens, spec); });
 }
 
-// The definition, written down plainly: sample k*G + d*(G/D) + j*micro + i, modulo N.
+// Checks the definition in its plain form: sample k*G + d*(G/D) + j*micro + i, modulo N.
 BOOST_AUTO_TEST_CASE(every_microbatch_holds_the_samples_of_the_definition) {
   std::mt19937_64 random(test::fresh_seed());
   for (int round = 0; round < 200; ++round) {

@@ -22,7 +22,7 @@ std::string raw(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-/// An .idx from its parts, put together here without the code under test.
+/// An .idx put together from its parts without the code under test.
 std::string idx(std::uint8_t code, const std::vector<std::int32_t>& lengths,
                 const std::vector<std::int64_t>& offsets,
                 const std::vector<std::int64_t>& documents) {

@@ -17,7 +17,7 @@ ModelConfig small_model() {
           .vocab_size = 256};
 }
 
-/// The message for small_model() with one change.
+/// The message of check_model() for small_model() with one change.
 std::string message(const std::function<void(ModelConfig&)>& change) {
   ModelConfig config = small_model();
   change(config);

@@ -22,7 +22,7 @@ const stages::ModelConfig kModel = {.hidden_size = 16,
                                     .initializer_range = 0.2};
 constexpr std::int64_t kContext = 160;
 
-/// The reference's logits after the last of `ids`, which is one sample.
+/// The reference's logits after the last of `ids`, which form one sample.
 std::vector<double> reference_logits(stages::Stage& stage, std::span<const std::int32_t> ids) {
   reference::Model model(kModel, static_cast<std::int64_t>(ids.size()));
   for (const stages::Parameter& p : stage.parameters()) {
@@ -40,7 +40,8 @@ BOOST_AUTO_TEST_CASE(predicts_as_the_reference_does_for_every_window) {
   stages::Generator generator(kModel, *device, kContext);
   initialize(generator.stage(), kModel, 1, 1);
   const std::vector<std::int32_t> ids = random_tokens(300, kModel.vocab_size, 1).ids;
-  // Around the windows of 64, 128 and 160 tokens, and beyond the context; then short again.
+  // Lengths around the windows of 64, 128 and 160 tokens, and beyond the context; then short ones
+  // again.
   for (const std::size_t length : {1u, 5u, 63u, 64u, 65u, 128u, 129u, 160u, 161u, 300u, 7u, 100u}) {
     const std::span<const std::int32_t> text(ids.data(), length);
     const std::size_t seen = std::min<std::size_t>(length, kContext);

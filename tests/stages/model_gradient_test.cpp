@@ -88,7 +88,7 @@ std::vector<Tokens> batch_of(const Case& c) {
           random_tokens(c.micro * c.seq_len, c.model.vocab_size, 2)};
 }
 
-/// Norm weights off one, so that their place in the formulas shows.
+/// Makes norm weights differ from one, so that their place in the formulas shows.
 void disturb_norms(stages::Stage& stage) {
   for (const stages::Parameter& p : stage.parameters()) {
     if (p.weight.shape.rank() != 1) continue;
@@ -107,7 +107,7 @@ reference::Model reference_of(const Case& c, stages::Stage& stage) {
   return model;
 }
 
-/// |a - b| / |b|, as vectors. Where b is zero (q and k of a single token), 0 if a is but noise.
+/// |a - b| / |b|, as vectors. If b is zero (q and k of a single token), 0 if a is only noise.
 double relative_difference(const float* a, const std::vector<double>& b) {
   double difference = 0;
   double size = 0;
@@ -150,7 +150,7 @@ Worst compare(const Case& c, tensor::DType dtype) {
 
 }  // namespace
 
-// The reference itself: its gradients are those of its loss.
+// Checks the reference itself: its gradients are those of its loss.
 BOOST_DATA_TEST_CASE(reference_gradient_is_the_slope_of_its_loss,
                      boost::unit_test::data::make(kCases), c) {
   const auto device = tensor::make_cpu_device(1);

@@ -8,7 +8,7 @@ using namespace troupe::stages;
 
 namespace {
 
-/// Learning rates of steps 1 ... rates.size().
+/// Compares the learning rates of steps 1 ... rates.size().
 void expect_rates(const OptimizerConfig& config, const std::vector<double>& rates) {
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const auto step = static_cast<std::int64_t>(i + 1);

@@ -18,7 +18,7 @@ std::string file_of(const std::string& header, const std::string& data) {
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + data;
 }
 
-/// A header with one tensor `a`.
+/// The JSON of a header with one tensor `a`.
 std::string one(const std::string& dtype, const std::string& shape, const std::string& offsets) {
   return R"({"a":{"dtype":")" + dtype + R"(","shape":[)" + shape + R"(],"data_offsets":[)" +
          offsets + "]}}";
@@ -84,8 +84,8 @@ BOOST_AUTO_TEST_CASE(the_bytes_are_those_of_the_format) {
                            {"b", view(b, tensor::DType::f32, {1})},
                            {"a\"", view(a, tensor::DType::f32, {1})},
                            {"w", view(wide, tensor::DType::f64, {1})}});
-  // Wide dtypes first, then by name; padded with spaces to a multiple of 8; sums as libxxhash gives
-  // them.
+  // Tensors are ordered by dtype, wide ones first, then by name. The header is padded with spaces
+  // to a multiple of 8. The sums are those of libxxhash.
   std::string header = R"({"__metadata__":{"format":"pt","xxh64:w":"eaf7642326107d12",)"
                        R"("xxh64:a\"":"4f3ec3409f0d3777","xxh64:b":"7b54265d12bf1ccd",)"
                        R"("xxh64:n":"9bd3e10f34147a8f"})"
@@ -198,8 +198,8 @@ BOOST_AUTO_TEST_CASE(a_changed_byte_is_found_by_its_checksum) {
   expect_error(ErrorKind::data, words, [&] { file.verify(); });
 }
 
-/// A tensor costs the same however many there are: work that grows with the square of their number
-/// would go beyond the test's time limit here.
+/// The time per tensor must not depend on their number: work that grows with its square would
+/// exceed the test's time limit.
 BOOST_AUTO_TEST_CASE(a_header_of_many_tensors_is_read) {
   std::string header = "{";
   for (int i = 0; i < 300'000; ++i)

@@ -47,8 +47,8 @@ BOOST_AUTO_TEST_CASE(large_corpora_stay_in_range_without_repeats) {
   BOOST_TEST(seen.size() == 2000u);
 }
 
-// Chi-square over 16 x 16 cells (where a sample stood, where it went): 255 degrees of freedom at
-// most, so that 400 lies six standard deviations out.
+// Chi-square over 16 x 16 cells (a sample's old and new position): 255 degrees of freedom at most,
+// so that 400 lies six standard deviations out.
 BOOST_AUTO_TEST_CASE(samples_go_everywhere_alike) {
   constexpr std::int64_t kSamples = 160000;
   constexpr double kExpected = kSamples / 256.0;
@@ -71,14 +71,14 @@ BOOST_AUTO_TEST_CASE(seeds_and_epochs_have_orders_of_their_own) {
     same_epoch += place == shuffled(1, 1, kSamples, n);
     same_seed += place == shuffled(2, 0, kSamples, n);
   }
-  // Each is Poisson with mean 1.
+  // Each count is Poisson with mean 1.
   BOOST_TEST(fixed < 10);
   BOOST_TEST(same_epoch < 10);
   BOOST_TEST(same_seed < 10);
 }
 
-// From the formula in stages/README.md, evaluated by a program of its own: a run's data order must
-// never change.
+// The values were computed from the formula in stages/README.md by a separate program. A run's data
+// order must never change.
 BOOST_AUTO_TEST_CASE(the_order_is_the_documented_one) {
   std::vector<std::int64_t> order;
   for (std::int64_t n = 0; n < 10; ++n) order.push_back(shuffled(1234, 0, 10, n));

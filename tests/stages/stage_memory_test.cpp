@@ -1,4 +1,4 @@
-// What a stage plans is what it allocates, and a step allocates nothing.
+// A stage allocates what it plans, and a step allocates nothing.
 
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
@@ -16,7 +16,7 @@ thread_local std::size_t allocations = 0;
 
 }  // namespace
 
-// Not inlined: the compiler would see a free() of what a new expression made.
+// Not inlined, because the compiler would see a free() of memory that a new expression made.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* data = std::malloc(bytes > 0 ? bytes : 1)) return data;
@@ -94,8 +94,8 @@ BOOST_AUTO_TEST_CASE(memory_grows_by_equal_slots) {
   const std::int64_t slot = activations(2, 0) - activations(1, 0);
   const std::int64_t deferred = activations(1, 1) - activations(1, 0);
   BOOST_TEST(activations(5, 3) == activations(1, 0) + 4 * slot + 3 * deferred);
-  // Two layers hold x, two norms, attention, mid: [T, C]; q, k, v; three times the width; the head
-  // its logits: no more than a few statistics beyond.
+  // Each of two layers holds x, two norms, attention and mid, [T, C] each; q, k, v; and three times
+  // the width. The head holds its logits. Beyond that there are only a few statistics.
   const std::int64_t tokens = 14;
   const std::int64_t layer = 5 * 36 + 60 + 3 * 50;
   const std::int64_t floats = tokens * (2 * layer - 36 + 2 * 36 + 101);
@@ -110,8 +110,8 @@ BOOST_AUTO_TEST_CASE(what_products_work_in_is_planned) {
     spec.model.vocab_size = vocabulary;
     return plan_memory(spec, device).activations;
   };
-  // The head's are the largest. Twice the vocabulary: twice the logits and what their product
-  // works in, [T, V] float32 each.
+  // The head's product needs the most. Twice the vocabulary means twice the logits and twice the
+  // scratch memory of their product, [T, V] float32 each.
   const std::int64_t tokens = 14;
   BOOST_TEST(activations(256) - activations(128) == 2 * tokens * 128 * 4);
 }

@@ -9,7 +9,7 @@ using namespace troupe::test;
 
 namespace {
 
-// Sizes that fill no 64-byte line, so that padding shows.
+// A model whose sizes fill no 64-byte line, so that padding shows.
 stages::ModelConfig odd_model(bool tied) {
   return {.hidden_size = 15,
           .intermediate_size = 7,
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_head_away_from_the_tied_embedding_holds_a_copy) {
   BOOST_TEST(stages[2]->tied_gradient().data == copy.gradient.data);
   BOOST_TEST(!stages[1]->tied_gradient());
 
-  // Both hold the same bits after updates, and only the owner's norm counts.
+  // Both copies hold the same bits after updates, and only the owner's norm counts.
   for (int step = 1; step <= 2; ++step) pipeline.step({}, step, {random_tokens(8, 11, 5)});
   for (const auto field : {&stages::Parameter::weight, &stages::Parameter::gradient,
                            &stages::Parameter::exp_avg, &stages::Parameter::exp_avg_sq}) {

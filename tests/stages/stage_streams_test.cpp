@@ -66,7 +66,7 @@ stages::StageSpec spec_of(const Kind& kind) {
           .keep_previous = true};
 }
 
-/// What a neighbour would send or get: one tensor.
+/// A tensor that a neighbour would send or receive.
 class Message {
  public:
   Message(const stages::Stage& stage, std::uint64_t seed)
@@ -85,7 +85,7 @@ class Message {
   tensor::Tensor in(const stages::Stage& stage) {
     return {bytes_.data(), stage.edge_dtype(), stage.edge_shape()};
   }
-  /// Its bytes; it is then somebody else's, who writes anything to it.
+  /// Returns the bytes and then overwrites them, as another owner of the buffer might.
   std::string take() {
     std::string bytes = bytes_;
     std::memset(bytes_.data(), 0x55, bytes_.size());
@@ -96,7 +96,7 @@ class Message {
   std::string bytes_;
 };
 
-/// A microbatch in a chunk.
+/// The progress of a microbatch in a chunk.
 struct Work {
   int chunk = 0;
   int microbatch = 0;
@@ -114,7 +114,7 @@ struct Turn {
   int node = 0;
 };
 
-/// One stage under one device and one order of nodes.
+/// Runs one stage on one device in one order of nodes.
 class Run {
  public:
   Run(const Kind& kind, tensor::Device& device, std::uint64_t seed)
@@ -122,7 +122,7 @@ class Run {
     initialize(*stage_, spec_.model, 3, 1);
   }
 
-  /// Everything that is computed, as bytes by name.
+  /// Trains, and returns everything that is computed, as bytes by name.
   std::map<std::string, std::string> train() {
     for (int step = 1; step <= kSteps; ++step) {
       if (step > 1) some_of_a_step();
@@ -193,14 +193,14 @@ class Run {
     }
   }
 
-  /// A step that is given up on the way.
+  /// Runs a part of a step and gives it up.
   void some_of_a_step() {
     stage_->begin_step();
     step_ = 0;
     prepare(0);
     for (int i = 0; i < 30; ++i) advance(pick(2) == 0);
     forward_ = backward_ = {};
-    dropped_.push_back(std::move(works_));  // its buffers are still written
+    dropped_.push_back(std::move(works_));  // nodes still write into its buffers
   }
 
   /// Runs a node of a forward, or of a backward; false if none may run now.
@@ -212,7 +212,7 @@ class Run {
     return true;
   }
 
-  /// A pass that may begin now, by chance; none if there is none.
+  /// A random one of the passes that may begin now; none if there is none.
   Turn next(bool is_forward) {
     std::vector<Turn> all;
     std::vector<bool> weights_due(spec_.chunks.size(), true), forward_due = weights_due;
@@ -300,7 +300,8 @@ class Run {
                           turn.node);
   }
 
-  /// As the interpreter: waits, and what is complete or not read any more is another's.
+  /// Does as the interpreter does: waits, and then gives away messages that are complete or no
+  /// longer read.
   void take_messages(Work& work, Pass pass, const stages::NodeEnd& of_node) {
     if (!of_node.output && !of_node.input && !of_node.output_gradient) return;
     stage_->wait(work.chunk, work.slot);
@@ -337,13 +338,13 @@ class Run {
   }
 
   const stages::StageSpec spec_;
-  int step_ = 0;  ///< 0: nothing is noted
+  int step_ = 0;  ///< 0 while nothing is recorded
   std::vector<Work> works_;
   std::vector<std::vector<Work>> dropped_;
   std::unique_ptr<stages::Stage> stage_;  // its streams use the works
   std::mt19937_64 random_;
-  Turn forward_, backward_;                          // on their way
-  std::vector<std::vector<bool>> slots_, deferred_;  // by chunk: taken
+  Turn forward_, backward_;                          // the passes under way
+  std::vector<std::vector<bool>> slots_, deferred_;  // whether taken, by chunk
   std::map<std::string, std::string> found_;
 };
 

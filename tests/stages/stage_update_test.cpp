@@ -1,4 +1,4 @@
-// Several updates of a stage against AdamW in double precision.
+// Compares several updates of a stage with AdamW in double precision.
 
 #include <boost/test/unit_test.hpp>
 
@@ -9,7 +9,7 @@ using namespace troupe::test;
 
 namespace {
 
-/// torch.optim.AdamW's definition, one element.
+/// One element under the definition of torch.optim.AdamW.
 struct Element {
   double w = 0, m = 0, v = 0;
   void update(const stages::OptimizerConfig& c, double lr, std::int64_t step, double g,

@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(work_that_is_stopped_leaves_nothing) {
 
 namespace {
 
-/// Seconds ago.
+/// Sets the times of last use and last write, each in seconds ago.
 void set_times(const std::filesystem::path& path, std::time_t used, std::time_t written) {
   const std::time_t now = std::time(nullptr);
   const timespec times[] = {{.tv_sec = now - used, .tv_nsec = 0},
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(the_cache_is_pruned_by_age_and_size) {
     BOOST_TEST(std::filesystem::exists(path), path);
   for (const std::string& path : {old, large, abandoned})
     BOOST_TEST(!std::filesystem::exists(path), path);
-  // What was used within the hour stays however much it is.
+  // A file that was used within the hour stays, whatever its size.
   set_times(kept, 60, kDay);
   prune_token_cache(cache, {.bytes = 0});
   BOOST_TEST(std::filesystem::exists(kept));
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(the_width_of_an_id_follows_the_vocabulary) {
     BOOST_TEST((tokens_of(path) == std::vector<std::int32_t>{3, 6, 4, 5, 7}));
     return read_token_cache_trailer(path).width;
   };
-  const int own = 3 + 5 + 26;  // pieces of the model without extra ones
+  const int own = 3 + 5 + 26;  // pieces of the model, without extra pieces
   BOOST_TEST((width(256 - own) == TokenWidth::u8));
   BOOST_TEST((width(257 - own) == TokenWidth::u16));
   BOOST_TEST((width(65536 - own) == TokenWidth::u16));

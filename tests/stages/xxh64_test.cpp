@@ -18,7 +18,7 @@ std::string pattern(std::size_t length) {
 
 }  // namespace
 
-// Values of libxxhash 0.8.1.
+// The expected values come from libxxhash 0.8.1.
 BOOST_AUTO_TEST_CASE(sums_are_those_of_the_xxhash_library) {
   BOOST_TEST(to_hex(xxh64("")) == "ef46db3751d8e999");
   BOOST_TEST(to_hex(xxh64("a")) == "d24ec4f1a98c6e5b");

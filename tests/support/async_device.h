@@ -8,7 +8,7 @@
 namespace troupe::test {
 
 /// The CPU as an accelerator: a call returns before its op has run, streams run at the same time,
-/// and only events order them. Computes the bits of the CPU's.
+/// and only events order them. Computes the same bits as the CPU.
 class AsyncDevice final : public tensor::Device {
  public:
   explicit AsyncDevice(std::uint64_t seed) : seeds_(seed), cpu_(tensor::make_cpu_device(1)) {}

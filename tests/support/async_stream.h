@@ -27,7 +27,7 @@ struct Piece {
   std::size_t bytes;
 };
 
-/// A stream whose ops run on a thread of its own, each after a pause by chance.
+/// A stream whose ops run on a thread of its own, each after a random pause.
 class AsyncStream final : public tensor::Stream {
  public:
   AsyncStream(tensor::Device& owner, std::uint64_t seed)
@@ -49,14 +49,15 @@ class AsyncStream final : public tensor::Stream {
     reached.get_future().wait();
   }
 
-  /// An empty one ends the thread.
+  /// Queues an op; an empty one ends the thread.
   void submit(std::function<void()> op) {
     const std::lock_guard lock(mutex_);
     ops_.push_back(std::move(op));
     more_.notify_one();
   }
-  /// Calls method of target with the CPU's stream and the arguments. What it reads and writes is
-  /// touched by this code too: ThreadSanitizer sees nothing of what oneDNN does.
+  /// Queues a call of `method` of `target` with the CPU's stream and the arguments. This code also
+  /// touches the memory that the call reads and writes, because ThreadSanitizer does not see
+  /// oneDNN's accesses.
   template <typename Target, typename Method, typename... Args>
   void submit(std::initializer_list<Piece> reads, std::initializer_list<Piece> writes,
               Target& target, Method method, const Args&... args) {
@@ -68,7 +69,7 @@ class AsyncStream final : public tensor::Stream {
           std::invoke(method, target, *cpu_stream_, args...);
         });
   }
-  /// Operations that this stream alone executes.
+  /// The ops of this stream's own CPU device, which no other stream uses.
   tensor::Ops& ops() { return cpu_->ops(); }
 
  private:

@@ -8,7 +8,7 @@
 
 namespace troupe::test {
 
-/// `body` throws an Error of that kind whose message holds every one of `words`.
+/// Expects that `body` throws an Error of this kind whose message holds every one of `words`.
 template <typename Body>
 void expect_error(ErrorKind kind, const std::vector<std::string>& words, Body&& body) {
   try {

@@ -23,12 +23,12 @@ class FakeStage final : public NullStage {
                                              : info.layer >= first && info.layer < end;
       if (held) add(info, true);
     }
-    // A tied head that lies elsewhere than the embedding has a copy of it.
+    // A tied head on another stage than the embedding has a copy of it.
     if (model.tie_word_embeddings && end == last && first > 0)
       add(stages::parameters_of(model).front(), false);
   }
 
-  /// Fills every tensor with values of its own that differ by name, tensor and element.
+  /// Fills every tensor with values that differ by name, tensor and element.
   void fill() {
     for (const stages::Parameter& parameter : parameters_) {
       fill(parameter.weight, parameter.name + "w");

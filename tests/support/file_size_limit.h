@@ -6,8 +6,8 @@
 
 namespace troupe::test {
 
-/// While it lives, a write of this process beyond `bytes` of a file fails with EFBIG, as on a full
-/// disk.
+/// During the lifetime of this object a write of this process beyond `bytes` of a file fails with
+/// EFBIG, as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

@@ -11,8 +11,8 @@
 
 namespace troupe::test {
 
-/// What the server at an "http://127.0.0.1:PORT/path" says, head and body. `host` replaces the Host
-/// header if given.
+/// The answer of the server at an "http://127.0.0.1:PORT/path", head and body. `host` replaces the
+/// Host header if given.
 inline std::string http_get(const std::string& url, const std::string& host = "") {
   const std::size_t begin = url.find("//") + 2, slash = url.find('/', begin);
   const std::string authority = url.substr(begin, slash - begin);

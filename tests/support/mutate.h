@@ -23,7 +23,7 @@ inline void overwrite_number(std::string& bytes, std::mt19937_64& random) {
   std::memcpy(bytes.data() + at, &number, std::min<std::size_t>(8, bytes.size() - at));
 }
 
-/// One random change: a bit, a byte, a number, a cut, a repeated or a removed range.
+/// Makes one random change: a bit, a byte, a number, a cut, a repeated or a removed range.
 inline void mutate_once(std::string& bytes, std::mt19937_64& random) {
   if (bytes.empty()) {
     bytes.push_back(static_cast<char>(random()));
@@ -56,7 +56,7 @@ inline void mutate_once(std::string& bytes, std::mt19937_64& random) {
   }
 }
 
-/// One to four random changes.
+/// The bytes with one to four random changes.
 inline std::string mutated(std::string bytes, std::mt19937_64& random) {
   for (std::size_t i = 0, changes = 1 + below(random, 4); i < changes; ++i)
     mutate_once(bytes, random);

@@ -10,7 +10,7 @@
 namespace troupe::test {
 
 /// A device whose ops do nothing but write over their scratch memory, and which counts the bytes it
-/// hands out: what remains is the caller's own work and memory.
+/// hands out: what a test measures with it is the caller's own work and memory.
 class NullDevice final : public tensor::Device {
  public:
   /// Bytes of all allocate() calls so far.
@@ -52,7 +52,7 @@ class NullDevice final : public tensor::Device {
     bool done() const override { return true; }
   };
 
-  /// What a layer was given to work in, of the same size for forwards and gradients.
+  /// The scratch memory that a layer was given, of the same size for forwards and gradients.
   class NullScratch {
    public:
     explicit NullScratch(std::size_t bytes) : bytes_(bytes) {}

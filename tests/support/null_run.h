@@ -25,9 +25,9 @@ class Progress : public actors::RunObserver {
   void on_event(const std::string&) override {}
   void end(const actors::Outcome& outcome);
 
-  /// Until the step is committed. Throws Error{internal} if the run ends before.
+  /// Waits until the step is committed. Throws Error{internal} if the run ends before.
   void wait_for(std::int64_t step);
-  /// The newest step that was committed; one that is done again does not count.
+  /// The newest step that was committed; a step that is repeated does not count.
   std::int64_t newest();
   actors::Outcome wait_for_end();
 
@@ -50,11 +50,11 @@ class NullRun {
   NullRun(const NullRun&) = delete;
   ~NullRun();
 
-  /// Nothing happens before.
+  /// Starts the run; nothing happens before.
   void start();
   void wait_for(std::int64_t step) { progress_.wait_for(step); }
   std::int64_t newest() { return progress_.newest(); }
-  /// Ends after the step in progress.
+  /// Stops the run after the step in progress.
   actors::Outcome stop(const std::string& reason);
 
   actors::Hub& hub() { return hub_; }
@@ -73,8 +73,8 @@ class NullRun {
   actors::Hub hub_;
   actors::StatusBoard board_;
   actors::ControlPlaneConfig config_{2};
-  caf::actor_system system_{
-      config_};  // ends after the workers', whose connection it would wait for
+  // Ends after the system of the workers, whose connection it would wait for.
+  caf::actor_system system_{config_};
   NullWorkers workers_;
   caf::actor director_;
   std::thread serving_;

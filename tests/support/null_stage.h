@@ -6,8 +6,8 @@
 
 namespace troupe::test {
 
-/// A stage that computes nothing: what remains of a step is the interpreter and the channel. Its
-/// chunks have the nodes of one decoder layer.
+/// A stage that computes nothing, so that only the interpreter and the channel remain of a step.
+/// Its chunks have the nodes of one decoder layer.
 class NullStage : public stages::Stage {
  public:
   NullStage(int num_chunks, tensor::Shape edge) : num_chunks_(num_chunks), edge_(edge) {}

@@ -15,15 +15,15 @@ namespace {
 
 using namespace actors;
 
-/// About what UCX names an endpoint of one machine with.
+/// About the length of a UCX address within one machine.
 constexpr std::size_t kAddressBytes = 200;
 
-/// Nobody judges these workers by their silence, and ten thousand that share a few cores would do
-/// little else at the usual interval.
+/// No test judges these workers by their silence, and ten thousand of them on a few cores would do
+/// little else than send heartbeats at the usual interval.
 constexpr std::chrono::seconds kHeartbeat{10};
 
-/// A stage actor that is its own runner. Its state is a number of updates; it says which of two
-/// epochs' state it holds as RankExecutor does.
+/// A stage actor that is its own runner. Its state is a number of updates; it tells which of two
+/// epochs' states it holds, as RankExecutor does.
 class NullStage : public StageActor, public OrderSink {
  public:
   NullStage(caf::actor_config& config, const caf::actor& director, const Join& join,
@@ -157,7 +157,7 @@ void NullWorkers::talk(const Talk& talk) {
 }
 
 void NullWorkers::start(const WorkerBootstrap& bootstrap) {
-  if (!director_) {  // whatever port later workers are told, the connection is there
+  if (!director_) {  // later workers use the same connection, whatever port they are given
     const auto found = system_.middleman().remote_actor(bootstrap.host,
                                                         static_cast<std::uint16_t>(bootstrap.port));
     if (!found)

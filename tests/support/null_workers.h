@@ -15,9 +15,9 @@
 
 namespace troupe::test {
 
-/// Workers without processes: the real stage actor of each, around a runner that answers at once.
-/// They live in an actor system of their own and reach the director as workers do, over loopback,
-/// so that every message is encoded; but all over one connection.
+/// Workers without processes: the real stage actor of each worker, around a runner that answers at
+/// once. They live in an actor system of their own and reach the director as workers do, over
+/// loopback, so that every message is encoded; but they all share one connection.
 class NullWorkers : public actors::Processes {
  public:
   NullWorkers(const actors::RunSpec& spec, std::function<void(const actors::ProcessExit&)> on_exit);
@@ -28,23 +28,24 @@ class NullWorkers : public actors::Processes {
   void spawn(const actors::WorkerBootstrap& bootstrap) override;
   void kill(std::uint64_t incarnation) override;
   void kill_all() override;
-  /// They are threads of this process and share its time.
+  /// The processor time of this process, of which the workers are threads.
   double cpu_seconds(std::uint64_t) const override {
     return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
   }
   void quit();
-  /// SIGKILL to one of those that are there.
+  /// Kills one of the workers that are there, as SIGKILL does.
   void kill_one(std::mt19937_64& rng);
 
-  /// What whoever shares the workers' connection can speak with.
+  /// What code that shares the workers' connection can send messages with.
   struct Line {
+    /// The workers' system; any other actor of it is a stranger to the director.
     caf::actor_system& system;  ///< of the workers; an actor of it that is no worker is an outsider
     const caf::actor& director;
     const std::map<std::uint64_t, caf::actor>& workers;  ///< stage actors, by incarnation
   };
   using Talk = std::function<void(const Line&)>;
-  /// Called once the director can be reached and expects all workers, before the first one joins.
-  /// Before run().
+  /// Sets what is called once the director can be reached and expects all workers, before the first
+  /// one joins. Must be set before run().
   void before_first_join(Talk talk) { before_first_join_ = std::move(talk); }
   /// Calls `talk` in the thread of run(), between orders, and returns after it.
   void talk(const Talk& talk);
@@ -58,8 +59,8 @@ class NullWorkers : public actors::Processes {
   const std::size_t num_parameters_;
   const std::function<void(const actors::ProcessExit&)> on_exit_;
   Talk before_first_join_;
-  actors::OrderQueue<std::function<void()>> orders_;  // for the thread in run()
-  bool quit_ = false;                                 // of that thread, as all that follows
+  actors::OrderQueue<std::function<void()>> orders_;  // orders for the thread in run()
+  bool quit_ = false;  // used by that thread alone, as the members below are
   actors::ControlPlaneConfig config_{1};
   caf::actor_system system_{config_};
   caf::actor director_;

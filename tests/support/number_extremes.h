@@ -13,12 +13,12 @@
 
 namespace troupe::test {
 
-/// Walks the numbers of a message as CAF would, and sets the one that is asked for.
+/// Visits the numbers of a message as CAF does, and sets the one that is asked for.
 class NumberSetter {
  public:
   using result_type = void;
   static constexpr bool reads_state = true;
-  /// The `target`-th number becomes its `extreme`-th extreme.
+  /// Sets the `target`-th number to its `extreme`-th extreme.
   NumberSetter(int target, int extreme) : target_(target), extreme_(extreme) {}
   bool found() const { return seen_ > target_; }
 
@@ -62,7 +62,7 @@ class NumberSetter {
   int seen_ = 0;
 };
 
-/// Calls `use` with every changed message.
+/// Calls `use` with every message that has one number set to one of its extremes.
 template <typename Message, typename Use>
 void every_extreme(const Message& message, Use&& use) {
   for (int target = 0;; ++target)

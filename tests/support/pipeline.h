@@ -12,8 +12,8 @@
 #include "stages/transformer_stage.h"
 #include "tensor/random.h"
 
-// A model cut into stages and trained in one process: what the runners and the director do over the
-// wire, in a few loops, to compare the numbers of different cuts and orders.
+// A model cut into stages and trained in one process: a few loops do what the runners and the
+// director do over the wire, so that tests can compare the numbers of different cuts and orders.
 
 namespace troupe::test {
 
@@ -56,7 +56,7 @@ struct PipelineSpec {
   Order order = Order::one_by_one;
 };
 
-/// Everything a step computed that must not depend on the cut.
+/// Results of a step that must not depend on the cut.
 struct StepResult {
   std::vector<double> losses;  ///< by microbatch
   double norm = 0;
@@ -105,7 +105,7 @@ class Pipeline {
   int num_chunks() const { return static_cast<int>(spec_.layers_of_chunk.size()); }
   std::vector<std::unique_ptr<stages::Stage>>& stages() { return stages_; }
 
-  /// Gradients of one step, completed, not applied.
+  /// Computes the gradients of one step without applying them.
   StepResult gradients(const std::vector<Tokens>& batch) {
     StepResult result;
     result.losses.assign(batch.size(), 0);
@@ -136,7 +136,7 @@ class Pipeline {
     return loss;
   }
 
-  /// All bits of the owned parameters and their training state, by name.
+  /// The bytes of the owned parameters and their training state, by name.
   std::map<std::string, std::string> state() const {
     std::map<std::string, std::string> out;
     for (const auto& stage : stages_) {
@@ -170,11 +170,11 @@ class Pipeline {
     return edges_[static_cast<std::size_t>(index)].view(stages_.front()->edge_dtype(),
                                                         stages_.front()->edge_shape());
   }
-  /// What chunk receives from the one before; empty at the ends of the model.
+  /// What `chunk` receives from the chunk before it; empty at the ends of the model.
   tensor::Tensor forward_edge(int chunk, int microbatch) const {
     return edge(0, chunk, microbatch);
   }
-  /// The gradient that chunk sends to the one before.
+  /// The gradient that `chunk` sends to the chunk before it.
   tensor::Tensor backward_edge(int chunk, int microbatch) const {
     return edge(1, chunk, microbatch);
   }

@@ -11,7 +11,7 @@
 
 namespace troupe::actors {
 
-/// This run, but one that ends when it loses a worker.
+/// A copy of the run that ends when it loses a worker.
 inline RunSpec that_stops(RunSpec spec) {
   spec.recovery.on_failure = RunSpec::OnFailure::stop;
   return spec;
@@ -34,12 +34,12 @@ struct Driver {
     }
     return effects;
   }
-  /// All that were asked to get ready for a change are.
+  /// Answers for every member that was asked to get ready for a change.
   void warm() {
     for (const MemberWarm& answer : std::exchange(warming, {})) on(answer);
   }
   std::uint32_t epoch() const { return protocol.epoch().number; }
-  /// Everybody joins and is ready; the effects of the last answer.
+  /// Lets every worker join and become ready. Returns the effects of the last answer.
   std::vector<Effect> start() {
     on(Started{});
     for (int rank = 0; rank < spec.num_ranks(); ++rank) on(joined(rank));
@@ -73,7 +73,7 @@ struct Driver {
       return Event{ReplicaSaved{.epoch = epoch(), .step = step, .replica = r, .error = error}};
     });
   }
-  /// The worker that was spawned last for the rank has ended.
+  /// The event that the worker which was spawned last for the rank has ended.
   WorkerExited exited(int rank, bool clean = true) {
     return {.incarnation = workers.at(rank),
             .clean = clean,
@@ -101,7 +101,7 @@ const T* find(const std::vector<Effect>& effects) {
   return nullptr;
 }
 
-/// Ends every worker; the outcome.
+/// Ends every worker and returns the outcome of the run.
 inline Outcome end_of(Driver& driver) {
   for (const auto& [rank, incarnation] : std::map(driver.workers))
     if (const auto effects = driver.on(driver.exited(rank)); const End* end = find<End>(effects))

@@ -28,11 +28,11 @@ class Model {
     }
   }
 
-  /// By Hugging Face name.
+  /// The weights by Hugging Face name.
   std::map<std::string, Values> weights;
-  std::map<std::string, Values> gradients;  ///< the sums so far
+  std::map<std::string, Values> gradients;  ///< sums so far, by the same names
 
-  /// [tokens, vocab].
+  /// Computes the logits [tokens, vocab].
   Values logits(const Tokens& ids) {
     Values x = embedding(ids, weights["model.embed_tokens.weight"], channels());
     layers_.assign(static_cast<Index>(config_.num_hidden_layers), {});
@@ -47,7 +47,7 @@ class Model {
     return cross_entropy(logits(ids), targets, vocabulary(), 1).loss;
   }
 
-  /// The same; adds the gradients of scale times it.
+  /// Sum of the tokens' losses. Adds the gradients of `scale` times this sum.
   double train(const Tokens& ids, const Tokens& targets, double scale) {
     const CrossEntropy head = cross_entropy(logits(ids), targets, vocabulary(), scale);
     Values dx = head_backward(head.dlogits);
@@ -58,7 +58,7 @@ class Model {
   }
 
  private:
-  /// What backward needs of a layer's forward.
+  /// What the backward of a layer needs from its forward.
   struct Layer {
     Values x, input_norm, qkv, attn, mid, post_norm, gate_up, act;
   };
@@ -85,7 +85,7 @@ class Model {
   void add_gradient(const std::string& name, const Values& dw) {
     gradients.at(name) = gradients.at(name) + dw;
   }
-  /// The rows of several matrices, one matrix after the other.
+  /// Joins the rows of several matrices, one matrix after the other.
   Values joined(const std::string& layer, std::initializer_list<const char*> parts) const {
     Values rows;
     for (const char* part : parts) {
@@ -94,14 +94,14 @@ class Model {
     }
     return rows;
   }
-  /// x w^T, w the joined parts.
+  /// Returns x w^T, where w is the joined parts.
   Values project(const Values& x, Index tokens, const std::string& layer,
                  std::initializer_list<const char*> parts) const {
     const Values w = joined(layer, parts);
     const Index in = x.size() / tokens;
     return linear(x, w, tokens, in, w.size() / in);
   }
-  /// Adds the parts' gradients; returns dx.
+  /// Adds the gradients of the parts and returns dx.
   Values project_backward(const Values& dy, const Values& x, Index tokens, const std::string& layer,
                           std::initializer_list<const char*> parts) {
     const Values w = joined(layer, parts);

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-// Every op of a Llama layer with its gradient, in double precision and plain loops: what the
-// kernels are compared with. Matrices are row-major vectors; T tokens, C channels, F feed-forward
-// width, V vocabulary.
+// Every op of a Llama layer with its gradient, in double precision and plain loops, as the kernels'
+// reference. Matrices are row-major vectors; T tokens, C channels, F feed-forward width, V
+// vocabulary.
 
 namespace troupe::reference {
 
@@ -84,7 +84,7 @@ inline double sigmoid(double x) {
   return 1.0 / (1.0 + std::exp(-x));
 }
 
-/// y[T, F] = silu(g) * u, gate_up[T, 2F] = g | u.
+/// y[T, F] = silu(g) * u, where gate_up[T, 2F] holds g and then u.
 inline Values swiglu(const Values& gate_up, Index rows, Index width) {
   Values y(rows * width);
   for (Index t = 0; t < rows; ++t) {
@@ -119,7 +119,7 @@ inline Values embedding(const std::vector<std::int32_t>& ids, const Values& tabl
   return x;
 }
 
-/// dtable[V, C].
+/// Returns dtable[V, C].
 inline Values embedding_backward(const std::vector<std::int32_t>& ids, const Values& dx,
                                  Index vocabulary, Index channels) {
   Values dtable(vocabulary * channels);
@@ -228,7 +228,7 @@ inline AttentionResult attention(Values qkv, const AttentionDims& dims) {
   return result;
 }
 
-/// dqkv from dout[B*S, H*D].
+/// Returns dqkv for dout[B*S, H*D].
 inline Values attention_backward(const Values& dout, Values qkv, const AttentionDims& dims) {
   rotate(qkv, dims, 1);
   Values dqkv(qkv.size());

@@ -20,7 +20,7 @@ inline std::string wire_number(int field, char value) {
   return {static_cast<char>(field << 3), value};
 }
 
-/// `type`: 1 normal, 2 unknown, 3 control, 6 byte.
+/// One piece of the vocabulary. `type` is 1 normal, 2 unknown, 3 control, 6 byte.
 inline std::string wire_piece(const std::string& text, float score, char type) {
   std::string number(4, '\0');
   std::memcpy(number.data(), &score, sizeof score);

@@ -8,10 +8,10 @@
 
 namespace troupe::test {
 
-/// Key by table and name, as TOML text: {{"mesh.pp", "2"}}.
+/// Manifest keys by table and name, with their values as TOML text: {{"mesh.pp", "2"}}.
 using Keys = std::map<std::string, std::string>;
 
-/// A folder with a corpus and manifests of a model that trains in no time; its runs lie in it too.
+/// A folder with a corpus and manifests of a model that trains in no time; its runs lie in it, too.
 class Workplace {
  public:
   Workplace() {

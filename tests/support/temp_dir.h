@@ -9,9 +9,9 @@
 
 namespace troupe::test {
 
-/// A file of that content in place of any before. A new file, not an emptied one: ext4 makes a
-/// program that empties a file wait for the disk, which thousands of rounds of a fuzz test would
-/// feel.
+/// Writes a file in place of any earlier one. The earlier one is removed, not emptied: ext4 makes a
+/// program that empties a file wait for the disk, which would slow down thousands of rounds of a
+/// fuzz test.
 inline const std::filesystem::path& write_file(const std::filesystem::path& path,
                                                const std::string& content) {
   std::filesystem::remove(path);
@@ -24,7 +24,7 @@ inline std::string content_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// An empty directory of its own, removed with everything in it at the end.
+/// A new empty directory, removed with everything in it at the end.
 class TempDir {
  public:
   TempDir() {

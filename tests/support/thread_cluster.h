@@ -13,7 +13,7 @@
 
 namespace troupe::test {
 
-/// Tokens by a formula.
+/// Tokens that follow from a formula.
 class CountingTokens : public stages::TokenFile {
  public:
   explicit CountingTokens(std::int64_t vocab) : vocab_(vocab) {}
@@ -40,7 +40,7 @@ inline stages::DataFeed counting_feed(const actors::RunSpec& spec) {
            .vocab_size = spec.model.vocab_size}};
 }
 
-/// Calls body(rank) on a thread a rank and waits for all; rethrows the exception that came first.
+/// Calls body(rank) on one thread per rank and waits for all of them. Rethrows the first exception.
 inline void on_ranks(int ranks, const std::function<void(int)>& body) {
   std::exception_ptr first;
   std::mutex mutex;

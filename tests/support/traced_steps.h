@@ -10,7 +10,7 @@
 
 namespace troupe::test {
 
-/// What the ranks would send of a step if their actions took as long as the costs say.
+/// The traces that the ranks would send for a step whose actions took as long as the costs say.
 inline std::vector<actors::TracedActions> traces_of(const actors::RunSpec& spec,
                                                     const actors::Epoch& epoch, std::int64_t step,
                                                     const schedules::Costs& costs) {

@@ -111,7 +111,7 @@ nlohmann::json status_of(const std::string& run_dir) {
 std::map<int, StepNumbers> step_numbers(const std::filesystem::path& run_dir) {
   std::map<int, StepNumbers> numbers;
   std::ifstream file(run_dir / "metrics.jsonl");
-  // The run may be writing its last line: what has no end yet is no line.
+  // The run may be writing its last line: a line without its end does not count.
   for (std::string line; std::getline(file, line) && !file.eof();) {
     const auto row = nlohmann::json::parse(line, nullptr, false);
     BOOST_REQUIRE_MESSAGE(!row.is_discarded(), "not JSON: " << line);

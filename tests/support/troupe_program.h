@@ -11,7 +11,7 @@
 
 namespace troupe::test {
 
-/// What a finished program left.
+/// The result of a finished program.
 struct Finished {
   int exit_code = -1;  ///< 128 + n if signal n ended it
   std::string out;     ///< standard output
@@ -21,16 +21,16 @@ struct Finished {
 /// The troupe program under test (environment TROUPE_BINARY), as a user runs it.
 class TroupeProgram {
  public:
-  /// Starts it. Standard error goes to a file, standard output can be read line by line.
+  /// Starts the program. Standard error goes to a file, standard output can be read line by line.
   explicit TroupeProgram(const std::vector<std::string>& arguments);
   ~TroupeProgram();
   TroupeProgram(const TroupeProgram&) = delete;
 
-  /// Blocks for the next line of standard output; empty at its end.
+  /// Blocks for the next line of standard output and returns it; empty at the end of the output.
   std::string read_line();
   /// Reads lines until one contains `text`; false if the output ends before.
   bool read_until(const std::string& text);
-  /// The lines that have been read.
+  /// The lines that have been read so far.
   const std::string& shown() const { return out_; }
   void signal(int number);
   pid_t pid() const { return pid_; }
@@ -47,10 +47,10 @@ class TroupeProgram {
 
 Finished troupe(const std::vector<std::string>& arguments);
 
-/// What `status --json` tells of a run. Fails the test if it tells nothing.
+/// The output of `status --json` for a run. Fails the test if there is none.
 nlohmann::json status_of(const std::string& run_dir);
 
-/// Exact text of a step's numbers as metrics.jsonl has them.
+/// The numbers of a step as metrics.jsonl has them.
 struct StepNumbers {
   double loss = 0;
   double grad_norm = 0;
@@ -62,14 +62,14 @@ std::map<int, StepNumbers> step_numbers(const std::filesystem::path& run_dir);
 
 /// Whether a process exists and is no zombie.
 bool is_alive(pid_t pid);
-/// The processes of a run's ranks, those that have no process now left out; none of a run that does
-/// not answer.
+/// The processes of a run's ranks. Ranks without a process are left out; empty if the run does not
+/// answer.
 std::vector<pid_t> workers_of(const std::string& run_dir);
-/// Names of what this machine has in shared memory. Of System V segments only those that nobody is
-/// attached to: programs beside the test have some of their own.
+/// Names of the objects in this machine's shared memory. System V segments are listed only if no
+/// process is attached to them, because programs beside the test have segments of their own.
 std::set<std::string> shared_memory();
-/// Until shared memory holds nothing beyond what was there before. What tests beside this one have
-/// goes; what was left behind stays, and the test's time runs out.
+/// Waits until shared memory holds nothing but what was there before. Objects of tests that run
+/// beside this one disappear. Objects that were left behind stay, and the test times out.
 void wait_for_no_more_than(const std::set<std::string>& before);
 
 }  // namespace troupe::test

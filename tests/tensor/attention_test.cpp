@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference_for_every_grouping_and_head_size)
 
 BOOST_AUTO_TEST_CASE(large_scores_do_not_overflow) {
   Host host(1);
-  // Scores in the hundreds: float32 keeps five of their digits behind the point.
+  // Scores are in the hundreds, of which float32 keeps five digits after the point.
   check_against_reference(
       host,
       {.batch = 1, .seq_len = 65, .heads = 2, .kv_heads = 1, .head_dim = 16, .dtype = DType::f32},

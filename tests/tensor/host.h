@@ -36,7 +36,8 @@ class Host {
     return buffers_.back().view(dtype, shape);
   }
 
-  /// Values drawn from `name`, rounded to dtype: read() returns exactly what an op sees.
+  /// Random values that follow from `name`, rounded to dtype, so that read() returns exactly what
+  /// an op sees.
   Tensor normal(DType dtype, Shape shape, std::string_view name, double stddev = 1) {
     const Tensor x = zeros(dtype, shape);
     const Random random(7, name);
@@ -52,7 +53,7 @@ class Host {
     return x;
   }
 
-  /// Gives a Linear or Attention scratch exactly as long as it asks for, and full of NaNs.
+  /// Gives a Linear or Attention scratch memory of exactly the size it asks for, full of NaNs.
   template <typename Layer>
   void give_scratch(Layer& layer) {
     const auto [forward, backward] = layer.scratch_bytes();
@@ -115,7 +116,7 @@ inline bool same_bits(const Tensor& a, const Tensor& b) {
   return a.num_bytes() == b.num_bytes() && std::memcmp(a.data, b.data, a.num_bytes()) == 0;
 }
 
-/// The error of a few roundings to dtype.
+/// Tolerance for the error of a few roundings to dtype.
 inline double tolerance_of(DType dtype) {
   return dtype == DType::f32 ? 2e-6 : 1.2e-2;
 }

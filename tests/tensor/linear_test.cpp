@@ -11,7 +11,7 @@ struct Run {
   Tensor x, w, dy, residual, y, y_residual, dx, dw;
 };
 
-/// All products of a layer; the weight gradient twice, to see it accumulate.
+/// Runs all products of a layer, the weight gradient twice so that it accumulates.
 Run run(Host& host, const LinearShape& s) {
   const auto linear = host.device().make_linear(s);
   host.give_scratch(*linear);

@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(swiglu_is_exact_to_float32_over_the_whole_range) {
   const Values expected = reference::swiglu(gates, gate_up.size() / 2, 1);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double gate = gates[2 * i];
-    if (gate > -80) {  // below, e^-g nears the largest float32 and the result the smallest
+    if (gate > -80) {  // for smaller g, e^-g nears the largest float32 and the result the smallest
       BOOST_TEST(got[i] == expected[i], boost::test_tools::tolerance(5e-7));
     } else {
       BOOST_TEST(std::abs(got[i] - expected[i]) < 1e-31);

@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(values_depend_on_seed_name_and_index_alone) {
   BOOST_TEST(seen.size() == 4000u);
 }
 
-// Frozen: a change of these numbers changes the initial weights of every run.
+// These numbers are frozen, because a change of them changes the initial weights of every run.
 BOOST_AUTO_TEST_CASE(values_do_not_change_between_versions) {
   const Random random(42, "model.embed_tokens.weight");
   BOOST_TEST(random.bits(0) == 12733554058005340948u);

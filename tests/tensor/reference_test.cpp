@@ -1,4 +1,4 @@
-// The oracle of the other tests, against central differences of itself.
+// Compares the reference of the other tests with central differences of itself.
 
 #include <boost/test/unit_test.hpp>
 #include <functional>
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(attention_gradients) {
                  [&](const Values& at) { return dot(attention(at, dims).out, dout); });
 }
 
-// Rotation by relative position: the score of two positions depends on their distance alone.
+// Rotation encodes relative positions: the score of two positions depends on their distance alone.
 BOOST_AUTO_TEST_CASE(rotation_keeps_scores_of_equal_distances) {
   const AttentionDims dims{.seq_len = 6, .heads = 1, .kv_heads = 1, .head_dim = 4};
   Values qkv;

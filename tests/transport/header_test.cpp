@@ -23,7 +23,7 @@ Credit full_credit() {
   return credit;
 }
 
-/// The largest of each kind.
+/// The largest header of each kind.
 std::vector<Header> headers() {
   const EdgeId edge{.chunk = 3, .direction = Direction::backward, .digest = 0x0123456789abcdefull};
   const tensor::Shape shape{4, 256, 512, 2};
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(headers_are_read_at_any_alignment) {
 }
 
 BOOST_AUTO_TEST_CASE(a_tensors_header_is_short) {
-  // Within what UCX sends in one piece, and far below its limit.
+  // UCX sends a header of this size in one piece; its limit is far larger.
   BOOST_TEST(bytes_of(headers()[2]).size() <= 256u);
 }
 

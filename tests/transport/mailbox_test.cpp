@@ -70,7 +70,7 @@ BOOST_FIXTURE_TEST_CASE(no_message_exceeds_its_credit, Box) {
   Mailbox::Slot* slot = mailbox.find(7, 0);
   BOOST_TEST_REQUIRE(slot != nullptr);
   mailbox.release(*slot);
-  // Free, but the sender has not been told: it cannot know.
+  // The slot is free, but the sender has not been told and cannot know.
   BOOST_TEST(misfit(fitting(1, 5)).find("not free") != std::string::npos);
   BOOST_TEST(mailbox.take_owed()->slots.size() == 1u);
   BOOST_TEST(misfit(fitting(1, 5)) == "");

@@ -29,7 +29,7 @@ BOOST_AUTO_TEST_CASE(memory_of_about_the_size_is_taken_the_smallest_first) {
   const auto small = pool->take(4000, true);
   const auto next = pool->take(4000, true);
   BOOST_TEST(next->bytes() == 6000u);
-  BOOST_TEST(pool->take(4000, true)->bytes() == 4000u);  // not a hundred thousand
+  BOOST_TEST(pool->take(4000, true)->bytes() == 4000u);  // not the memory of a hundred thousand
 }
 
 BOOST_AUTO_TEST_CASE(memory_that_somebody_has_mapped_is_not_used_again) {

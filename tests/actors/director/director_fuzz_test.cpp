@@ -16,7 +16,7 @@
 
 // The director as an actor: every message that can reach it over a worker's connection, with every
 // number in it at its extremes and every list empty or far too long, from a process that is no
-// worker and from a worker. The run goes on and ends as it would have.
+// worker and from a worker. The run goes on and ends as it would have done without them.
 
 namespace troupe::test {
 namespace {
@@ -34,7 +34,7 @@ RunSpec endless_run() {
   return spec;
 }
 
-/// Speaks to the director over the workers' connection as `sender`.
+/// Sends messages to the director over the workers' connection as `sender`.
 class Sender {
  public:
   Sender(const NullRun& run, const NullWorkers::Line& line, caf::actor sender)
@@ -44,14 +44,16 @@ class Sender {
   void send(const Message& message) {
     caf::send_as(sender_, line_.director, message);
   }
-  /// The message with every number at its extremes; how many of them the director has refused.
+  /// Sends the message with every number at its extremes. Returns how many of them the director has
+  /// refused.
   template <typename Message>
   std::uint64_t send_extremes(const Message& message) {
     const std::uint64_t before = refused();
     every_extreme(message, [this](const Message& changed) { send(changed); });
     return refused() - before;
   }
-  /// After all that was said has been heard: the director answers, so that it lives.
+  /// The number of messages refused so far. The director answers after all earlier messages, which
+  /// also shows that it lives.
   std::uint64_t refused() {
     caf::scoped_actor asks{line_.system};
     asks->request(line_.director, kRequestDeadline, Hello{.token = NullRun::kToken})
@@ -74,8 +76,8 @@ TracedActions traced_of(std::uint32_t epoch, std::int64_t step) {
           .complete = true};
 }
 
-/// What a worker may send to the director, but that it has failed, as `sender`. `mine`: of the
-/// messages about one worker, whose it is.
+/// Sends everything that a worker may send to the director, except that it has failed. `mine` is
+/// the incarnation in messages about one worker.
 void send_everything(Sender& sender, std::uint64_t mine, std::uint32_t epoch) {
   const Join join{.token = NullRun::kToken, .member = {.id = 0, .incarnation = mine}};
   BOOST_TEST(sender.send_extremes(join) > 0u);
@@ -102,7 +104,7 @@ void send_everything(Sender& sender, std::uint64_t mine, std::uint32_t epoch) {
   sender.send_extremes(Warm{.order = 1, .incarnation = mine});
 }
 
-/// What replicas pass on to the director, said to it directly.
+/// Sends what replicas pass on to the director to it directly.
 void send_what_replicas_pass_on(Sender& sender, std::uint32_t epoch, std::int64_t step) {
   BOOST_TEST(sender.send_extremes(traced_of(epoch, step)) > 0u);
   BOOST_TEST(sender.send_extremes(traced_of(epoch + 1, step)) > 0u);
@@ -110,7 +112,7 @@ void send_what_replicas_pass_on(Sender& sender, std::uint32_t epoch, std::int64_
   BOOST_TEST(sender.send_extremes(tapped) > 0u);
 }
 
-/// What is none of the director's business: answers to a replica, and orders.
+/// Sends messages that are not for the director: answers to a replica, and orders.
 void send_what_is_for_others(Sender& sender, std::uint32_t epoch, std::int64_t step) {
   sender.send_extremes(Hello{});
   sender.send_extremes(Hello{.token = NullRun::kToken});
@@ -129,8 +131,8 @@ void send_what_is_for_others(Sender& sender, std::uint32_t epoch, std::int64_t s
   sender.refused();
 }
 
-/// Steps are committed, and the run ends after one when it is asked to. What null workers save is
-/// no checkpoint, which the outcome says too.
+/// Checks that steps are committed and that the run ends after one when it is asked to. What null
+/// workers save is no checkpoint, and the outcome says so.
 void goes_on_and_ends(NullRun& run) {
   run.wait_for(1);
   const std::int64_t step = run.newest() + 3;
@@ -192,7 +194,7 @@ BOOST_AUTO_TEST_CASE(no_message_of_a_worker_ends_a_run_that_trains) {
     send_what_replicas_pass_on(member, now.epoch, now.step);
   });
   goes_on_and_ends(run);
-  BOOST_TEST(run.status().epoch == 1u);  // nobody was lost
+  BOOST_TEST(run.status().epoch == 1u);  // no worker was lost
   for (const auto& event : told->take(100'000).events) {
     BOOST_TEST(event->rank >= 0);
     BOOST_TEST(event->rank < kStages);
@@ -202,7 +204,8 @@ BOOST_AUTO_TEST_CASE(no_message_of_a_worker_ends_a_run_that_trains) {
   }
 }
 
-/// CAF sends back what an actor does not know. So a worker may be lost by it, but never the run.
+/// CAF returns messages that an actor does not know. So a worker may be lost by that, but never the
+/// run.
 BOOST_AUTO_TEST_CASE(what_a_worker_says_to_the_wrong_actor_ends_no_run) {
   NullRun run(endless_run());
   run.start();
@@ -214,8 +217,8 @@ BOOST_AUTO_TEST_CASE(what_a_worker_says_to_the_wrong_actor_ends_no_run) {
   goes_on_and_ends(run);
 }
 
-/// A failure of no known kind is of the worst one. An error that CAF carries is a failure too: the
-/// worker has not read its order.
+/// A failure of an unknown kind counts as the worst kind. An error that CAF carries is a failure,
+/// too: the worker has not read its order.
 BOOST_AUTO_TEST_CASE(what_a_worker_says_of_its_failure_costs_a_recovery) {
   NullRun run(endless_run());
   run.start();
@@ -227,7 +230,7 @@ BOOST_AUTO_TEST_CASE(what_a_worker_says_of_its_failure_costs_a_recovery) {
       member.send(make(incarnation));
       member.refused();
     });
-    run.wait_for(run.newest() + 1);  // the director has heard of it: only once it is replaced
+    run.wait_for(run.newest() + 1);  // this follows only after the director has replaced the worker
   };
   for (const int kind : {std::numeric_limits<int>::min(), -1, std::numeric_limits<int>::max()})
     send([&](std::uint64_t mine) { return Failed{.incarnation = mine, .kind = kind}; });

@@ -12,7 +12,7 @@
 namespace troupe::actors {
 namespace {
 
-/// What a control message may have.
+/// Most bytes of a control message.
 constexpr std::size_t kMostBytes = 64 * 1024;
 
 Member some_member(int rank) {
@@ -43,7 +43,7 @@ EnterEpoch whole_epoch(const RunSpec& spec) {
   return whole;
 }
 
-/// Each is told of once.
+/// The ranks that the messages name, each of them once.
 std::set<int> ranks_in(const std::vector<caf::message>& messages) {
   std::set<int> ranks;
   for (const caf::message& message : messages)
@@ -71,7 +71,7 @@ void check_orders(int pp, int dp) {
     const RankAssembly part = part_of_run(assembly, spec, whole.epoch.shape, rank);
     std::set<int> known = peers_of(part);
     known.insert(rank);
-    if (rank == 1) known.insert(ranks);  // gives it its state
+    if (rank == 1) known.insert(ranks);  // the leaving member gives it its state
     BOOST_TEST(ranks_in(orders.peers_of(rank)) == known, boost::test_tools::per_element());
     const BeginEpoch order = orders.begin_of(rank);
     BOOST_TEST(order.start.digest == assembly.digest);
@@ -88,7 +88,7 @@ void check_orders(int pp, int dp) {
 
 BOOST_AUTO_TEST_CASE(a_member_is_told_of_those_it_has_to_do_with) {
   check_orders(4, 2);
-  check_orders(3, 100);  // so many replicas that they are told by the same messages
+  check_orders(3, 100);  // so many replicas that they get the same messages
 }
 
 BOOST_AUTO_TEST_CASE(ranks_are_told_what_the_cores_suffice_for_in_their_shape) {
@@ -134,7 +134,8 @@ BOOST_AUTO_TEST_CASE(a_stage_knows_whether_its_copy_and_its_neighbours_are_there
              boost::test_tools::per_element());
 }
 
-/// However the ranks are cut. The whole epoch, of which this is a part, grows with the ranks.
+/// Holds for any cut of the ranks. The whole epoch, of which an order is a part, grows with the
+/// ranks.
 BOOST_AUTO_TEST_CASE(no_order_of_ten_thousand_ranks_is_large) {
   ControlPlaneConfig config(1);
   caf::actor_system system{config};

@@ -22,7 +22,7 @@ struct Way {
   std::string logs = std::filesystem::temp_directory_path();
 };
 
-/// Runs shell commands as workers until all `count` have ended; their exits by number.
+/// Runs a shell script as `count` workers until all have ended. Returns their exits by number.
 std::map<int, ProcessExit> exits_of(const std::string& script, int count, const Way& way = {}) {
   const auto dir = std::filesystem::path(way.logs) / ("troupe-processes-" + random_token());
   std::map<int, ProcessExit> exits;
@@ -48,8 +48,8 @@ std::map<int, ProcessExit> exits_of(const std::string& script, int count, const 
 
 }  // namespace
 
-/// Of a worker that computes its time grows, of one that is stopped it stands still, and of one
-/// that is not there, or no more, there is none.
+/// The time of a worker that computes grows, that of a stopped worker stands still, and there is
+/// none for a worker that never was or is gone.
 BOOST_AUTO_TEST_CASE(the_processor_time_of_a_worker_is_known_while_it_lives) {
   const test::TempDir dir;
   LocalProcesses* self = nullptr;
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_worker_reads_its_bootstrap_on_standard_input) {
     BOOST_TEST(exits.at(rank).cause == "exit code " + std::to_string(rank));
 }
 
-#ifndef __SANITIZE_ADDRESS__  // its companion for undefined behaviour needs pipes to look at memory
+#ifndef __SANITIZE_ADDRESS__  // UBSan, which comes with it, needs pipes to look at memory
 BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_started_has_ended) {
   rlimit before{};
   BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_worker_starts_without_a_log_where_there_is_no_room_for_on
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_may_end_without_reading_its_bootstrap) {
-  // Enough of them that some end before their parent goes on: it must live through it.
+  // There are so many that some end before their parent goes on, which must not harm the parent.
   const auto exits = exits_of("exit 3", 200);
   for (const auto& [rank, exit] : exits) BOOST_TEST(exit.cause == "exit code 3");
 }
@@ -126,7 +126,8 @@ BOOST_AUTO_TEST_CASE(a_worker_may_end_without_reading_its_bootstrap) {
 BOOST_AUTO_TEST_CASE(shared_memory_that_a_worker_leaves_is_removed) {
   const test::TempDir dir;
   const std::string said = dir / "said";
-  BOOST_TEST(exits_of("exec ipcmk --shmem 4096 >" + said, 1)[0].clean);  // makes one, attaches none
+  // The worker makes a segment and does not attach it.
+  BOOST_TEST(exits_of("exec ipcmk --shmem 4096 >" + said, 1)[0].clean);
   std::ifstream file(said);
   std::string words;
   std::getline(file, words);

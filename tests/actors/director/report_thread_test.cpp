@@ -11,7 +11,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Writes down what it is told, once it is let.
+/// Records what it is told, once it is allowed to go on.
 class Slow : public RunObserver {
  public:
   void on_step(const StepReport& report) override { add("step " + std::to_string(report.step)); }

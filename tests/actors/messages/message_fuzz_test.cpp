@@ -21,8 +21,8 @@
 #include "tests/support/run_specs.h"
 
 // Every message of the control plane with every number in it at its extremes, one at a time:
-// through the director, a replica's actor and a stage's actor. Nothing of it is used, and the run
-// goes on.
+// through the director, a replica's actor and a stage's actor. No part of such a message is used,
+// and the run goes on.
 
 namespace troupe::test {
 namespace {
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(a_meter_uses_no_action_that_there_is_not) {
   meter.result();
 }
 
-/// Events as the actors make them of answers; refused ones leave everything as it was.
+/// Events as the actors make them from answers. Refused events leave everything as it was.
 BOOST_AUTO_TEST_CASE(a_run_goes_on_whatever_the_director_hears) {
   Driver driver(small_run(2, 2));
   int refused = 0;
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
   }
 }
 
-/// What a stage's runner is asked to do.
+/// Records what a stage's runner is asked to do.
 class RecordingRunner : public OrderSink {
  public:
   void push(StageOrder order) override {
@@ -228,7 +228,8 @@ BOOST_AUTO_TEST_CASE(a_stage_carries_out_no_order_that_cannot_be) {
   const RunSpec spec = small_run(2);
   const EnterEpoch whole = two_stages(spec);
   int begun = 0, refused = 0;
-  // To a stage of its own; what it answers before it ends.
+  // Sends a message to a stage actor of its own and reads the answers that come before that actor
+  // ends.
   const auto send = [&](const auto& changed) {
     RecordingRunner runner;
     caf::scoped_actor self{system};

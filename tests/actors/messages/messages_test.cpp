@@ -11,7 +11,7 @@
 #include "actors/messages/control_plane.h"
 
 // CAF drops a message silently if its type is not registered or cannot be read back: every type
-// that crosses a process border goes through both ways here, inside a message as on the wire.
+// that crosses a process border is written and read here, inside a message as on the wire.
 
 namespace troupe::actors {
 namespace {
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(runs_that_are_no_layout_are_refused) {
                      .stage_step = kMost};
   for (const int chunks : {0, -1, kMost})
     BOOST_TEST(!chunks_of({{.first = run.first, .stage_step = 1, .chunks = chunks}}));
-  BOOST_TEST(chunks_of({run, run})->size() == 2u);  // nonsense, but of a size
+  BOOST_TEST(chunks_of({run, run})->size() == 2u);  // meaningless, but of an allowed size
 }
 
 BOOST_FIXTURE_TEST_CASE(orders_survive_the_wire, System) {

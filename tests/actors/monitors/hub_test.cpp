@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(a_subscriber_gets_the_kinds_it_asked_for_in_order) {
   BOOST_TEST(few.events[0].get() == got.events[1].get());  // shared, not copied
 }
 
-/// What is left of its samples is what the next step is asked for.
+/// The next step is asked for the samples that are still missing.
 BOOST_AUTO_TEST_CASE(a_tap_is_told_of_its_own_tensors_until_it_has_its_samples) {
   Hub hub;
   const TapRequest request{.from = 0, .to = 1, .every = 2, .samples = 3};
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_full_queue_drops_the_oldest_and_says_how_many) {
   BOOST_REQUIRE(batch.events.size() == 3u);
   BOOST_TEST(batch.events[0]->step == 7);
   batch = slow->take(3);
-  BOOST_TEST(batch.dropped == 0u);  // told once
+  BOOST_TEST(batch.dropped == 0u);  // reported once
   BOOST_REQUIRE(batch.events.size() == 1u);
   BOOST_TEST(batch.events[0]->step == 10);
   BOOST_TEST(hub.counts().dropped == 6u);
@@ -147,8 +147,8 @@ BOOST_AUTO_TEST_CASE(a_monitor_that_throws_ends_alone) {
   BOOST_TEST(text.find("no paper") != std::string::npos);
 }
 
-/// Publishers, readers that come and go, and readers that never read, all at once: what a reader
-/// gets and what it is told it lost make up everything from its first event on.
+/// Publishers, readers that come and go, and readers that never read, all at once: the events that
+/// a reader gets and those that it is told it lost add up to all events from its first one on.
 BOOST_AUTO_TEST_CASE(readers_come_and_go_while_many_publish) {
   const std::uint64_t seed = fresh_seed();
   Hub hub;

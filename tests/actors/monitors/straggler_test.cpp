@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_replica_that_is_slow_from_the_start_is_found_by_its_twins
     BOOST_TEST(f.stage == 0);
     BOOST_TEST(f.usual_busy_s == 0.1, boost::test_tools::tolerance(1e-9));
   }
-  BOOST_TEST(found.size() == 3u);  // told again after a pause of 100 steps
+  BOOST_TEST(found.size() == 3u);  // reported again after a pause of 100 steps
 }
 
 BOOST_AUTO_TEST_CASE(a_single_stage_is_measured_by_its_own_past) {

@@ -12,7 +12,7 @@ BOOST_AUTO_TEST_CASE(nobody_stops_for_a_change_before_all_are_warm) {
   Driver driver(test::small_run(1, 1));
   driver.start();
   driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
-  BOOST_TEST(driver.warming.empty());  // not all are there to be met
+  BOOST_TEST(driver.warming.empty());  // not all workers are there to connect to
   driver.on(driver.joined(1));
   BOOST_TEST_REQUIRE(driver.warming.size() == 2u);
   driver.on(driver.warming.front());
@@ -40,11 +40,11 @@ BOOST_AUTO_TEST_CASE(a_death_makes_connections_anew_though_the_change_is_not_ove
   const auto* again = find<OrderHalt>(losing);
   BOOST_TEST_REQUIRE(again);
   BOOST_TEST(again->reconnect);
-  BOOST_TEST(again->change == "--pp 2");  // its first step is not committed yet
+  BOOST_TEST(again->change == "--pp 2");  // the first step of the change is not committed yet
 }
 
-/// While others train, while they have halted for it, and while it takes its state: nothing is
-/// lost.
+/// A newcomer may die while the others train, while they have halted for it, and while it takes its
+/// state: nothing is lost.
 BOOST_AUTO_TEST_CASE(a_newcomer_that_dies_before_it_has_a_part_is_nobodys_loss) {
   Driver driver(that_stops(test::small_run(1, 1)));
   driver.start();
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_dies_before_it_has_a_part_is_nobodys_loss) 
   effects = driver.on(driver.exited(1, false));
   BOOST_TEST(!find<ReportWorkerLost>(effects)->has_part);
   BOOST_TEST_REQUIRE(find<OrderHalt>(effects));
-  BOOST_TEST(!find<OrderHalt>(effects)->reconnect);  // it never met anybody
+  BOOST_TEST(!find<OrderHalt>(effects)->reconnect);  // it never connected to any worker
   BOOST_TEST(find<StartEpoch>(driver.on(driver.halted(0, 3, {.step = 1}))));
   effects = driver.ready();
   BOOST_TEST(find<SpawnWorker>(effects));
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_dies_before_it_has_a_part_is_nobodys_loss) 
   BOOST_TEST(find<OrderStep>(effects)->step == 3);
 }
 
-/// As when memory has no room for its stage: the order is at fault, not the run.
+/// A newcomer may, for example, lack memory for its stage: the order fails then, not the run.
 BOOST_AUTO_TEST_CASE(a_newcomer_that_says_why_it_cannot_ends_no_run) {
   Driver driver(that_stops(test::small_run(1, 1)));
   driver.start();
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(who_has_no_use_after_an_order_was_given_up_leaves) {
   BOOST_TEST(find<OrderLeave>(effects)->incarnation == driver.workers.at(1));
 }
 
-/// It was asked to halt, and has no place in the epoch that follows.
+/// The worker was asked to halt, and has no place in the epoch that follows.
 BOOST_AUTO_TEST_CASE(a_worker_without_a_part_may_die_while_its_answer_is_awaited) {
   Driver driver(test::small_run(1, 1));
   driver.start();

@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_stop_while_a_step_is_saved_ends_with_that_step) {
   driver.start();
   BOOST_REQUIRE(find<OrderSave>(driver.prepared(1)));
   BOOST_TEST(driver.on(StopOrdered{.reason = "SIGINT"}).empty());
-  BOOST_TEST(driver.prepared(2).empty());  // it would have to be saved too
+  BOOST_TEST(driver.prepared(2).empty());  // it would have to be saved, too
   driver.saved(1);
   BOOST_TEST(find<OrderFinish>(driver.on(Published{.step = 1})));
   const Outcome outcome = end_of(driver);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kTick = std::chrono::duration<double>(kLivenessTick).count();
 
-/// Ticks for so many seconds; what is said of whom on the way.
+/// Ticks for `seconds`. Returns what was said about which rank meanwhile.
 std::string judged(Liveness& liveness, double seconds) {
   std::string said;
   for (int ticks = static_cast<int>(seconds / kTick); ticks > 0; --ticks)
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(a_runner_hangs_when_it_computes_and_finishes_nothing) {
     return said;
   };
   BOOST_TEST(beats("waiting", 20) == "");
-  BOOST_TEST(beats("running", 7) == "");  // eight times its longest action are 8 s
+  BOOST_TEST(beats("running", 7) == "");  // the limit of eight times its longest action is 8 s
   BOOST_TEST(beats("running", 1) == "1 hanging: no action finished for 8 s; ");
 }
 

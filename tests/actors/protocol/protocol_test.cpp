@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_costs_no_training) {
   driver.start();
   driver.prepared(1);
   BOOST_TEST(find<OrderStep>(driver.prepared(2))->step == 3);
-  // What there is of it is removed where checkpoints are published.
+  // The publisher of checkpoints removes what was written of it.
   BOOST_TEST(find<PublishCheckpoint>(driver.saved(2, "no space left"))->error == "no space left");
   BOOST_TEST(find<ReportUnsaved>(driver.on(Published{.step = 2, .error = "no space left"})));
   driver.prepared(3);

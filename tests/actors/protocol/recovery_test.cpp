@@ -13,14 +13,14 @@
 #include "tests/support/seed.h"
 
 // The director's protocol against a simulated cluster: workers that hold state by unit, messages
-// that are late or come twice, deaths at every point. What is checked are promises, not paths.
+// that are late or come twice, deaths at every point. The test checks promises, not paths.
 
 namespace troupe::actors {
 namespace {
 
 using Phase = DirectorProtocol::Phase;
 
-/// Ways to the workers; those of their answers are below 0.
+/// Number of message lines to workers; the lines of their answers are negative.
 constexpr std::uint64_t kWays = 1'000'003;
 
 /// A worker as far as the protocol can tell: what state it holds, and what it is about to answer.
@@ -29,12 +29,12 @@ struct SimWorker {
   int id = 0;
   bool joined = false;
   bool known = false;                  // the director has heard of it
-  int node = 0;                        // which data plane of its life: its address
-  std::map<std::uint64_t, int> peers;  // it has connected to: incarnation, and which data plane
-  bool spoilt = false;                 // what a dead peer left behind blocks its data plane
-  bool quiet = true;                   // it sends nothing that its death could cut in two
+  int node = 0;                        // number of its present data plane, used as its address
+  std::map<std::uint64_t, int> peers;  // connected peers: incarnation, and number of its data plane
+  bool spoilt = false;                 // what a dead peer has left behind blocks its data plane
+  bool quiet = true;                   // it sends nothing that its death could interrupt
   std::uint32_t halted_for = 0;        // the epoch
-  std::optional<Epoch> epoch, before;  // begun, and the one before it
+  std::optional<Epoch> epoch, before;  // the epoch that it has begun, and the one before
   std::int64_t step = -1, step_before = -1;
   bool previous = false;
   std::vector<CopyRecord> copies, copies_before;
@@ -42,20 +42,20 @@ struct SimWorker {
 
 class Simulation {
  public:
-  /// The loss of step `not_finite` is not; 0: of none.
+  /// The loss of step `not_finite` is not finite; 0 if all are.
   Simulation(const RunSpec& spec, std::uint64_t seed, std::int64_t not_finite = 0)
       : spec_(spec), not_finite_(not_finite), rng_(seed), protocol_(spec, {.seed = seed}) {}
 
   struct Result {
     Outcome outcome;
-    std::map<std::int64_t, std::uint64_t> committed;  // the state that each step made
+    std::map<std::int64_t, std::uint64_t> committed;  // the state that each step has produced
     std::set<std::int64_t> published;                 // checkpoints
-    int recomputed = 0;                               // the most steps that one loss cost
+    int recomputed = 0;                               // the most steps that one loss has cost
     int answered = 0;                                 // orders
-    std::string broken;                               // a promise; empty: none
+    std::string broken;  // the promise that was broken; empty if none was
   };
 
-  /// Runs to the end; `faults` workers die on the way, at any moment. Of newcomers alone: before
+  /// Runs to the end. Meanwhile `faults` workers die at any moment; if newcomers alone die, before
   /// they have a part.
   Result run(int faults, int orders, bool newcomers_alone = false) {
     feed(Started{});
@@ -101,7 +101,7 @@ class Simulation {
       std::visit([this](const auto& e) { perform(e); }, effect);
   }
 
-  /// One of the waiting messages of one sender, in that sender's order.
+  /// Delivers one waiting message, of any sender, in that sender's order.
   bool deliver_one() {
     std::vector<int> lines;
     for (const auto& [line, messages] : waiting_)
@@ -122,7 +122,7 @@ class Simulation {
     const auto found = workers_.find(incarnation);
     return found == workers_.end() ? nullptr : &found->second;
   }
-  /// To a worker, behind all that was sent to it before.
+  /// Lets a worker act, after all that was sent to it before.
   template <typename Action>
   void tell(std::uint64_t incarnation, Action action) {
     if (!alive(incarnation)) return;
@@ -130,7 +130,8 @@ class Simulation {
       if (SimWorker* worker = alive(incarnation)) action(*worker);
     });
   }
-  /// On one of three ways to the director, some twice: the second may come much later.
+  /// Sends an event to the director on one of three lines. Some events are sent twice, and the
+  /// second may come much later.
   void answer(const Event& event) {
     for (int times = pick(16) == 0 ? 2 : 1; times > 0; --times)
       later(-1 - pick(3), [this, event] { feed(event); });
@@ -175,7 +176,7 @@ class Simulation {
     feed(ScaleOrdered{.order = number, .request = request});
   }
 
-  // What the actors would do.
+  // The functions perform() do what the actors would do.
   void perform(const SpawnWorker& effect) {
     workers_[effect.incarnation] = {.incarnation = effect.incarnation, .id = effect.id};
     tell(effect.incarnation, [this](SimWorker& worker) {
@@ -255,10 +256,11 @@ class Simulation {
     connect(w, epoch.members);
     if (epoch.members.at(rank).address != std::to_string(w.node))
       result_.broken = "peers were given an address that a worker no longer has";
-    w.quiet = rank >= epoch.num_ranks();  // it has given its state
+    w.quiet = rank >= epoch.num_ranks();  // it has given its state already
     if (epoch.number == protocol_.epoch().number) began(order, rank);
   }
-  /// Who has begun gives its state at once; who has begun and has all its state is ready.
+  /// A member that has begun gives its state at once. A member that has begun and has all its state
+  /// is ready.
   void began(const StartEpoch& effect, int member) {
     begun_.insert(member);
     const Epoch& epoch = effect.epoch;
@@ -266,7 +268,7 @@ class Simulation {
       const bool has_all = std::ranges::all_of(effect.state.moves, [&](const StateMove& move) {
         return move.to != rank || begun_.contains(move.from);
       });
-      // Who has died meanwhile says nothing.
+      // A worker that has died meanwhile does not answer.
       if (!has_all || !begun_.contains(rank) || !alive(epoch.members.at(rank).incarnation) ||
           !ready_.insert(rank).second)
         continue;
@@ -289,7 +291,8 @@ class Simulation {
         w.before.reset();
         if (w.step != effect.step - 1) result_.broken = "a step ran on other state";
         const int pp = epoch.shape.mesh.pp;
-        // It has received its neighbour's state by now; a tick of the simulation is no copy.
+        // By now it has received its neighbour's state, which the simulation does not send in
+        // messages.
         if (pp > 1 && epoch.shape.mesh.dp == 1) {
           w.copies.push_back({.rank = (rank - 1 + pp) % pp, .step = effect.step - 1});
           if (w.copies.size() > 2) w.copies.erase(w.copies.begin());
@@ -305,7 +308,7 @@ class Simulation {
       });
   }
   void perform(const OrderCommit& effect) {
-    // The bits of a step follow from its number alone: a redone one must be the same.
+    // The bits of a step follow from its number alone, so a repeated step must be the same.
     const auto [known, is_new] = result_.committed.emplace(effect.step, effect.step);
     if (!is_new && known->second != static_cast<std::uint64_t>(effect.step))
       result_.broken = "a step was committed differently";
@@ -383,8 +386,8 @@ class Simulation {
 }  // namespace
 
 /// 100,000 seeded runs through deaths, orders and late and repeated messages: none hangs, skips a
-/// step, commits one differently or loses an order. Where a step's loss is not finite, the one
-/// before it is saved and named, whoever dies meanwhile, and nothing beyond it committed.
+/// step, commits one differently or loses an order. If a step's loss is not finite, the step before
+/// it is saved and named, whichever worker dies meanwhile, and nothing beyond it is committed.
 BOOST_AUTO_TEST_CASE(every_run_ends_with_every_step_committed_once) {
   const std::uint64_t first = test::fresh_seed();
   for (std::uint64_t i = 0; i < 100'000; ++i) {
@@ -412,7 +415,8 @@ BOOST_AUTO_TEST_CASE(every_run_ends_with_every_step_committed_once) {
   }
 }
 
-/// Whoever dies before it has a part ends no run that a loss would end, and keeps no order waiting.
+/// The death of a worker that has no part yet ends no run, even one that the loss of a worker would
+/// end, and keeps no order waiting.
 BOOST_AUTO_TEST_CASE(newcomers_that_die_cost_nothing) {
   const std::uint64_t first = test::fresh_seed();
   int answered = 0;

@@ -42,7 +42,7 @@ ScaleRequest to_layout(const std::string& layout) {
   return request;
 }
 
-/// Megatron-LM's own two replacements: groups once, then single letters.
+/// Expands a text by Megatron-LM's two replacements: first groups, once, and then single letters.
 std::string expanded_by_regex(std::string text) {
   std::erase(text, ',');
   for (const char* pattern : {R"(\(([^()]+)\)\*(\d+))", R"((.)\*(\d+))"}) {
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(numbers_and_letters_say_the_same) {
   check(split("Ettt|tt|tL", 6, 3), {3, 2, 1});
   check(split("E,t*3|(tt|)*2,tL", 8, 4), {3, 2, 2, 1});
   check(split("EtL", 1, 1), {1});
-  check(split("Et*1,2L", 12, 1), {12});  // a comma means nothing anywhere
+  check(split("Et*1,2L", 12, 1), {12});  // commas mean nothing
   check(split("Et|*1tL", 2, 2), {1, 1});
   BOOST_TEST(to_letters({3, 1, 2}) == "Et*3|t|t*2L");
 }
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(random_letters_mean_what_their_repetitions_written_out_mean
         if (letter == 't') ++layers.back();
       }
       check(parse_letters(text), layers);
-      // No layer is lost or doubled: it is split just so, or refused with a split that is not.
+      // No layer is lost or doubled: layers are split as asked, or the split is refused.
       const int chunks = static_cast<int>(layers.size());
       const int all = std::max(chunks, std::accumulate(layers.begin(), layers.end(), 0));
       try {
@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(a_split_changes_no_number_of_stages_unasked) {
       [&] { scaled(spec, now, plain); });
   plain.pp = 4;
   BOOST_TEST(scaled(spec, now, plain).mesh.pp == 4);
-  plain.schedule = "dualpipe";  // two copies of two chunks a stage
+  plain.schedule = "dualpipe";  // two copies of two chunks per stage
   const ClusterShape two = scaled(spec, now, plain);
   BOOST_TEST(two.mesh.pp == 4);
   BOOST_TEST(to_string(two) ==

@@ -45,7 +45,8 @@ BOOST_AUTO_TEST_CASE(an_ordered_schedule_has_its_own_chunks) {
   BOOST_TEST((looped == shape_of(spec, "interleaved", 2, 2)));
   BOOST_TEST(to_string(looped) == "pp 2 x dp 1, interleaved with 2 chunks a stage, layers 2,2,1,1");
   BOOST_TEST((scaled(spec, looped, to_schedule("1f1b")) == plain));
-  // Those of the manifest where it names the schedule, and the split's where it needs others.
+  // The chunks are those of the manifest if it names the schedule, or those of the split if that
+  // needs others.
   spec.schedule = {.kind = "interleaved", .chunks = 3};
   BOOST_TEST((scaled(spec, plain, to_schedule("interleaved")) == first_shape(spec)));
   ScaleRequest split = to_schedule("interleaved");

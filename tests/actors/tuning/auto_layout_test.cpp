@@ -39,14 +39,14 @@ ActionTimes times_of(double f, double i, double w) {
   return times;
 }
 
-/// A model whose stages' actions take what its parts take.
+/// Times of the parts of a model, of which those of its stages' actions are sums.
 LayerTimes uneven(int stages) {
   return {.layer = std::vector<ActionTimes>(static_cast<std::size_t>(stages), times_of(1, 1, 1)),
           .embedding = times_of(0.5, 0, 1),
           .head = times_of(3, 3, 2)};
 }
 
-/// What a meter finds of such a model.
+/// What a meter measures on a model with these times.
 Measured measured_of(const Layout& layout, const LayerTimes& times, double step_s = 0) {
   Measured measured{.chunks = {}, .hop_s = 0.125, .step_s = step_s};
   for (std::size_t i = 0; i < layout.chunks.size(); ++i) {
@@ -109,12 +109,12 @@ schedules::Costs costs_of(const ClusterShape& shape, const LayerTimes& times) {
   return costs;
 }
 
-/// Steps that a measurement takes, and steps until a clear gain or loss is known; of each the first
-/// counts for nothing.
+/// Steps that a measurement takes, and steps until a clear gain or loss is known; the first step of
+/// each does not count.
 constexpr int kMeasured = 1 + static_cast<int>(StepMeter::kSteps);
 constexpr int kCompared = 1 + 6;
 
-/// A run that is measured step by step, whatever its mind says.
+/// A run that is measured step by step, whatever AutoLayout advises.
 class Run {
  public:
   Run(const RunSpec& spec, const LayerTimes& times)
@@ -131,9 +131,9 @@ class Run {
   std::int64_t step() const { return step_; }
   bool measures() const { return mind_.measures(); }
   double last_step_s() const { return last_step_s_; }
-  /// What steps take from now on beyond their actions.
+  /// Makes steps take `seconds` longer than their actions from now on.
   void slow_down(double seconds) { beyond_ = seconds; }
-  /// The advice of the next one of at most `limit` steps.
+  /// Runs at most `limit` steps until there is advice.
   std::optional<AutoLayout::Advice> advice(int limit) {
     for (int i = 0; i < limit; ++i) {
       const bool traces = mind_.measures();
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(layer_embedding_and_head_are_told_apart_where_a_chunk_has_n
   }
 }
 
-/// A pair's actions run at the same time: each counts for what it takes by itself.
+/// The actions of a pair run at the same time, and each counts with the time that it takes alone.
 BOOST_AUTO_TEST_CASE(pairs_are_measured_like_actions_that_run_alone) {
   for (const auto& [kind, chunks] :
        {std::pair{"1f1b", 1}, {"combined-1f1b", 2}, {"dualpipe-v", 2}}) {
@@ -297,7 +297,8 @@ BOOST_AUTO_TEST_CASE(a_heavy_head_moves_layers_once_and_the_gain_is_compared) {
         std::regex_search(verdict->text, gain, std::regex("measured gain ([0-9.]+) %")),
         verdict->text);
     BOOST_TEST(std::stod(gain[1]) > 5);
-    // Not again before ten steps have gone by, and then it is said once that nothing is to gain.
+    // There is no new measurement before ten steps have passed, and then one advice that there is
+    // nothing to gain.
     BOOST_TEST(!run.advice(2));
     BOOST_TEST(!run.measures());
     const auto stays = run.advice(2 + kMeasured);
@@ -362,7 +363,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_measured_while_a_move_is_compared) {
   const double old_step_s = run.last_step_s();
   run.begin(scaled(spec, run.shape(), *move->order));
   BOOST_TEST(!run.advice(1));
-  const double lost = old_step_s - run.last_step_s();  // that would be what it brings
+  const double lost = old_step_s - run.last_step_s();  // the gain, which slow_down() takes away
   std::optional<AutoLayout::Advice> verdict;
   for (std::size_t step = 0; step < GainCheck::kMostSteps; ++step) {
     BOOST_TEST(!verdict.has_value(), verdict->text);

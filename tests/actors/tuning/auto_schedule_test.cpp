@@ -20,7 +20,7 @@ namespace {
 using schedules::Op;
 using test::traces_of;
 
-/// Steps that a measurement takes; the first counts for nothing.
+/// Steps that a measurement takes; the first step does not count.
 constexpr int kMeasured = 1 + static_cast<int>(StepMeter::kSteps);
 
 /// A run whose stages have two layers each, and 8 microbatches.
@@ -43,7 +43,7 @@ schedules::Costs equal_costs() {
   return costs;
 }
 
-/// Runs steps 5, 6, ... until there is advice; the number of steps it took is at most `limit`.
+/// Runs steps 5, 6, ... until there is advice, but at most `limit` steps.
 std::optional<AutoSchedule::Advice> advice_of(AutoSchedule& mind, const RunSpec& spec,
                                               const Epoch& epoch, int limit, double seconds = 40) {
   std::optional<AutoSchedule::Advice> advice;
@@ -109,7 +109,8 @@ BOOST_AUTO_TEST_CASE(candidates_are_every_schedule_of_one_copy_that_has_a_plan) 
   for (const char* kind : {"dualpipe", "chimera", "forward-only", "auto"})
     BOOST_TEST(!has(kind), kind);
   BOOST_TEST(std::ranges::is_sorted(all, {}, &Candidate::step_s));
-  // Chunks of half a stage take half of its time: interleaved shortens the bubble, gpipe does not.
+  // Chunks of half a stage take half of the stage's time: interleaved shortens the bubble, gpipe
+  // does not.
   const auto of = [&](const std::string& kind) {
     return std::ranges::find_if(all,
                                 [&](const Candidate& c) { return c.shape.schedule.kind == kind; })
@@ -151,15 +152,15 @@ BOOST_AUTO_TEST_CASE(searched_schedules_are_made_for_what_was_measured) {
   const auto all = candidates(spec, first_shape(spec), measured);
   for (const Candidate& candidate : all) {
     const auto& schedule = candidate.shape.schedule;
-    // Whatever is chosen, the run's manifest says what was measured.
+    // Whichever schedule is chosen, the run's manifest holds the measured costs.
     BOOST_TEST(!schedule.costs.empty(), schedule.kind);
-    // An order makes that very shape.
+    // An order for it results in exactly this shape.
     ScaleRequest order;
     order.schedule = schedule.kind;
     order.costs = schedule.costs;
     BOOST_TEST((scaled(spec, first_shape(spec), order) == candidate.shape));
     if (schedule.kind != "1f1b") continue;
-    // In nanoseconds, chunk by chunk.
+    // The costs are in nanoseconds, chunk by chunk.
     BOOST_TEST(schedule.costs.starts_with("F=1200000000:900000000:1000000000:800000000,I=8"),
                schedule.costs);
   }
@@ -209,8 +210,8 @@ BOOST_AUTO_TEST_CASE(some_steps_are_measured_then_a_schedule_is_ordered_and_comp
 
   const Epoch second = epoch_of(scaled(spec, first.shape, *advice->order), 2);
   mind.begin(second);
-  BOOST_TEST(mind.measures());          // as the steps that it compares with were
-  BOOST_TEST(!mind.stepped(1, 9, 30));  // of the epoch before
+  BOOST_TEST(mind.measures());          // because the steps that it compares with were measured
+  BOOST_TEST(!mind.stepped(1, 9, 30));  // a step of the epoch before
   for (const double seconds : {1000, 30, 31, 29, 30, 30}) BOOST_TEST(!mind.stepped(2, 9, seconds));
   const auto verdict = mind.stepped(2, 10, 31);
   BOOST_REQUIRE(verdict.has_value());
@@ -243,7 +244,7 @@ BOOST_AUTO_TEST_CASE(a_choice_that_makes_steps_no_shorter_is_taken_back_for_good
     epoch = epoch_of(scaled(spec, epoch.shape, *verdict->order), 3);
     mind.begin(epoch);
     BOOST_TEST(!mind.measures());
-    // Who asks again is given another one.
+    // A user who asks again gets another schedule.
     epoch = epoch_of(first_shape(spec), 4);
     mind.begin(epoch);
     const auto again = advice_of(mind, spec, epoch, kMeasured);
@@ -263,7 +264,7 @@ BOOST_AUTO_TEST_CASE(a_change_on_the_way_begins_anew_or_ends_it) {
   BOOST_TEST(!advice_of(mind, spec, again, kMeasured - 1));
   ScaleRequest gpipe;
   gpipe.schedule = "gpipe";
-  mind.begin(epoch_of(scaled(spec, first.shape, gpipe), 3));  // somebody ordered it
+  mind.begin(epoch_of(scaled(spec, first.shape, gpipe), 3));  // a user ordered it
   BOOST_TEST(!mind.stepped(3, 9, 1));
   for (int i = 0; i < 9; ++i) BOOST_TEST(!mind.stepped(3, 10 + i, 1));
 }

@@ -15,8 +15,8 @@ namespace {
 using Verdict = GainCheck::Verdict;
 constexpr int kRounds = 2000;
 
-/// Steps of a machine with other things to do: they differ by `noise`, and one of twenty is held up
-/// by something else.
+/// Step times on a machine with other work to do: they differ by `noise`, and one of twenty is
+/// delayed by something else.
 struct Machine {
   std::mt19937_64 random;
   double noise;
@@ -32,7 +32,7 @@ Verdict judged(Machine& machine, double after) {
   std::vector<double> old_steps;
   while (old_steps.size() < StepMeter::kSteps) old_steps.push_back(machine.step(1));
   GainCheck check({.name = "other", .step_s = after, .old_steps = old_steps});
-  std::optional<Verdict> verdict = check.stepped(100);  // the first pays for the start
+  std::optional<Verdict> verdict = check.stepped(100);  // the first step includes the start
   BOOST_TEST(!verdict.has_value());
   for (std::size_t i = 0; i < GainCheck::kMostSteps && !verdict; ++i)
     verdict = check.stepped(machine.step(after));
@@ -53,20 +53,20 @@ double kept(double noise, double after) {
 
 }  // namespace
 
-/// Near the exact distribution: of the 252 ways to place five of ten, 12 have a rank sum of at most
-/// 19, and 146 one of at most 28.
+/// The result is close to the exact distribution: of the 252 ways to place five of ten, 12 have a
+/// rank sum of at most 19, and 146 one of at most 28.
 BOOST_AUTO_TEST_CASE(rank_sums_have_the_chances_that_counting_gives) {
   const auto close = boost::test_tools::tolerance(0.02);
   BOOST_TEST(chance_of_lower({1, 2, 3, 5, 8}, {4, 6, 7, 9, 10}) == 12.0 / 252, close);
   BOOST_TEST(chance_of_lower({1, 4, 5, 8, 10}, {2, 3, 6, 7, 9}) == 146.0 / 252, close);
   BOOST_TEST(chance_of_lower({6, 7, 8, 9, 10}, {1, 2, 3, 4, 5}) > 0.99);
-  BOOST_TEST(chance_of_lower({1, 1, 1}, {1, 1, 1, 1}) == 1);  // nothing to tell them by
+  BOOST_TEST(chance_of_lower({1, 1, 1}, {1, 1, 1, 1}) == 1);  // nothing distinguishes them
   BOOST_TEST(chance_of_lower({}, {1}) == 1);
 }
 
-/// Whatever the noise: what is no gain stays at most once in twenty.
+/// With any noise, a change that is no gain is kept at most once in twenty times.
 BOOST_AUTO_TEST_CASE(a_change_that_makes_steps_no_shorter_is_taken_back) {
-  // Of 2000 rounds 5 % are 100, give or take 10.
+  // 5 % of 2000 rounds are 100, with a standard deviation of 10.
   for (const double noise : {0.001, 0.03, 0.1, 0.3}) BOOST_TEST(kept(noise, 1.0) <= 0.07);
   BOOST_TEST(kept(0.05, 1.078) <= 0.01);
   BOOST_TEST(kept(0.1, 1.078) <= 0.01);
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(what_is_clear_is_known_early_and_nothing_is_looked_at_for_e
   BOOST_TEST(verdict->kind == Verdict::unclear);
 }
 
-/// A loss on the way: the step after it pays for it.
+/// A worker is lost meanwhile: the step after it takes longer.
 BOOST_AUTO_TEST_CASE(the_first_step_of_each_epoch_counts_for_nothing) {
   GainCheck check({.name = "other", .step_s = 0.5, .old_steps = std::vector<double>(12, 1.0)});
   for (const double seconds : {50.0, 0.5, 0.5, 0.5})

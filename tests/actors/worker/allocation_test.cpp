@@ -9,8 +9,8 @@
 #include "tests/support/thread_cluster.h"
 #include "transport/ucx/ucx_node.h"
 
-// Counts every operator new of the process, on all threads: UCX is C and does not use it, so what
-// is counted is ours.
+// Counts every operator new of the process, on all threads: UCX is C and does not use it, so that
+// only the program's own allocations count.
 
 namespace {
 

@@ -12,8 +12,8 @@
 #include "tests/support/thread_cluster.h"
 #include "transport/memory_channel.h"
 
-// Pipelines of threads over an in-memory network: the interpreter with real stages, without
-// processes.
+// Tests the interpreter with real stages and without processes: pipelines of threads over an
+// in-memory network.
 
 namespace troupe::actors {
 namespace {
@@ -36,7 +36,7 @@ Trained train(const RunSpec& spec, int steps) {
     const RankAssembly part = part_of(assembly, spec, shape, rank);
     const auto device = tensor::make_cpu_device(1);
     const auto stage = [&] {
-      // One at a time: ThreadSanitizer cannot see what oneDNN guards its shared kernels with.
+      // One at a time, because ThreadSanitizer cannot see how oneDNN guards its shared kernels.
       const std::lock_guard lock(mutex);
       return stages::make_transformer_stage(part.stage, *device);
     }();
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(pairs_of_forward_and_input_gradient_compute_the_same) {
   }
 }
 
-/// A rank of a pipeline of two with this plan, and its neighbour played by the test.
+/// Runs one rank of a pipeline of two with this plan; `neighbour` plays the other rank.
 template <typename Neighbour>
 void run_with(const std::string& plan, int rank, test::NullStage& stage, Neighbour&& neighbour) {
   RunSpec spec = test::small_run(2);
@@ -170,7 +170,7 @@ transport::MessageKey activation(int microbatch) {
 transport::MessageKey gradient(int microbatch) {
   return {.step = 0, .microbatch = microbatch, .chunk = 0, .direction = Direction::backward};
 }
-/// A stage whose attention has its weight gradient only once the test says so.
+/// A stage whose weight gradient of attention runs only once the test allows it.
 class LateStage final : public test::NullStage {
  public:
   explicit LateStage(std::future<void> go) : NullStage(1, {}), go_(go.share()) {}
@@ -209,7 +209,8 @@ BOOST_AUTO_TEST_CASE(the_backward_of_a_pair_runs_while_its_forward_waits) {
       channel.send(activation(microbatch), channel.acquire(activation(microbatch)));
     };
     send(0);
-    channel.receive(gradient(0));  // in time only if nobody waited for the second activation
+    // In time only if the rank did not wait for the second activation.
+    channel.receive(gradient(0));
     send(1);
     channel.receive(gradient(1));
   });
@@ -218,7 +219,7 @@ BOOST_AUTO_TEST_CASE(the_backward_of_a_pair_runs_while_its_forward_waits) {
 BOOST_AUTO_TEST_CASE(the_forward_of_a_pair_runs_while_its_backward_waits) {
   run_pair_with(0, [](transport::Channel& channel) {
     channel.receive(activation(0));
-    channel.receive(activation(1));  // in time only if nobody waited for the first gradient
+    channel.receive(activation(1));  // in time only if the rank did not wait for the first gradient
     for (const int microbatch : {0, 1})
       channel.send(gradient(microbatch), channel.acquire(gradient(microbatch)));
     channel.flush();

@@ -88,10 +88,10 @@ BOOST_AUTO_TEST_CASE(a_change_finds_the_memory_of_its_messages_prepared) {
   replicas.trainer(0).warm_up({.order = 1, .rank = 0, .shape = longer},
                               [&] { is_warm.set_value(); });
   is_warm.get_future().get();
-  replicas.train(2);  // the steps until the change leave it there
+  replicas.train(2);  // the steps until the change do not take the memory away
   const auto sizes = slots_of(part, 0);
   BOOST_TEST_REQUIRE(!sizes.empty());
-  for (const std::size_t bytes : sizes)  // fresh memory would be as large as it is asked for
+  for (const std::size_t bytes : sizes)  // fresh memory would be exactly as large as asked for
     BOOST_TEST(replicas.pool(0).take(bytes - 1, true)->bytes() >= bytes);
 }
 

@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(a_healthy_run_has_no_findings) {
   BOOST_TEST(
       diagnose({{"state", "running"}, {"ranks", json::array({rank_of(getpid(), this_host())})}})
           .empty());
-  // Processes of another host cannot be looked at.
+  // Processes on another host cannot be examined.
   BOOST_TEST(
       diagnose({{"state", "running"}, {"ranks", json::array({rank_of(1 << 22, "elsewhere")})}})
           .empty());

@@ -56,7 +56,7 @@ class Served {
   ControlServer server;
 };
 
-/// A connection that sends any bytes, authenticated or not.
+/// A connection over which the test sends arbitrary bytes.
 class RawConnection {
  public:
   explicit RawConnection(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -71,7 +71,7 @@ class RawConnection {
     (void)send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
   void hang_up() { shutdown(fd_, SHUT_WR); }
-  /// Everything that the server sends until it closes the connection.
+  /// Reads everything that the server sends until it closes the connection.
   std::string read() {
     std::string received;
     std::array<char, 4096> bytes;
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(unauthenticated_connections_are_closed_without_an_answer) {
   const std::string garbage[] = {
       "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
       std::string("\xff\xff\xff\xff", 4),  // a frame of 4 GiB
-      std::string("\0\0\0\0", 4),          // of nothing
+      std::string("\0\0\0\0", 4),          // an empty frame
       frame_of("no json"),
       frame_of("[]"),
       frame_of("{}"),
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(an_attached_reader_gets_the_events_it_has_granted) {
   const json first = reader.receive(kLong).value();
   BOOST_REQUIRE(first.at("events").size() == 1u);
   BOOST_TEST(first.at("events")[0].at("loss") == 2.5);
-  // No credit is left: what comes now waits for a grant.
+  // No credit is left, so that later events wait for a grant.
   served.hub.publish({.step = 2, .body = actors::StepCommitted{}});
   served.check_alive();
   expect_error(ErrorKind::unavailable, {"no reply"}, [&] { reader.receive(200ms); });
@@ -208,8 +208,8 @@ BOOST_AUTO_TEST_CASE(an_attached_reader_gets_the_events_it_has_granted) {
   BOOST_TEST(reader.receive(kLong).value().at("events")[0].at("step") == 2);
 }
 
-/// A reader that never reads costs its own events and nobody else's, and the end of the run waits
-/// for it no longer than for any other.
+/// A reader that never reads loses its own events and no other reader's, and the end of the run
+/// waits for it no longer than for any other.
 BOOST_AUTO_TEST_CASE(a_stopped_reader_holds_up_nobody) {
   Served served({.timeout = 50ms});
   ControlClient stopped(served.address(), "attach", {{"credit", 1000}});
@@ -290,7 +290,8 @@ BOOST_AUTO_TEST_CASE(more_connections_than_allowed_push_out_the_oldest_unauthent
   served.check_alive();
   BOOST_TEST(crowd.front()->read() == "");  // closed by the server
   served.server.finish({{"step", 3}});
-  BOOST_TEST(stop.receive(kLong).value().contains("ended"));  // who had the token was kept
+  // A client that had the token was kept.
+  BOOST_TEST(stop.receive(kLong).value().contains("ended"));
 }
 
 BOOST_AUTO_TEST_CASE(who_says_nothing_or_reads_nothing_is_dropped) {
@@ -301,7 +302,7 @@ BOOST_AUTO_TEST_CASE(who_says_nothing_or_reads_nothing_is_dropped) {
   deaf.write(launch::to_frame({{"token", served.server.token()}, {"request", "status"}}));
   BOOST_TEST(silent.read() == "");  // ends only because the server closes
   served.check_alive();
-  served.server.finish({{"step", 3}});  // does not wait for the deaf one for ever
+  served.server.finish({{"step", 3}});  // does not wait for ever for the deaf client
 }
 
 BOOST_AUTO_TEST_CASE(a_taken_port_is_named_with_the_way_out) {

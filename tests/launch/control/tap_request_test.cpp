@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(what_can_never_come_is_refused_with_what_can) {
   refused({.from = 0, .to = 1, .backward = true}, status,
           {"no gradients travel over edge 0:1, only activations", "1:0, 2:1, 4:3, 5:4"});
   refused({.from = 0, .to = 2}, status, {"no activations travel over edge 0:2;", "0:1, 1:2, 3:4"});
-  refused({.from = 2, .to = 3}, status, {"edge 2:3"});  // of two replicas
+  refused({.from = 2, .to = 3}, status, {"edge 2:3"});  // between two replicas
   refused({.from = 0, .to = 1, .microbatch = 99}, status, {"microbatch 99", "0:1", "0-7"});
   refused({.from = 0, .to = 1, .every = 51}, status, {"51 divides", "step 3 of 50"});
   refused({.from = 0, .to = 1, .every = 25}, status_of(kThree, 50), {"step 50 of 50"});

@@ -11,14 +11,14 @@
 namespace troupe::launch {
 namespace {
 
-/// As a shell makes it: its ends block.
+/// A pipe whose ends block, as a shell makes it.
 struct Pipe {
   Pipe() { BOOST_REQUIRE(pipe2(ends.data(), O_CLOEXEC) == 0); }
   ~Pipe() {
     for (const int end : ends)
       if (end >= 0) close(end);
   }
-  /// All that is left in it, once nobody can write any more.
+  /// Closes the writing end and returns all that is left in the pipe.
   std::string rest() {
     close(ends[1]);
     ends[1] = -1;

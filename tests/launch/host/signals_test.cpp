@@ -11,14 +11,14 @@
 namespace troupe::test {
 namespace {
 
-/// The signals as a program finds them that is started in the foreground.
+/// Sets the signals as they are for a program that is started in the foreground.
 struct Foreground {
   Foreground() {
     for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::signal(number, SIG_DFL);
   }
 };
 
-/// The orders that a watch gives, one after the other.
+/// Records the orders that a watch gives, one after the other.
 class Heard {
  public:
   void listen_to(launch::SignalWatch& watch) {
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_closed_terminal_never_stops_at_once) {
   heard.listen_to(watch);
   kill(getpid(), SIGHUP);
   BOOST_TEST(heard.next() == "stop: stopped by SIGHUP");
-  kill(getpid(), SIGHUP);  // a shell's own
+  kill(getpid(), SIGHUP);  // as a shell sends it
   kill(getpid(), SIGTERM);
   BOOST_TEST(heard.next().find("SIGTERM") != std::string::npos);
 }
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(what_nohup_ignores_stays_ignored) {
   kill(getpid(), SIGHUP);
   kill(getpid(), SIGTERM);
   BOOST_TEST(heard.next() == "stop: stopped by SIGTERM");
-  ::signal(SIGHUP, SIG_IGN);  // drops the one that the tests before left blocked
+  ::signal(SIGHUP, SIG_IGN);  // drops the signal that the tests before have left blocked
   ::signal(SIGHUP, SIG_DFL);
 }
 

@@ -9,7 +9,7 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_dir.h"
 
-// Values that are derived from others, and values that do not fit together.
+// Tests values that are derived from others, and values that do not fit together.
 
 namespace troupe::test {
 namespace {
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_is_checked_against_the_mesh) {
   const auto m = checked(kSmallManifest, with(good));
   BOOST_TEST(m.text("schedule.csv") == good + "\n");
   BOOST_TEST(m.integer("schedule.chunks") == 1);
-  // The resolved text holds the plan itself: no file is read again.
+  // The resolved text holds the plan itself, so that no file is read again.
   std::filesystem::remove(dir / "plan.csv");
   const auto spec = launch::parse_resolved(m.to_toml());
   BOOST_TEST(spec.schedule.csv == good + "\n");
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_is_checked_against_the_mesh) {
   refused(with("0F0,0F1,0B0,0B1\n"), {"1 rank ", "mesh.pp = 2"});
   refused(with("0F0,0B0\n1F0,1B0\n"), {"1 microbatch ", "2"});
   refused(with("0F0,0F1,0B0,0B1\n1F0,1F1,1B0\n"), {"SCHED-", (dir / "plan.csv").string() + ":2:"});
-  // The plan itself in the manifest has no lines of a file.
+  // A plan within the manifest has no lines of a file.
   refused({"schedule.kind=csv", "schedule.csv=\"\"\"\n0F0,0B0\n1B0,1F0\n\"\"\"", "mesh.pp=2",
            "batch.micro=16"},
           {"SCHED-5", "plan line 2"});
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(searched_schedules_are_made_for_costs) {
   actors::RunSpec plain = spec;
   plain.schedule.costs.clear();
   BOOST_TEST((actors::make_plan(spec) != actors::make_plan(plain)));
-  // What auto measured stays beside any schedule that it chose.
+  // Costs that auto measured stay beside any schedule that it chose.
   checked(kSmallManifest, {"schedule.kind=1f1b", "mesh.pp=2", costs});
   refused({"schedule.kind=zb-1p", "mesh.pp=3", costs}, {"2 chunks", "there are 3"});
   refused({"schedule.kind=zb-1p", "schedule.costs=F"}, {"schedule.costs: F= is no duration"});

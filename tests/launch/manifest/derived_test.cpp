@@ -7,14 +7,14 @@
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
 
-// Keys that follow from others follow them again when a resolved manifest is read.
+// Keys that are derived from others are derived again when a resolved manifest is read.
 
 namespace troupe::test {
 namespace {
 
 using launch::Manifest;
 
-/// The run's manifest as it is read again, with overrides.
+/// Reads a run's resolved manifest again, with overrides.
 Manifest again(const Manifest& resolved, const std::vector<std::string>& overrides,
                const launch::Machine& machine = kMachine) {
   Manifest m = Manifest::parse(resolved.to_toml(), "manifest.toml", overrides);

@@ -7,7 +7,7 @@
 #include "tests/support/checkpoint_files.h"
 #include "tests/support/expect_error.h"
 
-// What a run is told that goes on otherwise than its checkpoint was trained.
+// What a user is told if a run resumes with other settings than its checkpoint was trained with.
 
 namespace troupe::test {
 namespace {
@@ -19,7 +19,7 @@ stages::CheckpointInfo trained_info() {
   return info;
 }
 
-/// With the corpus of trained_info().
+/// The manifest of a run that resumes with the corpus of trained_info().
 launch::Manifest going_on(const std::vector<std::string>& overrides = {},
                           const std::string& digest = "aa") {
   launch::Manifest m = checked(kSmallManifest, overrides);
@@ -27,7 +27,8 @@ launch::Manifest going_on(const std::vector<std::string>& overrides = {},
   return m;
 }
 
-/// Refused with these words, unless the user means it or no sample is used yet; told then.
+/// Expects a refusal with this phrase, unless the user overrides it or no sample is used yet, in
+/// which case it is only told.
 void cursor_differs(const std::vector<std::string>& overrides, const std::string& phrase,
                     stages::CheckpointInfo info = trained_info(),
                     const std::string& digest = "aa") {
@@ -72,7 +73,7 @@ BOOST_AUTO_TEST_CASE(a_cursor_that_means_other_samples_is_refused_unless_it_is_m
   auto words = trained_info();
   words.tokenizer = "/b/spm.model";
   cursor_differs({}, "data.tokenizer is bytes, was /b/spm.model", words);
-  // A model that has moved is known by its tokens.
+  // A SentencePiece model at another path is recognized by its tokens.
   launch::check_cursor(going_on({"data.tokenizer=/a/spm.model"}), words);
 }
 

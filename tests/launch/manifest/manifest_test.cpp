@@ -9,7 +9,7 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_dir.h"
 
-// What a manifest's text means, before its values are put together.
+// Tests what a manifest's text means, before its values are put together.
 
 namespace troupe::test {
 namespace {

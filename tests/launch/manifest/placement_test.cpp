@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(transport_buffers_are_slots_and_two_to_send) {
   for (const auto& row : placement.ranks) {
     BOOST_TEST(row.pools % message == 0);
     BOOST_TEST(row.pools >= 4 * message);        // two to send, two to receive
-    BOOST_TEST(row.pools <= (2 + 8) * message);  // never more than the microbatches
+    BOOST_TEST(row.pools <= (2 + 8) * message);  // no more slots than microbatches
   }
 }
 
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(slots_that_two_processes_map_are_counted_once) {
   for (int rank = 0; rank < 3; ++rank)
     for (const auto& edge : actors::part_of(assembly, spec, shape, rank).edges)
       if (edge.to == rank) slots += edge.slots, ++edges;
-  BOOST_TEST(edges == 4);  // each is a part of both its ranks
+  BOOST_TEST(edges == 4);  // each edge counts at both of its ranks
   std::int64_t pools = 0;
   for (const auto& row : launch::place(spec).ranks) pools += row.pools;
   const std::int64_t message = 2 * 64 * 96 * 4;
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(copies_of_a_neighbours_state_are_planned) {
   const auto without = placed({"mesh.pp=2", "recovery.neighbour_copies=false"});
   const auto with = placed({"mesh.pp=2"});
   for (std::size_t i = 0; i < 2; ++i) {
-    const std::int64_t state = without.ranks[i].memory.weights;  // of one tensor a parameter
+    const std::int64_t state = without.ranks[i].memory.weights;  // of one tensor per parameter
     BOOST_TEST(with.ranks[i].memory.optimizer - without.ranks[i].memory.optimizer == 3 * state);
     // Two of the neighbour's whole states, of about this size, and what is sent.
     BOOST_TEST(with.ranks[i].pools - without.ranks[i].pools > 2 * 3 * state);

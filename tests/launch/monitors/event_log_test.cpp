@@ -79,8 +79,8 @@ BOOST_AUTO_TEST_CASE(steps_and_signs_of_life_are_not_kept) {
   BOOST_TEST(rows[1].at("exit_code") == 75);
 }
 
-/// A full disk costs whole lines: what is in the file before and after is whole, and one complaint
-/// is made.
+/// A full disk costs whole lines: the lines before and after it are whole, and there is one
+/// complaint.
 BOOST_AUTO_TEST_CASE(a_full_disk_costs_lines_and_nothing_else) {
   const TempDir dir;
   const auto path = dir.path() / "events.jsonl";

@@ -12,8 +12,8 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/http_get.h"
 
-// The page and the scrape endpoint over real connections. Monitors have threads of their own: what
-// was published is asked for until it is there.
+// The page and the scrape endpoint over real connections. Monitors have threads of their own, so
+// that tests ask for published values until they are there.
 
 namespace troupe::test {
 namespace {
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(prometheus_tells_nothing_of_ranks_that_are_gone) {
   BOOST_TEST(get_until(endpoint.url(), "troupe_eval_loss 4.5").find(of_rank_1) !=
              std::string::npos);
   hub.publish(members(3, 1));
-  hub.publish(sign_of_life(2, 1, 0));  // who watched over the old ranks is late
+  hub.publish(sign_of_life(2, 1, 0));  // late, from an actor of the old epoch
   hub.publish(sign_of_life(3, 0, 0));
   hub.publish({.body = EvaluationDone{.loss = 5.5}});
   const std::string text = get_until(endpoint.url(), "troupe_eval_loss 5.5");
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(the_page_is_whole_and_its_state_follows_the_run) {
   BOOST_TEST(html.find("200 OK") != std::string::npos);
   BOOST_TEST(html.find("<html") != std::string::npos);
   BOOST_TEST(html.find("</html>") != std::string::npos);
-  // One kind of action has one colour, here and in the pictures of plans.
+  // A kind of action has the same colour here and in the pictures of plans.
   for (const schedules::Op op :
        {schedules::Op::F, schedules::Op::B, schedules::Op::I, schedules::Op::W})
     BOOST_TEST(html.find(fmt::format("{}: \"{}\"", static_cast<char>(op),
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(the_page_is_whole_and_its_state_follows_the_run) {
   for (std::size_t at = html.find("//"); at != std::string::npos; at = html.find("//", at + 1))
     BOOST_TEST(html.substr(at, 12) == "//www.w3.org");
 
-  BOOST_TEST(!hub.wanted<ActionsTraced>());  // nobody has looked at the timeline
+  BOOST_TEST(!hub.wanted<ActionsTraced>());  // no user has looked at the timeline
   http_get(page.url() + "state");
   BOOST_TEST(hub.wanted<ActionsTraced>());
   hub.publish({.body = MembershipChanged{.pipeline = {.pp = 2},

@@ -7,7 +7,7 @@
 #include "launch/monitors/tfrecord.h"
 #include "tests/support/temp_dir.h"
 
-// What is written is read back by a reader of its own, from the format's description.
+// The written files are read back by an independent reader, made from the format's description.
 
 namespace troupe::test {
 namespace {
@@ -21,7 +21,7 @@ std::uint64_t little_endian(std::string_view bytes, std::size_t count) {
   return value;
 }
 
-/// The data of each record; both checksums must be right.
+/// Returns the data of each record, after checking both of its checksums.
 std::vector<std::string> records_of(std::string_view bytes) {
   std::vector<std::string> records;
   while (!bytes.empty()) {

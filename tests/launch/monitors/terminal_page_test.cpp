@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(a_page_shows_what_a_user_looks_for_in_80_by_24) {
              {"waiting_for", "activation of step 59"},
              {"resident_bytes", 1 << 20}});
   run.apply({{"kind", "failure"}, {"time", 1.7e9}, {"step", 58}, {"rank", 1}, {"cause", "killed"}});
-  // What comes many times a second pushes nothing else out of sight.
+  // Events that come many times a second push no others out of sight.
   for (int i = 0; i < 300; ++i)
     for (const char* kind : {"director", "tensor", "actions"}) run.apply({{"kind", kind}});
   run.count_dropped(7);
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(losses_are_thinned_evenly) {
     BOOST_TEST(losses[i] - losses[i - 1] == losses[1] - losses[0]);
 }
 
-/// Whatever comes from the other side, the picture and its page are made.
+/// Fields of any type leave the picture and its page intact.
 BOOST_AUTO_TEST_CASE(fields_of_any_type_do_no_harm) {
   std::mt19937_64 random(fresh_seed());
   const json values[] = {nullptr, -1, 1e300, "text", json::array({1, "x"}), json::object(), true};

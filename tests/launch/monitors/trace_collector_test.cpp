@@ -28,7 +28,7 @@ json actions_event(std::int64_t step, int rank, const std::vector<json>& actions
           {"complete", complete}};
 }
 
-/// One microbatch through two stages.
+/// Adds a step of one microbatch through two stages.
 void add_step(TraceCollector& trace, std::int64_t step, double at) {
   trace.add(actions_event(
       step, 0, {action("0F0", at, at + 1, -1, 1), action("0B0", at + 4, at + 5, 1, -1, 3)}));

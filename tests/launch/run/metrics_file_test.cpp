@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(lines_are_appended_to_what_is_there) {
   launch::MetricsFile(path).append("a");
   launch::MetricsFile again(path);
   again.append("b");
-  BOOST_TEST(content_of(path) == "a\nb\n");  // without closing: every line is out at once
+  BOOST_TEST(content_of(path) == "a\nb\n");  // not closed: every line is written at once
   expect_error(ErrorKind::data, {(dir / "no/metrics.jsonl").string()},
                [&] { launch::MetricsFile(dir / "no/metrics.jsonl"); });
 }

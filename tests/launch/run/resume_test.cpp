@@ -9,21 +9,22 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_dir.h"
 
-// Where a run goes on: its newest sound checkpoint, or the one that the manifest names.
+// Tests from which checkpoint a run resumes: its newest sound one, or the one that the manifest
+// names.
 
 namespace troupe::test {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A run directory with checkpoints of these steps.
+/// Writes checkpoints of these steps into a run directory.
 void save(const TempDir& run, const std::vector<std::int64_t>& steps) {
   for (const std::int64_t step : steps)
     write_checkpoint(run / "checkpoints", small_info(step),
                      {0, static_cast<int>(small_model().num_hidden_layers)});
 }
 
-/// A file of weights, shortened.
+/// Shortens the files of a checkpoint's weights.
 void tear(const fs::path& checkpoint) {
   for (const auto& entry : fs::directory_iterator(checkpoint))
     if (entry.path().extension() == ".safetensors")

@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_became_slower_is_believed) {
 BOOST_AUTO_TEST_CASE(steps_of_another_shape_are_forgotten) {
   StepTimes times;
   for (int step = 0; step < 100; ++step) times.add(1);
-  times.add(9);  // the first of the new shape, which has waited for it
+  times.add(9);  // the first step of the new shape, which has waited for the change
   times.forget_earlier();
   BOOST_TEST(times.left_s(2) == 18);
   times.add(4);

@@ -10,7 +10,8 @@ using namespace troupe::schedules;
 
 namespace {
 
-/// Also where Megatron-LM's guards refuse the shape.
+/// The interleaved plan for groups of g microbatches, also for shapes that Megatron-LM's guards
+/// refuse.
 Plan megatron(int p, int v, int m, int g) {
   return find_generator("interleaved")
       ->generate({.stages = p, .chunks = v, .microbatches = m, .group_size = g});

@@ -15,15 +15,15 @@ namespace {
 
 constexpr double kPrinted = 5e-5;  ///< four decimals
 
-/// A setting's profiled times in ms, of a stage in Table 5, of one chunk of two in Table 8: as the
-/// authors' scripts have them (sail-sg/zero-bubble-pipeline-parallelism, v_schedule.py).
+/// The profiled times of a setting in ms, as the authors' scripts have them: of a stage in Table 5,
+/// of one of two chunks in Table 8 (sail-sg/zero-bubble-pipeline-parallelism, v_schedule.py).
 struct Setting {
   int p, m;
   double f, i, w, hop;
   int v;  ///< chunks of a stage under 1F1B-I
 };
 
-/// The rates in the order of the tables' columns.
+/// Bubble rates in the order of the tables' columns.
 struct Row {
   Setting setting;
   double one_f_one_b, interleaved, zb_h1, zb_h2;
@@ -73,14 +73,14 @@ double bubble_rate(std::string_view kind, const ScheduleShape& shape) {
 }
 
 /// The authors let only the first microbatch of a group of p wait for the edge from the last rank
-/// to the first; here each waits, which takes p hops more.
+/// to the first; in this plan every one waits, which takes p hops more.
 double interleaved_as_printed(const ScheduleShape& shape) {
   const auto full = simulate(make("interleaved", shape), shape.costs);
   const double ideal = full->span * (1 - full->bubble_rate);
   return 1 - ideal / (full->span - shape.stages * shape.costs.hop);
 }
 
-/// A searched plan is legal, under its cap, and no worse than the printed one.
+/// Checks that a searched plan is legal, under its cap, and no worse than the printed one.
 void check_search(std::string_view kind, const ScheduleShape& shape, double cap, double printed) {
   const Plan plan = make(kind, shape);
   BOOST_TEST(rule_broken(in_order(plan)) == "");
@@ -103,8 +103,8 @@ void check_hand_made(const Row& row, double scale) {
 /// Spans beyond the ideal, and the largest hop for which they hold.
 struct ClosedForm {
   std::string_view kind;
-  int least_rounds;  ///< m is at least so many p
-  bool any_m;        ///< else a multiple of p
+  int least_rounds;  ///< m is at least this number times p
+  bool any_m;        ///< if false, m is a multiple of p
   double (*beyond)(const ScheduleShape& shape, const StageCosts& cost, double hop);
   double (*most_hop)(const ScheduleShape& shape, const StageCosts& cost);
 };
@@ -145,7 +145,7 @@ const ClosedForm kForms[] = {
      [](const ScheduleShape&, const StageCosts& cost) { return cost.weight_gradient; }},
 };
 
-/// Whole, with W <= F and 2W <= F + I.
+/// Random whole costs with W <= F and 2W <= F + I.
 StageCosts random_costs(Random& random, int chunks) {
   const int f = pick(random, 1, 1000), i = pick(random, 1, 1000);
   const int w = pick(random, 1, std::max(1, std::min(f, (f + i) / 2)));

@@ -7,7 +7,7 @@ using namespace troupe::schedules;
 
 namespace {
 
-/// Every action of a chunk takes one.
+/// Costs by which every action of a chunk takes one unit.
 constexpr StageCosts kUnit{.forward = 2, .input_gradient = 2, .weight_gradient = 2};
 
 Simulation simulated(std::string_view kind, int p, int m) {

@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(zb_auto_is_never_worse_than_what_is_published) {
         BOOST_TEST(rule_broken(in_order(best)) == "");
         BOOST_TEST(std::ranges::max(peak_memory(best)) <= cap);
         BOOST_TEST(simulate(best, one.costs)->span <= simulated("zb-1p", one).span);
-        if (cap < p) continue;  // the others take more
+        if (cap < p) continue;  // the other schedules take more
         for (const std::string_view kind : {"1f1b", "zb-h1"}) {
           BOOST_TEST(simulate(best, one.costs)->span <= simulated(kind, one).span);
         }

@@ -14,7 +14,7 @@
 
 namespace troupe::test {
 
-/// A socket between this process and another of the test, in whole messages.
+/// A socket that carries whole messages between this process and another one of the test.
 class TestSocket {
  public:
   explicit TestSocket(int fd) : fd_(fd) {}
@@ -35,7 +35,8 @@ class TestSocket {
 };
 
 /// This test program again, running the one test case `name` (which is disabled otherwise) with a
-/// socket to this process. Killed at the end, and when the thread that made it ends.
+/// socket to this process. The child is killed by the destructor, and when the thread that made it
+/// ends.
 class ChildProcess {
  public:
   static constexpr const char* kSocket = "TROUPE_TEST_SOCKET";
@@ -72,7 +73,7 @@ class ChildProcess {
     signal(SIGKILL);
     wait();
   }
-  /// Its exit code, or -1 if a signal ended it.
+  /// Waits for the child. Returns its exit code, or -1 if a signal ended it.
   int wait() {
     int status = 0;
     ::waitpid(pid_, &status, 0);
@@ -80,7 +81,7 @@ class ChildProcess {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
-  /// In the child.
+  /// In the child: the socket to its parent.
   static TestSocket parent() { return TestSocket(std::atoi(std::getenv(kSocket))); }
 
  private:

@@ -6,7 +6,7 @@
 
 namespace troupe::test {
 
-/// The transports that prepare_ucx() finds meanwhile, and child processes, may use.
+/// Restricts the transports of nodes and child processes that are made during its lifetime.
 class ChosenTransports {
  public:
   explicit ChosenTransports(const char* names) {

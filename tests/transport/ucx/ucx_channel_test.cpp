@@ -27,16 +27,16 @@ class UcxWorld {
   std::uint64_t incarnation_ = 1;
 };
 
-/// Slots are mapped by the sender; waiting threads poll.
+/// Ranks whose senders map the slots and whose waiting threads poll.
 struct SharedMemoryWorld : UcxWorld {
   explicit SharedMemoryWorld(int ranks)
       : UcxWorld(ranks, "shm,self", std::chrono::microseconds(50)) {}
 };
-/// The same, nobody polls.
+/// Ranks whose senders map the slots and whose waiting threads sleep at once.
 struct SleepingWorld : UcxWorld {
   explicit SleepingWorld(int ranks) : UcxWorld(ranks, "shm,self", std::chrono::microseconds(0)) {}
 };
-/// Payloads travel, eager and by rendezvous.
+/// Ranks whose payloads travel, eager and by rendezvous.
 struct TcpWorld : UcxWorld {
   explicit TcpWorld(int ranks) : UcxWorld(ranks, "tcp,self", std::chrono::microseconds(50)) {}
 };
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(kept_slots_stay_as_they_are_until_they_are_freed, 
                          .edges = edges,
                          .kept = {{.chunk = 1, .memory = memory}}});
   send_message(world.channel(1), back(1));
-  BOOST_TEST(receive_message(world.channel(0), back(1)));  // behind the grant
+  BOOST_TEST(receive_message(world.channel(0), back(1)));  // it comes after the grant
   send_message(world.channel(0), forth(2));
   BOOST_TEST(world.channel(0).counts().edges.front().queued == 1);
   for (int i = 0; i < 2; ++i)
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_node_may_end_while_payloads_arrive) {
           {.run = kRun, .epoch = 1, .rank = rank, .edges = two_way({1 << 19}, kMessages)});
     for (int i = 0; i < kMessages; ++i) send_message(nodes.channel(0), forth(1, i));
     BOOST_TEST(receive_message(nodes.channel(1), forth(1)));
-    nodes.kill(1);  // the others are on their way, straight into its slots
+    nodes.kill(1);  // the other messages are on their way, straight into its slots
     nodes.node(0).disconnect(1);
   }
 }

@@ -22,7 +22,7 @@ namespace data = boost::unit_test::data;
 
 constexpr std::uint64_t kRun = 77;
 
-/// One group over nodes of this process, its members in threads of their own.
+/// One group over nodes of this process, with one thread per member.
 class Members {
  public:
   explicit Members(int size) : nodes(size) {
@@ -32,7 +32,7 @@ class Members {
       groups.push_back(nodes.node(rank).make_group(kRun, 1, 5, "replicas", ranks, rank));
   }
 
-  /// Runs `body` as every member; an exception of one is thrown here.
+  /// Runs `body` as every member, and throws the exception of any of them.
   void run(const std::function<void(int member, ProcessGroup& group)>& body) {
     std::vector<std::exception_ptr> errors(groups.size());
     std::vector<std::thread> threads;
@@ -90,7 +90,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 const auto kMembers = data::make({1, 2, 3, 4});
-// Nothing, less than the members, around the change of the algorithm, several uneven pieces.
+// No element, fewer than members, around the change of the algorithm, and several uneven pieces.
 const auto kSizes = data::make(std::vector<std::size_t>{0, 1, 7, 1000, 16384, 16385, 300'007});
 
 template <typename T>
@@ -202,7 +202,8 @@ BOOST_AUTO_TEST_CASE(works_may_be_waited_for_in_any_order) {
       xs.push_back(values_of<float>(seed + i, member, kCount));
     std::vector<std::unique_ptr<Work>> works;
     for (auto& x : xs) works.push_back(group.all_reduce(view(x)));
-    // Members wait in opposite orders, which a ring of waits would not survive.
+    // Members wait in opposite orders, which would deadlock if each waited only for its own
+    // collective.
     for (int i = 0; i < kWorks; ++i)
       works[static_cast<std::size_t>(member == 1 ? kWorks - 1 - i : i)]->wait();
     bool ok = true;
@@ -244,7 +245,7 @@ BOOST_AUTO_TEST_CASE(abort_ends_waiting_members_with_its_reason) {
   std::vector<std::string> errors(3);
   std::thread aborter;
   members.run([&](int member, ProcessGroup& group) {
-    if (member == 2) {  // never calls, as a member that has died
+    if (member == 2) {  // never calls, like a member that has died
       for (auto& other : members.groups) other->abort("rank 2 was killed by signal 9");
       return;
     }

@@ -21,7 +21,7 @@ class UcxNodes {
   transport::UcxNode& node(int rank) { return *nodes_.at(static_cast<std::size_t>(rank)); }
   transport::Channel& channel(int rank) { return node(rank).channel(); }
 
-  /// A new life of a rank, connected to all others.
+  /// Starts a new life of a rank, connected to all others.
   void restart(int rank, std::uint64_t incarnation) {
     nodes_.at(static_cast<std::size_t>(rank)) = transport::UcxNode::create(options_);
     for (int peer = 0; peer < static_cast<int>(nodes_.size()); ++peer) {
@@ -30,7 +30,7 @@ class UcxNodes {
       node(peer).connect(rank, incarnation, node(rank).address());
     }
   }
-  /// The rank's end, unannounced.
+  /// Ends a rank without telling the others.
   void kill(int rank) { nodes_.at(static_cast<std::size_t>(rank)).reset(); }
 
  private:

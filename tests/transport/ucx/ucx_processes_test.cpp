@@ -30,7 +30,7 @@ struct Job {
   std::uint64_t steps = 0;
 };
 
-/// Two sums at a time, as replicas add up their gradients.
+/// Runs two sums at a time without end, as replicas add up their gradients.
 void add_up_for_ever(tensor::ProcessGroup& group, std::atomic<int>& sums) {
   std::array<std::vector<float>, 2> x{std::vector<float>(1'000'000), std::vector<float>(1'000'000)};
   while (true) {
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(silent_member, *utf::disabled()) {
   parent.receive();
 }
 
-/// Adds up with the other until it is killed.
+/// Adds up with the other member until it is killed.
 BOOST_AUTO_TEST_CASE(busy_member, *utf::disabled()) {
   const TestSocket parent = ChildProcess::parent();
   auto node = UcxNode::create({.environment = transport::prepare_ucx()});
@@ -204,7 +204,8 @@ BOOST_DATA_TEST_CASE(a_killed_member_ends_a_collective, kTransports, transports)
   expect_error(ErrorKind::unavailable, {"replicas", "rank 1"}, [&] { waiter.get(); });
 }
 
-/// Wherever in a sum it dies, what UCX still has of it holds up neither the sum nor the group.
+/// A member may die at any point of a sum: the requests that UCX still has for it hold up neither
+/// the sum nor the group.
 BOOST_DATA_TEST_CASE(a_member_may_be_killed_at_any_moment_of_a_sum, kTransports, transports) {
   const ChosenTransports chosen(transports);
   for (int life = 0; life < 8; ++life) {
