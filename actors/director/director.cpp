@@ -73,38 +73,41 @@ Director::Director(caf::actor_config& config, DirectorContext context)
 
 caf::behavior Director::make_behavior() {
   delayed_send(this, kLivenessTick, Tick{});
-  return {
-      [this](StartRun) { handle(Started{}); },
-      [this](const Hello& hello) { return welcome(hello); },
-      [this](const Join& message) { join(message); },
-      [this](const Heartbeat& beat) { on_heartbeat(beat); },
-      [this](const Failed& failure) { failed(failure); },
-      [this](const ScaleOrder& order) { ordered(order); },
-      [this](const Halted& answer) {
-        handle(MemberHalted{.epoch = answer.epoch,
-                            .incarnation = answer.incarnation,
-                            .address = answer.address,
-                            .inventory = answer.inventory});
+  return behavior_of<DirectorRef>(
+      {
+          [this](const Hello& hello) { return welcome(hello); },
+          [this](const Join& message) { join(message); },
+          [this](const Heartbeat& beat) { on_heartbeat(beat); },
+          [this](const Halted& answer) {
+            handle(MemberHalted{.epoch = answer.epoch,
+                                .incarnation = answer.incarnation,
+                                .address = answer.address,
+                                .inventory = answer.inventory});
+          },
+          [this](const Warm& answer) {
+            handle(MemberWarm{
+                .order = answer.order, .incarnation = answer.incarnation, .rank = answer.rank});
+          },
+          [this](const Failed& failure) { failed(failure); },
       },
-      [this](const Warm& answer) {
-        handle(MemberWarm{
-            .order = answer.order, .incarnation = answer.incarnation, .rank = answer.rank});
-      },
-      [this](const StagesWatched& by) { on_stages_watched(by); },
-      [this](const Refused& message) { refused(message); },
-      [this](const ReplicaVote& vote) { on_vote(vote); },
-      [this](const TracedActions& actions) { traced(actions); },
-      [this](const Tapped& message) { on_tapped(message); },
-      [this](const AutoChange::Advice& advice) { on_advice(advice); },
-      [this](const CheckpointFinished& checkpoint) { finished(checkpoint); },
-      [this](const MeasureActions& measure) { scheduler_measures_ = measure.on; },
-      [this](const Event& event) { handle(event); },
-      [this](Tick) {
-        watch_over_workers();
-        report_own_activity();
-        delayed_send(this, kLivenessTick, Tick{});
-      },
-  };
+      {
+          [this](StartRun) { handle(Started{}); },
+          [this](const ScaleOrder& order) { ordered(order); },
+          [this](const StagesWatched& by) { on_stages_watched(by); },
+          [this](const Refused& message) { refused(message); },
+          [this](const ReplicaVote& vote) { on_vote(vote); },
+          [this](const TracedActions& actions) { traced(actions); },
+          [this](const Tapped& message) { on_tapped(message); },
+          [this](const AutoChange::Advice& advice) { on_advice(advice); },
+          [this](const CheckpointFinished& checkpoint) { finished(checkpoint); },
+          [this](const MeasureActions& measure) { scheduler_measures_ = measure.on; },
+          [this](const Event& event) { handle(event); },
+          [this](Tick) {
+            watch_over_workers();
+            report_own_activity();
+            delayed_send(this, kLivenessTick, Tick{});
+          },
+      });
 }
 
 void Director::on_exit() {
@@ -126,7 +129,7 @@ void Director::join(const Join& message) {
   if (!equal_secrets(message.token, context_.token) || !current_sender()) return;
   if (!protocol_.roster().expects(message.member.incarnation))
     return refused({.sender = "an unknown process", .why = "Join of a worker that nobody expects"});
-  workers_[message.member.incarnation] = caf::actor_cast<caf::actor>(current_sender());
+  workers_[message.member.incarnation] = caf::actor_cast<StageRef>(current_sender());
   liveness_.watch(message.member.incarnation);
   handle(MemberJoined{.member = message.member});
   if (!protocol_.roster().expects_any()) close_join_port();

@@ -126,8 +126,8 @@ class Director : public ControlActor {
   DirectorContext context_;
   DirectorProtocol protocol_;
   const std::shared_ptr<const std::vector<stages::ParameterInfo>> parameters_;
-  int port_ = 0;                                 ///< at which workers join; 0: closed
-  std::map<std::uint64_t, caf::actor> workers_;  // joined, by incarnation
+  int port_ = 0;                               ///< at which workers join; 0: closed
+  std::map<std::uint64_t, StageRef> workers_;  // joined, by incarnation
   std::vector<caf::actor> replicas_;
   caf::actor scheduler_, checkpoints_;
   std::stop_source abandon_;         ///< the checkpoint that is being completed

@@ -83,6 +83,13 @@ std::vector<caf::message> EpochOrders::peers_of(int member) const {
   return messages;
 }
 
+void EpochOrders::send(ControlActor& from, const StageRef& to, int member) const {
+  // A message that is made already has no type that the compiler could compare.
+  const auto untyped = caf::actor_cast<caf::actor>(to);
+  for (const caf::message& peers : peers_of(member)) from.send(untyped, peers);
+  from.send(to, begin_of(member));
+}
+
 BeginEpoch EpochOrders::begin_of(int member) const {
   const ClusterShape& shape = whole_.epoch.shape;
   const EpochStart& whole = whole_.start;

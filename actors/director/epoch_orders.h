@@ -5,7 +5,8 @@
 #include <set>
 #include <vector>
 
-#include "actors/messages/messages.h"
+#include "actors/messages/control_plane.h"
+#include "actors/messages/interfaces.h"
 #include "actors/topology/assembly.h"
 
 namespace troupe::actors {
@@ -25,6 +26,8 @@ class EpochOrders {
   /// are told is made once.
   std::vector<caf::message> peers_of(int member) const;
   BeginEpoch begin_of(int member) const;
+  /// Sends a member its Peers and its BeginEpoch.
+  void send(ControlActor& from, const StageRef& to, int member) const;
 
  private:
   bool shares_replicas() const;

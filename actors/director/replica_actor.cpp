@@ -32,33 +32,36 @@ ReplicaActor::ReplicaActor(caf::actor_config& config, ReplicaContext context)
 caf::behavior ReplicaActor::make_behavior() {
   for (const auto& stage : context_.stages) monitor(stage.actor);
   delayed_send(this, kLivenessTick, Look{});
-  return {
-      [this](const std::shared_ptr<const EpochOrders>& orders) { begin(orders); },
-      [this](const Halt& order) { halt(order); },
-      [this](const RunStep& order) { pass_on(order); },
-      [this](const Commit& order) {
-        committed_ = order.step;
-        pass_on(order);
+  return behavior_of<ReplicaRef>(
+      {
+          [this](const Ready& answer) { add(answer); },
+          [this](const Prepared& answer) { add(answer); },
+          [this](const Saved& answer) { add(answer); },
+          [this](const Evaluated& answer) { add(answer); },
+          [this](const TracedActions& actions) {
+            if (accepts(actions, "TracedActions")) send(context_.director, actions);
+          },
+          [this](const Tapped& tapped) {
+            if (accepts(tapped, "Tapped")) send(context_.director, tapped);
+          },
+          [this](const Heartbeat& beat) { on_heartbeat(beat); },
       },
-      [this](const Save& order) { pass_on(order); },
-      [this](const Evaluate& order) { pass_on(order); },
-      [this](const Finish& order) { pass_on(order); },
-      [this](const Ready& answer) { add(answer); },
-      [this](const Prepared& answer) { add(answer); },
-      [this](const Saved& answer) { add(answer); },
-      [this](const Evaluated& answer) { add(answer); },
-      [this](const Heartbeat& beat) { on_heartbeat(beat); },
-      [this](const TracedActions& actions) {
-        if (accepts(actions, "TracedActions")) send(context_.director, actions);
-      },
-      [this](const Tapped& tapped) {
-        if (accepts(tapped, "Tapped")) send(context_.director, tapped);
-      },
-      [this](Look) {
-        watch_over_stages();
-        delayed_send(this, kLivenessTick, Look{});
-      },
-  };
+      {
+          [this](const std::shared_ptr<const EpochOrders>& orders) { begin(orders); },
+          [this](const Halt& order) { halt(order); },
+          [this](const RunStep& order) { pass_on(order); },
+          [this](const Commit& order) {
+            committed_ = order.step;
+            pass_on(order);
+          },
+          [this](const Save& order) { pass_on(order); },
+          [this](const Evaluate& order) { pass_on(order); },
+          [this](const Finish& order) { pass_on(order); },
+          [this](Look) {
+            watch_over_stages();
+            delayed_send(this, kLivenessTick, Look{});
+          },
+      });
 }
 
 void ReplicaActor::on_exit() {
@@ -73,9 +76,9 @@ void ReplicaActor::begin(const std::shared_ptr<const EpochOrders>& orders) {
   const int num_stages = static_cast<int>(context_.stages.size());
   for (int stage = 0; stage < num_stages; ++stage) {
     const StageHandle& handle = context_.stages[static_cast<std::size_t>(stage)];
-    const int rank = context_.replica * num_stages + stage;
-    for (const caf::message& peers : orders->peers_of(rank)) send(handle.actor, peers);
-    send(handle.actor, orders->begin_of(rank));
+    const int rank =
+        rank_at(orders->epoch().shape.mesh, {.replica = context_.replica, .stage = stage});
+    orders->send(*this, handle.actor, rank);
     liveness_.watch(handle.incarnation);
   }
   send(context_.director,

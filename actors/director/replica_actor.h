@@ -51,7 +51,7 @@ struct ReplicaVote {
 };
 
 struct StageHandle {
-  caf::actor actor;
+  StageRef actor;
   std::uint64_t incarnation = 0;
 };
 

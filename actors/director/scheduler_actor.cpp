@@ -64,10 +64,7 @@ void SchedulerActor::plan(const PlanEpoch& request) {
   tell_what_it_wants();
   const auto orders = std::make_shared<const EpochOrders>(spec_, request.whole);
   for (const auto& replica : request.replicas) send(replica, orders);
-  for (const auto& [rank, worker] : request.leaving) {
-    for (const caf::message& peers : orders->peers_of(rank)) send(worker, peers);
-    send(worker, orders->begin_of(rank));
-  }
+  for (const auto& [place, worker] : request.leaving) orders->send(*this, worker, place);
 }
 
 void SchedulerActor::on_failure(const std::string& what) {

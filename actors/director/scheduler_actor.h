@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "actors/messages/control_plane.h"
-#include "actors/messages/messages.h"
+#include "actors/messages/interfaces.h"
 #include "actors/protocol/protocol.h"
 #include "actors/tuning/auto_layout.h"
 #include "actors/tuning/auto_schedule.h"
@@ -18,7 +18,7 @@ namespace troupe::actors {
 struct PlanEpoch {
   EnterEpoch whole;  ///< with all members and moves
   std::vector<caf::actor> replicas;
-  std::map<int, caf::actor> leaving;  ///< members beyond the ranks
+  std::map<int, StageRef> leaving;  ///< members beyond the ranks
 };
 
 /// A step is committed. Local to the launcher.

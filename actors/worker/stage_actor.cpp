@@ -13,6 +13,14 @@ namespace {
 
 struct Beat {};
 
+/// A function that calls the one of several that takes the argument best.
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
+
 }  // namespace
 }  // namespace troupe::actors
 
@@ -20,10 +28,10 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Beat)
 
 namespace troupe::actors {
 
-StageActor::StageActor(caf::actor_config& config, caf::actor director, Join join, OrderSink& orders,
-                       std::chrono::milliseconds heartbeat)
+StageActor::StageActor(caf::actor_config& config, const caf::actor& director, Join join,
+                       OrderSink& orders, std::chrono::milliseconds heartbeat)
     : ControlActor(config),
-      director_(std::move(director)),
+      director_(caf::actor_cast<DirectorRef>(director)),
       join_(std::move(join)),
       orders_(orders),
       heartbeat_(heartbeat) {}
@@ -32,19 +40,21 @@ caf::behavior StageActor::make_behavior() {
   monitor(director_);
   send(director_, join_);
   delayed_send(this, heartbeat_, Beat{});
-  return {
-      [this](const Halt& order) { halt(order); },
-      [this](Peers& order) { meet(order); },
-      [this](const BeginEpoch& order) { begin(order); },
-      [this](const WarmUp& order) { warm_up(order); },
-      [this](const RunStep& order) { queue(order); },
-      [this](const Commit& order) { queue(order); },
-      [this](const Save& order) { queue(order); },
-      [this](const Evaluate& order) { queue(order); },
-      [this](const Finish& order) { finish(order.reason); },
-      [this](const StageAnswer& result) { answer(result); },
-      [this](Beat) { beat(); },
-  };
+  return behavior_of<StageRef>({
+                                   [this](const Halt& order) { halt(order); },
+                                   [this](const Peers& order) { meet(order); },
+                                   [this](const BeginEpoch& order) { begin(order); },
+                                   [this](const WarmUp& order) { warm_up(order); },
+                                   [this](const RunStep& order) { queue(order); },
+                                   [this](const Commit& order) { queue(order); },
+                                   [this](const Save& order) { queue(order); },
+                                   [this](const Evaluate& order) { queue(order); },
+                                   [this](const Finish& order) { finish(order.reason); },
+                               },
+                               {
+                                   [this](const StageAnswer& result) { answer(result); },
+                                   [this](Beat) { beat(); },
+                               });
 }
 
 void StageActor::on_exit() {
@@ -61,9 +71,9 @@ void StageActor::halt(const Halt& order) {
   orders_.push(order);
 }
 
-void StageActor::meet(Peers& order) {
+void StageActor::meet(const Peers& order) {
   if (order.epoch < epoch_) return;
-  for (auto& [rank, member] : order.members) peers_.add(rank, std::move(member));
+  for (const auto& [rank, member] : order.members) peers_.add(rank, member);
 }
 
 void StageActor::begin(const BeginEpoch& begin) {
@@ -76,7 +86,7 @@ void StageActor::begin(const BeginEpoch& begin) {
     return refuse(number, "BeginEpoch with " + why);
   epoch_ = number;
   if (order.epoch.rank_of(join_.member.incarnation) < order.epoch.num_ranks())
-    replica_ = caf::actor_cast<caf::actor>(current_sender());
+    replica_ = caf::actor_cast<ReplicaRef>(current_sender());
   orders_.push(std::move(order));
 }
 
@@ -107,9 +117,13 @@ void StageActor::finish(const std::string& reason) {
 }
 
 void StageActor::answer(const StageAnswer& result) {
-  if (const auto* halted = std::get_if<Halted>(&result)) return send(director_, *halted);
-  if (const auto* failed = std::get_if<Failed>(&result)) return send(director_, *failed);
-  if (replica_) std::visit([this](const auto& x) { send(replica_, x); }, result);
+  const auto to_director = [this](const auto& x) { send(director_, x); };
+  const auto to_replica = [this](const auto& x) {
+    if (replica_) send(replica_, x);
+  };
+  std::visit(Overloaded{[&](const Halted& x) { to_director(x); },
+                        [&](const Failed& x) { to_director(x); }, to_replica},
+             result);
 }
 
 void StageActor::beat() {
@@ -124,7 +138,10 @@ void StageActor::beat() {
                  .mailbox_depth = mailbox().size() + orders_.depth()};
   for (const auto& edge : activity.edges)
     beat.links.push_back({.to = edge.to, .queued = edge.queued});
-  send(replica_ ? replica_ : director_, beat);
+  if (replica_)
+    send(replica_, beat);
+  else
+    send(director_, beat);
   delayed_send(this, heartbeat_, Beat{});
 }
 

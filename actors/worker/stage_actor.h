@@ -6,6 +6,7 @@
 #include <string>
 
 #include "actors/messages/control_plane.h"
+#include "actors/messages/interfaces.h"
 #include "actors/worker/order_loop.h"
 
 namespace troupe::actors {
@@ -17,7 +18,7 @@ class StageActor : public ControlActor {
  public:
   /// `orders` outlives the actor. `director` is where it joins. It gives a sign of life every
   /// `heartbeat`.
-  StageActor(caf::actor_config& config, caf::actor director, Join join, OrderSink& orders,
+  StageActor(caf::actor_config& config, const caf::actor& director, Join join, OrderSink& orders,
              std::chrono::milliseconds heartbeat = kHeartbeatInterval);
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -25,7 +26,7 @@ class StageActor : public ControlActor {
  private:
   void halt(const Halt& order);
   /// Takes what it is told.
-  void meet(Peers& order);
+  void meet(const Peers& order);
   void begin(const BeginEpoch& order);
   void warm_up(const WarmUp& order);
   template <typename Order>
@@ -38,11 +39,11 @@ class StageActor : public ControlActor {
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr& who) override;
 
-  caf::actor director_;
+  DirectorRef director_;
   const Join join_;
   OrderSink& orders_;
   const std::chrono::milliseconds heartbeat_;
-  caf::actor replica_;       // in the epoch that runs; else null
+  ReplicaRef replica_;       // in the epoch that runs; else null
   std::uint32_t epoch_ = 0;  // orders of another one are ignored
   Members peers_;            // in the epoch that is about to begin
 };

@@ -159,14 +159,15 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
   {
     caf::scoped_actor self{system};
     const caf::actor me{self};
-    const caf::actor replica = system.spawn<ReplicaActor>(
-        ReplicaContext{.replica = 0,
-                       .stages = {{.actor = me, .incarnation = 7}, {.actor = me, .incarnation = 8}},
-                       .parameters = std::make_shared<const std::vector<stages::ParameterInfo>>(),
-                       .recovery = spec.recovery,
-                       .director = me,
-                       .hub = hub,
-                       .board = board});
+    const auto stage = caf::actor_cast<StageRef>(me);
+    const caf::actor replica = system.spawn<ReplicaActor>(ReplicaContext{
+        .replica = 0,
+        .stages = {{.actor = stage, .incarnation = 7}, {.actor = stage, .incarnation = 8}},
+        .parameters = std::make_shared<const std::vector<stages::ParameterInfo>>(),
+        .recovery = spec.recovery,
+        .director = me,
+        .hub = hub,
+        .board = board});
     self->send(replica, orders);
     const ReplicaPart part{
         .epoch = 1, .replica = 0, .num_stages = 2, .num_ranks = 2, .num_chunks = 2, .committed = 0};

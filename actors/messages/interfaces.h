@@ -1,0 +1,39 @@
+#pragma once
+
+#include <caf/behavior.hpp>
+#include <caf/message_handler.hpp>
+#include <caf/typed_actor.hpp>
+#include <utility>
+
+#include "actors/messages/message_inspection.h"
+
+// What the actors of a run accept from other processes. Sending anything else to a handle of such a
+// type does not compile, and neither does a behavior that lacks a handler for one of its messages.
+
+namespace troupe::actors {
+
+/// A stage, in its worker's process: accepts orders.
+using StageRef =
+    caf::typed_actor<caf::reacts_to<Halt>, caf::reacts_to<Peers>, caf::reacts_to<BeginEpoch>,
+                     caf::reacts_to<WarmUp>, caf::reacts_to<RunStep>, caf::reacts_to<Commit>,
+                     caf::reacts_to<Save>, caf::reacts_to<Evaluate>, caf::reacts_to<Finish>>;
+
+/// A replica's actor, in the launcher: accepts what its stages answer within an epoch.
+using ReplicaRef =
+    caf::typed_actor<caf::reacts_to<Ready>, caf::reacts_to<Prepared>, caf::reacts_to<Saved>,
+                     caf::reacts_to<Evaluated>, caf::reacts_to<TracedActions>,
+                     caf::reacts_to<Tapped>, caf::reacts_to<Heartbeat>>;
+
+/// The director, in the launcher: accepts what a worker sends outside an epoch, or about itself.
+using DirectorRef = caf::typed_actor<caf::replies_to<Hello>::with<Welcome>, caf::reacts_to<Join>,
+                                     caf::reacts_to<Heartbeat>, caf::reacts_to<Halted>,
+                                     caf::reacts_to<Warm>, caf::reacts_to<Failed>>;
+
+/// The behavior of an actor that others reach as a Ref: `accepted` has the handlers of its
+/// messages, `own` those of what the actor sends to itself and of what its process sends to it.
+template <typename Ref>
+caf::behavior behavior_of(typename Ref::behavior_type accepted, const caf::message_handler& own) {
+  return own.or_else(std::move(accepted.unbox()));
+}
+
+}  // namespace troupe::actors
