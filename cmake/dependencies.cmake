@@ -11,6 +11,7 @@ find_package(nlohmann_json REQUIRED)                                 # nlohmann-
 find_package(tomlplusplus REQUIRED)                                  # libtomlplusplus-dev
 find_package(CLI11 REQUIRED)                                         # libcli11-dev
 find_package(Boost 1.74 REQUIRED COMPONENTS unit_test_framework)     # libboost-test-dev
+find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)         # librandom123-dev
 find_package(utf8cpp REQUIRED)                                       # libutfcpp-dev
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)         # libxxhash-dev
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)               # libhwy-dev

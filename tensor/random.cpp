@@ -1,5 +1,7 @@
 #include "tensor/random.h"
 
+#include <Random123/philox.h>
+
 #include <cmath>
 #include <numbers>
 
@@ -8,7 +10,7 @@
 namespace troupe::tensor {
 namespace {
 
-using Block = std::array<std::uint32_t, 4>;
+using Block = r123::Philox4x32::ctr_type;
 
 std::uint32_t low(std::uint64_t x) {
   return static_cast<std::uint32_t>(x);
@@ -36,7 +38,7 @@ std::uint64_t mix(std::uint64_t x) {
 }
 
 Block block_at(std::uint64_t key, std::uint64_t counter) {
-  return philox4x32({low(counter), high(counter), 0, 0}, {low(key), high(key)});
+  return r123::Philox4x32{}({{low(counter), high(counter), 0, 0}}, {{low(key), high(key)}});
 }
 
 double to_uniform(std::uint64_t bits) {
@@ -51,17 +53,6 @@ double to_normal(const Block& block) {
 }
 
 }  // namespace
-
-Block philox4x32(Block counter, std::array<std::uint32_t, 2> key) {
-  constexpr int kRounds = 10;
-  for (int round = 0; round < kRounds; ++round) {
-    const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0];
-    const std::uint64_t b = std::uint64_t{0xCD9E8D57} * counter[2];
-    counter = {high(b) ^ counter[1] ^ key[0], low(b), high(a) ^ counter[3] ^ key[1], low(a)};
-    key = {key[0] + 0x9E3779B9, key[1] + 0xBB67AE85};
-  }
-  return counter;
-}
 
 Random::Random(std::uint64_t seed, std::string_view name) : key_(mix(mix(seed) + hash(name))) {}
 

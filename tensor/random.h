@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -8,12 +7,9 @@
 
 namespace troupe::tensor {
 
-/// One block of Philox 4x32 with 10 rounds (Salmon et al., SC'11).
-std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
-                                        std::array<std::uint32_t, 2> key);
-
 /// Counter-based random numbers: each value is a pure function of (seed, name, index), so that
-/// every placement of the model draws the same ones. Philox, keyed by a mix of seed and name.
+/// every placement of the model draws the same ones. Philox 4x32 with 10 rounds (Salmon et
+/// al., SC'11), keyed by a mix of seed and name.
 class Random {
  public:
   Random(std::uint64_t seed, std::string_view name);

@@ -1,30 +1,19 @@
 #include "launch/monitors/tfrecord.h"
 
-#include <array>
 #include <bit>
+#include <boost/crc.hpp>
 #include <utility>
 
 namespace troupe::launch {
 namespace {
-
-/// The CRC of each byte, for the reflected polynomial.
-constexpr std::array<std::uint32_t, 256> make_crc_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
-    std::uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78u : 0u);
-    table[byte] = crc;
-  }
-  return table;
-}
-constexpr auto kCrcTable = make_crc_table();
 
 template <typename Integer>
 void append_little_endian(std::string& out, Integer value) {
   for (std::size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
 }
 
-/// Writes a protocol-buffer message field by field.
+/// Writes a protocol-buffer message field by field. Classes that protoc generates would need a copy
+/// of TensorFlow's definitions for the four messages that are written here.
 class Message {
  public:
   Message& number(int field, std::uint64_t value) { return key(field, 0).varint(value); }
@@ -87,10 +76,9 @@ std::string summary_event(double wall_time, std::int64_t step, const Message& va
 }  // namespace
 
 std::uint32_t crc32c(std::string_view bytes) {
-  std::uint32_t crc = 0xffffffffu;
-  for (const char byte : bytes)
-    crc = (crc >> 8) ^ kCrcTable[(crc ^ static_cast<unsigned char>(byte)) & 0xff];
-  return ~crc;
+  boost::crc_optimal<32, 0x1edc6f41, 0xffffffff, 0xffffffff, true, true> crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
 }
 
 std::uint32_t masked_crc32c(std::string_view bytes) {

@@ -62,7 +62,8 @@ LIBRARIES = {
     "CLI": ("launch/", "tests/"),
     "prometheus": ("launch/monitors/prometheus.",),
     "CivetServer": ("launch/monitors/web.",),
-    "boost": ("transport/", "tests/"),
+    "Random123": ("tensor/random.",),
+    "boost": ("transport/", "launch/monitors/tfrecord.", "tests/"),
 }
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
