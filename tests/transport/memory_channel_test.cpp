@@ -19,6 +19,7 @@ using Worlds = std::tuple<MemoryWorld>;
 }  // namespace troupe::test
 
 #include "tests/contract/channel_contract.h"
+#include "tests/contract/channel_epochs_contract.h"
 
 namespace troupe::test {
 

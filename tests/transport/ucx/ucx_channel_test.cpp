@@ -46,6 +46,7 @@ using Worlds = std::tuple<SharedMemoryWorld, SleepingWorld, TcpWorld>;
 }  // namespace troupe::test
 
 #include "tests/contract/channel_contract.h"
+#include "tests/contract/channel_epochs_contract.h"
 
 namespace troupe::test {
 

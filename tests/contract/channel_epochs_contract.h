@@ -1,0 +1,99 @@
+#pragma once
+
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <vector>
+
+#include "tensor/error.h"
+#include "tests/contract/messages.h"
+#include "tests/support/expect_error.h"
+
+// Tests of what every Channel promises of epochs: which messages of which epoch arrive, and what
+// ends must have in common. Include it after channel_contract.h, which says what a world is.
+
+namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(channel_epochs_contract)
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_receiver_may_open_late, World, Worlds) {
+  World world(2);
+  const auto edges = two_way({1000}, 1);
+  world.channel(0).open({.run = kRun, .epoch = 1, .rank = 0, .edges = edges});
+  for (int i = 0; i < transport::kSendBuffers; ++i) send_message(world.channel(0), forth(1, i));
+  world.channel(1).open({.run = kRun, .epoch = 1, .rank = 1, .edges = edges});
+  for (int i = 0; i < transport::kSendBuffers; ++i)
+    BOOST_TEST(receive_message(world.channel(1), forth(1, i)));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_receiver_may_open_an_epoch_early, World, Worlds) {
+  World world(2);
+  const auto edges = two_way({1000}, 1);
+  open_both(world, edges, 1);
+  world.channel(1).open({.run = kRun, .epoch = 2, .rank = 1, .edges = edges});
+  world.channel(0).open({.run = kRun, .epoch = 2, .rank = 0, .edges = edges});
+  send_message(world.channel(0), forth(1));
+  BOOST_TEST(receive_message(world.channel(1), forth(1)));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(messages_of_an_older_epoch_are_dropped, World, Worlds) {
+  World world(2);
+  const auto edges = two_way({3000}, 1);
+  open_both(world, edges, 1);
+  send_message(world.channel(0), forth(1));
+  BOOST_TEST(receive_message(world.channel(1), forth(1)));  // the credits of epoch 1 are there
+  world.channel(1).open({.run = kRun, .epoch = 2, .rank = 1, .edges = edges});
+  send_message(world.channel(0), forth(2));
+  until([&] { return world.channel(1).counts().dropped_old > 0; });
+  world.channel(0).open({.run = kRun, .epoch = 2, .rank = 0, .edges = edges});
+  send_message(world.channel(0), forth(3));
+  BOOST_TEST(receive_message(world.channel(1), forth(3)));
+  BOOST_TEST(world.channel(1).counts().refused == 0u);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(messages_of_another_run_are_dropped, World, Worlds) {
+  World world(2);
+  const auto edges = two_way({3000}, 2);
+  open_both(world, edges, 1);
+  send_message(world.channel(0), forth(1));
+  BOOST_TEST(receive_message(world.channel(1), forth(1)));
+  world.channel(1).open({.run = kRun + 1, .epoch = 1, .rank = 1, .edges = edges});
+  send_message(world.channel(0), forth(2));
+  until([&] { return world.channel(1).counts().dropped_old > 0; });
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(an_epoch_forgets_the_one_before, World, Worlds) {
+  World world(2);
+  const auto edges = two_way({700}, 3);
+  for (std::uint32_t epoch = 1; epoch <= 4; ++epoch) {
+    open_both(world, edges, epoch);
+    // One is held, one is ready, one is queued for want of a credit when the epoch ends.
+    for (int i = 0; i < 4; ++i) send_message(world.channel(0), forth(epoch, i));
+    world.channel(1).receive(forth(epoch, 1));
+  }
+  open_both(world, edges, 5);
+  world.channel(1).set_deadline(10ms);
+  expect_error(ErrorKind::unavailable, {"activation of step 4, microbatch 2"},
+               [&] { world.channel(1).receive(forth(4, 2)); });
+  world.channel(1).set_deadline(0ms);
+  for (int i = 0; i < 3; ++i) send_message(world.channel(0), forth(9, i));
+  for (int i = 0; i < 3; ++i) BOOST_TEST(receive_message(world.channel(1), forth(9, i)));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(ends_that_describe_an_edge_differently_are_named, World, Worlds) {
+  World world(2);
+  auto theirs = two_way({4, 8}, 2);
+  auto ours = theirs;
+  theirs[0].dtype = tensor::DType::bf16;
+  world.channel(0).open({.run = kRun, .epoch = 1, .rank = 0, .edges = ours});
+  world.channel(1).open({.run = kRun, .epoch = 1, .rank = 1, .edges = theirs});
+  until([&] { return world.channel(0).counts().refused > 0; });
+  expect_error(ErrorKind::unavailable,
+               {"refused", "from rank 1", "edge 0 -> 1 (activations into chunk 1)",
+                "expected 2 slots of float32 [4, 8], got 2 of bfloat16 [4, 8]"},
+               [&] { world.channel(0).receive(back(1)); });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace troupe::test
