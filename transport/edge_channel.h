@@ -69,6 +69,8 @@ class EdgeChannel : public Channel, private LinkEvents {
   Mailbox& mailbox_of(const MessageKey& key);
   Outbox& outbox_of(const MessageKey& key);
   Outbox* outbox_to(int receiver, const EdgeId& edge);
+  /// The edge with its ends named by the epoch's ranks instead of processes.
+  std::string name_of(Edge edge) const;
   void pump(Outbox& box);
   void send_now(Outbox& box, Outbox::Buffer& buffer);
   void hand_over(Outbox& box, Outbox::Buffer& buffer);

@@ -33,13 +33,13 @@ IncomingTensor* EdgeChannel::on_tensor(int sender, const TensorMessage& message,
            mailbox.edge().direction == message.edge.direction;
   });
   if (found == epoch_->mailboxes.end()) {
-    refuse(fmt::format("rank {} sent {}, expected no such message from it", sender,
+    refuse(fmt::format("rank {} sent {}, expected no such message from it", board_.rank_of(sender),
                        to_string(message.key())));
     return nullptr;
   }
   if (const auto misfit = found->misfit(message, payload_bytes)) {
-    refuse(fmt::format("{} from rank {} on {}: {}", to_string(message.key()), sender,
-                       to_string(found->edge()), *misfit));
+    refuse(fmt::format("{} from rank {} on {}: {}", to_string(message.key()),
+                       board_.rank_of(sender), name_of(found->edge()), *misfit));
     return nullptr;
   }
   if (found->is_duplicate(message)) {
@@ -71,12 +71,13 @@ void EdgeChannel::on_grant(int sender, const Grant& grant) {
   const Edge& edge = box->edge();
   if (grant.edge.digest != box->id().digest) {
     return refuse(fmt::format("grant from rank {} on {}: expected {} slots of {}, got {} of {}",
-                              sender, to_string(edge), edge.slots,
+                              board_.rank_of(sender), name_of(edge), edge.slots,
                               type_text(edge.dtype, edge.shape), grant.slots,
                               type_text(grant.dtype, grant.shape)));
   }
   if (!box->open(link_.map(grant.segment, slots_bytes(edge)), grant.kept))
-    return refuse(fmt::format("a second grant from rank {} on {}", sender, to_string(box->edge())));
+    return refuse(fmt::format("a second grant from rank {} on {}", board_.rank_of(sender),
+                              name_of(box->edge())));
   pump(*box);
 }
 
@@ -85,8 +86,8 @@ void EdgeChannel::on_credit(int sender, const Credit& credit) {
   if (!box) return;
   for (const std::uint16_t slot : credit.slots) {
     if (!box->add_credit(slot)) {
-      return refuse(fmt::format("credit from rank {} on {}: slot {} is not in use", sender,
-                                to_string(box->edge()), slot));
+      return refuse(fmt::format("credit from rank {} on {}: slot {} is not in use",
+                                board_.rank_of(sender), name_of(box->edge()), slot));
     }
   }
   pump(*box);
@@ -98,9 +99,15 @@ Outbox* EdgeChannel::outbox_to(int receiver, const EdgeId& edge) {
            box.edge().direction == edge.direction;
   });
   if (found != epoch_->outboxes.end()) return &*found;
-  refuse(fmt::format("rank {} grants slots of chunk {}, expected no such message from it", receiver,
-                     edge.chunk));
+  refuse(fmt::format("rank {} grants slots of chunk {}, expected no such message from it",
+                     board_.rank_of(receiver), edge.chunk));
   return nullptr;
+}
+
+std::string EdgeChannel::name_of(Edge edge) const {
+  edge.from = board_.rank_of(edge.from);
+  edge.to = board_.rank_of(edge.to);
+  return to_string(edge);
 }
 
 void EdgeChannel::on_departed(OutgoingTensor& tensor) {

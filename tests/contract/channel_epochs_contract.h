@@ -80,16 +80,18 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_epoch_forgets_the_one_before, World, Worlds) {
   for (int i = 0; i < 3; ++i) BOOST_TEST(receive_message(world.channel(1), forth(9, i)));
 }
 
+/// By their ranks in the epoch, which differ from the numbers of processes after a recovery.
 BOOST_AUTO_TEST_CASE_TEMPLATE(ends_that_describe_an_edge_differently_are_named, World, Worlds) {
   World world(2);
   auto theirs = two_way({4, 8}, 2);
   auto ours = theirs;
   theirs[0].dtype = tensor::DType::bf16;
-  world.channel(0).open({.run = kRun, .epoch = 1, .rank = 0, .edges = ours});
+  world.channel(0).open(
+      {.run = kRun, .epoch = 1, .rank = 0, .edges = ours, .ranks = {{0, 6}, {1, 7}}});
   world.channel(1).open({.run = kRun, .epoch = 1, .rank = 1, .edges = theirs});
   until([&] { return world.channel(0).counts().refused > 0; });
   expect_error(ErrorKind::unavailable,
-               {"refused", "from rank 1", "edge 0 -> 1 (activations into chunk 1)",
+               {"refused", "from rank 7", "edge 6 -> 7 (activations into chunk 1)",
                 "expected 2 slots of float32 [4, 8], got 2 of bfloat16 [4, 8]"},
                [&] { world.channel(0).receive(back(1)); });
 }

@@ -201,8 +201,8 @@ void UcxGroup::on_request(const PartRequest& request) {
   } else if (requests_.size() < kMaxRequests) {
     requests_.push_back(request);
   } else {
-    fail(fmt::format("group \"{}\": rank {} is too far ahead of rank {}", name_, request.sender,
-                     rank_of(member_)));
+    fail(fmt::format("group \"{}\": rank {} is too far ahead of rank {}", name_,
+                     hub_.board().rank_of(request.sender), hub_.board().rank_of(rank_of(member_))));
   }
 }
 
@@ -225,8 +225,9 @@ bool UcxGroup::agree(const Collective& collective, const PartRequest& request) {
   fail(
       fmt::format("group \"{}\": number {} is {} at rank {} and {} at rank {}: members must call "
                   "the same collectives in the same order",
-                  name_, collective.sequence(), name_of(collective.operation()), rank_of(member_),
-                  name_of(theirs), request.sender));
+                  name_, collective.sequence(), name_of(collective.operation()),
+                  hub_.board().rank_of(rank_of(member_)), name_of(theirs),
+                  hub_.board().rank_of(request.sender)));
   return false;
 }
 
@@ -235,7 +236,8 @@ bool UcxGroup::agree(const Collective& collective, const Part& part, int sender,
   if (bytes == part.bytes) return true;
   fail(fmt::format("group \"{}\": part {} of {} {} has {} bytes at rank {} and {} at rank {}",
                    name_, part.number, name_of(collective.operation()), collective.sequence(),
-                   part.bytes, rank_of(member_), bytes, sender));
+                   part.bytes, hub_.board().rank_of(rank_of(member_)), bytes,
+                   hub_.board().rank_of(sender)));
   return false;
 }
 
