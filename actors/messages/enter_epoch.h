@@ -10,16 +10,16 @@ namespace troupe::actors {
 
 /// How an epoch begins: the state that it starts from, and what its ranks must agree on.
 struct EpochStart {
-  StatePlan state;            ///< for one member: the moves that begin or end at it
+  StatePlan state;            ///< in an order to one member: the moves that begin or end at it
   std::string checkpoint;     ///< directory to load from, if not from memory; empty: fresh weights
   bool weights_only = false;  ///< the checkpoint gives no moments: they begin at zero
   std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
-  std::uint64_t digest = 0;        ///< of the assembly that every rank must derive
-  CoreUse cores;                   ///< of this machine, by each rank
+  std::uint64_t digest = 0;        ///< digest of the assembly that every rank must derive
+  CoreUse cores;                   ///< how each rank uses this machine's cores
 };
 
-/// An epoch and how it begins: for all members, or as far as one of them has a part in it. Not on
-/// the wire.
+/// An epoch and how it begins: whole, or the part of it that concerns one member. It is not sent
+/// over the wire.
 struct EnterEpoch {
   Epoch epoch;
   EpochStart start;

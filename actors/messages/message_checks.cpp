@@ -11,7 +11,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Far beyond any cluster, and far below what sizes of memory overflow with.
+/// Far more ranks than any cluster has, and far fewer than would overflow a memory size.
 constexpr int kMostRanks = 1 << 20;
 
 bool is_duration(Bits bits) {
@@ -23,7 +23,7 @@ bool is_rank(std::int64_t rank, int num_ranks) {
   return rank >= 0 && rank < num_ranks;
 }
 
-/// The rank, the epoch and the step of an answer; steps in [first, last].
+/// Why the epoch or the rank of an answer is impossible; empty if both are possible.
 template <typename Answer>
 std::string fault_of_place(const Answer& answer, const ReplicaPart& part) {
   if (answer.epoch != part.epoch)

@@ -5,23 +5,23 @@
 
 #include "actors/messages/messages.h"
 
-// Whether what comes over the wire can be at all, before a number of it is used. A worker that was
-// damaged, or another program with the run's token, may send anything. Late is not wrong: a message
-// of an earlier epoch is ignored by whom it reaches.
+// Checks that a message from the wire is possible, before any number in it is used. A damaged
+// worker, or another program with the run's token, may send anything. A late message is not wrong:
+// the receiver of a message of an earlier epoch ignores it.
 
 namespace troupe::actors {
 
-/// What the answers of a replica's stages have to do with.
+/// The epoch, ranks and step to which answers of a replica's stages must belong.
 struct ReplicaPart {
   std::uint32_t epoch = 0;
   int replica = 0;
   int num_stages = 1;
   int num_ranks = 1;
   int num_chunks = 1;
-  std::int64_t committed = 0;  ///< steps
+  std::int64_t committed = 0;  ///< the last committed step
 };
 
-// Each says why the message cannot be; nothing where it can.
+// Each function returns why the message is impossible; empty if it is possible.
 std::string fault_in(const Ready& answer, const ReplicaPart& part);
 std::string fault_in(const Prepared& answer, const ReplicaPart& part);
 std::string fault_in(const Saved& answer, const ReplicaPart& part);
@@ -29,9 +29,9 @@ std::string fault_in(const Evaluated& answer, const ReplicaPart& part);
 std::string fault_in(const TracedActions& actions, const ReplicaPart& part);
 std::string fault_in(const Tapped& tapped, const ReplicaPart& part);
 std::string fault_in(const Heartbeat& beat);
-/// What cannot be in a message of actions, of any replica.
+/// Why a message with actions of any replica is impossible; empty if it is possible.
 std::string fault_in(const TracedActions& actions, int num_ranks, int num_chunks);
-/// What cannot be in an order to the stage with this incarnation.
+/// Why an order to the stage with this incarnation is impossible; empty if it is possible.
 std::string fault_in(const EnterEpoch& order, std::uint64_t incarnation);
 std::string fault_in(const WarmUp& order);
 

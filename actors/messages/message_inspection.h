@@ -8,7 +8,7 @@
 
 #include "actors/messages/messages.h"
 
-// How CAF serialises what travels on the control plane: field by field.
+// How CAF serialises the messages of the control plane: field by field.
 
 namespace troupe::actors {
 
@@ -67,8 +67,8 @@ TROUPE_INSPECT(Heartbeat, x.incarnation, x.progress, x.longest_action_s, x.state
 
 #undef TROUPE_INSPECT
 
-/// A layout travels as runs of chunks alike: every rank gets one, and it has a chunk for each
-/// stage.
+/// A layout is sent as runs of equal chunks, to stay small: every rank gets one, and it has a chunk
+/// for each stage.
 template <typename Inspector>
 typename Inspector::result_type inspect(Inspector& f, Layout& x) {
   std::vector<ChunkRun> runs;

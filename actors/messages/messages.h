@@ -11,14 +11,14 @@
 #include "actors/topology/epoch.h"
 #include "actors/topology/state_plan.h"
 
-// What travels on the control plane: orders from the director to stages, answers back, all small.
-// Plain values; message_inspection.h has what CAF serialises them with. Numbers with a fraction
-// travel as their bits, because CAF 0.17 cannot encode infinities. Every order and answer carries
-// its epoch: another epoch's is ignored.
+// The messages of the control plane: orders from the director to stages and their answers, all
+// small. They are plain values; message_inspection.h defines how CAF serialises them.
+// Floating-point numbers are sent as their bits, because CAF 0.17 cannot encode infinities. Every
+// order and answer carries its epoch; one of another epoch is ignored.
 
 namespace troupe::actors {
 
-/// A double on the wire.
+/// The bits of a double, as it is sent.
 using Bits = std::uint64_t;
 inline Bits to_bits(double x) {
   return std::bit_cast<Bits>(x);
@@ -31,18 +31,18 @@ inline double to_double(Bits x) {
 
 inline constexpr std::uint32_t kProtocolVersion = 1;
 
-/// A worker's first message; nothing else is looked at before the token is right.
+/// A worker's first message. Nothing else in it is looked at before the token is right.
 struct Hello {
   std::uint32_t version = kProtocolVersion;
   std::string token;
 };
 
-/// The answer: what the worker needs to build itself.
+/// The answer to Hello: what the worker needs to build its stage.
 struct Welcome {
   std::string manifest;  ///< resolved manifest text
 };
 
-/// The worker's stage actor is ready for orders; its sender is where they go.
+/// The worker's stage actor is ready for orders; they are sent to the sender of this message.
 struct Join {
   std::string token;
   Member member;
@@ -50,38 +50,40 @@ struct Join {
 
 // --- orders to a stage
 
-/// Something has happened: drop the step in progress, leave every wait, and answer Halted.
+/// The order to drop the step in progress, leave every wait and answer Halted, because a new epoch
+/// will begin.
 struct Halt {
-  std::uint32_t epoch = 0;  ///< that will begin
-  /// The last one that all ranks had reached: later state is nobody's.
+  std::uint32_t epoch = 0;  ///< number of the epoch that will begin
+  /// The last epoch that all ranks had reached; state of later epochs counts for nothing.
   std::uint32_t kept = 0;
-  /// Somebody has died: connections over shared memory may be blocked by what he left behind, so
-  /// that all are made anew.
+  /// A worker has died: what it left in shared memory may block connections, so all connections are
+  /// made anew.
   bool reconnect = false;
   std::string reason;
 };
 
-/// Whom the receiver of the epoch's BeginEpoch, which follows, has to do with, itself included. As
-/// many messages as it takes to keep each one small.
+/// Members that the receiver communicates with in an epoch, itself included. BeginEpoch follows.
+/// They are spread over as many messages as it takes to keep each one small.
 struct Peers {
   std::uint32_t epoch = 0;
-  std::map<int, Member> members;  ///< by rank
+  std::map<int, Member> members;  ///< members by rank
 };
 
-/// A new epoch, as far as the receiver has a part in it: connect, build, take the state, answer
-/// Ready. The members that it has to do with have come in Peers. The plan of its steps is not on
-/// the wire: each rank derives it from the shape.
+/// The order to enter a new epoch, with the part of it that concerns the receiver: connect, build,
+/// take the state, answer Ready. The members that the receiver communicates with have come in
+/// Peers. The plan of the steps is not sent: each rank derives it from the shape.
 struct BeginEpoch {
   EpochHeader epoch;
   EpochStart start;
 };
 
-/// An order to change the cluster waits for its workers: build the stage of this rank of the new
-/// shape, beside whatever is done, and answer Warm.
+/// The order to prepare for a change of the cluster: build the stage of this rank of the new shape
+/// while the steps go on, and answer Warm.
 struct WarmUp {
   std::uint64_t order = 0;
   int rank = 0;
-  /// For a spare, whose place is not known, nor asked for by an order: have memory at hand for any.
+  /// True for a spare, while no change is ordered: its rank is not known, so it prepares memory for
+  /// any rank.
   bool any_rank = false;
   ClusterShape shape;
 };
@@ -90,7 +92,7 @@ struct RunStep {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
   bool trace = false;            ///< record the actions and send them when the step is prepared
-  std::vector<TapRequest> taps;  ///< tensors to look at
+  std::vector<TapRequest> taps;  ///< tensors of the step to look at
 };
 
 struct Commit {
@@ -102,17 +104,17 @@ struct Commit {
 struct Save {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
-  std::string dir;  ///< this rank's part goes there
+  std::string dir;  ///< directory for this rank's part
 };
 
-/// One global batch of the evaluation after a step.
+/// The order to run one global batch of the evaluation after a step.
 struct Evaluate {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
-  std::int64_t batch = 0;  ///< from 0
+  std::int64_t batch = 0;  ///< number of the batch, from 0
 };
 
-/// Close everything and end the process.
+/// The order to close everything and end the process.
 struct Finish {
   std::string reason;
 };
@@ -122,11 +124,11 @@ struct Finish {
 struct Halted {
   std::uint32_t epoch = 0;
   std::uint64_t incarnation = 0;
-  std::string address;  ///< of its data plane from now on
+  std::string address;  ///< address of the stage's data plane from now on
   StateInventory inventory;
 };
 
-/// To WarmUp.
+/// The answer to WarmUp: the stage is built.
 struct Warm {
   std::uint64_t order = 0;
   std::uint64_t incarnation = 0;
@@ -138,39 +140,41 @@ struct Ready {
   int rank = 0;
   Bits move_s = 0;  ///< how long the state took to arrive
   std::uint64_t digest = 0;
-  std::vector<std::uint32_t> parameters;  ///< canonical numbers of the parameters it owns
+  /// Canonical numbers of the parameters that the rank owns.
+  std::vector<std::uint32_t> parameters;
 };
 
 /// The vote: this rank's gradients of the step are complete.
 struct Prepared {
   struct Sent {
     std::uint32_t to = 0;     ///< rank
-    std::uint64_t bytes = 0;  ///< in this step
+    std::uint64_t bytes = 0;  ///< bytes sent in this step
   };
   struct Waited {
     std::uint32_t from = 0;  ///< rank
-    Bits wait_s = 0;         ///< for its messages in this step
+    Bits wait_s = 0;         ///< time spent waiting for messages of `from`
   };
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
   int rank = 0;
   Bits loss_sum = 0;
   int bad_microbatch = -1;
-  std::vector<Bits> squared_norms;  ///< of Ready::parameters
+  std::vector<Bits> squared_norms;  ///< of the parameters in Ready::parameters, in that order
   Bits busy_s = 0;
   Bits wall_s = 0;
-  std::vector<Sent> sent;      ///< by rank it sends to
-  std::vector<Waited> waited;  ///< by rank that sends to it
+  std::vector<Sent> sent;      ///< one for each rank that it sends to
+  std::vector<Waited> waited;  ///< one for each rank that sends to it
 };
 
-/// Actions of one step of one rank, in order; a long step takes several messages.
+/// The actions of one rank in one step, in order; a long step takes several messages.
 struct TracedActions {
   struct Row {
     std::string name;
-    Bits begin_s = 0;  ///< of the machine's monotonic clock
+    Bits begin_s = 0;  ///< on the machine's monotonic clock
     Bits end_s = 0;
     Bits sent_s = 0;
-    /// What it took by itself: of a pair, begin to end holds the other's time too.
+    /// Time spent on this action alone; for an action of a pair, begin_s to end_s includes the
+    /// other's.
     Bits busy_s = 0;
     Bits waited_s = 0;
     int from = -1;
@@ -180,10 +184,10 @@ struct TracedActions {
   std::int64_t step = 0;
   int rank = 0;
   std::vector<Row> rows;
-  bool complete = false;  ///< these are the last ones
+  bool complete = false;  ///< these are the last actions of the step
 };
 
-/// A tensor that somebody wanted to look at, as TensorSummary has it.
+/// The summary of a tensor that a TapRequest asked for, with the fields of TensorSummary.
 struct Tapped {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
@@ -195,15 +199,15 @@ struct Tapped {
   std::int64_t not_finite = 0;
   Bits norm = 0, mean = 0, min = 0, max = 0;
   std::vector<std::uint64_t> histogram;
-  std::string file;   ///< where it was dumped; empty: nowhere
-  std::string error;  ///< why it could not be
+  std::string file;   ///< path of the dump; empty: not dumped
+  std::string error;  ///< why it could not be dumped; empty: no error
 };
 
 struct Saved {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
   int rank = 0;
-  std::string error;  ///< why it is not saved; empty: it is
+  std::string error;  ///< why the part is not saved; empty: it is saved
 };
 
 struct Evaluated {
@@ -222,21 +226,21 @@ struct Failed {
   std::string message;
 };
 
-/// Sign of life of a stage's own loop, with what it does.
+/// The sign of life of a stage actor, with what its worker does.
 struct Heartbeat {
   struct Link {
     int to = 0;      ///< Member::id
-    int queued = 0;  ///< tensors that wait for a credit
+    int queued = 0;  ///< tensors waiting for a credit
   };
   std::uint64_t incarnation = 0;
-  std::uint64_t progress = 0;  ///< grows with every action that is finished
-  Bits longest_action_s = 0;   ///< so far
+  std::uint64_t progress = 0;  ///< number that grows with every finished action
+  Bits longest_action_s = 0;   ///< duration of the longest action so far
   std::string state;
   std::string waiting_for;
-  std::uint64_t resident_bytes = 0;  ///< memory of its process
-  std::uint64_t saved_bytes = 0;     ///< of its part of the newest checkpoint
-  std::uint64_t mailbox_depth = 0;   ///< messages and orders that wait for it
-  std::vector<Link> links;           ///< to those it sends to
+  std::uint64_t resident_bytes = 0;  ///< resident memory of the worker process
+  std::uint64_t saved_bytes = 0;     ///< bytes written of its part of the newest checkpoint
+  std::uint64_t mailbox_depth = 0;   ///< messages and orders waiting in its queues
+  std::vector<Link> links;           ///< connections to the workers that it sends to
 };
 
 }  // namespace troupe::actors

@@ -7,8 +7,9 @@
 
 namespace troupe::actors {
 
-/// Unbounded queue between handlers (many producers, never blocked) and the runner (one consumer).
-/// The only place where CAF's threads and ours meet.
+/// Unbounded queue from many producers, which are never blocked, to one consumer: from actor
+/// handlers to a thread of our own, such as a worker's compute thread. Threads of CAF and of ours
+/// meet only here.
 template <typename T>
 class OrderQueue {
  public:
@@ -25,7 +26,7 @@ class OrderQueue {
     return values_.size();
   }
 
-  /// Blocks until there is a value.
+  /// Removes the first value; blocks until there is one.
   T pop() {
     std::unique_lock lock(mutex_);
     filled_.wait(lock, [this] { return !values_.empty(); });

@@ -9,7 +9,8 @@ namespace troupe::actors {
 std::uint64_t random_u64();
 /// 128 random bits as 32 hexadecimal digits.
 std::string random_token();
-/// Equality whose time depends on the lengths alone.
+/// Equality of two secrets. Its duration depends on their lengths alone, so that it reveals nothing
+/// else.
 bool equal_secrets(const std::string& a, const std::string& b);
 
 }  // namespace troupe::actors

@@ -5,8 +5,8 @@
 
 namespace troupe::actors {
 
-/// What a new worker process needs to join the run. It is told over a pipe that only it can read.
-/// Text form: one line a field.
+/// What a new worker process needs to join the run. The process receives it over a pipe that no
+/// other process can read. Text form: one line a field.
 struct WorkerBootstrap {
   std::string host;
   int port = 0;

@@ -9,33 +9,37 @@
 
 namespace troupe::actors {
 
-/// The newest checkpoint of the run and the one under way, at most one: ranks write their parts,
-/// then the whole is published. What is being published is never given up.
+/// The newest checkpoint of the run, and at most one that is being made: ranks write their parts,
+/// then the whole is published. Once its publishing has begun, a checkpoint is not given up.
 class CheckpointProgress {
  public:
-  /// A checkpoint of this step is in the run directory; -1: none.
+  /// `saved` is the step of a checkpoint that is already in the run directory; -1: none.
   explicit CheckpointProgress(std::int64_t saved) : saved_(saved) {}
 
-  /// All ranks are ordered to write. Requires that none is under way.
+  /// Begins a checkpoint: all ranks are ordered to write. Requires that no checkpoint is being
+  /// made.
   void begin(std::int64_t step, int num_replicas);
-  /// True once all parts are written, or will not be: it is to be published, with error().
+  /// Notes a replica's answer. True once all replicas have answered: the checkpoint is to be
+  /// published, or removed if error() is not empty.
   bool add(const ReplicaSaved& answer);
-  /// A published one counts, whatever has become of its epoch. False if it is not the one under
-  /// way.
+  /// Notes that a checkpoint was published, or could not be; it counts even if its epoch has ended.
+  /// False if it is not the one that is being made.
   bool finish(const Published& published);
-  /// The ranks drop what they do: half a checkpoint is none.
+  /// Gives up a checkpoint whose parts are being written, because the ranks stop writing.
   void give_up();
 
-  /// The newest published step; -1: none.
+  /// The step of the newest published checkpoint; -1: none.
   std::int64_t saved() const { return saved_; }
-  /// The step of the checkpoint under way.
+  /// The step of the checkpoint that is being made; none if none is.
   std::optional<std::int64_t> writing() const { return writing_; }
   bool publishing() const { return publishing_; }
-  /// A checkpoint of this step was tried and could not be written.
+  /// Whether the newest checkpoint that could not be written was of this step.
   bool failed(std::int64_t step) const { return failed_ == step; }
-  /// A checkpoint of this step, or of a newer one, is there, or one of it was tried in vain.
+  /// Whether no checkpoint of this step need be made: one of this or a newer step is there, or this
+  /// step's could not be written.
   bool settled(std::int64_t step) const { return saved_ >= step || failed(step); }
-  /// Why the one under way, or the last that failed, cannot be written; empty: it can.
+  /// Why the checkpoint that is being made, or else the last one, could not be written; empty: no
+  /// error.
   const std::string& error() const { return error_; }
 
  private:

@@ -6,7 +6,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Stage and incarnation of the workers of a replica of the epoch that are still there.
+/// The stage and incarnation of each worker of a replica of the epoch that is still there.
 std::vector<std::pair<int, std::uint64_t>> members_left(const Epoch& kept, int replica,
                                                         const Roster& roster) {
   std::vector<std::pair<int, std::uint64_t>> left;
@@ -19,7 +19,7 @@ std::vector<std::pair<int, std::uint64_t>> members_left(const Epoch& kept, int r
   return left;
 }
 
-/// Workers without a part of the epoch, joined ones first, in the order of their ids.
+/// Workers without a part in the epoch, joined ones first, in the order of their ids.
 std::vector<std::uint64_t> idle_workers(const Epoch& kept, const Roster& roster) {
   std::vector<std::pair<std::pair<bool, int>, std::uint64_t>> idle;
   for (const auto& [incarnation, worker] : roster)
@@ -38,7 +38,8 @@ RankAssignment assign_ranks(const TargetShape& target, const Epoch& kept, const 
   RankAssignment assignment(static_cast<std::size_t>(target.shape.num_ranks()), 0);
   for (int replica = 0; replica < dp && kept.number > 0; ++replica) {
     const auto there = members_left(kept, target.continued(replica), roster);
-    // Fewer stages than before, and no more workers than stages: they close ranks.
+    // With fewer stages than before, and no more workers than stages, workers take the first stages
+    // in their order.
     const bool closes = pp < kept.shape.mesh.pp && static_cast<int>(there.size()) <= pp;
     int next = 0;
     for (const auto& [stage, incarnation] : there) {

@@ -14,23 +14,23 @@
 
 namespace troupe::actors {
 
-/// Incarnations by rank of a shape; 0: nobody yet.
+/// The incarnation of the worker of each rank of a shape; 0: no worker yet.
 using RankAssignment = std::vector<std::uint64_t>;
 
-/// A worker for every rank of the target, as far as there are any. A worker that holds a part of
-/// `kept`, the last epoch that all ranks reached (number 0: none), keeps its place, so that the
-/// least state moves; then come the others, joined ones first.
+/// Assigns a worker to every rank of the target, as long as there are workers. A worker with a rank
+/// in `kept`, the last epoch that all ranks reached (number 0: none), keeps its place, so that the
+/// least state moves. The ranks that are left go to the other workers, joined ones first.
 RankAssignment assign_ranks(const TargetShape& target, const Epoch& kept, const Roster& roster);
 
-/// -1: it has none.
+/// The rank that is assigned to a worker; -1: none.
 int rank_of(std::uint64_t incarnation, const RankAssignment& assignment);
 
-/// Ranks of an epoch whose workers are gone.
+/// The ranks of an epoch whose workers are gone.
 std::set<int> lost_ranks(const Epoch& kept, const Roster& roster);
 
-/// The epoch that is being gathered: its number and shape, the worker of each rank, and what those
-/// that were asked to halt have answered. Between two gatherings it keeps the number and the shape,
-/// which are those of the running epoch then.
+/// The epoch that is being gathered: its number and shape, the worker of each rank, and the answers
+/// of the workers that were asked to halt. Between two gatherings the number and the shape are
+/// those of the epoch that is prepared or running.
 class EpochGathering {
  public:
   explicit EpochGathering(ClusterShape first)
@@ -39,27 +39,30 @@ class EpochGathering {
   /// The number of the newest epoch, running or not.
   std::uint32_t number() const { return number_; }
   const TargetShape& target() const { return target_; }
-  /// Requires that no epoch of another shape is being prepared.
+  /// Sets the shape of the next epoch. Requires that no epoch of another shape is being prepared.
   void aim_at(TargetShape target) { target_ = std::move(target); }
 
-  /// The next epoch is to begin: all who have joined are asked to halt. False if that is nobody.
+  /// Begins to gather the next epoch: all workers that have joined are to be asked to halt. False
+  /// if no worker has joined.
   bool open(const Roster& roster);
   void on_halted(std::uint64_t incarnation, const StateInventory& inventory);
-  /// One that was waited for has come. True if it may have been the last: count() tells. Looking at
-  /// all workers after each answer of each would take long where they are many.
+  /// Notes that a worker that was waited for has joined or halted. True if it may have been the
+  /// last; count() tells. Without this, every answer would be work for all workers, which takes
+  /// long with many of them.
   bool one_less() { return --missing_ <= 0; }
-  /// Assigns the ranks, and counts who is missing. True: everybody is there and has halted.
+  /// Assigns the ranks and counts the workers that have not joined or halted yet. True if there are
+  /// none.
   bool count(const Epoch& kept, const Roster& roster);
 
   const RankAssignment& assignment() const { return assignment_; }
-  /// The rank it is assigned; -1: none.
+  /// The rank that is assigned to a worker; -1: none.
   int rank_of(std::uint64_t incarnation) const;
-  /// Workers that are waited for, to join or to halt.
+  /// Workers that must still join or halt.
   std::vector<std::uint64_t> missing(const Roster& roster) const;
-  /// What those who have halted hold, by incarnation.
+  /// The state that halted workers hold, by incarnation.
   std::map<std::uint64_t, StateInventory> inventories(const Roster& roster) const;
-  /// The epoch of the workers that are assigned a rank; beyond the ranks are those that must give
-  /// away what they hold of the last one. Requires that count() was true.
+  /// The epoch with the assigned workers as members. Beyond the ranks it has the members of `kept`
+  /// without a new rank, which give their state away. Requires that count() was true.
   Epoch epoch(const Epoch& kept, const Roster& roster) const;
 
  private:
@@ -68,8 +71,9 @@ class EpochGathering {
   std::uint32_t number_ = 0;
   TargetShape target_;
   RankAssignment assignment_;
-  std::map<std::uint64_t, std::optional<StateInventory>> answers_;  // of those that were asked
-  int missing_ = 0;                                                 // at least so many
+  // The answers of the workers that were asked to halt; none: not answered yet.
+  std::map<std::uint64_t, std::optional<StateInventory>> answers_;
+  int missing_ = 0;  // lower bound of the workers that are missing
 };
 
 }  // namespace troupe::actors

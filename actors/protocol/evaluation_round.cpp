@@ -7,8 +7,8 @@
 namespace troupe::actors {
 namespace {
 
-/// Batches that are ordered at once: one more than is computed, so that the pipeline stays full,
-/// and no more, because a stop waits for them.
+/// The number of batches that are ordered at a time: one more than is computed, so that the
+/// pipeline stays full, and no more, because a stop waits for them.
 constexpr std::int64_t kBatchesAtOnce = 2;
 
 }  // namespace

@@ -8,31 +8,32 @@
 
 namespace troupe::actors {
 
-/// The evaluation under way: batches are ordered a few ahead of those that are done, and their
-/// losses are added in the order of batches and replicas, whichever comes first. Done batches are
-/// never more than ordered ones.
+/// The evaluation under way. A few batches are ordered ahead of those that are done. Losses are
+/// added in the order of batches and replicas, whatever the order in which they arrive.
 class EvaluationRound {
  public:
   void begin(std::int64_t num_batches, int num_replicas);
-  /// The next batch to order, which counts as ordered then; none while enough are, or all.
+  /// The next batch to order, which then counts as ordered; none if all, or enough for now, are
+  /// ordered.
   std::optional<std::int64_t> order();
-  /// A replica's loss of a batch; of one that is done already it is ignored.
+  /// Adds a replica's loss of a batch; it is ignored if the batch is done already.
   void add(std::int64_t batch, int replica, double loss_sum);
 
-  /// Batches of which every replica's loss is in.
+  /// The number of batches of which every replica has sent its loss.
   std::int64_t num_done() const { return num_done_; }
   bool complete() const { return num_done_ == num_batches_; }
-  /// Everything that was ordered is done.
+  /// Whether every batch that was ordered is done.
   bool idle() const { return num_done_ == num_ordered_; }
-  /// Sum over all tokens of the batches that are done.
+  /// The sum of losses over all tokens of the batches that are done.
   double loss_sum() const;
 
  private:
   bool next_is_done() const;
 
   std::int64_t num_batches_ = 0, num_done_ = 0, num_ordered_ = 0;
-  std::vector<double> loss_sums_;                           // by replica, of the batches done
-  std::map<std::pair<std::int64_t, int>, double> waiting_;  // by batch and replica
+  std::vector<double> loss_sums_;  // by replica, over the batches that are done
+  // Losses of batches that are not done, by batch and replica.
+  std::map<std::pair<std::int64_t, int>, double> waiting_;
 };
 
 }  // namespace troupe::actors

@@ -7,8 +7,8 @@
 namespace troupe::actors {
 namespace {
 
-/// A runner hangs when an action takes this many times the longest one it has done; one that has
-/// done none yet is not judged.
+/// A worker hangs if an action takes this many times as long as its longest one so far; a worker
+/// that has finished none is not judged.
 constexpr double kLongestFactor = 8;
 constexpr double kTickSeconds = std::chrono::duration<double>(kLivenessTick).count();
 
@@ -19,7 +19,7 @@ void Liveness::on_heartbeat(const Heartbeat& beat) {
   if (found == watched_.end()) return;
   Watched& worker = found->second;
   worker.silent_s = 0;
-  // Only computing is judged: who waits, waits for somebody else, by name.
+  // Only computing is judged: a worker that waits names the peer that it waits for.
   const bool computes = beat.state == "running";
   if (!computes || beat.progress != worker.progress || beat.state != worker.state)
     worker.stuck_s = 0;

@@ -12,11 +12,11 @@
 namespace troupe::actors {
 
 inline constexpr std::chrono::milliseconds kLivenessTick{250};
-/// For a worker to start and join, for one to drop what it does, in seconds.
+/// The time that a worker has to start and join, or to halt, in seconds.
 inline constexpr double kJoinDeadline = 60;
 
-/// Judges from heartbeats who has gone silent or hangs. Counts in ticks of its owner, so that a
-/// machine that sleeps, or a launcher that is stopped, accuses nobody. No clock of its own.
+/// Judges from heartbeats which workers are silent or hang. It has no clock, but counts its owner's
+/// ticks, so that no worker is judged wrongly when the machine sleeps or the launcher is stopped.
 class Liveness {
  public:
   explicit Liveness(const RunSpec::Recovery& limits) : limits_(limits) {}
@@ -25,12 +25,12 @@ class Liveness {
     expected_.erase(incarnation);
     watched_[incarnation] = {};
   }
-  /// It has been spawned; watch() follows when it joins.
+  /// Begins to watch a worker that was spawned; watch() follows when it joins.
   void expect(std::uint64_t incarnation) { expected_[incarnation] = {}; }
   /// The incarnations of workers that were spawned and have not joined yet.
   std::vector<std::uint64_t> expected() const;
-  /// Processor time that one of them has used so far. It cannot say that it lives before it joins:
-  /// whose time stands still does nothing.
+  /// Notes the processor time that an expected worker has used so far. Before it joins it sends no
+  /// heartbeats, so it counts as silent while its processor time stands still.
   void worked(std::uint64_t incarnation, double cpu_s);
   void forget(std::uint64_t incarnation) {
     expected_.erase(incarnation);
@@ -44,16 +44,16 @@ class Liveness {
 
   struct Verdict {
     std::uint64_t incarnation = 0;
-    std::string why;      ///< "has said nothing for 3 s"
-    double silent_s = 0;  ///< since the last sign of life
+    std::string why;      ///< "silence: no sign of life for 3 s"
+    double silent_s = 0;  ///< time since the last sign of life, or of progress
   };
-  /// Every kLivenessTick. Those whose time is up; each is named once.
+  /// The workers whose time is up, each returned once. To be called every kLivenessTick.
   std::vector<Verdict> tick();
 
  private:
   struct Watched {
-    double silent_s = 0;  ///< the process
-    double stuck_s = 0;   ///< its runner, while it computes
+    double silent_s = 0;  ///< time without a heartbeat
+    double stuck_s = 0;   ///< time without progress while it computes
     std::uint64_t progress = 0;
     double longest_action_s = 0;
     std::string state;
@@ -61,7 +61,7 @@ class Liveness {
   RunSpec::Recovery limits_;
   std::map<std::uint64_t, Watched> watched_;
   struct Expected {
-    double waited_s = 0;  ///< since it was spawned
+    double waited_s = 0;  ///< time since it was spawned
     double silent_s = 0;
     double cpu_s = 0;
   };

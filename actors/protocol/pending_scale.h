@@ -9,24 +9,24 @@
 namespace troupe::actors {
 
 /// An order to change the cluster, from its arrival until the first step of the new shape is
-/// committed or it is given up. Its workers prepare beside the steps; then an epoch is gathered for
-/// it. A loss on the way may undo the epoch, and the order stands.
+/// committed or the order is given up. Its workers prepare while the steps go on; then an epoch is
+/// gathered for it. A loss may undo the epoch, but not the order.
 struct PendingScale {
   std::uint64_t id = 0;
   ScaleRequest request;
   ClusterShape shape;
 
-  /// Workers that were asked to prepare, by rank; empty: nobody was.
+  /// Workers that were asked to prepare, by rank; empty: none was.
   RankAssignment preparing;
   std::set<std::uint64_t> prepared;
-  /// The epoch that is gathered, prepared or in its first step is for it.
+  /// Whether the epoch that is gathered, prepared or in its first step is for this order.
   bool is_under_way = false;
-  /// Newcomers that ended before they had a part.
+  /// The number of newcomers that ended before they had a part.
   int num_deaths = 0;
 
   /// The rank that a worker was asked to prepare for; -1: none.
   int rank_of(std::uint64_t incarnation) const;
-  /// Everybody who was asked to prepare has.
+  /// Whether workers were asked to prepare, and all of them have.
   bool all_prepared() const;
 };
 

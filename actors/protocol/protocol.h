@@ -19,20 +19,20 @@
 
 // The director's side of the step transaction, of recovery and of re-scaling as a pure state
 // machine: events in, effects out, no clock, no I/O, no CAF. The director actor is a shell around
-// it; tests drive it event by event. Its states, the values it is made of and the events that may
-// change each are drawn in actors/README.md.
+// it; tests drive it event by event. actors/README.md shows its states, the values that it is made
+// of, and which events change each value.
 
 namespace troupe::actors {
 
-/// Copyable value: on() is the transition function.
+/// The director's state machine, a copyable value: on() is the transition function.
 class DirectorProtocol {
  public:
   enum class Phase { gathering, preparing, running, saving, evaluating, ending, ended };
 
   struct Start {
-    std::int64_t first_step = 0;   ///< updates in the state that the run starts from
-    std::int64_t saved_step = -1;  ///< a checkpoint of it is in the run directory; -1: none
-    std::uint64_t seed = 0;        ///< incarnations follow from it
+    std::int64_t first_step = 0;   ///< number of updates in the state that the run starts from
+    std::int64_t saved_step = -1;  ///< step of a checkpoint in the run directory; -1: none
+    std::uint64_t seed = 0;        ///< seed of the workers' incarnations
   };
   DirectorProtocol(RunSpec spec, const Start& start);
 
@@ -40,24 +40,24 @@ class DirectorProtocol {
 
   Phase phase() const { return phase_; }
   std::int64_t committed() const { return committed_; }
-  /// The newest checkpoint in the run directory; -1: none.
+  /// The step of the newest checkpoint in the run directory; -1: none.
   std::int64_t saved() const { return checkpoint_.saved(); }
-  /// The epoch that is running or being prepared; number 0 before the first.
+  /// The epoch that is running or being prepared, or was last; number 0 before the first.
   const Epoch& epoch() const { return epoch_; }
   const Roster& roster() const { return roster_; }
-  /// "rank 3 (replica 1, stage 1)", or "worker 7" of one without a rank.
+  /// A worker's name for people: "rank 3 (replica 1, stage 1)", or "worker 7" if it has no rank.
   std::string name_of_worker(std::uint64_t incarnation) const;
-  /// The checkpoint under way.
+  /// The step of the checkpoint that is being made; none if none is.
   std::optional<std::int64_t> writing() const { return checkpoint_.writing(); }
-  /// Batches of the evaluation under way that are done.
+  /// The number of batches done in the evaluation under way; none if none is.
   std::optional<std::int64_t> evaluated() const {
     return phase_ == Phase::evaluating ? std::optional(evaluation_.num_done()) : std::nullopt;
   }
-  /// An order, a failure or a step that is not finite ends the run soon.
+  /// Whether an order, a failure or a step that is not finite will end the run soon.
   bool stopping() const { return end_.is_near(); }
 
  private:
-  // protocol_steps.cpp: the step transaction.
+  // Defined in protocol_steps.cpp: the step transaction.
   void handle(const ReplicaPrepared& event);
   void handle(const ReplicaSaved& event);
   void handle(const Published& event);
@@ -71,7 +71,7 @@ class DirectorProtocol {
   void order_step();
   bool is_over() const;
 
-  // protocol_epochs.cpp: how an epoch begins.
+  // Defined in protocol_epochs.cpp: how an epoch begins.
   void handle(const Started& event);
   void handle(const MemberJoined& event);
   void handle(const MemberHalted& event);
@@ -85,7 +85,7 @@ class DirectorProtocol {
   void keep_spares();
   void dismiss(std::uint64_t incarnation);
 
-  // protocol_failures.cpp: who is lost, and how the run goes on without it.
+  // Defined in protocol_failures.cpp: which workers are lost, and how the run goes on without them.
   void handle(const WorkerExited& event);
   void handle(const WorkerFailed& event);
   void handle(const TimerRang& event);
@@ -96,7 +96,7 @@ class DirectorProtocol {
   void gathering_is_late(double now_s);
   void symptom_is_the_cause(double now_s);
 
-  // protocol_scale.cpp: an order to change the cluster.
+  // Defined in protocol_scale.cpp: an order to change the cluster.
   void handle(const ScaleOrdered& event);
   void handle(const MemberWarm& event);
   void warm_up();
@@ -108,7 +108,7 @@ class DirectorProtocol {
   void answer_scale(ErrorKind kind, const std::string& refused);
   bool is_scaling() const { return scale_ && scale_->is_under_way; }
 
-  // protocol_end.cpp: the end.
+  // Defined in protocol_end.cpp: the end of the run.
   void handle(const DirectorFailed& event);
   void handle(const StopOrdered& event);
   void handle(const StopNowOrdered& event);
@@ -118,7 +118,7 @@ class DirectorProtocol {
   Outcome outcome_of_refused_step(const std::string& end) const;
   void end_if_alone();
 
-  // protocol_checks.cpp: why an event cannot be; nothing where it can.
+  // Defined in protocol_checks.cpp: why an event is impossible; empty if it is possible.
   std::string fault_in(const MemberHalted& event) const;
   std::string fault_in(const MemberWarm& event) const;
   std::string fault_in(const ReplicaReady& event) const;
@@ -139,7 +139,7 @@ class DirectorProtocol {
     return "";
   }
 
-  // protocol.cpp
+  // Defined in protocol.cpp.
   bool is_between_epochs() const {
     return phase_ == Phase::gathering || phase_ == Phase::preparing;
   }
@@ -148,23 +148,23 @@ class DirectorProtocol {
 
   RunSpec spec_;
   std::int64_t first_step_ = 0;
-  std::vector<Effect> effects_;  // of the event that is being handled
-  std::uint64_t timer_ = 0;      // the newest; an older one counts for nothing
+  std::vector<Effect> effects_;  // effects of the event that is being handled
+  std::uint64_t timer_ = 0;      // the newest timer; older ones count for nothing
 
   Phase phase_ = Phase::gathering;
   Roster roster_;
   EpochGathering gathering_;
-  Epoch epoch_;                          // running or being prepared
-  Epoch kept_;                           // the last one that all ranks reached; number 0: none
-  ReplicaAnswers ready_;                 // while preparing
-  double move_s_ = 0;                    // ReportEpoch's
-  bool spares_due_ = false;              // once the epoch's first step is committed
-  std::set<std::uint64_t> warm_spares_;  // were told to prepare for any rank
+  Epoch epoch_;              // the epoch that is running or being prepared, or was last
+  Epoch kept_;               // the last epoch that all ranks reached; number 0: none
+  ReplicaAnswers ready_;     // used while preparing
+  double move_s_ = 0;        // for ReportEpoch::move_s
+  bool spares_due_ = false;  // keep_spares() is due when the epoch's first step is committed
+  std::set<std::uint64_t> warm_spares_;  // spares that were asked to prepare for any rank
 
   std::int64_t committed_ = 0;
   std::int64_t reached_ = 0;    // the newest step that was ever committed
-  StepVotes votes_;             // while running
-  EvaluationRound evaluation_;  // while evaluating
+  StepVotes votes_;             // used while running
+  EvaluationRound evaluation_;  // used while evaluating
   CheckpointProgress checkpoint_;
   std::optional<PendingScale> scale_;
   WorkerFailures failures_;

@@ -3,7 +3,8 @@
 
 #include "actors/protocol/protocol.h"
 
-// What cannot be, whoever says so: no number of it is used. What is only late is for handle().
+// Checks for impossible events, whichever worker sent them: none of their numbers is used. Events
+// that are only late are left to handle().
 
 namespace troupe::actors {
 
@@ -28,7 +29,7 @@ std::string DirectorProtocol::fault_in(const MemberHalted& event) const {
     return "a state of step " + std::to_string(event.inventory.step) + ", but the newest is of " +
            std::to_string(newest);
   for (const CopyRecord& copy : event.inventory.copies)
-    if (copy.rank < 0 || !is_step(copy.step))  // of an epoch before it may have had more ranks
+    if (copy.rank < 0 || !is_step(copy.step))  // an earlier epoch may have had more ranks
       return "a copy of step " + std::to_string(copy.step) + " of rank " +
              std::to_string(copy.rank);
   return "";

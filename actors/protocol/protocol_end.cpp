@@ -3,12 +3,12 @@
 
 #include "actors/protocol/protocol.h"
 
-// The end of a run: why, with what outcome, and what it waits for.
+// The end of a run: why it ends, with which outcome, and what the end waits for.
 
 namespace troupe::actors {
 namespace {
 
-/// For workers to end by themselves before they are killed, in seconds.
+/// The time that workers have to end by themselves before they are killed, in seconds.
 constexpr double kFinishDeadline = 5;
 
 }  // namespace
@@ -24,7 +24,8 @@ void DirectorProtocol::handle(const StopOrdered& event) {
   // finished first.
   if (kept_.number == 0)
     return finish({.exit_code = 0, .step = committed_, .reason = event.reason});
-  // While a step is being saved that one is the last: the next would have to be saved after it.
+  // If the committed step is being saved, it becomes the last one: the next step would have to be
+  // saved too.
   if (phase_ == Phase::running && writing() == committed_ && is_over()) phase_ = Phase::saving;
 }
 
@@ -39,12 +40,13 @@ void DirectorProtocol::handle(const StopNowOrdered& event) {
 }
 
 void DirectorProtocol::fail(ErrorKind kind, const std::string& message) {
-  // A user's mistake that only a worker could see keeps its code; all else is a failed run.
+  // A user's mistake that only a worker could see keeps its code; every other failure is a failed
+  // run.
   const ErrorKind shown = is_users_mistake(kind) ? kind : ErrorKind::internal;
   finish({.exit_code = static_cast<int>(shown), .step = committed_, .reason = message});
 }
 
-/// The last step is done: it is saved if it is not, and then the run ends.
+/// Ends the run after its last step, which is saved first if it is not saved yet.
 void DirectorProtocol::finish_in_order() {
   const bool is_new = !end_.refused_step() || writing() || committed_ > first_step_;
   if (is_new && !checkpoint_.settled(committed_)) return save();
@@ -67,7 +69,8 @@ void DirectorProtocol::finish(Outcome outcome) {
   start_timer(kFinishDeadline);
 }
 
-/// A refused step is the first cause of the end, whatever came after it.
+/// The outcome of a run with a refused step, which is the first cause of the end, whatever came
+/// after it.
 Outcome DirectorProtocol::outcome_of_refused_step(const std::string& end) const {
   const std::int64_t last = std::max(reached_, first_step_);
   std::string state;
@@ -85,7 +88,7 @@ Outcome DirectorProtocol::outcome_of_refused_step(const std::string& end) const 
                     " (a lower lr, a longer warm-up or a smaller clip may help)"};
 }
 
-/// All workers have ended, and the last checkpoint is where it belongs.
+/// Ends the run if all workers have ended and no checkpoint is being published.
 void DirectorProtocol::end_if_alone() {
   if (!roster_.empty() || checkpoint_.publishing()) return;
   phase_ = Phase::ended;

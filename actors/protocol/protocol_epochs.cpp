@@ -4,7 +4,7 @@
 #include "actors/protocol/liveness.h"
 #include "actors/protocol/protocol.h"
 
-// How an epoch begins: everybody stops, who is missing is spawned, and all get their state.
+// How an epoch begins: all workers halt, missing ones are spawned, and all receive their state.
 
 namespace troupe::actors {
 
@@ -54,19 +54,19 @@ void DirectorProtocol::handle(const MemberHalted& event) {
   if (gathering_.one_less()) begin_if_complete();
 }
 
-/// Once everybody is there and has stopped.
+/// Starts the epoch once all its workers have joined and halted.
 void DirectorProtocol::begin_if_complete() {
   if (phase_ != Phase::gathering || !gathering_.count(kept_, roster_)) return;
   Epoch next = gathering_.epoch(kept_, roster_);
   const StatePlan state = choose_state(next);
-  // The checkpoint to load from may go when a newer one has come.
+  // Publishing a newer checkpoint may remove the one to load from.
   if (!state.from_memory && checkpoint_.publishing()) return;
   epoch_ = std::move(next);
   committed_ = state.step;
   phase_ = Phase::preparing;
   ready_.begin(epoch_.shape.mesh.dp);
   move_s_ = 0;
-  ++timer_;  // the deadline is met
+  ++timer_;  // the gathering's deadline no longer counts
   emit(StartEpoch{.epoch = epoch_, .state = state});
 }
 
@@ -84,7 +84,7 @@ void DirectorProtocol::handle(const ReplicaReady& event) {
   if (ready_.complete()) settle();
 }
 
-/// All ranks have reached the epoch: what was before it is forgotten.
+/// Begins to run the epoch, which all ranks have reached; the one before is forgotten.
 void DirectorProtocol::settle() {
   emit(ReportEpoch{.move_s = move_s_});
   while (epoch_.members.size() > epoch_.num_ranks()) {
@@ -103,8 +103,8 @@ void DirectorProtocol::settle() {
     go_on();
 }
 
-/// As many warm processes as [recovery] wants. Not before the first step of an epoch is committed:
-/// a process that starts would slow it down.
+/// Keeps as many spare processes as recovery.spares asks for. Called after the first step of an
+/// epoch is committed, because a process that starts would slow it down.
 void DirectorProtocol::keep_spares() {
   std::vector<std::uint64_t> idle;
   for (const auto& [incarnation, worker] : roster_)

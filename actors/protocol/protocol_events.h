@@ -11,17 +11,17 @@
 #include "actors/topology/state_plan.h"
 #include "tensor/error.h"
 
-// What the director's protocol hears (events) and orders (effects). Plain values.
+// Events that the director's protocol handles, and effects that it orders. Plain values.
 
 namespace troupe::actors {
 
-// --- what happens
+// --- events
 
 struct Started {};
 struct MemberJoined {
   Member member;
 };
-/// A worker has dropped its step and says what state it holds.
+/// A worker has dropped its step and reports which state it holds.
 struct MemberHalted {
   std::uint32_t epoch = 0;
   std::uint64_t incarnation = 0;
@@ -38,22 +38,22 @@ struct MemberWarm {
 struct ReplicaReady {
   std::uint32_t epoch = 0;
   int replica = 0;
-  double move_s = 0;  ///< that the state took to arrive at the slowest of them
+  double move_s = 0;  ///< time until the slowest stage had its state
 };
-/// All stages of a replica voted. The numbers are the replica's.
+/// All stages of a replica have voted on a step; the numbers are sums over the replica.
 struct ReplicaPrepared {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
   int replica = 0;
   double loss_sum = 0;
-  double squared_norm = 0;  ///< of the whole model's gradient; equal in all replicas
+  double squared_norm = 0;  ///< of the whole model's gradient, equal in all replicas
   std::string not_finite;   ///< where a loss or gradient is not finite; empty if all are
 };
 struct ReplicaSaved {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
   int replica = 0;
-  std::string error;  ///< why it is not saved; empty: it is
+  std::string error;  ///< why a part is not saved; empty: all are
 };
 struct ReplicaEvaluated {
   std::uint32_t epoch = 0;
@@ -67,25 +67,25 @@ struct Published {
   std::int64_t step = 0;
   std::string error;
 };
-/// A worker process has ended; `cause` says how: "exit code 1", "signal 9 (SIGKILL)".
+/// A worker process has ended. `cause` is how: "exit code 1", "signal 9 (SIGKILL)".
 struct WorkerExited {
   std::uint64_t incarnation = 0;
   bool clean = false;
   bool by_signal = false;
   std::string cause;
-  double now_s = 0;  ///< of the monotonic clock
+  double now_s = 0;  ///< when, on the monotonic clock
 };
-/// A worker says, or its silence shows, that it cannot go on. `symptom`: may be the consequence of
-/// another one's death, whose own sign has not arrived yet.
+/// A worker reports, or its silence shows, that it cannot go on. `symptom`: the failure may be a
+/// consequence of another worker's death that has not been noticed yet.
 struct WorkerFailed {
   std::uint64_t incarnation = 0;
-  std::uint32_t epoch = 0;  ///< in which it failed; 0: it has failed as a whole
+  std::uint32_t epoch = 0;  ///< epoch in which it failed; 0: the worker as a whole has failed
   ErrorKind kind = ErrorKind::internal;
   std::string message;
   bool symptom = false;
   double now_s = 0;
 };
-/// The director itself failed.
+/// The director itself has failed.
 struct DirectorFailed {
   ErrorKind kind = ErrorKind::internal;
   std::string message;
@@ -100,7 +100,7 @@ struct StopOrdered {
 struct StopNowOrdered {
   std::string reason;
 };
-/// The timer of StartTimer has run out; an outdated one is ignored.
+/// The timer of StartTimer has run out; a timer that was replaced is ignored.
 struct TimerRang {
   std::uint64_t timer = 0;
   double now_s = 0;
@@ -111,58 +111,59 @@ using Event =
                  ReplicaSaved, ReplicaEvaluated, Published, WorkerExited, WorkerFailed,
                  DirectorFailed, ScaleOrdered, StopOrdered, StopNowOrdered, TimerRang>;
 
-// --- what to do about it
+// --- effects
 
 struct SpawnWorker {
   int id = 0;
   std::uint64_t incarnation = 0;
-  int rank = -1;  ///< it is meant for; -1: a spare
+  int rank = -1;  ///< rank that it is meant for; -1: a spare
 };
 struct KillWorker {
   std::uint64_t incarnation = 0;
 };
-/// A worker of the run is lost, or a connection between two: what happened, once a loss.
+/// A worker is lost, or a connection between two of them. Reported once for each loss.
 struct ReportWorkerLost {
-  int rank = -1;  ///< in the epoch that was running; -1: it had none
+  int rank = -1;  ///< its rank in the epoch that was running; -1: none
   std::string cause;
-  bool has_part = false;  ///< the others cannot go on as they are
-  bool ends_run = false;  ///< it is the reason of the end
+  bool has_part = false;  ///< the other workers cannot go on without it
+  bool ends_run = false;  ///< the loss ends the run
 };
-/// What was heard cannot be, and has changed nothing.
+/// An event was impossible, and has changed nothing.
 struct ReportRefused {
   std::string sender;
   std::string why;
 };
-/// Every worker that has joined drops what it does and says what it holds.
+/// Every worker that has joined is to drop what it does and report which state it holds.
 struct OrderHalt {
   std::uint32_t epoch = 0;
   std::uint32_t kept = 0;
   std::string reason;
-  /// Somebody has died: connections may be spoilt by what he left behind.
+  /// A worker has died, or a connection failed: what was left in connections may spoil them.
   bool reconnect = true;
-  std::string change;  ///< the epoch is for this order to change the cluster; empty: for none
+  std::string change;  ///< the order to change the cluster that the epoch is for; empty: none
 };
-/// Get ready for the shape that an order asks for, beside the steps.
+/// The assigned workers are to prepare for the shape of an order while the steps go on.
 struct OrderWarmUp {
   std::uint64_t order = 0;
   ClusterShape shape;
-  std::vector<std::uint64_t> assignment;  ///< incarnations, by rank of the shape
+  std::vector<std::uint64_t> assignment;  ///< incarnations by rank of the shape
 };
-/// A worker without a part prepares to take any.
+/// A worker without a part is to prepare to take any part.
 struct WarmUpSpare {
   std::uint64_t incarnation = 0;
   ClusterShape shape;
 };
-/// Everybody is there: hand out the epoch and where its state comes from.
+/// All workers have joined and halted: the epoch, and where its state comes from, are to be handed
+/// out.
 struct StartEpoch {
   Epoch epoch;
   StatePlan state;
 };
 /// All ranks have reached the epoch.
 struct ReportEpoch {
-  double move_s = 0;  ///< of the slowest replica
+  double move_s = 0;  ///< time until the slowest replica had its state
 };
-/// A worker that is no longer needed ends in order.
+/// A worker that is no longer needed is to end in order.
 struct OrderLeave {
   std::uint64_t incarnation = 0;
 };
@@ -178,12 +179,14 @@ struct OrderCommit {
 struct OrderSave {
   std::int64_t step = 0;
 };
-/// All parts are written: complete the checkpoint; where they are not, remove what there is of it.
+/// All replicas have answered a Save: the checkpoint is to be completed, or removed if a part is
+/// not written.
 struct PublishCheckpoint {
   std::int64_t step = 0;
   std::string error;  ///< why a part is not written; empty: all are
 };
-/// The end does not wait for the checkpoint that is being published: it may be left unfinished.
+/// The run's end does not wait for the checkpoint that is being published, which may stay
+/// unfinished.
 struct AbandonCheckpoint {};
 struct OrderEvaluate {
   std::int64_t step = 0;
@@ -193,24 +196,24 @@ struct ReportEvaluation {
   std::int64_t step = 0;
   double loss = 0;
 };
-/// The run goes on.
+/// A checkpoint could not be made; the run goes on.
 struct ReportUnsaved {
   std::int64_t step = 0;
   std::string error;
 };
-/// The answer to ScaleOrdered. `refused` is empty where the first step of the new shape is
-/// committed.
+/// The answer to ScaleOrdered. `refused` is why the change was not made; it is empty once the first
+/// step of the new shape is committed.
 struct AnswerScale {
   std::uint64_t order = 0;
   ErrorKind kind = ErrorKind::usage;
   std::string refused;
 };
-/// Replaces the timer before it.
+/// Starts a timer, which replaces the one before it.
 struct StartTimer {
   std::uint64_t timer = 0;
   double seconds = 0;
 };
-/// Ask every worker to end.
+/// Every worker is to be asked to end.
 struct OrderFinish {
   std::string reason;
 };

@@ -4,16 +4,16 @@
 #include "actors/protocol/liveness.h"
 #include "actors/protocol/protocol.h"
 
-// Who is lost, and how the run goes on without it.
+// Which workers are lost, and how the run goes on without them.
 
 namespace troupe::actors {
 namespace {
 
-/// For the exit of a dead peer to arrive after its symptom, in seconds.
+/// The time in which the exit of a dead peer must arrive after its symptom, in seconds.
 constexpr double kSymptomGrace = 0.5;
-/// So many workers in a row that end before they join: no more can be spawned.
+/// After this many workers in a row that end before they join, no more can be spawned.
 constexpr int kMaxFailedSpawns = 3;
-/// Failures beyond restarts_per_hour on the way to the orderly end that they call for.
+/// Failures beyond restarts_per_hour that are allowed until the orderly end that they cause.
 constexpr int kLastAttempts = 10;
 
 }  // namespace
@@ -27,7 +27,7 @@ void DirectorProtocol::handle(const WorkerExited& event) {
     return;
   }
   if (kept_.number == 0 && !event.by_signal) {
-    // Nothing has run yet and the worker gave up by itself: so would the next one.
+    // No epoch has run yet and the worker ended by itself: a replacement would too.
     const std::string name = name_of_worker(event.incarnation);
     roster_.forget(event.incarnation);
     return fail(ErrorKind::internal, name + " ended by " + event.cause + "; see its log");
@@ -58,7 +58,7 @@ void DirectorProtocol::handle(const TimerRang& event) {
   if (failures_.symptom()) symptom_is_the_cause(event.now_s);
 }
 
-/// Not all came in time: those who did not are lost.
+/// Treats workers that did not join or halt in time as lost.
 void DirectorProtocol::gathering_is_late(double now_s) {
   const std::vector<std::uint64_t> late = gathering_.missing(roster_);
   const std::string waited =
@@ -76,7 +76,7 @@ void DirectorProtocol::gathering_is_late(double now_s) {
   }
 }
 
-/// Nobody died of it: the same workers connect anew.
+/// Takes the symptom as the cause, because no worker's exit arrived: the same workers connect anew.
 void DirectorProtocol::symptom_is_the_cause(double now_s) {
   const WorkerFailed symptom = *failures_.symptom();
   const std::string cause = name_of_worker(symptom.incarnation) + ": " + symptom.message;
@@ -91,7 +91,7 @@ void DirectorProtocol::lose(std::uint64_t incarnation, const std::string& how, d
   const int rank = epoch_.rank_of(incarnation);
   const std::string cause = name_of_worker(incarnation) + " ended by " + how;
   const bool newcomer = is_newcomer(incarnation);
-  // While a new epoch is gathered, places in one that was given up count for nothing.
+  // While a new epoch is gathered, ranks in an epoch that was given up count for nothing.
   const bool gathers = phase_ == Phase::gathering;
   const bool has_begun = rank >= 0 && !gathers;
   const bool has_part = !newcomer && (has_begun || kept_.rank_of(incarnation) >= 0 ||
@@ -107,10 +107,10 @@ void DirectorProtocol::lose(std::uint64_t incarnation, const std::string& how, d
   else if (newcomer)
     lose_newcomer(cause, has_begun);
   else
-    begin_if_complete();  // its answer to the Halt was perhaps the last one missing
+    begin_if_complete();  // its answer to Halt may have been the last one missing
 }
 
-/// Goes on without what is lost, as [recovery] says.
+/// Goes on without the lost worker or connection, as the manifest's [recovery] says.
 void DirectorProtocol::regroup(const std::string& cause, double now_s) {
   failures_.add(now_s);
   if (stops_after_failures(cause)) return;
@@ -123,7 +123,8 @@ void DirectorProtocol::regroup(const std::string& cause, double now_s) {
   gather(cause);
 }
 
-/// Whether this failure ends the run at once; if it is only one too many, the run ends in order.
+/// Whether this failure ends the run at once. If it only exceeds restarts_per_hour, the run stops
+/// in order.
 bool DirectorProtocol::stops_after_failures(const std::string& cause) {
   const int allowed = spec_.recovery.restarts_per_hour;
   const std::int64_t excess = std::int64_t{failures_.num_in_last_hour()} - allowed;
@@ -143,8 +144,8 @@ bool DirectorProtocol::stops_after_failures(const std::string& cause) {
   return true;
 }
 
-/// Where lost workers are not replaced, the cluster becomes as large as those that are left allow.
-/// False if none is left that could go on.
+/// If lost workers are not replaced, makes the cluster as large as the workers that are left allow.
+/// False if they allow none.
 bool DirectorProtocol::shrink_to_survivors() {
   const bool shrinks = spec_.recovery.on_failure == RunSpec::OnFailure::shrink ||
                        roster_.num_failed_spawns() >= kMaxFailedSpawns;

@@ -5,12 +5,12 @@
 
 #include "actors/protocol/protocol.h"
 
-// How an order to change the cluster waits for its workers and is answered.
+// How an order to change the cluster waits for its workers, and how it is answered.
 
 namespace troupe::actors {
 namespace {
 
-/// So many new workers that end before they have a part are the end of an order.
+/// An order is given up after this many new workers that ended before they had a part.
 constexpr int kMaxDeaths = 3;
 
 }  // namespace
@@ -32,15 +32,15 @@ void DirectorProtocol::handle(const ScaleOrdered& event) {
   } catch (const Error& error) {
     return refuse(error.kind(), error.what());
   }
-  if (is_between_epochs()) return;  // settle() sees to it
+  if (is_between_epochs()) return;  // settle() spawns the workers later
   cool_down();
   spawn_missing({.shape = scale_->shape});
   warm_up();
 }
 
-/// Whoever will take part in the change that is ordered builds its stage while the steps go on, as
-/// soon as all of them are there. Nobody connects to a newcomer before it has a part: if it died,
-/// half a message of its might stay in the memory of those that train.
+/// Once all workers of the ordered change have joined, has them build their stages while the steps
+/// go on. No worker connects to a newcomer before it has a part: if it died, half a message of it
+/// might stay in the memory of those that train.
 void DirectorProtocol::warm_up() {
   if (is_scaling() || is_between_epochs()) return;
   if (!scale_) return warm_up_spares();
@@ -52,7 +52,7 @@ void DirectorProtocol::warm_up() {
   scale_->preparing = std::move(assignment);
 }
 
-/// Without an order spares do not know whose place they will take: they prepare for any.
+/// Has spares prepare for any rank; without an order they do not know whose place they will take.
 void DirectorProtocol::warm_up_spares() {
   for (const auto& [incarnation, worker] : roster_)
     if (worker.joined && !worker.leaving && kept_.rank_of(incarnation) < 0 &&
@@ -71,14 +71,15 @@ void DirectorProtocol::handle(const MemberWarm& event) {
     scale_->prepared.insert(event.incarnation);
 }
 
-/// The order's workers have joined and are warm. Nobody who trains has waited for them.
+/// Whether the order's workers have joined and are prepared. Those that train have not waited for
+/// them.
 bool DirectorProtocol::can_scale() const {
   return scale_ && !is_scaling() && scale_->all_prepared() &&
          scale_->preparing == assign_ranks({.shape = scale_->shape}, kept_, roster_);
 }
 
-/// Whether the ordered change, and nothing else, waits for it: the last epoch that all ranks
-/// reached has no part for it, and can go on as it is.
+/// Whether only the ordered change needs this worker: it has no part in the last epoch that all
+/// ranks reached, which can go on without it.
 bool DirectorProtocol::is_newcomer(std::uint64_t incarnation) const {
   if (kept_.number == 0 || !scale_ || kept_.rank_of(incarnation) >= 0) return false;
   if (!is_between_epochs()) return !is_scaling();
@@ -87,8 +88,8 @@ bool DirectorProtocol::is_newcomer(std::uint64_t incarnation) const {
   return is_scaling() && kept_.shape != scale_->shape && takes_part;
 }
 
-/// Nothing is lost with it: the change is tried again with another one, some times. `has_begun`: it
-/// may have connected to the others.
+/// Loses a newcomer, with which no state is lost: the change is tried again with another one, up to
+/// kMaxDeaths times. `has_begun`: it may have connected to other workers.
 void DirectorProtocol::lose_newcomer(const std::string& cause, bool has_begun) {
   const bool was_under_way = std::exchange(scale_->is_under_way, false);
   if (++scale_->num_deaths >= kMaxDeaths) {
@@ -97,7 +98,7 @@ void DirectorProtocol::lose_newcomer(const std::string& cause, bool has_begun) {
                              "without the change; the last: {}; see the logs of the run",
                              kMaxDeaths, cause));
     cool_down();
-    spares_due_ = true;  // for whom the order has spawned, and who has no use any more
+    spares_due_ = true;  // to dismiss workers that were spawned for the order
   }
   if (was_under_way) {
     gathering_.aim_at({.shape = kept_.shape});

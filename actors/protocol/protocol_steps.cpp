@@ -8,7 +8,7 @@
 
 namespace troupe::actors {
 
-/// The next step, a change that is ready, or the end.
+/// Goes on with the next step, with a change that is ready, or with the end.
 void DirectorProtocol::go_on() {
   if (is_over()) return finish_in_order();
   if (!can_scale()) return order_step();
@@ -35,7 +35,7 @@ void DirectorProtocol::commit() {
   const auto tokens = static_cast<double>(spec_.global_tokens());
   if (const std::string where = votes_.not_finite(tokens); !where.empty()) {
     end_.refuse_step("step " + std::to_string(step) + " was not committed: " + where);
-    reached_ = committed_;  // nothing beyond it is done again
+    reached_ = committed_;  // no later step is done again
     return go_on();
   }
   committed_ = step;
@@ -56,15 +56,16 @@ void DirectorProtocol::after_commit() {
   evaluate_or_go_on();
 }
 
-/// A stop waits for steps that were committed before a failure and are done again.
+/// Whether the last step is committed. A stop waits for steps that were committed before a failure
+/// and are done again.
 bool DirectorProtocol::is_over() const {
   return committed_ >= spec_.max_steps || (stopping() && committed_ >= reached_);
 }
 
 // --- checkpoints
 
-/// Workers write while the next step computes; only the run's end, and a checkpoint that is due
-/// while the one before is still being written, wait for it.
+/// Saves the last committed step. Workers write while the next step computes; only the run's end,
+/// and the next checkpoint, wait until this one is published.
 void DirectorProtocol::save() {
   if (checkpoint_.settled(committed_)) return evaluate_or_go_on();
   if (checkpoint_.writing()) {
@@ -87,7 +88,7 @@ void DirectorProtocol::handle(const ReplicaSaved& event) {
 void DirectorProtocol::handle(const Published& event) {
   if (!checkpoint_.finish(event)) return;
   if (phase_ == Phase::ending) return end_if_alone();
-  if (!event.error.empty())  // it costs no training; the next one may succeed
+  if (!event.error.empty())  // training goes on; the next checkpoint may succeed
     emit(ReportUnsaved{.step = event.step, .error = event.error});
   if (phase_ == Phase::saving) save();
   if (phase_ == Phase::gathering) begin_if_complete();
@@ -112,7 +113,7 @@ void DirectorProtocol::handle(const ReplicaEvaluated& event) {
   if (phase_ != Phase::evaluating || event.epoch != epoch_.number || event.step != committed_)
     return;
   evaluation_.add(event.batch, event.replica, event.loss_sum);
-  if (stopping()) {  // what is left is not ordered
+  if (stopping()) {  // no more batches are ordered
     if (evaluation_.idle()) go_on();
     return;
   }

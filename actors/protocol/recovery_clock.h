@@ -14,16 +14,18 @@ class RecoveryClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// A worker was lost; `sign` is when its last sign of life, or the sign of its death, came.
-  /// The seconds from then to this call; none if this change has lost a worker already.
+  /// Notes that a worker was lost. `sign` is the time of its last sign of life, or of the sign of
+  /// its death. Returns the seconds from then to this call; none if this change has lost a worker
+  /// already.
   std::optional<double> lost(Time sign, int rank, const std::string& cause);
-  /// The decision is taken: for a change that was ordered, or for none (empty), and why. Not said
-  /// where nobody is left to halt.
+  /// Notes that the director has decided, and why. `order` is the ordered change; empty: none. Not
+  /// called if no worker is left to halt.
   void halting(const std::string& order, const std::string& reason);
-  void begins();                ///< everybody is there and has stopped
-  void reached(double move_s);  ///< all ranks are ready; the slowest took so long for its state
+  void begins();  ///< notes that all workers have joined and halted
+  /// Notes that all ranks are ready; `move_s` is how long the slowest waited for its state.
+  void reached(double move_s);
   bool running() const { return begin_.has_value(); }
-  /// The first new step is committed: the change is over.
+  /// Ends the change, because its first step is committed.
   ChangeReport finish();
 
  private:

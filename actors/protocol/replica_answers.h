@@ -5,10 +5,10 @@
 
 namespace troupe::actors {
 
-/// Which replicas have answered an order to all. A second answer of the same one counts once.
+/// Which replicas have answered an order to all of them. A second answer of a replica is ignored.
 class ReplicaAnswers {
  public:
-  /// An order has gone out: nobody has answered it.
+  /// Begins to wait for the answers to a new order.
   void begin(int num_replicas) {
     has_answered_.assign(static_cast<std::size_t>(num_replicas), false);
     num_missing_ = num_replicas;

@@ -5,7 +5,7 @@
 namespace troupe::actors {
 namespace {
 
-/// SplitMix64 (Steele, Lea, Flood 2014): distinct for distinct x.
+/// SplitMix64 (Steele, Lea, Flood 2014): distinct values for distinct x.
 std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -16,37 +16,38 @@ class Roster {
   struct Worker {
     Member member;
     bool joined = false;
-    bool leaving = false;  ///< it has been told to end, and takes no rank
+    bool leaving = false;  ///< it was ordered to end, and takes no rank
   };
 
-  /// Incarnations follow from the seed.
+  /// Incarnations are derived from the seed.
   explicit Roster(std::uint64_t seed) : seed_(seed) {}
 
-  /// A random number of the run's, the same for each of its epochs.
+  /// A random number that identifies the run, the same for all its epochs.
   std::uint64_t run() const;
 
-  /// A worker that is to be started; it has not joined.
+  /// Adds a worker that is to be started, and has not joined.
   const Member& spawn();
-  /// Notes what a worker has said of itself; its id stays. False if no such worker is expected.
+  /// Notes what a worker reports of itself when it joins; its id stays. False if no such worker is
+  /// expected.
   bool join(const Member& member);
-  /// The worker's data plane has a new address.
+  /// Notes the new address of a worker's data plane.
   void moved(std::uint64_t incarnation, const std::string& address);
   void leave(std::uint64_t incarnation);
-  /// Its process has ended.
+  /// Removes a worker whose process has ended.
   void forget(std::uint64_t incarnation);
 
   bool empty() const { return workers_.empty(); }
   bool contains(std::uint64_t incarnation) const { return workers_.contains(incarnation); }
-  /// Null: there is no such worker.
+  /// A worker; null if there is none with this incarnation.
   const Worker* find(std::uint64_t incarnation) const;
   bool has_joined(std::uint64_t incarnation) const;
-  /// It is there, and has not been told to end.
+  /// Whether the worker is in the roster, and was not ordered to end.
   bool stays(std::uint64_t incarnation) const;
-  /// It was spawned, and has not joined or ended yet.
+  /// Whether the worker was spawned, and has not joined or ended yet.
   bool expects(std::uint64_t incarnation) const;
-  /// Some that were spawned have not joined yet.
+  /// Whether any worker was spawned and has not joined yet.
   bool expects_any() const;
-  /// Workers that ended before they joined, since the last one that joined.
+  /// The number of workers that ended before they joined, since the last one that joined.
   int num_failed_spawns() const { return num_failed_spawns_; }
 
   /// Pairs of incarnation and worker, in the order of incarnations.
@@ -58,7 +59,7 @@ class Roster {
   std::uint64_t num_spawned_ = 0;
   int num_failed_spawns_ = 0;
   std::map<std::uint64_t, Worker> workers_;  // by incarnation
-  std::set<int> free_ids_;                   // below next_id_
+  std::set<int> free_ids_;                   // ids below next_id_ that are free
   int next_id_ = 0;
 };
 

@@ -7,11 +7,11 @@
 
 namespace troupe::actors {
 
-/// Why and how the run ends. The first reason for an orderly stop stands, and so does the first
-/// outcome.
+/// Why and how the run ends. Of several reasons for an orderly stop, and of several outcomes, the
+/// first one counts.
 class RunEnd {
  public:
-  /// The run stops once what it is doing is done and saved.
+  /// Orders a stop once what the run is doing is done and saved.
   void stop(const std::string& reason, int exit_code) {
     if (stop_reason_) return;
     stop_reason_ = reason;
@@ -20,12 +20,12 @@ class RunEnd {
   const std::optional<std::string>& stop_reason() const { return stop_reason_; }
   int stop_code() const { return stop_code_; }
 
-  /// A loss or norm was not finite: which, and in which step. The run ends once the step before is
-  /// saved.
+  /// Notes that a loss or norm was not finite; `why` says which, and in which step. The run ends
+  /// once the step before is saved.
   void refuse_step(const std::string& why) { refused_step_ = why; }
   const std::optional<std::string>& refused_step() const { return refused_step_; }
 
-  /// Decided; the workers are ending.
+  /// Sets the outcome; the workers are ending.
   void decide(const Outcome& outcome) {
     if (!outcome_) outcome_ = outcome;
   }

@@ -8,16 +8,16 @@
 
 namespace troupe::actors {
 
-/// The step under way, the one after the last committed: what the replicas say of their loss and of
-/// the gradient. Nothing of it is used before the last one has voted.
+/// The replicas' votes on the step under way, the one after the last committed: their losses and
+/// the gradient's norm. Nothing is used before all replicas have voted.
 class StepVotes {
  public:
-  /// The step is ordered.
+  /// Begins to collect the votes on a step that is ordered.
   void begin(int num_replicas);
   void add(const ReplicaPrepared& vote);
   bool complete() const { return answers_.complete(); }
 
-  /// Mean over the step's tokens, of the replicas' sums added in their order.
+  /// The mean loss over the step's tokens; the replicas' sums are added in the order of replicas.
   double loss(double global_tokens) const;
   /// The norm of the whole model's gradient.
   double grad_norm() const;
@@ -28,7 +28,7 @@ class StepVotes {
   ReplicaAnswers answers_;
   std::vector<double> loss_sums_;  // by replica
   double squared_norm_ = 0;
-  std::string not_finite_;  // the first replica's word
+  std::string not_finite_;  // from the first vote that is not finite; empty: none
 };
 
 }  // namespace troupe::actors
