@@ -9,7 +9,7 @@
 namespace troupe::actors {
 namespace {
 
-/// What kept the call from its end; empty: nothing.
+/// The text of the error that the call threw; empty: none.
 template <typename Call>
 std::string error_of(Call&& call) {
   try {
@@ -27,10 +27,11 @@ CheckpointFinished finish(const FinishCheckpoint& request) {
       stages::finish_checkpoint(stages::unfinished_checkpoint(request.dir, request.info.step),
                                 request.info, request.num_parts, request.stop);
     });
-  if (request.stop.stop_requested()) return done;  // the next one who writes here clears up
-  // What is there of a failed one would only take the room that the next one needs.
+  // If the run ends at once, the next run that writes here removes what is left.
+  if (request.stop.stop_requested()) return done;
+  // What is left of a failed checkpoint would only take room that the next one needs.
   const std::string error = error_of([&] { stages::prune_checkpoints(request.dir, request.keep); });
-  if (done.error.empty()) done.not_pruned = error;  // else the next one meets it, and says so
+  if (done.error.empty()) done.not_pruned = error;  // else the next checkpoint meets and reports it
   return done;
 }
 

@@ -11,26 +11,27 @@
 
 namespace troupe::actors {
 
-/// No rank writes any more in step-N.tmp. Local to the launcher.
+/// The order to complete a checkpoint: no rank writes in step-N.tmp any more. Sent only within the
+/// launcher.
 struct FinishCheckpoint {
-  std::string dir;  ///< of the run's checkpoints
+  std::string dir;  ///< directory of the run's checkpoints
   stages::CheckpointInfo info;
   int num_parts = 0;
   int keep = 1;
   std::string error;     ///< why a rank could not write its part; empty: all could
-  std::stop_token stop;  ///< the run ends at once
+  std::stop_token stop;  ///< requested if the run ends at once
 };
 
-/// The answer. Local to the launcher.
+/// The answer to FinishCheckpoint. Sent only within the launcher.
 struct CheckpointFinished {
   std::int64_t step = 0;
-  std::string error;       ///< why it is not complete; empty: it is
-  std::string not_pruned;  ///< why older ones could not go; empty: they could
+  std::string error;       ///< why the checkpoint is not complete; empty: it is
+  std::string not_pruned;  ///< why older ones could not be removed; empty: no error
 };
 
-/// Completes checkpoints and removes old ones, or what there is of one that could not be written:
-/// an actor with a thread of its own, so that no disk keeps the director from its votes. Answers
-/// each FinishCheckpoint when all that is done.
+/// Completes checkpoints, and removes old ones and what is left of failed ones. Has a thread of its
+/// own, so that the director never waits for a disk. Answers each FinishCheckpoint when all this is
+/// done.
 class CheckpointActor : public ControlActor {
  public:
   CheckpointActor(caf::actor_config& config, caf::actor director);

@@ -22,7 +22,7 @@ class LocalCluster : public Cluster {
         system_(config_) {
     board_.write([&spec](RunStatus& status) {
       status.evaluations = spec.eval.steps;
-      // A weight and two moments, each in float32.
+      // For each parameter a weight and two moments, all in float32.
       status.checkpoint_bytes =
           3 * sizeof(float) * static_cast<std::uint64_t>(stages::num_parameters(spec.model));
     });
@@ -50,13 +50,13 @@ class LocalCluster : public Cluster {
   }
 
   ~LocalCluster() override {
-    // Ended or not, the system waits for the director.
+    // The actor system waits for the director, so it must end even if the run has not.
     caf::scoped_actor self{system_};
     self->send_exit(director_, caf::exit_reason::user_shutdown);
   }
 
   Outcome run() override {
-    // Whoever made the observer reads it when this returns.
+    // The caller uses what the observer has received once this returns, so all reports must be in.
     struct LastReport {
       ~LastReport() { reports.finish(); }
       ReportThread& reports;
@@ -74,7 +74,8 @@ class LocalCluster : public Cluster {
     caf::anon_send(director_, Event{StopNowOrdered{.reason = reason}});
   }
   void scale(const ScaleRequest& request, std::function<void(const ScaleAnswer&)> answer) override {
-    // Behind the reports: who has the answer finds the run's files as it says.
+    // The answer follows all reports before it, so that a caller that has it finds the run's files
+    // as it says.
     caf::anon_send(director_, ScaleOrder{.request = request,
                                          .answer = [this, answer](const ScaleAnswer& given) {
                                            reports_.then([answer, given] { answer(given); });

@@ -12,15 +12,15 @@
 namespace troupe::actors {
 
 struct ClusterOptions {
-  std::string manifest;  ///< resolved text, handed to every worker
+  std::string manifest;  ///< resolved manifest text, handed to every worker
   /// Command line of a worker process; it reads a WorkerBootstrap from standard input and calls
   /// run_worker.
   std::vector<std::string> worker_command;
-  std::int64_t memory_bytes = 0;  ///< that all ranks together may take
+  std::int64_t memory_bytes = 0;  ///< memory that all ranks together may take
 };
 
-/// A run: the director with its actors, in the launching process. Spawns one worker process a rank,
-/// trains, ends.
+/// A run: the director and its actors, in the launching process. Spawns one worker process per
+/// rank, trains and ends.
 class Cluster {
  public:
   /// `observer` outlives the cluster. Throws Error{unavailable} if the control port is taken.
@@ -29,18 +29,19 @@ class Cluster {
   virtual ~Cluster() = default;
   /// Blocks until the run has ended and every worker is gone.
   virtual Outcome run() = 0;
-  /// From any thread. The first order ends the run after the step in progress, with a checkpoint;
-  /// exit code 0.
+  /// Ends the run after the step in progress, with a checkpoint and exit code 0. Only the first
+  /// order counts. May be called from any thread.
   virtual void stop(const std::string& reason) = 0;
-  /// From any thread. Ends at once, exit code 75.
+  /// Ends the run at once, with exit code 75. May be called from any thread.
   virtual void stop_now(const std::string& reason) = 0;
-  /// From any thread. Changes the cluster at a step boundary; `answer` is called once, from a
-  /// thread of the cluster: when the first step of the new shape is committed, or with the reason
-  /// why not.
+  /// Changes the cluster at a step boundary. `answer` is called once, from a thread of the cluster:
+  /// when the first step of the new shape is committed, or with the reason why it is not changed.
+  /// May be called from any thread.
   virtual void scale(const ScaleRequest& request,
                      std::function<void(const ScaleAnswer&)> answer) = 0;
   virtual RunStatus status() const = 0;
-  /// What happens is published here; closed at the end of run(). Lives as long as the cluster.
+  /// The hub on which the run's events are published; closed at the end of run(). Lives as long as
+  /// the cluster.
   virtual Hub& hub() = 0;
 };
 

@@ -25,7 +25,7 @@ RecoveryClock::Time time_at(double seconds) {
       std::chrono::duration<double>(seconds)));
 }
 
-/// A kind that there is none of is the worst one.
+/// The error kind with this code. A code that no kind has counts as internal, the worst one.
 ErrorKind error_kind_of(int code) {
   for (const ErrorKind kind : {ErrorKind::usage, ErrorKind::data, ErrorKind::unavailable,
                                ErrorKind::manifest, ErrorKind::retry})
@@ -142,7 +142,8 @@ void Director::on_heartbeat(const Heartbeat& beat) {
   show_activity(beat, protocol_.epoch(), protocol_.committed(), context_.hub, context_.board);
 }
 
-/// From now on its stages are the replica's to watch over, unless they have been told to halt.
+/// Stops watching the stages of a replica, because its actor watches them from now on; ignored if
+/// they were ordered to halt.
 void Director::on_stages_watched(const StagesWatched& by) {
   const Epoch& epoch = protocol_.epoch();
   if (by.epoch != epoch.number || protocol_.phase() == DirectorProtocol::Phase::gathering) return;
@@ -155,7 +156,7 @@ void Director::on_stages_watched(const StagesWatched& by) {
 
 void Director::failed(const Failed& failure) {
   const ErrorKind kind = error_kind_of(failure.kind);
-  // A peer that is not there is rarely the first cause: the protocol waits for a better one.
+  // A missing peer is rarely the first cause, so the protocol waits for a better one.
   handle(WorkerFailed{.incarnation = failure.incarnation,
                       .epoch = failure.epoch,
                       .kind = kind,
@@ -197,7 +198,7 @@ void Director::ordered(const ScaleOrder& order) {
 void Director::refused(const Refused& message) {
   ++refused_;
   context_.board.write([this](RunStatus& status) { status.refused = refused_; });
-  // A worker that sends nothing else must not fill the log.
+  // Reported only when the count doubles, so that one worker cannot fill the log.
   if ((refused_ & (refused_ - 1)) == 0)
     announce(fmt::format("refused from {}: {}; {} message{} refused so far", message.sender,
                          message.why, refused_, refused_ == 1 ? "" : "s"));
@@ -214,7 +215,8 @@ std::string Director::sender_name() {
   return incarnation ? protocol_.name_of_worker(*incarnation) : "an unknown process";
 }
 
-/// A replica has looked at what it passes on, but a worker can send it here directly.
+/// Whether a message is possible. The replica's actor has checked what it passes on, but a worker
+/// can also send messages here directly.
 template <typename Answer>
 bool Director::accepts(const Answer& answer, const char* name) {
   const Epoch& epoch = protocol_.epoch();
@@ -251,7 +253,7 @@ void Director::on_advice(const AutoChange::Advice& advice) {
            }});
 }
 
-/// Workers join at a port that is open only while some are expected.
+/// Opens the port at which workers join. It is open only while workers are expected.
 void Director::open_join_port() {
   if (port_ != 0) return;
   const auto port = system().middleman().publish(caf::actor_cast<caf::actor>(this), 0, "127.0.0.1");
@@ -308,8 +310,8 @@ void Director::tell(EventBody body, int rank, std::int64_t step) {
                         .body = std::move(body)});
 }
 
-/// Anything that has found the port can send one. A worker does for an order that it cannot read:
-/// nothing would come of waiting for its answer.
+/// Any process that finds the port can send an error. A worker sends one for an order that it
+/// cannot read; it will not answer that order, so it counts as failed.
 void Director::on_error_of_peer(const std::string& what) {
   const auto incarnation = sender();
   if (!incarnation) return refused({.sender = "an unknown process", .why = "the error " + what});

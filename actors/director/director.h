@@ -24,18 +24,18 @@
 
 namespace troupe::actors {
 
-/// The run begins. Local to the launcher.
+/// The run begins. Sent only within the launcher.
 struct StartRun {};
 
-/// What the director works with. References outlive it.
+/// What the director works with. The references outlive the director.
 struct DirectorContext {
   RunSpec spec;
   std::string manifest;
   std::string token;
   std::int64_t first_step = 0;
   std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
-  std::int64_t memory_bytes = 0;   ///< that all ranks together may take
-  std::int64_t saved_step = -1;    ///< a checkpoint of it is already in the run directory; -1: none
+  std::int64_t memory_bytes = 0;   ///< memory that all ranks together may take
+  std::int64_t saved_step = -1;    ///< step of a checkpoint in the run directory; -1: none
   RunObserver& observer;
   Hub& hub;
   Processes& processes;
@@ -43,23 +43,24 @@ struct DirectorContext {
   std::function<void(const Outcome&)> on_end;
 };
 
-/// An order to change the cluster, with where the answer goes. Local to the launcher.
+/// An order to change the cluster; `answer` is called with the result. Sent only within the
+/// launcher.
 struct ScaleOrder {
   ScaleRequest request;
   std::function<void(const ScaleAnswer&)> answer;
 };
 
-/// Shell around DirectorProtocol: turns messages into events and effects into messages and
-/// processes. Its handlers call the observer, which must not block, and touch no file.
+/// Shell around DirectorProtocol: turns messages into events, and effects into messages and
+/// processes. Its handlers call the observer, which must not block, and access no file.
 class Director : public ControlActor {
  public:
   Director(caf::actor_config& config, DirectorContext context);
   caf::behavior make_behavior() override;
-  /// Lets go of the other actors: handles in a circle would keep all of them for ever.
+  /// Drops the handles of other actors: a circle of handles would keep all of them for ever.
   void on_exit() override;
 
  private:
-  // Messages.
+  // Handlers of messages.
   caf::result<Welcome> welcome(const Hello& hello);
   void join(const Join& join);
   void on_heartbeat(const Heartbeat& beat);
@@ -74,12 +75,13 @@ class Director : public ControlActor {
   void on_advice(const AutoChange::Advice& advice);
   void finished(const CheckpointFinished& checkpoint);
   void refused(const Refused& message);
-  std::optional<std::uint64_t> sender();  ///< of the current message: a worker's incarnation
+  /// The incarnation of the worker that sent the current message; none if no worker did.
+  std::optional<std::uint64_t> sender();
   std::string sender_name();
   void watch_over_workers();
   void report_own_activity();
 
-  // Events in, effects out.
+  // Passes events to the protocol and performs its effects.
   void handle(Event event);
   void perform(const SpawnWorker& effect);
   void perform(const KillWorker& effect);
@@ -113,7 +115,7 @@ class Director : public ControlActor {
   StepReport report(const OrderCommit& commit);
   void publish_status();
   void announce(const std::string& text);
-  /// Tells the monitors, under the current epoch. `step` -1: the last committed one.
+  /// Publishes an event of the current epoch to the monitors. `step` -1: the last committed one.
   void tell(EventBody body, int rank = -1, std::int64_t step = -1);
   void report_change(std::int64_t step);
   void answer_changed();
@@ -126,24 +128,26 @@ class Director : public ControlActor {
   DirectorContext context_;
   DirectorProtocol protocol_;
   const std::shared_ptr<const std::vector<stages::ParameterInfo>> parameters_;
-  int port_ = 0;                               ///< at which workers join; 0: closed
-  std::map<std::uint64_t, StageRef> workers_;  // joined, by incarnation
+  int port_ = 0;                               ///< port at which workers join; 0: closed
+  std::map<std::uint64_t, StageRef> workers_;  // workers that have joined, by incarnation
   std::vector<caf::actor> replicas_;
   caf::actor scheduler_, checkpoints_;
-  std::stop_source abandon_;         ///< the checkpoint that is being completed
-  bool scheduler_measures_ = false;  ///< it wants the times of actions
-  std::vector<std::shared_ptr<const StepReport::Measured>> measured_;  // by replica, of this step
+  std::stop_source abandon_;         ///< stops the checkpoint that is being completed
+  bool scheduler_measures_ = false;  ///< the scheduler wants the times of actions
+  // What each replica measured in the current step.
+  std::vector<std::shared_ptr<const StepReport::Measured>> measured_;
   Liveness liveness_;
   RecoveryClock clock_;
-  std::int64_t reported_ = 0;      ///< the newest step that was reported; a redone one is not again
-  RecoveryClock::Time last_sign_;  ///< of the worker that the current event is about
-  ChangeReport change_;            ///< the newest
-  std::string shape_;              ///< of the newest step, for people
+  std::int64_t reported_ = 0;  ///< the newest reported step; steps up to it are not reported again
+  RecoveryClock::Time last_sign_;  ///< when the worker of the current event last gave a sign
+  ChangeReport change_;            ///< the newest change of the cluster that is over
+  std::string shape_;              ///< shape of the newest step, for people
   std::map<std::uint64_t, ScaleOrder> scale_orders_;
-  std::optional<std::uint64_t> unreported_order_;  ///< done, but its report is not complete
+  /// The order that is done, but whose report is not complete yet.
+  std::optional<std::uint64_t> unreported_order_;
   std::uint64_t next_order_ = 1;
-  std::uint64_t refused_ = 0;      ///< messages that cannot be
-  std::vector<double> handler_s_;  ///< DirectorActivity
+  std::uint64_t refused_ = 0;      ///< number of impossible messages
+  std::vector<double> handler_s_;  ///< for DirectorActivity::handler_s
   std::chrono::steady_clock::time_point step_begin_, save_begin_;
 };
 

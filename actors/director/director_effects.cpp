@@ -12,7 +12,7 @@
 #include "stages/optimizer.h"
 #include "tensor/error.h"
 
-// What the director does about its protocol's decisions.
+// How the director performs the effects of its protocol.
 
 namespace troupe::actors {
 namespace {
@@ -63,7 +63,8 @@ void Director::perform(const KillWorker& effect) {
 }
 
 void Director::perform(const ReportWorkerLost& effect) {
-  if (!effect.ends_run) context_.observer.on_event(effect.cause);  // else the end says it
+  // If the loss ends the run, the reason of the end contains the cause.
+  if (!effect.ends_run) context_.observer.on_event(effect.cause);
   if (!effect.has_part) return;
   context_.board.write([&](RunStatus& status) {
     if (effect.rank < 0 || effect.rank >= static_cast<int>(status.ranks.size())) return;
@@ -85,7 +86,7 @@ void Director::perform(const OrderHalt& effect) {
                   .kept = effect.kept,
                   .reconnect = effect.reconnect,
                   .reason = effect.reason};
-  order_all(halt);  // by the way of all orders: a commit before it arrives before it
+  order_all(halt);  // sent the way of all orders, so that an earlier commit arrives before it
   const Epoch& epoch = protocol_.epoch();
   for (const auto& [rank, member] : epoch.members) liveness_.watch(member.incarnation);
   for (const auto& [incarnation, worker] : workers_)
@@ -204,7 +205,7 @@ void Director::perform(const OrderCommit& effect) {
   const StepReport step = report(effect);
   send(scheduler_,
        StepDone{.epoch = protocol_.epoch().number, .step = effect.step, .seconds = step.step_s});
-  if (effect.step <= reported_) return;  // it is done again; its report has the same bits
+  if (effect.step <= reported_) return;  // the step was done again; its report has the same bits
   reported_ = effect.step;
   context_.observer.on_step(step);
   tell(StepCommitted{.report = step}, -1, step.step);
@@ -245,7 +246,8 @@ StepReport Director::report(const OrderCommit& commit) {
 void Director::perform(const OrderSave& effect) {
   save_begin_ = std::chrono::steady_clock::now();
   context_.board.write([](RunStatus& status) {
-    for (RankStatus& rank : status.ranks) rank.saved_bytes = 0;  // what it has of the one before
+    // The numbers until now are of the checkpoint before.
+    for (RankStatus& rank : status.ranks) rank.saved_bytes = 0;
   });
   order_all(
       Save{.epoch = protocol_.epoch().number,
@@ -296,7 +298,7 @@ void Director::perform(const ReportEvaluation& effect) {
   context_.observer.on_eval({.step = effect.step, .loss = effect.loss});
   tell(EvaluationDone{.loss = effect.loss}, -1, effect.step);
   step_begin_ =
-      std::chrono::steady_clock::now();  // an evaluation is no part of the next step's time
+      std::chrono::steady_clock::now();  // an evaluation does not count in the next step's time
 }
 
 void Director::perform(const StartTimer& effect) {
@@ -310,7 +312,7 @@ void Director::perform(const ReportUnsaved& effect) {
   tell(Note{.text = fmt::format("step {} could not be saved: {}", effect.step, effect.error)});
 }
 
-/// For people to know.
+/// Reports a text for people to the observer and the monitors.
 void Director::announce(const std::string& text) {
   context_.observer.on_event(text);
   tell(Note{.text = text});
@@ -320,7 +322,7 @@ void Director::perform(const AnswerScale& effect) {
   if (!effect.refused.empty())
     return answer_scale(effect.order,
                         {.code = static_cast<int>(effect.kind), .text = effect.refused});
-  // Where the first step of the new shape is one that is done again, the change goes on.
+  // If the first step of the new shape is one that is done again, the change is not over yet.
   if (clock_.running())
     unreported_order_ = effect.order;
   else
@@ -352,7 +354,8 @@ void Director::perform(const OrderFinish& effect) {
     if (!asked.contains(incarnation)) send(worker, finish);
   }
   if (replicas_.empty())
-    context_.processes.kill_all();  // not all have joined: some cannot be asked
+    // If no epoch has begun, some workers may not have joined and cannot be asked.
+    context_.processes.kill_all();
 }
 
 void Director::perform(const KillWorkers&) {

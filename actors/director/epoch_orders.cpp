@@ -9,7 +9,8 @@
 namespace troupe::actors {
 namespace {
 
-/// Members of one message: an address has some hundred bytes, and a message at most 64 KiB.
+/// The number of members in one message: an address has some hundred bytes, and a message at most
+/// 64 KiB.
 constexpr std::size_t kMembersOfMessage = 64;
 
 }  // namespace
@@ -34,13 +35,13 @@ EpochOrders::EpochOrders(const RunSpec& spec, EnterEpoch whole)
   }
 }
 
-/// All replicas of a stage know each other. Many of them are told so by the same messages: making
-/// each one's own would be work for every pair.
+/// Whether replicas of a stage receive the same Peers messages about each other. They all know each
+/// other; with many of them, messages for each one would be work for every pair.
 bool EpochOrders::shares_replicas() const {
   return whole_.epoch.shape.mesh.dp > static_cast<int>(kMembersOfMessage);
 }
 
-/// Beyond what it is told together with its replicas.
+/// The members that a member must know, without those in messages shared by its replicas.
 std::set<int> EpochOrders::known_to(int member) const {
   std::set<int> known;
   const ClusterShape& shape = whole_.epoch.shape;
@@ -101,7 +102,7 @@ BeginEpoch EpochOrders::begin_of(int member) const {
                 .checkpoint = whole.checkpoint,
                 .weights_only = whole.weights_only,
                 .sample_origin = whole.sample_origin}};
-  if (member >= shape.num_ranks()) return order;  // it gives its state away and has no plan
+  if (member >= shape.num_ranks()) return order;  // it only gives its state away and has no plan
   for (const int source : {neighbour_of(shape, member, -1), member})
     if (std::ranges::binary_search(whole.state.copied, source))
       order.start.state.copied.push_back(source);

@@ -11,19 +11,20 @@
 
 namespace troupe::actors {
 
-/// What an epoch means for each of its members. A member of ten thousand is told only of those it
-/// has to do with and of its own state moves: every message stays small, and all together grow with
-/// the members, not with their square. Immutable.
+/// The orders of an epoch for each of its members. A member receives only the members that it
+/// communicates with and its own state moves: every message stays small, and all of them together
+/// grow with the number of members, not with its square. Immutable.
 class EpochOrders {
  public:
-  /// `whole` has all members and moves. Makes the plan, whose digest the ranks compare theirs with.
+  /// Makes the plan; the ranks compare its digest with their own. `whole` has all members and
+  /// moves.
   EpochOrders(const RunSpec& spec, EnterEpoch whole);
 
   const Epoch& epoch() const { return whole_.epoch; }
   /// The step that the epoch starts after.
   std::int64_t step() const { return whole_.start.state.step; }
-  /// Each one Peers, to be sent before begin_of(). Of ranks, and of members beyond them. What many
-  /// are told is made once.
+  /// The Peers messages for a member, a rank or one beyond the ranks, to be sent before begin_of().
+  /// A message for many members is made once.
   std::vector<caf::message> peers_of(int member) const;
   BeginEpoch begin_of(int member) const;
   /// Sends a member its Peers and its BeginEpoch.
@@ -37,8 +38,9 @@ class EpochOrders {
   const RunSpec spec_;
   const EnterEpoch whole_;
   const Assembly assembly_;
-  std::vector<std::vector<StateMove>> moves_;        ///< by member
-  std::vector<std::vector<caf::message>> replicas_;  ///< by stage, where they are many; else empty
+  std::vector<std::vector<StateMove>> moves_;  ///< state moves by member
+  /// The Peers messages about the replicas of each stage; empty if replicas are few.
+  std::vector<std::vector<caf::message>> replicas_;
 };
 
 }  // namespace troupe::actors

@@ -11,13 +11,14 @@ namespace troupe::actors {
 
 void remove_left_segments(pid_t dead, std::time_t since) {
   std::ifstream segments("/proc/sysvipc/shm");
-  segments.ignore(std::numeric_limits<std::streamsize>::max(), '\n');  // the titles
+  segments.ignore(std::numeric_limits<std::streamsize>::max(), '\n');  // the line of column titles
   int id = 0;
   for (std::string key; segments >> key >> id;) {
     segments.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
     shmid_ds status{};
     if (::shmctl(id, IPC_STAT, &status) != 0) continue;
-    // Process numbers come again: what an earlier one left is not ours to remove.
+    // Process numbers are used again: segments of an earlier process with this number are not ours
+    // to remove.
     if (status.shm_cpid == dead && status.shm_nattch == 0 && status.shm_ctime >= since)
       ::shmctl(id, IPC_RMID, nullptr);
   }

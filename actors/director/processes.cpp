@@ -48,7 +48,8 @@ class Descriptor {
   int fd_;
 };
 
-/// Where a worker's output goes: to its log, or nowhere where a full disk has no room for one.
+/// Opens the file for a worker's output: its log, or /dev/null if the log cannot be opened, as on a
+/// full disk.
 int open_log(const std::string& dir) {
   std::error_code ignored;
   std::filesystem::create_directories(dir, ignored);
@@ -62,12 +63,13 @@ double seconds_now() {
   return std::chrono::duration<double>(now).count();
 }
 
-/// Between fork and exec: async-signal-safe calls only.
+/// Turns the forked child into a worker. Between fork and exec only async-signal-safe calls are
+/// allowed.
 [[noreturn]] void become_worker(char* const* argv, int bootstrap_fd, int log_fd, pid_t parent) {
   setpgid(0, 0);  // the terminal's Ctrl-C is for the launcher, which ends its workers in order
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
-    _exit(static_cast<int>(ErrorKind::retry));  // it died before the line above
+    _exit(static_cast<int>(ErrorKind::retry));  // the launcher died before prctl took effect
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -118,7 +120,7 @@ void LocalProcesses::kill_all() {
 }
 
 double LocalProcesses::cpu_seconds(std::uint64_t incarnation) const {
-  // Under the lock: who is reaped has left pids_ before its number can be another's.
+  // The lock ensures that a worker leaves pids_ before its process number can be used again.
   const std::lock_guard lock(mutex_);
   const auto found = pids_.find(incarnation);
   clockid_t clock{};
@@ -140,7 +142,7 @@ void LocalProcesses::quit() {
 void LocalProcesses::wake() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written =
-      write(wake_fd_, &one, sizeof one);  // full means: already awake
+      write(wake_fd_, &one, sizeof one);  // if the counter is full, run() wakes anyway
 }
 
 void LocalProcesses::run() {
@@ -177,7 +179,7 @@ void LocalProcesses::serve_orders() {
   }
   for (const WorkerBootstrap& bootstrap : to_spawn) try {
       start(bootstrap);
-    } catch (const Error& error) {  // this machine has no room for it, now
+    } catch (const Error& error) {  // the host lacks resources for it now
       on_exit_({.incarnation = bootstrap.incarnation,
                 .clean = false,
                 .by_signal = false,
@@ -195,8 +197,9 @@ void LocalProcesses::start(const WorkerBootstrap& bootstrap) {
   std::array<int, 2> bootstrap_pipe{};
   if (pipe2(bootstrap_pipe.data(), O_CLOEXEC) < 0) os_error("make a pipe");
   const Descriptor reading_end(bootstrap_pipe[0]), writing_end(bootstrap_pipe[1]);
-  // Far below a pipe's buffer, so the write never blocks; before the fork, while this process
-  // still holds the reading end: a worker that ends without reading must not cost us a SIGPIPE.
+  // The text is far smaller than a pipe's buffer, so the write never blocks. It comes before the
+  // fork, while this process still holds the reading end, so that a worker that ends without
+  // reading causes no SIGPIPE here.
   const std::string text = to_text(bootstrap);
   [[maybe_unused]] const auto written = write(bootstrap_pipe[1], text.data(), text.size());
   std::vector<char*> argv;

@@ -17,36 +17,38 @@ struct ProcessExit {
   std::uint64_t incarnation = 0;
   bool clean = false;
   bool by_signal = false;
-  double noticed_s = 0;  ///< monotonic clock, when the kernel told of it
+  double noticed_s = 0;  ///< when the kernel reported it, on the monotonic clock
   std::string cause;     ///< "exit code 1", "signal 9 (SIGKILL)"
 };
 
-/// Where a director's workers live. Orders come from any thread and do not wait; how a worker ended
-/// is told to whoever made this.
+/// The worker processes of a director. Functions may be called from any thread and do not wait. How
+/// a worker ended is reported to the creator of the object.
 class Processes {
  public:
   virtual ~Processes() = default;
   virtual void spawn(const WorkerBootstrap& bootstrap) = 0;
-  /// SIGKILL. One that is gone already is no error.
+  /// Sends SIGKILL to a worker. It is no error if the worker is already gone.
   virtual void kill(std::uint64_t incarnation) = 0;
   virtual void kill_all() = 0;
-  /// Processor time that a worker has used so far; 0 where it has no process yet, or none any more.
+  /// The processor time that a worker has used so far; 0 if it has no process yet, or none any
+  /// more.
   virtual double cpu_seconds(std::uint64_t incarnation) const = 0;
 };
 
-/// Worker processes on this host, whose deaths are noticed at once (pidfd). All are spawned and
-/// reaped by the one thread in run(), because the kernel's parent-death signal is tied to the
-/// thread that spawned.
+/// Worker processes on this host, whose deaths are noticed at once through pidfds. The thread in
+/// run() spawns and reaps all of them, because the kernel's parent-death signal is tied to the
+/// spawning thread.
 class LocalProcesses : public Processes {
  public:
-  /// `command` is a worker's command line; the bootstrap text arrives on standard input. Standard
-  /// output and error go to bootstrap.log_dir/output.
+  /// `command` is a worker's command line; the bootstrap text arrives on its standard input.
+  /// Standard output and error go to bootstrap.log_dir/output. `on_exit` is called by the thread in
+  /// run().
   LocalProcesses(std::vector<std::string> command, std::function<void(const ProcessExit&)> on_exit);
   ~LocalProcesses() override;
   LocalProcesses(const LocalProcesses&) = delete;
 
-  /// Serves orders and reports exits until quit(); then kills what is left and reaps it. A worker
-  /// that cannot be started is reported as one that has ended.
+  /// Carries out orders and reports exits until quit(); then kills and reaps the workers that are
+  /// left. A worker that cannot be started is reported as one that has ended.
   void run();
 
   void spawn(const WorkerBootstrap& bootstrap) override;
@@ -75,8 +77,8 @@ class LocalProcesses : public Processes {
   // Owned by the thread in run().
   std::vector<Child> children_;
 
-  mutable std::mutex mutex_;           // guards the orders, and whom others may ask for
-  std::map<std::uint64_t, int> pids_;  // of children_, by incarnation
+  mutable std::mutex mutex_;           // guards the members below
+  std::map<std::uint64_t, int> pids_;  // process numbers of children_, by incarnation
   std::vector<WorkerBootstrap> to_spawn_;
   std::vector<std::uint64_t> kills_;
   bool kill_all_ = false;

@@ -8,9 +8,9 @@ namespace troupe::actors {
 void show_activity(const Heartbeat& beat, const Epoch& epoch, std::int64_t step, Hub& hub,
                    StatusBoard& board) {
   const int rank = epoch.rank_of(beat.incarnation);
-  if (rank < 0 || rank >= epoch.num_ranks()) return;  // it has left, or leaves
+  if (rank < 0 || rank >= epoch.num_ranks()) return;  // the sender has left, or is leaving
   board.write([&](RunStatus& status) {
-    // Who watched over an epoch that is over hears its last signs of life.
+    // The last heartbeats of an epoch may come when it is over.
     if (status.epoch != epoch.number || rank >= static_cast<int>(status.ranks.size())) return;
     RankStatus& shown = status.ranks[static_cast<std::size_t>(rank)];
     shown.state = beat.state;

@@ -6,8 +6,8 @@
 
 namespace troupe::actors {
 
-/// Shows what a heartbeat says on the board, if its sender has a rank in the epoch, and tells the
-/// monitors. `step` is the last committed one.
+/// Shows a heartbeat on the status board and publishes it to the monitors, if its sender has a rank
+/// in the epoch. `step` is the last committed one.
 void show_activity(const Heartbeat& beat, const Epoch& epoch, std::int64_t step, Hub& hub,
                    StatusBoard& board);
 

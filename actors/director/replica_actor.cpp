@@ -87,7 +87,7 @@ void ReplicaActor::begin(const std::shared_ptr<const EpochOrders>& orders) {
 
 void ReplicaActor::halt(const Halt& order) {
   halted_ = true;
-  liveness_.forget_all();  // they answer to the director now
+  liveness_.forget_all();  // the director watches over them now
   pass_on(order);
 }
 
@@ -169,7 +169,8 @@ void ReplicaActor::add(const Saved& answer) {
   send(context_.director, Event{all});
 }
 
-/// Two batches at most are ordered at once: a stage may be done with the next one already.
+/// Adds a stage's answer to the round of its batch: two batches at most are ordered at a time, and
+/// a stage may have finished the second when others have not finished the first.
 void ReplicaActor::add(const Evaluated& answer) {
   if (!accepts(answer, "Evaluated")) return;
   auto& round = evaluated_[static_cast<std::size_t>(answer.batch % 2)];
@@ -188,7 +189,7 @@ void ReplicaActor::on_failure(const std::string& what) {
            DirectorFailed{.message = "replica " + std::to_string(context_.replica) + ": " + what}});
 }
 
-/// A stage that has not understood its order is lost; an error of anybody else is no matter.
+/// Reports a stage that could not read its order as failed; errors from other senders are ignored.
 void ReplicaActor::on_error_of_peer(const std::string& what) {
   for (const StageHandle& stage : context_.stages)
     if (stage.actor == current_sender())

@@ -19,13 +19,14 @@
 
 namespace troupe::actors {
 
-/// Collects one kind of answer until every stage of the replica has given it. A later step's
-/// answers replace an unfinished earlier round.
+/// Collects one kind of answer until every stage of the replica has given it. Answers of a later
+/// step replace those of an unfinished earlier round.
 template <typename Answer>
 class StageAnswers {
  public:
   explicit StageAnswers(std::size_t num_stages) : answers_(num_stages), is_in_(num_stages, false) {}
-  /// True once the last one is in: answers() are complete until the next one comes.
+  /// Adds a stage's answer. True if it was the last one: answers() are complete until the next
+  /// call.
   bool add(std::size_t stage, Answer answer) {
     answers_.at(stage) = std::move(answer);
     if (!is_in_[stage]) ++count_;
@@ -35,7 +36,7 @@ class StageAnswers {
     count_ = 0;
     return true;
   }
-  /// By stage.
+  /// The newest answer of each stage.
   const std::vector<Answer>& answers() const { return answers_; }
 
  private:
@@ -44,7 +45,7 @@ class StageAnswers {
   std::size_t count_ = 0;
 };
 
-/// All stages of a replica have voted on a step. Local to the launcher.
+/// All stages of a replica have voted on a step. Sent only within the launcher.
 struct ReplicaVote {
   ReplicaPrepared sum;
   std::shared_ptr<const StepReport::Measured> measured;
@@ -55,32 +56,33 @@ struct StageHandle {
   std::uint64_t incarnation = 0;
 };
 
-/// The replica's actor watches over its stages from now on, until they halt. Local to the launcher.
+/// The replica's actor watches over its stages from now on, until they halt. Sent only within the
+/// launcher.
 struct StagesWatched {
   std::uint32_t epoch = 0;
   int replica = 0;
 };
 
-/// A message that cannot be has come, and was not used. Local to the launcher.
+/// An impossible message has come, and was not used. Sent only within the launcher.
 struct Refused {
   std::string sender;
   std::string why;  ///< "Prepared with rank 9, but ..."
 };
 
-/// What a replica works with. References outlive it.
+/// What a replica's actor works with. The references outlive the actor.
 struct ReplicaContext {
   int replica = 0;
   std::vector<StageHandle> stages;
-  std::shared_ptr<const std::vector<stages::ParameterInfo>> parameters;  ///< of the model
+  /// Parameters of the model.
+  std::shared_ptr<const std::vector<stages::ParameterInfo>> parameters;
   RunSpec::Recovery recovery;
   caf::actor director;
   Hub& hub;
   StatusBoard& board;
 };
 
-/// A data-parallel replica of the pipeline in one epoch: passes orders to its stages, sums their
-/// answers up in one message for the director, and watches over them. Lives in the launching
-/// process.
+/// A data-parallel replica of the pipeline in one epoch: passes orders to its stages, sums up their
+/// answers in one message for the director, and watches over them. Lives in the launching process.
 class ReplicaActor : public ControlActor {
  public:
   ReplicaActor(caf::actor_config& config, ReplicaContext context);
@@ -97,9 +99,10 @@ class ReplicaActor : public ControlActor {
   std::size_t stage_of(int rank) const {
     return static_cast<std::size_t>(rank) % context_.stages.size();
   }
-  /// What its stages' answers have to do with.
+  /// The epoch, ranks and step to which answers of its stages must belong. Requires orders_.
   ReplicaPart part() const;
-  /// Whether it can be; else it is reported. What comes late, or before an epoch, cannot be used.
+  /// Whether an answer can be used. An impossible one is reported to the director; one that comes
+  /// late, or before the epoch begins, is ignored.
   template <typename Answer>
   bool accepts(const Answer& answer, const char* name);
   std::string sender_name();
@@ -112,14 +115,15 @@ class ReplicaActor : public ControlActor {
   void on_down(const caf::actor_addr& who) override;
 
   ReplicaContext context_;
-  std::shared_ptr<const EpochOrders> orders_;  // once they are made
+  // The epoch's orders; null until the scheduler has made them.
+  std::shared_ptr<const EpochOrders> orders_;
   bool halted_ = false;
   std::int64_t committed_ = 0;
   Liveness liveness_;
   StageAnswers<Ready> ready_;
   StageAnswers<Prepared> prepared_;
   StageAnswers<Saved> saved_;
-  std::array<StageAnswers<Evaluated>, 2> evaluated_;  // of even and odd batches
+  std::array<StageAnswers<Evaluated>, 2> evaluated_;  // answers for even and for odd batches
 };
 
 }  // namespace troupe::actors

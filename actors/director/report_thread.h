@@ -10,11 +10,12 @@
 
 namespace troupe::actors {
 
-/// Passes everything on to another observer from a thread of its own, in order: a slow disk or a
-/// terminal that is held keeps nobody who reports from his work. What waits is kept in memory.
+/// Passes all reports to another observer, in order, from a thread of its own: a slow disk or a
+/// stopped terminal does not delay the threads that report. Waiting reports are kept in memory.
 class ReportThread : public RunObserver {
  public:
-  /// Both outlive it. `on_failure` is told what the observer throws, on the same thread.
+  /// Both arguments outlive the object. `on_failure` is called, on its thread, with the text of
+  /// what the observer throws.
   ReportThread(RunObserver& observer, std::function<void(const std::string&)> on_failure);
   ~ReportThread() override;
   ReportThread(const ReportThread&) = delete;
@@ -25,9 +26,9 @@ class ReportThread : public RunObserver {
   void on_not_saved(std::int64_t step, const std::string& error) override;
   void on_scaled(const ClusterShape& shape) override;
   void on_event(const std::string& text) override;
-  /// Once the observer has been told everything before.
+  /// Runs `call` once the observer has received everything reported before.
   void then(std::function<void()> call);
-  /// Returns when it has been told everything. Nothing may be reported after.
+  /// Returns when the observer has received everything. Nothing may be reported afterwards.
   void finish();
 
  private:
@@ -35,7 +36,7 @@ class ReportThread : public RunObserver {
 
   RunObserver& observer_;
   const std::function<void(const std::string&)> on_failure_;
-  OrderQueue<std::function<void()>> waiting_;  // an empty one: the end
+  OrderQueue<std::function<void()>> waiting_;  // calls that wait; an empty function ends the thread
   std::thread thread_;
 };
 

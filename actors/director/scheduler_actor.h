@@ -14,32 +14,32 @@
 
 namespace troupe::actors {
 
-/// The director's request to plan an epoch. Local to the launcher.
+/// The director's request to plan an epoch. Sent only within the launcher.
 struct PlanEpoch {
-  EnterEpoch whole;  ///< with all members and moves
+  EnterEpoch whole;  ///< the epoch with all members and moves
   std::vector<caf::actor> replicas;
   std::map<int, StageRef> leaving;  ///< members beyond the ranks
 };
 
-/// A step is committed. Local to the launcher.
+/// A step is committed. Sent only within the launcher.
 struct StepDone {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
   double seconds = 0;
 };
 
-/// Whether the scheduler wants the times of actions. Local to the launcher.
+/// Whether the scheduler wants the times of actions. Sent only within the launcher.
 struct MeasureActions {
   bool on = false;
 };
 
-/// Makes the epoch's plans, for all steps until the next epoch, and gives the replicas what each of
-/// their stages is told: the shape, from which it derives its plan itself, and the digest that both
-/// must agree on. Hears TracedActions and StepDone, and answers the director with MeasureActions
-/// and AutoChange::Advice.
+/// Makes the plans of an epoch, for all its steps, and gives each replica the orders for its
+/// stages: the shape, from which a stage derives its plan itself, and the digest that both must
+/// agree on. Receives TracedActions and StepDone, and sends the director MeasureActions and
+/// AutoChange::Advice.
 class SchedulerActor : public ControlActor {
  public:
-  /// `memory_bytes`: what all ranks together may take.
+  /// `memory_bytes` is the memory that all ranks together may take.
   SchedulerActor(caf::actor_config& config, RunSpec spec, std::int64_t memory_bytes,
                  caf::actor director);
   caf::behavior make_behavior() override;
@@ -57,7 +57,7 @@ class SchedulerActor : public ControlActor {
   const RunSpec spec_;
   AutoSchedule auto_schedule_;
   AutoLayout auto_layout_;
-  bool measures_ = false;  ///< as the director was told last
+  bool measures_ = false;  ///< as last sent to the director
   caf::actor director_;
 };
 

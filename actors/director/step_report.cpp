@@ -8,7 +8,8 @@
 namespace troupe::actors {
 namespace {
 
-/// The edges of a report by their ranks: the sender counts bytes, the receiver its waits.
+/// The edges of a report, found by their two ranks: the sender counts bytes, the receiver its
+/// waits.
 class Edges {
  public:
   explicit Edges(StepReport::Measured& report) : edges_(report.edges) {}

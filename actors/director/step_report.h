@@ -7,8 +7,8 @@
 
 namespace troupe::actors {
 
-/// What the stages of a replica measured in a step: their times, and what went over each edge.
-/// `votes` are by stage.
+/// What the stages of a replica measured in a step: their times, and the bytes and waits of each
+/// edge. `votes` are ordered by stage.
 StepReport::Measured measured(int replica, const std::vector<Prepared>& votes);
 
 }  // namespace troupe::actors

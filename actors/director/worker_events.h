@@ -5,7 +5,7 @@
 
 namespace troupe::actors {
 
-/// What a worker tells the director, as monitors are told it.
+/// Turns a worker's message into the event that is published to monitors.
 TensorTapped to_event(const Tapped& tapped);
 ActionsTraced to_event(const TracedActions& actions);
 

@@ -125,7 +125,8 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Cluste
   const int last = base + assembly.plan.rank_of_chunk.back();
   const int mirror = mirror_of(shape, rank);
   if (mirror >= 0) part.mirror_ranks = {std::min(rank, mirror), std::max(rank, mirror)};
-  // Of two copies, the one's embedding lies with the other's head, and the mirror sums both.
+  // If there are two copies, the embedding of one and the head of the other lie on the same rank,
+  // and the exchange with the mirror sums both.
   if (spec.model.tie_word_embeddings && first != last && mirror < 0 &&
       (rank == first || rank == last))
     part.tied_ranks = {first, last};

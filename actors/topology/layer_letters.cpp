@@ -11,14 +11,14 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::string_view kLetters = "EtmL|";
-/// Of 4096 layers in as many chunks, with E and L: no more letters can mean anything.
+/// The number of letters for 4096 layers in as many chunks, with E and L; no valid text has more.
 constexpr std::size_t kMaxLetters = 2 * 4096 + 1;
 
 [[noreturn]] void refuse(const std::string& text) {
   throw Error(ErrorKind::usage, text);
 }
 
-/// Repetitions written out. The text's own grammar: item := x [*n] | ( x [*n] ... ) *n.
+/// Writes repetitions out. The grammar of an item of the text: x [*n] | ( x [*n] ... ) *n.
 class Expansion {
  public:
   explicit Expansion(const std::string& text) : text_(text) {}
@@ -30,7 +30,7 @@ class Expansion {
   }
 
  private:
-  /// The next character that means something; 0 at the end.
+  /// The next character that is no comma; 0 at the end.
   char peek() {
     while (at_ < text_.size() && text_[at_] == ',') ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -68,7 +68,7 @@ class Expansion {
     return all;
   }
 
-  /// What stands after a *.
+  /// Reads the number after a *.
   std::size_t count() {
     ++at_;
     std::size_t number = 0, digits = 0;
@@ -93,7 +93,7 @@ class Expansion {
   std::size_t at_ = 0;
 };
 
-/// `letter` must be there once, at `place`.
+/// Refuses letters that do not hold `letter` exactly once, at `place`.
 void check_once(const std::string& letters, char letter, std::size_t place, const std::string& rule,
                 const std::vector<int>& layers) {
   const auto times = std::ranges::count(letters, letter);

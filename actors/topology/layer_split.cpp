@@ -37,7 +37,7 @@ std::vector<int> parse_numbers(const std::string& text) {
   return layers;
 }
 
-/// What a chunk has for each thing that it holds; chunks are to have as much each.
+/// The load of a chunk for each thing that it holds; chunks are to have equal loads.
 struct Loads {
   std::int64_t embedding = 0, layer = 1, head = 0;
 };
@@ -50,11 +50,13 @@ Loads parameters_in(const stages::ModelConfig& model) {
     if (info.layer == 0) loads.layer += count;
     if (info.layer == model.num_hidden_layers) loads.head += count;
   }
-  if (model.tie_word_embeddings) loads.head += loads.embedding;  // the last chunk has it too
+  // With tied embeddings the last chunk holds the embedding matrix too.
+  if (model.tie_word_embeddings) loads.head += loads.embedding;
   return loads;
 }
 
-/// Each layer goes where there is least so far: that keeps the largest chunk as small as can be.
+/// Gives each layer to the chunk with the least load so far, which keeps the largest load as small
+/// as possible.
 std::vector<int> balanced(int layers, int chunks, const Loads& loads) {
   const auto size = static_cast<std::size_t>(chunks);
   std::vector<int> counts(size, 1);
@@ -69,7 +71,8 @@ std::vector<int> balanced(int layers, int chunks, const Loads& loads) {
   return counts;
 }
 
-/// As given from the first chunk on, as far as every later one still gets a layer where it had any.
+/// The valid split nearest to the given one: follows it from the first chunk on, as long as every
+/// later chunk that had a layer still gets one.
 std::vector<int> nearest(std::vector<int> given, int layers, int chunks) {
   given.resize(static_cast<std::size_t>(chunks), 1);
   auto after = std::ranges::count_if(given, [](int count) { return count > 0; });
@@ -84,7 +87,7 @@ std::vector<int> nearest(std::vector<int> given, int layers, int chunks) {
   return given;
 }
 
-/// What is wrong with the split by hand; empty: nothing.
+/// What is wrong with a split by hand; empty: nothing.
 std::string wrong_with(const std::vector<int>& given, int layers, int chunks) {
   const auto held = std::accumulate(given.begin(), given.end(), std::int64_t{0});
   if (std::ssize(given) != chunks)

@@ -8,10 +8,10 @@
 namespace troupe::actors {
 namespace {
 
-/// More than any machine has: runs that ask for more are no layout.
+/// More chunks than any cluster has; runs with more are no valid layout.
 constexpr std::size_t kMostChunks = 1 << 20;
 
-/// The chunk behind the run's last, if the run went on. Whatever the numbers, none overflows.
+/// The chunk that would follow the run's last one. No number in `run`, however large, overflows.
 Layout::Chunk next_of(const ChunkRun& run) {
   const auto chunks = std::int64_t{run.chunks};
   const auto layers = std::int64_t{run.first.end_layer} - run.first.first_layer;
@@ -24,7 +24,7 @@ Layout::Chunk next_of(const ChunkRun& run) {
 }  // namespace
 
 int Layout::copies() const {
-  int count = 0, before = -1;  // of a copy that goes on, first chunks without a layer end at 0
+  int count = 0, before = -1;  // within a copy, leading chunks without a layer end at 0
   for (const Chunk& chunk : chunks) {
     if (chunk.first_layer == 0 && before != 0) ++count;
     before = chunk.end_layer;

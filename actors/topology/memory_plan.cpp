@@ -39,7 +39,7 @@ std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape
   std::vector<RankMemory> memory;
   for (int rank = 0; rank < shape.num_ranks(); ++rank) {
     const RankAssembly part = part_of_run(assembly, spec, shape, rank);
-    // Replicas are alike: the first one's memory serves the others.
+    // Replicas are alike, so the others take the first one's stage memory.
     memory.push_back({.stage = part.place.replica == 0
                                    ? stages::plan_memory(part.stage, *device)
                                    : memory[static_cast<std::size_t>(part.place.stage)].stage,

@@ -9,7 +9,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Numbers 0..n-1, the lowest free one first.
+/// Hands out slot numbers from 0, the lowest free one first.
 class SlotNumbers {
  public:
   int take(int chunk, int microbatch) {
@@ -40,7 +40,7 @@ Program compile(const RankAssembly& part, const std::vector<schedules::Action>& 
   Program program;
   program.reserve(actions.size());
   std::map<int, SlotNumbers> live,
-      deferred;  // by chunk of the stage: each chunk has slots of its own
+      deferred;  // by chunk of the stage, since each chunk has its own slots
   for (const auto& action : actions) {
     const auto at = std::find(part.chunks.begin(), part.chunks.end(), action.chunk);
     TROUPE_ASSERT(at != part.chunks.end());

@@ -59,13 +59,13 @@ schedules::Plan make_eval_plan(const RunSpec& spec) {
   shape.chunks = training.num_chunks() / shape.stages;
   schedules::Plan plan = generate("forward-only", shape);
   if (plan.rank_of_chunk == training.rank_of_chunk) return plan;
-  // A user's plan may place chunks in an order of its own: each rank then runs the training plan's
-  // forwards.
+  // A user's plan may place chunks in another order; each rank then runs the forwards of the
+  // training plan.
   plan = training;
   plan.kind = "forward-only";
   for (auto& row : plan.actions) {
     std::erase_if(row, [](const auto& a) { return a.op != schedules::Op::F; });
-    for (auto& action : row) action.overlaps_next = false;  // what it overlapped is gone
+    for (auto& action : row) action.overlaps_next = false;  // the action that it overlapped is gone
   }
   return plan;
 }

@@ -28,13 +28,13 @@ int layers_of(const RunSpec& spec) {
   return static_cast<int>(spec.model.num_hidden_layers);
 }
 
-/// "pp 2 with 2 chunks a stage".
+/// The stages and chunks for people: "pp 2 with 2 chunks a stage".
 std::string stages_text(const ClusterShape& shape) {
   const int chunks = shape.schedule.chunks;
   return "pp " + text(shape.mesh.pp) + " with " + schedules::counted(chunks, "chunk") + " a stage";
 }
 
-/// Empty, or why no rule can give each chunk a layer.
+/// Why no rule can give each chunk a layer; empty if one can.
 std::string check_layers(const RunSpec& spec, const ClusterShape& shape) {
   const int pp = shape.mesh.pp, chunks = shape.schedule.chunks, layers = layers_of(spec);
   const int copies = copies_of(shape.schedule);
@@ -61,7 +61,7 @@ void check_mesh(const RunSpec& spec, const ClusterShape& shape) {
   }
 }
 
-/// Empty, or why the schedule has no plan of this shape.
+/// Why the schedule has no plan of this shape; empty if it has one.
 std::string check_schedule(const RunSpec& spec, const ClusterShape& shape) {
   if (shape.schedule.kind == "csv")
     return "the run's schedule, csv, is a plan for one shape; give --schedule KIND too";
@@ -80,8 +80,8 @@ schedules::Plan plan_of(const RunSpec& spec, const ClusterShape& shape) {
   return make_plan(changed);
 }
 
-/// The shape's own layout where the new plan keeps every chunk in its place, else by the run's
-/// rule. Throws where that has no layer for some chunk.
+/// The layout of a changed shape: its own if the new plan keeps every chunk in its place, else one
+/// by the run's rule. Throws if the rule has no layer for some chunk.
 Layout layout_for(const RunSpec& spec, const ClusterShape& shape) {
   const schedules::Plan plan = plan_of(spec, shape);
   const auto& chunks = shape.layout.chunks;
@@ -93,7 +93,7 @@ Layout layout_for(const RunSpec& spec, const ClusterShape& shape) {
   return layout_of(split_layers(rule, spec.model, plan.chunks_per_copy()), plan.rank_of_chunk);
 }
 
-/// In messages an option is named as it was given.
+/// Puts `given`, such as the option as the user gave it, before the message of an error.
 template <typename F>
 auto named(const std::string& given, const F& body) {
   try {
@@ -112,9 +112,10 @@ bool fits(const RunSpec& spec, const ClusterShape& shape) {
   return check_schedule(spec, shape).empty();
 }
 
-/// Chunks of a stage under the ordered schedule that its check and the split allow, `split_chunks`
-/// of a copy (0: any number): those of the manifest where it names this schedule, those of now
-/// where they are several, the schedule's own, or as many as the split has.
+/// The chunks per stage under the ordered schedule. The first number counts that the schedule's
+/// check and the split allow: the manifest's if it names this schedule, the current one if above 1,
+/// the schedule's own, the manifest's, or the split's. `split_chunks` is the split's number of
+/// chunks of one copy; 0: any.
 int chunks_under(const RunSpec& spec, const ClusterShape& current, ClusterShape shape,
                  int split_chunks) {
   const auto* generator = generator_of(shape.schedule.kind);
@@ -133,14 +134,13 @@ int chunks_under(const RunSpec& spec, const ClusterShape& current, ClusterShape 
   return possible.value_or(own);
 }
 
-/// The current shape with the mesh and the schedule of the request; its layout is still the old
-/// one.
+/// The current shape with the mesh and the schedule of the request, but still with the old layout.
 ClusterShape meshed(const RunSpec& spec, const ClusterShape& current, const ScaleRequest& request,
                     int split_chunks) {
   ClusterShape shape = current;
   if (request.pp) shape.mesh.pp = *request.pp;
   if (request.dp) shape.mesh.dp = *request.dp;
-  // A plan of one's own is for one mesh, however the layers are split.
+  // A user's own plan is for one mesh, however the layers are split.
   if (shape.schedule.kind == "csv" && !request.schedule && shape.mesh == current.mesh) return shape;
   check_mesh(spec, shape);
   if (shape.mesh.pp != current.mesh.pp) shape.schedule.costs.clear();
@@ -156,7 +156,8 @@ ClusterShape meshed(const RunSpec& spec, const ClusterShape& current, const Scal
   return shape;
 }
 
-/// What a split of other chunks than the shape's runs into, and how many stages would have them.
+/// A hint for a split into another number of chunks than the shape has: what the shape has, and how
+/// many stages would fit.
 std::string chunks_hint(const RunSpec& spec, const ClusterShape& current,
                         const ScaleRequest& request, int split_chunks, const ClusterShape& shape) {
   const std::string has = "; the run has " + stages_text(shape) + " (" + shape.schedule.kind + ")";
@@ -171,7 +172,7 @@ std::string chunks_hint(const RunSpec& spec, const ClusterShape& current,
   return has + ", for this layout give --pp " + text(*wider.pp) + " too";
 }
 
-/// The layers as --layout splits them.
+/// The layout as --layout splits the layers.
 Layout layout_by(const RunSpec& spec, const ClusterShape& current, const ScaleRequest& request,
                  const LayerSplit& split, const ClusterShape& shape) {
   const schedules::Plan plan = plan_of(spec, shape);
@@ -216,7 +217,7 @@ ClusterShape scaled(const RunSpec& spec, const ClusterShape& current, const Scal
 std::optional<TargetShape> shrunk(const RunSpec& spec, const ClusterShape& current,
                                   const std::set<int>& lost) {
   const auto [pp, dp] = current.mesh;
-  std::vector<int> survivors(static_cast<std::size_t>(dp), pp);  // stages, by replica
+  std::vector<int> survivors(static_cast<std::size_t>(dp), pp);  // surviving stages, by replica
   for (const int rank : lost)
     --survivors[static_cast<std::size_t>(place_of(current.mesh, rank).replica)];
   TargetShape smaller{.shape = current, .replicas = {}};
@@ -230,10 +231,11 @@ std::optional<TargetShape> shrunk(const RunSpec& spec, const ClusterShape& curre
     const auto fullest = std::ranges::max_element(survivors);
     smaller.replicas = {static_cast<int>(fullest - survivors.begin())};
     mesh.dp = 1;
-    // A schedule may need more stages, or pairs of them; 1f1b runs on any number.
+    // The schedule may need more stages, or pairs of them; 1f1b, the second choice, runs on any
+    // number.
     for (const auto& schedule : {current.schedule, RunSpec::Schedule{}}) {
       smaller.shape.schedule = schedule;
-      smaller.shape.schedule.costs.clear();  // of other stages
+      smaller.shape.schedule.costs.clear();  // measured or given for other stages
       mesh.pp = *fullest;
       while (mesh.pp > 0 &&
              !(fits(spec, smaller.shape) && check_layers(spec, smaller.shape).empty()))

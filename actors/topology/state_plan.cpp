@@ -6,9 +6,9 @@
 namespace troupe::actors {
 namespace {
 
-/// Where a unit can be had.
+/// A place from which a unit can be taken.
 struct Source {
-  int member = 0;  ///< of the new epoch
+  int member = 0;  ///< member of the new epoch that holds it
   int copy_of = -1;
 };
 
@@ -16,7 +16,7 @@ bool has(const StateInventory& held, std::int64_t step) {
   return held.step == step || (held.has_previous && held.step == step + 1);
 }
 
-/// All places that hold a unit's state of `step`, by unit: own state before copies.
+/// All places that hold the state of `step`, by unit; own state comes before copies.
 std::map<int, std::vector<Source>> find_sources(
     const RunSpec& spec, const Epoch& kept, const Epoch& next,
     const std::map<std::uint64_t, StateInventory>& inventory, std::int64_t step) {
@@ -38,7 +38,7 @@ std::map<int, std::vector<Source>> find_sources(
   return own;
 }
 
-/// The receiver itself before a neighbour of its replica before anybody else.
+/// The nearest source: the receiver itself, else a member of its replica, else any other.
 Source best_source(const std::vector<Source>& sources, int to, const RunSpec::Mesh& mesh) {
   const auto distance = [&](const Source& source) {
     if (source.member == to) return 0;

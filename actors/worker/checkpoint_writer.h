@@ -10,8 +10,8 @@
 
 namespace troupe::actors {
 
-/// Writes a stage's part of a checkpoint on a thread of its own, so that the next step computes
-/// meanwhile. One part at a time.
+/// Writes a stage's part of a checkpoint on a thread of its own, while the next step computes.
+/// Writes one part at a time.
 class CheckpointWriter {
  public:
   CheckpointWriter() = default;
@@ -26,7 +26,7 @@ class CheckpointWriter {
   bool is_writing() const { return thread_.joinable(); }
   /// Returns once the part is written, or has failed.
   void finish();
-  /// Bytes that are written of the newest part. From any thread.
+  /// The number of bytes written of the newest part. May be called from any thread.
   std::uint64_t bytes() const { return bytes_; }
 
  private:

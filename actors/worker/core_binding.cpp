@@ -25,7 +25,8 @@ void CoreBinding::release() {
   apply(allowed_);
 }
 
-/// A thread inherits from the one that starts it. One that ends meanwhile is no matter.
+/// Binds all threads; a new thread inherits the cores of the one that starts it. A thread that ends
+/// meanwhile does no harm.
 void CoreBinding::apply(const cpu_set_t& cores) {
   if (CPU_EQUAL(&cores, &bound_)) return;
   bound_ = cores;

@@ -4,16 +4,17 @@
 
 namespace troupe::actors {
 
-/// The cores that this process may use, and which of them it does. One thread at a time.
+/// The cores that this process may use, and those that it is bound to. Not thread-safe.
 class CoreBinding {
  public:
-  /// It may use those that this thread may use now.
+  /// Allows the process the cores that the calling thread may use now.
   CoreBinding();
 
   /// Binds every thread of the process, and those that they start, to `count` cores: worker 0 takes
-  /// the first ones, and so on. Where there are not enough for this one it may use all.
+  /// the first ones, worker 1 the next, and so on. If there are not enough for this worker, it may
+  /// use all.
   void bind(int worker, int count);
-  /// It may use all again.
+  /// Lets the process use all allowed cores again.
   void release();
 
  private:

@@ -39,7 +39,8 @@ transport::MessageKey NeighbourCopies::key(int rank, std::int64_t step, std::int
 }
 
 void NeighbourCopies::send(const stages::Stage& stage, std::int64_t step) {
-  // The step is committed: everybody holds the state before it, and none before that is needed.
+  // The step is committed, so every rank holds the copy of the step before, and older copies are
+  // not needed.
   drop_before(step - 1);
   row_.clear();
   for (const stages::Parameter& parameter : stage.parameters())
@@ -90,7 +91,7 @@ std::vector<transport::KeptSlots> NeighbourCopies::kept(const std::vector<HeldCo
   std::vector<transport::KeptSlots> kept;
   for (const HeldCopy& copy : held) {
     const bool fits = copy.rank == before_ && copy.memory.size() == size_before_ && copy.owner;
-    // What the neighbour gives of `step` as the epoch begins needs slots at once.
+    // If the neighbour sends its state of `step` as the epoch begins, that needs slots at once.
     const bool stays = copy.step == step ? is_copied : parity_of(copy.step) != parity_of(step);
     if (fits && stays)
       kept.push_back({.chunk = chunk_of_copy(before_, copy.step),

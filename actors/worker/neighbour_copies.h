@@ -12,24 +12,24 @@
 
 namespace troupe::actors {
 
-/// A rank gives each committed state to the next stage of its replica, and holds that of the stage
-/// before, this and the one before it: a copy lies in the slots that its messages arrived in.
-/// Every piece carries its checksum. Runner thread only.
+/// Copies of state between neighbours: a rank gives each committed state to the next stage of its
+/// replica, and holds the newest two states of the stage before. A copy stays in the slots that its
+/// messages arrived in. Every piece carries its checksum. Used by the compute thread only.
 class NeighbourCopies {
  public:
-  /// A copy that outlives the channel it came over.
+  /// A copy that outlives the channel that it was received on.
   struct HeldCopy {
-    int rank = 0;  ///< whose
+    int rank = 0;  ///< rank whose state it is
     std::int64_t step = 0;
-    TensorRow memory;  ///< the units of that rank one after the other
+    TensorRow memory;  ///< the rank's units, one after the other
     std::shared_ptr<transport::SlotMemory> owner;
   };
 
   NeighbourCopies(const RunSpec& spec, const ClusterShape& shape, int rank, tensor::Device& device,
                   transport::Channel& channel);
 
-  /// The channel is open on copy_edges(). Gives the state of `step` away. Returns as soon as it may
-  /// change again.
+  /// Sends the state of `step` to the neighbour. The channel is open on copy_edges(). Returns once
+  /// the state may change again.
   void send(const stages::Stage& stage, std::int64_t step);
   /// Waits for the neighbour's state of `step` and checks it. Throws Error{unavailable} for a
   /// damaged piece.
@@ -37,26 +37,27 @@ class NeighbourCopies {
   bool has_sent(std::int64_t step) const { return sent_ == step; }
   bool has_received(std::int64_t step) const;
 
-  /// The memory of the edges whose copies, of an epoch that ended, must not be written over before
-  /// all ranks have reached this one. `is_copied`: what is held of `step` need not come again.
+  /// The slots of held copies that must not be overwritten before all ranks have reached this
+  /// epoch. `is_copied`: the held copy of `step` serves the new epoch and is not sent again.
   std::vector<transport::KeptSlots> kept(const std::vector<HeldCopy>& held, std::int64_t step,
                                          bool is_copied) const;
-  /// All ranks have reached the epoch: only adopted copies are needed still.
+  /// Frees kept slots once all ranks have reached the epoch; only those of adopted copies stay.
   void free_kept();
-  /// The neighbour of the epoch before has given the same state: it need not come again.
+  /// Takes over a copy that the neighbour sent in the epoch before; the same state is not sent
+  /// again.
   void adopt(const HeldCopy& copy);
-  /// The neighbour holds this rank's state of `step` already: it is not sent.
+  /// Notes that the neighbour holds this rank's state of `step` already, so that it is not sent.
   void skip(std::int64_t step) { sent_ = step; }
   int source() const { return before_; }
-  /// The newest two copies.
+  /// The copies that are held: the newest two at most.
   std::vector<HeldCopy> take_out() const;
 
  private:
   struct Copy {
-    std::int64_t step = -1;  ///< -1: none
+    std::int64_t step = -1;  ///< updates in the copied state; -1: no copy
     TensorRow memory;
     std::shared_ptr<transport::SlotMemory> owner;
-    bool adopted = false;  ///< not out of this channel
+    bool adopted = false;  ///< received on an earlier channel, not on this one
   };
   void drop_before(std::int64_t step);
   Copy& free_copy();
@@ -68,9 +69,9 @@ class NeighbourCopies {
   const std::unique_ptr<tensor::Stream> stream_;
   transport::Channel& channel_;
   const int rank_, before_;
-  const std::int64_t size_before_;  ///< elements of the stage before
+  const std::int64_t size_before_;  ///< number of elements in the state of the stage before
   std::int64_t sent_ = -1;
-  TensorRow row_;  ///< what is being sent
+  TensorRow row_;  ///< the tensors that are being sent
   std::array<Copy, 2> received_;
 };
 

@@ -11,7 +11,7 @@
 namespace troupe::actors {
 namespace {
 
-/// One order, carried out.
+/// Carries out one order.
 class Executor {
  public:
   Executor(RankExecutor& executor, const std::function<void(StageAnswer)>& answer)
@@ -91,7 +91,8 @@ void OrderLoop::run(const std::function<void(StageAnswer)>& answer) {
     if (failed) continue;
     try {
       auto result = std::visit(execute, order);
-      // Before the vote: who orders the next step knows then how many samples are still wanted.
+      // Summaries precede the vote, so that the director knows how many samples are left when it
+      // orders the next step.
       for (Tapped& tapped : executor_.take_tapped()) answer(std::move(tapped));
       if (result) answer(std::move(*result));
       for (TracedActions& actions : executor_.take_trace()) answer(std::move(actions));

@@ -16,28 +16,30 @@ using StageOrder = std::variant<Halt, EnterEpoch, RunStep, Commit, Save, Evaluat
 using StageAnswer =
     std::variant<Halted, Ready, Prepared, TracedActions, Tapped, Saved, Evaluated, Failed>;
 
-/// The computing side of a worker, as its stage actor sees it. From any thread; nothing here waits.
+/// The computing side of a worker, as its stage actor sees it. Functions may be called from any
+/// thread and never wait.
 class OrderSink {
  public:
   virtual ~OrderSink() = default;
   /// Queues an order. Orders are carried out one at a time; the answer goes to the stage actor.
   virtual void push(StageOrder order) = 0;
-  /// Orders that are queued.
+  /// The number of queued orders.
   virtual std::size_t depth() const = 0;
-  /// RankExecutor's.
+  /// Calls RankExecutor::interrupt.
   virtual void interrupt(std::uint32_t next, const std::string& reason) = 0;
   virtual void warm_up(const WarmUp& order, const std::function<void()>& answer) = 0;
   virtual RankExecutor::Activity activity() const = 0;
 };
 
-/// A rank's computing loop. Knows no actor.
+/// The loop of a rank's compute thread: takes orders from the queue and carries them out. Knows no
+/// actor.
 class OrderLoop : public OrderSink {
  public:
-  /// `executor` outlives it.
+  /// `executor` outlives the loop.
   OrderLoop(RankExecutor& executor, std::uint64_t incarnation);
-  /// Takes orders until Finish and answers each, on the thread that calls it; `answer` may be
-  /// called from another one too. After an error it answers Failed once, unless it was interrupted,
-  /// and then waits for Halt or Finish.
+  /// Takes orders until Finish and carries them out on the calling thread. `answer` may be called
+  /// from other threads too. After an error it answers Failed once, unless it was interrupted, and
+  /// then skips all orders until Halt or Finish.
   void run(const std::function<void(StageAnswer)>& answer);
 
   void push(StageOrder order) override { orders_.push(std::move(order)); }

@@ -24,12 +24,13 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// What a chunk receives: its activation, or the gradient of its output.
+/// The key of the message that a chunk receives: its input activation, or the gradient of its
+/// output.
 MessageKey into(const Instruction& next, std::uint64_t step, Direction direction) {
   return {step, next.microbatch, next.global_chunk, direction};
 }
-/// What a chunk sends: its output to the chunk after, or the gradient of its input to the chunk
-/// before.
+/// The key of the message that a chunk sends: its output to the chunk after it, or the gradient of
+/// its input to the chunk before it.
 MessageKey out_of(const Instruction& next, std::uint64_t step, Direction direction) {
   const int to = next.global_chunk + (direction == Direction::forward ? 1 : -1);
   return {step, next.microbatch, to, direction};
@@ -61,10 +62,10 @@ struct PlanRunner::Step {
   double busy_s = 0;
   double longest_s = 0;
   Tap* tap = nullptr;
-  Recorded* record = nullptr;  ///< of the action that computes or waits; null: none is kept
+  Recorded* record = nullptr;  ///< record of the action that computes or waits; null: not recorded
 
-  /// Runs one call into the stage; its seconds. Of several calls for one action the record keeps
-  /// the first's begin and the last's end.
+  /// Runs one call of the stage and returns its seconds. If an action takes several calls, its
+  /// record keeps the begin of the first and the end of the last.
   template <typename Call>
   double timed(Call&& call) {
     const auto begin = Clock::now();
@@ -82,17 +83,17 @@ struct PlanRunner::Step {
   }
 };
 
-/// An action from its first node to its last.
+/// The state of an action while it runs, from its first node to its last.
 struct PlanRunner::ActiveAction {
   const Instruction& next;
   Recorded* record = nullptr;
   Direction direction = Direction::forward;
-  transport::Needs needs{};  ///< its message and its buffer
+  transport::Needs needs{};  ///< the message and the buffer that it needs to start
   bool started = false;
-  std::span<const stages::NodeEnd> nodes{};  ///< once started
-  int node = 0;                              ///< the next one
-  Tensor input{};                            ///< the message
-  Tensor output{};                           ///< the buffer
+  std::span<const stages::NodeEnd> nodes{};  ///< the action's nodes, set when it starts
+  int node = 0;                              ///< number of the next node
+  Tensor input{};                            ///< the message that was received
+  Tensor output{};                           ///< the buffer for the output
   double loss_sum = 0;
   double busy_s = 0;
 
@@ -100,7 +101,7 @@ struct PlanRunner::ActiveAction {
       : next(instruction), record(kept) {
     const bool forward = next.op == Op::F;
     if (!forward) direction = Direction::backward;
-    if (next.op == Op::W) return;  // all it reads is here
+    if (next.op == Op::W) return;  // it reads only what this rank holds
     if (!(forward ? next.first : next.last)) needs.message = into(next, step, direction);
     if (!(forward ? next.last : next.first)) needs.buffer = out_of(next, step, direction);
   }
@@ -108,8 +109,8 @@ struct PlanRunner::ActiveAction {
   bool done() const { return started && !can_advance(); }
 };
 
-/// Ends with what the stage was called for: then gradients are complete, and where an error ends
-/// the step, nothing uses the channel's buffers any more.
+/// Waits at its end until the stage has done all it was called for. Then gradients are complete,
+/// and if an error ends the step, nothing uses the channel's buffers any more.
 struct PlanRunner::Drain {
   explicit Drain(stages::Stage& of) : stage(of) {}
   ~Drain() { stage.synchronize(); }
@@ -213,7 +214,7 @@ void PlanRunner::evaluate_one(const Instruction& next, Step& step) {
     send(*pass.needs.buffer, pass.output, step);
 }
 
-/// Receives the message and acquires the buffer, waiting for both.
+/// Starts an action: waits until its message has arrived and its buffer is free.
 void PlanRunner::start(ActiveAction& pass, Step& step) {
   const Instruction& next = pass.next;
   step.record = pass.record;
@@ -224,8 +225,9 @@ void PlanRunner::start(ActiveAction& pass, Step& step) {
   pass.started = true;
 }
 
-/// Runs the next node. What it completes leaves, and what it was the last to read is freed, at
-/// once: that is all the runner waits for, and the last node, whose end is the action's.
+/// Runs the next node. An output that it completes is sent at once, and a message that it was the
+/// last to read is freed at once. The compute thread waits for the stage only for these, and at the
+/// last node, whose end is the action's.
 void PlanRunner::advance(ActiveAction& pass, Step& step) {
   const stages::NodeEnd end = pass.nodes[static_cast<std::size_t>(pass.node)];
   step.record = pass.record;
@@ -277,8 +279,8 @@ void PlanRunner::run(ActiveAction pass, Step& step) {
   while (pass.can_advance()) advance(pass, step);
 }
 
-/// Node by node in turn. Each starts when its message and buffer are there, so that the other
-/// computes while they travel.
+/// Runs the nodes of two actions in turn. Each action starts when its message and buffer are there,
+/// so that one computes while messages of the other travel.
 void PlanRunner::run_pair(ActiveAction forward, ActiveAction backward, Step& step) {
   ActiveAction* turn = &forward;
   ActiveAction* other = &backward;
@@ -296,7 +298,8 @@ void PlanRunner::run_pair(ActiveAction forward, ActiveAction backward, Step& ste
   progress_.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// None of the two computes, and one at least has not started: waits until it can.
+/// Waits until an action can start. Neither of the two can compute now, and at least one has not
+/// started.
 void PlanRunner::wait_for_pair(ActiveAction& forward, ActiveAction& backward, Step& step) {
   if (forward.started || backward.started) return start(forward.started ? backward : forward, step);
   const auto begin = Clock::now();

@@ -15,34 +15,35 @@ class Tap;
 
 /// What one rank measured in one step.
 struct PlanResult {
-  double loss_sum = 0;      ///< of this rank's microbatches in ascending order; 0 without the head
-  int bad_microbatch = -1;  ///< the first with a loss that is not finite
-  double busy_s = 0;        ///< inside the stage's calls
+  /// The losses of this rank's microbatches, added in ascending order; 0 without the head.
+  double loss_sum = 0;
+  int bad_microbatch = -1;  ///< the first microbatch whose loss is not finite; -1: none
+  double busy_s = 0;        ///< time in calls of the stage
   double wall_s = 0;
   double longest_action_s = 0;
 };
 
-/// The interpreter: runs a rank's program of one step, receiving, computing and sending in its
-/// order. The only place where plan, stage and channel meet. Used by the runner thread alone,
-/// except the atomics of progress(). Allocates nothing after construction.
+/// The interpreter of plans: runs a rank's program of one step, receiving, computing and sending in
+/// the program's order. Plan, stage and channel meet only here. Used by the compute thread alone,
+/// except progress(). Allocates nothing after construction.
 class PlanRunner {
  public:
   struct Data {
     const stages::DataFeed* feed = nullptr;
     int replica = 0;
-    std::int64_t tokens = 0;  ///< of a microbatch
+    std::int64_t tokens = 0;  ///< number of tokens in a microbatch
     int num_microbatches = 0;
   };
   struct Watch {
-    bool record = false;  ///< keep the times of every action
-    Tap* tap = nullptr;   ///< looks at what is sent; null: nobody does
+    bool record = false;  ///< whether to keep the times of every action
+    Tap* tap = nullptr;   ///< looks at the tensors that are sent; null: none
   };
-  /// All references outlive the runner.
+  /// All references outlive the plan runner.
   PlanRunner(stages::Stage& stage, transport::Channel& channel, Program program, const Data& data);
 
   /// Trains on the samples of data step `data_step` (from 0). `message_step` keys the messages;
-  /// both ends of every edge use the same. Gradients are complete for this rank after it; nothing
-  /// is applied.
+  /// both ends of every edge use the same. Afterwards the gradients of this rank are complete, and
+  /// the weights unchanged.
   PlanResult train(std::int64_t data_step, std::uint64_t message_step, const Watch& watch);
   PlanResult train(std::int64_t data_step, std::uint64_t message_step) {
     return train(data_step, message_step, Watch{});
@@ -50,21 +51,24 @@ class PlanRunner {
   /// Runs a forward-only program through Stage::evaluate.
   PlanResult evaluate(std::int64_t data_step, std::uint64_t message_step);
 
-  /// An action of a recorded step. Times are of the steady clock.
+  /// An action of a recorded step; times are of the steady clock.
   struct Recorded {
     Instruction instruction;
     double begin_s = 0;
     double end_s = 0;
-    double sent_s = 0;    ///< when its output left; 0: it has none
-    double busy_s = 0;    ///< in the stage's calls: less than end - begin where it is one of a pair
-    double waited_s = 0;  ///< for its message and a credit, before begin_s
+    double sent_s = 0;  ///< when the action's output was sent; 0: it has none
+    /// Time in calls of the stage; less than end_s - begin_s if the action is one of a pair.
+    double busy_s = 0;
+    double waited_s = 0;  ///< time waiting for its message and a credit, before begin_s
   };
-  /// The actions of the last step that was recorded; empty before.
+  /// The actions of the last step that was recorded; empty if none was.
   const std::vector<Recorded>& recorded() const { return recorded_; }
-  /// How long the last step waited for messages of this direction into this chunk of the stage.
+  /// The time that the last step waited for messages of this direction into this chunk of the
+  /// stage.
   double wait_s(transport::Direction direction, int chunk) const;
 
-  /// Instructions finished since construction; read by any thread as a sign of life.
+  /// The number of instructions finished since construction, a sign of life. May be called from any
+  /// thread.
   std::uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
 
  private:

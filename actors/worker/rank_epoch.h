@@ -18,36 +18,37 @@ struct StageState {
   std::unique_ptr<tensor::Device> device;
   std::unique_ptr<stages::Stage> stage;
   stages::StageSpec spec;
-  std::int64_t step = -1;  ///< -1: none that could be used
+  std::int64_t step = -1;  ///< updates in the stage's state; -1: no state that can be used
 };
 
-/// Everything that an epoch decides for one rank. Members are destroyed in reverse order: runners
-/// before what they refer to.
+/// Everything that an epoch decides for one rank. Members are destroyed in reverse order: plan
+/// runners before what they refer to.
 struct RankEpoch {
   Epoch epoch;
   int rank = 0;
   RankAssembly part;
-  std::shared_ptr<StageState> state;      ///< of the epoch before too where the layers are the same
-  std::vector<std::uint32_t> parameters;  // canonical numbers of the owned ones
-  std::vector<std::size_t> owned;         // their places in stage->parameters()
+  std::shared_ptr<StageState> state;  ///< shared with the epoch before if the layers are the same
+  std::vector<std::uint32_t> parameters;  // canonical numbers of the owned parameters
+  std::vector<std::size_t> owned;         // indices of the owned parameters in stage->parameters()
   std::vector<double> squared_norms;
   std::unique_ptr<stages::DataFeed> feed, eval_feed;
   std::unique_ptr<tensor::ProcessGroup> tied, mirror, replicas;
   std::optional<NeighbourCopies> copies;
   std::optional<PlanRunner> runner, eval_runner;
-  std::vector<std::uint64_t> edge_bytes;  // sent by the end of the last step
-  bool reached_by_all = false;            // an order to compute in it has come
+  std::vector<std::uint64_t> edge_bytes;  // bytes sent over each edge by the end of the last step
+  bool reached_by_all = false;            // an order to compute in this epoch has come
 
   stages::Stage& stage() { return *state->stage; }
 };
 
-/// A stage of zeros, on a device of its own: whoever builds it hands both to the runner.
+/// Makes a stage of zeros on the given device. The thread that builds them hands both over to the
+/// compute thread.
 std::shared_ptr<StageState> make_state(const stages::StageSpec& stage,
                                        std::unique_ptr<tensor::Device> device);
-/// Bytes of the slots of each edge that ends at `rank`, from another one; the largest first.
+/// The bytes of the slots of each edge from another rank to `rank`, the largest first.
 std::vector<std::size_t> slots_of(const RankAssembly& part, int rank);
 
-/// Where a rank's samples come from, and what it runs over them. The stage is there.
+/// Adds a rank's data feeds and plan runners to an epoch whose stage is already set.
 void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin,
                  transport::Channel& channel);
 

@@ -18,13 +18,13 @@
 namespace troupe::actors {
 namespace {
 
-/// Evaluation messages are keyed above all training steps.
+/// The step that keys the first evaluation's messages, above all training steps.
 constexpr std::uint64_t kEvalStep = std::uint64_t{1} << 62;
-/// A wait for a peer longer than this is an error that names it. Peers that die are noticed at once
-/// by the director; this bounds what nobody notices.
+/// A longer wait for a peer is an error that names it. The director notices at once if a peer dies;
+/// this limit is for failures that nothing notices.
 constexpr std::chrono::minutes kPeerDeadline{10};
 
-/// Memory of this process, as the kernel counts it; 0 if it does not say.
+/// The resident memory of this process, as the kernel counts it; 0 if it is not known.
 std::uint64_t resident_memory() {
   std::ifstream file("/proc/self/statm");
   std::uint64_t size = 0, resident = 0;
@@ -86,7 +86,7 @@ Prepared RankExecutor::run_step(const RunStep& order) {
         {.to = static_cast<std::uint32_t>(to), .bytes = counts.edges[i].bytes - before});
   }
   if (now.copies && !now.copies->has_received(order.step - 1))
-    now.copies->receive(order.step - 1);  // nobody goes on before the last state is safe
+    now.copies->receive(order.step - 1);  // no rank goes on before the last state is safe
   {
     const std::lock_guard lock(mutex_);
     longest_action_s_ = std::max(longest_action_s_, result.longest_action_s);
@@ -130,7 +130,7 @@ void RankExecutor::commit(const Commit& order) {
 void RankExecutor::save(const Save& order, const std::function<void(Saved)>& answer) {
   finish_writing();
   Saved saved{.epoch = order.epoch, .step = order.step, .rank = epoch_->rank};
-  // Replicas hold equal bits: the first one writes.
+  // All replicas hold the same bits; the first one writes.
   if (epoch_->part.place.replica != 0) return answer(saved);
   writer_.start(order.dir, epoch_->stage(), epoch_->part.place.stage, epoch_->epoch.shape.mesh.pp,
                 [saved, answer](const std::string& error) mutable {

@@ -20,55 +20,56 @@
 
 namespace troupe::actors {
 
-/// A worker's training state and what it does with it, order by order. Knows no actor. All calls
-/// come from the runner thread, except interrupt(), warm_up() and activity(). Errors are thrown as
-/// Error.
+/// A worker's training state, and how each order is carried out on it. Knows no actor. All
+/// functions are called from the compute thread, except interrupt(), warm_up() and activity().
+/// Errors are thrown as Error.
 class RankExecutor {
  public:
   using NodeFactory =
       std::function<std::unique_ptr<transport::UcxNode>(std::shared_ptr<transport::SlotPool>)>;
   RankExecutor(RunSpec spec, const Member& self, NodeFactory make_node);
   ~RankExecutor();
-  /// The address of its data plane, until the next halt().
+  /// The address of the worker's data plane, valid until the next halt().
   std::string address() const { return node_->address(); }
 
-  /// Forgets what no rank but this may have reached, and says what is left.
+  /// Leaves the epoch, drops state that not all ranks may have reached, and reports the state that
+  /// is left.
   Halted halt(const Halt& order);
-  /// Builds the order's stage, and memory for its messages, beside whatever follows; an epoch that
-  /// needs such a stage takes both.
-  /// For any rank: has memory for any rank of the shape at hand.
-  /// `answer` is called once, from another thread. From any thread.
+  /// Builds the order's stage, and memory for its messages, while other orders are carried out; an
+  /// epoch that needs such a stage takes both. An order for any rank prepares memory for any rank
+  /// of the shape instead. `answer` is called once, from another thread. May be called from any
+  /// thread.
   void warm_up(const WarmUp& order, const std::function<void()>& answer);
-  /// Connects to its peers in the epoch, takes the state and builds the stage. The plan's digest is
-  /// compared with the one this rank derives itself: Error{internal} if they differ. No answer of
-  /// a worker that only gives its state away.
+  /// Connects to its peers in the epoch, takes the state and builds the stage. Throws
+  /// Error{internal} if the order's digest differs from the one that this rank derives itself.
+  /// Returns no answer for a worker that only gives its state away.
   std::optional<Ready> begin_epoch(const EnterEpoch& order);
   Prepared run_step(const RunStep& order);
-  /// The actions of the step that run_step recorded, once; empty if it recorded none.
+  /// Takes the actions that run_step recorded; empty if it recorded none, or they were taken.
   std::vector<TracedActions> take_trace();
-  /// The tensors that run_step was to look at, once.
+  /// Takes the summaries of tensors that run_step was to look at; empty if they were taken.
   std::vector<Tapped> take_tapped();
   void commit(const Commit& order);
-  /// Writes the state beside whatever follows; the next commit() waits until it is written.
-  /// `answer` is called once, from another thread.
+  /// Writes the state while other orders are carried out; the next commit() waits until it is
+  /// written. `answer` is called once, from another thread if this rank has a part to write.
   void save(const Save& order, const std::function<void(Saved)>& answer);
-  /// One batch, which every rank of the replica is ordered in the same order.
+  /// Evaluates one batch. Every rank of the replica receives these orders in the same order.
   Evaluated evaluate(const Evaluate& order);
 
-  /// Wakes the runner out of any wait on a peer, now and until it begins epoch `next` or a later
-  /// one; its call ends with an Error that holds `reason`. From any thread.
+  /// Ends every wait of the compute thread for a peer, now and until it begins epoch `next` or a
+  /// later one, with an Error that holds `reason`. May be called from any thread.
   void interrupt(std::uint32_t next, const std::string& reason);
-  /// Whether this epoch must not go on.
+  /// Whether an interruption forbids this epoch to go on.
   bool is_interrupted(std::uint32_t epoch) const;
-  /// What the runner does, and the named wait it is in (empty if none). From any thread.
+  /// What the compute thread does, and the named wait that it is in (empty: none).
   struct Activity {
     std::string state;
     std::string waiting_for;
     std::uint64_t progress = 0;
     double longest_action_s = 0;
-    std::uint64_t resident_bytes = 0;         ///< memory of the process
-    std::uint64_t saved_bytes = 0;            ///< of the newest checkpoint
-    std::vector<transport::EdgeCount> edges;  ///< Channel::counts()
+    std::uint64_t resident_bytes = 0;  ///< resident memory of the process
+    std::uint64_t saved_bytes = 0;  ///< bytes written of this rank's part of the newest checkpoint
+    std::vector<transport::EdgeCount> edges;  ///< the edges of Channel::counts()
   };
   Activity activity() const;
 
@@ -97,26 +98,27 @@ class RankExecutor {
   const NodeFactory make_node_;
   CoreBinding cores_;
   std::chrono::microseconds spin_{0};
-  const std::shared_ptr<transport::SlotPool> slots_;  ///< what nodes that are gone have left
-  std::unique_ptr<transport::UcxNode> node_;          ///< replaced by halt() alone, under the lock
+  /// Slots that closed nodes have left, for new ones.
+  const std::shared_ptr<transport::SlotPool> slots_;
+  std::unique_ptr<transport::UcxNode> node_;  ///< replaced only by halt(), under the lock
   std::unique_ptr<tensor::Device> device_;
   WarmStage warm_stage_;
   std::unique_ptr<RankEpoch> epoch_;
-  std::unique_ptr<RankEpoch> before_;            ///< until all ranks have reached epoch_
-  std::vector<NeighbourCopies::HeldCopy> held_;  ///< taken out of the last epoch that ended
+  std::unique_ptr<RankEpoch> before_;  ///< the epoch before, until all ranks have reached epoch_
+  std::vector<NeighbourCopies::HeldCopy> held_;  ///< copies taken out of the last epoch that ended
   std::uint64_t next_eval_ = 0;
   CheckpointWriter writer_;  ///< reads the state of epoch_
   std::vector<TracedActions> trace_;
   std::vector<Tapped> tapped_;
 
-  std::atomic<std::uint64_t> progress_{0};  ///< of runners that are gone
-  mutable std::mutex mutex_;                // guards what other threads read
+  std::atomic<std::uint64_t> progress_{0};  ///< progress of plan runners that are gone
+  mutable std::mutex mutex_;  // guards what other threads read: the members below, node_
   const char* state_ = "starting";
   std::vector<tensor::ProcessGroup*> groups_;
   const PlanRunner* runner_ = nullptr;
   double longest_action_s_ = 0;
-  std::uint32_t min_epoch_ = 0;  ///< earlier ones must not begin any more
-  std::string interrupted_;      ///< why
+  std::uint32_t min_epoch_ = 0;  ///< epochs before this one must not begin any more
+  std::string interrupted_;      ///< reason of the last interruption
 };
 
 }  // namespace troupe::actors

@@ -13,7 +13,8 @@
 namespace troupe::actors {
 namespace {
 
-// The data plane counts two epochs for each of ours: state moves, then training.
+// Each epoch of the run is two epochs of the data plane: one for state moves, then one for
+// training.
 std::uint32_t moving(std::uint32_t epoch) {
   return 2 * epoch;
 }
@@ -21,7 +22,7 @@ std::uint32_t training(std::uint32_t epoch) {
   return 2 * epoch + 1;
 }
 
-/// How long a wait polls before it sleeps, where cores suffice.
+/// How long a wait polls before it sleeps, if there are enough cores.
 constexpr std::chrono::microseconds kSpin{50};
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -33,7 +34,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 Halted RankExecutor::halt(const Halt& order) {
   finish_writing();
   set_state("halted");
-  // What all ranks had reached decides which of two states counts.
+  // The last epoch that all ranks had reached decides which of two states counts.
   const bool fell_back = before_ && before_->epoch.number == order.kept;
   if (epoch_ && epoch_->copies && epoch_->epoch.number == order.kept) {
     auto copies = epoch_->copies->take_out();
@@ -48,7 +49,7 @@ Halted RankExecutor::halt(const Halt& order) {
                 .address = node_->address(),
                 .inventory = {}};
   if (!epoch_ || epoch_->epoch.number != order.kept) {
-    epoch_.reset();  // what not all have reached never was
+    epoch_.reset();  // an epoch that not all ranks have reached counts for nothing
     return answer;
   }
   answer.inventory.step = epoch_->state->step;
@@ -58,7 +59,7 @@ Halted RankExecutor::halt(const Halt& order) {
   return answer;
 }
 
-/// Gives up what belongs to the connections of the epoch that ends; its state stays.
+/// Releases everything that uses the connections of the epoch that ends; its state stays.
 void RankExecutor::leave_epoch() {
   const std::lock_guard lock(mutex_);
   if (runner_) progress_ += runner_->progress();
@@ -82,14 +83,15 @@ void RankExecutor::renew_node() {
     const std::lock_guard lock(mutex_);
     old = std::exchange(node_, new_node());
   }
-  // The order that made this halt has closed the old one; the new one is closed until it is opened.
+  // The interruption before this halt closed the old node's channel; the new one stays closed until
+  // it is opened.
 }
 
 void RankExecutor::warm_up(const WarmUp& order, const std::function<void()>& answer) {
   warm_stage_.prepare(order, answer);
 }
 
-/// All ranks have reached this epoch: nothing of those before is needed.
+/// Frees what is left of earlier epochs, because all ranks have reached this one.
 void RankExecutor::end_epochs_before() {
   if (std::exchange(epoch_->reached_by_all, true)) return;
   before_.reset();
@@ -104,7 +106,7 @@ std::optional<Ready> RankExecutor::begin_epoch(const EnterEpoch& order) {
     return prepare(order);
   } catch (...) {
     const std::lock_guard lock(mutex_);
-    groups_.clear();  // they are gone with the rest
+    groups_.clear();  // the groups were destroyed with the unfinished epoch
     throw;
   }
 }
@@ -113,7 +115,7 @@ std::optional<Ready> RankExecutor::prepare(const EnterEpoch& order) {
   const Epoch& epoch = order.epoch;
   const int rank = epoch.rank_of(self_.incarnation);
   TROUPE_ASSERT(rank >= 0);
-  if (rank >= epoch.num_ranks()) {  // it leaves
+  if (rank >= epoch.num_ranks()) {  // it only gives its state away and leaves
     connect(epoch, order.start.state, nullptr);
     take_state(order, nullptr);
     return std::nullopt;
@@ -166,7 +168,7 @@ void RankExecutor::use_cores(const CoreUse& use) {
   node_->set_spin(spin_);
 }
 
-/// Connects to everybody this rank has to do with; those it knows already stay connected.
+/// Connects to all peers of this rank; peers that are connected already stay so.
 void RankExecutor::connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part) {
   const int me = epoch.rank_of(self_.incarnation);
   std::set<int> peers;
@@ -179,7 +181,7 @@ void RankExecutor::connect(const Epoch& epoch, const StatePlan& state, const Ran
   }
 }
 
-/// Ranks become the members' names on the data plane.
+/// Opens the channel. Ranks of edges become member ids, the names on the data plane.
 void RankExecutor::open_channel(std::uint32_t epoch, const Epoch& members,
                                 std::vector<transport::Edge> edges,
                                 std::vector<transport::KeptSlots> kept) {
@@ -199,7 +201,8 @@ void RankExecutor::open_channel(std::uint32_t epoch, const Epoch& members,
   refuse_if_interrupted(epoch / 2);
 }
 
-/// An interruption may come while nothing waits: what is opened after it must not be waited on.
+/// Throws if the epoch is interrupted. An interruption may come while nothing waits; a channel or
+/// group that is made after it must not be waited on.
 void RankExecutor::refuse_if_interrupted(std::uint32_t epoch) const {
   const std::lock_guard lock(mutex_);
   if (epoch < min_epoch_) throw Error(ErrorKind::unavailable, interrupted_);
@@ -208,7 +211,7 @@ void RankExecutor::refuse_if_interrupted(std::uint32_t epoch) const {
 void RankExecutor::take_state(const EnterEpoch& order, RankEpoch* now) {
   const auto warm = warm_stage_.take();
   if (now) {
-    // What is loaded fills a new stage: fresh weights come without the moments of others.
+    // A loaded state goes into a new stage, because fresh weights must not keep old moments.
     const bool stays = order.start.state.from_memory && epoch_;
     if (stays && epoch_->part.stage == now->part.stage)
       now->state = epoch_->state;
@@ -248,8 +251,8 @@ void RankExecutor::move_state(const EnterEpoch& order, RankEpoch* now) {
   if (now && !memory.in_place) now->stage().weights_changed();
 }
 
-/// The state that the epoch starts from is safe before the first step. What the neighbours hold of
-/// it already is not sent again.
+/// Makes copies of the state that the epoch starts from before its first step. Copies that
+/// neighbours already hold are not sent again.
 void RankExecutor::copy_first_state(RankEpoch& now, const std::vector<int>& copied) {
   const auto is_copied = [&](int rank) { return std::ranges::find(copied, rank) != copied.end(); };
   const std::int64_t step = now.state->step;
@@ -285,8 +288,8 @@ void RankExecutor::make_groups(RankEpoch& now) {
   const RankPlace place = now.part.place;
   const auto [pp, dp] = epoch.shape.mesh;
   const std::string stage = std::to_string(place.stage);
-  // Group ids: one a replica for the tied matrix, then one a stage over its replicas, then one a
-  // pair of mirrored ranks.
+  // Group ids: one per replica for the tied matrix, then one per stage for its replicas, then one
+  // per pair of mirrored ranks.
   now.tied = make(place.replica, "tied embedding", now.part.tied_ranks);
   now.replicas = make(dp + place.stage, "replicas of stage " + stage, now.part.replica_ranks);
   if (const auto& pair = now.part.mirror_ranks; !pair.empty())

@@ -65,7 +65,7 @@ void StageActor::on_exit() {
 void StageActor::halt(const Halt& order) {
   if (order.epoch <= epoch_) return;
   orders_.interrupt(order.epoch, order.reason);
-  epoch_ = order.epoch;  // orders of the one before are too late now
+  epoch_ = order.epoch;  // orders of the epoch before now come too late
   peers_ = {};
   replica_ = nullptr;
   orders_.push(order);

@@ -11,12 +11,12 @@
 
 namespace troupe::actors {
 
-/// A pipeline stage of one replica, in its worker process. Never computes: it hands orders to the
-/// runner and answers for it, and reports what the runner does while an action runs. Joins the run
-/// by itself when it starts.
+/// A pipeline stage of one replica, in its worker process. Never computes: it passes orders to the
+/// compute thread and its answers back, and reports in heartbeats what that thread does. Joins the
+/// run when it starts.
 class StageActor : public ControlActor {
  public:
-  /// `orders` outlives the actor. `director` is where it joins. It gives a sign of life every
+  /// `orders` outlives the actor. It joins at `director`, and sends a sign of life every
   /// `heartbeat`.
   StageActor(caf::actor_config& config, const caf::actor& director, Join join, OrderSink& orders,
              std::chrono::milliseconds heartbeat = kHeartbeatInterval);
@@ -25,14 +25,15 @@ class StageActor : public ControlActor {
 
  private:
   void halt(const Halt& order);
-  /// Takes what it is told.
+  /// Adds the members in the message to the peers of the next epoch; they are moved out of it.
   void meet(const Peers& order);
   void begin(const BeginEpoch& order);
   void warm_up(const WarmUp& order);
   template <typename Order>
   void queue(const Order& order);
   void finish(const std::string& reason);
-  /// An order that cannot be is not carried out, and nobody waits for it.
+  /// Reports an impossible order, which is not carried out, as a failure, so that no actor waits
+  /// for its answer.
   void refuse(std::uint32_t epoch, const std::string& what);
   void answer(const StageAnswer& answer);
   void beat();
@@ -43,9 +44,9 @@ class StageActor : public ControlActor {
   const Join join_;
   OrderSink& orders_;
   const std::chrono::milliseconds heartbeat_;
-  ReplicaRef replica_;       // in the epoch that runs; else null
-  std::uint32_t epoch_ = 0;  // orders of another one are ignored
-  Members peers_;            // in the epoch that is about to begin
+  ReplicaRef replica_;       // the replica actor of the epoch that runs; null between epochs
+  std::uint32_t epoch_ = 0;  // orders of other epochs are ignored
+  Members peers_;            // the peers in the epoch that is about to begin
 };
 
 }  // namespace troupe::actors

@@ -11,7 +11,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Pieces under way to a taker at once.
+/// The number of pieces that may be under way to a receiver.
 constexpr int kSlots = 4;
 
 const TensorRow& row_of(const std::map<int, TensorRow>& rows, int unit) {
@@ -22,7 +22,8 @@ const TensorRow& row_of(const std::map<int, TensorRow>& rows, int unit) {
   return found->second;
 }
 
-/// Names an edge to both its ends: neither has another one in this direction with the same sum.
+/// The name of an edge for both its ends: neither has another edge in this direction with the same
+/// sum.
 int chunk_of_edge(int from, int to) {
   return from + to;
 }

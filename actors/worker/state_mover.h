@@ -9,29 +9,30 @@
 
 namespace troupe::actors {
 
-/// One member's part in a state plan: what it gives and what it takes, over edges of their own.
-/// All members perform the plan's moves in its order, so that nobody waits in a circle. A member
+/// One member's part in a state plan: what it gives and what it takes, over separate edges. All
+/// members perform the moves in the plan's order, so that they cannot wait in a circle. A member
 /// need not know the moves of others.
 class StateMover {
  public:
-  /// Where units lie in this member: its own state's, and those of the copies it holds, by rank of
-  /// the epoch before. `into`: the new stage's.
+  /// The units in this member's memory: `own` of its own state, `copies` of the copies that it
+  /// holds, by rank of the epoch before, and `into` of the new stage.
   struct Memory {
     std::map<int, TensorRow> own;
     std::map<int, std::map<int, TensorRow>> copies;
     std::map<int, TensorRow> into;
-    bool in_place = false;  ///< `into` is `own`
+    bool in_place = false;  ///< `into` and `own` are the same memory
   };
 
   StateMover(const StatePlan& plan, int member, tensor::Device& device)
       : plan_(plan), member_(member), device_(device), stream_(device.make_stream()) {}
 
-  /// Edges that begin or end here, in members of the new epoch. Empty: nothing has to travel.
+  /// The edges that begin or end at this member, between members of the new epoch. Empty if it
+  /// neither sends nor receives state.
   std::vector<transport::Edge> edges() const;
-  /// Members that something travels to or from.
+  /// The members that this one sends state to or receives it from.
   std::vector<int> peers() const;
-  /// Every unit this member takes is in place when it returns, and every one it gives has left.
-  /// The channel is open on edges(), if there are any.
+  /// Performs the moves. When it returns, every unit that this member takes is in place, and every
+  /// unit that it gives has been sent. The channel is open on edges(), if there are any.
   void perform(const Memory& memory, transport::Channel& channel);
 
  private:
@@ -44,7 +45,7 @@ class StateMover {
   const int member_;
   tensor::Device& device_;
   const std::unique_ptr<tensor::Stream> stream_;
-  std::map<std::pair<int, int>, int> pieces_;  ///< so far, by edge
+  std::map<std::pair<int, int>, int> pieces_;  ///< pieces sent or received so far, by edge
 };
 
 }  // namespace troupe::actors

@@ -67,7 +67,7 @@ void Tap::dump(const tensor::Tensor& tensor, Tapped& tapped) const {
     stages::write_safetensors(
         path, {{.name = tapped.backward ? "gradient" : "activation", .tensor = tensor}});
     tapped.file = path.string();
-  } catch (const std::exception& e) {  // it costs no training
+  } catch (const std::exception& e) {  // training goes on without the dump
     tapped.error = e.what();
   }
 }

@@ -12,15 +12,16 @@
 
 namespace troupe::actors {
 
-/// Looks at what one rank sends in one step. Dumps are written at once: only who asks for them
-/// slows the run.
+/// Looks at the tensors that one rank sends in one step. Dumps are written before the tensor is
+/// sent, which slows the run only if dumps are requested.
 class Tap {
  public:
-  /// What fits the step among the requests. `folder` is for dumps. `part` outlives the tap.
+  /// Selects the order's requests for tensors that `rank` sends. Dumps go to `folder`. `part`
+  /// outlives the tap.
   Tap(const RunStep& order, const RankAssembly& part, int rank, std::string folder);
-  /// A tensor in host memory is about to be sent.
+  /// Looks at a tensor in host memory that is about to be sent.
   void look(const transport::MessageKey& key, const tensor::Tensor& tensor);
-  /// A message to the director for each tensor that fitted.
+  /// Takes the messages to the director, one for each tensor that matched a request.
   std::vector<Tapped> take() { return std::exchange(tapped_, {}); }
 
  private:

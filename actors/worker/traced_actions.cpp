@@ -12,7 +12,7 @@ using schedules::Op;
 using transport::Direction;
 using transport::Edge;
 
-/// The rank at the other end of the edge into or out of `chunk`; -1: there is none.
+/// The rank that sends the messages into `chunk`; -1: none.
 int sender(const RankAssembly& part, int rank, int chunk, Direction direction) {
   const auto at = std::ranges::find_if(part.edges, [&](const Edge& e) {
     return e.to == rank && e.chunk == chunk && e.direction == direction;
@@ -37,7 +37,7 @@ TracedActions::Row row_of(const PlanRunner::Recorded& recorded, const RankAssemb
       .sent_s = to_bits(recorded.sent_s),
       .busy_s = to_bits(recorded.busy_s),
       .waited_s = to_bits(recorded.waited_s)};
-  if (next.op == Op::W) return row;  // speaks with nobody
+  if (next.op == Op::W) return row;  // W exchanges no messages
   const bool forward = next.op == Op::F;
   const auto direction = forward ? Direction::forward : Direction::backward;
   row.from = sender(part, rank, next.global_chunk, direction);

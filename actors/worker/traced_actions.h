@@ -10,14 +10,15 @@
 
 namespace troupe::actors {
 
-/// Actions of one message: far below the control plane's 64 KiB.
+/// The number of actions in one message, which stays far below the control plane's limit of 64 KiB.
 inline constexpr std::size_t kActionsPerMessage = 512;
 
-/// What `runner` recorded of its last step, as messages to the director; the last one is marked.
+/// The actions that `runner` recorded in its last step, as messages to the director; the last
+/// message is marked.
 std::vector<TracedActions> traced_actions(const PlanRunner& runner, const RankAssembly& part,
                                           int rank, const RunStep& order);
 
-/// Adds to a vote how long the step waited for messages, by the rank that sends them.
+/// Adds to a vote how long the step waited for messages, by sending rank.
 void add_waits(Prepared& vote, const PlanRunner& runner, const RankAssembly& part, int rank);
 
 }  // namespace troupe::actors

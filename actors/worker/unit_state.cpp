@@ -23,7 +23,7 @@ void TensorRow::clear() {
 
 template <typename Copy>
 void TensorRow::each_part(std::int64_t begin, std::int64_t count, const Copy& copy) const {
-  std::int64_t first = 0;  // of the tensor, in the row
+  std::int64_t first = 0;  // index of the tensor's first element in the row
   std::int64_t done = 0;
   for (const tensor::Tensor& x : tensors_) {
     const std::int64_t end = first + x.num_elements();

@@ -11,17 +11,18 @@
 
 namespace troupe::actors {
 
-/// Tensors that travel one after the other, all float32: of each parameter the weight and both
-/// moments.
+/// Tensors that are sent one after the other, all float32: the weight and both moments of each
+/// parameter.
 class TensorRow {
  public:
   void add(const tensor::Tensor& x);
   void clear();
-  std::int64_t size() const { return size_; }  ///< elements
-  /// Elements [begin, begin + count).
+  std::int64_t size() const { return size_; }  ///< number of elements
+  /// A row with the elements [begin, begin + count) of this one.
   TensorRow part(std::int64_t begin, std::int64_t count) const;
   std::span<const tensor::Tensor> tensors() const { return tensors_; }
-  /// Elements [begin, begin + piece.num_elements()) to or from `piece`.
+  /// Copies the elements [begin, begin + piece.num_elements()) into `piece`; write() copies them
+  /// from it.
   void read(tensor::Device& device, tensor::Stream& stream, std::int64_t begin,
             const tensor::Tensor& piece) const;
   void write(tensor::Device& device, tensor::Stream& stream, std::int64_t begin,
@@ -35,13 +36,13 @@ class TensorRow {
   std::int64_t size_ = 0;
 };
 
-/// The state of each unit (actors/topology/state_plan.h) that the stage holds.
+/// The state of each unit (actors/topology/state_plan.h) that the stage holds, by unit.
 std::map<int, TensorRow> units_in(const stages::Stage& stage, const stages::ModelConfig& model);
-/// Views of these units' tensors, which lie one after the other in `memory`.
+/// Views of these units' tensors, by unit. They lie one after the other in `memory`.
 std::map<int, TensorRow> units_in(const TensorRow& memory, std::span<const int> units,
                                   const stages::ModelConfig& model);
 
-/// `count` elements of x from `begin` on.
+/// A view of `count` elements of x from `begin` on.
 tensor::Tensor slice(const tensor::Tensor& x, std::int64_t begin, std::int64_t count);
 
 }  // namespace troupe::actors

@@ -20,7 +20,7 @@ void WarmStage::prepare(const WarmUp& order, const std::function<void()>& answer
     try {
       order.any_rank ? reserve_for_any(order) : build(order);
     } catch (const std::exception&) {
-      // The epoch meets it again, and reports it.
+      // The error comes again when the epoch begins, and is reported then.
     }
     answer();
   });
@@ -38,7 +38,7 @@ void WarmStage::build(const WarmUp& order) {
     const std::lock_guard lock(mutex_);
     has_stage =
         (current_ && current_->stage == part.stage) || (built_ && built_->spec == part.stage);
-    // The memory of edges that stay serves again.
+    // Edges that stay keep their memory.
     std::erase_if(part.edges, [this](const transport::Edge& edge) {
       return current_ && std::ranges::find(current_->edges, edge) != current_->edges.end();
     });
@@ -50,15 +50,15 @@ void WarmStage::build(const WarmUp& order) {
   built_ = std::move(state);
 }
 
-/// An epoch to come opens its edges on this memory: the slots of the one that runs are in use, and
-/// its copies must stay until all ranks have reached the next one.
+/// Prepares new memory for the edges of the next epoch: the slots of the running epoch are in use,
+/// and its copies must stay until all ranks have reached the next one.
 void WarmStage::prepare_slots(const std::vector<std::size_t>& sizes) {
   slots_->clear();
   slots_->prepare(sizes, shares_memory_);
 }
 
-/// A spare does not know whose place it takes. It makes pages present for the largest stage, and
-/// prepares every product.
+/// Prepares a spare, which does not know whose place it will take: memory pages for the largest
+/// stage, the matrix products of every stage, and slots for any rank's messages.
 void WarmStage::reserve_for_any(const WarmUp& order) {
   {
     const std::lock_guard lock(mutex_);
@@ -67,7 +67,7 @@ void WarmStage::reserve_for_any(const WarmUp& order) {
   const Assembly assembly = assemble(spec_, order.shape);
   auto device = tensor::make_cpu_device(spec_.cluster.threads);
   std::int64_t stage_bytes = 0;
-  std::vector<std::size_t> slots;  // the largest of all ranks, the second largest of all, ...
+  std::vector<std::size_t> slots;  // the largest of all ranks, the second largest of all ranks, ...
   for (int rank = 0; rank < order.shape.mesh.pp; ++rank) {  // replicas are alike
     const RankAssembly part = part_of_run(assembly, spec_, order.shape, rank);
     stage_bytes = std::max(stage_bytes, stages::plan_memory(part.stage, *device).total());

@@ -13,28 +13,28 @@
 
 namespace troupe::actors {
 
-/// What a rank prepares for an epoch to come while it computes the steps before it: the stage of
-/// the new shape, or memory for any stage of a shape, and memory that messages will arrive in. An
-/// epoch begins without waiting for pages that the system has to clear.
+/// What a rank prepares for a future epoch while it computes: the stage of the new shape, or memory
+/// for any stage of a shape, and memory for incoming messages. The epoch then need not wait for the
+/// system to clear memory pages.
 class WarmStage {
  public:
-  /// The spec outlives it. `slots` serves the rank's data plane, whose slots may lie in memory
-  /// that peers write into (`shares_memory`).
+  /// The spec outlives the object. `slots` serves the rank's data plane. `shares_memory`: the slots
+  /// may lie in memory that peers write into.
   WarmStage(const RunSpec& spec, std::shared_ptr<transport::SlotPool> slots, bool shares_memory);
   ~WarmStage();
   WarmStage(const WarmStage&) = delete;
 
-  /// Carries the order out on a thread of its own, then calls `answer`, once. What fails here
-  /// fails again, and is reported, when the epoch begins. From any thread.
+  /// Carries the order out on a thread of its own, then calls `answer` once. An error is not
+  /// reported here, because it comes again when the epoch begins. May be called from any thread.
   void prepare(const WarmUp& order, const std::function<void()>& answer);
-  /// The part that the rank computes now; none while it has no part. What it has is not prepared
-  /// a second time.
+  /// Sets the part that the rank computes now; none while it has no part. The memory of its stage
+  /// and edges is not prepared again.
   void set_current(std::optional<RankAssembly> part);
-  /// Waits for what is being prepared, and hands over the stage that was built; null if none was.
+  /// Waits for what is being prepared, and returns the stage that was built; null if none was.
   std::shared_ptr<StageState> take();
-  /// A new stage of zeros, in the memory that was prepared for any stage, if it was.
+  /// Makes a stage of zeros, in the memory that was prepared for any stage if there is such memory.
   std::shared_ptr<StageState> make(const stages::StageSpec& stage);
-  /// Gives memory that was prepared, and not taken, back to the system.
+  /// Returns memory that was prepared and not taken to the system.
   void release();
 
  private:
@@ -46,11 +46,11 @@ class WarmStage {
   const std::shared_ptr<transport::SlotPool> slots_;
   const bool shares_memory_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::vector<std::thread> threads_;
   std::shared_ptr<StageState> built_;
-  std::unique_ptr<tensor::Device> reserve_;   ///< with memory for a stage
-  std::optional<ClusterShape> reserved_for_;  ///< of this shape, the largest
+  std::unique_ptr<tensor::Device> reserve_;   ///< device with memory for any stage of reserved_for_
+  std::optional<ClusterShape> reserved_for_;  ///< shape whose largest stage fits into reserve_
   std::optional<RankAssembly> current_;
 };
 

@@ -17,7 +17,7 @@
 namespace troupe::actors {
 namespace {
 
-/// How long a worker may take to leave in order before it simply ends.
+/// The time that a worker has to leave in order before its process simply ends.
 constexpr std::chrono::seconds kLeaveDeadline{3};
 
 std::string host_name() {
@@ -38,7 +38,7 @@ std::string ask_manifest(caf::actor_system& system, const caf::actor& director,
   return manifest;
 }
 
-/// A process that cannot leave in order must still leave.
+/// Ends the process after the deadline, if it has not left in order before.
 void leave_by(std::chrono::seconds deadline) {
   std::thread([deadline] {
     std::this_thread::sleep_for(deadline);
@@ -80,7 +80,7 @@ void train(caf::actor_system& system, const WorkerBootstrap& bootstrap,
 int run_worker(const WorkerBootstrap& bootstrap,
                const std::function<RunSpec(const std::string&)>& parse,
                const transport::UcxEnvironment& ucx) {
-  // The launcher decides when a worker ends; a terminal's signals are for the launcher.
+  // The launcher decides when a worker ends, so a terminal's signals are for the launcher only.
   for (const int signal : {SIGINT, SIGHUP, SIGPIPE}) ::signal(signal, SIG_IGN);
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
   spdlog::flush_on(spdlog::level::info);

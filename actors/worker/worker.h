@@ -9,8 +9,8 @@
 
 namespace troupe::actors {
 
-/// A worker process's whole life. `parse` turns the manifest text into the spec, `ucx` is what the
-/// program's start found (transport::prepare_ucx). Returns the exit code.
+/// Runs a worker process from joining to the end. `parse` turns the manifest text into the spec;
+/// `ucx` is the result of transport::prepare_ucx at the program's start. Returns the exit code.
 int run_worker(const WorkerBootstrap& bootstrap,
                const std::function<RunSpec(const std::string&)>& parse,
                const transport::UcxEnvironment& ucx);
