@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "actors/monitors/hub.h"
 #include "actors/topology/reports.h"

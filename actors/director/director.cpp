@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <caf/io/middleman.hpp>
-#include <set>
 #include <utility>
 
 #include "actors/director/rank_activity.h"
@@ -128,7 +127,8 @@ caf::result<Welcome> Director::welcome(const Hello& hello) {
 void Director::join(const Join& message) {
   if (!equal_secrets(message.token, context_.token) || !current_sender()) return;
   if (!protocol_.roster().expects(message.member.incarnation))
-    return refused({.sender = "an unknown process", .why = "Join of a worker that nobody expects"});
+    return refused(
+        {.sender = "an unknown process", .why = "Join of a worker that is not expected"});
   workers_[message.member.incarnation] = caf::actor_cast<StageRef>(current_sender());
   liveness_.watch(message.member.incarnation);
   handle(MemberJoined{.member = message.member});

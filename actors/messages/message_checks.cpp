@@ -62,7 +62,7 @@ std::string fault_of_shape(const ClusterShape& shape) {
 
 std::string fault_in(const Ready& answer, const ReplicaPart& part) {
   if (std::string fault = fault_of_place(answer, part); !fault.empty()) return fault;
-  return is_duration(answer.move_s) ? "" : "a time that is none";
+  return is_duration(answer.move_s) ? "" : "a time that is not finite or is negative";
 }
 
 std::string fault_in(const Prepared& answer, const ReplicaPart& part) {
@@ -76,7 +76,7 @@ std::string fault_in(const Prepared& answer, const ReplicaPart& part) {
       return fmt::format("an edge from rank {}", waited.from);
   const bool are_times = is_duration(answer.busy_s) && is_duration(answer.wall_s) &&
                          std::ranges::all_of(answer.waited, is_duration, &Prepared::Waited::wait_s);
-  return are_times ? "" : "a time that is none";
+  return are_times ? "" : "a time that is not finite or is negative";
 }
 
 std::string fault_in(const Saved& answer, const ReplicaPart& part) {
@@ -99,8 +99,8 @@ std::string fault_in(const TracedActions& actions, int num_ranks, int num_chunks
       return fmt::format("a message of rank {}", row.from);
     if (!is_rank(row.to, num_ranks) && row.to != -1)
       return fmt::format("a message for rank {}", row.to);
-    for (const Bits time : {row.begin_s, row.end_s, row.sent_s, row.waited_s})
-      if (!std::isfinite(to_double(time))) return "a time that is none";
+    for (const Bits time : {row.begin_s, row.end_s, row.sent_s, row.busy_s, row.waited_s})
+      if (!std::isfinite(to_double(time))) return "a time that is not finite or is negative";
   }
   return "";
 }
@@ -118,11 +118,13 @@ std::string fault_in(const Tapped& tapped, const ReplicaPart& part) {
     return fault;
   if (!is_rank(tapped.to, part.num_ranks)) return fmt::format("a tensor for rank {}", tapped.to);
   if (tapped.microbatch < 0) return fmt::format("microbatch {}", tapped.microbatch);
+  if (tapped.elements < 0 || tapped.not_finite < 0 || tapped.not_finite > tapped.elements)
+    return fmt::format("{} of {} elements not finite", tapped.not_finite, tapped.elements);
   return "";
 }
 
 std::string fault_in(const Heartbeat& beat) {
-  return is_duration(beat.longest_action_s) ? "" : "a time that is none";
+  return is_duration(beat.longest_action_s) ? "" : "a time that is not finite or is negative";
 }
 
 std::string fault_in(const EnterEpoch& order, std::uint64_t incarnation) {

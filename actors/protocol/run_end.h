@@ -22,7 +22,9 @@ class RunEnd {
 
   /// Notes that a loss or norm was not finite; `why` says which, and in which step. The run ends
   /// once the step before is saved.
-  void refuse_step(const std::string& why) { refused_step_ = why; }
+  void refuse_step(const std::string& why) {
+    if (!refused_step_) refused_step_ = why;
+  }
   const std::optional<std::string>& refused_step() const { return refused_step_; }
 
   /// Sets the outcome; the workers are ending.

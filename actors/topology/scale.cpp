@@ -69,7 +69,7 @@ std::string check_schedule(const RunSpec& spec, const ClusterShape& shape) {
     return fault_of_schedule(spec.batch, shape.mesh, shape.schedule);
   auto kinds = schedule_kinds();
   std::erase(kinds, "csv");
-  return fmt::format("--schedule {} is no schedule that a run can take on; it is one of {}",
+  return fmt::format("--schedule {} is not a schedule that a run can change to; it is one of {}",
                      shape.schedule.kind, fmt::join(kinds, ", "));
 }
 

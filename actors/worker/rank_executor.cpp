@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <set>
 #include <utility>
 
 #include "actors/worker/tap.h"
 #include "actors/worker/traced_actions.h"
-#include "stages/checkpoint.h"
 #include "stages/optimizer.h"
 #include "tensor/device.h"
 #include "tensor/error.h"

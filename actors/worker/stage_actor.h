@@ -25,7 +25,7 @@ class StageActor : public ControlActor {
 
  private:
   void halt(const Halt& order);
-  /// Adds the members in the message to the peers of the next epoch; they are moved out of it.
+  /// Adds the members in the message to the peers of the next epoch.
   void meet(const Peers& order);
   void begin(const BeginEpoch& order);
   void warm_up(const WarmUp& order);

@@ -40,7 +40,7 @@ CLI::Validator number_between(T low, T high) {
         if (error == std::errc() && end == text.data() + text.size() && !octal && value >= low &&
             value <= high)
           return std::string();
-        return fmt::format("{} is no {} from {} to {}", text,
+        return fmt::format("{} is not a {} from {} to {}", text,
                            std::is_integral_v<T> ? "whole number" : "number", low, high);
       },
       high < kMost ? fmt::format("in [{} - {}]", low, high) : ""};
@@ -71,7 +71,7 @@ void add_plan(CLI::App& app, PlanOptions& o) {
 
 void add_launch(CLI::App& app, LaunchOptions& o) {
   CLI::App* sub = command(
-      app, "launch", "Train: start the cluster, print a line a step, write a run directory",
+      app, "launch", "Train: start the cluster, print a line for each step, write a run directory",
       "  troupe launch run.toml\n"
       "  troupe launch run.toml --set mesh.pp=2 --set run.dir=/data/runs/first\n"
       "  troupe launch --resume runs/first --set run.max_steps=2000\n"

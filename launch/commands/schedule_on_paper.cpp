@@ -27,7 +27,7 @@ const schedules::Generator& generator_of(const std::string& kind) {
   if (const auto* found = schedules::find_generator(kind)) return *found;
   std::vector<std::string_view> kinds;
   for (const auto& generator : schedules::generators()) kinds.push_back(generator.name);
-  refuse(fmt::format("--kind {} is no schedule; did you mean '{}'? It is csv:FILE or one of {}",
+  refuse(fmt::format("--kind {} is not a schedule; did you mean '{}'? It is csv:FILE or one of {}",
                      kind, nearest(kind, kinds), quoted_list(kinds)));
 }
 

@@ -94,7 +94,7 @@ void ConsoleWriter::loop() {
     if (const auto dropped = std::exchange(dropped_, 0); dropped > 0)
       waiting_.push_front({.fd = out_,
                            .bytes = fmt::format(
-                               "[left out here, as nobody read: {}]\n",
+                               "[left out here, because the output was not read: {}]\n",
                                schedules::counted(static_cast<std::int64_t>(dropped), "message"))});
     const Text text = std::move(waiting_.front());
     waiting_.pop_front();

@@ -147,7 +147,7 @@ std::string described(const toml::parse_error& error) {
   for (const std::string_view guess : {"expected 'true'", "expected 'false'", "expected 'inf'",
                                        "expected 'nan'", "could not determine value type"})
     if (text.find(guess) != std::string_view::npos)
-      return "this is no TOML value; numbers, true and false stand alone, texts in quotes";
+      return "this is not a TOML value; a text needs quotes, numbers, true and false need none";
   return std::string(text);
 }
 

@@ -54,7 +54,7 @@ std::string memory_warning(const actors::RunSpec& spec, const Placement& placeme
 std::string cores_warning(const actors::RunSpec& spec, const Machine& machine) {
   const std::int64_t threads = std::int64_t{spec.num_ranks()} * spec.cluster.threads;
   if (threads <= machine.free_cores) return "";
-  return fmt::format("{} of {} compute on {}: cores are taken twice, and ranks wait for each other",
+  return fmt::format("{} of {} compute on {}: cores are shared, and ranks wait for each other",
                      counted(spec.num_ranks(), "rank"), counted(spec.cluster.threads, "thread"),
                      counted(machine.free_cores, "core"));
 }

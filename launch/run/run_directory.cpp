@@ -131,8 +131,8 @@ void RunDirectory::discard() const {
 
 void require_run(const fs::path& path) {
   if (!holds_run(path))
-    throw Error(ErrorKind::data,
-                fmt::format("{} is no run directory: it has no {}", path.string(), kManifestFile));
+    throw Error(ErrorKind::data, fmt::format("{} is not a run directory: it has no {}",
+                                             path.string(), kManifestFile));
 }
 
 bool has_launcher(const fs::path& path) {

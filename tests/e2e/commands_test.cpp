@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(cores_that_are_taken_twice_are_told_before_the_first_step) 
   for (const char* command : {"plan", "launch"}) {
     const Finished done = troupe({command, manifest});
     BOOST_TEST(done.exit_code == 0, done.err);
-    BOOST_TEST(done.err.find("2 ranks of 1 thread compute on 1 core: cores are taken twice") !=
+    BOOST_TEST(done.err.find("2 ranks of 1 thread compute on 1 core: cores are shared") !=
                    std::string::npos,
                command << ": " << done.err);
   }

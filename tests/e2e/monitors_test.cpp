@@ -336,7 +336,7 @@ BOOST_AUTO_TEST_CASE(a_monitor_of_ones_own_follows_the_run_to_its_end) {
   const std::string refused =
       output_of("sh -c '" + program.string() + " " + nowhere + " 2>&1; echo exit $?'");
   BOOST_TEST(refused == "loss_monitor: " + nowhere +
-                            " is no run directory: it has no manifest.toml\nexit 65\n");
+                            " is not a run directory: it has no manifest.toml\nexit 65\n");
 }
 
 BOOST_AUTO_TEST_CASE(shipped_alert_rules_are_valid) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which file may include which: the order of folders and of rooms in them, the libraries that a folder may use, and
+"""Which file may include which: the order of folders and of subfolders, the libraries that a folder may use, and
 the own header first."""
 import re
 
@@ -15,8 +15,8 @@ MAY_INCLUDE = {
     "launch": {"actors", "schedules", "stages", "transport", "tensor"},
     "tests": set(FOLDERS),
 }
-# folder -> its rooms, each with the others whose headers it may include. Files beside the rooms may include every room.
-ROOMS = {
+# folder -> its subfolders, each with the others whose headers it may include. Files beside them may include every one.
+SUBFOLDERS = {
     "actors": {
         "topology": set(),
         "messages": {"topology"},
@@ -36,12 +36,12 @@ ROOMS = {
         "examples": {"monitors"},
     },
 }
-# room -> the only headers of other folders that it may include
-ROOM_SEES = {
+# subfolder -> the only headers of other folders that it may include
+SUBFOLDER_SEES = {
     "actors/topology": ("schedules/", "stages/", "tensor/", "transport/channel.h"),
 }
-# room -> libraries that it may not include, although its folder may
-ROOM_LACKS = {"actors/topology": ("caf",), "actors/protocol": ("caf",), "actors/tuning": ("caf",)}
+# subfolder -> libraries that it may not include, although its folder may
+SUBFOLDER_LACKS = {"actors/topology": ("caf",), "actors/protocol": ("caf",), "actors/tuning": ("caf",)}
 # first part of a library's header -> where it may be included, as prefixes of paths
 LIBRARIES = {
     # Besides the actors themselves: the base of monitors that users write as actors, and an example of one.
@@ -94,31 +94,31 @@ def faults_of_include(path, number, quote, header):
         yield where + f'"{header}": {folder} may include {may}'
 
 
-def room_of(parts):
-    """The room a path lies in; None beside the rooms of its folder."""
-    return parts[1] if len(parts) > 2 and parts[0] in ROOMS else None
+def subfolder_of(parts):
+    """The subfolder a path lies in; None beside the subfolders of its folder."""
+    return parts[1] if len(parts) > 2 and parts[0] in SUBFOLDERS else None
 
 
-def faults_of_room(path, number, quote, header):
+def faults_of_subfolder(path, number, quote, header):
     where = f"{path}:{number}: "
-    folder, room = path.parts[0], room_of(path.parts)
-    if room is None:
+    folder, subfolder = path.parts[0], subfolder_of(path.parts)
+    if subfolder is None:
         return
-    if room not in ROOMS[folder]:
-        yield where + f"{folder}/{room} is no room: {', '.join(ROOMS[folder])}"
+    if subfolder not in SUBFOLDERS[folder]:
+        yield where + f"{folder}/{subfolder} is no subfolder: {', '.join(SUBFOLDERS[folder])}"
         return
-    name = f"{folder}/{room}"
+    name = f"{folder}/{subfolder}"
     if quote == "<":
-        if re.sub(r"\.\w+$", "", header.split("/")[0]) in ROOM_LACKS.get(name, ()):
+        if re.sub(r"\.\w+$", "", header.split("/")[0]) in SUBFOLDER_LACKS.get(name, ()):
             yield where + f"<{header}>: {name} does without"
         return
-    target = room_of(header.split("/"))
+    target = subfolder_of(header.split("/"))
     if header.startswith(folder + "/"):
-        if target != room and target not in ROOMS[folder][room]:
-            may = ", ".join(sorted(ROOMS[folder][room])) or "no other room"
+        if target != subfolder and target not in SUBFOLDERS[folder][subfolder]:
+            may = ", ".join(sorted(SUBFOLDERS[folder][subfolder])) or "no other subfolder"
             yield where + f'"{header}": {name} may include {may}'
-    elif name in ROOM_SEES and not header.startswith(ROOM_SEES[name]):
-        yield where + f'"{header}": of other folders, {name} may include {", ".join(ROOM_SEES[name])}'
+    elif name in SUBFOLDER_SEES and not header.startswith(SUBFOLDER_SEES[name]):
+        yield where + f'"{header}": of other folders, {name} may include {", ".join(SUBFOLDER_SEES[name])}'
 
 
 def own_header(path):
@@ -135,7 +135,7 @@ def main():
         found = list(includes(path))
         for include in found:
             faults += faults_of_include(path, *include)
-            faults += faults_of_room(path, *include)
+            faults += faults_of_subfolder(path, *include)
         own = own_header(path)
         if own and (not found or found[0][2] != own):
             faults.append(f'{path}:1: the first include is not "{own}"')

@@ -27,6 +27,8 @@ BOOST_AUTO_TEST_CASE(the_first_outcome_stands) {
 BOOST_AUTO_TEST_CASE(a_refused_step_brings_the_end_near) {
   RunEnd end;
   end.refuse_step("step 4 was not committed");
+  end.refuse_step("step 5 was not committed");
+  BOOST_TEST(*end.refused_step() == "step 4 was not committed");
   BOOST_TEST(end.is_near());
   BOOST_TEST(!end.stop_reason().has_value());
 }

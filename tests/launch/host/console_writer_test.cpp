@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(who_reads_on_is_told_what_is_left_out) {
     ConsoleWriter console(out.ends[1], out.ends[1]);
     for (std::size_t i = 0; i < 3 * ConsoleWriter::kMaxWaiting; ++i)
       console.show("line " + std::to_string(i) + std::string(100, '.') + "\n");
-    while (all.find("[left out here, as nobody read: ") == std::string::npos)
+    while (all.find("[left out here, because the output was not read: ") == std::string::npos)
       all.append(bytes.data(),
                  static_cast<std::size_t>(read(out.ends[0], bytes.data(), bytes.size())));
     console.finish();

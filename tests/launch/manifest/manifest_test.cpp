@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(syntax_errors_have_line_and_column) {
   refused("[run]\nname = \"a\"\nname = \"b\"\n", {"m.toml:3:"});
   refused("[run\n", {"m.toml:1:"});
   for (const char* word : {"four", "nobody", "inner", "yes"})
-    refused(std::string("[mesh]\npp = ") + word + "\n", {"m.toml:2:", "texts in quotes"});
+    refused(std::string("[mesh]\npp = ") + word + "\n", {"m.toml:2:", "a text needs quotes"});
   refused("[run]\nname = \"\xff\"\n", {"m.toml:2:"});
 }
 

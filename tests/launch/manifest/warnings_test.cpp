@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(more_threads_than_cores_are_warned_of) {
   const auto spec = spec_of({"mesh.pp=3", "cluster.threads=2"});
   BOOST_TEST(launch::cores_warning(spec, {.free_cores = 6, .memory_bytes = 1}) == "");
   const std::string warning = launch::cores_warning(spec, {.free_cores = 5, .memory_bytes = 1});
-  for (const char* word : {"3 ranks of 2 threads", "5 cores", "taken twice"})
+  for (const char* word : {"3 ranks of 2 threads", "5 cores", "are shared"})
     BOOST_TEST(says(warning, word), "no '" << word << "' in: " << warning);
 }
 

@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(a_moved_owner_still_owns) {
 BOOST_AUTO_TEST_CASE(what_is_no_run_is_named) {
   const TempDir dir;
   for (const auto& path : {dir.path(), dir / "missing"}) {
-    expect_error(ErrorKind::data, {path.string(), "no run directory"},
+    expect_error(ErrorKind::data, {path.string(), "not a run directory"},
                  [&] { RunDirectory::reopen(path); });
     expect_error(ErrorKind::data, {path.string()}, [&] { launch::ask_run(path, "status"); });
   }
