@@ -11,6 +11,7 @@
 #include "actors/protocol/protocol.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/seed.h"
+#include "tests/support/simulated_worker.h"
 
 // The director's protocol against a simulated cluster: workers that hold state by unit, messages
 // that are late or come twice, deaths at every point. The test checks promises, not paths.
@@ -22,23 +23,6 @@ using Phase = DirectorProtocol::Phase;
 
 /// Number of message lines to workers; the lines of their answers are negative.
 constexpr std::uint64_t kWays = 1'000'003;
-
-/// A worker as far as the protocol can tell: what state it holds, and what it is about to answer.
-struct SimWorker {
-  std::uint64_t incarnation = 0;
-  int id = 0;
-  bool joined = false;
-  bool known = false;                  // the director has heard of it
-  int node = 0;                        // number of its present data plane, used as its address
-  std::map<std::uint64_t, int> peers;  // connected peers: incarnation, and number of its data plane
-  bool spoilt = false;                 // what a dead peer has left behind blocks its data plane
-  bool quiet = true;                   // it sends nothing that its death could interrupt
-  std::uint32_t halted_for = 0;        // the epoch
-  std::optional<Epoch> epoch, before;  // the epoch that it has begun, and the one before
-  std::int64_t step = -1, step_before = -1;
-  bool previous = false;
-  std::vector<CopyRecord> copies, copies_before;
-};
 
 class Simulation {
  public:
@@ -195,31 +179,7 @@ class Simulation {
   }
   void perform(const OrderHalt& effect) {
     for (const auto& [incarnation, worker] : workers_)
-      if (worker.known)
-        tell(incarnation, [this, effect](SimWorker& w) {
-          if (w.before && w.before->number == effect.kept) {
-            w.epoch = w.before;
-            w.step = w.step_before;
-            w.copies = w.copies_before;
-          }
-          w.before.reset();
-          w.halted_for = effect.epoch;
-          w.quiet = true;
-          if (effect.reconnect) {
-            ++w.node;
-            w.peers.clear();
-            w.spoilt = false;
-          }
-          MemberHalted halted{.epoch = effect.epoch,
-                              .incarnation = w.incarnation,
-                              .address = std::to_string(w.node),
-                              .inventory = {}};
-          if (w.epoch && w.epoch->number == effect.kept)
-            halted.inventory = {.step = w.step, .has_previous = w.previous, .copies = w.copies};
-          else
-            w.epoch.reset();
-          answer(halted);
-        });
+      if (worker.known) tell(incarnation, [this, effect](SimWorker& w) { answer(w.halt(effect)); });
   }
   void perform(const OrderWarmUp& effect) {
     for (std::size_t rank = 0; rank < effect.assignment.size(); ++rank)
@@ -229,11 +189,6 @@ class Simulation {
       });
   }
   void perform(const WarmUpSpare&) {}
-  void connect(SimWorker& worker, const Members& members) {
-    for (const auto& [place, member] : members)
-      if (member.incarnation != worker.incarnation)
-        worker.peers[member.incarnation] = std::stoi(member.address);
-  }
   void perform(const StartEpoch& effect) {
     if (publishing_ && !effect.state.from_memory)
       result_.broken = "an epoch loads a checkpoint that a newer one may push out";
@@ -245,18 +200,10 @@ class Simulation {
   }
   void begin(SimWorker& w, const StartEpoch& order) {
     const Epoch& epoch = order.epoch;
-    w.before = std::exchange(w.epoch, epoch);
-    w.step_before = w.step;
-    w.copies_before = w.copies;
-    w.copies.clear();
-    w.step = order.state.step;
-    w.previous = false;
-    if (w.before && w.step_before == w.step + 1) w.step_before = w.step;  // stepped back
     const int rank = epoch.rank_of(w.incarnation);
-    connect(w, epoch.members);
+    w.begin(epoch, order.state.step);
     if (epoch.members.at(rank).address != std::to_string(w.node))
       result_.broken = "peers were given an address that a worker no longer has";
-    w.quiet = rank >= epoch.num_ranks();  // it has given its state already
     if (epoch.number == protocol_.epoch().number) began(order, rank);
   }
   /// A member that has begun gives its state at once. A member that has begun and has all its state
@@ -273,7 +220,9 @@ class Simulation {
           !ready_.insert(rank).second)
         continue;
       const int replica = place_of(epoch.shape.mesh, rank).replica, pp = epoch.shape.mesh.pp;
-      if (std::ranges::count_if(ready_, [&](int r) { return r / pp == replica; }) == pp)
+      if (std::ranges::count_if(ready_, [&](int r) {
+            return place_of(epoch.shape.mesh, r).replica == replica;
+          }) == pp)
         answer(ReplicaReady{.epoch = epoch.number, .replica = replica});
     }
   }
@@ -291,12 +240,8 @@ class Simulation {
         w.before.reset();
         if (w.step != effect.step - 1) result_.broken = "a step ran on other state";
         const int pp = epoch.shape.mesh.pp;
-        // By now it has received its neighbour's state, which the simulation does not send in
-        // messages.
-        if (pp > 1 && epoch.shape.mesh.dp == 1) {
-          w.copies.push_back({.rank = (rank - 1 + pp) % pp, .step = effect.step - 1});
-          if (w.copies.size() > 2) w.copies.erase(w.copies.begin());
-        }
+        if (pp > 1 && epoch.shape.mesh.dp == 1)
+          w.receive_copy({.rank = neighbour_of(epoch.shape, rank, -1), .step = effect.step - 1});
         const int replica = place_of(epoch.shape.mesh, rank).replica;
         if (++votes_[replica] == pp)
           answer(ReplicaPrepared{.epoch = epoch.number,

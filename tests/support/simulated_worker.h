@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/protocol/protocol_events.h"
+
+namespace troupe::actors {
+
+/// A worker as far as the protocol can tell: what state it holds, and what it is about to answer.
+struct SimWorker {
+  std::uint64_t incarnation = 0;
+  int id = 0;
+  bool joined = false;
+  bool known = false;                  // the director has heard of it
+  int node = 0;                        // number of its present data plane, used as its address
+  std::map<std::uint64_t, int> peers;  // connected peers: incarnation, and number of its data plane
+  bool spoilt = false;                 // what a dead peer has left behind blocks its data plane
+  bool quiet = true;                   // it sends nothing that its death could interrupt
+  std::optional<Epoch> epoch, before;  // the epoch that it has begun, and the one before
+  std::int64_t step = -1, step_before = -1;
+  bool previous = false;
+  std::vector<CopyRecord> copies, copies_before;
+
+  /// Forgets an epoch that not all ranks have reached. The answer to the order.
+  MemberHalted halt(const OrderHalt& order) {
+    if (before && before->number == order.kept) {
+      epoch = before;
+      step = step_before;
+      copies = copies_before;
+    }
+    before.reset();
+    quiet = true;
+    if (order.reconnect) {
+      ++node;
+      peers.clear();
+      spoilt = false;
+    }
+    MemberHalted halted{.epoch = order.epoch,
+                        .incarnation = incarnation,
+                        .address = std::to_string(node),
+                        .inventory = {}};
+    if (epoch && epoch->number == order.kept)
+      halted.inventory = {.step = step, .has_previous = previous, .copies = copies};
+    else
+      epoch.reset();
+    return halted;
+  }
+
+  /// Connects to the epoch's members and takes the state of the step; keeps what it had before.
+  void begin(const Epoch& next, std::int64_t first_step) {
+    before = std::exchange(epoch, next);
+    step_before = step;
+    copies_before = std::exchange(copies, {});
+    step = first_step;
+    previous = false;
+    if (before && step_before == step + 1) step_before = step;  // stepped back
+    for (const auto& [place, member] : next.members)
+      if (member.incarnation != incarnation) peers[member.incarnation] = std::stoi(member.address);
+    quiet = next.rank_of(incarnation) >= next.num_ranks();  // it has given its state already
+  }
+
+  /// Its neighbour's state has come, which the simulation does not send in messages.
+  void receive_copy(const CopyRecord& copy) {
+    copies.push_back(copy);
+    if (copies.size() > 2) copies.erase(copies.begin());
+  }
+};
+
+}  // namespace troupe::actors
