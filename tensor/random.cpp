@@ -30,13 +30,6 @@ std::uint64_t hash(std::string_view text) {
   return h;
 }
 
-/// The finalizer of SplitMix64: a bijection in which every input bit reaches every output bit.
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 Block block_at(std::uint64_t key, std::uint64_t counter) {
   return r123::Philox4x32{}({{low(counter), high(counter), 0, 0}}, {{low(key), high(key)}});
 }
@@ -54,7 +47,7 @@ double to_normal(const Block& block) {
 
 }  // namespace
 
-Random::Random(std::uint64_t seed, std::string_view name) : key_(mix(mix(seed) + hash(name))) {}
+Random::Random(std::uint64_t seed, std::string_view name) : key_(mix64(mix64(seed) + hash(name))) {}
 
 std::uint64_t Random::bits(std::uint64_t index) const {
   const Block block = block_at(key_, index / 2);

@@ -7,6 +7,15 @@
 
 namespace troupe::tensor {
 
+/// The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014; constants by Stafford): a
+/// bijection in which every input bit reaches every output bit. What comes out must never change,
+/// because initial weights and the order of samples depend on it.
+constexpr std::uint64_t mix64(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
 /// Counter-based random numbers: each value is a pure function of (seed, name, index), so that
 /// every placement of the model draws the same ones. Philox 4x32 with 10 rounds (Salmon et
 /// al., SC'11), keyed by a mix of seed and name.

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
+#include "tensor/random.h"
+
 namespace troupe::actors {
 namespace {
 
-/// SplitMix64 (Steele, Lea, Flood 2014): distinct values for distinct x.
+/// SplitMix64: distinct values for distinct x.
 std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
+  return tensor::mix64(x + 0x9e3779b97f4a7c15u);
 }
 
 }  // namespace
