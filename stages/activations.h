@@ -13,7 +13,7 @@ struct ChunkSlot {
   EmbeddingActivations embedding;
   std::vector<BlockActivations> blocks;
   HeadActivations head;
-  // Views of the runner's buffers, from I to W.
+  // Views of the caller's buffers, from I to W.
   tensor::Tensor output_gradient;
   tensor::Tensor input_gradient;
 };
@@ -24,7 +24,7 @@ struct DeferredSlot {
   HeadDeferred head;
 };
 
-/// Everything that the calls of one chunk write, except parameters, gradients and the runner's
+/// Everything that the calls of one chunk write, except parameters, gradients and the caller's
 /// buffers.
 struct ChunkActivations {
   std::vector<ChunkSlot> slots;

@@ -87,10 +87,10 @@ struct BackwardCall {
 };
 
 /// The state of one pipeline rank: chunks with parameters, activations and optimizer state. It
-/// knows no neighbour, rank or message: the runner hands it buffers. `chunk` counts the chunks of
+/// knows no neighbour, rank or message: the caller hands it buffers. `chunk` counts the chunks of
 /// this stage, in model order. `slot` and `deferred` number the caller's use of the activation
 /// slots: a slot is taken by a forward and free after its microbatch's weight gradients. All calls
-/// come from the runner thread. Nothing here allocates after construction.
+/// come from the compute thread. Nothing here allocates after construction.
 ///
 /// A pass is a row of nodes. The nodes of a forward are the embedding, then norm, attention, norm
 /// and feed-forward of every layer, then the head with its norm; a chunk with none of these has one

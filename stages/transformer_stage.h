@@ -38,7 +38,7 @@ struct StageMemory {
 StageMemory plan_memory(const StageSpec& spec, tensor::Device& device);
 
 /// A Llama decoder's stage. Weights are zero until written through parameters() (initialize() or a
-/// checkpoint). The device outlives the stage; the caller is, or becomes, its runner thread.
+/// checkpoint). The device outlives the stage; the caller is, or becomes, its compute thread.
 std::unique_ptr<Stage> make_transformer_stage(const StageSpec& spec, tensor::Device& device);
 
 /// Weights of a fresh model: normal(0, initializer_range), ones for norms, by (seed, name, index).

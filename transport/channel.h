@@ -79,7 +79,7 @@ struct EpochSpec {
   std::map<int, int> ranks = {};
 };
 
-/// The wait that a runner is in, for status and for the text of a timeout.
+/// The wait that a compute thread is in, for status and for the text of a timeout.
 struct Wait {
   /// "activation of step 7, microbatch 3 into chunk 2 from rank 1", "credit for ...", ...
   std::string what;
@@ -104,10 +104,10 @@ struct ChannelCounts {
 
 /// One rank's end of the data plane: tensors by key, bounded by credits. A sender has no credit
 /// until the receiver's open() of the same epoch grants it, so nothing can arrive too early.
-/// set_deadline(), waiting(), counts() and close() are called by any thread, the rest by the runner
-/// thread alone. Calls end with Error{unavailable} when the channel is closed (with the reason),
-/// when a peer of its edges is disconnected, when the deadline passes (naming the wait), or when a
-/// message was refused (naming sender, edge, expected and got).
+/// set_deadline(), waiting(), counts() and close() are called by any thread, the rest by the
+/// compute thread thread alone. Calls end with Error{unavailable} when the channel is closed (with
+/// the reason), when a peer of its edges is disconnected, when the deadline passes (naming the
+/// wait), or when a message was refused (naming sender, edge, expected and got).
 class Channel {
  public:
   virtual ~Channel() = default;

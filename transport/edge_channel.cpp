@@ -16,7 +16,7 @@ constexpr std::size_t kMaxEarlyGrants = 1024;
 
 }  // namespace
 
-// --- the runner's calls
+// --- calls of the compute thread
 
 void EdgeChannel::open(const EpochSpec& spec) {
   std::unique_lock<Link> lock(link_);

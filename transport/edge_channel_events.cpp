@@ -60,8 +60,8 @@ void EdgeChannel::on_payload(IncomingTensor& tensor) {
 }
 
 void EdgeChannel::on_payload_lost(IncomingTensor& tensor) {
-  // on_peer_lost() gives the reason. Until then the slot stays taken, and a runner that waits for
-  // the message goes on waiting.
+  // on_peer_lost() gives the reason. Until then the slot stays taken, and a compute thread that
+  // waits for the message goes on waiting.
   settle(static_cast<Mailbox::Slot&>(tensor).epoch);
 }
 

@@ -32,14 +32,14 @@ int rank_named(const RankNames& ranks, int process);
 /// "activation of step 7, microbatch 3 into chunk 2 from rank 1".
 std::string to_string(const WaitNote& note, const RankNames& ranks);
 
-/// The waits of one process's runner, and how long each may last.
+/// The waits of one process's compute thread, and how long each may last.
 class WaitBoard {
  public:
   void set_deadline(std::chrono::milliseconds deadline);
   void set_ranks(const RankNames& ranks);
   /// The rank by which texts name a process.
   int rank_of(int process) const;
-  /// The wait that the runner is in, if any. Callable from any thread.
+  /// The wait that the compute thread is in, if any. Callable from any thread.
   std::optional<Wait> current() const;
 
  private:

@@ -14,8 +14,8 @@ namespace troupe::transport {
 struct OpenEpoch;
 
 /// The sending end of an edge: its buffers, and the receiver's slots it holds credits for. A buffer
-/// is free -> taken (by the runner) -> queued (no credit) -> leaving -> free. Guarded by the link's
-/// lock.
+/// is free -> taken (by the compute thread) -> queued (no credit) -> leaving -> free. Guarded by
+/// the link's lock.
 class Outbox {
  public:
   static constexpr int kNoSlot = -1;
@@ -26,8 +26,8 @@ class Outbox {
     MessageKey key;
     std::byte* own = nullptr;  ///< memory of this rank
     int slot = kNoSlot;        ///< the receiver's slot, once there is a credit
-    bool in_slot = false;      ///< the runner writes into the receiver's slot, not into `own`
-    std::uint64_t order = 0;   ///< position among the queued buffers
+    bool in_slot = false;  ///< the compute thread writes into the receiver's slot, not into `own`
+    std::uint64_t order = 0;  ///< position among the queued buffers
     Outbox* box = nullptr;
     OpenEpoch* epoch = nullptr;
   };
@@ -47,12 +47,12 @@ class Outbox {
   /// free already.
   bool add_credit(int slot);
 
-  /// A buffer for the runner, in the receiver's slot if one is mapped and free. Null if no buffer
-  /// is free.
+  /// A buffer for the compute thread, in the receiver's slot if one is mapped and free. Null if no
+  /// buffer is free.
   Buffer* take(const MessageKey& key);
   bool has_free() const;
   Buffer* find_taken(const MessageKey& key);
-  /// Queues a taken buffer, which the runner has written.
+  /// Queues a taken buffer, which the compute thread has written.
   void queue(Buffer& buffer);
   int num_queued() const;
   bool has_queued() const { return oldest_queued() != nullptr; }
@@ -63,7 +63,7 @@ class Outbox {
   /// Frees the buffer of a local edge whose memory is `own`.
   void recycle_at(const std::byte* own);
 
-  /// Where the runner writes a buffer: the receiver's slot, or memory of this rank.
+  /// Where the compute thread writes a buffer: the receiver's slot, or memory of this rank.
   std::byte* data_of(const Buffer& buffer) const;
   /// The receiver's slot as mapped here; null if it is not mapped.
   std::byte* mapped(int slot) const;

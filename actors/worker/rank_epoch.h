@@ -22,7 +22,7 @@ struct StageState {
 };
 
 /// Everything that an epoch decides for one rank. Members are destroyed in reverse order: plan
-/// runners before what they refer to.
+/// plan runners before what they refer to.
 struct RankEpoch {
   Epoch epoch;
   int rank = 0;

@@ -1,4 +1,4 @@
-// Measures an edge between two stages: two processes, each with a runner and a UcxNode.
+// Measures an edge between two stages: two processes, each with a compute thread and a UcxNode.
 //
 //   edge_bench bandwidth BYTES SECONDS   payload bytes per second at the receiver
 //   edge_bench latency sleep|spin N      one way of 4 KiB, median over N round trips

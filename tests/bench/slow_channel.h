@@ -11,7 +11,7 @@ namespace troupe::bench {
 
 /// A channel whose messages take `latency` longer, for stages whose tensors mean nothing: the
 /// sender writes the time of arrival into them, and the receiver does not see a message before that
-/// time. Counts how long its runner stood still for messages on their way.
+/// time. Counts how long its compute thread stood still for messages on their way.
 class SlowChannel final : public transport::Channel {
  public:
   using Clock = std::chrono::steady_clock;

@@ -64,7 +64,7 @@ inline bool receive_message(Channel& channel, const MessageKey& key) {
   return ok;
 }
 
-/// Runs `body` in a thread of its own, as a runner; get() rethrows what it threw.
+/// Runs `body` in a thread of its own, as a compute thread; get() rethrows what it threw.
 template <typename Body>
 auto runner(Body body) {
   return std::async(std::launch::async, std::move(body));

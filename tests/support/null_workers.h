@@ -15,9 +15,9 @@
 
 namespace troupe::test {
 
-/// Workers without processes: the real stage actor of each worker, around a runner that answers at
-/// once. They live in an actor system of their own and reach the director as workers do, over
-/// loopback, so that every message is encoded; but they all share one connection.
+/// Workers without processes: the real stage actor of each worker, around an order loop that
+/// answers at once. They live in an actor system of their own and reach the director as workers do,
+/// over loopback, so that every message is encoded; but they all share one connection.
 class NullWorkers : public actors::Processes {
  public:
   NullWorkers(const actors::RunSpec& spec, std::function<void(const actors::ProcessExit&)> on_exit);

@@ -12,8 +12,9 @@
 #include "stages/transformer_stage.h"
 #include "tensor/random.h"
 
-// A model cut into stages and trained in one process: a few loops do what the runners and the
-// director do over the wire, so that tests can compare the numbers of different cuts and orders.
+// A model cut into stages and trained in one process: a few loops do what the compute threads and
+// the director do over the wire, so that tests can compare the numbers of different cuts and
+// orders.
 
 namespace troupe::test {
 

@@ -33,11 +33,11 @@ class FileDescriptor {
 /// A UCX context and worker, the lock that guards them, and the threads that make them progress.
 /// UCX is called by the thread that holds the lock, and all callbacks of UCX run under it.
 ///
-/// Messages have to progress while the runner computes, so there is a progress thread. A thread in
-/// wait() makes progress itself: it polls for `spin`, then sleeps on the worker's event descriptor,
-/// and a message reaches it without a change of threads. The progress thread sleeps on the same
-/// descriptor. While another thread polls, it yields: two threads that call UCX in turn would pass
-/// the lock, and the worker's cache lines, back and forth for each message.
+/// Messages have to progress while the compute thread computes, so there is a progress thread. A
+/// thread in wait() makes progress itself: it polls for `spin`, then sleeps on the worker's event
+/// descriptor, and a message reaches it without a change of threads. The progress thread sleeps on
+/// the same descriptor. While another thread polls, it yields: two threads that call UCX in turn
+/// would pass the lock, and the worker's cache lines, back and forth for each message.
 ///
 /// UCX signals the descriptor only if the worker is armed, and arming fails while events are
 /// left. So no thread may sleep, or give up the lock, before the worker is armed (or another

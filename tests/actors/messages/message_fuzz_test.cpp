@@ -201,8 +201,8 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
   }
 }
 
-/// Records what a stage's runner is asked to do.
-class RecordingRunner : public OrderSink {
+/// Records what a stage's order loop is asked to do.
+class RecordingSink : public OrderSink {
  public:
   void push(StageOrder order) override {
     const bool last = std::holds_alternative<Finish>(order);
@@ -232,18 +232,18 @@ BOOST_AUTO_TEST_CASE(a_stage_carries_out_no_order_that_cannot_be) {
   // Sends a message to a stage actor of its own and reads the answers that come before that actor
   // ends.
   const auto send = [&](const auto& changed) {
-    RecordingRunner runner;
+    RecordingSink sink;
     caf::scoped_actor self{system};
     const caf::actor stage =
         system.spawn<StageActor>(caf::actor{self}, Join{.member = {.id = 7, .incarnation = 7}},
-                                 std::ref<OrderSink>(runner), std::chrono::hours(1));
+                                 std::ref<OrderSink>(sink), std::chrono::hours(1));
     Peers peers{.epoch = 1, .members = {}};
     for (const auto& [rank, member] : whole.epoch.members) peers.members[rank] = member;
     self->send(stage, peers);
     self->send(stage, changed);
     self->send(stage, Finish{.reason = "done"});
-    runner.finished.get_future().wait();
-    for (const StageOrder& order : runner.orders)
+    sink.finished.get_future().wait();
+    for (const StageOrder& order : sink.orders)
       if (const auto* begin = std::get_if<EnterEpoch>(&order)) {
         ++begun;
         BOOST_TEST(begin->epoch.rank_of(7) == 0);
