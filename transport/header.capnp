@@ -25,9 +25,10 @@ struct Header {
   epoch @1 :UInt32;
   # Version of the cluster's membership and layout.
   sender @2 :UInt32;
-  # Rank.
+  # Number of the process that sends, which it keeps for its life.
   checksum @3 :UInt64;
-  # Over all other fields: a header that was damaged, or written by another program, is refused.
+  # Checksum of all other fields: a header that was damaged, or that another program has written,
+  # is refused.
 
   union {
     grant @4 :Grant;
@@ -40,10 +41,10 @@ struct Header {
 struct EdgeId {
   # An edge as seen by the two ranks it joins.
   chunk @0 :UInt32;
-  # The chunk that receives.
+  # The chunk that receives the tensor.
   direction @1 :Direction;
   digest @2 :UInt64;
-  # Over the whole edge: ranks, dtype, shape, slots.
+  # Hash of the whole edge: ranks, dtype, shape, slots.
 }
 
 struct Grant {
@@ -76,11 +77,11 @@ struct Tensor {
   dtype @5 :DType;
   shape @6 :List(Int64);
   bytes @7 :UInt64;
-  # Of the tensor.
+  # Type, shape and size of the tensor.
   sequence @8 :UInt64;
   # Number of the message on its edge, from 0.
   credit @9 :Credit;
-  # Slots of one edge in the other direction, freed since the last message. Null: none.
+  # Slots of an edge in the other direction that were freed since the last message. Null: none.
 }
 
 enum Placement {
@@ -101,7 +102,7 @@ struct Collective {
   part @4 :UInt32;
   # Which of the parts that the one member has for the other in this collective.
   bytes @5 :UInt64;
-  # Of the part.
+  # Size of the part.
 }
 
 enum CollectiveKind {
