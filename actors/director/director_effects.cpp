@@ -129,17 +129,17 @@ void Director::begin(const Epoch& epoch, const StatePlan& state) {
   for (const auto& [rank, member] : epoch.members)
     members.push_back(
         {.actor = workers_.at(member.incarnation), .incarnation = member.incarnation});
-  const auto pp = static_cast<std::ptrdiff_t>(epoch.shape.mesh.pp);
-  for (int replica = 0; replica < epoch.shape.mesh.dp; ++replica) {
-    const auto first = members.begin() + replica * pp;
-    replicas_.push_back(
-        spawn<ReplicaActor>(ReplicaContext{.replica = replica,
-                                           .stages = std::vector<StageHandle>(first, first + pp),
-                                           .parameters = parameters_,
-                                           .recovery = context_.spec.recovery,
-                                           .director = self,
-                                           .hub = context_.hub,
-                                           .board = context_.board}));
+  const RunSpec::Mesh& mesh = epoch.shape.mesh;
+  for (int replica = 0; replica < mesh.dp; ++replica) {
+    const auto first = members.begin() + rank_at(mesh, {.replica = replica, .stage = 0});
+    replicas_.push_back(spawn<ReplicaActor>(
+        ReplicaContext{.replica = replica,
+                       .stages = std::vector<StageHandle>(first, first + mesh.pp),
+                       .parameters = parameters_,
+                       .recovery = context_.spec.recovery,
+                       .director = self,
+                       .hub = context_.hub,
+                       .board = context_.board}));
   }
   const bool own = !state.from_memory && protocol_.saved() == state.step;
   const bool anew = own || context_.spec.checkpoint.resume.empty();
