@@ -91,18 +91,18 @@ std::string check_numbers(const ModelConfig& c) {
 void add_layer(const ModelConfig& c, int layer, std::vector<ParameterInfo>& out) {
   const std::int64_t queries = c.num_attention_heads * c.head_dim;
   const std::int64_t keys = c.num_key_value_heads * c.head_dim;
-  const auto add = [&](std::string_view name, tensor::Shape shape) {
-    out.push_back({fmt::format("model.layers.{}.{}.weight", layer, name), shape, layer});
+  const auto add = [&](std::string_view name, tensor::Shape shape, Split split = Split::none) {
+    out.push_back({fmt::format("model.layers.{}.{}.weight", layer, name), shape, layer, split});
   };
   add("input_layernorm", {c.hidden_size});
-  add("self_attn.q_proj", {queries, c.hidden_size});
-  add("self_attn.k_proj", {keys, c.hidden_size});
-  add("self_attn.v_proj", {keys, c.hidden_size});
-  add("self_attn.o_proj", {c.hidden_size, queries});
+  add("self_attn.q_proj", {queries, c.hidden_size}, Split::rows);
+  add("self_attn.k_proj", {keys, c.hidden_size}, Split::kv_rows);
+  add("self_attn.v_proj", {keys, c.hidden_size}, Split::kv_rows);
+  add("self_attn.o_proj", {c.hidden_size, queries}, Split::columns);
   add("post_attention_layernorm", {c.hidden_size});
-  add("mlp.gate_proj", {c.intermediate_size, c.hidden_size});
-  add("mlp.up_proj", {c.intermediate_size, c.hidden_size});
-  add("mlp.down_proj", {c.hidden_size, c.intermediate_size});
+  add("mlp.gate_proj", {c.intermediate_size, c.hidden_size}, Split::rows);
+  add("mlp.up_proj", {c.intermediate_size, c.hidden_size}, Split::rows);
+  add("mlp.down_proj", {c.hidden_size, c.intermediate_size}, Split::columns);
 }
 
 }  // namespace
@@ -118,10 +118,11 @@ std::vector<ParameterInfo> parameters_of(const ModelConfig& config) {
   const tensor::Shape table{config.vocab_size, config.hidden_size};
   const int layers = static_cast<int>(config.num_hidden_layers);
   std::vector<ParameterInfo> out;
-  out.push_back({"model.embed_tokens.weight", table, -1});
+  out.push_back({"model.embed_tokens.weight", table, -1, Split::vocab_rows});
   for (int layer = 0; layer < layers; ++layer) add_layer(config, layer, out);
   out.push_back({"model.norm.weight", {config.hidden_size}, layers});
-  if (!config.tie_word_embeddings) out.push_back({"lm_head.weight", table, layers});
+  if (!config.tie_word_embeddings)
+    out.push_back({"lm_head.weight", table, layers, Split::vocab_rows});
   return out;
 }
 

@@ -32,11 +32,21 @@ struct ModelConfig {
 /// that every product of sizes a stage forms fits in 63 bits.
 std::string check_model(const ModelConfig& config);
 
+/// How tensor parallelism divides a parameter among shards.
+enum class Split {
+  none,        ///< every shard holds all of it
+  rows,        ///< the outputs of a column-parallel layer
+  columns,     ///< the inputs of a row-parallel layer
+  kv_rows,     ///< rows by key and value head; if there are more shards than heads, some share one
+  vocab_rows,  ///< rows of the vocabulary, padded until the number of shards divides them
+};
+
 /// One parameter of the whole model under its Hugging Face name.
 struct ParameterInfo {
   std::string name;
   tensor::Shape shape;
   int layer = 0;  ///< decoder layer; -1: input embedding, num_hidden_layers: final norm and head
+  Split split = Split::none;
 };
 
 /// Every parameter in canonical order: embedding, layers (norm, q, k, v, o, norm, gate, up, down),

@@ -119,7 +119,8 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
                     .exp_avg = view(exp_avg_memory_, entry),
                     .exp_avg_sq = view(exp_avg_sq_memory_, entry),
                     .decays = spec.decay_all || entry.info.shape.rank() >= 2,
-                    .owned = entry.owned});
+                    .owned = entry.owned,
+                    .region = tensor::whole(entry.info.shape)});
   }
   for (std::size_t i = 0; i < all_.size(); ++i) by_name_.emplace(all_[i].name, i);
   next_ = all_;

@@ -7,6 +7,7 @@
 
 #include "tensor/device.h"
 #include "tensor/ops.h"
+#include "tensor/region.h"
 
 namespace troupe::stages {
 
@@ -34,8 +35,11 @@ struct Parameter {
   bool decays = false;  ///< whether weight decay applies
   /// Whether this stage owns the parameter. False for a copy of a parameter that another stage
   /// owns: the head's of a tied embedding, or a whole chunk's (ChunkSpec::owned). It is updated
-  /// alike, but counted and saved by the owner.
+  /// alike, but counted and saved by the owner. False too for a copy of what another shard owns.
   bool owned = true;
+  /// The elements of the whole parameter that this stage holds, row by row; rows of padding may
+  /// follow them in each tensor.
+  tensor::Region region;
 };
 
 /// What the rank that holds the head learns from a microbatch.

@@ -48,7 +48,8 @@ class FakeStage final : public NullStage {
                            .gradient = {},
                            .exp_avg = make(info.shape),
                            .exp_avg_sq = make(info.shape),
-                           .owned = owned});
+                           .owned = owned,
+                           .region = tensor::whole(info.shape)});
   }
   tensor::Tensor make(const tensor::Shape& shape) {
     memory_.emplace_back(static_cast<std::size_t>(shape.num_elements()));

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <vector>
+
+#include "stages/model_config.h"
+#include "tensor/region.h"
+
+// How tensor parallelism divides a model's parameters among the shards of a stage.
+
+namespace troupe::stages {
+
+/// A stage's place among the `size` shards that compute its layers together.
+struct Sharding {
+  int size = 1;
+  int shard = 0;
+  /// Whether norms and residuals are split along the sequence too (arXiv 2205.05198).
+  bool sequence_parallel = false;
+  bool operator==(const Sharding&) const = default;
+};
+
+/// Rows of the vocabulary that each of `shards` shards has room for; the last ones may be padding.
+std::int64_t vocab_rows(std::int64_t vocab_size, int shards);
+
+/// What a shard holds of a parameter, in the coordinates of the whole matrix. Requires a model that
+/// check_sharding accepts.
+tensor::Region region_of(const ParameterInfo& info, const ModelConfig& model,
+                         const Sharding& sharding);
+/// Whether the shard is the first to hold these elements. It counts and saves them; further holders
+/// have copies, which are updated alike.
+bool owns_region(const ParameterInfo& info, const ModelConfig& model, const Sharding& sharding);
+/// The regions of all shards that own theirs, by shard: together the whole parameter, each element
+/// once.
+std::vector<tensor::Region> owned_regions(const ParameterInfo& info, const ModelConfig& model,
+                                          int shards);
+/// The tensor that a shard computes with: region_of(), and after it the rows of padding.
+tensor::Shape local_shape(const ParameterInfo& info, const ModelConfig& model,
+                          const Sharding& sharding);
+
+/// Why so many shards cannot divide the model: an empty string if they can, else one sentence with
+/// the field, the rule and its numbers, and the nearest valid number of shards.
+std::string check_sharding(const ModelConfig& model, int shards);
+
+}  // namespace troupe::stages
