@@ -34,11 +34,6 @@ Region vocab_of(const Region& all, int shards, int shard) {
   return part;
 }
 
-/// Shards that hold the same key and value heads.
-int shards_per_kv_head(const ModelConfig& model, int shards) {
-  return std::max(1, shards / static_cast<int>(model.num_key_value_heads));
-}
-
 /// The number of shards nearest to `wrong`, below it if there is one, that can divide the model.
 int nearest_sharding(const ModelConfig& model, int wrong) {
   for (int shards = wrong - 1; shards > 1; --shards)
@@ -47,6 +42,10 @@ int nearest_sharding(const ModelConfig& model, int wrong) {
 }
 
 }  // namespace
+
+int shards_per_kv_head(const ModelConfig& model, int shards) {
+  return std::max(1, shards / static_cast<int>(model.num_key_value_heads));
+}
 
 std::int64_t vocab_rows(std::int64_t vocab_size, int shards) {
   return (vocab_size + shards - 1) / shards;
@@ -78,6 +77,14 @@ bool owns_region(const ParameterInfo& info, const ModelConfig& model, const Shar
   return sharding.shard % shards_per_kv_head(model, sharding.size) == 0;
 }
 
+Region moved_region(const ParameterInfo& info, const ModelConfig& model, const Sharding& from,
+                    const Sharding& to) {
+  if (from.size == to.size)
+    return from.shard == to.shard ? region_of(info, model, to) : Region{};
+  if (!owns_region(info, model, from)) return {};
+  return intersection(region_of(info, model, from), region_of(info, model, to));
+}
+
 std::vector<Region> owned_regions(const ParameterInfo& info, const ModelConfig& model, int shards) {
   std::vector<Region> regions;
   for (Sharding sharding{.size = shards}; sharding.shard < shards; ++sharding.shard)
@@ -91,6 +98,12 @@ tensor::Shape local_shape(const ParameterInfo& info, const ModelConfig& model,
   const Region region = region_of(info, model, sharding);
   const bool padded = info.split == Split::vocab_rows;
   return {padded ? vocab_rows(info.shape[0], sharding.size) : region.rows, region.columns};
+}
+
+tensor::Shape edge_shape(std::int64_t tokens, std::int64_t hidden_size, const Sharding& sharding) {
+  if (sharding.size == 1) return {tokens, hidden_size};
+  if (sharding.sequence_parallel) return {tokens / sharding.size, hidden_size};
+  return {tokens * hidden_size / sharding.size};
 }
 
 std::string check_sharding(const ModelConfig& model, int shards) {

@@ -21,6 +21,9 @@ struct Sharding {
 /// Rows of the vocabulary that each of `shards` shards has room for; the last ones may be padding.
 std::int64_t vocab_rows(std::int64_t vocab_size, int shards);
 
+/// How many consecutive shards hold the same key and value heads.
+int shards_per_kv_head(const ModelConfig& model, int shards);
+
 /// What a shard holds of a parameter, in the coordinates of the whole matrix. Requires a model that
 /// check_sharding accepts.
 tensor::Region region_of(const ParameterInfo& info, const ModelConfig& model,
@@ -32,9 +35,20 @@ bool owns_region(const ParameterInfo& info, const ModelConfig& model, const Shar
 /// once.
 std::vector<tensor::Region> owned_regions(const ParameterInfo& info, const ModelConfig& model,
                                           int shards);
+/// The elements that one shard gives to another when training state moves, perhaps of another
+/// number of shards: all that the receiver holds if both have the same place, else what the giver
+/// owns of it. All shards of one number together give a receiver each of its elements once.
+tensor::Region moved_region(const ParameterInfo& info, const ModelConfig& model,
+                            const Sharding& from, const Sharding& to);
 /// The tensor that a shard computes with: region_of(), and after it the rows of padding.
 tensor::Shape local_shape(const ParameterInfo& info, const ModelConfig& model,
                           const Sharding& sharding);
+
+/// Shape of the tensors that travel between chunks, one microbatch of `tokens` tokens: all of it
+/// [tokens, hidden_size], or the shard's slice. With sequence parallelism a shard has the tokens of
+/// its slice, [tokens / size, hidden_size]; else it sends an equal part of the flat tensor, all of
+/// which it has, and the receiving shards gather the parts.
+tensor::Shape edge_shape(std::int64_t tokens, std::int64_t hidden_size, const Sharding& sharding);
 
 /// Why so many shards cannot divide the model: an empty string if they can, else one sentence with
 /// the field, the rule and its numbers, and the nearest valid number of shards.

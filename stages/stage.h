@@ -7,6 +7,7 @@
 
 #include "tensor/device.h"
 #include "tensor/ops.h"
+#include "tensor/process_group.h"
 #include "tensor/region.h"
 
 namespace troupe::stages {
@@ -44,7 +45,7 @@ struct Parameter {
 
 /// What the rank that holds the head learns from a microbatch.
 struct ForwardResult {
-  double loss_sum = 0;  ///< sum of the tokens' losses; 0 without the head
+  double loss_sum = 0;  ///< sum of the tokens' losses; 0 without the head or beyond shard 0
 };
 
 /// The computations of a microbatch in a chunk that can be asked for.
@@ -90,6 +91,14 @@ struct BackwardCall {
   tensor::Tensor input_gradient{};  ///< none for the embedding's chunk; not read once complete
 };
 
+/// The groups of the shards that compute a stage's layers together. Null for a stage of one shard;
+/// `kv_head` also if no other shard has the same key and value heads.
+struct ShardGroups {
+  tensor::ProcessGroup* forward = nullptr;   ///< for collectives of forwards and evaluations
+  tensor::ProcessGroup* backward = nullptr;  ///< for those of backwards and of end_backward()
+  tensor::ProcessGroup* kv_head = nullptr;   ///< the shards that share key and value heads
+};
+
 /// The state of one pipeline rank: chunks with parameters, activations and optimizer state. It
 /// knows no neighbour, rank or message: the caller hands it buffers. `chunk` counts the chunks of
 /// this stage, in model order. `slot` and `deferred` number the caller's use of the activation
@@ -117,6 +126,9 @@ class Stage {
   virtual ~Stage() = default;
 
   virtual int num_chunks() const = 0;
+  /// Sets the groups of the stage's shards, which outlive their use here. Called before anything is
+  /// computed, and again when groups end. No node may be under way.
+  virtual void join(const ShardGroups& groups) = 0;
   /// Shape of the tensors that travel between chunks, of dtype edge_dtype(): [micro * seq_len,
   /// hidden_size].
   virtual tensor::Shape edge_shape() const = 0;

@@ -47,8 +47,9 @@ class TransformerStage final : public Stage {
   ~TransformerStage() override { streams_.synchronize(); }
 
   int num_chunks() const override { return static_cast<int>(chunks_.size()); }
+  void join(const ShardGroups& groups) override { groups_ = groups; }
   tensor::Shape edge_shape() const override {
-    return {spec_.micro * spec_.seq_len, spec_.model.hidden_size};
+    return stages::edge_shape(spec_.micro * spec_.seq_len, spec_.model.hidden_size, spec_.sharding);
   }
   tensor::DType edge_dtype() const override { return spec_.model.dtype; }
 
@@ -80,6 +81,7 @@ class TransformerStage final : public Stage {
   void pack_if_stale();
 
   const StageSpec spec_;
+  ShardGroups groups_;
   tensor::Ops& ops_;
   const Streams streams_;
   const Layers layers_;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "stages/model_config.h"
+#include "stages/sharding.h"
 #include "stages/stage.h"
 
 namespace troupe::stages {
@@ -11,6 +12,7 @@ namespace troupe::stages {
 struct StageSpec {
   ModelConfig model;
   std::vector<ChunkSpec> chunks;
+  Sharding sharding;
   std::int64_t micro = 1;    ///< samples per microbatch
   std::int64_t seq_len = 0;  ///< tokens per sample
   /// Tokens of the whole step. Gradients are those of the mean loss over all of them.

@@ -92,7 +92,7 @@ caf::behavior Director::make_behavior() {
       {
           [this](StartRun) { handle(Started{}); },
           [this](const ScaleOrder& order) { ordered(order); },
-          [this](const StagesWatched& by) { on_stages_watched(by); },
+          [this](const RanksWatched& by) { on_ranks_watched(by); },
           [this](const Refused& message) { refused(message); },
           [this](const ReplicaVote& vote) { on_vote(vote); },
           [this](const TracedActions& actions) { traced(actions); },
@@ -142,16 +142,15 @@ void Director::on_heartbeat(const Heartbeat& beat) {
   show_activity(beat, protocol_.epoch(), protocol_.committed(), context_.hub, context_.board);
 }
 
-/// Stops watching the stages of a replica, because its actor watches them from now on; ignored if
+/// Stops watching the ranks of a replica, because its actor watches them from now on; ignored if
 /// they were ordered to halt.
-void Director::on_stages_watched(const StagesWatched& by) {
+void Director::on_ranks_watched(const RanksWatched& by) {
   const Epoch& epoch = protocol_.epoch();
   if (by.epoch != epoch.number || protocol_.phase() == DirectorProtocol::Phase::gathering) return;
   const RunSpec::Mesh& mesh = epoch.shape.mesh;
-  for (int stage = 0; stage < mesh.pp; ++stage) {
-    const int rank = rank_at(mesh, {.replica = by.replica, .stage = stage});
-    liveness_.forget(epoch.members.at(rank).incarnation);
-  }
+  const int first = rank_at(mesh, {.replica = by.replica});
+  for (int i = 0; i < mesh.ranks_of_replica(); ++i)
+    liveness_.forget(epoch.members.at(first + i).incarnation);
 }
 
 void Director::failed(const Failed& failure) {
@@ -226,7 +225,7 @@ bool Director::accepts(const Answer& answer, const char* name) {
   const std::string why =
       fault_in(answer, ReplicaPart{.epoch = epoch.number,
                                    .replica = replica,
-                                   .num_stages = mesh.pp,
+                                   .ranks_of_replica = mesh.ranks_of_replica(),
                                    .num_ranks = epoch.num_ranks(),
                                    .num_chunks = static_cast<int>(epoch.shape.layout.chunks.size()),
                                    .committed = protocol_.committed()});

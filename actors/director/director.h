@@ -64,7 +64,7 @@ class Director : public ControlActor {
   caf::result<Welcome> welcome(const Hello& hello);
   void join(const Join& join);
   void on_heartbeat(const Heartbeat& beat);
-  void on_stages_watched(const StagesWatched& by);
+  void on_ranks_watched(const RanksWatched& by);
   void failed(const Failed& failure);
   void ordered(const ScaleOrder& order);
   void on_vote(const ReplicaVote& vote);

@@ -23,6 +23,7 @@ constexpr const char* kInAnswer = "\n";
 Pipeline pipeline_of(const RunSpec& spec, const ClusterShape& shape) {
   Pipeline pipeline{.pp = shape.mesh.pp,
                     .dp = shape.mesh.dp,
+                    .tp = shape.mesh.tp,
                     .stage_of_chunk = {},
                     .copies = shape.layout.copies(),
                     .microbatches = spec.batch.microbatches(shape.mesh.dp)};
@@ -125,16 +126,16 @@ void Director::perform(const StartEpoch& effect) {
 
 void Director::begin(const Epoch& epoch, const StatePlan& state) {
   const auto self = caf::actor_cast<caf::actor>(this);
-  std::vector<StageHandle> members;
+  std::vector<RankHandle> members;
   for (const auto& [rank, member] : epoch.members)
     members.push_back(
         {.actor = workers_.at(member.incarnation), .incarnation = member.incarnation});
   const RunSpec::Mesh& mesh = epoch.shape.mesh;
   for (int replica = 0; replica < mesh.dp; ++replica) {
-    const auto first = members.begin() + rank_at(mesh, {.replica = replica, .stage = 0});
+    const auto first = members.begin() + rank_at(mesh, {.replica = replica});
     replicas_.push_back(spawn<ReplicaActor>(
         ReplicaContext{.replica = replica,
-                       .stages = std::vector<StageHandle>(first, first + mesh.pp),
+                       .ranks = std::vector<RankHandle>(first, first + mesh.ranks_of_replica()),
                        .parameters = parameters_,
                        .recovery = context_.spec.recovery,
                        .director = self,
@@ -182,6 +183,7 @@ void Director::list_ranks(const Epoch& epoch) {
       status.ranks.push_back({.rank = rank,
                               .replica = place.replica,
                               .stage = place.stage,
+                              .shard = place.shard,
                               .pid = member.pid,
                               .host = member.host,
                               .state = "preparing",

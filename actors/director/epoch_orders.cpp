@@ -13,6 +13,11 @@ namespace {
 /// 64 KiB.
 constexpr std::size_t kMembersOfMessage = 64;
 
+/// The place of a rank among those of its replica: the number of its group of replicas.
+std::size_t index_in_replica(const RunSpec::Mesh& mesh, int rank) {
+  return static_cast<std::size_t>(rank % mesh.ranks_of_replica());
+}
+
 }  // namespace
 
 EpochOrders::EpochOrders(const RunSpec& spec, EnterEpoch whole)
@@ -26,11 +31,10 @@ EpochOrders::EpochOrders(const RunSpec& spec, EnterEpoch whole)
   }
   if (!shares_replicas()) return;
   const ClusterShape& shape = whole_.epoch.shape;
-  const auto [pp, dp] = shape.mesh;
-  for (int stage = 0; stage < pp; ++stage) {
+  for (int first = 0; first < shape.mesh.ranks_of_replica(); ++first) {
     std::set<int> replicas;
-    for (int replica = 0; replica < dp; ++replica)
-      replicas.insert(rank_at(shape.mesh, {.replica = replica, .stage = stage}));
+    for (int rank = first; rank < shape.num_ranks(); rank += shape.mesh.ranks_of_replica())
+      replicas.insert(rank);
     replicas_.push_back(tell_of(replicas));
   }
 }
@@ -56,7 +60,7 @@ std::set<int> EpochOrders::known_to(int member) const {
   if (is_rank && shares_replicas())
     std::erase_if(known, [&](int rank) {
       return rank < shape.num_ranks() &&
-             place_of(shape.mesh, rank).stage == place_of(shape.mesh, member).stage;
+             index_in_replica(shape.mesh, rank) == index_in_replica(shape.mesh, member);
     });
   else
     known.insert(member);
@@ -79,7 +83,7 @@ std::vector<caf::message> EpochOrders::peers_of(int member) const {
   std::vector<caf::message> messages = tell_of(known_to(member));
   const ClusterShape& shape = whole_.epoch.shape;
   if (member >= shape.num_ranks() || !shares_replicas()) return messages;
-  const auto& shared = replicas_[static_cast<std::size_t>(place_of(shape.mesh, member).stage)];
+  const auto& shared = replicas_[index_in_replica(shape.mesh, member)];
   messages.insert(messages.end(), shared.begin(), shared.end());
   return messages;
 }

@@ -23,14 +23,14 @@ ReplicaActor::ReplicaActor(caf::actor_config& config, ReplicaContext context)
     : ControlActor(config),
       context_(std::move(context)),
       liveness_(context_.recovery),
-      ready_(context_.stages.size()),
-      prepared_(context_.stages.size()),
-      saved_(context_.stages.size()),
-      evaluated_{StageAnswers<Evaluated>(context_.stages.size()),
-                 StageAnswers<Evaluated>(context_.stages.size())} {}
+      ready_(context_.ranks.size()),
+      prepared_(context_.ranks.size()),
+      saved_(context_.ranks.size()),
+      evaluated_{RankAnswers<Evaluated>(context_.ranks.size()),
+                 RankAnswers<Evaluated>(context_.ranks.size())} {}
 
 caf::behavior ReplicaActor::make_behavior() {
-  for (const auto& stage : context_.stages) monitor(stage.actor);
+  for (const RankHandle& rank : context_.ranks) monitor(rank.actor);
   delayed_send(this, kLivenessTick, Look{});
   return behavior_of<ReplicaRef>(
       {
@@ -58,31 +58,32 @@ caf::behavior ReplicaActor::make_behavior() {
           [this](const Evaluate& order) { pass_on(order); },
           [this](const Finish& order) { pass_on(order); },
           [this](Look) {
-            watch_over_stages();
+            watch_over_ranks();
             delayed_send(this, kLivenessTick, Look{});
           },
       });
 }
 
 void ReplicaActor::on_exit() {
-  context_.stages.clear();
+  context_.ranks.clear();
   context_.director = nullptr;
+}
+
+int ReplicaActor::first_rank(const EpochOrders& orders) const {
+  return rank_at(orders.epoch().shape.mesh, {.replica = context_.replica});
 }
 
 void ReplicaActor::begin(const std::shared_ptr<const EpochOrders>& orders) {
   if (halted_) return;  // the epoch was given up while its orders were made
   orders_ = orders;
   committed_ = orders->step();
-  const int num_stages = static_cast<int>(context_.stages.size());
-  for (int stage = 0; stage < num_stages; ++stage) {
-    const StageHandle& handle = context_.stages[static_cast<std::size_t>(stage)];
-    const int rank =
-        rank_at(orders->epoch().shape.mesh, {.replica = context_.replica, .stage = stage});
-    orders->send(*this, handle.actor, rank);
+  int rank = first_rank(*orders);
+  for (const RankHandle& handle : context_.ranks) {
+    orders->send(*this, handle.actor, rank++);
     liveness_.watch(handle.incarnation);
   }
   send(context_.director,
-       StagesWatched{.epoch = orders->epoch().number, .replica = context_.replica});
+       RanksWatched{.epoch = orders->epoch().number, .replica = context_.replica});
 }
 
 void ReplicaActor::halt(const Halt& order) {
@@ -95,7 +96,7 @@ ReplicaPart ReplicaActor::part() const {
   const Epoch& epoch = orders_->epoch();
   return {.epoch = epoch.number,
           .replica = context_.replica,
-          .num_stages = static_cast<int>(context_.stages.size()),
+          .ranks_of_replica = static_cast<int>(context_.ranks.size()),
           .num_ranks = epoch.num_ranks(),
           .num_chunks = static_cast<int>(epoch.shape.layout.chunks.size()),
           .committed = committed_};
@@ -112,23 +113,24 @@ bool ReplicaActor::accepts(const Answer& answer, const char* name) {
 }
 
 std::string ReplicaActor::sender_name() {
-  const ClusterShape& shape = orders_->epoch().shape;
-  for (int stage = 0; stage < shape.mesh.pp; ++stage)
-    if (context_.stages[static_cast<std::size_t>(stage)].actor == current_sender())
-      return name_of(shape, rank_at(shape.mesh, {.replica = context_.replica, .stage = stage}));
+  int rank = first_rank(*orders_);
+  for (const RankHandle& handle : context_.ranks) {
+    if (handle.actor == current_sender()) return name_of(orders_->epoch().shape, rank);
+    ++rank;
+  }
   return "an unknown process";
 }
 
 void ReplicaActor::on_heartbeat(const Heartbeat& beat) {
   if (const std::string why = fault_in(beat); !why.empty())
-    return send(context_.director, Refused{.sender = orders_ ? sender_name() : "a stage",
+    return send(context_.director, Refused{.sender = orders_ ? sender_name() : "a rank",
                                            .why = "Heartbeat with " + why});
   liveness_.on_heartbeat(beat);
   if (orders_ && !halted_)
     show_activity(beat, orders_->epoch(), committed_, context_.hub, context_.board);
 }
 
-void ReplicaActor::watch_over_stages() {
+void ReplicaActor::watch_over_ranks() {
   for (const auto& verdict : liveness_.tick())
     send(context_.director, Event{WorkerFailed{.incarnation = verdict.incarnation,
                                                .message = verdict.why,
@@ -137,12 +139,12 @@ void ReplicaActor::watch_over_stages() {
 
 template <typename Order>
 void ReplicaActor::pass_on(const Order& order) {
-  for (const auto& stage : context_.stages) send(stage.actor, order);
+  for (const RankHandle& rank : context_.ranks) send(rank.actor, order);
 }
 
 void ReplicaActor::add(const Ready& answer) {
   if (!accepts(answer, "Ready")) return;
-  if (!ready_.add(stage_of(answer.rank), answer)) return;
+  if (!ready_.add(index_of(answer.rank), answer)) return;
   ReplicaReady all{.epoch = answer.epoch, .replica = context_.replica};
   for (const Ready& ready : ready_.answers())
     all.move_s = std::max(all.move_s, to_double(ready.move_s));
@@ -151,17 +153,18 @@ void ReplicaActor::add(const Ready& answer) {
 
 void ReplicaActor::add(const Prepared& answer) {
   if (!accepts(answer, "Prepared")) return;
-  if (!prepared_.add(stage_of(answer.rank), answer)) return;
+  if (!prepared_.add(index_of(answer.rank), answer)) return;
   const auto& votes = prepared_.answers();
   send(context_.director,
        ReplicaVote{
-           .sum = aggregate_votes(context_.replica, votes, ready_.answers(), *context_.parameters),
+           .sum = aggregate_votes(context_.replica, votes, ready_.answers(),
+                                  orders_->epoch().shape.mesh.tp, *context_.parameters),
            .measured = std::make_shared<StepReport::Measured>(measured(context_.replica, votes))});
 }
 
 void ReplicaActor::add(const Saved& answer) {
   if (!accepts(answer, "Saved")) return;
-  if (!saved_.add(stage_of(answer.rank), answer)) return;
+  if (!saved_.add(index_of(answer.rank), answer)) return;
   ReplicaSaved all{
       .epoch = answer.epoch, .step = answer.step, .replica = context_.replica, .error = ""};
   for (const Saved& saved : saved_.answers())
@@ -169,12 +172,12 @@ void ReplicaActor::add(const Saved& answer) {
   send(context_.director, Event{all});
 }
 
-/// Adds a stage's answer to the round of its batch: two batches at most are ordered at a time, and
-/// a stage may have finished the second when others have not finished the first.
+/// Adds a rank's answer to the round of its batch: two batches at most are ordered at a time, and
+/// a rank may have finished the second when others have not finished the first.
 void ReplicaActor::add(const Evaluated& answer) {
   if (!accepts(answer, "Evaluated")) return;
   auto& round = evaluated_[static_cast<std::size_t>(answer.batch % 2)];
-  if (!round.add(stage_of(answer.rank), answer)) return;
+  if (!round.add(index_of(answer.rank), answer)) return;
   ReplicaEvaluated all{.epoch = answer.epoch,
                        .step = answer.step,
                        .batch = answer.batch,
@@ -189,19 +192,19 @@ void ReplicaActor::on_failure(const std::string& what) {
            DirectorFailed{.message = "replica " + std::to_string(context_.replica) + ": " + what}});
 }
 
-/// Reports a stage that could not read its order as failed; errors from other senders are ignored.
+/// Reports a rank that could not read its order as failed; errors from other senders are ignored.
 void ReplicaActor::on_error_of_peer(const std::string& what) {
-  for (const StageHandle& stage : context_.stages)
-    if (stage.actor == current_sender())
+  for (const RankHandle& rank : context_.ranks)
+    if (rank.actor == current_sender())
       send(context_.director,
-           Event{WorkerFailed{.incarnation = stage.incarnation, .message = "the error " + what}});
+           Event{WorkerFailed{.incarnation = rank.incarnation, .message = "the error " + what}});
 }
 
 void ReplicaActor::on_down(const caf::actor_addr& who) {
-  for (const StageHandle& stage : context_.stages)
-    if (stage.actor.address() == who)
+  for (const RankHandle& rank : context_.ranks)
+    if (rank.actor.address() == who)
       send(context_.director,
-           Event{WorkerFailed{.incarnation = stage.incarnation,
+           Event{WorkerFailed{.incarnation = rank.incarnation,
                               .message = "its connection to the launcher is gone",
                               .symptom = true}});
 }

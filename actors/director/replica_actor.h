@@ -19,24 +19,24 @@
 
 namespace troupe::actors {
 
-/// Collects one kind of answer until every stage of the replica has given it. Answers of a later
+/// Collects one kind of answer until every rank of the replica has given it. Answers of a later
 /// step replace those of an unfinished earlier round.
 template <typename Answer>
-class StageAnswers {
+class RankAnswers {
  public:
-  explicit StageAnswers(std::size_t num_stages) : answers_(num_stages), is_in_(num_stages, false) {}
-  /// Adds a stage's answer. True if it was the last one: answers() are complete until the next
+  explicit RankAnswers(std::size_t num_ranks) : answers_(num_ranks), is_in_(num_ranks, false) {}
+  /// Adds a rank's answer. True if it was the last one: answers() are complete until the next
   /// call.
-  bool add(std::size_t stage, Answer answer) {
-    answers_.at(stage) = std::move(answer);
-    if (!is_in_[stage]) ++count_;
-    is_in_[stage] = true;
+  bool add(std::size_t rank, Answer answer) {
+    answers_.at(rank) = std::move(answer);
+    if (!is_in_[rank]) ++count_;
+    is_in_[rank] = true;
     if (count_ < answers_.size()) return false;
     is_in_.assign(answers_.size(), false);
     count_ = 0;
     return true;
   }
-  /// The newest answer of each stage.
+  /// The newest answer of each rank.
   const std::vector<Answer>& answers() const { return answers_; }
 
  private:
@@ -45,20 +45,20 @@ class StageAnswers {
   std::size_t count_ = 0;
 };
 
-/// All stages of a replica have voted on a step. Sent only within the launcher.
+/// All ranks of a replica have voted on a step. Sent only within the launcher.
 struct ReplicaVote {
   ReplicaPrepared sum;
   std::shared_ptr<const StepReport::Measured> measured;
 };
 
-struct StageHandle {
+struct RankHandle {
   StageRef actor;
   std::uint64_t incarnation = 0;
 };
 
-/// The replica's actor watches over its stages from now on, until they halt. Sent only within the
+/// The replica's actor watches over its ranks from now on, until they halt. Sent only within the
 /// launcher.
-struct StagesWatched {
+struct RanksWatched {
   std::uint32_t epoch = 0;
   int replica = 0;
 };
@@ -72,7 +72,7 @@ struct Refused {
 /// What a replica's actor works with. The references outlive the actor.
 struct ReplicaContext {
   int replica = 0;
-  std::vector<StageHandle> stages;
+  std::vector<RankHandle> ranks;  ///< in the order of their ranks
   /// Parameters of the model.
   std::shared_ptr<const std::vector<stages::ParameterInfo>> parameters;
   RunSpec::Recovery recovery;
@@ -81,8 +81,9 @@ struct ReplicaContext {
   StatusBoard& board;
 };
 
-/// A data-parallel replica of the pipeline in one epoch: passes orders to its stages, sums up their
-/// answers in one message for the director, and watches over them. Lives in the launching process.
+/// A data-parallel replica of the pipeline in one epoch: passes orders to the shards of its stages,
+/// sums up their answers in one message for the director, and watches over them. Lives in the
+/// launching process.
 class ReplicaActor : public ControlActor {
  public:
   ReplicaActor(caf::actor_config& config, ReplicaContext context);
@@ -90,16 +91,18 @@ class ReplicaActor : public ControlActor {
   void on_exit() override;
 
  private:
+  int first_rank(const EpochOrders& orders) const;
   void begin(const std::shared_ptr<const EpochOrders>& orders);
   void halt(const Halt& order);
   void on_heartbeat(const Heartbeat& beat);
-  void watch_over_stages();
+  void watch_over_ranks();
   template <typename Order>
   void pass_on(const Order& order);
-  std::size_t stage_of(int rank) const {
-    return static_cast<std::size_t>(rank) % context_.stages.size();
+  /// The place of a rank among those of the replica.
+  std::size_t index_of(int rank) const {
+    return static_cast<std::size_t>(rank) % context_.ranks.size();
   }
-  /// The epoch, ranks and step to which answers of its stages must belong. Requires orders_.
+  /// The epoch, ranks and step to which answers of its ranks must belong. Requires orders_.
   ReplicaPart part() const;
   /// Whether an answer can be used. An impossible one is reported to the director; one that comes
   /// late, or before the epoch begins, is ignored.
@@ -120,16 +123,16 @@ class ReplicaActor : public ControlActor {
   bool halted_ = false;
   std::int64_t committed_ = 0;
   Liveness liveness_;
-  StageAnswers<Ready> ready_;
-  StageAnswers<Prepared> prepared_;
-  StageAnswers<Saved> saved_;
-  std::array<StageAnswers<Evaluated>, 2> evaluated_;  // answers for even and for odd batches
+  RankAnswers<Ready> ready_;
+  RankAnswers<Prepared> prepared_;
+  RankAnswers<Saved> saved_;
+  std::array<RankAnswers<Evaluated>, 2> evaluated_;  // answers for even and for odd batches
 };
 
 }  // namespace troupe::actors
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::shared_ptr<const troupe::actors::EpochOrders>)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::StagesWatched)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::RanksWatched)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Refused)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ReplicaVote)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Event)

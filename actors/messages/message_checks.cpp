@@ -28,10 +28,10 @@ template <typename Answer>
 std::string fault_of_place(const Answer& answer, const ReplicaPart& part) {
   if (answer.epoch != part.epoch)
     return fmt::format("epoch {}, but epoch {} runs", answer.epoch, part.epoch);
-  const int first = part.replica * part.num_stages;
-  if (answer.rank < first || answer.rank >= first + part.num_stages)
+  const int first = part.replica * part.ranks_of_replica;
+  if (answer.rank < first || answer.rank >= first + part.ranks_of_replica)
     return fmt::format("rank {}, but the ranks of replica {} are {} to {}", answer.rank,
-                       part.replica, first, first + part.num_stages - 1);
+                       part.replica, first, first + part.ranks_of_replica - 1);
   return "";
 }
 
@@ -44,9 +44,10 @@ std::string fault_of_step(const Answer& answer, const ReplicaPart& part, std::in
 }
 
 std::string fault_of_shape(const ClusterShape& shape) {
-  const auto [pp, dp] = shape.mesh;
-  if (pp < 1 || dp < 1 || pp > kMostRanks || dp > kMostRanks / pp)
-    return fmt::format("a mesh of {} x {} ranks", pp, dp);
+  const auto [pp, dp, tp, sequence_parallel] = shape.mesh;
+  if (pp < 1 || dp < 1 || tp < 1 || pp > kMostRanks || dp > kMostRanks / pp ||
+      tp > kMostRanks / pp / dp)
+    return fmt::format("a mesh of {} x {} x {} ranks", pp, dp, tp);
   if (shape.schedule.chunks < 1 || shape.schedule.chunks > kMostRanks)
     return fmt::format("{} chunks a stage", shape.schedule.chunks);
   if (shape.layout.stages != pp)
@@ -135,7 +136,7 @@ std::string fault_in(const EnterEpoch& order, std::uint64_t incarnation) {
   std::vector<int> known;
   for (const auto& [place, member] : order.epoch.members) known.push_back(place);
   for (const StateMove& move : order.start.state.moves)
-    if (move.unit < 0 || move.copy_of < -1 || !std::ranges::binary_search(known, move.from) ||
+    if (move.unit < 0 || move.copy_of < -1 || !is_rank(move.shard, order.start.state.shards) || !std::ranges::binary_search(known, move.from) ||
         !std::ranges::binary_search(known, move.to))
       return fmt::format("unit {} of state from {} to {}", move.unit, move.from, move.to);
   return "";

@@ -11,11 +11,11 @@
 
 namespace troupe::actors {
 
-/// The epoch, ranks and step to which answers of a replica's stages must belong.
+/// The epoch, ranks and step to which answers of a replica's ranks must belong.
 struct ReplicaPart {
   std::uint32_t epoch = 0;
   int replica = 0;
-  int num_stages = 1;
+  int ranks_of_replica = 1;
   int num_ranks = 1;
   int num_chunks = 1;
   std::int64_t committed = 0;  ///< the last committed step

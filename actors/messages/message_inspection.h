@@ -19,14 +19,14 @@ namespace troupe::actors {
   }
 
 TROUPE_INSPECT(Member, x.id, x.incarnation, x.pid, x.host, x.address)
-TROUPE_INSPECT(RunSpec::Mesh, x.pp, x.dp)
+TROUPE_INSPECT(RunSpec::Mesh, x.pp, x.dp, x.tp, x.sequence_parallel)
 TROUPE_INSPECT(RunSpec::Schedule, x.kind, x.chunks, x.csv, x.costs)
 TROUPE_INSPECT(Layout::Chunk, x.first_layer, x.end_layer, x.stage)
 TROUPE_INSPECT(ChunkRun, x.first, x.stage_step, x.chunks)
 TROUPE_INSPECT(ClusterShape, x.mesh, x.schedule, x.layout)
 TROUPE_INSPECT(EpochHeader, x.run, x.number, x.shape)
-TROUPE_INSPECT(StateMove, x.unit, x.from, x.to, x.copy_of)
-TROUPE_INSPECT(StatePlan, x.step, x.from_memory, x.moves, x.copied)
+TROUPE_INSPECT(StateMove, x.unit, x.from, x.to, x.copy_of, x.shard)
+TROUPE_INSPECT(StatePlan, x.step, x.from_memory, x.shards, x.moves, x.copied)
 TROUPE_INSPECT(CopyRecord, x.rank, x.step)
 TROUPE_INSPECT(StateInventory, x.step, x.has_previous, x.copies)
 TROUPE_INSPECT(Hello, x.version, x.token)

@@ -6,15 +6,16 @@
 namespace troupe::actors {
 namespace {
 
-/// The stage and incarnation of each worker of a replica of the epoch that is still there.
-std::vector<std::pair<int, std::uint64_t>> members_left(const Epoch& kept, int replica,
-                                                        const Roster& roster) {
-  std::vector<std::pair<int, std::uint64_t>> left;
-  const auto [pp, dp] = kept.shape.mesh;
-  for (int stage = 0; stage < pp && replica < dp; ++stage) {
-    const auto& member =
-        kept.members.at(rank_at(kept.shape.mesh, {.replica = replica, .stage = stage}));
-    if (roster.stays(member.incarnation)) left.emplace_back(stage, member.incarnation);
+/// The place and incarnation of each worker of a replica of the epoch that is still there.
+std::vector<std::pair<RankPlace, std::uint64_t>> members_left(const Epoch& kept, int replica,
+                                                              const Roster& roster) {
+  std::vector<std::pair<RankPlace, std::uint64_t>> left;
+  const RunSpec::Mesh& mesh = kept.shape.mesh;
+  if (replica >= mesh.dp) return left;
+  const int first = rank_at(mesh, {.replica = replica});
+  for (int rank = first; rank < first + mesh.ranks_of_replica(); ++rank) {
+    const std::uint64_t incarnation = kept.members.at(rank).incarnation;
+    if (roster.stays(incarnation)) left.emplace_back(place_of(mesh, rank), incarnation);
   }
   return left;
 }
@@ -34,18 +35,20 @@ std::vector<std::uint64_t> idle_workers(const Epoch& kept, const Roster& roster)
 }  // namespace
 
 RankAssignment assign_ranks(const TargetShape& target, const Epoch& kept, const Roster& roster) {
-  const auto [pp, dp] = target.shape.mesh;
-  RankAssignment assignment(static_cast<std::size_t>(target.shape.num_ranks()), 0);
-  for (int replica = 0; replica < dp && kept.number > 0; ++replica) {
+  const RunSpec::Mesh& mesh = target.shape.mesh;
+  RankAssignment assignment(static_cast<std::size_t>(mesh.num_ranks()), 0);
+  for (int replica = 0; replica < mesh.dp && kept.number > 0; ++replica) {
     const auto there = members_left(kept, target.continued(replica), roster);
-    // With fewer stages than before, and no more workers than stages, workers take the first stages
+    // With fewer stages than before, and no more workers than ranks, workers take the first ranks
     // in their order.
-    const bool closes = pp < kept.shape.mesh.pp && static_cast<int>(there.size()) <= pp;
-    int next = 0;
-    for (const auto& [stage, incarnation] : there) {
-      const RankPlace place{.replica = replica, .stage = closes ? next++ : stage};
-      if (place.stage < pp)
-        assignment[static_cast<std::size_t>(rank_at(target.shape.mesh, place))] = incarnation;
+    const bool closes = mesh.pp < kept.shape.mesh.pp &&
+                        static_cast<int>(there.size()) <= mesh.ranks_of_replica();
+    int next = rank_at(mesh, {.replica = replica});
+    for (auto [place, incarnation] : there) {
+      place.replica = replica;
+      if (!closes && (place.stage >= mesh.pp || place.shard >= mesh.tp)) continue;
+      const int rank = closes ? next++ : rank_at(mesh, place);
+      assignment[static_cast<std::size_t>(rank)] = incarnation;
     }
   }
   const auto idle = idle_workers(kept, roster);

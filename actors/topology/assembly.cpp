@@ -21,28 +21,36 @@ std::vector<ChunkCapacity> enough_for_both(std::vector<ChunkCapacity> training,
   return training;
 }
 
-std::uint64_t digest_of(const Assembly& assembly, const RunSpec& spec, const Layout& layout) {
+std::uint64_t digest_of(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape) {
   std::string text = std::to_string(schedules::digest(assembly.plan)) + ' ' +
                      std::to_string(schedules::digest(assembly.eval_plan));
-  for (const auto& c : layout.chunks)
+  for (const auto& c : shape.layout.chunks)
     text += ' ' + std::to_string(c.first_layer) + '-' + std::to_string(c.end_layer) + '@' +
             std::to_string(c.stage);
   for (const auto& c : assembly.capacities)
     text += ' ' + std::to_string(c.live) + '/' + std::to_string(c.deferred) + '/' +
             std::to_string(c.forward_slots) + '/' + std::to_string(c.backward_slots);
-  text += ' ' + std::to_string(spec.batch.micro) + 'x' + std::to_string(spec.batch.seq_len) + 'x' +
+  text += " tp" + std::to_string(shape.mesh.tp) + (shape.mesh.sequence_parallel ? " sp " : " ") +
+          std::to_string(spec.batch.micro) + 'x' + std::to_string(spec.batch.seq_len) + 'x' +
           std::to_string(spec.model.hidden_size) + ' ' + std::string(name_of(spec.model.dtype));
   return stages::xxh64(text);
 }
 
-/// The edges between chunk - 1 and chunk of the replica whose first rank is `base`.
-void add_edges(std::vector<Edge>& edges, const Assembly& assembly, const RunSpec& spec, int base,
-               int chunk) {
-  const auto at = [&](int c) {
-    return base + assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)];
-  };
+/// The rank that holds a chunk, in the replica and the shard of `place`.
+int rank_of_chunk(const Assembly& assembly, const RunSpec::Mesh& mesh, RankPlace place, int chunk) {
+  place.stage = assembly.plan.rank_of_chunk[static_cast<std::size_t>(chunk)];
+  return rank_at(mesh, place);
+}
+
+/// The edges between chunk - 1 and chunk in the replica of `place`. Each shard has edges of its
+/// own, to the same shard of the other stage, which carry its slice.
+void add_edges(std::vector<Edge>& edges, const Assembly& assembly, const RunSpec& spec,
+               const RunSpec::Mesh& mesh, const RankPlace& place, int chunk) {
+  const auto at = [&](int c) { return rank_of_chunk(assembly, mesh, place, c); };
   const auto slots = [&](int c) { return assembly.capacities[static_cast<std::size_t>(c)]; };
-  const tensor::Shape shape{spec.batch.micro * spec.batch.seq_len, spec.model.hidden_size};
+  const tensor::Shape shape =
+      stages::edge_shape(spec.batch.micro * spec.batch.seq_len, spec.model.hidden_size,
+                         sharding_at(mesh, place));
   edges.push_back({.from = at(chunk - 1),
                    .to = at(chunk),
                    .chunk = chunk,
@@ -60,9 +68,10 @@ void add_edges(std::vector<Edge>& edges, const Assembly& assembly, const RunSpec
 }
 
 stages::StageSpec stage_spec(const Assembly& assembly, const RunSpec& spec, const Layout& layout,
-                             const std::vector<int>& chunks) {
+                             const std::vector<int>& chunks, const stages::Sharding& sharding) {
   stages::StageSpec stage{.model = spec.model,
                           .chunks = {},
+                          .sharding = sharding,
                           .micro = spec.batch.micro,
                           .seq_len = spec.batch.seq_len,
                           .global_tokens = spec.global_tokens(),
@@ -97,7 +106,7 @@ Assembly assemble(const RunSpec& spec, const ClusterShape& shape) {
     throw Error(ErrorKind::internal, "the layers of the model do not lie as the plan's chunks do");
   assembly.capacities = enough_for_both(schedules::capacities(assembly.plan),
                                         schedules::capacities(assembly.eval_plan));
-  assembly.digest = digest_of(assembly, spec, shape.layout);
+  assembly.digest = digest_of(assembly, spec, shape);
   return assembly;
 }
 
@@ -105,12 +114,12 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Cluste
                      int rank) {
   RankAssembly part{.place = place_of(shape.mesh, rank)};
   const auto stage = static_cast<std::size_t>(part.place.stage);
-  const int base = part.place.replica * shape.mesh.pp;
   const int num_chunks = assembly.plan.num_chunks();
   for (int c = 0; c < num_chunks; ++c)
     if (assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)] == part.place.stage)
       part.chunks.push_back(c);
-  part.stage = stage_spec(assembly, spec, shape.layout, part.chunks);
+  part.stage = stage_spec(assembly, spec, shape.layout, part.chunks,
+                          sharding_at(shape.mesh, part.place));
   part.actions = assembly.plan.actions[stage];
   part.eval_actions = assembly.eval_plan.actions[stage];
 
@@ -119,10 +128,10 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Cluste
   };
   for (int c = 0; c < num_chunks; ++c)
     if (!assembly.plan.is_first(c) && (is_here(c - 1) || is_here(c)))
-      add_edges(part.edges, assembly, spec, base, c);
+      add_edges(part.edges, assembly, spec, shape.mesh, part.place, c);
 
-  const int first = base + assembly.plan.rank_of_chunk.front();
-  const int last = base + assembly.plan.rank_of_chunk.back();
+  const int first = rank_of_chunk(assembly, shape.mesh, part.place, 0);
+  const int last = rank_of_chunk(assembly, shape.mesh, part.place, num_chunks - 1);
   const int mirror = mirror_of(shape, rank);
   if (mirror >= 0) part.mirror_ranks = {std::min(rank, mirror), std::max(rank, mirror)};
   // If there are two copies, the embedding of one and the head of the other lie on the same rank,
@@ -130,9 +139,13 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Cluste
   if (spec.model.tie_word_embeddings && first != last && mirror < 0 &&
       (rank == first || rank == last))
     part.tied_ranks = {first, last};
-  if (shape.mesh.dp > 1)
-    for (int d = 0; d < shape.mesh.dp; ++d)
-      part.replica_ranks.push_back(rank_at(shape.mesh, {.replica = d, .stage = part.place.stage}));
+  if (shape.mesh.dp > 1) part.replica_ranks = ranks_along(shape.mesh, part.place, Axis::dp);
+  if (shape.mesh.tp > 1) part.shard_ranks = ranks_along(shape.mesh, part.place, Axis::tp);
+  if (const int sharing = stages::shards_per_kv_head(spec.model, shape.mesh.tp); sharing > 1) {
+    const auto first_of_head =
+        part.shard_ranks.begin() + part.place.shard / sharing * sharing;
+    part.kv_head_ranks.assign(first_of_head, first_of_head + sharing);
+  }
   return part;
 }
 
@@ -151,6 +164,7 @@ std::set<int> peers_of(const RankAssembly& part) {
   peers.insert(part.tied_ranks.begin(), part.tied_ranks.end());
   peers.insert(part.mirror_ranks.begin(), part.mirror_ranks.end());
   peers.insert(part.replica_ranks.begin(), part.replica_ranks.end());
+  peers.insert(part.shard_ranks.begin(), part.shard_ranks.end());
   for (const Edge& edge : part.edges) peers.insert({edge.from, edge.to});
   return peers;
 }

@@ -18,7 +18,7 @@ struct Assembly {
   schedules::Plan plan;                              ///< training, in order
   schedules::Plan eval_plan;                         ///< forward only
   std::vector<schedules::ChunkCapacity> capacities;  ///< by chunk, enough for both plans
-  /// Hash of plans, layer layout, capacities, edge shape and dtype.
+  /// Hash of plans, layer layout, capacities, shards, edge shape and dtype.
   std::uint64_t digest = 0;
 };
 Assembly assemble(const RunSpec& spec, const ClusterShape& shape);
@@ -35,7 +35,10 @@ struct RankAssembly {
   /// empty.
   std::vector<int> tied_ranks;
   std::vector<int> mirror_ranks;   ///< the rank and its mirror_of(), ascending; empty without one
-  std::vector<int> replica_ranks;  ///< ranks of the same stage in all replicas; empty if dp is 1
+  std::vector<int> replica_ranks;  ///< ranks of the same shard in all replicas; empty if dp is 1
+  std::vector<int> shard_ranks;    ///< ranks of the stage's shards in order; empty if tp is 1
+  /// Ranks of the stage's shards that share key and value heads with this one; empty if none does.
+  std::vector<int> kv_head_ranks;
 };
 RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,
                      int rank);

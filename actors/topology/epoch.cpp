@@ -39,30 +39,53 @@ int Members::rank_of_id(int id) const {
 std::string to_string(const ClusterShape& shape) {
   const auto& [kind, chunks, csv, costs] = shape.schedule;
   const int copies = shape.layout.copies();
-  return fmt::format("pp {} x dp {}, {}{}, layers {}{}", shape.mesh.pp, shape.mesh.dp, kind,
+  const auto& [pp, dp, tp, sequence_parallel] = shape.mesh;
+  const std::string shards =
+      tp > 1 ? fmt::format(" x tp {}{}", tp, sequence_parallel ? " with sequence parallelism" : "")
+             : "";
+  return fmt::format("pp {} x dp {}{}, {}{}, layers {}{}", pp, dp, shards, kind,
                      chunks > 1 ? fmt::format(" with {} chunks a stage", chunks) : "",
                      fmt::join(layers_of(shape.layout), ","),
                      copies > 1 ? fmt::format(" in {} copies", copies) : "");
 }
 
 RankPlace place_of(const RunSpec::Mesh& mesh, int rank) {
-  return {.replica = rank / mesh.pp, .stage = rank % mesh.pp};
+  return {.replica = rank / mesh.ranks_of_replica(),
+          .stage = rank / mesh.tp % mesh.pp,
+          .shard = rank % mesh.tp};
 }
 
 int rank_at(const RunSpec::Mesh& mesh, RankPlace place) {
-  return place.replica * mesh.pp + place.stage;
+  return (place.replica * mesh.pp + place.stage) * mesh.tp + place.shard;
+}
+
+stages::Sharding sharding_at(const RunSpec::Mesh& mesh, const RankPlace& place) {
+  return {.size = mesh.tp, .shard = place.shard, .sequence_parallel = mesh.sequence_parallel};
+}
+
+stages::Sharding sharding_of(const ClusterShape& shape, int rank) {
+  return sharding_at(shape.mesh, place_of(shape.mesh, rank));
+}
+
+std::vector<int> ranks_along(const RunSpec::Mesh& mesh, RankPlace place, Axis axis) {
+  std::vector<int> ranks;
+  int& at = axis == Axis::dp ? place.replica : place.shard;
+  for (at = 0; at < (axis == Axis::dp ? mesh.dp : mesh.tp); ++at)
+    ranks.push_back(rank_at(mesh, place));
+  return ranks;
 }
 
 std::string name_of(const ClusterShape& shape, int rank) {
   const RankPlace place = place_of(shape.mesh, rank);
-  return "rank " + std::to_string(rank) + " (replica " + std::to_string(place.replica) +
-         ", stage " + std::to_string(place.stage) + ")";
+  return fmt::format("rank {} (replica {}, stage {}{})", rank, place.replica, place.stage,
+                     shape.mesh.tp > 1 ? fmt::format(", shard {}", place.shard) : "");
 }
 
 int mirror_of(const ClusterShape& shape, int rank) {
   if (shape.layout.copies() == 1) return -1;
-  const auto [replica, stage] = place_of(shape.mesh, rank);
-  return rank_at(shape.mesh, {.replica = replica, .stage = shape.mesh.pp - 1 - stage});
+  RankPlace place = place_of(shape.mesh, rank);
+  place.stage = shape.mesh.pp - 1 - place.stage;
+  return rank_at(shape.mesh, place);
 }
 
 ClusterShape first_shape(const RunSpec& spec) {

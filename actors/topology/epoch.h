@@ -7,6 +7,7 @@
 
 #include "actors/topology/layout.h"
 #include "actors/topology/run_spec.h"
+#include "stages/sharding.h"
 
 namespace troupe::actors {
 
@@ -49,7 +50,7 @@ struct ClusterShape {
   RunSpec::Schedule schedule;
   Layout layout;
 
-  int num_ranks() const { return mesh.pp * mesh.dp; }
+  int num_ranks() const { return mesh.num_ranks(); }
   bool operator==(const ClusterShape&) const = default;
 };
 
@@ -78,15 +79,23 @@ struct Epoch {
   int rank_of(std::uint64_t incarnation) const { return members.rank_of(incarnation); }
 };
 
-/// The place of a rank in the mesh. Ranks count through the stages of a replica, then through those
-/// of the next one.
+/// The place of a rank in the mesh. Ranks count through the shards of a stage, then through the
+/// stages of a replica, then through the replicas.
 struct RankPlace {
   int replica = 0;
   int stage = 0;
+  int shard = 0;
 };
 RankPlace place_of(const RunSpec::Mesh& mesh, int rank);
 int rank_at(const RunSpec::Mesh& mesh, RankPlace place);
-/// "rank 3 (replica 1, stage 1)".
+/// What a rank at `place` holds of its stage's layers.
+stages::Sharding sharding_at(const RunSpec::Mesh& mesh, const RankPlace& place);
+stages::Sharding sharding_of(const ClusterShape& shape, int rank);
+/// The ranks with which the rank at `place` forms a group along an axis, in the axis's order: all
+/// replicas of its shard, or all shards of its stage.
+enum class Axis { dp, tp };
+std::vector<int> ranks_along(const RunSpec::Mesh& mesh, RankPlace place, Axis axis);
+/// "rank 3 (replica 1, stage 1)"; with more than one shard "rank 3 (replica 0, stage 1, shard 1)".
 std::string name_of(const ClusterShape& shape, int rank);
 
 /// The rank of the same replica that holds the other copy of the same layers, if the schedule has

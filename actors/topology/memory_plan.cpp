@@ -37,12 +37,13 @@ std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape
                                   const Assembly& assembly) {
   const auto device = tensor::make_cpu_device(spec.cluster.threads);
   std::vector<RankMemory> memory;
+  const int in_replica = shape.mesh.ranks_of_replica();
   for (int rank = 0; rank < shape.num_ranks(); ++rank) {
     const RankAssembly part = part_of_run(assembly, spec, shape, rank);
-    // Replicas are alike, so the others take the first one's stage memory.
+    // Replicas are alike, so the others take the stage memory of the one before.
     memory.push_back({.stage = part.place.replica == 0
                                    ? stages::plan_memory(part.stage, *device)
-                                   : memory[static_cast<std::size_t>(part.place.stage)].stage,
+                                   : memory[static_cast<std::size_t>(rank - in_replica)].stage,
                       .pools = pool_bytes(part, rank)});
   }
   return memory;

@@ -110,6 +110,7 @@ struct RankStatus {
 struct Pipeline {
   int pp = 1;
   int dp = 1;
+  int tp = 1;
   std::vector<int> stage_of_chunk;  ///< in model order, one copy after the other
   int copies = 1;
   int microbatches = 0;  ///< per replica; each copy has an equal share, in ascending order

@@ -38,8 +38,12 @@ struct RunSpec {
   } batch;
 
   struct Mesh {
-    int pp = 1;
-    int dp = 1;
+    int pp = 1;                      ///< stages of a replica
+    int dp = 1;                      ///< replicas
+    int tp = 1;                      ///< shards of a stage
+    bool sequence_parallel = false;  ///< stages::Sharding::sequence_parallel
+    int ranks_of_replica() const { return pp * tp; }
+    int num_ranks() const { return dp * pp * tp; }
     bool operator==(const Mesh&) const = default;
   } mesh;
   std::string layout;  ///< how layers are split over chunks: the text of a LayerSplit
@@ -100,7 +104,7 @@ struct RunSpec {
   std::int64_t log_interval = 1;
 
   int num_microbatches() const { return batch.microbatches(mesh.dp); }
-  int num_ranks() const { return mesh.pp * mesh.dp; }
+  int num_ranks() const { return mesh.num_ranks(); }
   std::int64_t global_tokens() const { return batch.global * batch.seq_len; }
 };
 

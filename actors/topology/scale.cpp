@@ -47,7 +47,7 @@ std::string check_layers(const RunSpec& spec, const ClusterShape& shape) {
 }
 
 void check_mesh(const RunSpec& spec, const ClusterShape& shape) {
-  const auto [pp, dp] = shape.mesh;
+  const auto [pp, dp, tp, sequence_parallel] = shape.mesh;
   if (pp < 1) refuse("--pp " + text(pp) + ": at least 1 stage is needed");
   if (dp < 1) refuse("--dp " + text(dp) + ": at least 1 replica is needed");
   if (!shares_evenly(spec.batch, dp)) {
@@ -216,14 +216,16 @@ ClusterShape scaled(const RunSpec& spec, const ClusterShape& current, const Scal
 
 std::optional<TargetShape> shrunk(const RunSpec& spec, const ClusterShape& current,
                                   const std::set<int>& lost) {
-  const auto [pp, dp] = current.mesh;
-  std::vector<int> survivors(static_cast<std::size_t>(dp), pp);  // surviving stages, by replica
+  const auto [pp, dp, tp, sequence_parallel] = current.mesh;
+  // Surviving ranks, by replica.
+  std::vector<int> survivors(static_cast<std::size_t>(dp), current.mesh.ranks_of_replica());
   for (const int rank : lost)
     --survivors[static_cast<std::size_t>(place_of(current.mesh, rank).replica)];
   TargetShape smaller{.shape = current, .replicas = {}};
   auto& mesh = smaller.shape.mesh;
   for (int replica = 0; replica < dp; ++replica)
-    if (survivors[static_cast<std::size_t>(replica)] == pp) smaller.replicas.push_back(replica);
+    if (survivors[static_cast<std::size_t>(replica)] == current.mesh.ranks_of_replica())
+      smaller.replicas.push_back(replica);
   if (!smaller.replicas.empty()) {
     mesh.dp = static_cast<int>(smaller.replicas.size());
     while (mesh.dp > 0 && !fits(spec, smaller.shape)) --mesh.dp;
@@ -236,7 +238,7 @@ std::optional<TargetShape> shrunk(const RunSpec& spec, const ClusterShape& curre
     for (const auto& schedule : {current.schedule, RunSpec::Schedule{}}) {
       smaller.shape.schedule = schedule;
       smaller.shape.schedule.costs.clear();  // measured or given for other stages
-      mesh.pp = *fullest;
+      mesh.pp = *fullest / tp;
       while (mesh.pp > 0 &&
              !(fits(spec, smaller.shape) && check_layers(spec, smaller.shape).empty()))
         --mesh.pp;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 namespace troupe::actors {
 namespace {
@@ -16,25 +17,36 @@ bool has(const StateInventory& held, std::int64_t step) {
   return held.step == step || (held.has_previous && held.step == step + 1);
 }
 
-/// All places that hold the state of `step`, by unit; own state comes before copies.
-std::map<int, std::vector<Source>> find_sources(
+/// A shard's part of a unit.
+struct UnitPart {
+  int unit = 0;
+  int shard = 0;
+  auto operator<=>(const UnitPart&) const = default;
+};
+using Sources = std::map<UnitPart, std::vector<Source>>;
+
+/// All places that hold the state of `step`; own state comes before copies.
+Sources find_sources(
     const RunSpec& spec, const Epoch& kept, const Epoch& next,
     const std::map<std::uint64_t, StateInventory>& inventory, std::int64_t step) {
-  std::map<int, std::vector<Source>> own, copied;
+  Sources own, copied;
+  const auto add = [&](Sources& sources, int rank_of_kept, const Source& source) {
+    const int shard = place_of(kept.shape.mesh, rank_of_kept).shard;
+    for (const int unit : units_of(spec, kept.shape, rank_of_kept))
+      sources[{.unit = unit, .shard = shard}].push_back(source);
+  };
   for (const auto& [incarnation, held] : inventory) {
     const int member = next.rank_of(incarnation);
     const int rank = kept.rank_of(incarnation);
     if (member < 0) continue;
     if (rank >= 0 && rank < kept.num_ranks() && has(held, step))
-      for (const int unit : units_of(spec, kept.shape, rank))
-        own[unit].push_back({.member = member});
+      add(own, rank, {.member = member});
     for (const CopyRecord& copy : held.copies)
       if (copy.step == step && copy.rank < kept.num_ranks())
-        for (const int unit : units_of(spec, kept.shape, copy.rank))
-          copied[unit].push_back({.member = member, .copy_of = copy.rank});
+        add(copied, copy.rank, {.member = member, .copy_of = copy.rank});
   }
-  for (auto& [unit, sources] : copied)
-    own[unit].insert(own[unit].end(), sources.begin(), sources.end());
+  for (auto& [part, sources] : copied)
+    own[part].insert(own[part].end(), sources.begin(), sources.end());
   return own;
 }
 
@@ -63,18 +75,53 @@ std::vector<int> copied_ranks(const RunSpec& spec, const Epoch& kept, const Epoc
   return ranks;
 }
 
+/// Which parts of the units a shard of a new epoch takes from those of the old one. Decoder layers
+/// are alike, so that the first stands for all.
+class PartsOfUnits {
+ public:
+  PartsOfUnits(const stages::ModelConfig& model, int from_shards, int to_shards)
+      : last_unit_(static_cast<int>(model.num_hidden_layers) + 1) {
+    stages::ModelConfig small = model;
+    small.num_hidden_layers = 1;
+    for (int from = 0; from < from_shards; ++from)
+      for (int to = 0; to < to_shards; ++to)
+        for (const auto& info : stages::parameters_of(small))
+          if (moved_region(info, small, {.size = from_shards, .shard = from},
+                           {.size = to_shards, .shard = to})
+                  .num_elements() > 0)
+            travels_.insert({unit_of(info, small), from, to});
+  }
+  bool travels(int unit, int from, int to) const {
+    const int like = unit == 0 ? 0 : unit == last_unit_ ? 2 : 1;
+    return travels_.contains({like, from, to});
+  }
+
+ private:
+  const int last_unit_;
+  std::set<std::tuple<int, int, int>> travels_;  ///< unit of the small model, shard, shard
+};
+
 std::optional<StatePlan> plan_step(const RunSpec& spec, const Epoch& kept, const Epoch& next,
                                    const std::map<std::uint64_t, StateInventory>& inventory,
                                    std::int64_t step) {
   const auto sources = find_sources(spec, kept, next, inventory, step);
-  StatePlan plan{.step = step, .from_memory = true};
+  const int shards = kept.shape.mesh.tp;
+  const PartsOfUnits parts(spec.model, shards, next.shape.mesh.tp);
+  StatePlan plan{.step = step, .from_memory = true, .shards = shards};
   for (int rank = 0; rank < next.num_ranks(); ++rank) {
+    const int to_shard = place_of(next.shape.mesh, rank).shard;
     for (const int unit : units_of(spec, next.shape, rank)) {
-      const auto found = sources.find(unit);
-      if (found == sources.end()) return std::nullopt;
-      const Source source = best_source(found->second, rank, next.shape.mesh);
-      plan.moves.push_back(
-          {.unit = unit, .from = source.member, .to = rank, .copy_of = source.copy_of});
+      for (int shard = 0; shard < shards; ++shard) {
+        if (!parts.travels(unit, shard, to_shard)) continue;
+        const auto found = sources.find({.unit = unit, .shard = shard});
+        if (found == sources.end()) return std::nullopt;
+        const Source source = best_source(found->second, rank, next.shape.mesh);
+        plan.moves.push_back({.unit = unit,
+                              .from = source.member,
+                              .to = rank,
+                              .copy_of = source.copy_of,
+                              .shard = shard});
+      }
     }
   }
   plan.copied = copied_ranks(spec, kept, next, inventory, step);
@@ -87,11 +134,12 @@ int unit_of(const stages::ParameterInfo& parameter, const stages::ModelConfig& m
   return unit_of_layer(parameter.layer, static_cast<int>(model.num_hidden_layers));
 }
 
-std::int64_t size_of_units(std::span<const int> units, const stages::ModelConfig& model) {
+std::int64_t size_of_units(std::span<const int> units, const stages::ModelConfig& model,
+                           const stages::Sharding& sharding) {
   std::int64_t size = 0;
   for (const auto& parameter : stages::parameters_of(model))
     if (std::ranges::find(units, unit_of(parameter, model)) != units.end())
-      size += kTensorsOfParameter * parameter.shape.num_elements();
+      size += kTensorsOfParameter * local_shape(parameter, model, sharding).num_elements();
   return size;
 }
 
@@ -106,7 +154,8 @@ int chunk_of_copy(int rank, std::int64_t step) {
 std::vector<transport::Edge> copy_edges(const RunSpec& spec, const ClusterShape& shape, int rank) {
   std::vector<transport::Edge> edges;
   for (const int from : {neighbour_of(shape, rank, -1), rank}) {
-    const std::int64_t size = size_of_units(units_of(spec, shape, from), spec.model);
+    const std::int64_t size =
+        size_of_units(units_of(spec, shape, from), spec.model, sharding_of(shape, from));
     if (size == 0) continue;
     for (const int parity : {0, 1})
       edges.push_back({.from = from,
@@ -122,14 +171,17 @@ std::vector<transport::Edge> copy_edges(const RunSpec& spec, const ClusterShape&
 
 bool copies_state(const RunSpec& spec, const ClusterShape& shape) {
   return spec.recovery.neighbour_copies && spec.recovery.on_failure != RunSpec::OnFailure::stop &&
-         shape.mesh.pp > 1 && shape.mesh.dp == 1 && shape.layout.copies() == 1;
+         shape.mesh.ranks_of_replica() > 1 && shape.mesh.dp == 1 && shape.layout.copies() == 1;
 }
 
 int neighbour_of(const ClusterShape& shape, int rank, int distance) {
-  const RankPlace place = place_of(shape.mesh, rank);
-  const int pp = shape.mesh.pp;
-  return rank_at(shape.mesh,
-                 {.replica = place.replica, .stage = (place.stage + distance + pp) % pp});
+  RankPlace place = place_of(shape.mesh, rank);
+  const auto& [pp, dp, tp, sequence_parallel] = shape.mesh;
+  if (pp > 1)
+    place.stage = (place.stage + distance + pp) % pp;
+  else
+    place.shard = (place.shard + distance + tp) % tp;
+  return rank_at(shape.mesh, place);
 }
 
 int unit_of_layer(int layer, int num_layers) {

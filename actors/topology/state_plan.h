@@ -9,6 +9,7 @@
 
 #include "actors/topology/epoch.h"
 #include "stages/model_config.h"
+#include "stages/sharding.h"
 #include "transport/channel.h"
 
 // Which training state an epoch starts from, and which member gives which part of it to which.
@@ -25,15 +26,17 @@ std::vector<int> units_of(const RunSpec& spec, const ClusterShape& shape, int ra
 /// Whether the ranks of a shape copy their state to a neighbour: they do if no other rank has it.
 /// Replicas are each other's copies, and so are a rank and its mirror.
 bool copies_state(const RunSpec& spec, const ClusterShape& shape);
-/// The rank `distance` stages further on in the same replica; after the last stage comes the first.
+/// The rank of the same shard `distance` stages further on in the same replica; after the last
+/// stage comes the first. In a replica of one stage shards take the place of stages.
 int neighbour_of(const ClusterShape& shape, int rank, int distance);
 
 /// The unit that a parameter belongs to.
 int unit_of(const stages::ParameterInfo& parameter, const stages::ModelConfig& model);
 /// The training state of a parameter: the weight and two moments.
 inline constexpr std::int64_t kTensorsOfParameter = 3;
-/// Elements of the units' training state together.
-std::int64_t size_of_units(std::span<const int> units, const stages::ModelConfig& model);
+/// Elements of a shard's part of the units' training state, with its padding.
+std::int64_t size_of_units(std::span<const int> units, const stages::ModelConfig& model,
+                           const stages::Sharding& sharding);
 
 /// State travels in pieces of this many elements at most.
 inline constexpr std::int64_t kPieceElements = std::int64_t{1} << 18;
@@ -62,18 +65,21 @@ struct StateInventory {
   std::vector<CopyRecord> copies;
 };
 
-/// The way of one unit of state. `from` may be `to`: within one worker's memory.
+/// The way of one unit of state, or of one shard's part of it. `from` may be `to`: within one
+/// worker's memory.
 struct StateMove {
   int unit = 0;
   int from = 0;      ///< member of the new epoch
   int to = 0;        ///< rank of the new epoch
   int copy_of = -1;  ///< taken from a copy of this rank of the old epoch; -1: from its own state
+  int shard = 0;     ///< shard of the old epoch whose part it is
   bool operator==(const StateMove&) const = default;
 };
 
 struct StatePlan {
   std::int64_t step = 0;
   bool from_memory = false;      ///< false: every rank loads it from disk, or initialises it
+  int shards = 1;                ///< of a stage of the old epoch
   std::vector<StateMove> moves;  ///< in the order in which all ranks perform them
   /// Ranks whose next neighbour still holds their copy of this state: it need not travel again.
   std::vector<int> copied;

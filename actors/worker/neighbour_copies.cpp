@@ -29,7 +29,8 @@ NeighbourCopies::NeighbourCopies(const RunSpec& spec, const ClusterShape& shape,
       channel_(channel),
       rank_(rank),
       before_(neighbour_of(shape, rank, -1)),
-      size_before_(size_of_units(units_of(spec, shape, before_), spec.model)) {}
+      size_before_(size_of_units(units_of(spec, shape, before_), spec.model,
+                                 sharding_of(shape, before_))) {}
 
 transport::MessageKey NeighbourCopies::key(int rank, std::int64_t step, std::int64_t piece) const {
   return {.step = static_cast<std::uint64_t>(step),

@@ -33,6 +33,9 @@ struct RankEpoch {
   std::vector<double> squared_norms;
   std::unique_ptr<stages::DataFeed> feed, eval_feed;
   std::unique_ptr<tensor::ProcessGroup> tied, mirror, replicas;
+  /// The shards of the stage: a group for forwards and one for backwards, which may be in any order
+  /// to each other, and one of the shards that share key and value heads.
+  std::unique_ptr<tensor::ProcessGroup> shard_forwards, shard_backwards, kv_head;
   std::optional<NeighbourCopies> copies;
   std::optional<PlanRunner> runner, eval_runner;
   std::vector<std::uint64_t> edge_bytes;  // bytes sent over each edge by the end of the last step

@@ -74,6 +74,10 @@ void RankExecutor::leave_epoch() {
     ended->tied.reset();
     ended->mirror.reset();
     ended->replicas.reset();
+    if (ended->state) ended->stage().join({});
+    ended->shard_forwards.reset();
+    ended->shard_backwards.reset();
+    ended->kv_head.reset();
   }
 }
 
@@ -172,7 +176,7 @@ void RankExecutor::use_cores(const CoreUse& use) {
 void RankExecutor::connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part) {
   const int me = epoch.rank_of(self_.incarnation);
   std::set<int> peers;
-  for (const int peer : StateMover(state, me, *device_).peers()) peers.insert(peer);
+  for (const int peer : StateMover(state, spec_.model, epoch.shape, me, *device_).peers()) peers.insert(peer);
   if (part) peers.merge(peers_of(*part));
   for (const int peer : peers) {
     if (peer == me) continue;
@@ -237,14 +241,16 @@ void RankExecutor::move_state(const EnterEpoch& order, RankEpoch* now) {
     for (const auto& copy : held_) {
       if (copy.step != plan.step) continue;
       const auto units = units_of(spec_, epoch_->epoch.shape, copy.rank);
-      memory.copies[copy.rank] = units_in(copy.memory, units, spec_.model);
+      memory.copies[copy.rank] = units_in(copy.memory, units, spec_.model,
+                                          sharding_of(epoch_->epoch.shape, copy.rank));
     }
   }
   if (now) {
     memory.into = units_in(now->stage(), spec_.model);
     memory.in_place = epoch_ && now->state == epoch_->state;
   }
-  StateMover mover(plan, order.epoch.rank_of(self_.incarnation), *device_);
+  StateMover mover(plan, spec_.model, order.epoch.shape, order.epoch.rank_of(self_.incarnation),
+                   *device_);
   const auto edges = mover.edges();
   if (!edges.empty()) open_channel(moving(order.epoch.number), order.epoch, edges);
   mover.perform(memory, node_->channel());
@@ -278,31 +284,39 @@ void RankExecutor::load(const EnterEpoch& order, StageState& state) {
 
 void RankExecutor::make_groups(RankEpoch& now) {
   const Epoch& epoch = now.epoch;
-  const auto make = [&](int id, const std::string& name, std::vector<int> ranks) {
+  enum Kind { tied, replicas, mirror, shard_forwards, shard_backwards, kv_head };
+  // Groups of one kind have no rank in common, so that the first rank tells them apart.
+  const auto make = [&](Kind kind, const std::string& name, std::vector<int> ranks) {
     std::unique_ptr<tensor::ProcessGroup> group;
+    if (ranks.empty()) return group;
+    const int id = kind * epoch.num_ranks() + ranks.front();
     for (int& rank : ranks) rank = epoch.members.at(rank).id;
-    if (!ranks.empty())
-      group = node_->make_group(epoch.run, training(epoch.number), id, name, ranks, self_.id);
+    group = node_->make_group(epoch.run, training(epoch.number), id, name, ranks, self_.id);
     return group;
   };
-  const RankPlace place = now.part.place;
-  const auto [pp, dp] = epoch.shape.mesh;
-  const std::string stage = std::to_string(place.stage);
-  // Group ids: one per replica for the tied matrix, then one per stage for its replicas, then one
-  // per pair of mirrored ranks.
-  now.tied = make(place.replica, "tied embedding", now.part.tied_ranks);
-  now.replicas = make(dp + place.stage, "replicas of stage " + stage, now.part.replica_ranks);
-  if (const auto& pair = now.part.mirror_ranks; !pair.empty())
+  const RankAssembly& part = now.part;
+  const std::string stage = std::to_string(part.place.stage);
+  now.tied = make(tied, "tied embedding", part.tied_ranks);
+  now.replicas = make(replicas, "replicas of stage " + stage, part.replica_ranks);
+  if (const auto& pair = part.mirror_ranks; !pair.empty())
     now.mirror = make(
-        dp + pp + pair.front(),
+        mirror,
         "copies on ranks " + std::to_string(pair.front()) + " and " + std::to_string(pair.back()),
         pair);
+  const std::string shards = "shards of stage " + stage;
+  now.shard_forwards = make(shard_forwards, shards + ", forwards", part.shard_ranks);
+  now.shard_backwards = make(shard_backwards, shards + ", backwards", part.shard_ranks);
+  now.kv_head = make(kv_head, shards + ", key and value heads", part.kv_head_ranks);
   {
     const std::lock_guard lock(mutex_);
     groups_.clear();
-    for (auto* group : {now.tied.get(), now.mirror.get(), now.replicas.get()})
+    for (auto* group : {now.tied.get(), now.mirror.get(), now.replicas.get(),
+                        now.shard_forwards.get(), now.shard_backwards.get(), now.kv_head.get()})
       if (group) groups_.push_back(group);
   }
+  now.stage().join({.forward = now.shard_forwards.get(),
+                    .backward = now.shard_backwards.get(),
+                    .kv_head = now.kv_head.get()});
   refuse_if_interrupted(epoch.number);
 }
 

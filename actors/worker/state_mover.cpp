@@ -14,14 +14,6 @@ namespace {
 /// The number of pieces that may be under way to a receiver.
 constexpr int kSlots = 4;
 
-const TensorRow& row_of(const std::map<int, TensorRow>& rows, int unit) {
-  const auto found = rows.find(unit);
-  if (found == rows.end())
-    throw Error(ErrorKind::internal,
-                "unit " + std::to_string(unit) + " of the state is to move, and is not here");
-  return found->second;
-}
-
 /// The name of an edge for both its ends: neither has another edge in this direction with the same
 /// sum.
 int chunk_of_edge(int from, int to) {
@@ -29,6 +21,16 @@ int chunk_of_edge(int from, int to) {
 }
 
 }  // namespace
+
+/// The elements that a move carries, as they lie in one of its ends' memory.
+TensorRow StateMover::row_of(const std::map<int, UnitState>& units, const StateMove& move) const {
+  const auto found = units.find(move.unit);
+  if (found == units.end())
+    throw Error(ErrorKind::internal, "unit " + std::to_string(move.unit) +
+                                         " of the state is to move, and is not here");
+  return moved_row(found->second, model_, {.size = plan_.shards, .shard = move.shard},
+                   sharding_of(shape_, move.to));
+}
 
 std::vector<transport::Edge> StateMover::edges() const {
   std::vector<transport::Edge> edges;
@@ -96,16 +98,16 @@ void StateMover::perform(const Memory& memory, transport::Channel& channel) {
     const bool mine = move.from == member_, to_me = move.to == member_;
     if (!mine && !to_me) continue;
     if (!mine) {
-      take(row_of(memory.into, move.unit), move.from, channel);
+      take(row_of(memory.into, move), move.from, channel);
       continue;
     }
-    const auto& rows = move.copy_of < 0 ? memory.own : memory.copies.at(move.copy_of);
-    const TensorRow& from = row_of(rows, move.unit);
+    const auto& units = move.copy_of < 0 ? memory.own : memory.copies.at(move.copy_of);
+    const TensorRow from = row_of(units, move);
     if (!to_me) {
       give(from, move.to, channel);
       gives = true;
     } else if (!memory.in_place || move.copy_of >= 0) {
-      copy(from, row_of(memory.into, move.unit));
+      copy(from, row_of(memory.into, move));
     }
   }
   if (gives) channel.flush();

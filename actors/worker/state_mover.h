@@ -17,14 +17,21 @@ class StateMover {
   /// The units in this member's memory: `own` of its own state, `copies` of the copies that it
   /// holds, by rank of the epoch before, and `into` of the new stage.
   struct Memory {
-    std::map<int, TensorRow> own;
-    std::map<int, std::map<int, TensorRow>> copies;
-    std::map<int, TensorRow> into;
+    std::map<int, UnitState> own;
+    std::map<int, std::map<int, UnitState>> copies;
+    std::map<int, UnitState> into;
     bool in_place = false;  ///< `into` and `own` are the same memory
   };
 
-  StateMover(const StatePlan& plan, int member, tensor::Device& device)
-      : plan_(plan), member_(member), device_(device), stream_(device.make_stream()) {}
+  /// `shape` is that of the new epoch. All references outlive the mover.
+  StateMover(const StatePlan& plan, const stages::ModelConfig& model, const ClusterShape& shape,
+             int member, tensor::Device& device)
+      : plan_(plan),
+        model_(model),
+        shape_(shape),
+        member_(member),
+        device_(device),
+        stream_(device.make_stream()) {}
 
   /// The edges that begin or end at this member, between members of the new epoch. Empty if it
   /// neither sends nor receives state.
@@ -40,8 +47,11 @@ class StateMover {
   void take(const TensorRow& into, int from, transport::Channel& channel);
   void copy(const TensorRow& from, const TensorRow& into);
   transport::MessageKey next_key(int from, int to);
+  TensorRow row_of(const std::map<int, UnitState>& units, const StateMove& move) const;
 
   const StatePlan& plan_;
+  const stages::ModelConfig& model_;
+  const ClusterShape& shape_;
   const int member_;
   tensor::Device& device_;
   const std::unique_ptr<tensor::Stream> stream_;

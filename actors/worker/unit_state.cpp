@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "actors/topology/state_plan.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {
@@ -13,29 +12,30 @@ tensor::Tensor slice(const tensor::Tensor& x, std::int64_t begin, std::int64_t c
 
 void TensorRow::add(const tensor::Tensor& x) {
   tensors_.push_back(x);
-  size_ += x.num_elements();
+  ends_.push_back(size() + x.num_elements());
+}
+
+void TensorRow::add(const TensorRow& row) {
+  for (const tensor::Tensor& x : row.tensors_) add(x);
 }
 
 void TensorRow::clear() {
   tensors_.clear();
-  size_ = 0;
+  ends_.clear();
 }
 
 template <typename Copy>
 void TensorRow::each_part(std::int64_t begin, std::int64_t count, const Copy& copy) const {
-  std::int64_t first = 0;  // index of the tensor's first element in the row
-  std::int64_t done = 0;
-  for (const tensor::Tensor& x : tensors_) {
-    const std::int64_t end = first + x.num_elements();
+  TROUPE_ASSERT(begin + count <= size());
+  auto end = std::ranges::upper_bound(ends_, begin);
+  for (std::int64_t done = 0; done < count; ++end) {
+    const tensor::Tensor& x = tensors_[static_cast<std::size_t>(end - ends_.begin())];
+    const std::int64_t first = *end - x.num_elements();  // of the tensor's elements in the row
     const std::int64_t at = begin + done;
-    if (done < count && at < end) {
-      const std::int64_t part = std::min(count - done, end - at);
-      copy(slice(x, at - first, part), done, part);
-      done += part;
-    }
-    first = end;
+    const std::int64_t part = std::min(count - done, *end - at);
+    copy(slice(x, at - first, part), done, part);
+    done += part;
   }
-  TROUPE_ASSERT(done == count);
 }
 
 TensorRow TensorRow::part(std::int64_t begin, std::int64_t count) const {
@@ -58,34 +58,59 @@ void TensorRow::write(tensor::Device& device, tensor::Stream& stream, std::int64
   });
 }
 
-std::map<int, TensorRow> units_in(const stages::Stage& stage, const stages::ModelConfig& model) {
-  std::map<int, TensorRow> units;
+std::map<int, UnitState> units_in(const stages::Stage& stage, const stages::ModelConfig& model) {
+  std::map<int, UnitState> units;
   const auto all = stages::parameters_of(model);
   auto info = all.begin();  // both are in canonical order
   for (const stages::Parameter& parameter : stage.parameters()) {
     info = std::ranges::find(info, all.end(), parameter.name, &stages::ParameterInfo::name);
     TROUPE_ASSERT(info != all.end());
-    TensorRow& row = units[unit_of(*info, model)];
-    row.add(parameter.weight);
-    row.add(parameter.exp_avg);
-    row.add(parameter.exp_avg_sq);
+    ParameterState& state = units[unit_of(*info, model)].emplace_back();
+    state.info = *info;
+    state.region = parameter.region;
+    state.tensors[0].add(parameter.weight);
+    state.tensors[1].add(parameter.exp_avg);
+    state.tensors[2].add(parameter.exp_avg_sq);
   }
   return units;
 }
 
-std::map<int, TensorRow> units_in(const TensorRow& memory, std::span<const int> units,
-                                  const stages::ModelConfig& model) {
-  std::map<int, TensorRow> rows;
+std::map<int, UnitState> units_in(const TensorRow& memory, std::span<const int> units,
+                                  const stages::ModelConfig& model,
+                                  const stages::Sharding& sharding) {
+  std::map<int, UnitState> held;
   std::int64_t begin = 0;
   for (const auto& info : stages::parameters_of(model)) {
     const int unit = unit_of(info, model);
     if (std::ranges::find(units, unit) == units.end()) continue;
-    const std::int64_t size = kTensorsOfParameter * info.shape.num_elements();
-    const TensorRow tensors = memory.part(begin, size);
-    for (const tensor::Tensor& x : tensors.tensors()) rows[unit].add(x);
-    begin += size;
+    ParameterState& state = held[unit].emplace_back();
+    state.info = info;
+    state.region = stages::region_of(info, model, sharding);
+    const std::int64_t size = stages::local_shape(info, model, sharding).num_elements();
+    for (TensorRow& tensor : state.tensors) {
+      tensor = memory.part(begin, size);
+      begin += size;
+    }
   }
-  return rows;
+  return held;
+}
+
+TensorRow moved_row(const UnitState& unit, const stages::ModelConfig& model,
+                    const stages::Sharding& from, const stages::Sharding& to) {
+  TensorRow row;
+  for (const ParameterState& state : unit) {
+    const tensor::Region& held = state.region;
+    const tensor::Region moved = stages::moved_region(state.info, model, from, to);
+    TROUPE_ASSERT(moved.num_elements() == 0 || intersection(held, moved) == moved);
+    // Whole rows follow each other in memory; parts of rows do not.
+    const bool is_whole = moved.columns == held.columns;
+    const std::int64_t parts = is_whole ? 1 : moved.rows;
+    for (const TensorRow& tensor : state.tensors)
+      for (std::int64_t i = 0; i < parts && moved.num_elements() > 0; ++i)
+        row.add(tensor.part((moved.row - held.row + i) * held.columns + moved.column - held.column,
+                            moved.num_elements() / parts));
+  }
+  return row;
 }
 
 }  // namespace troupe::actors

@@ -1,23 +1,26 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
 #include <vector>
 
+#include "actors/topology/state_plan.h"
 #include "stages/model_config.h"
+#include "stages/sharding.h"
 #include "stages/stage.h"
 #include "tensor/device.h"
 
 namespace troupe::actors {
 
-/// Tensors that are sent one after the other, all float32: the weight and both moments of each
-/// parameter.
+/// Tensors that count as one, the elements of one after those of the other, all float32.
 class TensorRow {
  public:
   void add(const tensor::Tensor& x);
+  void add(const TensorRow& row);
   void clear();
-  std::int64_t size() const { return size_; }  ///< number of elements
+  std::int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }  ///< number of elements
   /// A row with the elements [begin, begin + count) of this one.
   TensorRow part(std::int64_t begin, std::int64_t count) const;
   std::span<const tensor::Tensor> tensors() const { return tensors_; }
@@ -33,14 +36,29 @@ class TensorRow {
   void each_part(std::int64_t begin, std::int64_t count, const Copy& copy) const;
 
   std::vector<tensor::Tensor> tensors_;
-  std::int64_t size_ = 0;
+  std::vector<std::int64_t> ends_;  ///< by tensor: the row's elements up to its end
 };
 
-/// The state of each unit (actors/topology/state_plan.h) that the stage holds, by unit.
-std::map<int, TensorRow> units_in(const stages::Stage& stage, const stages::ModelConfig& model);
-/// Views of these units' tensors, by unit. They lie one after the other in `memory`.
-std::map<int, TensorRow> units_in(const TensorRow& memory, std::span<const int> units,
-                                  const stages::ModelConfig& model);
+/// The training state of a parameter in some memory: the weight and both moments. Each tensor holds
+/// the elements of `region` row by row, and maybe padding after them.
+struct ParameterState {
+  stages::ParameterInfo info;
+  tensor::Region region;
+  std::array<TensorRow, kTensorsOfParameter> tensors;
+};
+/// A unit's parameters (actors/topology/state_plan.h), or a shard's part of them.
+using UnitState = std::vector<ParameterState>;
+
+/// What the stage holds, by unit.
+std::map<int, UnitState> units_in(const stages::Stage& stage, const stages::ModelConfig& model);
+/// Views of a shard's part of these units, by unit. They lie one after the other in `memory`.
+std::map<int, UnitState> units_in(const TensorRow& memory, std::span<const int> units,
+                                  const stages::ModelConfig& model,
+                                  const stages::Sharding& sharding);
+/// The elements of the unit that go from one shard to another (stages::moved_region), in one row
+/// that is the same at both. The unit holds them.
+TensorRow moved_row(const UnitState& unit, const stages::ModelConfig& model,
+                    const stages::Sharding& from, const stages::Sharding& to);
 
 /// A view of `count` elements of x from `begin` on.
 tensor::Tensor slice(const tensor::Tensor& x, std::int64_t begin, std::int64_t count);

@@ -68,7 +68,7 @@ void WarmStage::reserve_for_any(const WarmUp& order) {
   auto device = tensor::make_cpu_device(spec_.cluster.threads);
   std::int64_t stage_bytes = 0;
   std::vector<std::size_t> slots;  // the largest of all ranks, the second largest of all ranks, ...
-  for (int rank = 0; rank < order.shape.mesh.pp; ++rank) {  // replicas are alike
+  for (int rank = 0; rank < order.shape.mesh.ranks_of_replica(); ++rank) {  // replicas are alike
     const RankAssembly part = part_of_run(assembly, spec_, order.shape, rank);
     stage_bytes = std::max(stage_bytes, stages::plan_memory(part.stage, *device).total());
     const auto sizes = slots_of(part, rank);

@@ -13,6 +13,7 @@ class NullStage : public stages::Stage {
   NullStage(int num_chunks, tensor::Shape edge) : num_chunks_(num_chunks), edge_(edge) {}
 
   int num_chunks() const override { return num_chunks_; }
+  void join(const stages::ShardGroups&) override {}
   tensor::Shape edge_shape() const override { return edge_; }
   tensor::DType edge_dtype() const override { return tensor::DType::f32; }
   void begin_step() override {}

@@ -30,7 +30,7 @@ namespace {
 using namespace actors;
 
 constexpr ReplicaPart kPart{
-    .epoch = 1, .replica = 1, .num_stages = 2, .num_ranks = 4, .num_chunks = 2, .committed = 3};
+    .epoch = 1, .replica = 1, .ranks_of_replica = 2, .num_ranks = 4, .num_chunks = 2, .committed = 3};
 
 const TracedActions kTraced{
     .epoch = 1, .step = 4, .rank = 2, .rows = {{.name = "1F0", .from = 0, .to = 1}}};
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
     const auto stage = caf::actor_cast<StageRef>(me);
     const caf::actor replica = system.spawn<ReplicaActor>(ReplicaContext{
         .replica = 0,
-        .stages = {{.actor = stage, .incarnation = 7}, {.actor = stage, .incarnation = 8}},
+        .ranks = {{.actor = stage, .incarnation = 7}, {.actor = stage, .incarnation = 8}},
         .parameters = std::make_shared<const std::vector<stages::ParameterInfo>>(),
         .recovery = spec.recovery,
         .director = me,
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
         .board = board});
     self->send(replica, orders);
     const ReplicaPart part{
-        .epoch = 1, .replica = 0, .num_stages = 2, .num_ranks = 2, .num_chunks = 2, .committed = 0};
+        .epoch = 1, .replica = 0, .ranks_of_replica = 2, .num_ranks = 2, .num_chunks = 2, .committed = 0};
     int sent = 0, refused = 0;
     const auto barrage = [&](const auto& message) {
       every_extreme(message, [&](const auto& changed) {
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
           BOOST_TEST(message.why.find(" with ") != std::string::npos, message.why);
         },
         [&](const Event& event) { ready = std::holds_alternative<ReplicaReady>(event); },
-        [](const StagesWatched&) {}, [](const Peers&) {}, [](const BeginEpoch&) {});
+        [](const RanksWatched&) {}, [](const Peers&) {}, [](const BeginEpoch&) {});
     BOOST_TEST(sent > 50);
     BOOST_TEST(refused == sent);
     self->send_exit(replica, caf::exit_reason::user_shutdown);

@@ -19,7 +19,7 @@ ReplicaPrepared cut_after(std::size_t cut, const std::vector<double>& squares,
     ready[stage].parameters.push_back(static_cast<std::uint32_t>(i));
     votes[stage].squared_norms.push_back(to_bits(squares[i]));
   }
-  return aggregate_votes(0, votes, ready, parameters);
+  return aggregate_votes(0, votes, ready, 1, parameters);
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_named) {
              "the gradient of " + parameters[5].name + " is not finite on stage 1 of replica 0");
 
   const std::vector<Prepared> votes{Prepared{.bad_microbatch = 6}};
-  BOOST_TEST(aggregate_votes(1, votes, {Ready{}}, parameters).not_finite ==
+  BOOST_TEST(aggregate_votes(1, votes, {Ready{}}, 1, parameters).not_finite ==
              "the loss of microbatch 6 is not finite on stage 0 of replica 1");
 }
 
