@@ -43,6 +43,17 @@ class Ops {
   virtual void rms_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
                                  const Tensor& rstd, const Tensor& residual, const Tensor& dx,
                                  const Tensor& dw) = 0;
+  /// y[T,C] = (x - mean) * rstd * w + b, with mean[T] and rstd[T] = 1/sqrt(variance + eps) of each
+  /// row (float32); w, b [C] float32; x, y act. Layer normalization, arXiv 1607.06450.
+  virtual void layer_norm(Stream& stream, const Tensor& x, const Tensor& w, const Tensor& b,
+                          float eps, const Tensor& y, const Tensor& mean, const Tensor& rstd) = 0;
+  /// dx[T,C] = residual[T,C] (if given) + gradient of layer_norm at dy[T,C]; dw and db [C] float32
+  /// are overwritten with this call's gradients. dx may be residual or dy itself. Any number of
+  /// threads gives the same bits.
+  virtual void layer_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x,
+                                   const Tensor& w, const Tensor& mean, const Tensor& rstd,
+                                   const Tensor& residual, const Tensor& dx, const Tensor& dw,
+                                   const Tensor& db) = 0;
 
   /// y[T,F] = silu(g) * u, where gate_up[T,2F] holds g in columns 0..F-1 and u in F..2F-1.
   virtual void swiglu(Stream& stream, const Tensor& gate_up, const Tensor& y) = 0;

@@ -21,6 +21,11 @@ class CpuOps final : public Ops {
   void rms_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
                          const Tensor& rstd, const Tensor& residual, const Tensor& dx,
                          const Tensor& dw) override;
+  void layer_norm(Stream& stream, const Tensor& x, const Tensor& w, const Tensor& b, float eps,
+                  const Tensor& y, const Tensor& mean, const Tensor& rstd) override;
+  void layer_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                           const Tensor& mean, const Tensor& rstd, const Tensor& residual,
+                           const Tensor& dx, const Tensor& dw, const Tensor& db) override;
   void swiglu(Stream& stream, const Tensor& gate_up, const Tensor& y) override;
   void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
                        const Tensor& dgate_up) override;

@@ -123,6 +123,16 @@ class AsyncDevice final : public tensor::Device {
       submit(stream, {dy, x, w, rstd, residual}, {dx, dw}, &Ops::rms_norm_backward, dy, x, w, rstd,
              residual, dx, dw);
     }
+    void layer_norm(Stream& stream, const Tensor& x, const Tensor& w, const Tensor& b, float eps,
+                    const Tensor& y, const Tensor& mean, const Tensor& rstd) override {
+      submit(stream, {x, w, b}, {y, mean, rstd}, &Ops::layer_norm, x, w, b, eps, y, mean, rstd);
+    }
+    void layer_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                             const Tensor& mean, const Tensor& rstd, const Tensor& residual,
+                             const Tensor& dx, const Tensor& dw, const Tensor& db) override {
+      submit(stream, {dy, x, w, mean, rstd, residual}, {dx, dw, db}, &Ops::layer_norm_backward, dy,
+             x, w, mean, rstd, residual, dx, dw, db);
+    }
     void swiglu(Stream& stream, const Tensor& gate_up, const Tensor& y) override {
       submit(stream, {gate_up}, {y}, &Ops::swiglu, gate_up, y);
     }

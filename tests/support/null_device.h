@@ -116,6 +116,11 @@ class NullDevice final : public tensor::Device {
                   const Tensor&) override {}
     void rms_norm_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                            const Tensor&, const Tensor&, const Tensor&) override {}
+    void layer_norm(Stream&, const Tensor&, const Tensor&, const Tensor&, float, const Tensor&,
+                    const Tensor&, const Tensor&) override {}
+    void layer_norm_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                             const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                             const Tensor&) override {}
     void swiglu(Stream&, const Tensor&, const Tensor&) override {}
     void swiglu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     void embedding(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "tensor/random.h"
-#include "tests/support/reference_ops.h"
+#include "tests/support/reference_gpt2_ops.h"
 
 namespace troupe::reference {
 namespace {
@@ -50,6 +50,14 @@ BOOST_AUTO_TEST_CASE(rms_norm_gradients) {
   const NormGradient g = rms_norm_backward(dy, x, w, 1e-5);
   check_gradient(x, g.dx, [&](const Values& at) { return dot(rms_norm(at, w, 1e-5), dy); });
   check_gradient(w, g.dw, [&](const Values& at) { return dot(rms_norm(x, at, 1e-5), dy); });
+}
+
+BOOST_AUTO_TEST_CASE(layer_norm_gradients) {
+  const Values x = draw(3 * 6, "x"), w = draw(6, "w"), b = draw(6, "b"), dy = draw(3 * 6, "dy");
+  const LayerNormGradient g = layer_norm_backward(dy, x, w, 1e-5);
+  check_gradient(x, g.dx, [&](const Values& at) { return dot(layer_norm(at, w, b, 1e-5), dy); });
+  check_gradient(w, g.dw, [&](const Values& at) { return dot(layer_norm(x, at, b, 1e-5), dy); });
+  check_gradient(b, g.db, [&](const Values& at) { return dot(layer_norm(x, w, at, 1e-5), dy); });
 }
 
 BOOST_AUTO_TEST_CASE(swiglu_gradients) {

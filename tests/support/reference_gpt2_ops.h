@@ -1,0 +1,56 @@
+#pragma once
+
+#include "tests/support/reference_ops.h"
+
+// The ops that GPT-2's layers have and Llama's lack, in double precision and plain loops.
+
+namespace troupe::reference {
+
+/// Mean and 1 / sqrt(variance + eps) of one row.
+struct RowMoments {
+  double mean, rstd;
+};
+inline RowMoments row_moments(const double* x, Index channels, double eps) {
+  double sum = 0, squares = 0;
+  for (Index c = 0; c < channels; ++c) sum += x[c];
+  const double mean = sum / static_cast<double>(channels);
+  for (Index c = 0; c < channels; ++c) squares += (x[c] - mean) * (x[c] - mean);
+  return {mean, 1.0 / std::sqrt(squares / static_cast<double>(channels) + eps)};
+}
+
+inline Values layer_norm(const Values& x, const Values& w, const Values& b, double eps) {
+  const Index channels = w.size();
+  Values y(x.size());
+  for (Index row = 0; row < x.size(); row += channels) {
+    const auto [mean, rstd] = row_moments(&x[row], channels, eps);
+    for (Index c = 0; c < channels; ++c) y[row + c] = (x[row + c] - mean) * rstd * w[c] + b[c];
+  }
+  return y;
+}
+
+struct LayerNormGradient {
+  Values dx, dw, db;
+};
+inline LayerNormGradient layer_norm_backward(const Values& dy, const Values& x, const Values& w,
+                                             double eps) {
+  const Index channels = w.size();
+  LayerNormGradient g{Values(x.size()), Values(channels), Values(channels)};
+  for (Index row = 0; row < x.size(); row += channels) {
+    const auto [mean, rstd] = row_moments(&x[row], channels, eps);
+    double sum = 0, dot = 0;
+    for (Index c = 0; c < channels; ++c) {
+      sum += dy[row + c] * w[c];
+      dot += dy[row + c] * w[c] * (x[row + c] - mean) * rstd;
+    }
+    for (Index c = 0; c < channels; ++c) {
+      const double normed = (x[row + c] - mean) * rstd;
+      g.dx[row + c] =
+          rstd * (dy[row + c] * w[c] - (sum + normed * dot) / static_cast<double>(channels));
+      g.dw[c] += dy[row + c] * normed;
+      g.db[c] += dy[row + c];
+    }
+  }
+  return g;
+}
+
+}  // namespace troupe::reference
