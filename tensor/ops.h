@@ -60,6 +60,12 @@ class Ops {
   /// dgate_up[T,2F] from gate_up and dy[T,F]; dgate_up may be gate_up itself.
   virtual void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
                                const Tensor& dgate_up) = 0;
+  /// y[N] = x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2, the tanh form of GELU (arXiv
+  /// 1606.08415, GPT-2's "gelu_new"); x, y act. y may be x itself.
+  virtual void gelu(Stream& stream, const Tensor& x, const Tensor& y) = 0;
+  /// dx[N] from x and dy[N]; dx may be x or dy itself.
+  virtual void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
+                             const Tensor& dx) = 0;
 
   /// x[T,C] (act) = table[V,C] (float32) at ids[T] (int32, each < V).
   virtual void embedding(Stream& stream, const Tensor& ids, const Tensor& table,

@@ -29,6 +29,8 @@ class CpuOps final : public Ops {
   void swiglu(Stream& stream, const Tensor& gate_up, const Tensor& y) override;
   void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
                        const Tensor& dgate_up) override;
+  void gelu(Stream& stream, const Tensor& x, const Tensor& y) override;
+  void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx) override;
   void embedding(Stream& stream, const Tensor& ids, const Tensor& table, const Tensor& x) override;
   void embedding_backward(Stream& stream, const Tensor& ids, const Tensor& dx,
                           const Tensor& dtable) override;

@@ -140,6 +140,13 @@ class AsyncDevice final : public tensor::Device {
                          const Tensor& dgate_up) override {
       submit(stream, {gate_up, dy}, {dgate_up}, &Ops::swiglu_backward, gate_up, dy, dgate_up);
     }
+    void gelu(Stream& stream, const Tensor& x, const Tensor& y) override {
+      submit(stream, {x}, {y}, &Ops::gelu, x, y);
+    }
+    void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
+                       const Tensor& dx) override {
+      submit(stream, {x, dy}, {dx}, &Ops::gelu_backward, x, dy, dx);
+    }
     void embedding(Stream& stream, const Tensor& ids, const Tensor& table,
                    const Tensor& x) override {
       submit(stream, {ids, table}, {x}, &Ops::embedding, ids, table, x);

@@ -123,6 +123,8 @@ class NullDevice final : public tensor::Device {
                              const Tensor&) override {}
     void swiglu(Stream&, const Tensor&, const Tensor&) override {}
     void swiglu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+    void gelu(Stream&, const Tensor&, const Tensor&) override {}
+    void gelu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     void embedding(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     void embedding_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     double cross_entropy(Stream&, const Tensor&, const Tensor&, float, const Tensor&) override {

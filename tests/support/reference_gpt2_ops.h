@@ -1,5 +1,7 @@
 #pragma once
 
+#include <numbers>
+
 #include "tests/support/reference_ops.h"
 
 // The ops that GPT-2's layers have and Llama's lack, in double precision and plain loops.
@@ -51,6 +53,27 @@ inline LayerNormGradient layer_norm_backward(const Values& dy, const Values& x, 
     }
   }
   return g;
+}
+
+/// The tanh form of GELU.
+inline Values gelu(const Values& x) {
+  Values y(x.size());
+  for (Index i = 0; i < x.size(); ++i) {
+    const double u = std::sqrt(2 / std::numbers::pi) * (x[i] + 0.044715 * x[i] * x[i] * x[i]);
+    y[i] = x[i] * sigmoid(2 * u);  // as (1 + tanh(u)) / 2, but exact where tanh(u) nears -1
+  }
+  return y;
+}
+
+inline Values gelu_backward(const Values& x, const Values& dy) {
+  Values dx(x.size());
+  for (Index i = 0; i < x.size(); ++i) {
+    const double slope = std::sqrt(2 / std::numbers::pi);
+    const double u = slope * (x[i] + 0.044715 * x[i] * x[i] * x[i]);
+    const double s = sigmoid(2 * u);
+    dx[i] = dy[i] * (s + x[i] * s * (1 - s) * 2 * slope * (1 + 3 * 0.044715 * x[i] * x[i]));
+  }
+  return dx;
 }
 
 }  // namespace troupe::reference

@@ -66,6 +66,11 @@ BOOST_AUTO_TEST_CASE(swiglu_gradients) {
                  [&](const Values& at) { return dot(swiglu(at, 3, 5), dy); });
 }
 
+BOOST_AUTO_TEST_CASE(gelu_gradients) {
+  const Values x = draw(40, "x"), dy = draw(40, "dy");
+  check_gradient(x, gelu_backward(x, dy), [&](const Values& at) { return dot(gelu(at), dy); });
+}
+
 BOOST_AUTO_TEST_CASE(embedding_gradients) {
   const std::vector<std::int32_t> ids{2, 0, 2};
   const Values table = draw(4 * 3, "table"), dx = draw(3 * 3, "dx");

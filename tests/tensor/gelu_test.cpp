@@ -1,0 +1,96 @@
+#include <limits>
+
+#include "tests/support/reference_gpt2_ops.h"
+#include "tests/tensor/host.h"
+
+namespace troupe::tensor {
+namespace {
+
+BOOST_AUTO_TEST_CASE(gelu_agrees_with_the_reference_and_works_in_place) {
+  for_each_setup([](DType dtype, Host& host) {
+    for (const std::int64_t count : {1, 15, 16, 17, 9001}) {
+      const Tensor x = host.normal(dtype, {count}, "x", 3), dy = host.normal(dtype, {count}, "dy");
+      const Tensor y = host.zeros(dtype, {count}), dx = host.zeros(dtype, {count});
+      const Tensor copy = host.normal(dtype, {count}, "x", 3);
+      host.ops().gelu(host.stream(), x, y);
+      host.ops().gelu_backward(host.stream(), x, dy, dx);
+      check_near(y, reference::gelu(Host::read(x)), tolerance_of(dtype));
+      check_near(dx, reference::gelu_backward(Host::read(x), Host::read(dy)), tolerance_of(dtype));
+      host.ops().gelu(host.stream(), copy, copy);
+      BOOST_TEST(same_bits(copy, y));
+      host.ops().gelu_backward(host.stream(), x, dy, dy);
+      BOOST_TEST(same_bits(dy, dx));
+      const Tensor dy_again = host.normal(dtype, {count}, "dy");
+      host.ops().gelu_backward(host.stream(), x, dy_again, x);
+      BOOST_TEST(same_bits(x, dx));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(gelu_gives_the_same_bits_for_any_number_of_threads) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    Host one(1), three(3);
+    const auto run = [&](Host& host) {
+      const Tensor x = host.normal(dtype, {20011}, "x", 3), dx = host.normal(dtype, {20011}, "dy");
+      host.ops().gelu_backward(host.stream(), x, dx, dx);
+      host.ops().gelu(host.stream(), x, x);
+      return std::pair{x, dx};
+    };
+    const auto [y, dx] = run(one);
+    const auto [y_of_three, dx_of_three] = run(three);
+    BOOST_TEST(same_bits(y, y_of_three));
+    BOOST_TEST(same_bits(dx, dx_of_three));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(gelu_is_exact_to_float32_over_the_whole_range) {
+  Host host(1);
+  Values at;
+  for (double x = -12; x <= 12; x += 0.0173) at.push_back(static_cast<float>(x));
+  const auto count = static_cast<std::int64_t>(at.size());
+  const Tensor x = host.zeros(DType::f32, {count}), y = host.zeros(DType::f32, {count});
+  const Tensor ones = host.zeros(DType::f32, {count}), dx = host.zeros(DType::f32, {count});
+  Host::write(at, x);
+  Host::write(Values(at.size(), 1), ones);
+  host.ops().gelu(host.stream(), x, y);
+  host.ops().gelu_backward(host.stream(), x, ones, dx);
+  const Values expected = reference::gelu(at), got = Host::read(y), got_dx = Host::read(dx);
+  const Values expected_dx = reference::gelu_backward(at, Host::read(ones));
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    // The relative error of y is the absolute one of the exponent, a float32 of up to 90.
+    if (at[i] > -9) BOOST_TEST(got[i] == expected[i], boost::test_tools::tolerance(1e-5));
+    BOOST_TEST(std::abs(got[i] - expected[i]) < 3e-7 * std::max(1.0, std::abs(at[i])));
+    BOOST_TEST(std::abs(got_dx[i] - expected_dx[i]) < 5e-7);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(gelu_of_any_finite_number_is_finite) {
+  for_each_setup([](DType dtype, Host& host) {
+    const Values at{-3e38, -1e30, -1e13, -100, 100, 1e13, 1e30, 3e38};
+    const Tensor x = host.zeros(dtype, {8}), y = host.zeros(dtype, {8});
+    const Tensor ones = host.zeros(dtype, {8}), dx = host.zeros(dtype, {8});
+    Host::write(at, x);
+    Host::write(Values(8, 1), ones);
+    host.ops().gelu(host.stream(), x, y);
+    host.ops().gelu_backward(host.stream(), x, ones, dx);
+    const Values seen = Host::read(x), got = Host::read(y), slopes = Host::read(dx);
+    for (std::size_t i = 0; i < 8; ++i) {
+      BOOST_TEST(got[i] == std::max(seen[i], 0.0));
+      BOOST_TEST(std::abs(slopes[i] - (i < 4 ? 0 : 1)) < 1e-30);
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(gelu_does_not_hide_a_nan) {
+  for_each_setup([](DType dtype, Host& host) {
+    const Tensor x = host.zeros(dtype, {19}), y = host.zeros(dtype, {19});
+    Host::write(Values(19, std::numeric_limits<double>::quiet_NaN()), x);
+    host.ops().gelu(host.stream(), x, y);
+    for (const double value : Host::read(y)) BOOST_TEST(std::isnan(value));
+    host.ops().gelu_backward(host.stream(), x, host.normal(dtype, {19}, "dy"), y);
+    for (const double value : Host::read(y)) BOOST_TEST(std::isnan(value));
+  });
+}
+
+}  // namespace
+}  // namespace troupe::tensor
