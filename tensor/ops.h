@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "tensor/device.h"
+#include "tensor/linear.h"
 
 // Shape letters: T tokens of a microbatch (batch * sequence), C channels, F feed-forward width, V
 // vocabulary, N any number of elements. "act" = float32 or bfloat16 (all act tensors of a call have
@@ -66,6 +67,15 @@ class Ops {
   /// dx[N] from x and dy[N]; dx may be x or dy itself.
   virtual void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
                              const Tensor& dx) = 0;
+
+  /// y[T,C] += b[C] (float32) (+ residual[T,C], if given, in the same pass); y, residual act.
+  virtual void add_bias(Stream& stream, const Tensor& b, const Tensor& y,
+                        const Tensor& residual = {}) = 0;
+  /// db[C] (float32) = the column sums of dy[T,C] (act) for the first gradient, whatever db held;
+  /// db += them, with one addition per element, for the later ones. Their order depends on T alone:
+  /// any number of threads gives the same bits.
+  virtual void bias_gradient(Stream& stream, const Tensor& dy, const Tensor& db,
+                             Gradient gradient) = 0;
 
   /// x[T,C] (act) = table[V,C] (float32) at ids[T] (int32, each < V).
   virtual void embedding(Stream& stream, const Tensor& ids, const Tensor& table,

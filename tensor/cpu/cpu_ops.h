@@ -31,6 +31,9 @@ class CpuOps final : public Ops {
                        const Tensor& dgate_up) override;
   void gelu(Stream& stream, const Tensor& x, const Tensor& y) override;
   void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx) override;
+  void add_bias(Stream& stream, const Tensor& b, const Tensor& y, const Tensor& residual) override;
+  void bias_gradient(Stream& stream, const Tensor& dy, const Tensor& db,
+                     Gradient gradient) override;
   void embedding(Stream& stream, const Tensor& ids, const Tensor& table, const Tensor& x) override;
   void embedding_backward(Stream& stream, const Tensor& ids, const Tensor& dx,
                           const Tensor& dtable) override;

@@ -147,6 +147,14 @@ class AsyncDevice final : public tensor::Device {
                        const Tensor& dx) override {
       submit(stream, {x, dy}, {dx}, &Ops::gelu_backward, x, dy, dx);
     }
+    void add_bias(Stream& stream, const Tensor& b, const Tensor& y,
+                  const Tensor& residual) override {
+      submit(stream, {b, residual}, {y}, &Ops::add_bias, b, y, residual);
+    }
+    void bias_gradient(Stream& stream, const Tensor& dy, const Tensor& db,
+                       tensor::Gradient gradient) override {
+      submit(stream, {dy}, {db}, &Ops::bias_gradient, dy, db, gradient);
+    }
     void embedding(Stream& stream, const Tensor& ids, const Tensor& table,
                    const Tensor& x) override {
       submit(stream, {ids, table}, {x}, &Ops::embedding, ids, table, x);

@@ -125,6 +125,8 @@ class NullDevice final : public tensor::Device {
     void swiglu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     void gelu(Stream&, const Tensor&, const Tensor&) override {}
     void gelu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+    void add_bias(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+    void bias_gradient(Stream&, const Tensor&, const Tensor&, tensor::Gradient) override {}
     void embedding(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     void embedding_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     double cross_entropy(Stream&, const Tensor&, const Tensor&, float, const Tensor&) override {

@@ -55,6 +55,17 @@ inline LayerNormGradient layer_norm_backward(const Values& dy, const Values& x, 
   return g;
 }
 
+inline Values add_bias(Values y, const Values& b) {
+  for (Index i = 0; i < y.size(); ++i) y[i] += b[i % b.size()];
+  return y;
+}
+
+inline Values bias_gradient(const Values& dy, Index channels) {
+  Values db(channels);
+  for (Index i = 0; i < dy.size(); ++i) db[i % channels] += dy[i];
+  return db;
+}
+
 /// The tanh form of GELU.
 inline Values gelu(const Values& x) {
   Values y(x.size());

@@ -60,6 +60,12 @@ BOOST_AUTO_TEST_CASE(layer_norm_gradients) {
   check_gradient(b, g.db, [&](const Values& at) { return dot(layer_norm(x, w, at, 1e-5), dy); });
 }
 
+BOOST_AUTO_TEST_CASE(bias_gradients) {
+  const Values y = draw(3 * 6, "y"), b = draw(6, "b"), dy = draw(3 * 6, "dy");
+  check_gradient(b, bias_gradient(dy, 6),
+                 [&](const Values& at) { return dot(add_bias(y, at), dy); });
+}
+
 BOOST_AUTO_TEST_CASE(swiglu_gradients) {
   const Values x = draw(3 * 10, "x"), dy = draw(3 * 5, "dy");
   check_gradient(x, swiglu_backward(x, dy, 3, 5),
