@@ -83,6 +83,13 @@ class Ops {
   /// dtable[V,C] (float32) += dx[T,C] (act) at ids[T], in ascending token order.
   virtual void embedding_backward(Stream& stream, const Tensor& ids, const Tensor& dx,
                                   const Tensor& dtable) = 0;
+  /// x[T,C] (act) += positions[S,C] (float32) at (first + t) mod S, where `first` is the place of
+  /// x's first token among the flattened tokens of the microbatch.
+  virtual void add_positions(Stream& stream, const Tensor& positions, std::int64_t first,
+                             const Tensor& x) = 0;
+  /// dpositions[S,C] (float32) += dx[T,C] (act) at (first + t) mod S, in ascending token order.
+  virtual void positions_backward(Stream& stream, const Tensor& dx, std::int64_t first,
+                                  const Tensor& dpositions) = 0;
 
   /// Returns the sum over T of -log softmax(logits[T,V])[target]; logits float32, targets[T] int32.
   /// If dlogits (act) is given: dlogits = (softmax - onehot) * scale; it may be logits itself if it

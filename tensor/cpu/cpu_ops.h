@@ -37,6 +37,10 @@ class CpuOps final : public Ops {
   void embedding(Stream& stream, const Tensor& ids, const Tensor& table, const Tensor& x) override;
   void embedding_backward(Stream& stream, const Tensor& ids, const Tensor& dx,
                           const Tensor& dtable) override;
+  void add_positions(Stream& stream, const Tensor& positions, std::int64_t first,
+                     const Tensor& x) override;
+  void positions_backward(Stream& stream, const Tensor& dx, std::int64_t first,
+                          const Tensor& dpositions) override;
   double cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets, float scale,
                        const Tensor& dlogits) override;
   double sum_of_squares(Stream& stream, const Tensor& x) override;

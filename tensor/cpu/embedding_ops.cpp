@@ -11,6 +11,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::tensor::HWY_NAMESPACE {
 
+template <typename From, typename To>
+HWY_INLINE void add_row(const From* x, std::int64_t count, To* sum) {
+  for_each_vector(count, [&](std::int64_t c, std::int64_t n) HWY_ATTR {
+    store(hn::Add(load(sum + c, n), load(x + c, n)), sum + c, n);
+  });
+}
+
 void embedding_rows(const Tensor& ids, const Tensor& table, const Tensor& x, std::int64_t begin,
                     std::int64_t end) {
   with_type(x.dtype, [&](auto* type) HWY_ATTR {
@@ -31,11 +38,33 @@ void embedding_backward_columns(const Tensor& ids, const Tensor& dx, const Tenso
     using T = std::remove_pointer_t<decltype(type)>;
     const std::int64_t channels = dtable.shape[1];
     for (std::int64_t t = 0; t < ids.num_elements(); ++t) {
-      float* sum = dtable.as<float>() + ids.as<std::int32_t>()[t] * channels + begin;
-      const T* gradient = dx.as<T>() + t * channels + begin;
-      for_each_vector(end - begin, [&](std::int64_t c, std::int64_t n) HWY_ATTR {
-        store(hn::Add(load(sum + c, n), load(gradient + c, n)), sum + c, n);
-      });
+      add_row(dx.as<T>() + t * channels + begin, end - begin,
+              dtable.as<float>() + ids.as<std::int32_t>()[t] * channels + begin);
+    }
+  });
+}
+
+void add_positions_rows(const Tensor& positions, std::int64_t first, const Tensor& x,
+                        std::int64_t begin, std::int64_t end) {
+  with_type(x.dtype, [&](auto* type) HWY_ATTR {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const std::int64_t channels = positions.shape[1];
+    for (std::int64_t t = begin; t < end; ++t) {
+      const std::int64_t position = (first + t) % positions.shape[0];
+      add_row(positions.as<float>() + position * channels, channels, x.as<T>() + t * channels);
+    }
+  });
+}
+
+void positions_backward_columns(const Tensor& dx, std::int64_t first, const Tensor& dpositions,
+                                std::int64_t begin, std::int64_t end) {
+  with_type(dx.dtype, [&](auto* type) HWY_ATTR {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const std::int64_t channels = dpositions.shape[1], tokens = dx.num_elements() / channels;
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      const std::int64_t position = (first + t) % dpositions.shape[0];
+      add_row(dx.as<T>() + t * channels + begin, end - begin,
+              dpositions.as<float>() + position * channels + begin);
     }
   });
 }
@@ -52,6 +81,8 @@ constexpr std::int64_t kColumnGrain = 16;  // a cache line: no two threads write
 
 HWY_EXPORT(embedding_rows);
 HWY_EXPORT(embedding_backward_columns);
+HWY_EXPORT(add_positions_rows);
+HWY_EXPORT(positions_backward_columns);
 
 void check_ids(const Tensor& ids, const Tensor& table, const Tensor& x) {
   TROUPE_ASSERT(ids.dtype == DType::i32 && table.dtype == DType::f32 && table.shape.rank() == 2);
@@ -60,6 +91,11 @@ void check_ids(const Tensor& ids, const Tensor& table, const Tensor& x) {
     const std::int32_t id = ids.as<std::int32_t>()[t];
     TROUPE_ASSERT(id >= 0 && id < table.shape[0]);
   }
+}
+
+void check_positions(const Tensor& positions, std::int64_t first, const Tensor& x) {
+  TROUPE_ASSERT(positions.dtype == DType::f32 && positions.shape.rank() == 2 && first >= 0);
+  TROUPE_ASSERT(x.num_elements() % positions.shape[1] == 0);
 }
 
 }  // namespace
@@ -78,6 +114,24 @@ void CpuOps::embedding_backward(Stream&, const Tensor& ids, const Tensor& dx,
   const auto run = HWY_DYNAMIC_DISPATCH(embedding_backward_columns);
   parallel_ranges(threads_, dtable.shape[1], kColumnGrain,
                   [&](std::int64_t begin, std::int64_t end) { run(ids, dx, dtable, begin, end); });
+}
+
+void CpuOps::add_positions(Stream&, const Tensor& positions, std::int64_t first, const Tensor& x) {
+  check_positions(positions, first, x);
+  const auto run = HWY_DYNAMIC_DISPATCH(add_positions_rows);
+  parallel_ranges(
+      threads_, x.num_elements() / positions.shape[1], kRowGrain,
+      [&](std::int64_t begin, std::int64_t end) { run(positions, first, x, begin, end); });
+}
+
+// Threads split the columns, so that each position sums its tokens in ascending order.
+void CpuOps::positions_backward(Stream&, const Tensor& dx, std::int64_t first,
+                                const Tensor& dpositions) {
+  check_positions(dpositions, first, dx);
+  const auto run = HWY_DYNAMIC_DISPATCH(positions_backward_columns);
+  parallel_ranges(
+      threads_, dpositions.shape[1], kColumnGrain,
+      [&](std::int64_t begin, std::int64_t end) { run(dx, first, dpositions, begin, end); });
 }
 
 }  // namespace troupe::tensor

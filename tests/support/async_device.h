@@ -163,6 +163,14 @@ class AsyncDevice final : public tensor::Device {
                             const Tensor& dtable) override {
       submit(stream, {ids, dx}, {dtable}, &Ops::embedding_backward, ids, dx, dtable);
     }
+    void add_positions(Stream& stream, const Tensor& positions, std::int64_t first,
+                       const Tensor& x) override {
+      submit(stream, {positions}, {x}, &Ops::add_positions, positions, first, x);
+    }
+    void positions_backward(Stream& stream, const Tensor& dx, std::int64_t first,
+                            const Tensor& dpositions) override {
+      submit(stream, {dx}, {dpositions}, &Ops::positions_backward, dx, first, dpositions);
+    }
     double cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets, float scale,
                          const Tensor& dlogits) override {
       stream.synchronize();

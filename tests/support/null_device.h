@@ -129,6 +129,8 @@ class NullDevice final : public tensor::Device {
     void bias_gradient(Stream&, const Tensor&, const Tensor&, tensor::Gradient) override {}
     void embedding(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     void embedding_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+    void add_positions(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
+    void positions_backward(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
     double cross_entropy(Stream&, const Tensor&, const Tensor&, float, const Tensor&) override {
       return 0;
     }

@@ -66,6 +66,23 @@ inline Values bias_gradient(const Values& dy, Index channels) {
   return db;
 }
 
+/// x[T, C] + positions[S, C] at (first + t) mod S.
+inline Values add_positions(Values x, const Values& positions, Index first, Index channels) {
+  for (Index i = 0; i < x.size(); ++i) {
+    x[i] += positions[(first * channels + i) % positions.size()];
+  }
+  return x;
+}
+
+/// Returns dpositions[S, C].
+inline Values positions_backward(const Values& dx, Index first, Index seq_len, Index channels) {
+  Values dpositions(seq_len * channels);
+  for (Index i = 0; i < dx.size(); ++i) {
+    dpositions[(first * channels + i) % dpositions.size()] += dx[i];
+  }
+  return dpositions;
+}
+
 /// The tanh form of GELU.
 inline Values gelu(const Values& x) {
   Values y(x.size());

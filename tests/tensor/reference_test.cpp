@@ -84,6 +84,12 @@ BOOST_AUTO_TEST_CASE(embedding_gradients) {
                  [&](const Values& at) { return dot(embedding(ids, at, 3), dx); });
 }
 
+BOOST_AUTO_TEST_CASE(position_gradients) {
+  const Values x = draw(5 * 3, "x"), positions = draw(4 * 3, "positions"), dx = draw(5 * 3, "dx");
+  check_gradient(positions, positions_backward(dx, 2, 4, 3),
+                 [&](const Values& at) { return dot(add_positions(x, at, 2, 3), dx); });
+}
+
 BOOST_AUTO_TEST_CASE(cross_entropy_gradients) {
   const std::vector<std::int32_t> targets{1, 4};
   const Values logits = draw(2 * 5, "logits");
