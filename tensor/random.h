@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "tensor/matrix_slice.h"
 #include "tensor/tensor.h"
 
 namespace troupe::tensor {
@@ -37,5 +38,17 @@ class Random {
 /// number of threads.
 void fill_normal(const Tensor& x, std::uint64_t seed, std::string_view name, double stddev,
                  int threads);
+/// Fills x[R,C] as the part `slice` of a global matrix: each value is the one that fill_normal
+/// gives the whole matrix there.
+void fill_normal(const Tensor& x, const MatrixSlice& slice, std::uint64_t seed,
+                 std::string_view name, double stddev, int threads);
+
+/// Fills x[R,C], float32 in host memory, as the part `slice` of a global matrix with uniform
+/// numbers in [-bound, bound]: bound * (2 u - 1), u = Random(seed, name).uniform(global index).
+void fill_uniform(const Tensor& x, const MatrixSlice& slice, std::uint64_t seed,
+                  std::string_view name, double bound, int threads);
+/// The bound that makes fill_uniform the initialization of Glorot and Bengio (AISTATS 2010), also
+/// known as Xavier's: sqrt(6 / (fan_in + fan_out)), the fans being those of the global matrix.
+double xavier_bound(std::int64_t fan_in, std::int64_t fan_out);
 
 }  // namespace troupe::tensor

@@ -79,5 +79,67 @@ BOOST_AUTO_TEST_CASE(fill_normal_scales_the_values_of_its_name_on_any_number_of_
   }
 }
 
+/// Calls body(slice, rows, columns) for parts of a matrix [12, 10] as shards hold them, and one
+/// that touches no edge of it.
+template <typename Body>
+void for_each_slice(const Body& body) {
+  for (const std::int64_t first_row : {0, 4, 8})
+    body(MatrixSlice{.columns = 10, .first_row = first_row}, 4, 10);
+  for (const std::int64_t first_column : {0, 5})
+    body(MatrixSlice{.columns = 10, .first_column = first_column}, 12, 5);
+  body(MatrixSlice{.columns = 10, .first_row = 3, .first_column = 7}, 5, 2);
+}
+
+/// Whether fill(tensor, slice, threads) gives every slice the values it gives the whole matrix.
+template <typename Fill>
+void check_slices(const Fill& fill) {
+  std::vector<float> whole(12 * 10);
+  fill(Tensor{whole.data(), DType::f32, {12, 10}}, MatrixSlice{.columns = 10}, 1);
+  for_each_slice([&](const MatrixSlice& slice, std::int64_t rows, std::int64_t columns) {
+    for (const int threads : {1, 3}) {
+      std::vector<float> part(static_cast<std::size_t>(rows * columns));
+      fill(Tensor{part.data(), DType::f32, {rows, columns}}, slice, threads);
+      for (std::int64_t i = 0; i < rows * columns; ++i) {
+        BOOST_REQUIRE_EQUAL(part[static_cast<std::size_t>(i)],
+                            whole[slice.index(i / columns, i % columns)]);
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_slice_gets_the_values_of_the_whole_matrix) {
+  check_slices([](const Tensor& x, const MatrixSlice& slice, int threads) {
+    fill_normal(x, slice, 9, "w", 0.02, threads);
+  });
+  check_slices([](const Tensor& x, const MatrixSlice& slice, int threads) {
+    fill_uniform(x, slice, 9, "w", 0.02, threads);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(fill_normal_of_the_whole_matrix_is_fill_normal) {
+  std::vector<float> whole(12 * 10), sliced(12 * 10);
+  const Shape shape{12, 10};
+  fill_normal({whole.data(), DType::f32, shape}, 9, "w", 0.02, 1);
+  fill_normal({sliced.data(), DType::f32, shape}, MatrixSlice{.columns = 10}, 9, "w", 0.02, 1);
+  BOOST_TEST(whole == sliced, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(xavier_has_the_variance_that_its_fans_ask_for) {
+  constexpr std::int64_t kIn = 400, kOut = 200;
+  std::vector<float> w(kIn * kOut);
+  const double bound = xavier_bound(kIn, kOut);
+  fill_uniform({w.data(), DType::f32, {kOut, kIn}}, {.columns = kIn}, 9, "w", bound, 2);
+  double sum = 0, squares = 0;
+  for (const float value : w) {
+    BOOST_REQUIRE(std::abs(value) <= 0.1f);  // sqrt(6 / 600)
+    sum += value;
+    squares += static_cast<double>(value) * value;
+  }
+  const double count = kIn * kOut;
+  BOOST_TEST(std::abs(sum / count) < 5 * 0.1 / std::sqrt(3 * count));
+  // 2 / (fan_in + fan_out); the square of a uniform number in [-1, 1] has variance 4 / 45.
+  BOOST_TEST(std::abs(squares / count - 2.0 / 600) < 5 * 0.01 * std::sqrt(4.0 / 45 / count));
+}
+
 }  // namespace
 }  // namespace troupe::tensor
