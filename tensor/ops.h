@@ -3,7 +3,9 @@
 #include <cstdint>
 
 #include "tensor/device.h"
+#include "tensor/dropout.h"
 #include "tensor/linear.h"
+#include "tensor/matrix_slice.h"
 
 // Shape letters: T tokens of a microbatch (batch * sequence), C channels, F feed-forward width, V
 // vocabulary, N any number of elements. "act" = float32 or bfloat16 (all act tensors of a call have
@@ -76,6 +78,12 @@ class Ops {
   /// any number of threads gives the same bits.
   virtual void bias_gradient(Stream& stream, const Tensor& dy, const Tensor& db,
                              Gradient gradient) = 0;
+
+  /// y[R,C] = x[R,C] where kept, times 1/(1 - p), and 0 where dropped (+ residual[R,C], if given);
+  /// act. x is the part `slice` of the global tensor whose elements are drawn. The gradient of x is
+  /// dropout of y's. y may be x or residual itself.
+  virtual void dropout(Stream& stream, const Dropout& dropout, const MatrixSlice& slice,
+                       const Tensor& x, const Tensor& y, const Tensor& residual = {}) = 0;
 
   /// x[T,C] (act) = table[V,C] (float32) at ids[T] (int32, each < V).
   virtual void embedding(Stream& stream, const Tensor& ids, const Tensor& table,

@@ -67,6 +67,10 @@ std::uint64_t Random::bits(std::uint64_t index) const {
   return index % 2 == 0 ? join(block[0], block[1]) : join(block[2], block[3]);
 }
 
+std::uint32_t Random::word(std::uint64_t index) const {
+  return block_at(key_, index / 4)[index % 4];
+}
+
 double Random::uniform(std::uint64_t index) const {
   return to_uniform(bits(index));
 }

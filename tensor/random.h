@@ -25,10 +25,15 @@ class Random {
   Random(std::uint64_t seed, std::string_view name);
   /// 64 random bits: the half (index mod 2) of the Philox block whose counter is index / 2.
   std::uint64_t bits(std::uint64_t index) const;
+  /// 32 random bits: the word (index mod 4) of the Philox block whose counter is index / 4. Draw
+  /// either words or other values from one name, because they come from the same blocks.
+  std::uint32_t word(std::uint64_t index) const;
   /// A uniform number in [0, 1), of 53 bits.
   double uniform(std::uint64_t index) const;
   /// A standard normal number (Box-Muller on values 2*index and 2*index+1).
   double normal(std::uint64_t index) const;
+  /// The Philox key, by which kernels draw the same words.
+  std::uint64_t key() const { return key_; }
 
  private:
   std::uint64_t key_;

@@ -34,6 +34,8 @@ class CpuOps final : public Ops {
   void add_bias(Stream& stream, const Tensor& b, const Tensor& y, const Tensor& residual) override;
   void bias_gradient(Stream& stream, const Tensor& dy, const Tensor& db,
                      Gradient gradient) override;
+  void dropout(Stream& stream, const Dropout& dropout, const MatrixSlice& slice, const Tensor& x,
+               const Tensor& y, const Tensor& residual) override;
   void embedding(Stream& stream, const Tensor& ids, const Tensor& table, const Tensor& x) override;
   void embedding_backward(Stream& stream, const Tensor& ids, const Tensor& dx,
                           const Tensor& dtable) override;

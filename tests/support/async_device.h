@@ -155,6 +155,10 @@ class AsyncDevice final : public tensor::Device {
                        tensor::Gradient gradient) override {
       submit(stream, {dy}, {db}, &Ops::bias_gradient, dy, db, gradient);
     }
+    void dropout(Stream& stream, const tensor::Dropout& dropout, const tensor::MatrixSlice& slice,
+                 const Tensor& x, const Tensor& y, const Tensor& residual) override {
+      submit(stream, {x, residual}, {y}, &Ops::dropout, dropout, slice, x, y, residual);
+    }
     void embedding(Stream& stream, const Tensor& ids, const Tensor& table,
                    const Tensor& x) override {
       submit(stream, {ids, table}, {x}, &Ops::embedding, ids, table, x);

@@ -127,6 +127,8 @@ class NullDevice final : public tensor::Device {
     void gelu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     void add_bias(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     void bias_gradient(Stream&, const Tensor&, const Tensor&, tensor::Gradient) override {}
+    void dropout(Stream&, const tensor::Dropout&, const tensor::MatrixSlice&, const Tensor&,
+                 const Tensor&, const Tensor&) override {}
     void embedding(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     void embedding_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     void add_positions(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}

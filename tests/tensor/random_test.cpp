@@ -38,6 +38,16 @@ BOOST_AUTO_TEST_CASE(values_do_not_change_between_versions) {
   BOOST_TEST(random.normal(12345) == -1.6769925872628761, boost::test_tools::tolerance(1e-14));
 }
 
+BOOST_AUTO_TEST_CASE(words_are_the_bits_of_the_same_blocks) {
+  const Random random(9, "w");
+  BOOST_TEST(random.word(0) == 0x1c0aea99u);
+  BOOST_TEST(random.word(1) == 0xadc90900u);
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    const std::uint64_t upper = random.word(2 * i + 1);
+    BOOST_TEST((upper << 32 | random.word(2 * i)) == random.bits(i));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(uniform_fills_the_unit_interval_evenly) {
   const Random random(3, "uniform");
   constexpr int kCount = 100000, kBins = 10;
