@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "tensor/attention.h"
-#include "tensor/cpu/attention_kernels.h"
 #include "tensor/cpu/product.h"
+#include "tensor/cpu/query_block.h"
 
 namespace troupe::tensor {
 

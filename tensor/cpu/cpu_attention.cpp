@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tensor/cpu/attention_scores.h"
 #include "tensor/error.h"
 
 namespace troupe::tensor {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "tensor/attention.h"
-#include "tensor/cpu/attention_kernels.h"
+#include "tensor/cpu/attention_heads.h"
 #include "tensor/cpu/attention_worker.h"
 
 namespace troupe::tensor {

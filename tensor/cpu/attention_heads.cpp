@@ -1,35 +1,18 @@
-#include "tensor/cpu/attention_kernels.h"
-
-#include <cmath>
-#include <cstring>
-#include <limits>
+#include "tensor/cpu/attention_heads.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "tensor/cpu/attention_kernels.cpp"
+#define HWY_TARGET_INCLUDE "tensor/cpu/attention_heads.cpp"
 #include <hwy/foreach_target.h>
 
+#include "tensor/cpu/attention_rows-inl.h"
 #include "tensor/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::tensor::HWY_NAMESPACE {
 
-/// Calls body(row, position, head) for the rows of the block in order.
-template <typename Body>
-HWY_INLINE void for_each_row(const QueryBlock& block, const Body& body) {
-  std::int64_t row = 0;
-  for (std::int64_t p = 0; p < block.positions; ++p) {
-    for (std::int64_t g = 0; g < block.group; ++g) body(row++, p, g);
-  }
-}
-
 template <typename T>
 HWY_INLINE T* head_at(const HeadRows& rows, std::int64_t p, std::int64_t offset) {
   return static_cast<T*>(rows.data) + p * rows.stride + offset;
-}
-
-template <typename T>
-HWY_INLINE void clear(T* x, std::int64_t count) {
-  std::memset(static_cast<void*>(x), 0, static_cast<std::size_t>(count) * sizeof(T));
 }
 
 template <typename From, typename To>
@@ -78,44 +61,6 @@ void copy_all(const QueryBlock& block, const HeadRows& from, const HeadRows& to)
   });
 }
 
-/// p = exp((scores - max) * scale) and 0 beyond `seen`. Returns the sum of p and the maximum of
-/// scores * scale.
-struct RowSoftmax {
-  float max;
-  float sum;
-};
-template <typename T>
-HWY_INLINE RowSoftmax softmax_row(const float* scores, std::int64_t seen, std::int64_t columns,
-                                  float scale, T* p) {
-  auto largest = constant(-std::numeric_limits<float>::infinity());
-  for_each_vector(seen, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
-    largest = hn::Max(largest, load_or(scores + i, n, largest));
-  });
-  const float max = hn::GetLane(hn::MaxOfLanes(F32(), largest)) * scale;
-  auto sum = zero();
-  for_each_vector(seen, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
-    const auto e = first_n(exp(hn::MulSub(load(scores + i, n), constant(scale), constant(max))), n);
-    sum = hn::Add(sum, e);
-    store(e, p + i, n);
-  });
-  clear(p + seen, columns - seen);
-  return {max, sum_of_lanes(sum)};
-}
-
-void softmax_all(const QueryBlock& block, const Softmax& softmax) {
-  with_type(softmax.dtype, [&](auto* type) HWY_ATTR {
-    using T = std::remove_pointer_t<decltype(type)>;
-    for_each_row(block, [&](std::int64_t r, std::int64_t p, std::int64_t g) HWY_ATTR {
-      const std::int64_t position = block.first + p;
-      const RowSoftmax row =
-          softmax_row(softmax.scores + r * block.columns(), position + 1, block.columns(),
-                      softmax.scale, static_cast<T*>(softmax.probabilities) + r * block.columns());
-      softmax.inverse_sum[r] = 1.0f / row.sum;
-      softmax.lse[g * softmax.lse_stride + position] = row.max + std::log(row.sum);
-    });
-  });
-}
-
 void scale_all(const QueryBlock& block, const float* values, const float* inverse_sum,
                const HeadRows& out) {
   with_type(out.dtype, [&](auto* type) HWY_ATTR {
@@ -150,37 +95,6 @@ void gather_all(const QueryBlock& block, const HeadRows& dout, const HeadRows& o
   });
 }
 
-/// p = exp(scores * scale - lse), dscores = p * (dp - delta) * scale.
-template <typename T>
-HWY_INLINE void score_gradient_row(const float* scores, const float* dp, float scale_factor,
-                                   float lse_value, float delta_value, std::int64_t seen, T* p,
-                                   T* dscores) {
-  const auto scale = constant(scale_factor), lse = constant(lse_value);
-  const auto delta = constant(delta_value);
-  for_each_vector(seen, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
-    const auto e = exp(hn::MulSub(load(scores + i, n), scale, lse));
-    const auto d = hn::Sub(load(dp + i, n), delta);
-    store(e, p + i, n);
-    store(hn::Mul(hn::Mul(e, scale), d), dscores + i, n);
-  });
-}
-
-void score_gradient_all(const QueryBlock& block, const ScoreGradient& gradient) {
-  with_type(gradient.dtype, [&](auto* type) HWY_ATTR {
-    using T = std::remove_pointer_t<decltype(type)>;
-    for_each_row(block, [&](std::int64_t r, std::int64_t position, std::int64_t g) HWY_ATTR {
-      const std::int64_t row = r * block.columns(), seen = block.first + position + 1;
-      T* p = static_cast<T*>(gradient.probabilities) + row;
-      T* dscores = static_cast<T*>(gradient.dscores) + row;
-      score_gradient_row(gradient.scores + row, gradient.dprobabilities + row, gradient.scale,
-                         gradient.lse[g * gradient.lse_stride + seen - 1], gradient.delta[r], seen,
-                         p, dscores);
-      clear(p + seen, block.columns() - seen);
-      clear(dscores + seen, block.columns() - seen);
-    });
-  });
-}
-
 }  // namespace troupe::tensor::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -190,10 +104,8 @@ namespace {
 
 HWY_EXPORT(rotate_all);
 HWY_EXPORT(copy_all);
-HWY_EXPORT(softmax_all);
 HWY_EXPORT(scale_all);
 HWY_EXPORT(gather_all);
-HWY_EXPORT(score_gradient_all);
 
 }  // namespace
 
@@ -206,10 +118,6 @@ void copy_heads(const QueryBlock& block, const HeadRows& from, const HeadRows& t
   HWY_DYNAMIC_DISPATCH(copy_all)(block, from, to);
 }
 
-void softmax_block(const QueryBlock& block, const Softmax& softmax) {
-  HWY_DYNAMIC_DISPATCH(softmax_all)(block, softmax);
-}
-
 void scale_heads(const QueryBlock& block, const float* values, const float* inverse_sum,
                  const HeadRows& out) {
   HWY_DYNAMIC_DISPATCH(scale_all)(block, values, inverse_sum, out);
@@ -218,10 +126,6 @@ void scale_heads(const QueryBlock& block, const float* values, const float* inve
 void gather_gradient(const QueryBlock& block, const HeadRows& dout, const HeadRows& out,
                      void* packed, float* delta) {
   HWY_DYNAMIC_DISPATCH(gather_all)(block, dout, out, packed, delta);
-}
-
-void score_gradient_block(const QueryBlock& block, const ScoreGradient& gradient) {
-  HWY_DYNAMIC_DISPATCH(score_gradient_all)(block, gradient);
 }
 
 }  // namespace troupe::tensor
