@@ -12,9 +12,10 @@ struct AttentionShape {
   std::int64_t seq_len = 0;   // S
   std::int64_t heads = 0;     // H
   std::int64_t kv_heads = 0;  // K, divides H; each serves H/K consecutive query heads
-  std::int64_t head_dim = 0;  // D, even
+  std::int64_t head_dim = 0;  // D, even if rotary
   double rope_theta = 10000.0;
   DType dtype = DType::f32;
+  bool rotary = true;  // whether q and k are rotated by their positions
 };
 
 /// Rotary embedding (rotate-half, tables in float32) and causal grouped-query attention with scale
@@ -25,8 +26,8 @@ struct AttentionShape {
 class Attention {
  public:
   virtual ~Attention() = default;
-  /// Number of elements (of dtype) of `saved`, which holds rotated q and k, and v, in a layout of
-  /// the device's own.
+  /// Number of elements (of dtype) of `saved`, which holds q and k, rotated if so asked, and v,
+  /// in a layout of the device's own.
   virtual std::int64_t saved_elements() const = 0;
   /// Memory that calls work in, given once, before the first call. `forward` also holds tables and
   /// may not be shared with other objects. Nothing in `backward` outlasts a call; it is null if no

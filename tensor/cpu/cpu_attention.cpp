@@ -24,7 +24,7 @@ AttentionShape checked(const AttentionShape& s) {
                 fmt::format("{} heads cannot share {} key-value heads; a divisor of {} is needed",
                             s.heads, s.kv_heads, s.heads));
   }
-  if (s.head_dim % 2 != 0) {
+  if (s.rotary && s.head_dim % 2 != 0) {
     throw Error(ErrorKind::manifest,
                 fmt::format("head size {} is odd; the rotary embedding turns pairs, so use {}",
                             s.head_dim, s.head_dim + 1));
@@ -83,7 +83,7 @@ ScratchBytes CpuAttention::scratch_bytes() const {
 
 void CpuAttention::set_scratch(const Scratch& scratch) {
   rotation_ = reinterpret_cast<float*>(divide(scratch.forward, forward_workers_));
-  fill_rotation(shape_, rotation_, rotation_ + angles());
+  if (shape_.rotary) fill_rotation(shape_, rotation_, rotation_ + angles());
   if (scratch.backward) divide(scratch.backward, backward_workers_);
 }
 
@@ -128,8 +128,8 @@ void CpuAttention::forward_job(AttentionWorker& worker, std::int64_t job, const 
   const Heads from = heads_of_qkv(qkv, job), to = heads_of_saved(saved, job);
   const QueryBlock queries{0, shape_.seq_len, group(), shape_.head_dim};
   const QueryBlock keys{0, shape_.seq_len, 1, shape_.head_dim};
-  rotate_heads(queries, rotation(), Direction::forward, from.q, to.q);
-  rotate_heads(keys, rotation(), Direction::forward, from.k, to.k);
+  place_heads(queries, Direction::forward, from.q, to.q);
+  place_heads(keys, Direction::forward, from.k, to.k);
   copy_heads(keys, from.v, to.v);
   const HeadRows out_heads = heads_of_out(out, job);
   for (AttentionWorker::Block& block : worker.blocks()) {
@@ -174,20 +174,26 @@ void CpuAttention::backward_job(AttentionWorker& worker, std::int64_t job, const
     block.keys_gradient->run(worker.probabilities, worker.gradient, worker.values_gradient);
     block.keys_gradient->run(worker.dscores, q, worker.keys_gradient);
     block.values.run(worker.dscores, from.k.data, worker.values);
-    rotate_heads(rows, rotation(), Direction::backward,
-                 {worker.values, DType::f32, group() * shape_.head_dim},
-                 to.q.from_position(rows.first));
+    place_heads(rows, Direction::backward, {worker.values, DType::f32, group() * shape_.head_dim},
+                to.q.from_position(rows.first));
   }
   const QueryBlock keys{0, shape_.seq_len, 1, shape_.head_dim};
-  rotate_heads(keys, rotation(), Direction::backward,
-               {worker.keys_gradient, DType::f32, shape_.head_dim}, to.k);
+  place_heads(keys, Direction::backward, {worker.keys_gradient, DType::f32, shape_.head_dim}, to.k);
   copy_heads(keys, {worker.values_gradient, DType::f32, shape_.head_dim}, to.v);
 }
 
+void CpuAttention::place_heads(const QueryBlock& block, Direction direction, const HeadRows& from,
+                               const HeadRows& to) const {
+  if (!shape_.rotary) return copy_heads(block, from, to);
+  const Rotation rotation{rotation_, rotation_ + angles()};
+  rotate_heads(block, rotation, direction, from, to);
+}
+
 CpuAttention::Heads CpuAttention::heads_of_qkv(const Tensor& qkv, std::int64_t job) const {
-  const auto [b, s, h, k, d, theta, dtype] = shape_;
+  const std::int64_t h = shape_.heads, k = shape_.kv_heads, d = shape_.head_dim;
   const std::int64_t stride = (h + 2 * k) * d, kv_head = job % k;
-  const HeadRows rows = HeadRows{qkv.data, dtype, stride}.from_element(job / k * s * stride);
+  const HeadRows rows =
+      HeadRows{qkv.data, shape_.dtype, stride}.from_element(job / k * shape_.seq_len * stride);
   return {.q = rows.from_element(kv_head * group() * d),
           .k = rows.from_element((h + kv_head) * d),
           .v = rows.from_element((h + k + kv_head) * d)};
@@ -210,12 +216,8 @@ HeadRows CpuAttention::heads_of_out(const Tensor& out, std::int64_t job) const {
                                                                kv_head * group() * shape_.head_dim);
 }
 
-Rotation CpuAttention::rotation() const {
-  return {rotation_, rotation_ + angles()};
-}
-
 std::size_t CpuAttention::angles() const {
-  return static_cast<std::size_t>(shape_.seq_len * shape_.head_dim / 2);
+  return shape_.rotary ? static_cast<std::size_t>(shape_.seq_len * shape_.head_dim / 2) : 0;
 }
 
 }  // namespace troupe::tensor

@@ -9,8 +9,8 @@
 namespace troupe::tensor {
 
 /// Attention as one job per (sequence, key-value head). A job runs in one thread, so that what it
-/// reads again stays in that core's cache. `saved` holds for each job: q[S, H/K, D] rotated, k[S,
-/// D] rotated, v[S, D].
+/// reads again stays in that core's cache. `saved` holds for each job: q[S, H/K, D] and k[S, D],
+/// rotated if the shape says so, v[S, D].
 class CpuAttention final : public Attention {
  public:
   CpuAttention(const AttentionShape& shape, int threads);
@@ -37,12 +37,15 @@ class CpuAttention final : public Attention {
                     const Tensor& lse, const Tensor& out, const Tensor& dout,
                     const Tensor& dqkv) const;
 
+  /// to = from, rotated if the shape says so, or rotated back.
+  void place_heads(const QueryBlock& block, Direction direction, const HeadRows& from,
+                   const HeadRows& to) const;
+
   std::int64_t group() const { return shape_.heads / shape_.kv_heads; }
   Heads heads_of_qkv(const Tensor& qkv, std::int64_t job) const;
   Heads heads_of_saved(const Tensor& saved, std::int64_t job) const;
   HeadRows heads_of_out(const Tensor& out, std::int64_t job) const;
-  std::size_t angles() const;
-  Rotation rotation() const;
+  std::size_t angles() const;  ///< elements of one of the tables; 0 if nothing is rotated
 
   const AttentionShape shape_;
   const float scale_;

@@ -156,6 +156,7 @@ inline CrossEntropy cross_entropy(const Values& logits, const std::vector<std::i
 struct AttentionDims {
   Index batch = 1, seq_len = 1, heads = 1, kv_heads = 1, head_dim = 2;
   double rope_theta = 10000.0;
+  bool rotary = true;
 
   Index group() const { return heads / kv_heads; }
   Index row() const { return (heads + 2 * kv_heads) * head_dim; }  // columns of qkv
@@ -165,9 +166,10 @@ struct AttentionDims {
   Index out(Index b, Index s, Index h) const { return ((b * seq_len + s) * heads + h) * head_dim; }
 };
 
-/// Rotates (sign 1) or rotates back (sign -1) every query and key head of qkv. The angles are
-/// float32 numbers by definition: position * (1 / theta^(2i/D)), each step rounded.
+/// Rotates (sign 1) or rotates back (sign -1) every query and key head of qkv, if dims say so. The
+/// angles are float32 numbers by definition: position * (1 / theta^(2i/D)), each step rounded.
 inline void rotate(Values& qkv, const AttentionDims& dims, double sign) {
+  if (!dims.rotary) return;
   const Index half = dims.head_dim / 2;
   for (Index row = 0; row < dims.batch * dims.seq_len; ++row) {
     for (Index head = 0; head < dims.heads + dims.kv_heads; ++head) {
@@ -206,7 +208,7 @@ struct AttentionResult {
   Values out;  // [B*S, H*D]
   Values lse;  // [B*H*S]
 };
-/// Causal grouped-query attention with rotary embedding of qkv[B*S, (H + 2K)*D].
+/// Causal grouped-query attention of qkv[B*S, (H + 2K)*D], with rotary embedding if dims say so.
 inline AttentionResult attention(Values qkv, const AttentionDims& dims) {
   rotate(qkv, dims, 1);
   AttentionResult result{Values(dims.batch * dims.seq_len * dims.heads * dims.head_dim),

@@ -28,8 +28,8 @@ Run run(Host& host, const AttentionShape& shape, double stddev = 1) {
 
 reference::AttentionDims dims_of(const AttentionShape& s) {
   const auto index = [](std::int64_t x) { return static_cast<std::size_t>(x); };
-  return {index(s.batch),    index(s.seq_len),  index(s.heads),
-          index(s.kv_heads), index(s.head_dim), s.rope_theta};
+  return {index(s.batch),    index(s.seq_len), index(s.heads), index(s.kv_heads),
+          index(s.head_dim), s.rope_theta,     s.rotary};
 }
 
 void check_against_reference(Host& host, const AttentionShape& shape, double stddev = 1,
@@ -71,6 +71,20 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference_for_every_grouping_and_head_size)
                                      .head_dim = head_dim,
                                      .rope_theta = 500000.0,
                                      .dtype = dtype});
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(agrees_with_the_reference_without_rotation) {
+  for_each_setup([](DType dtype, Host& host) {
+    for (const auto& [heads, kv_heads, head_dim] : {std::tuple{4, 4, 16}, {4, 2, 7}}) {
+      check_against_reference(host, {.batch = 2,
+                                     .seq_len = 70,
+                                     .heads = heads,
+                                     .kv_heads = kv_heads,
+                                     .head_dim = head_dim,
+                                     .dtype = dtype,
+                                     .rotary = false});
     }
   });
 }
