@@ -15,6 +15,7 @@ std::size_t size_of(DType dtype) {
     case DType::i32:
       return 4;
     case DType::f64:
+    case DType::i64:
       return 8;
   }
   assert_failed("dtype is a DType", __FILE__, __LINE__);
@@ -30,6 +31,8 @@ std::string_view name_of(DType dtype) {
       return "int32";
     case DType::f64:
       return "float64";
+    case DType::i64:
+      return "int64";
   }
   assert_failed("dtype is a DType", __FILE__, __LINE__);
 }

@@ -1,47 +1,84 @@
 #pragma once
 
-#include <chrono>
-#include <functional>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
+#include "tensor/device.h"
 #include "tensor/tensor.h"
 
 namespace troupe::tensor {
 
-/// A collective that has been started.
+/// A collective that has been started. It finishes without anybody waiting for it. Deleting it
+/// before it is done aborts its group.
 class Work {
  public:
   virtual ~Work() = default;
   virtual bool done() const = 0;
-  /// Blocks until done; throws Error{unavailable} if the group was aborted or the deadline passed,
-  /// naming the collective, the group and the members that are missing.
+  /// Blocks the host until done; throws Error{unavailable} if the group was aborted or the deadline
+  /// passed, naming the collective, the group and the members that are missing.
   virtual void wait() = 0;
+  /// Makes ops that `stream` is given from now on run after the collective. A group of hosts blocks
+  /// the caller, because ops of a CPU run when they are called, and throws as wait() does.
+  virtual void wait(Stream& stream) = 0;
 };
 
-/// Members 0..size()-1 that compute together. Sums add the members' values in ascending member
-/// order for every element, whatever their size and the algorithm, so that all members hold bitwise
-/// equal results. All members call the same collectives in the same order, from one thread each.
-/// Tensors stay valid until the work is done.
+enum class Reduction { sum, max, average };
+
+/// Members 0..size()-1 that compute together. All members call the same collectives in the same
+/// order, from one thread each. A collective reads and writes its tensors after the ops that
+/// `stream` was given before the call; they stay valid until it is done. Elements are float32,
+/// float64, bfloat16, int32 or int64, and all tensors of a call have one dtype. `out` may hold `in`
+/// at this member's place in it (in place), but may not overlap it otherwise. Counts are in
+/// elements, one for each member, and may be zero.
+///
+/// What a reduction of bfloat16 rounds, and the order in which it adds, is the group's own.
+/// UcxGroup adds every element in ascending member order, in float32 for bfloat16 and rounded once,
+/// whatever the size and the algorithm, so that all members hold bitwise equal results.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
   virtual int size() const = 0;
   virtual int member() const = 0;
 
-  /// x = sum over members of x, float32 or float64, in place.
-  virtual std::unique_ptr<Work> all_reduce(const Tensor& x) = 0;
+  /// x = reduction of the members' x, in place.
+  virtual std::unique_ptr<Work> all_reduce(Stream& stream, const Tensor& x,
+                                           Reduction reduction = Reduction::sum) = 0;
+  /// All tensors in one collective; bitwise equal to a call for each.
+  virtual std::unique_ptr<Work> all_reduce_many(Stream& stream, std::span<const Tensor> tensors,
+                                                Reduction reduction = Reduction::sum) = 0;
   /// out[size() * N] = the members' in[N], in member order.
-  virtual std::unique_ptr<Work> all_gather(const Tensor& in, const Tensor& out) = 0;
-  /// out[N] = this member's N elements of the sum of in[size() * N].
-  virtual std::unique_ptr<Work> reduce_scatter(const Tensor& in, const Tensor& out) = 0;
+  virtual std::unique_ptr<Work> all_gather(Stream& stream, const Tensor& in, const Tensor& out) = 0;
+  /// out = the members' in, in member order; member i has counts[i] elements.
+  virtual std::unique_ptr<Work> all_gather_uneven(Stream& stream, const Tensor& in,
+                                                  const Tensor& out,
+                                                  std::span<const std::int64_t> counts) = 0;
+  /// out[N] = this member's N elements of the reduction of in[size() * N].
+  virtual std::unique_ptr<Work> reduce_scatter(Stream& stream, const Tensor& in, const Tensor& out,
+                                               Reduction reduction = Reduction::sum) = 0;
+  /// out = this member's counts[member()] elements of the reduction of in.
+  virtual std::unique_ptr<Work> reduce_scatter_uneven(Stream& stream, const Tensor& in,
+                                                      const Tensor& out,
+                                                      std::span<const std::int64_t> counts,
+                                                      Reduction reduction = Reduction::sum) = 0;
   /// out block i = block `member()` of member i's in; both [size() * N].
-  virtual std::unique_ptr<Work> all_to_all(const Tensor& in, const Tensor& out) = 0;
+  virtual std::unique_ptr<Work> all_to_all(Stream& stream, const Tensor& in, const Tensor& out) = 0;
+  /// Sends send_counts[i] elements of `in` to member i, and puts receive_counts[i] elements from
+  /// member i into `out`, both in member order.
+  virtual std::unique_ptr<Work> all_to_all_uneven(Stream& stream, const Tensor& in,
+                                                  const Tensor& out,
+                                                  std::span<const std::int64_t> send_counts,
+                                                  std::span<const std::int64_t> receive_counts) = 0;
   /// x = root's x, on all members.
-  virtual std::unique_ptr<Work> broadcast(const Tensor& x, int root) = 0;
+  virtual std::unique_ptr<Work> broadcast(Stream& stream, const Tensor& x, int root) = 0;
+  /// Done once all members have called it.
+  virtual std::unique_ptr<Work> barrier(Stream& stream) = 0;
 
   /// Ends every work, now and later, with an Error that holds `reason`. Callable from any thread.
   virtual void abort(const std::string& reason) = 0;
+  /// Why the group has ended; empty as long as it works. Callable from any thread.
+  virtual std::string fault() const = 0;
 };
 
 }  // namespace troupe::tensor

@@ -14,12 +14,43 @@ constexpr std::size_t kMaxEarly = 4096;
 
 }  // namespace
 
-GroupHub::GroupHub(UcxWorker& worker, UcxPeers& peers, WaitBoard& board, LinkEvents& events)
-    : worker_(worker), peers_(peers), board_(board), events_(events) {}
+GroupHub::GroupHub(UcxWorker& worker, UcxPeers& peers, WaitBoard& board, LinkEvents& events,
+                   std::shared_ptr<SlotPool> slots)
+    : worker_(worker), peers_(peers), board_(board), events_(events), slots_(std::move(slots)) {}
 
 void GroupHub::start() {
   worker_.on_message(static_cast<unsigned>(MessageId::group), &GroupHub::on_message, this);
+  worker_.set_work(*this);
 }
+
+std::shared_ptr<SlotMemory> GroupHub::allocate(std::size_t bytes) {
+  return slots_->take(bytes, worker_.shares_memory());
+}
+
+// --- jobs
+
+std::optional<Collective::Job> GroupHub::begin_job() {
+  for (UcxGroup* group : groups_)
+    if (const auto job = group->begin_job()) return job;
+  return std::nullopt;
+}
+
+bool GroupHub::do_job(std::unique_lock<UcxWorker>& lock) {
+  const auto job = begin_job();
+  if (!job) return false;
+  lock.unlock();
+  Collective::run(*job);
+  lock.lock();
+  Collective::end(*job);
+  return true;
+}
+
+bool GroupHub::begin() {
+  background_job_ = begin_job();
+  return background_job_.has_value();
+}
+
+// --- groups and their messages
 
 void GroupHub::send_control(ucp_ep_h endpoint, const Header& header) {
   worker_.use();
@@ -87,11 +118,12 @@ ucs_status_t GroupHub::take(std::span<const std::byte> header_bytes, std::span<s
   // has ended, so only requests may be early.
   const GroupKey key{.run = header->run, .epoch = header->epoch, .id = message->group};
   UcxGroup* group = find(key);
-  if (group && message->kind == CollectiveKind::data)
+  const bool is_request = message->kind == CollectiveKind::request;
+  if (group && !is_request)
     return group->on_data({header->sender, *message}, payload, is_rendezvous);
   if (group) {
     group->on_request({header->sender, *message});
-  } else if (message->kind == CollectiveKind::data || is_past(key) || early_.size() == kMaxEarly) {
+  } else if (!is_request || is_past(key) || early_.size() == kMaxEarly) {
     events_.on_stale();
   } else {
     early_.push_back({key, {header->sender, *message}});

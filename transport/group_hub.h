@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -9,6 +12,7 @@
 #include "transport/collective.h"
 #include "transport/header.h"
 #include "transport/link.h"
+#include "transport/slot_pool.h"
 #include "transport/ucx/ucx_control.h"
 #include "transport/ucx/ucx_peers.h"
 #include "transport/ucx/ucx_worker.h"
@@ -32,11 +36,13 @@ struct PartRequest {
 };
 
 /// The groups of a node. Hands them their messages, keeps requests for groups that this node has
-/// not made yet, and drops messages of past groups. Guarded by the worker's lock.
-class GroupHub {
+/// not made yet, and drops messages of past groups. Hands the jobs of their collectives to the
+/// threads that do them. Guarded by the worker's lock.
+class GroupHub final : private BackgroundWork {
  public:
-  /// All arguments outlive the hub.
-  GroupHub(UcxWorker& worker, UcxPeers& peers, WaitBoard& board, LinkEvents& events);
+  /// All references outlive the hub.
+  GroupHub(UcxWorker& worker, UcxPeers& peers, WaitBoard& board, LinkEvents& events,
+           std::shared_ptr<SlotPool> slots);
   GroupHub(const GroupHub&) = delete;
   GroupHub& operator=(const GroupHub&) = delete;
 
@@ -45,6 +51,21 @@ class GroupHub {
   UcxWorker& worker() { return worker_; }
   UcxPeers& peers() { return peers_; }
   WaitBoard& board() { return board_; }
+  std::shared_ptr<SlotMemory> allocate(std::size_t bytes);
+  /// Does a job of any group, with the lock released meanwhile. False if there is none. Jobs of all
+  /// groups, because members may wait for their collectives in different orders.
+  bool do_job(std::unique_lock<UcxWorker>& lock);
+  /// While it lives, the calling thread does the jobs, instead of the progress thread.
+  class Helper {
+   public:
+    explicit Helper(GroupHub& hub) : hub_(hub) { hub_.worker_.begin_helping(); }
+    ~Helper() { hub_.worker_.end_helping(); }
+    Helper(const Helper&) = delete;
+    Helper& operator=(const Helper&) = delete;
+
+   private:
+    GroupHub& hub_;
+  };
   /// Sends a header without a payload.
   void send_control(ucp_ep_h endpoint, const Header& header);
 
@@ -66,13 +87,19 @@ class GroupHub {
   ucs_status_t take(std::span<const std::byte> header, std::span<std::byte> payload,
                     bool is_rendezvous);
   UcxGroup* find(const GroupKey& key);
+  std::optional<Collective::Job> begin_job();
+  bool begin() override;
+  void run() override { Collective::run(*background_job_); }
+  void end() override { Collective::end(*background_job_); }
   bool is_past(const GroupKey& key) const;
 
   UcxWorker& worker_;
   UcxPeers& peers_;
   WaitBoard& board_;
   LinkEvents& events_;
+  const std::shared_ptr<SlotPool> slots_;  ///< shared with the edges of the node
   std::vector<UcxGroup*> groups_;
+  std::optional<Collective::Job> background_job_;  ///< the progress thread's job
   std::vector<Collective::Owned> left_;
   std::vector<GroupKey> ended_;  ///< groups of the newest epoch that were destroyed
   GroupKey newest_;              ///< run and epoch of the newest group; the id means nothing

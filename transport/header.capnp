@@ -17,6 +17,7 @@ enum DType {
   bfloat16 @1;
   int32 @2;
   float64 @3;
+  int64 @4;
 }
 
 struct Header {
@@ -103,10 +104,20 @@ struct Collective {
   # Which of the parts that the one member has for the other in this collective.
   bytes @5 :UInt64;
   # Size of the part.
+  dtype @6 :DType;
+  reduction @7 :UInt8;
+  # What the sender does to the elements. A reduction that the operation has not is 0.
+  segment @8 :Int64;
+  nonce @9 :UInt64;
+  segmentBytes @10 :UInt64;
+  offset @11 :UInt64;
+  # In a request: the receiver's shared memory, and where the part goes in it. Segment -1: none.
 }
 
 enum CollectiveKind {
   request @0;
   data @1;
   # The part is the payload of this message.
+  written @2;
+  # The sender has written the part into the receiver's memory; there is no payload.
 }

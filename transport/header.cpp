@@ -60,6 +60,12 @@ class Checksum {
     add(message.operation);
     add(message.part);
     add(message.bytes);
+    add(static_cast<std::uint64_t>(message.dtype));
+    add(message.reduction);
+    add(static_cast<std::uint64_t>(message.segment.id));
+    add(message.segment.nonce);
+    add(message.segment_bytes);
+    add(message.offset);
   }
   std::uint64_t value() const {
     return XXH3_64bits(words_.data(), words_.size() * sizeof words_[0]);
@@ -125,6 +131,12 @@ void write(const CollectiveMessage& message, wire::Collective::Builder out) {
   out.setOperation(message.operation);
   out.setPart(message.part);
   out.setBytes(message.bytes);
+  out.setDtype(static_cast<wire::DType>(message.dtype));
+  out.setReduction(message.reduction);
+  out.setSegment(message.segment.id);
+  out.setNonce(message.segment.nonce);
+  out.setSegmentBytes(message.segment_bytes);
+  out.setOffset(message.offset);
 }
 
 void write_body(const Header& header, wire::Header::Builder out) {
@@ -178,7 +190,7 @@ tensor::Shape read_shape(capnp::List<std::int64_t>::Reader in) {
 
 Grant read(wire::Grant::Reader in) {
   return {.edge = read(in.getEdge()),
-          .dtype = to_enum(in.getDtype(), tensor::DType::f64),
+          .dtype = to_enum(in.getDtype(), tensor::DType::i64),
           .shape = read_shape(in.getShape()),
           .slots = to_int(in.getSlots()),
           .kept = in.getKept(),
@@ -191,7 +203,7 @@ TensorMessage read(wire::Tensor::Reader in) {
                         .microbatch = to_int(in.getMicrobatch()),
                         .slot = in.getSlot(),
                         .placement = to_enum(in.getPlacement(), Placement::written),
-                        .dtype = to_enum(in.getDtype(), tensor::DType::f64),
+                        .dtype = to_enum(in.getDtype(), tensor::DType::i64),
                         .shape = read_shape(in.getShape()),
                         .bytes = in.getBytes(),
                         .sequence = in.getSequence(),
@@ -201,12 +213,17 @@ TensorMessage read(wire::Tensor::Reader in) {
 }
 
 CollectiveMessage read(wire::Collective::Reader in) {
-  return {.kind = to_enum(in.getKind(), CollectiveKind::data),
+  return {.kind = to_enum(in.getKind(), CollectiveKind::written),
           .group = in.getGroup(),
           .sequence = in.getSequence(),
           .operation = in.getOperation(),
           .part = in.getPart(),
-          .bytes = in.getBytes()};
+          .bytes = in.getBytes(),
+          .dtype = to_enum(in.getDtype(), tensor::DType::i64),
+          .reduction = in.getReduction(),
+          .segment = {.id = in.getSegment(), .nonce = in.getNonce()},
+          .segment_bytes = in.getSegmentBytes(),
+          .offset = in.getOffset()};
 }
 
 Header read(wire::Header::Reader in) {

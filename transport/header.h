@@ -62,7 +62,7 @@ struct TensorMessage {
   }
 };
 
-enum class CollectiveKind : std::uint8_t { request = 0, data = 1 };
+enum class CollectiveKind : std::uint8_t { request = 0, data = 1, written = 2 };
 
 struct CollectiveMessage {
   CollectiveKind kind = CollectiveKind::request;
@@ -71,6 +71,11 @@ struct CollectiveMessage {
   std::uint8_t operation = 0;
   std::uint32_t part = 0;
   std::uint64_t bytes = 0;
+  tensor::DType dtype = tensor::DType::f32;
+  std::uint8_t reduction = 0;
+  SegmentName segment;
+  std::uint64_t segment_bytes = 0;
+  std::uint64_t offset = 0;
   bool operator==(const CollectiveMessage&) const = default;
 };
 

@@ -39,6 +39,7 @@ RankExecutor::RankExecutor(RunSpec spec, const Member& self, NodeFactory make_no
       slots_(std::make_shared<transport::SlotPool>()),
       node_(new_node()),
       device_(tensor::make_cpu_device(spec_.cluster.threads)),
+      reductions_(device_->make_stream()),
       warm_stage_(spec_, slots_, node_->shares_memory()) {}
 
 RankExecutor::~RankExecutor() {
@@ -110,10 +111,10 @@ std::vector<Tapped> RankExecutor::take_tapped() {
 void RankExecutor::reduce_gradients() {
   RankEpoch& now = *epoch_;
   set_state("reducing");
-  if (now.tied) now.tied->all_reduce(now.stage().tied_gradient())->wait();
+  if (now.tied) now.tied->all_reduce(*reductions_, now.stage().tied_gradient())->wait();
   now.stage().end_backward();
-  if (now.mirror) now.mirror->all_reduce(now.stage().gradients())->wait();
-  if (now.replicas) now.replicas->all_reduce(now.stage().gradients())->wait();
+  if (now.mirror) now.mirror->all_reduce(*reductions_, now.stage().gradients())->wait();
+  if (now.replicas) now.replicas->all_reduce(*reductions_, now.stage().gradients())->wait();
 }
 
 void RankExecutor::commit(const Commit& order) {

@@ -102,6 +102,8 @@ class RankExecutor {
   const std::shared_ptr<transport::SlotPool> slots_;
   std::unique_ptr<transport::UcxNode> node_;  ///< replaced only by halt(), under the lock
   std::unique_ptr<tensor::Device> device_;
+  /// The stream of the collectives, which begin once the stage's own ops have run.
+  std::unique_ptr<tensor::Stream> reductions_;
   WarmStage warm_stage_;
   std::unique_ptr<RankEpoch> epoch_;
   std::unique_ptr<RankEpoch> before_;  ///< the epoch before, until all ranks have reached epoch_

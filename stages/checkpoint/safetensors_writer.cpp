@@ -24,6 +24,8 @@ std::string_view dtype_name(tensor::DType dtype) {
       return "I32";
     case tensor::DType::f64:
       return "F64";
+    case tensor::DType::i64:
+      return "I64";
   }
   return {};
 }

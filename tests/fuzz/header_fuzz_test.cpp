@@ -42,7 +42,12 @@ Header sample(std::mt19937_64& random) {
           Grant{.edge = edge, .shape = shape, .slots = 3, .segment = {.id = 77, .nonce = random()}};
       break;
     case 2:
-      header.body = CollectiveMessage{.group = 5, .sequence = random(), .bytes = random()};
+      header.body = CollectiveMessage{.group = 5,
+                                      .sequence = random(),
+                                      .bytes = random(),
+                                      .segment = {.id = 77, .nonce = random()},
+                                      .segment_bytes = random(),
+                                      .offset = random()};
       break;
     default:
       break;

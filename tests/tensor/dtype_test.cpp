@@ -13,10 +13,12 @@ BOOST_AUTO_TEST_CASE(sizes_and_names) {
   BOOST_TEST(size_of(DType::bf16) == 2u);
   BOOST_TEST(size_of(DType::i32) == 4u);
   BOOST_TEST(size_of(DType::f64) == 8u);
+  BOOST_TEST(size_of(DType::i64) == 8u);
   BOOST_TEST(name_of(DType::f32) == "float32");
   BOOST_TEST(name_of(DType::bf16) == "bfloat16");
   BOOST_TEST(name_of(DType::i32) == "int32");
   BOOST_TEST(name_of(DType::f64) == "float64");
+  BOOST_TEST(name_of(DType::i64) == "int64");
 }
 
 BOOST_AUTO_TEST_CASE(every_bfloat16_survives_the_round_trip) {

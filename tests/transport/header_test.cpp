@@ -40,12 +40,17 @@ std::vector<Header> headers() {
   TensorMessage bare = tensor;
   bare.credit.reset();
   bare.shape = {};
-  const CollectiveMessage collective{.kind = CollectiveKind::data,
+  const CollectiveMessage collective{.kind = CollectiveKind::written,
                                      .group = 12,
                                      .sequence = 1ull << 50,
                                      .operation = 4,
                                      .part = 77,
-                                     .bytes = 123};
+                                     .bytes = 123,
+                                     .dtype = tensor::DType::i64,
+                                     .reduction = 2,
+                                     .segment = {.id = 98765, .nonce = ~0ull - 1},
+                                     .segment_bytes = 1ull << 40,
+                                     .offset = 4096};
   const Grant grant{.edge = edge,
                     .dtype = tensor::DType::f64,
                     .shape = shape,

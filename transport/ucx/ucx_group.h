@@ -2,17 +2,21 @@
 
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "transport/collective.h"
 #include "transport/group_hub.h"
+#include "transport/mapped_segments.h"
 
 namespace troupe::transport {
 
 /// A group of hosts over UCX active messages. A member sends a part only after the other has asked
 /// for it: no member runs ahead of the others, data that would come early takes no memory, and a
-/// member that gives up has little under way. The group outlives the works it started. State is
+/// member that gives up has little under way. On one host a member writes its part into the other's
+/// memory; else UCX carries it. UCX and other members never touch the caller's tensors, so an
+/// aborted collective lets go of them at once. The group outlives the works it started. State is
 /// guarded by the worker's lock.
 class UcxGroup : public tensor::ProcessGroup {
  public:
@@ -21,17 +25,36 @@ class UcxGroup : public tensor::ProcessGroup {
            int this_rank);
   ~UcxGroup() override;
 
+  using Counts = std::span<const std::int64_t>;
   int size() const override { return static_cast<int>(ranks_.size()); }
   int member() const override { return member_; }
-  std::unique_ptr<tensor::Work> all_reduce(const tensor::Tensor& x) override;
-  std::unique_ptr<tensor::Work> all_gather(const tensor::Tensor& in,
+  std::unique_ptr<tensor::Work> all_reduce(tensor::Stream& stream, const tensor::Tensor& x,
+                                           tensor::Reduction reduction) override;
+  std::unique_ptr<tensor::Work> all_reduce_many(tensor::Stream& stream,
+                                                std::span<const tensor::Tensor> tensors,
+                                                tensor::Reduction reduction) override;
+  std::unique_ptr<tensor::Work> all_gather(tensor::Stream& stream, const tensor::Tensor& in,
                                            const tensor::Tensor& out) override;
-  std::unique_ptr<tensor::Work> reduce_scatter(const tensor::Tensor& in,
-                                               const tensor::Tensor& out) override;
-  std::unique_ptr<tensor::Work> all_to_all(const tensor::Tensor& in,
+  std::unique_ptr<tensor::Work> all_gather_uneven(tensor::Stream& stream, const tensor::Tensor& in,
+                                                  const tensor::Tensor& out,
+                                                  Counts counts) override;
+  std::unique_ptr<tensor::Work> reduce_scatter(tensor::Stream& stream, const tensor::Tensor& in,
+                                               const tensor::Tensor& out,
+                                               tensor::Reduction reduction) override;
+  std::unique_ptr<tensor::Work> reduce_scatter_uneven(tensor::Stream& stream,
+                                                      const tensor::Tensor& in,
+                                                      const tensor::Tensor& out, Counts counts,
+                                                      tensor::Reduction reduction) override;
+  std::unique_ptr<tensor::Work> all_to_all(tensor::Stream& stream, const tensor::Tensor& in,
                                            const tensor::Tensor& out) override;
-  std::unique_ptr<tensor::Work> broadcast(const tensor::Tensor& x, int root) override;
+  std::unique_ptr<tensor::Work> all_to_all_uneven(tensor::Stream& stream, const tensor::Tensor& in,
+                                                  const tensor::Tensor& out, Counts send_counts,
+                                                  Counts receive_counts) override;
+  std::unique_ptr<tensor::Work> broadcast(tensor::Stream& stream, const tensor::Tensor& x,
+                                          int root) override;
+  std::unique_ptr<tensor::Work> barrier(tensor::Stream& stream) override;
   void abort(const std::string& reason) override;
+  std::string fault() const override;
 
   // The members below are for the hub and the collectives, with the worker's lock held.
 
@@ -41,40 +64,40 @@ class UcxGroup : public tensor::ProcessGroup {
   void on_request(const PartRequest& request);
   ucs_status_t on_data(const PartRequest& about, std::span<std::byte> payload, bool is_rendezvous);
   void on_peer_lost(int rank, const std::string& why);
+  /// Takes a job of any of the group's collectives. None if there is nothing to do.
+  std::optional<Collective::Job> begin_job();
   /// Asks the other member for a part to receive.
   void ask_for(Collective& collective, Part& part);
   /// Sends a part once the other member has asked for it.
   void offer(Collective& collective, Part& part);
+  /// Sends a part that has been copied to its slot.
+  void send(Collective& collective, Part& part);
+  /// Memory for parts to arrive in, shared with other processes of this host if possible.
+  std::shared_ptr<SlotMemory> allocate(std::size_t bytes) { return hub_.allocate(bytes); }
   bool is_aborted() const { return !aborted_.empty(); }
-  void notify() { hub_.worker().notify(); }
+  /// There is a job for any thread.
+  void offer_work();
+  void on_over(Collective& collective);
 
   // The members below are for the threads that hold a collective, without the lock.
 
-  bool poll(const Collective& collective);
   void wait_for(Collective& collective);
   /// Makes a collective free for the next call. After an abort UCX may still have requests of a
-  /// closed connection, which it ends with the worker at the latest: the hub keeps the collective
-  /// until then.
+  /// connection, which it ends with the worker at the latest: the hub keeps the collective until
+  /// then.
   void take_back(Collective& collective);
 
  private:
-  std::unique_ptr<tensor::Work> start(const Collective::Call& call);
+  std::unique_ptr<tensor::Work> start(tensor::Stream& stream, const Collective::Call& call);
   Collective* find(std::uint64_t sequence);
   int member_of(int rank) const;
   bool agree(const Collective& collective, const PartRequest& request);
-  bool agree(const Collective& collective, const Part& part, int sender, std::uint64_t bytes);
-  void send(Collective& collective, Part& part);
+  bool agree(const Collective& collective, const Part& part, const PartRequest& about);
+  void answer(Collective& collective, Part& part, const PartRequest& request);
   Header header_of(const Collective& collective, const Part& part, CollectiveKind kind) const;
   static void on_transfer_done(Transfer& transfer, bool ok);
-  /// Adds up one complete set of values of any collective, which only a waiting thread does. False
-  /// if there is none.
-  bool add_up(std::unique_lock<UcxWorker>& lock);
   void fail(const std::string& reason);
   void leave(Collective& collective);
-  /// Waits until no connected member uses memory of the collective any more; disconnects members
-  /// that use it for too long.
-  void drain(const Collective& collective);
-  bool is_held(const Collective& collective) const;
 
   GroupHub& hub_;
   const GroupKey key_;
@@ -83,10 +106,12 @@ class UcxGroup : public tensor::ProcessGroup {
   const int member_;
   std::uint64_t next_sequence_ = 0;
   std::string aborted_;  ///< why it was aborted; empty if it was not
+  MappedSegments segments_;
   std::vector<Collective::Owned> collectives_;
   std::vector<Collective*> idle_;      ///< collectives without a handle
   std::vector<Collective*> active_;    ///< collectives with a handle, in the order of their start
   std::vector<PartRequest> requests_;  ///< requests for parts that this member does not have yet
+  std::vector<std::int64_t> counts_;   ///< of an even collective, while it starts
 };
 
 }  // namespace troupe::transport

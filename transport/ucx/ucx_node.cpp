@@ -16,9 +16,10 @@ class Node : public UcxNode {
       : worker_(options.spin, options.environment),
         peers_(std::in_place, worker_,
                [this](int rank, const std::string& why) { on_lost(rank, why); }),
-        link_(worker_, *peers_, options.slots ? options.slots : std::make_shared<SlotPool>()),
+        slots_(options.slots ? options.slots : std::make_shared<SlotPool>()),
+        link_(worker_, *peers_, slots_),
         channel_(link_, board_),
-        hub_(worker_, *peers_, board_, channel_.events()) {
+        hub_(worker_, *peers_, board_, channel_.events(), slots_) {
     const std::lock_guard lock(worker_);
     link_.start(channel_.events());
     hub_.start();
@@ -61,6 +62,7 @@ class Node : public UcxNode {
   UcxWorker worker_;
   WaitBoard board_;
   std::optional<UcxPeers> peers_;
+  const std::shared_ptr<SlotPool> slots_;
   UcxLink link_;
   EdgeChannel channel_;
   GroupHub hub_;

@@ -162,6 +162,7 @@ bool UcxWorker::try_arm() {
 }
 
 void UcxWorker::unlock() {
+  hand_over_work();
   if (is_polled_) {
     request_yield();
   } else if (!is_yielding_) {
@@ -193,6 +194,7 @@ void UcxWorker::wait(Clock::time_point deadline) {
     if (sequence_ != seen) return;
     // Not by unlock(): this thread goes on polling, so the worker need not be armed.
     if (polls++ % kPollsPerTurn == 0) {
+      hand_over_work();
       mutex_.unlock();
       mutex_.lock();
     }
@@ -206,6 +208,7 @@ void UcxWorker::wait(Clock::time_point deadline) {
   hand_over_if_busy();
   // The progress thread may have notified while the lock was free between two polls.
   if (sequence_ != seen) return;
+  hand_over_work();
   std::unique_lock<HandoffMutex> lock(mutex_, std::adopt_lock);
   // At most an hour, on which no clock overflows: wait() may return for no reason, so callers loop.
   deadline = std::min(deadline, Clock::now() + std::chrono::hours(1));
@@ -239,6 +242,24 @@ void UcxWorker::hand_over_if_busy() {
   if (cannot_arm_) wake_progress_thread();
 }
 
+bool UcxWorker::do_work(std::unique_lock<HandoffMutex>& lock) {
+  if (!work_offered_ || helpers_ > 0) return false;
+  if (!work_->begin()) {
+    work_offered_ = false;
+    return false;
+  }
+  lock.unlock();
+  work_->run();
+  lock.lock();
+  work_->end();
+  return true;
+}
+
+void UcxWorker::hand_over_work() {
+  if (!work_offered_ || helpers_ > 0 || std::exchange(work_handed_over_, true)) return;
+  wake_progress_thread();
+}
+
 void UcxWorker::request_yield() {
   if (is_yielding_ || std::exchange(yield_requested_, true)) return;
   wake_progress_thread();
@@ -256,7 +277,7 @@ void UcxWorker::run() {
       lock.unlock();
       if (tells) changed_.notify_all();
       lock.lock();
-    } else if (progress()) {
+    } else if (const bool moved = progress(); do_work(lock) || moved) {
       continue;
     } else if (std::exchange(is_polled_, false)) {
       yield_to_poller(lock);
@@ -288,7 +309,7 @@ void UcxWorker::yield_to_poller(std::unique_lock<HandoffMutex>& lock) {
 }
 
 void UcxWorker::clear_wake_up() {
-  yield_requested_ = false;
+  yield_requested_ = work_handed_over_ = false;
   clear(wake_fd_);
 }
 

@@ -30,6 +30,20 @@ class FileDescriptor {
   int fd_;
 };
 
+/// Work that the progress thread does between messages, a piece at a time.
+class BackgroundWork {
+ public:
+  /// Takes a piece, with the worker's lock held. False if there is none.
+  virtual bool begin() = 0;
+  /// Does the piece, without the lock.
+  virtual void run() = 0;
+  /// Ends the piece, with the lock held.
+  virtual void end() = 0;
+
+ protected:
+  ~BackgroundWork() = default;
+};
+
 /// A UCX context and worker, the lock that guards them, and the threads that make them progress.
 /// UCX is called by the thread that holds the lock, and all callbacks of UCX run under it.
 ///
@@ -70,6 +84,13 @@ class UcxWorker {
   void wait(Clock::time_point deadline);
   /// Notes that what some thread waits for may have come. Giving up the lock wakes those threads.
   void notify() { ++sequence_; }
+  /// Sets what offer_work() is about; it outlives the worker's threads.
+  void set_work(BackgroundWork& work) { work_ = &work; }
+  /// Notes that there is a piece of work to do. The progress thread does it, unless a thread that
+  /// waits does: such a thread is one between begin_helping() and end_helping().
+  void offer_work() { work_offered_ = true; }
+  void begin_helping() { ++helpers_; }
+  void end_helping() { --helpers_; }
   /// Makes progress until done() is true or `limit` has passed. Returns done().
   template <typename Done>
   bool progress_until(Done done, std::chrono::milliseconds limit) {
@@ -99,6 +120,10 @@ class UcxWorker {
   /// Wakes the thread that sleeps on the descriptor. Returns whether others sleep on `changed_`;
   /// the caller wakes those once it has given up the lock, which they need.
   bool notify_watcher();
+  /// Does a piece of the work that is left to the progress thread. False if there is none.
+  bool do_work(std::unique_lock<HandoffMutex>& lock);
+  /// Wakes the progress thread if work is left to it. Called before the lock is given up.
+  void hand_over_work();
   void wake_progress_thread();
   void clear_wake_up();
   /// Makes the progress thread yield to a thread that polls. That thread does not arm the worker
@@ -133,6 +158,10 @@ class UcxWorker {
   bool is_yielding_ = false;  ///< the progress thread looks in again within kYieldMs, armed or not
   bool yield_requested_ = false;  ///< the progress thread has been woken to yield
   bool is_polled_ = false;        ///< a thread has polled since the progress thread last looked
+  BackgroundWork* work_ = nullptr;
+  bool work_offered_ = false;
+  bool work_handed_over_ = false;  ///< the progress thread has been woken for it
+  int helpers_ = 0;                ///< waiting threads that do the work themselves
   bool stopping_ = false;
   std::thread thread_;
 };

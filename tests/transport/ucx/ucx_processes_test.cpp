@@ -1,5 +1,3 @@
-#include <array>
-#include <atomic>
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -11,6 +9,7 @@
 #include "tests/support/expect_error.h"
 #include "tests/transport/ucx/child_process.h"
 #include "tests/transport/ucx/chosen_transports.h"
+#include "tests/transport/ucx/node_processes.h"
 #include "transport/ucx/ucx_node.h"
 
 // Ranks in processes of their own, which may be killed: rank 0 is the test, rank 1 its child.
@@ -30,26 +29,12 @@ struct Job {
   std::uint64_t steps = 0;
 };
 
-/// Runs two sums at a time without end, as replicas add up their gradients.
-void add_up_for_ever(tensor::ProcessGroup& group, std::atomic<int>& sums) {
-  std::array<std::vector<float>, 2> x{std::vector<float>(1'000'000), std::vector<float>(1'000'000)};
-  while (true) {
-    std::vector<std::unique_ptr<tensor::Work>> works;
-    for (auto& values : x)
-      works.push_back(group.all_reduce({values.data(), tensor::DType::f32, {1'000'000}}));
-    for (auto& work : works) work->wait();
-    ++sums;
-  }
-}
-
 /// Sends back one gradient for each activation; then waits to be told to end.
 BOOST_AUTO_TEST_CASE(echo, *utf::disabled()) {
   const TestSocket parent = ChildProcess::parent();
   Job job;
   std::istringstream(parent.receive()) >> job.epoch >> job.elements >> job.steps;
-  auto node = UcxNode::create({.environment = transport::prepare_ucx()});
-  parent.send(node->address());
-  node->connect(0, 1, parent.receive());
+  const auto node = node_of_child(parent);
   Channel& channel = node->channel();
   channel.open({.run = kRun, .epoch = job.epoch, .rank = 1, .edges = two_way({job.elements}, 2)});
   parent.send("open");
@@ -60,35 +45,6 @@ BOOST_AUTO_TEST_CASE(echo, *utf::disabled()) {
   channel.flush();
   parent.send("done");
   parent.receive();
-}
-
-/// Joins a group and never calls a collective.
-BOOST_AUTO_TEST_CASE(silent_member, *utf::disabled()) {
-  const TestSocket parent = ChildProcess::parent();
-  auto node = UcxNode::create({.environment = transport::prepare_ucx()});
-  parent.send(node->address());
-  node->connect(0, 1, parent.receive());
-  const auto group = node->make_group(kRun, 1, 1, "replicas", {0, 1}, 1);
-  std::vector<float> x(1'000'000, 2);
-  group->all_reduce({x.data(), tensor::DType::f32, {1'000'000}})->wait();
-  parent.send("ready");
-  parent.receive();
-}
-
-/// Adds up with the other member until it is killed.
-BOOST_AUTO_TEST_CASE(busy_member, *utf::disabled()) {
-  const TestSocket parent = ChildProcess::parent();
-  auto node = UcxNode::create({.environment = transport::prepare_ucx()});
-  parent.send(node->address());
-  node->connect(0, 1, parent.receive());
-  const auto group = node->make_group(kRun, 1, 1, "replicas", {0, 1}, 1);
-  std::atomic<int> sums = 0;
-  add_up_for_ever(*group, sums);
-}
-
-void introduce(UcxNode& node, const ChildProcess& child, std::uint64_t incarnation) {
-  node.connect(1, incarnation, child.socket().receive());
-  child.socket().send(node.address());
 }
 
 /// A child that echoes, connected to `node`, both in the job's epoch.
@@ -182,45 +138,6 @@ BOOST_DATA_TEST_CASE(a_stopped_process_is_named_by_the_deadline, kTransports, tr
                [&] { node->channel().receive(back(3)); });
   child->kill();
   node->disconnect(1);
-}
-
-BOOST_DATA_TEST_CASE(a_killed_member_ends_a_collective, kTransports, transports) {
-  const ChosenTransports chosen(transports);
-  const auto node = UcxNode::create({.environment = transport::prepare_ucx()});
-  ChildProcess child("silent_member");
-  introduce(*node, child, 1);
-  const auto group = node->make_group(kRun, 1, 1, "replicas", {0, 1}, 0);
-  std::vector<float> x(1'000'000, 1);
-  const tensor::Tensor view{x.data(), tensor::DType::f32, {1'000'000}};
-  group->all_reduce(view)->wait();
-  BOOST_TEST(x.back() == 3.0f);
-  BOOST_TEST(child.socket().receive() == "ready");
-  auto waiter = runner([&] { group->all_reduce(view)->wait(); });
-  until([&] { return node->channel().waiting().has_value(); });
-  BOOST_TEST(node->channel().waiting()->what ==
-             "all-reduce 1 of group \"replicas\", missing rank 1");
-  child.kill();
-  node->disconnect(1);
-  expect_error(ErrorKind::unavailable, {"replicas", "rank 1"}, [&] { waiter.get(); });
-}
-
-/// A member may die at any point of a sum: the requests that UCX still has for it hold up neither
-/// the sum nor the group.
-BOOST_DATA_TEST_CASE(a_member_may_be_killed_at_any_moment_of_a_sum, kTransports, transports) {
-  const ChosenTransports chosen(transports);
-  for (int life = 0; life < 8; ++life) {
-    const auto node = UcxNode::create({.environment = transport::prepare_ucx()});
-    ChildProcess child("busy_member");
-    introduce(*node, child, 1);
-    std::atomic<int> sums = 0;
-    const auto group = node->make_group(kRun, 1, 1, "replicas", {0, 1}, 0);
-    auto adder = runner([&] { add_up_for_ever(*group, sums); });
-    until([&] { return sums > life; });
-    child.kill();
-    group->abort("rank 1 has died");
-    node->disconnect(1);
-    expect_error(ErrorKind::unavailable, {"replicas", "rank 1"}, [&] { adder.get(); });
-  }
 }
 
 }  // namespace

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "tensor/dtype.h"
+#include "tensor/process_group.h"
+
+namespace troupe::tensor {
+
+/// out[i] = parts[0][i] (+) parts[1][i] (+) ..., in that order for every element, so that all who
+/// reduce the same parts get the same bits. `out` may be one of the parts; it may not overlap them
+/// otherwise. The memory needs no more alignment than an element.
+///
+/// bfloat16 is computed in float32 and rounded once, integers wrap around. An average is the sum
+/// over the number of parts, and rounds to zero for integers. A maximum is NaN where any part is.
+void ordered_reduction(std::span<const std::byte* const> parts, std::byte* out,
+                       std::size_t elements, DType dtype, Reduction reduction);
+
+}  // namespace troupe::tensor

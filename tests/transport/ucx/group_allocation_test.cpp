@@ -1,0 +1,68 @@
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <new>
+
+#include "tests/transport/ucx/group_members.h"
+
+// Counts every operator new of the process, on all threads. UCX is C and does not use it.
+
+namespace {
+
+std::atomic<long> allocations{0};
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* p = std::malloc(size)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, std::size_t) noexcept {
+  std::free(p);
+}
+
+namespace troupe::test {
+namespace {
+
+BOOST_AUTO_TEST_CASE(collectives_allocate_nothing_after_the_first_ones) {
+  constexpr std::size_t kCount = 300'000;
+  constexpr int kSteps = 20, kWarmUp = 10;
+  GroupMembers members(2);
+  std::atomic<long> before = 0, after = 0;
+  members.run([&](const GroupMember& self) {
+    std::vector<float> a(kCount, 1), b(kCount, 1), c(100, 1), wide(2 * kCount, 1);
+    const std::vector<tensor::Tensor> many{view(a), view(c), view(b)};
+    const std::vector<std::int64_t> counts{100'000, 200'000};
+    const auto barrier = [&] { self.group.barrier(self.stream)->wait(); };
+    for (int step = 0; step < kSteps; ++step) {
+      if (step == kWarmUp) {
+        barrier();
+        if (self.number == 0) before = allocations.load();
+        barrier();
+      }
+      const auto first = self.group.all_reduce_many(self.stream, many);
+      const auto second = self.group.all_gather(self.stream, view(a, 0, kCount), view(wide));
+      second->wait();
+      first->wait();
+      self.group.broadcast(self.stream, view(c), 1)->wait();
+      self.group
+          .reduce_scatter_uneven(
+              self.stream, view(a),
+              view(b, 0, static_cast<std::size_t>(counts[static_cast<std::size_t>(self.number)])),
+              counts, tensor::Reduction::average)
+          ->wait();
+      self.group.all_to_all(self.stream, view(a), view(b))->wait();
+    }
+    barrier();
+    if (self.number == 0) after = allocations.load();
+    barrier();
+  });
+  BOOST_TEST(after - before == 0);
+}
+
+}  // namespace
+}  // namespace troupe::test

@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <array>
+#include <boost/mpl/list.hpp>
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <random>
+
+#include "tests/support/seed.h"
+#include "tests/transport/ucx/group_members.h"
+
+namespace troupe::test {
+namespace {
+
+using tensor::BFloat16;
+using tensor::Reduction;
+using tensor::Tensor;
+namespace data = boost::unit_test::data;
+
+const auto kMembers = data::make({1, 2, 3, 4});
+// No element, fewer than members, around the change of the algorithm, and several uneven pieces.
+const auto kSizes = data::make(std::vector<std::size_t>{0, 1, 7, 1000, 8192, 8193, 300'007});
+constexpr std::array kReductions{Reduction::sum, Reduction::max, Reduction::average};
+using DTypes = boost::mpl::list<float, double, BFloat16, std::int32_t, std::int64_t>;
+
+double number(double x) {
+  return x;
+}
+double number(BFloat16 x) {
+  return tensor::to_float(x);
+}
+
+/// What a reduction computes with: bfloat16 in float32, every other type in itself.
+template <typename T>
+struct Sum {
+  using Type = T;
+};
+template <>
+struct Sum<BFloat16> {
+  using Type = float;
+};
+
+/// The members' values, reduced one member after the other.
+template <typename T>
+std::vector<T> reduce_in_order(std::uint64_t seed, int members, std::size_t count,
+                               Reduction reduction) {
+  using Wide = typename Sum<T>::Type;
+  std::vector<Wide> result(count);
+  for (int member = 0; member < members; ++member) {
+    const std::vector<T> values = values_of<T>(seed, member, count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Wide x = static_cast<Wide>(number(values[i]));
+      if (member == 0)
+        result[i] = x;
+      else if (reduction == Reduction::max)
+        result[i] = std::max(result[i], x);
+      else
+        result[i] += x;
+    }
+  }
+  std::vector<T> rounded(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Wide x =
+        reduction == Reduction::average ? result[i] / static_cast<Wide>(members) : result[i];
+    rounded[i] = element_of<T>(static_cast<double>(x));
+  }
+  return rounded;
+}
+
+template <typename T>
+void check_all_reduce(int size, std::size_t count, Reduction reduction) {
+  const std::uint64_t seed = fresh_seed();
+  GroupMembers members(size);
+  const std::vector<T> expected = reduce_in_order<T>(seed, size, count, reduction);
+  BOOST_TEST(members.all([&](const GroupMember& self) {
+    std::vector<T> x = values_of<T>(seed, self.number, count);
+    self.group.all_reduce(self.stream, view(x), reduction)->wait();
+    return same_bits(x, expected);
+  }));
+}
+
+BOOST_DATA_TEST_CASE(all_reduce_adds_in_member_order, kMembers* kSizes, size, count) {
+  check_all_reduce<float>(size, count, Reduction::sum);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(every_type_and_reduction, T, DTypes) {
+  for (const Reduction reduction : kReductions)
+    for (const std::size_t count : {1u, 1000u, 100'003u}) check_all_reduce<T>(3, count, reduction);
+}
+
+BOOST_AUTO_TEST_CASE(all_reduce_in_many_rounds) {
+  check_all_reduce<float>(2, 2'345'678, Reduction::sum);
+}
+
+BOOST_AUTO_TEST_CASE(many_tensors_are_reduced_as_each_alone) {
+  const std::uint64_t seed = fresh_seed();
+  std::mt19937_64 random(seed);
+  std::vector<std::size_t> sizes{0, 1, 250'000, 3};
+  for (int i = 0; i < 40; ++i) sizes.push_back(random() % 3000);
+  GroupMembers members(3);
+  BOOST_TEST(members.all([&](const GroupMember& self) {
+    std::vector<std::vector<BFloat16>> values;
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      values.push_back(values_of<BFloat16>(seed + i, self.number, sizes[i]));
+    std::vector<Tensor> tensors;
+    for (auto& x : values) tensors.push_back(view(x));
+    self.group.all_reduce_many(self.stream, tensors, Reduction::average)->wait();
+    bool ok = true;
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      ok = ok && same_bits(values[i],
+                           reduce_in_order<BFloat16>(seed + i, 3, sizes[i], Reduction::average));
+    return ok;
+  }));
+}
+
+BOOST_DATA_TEST_CASE(reduce_scatter_gives_each_its_block, kMembers* kSizes, size, count) {
+  const std::uint64_t seed = fresh_seed();
+  GroupMembers members(size);
+  const std::size_t total = count * static_cast<std::size_t>(size);
+  const auto sum = reduce_in_order<float>(seed, size, total, Reduction::sum);
+  BOOST_TEST(members.all([&](const GroupMember& self) {
+    std::vector<float> in = values_of<float>(seed, self.number, total);
+    const std::vector<float> before = in;
+    std::vector<float> out(count);
+    self.group.reduce_scatter(self.stream, view(in), view(out))->wait();
+    const std::size_t begin = count * static_cast<std::size_t>(self.number);
+    return same_bits(out, slice_of(sum, begin, count)) && same_bits(in, before);
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(uneven_reduce_scatter_in_place) {
+  const std::uint64_t seed = fresh_seed();
+  const std::vector<std::int64_t> counts{70'001, 0, 5, 200'000};
+  const std::vector<std::size_t> begins{0, 70'001, 70'001, 70'006};
+  constexpr std::size_t kTotal = 270'006;
+  GroupMembers members(4);
+  for (const Reduction reduction : kReductions) {
+    const auto expected = reduce_in_order<double>(seed, 4, kTotal, reduction);
+    BOOST_TEST(members.all([&](const GroupMember& self) {
+      const auto i = static_cast<std::size_t>(self.number);
+      const auto size = static_cast<std::size_t>(counts[i]);
+      std::vector<double> x = values_of<double>(seed, self.number, kTotal);
+      const Tensor own = view(x, begins[i], size);
+      self.group.reduce_scatter_uneven(self.stream, view(x), own, counts, reduction)->wait();
+      return same_bits(slice_of(x, begins[i], size), slice_of(expected, begins[i], size));
+    }));
+  }
+}
+
+}  // namespace
+}  // namespace troupe::test
