@@ -9,6 +9,7 @@
 #endif
 
 #include <algorithm>
+#include <cstring>
 
 #include "tensor/cpu/simd-inl.h"
 #include "tensor/dropout.h"
@@ -51,7 +52,7 @@ HWY_INLINE hn::Vec<U64> join_lower(hn::Vec<U64> lower, hn::Vec<U64> upper) {
 /// Writes the words of `blocks` blocks from counter `first` on, and of up to a vector of blocks
 /// more.
 HWY_INLINE void draw_blocks(std::uint64_t key, std::uint64_t first, std::int64_t blocks,
-                            std::uint64_t* pairs) {
+                            std::uint32_t* words) {
   const auto step = static_cast<std::int64_t>(hn::Lanes(U64()));
   for (std::int64_t b = 0; b < blocks; b += step) {
     const auto counter = hn::Iota(U64(), first + static_cast<std::uint64_t>(b));
@@ -62,7 +63,9 @@ HWY_INLINE void draw_blocks(std::uint64_t key, std::uint64_t first, std::int64_t
       key0 += 0x9E3779B9;
       key1 += 0xBB67AE85;
     }
-    hn::StoreInterleaved2(join_lower(x.c0, x.c1), join_lower(x.c2, x.c3), U64(), pairs + 2 * b);
+    HWY_ALIGN std::uint64_t pairs[2 * hn::MaxLanes(U64())];
+    hn::StoreInterleaved2(join_lower(x.c0, x.c1), join_lower(x.c2, x.c3), U64(), pairs);
+    std::memcpy(words + kWordsOfBlock * b, pairs, sizeof pairs);
   }
 }
 
@@ -80,12 +83,11 @@ HWY_INLINE void for_each_draw(std::uint64_t key, std::uint64_t first, std::int64
   constexpr std::int64_t kPiece = 512;  // words, a multiple of every vector's lanes
   constexpr std::int64_t kBeyond = kWordsOfBlock + kWordsOfBlock * hn::MaxLanes(U64());
   const auto skipped = static_cast<std::int64_t>(first % kWordsOfBlock);
-  HWY_ALIGN std::uint64_t pairs[(kPiece + kBeyond) / 2];
-  const auto* words = reinterpret_cast<const std::uint32_t*>(pairs);
+  std::uint32_t words[kPiece + kBeyond];
   for (std::int64_t begin = 0; begin < count; begin += kPiece) {
     const std::int64_t piece = std::min(kPiece, count - begin);
     const std::uint64_t block = (first + static_cast<std::uint64_t>(begin)) / kWordsOfBlock;
-    draw_blocks(key, block, (skipped + piece + kWordsOfBlock - 1) / kWordsOfBlock, pairs);
+    draw_blocks(key, block, (skipped + piece + kWordsOfBlock - 1) / kWordsOfBlock, words);
     for_each_vector(piece, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
       body(begin + i, n, hn::LoadU(U32(), words + skipped + i));
     });

@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(positions_agree_with_the_reference) {
   });
 }
 
-// As the shards of a sequence-parallel layer hold them.
+// The shards of a sequence-parallel layer hold such slices.
 BOOST_AUTO_TEST_CASE(slices_of_the_tokens_get_the_positions_of_the_whole) {
   for_each_setup([](DType dtype, Host& host) {
     const Tensor positions = host.normal(DType::f32, {10, 40}, "positions");
