@@ -7,6 +7,11 @@
 
 namespace troupe::tensor {
 
+/// What is added to the scaled scores, besides the causal rule: nothing; a value for each pair of
+/// positions, mask[S,S] (query, key); or one for each key of a sequence, mask[B,S]. float32; -inf
+/// hides a key.
+enum class Mask { none, pairs, keys };
+
 struct AttentionShape {
   std::int64_t batch = 0;     // B
   std::int64_t seq_len = 0;   // S
@@ -16,12 +21,20 @@ struct AttentionShape {
   double rope_theta = 10000.0;
   DType dtype = DType::f32;
   bool rotary = true;  // whether q and k are rotated by their positions
+  bool causal = true;  // whether a query sees no later key
+  Mask mask = Mask::none;
 };
 
-/// Rotary embedding (rotate-half, tables in float32) and causal grouped-query attention with scale
+/// What a forward and its backward are given besides their tensors, the same for both.
+struct AttentionCall {
+  Tensor mask;  // as the shape's mask says
+};
+
+/// Rotary embedding (rotate-half, tables in float32) and grouped-query attention with scale
 /// 1/sqrt(D), for one shape; one object serves every layer. Works in blocks of query rows: never
 /// holds S x S scores of a head (as FlashAttention, arXiv 2205.14135; the backward pass recomputes
-/// the probabilities from the log-sum-exp). A forward may run at the same time as a backward; two
+/// the probabilities from the log-sum-exp). A query that sees no key gives zeros, its lse is -inf,
+/// and no gradient passes through it. A forward may run at the same time as a backward; two
 /// forwards or two backwards may not.
 class Attention {
  public:
@@ -35,12 +48,13 @@ class Attention {
   virtual ScratchBytes scratch_bytes() const = 0;
   virtual void set_scratch(const Scratch& scratch) = 0;
   /// qkv[B*S, (H + 2K)*D]: columns q heads, k heads, v heads. Fills saved, lse[B*H*S] (float32),
-  /// out[B*S, H*D].
+  /// out[B*S, H*D]. `call` holds what the shape asks for.
   virtual void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
-                       const Tensor& out) = 0;
-  /// Computes dqkv[B*S, (H + 2K)*D] from the forward's saved, lse and out, and dout[B*S, H*D].
+                       const Tensor& out, const AttentionCall& call = {}) = 0;
+  /// Computes dqkv[B*S, (H + 2K)*D] from the forward's saved, lse, out and call, and dout[B*S,
+  /// H*D].
   virtual void backward(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
-                        const Tensor& dout, const Tensor& dqkv) = 0;
+                        const Tensor& dout, const Tensor& dqkv, const AttentionCall& call = {}) = 0;
 };
 
 }  // namespace troupe::tensor

@@ -14,13 +14,25 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::tensor::HWY_NAMESPACE {
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
 template <typename T>
 HWY_INLINE void clear(T* x, std::int64_t count) {
   std::memset(static_cast<void*>(x), 0, static_cast<std::size_t>(count) * sizeof(T));
 }
 
+void mask_all(const QueryBlock& block, float scale, const MaskRows& mask, float* scores) {
+  for_each_row(block, [&](std::int64_t r, std::int64_t p, std::int64_t) HWY_ATTR {
+    const float* added = mask.values + (block.first + p) * mask.stride;
+    float* row = scores + r * block.columns;
+    for_each_vector(block.seen(p), [&](std::int64_t i, std::int64_t n) HWY_ATTR {
+      store(hn::MulAdd(load(row + i, n), constant(scale), load(added + i, n)), row + i, n);
+    });
+  });
+}
+
 /// p = exp((scores - max) * scale) and 0 beyond `seen`. Returns the sum of p and the maximum of
-/// scores * scale.
+/// scores * scale, which counts as 0 if it is -inf, so that p is then 0 and not NaN.
 struct RowSoftmax {
   float max;
   float sum;
@@ -28,11 +40,12 @@ struct RowSoftmax {
 template <typename T>
 HWY_INLINE RowSoftmax softmax_row(const float* scores, std::int64_t seen, std::int64_t columns,
                                   float scale, T* p) {
-  auto largest = constant(-std::numeric_limits<float>::infinity());
+  auto largest = constant(-kInfinity);
   for_each_vector(seen, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
     largest = hn::Max(largest, load_or(scores + i, n, largest));
   });
-  const float max = hn::GetLane(hn::MaxOfLanes(F32(), largest)) * scale;
+  float max = hn::GetLane(hn::MaxOfLanes(F32(), largest)) * scale;
+  if (max == -kInfinity) max = 0;
   auto sum = zero();
   for_each_vector(seen, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
     const auto e = first_n(exp(hn::MulSub(load(scores + i, n), constant(scale), constant(max))), n);
@@ -49,41 +62,59 @@ void softmax_all(const QueryBlock& block, const Softmax& softmax) {
     for_each_row(block, [&](std::int64_t r, std::int64_t p, std::int64_t g) HWY_ATTR {
       const std::int64_t position = block.first + p;
       const RowSoftmax row =
-          softmax_row(softmax.scores + r * block.columns(), position + 1, block.columns(),
-                      softmax.scale, static_cast<T*>(softmax.probabilities) + r * block.columns());
-      softmax.inverse_sum[r] = 1.0f / row.sum;
+          softmax_row(softmax.scores + r * block.columns, block.seen(p), block.columns,
+                      softmax.scale, static_cast<T*>(softmax.probabilities) + r * block.columns);
+      softmax.inverse_sum[r] = row.sum == 0 ? 0 : 1.0f / row.sum;
       softmax.lse[g * softmax.lse_stride + position] = row.max + std::log(row.sum);
     });
   });
 }
 
-/// p = exp(scores * scale - lse), dscores = p * (dp - delta) * scale.
+/// One row of probabilities and dprobabilities, of which the first `seen` columns count.
 template <typename T>
-HWY_INLINE void score_gradient_row(const float* scores, const float* dp, float scale_factor,
-                                   float lse_value, float delta_value, std::int64_t seen, T* p,
-                                   T* dscores) {
-  const auto scale = constant(scale_factor), lse = constant(lse_value);
-  const auto delta = constant(delta_value);
-  for_each_vector(seen, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
-    const auto e = exp(hn::MulSub(load(scores + i, n), scale, lse));
-    const auto d = hn::Sub(load(dp + i, n), delta);
-    store(e, p + i, n);
-    store(hn::Mul(hn::Mul(e, scale), d), dscores + i, n);
+struct GradientRow {
+  const float* scores;
+  const float* dprobabilities;
+  float scale, score_scale, lse, delta;
+  std::int64_t seen;
+  T* probabilities;
+  T* dscores;
+
+  HWY_INLINE Vector probability(std::int64_t i, std::int64_t n) const {
+    return exp(hn::MulSub(load(scores + i, n), constant(score_scale), constant(lse)));
+  }
+  HWY_INLINE void store_score(Vector p, Vector dp, std::int64_t i, std::int64_t n) const {
+    store(hn::Mul(hn::Mul(p, constant(scale)), hn::Sub(dp, constant(delta))), dscores + i, n);
+  }
+};
+
+template <typename T>
+HWY_INLINE void score_gradient_row(const GradientRow<T>& row) {
+  for_each_vector(row.seen, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
+    const auto p = row.probability(i, n);
+    store(p, row.probabilities + i, n);
+    row.store_score(p, load(row.dprobabilities + i, n), i, n);
   });
 }
 
 void score_gradient_all(const QueryBlock& block, const ScoreGradient& gradient) {
   with_type(gradient.dtype, [&](auto* type) HWY_ATTR {
     using T = std::remove_pointer_t<decltype(type)>;
-    for_each_row(block, [&](std::int64_t r, std::int64_t position, std::int64_t g) HWY_ATTR {
-      const std::int64_t row = r * block.columns(), seen = block.first + position + 1;
-      T* p = static_cast<T*>(gradient.probabilities) + row;
-      T* dscores = static_cast<T*>(gradient.dscores) + row;
-      score_gradient_row(gradient.scores + row, gradient.dprobabilities + row, gradient.scale,
-                         gradient.lse[g * gradient.lse_stride + seen - 1], gradient.delta[r], seen,
-                         p, dscores);
-      clear(p + seen, block.columns() - seen);
-      clear(dscores + seen, block.columns() - seen);
+    for_each_row(block, [&](std::int64_t r, std::int64_t p, std::int64_t g) HWY_ATTR {
+      const std::int64_t start = r * block.columns;
+      const float lse = gradient.lse[g * gradient.lse_stride + block.first + p];
+      const GradientRow<T> row{.scores = gradient.scores + start,
+                               .dprobabilities = gradient.dprobabilities + start,
+                               .scale = gradient.scale,
+                               .score_scale = gradient.score_scale,
+                               .lse = lse == -kInfinity ? 0 : lse,  // e^(-inf - 0) is 0, not NaN
+                               .delta = gradient.delta[r],
+                               .seen = block.seen(p),
+                               .probabilities = static_cast<T*>(gradient.probabilities) + start,
+                               .dscores = static_cast<T*>(gradient.dscores) + start};
+      score_gradient_row(row);
+      clear(row.probabilities + row.seen, block.columns - row.seen);
+      clear(row.dscores + row.seen, block.columns - row.seen);
     });
   });
 }
@@ -95,10 +126,15 @@ HWY_AFTER_NAMESPACE();
 namespace troupe::tensor {
 namespace {
 
+HWY_EXPORT(mask_all);
 HWY_EXPORT(softmax_all);
 HWY_EXPORT(score_gradient_all);
 
 }  // namespace
+
+void mask_block(const QueryBlock& block, float scale, const MaskRows& mask, float* scores) {
+  HWY_DYNAMIC_DISPATCH(mask_all)(block, scale, mask, scores);
+}
 
 void softmax_block(const QueryBlock& block, const Softmax& softmax) {
   HWY_DYNAMIC_DISPATCH(softmax_all)(block, softmax);

@@ -7,10 +7,19 @@
 
 namespace troupe::tensor {
 
+/// Additive mask of one sequence: the value for the key j at position p is values[p * stride + j].
+struct MaskRows {
+  const float* values = nullptr;  // null if there is none
+  std::int64_t stride = 0;
+};
+/// scores[rows, columns] = scores * scale + mask, as far as the rows see.
+void mask_block(const QueryBlock& block, float scale, const MaskRows& mask, float* scores);
+
 /// Turns scores[rows, columns] into probabilities (of `dtype`, may lie over the scores) that still
 /// lack the factor inverse_sum[rows]. lse of head g at position p is lse[g * lse_stride + p].
+/// Zeros, inverse_sum 0 and lse -inf if all scores of a row are -inf.
 struct Softmax {
-  float scale = 1;
+  float scale = 1;  // of the scores
   float* scores = nullptr;
   DType dtype = DType::f32;
   void* probabilities = nullptr;
@@ -21,10 +30,11 @@ struct Softmax {
 void softmax_block(const QueryBlock& block, const Softmax& softmax);
 
 /// Computes, from scores and dprobabilities (both [rows, columns]), lse and delta, the
-/// probabilities and the gradient of the unscaled scores, dscores = p * (dp - delta) * scale. Both
-/// are of `dtype`, and each may lie over its source.
+/// probabilities and the gradient of the products of queries and keys, dscores = p * (dp - delta) *
+/// scale. Both are of `dtype`, and each may lie over its source.
 struct ScoreGradient {
-  float scale = 1;
+  float scale = 1;        // of the products of queries and keys
+  float score_scale = 1;  // what the scores still lack of it
   const float* scores = nullptr;
   const float* dprobabilities = nullptr;
   const float* delta = nullptr;

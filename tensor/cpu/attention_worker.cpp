@@ -18,7 +18,12 @@ AttentionWorker::AttentionWorker(const AttentionShape& shape, Use use) : shape_(
   const std::int64_t group = shape.heads / shape.kv_heads;
   for (std::int64_t first = 0; first < shape.seq_len; first += kBlockPositions) {
     const std::int64_t positions = std::min(kBlockPositions, shape.seq_len - first);
-    add_block({first, positions, group, shape.head_dim});
+    add_block({.first = first,
+               .positions = positions,
+               .group = group,
+               .head_dim = shape.head_dim,
+               .columns = shape.causal ? first + positions : shape.seq_len,
+               .causal = shape.causal});
   }
   scratch_bytes_ = lay_out(nullptr);
 }
@@ -65,7 +70,7 @@ std::size_t AttentionWorker::lay_out(std::byte* scratch) {
 
 void AttentionWorker::add_block(const QueryBlock& block) {
   constexpr int kThreads = 1;
-  const std::int64_t r = block.rows(), n = block.columns(), d = shape_.head_dim;
+  const std::int64_t r = block.rows(), n = block.columns, d = shape_.head_dim;
   const ProductShape scores_shape{
       .m = r, .k = d, .n = n, .input = shape_.dtype, .b = Layout::transposed};
   const ProductShape values_shape{.m = r, .k = n, .n = d, .input = shape_.dtype};

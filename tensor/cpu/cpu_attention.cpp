@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tensor/cpu/attention_scores.h"
 #include "tensor/error.h"
 
 namespace troupe::tensor {
@@ -103,39 +102,49 @@ void CpuAttention::for_each_job(std::vector<AttentionWorker>& workers, const Bod
   }
 }
 
+void CpuAttention::check(const AttentionCall& call) const {
+  const std::int64_t s = shape_.seq_len, rows = shape_.mask == Mask::pairs ? s : shape_.batch;
+  TROUPE_ASSERT(static_cast<bool>(call.mask) == (shape_.mask != Mask::none));
+  TROUPE_ASSERT(!call.mask || (call.mask.dtype == DType::f32 && call.mask.shape == Shape{rows, s}));
+}
+
 void CpuAttention::forward(Stream&, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
-                           const Tensor& out) {
+                           const Tensor& out, const AttentionCall& call) {
+  check(call);
   TROUPE_ASSERT(qkv.dtype == shape_.dtype && qkv.num_elements() == saved_elements());
   TROUPE_ASSERT(saved.dtype == shape_.dtype && saved.num_elements() == saved_elements());
   TROUPE_ASSERT(out.dtype == shape_.dtype && lse.dtype == DType::f32);
   for_each_job(forward_workers_, [&](AttentionWorker& worker, std::int64_t job) {
-    forward_job(worker, job, qkv, saved, lse, out);
+    forward_job(worker, job, qkv, saved, lse, out, call);
   });
 }
 
 void CpuAttention::backward(Stream&, const Tensor& saved, const Tensor& lse, const Tensor& out,
-                            const Tensor& dout, const Tensor& dqkv) {
+                            const Tensor& dout, const Tensor& dqkv, const AttentionCall& call) {
+  check(call);
   TROUPE_ASSERT(dqkv.dtype == shape_.dtype && dqkv.num_elements() == saved_elements());
   TROUPE_ASSERT(saved.dtype == shape_.dtype && saved.num_elements() == saved_elements());
   TROUPE_ASSERT(out.dtype == shape_.dtype && dout.dtype == shape_.dtype);
   for_each_job(backward_workers_, [&](AttentionWorker& worker, std::int64_t job) {
-    backward_job(worker, job, saved, lse, out, dout, dqkv);
+    backward_job(worker, job, saved, lse, out, dout, dqkv, call);
   });
 }
 
 void CpuAttention::forward_job(AttentionWorker& worker, std::int64_t job, const Tensor& qkv,
-                               const Tensor& saved, const Tensor& lse, const Tensor& out) const {
+                               const Tensor& saved, const Tensor& lse, const Tensor& out,
+                               const AttentionCall& call) const {
   const Heads from = heads_of_qkv(qkv, job), to = heads_of_saved(saved, job);
-  const QueryBlock queries{0, shape_.seq_len, group(), shape_.head_dim};
-  const QueryBlock keys{0, shape_.seq_len, 1, shape_.head_dim};
+  const QueryBlock queries = all_positions(group()), keys = all_positions(1);
   place_heads(queries, Direction::forward, from.q, to.q);
   place_heads(keys, Direction::forward, from.k, to.k);
   copy_heads(keys, from.v, to.v);
   const HeadRows out_heads = heads_of_out(out, job);
+  const MaskRows mask = mask_of(call, job);
   for (AttentionWorker::Block& block : worker.blocks()) {
     const QueryBlock& rows = block.shape;
     block.scores.run(to.q.from_position(rows.first).data, to.k.data, worker.scores);
-    softmax_block(rows, {.scale = scale_,
+    if (mask.values) mask_block(rows, scale_, mask, worker.scores);
+    softmax_block(rows, {.scale = mask.values ? 1.0f : scale_,
                          .scores = worker.scores,
                          .dtype = shape_.dtype,
                          .probabilities = worker.probabilities,
@@ -149,9 +158,10 @@ void CpuAttention::forward_job(AttentionWorker& worker, std::int64_t job, const 
 
 void CpuAttention::backward_job(AttentionWorker& worker, std::int64_t job, const Tensor& saved,
                                 const Tensor& lse, const Tensor& out, const Tensor& dout,
-                                const Tensor& dqkv) const {
+                                const Tensor& dqkv, const AttentionCall& call) const {
   const Heads from = heads_of_saved(saved, job), to = heads_of_qkv(dqkv, job);
   const HeadRows out_heads = heads_of_out(out, job), dout_heads = heads_of_out(dout, job);
+  const MaskRows mask = mask_of(call, job);
   const std::int64_t elements = shape_.seq_len * shape_.head_dim;
   std::fill_n(worker.keys_gradient, elements, 0.0f);
   std::fill_n(worker.values_gradient, elements, 0.0f);
@@ -161,8 +171,10 @@ void CpuAttention::backward_job(AttentionWorker& worker, std::int64_t job, const
     gather_gradient(rows, dout_heads.from_position(rows.first), out_heads.from_position(rows.first),
                     worker.gradient, worker.row_factors);
     block.scores.run(q, from.k.data, worker.scores);
+    if (mask.values) mask_block(rows, scale_, mask, worker.scores);
     block.scores.run(worker.gradient, from.v.data, worker.dprobabilities);
     score_gradient_block(rows, {.scale = scale_,
+                                .score_scale = mask.values ? 1.0f : scale_,
                                 .scores = worker.scores,
                                 .dprobabilities = worker.dprobabilities,
                                 .delta = worker.row_factors,
@@ -177,7 +189,7 @@ void CpuAttention::backward_job(AttentionWorker& worker, std::int64_t job, const
     place_heads(rows, Direction::backward, {worker.values, DType::f32, group() * shape_.head_dim},
                 to.q.from_position(rows.first));
   }
-  const QueryBlock keys{0, shape_.seq_len, 1, shape_.head_dim};
+  const QueryBlock keys = all_positions(1);
   place_heads(keys, Direction::backward, {worker.keys_gradient, DType::f32, shape_.head_dim}, to.k);
   copy_heads(keys, {worker.values_gradient, DType::f32, shape_.head_dim}, to.v);
 }
@@ -214,6 +226,16 @@ HeadRows CpuAttention::heads_of_out(const Tensor& out, std::int64_t job) const {
   const std::int64_t batch = job / shape_.kv_heads, kv_head = job % shape_.kv_heads;
   return HeadRows{out.data, shape_.dtype, stride}.from_element(batch * shape_.seq_len * stride +
                                                                kv_head * group() * shape_.head_dim);
+}
+
+MaskRows CpuAttention::mask_of(const AttentionCall& call, std::int64_t job) const {
+  if (shape_.mask == Mask::none) return {};
+  if (shape_.mask == Mask::pairs) return {call.mask.as<float>(), shape_.seq_len};
+  return {call.mask.as<float>() + job / shape_.kv_heads * shape_.seq_len, 0};
+}
+
+QueryBlock CpuAttention::all_positions(std::int64_t heads) const {
+  return {.positions = shape_.seq_len, .group = heads, .head_dim = shape_.head_dim};
 }
 
 std::size_t CpuAttention::angles() const {

@@ -4,6 +4,7 @@
 
 #include "tensor/attention.h"
 #include "tensor/cpu/attention_heads.h"
+#include "tensor/cpu/attention_scores.h"
 #include "tensor/cpu/attention_worker.h"
 
 namespace troupe::tensor {
@@ -19,9 +20,9 @@ class CpuAttention final : public Attention {
   ScratchBytes scratch_bytes() const override;
   void set_scratch(const Scratch& scratch) override;
   void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
-               const Tensor& out) override;
+               const Tensor& out, const AttentionCall& call) override;
   void backward(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
-                const Tensor& dout, const Tensor& dqkv) override;
+                const Tensor& dout, const Tensor& dqkv, const AttentionCall& call) override;
 
  private:
   /// One job's part of a tensor that holds queries, keys and values.
@@ -29,13 +30,15 @@ class CpuAttention final : public Attention {
     HeadRows q, k, v;
   };
 
+  void check(const AttentionCall& call) const;
   template <typename Body>
   void for_each_job(std::vector<AttentionWorker>& workers, const Body& body) const;
   void forward_job(AttentionWorker& worker, std::int64_t job, const Tensor& qkv,
-                   const Tensor& saved, const Tensor& lse, const Tensor& out) const;
+                   const Tensor& saved, const Tensor& lse, const Tensor& out,
+                   const AttentionCall& call) const;
   void backward_job(AttentionWorker& worker, std::int64_t job, const Tensor& saved,
-                    const Tensor& lse, const Tensor& out, const Tensor& dout,
-                    const Tensor& dqkv) const;
+                    const Tensor& lse, const Tensor& out, const Tensor& dout, const Tensor& dqkv,
+                    const AttentionCall& call) const;
 
   /// to = from, rotated if the shape says so, or rotated back.
   void place_heads(const QueryBlock& block, Direction direction, const HeadRows& from,
@@ -45,6 +48,9 @@ class CpuAttention final : public Attention {
   Heads heads_of_qkv(const Tensor& qkv, std::int64_t job) const;
   Heads heads_of_saved(const Tensor& saved, std::int64_t job) const;
   HeadRows heads_of_out(const Tensor& out, std::int64_t job) const;
+  MaskRows mask_of(const AttentionCall& call, std::int64_t job) const;
+  /// The positions of a sequence, each with so many heads.
+  QueryBlock all_positions(std::int64_t heads) const;
   std::size_t angles() const;  ///< elements of one of the tables; 0 if nothing is rotated
 
   const AttentionShape shape_;

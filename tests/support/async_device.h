@@ -81,14 +81,15 @@ class AsyncDevice final : public tensor::Device {
       backward_ = {scratch.backward, scratch_bytes().backward};
     }
     void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
-                 const Tensor& out) override {
-      async(stream).submit({qkv}, {saved, lse, out}, *cpu_, &Attention::forward, qkv, saved, lse,
-                           out);
+                 const Tensor& out, const tensor::AttentionCall& call) override {
+      async(stream).submit({qkv, call.mask}, {saved, lse, out}, *cpu_, &Attention::forward, qkv,
+                           saved, lse, out, call);
     }
     void backward(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
-                  const Tensor& dout, const Tensor& dqkv) override {
-      async(stream).submit({saved, lse, out, dout}, {dqkv, backward_}, *cpu_, &Attention::backward,
-                           saved, lse, out, dout, dqkv);
+                  const Tensor& dout, const Tensor& dqkv,
+                  const tensor::AttentionCall& call) override {
+      async(stream).submit({saved, lse, out, dout, call.mask}, {dqkv, backward_}, *cpu_,
+                           &Attention::backward, saved, lse, out, dout, dqkv, call);
     }
 
    private:

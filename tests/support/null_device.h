@@ -97,11 +97,12 @@ class NullDevice final : public tensor::Device {
     std::int64_t saved_elements() const override { return elements_; }
     tensor::ScratchBytes scratch_bytes() const override { return scratch_.bytes(); }
     void set_scratch(const tensor::Scratch& scratch) override { scratch_.set(scratch); }
-    void forward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {
+    void forward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                 const tensor::AttentionCall&) override {
       scratch_.use_forward();
     }
     void backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                  const Tensor&) override {
+                  const Tensor&, const tensor::AttentionCall&) override {
       scratch_.use_backward();
     }
     std::int64_t elements_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 // Every op of a Llama layer with its gradient, in double precision and plain loops, as the kernels'
@@ -157,12 +158,19 @@ struct AttentionDims {
   Index batch = 1, seq_len = 1, heads = 1, kv_heads = 1, head_dim = 2;
   double rope_theta = 10000.0;
   bool rotary = true;
+  bool causal = true;
+  Values mask = {};  // [B, S, S], added to the scaled scores; none if empty
 
   Index group() const { return heads / kv_heads; }
   Index row() const { return (heads + 2 * kv_heads) * head_dim; }  // columns of qkv
   Index query(Index b, Index s, Index h) const { return (b * seq_len + s) * row() + h * head_dim; }
   Index key(Index b, Index s, Index k) const { return query(b, s, heads + k); }
   Index value(Index b, Index s, Index k) const { return query(b, s, heads + kv_heads + k); }
+  /// What the mask adds to the score of query s and key j.
+  double added(Index b, Index s, Index j) const {
+    if (causal && j > s) return -std::numeric_limits<double>::infinity();
+    return mask.empty() ? 0 : mask[(b * seq_len + s) * seq_len + j];
+  }
   Index out(Index b, Index s, Index h) const { return ((b * seq_len + s) * heads + h) * head_dim; }
 };
 
@@ -186,21 +194,25 @@ inline void rotate(Values& qkv, const AttentionDims& dims, double sign) {
   }
 }
 
-/// Probabilities of one query over the positions 0..s; `lse` receives the log of their normalizer.
+/// Probabilities of one query over all positions; `lse` receives the log of their normalizer. All
+/// are zero, and lse is -inf, if the query sees no key.
 inline Values attention_row(const Values& rotated, const AttentionDims& dims, Index b, Index h,
                             Index s, double& lse) {
-  Values p(s + 1);
-  for (Index j = 0; j <= s; ++j) {
+  Values p(dims.seq_len);
+  for (Index j = 0; j < dims.seq_len; ++j) {
+    p[j] = dims.added(b, s, j);
+    if (std::isinf(p[j])) continue;
+    double product = 0;
     for (Index d = 0; d < dims.head_dim; ++d) {
-      p[j] += rotated[dims.query(b, s, h) + d] * rotated[dims.key(b, j, h / dims.group()) + d];
+      product += rotated[dims.query(b, s, h) + d] * rotated[dims.key(b, j, h / dims.group()) + d];
     }
-    p[j] /= std::sqrt(static_cast<double>(dims.head_dim));
+    p[j] += product / std::sqrt(static_cast<double>(dims.head_dim));
   }
   const double max = *std::max_element(p.begin(), p.end());
   double sum = 0;
-  for (const double score : p) sum += std::exp(score - max);
-  lse = max + std::log(sum);
-  for (double& score : p) score = std::exp(score - lse);
+  for (const double score : p) sum += std::isinf(score) ? 0 : std::exp(score - max);
+  lse = sum == 0 ? max : max + std::log(sum);
+  for (double& score : p) score = std::isinf(score) ? 0 : std::exp(score - lse);
   return p;
 }
 
@@ -208,7 +220,7 @@ struct AttentionResult {
   Values out;  // [B*S, H*D]
   Values lse;  // [B*H*S]
 };
-/// Causal grouped-query attention of qkv[B*S, (H + 2K)*D], with rotary embedding if dims say so.
+/// Grouped-query attention of qkv[B*S, (H + 2K)*D], with rotary embedding and masks as dims say.
 inline AttentionResult attention(Values qkv, const AttentionDims& dims) {
   rotate(qkv, dims, 1);
   AttentionResult result{Values(dims.batch * dims.seq_len * dims.heads * dims.head_dim),
@@ -218,7 +230,8 @@ inline AttentionResult attention(Values qkv, const AttentionDims& dims) {
       for (Index s = 0; s < dims.seq_len; ++s) {
         double& lse = result.lse[(b * dims.heads + h) * dims.seq_len + s];
         const Values p = attention_row(qkv, dims, b, h, s, lse);
-        for (Index j = 0; j <= s; ++j) {
+        for (Index j = 0; j < dims.seq_len; ++j) {
+          if (p[j] == 0) continue;
           const double* v = &qkv[dims.value(b, j, h / dims.group())];
           for (Index d = 0; d < dims.head_dim; ++d) {
             result.out[dims.out(b, s, h) + d] += p[j] * v[d];
@@ -242,15 +255,17 @@ inline Values attention_backward(const Values& dout, Values qkv, const Attention
         double lse = 0, delta = 0;
         const Values p = attention_row(qkv, dims, b, h, s, lse);
         const double* dy = &dout[dims.out(b, s, h)];
-        Values dp(s + 1);
-        for (Index j = 0; j <= s; ++j) {
+        Values dp(dims.seq_len);
+        for (Index j = 0; j < dims.seq_len; ++j) {
+          if (p[j] == 0) continue;
           for (Index d = 0; d < dims.head_dim; ++d) {
             dp[j] += dy[d] * qkv[dims.value(b, j, kv) + d];
             dqkv[dims.value(b, j, kv) + d] += p[j] * dy[d];
           }
           delta += p[j] * dp[j];
         }
-        for (Index j = 0; j <= s; ++j) {
+        for (Index j = 0; j < dims.seq_len; ++j) {
+          if (p[j] == 0) continue;
           const double dscore = p[j] * (dp[j] - delta) * scale;
           for (Index d = 0; d < dims.head_dim; ++d) {
             dqkv[dims.query(b, s, h) + d] += dscore * qkv[dims.key(b, j, kv) + d];

@@ -104,6 +104,17 @@ BOOST_AUTO_TEST_CASE(attention_gradients) {
                  [&](const Values& at) { return dot(attention(at, dims).out, dout); });
 }
 
+BOOST_AUTO_TEST_CASE(masked_attention_gradients) {
+  AttentionDims dims{.batch = 2, .seq_len = 4, .heads = 4, .kv_heads = 2, .head_dim = 4};
+  dims.rotary = dims.causal = false;
+  dims.mask = draw(2 * 4 * 4, "mask");
+  for (const Index hidden : {1, 6, 20, 21, 22, 23})  // among them all keys of one query
+    dims.mask[hidden] = -std::numeric_limits<double>::infinity();
+  const Values qkv = draw(2 * 4 * dims.row(), "qkv"), dout = draw(2 * 4 * 4 * 4, "dout");
+  check_gradient(qkv, attention_backward(dout, qkv, dims),
+                 [&](const Values& at) { return dot(attention(at, dims).out, dout); });
+}
+
 // Rotation encodes relative positions: the score of two positions depends on their distance alone.
 BOOST_AUTO_TEST_CASE(rotation_keeps_scores_of_equal_distances) {
   const AttentionDims dims{.seq_len = 6, .heads = 1, .kv_heads = 1, .head_dim = 4};

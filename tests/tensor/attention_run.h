@@ -1,0 +1,56 @@
+#pragma once
+
+#include "tests/tensor/host.h"
+
+namespace troupe::tensor {
+
+/// What one forward and one backward of attention read and give.
+struct AttentionRun {
+  Tensor qkv, dout, out, lse, dqkv;
+};
+
+inline AttentionRun run_attention(Host& host, const AttentionShape& shape,
+                                  const AttentionCall& call = {}, double stddev = 1) {
+  const auto attention = host.device().make_attention(shape);
+  host.give_scratch(*attention);
+  const std::int64_t rows = shape.batch * shape.seq_len, d = shape.head_dim;
+  const Shape qkv_shape{rows, (shape.heads + 2 * shape.kv_heads) * d};
+  const Shape out_shape{rows, shape.heads * d};
+  AttentionRun r{host.normal(shape.dtype, qkv_shape, "qkv", stddev),
+                 host.normal(shape.dtype, out_shape, "dout"), host.zeros(shape.dtype, out_shape),
+                 host.zeros(DType::f32, {shape.batch * shape.heads * shape.seq_len}),
+                 host.zeros(shape.dtype, qkv_shape)};
+  const Tensor saved = host.zeros(shape.dtype, {attention->saved_elements()});
+  attention->forward(host.stream(), r.qkv, saved, r.lse, r.out, call);
+  attention->backward(host.stream(), saved, r.lse, r.out, r.dout, r.dqkv, call);
+  return r;
+}
+
+/// The reference's dims of the shape, still without a mask.
+inline reference::AttentionDims dims_of(const AttentionShape& s) {
+  const auto index = [](std::int64_t x) { return static_cast<std::size_t>(x); };
+  return {index(s.batch),    index(s.seq_len), index(s.heads), index(s.kv_heads),
+          index(s.head_dim), s.rope_theta,     s.rotary,       s.causal};
+}
+
+/// Compares log-sum-exps, of which some are -inf.
+inline void check_lse(const Tensor& lse, Values expected, double tolerance) {
+  Values got = Host::read(lse);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    BOOST_REQUIRE_EQUAL(std::isinf(got[i]), std::isinf(expected[i]));
+    if (std::isinf(expected[i])) got[i] = expected[i] = 0;
+  }
+  check_near(got, expected, tolerance);
+}
+
+inline void check_against_reference(const AttentionRun& run, const reference::AttentionDims& dims,
+                                    double tolerance) {
+  const Values qkv = Host::read(run.qkv);
+  const reference::AttentionResult expected = reference::attention(qkv, dims);
+  check_near(run.out, expected.out, tolerance);
+  check_lse(run.lse, expected.lse, tolerance);
+  check_near(run.dqkv, reference::attention_backward(Host::read(run.dout), qkv, dims),
+             2 * tolerance);
+}
+
+}  // namespace troupe::tensor
