@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "tensor/device.h"
+#include "tensor/dropout.h"
 #include "tensor/scratch.h"
 
 namespace troupe::tensor {
@@ -23,11 +24,16 @@ struct AttentionShape {
   bool rotary = true;  // whether q and k are rotated by their positions
   bool causal = true;  // whether a query sees no later key
   Mask mask = Mask::none;
+  std::int64_t first_head = 0;  // of the H among all heads of the layer; for dropout
 };
 
 /// What a forward and its backward are given besides their tensors, the same for both.
 struct AttentionCall {
   Tensor mask;  // as the shape's mask says
+  /// Dropout of the probabilities, if its p is not 0. The index of an element is its place in the
+  /// tensor [heads of the layer, B, S, S] (head, sequence, query, key), so that a part of the heads
+  /// is dropped as it would be with all of them.
+  Dropout dropout;
 };
 
 /// Rotary embedding (rotate-half, tables in float32) and grouped-query attention with scale

@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 
 #include "tensor/cpu/attention_rows-inl.h"
+#include "tensor/cpu/philox-inl.h"
 #include "tensor/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -70,6 +71,21 @@ void softmax_all(const QueryBlock& block, const Softmax& softmax) {
   });
 }
 
+void drop_all(const QueryBlock& block, const ScoreDropout& scores, DType dtype, void* probabilities,
+              float* inverse_sum) {
+  const Dropout& dropout = scores.dropout;
+  with_type(dtype, [&](auto* type) HWY_ATTR {
+    using T = std::remove_pointer_t<decltype(type)>;
+    for_each_row(block, [&](std::int64_t r, std::int64_t p, std::int64_t g) HWY_ATTR {
+      T* row = static_cast<T*>(probabilities) + r * block.columns;
+      for_each_draw(dropout.key, scores.row(g, block.first + p), block.seen(p),
+                    [&](std::int64_t i, std::int64_t n, auto words)
+                        HWY_ATTR { store(drop(dropout, words, load(row + i, n)), row + i, n); });
+      inverse_sum[r] *= dropout.scale();
+    });
+  });
+}
+
 /// One row of probabilities and dprobabilities, of which the first `seen` columns count.
 template <typename T>
 struct GradientRow {
@@ -97,6 +113,19 @@ HWY_INLINE void score_gradient_row(const GradientRow<T>& row) {
   });
 }
 
+template <typename T>
+HWY_INLINE void dropped_gradient_row(const GradientRow<T>& row, const Dropout& dropout,
+                                     std::uint64_t first) {
+  const auto scale = constant(dropout.scale());
+  for_each_draw(dropout.key, first, row.seen,
+                [&](std::int64_t i, std::int64_t n, auto words) HWY_ATTR {
+                  const auto p = row.probability(i, n);
+                  const auto dp = hn::Mul(load(row.dprobabilities + i, n), scale);
+                  store(drop(dropout, words, hn::Mul(p, scale)), row.probabilities + i, n);
+                  row.store_score(p, drop(dropout, words, dp), i, n);
+                });
+}
+
 void score_gradient_all(const QueryBlock& block, const ScoreGradient& gradient) {
   with_type(gradient.dtype, [&](auto* type) HWY_ATTR {
     using T = std::remove_pointer_t<decltype(type)>;
@@ -112,7 +141,12 @@ void score_gradient_all(const QueryBlock& block, const ScoreGradient& gradient) 
                                .seen = block.seen(p),
                                .probabilities = static_cast<T*>(gradient.probabilities) + start,
                                .dscores = static_cast<T*>(gradient.dscores) + start};
-      score_gradient_row(row);
+      if (gradient.dropout.drops()) {
+        dropped_gradient_row(row, gradient.dropout.dropout,
+                             gradient.dropout.row(g, block.first + p));
+      } else {
+        score_gradient_row(row);
+      }
       clear(row.probabilities + row.seen, block.columns - row.seen);
       clear(row.dscores + row.seen, block.columns - row.seen);
     });
@@ -128,6 +162,7 @@ namespace {
 
 HWY_EXPORT(mask_all);
 HWY_EXPORT(softmax_all);
+HWY_EXPORT(drop_all);
 HWY_EXPORT(score_gradient_all);
 
 }  // namespace
@@ -138,6 +173,11 @@ void mask_block(const QueryBlock& block, float scale, const MaskRows& mask, floa
 
 void softmax_block(const QueryBlock& block, const Softmax& softmax) {
   HWY_DYNAMIC_DISPATCH(softmax_all)(block, softmax);
+}
+
+void drop_block(const QueryBlock& block, const ScoreDropout& dropout, DType dtype,
+                void* probabilities, float* inverse_sum) {
+  HWY_DYNAMIC_DISPATCH(drop_all)(block, dropout, dtype, probabilities, inverse_sum);
 }
 
 void score_gradient_block(const QueryBlock& block, const ScoreGradient& gradient) {

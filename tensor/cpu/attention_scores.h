@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "tensor/cpu/query_block.h"
+#include "tensor/dropout.h"
 #include "tensor/dtype.h"
 
 namespace troupe::tensor {
@@ -29,9 +30,29 @@ struct Softmax {
 };
 void softmax_block(const QueryBlock& block, const Softmax& softmax);
 
+/// Dropout of the probabilities of some heads of one sequence. The one of head g at position p for
+/// the key j has the index first + g * head_stride + p * position_stride + j.
+struct ScoreDropout {
+  Dropout dropout;
+  std::uint64_t first = 0;
+  std::uint64_t head_stride = 0;
+  std::uint64_t position_stride = 0;
+
+  bool drops() const { return dropout.p > 0; }
+  std::uint64_t row(std::int64_t g, std::int64_t p) const {
+    return first + static_cast<std::uint64_t>(g) * head_stride +
+           static_cast<std::uint64_t>(p) * position_stride;
+  }
+};
+/// Clears the dropped ones of probabilities[rows, columns], and scales inverse_sum[rows] so that
+/// the sum of the others keeps its expectation.
+void drop_block(const QueryBlock& block, const ScoreDropout& dropout, DType dtype,
+                void* probabilities, float* inverse_sum);
+
 /// Computes, from scores and dprobabilities (both [rows, columns]), lse and delta, the
 /// probabilities and the gradient of the products of queries and keys, dscores = p * (dp - delta) *
-/// scale. Both are of `dtype`, and each may lie over its source.
+/// scale. Both are of `dtype`, and each may lie over its source. With dropout, dprobabilities is
+/// the gradient of the dropped and scaled probabilities, and those are what `probabilities` gets.
 struct ScoreGradient {
   float scale = 1;        // of the products of queries and keys
   float score_scale = 1;  // what the scores still lack of it
@@ -43,6 +64,7 @@ struct ScoreGradient {
   DType dtype = DType::f32;
   void* probabilities = nullptr;
   void* dscores = nullptr;
+  ScoreDropout dropout;
 };
 void score_gradient_block(const QueryBlock& block, const ScoreGradient& gradient);
 

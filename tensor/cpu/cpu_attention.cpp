@@ -106,6 +106,7 @@ void CpuAttention::check(const AttentionCall& call) const {
   const std::int64_t s = shape_.seq_len, rows = shape_.mask == Mask::pairs ? s : shape_.batch;
   TROUPE_ASSERT(static_cast<bool>(call.mask) == (shape_.mask != Mask::none));
   TROUPE_ASSERT(!call.mask || (call.mask.dtype == DType::f32 && call.mask.shape == Shape{rows, s}));
+  TROUPE_ASSERT(call.dropout.p >= 0 && call.dropout.p < 1);
 }
 
 void CpuAttention::forward(Stream&, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
@@ -140,6 +141,7 @@ void CpuAttention::forward_job(AttentionWorker& worker, std::int64_t job, const 
   copy_heads(keys, from.v, to.v);
   const HeadRows out_heads = heads_of_out(out, job);
   const MaskRows mask = mask_of(call, job);
+  const ScoreDropout dropout = dropout_of(call, job);
   for (AttentionWorker::Block& block : worker.blocks()) {
     const QueryBlock& rows = block.shape;
     block.scores.run(to.q.from_position(rows.first).data, to.k.data, worker.scores);
@@ -151,6 +153,8 @@ void CpuAttention::forward_job(AttentionWorker& worker, std::int64_t job, const 
                          .inverse_sum = worker.row_factors,
                          .lse = lse.as<float>() + job * group() * shape_.seq_len,
                          .lse_stride = shape_.seq_len});
+    if (dropout.drops())
+      drop_block(rows, dropout, shape_.dtype, worker.probabilities, worker.row_factors);
     block.values.run(worker.probabilities, to.v.data, worker.values);
     scale_heads(rows, worker.values, worker.row_factors, out_heads.from_position(rows.first));
   }
@@ -162,6 +166,7 @@ void CpuAttention::backward_job(AttentionWorker& worker, std::int64_t job, const
   const Heads from = heads_of_saved(saved, job), to = heads_of_qkv(dqkv, job);
   const HeadRows out_heads = heads_of_out(out, job), dout_heads = heads_of_out(dout, job);
   const MaskRows mask = mask_of(call, job);
+  const ScoreDropout dropout = dropout_of(call, job);
   const std::int64_t elements = shape_.seq_len * shape_.head_dim;
   std::fill_n(worker.keys_gradient, elements, 0.0f);
   std::fill_n(worker.values_gradient, elements, 0.0f);
@@ -182,7 +187,8 @@ void CpuAttention::backward_job(AttentionWorker& worker, std::int64_t job, const
                                 .lse_stride = shape_.seq_len,
                                 .dtype = shape_.dtype,
                                 .probabilities = worker.probabilities,
-                                .dscores = worker.dscores});
+                                .dscores = worker.dscores,
+                                .dropout = dropout});
     block.keys_gradient->run(worker.probabilities, worker.gradient, worker.values_gradient);
     block.keys_gradient->run(worker.dscores, q, worker.keys_gradient);
     block.values.run(worker.dscores, from.k.data, worker.values);
@@ -232,6 +238,16 @@ MaskRows CpuAttention::mask_of(const AttentionCall& call, std::int64_t job) cons
   if (shape_.mask == Mask::none) return {};
   if (shape_.mask == Mask::pairs) return {call.mask.as<float>(), shape_.seq_len};
   return {call.mask.as<float>() + job / shape_.kv_heads * shape_.seq_len, 0};
+}
+
+ScoreDropout CpuAttention::dropout_of(const AttentionCall& call, std::int64_t job) const {
+  const std::int64_t batch = job / shape_.kv_heads, kv_head = job % shape_.kv_heads;
+  const std::int64_t head = shape_.first_head + kv_head * group();
+  const auto s = static_cast<std::uint64_t>(shape_.seq_len);
+  return {.dropout = call.dropout,
+          .first = static_cast<std::uint64_t>(head * shape_.batch + batch) * s * s,
+          .head_stride = static_cast<std::uint64_t>(shape_.batch) * s * s,
+          .position_stride = s};
 }
 
 QueryBlock CpuAttention::all_positions(std::int64_t heads) const {

@@ -49,6 +49,7 @@ class CpuAttention final : public Attention {
   Heads heads_of_saved(const Tensor& saved, std::int64_t job) const;
   HeadRows heads_of_out(const Tensor& out, std::int64_t job) const;
   MaskRows mask_of(const AttentionCall& call, std::int64_t job) const;
+  ScoreDropout dropout_of(const AttentionCall& call, std::int64_t job) const;
   /// The positions of a sequence, each with so many heads.
   QueryBlock all_positions(std::int64_t heads) const;
   std::size_t angles() const;  ///< elements of one of the tables; 0 if nothing is rotated

@@ -159,7 +159,8 @@ struct AttentionDims {
   double rope_theta = 10000.0;
   bool rotary = true;
   bool causal = true;
-  Values mask = {};  // [B, S, S], added to the scaled scores; none if empty
+  Values mask = {};     // [B, S, S], added to the scaled scores; none if empty
+  Values factors = {};  // [H, B, S, S], of the probabilities; 1 if empty
 
   Index group() const { return heads / kv_heads; }
   Index row() const { return (heads + 2 * kv_heads) * head_dim; }  // columns of qkv
@@ -170,6 +171,9 @@ struct AttentionDims {
   double added(Index b, Index s, Index j) const {
     if (causal && j > s) return -std::numeric_limits<double>::infinity();
     return mask.empty() ? 0 : mask[(b * seq_len + s) * seq_len + j];
+  }
+  double factor(Index b, Index h, Index s, Index j) const {
+    return factors.empty() ? 1 : factors[((h * batch + b) * seq_len + s) * seq_len + j];
   }
   Index out(Index b, Index s, Index h) const { return ((b * seq_len + s) * heads + h) * head_dim; }
 };
@@ -234,7 +238,7 @@ inline AttentionResult attention(Values qkv, const AttentionDims& dims) {
           if (p[j] == 0) continue;
           const double* v = &qkv[dims.value(b, j, h / dims.group())];
           for (Index d = 0; d < dims.head_dim; ++d) {
-            result.out[dims.out(b, s, h) + d] += p[j] * v[d];
+            result.out[dims.out(b, s, h) + d] += p[j] * dims.factor(b, h, s, j) * v[d];
           }
         }
       }
@@ -258,9 +262,10 @@ inline Values attention_backward(const Values& dout, Values qkv, const Attention
         Values dp(dims.seq_len);
         for (Index j = 0; j < dims.seq_len; ++j) {
           if (p[j] == 0) continue;
+          const double factor = dims.factor(b, h, s, j);
           for (Index d = 0; d < dims.head_dim; ++d) {
-            dp[j] += dy[d] * qkv[dims.value(b, j, kv) + d];
-            dqkv[dims.value(b, j, kv) + d] += p[j] * dy[d];
+            dp[j] += factor * dy[d] * qkv[dims.value(b, j, kv) + d];
+            dqkv[dims.value(b, j, kv) + d] += p[j] * factor * dy[d];
           }
           delta += p[j] * dp[j];
         }

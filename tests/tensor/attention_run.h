@@ -9,21 +9,26 @@ struct AttentionRun {
   Tensor qkv, dout, out, lse, dqkv;
 };
 
-inline AttentionRun run_attention(Host& host, const AttentionShape& shape,
-                                  const AttentionCall& call = {}, double stddev = 1) {
+/// `qkv` and `dout` are of the shape's sizes and dtype.
+inline AttentionRun run_attention(Host& host, const AttentionShape& shape, const Tensor& qkv,
+                                  const Tensor& dout, const AttentionCall& call) {
   const auto attention = host.device().make_attention(shape);
   host.give_scratch(*attention);
-  const std::int64_t rows = shape.batch * shape.seq_len, d = shape.head_dim;
-  const Shape qkv_shape{rows, (shape.heads + 2 * shape.kv_heads) * d};
-  const Shape out_shape{rows, shape.heads * d};
-  AttentionRun r{host.normal(shape.dtype, qkv_shape, "qkv", stddev),
-                 host.normal(shape.dtype, out_shape, "dout"), host.zeros(shape.dtype, out_shape),
+  AttentionRun r{qkv, dout, host.zeros(shape.dtype, dout.shape),
                  host.zeros(DType::f32, {shape.batch * shape.heads * shape.seq_len}),
-                 host.zeros(shape.dtype, qkv_shape)};
+                 host.zeros(shape.dtype, qkv.shape)};
   const Tensor saved = host.zeros(shape.dtype, {attention->saved_elements()});
   attention->forward(host.stream(), r.qkv, saved, r.lse, r.out, call);
   attention->backward(host.stream(), saved, r.lse, r.out, r.dout, r.dqkv, call);
   return r;
+}
+
+inline AttentionRun run_attention(Host& host, const AttentionShape& shape,
+                                  const AttentionCall& call = {}, double stddev = 1) {
+  const std::int64_t rows = shape.batch * shape.seq_len, d = shape.head_dim;
+  const Shape qkv{rows, (shape.heads + 2 * shape.kv_heads) * d}, dout{rows, shape.heads * d};
+  return run_attention(host, shape, host.normal(shape.dtype, qkv, "qkv", stddev),
+                       host.normal(shape.dtype, dout, "dout"), call);
 }
 
 /// The reference's dims of the shape, still without a mask.

@@ -104,6 +104,14 @@ BOOST_AUTO_TEST_CASE(attention_gradients) {
                  [&](const Values& at) { return dot(attention(at, dims).out, dout); });
 }
 
+BOOST_AUTO_TEST_CASE(dropped_attention_gradients) {
+  AttentionDims dims{.batch = 2, .seq_len = 4, .heads = 4, .kv_heads = 2, .head_dim = 4};
+  dims.factors = draw(4 * 2 * 4 * 4, "factors");
+  const Values qkv = draw(2 * 4 * dims.row(), "qkv"), dout = draw(2 * 4 * 4 * 4, "dout");
+  check_gradient(qkv, attention_backward(dout, qkv, dims),
+                 [&](const Values& at) { return dot(attention(at, dims).out, dout); });
+}
+
 BOOST_AUTO_TEST_CASE(masked_attention_gradients) {
   AttentionDims dims{.batch = 2, .seq_len = 4, .heads = 4, .kv_heads = 2, .head_dim = 4};
   dims.rotary = dims.causal = false;
