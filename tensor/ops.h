@@ -35,8 +35,12 @@ class Ops {
   virtual void fill_zero(Stream& stream, const Tensor& x) = 0;
   /// dst = src, converting between float32 and bfloat16 if the dtypes differ. N elements each.
   virtual void copy(Stream& stream, const Tensor& src, const Tensor& dst) = 0;
-  /// y[N] += x[N], both float32.
+  /// y[N] += x[N], both act.
   virtual void accumulate(Stream& stream, const Tensor& x, const Tensor& y) = 0;
+  /// Columns [to, to + count) of dst[T,N] = columns [from, from + count) of src[T,M], of one dtype.
+  /// The other columns of dst stay. The two do not overlap.
+  virtual void copy_columns(Stream& stream, const Tensor& src, std::int64_t from, const Tensor& dst,
+                            std::int64_t to, std::int64_t count) = 0;
 
   /// y[T,C] = x * rstd * w; rstd[T] float32 = 1/sqrt(mean(x^2) + eps); w[C] float32; x, y act.
   virtual void rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps,

@@ -16,6 +16,8 @@ class CpuOps final : public Ops {
   void fill_zero(Stream& stream, const Tensor& x) override;
   void copy(Stream& stream, const Tensor& src, const Tensor& dst) override;
   void accumulate(Stream& stream, const Tensor& x, const Tensor& y) override;
+  void copy_columns(Stream& stream, const Tensor& src, std::int64_t from, const Tensor& dst,
+                    std::int64_t to, std::int64_t count) override;
   void rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
                 const Tensor& rstd) override;
   void rms_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,

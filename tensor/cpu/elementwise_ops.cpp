@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "tensor/cpu/cpu_ops.h"
@@ -26,9 +27,14 @@ void convert_range(const Tensor& src, const Tensor& dst, std::int64_t begin, std
   });
 }
 
-void add_range(const float* x, float* y, std::int64_t count) {
-  for_each_vector(count, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
-    store(hn::Add(load(y + i, n), load(x + i, n)), y + i, n);
+void add_range(const Tensor& x, const Tensor& y, std::int64_t begin, std::int64_t end) {
+  with_type(y.dtype, [&](auto* type) HWY_ATTR {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T* added = x.as<T>() + begin;
+    T* sum = y.as<T>() + begin;
+    for_each_vector(end - begin, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
+      store(hn::Add(load(sum + i, n), load(added + i, n)), sum + i, n);
+    });
   });
 }
 
@@ -72,11 +78,28 @@ void CpuOps::copy(Stream&, const Tensor& src, const Tensor& dst) {
 }
 
 void CpuOps::accumulate(Stream&, const Tensor& x, const Tensor& y) {
-  TROUPE_ASSERT(x.dtype == DType::f32 && y.dtype == DType::f32);
+  TROUPE_ASSERT(x.dtype == y.dtype && is_act(y.dtype));
   TROUPE_ASSERT(x.num_elements() == y.num_elements());
   const auto add = HWY_DYNAMIC_DISPATCH(add_range);
-  parallel_ranges(threads_, x.num_elements(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    add(x.as<float>() + begin, y.as<float>() + begin, end - begin);
+  parallel_ranges(threads_, x.num_elements(), kGrain,
+                  [&](std::int64_t begin, std::int64_t end) { add(x, y, begin, end); });
+}
+
+void CpuOps::copy_columns(Stream&, const Tensor& src, std::int64_t from, const Tensor& dst,
+                          std::int64_t to, std::int64_t count) {
+  TROUPE_ASSERT(src.dtype == dst.dtype && src.shape.rank() == 2 && dst.shape.rank() == 2);
+  TROUPE_ASSERT(src.shape[0] == dst.shape[0] && count >= 0);
+  TROUPE_ASSERT(from >= 0 && from + count <= src.shape[1]);
+  TROUPE_ASSERT(to >= 0 && to + count <= dst.shape[1]);
+  if (count == 0) return;
+  const auto size = static_cast<std::int64_t>(size_of(src.dtype));
+  const std::int64_t grain = std::max<std::int64_t>(1, kGrain / count);
+  parallel_ranges(threads_, src.shape[0], grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      std::memcpy(dst.as<std::byte>() + (t * dst.shape[1] + to) * size,
+                  src.as<std::byte>() + (t * src.shape[1] + from) * size,
+                  static_cast<std::size_t>(count * size));
+    }
   });
 }
 

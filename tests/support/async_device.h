@@ -114,6 +114,10 @@ class AsyncDevice final : public tensor::Device {
     void accumulate(Stream& stream, const Tensor& x, const Tensor& y) override {
       submit(stream, {x}, {y}, &Ops::accumulate, x, y);
     }
+    void copy_columns(Stream& stream, const Tensor& src, std::int64_t from, const Tensor& dst,
+                      std::int64_t to, std::int64_t count) override {
+      submit(stream, {src}, {dst}, &Ops::copy_columns, src, from, dst, to, count);
+    }
     void rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
                   const Tensor& rstd) override {
       submit(stream, {x, w}, {y, rstd}, &Ops::rms_norm, x, w, eps, y, rstd);

@@ -113,6 +113,8 @@ class NullDevice final : public tensor::Device {
     void fill_zero(Stream&, const Tensor&) override {}
     void copy(Stream&, const Tensor&, const Tensor&) override {}
     void accumulate(Stream&, const Tensor&, const Tensor&) override {}
+    void copy_columns(Stream&, const Tensor&, std::int64_t, const Tensor&, std::int64_t,
+                      std::int64_t) override {}
     void rms_norm(Stream&, const Tensor&, const Tensor&, float, const Tensor&,
                   const Tensor&) override {}
     void rms_norm_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,

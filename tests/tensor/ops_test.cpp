@@ -60,16 +60,34 @@ BOOST_AUTO_TEST_CASE(copy_moves_other_types_as_they_are) {
 }
 
 BOOST_AUTO_TEST_CASE(accumulate_adds_once) {
-  for (const int threads : {1, 2}) {
-    Host host(threads);
-    const Tensor x = host.normal(DType::f32, {10003}, "x"),
-                 y = host.normal(DType::f32, {10003}, "y");
+  for_each_setup([](DType dtype, Host& host) {
+    const Tensor x = host.normal(dtype, {10003}, "x"), y = host.normal(dtype, {10003}, "y");
     const Values added = Host::read(x);
     Values expected = Host::read(y);
     for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += added[i];
     host.ops().accumulate(host.stream(), x, y);
-    check_near(y, expected, 1e-7);
-  }
+    check_near(y, expected, dtype == DType::f32 ? 1e-7 : 4e-3);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(copy_columns_moves_a_block_and_leaves_the_rest) {
+  for_each_setup([](DType dtype, Host& host) {
+    for (const auto& [rows, from, to, count] :
+         {std::tuple{1, 0, 0, 1}, {5, 3, 1, 4}, {700, 0, 2, 9}, {4, 2, 3, 0}}) {
+      const Tensor src = host.normal(dtype, {rows, from + count + 2}, "src");
+      const Tensor dst = host.normal(dtype, {rows, to + count + 1}, "dst");
+      Values expected = Host::read(dst);
+      const Values values = Host::read(src);
+      for (int t = 0; t < rows; ++t) {
+        for (int c = 0; c < count; ++c) {
+          expected[static_cast<std::size_t>(t * (to + count + 1) + to + c)] =
+              values[static_cast<std::size_t>(t * (from + count + 2) + from + c)];
+        }
+      }
+      host.ops().copy_columns(host.stream(), src, from, dst, to, count);
+      BOOST_TEST(Host::read(dst) == expected);
+    }
+  });
 }
 
 BOOST_AUTO_TEST_CASE(rms_norm_agrees_with_the_reference) {
