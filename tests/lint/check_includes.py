@@ -15,8 +15,13 @@ MAY_INCLUDE = {
     "launch": {"actors", "schedules", "stages", "transport", "tensor"},
     "tests": set(FOLDERS),
 }
+BESIDE = "files beside the subfolders"
 # folder -> its subfolders, each with the others whose headers it may include. Files beside them may include every one.
 SUBFOLDERS = {
+    "tensor": {
+        "cpu": {BESIDE},
+        "parallel": {BESIDE},
+    },
     "actors": {
         "topology": set(),
         "messages": {"topology"},
@@ -112,7 +117,7 @@ def faults_of_subfolder(path, number, quote, header):
         if re.sub(r"\.\w+$", "", header.split("/")[0]) in SUBFOLDER_LACKS.get(name, ()):
             yield where + f"<{header}>: {name} does without"
         return
-    target = subfolder_of(header.split("/"))
+    target = subfolder_of(header.split("/")) or BESIDE
     if header.startswith(folder + "/"):
         if target != subfolder and target not in SUBFOLDERS[folder][subfolder]:
             may = ", ".join(sorted(SUBFOLDERS[folder][subfolder])) or "no other subfolder"

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "tensor/linear.h"
+#include "tensor/ops.h"
+#include "tensor/parallel/tensor_parallel.h"
+
+namespace troupe::tensor {
+
+/// Tensors of a whole forward of a RowParallelLinear; the shapes are those of its parts. Without
+/// sequence parallelism y is y_partial.
+struct RowForward {
+  Tensor x;
+  Tensor y_partial, y;
+  Tensor bias;      // empty: no bias, or the caller adds it later
+  Tensor residual;  // empty: none
+};
+
+/// Tensors of a whole backward. Without sequence parallelism dy_full is dy.
+struct RowBackward {
+  Tensor dy, dy_full;
+  Tensor x;  // empty if dw is
+  Tensor dx;
+  Tensor dw;  // empty: the weight is frozen
+  Tensor db;  // empty: no bias, or a frozen one
+  Gradient gradient = Gradient::first;
+};
+
+/// A linear layer y = x w^T + b whose inputs are divided: shard r of n holds columns r*I/n ... of
+/// w[O, I] and has these columns of x[T, I], and y[T, O] is the sum of what all shards compute. The
+/// bias b[O] is whole on every shard and is added once, after the sum. One object serves every
+/// layer of that shape, and all memory is the caller's, as for Linear; what may run at the same
+/// time is the same too. The collectives stand apart from the products, so that a caller can run
+/// them while it computes something else.
+class RowParallelLinear {
+ public:
+  /// whole: the layer before it is divided; rows = T, all tokens of a microbatch. Device and group
+  /// outlive the layer. Throws Error{manifest} if the shards do not divide I, or, with sequence
+  /// parallelism, T.
+  RowParallelLinear(Device& device, const LinearShape& whole, const TensorParallel& parallel);
+
+  /// The shape of this shard's products: T rows, I/n inputs, O outputs.
+  const LinearShape& shard_shape() const { return shape_; }
+  /// Elements that y_partial and dy_full need each: T*O with sequence parallelism; 0 without,
+  /// because they are y and dy then.
+  std::int64_t gathered_elements() const;
+  /// Packing and scratch memory as Linear has them, for a weight w[O, I/n].
+  std::size_t packed_bytes() const { return linear_->packed_bytes(); }
+  ScratchBytes scratch_bytes() const { return linear_->scratch_bytes(); }
+  void set_scratch(const Scratch& scratch) { linear_->set_scratch(scratch); }
+  void pack(Stream& stream, const Tensor& w, void* packed) { linear_->pack(stream, w, packed); }
+
+  /// y_partial[T, O] = x[T, I/n] w^T. A single shard may add the residual[T, O] in the same pass,
+  /// which then is not given to add_bias_and_residual().
+  void product(Stream& stream, const Tensor& x, const void* packed, const Tensor& y_partial,
+               const Tensor& residual = {});
+  /// Sums y_partial over the shards: in place (y is y_partial), or with sequence parallelism the
+  /// shard's tokens into y[T/n, O]. Null if there is one shard.
+  std::unique_ptr<Work> reduce_output(Stream& stream, const Tensor& y_partial, const Tensor& y);
+  /// y += bias[O] (float32) + residual (y's shape and dtype); either may be empty. y holds T
+  /// tokens, or T/n with sequence parallelism. A caller that fuses the bias into a later op leaves
+  /// it out.
+  void add_bias_and_residual(Stream& stream, const Tensor& bias, const Tensor& residual,
+                             const Tensor& y);
+
+  /// With sequence parallelism gathers the tokens of dy[T/n, O] into dy_full[T, O]; else null.
+  std::unique_ptr<Work> gather_output_gradient(Stream& stream, const Tensor& dy,
+                                               const Tensor& dy_full);
+  /// dx[T, I/n] = dy_full[T, O] w. It is whole: nothing is summed over shards.
+  void input_gradient(Stream& stream, const Tensor& dy_full, const void* packed, const Tensor& dx);
+  /// dw[O, I/n] (float32) as Linear::weight_gradient().
+  void weight_gradient(Stream& stream, const Tensor& dy_full, const Tensor& x, const Tensor& dw,
+                       Gradient gradient);
+  /// db[O] (float32) as Ops::bias_gradient(). With sequence parallelism dy holds the shard's tokens
+  /// alone, so that db has to be summed over the shards, once a step (sum_replicated_gradients()).
+  void bias_gradient(Stream& stream, const Tensor& dy, const Tensor& db, Gradient gradient);
+
+  /// All parts of a forward.
+  void forward(Stream& stream, const void* packed, const RowForward& tensors);
+  /// All parts of a backward. The bias gradient computes while dy is gathered.
+  void backward(Stream& stream, const void* packed, const RowBackward& tensors);
+
+ private:
+  TensorParallel parallel_;
+  Ops& ops_;
+  LinearShape shape_;
+  std::unique_ptr<Linear> linear_;
+};
+
+}  // namespace troupe::tensor
