@@ -25,6 +25,21 @@ struct AdamWStep {
   float gradient_scale = 1.0f;  ///< the clip factor
 };
 
+/// The columns of a shard's logits when the classes of a vocabulary are divided among shards.
+struct VocabColumns {
+  std::int64_t first = 0;  ///< the class of column 0
+  std::int64_t valid = 0;  ///< columns that stand for classes; the later ones are padding
+};
+
+/// A cross-entropy over all classes, with label smoothing as torch defines it (arXiv 1512.00567):
+/// (1 - s) (-log p[target]) + s (-mean of log p).
+struct VocabLoss {
+  std::int64_t classes = 0;     ///< of all shards, without padding
+  float smoothing = 0;          ///< s
+  std::int32_t ignored = -100;  ///< a target whose token has no loss and no gradient
+  float scale = 1;              ///< factor of the gradient
+};
+
 /// Element-wise and row-wise ops of one device. No call allocates, except scratch memory, which
 /// each stream has of its own and which grows with the largest shape seen. An op that returns a
 /// number blocks until it has run.
@@ -102,12 +117,36 @@ class Ops {
   /// dpositions[S,C] (float32) += dx[T,C] (act) at (first + t) mod S, in ascending token order.
   virtual void positions_backward(Stream& stream, const Tensor& dx, std::int64_t first,
                                   const Tensor& dpositions) = 0;
+  /// The two for a shard that holds rows [first, first + R) of a table, as table[R,C]: tokens whose
+  /// id is not among them get a row of zeros, and give no gradient.
+  virtual void embedding_range(Stream& stream, const Tensor& ids, std::int64_t first,
+                               const Tensor& table, const Tensor& x) = 0;
+  virtual void embedding_range_backward(Stream& stream, const Tensor& ids, std::int64_t first,
+                                        const Tensor& dx, const Tensor& dtable) = 0;
 
   /// Returns the sum over T of -log softmax(logits[T,V])[target]; logits float32, targets[T] int32.
   /// If dlogits (act) is given: dlogits = (softmax - onehot) * scale; it may be logits itself if it
   /// is float32.
   virtual double cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets,
                                float scale, const Tensor& dlogits = {}) = 0;
+
+  // The cross-entropy of logits[T,V] (float32) that are a shard's columns, in three parts. Between
+  // them the caller reduces over the shards what the part gave: the maximum, then the sums.
+
+  /// max[T] (float32) = the maximum of the first `valid` columns; minus infinity if there is none.
+  virtual void vocab_max(Stream& stream, const Tensor& logits, std::int64_t valid,
+                         const Tensor& max) = 0;
+  /// Replaces logits by exp(logits - max[T]), and padding by 0. sums[2 or 3, T] (float32) = the sum
+  /// of these exponentials; the target's logit - max, 0 if another shard has it; the sum of logits
+  /// - max, which only label smoothing needs. targets[T] int32.
+  virtual void vocab_sums(Stream& stream, const Tensor& logits, const VocabColumns& columns,
+                          const Tensor& targets, const Tensor& max, const Tensor& sums) = 0;
+  /// Returns the loss summed over T, each target a class or the ignored one. If dlogits[T,V] (act)
+  /// is given: the gradient of the shard's columns, times scale, and 0 for padding; it may be
+  /// exponentials itself if it is float32.
+  virtual double vocab_loss(Stream& stream, const Tensor& exponentials, const VocabColumns& columns,
+                            const Tensor& targets, const Tensor& sums, const VocabLoss& loss,
+                            const Tensor& dlogits = {}) = 0;
 
   /// Sum of squares of x[N] (float32), accumulated in float64 in an order that depends on N alone.
   virtual double sum_of_squares(Stream& stream, const Tensor& x) = 0;

@@ -18,28 +18,37 @@ HWY_INLINE void add_row(const From* x, std::int64_t count, To* sum) {
   });
 }
 
-void embedding_rows(const Tensor& ids, const Tensor& table, const Tensor& x, std::int64_t begin,
-                    std::int64_t end) {
+/// The row of a table, whose first row is that of id `first`, for token t; none if the table lacks
+/// it.
+HWY_INLINE float* row_of(const Tensor& ids, std::int64_t first, const Tensor& table,
+                         std::int64_t t) {
+  const std::int64_t row = ids.as<std::int32_t>()[t] - first;
+  return row >= 0 && row < table.shape[0] ? table.as<float>() + row * table.shape[1] : nullptr;
+}
+
+void embedding_rows(const Tensor& ids, std::int64_t first, const Tensor& table, const Tensor& x,
+                    std::int64_t begin, std::int64_t end) {
   with_type(x.dtype, [&](auto* type) HWY_ATTR {
     using T = std::remove_pointer_t<decltype(type)>;
     const std::int64_t channels = table.shape[1];
     for (std::int64_t t = begin; t < end; ++t) {
-      const float* row = table.as<float>() + ids.as<std::int32_t>()[t] * channels;
+      const float* row = row_of(ids, first, table, t);
       T* out = x.as<T>() + t * channels;
-      for_each_vector(channels, [&](std::int64_t c, std::int64_t n)
-                                    HWY_ATTR { store(load(row + c, n), out + c, n); });
+      for_each_vector(channels, [&](std::int64_t c, std::int64_t n) HWY_ATTR {
+        store(row ? load(row + c, n) : zero(), out + c, n);
+      });
     }
   });
 }
 
-void embedding_backward_columns(const Tensor& ids, const Tensor& dx, const Tensor& dtable,
-                                std::int64_t begin, std::int64_t end) {
+void embedding_backward_columns(const Tensor& ids, std::int64_t first, const Tensor& dx,
+                                const Tensor& dtable, std::int64_t begin, std::int64_t end) {
   with_type(dx.dtype, [&](auto* type) HWY_ATTR {
     using T = std::remove_pointer_t<decltype(type)>;
     const std::int64_t channels = dtable.shape[1];
     for (std::int64_t t = 0; t < ids.num_elements(); ++t) {
-      add_row(dx.as<T>() + t * channels + begin, end - begin,
-              dtable.as<float>() + ids.as<std::int32_t>()[t] * channels + begin);
+      if (float* row = row_of(ids, first, dtable, t))
+        add_row(dx.as<T>() + t * channels + begin, end - begin, row + begin);
     }
   });
 }
@@ -84,9 +93,12 @@ HWY_EXPORT(embedding_backward_columns);
 HWY_EXPORT(add_positions_rows);
 HWY_EXPORT(positions_backward_columns);
 
-void check_ids(const Tensor& ids, const Tensor& table, const Tensor& x) {
+void check_shapes(const Tensor& ids, const Tensor& table, const Tensor& x) {
   TROUPE_ASSERT(ids.dtype == DType::i32 && table.dtype == DType::f32 && table.shape.rank() == 2);
   TROUPE_ASSERT(x.num_elements() == ids.num_elements() * table.shape[1]);
+}
+
+void check_ids(const Tensor& ids, const Tensor& table) {
   for (std::int64_t t = 0; t < ids.num_elements(); ++t) {
     const std::int32_t id = ids.as<std::int32_t>()[t];
     TROUPE_ASSERT(id >= 0 && id < table.shape[0]);
@@ -100,20 +112,34 @@ void check_positions(const Tensor& positions, std::int64_t first, const Tensor& 
 
 }  // namespace
 
-void CpuOps::embedding(Stream&, const Tensor& ids, const Tensor& table, const Tensor& x) {
-  check_ids(ids, table, x);
+void CpuOps::embedding(Stream& stream, const Tensor& ids, const Tensor& table, const Tensor& x) {
+  check_ids(ids, table);
+  embedding_range(stream, ids, 0, table, x);
+}
+
+void CpuOps::embedding_backward(Stream& stream, const Tensor& ids, const Tensor& dx,
+                                const Tensor& dtable) {
+  check_ids(ids, dtable);
+  embedding_range_backward(stream, ids, 0, dx, dtable);
+}
+
+void CpuOps::embedding_range(Stream&, const Tensor& ids, std::int64_t first, const Tensor& table,
+                             const Tensor& x) {
+  check_shapes(ids, table, x);
   const auto run = HWY_DYNAMIC_DISPATCH(embedding_rows);
-  parallel_ranges(threads_, ids.num_elements(), kRowGrain,
-                  [&](std::int64_t begin, std::int64_t end) { run(ids, table, x, begin, end); });
+  parallel_ranges(
+      threads_, ids.num_elements(), kRowGrain,
+      [&](std::int64_t begin, std::int64_t end) { run(ids, first, table, x, begin, end); });
 }
 
 // Threads split the columns, so that each table row sums its tokens in ascending order.
-void CpuOps::embedding_backward(Stream&, const Tensor& ids, const Tensor& dx,
-                                const Tensor& dtable) {
-  check_ids(ids, dtable, dx);
+void CpuOps::embedding_range_backward(Stream&, const Tensor& ids, std::int64_t first,
+                                      const Tensor& dx, const Tensor& dtable) {
+  check_shapes(ids, dtable, dx);
   const auto run = HWY_DYNAMIC_DISPATCH(embedding_backward_columns);
-  parallel_ranges(threads_, dtable.shape[1], kColumnGrain,
-                  [&](std::int64_t begin, std::int64_t end) { run(ids, dx, dtable, begin, end); });
+  parallel_ranges(
+      threads_, dtable.shape[1], kColumnGrain,
+      [&](std::int64_t begin, std::int64_t end) { run(ids, first, dx, dtable, begin, end); });
 }
 
 void CpuOps::add_positions(Stream&, const Tensor& positions, std::int64_t first, const Tensor& x) {

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <limits>
 
 #include "tensor/cpu/cpu_ops.h"
 #include "tensor/cpu/parallel.h"
@@ -13,15 +12,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::tensor::HWY_NAMESPACE {
-
-/// Maximum of x. A NaN may get lost here, but it comes back in every sum of exponentials that uses
-/// the maximum.
-HWY_INLINE float max_of(const float* x, std::int64_t count) {
-  auto largest = constant(-std::numeric_limits<float>::infinity());
-  for_each_vector(count, [&](std::int64_t i, std::int64_t n)
-                             HWY_ATTR { largest = hn::Max(largest, load_or(x + i, n, largest)); });
-  return hn::GetLane(hn::MaxOfLanes(F32(), largest));
-}
 
 /// The maximum of x, and log(sum(exp(x))) - max.
 struct LogSumExp {

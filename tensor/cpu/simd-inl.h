@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "tensor/tensor.h"
 
@@ -131,6 +132,15 @@ HWY_INLINE void for_each_vector(std::int64_t count, const Body& body) {
 
 HWY_INLINE float sum_of_lanes(Vector x) {
   return hn::GetLane(hn::SumOfLanes(F32(), x));
+}
+
+/// Maximum of x; minus infinity if there is none. A NaN may get lost here, but it comes back in
+/// every sum of exponentials that uses the maximum.
+HWY_INLINE float max_of(const float* x, std::int64_t count) {
+  auto largest = constant(-std::numeric_limits<float>::infinity());
+  for_each_vector(count, [&](std::int64_t i, std::int64_t n)
+                             HWY_ATTR { largest = hn::Max(largest, load_or(x + i, n, largest)); });
+  return hn::GetLane(hn::MaxOfLanes(F32(), largest));
 }
 
 /// 2^n for n in [-126, 127].

@@ -180,10 +180,35 @@ class AsyncDevice final : public tensor::Device {
                             const Tensor& dpositions) override {
       submit(stream, {dx}, {dpositions}, &Ops::positions_backward, dx, first, dpositions);
     }
+    void embedding_range(Stream& stream, const Tensor& ids, std::int64_t first, const Tensor& table,
+                         const Tensor& x) override {
+      submit(stream, {ids, table}, {x}, &Ops::embedding_range, ids, first, table, x);
+    }
+    void embedding_range_backward(Stream& stream, const Tensor& ids, std::int64_t first,
+                                  const Tensor& dx, const Tensor& dtable) override {
+      submit(stream, {ids, dx}, {dtable}, &Ops::embedding_range_backward, ids, first, dx, dtable);
+    }
     double cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets, float scale,
                          const Tensor& dlogits) override {
       stream.synchronize();
       return async(stream).ops().cross_entropy(stream, logits, targets, scale, dlogits);
+    }
+    void vocab_max(Stream& stream, const Tensor& logits, std::int64_t valid,
+                   const Tensor& max) override {
+      submit(stream, {logits}, {max}, &Ops::vocab_max, logits, valid, max);
+    }
+    void vocab_sums(Stream& stream, const Tensor& logits, const tensor::VocabColumns& columns,
+                    const Tensor& targets, const Tensor& max, const Tensor& sums) override {
+      submit(stream, {targets, max}, {logits, sums}, &Ops::vocab_sums, logits, columns, targets,
+             max, sums);
+    }
+    double vocab_loss(Stream& stream, const Tensor& exponentials,
+                      const tensor::VocabColumns& columns, const Tensor& targets,
+                      const Tensor& sums, const tensor::VocabLoss& loss,
+                      const Tensor& dlogits) override {
+      stream.synchronize();
+      return async(stream).ops().vocab_loss(stream, exponentials, columns, targets, sums, loss,
+                                            dlogits);
     }
     double sum_of_squares(Stream& stream, const Tensor& x) override {
       stream.synchronize();

@@ -139,6 +139,17 @@ class NullDevice final : public tensor::Device {
     double cross_entropy(Stream&, const Tensor&, const Tensor&, float, const Tensor&) override {
       return 0;
     }
+    void embedding_range(Stream&, const Tensor&, std::int64_t, const Tensor&,
+                         const Tensor&) override {}
+    void embedding_range_backward(Stream&, const Tensor&, std::int64_t, const Tensor&,
+                                  const Tensor&) override {}
+    void vocab_max(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
+    void vocab_sums(Stream&, const Tensor&, const tensor::VocabColumns&, const Tensor&,
+                    const Tensor&, const Tensor&) override {}
+    double vocab_loss(Stream&, const Tensor&, const tensor::VocabColumns&, const Tensor&,
+                      const Tensor&, const tensor::VocabLoss&, const Tensor&) override {
+      return 0;
+    }
     double sum_of_squares(Stream&, const Tensor&) override { return 0; }
     void adamw(Stream&, const tensor::AdamWStep&, const Tensor&, const Tensor&, const Tensor&,
                const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
