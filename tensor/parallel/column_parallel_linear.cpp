@@ -7,8 +7,8 @@ namespace troupe::tensor {
 namespace {
 
 LinearShape shard_of(LinearShape whole, const TensorParallel& parallel) {
-  if (parallel.splits_tokens()) even_part("tokens of a microbatch", whole.rows, parallel.size());
-  whole.out = even_part("outputs of a column-parallel layer", whole.out, parallel.size());
+  if (parallel.splits_tokens()) even_part("tokens of a microbatch", whole.rows, parallel.size);
+  whole.out = even_part("outputs of a column-parallel layer", whole.out, parallel.size);
   return whole;
 }
 
@@ -30,7 +30,13 @@ std::int64_t ColumnParallelLinear::gathered_elements() const {
 std::unique_ptr<Work> ColumnParallelLinear::gather_input(Stream& stream, const Tensor& x,
                                                          const Tensor& x_full) {
   if (!parallel_.splits_tokens()) return nullptr;
-  return parallel_.group->all_gather(stream, x, x_full);
+  return parallel_.groups->forward->all_gather(stream, x, x_full);
+}
+
+std::unique_ptr<Work> ColumnParallelLinear::gather_input_again(Stream& stream, const Tensor& x,
+                                                               const Tensor& x_full) {
+  if (!parallel_.splits_tokens()) return nullptr;
+  return parallel_.groups->backward->all_gather(stream, x, x_full);
 }
 
 void ColumnParallelLinear::product(Stream& stream, const Tensor& x_full, const void* packed,
@@ -47,10 +53,11 @@ void ColumnParallelLinear::input_gradient(Stream& stream, const Tensor& dy, cons
 std::unique_ptr<Work> ColumnParallelLinear::reduce_input_gradient(Stream& stream,
                                                                   const Tensor& dx_full,
                                                                   const Tensor& dx) {
-  if (parallel_.size() == 1 || !options_.reduce_input_gradient) return nullptr;
-  if (parallel_.splits_tokens()) return parallel_.group->reduce_scatter(stream, dx_full, dx);
+  if (parallel_.size == 1 || !options_.reduce_input_gradient) return nullptr;
+  if (parallel_.splits_tokens())
+    return parallel_.groups->backward->reduce_scatter(stream, dx_full, dx);
   TROUPE_ASSERT(dx.data == dx_full.data);
-  return parallel_.group->all_reduce(stream, dx);
+  return parallel_.groups->backward->all_reduce(stream, dx);
 }
 
 void ColumnParallelLinear::weight_gradient(Stream& stream, const Tensor& dy, const Tensor& x_full,
@@ -68,7 +75,7 @@ void ColumnParallelLinear::forward(Stream& stream, const Tensor& x, const Tensor
 void ColumnParallelLinear::backward(Stream& stream, const void* packed,
                                     const ColumnBackward& tensors) {
   const auto gathered =
-      tensors.dw ? gather_input(stream, tensors.x, tensors.x_full) : std::unique_ptr<Work>();
+      tensors.dw ? gather_input_again(stream, tensors.x, tensors.x_full) : std::unique_ptr<Work>();
   input_gradient(stream, tensors.dy, packed, tensors.dx_full);
   wait(gathered, stream);
   const auto reduced = reduce_input_gradient(stream, tensors.dx_full, tensors.dx);

@@ -33,7 +33,7 @@ struct ColumnBackward {
 /// computes something else; forward() and backward() run all parts in Megatron's order.
 class ColumnParallelLinear {
  public:
-  /// whole: the layer before it is divided; rows = T, all tokens of a microbatch. Device and group
+  /// whole: the layer before it is divided; rows = T, all tokens of a microbatch. Device and groups
   /// outlive the layer. Throws Error{manifest} if the shards do not divide O, or, with sequence
   /// parallelism, T.
   ColumnParallelLinear(Device& device, const LinearShape& whole, const TensorParallel& parallel,
@@ -52,6 +52,8 @@ class ColumnParallelLinear {
 
   /// With sequence parallelism gathers the tokens of x[T/n, I] into x_full[T, I]; else null.
   std::unique_ptr<Work> gather_input(Stream& stream, const Tensor& x, const Tensor& x_full);
+  /// The same in a backward, for the weight gradient.
+  std::unique_ptr<Work> gather_input_again(Stream& stream, const Tensor& x, const Tensor& x_full);
   /// y[T, O/n] = x_full w^T + bias[O/n] (float32; none if empty).
   void product(Stream& stream, const Tensor& x_full, const void* packed, const Tensor& bias,
                const Tensor& y);

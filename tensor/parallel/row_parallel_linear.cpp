@@ -7,8 +7,8 @@ namespace troupe::tensor {
 namespace {
 
 LinearShape shard_of(LinearShape whole, const TensorParallel& parallel) {
-  if (parallel.splits_tokens()) even_part("tokens of a microbatch", whole.rows, parallel.size());
-  whole.in = even_part("inputs of a row-parallel layer", whole.in, parallel.size());
+  if (parallel.splits_tokens()) even_part("tokens of a microbatch", whole.rows, parallel.size);
+  whole.in = even_part("inputs of a row-parallel layer", whole.in, parallel.size);
   return whole;
 }
 
@@ -27,16 +27,17 @@ std::int64_t RowParallelLinear::gathered_elements() const {
 
 void RowParallelLinear::product(Stream& stream, const Tensor& x, const void* packed,
                                 const Tensor& y_partial, const Tensor& residual) {
-  TROUPE_ASSERT(!residual || parallel_.size() == 1);
+  TROUPE_ASSERT(!residual || parallel_.size == 1);
   linear_->forward(stream, x, packed, y_partial, residual);
 }
 
 std::unique_ptr<Work> RowParallelLinear::reduce_output(Stream& stream, const Tensor& y_partial,
                                                        const Tensor& y) {
-  if (parallel_.size() == 1) return nullptr;
-  if (parallel_.splits_tokens()) return parallel_.group->reduce_scatter(stream, y_partial, y);
+  if (parallel_.size == 1) return nullptr;
+  if (parallel_.splits_tokens())
+    return parallel_.groups->forward->reduce_scatter(stream, y_partial, y);
   TROUPE_ASSERT(y.data == y_partial.data);
-  return parallel_.group->all_reduce(stream, y);
+  return parallel_.groups->forward->all_reduce(stream, y);
 }
 
 void RowParallelLinear::add_bias_and_residual(Stream& stream, const Tensor& bias,
@@ -51,7 +52,7 @@ void RowParallelLinear::add_bias_and_residual(Stream& stream, const Tensor& bias
 std::unique_ptr<Work> RowParallelLinear::gather_output_gradient(Stream& stream, const Tensor& dy,
                                                                 const Tensor& dy_full) {
   if (!parallel_.splits_tokens()) return nullptr;
-  return parallel_.group->all_gather(stream, dy, dy_full);
+  return parallel_.groups->backward->all_gather(stream, dy, dy_full);
 }
 
 void RowParallelLinear::input_gradient(Stream& stream, const Tensor& dy_full, const void* packed,

@@ -36,7 +36,7 @@ struct RowBackward {
 /// them while it computes something else.
 class RowParallelLinear {
  public:
-  /// whole: the layer before it is divided; rows = T, all tokens of a microbatch. Device and group
+  /// whole: the layer before it is divided; rows = T, all tokens of a microbatch. Device and groups
   /// outlive the layer. Throws Error{manifest} if the shards do not divide I, or, with sequence
   /// parallelism, T.
   RowParallelLinear(Device& device, const LinearShape& whole, const TensorParallel& parallel);

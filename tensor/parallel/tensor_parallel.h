@@ -6,17 +6,27 @@
 
 namespace troupe::tensor {
 
+/// The groups of one stage's shards; null if there is one shard. The nodes of a forward and of a
+/// backward may alternate in any way, so that each has a group of its own, in which all members
+/// call the same collectives in the same order.
+struct TensorParallelGroups {
+  ProcessGroup* forward = nullptr;
+  ProcessGroup* backward = nullptr;
+};
+
 /// What the layers of one shard know about the others. Each matrix of a stage is divided among its
 /// shards, which hold the same tokens between the layers, or, with sequence parallelism, each a
-/// contiguous 1/size() of the T tokens of a microbatch in ascending shard order (Megatron-LM, arXiv
+/// contiguous 1/size of the T tokens of a microbatch in ascending shard order (Megatron-LM, arXiv
 /// 1909.08053; with sequence parallelism 2205.05198).
 struct TensorParallel {
-  ProcessGroup* group = nullptr;   ///< its members are the shards; null: there is one shard
+  int size = 1;
+  int shard = 0;
   bool sequence_parallel = false;  ///< has no effect on a single shard
+  /// Read whenever a collective is called, so that the owner may replace the groups between steps.
+  /// Their members are the shards. Outlives the layers; may be null for one shard.
+  const TensorParallelGroups* groups = nullptr;
 
-  int size() const { return group ? group->size() : 1; }
-  int shard() const { return group ? group->member() : 0; }
-  bool splits_tokens() const { return sequence_parallel && size() > 1; }
+  bool splits_tokens() const { return sequence_parallel && size > 1; }
 };
 
 /// Makes ops that `stream` is given from now on run after `work`. Null stands for a collective that

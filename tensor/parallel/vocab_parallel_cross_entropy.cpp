@@ -31,7 +31,7 @@ VocabParallelCrossEntropy::VocabParallelCrossEntropy(Device& device, const Cross
                                                      const TensorParallel& parallel,
                                                      const CrossEntropyOptions& options)
     : parallel_(parallel),
-      range_(vocab_range(whole.vocabulary, parallel.size(), parallel.shard())),
+      range_(vocab_range(whole.vocabulary, parallel.size, parallel.shard)),
       columns_(columns_of(range_, whole.classes)),
       loss_{.classes = whole.classes,
             .smoothing = smoothing_of(options.label_smoothing, whole.classes),
@@ -47,8 +47,8 @@ void VocabParallelCrossEntropy::local_max(Stream& stream, const Tensor& logits,
 
 std::unique_ptr<Work> VocabParallelCrossEntropy::reduce_max(Stream& stream,
                                                             const CrossEntropyScratch& scratch) {
-  if (parallel_.size() == 1) return nullptr;
-  return parallel_.group->all_reduce(stream, scratch.max, Reduction::max);
+  if (parallel_.size == 1) return nullptr;
+  return parallel_.groups->forward->all_reduce(stream, scratch.max, Reduction::max);
 }
 
 void VocabParallelCrossEntropy::local_sums(Stream& stream, const Tensor& logits,
@@ -59,8 +59,8 @@ void VocabParallelCrossEntropy::local_sums(Stream& stream, const Tensor& logits,
 
 std::unique_ptr<Work> VocabParallelCrossEntropy::reduce_sums(Stream& stream,
                                                              const CrossEntropyScratch& scratch) {
-  if (parallel_.size() == 1) return nullptr;
-  return parallel_.group->all_reduce(stream, scratch.sums);
+  if (parallel_.size == 1) return nullptr;
+  return parallel_.groups->forward->all_reduce(stream, scratch.sums);
 }
 
 double VocabParallelCrossEntropy::finish(Stream& stream, const Tensor& exponentials,

@@ -35,7 +35,7 @@ struct CrossEntropyScratch {
 /// order in which they stand here.
 class VocabParallelCrossEntropy {
  public:
-  /// Device and group outlive the layer. Throws Error{manifest} if the shards do not divide V, and
+  /// Device and groups outlive the layer. Throws Error{manifest} if the shards do not divide V, and
   /// for label smoothing out of its range or of a single class.
   VocabParallelCrossEntropy(Device& device, const CrossEntropyShape& whole,
                             const TensorParallel& parallel,

@@ -9,9 +9,9 @@ VocabParallelEmbedding::VocabParallelEmbedding(Device& device, const EmbeddingSh
                                                const TensorParallel& parallel)
     : parallel_(parallel),
       whole_(whole),
-      range_(vocab_range(whole.vocabulary, parallel.size(), parallel.shard())),
+      range_(vocab_range(whole.vocabulary, parallel.size, parallel.shard)),
       ops_(device.ops()) {
-  if (parallel.splits_tokens()) even_part("tokens of a microbatch", whole.tokens, parallel.size());
+  if (parallel.splits_tokens()) even_part("tokens of a microbatch", whole.tokens, parallel.size);
 }
 
 std::int64_t VocabParallelEmbedding::gathered_elements() const {
@@ -21,23 +21,23 @@ std::int64_t VocabParallelEmbedding::gathered_elements() const {
 void VocabParallelEmbedding::lookup(Stream& stream, const Tensor& ids, const Tensor& table,
                                     const Tensor& x_full) {
   // One shard has all ids: the op checks that.
-  if (parallel_.size() == 1) return ops_.embedding(stream, ids, table, x_full);
+  if (parallel_.size == 1) return ops_.embedding(stream, ids, table, x_full);
   ops_.embedding_range(stream, ids, range_.first, table, x_full);
 }
 
 std::unique_ptr<Work> VocabParallelEmbedding::reduce_output(Stream& stream, const Tensor& x_full,
                                                             const Tensor& x) {
-  if (parallel_.size() == 1) return nullptr;
-  if (parallel_.splits_tokens()) return parallel_.group->reduce_scatter(stream, x_full, x);
+  if (parallel_.size == 1) return nullptr;
+  if (parallel_.splits_tokens()) return parallel_.groups->forward->reduce_scatter(stream, x_full, x);
   TROUPE_ASSERT(x.data == x_full.data);
-  return parallel_.group->all_reduce(stream, x);
+  return parallel_.groups->forward->all_reduce(stream, x);
 }
 
 std::unique_ptr<Work> VocabParallelEmbedding::gather_output_gradient(Stream& stream,
                                                                      const Tensor& dx,
                                                                      const Tensor& dx_full) {
   if (!parallel_.splits_tokens()) return nullptr;
-  return parallel_.group->all_gather(stream, dx, dx_full);
+  return parallel_.groups->backward->all_gather(stream, dx, dx_full);
 }
 
 void VocabParallelEmbedding::weight_gradient(Stream& stream, const Tensor& ids,

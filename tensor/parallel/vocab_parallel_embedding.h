@@ -21,7 +21,7 @@ struct EmbeddingShape {
 /// number of shards gives the same bits. All memory is the caller's.
 class VocabParallelEmbedding {
  public:
-  /// Device and group outlive the layer. Throws Error{manifest} if the shards do not divide V, or,
+  /// Device and groups outlive the layer. Throws Error{manifest} if the shards do not divide V, or,
   /// with sequence parallelism, T.
   VocabParallelEmbedding(Device& device, const EmbeddingShape& whole,
                          const TensorParallel& parallel);

@@ -48,8 +48,8 @@ struct Shard {
 
 /// One forward and two backwards on one shard; the second adds its weight gradients.
 Shard run(Host& host, const TensorParallel& parallel, const Setup& setup, const Whole& whole) {
-  const auto n = static_cast<std::size_t>(parallel.size());
-  const auto r = static_cast<std::size_t>(parallel.shard());
+  const auto n = static_cast<std::size_t>(parallel.size);
+  const auto r = static_cast<std::size_t>(parallel.shard);
   ColumnParallelLinear layer(
       host.device(),
       {.rows = kT, .in = kI, .out = kO, .dtype = setup.dtype, .output_dtype = setup.dtype},
@@ -100,8 +100,9 @@ Shard run(Host& host, const TensorParallel& parallel, const Setup& setup, const 
 
 std::vector<Shard> run_all(int size, Moves moves, const Setup& setup, const Whole& whole) {
   return on_shards(size, moves, [&](Host& host, ThreadGroup& group) {
+    const TensorParallelGroups groups{.forward = &group, .backward = &group};
     Shard shard =
-        run(host, {.group = &group, .sequence_parallel = setup.sequence_parallel}, setup, whole);
+        run(host, shards_of(groups, setup.sequence_parallel), setup, whole);
     shard.traffic = group.traffic();
     return shard;
   });
@@ -143,7 +144,7 @@ BOOST_AUTO_TEST_CASE(shards_compute_what_the_whole_layer_computes) {
 BOOST_AUTO_TEST_CASE(one_shard_needs_no_group) {
   const Whole whole = whole_of(DType::f32);
   Host host(2);
-  const Shard shard = run(host, {.group = nullptr, .sequence_parallel = true}, {}, whole);
+  const Shard shard = run(host, {.sequence_parallel = true}, {}, whole);
   check_near(shard.y, whole.y, 2e-6);
   check_near(shard.dx, whole.dx, 2e-6);
   check_near(shard.dw, twice(whole.dw), 2e-6);
@@ -204,9 +205,10 @@ BOOST_AUTO_TEST_CASE(the_input_gradient_can_be_left_as_parts) {
 std::string refusal(std::int64_t rows, std::int64_t out, bool sequence_parallel) {
   Host host(1);
   ThreadGroup group(std::make_shared<Meeting>(4), 1, Moves::at_call);
+  const TensorParallelGroups groups{.forward = &group, .backward = &group};
   try {
     ColumnParallelLinear(host.device(), {.rows = rows, .in = 4, .out = out},
-                         {.group = &group, .sequence_parallel = sequence_parallel});
+                         shards_of(groups, sequence_parallel));
   } catch (const Error& error) {
     BOOST_TEST((error.kind() == ErrorKind::manifest));
     return error.what();

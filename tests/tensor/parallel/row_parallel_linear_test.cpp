@@ -49,8 +49,8 @@ struct Shard {
 
 /// One forward and two backwards on one shard; the second adds its weight gradients.
 Shard run(Host& host, const TensorParallel& parallel, const Setup& setup, const Whole& whole) {
-  const auto n = static_cast<std::size_t>(parallel.size());
-  const auto r = static_cast<std::size_t>(parallel.shard());
+  const auto n = static_cast<std::size_t>(parallel.size);
+  const auto r = static_cast<std::size_t>(parallel.shard);
   const DType dtype = setup.dtype;
   RowParallelLinear layer(host.device(),
                           {.rows = kT, .in = kI, .out = kO, .dtype = dtype, .output_dtype = dtype},
@@ -100,8 +100,9 @@ Shard run(Host& host, const TensorParallel& parallel, const Setup& setup, const 
 
 std::vector<Shard> run_all(int size, Moves moves, const Setup& setup, const Whole& whole) {
   return on_shards(size, moves, [&](Host& host, ThreadGroup& group) {
+    const TensorParallelGroups groups{.forward = &group, .backward = &group};
     Shard shard =
-        run(host, {.group = &group, .sequence_parallel = setup.sequence_parallel}, setup, whole);
+        run(host, shards_of(groups, setup.sequence_parallel), setup, whole);
     shard.traffic = group.traffic();
     return shard;
   });
@@ -213,9 +214,10 @@ BOOST_AUTO_TEST_CASE(a_frozen_weight_needs_no_input) {
 std::string refusal(std::int64_t rows, std::int64_t in, bool sequence_parallel) {
   Host host(1);
   ThreadGroup group(std::make_shared<Meeting>(4), 1, Moves::at_call);
+  const TensorParallelGroups groups{.forward = &group, .backward = &group};
   try {
     RowParallelLinear(host.device(), {.rows = rows, .in = in, .out = 4},
-                      {.group = &group, .sequence_parallel = sequence_parallel});
+                      shards_of(groups, sequence_parallel));
   } catch (const Error& error) {
     BOOST_TEST((error.kind() == ErrorKind::manifest));
     return error.what();

@@ -48,7 +48,8 @@ Shard run(Host& host, const TensorParallel& parallel, const Case& c) {
 
 std::vector<Shard> run_all(int size, Moves moves, const Case& c) {
   return on_shards(size, moves, [&](Host& host, ThreadGroup& group) {
-    Shard shard = run(host, {.group = &group}, c);
+    const TensorParallelGroups groups{.forward = &group, .backward = &group};
+    Shard shard = run(host, shards_of(groups), c);
     shard.traffic = group.traffic();
     return shard;
   });

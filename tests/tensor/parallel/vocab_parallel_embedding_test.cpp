@@ -32,9 +32,9 @@ Shard run(Host& host, const TensorParallel& parallel, DType dtype, const Numbers
                                parallel);
   const auto size = static_cast<std::size_t>(layer.range().size);
   const auto first_row = static_cast<std::size_t>(layer.range().first);
-  const std::int64_t tokens = parallel.splits_tokens() ? kT / parallel.size() : kT;
+  const std::int64_t tokens = parallel.splits_tokens() ? kT / parallel.size : kT;
   const auto first_token =
-      static_cast<std::size_t>(parallel.splits_tokens() ? parallel.shard() * tokens : 0);
+      static_cast<std::size_t>(parallel.splits_tokens() ? parallel.shard * tokens : 0);
 
   const Tensor ids = host.ids(numbers.ids);
   const Tensor table = tensor_of(host, DType::f32, {layer.range().size, kC},
@@ -56,8 +56,9 @@ Shard run(Host& host, const TensorParallel& parallel, DType dtype, const Numbers
 std::vector<Shard> run_all(int size, Moves moves, bool sequence_parallel, DType dtype,
                            const Numbers& numbers) {
   return on_shards(size, moves, [&](Host& host, ThreadGroup& group) {
+    const TensorParallelGroups groups{.forward = &group, .backward = &group};
     Shard shard =
-        run(host, {.group = &group, .sequence_parallel = sequence_parallel}, dtype, numbers);
+        run(host, shards_of(groups, sequence_parallel), dtype, numbers);
     shard.traffic = group.traffic();
     return shard;
   });
@@ -105,9 +106,10 @@ BOOST_AUTO_TEST_CASE(communicates_the_output_once) {
 BOOST_AUTO_TEST_CASE(refuses_what_the_shards_do_not_divide) {
   Host host(1);
   ThreadGroup group(std::make_shared<Meeting>(4), 1, Moves::at_call);
+  const TensorParallelGroups groups{.forward = &group, .backward = &group};
   const auto make = [&](std::int64_t tokens, std::int64_t vocabulary, bool sequence_parallel) {
     VocabParallelEmbedding(host.device(), {tokens, vocabulary, 4},
-                           {.group = &group, .sequence_parallel = sequence_parallel});
+                           shards_of(groups, sequence_parallel));
   };
   const auto is_manifest = [](const Error& error) { return error.kind() == ErrorKind::manifest; };
   BOOST_CHECK_EXCEPTION(make(8, 10, false), Error, is_manifest);
