@@ -9,6 +9,7 @@ namespace {
 struct Scratch {
   BlockScratch block;
   HeadScratch head;
+  tensor::Tensor output;  ///< ChunkSlot::output
   tensor::Scratch attention;
   tensor::Scratch products;  ///< shared by all layers in turn
 };
@@ -17,18 +18,28 @@ std::size_t num_blocks(const ChunkSpec& spec) {
   return static_cast<std::size_t>(spec.end_layer - spec.first_layer);
 }
 
+/// A slot with what all slots share.
+ChunkSlot shared_slot(const Scratch& scratch) {
+  ChunkSlot slot;
+  slot.forward_tokens = scratch.block.forward;
+  slot.backward_tokens = scratch.block.backward;
+  slot.output = scratch.output;
+  return slot;
+}
+
 ChunkSlot lay_out_slot(const ChunkSpec& spec, const Layers& layers, const Scratch& scratch,
                        Arena& arena) {
-  ChunkSlot slot;
+  ChunkSlot slot = shared_slot(scratch);
+  const bool owns_input = spec.embedding || gathers_edges(layers.sharding);
   if (spec.embedding) slot.embedding = layers.embedding.lay_out_activations(arena);
   for (std::size_t i = 0; i < num_blocks(spec); ++i) {
     BlockActivations block = layers.block.lay_out_activations(arena, scratch.block);
-    if (i > 0 || spec.embedding) block.x = layers.block.lay_out_input(arena);
+    if (i > 0 || owns_input) block.x = layers.block.lay_out_input(arena);
     slot.blocks.push_back(block);
   }
   if (spec.head) {
     slot.head = layers.head->lay_out_activations(arena, scratch.head);
-    if (spec.embedding || !slot.blocks.empty()) slot.head.x = layers.block.lay_out_input(arena);
+    if (owns_input || !slot.blocks.empty()) slot.head.x = layers.block.lay_out_input(arena);
   }
   return slot;
 }
@@ -39,6 +50,7 @@ DeferredSlot lay_out_deferred(const ChunkSpec& spec, const Layers& layers, Arena
     slot.blocks.push_back(layers.block.lay_out_deferred(arena));
   }
   if (spec.head) slot.head = layers.head->lay_out_deferred(arena);
+  else if (gathers_edges(layers.sharding)) slot.output_gradient = layers.block.lay_out_input(arena);
   return slot;
 }
 
@@ -49,22 +61,30 @@ void lay_out_immediate(std::span<const ChunkSpec> chunks, const Layers& layers, 
   const BlockDeferred block = layers.block.lay_out_deferred(arena);
   HeadDeferred head;
   if (layers.head) head = layers.head->lay_out_deferred(arena);
+  tensor::Tensor output_gradient;
+  if (gathers_edges(layers.sharding)) output_gradient = layers.block.lay_out_input(arena);
   for (std::size_t c = 0; c < chunks.size(); ++c) {
-    out[c].immediate = {.blocks = std::vector(num_blocks(chunks[c]), block), .head = head};
+    out[c].immediate = {.blocks = std::vector(num_blocks(chunks[c]), block),
+                        .head = head,
+                        .output_gradient = output_gradient};
   }
 }
 
 void lay_out_evaluation(std::span<const ChunkSpec> chunks, const Layers& layers,
                         const Scratch& scratch, Arena& arena, std::vector<ChunkActivations>& out) {
-  ChunkSlot slot;
-  slot.embedding = layers.embedding.lay_out_activations(arena);
-  BlockActivations block = layers.block.lay_out_activations(arena, {});
+  const EmbeddingActivations embedding = layers.embedding.lay_out_activations(arena);
+  BlockActivations block =
+      layers.block.lay_out_activations(arena, {.forward = scratch.block.forward});
   block.x = layers.block.lay_out_input(arena);
-  if (layers.head) slot.head = layers.head->lay_out_evaluation(arena, scratch.head);
-  slot.head.x = block.x;
+  HeadActivations head;
+  if (layers.head) head = layers.head->lay_out_evaluation(arena, scratch.head);
+  head.x = block.x;
   for (std::size_t c = 0; c < chunks.size(); ++c) {
+    ChunkSlot& slot = out[c].evaluation;
+    slot = shared_slot(scratch);
+    slot.embedding = embedding;
     slot.blocks.assign(num_blocks(chunks[c]), block);
-    out[c].evaluation = slot;
+    slot.head = head;
   }
 }
 
@@ -81,13 +101,18 @@ void lay_out_forward_scratch(const Layers& layers, Arena& arena, Scratch& out) {
   out.attention.forward = arena.take_bytes(layers.block.attention_scratch_bytes().forward);
   out.products.forward = arena.take_bytes(bytes_of_products(layers).forward);
   if (layers.head) out.head = layers.head->lay_out_scratch(arena);
+  out.block.forward = layers.block.lay_out_gathered(arena);
+  out.head.forward = out.block.forward;
+  if (gathers_edges(layers.sharding)) out.output = layers.block.lay_out_input(arena);
 }
 
 /// Lays out the scratch memory of backwards.
 void lay_out_backward_scratch(const Layers& layers, Arena& arena, Scratch& out) {
   out.attention.backward = arena.take_bytes(layers.block.attention_scratch_bytes().backward);
   out.products.backward = arena.take_bytes(bytes_of_products(layers).backward);
-  out.block = layers.block.lay_out_scratch(arena);
+  layers.block.lay_out_backward_scratch(arena, out.block);
+  out.head.backward = out.block.backward;
+  out.head.gathered_dx = out.block.gathered_dnorm;
 }
 
 void give_scratch(const Layers& layers, const Scratch& scratch) {

@@ -8,11 +8,22 @@
 
 namespace troupe::stages {
 
+/// Collectives that a microbatch's nodes have started and none has waited for yet.
+struct PendingCollectives {
+  std::unique_ptr<tensor::Work> forward;   ///< a forward has one at a time
+  std::unique_ptr<tensor::Work> gradient;  ///< Node::Work::gather_gradient
+  std::unique_ptr<tensor::Work> input;     ///< gather_input_again
+  std::unique_ptr<tensor::Work> reduced;   ///< reduce_gradient
+};
+
 /// One microbatch's activations in one chunk, from its forward to its weight gradients.
 struct ChunkSlot {
   EmbeddingActivations embedding;
   std::vector<BlockActivations> blocks;
   HeadActivations head;
+  GatheredTokens forward_tokens, backward_tokens;  ///< shared with all slots
+  tensor::Tensor output;  ///< [T, C], scratch; only if chunks exchange slices (gathers_edges())
+  PendingCollectives pending;
   // Views of the caller's buffers, from I to W.
   tensor::Tensor output_gradient;
   tensor::Tensor input_gradient;
@@ -22,6 +33,7 @@ struct ChunkSlot {
 struct DeferredSlot {
   std::vector<BlockDeferred> blocks;
   HeadDeferred head;
+  tensor::Tensor output_gradient;  ///< [T, C], gathered from slices (gathers_edges()); else empty
 };
 
 /// Everything that the calls of one chunk write, except parameters, gradients and the caller's

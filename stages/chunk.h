@@ -39,19 +39,42 @@ class Chunk {
   void wait(int slot) const;
   ForwardResult evaluate(const tensor::Tensor& input, const tensor::Tensor& output,
                          std::span<const std::int32_t> ids, std::span<const std::int32_t> targets);
+  /// Gives up collectives that were started in a step that was given up.
+  void forget_collectives();
 
  private:
   const NodeRow& row(Pass pass) const { return rows_[static_cast<std::size_t>(pass)]; }
   const Node& node_at(Pass pass, int node) const;
-  /// Runs any node of a forward except the head's.
-  void run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call) const;
+  // The nodes of a forward, in chunk_forward.cpp. The loss is that of the head's node.
+  double run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call,
+                     float loss_scale) const;
+  void compute_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call) const;
+  std::unique_ptr<tensor::Work> start_forward(const Node& node, const ChunkSlot& slot,
+                                              const ForwardCall& call) const;
+  void finish_output(const Node& node, const ChunkSlot& slot, const ForwardCall& call) const;
+  /// The output of block i - 1, or of the embedding, which the next part reads.
+  const tensor::Tensor& into(const ChunkSlot& slot, const ForwardCall& call, std::size_t i) const;
+
+  // The nodes of backwards, in chunk_backward.cpp.
+  void run_backward(const Node& node, ChunkSlot& slot, const DeferredSlot& deferred);
   void input_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred) const;
   void weight_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred);
+  std::unique_ptr<tensor::Work> gather_gradient(const Node& node, const ChunkSlot& slot,
+                                                const DeferredSlot& deferred) const;
+  /// Copies the shard's slice of a gradient to the caller's buffer, if chunks exchange slices.
+  void send_input_gradient(const ChunkSlot& slot, const tensor::Tensor& dx) const;
   std::vector<tensor::Tensor> gradients_of(const Node& node) const;
   char& has_gradient(const Node& node);
   const DeferredSlot& deferred_of(const BackwardCall& call) const;
   /// Whether the chunk's input is also the head's input.
   bool begins_with_head() const { return spec_.head && blocks_.empty() && !spec_.embedding; }
+  /// Whether the first part computes with the caller's input, and not with a gathered one.
+  bool reads_input() const { return !spec_.embedding && !gathers_edges(); }
+  bool gathers_edges() const { return stages::gathers_edges(layers_->sharding); }
+  /// The part of a tensor [T, C] that travels between chunks.
+  tensor::Tensor slice_of(const tensor::Tensor& all) const;
+  tensor::Event& ran(int slot) const;
+  HeadDeferred head_deferred(const ChunkSlot& slot, const DeferredSlot& deferred) const;
   /// Gradient of the input of block i, or of what follows the last block; not of the chunk's input.
   const tensor::Tensor& dx(const ChunkSlot& slot, const DeferredSlot& deferred,
                            std::size_t i) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace troupe::stages {
 namespace {
@@ -17,52 +18,124 @@ bool copies(const ChunkSpec& chunk) {
   return !chunk.embedding && !chunk.head && num_blocks(chunk) == 0;
 }
 
-std::vector<Node> forward_nodes(const ChunkSpec& chunk) {
-  std::vector<Node> nodes;
-  if (chunk.embedding) nodes.push_back({Sublayer::embedding});
-  for (std::size_t block = 0; block < num_blocks(chunk); ++block)
-    for (const Sublayer part :
-         {Sublayer::input_norm, Sublayer::attention, Sublayer::post_norm, Sublayer::feed_forward})
-      nodes.push_back({part, Work::forward, block});
-  if (chunk.head) nodes.push_back({Sublayer::head});
-  if (copies(chunk)) nodes.push_back({Sublayer::copy});
-  return nodes;
+/// Collects nodes; `divided` ones only if there are several shards, `split` ones only with sequence
+/// parallelism.
+class Nodes {
+ public:
+  explicit Nodes(const Sharding& sharding)
+      : is_divided_(sharding.size > 1), is_split_(is_divided_ && sharding.sequence_parallel) {}
+  void add(Sublayer part, Work work, std::size_t block = 0) {
+    nodes_.push_back({part, work, block});
+  }
+  void divided(Sublayer part, Work work, std::size_t block = 0) {
+    if (is_divided_) add(part, work, block);
+  }
+  void split(Sublayer part, Work work, std::size_t block = 0) {
+    if (is_split_) add(part, work, block);
+  }
+  bool is_divided() const { return is_divided_; }
+  std::vector<Node> take() { return std::move(nodes_); }
+
+ private:
+  const bool is_divided_, is_split_;
+  std::vector<Node> nodes_;
+};
+
+std::vector<Node> forward_nodes(const ChunkSpec& chunk, const Sharding& sharding) {
+  Nodes nodes(sharding);
+  if (copies(chunk)) nodes.add(Sublayer::copy, Work::forward);
+  if (gathers_edges(sharding) && !chunk.embedding && !copies(chunk))
+    nodes.add(Sublayer::edge, Work::gather_input);
+  if (chunk.embedding) {
+    nodes.add(Sublayer::embedding, Work::forward);
+    nodes.divided(Sublayer::embedding, Work::reduce_output);
+    nodes.divided(Sublayer::embedding, Work::finish_output);
+  }
+  for (std::size_t block = 0; block < num_blocks(chunk); ++block) {
+    nodes.add(Sublayer::input_norm, Work::forward, block);
+    nodes.split(Sublayer::attention, Work::gather_input, block);
+    nodes.add(Sublayer::attention, Work::forward, block);
+    nodes.divided(Sublayer::attention, Work::reduce_output, block);
+    nodes.add(Sublayer::post_norm, Work::forward, block);
+    nodes.split(Sublayer::feed_forward, Work::gather_input, block);
+    nodes.add(Sublayer::feed_forward, Work::forward, block);
+    nodes.divided(Sublayer::feed_forward, Work::reduce_output, block);
+    nodes.divided(Sublayer::feed_forward, Work::finish_output, block);
+  }
+  if (chunk.head) {
+    nodes.add(Sublayer::final_norm, Work::forward);
+    nodes.split(Sublayer::head, Work::gather_input);
+    nodes.add(Sublayer::head, Work::forward);
+  }
+  return nodes.take();
+}
+
+/// The gradients of a part that begins with a column-parallel product. Its input gradient is summed
+/// over the shards while its weight gradient computes.
+void add_gradients(Nodes& nodes, Sublayer part, std::size_t block = 0) {
+  if (part != Sublayer::head) nodes.split(part, Work::gather_gradient, block);
+  nodes.split(part, Work::gather_input_again, block);
+  nodes.add(part, Work::input_gradient, block);
+  nodes.divided(part, Work::reduce_gradient, block);
 }
 
 /// The weight gradient of a part follows its input gradient, because all blocks share the memory
 /// between the two. Only the weight gradient of attention waits for the input gradient of the input
-/// norm, so that the chunk's own input gradient is complete as early as possible.
-std::vector<Node> backward_nodes(const ChunkSpec& chunk) {
-  std::vector<Node> nodes;
-  const auto add = [&](Sublayer part, Work work, std::size_t block) {
-    nodes.push_back({part, work, block});
+/// norm, so that the chunk's own input gradient is complete as early as possible, unless it hides
+/// the sum of the input gradient over the shards.
+std::vector<Node> backward_nodes(const ChunkSpec& chunk, const Sharding& sharding) {
+  Nodes nodes(sharding);
+  const auto add_both = [&](Sublayer part, std::size_t block = 0) {
+    nodes.add(part, Work::input_gradient, block);
+    nodes.add(part, Work::weight_gradient, block);
   };
-  const auto add_both = [&](Sublayer part, std::size_t block) {
-    add(part, Work::input_gradient, block);
-    add(part, Work::weight_gradient, block);
-  };
-  if (copies(chunk)) add_both(Sublayer::copy, 0);
-  if (chunk.head) add_both(Sublayer::head, 0);
-  for (std::size_t block = num_blocks(chunk); block-- > 0;) {
-    add_both(Sublayer::feed_forward, block);
-    add_both(Sublayer::post_norm, block);
-    add(Sublayer::attention, Work::input_gradient, block);
-    add(Sublayer::input_norm, Work::input_gradient, block);
-    add(Sublayer::attention, Work::weight_gradient, block);
-    add(Sublayer::input_norm, Work::weight_gradient, block);
+  if (copies(chunk)) add_both(Sublayer::copy);
+  if (gathers_edges(sharding) && !chunk.head && !copies(chunk))
+    nodes.add(Sublayer::edge, Work::gather_gradient);
+  if (chunk.head) {
+    add_gradients(nodes, Sublayer::head);
+    nodes.add(Sublayer::head, Work::weight_gradient);
+    add_both(Sublayer::final_norm);
   }
-  if (chunk.embedding) add_both(Sublayer::embedding, 0);
-  return nodes;
+  for (std::size_t block = num_blocks(chunk); block-- > 0;) {
+    add_gradients(nodes, Sublayer::feed_forward, block);
+    nodes.add(Sublayer::feed_forward, Work::weight_gradient, block);
+    add_both(Sublayer::post_norm, block);
+    add_gradients(nodes, Sublayer::attention, block);
+    if (nodes.is_divided()) nodes.add(Sublayer::attention, Work::weight_gradient, block);
+    nodes.add(Sublayer::input_norm, Work::input_gradient, block);
+    if (!nodes.is_divided()) nodes.add(Sublayer::attention, Work::weight_gradient, block);
+    nodes.add(Sublayer::input_norm, Work::weight_gradient, block);
+  }
+  if (chunk.embedding) {
+    nodes.split(Sublayer::embedding, Work::gather_gradient);
+    add_both(Sublayer::embedding);
+  }
+  return nodes.take();
 }
 
-std::vector<Node> nodes_of(const ChunkSpec& chunk, Pass pass) {
-  if (pass == Pass::forward) return forward_nodes(chunk);
-  const std::vector<Node> both = backward_nodes(chunk);
+/// Whether a backward that computes input gradients alone has the node, or one that computes weight
+/// gradients alone. What both read is gathered twice, because no pass keeps it for a later one.
+bool is_in(const Node& node, Pass pass) {
+  switch (node.work) {
+    case Work::gather_gradient:
+      if (node.part == Sublayer::edge) return pass == Pass::input_gradient;
+      return pass == Pass::weight_gradient || node.part != Sublayer::embedding;
+    case Work::weight_gradient:
+    case Work::gather_input_again:
+      return pass == Pass::weight_gradient;
+    default:
+      return pass == Pass::input_gradient;
+  }
+}
+
+std::vector<Node> nodes_of(const ChunkSpec& chunk, Pass pass, const Sharding& sharding) {
+  if (pass == Pass::forward) return forward_nodes(chunk, sharding);
+  const std::vector<Node> both = backward_nodes(chunk, sharding);
   if (pass == Pass::backward) return both;
-  const Work work = pass == Pass::input_gradient ? Work::input_gradient : Work::weight_gradient;
   std::vector<Node> nodes;
   std::ranges::copy_if(both, std::back_inserter(nodes),
-                       [&](const Node& node) { return node.work == work; });
+                       [&](const Node& node) { return is_in(node, pass); });
   return nodes;
 }
 
@@ -91,33 +164,41 @@ std::size_t last_of(const std::vector<Node>& nodes, IsOne&& is_one) {
   return static_cast<std::size_t>(nodes.rend() - found) - 1;
 }
 
+bool begins_at_edge(const std::vector<Node>& nodes) {
+  return !nodes.empty() && nodes.front().part == Sublayer::edge;
+}
+
 /// Index of the node at which a pass reads the output gradient for the last time in its
 /// microbatch's backward; the row's size if a later pass reads it again, or no node does.
 std::size_t end_of_output_gradient(const ChunkSpec& chunk, const std::vector<Node>& nodes,
-                                   Pass pass) {
+                                   Pass pass, const Sharding& sharding) {
+  // The node after the one that gathers it waits until it is gathered.
+  if (begins_at_edge(nodes)) return 1;
+  if (gathers_edges(sharding) && !copies(chunk)) return nodes.size();
   const auto reads = [&](const Node& node) { return reads_output_gradient(chunk, node); };
   const bool again = pass == Pass::input_gradient &&
-                     std::ranges::any_of(nodes_of(chunk, Pass::weight_gradient), reads);
+                     std::ranges::any_of(nodes_of(chunk, Pass::weight_gradient, sharding), reads);
   return again ? nodes.size() : last_of(nodes, reads);
 }
 
 }  // namespace
 
-NodeRow row_of(const ChunkSpec& chunk, Pass pass) {
-  NodeRow row{.nodes = nodes_of(chunk, pass), .ends = {}};
+NodeRow row_of(const ChunkSpec& chunk, Pass pass, const Sharding& sharding) {
+  NodeRow row{.nodes = nodes_of(chunk, pass, sharding), .ends = {}};
   row.ends.resize(row.nodes.size());
   if (pass == Pass::forward) {
     row.ends.back() = {.output = true, .input = copies(chunk)};
+    if (begins_at_edge(row.nodes)) row.ends[1].input = true;
     return row;
   }
-  const std::size_t gradient = end_of_output_gradient(chunk, row.nodes, pass);
+  const std::size_t gradient = end_of_output_gradient(chunk, row.nodes, pass, sharding);
   if (gradient < row.ends.size()) row.ends[gradient].output_gradient = true;
   if (pass == Pass::weight_gradient) return row;
   const auto complete =
       last_of(row.nodes, [](const Node& node) { return node.work == Work::input_gradient; });
   row.ends[complete].output = true;
   // No weight gradient reads the input of its forward: it uses the norm's output.
-  row.ends[complete].input = !copies(chunk);
+  row.ends[complete].input = !copies(chunk) && !gathers_edges(sharding);
   return row;
 }
 

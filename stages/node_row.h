@@ -3,14 +3,38 @@
 #include <cstddef>
 #include <vector>
 
+#include "stages/sharding.h"
 #include "stages/stage.h"
 
 namespace troupe::stages {
 
 /// A node of a chunk: a part of the model, and the work on it.
 struct Node {
-  enum class Sublayer { embedding, input_norm, attention, post_norm, feed_forward, head, copy };
-  enum class Work { forward, input_gradient, weight_gradient };
+  /// `edge` is the chunk's own input or output gradient.
+  enum class Sublayer {
+    edge,
+    embedding,
+    input_norm,
+    attention,
+    post_norm,
+    feed_forward,
+    final_norm,
+    head,
+    copy
+  };
+  enum class Work {
+    forward,
+    input_gradient,
+    weight_gradient,
+    // Collectives over the shards, each of which is only started. The node that reads the result
+    // waits for it.
+    gather_input,
+    reduce_output,
+    gather_gradient,
+    reduce_gradient,
+    gather_input_again,  ///< for the weight gradient
+    finish_output,       ///< no collective: what follows reduce_output, if no other node would do it
+  };
   Sublayer part = Sublayer::copy;
   Work work = Work::forward;
   std::size_t block = 0;  ///< the layer that a layer's part belongs to
@@ -22,6 +46,6 @@ struct NodeRow {
   std::vector<NodeEnd> ends;
 };
 
-NodeRow row_of(const ChunkSpec& chunk, Pass pass);
+NodeRow row_of(const ChunkSpec& chunk, Pass pass, const Sharding& sharding = {});
 
 }  // namespace troupe::stages

@@ -61,7 +61,7 @@ Buffer allocate(tensor::Device& device, std::int64_t elements) {
 
 Tensor view(const Buffer& buffer, const ParameterLayout::Entry& entry, std::int64_t skip = 0) {
   if (!buffer.data()) return {};
-  return buffer.view(DType::f32, entry.info.shape,
+  return buffer.view(DType::f32, entry.shape,
                      static_cast<std::size_t>(skip + entry.offset) * sizeof(float));
 }
 
@@ -82,14 +82,16 @@ ParameterLayout lay_out_parameters(const StageSpec& spec) {
   for (ParameterInfo& info : parameters_of(spec.model)) {
     if (!holds(spec, info)) continue;
     if (!is_joined(info)) layout.size = aligned(layout.size);
-    const std::int64_t elements = info.shape.num_elements();
-    const bool owned = owns(spec, info);
-    layout.entries.push_back({.info = std::move(info), .offset = layout.size, .owned = owned});
-    layout.size += elements;
+    ParameterLayout::Entry entry{.info = std::move(info), .offset = layout.size};
+    entry.shape = local_shape(entry.info, spec.model, spec.sharding);
+    entry.region = region_of(entry.info, spec.model, spec.sharding);
+    entry.owned = owns(spec, entry.info) && owns_region(entry.info, spec.model, spec.sharding);
+    layout.size += entry.shape.num_elements();
+    layout.entries.push_back(std::move(entry));
   }
   layout.size = aligned(layout.size);
   if (spec.model.tie_word_embeddings && has_embedding(spec) && has_head(spec)) {
-    layout.tied_size = layout.entries.front().info.shape.num_elements();
+    layout.tied_size = layout.entries.front().shape.num_elements();
   }
   return layout;
 }
@@ -120,7 +122,9 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
                     .exp_avg_sq = view(exp_avg_sq_memory_, entry),
                     .decays = spec.decay_all || entry.info.shape.rank() >= 2,
                     .owned = entry.owned,
-                    .region = tensor::whole(entry.info.shape)});
+                    .region = entry.region});
+    if (entry.info.split == Split::none) replicated_gradients_.push_back(all_.back().gradient);
+    if (entry.info.split == Split::kv_rows) kv_head_gradients_.push_back(all_.back().gradient);
   }
   for (std::size_t i = 0; i < all_.size(); ++i) by_name_.emplace(all_[i].name, i);
   next_ = all_;

@@ -21,6 +21,8 @@ struct ParameterLayout {
   struct Entry {
     ParameterInfo info;
     std::int64_t offset = 0;  ///< elements
+    tensor::Shape shape;      ///< of the shard's part
+    tensor::Region region;    ///< Parameter::region
     bool owned = true;
   };
   std::vector<Entry> entries;
@@ -55,6 +57,10 @@ class Parameters {
   tensor::Tensor embedding_weight() const { return find(kEmbedding).weight; }
   tensor::Tensor embedding_gradient() const { return find(kEmbedding).gradient; }
 
+  /// The gradients of parameters that every shard has all of, and of those by key and value head.
+  std::span<const tensor::Tensor> replicated_gradients() const { return replicated_gradients_; }
+  std::span<const tensor::Tensor> kv_head_gradients() const { return kv_head_gradients_; }
+
   /// Adds the gradient of the head's use of a tied embedding if this stage has both uses.
   void add_tied_uses(tensor::Stream& stream) const;
 
@@ -76,6 +82,7 @@ class Parameters {
   tensor::Buffer previous_memory_;  ///< weights, then two moments
   tensor::Tensor weights_, saved_weights_;
   std::vector<Parameter> all_, next_;
+  std::vector<tensor::Tensor> replicated_gradients_, kv_head_gradients_;
   std::map<std::string, std::size_t, std::less<>> by_name_;  ///< indices into all_
 };
 

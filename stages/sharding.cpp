@@ -100,6 +100,10 @@ tensor::Shape local_shape(const ParameterInfo& info, const ModelConfig& model,
   return {padded ? vocab_rows(info.shape[0], sharding.size) : region.rows, region.columns};
 }
 
+bool gathers_edges(const Sharding& sharding) {
+  return sharding.size > 1 && !sharding.sequence_parallel;
+}
+
 tensor::Shape edge_shape(std::int64_t tokens, std::int64_t hidden_size, const Sharding& sharding) {
   if (sharding.size == 1) return {tokens, hidden_size};
   if (sharding.sequence_parallel) return {tokens / sharding.size, hidden_size};

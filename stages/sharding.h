@@ -50,6 +50,9 @@ tensor::Shape local_shape(const ParameterInfo& info, const ModelConfig& model,
 /// which it has, and the receiving shards gather the parts.
 tensor::Shape edge_shape(std::int64_t tokens, std::int64_t hidden_size, const Sharding& sharding);
 
+/// Whether chunks exchange slices of tensors that every shard has, which the receivers gather.
+bool gathers_edges(const Sharding& sharding);
+
 /// Why so many shards cannot divide the model: an empty string if they can, else one sentence with
 /// the field, the rule and its numbers, and the nearest valid number of shards.
 std::string check_sharding(const ModelConfig& model, int shards);

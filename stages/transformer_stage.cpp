@@ -19,14 +19,25 @@ Mode mode_of(const StageSpec& spec) {
   return spec.training ? Mode::training : Mode::evaluation;
 }
 
-Layers make_layers(const StageSpec& spec, Device& device, const Streams& streams) {
+/// `groups`: null if nothing is computed.
+Layers make_layers(const StageSpec& spec, Device& device, const Streams& streams,
+                   const tensor::TensorParallelGroups* groups) {
   const bool head = std::ranges::any_of(spec.chunks, &ChunkSpec::head);
-  const LayerSpec layer = {.model = spec.model, .micro = spec.micro, .seq_len = spec.seq_len};
+  const auto& [size, shard, sequence_parallel] = spec.sharding;
+  const LayerSpec layer = {.model = spec.model,
+                           .micro = spec.micro,
+                           .seq_len = spec.seq_len,
+                           .parallel = {.size = size,
+                                        .shard = shard,
+                                        .sequence_parallel = sequence_parallel,
+                                        .groups = groups}};
   return {.embedding = Embedding(layer, device, streams),
           .block = DecoderBlock(layer, device, streams),
           .head = head ? std::make_unique<HeadLoss>(layer, device, streams) : nullptr,
           .ops = &device.ops(),
-          .streams = &streams};
+          .streams = &streams,
+          .sharding = spec.sharding,
+          .parallel = layer.parallel};
 }
 
 std::size_t packed_bytes(const StageSpec& spec, const Layers& layers) {
@@ -47,7 +58,7 @@ class TransformerStage final : public Stage {
   ~TransformerStage() override { streams_.synchronize(); }
 
   int num_chunks() const override { return static_cast<int>(chunks_.size()); }
-  void join(const ShardGroups& groups) override { groups_ = groups; }
+  void join(const ShardGroups& groups) override;
   tensor::Shape edge_shape() const override {
     return stages::edge_shape(spec_.micro * spec_.seq_len, spec_.model.hidden_size, spec_.sharding);
   }
@@ -79,9 +90,11 @@ class TransformerStage final : public Stage {
   const Chunk& chunk_at(int chunk) const;
   Chunk& chunk_at(int chunk);
   void pack_if_stale();
+  void sum_replicated_gradients();
 
   const StageSpec spec_;
-  ShardGroups groups_;
+  tensor::TensorParallelGroups groups_;
+  tensor::ProcessGroup* kv_head_group_ = nullptr;
   tensor::Ops& ops_;
   const Streams streams_;
   const Layers layers_;
@@ -97,7 +110,7 @@ TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
     : spec_(spec),
       ops_(device.ops()),
       streams_(device),
-      layers_(make_layers(spec, device, streams_)),
+      layers_(make_layers(spec, device, streams_, &groups_)),
       parameters_(spec, device),
       packed_memory_(device.allocate(packed_bytes(spec, layers_), tensor::MemoryKind::device)),
       activation_memory_(
@@ -118,6 +131,12 @@ const Chunk& TransformerStage::chunk_at(int chunk) const {
 }
 Chunk& TransformerStage::chunk_at(int chunk) {
   return const_cast<Chunk&>(std::as_const(*this).chunk_at(chunk));
+}
+
+void TransformerStage::join(const ShardGroups& groups) {
+  for (Chunk& chunk : chunks_) chunk.forget_collectives();
+  groups_ = {.forward = groups.forward, .backward = groups.backward};
+  kv_head_group_ = groups.kv_head;
 }
 
 /// Packs weights that have changed. They change only while no node reads the packed ones.
@@ -161,7 +180,20 @@ void TransformerStage::synchronize() {
 void TransformerStage::end_backward() {
   for (Chunk& chunk : chunks_) chunk.complete_gradients();
   parameters_.add_tied_uses(streams_.backward());
+  sum_replicated_gradients();
   streams_.synchronize();
+}
+
+/// Gradients of parameters that several shards hold are parts of sums: of norms with sequence
+/// parallelism, because each shard has tokens of its own, and of key and value heads that several
+/// shards share, because each has query heads of its own.
+void TransformerStage::sum_replicated_gradients() {
+  const auto sum = [this](tensor::ProcessGroup* group, std::span<const Tensor> gradients) {
+    if (!gradients.empty()) group->all_reduce_many(streams_.backward(), gradients)->wait();
+  };
+  if (spec_.sharding.size > 1 && spec_.sharding.sequence_parallel)
+    sum(groups_.backward, parameters_.replicated_gradients());
+  if (kv_head_group_) sum(kv_head_group_, parameters_.kv_head_gradients());
 }
 
 void TransformerStage::squared_norms(std::span<double> out) const {
@@ -206,7 +238,7 @@ void TransformerStage::weights_changed() {
 
 StageMemory plan_memory(const StageSpec& spec, Device& device) {
   const Streams streams(device);
-  const Layers layers = make_layers(spec, device, streams);
+  const Layers layers = make_layers(spec, device, streams, nullptr);
   const ParameterLayout layout = lay_out_parameters(spec);
   const auto float_bytes = static_cast<std::int64_t>(sizeof(float));
   const std::int64_t storage = layout.size * float_bytes;

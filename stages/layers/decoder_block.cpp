@@ -11,16 +11,25 @@ using tensor::Tensor;
 
 namespace {
 
-tensor::LinearShape linear(const LayerShape& shape, std::int64_t in, std::int64_t out) {
-  return {.rows = shape.T, .in = in, .out = out, .dtype = shape.dtype, .output_dtype = shape.dtype};
+/// A layer before it is divided, by what one shard has of its divided dim.
+template <typename ParallelLinear>
+std::unique_ptr<ParallelLinear> linear(tensor::Device& device, const LayerSpec& spec,
+                                       std::int64_t in, std::int64_t out) {
+  const tensor::LinearShape whole{.rows = spec.micro * spec.seq_len,
+                                  .in = in,
+                                  .out = out,
+                                  .dtype = spec.model.dtype,
+                                  .output_dtype = spec.model.dtype};
+  return std::make_unique<ParallelLinear>(device, whole, spec.parallel);
 }
 
 tensor::AttentionShape attention(const LayerSpec& spec) {
   const ModelConfig& model = spec.model;
+  const LayerShape shape(spec);
   return {.batch = spec.micro,
           .seq_len = spec.seq_len,
-          .heads = model.num_attention_heads,
-          .kv_heads = model.num_key_value_heads,
+          .heads = shape.heads,
+          .kv_heads = shape.kv_heads,
           .head_dim = model.head_dim,
           .rope_theta = model.rope_theta,
           .dtype = model.dtype};
@@ -30,15 +39,27 @@ tensor::AttentionShape attention(const LayerSpec& spec) {
 
 DecoderBlock::DecoderBlock(const LayerSpec& spec, tensor::Device& device, const Streams& streams)
     : shape_(spec),
+      is_divided_(spec.parallel.size > 1),
       eps_(static_cast<float>(spec.model.rms_norm_eps)),
       ops_(device.ops()),
       streams_(streams),
-      qkv_(device.make_linear(linear(shape_, shape_.C, shape_.Q))),
-      o_(device.make_linear(linear(shape_, shape_.A, shape_.C))),
-      gate_up_(device.make_linear(linear(shape_, shape_.C, 2 * shape_.F))),
-      down_(device.make_linear(linear(shape_, shape_.F, shape_.C))),
-      attention_(device.make_attention(attention(spec))),
-      heads_(spec.model.num_attention_heads) {}
+      attention_(device.make_attention(attention(spec))) {
+  using Column = tensor::ColumnParallelLinear;
+  using Row = tensor::RowParallelLinear;
+  const std::int64_t shards = spec.parallel.size;
+  qkv_ = linear<Column>(device, spec, shape_.C, shards * shape_.Q);
+  o_ = linear<Row>(device, spec, shards * shape_.A, shape_.C);
+  gate_up_ = linear<Column>(device, spec, shape_.C, shards * 2 * shape_.F);
+  down_ = linear<Row>(device, spec, shards * shape_.F, shape_.C);
+}
+
+tensor::ColumnParallelLinear& DecoderBlock::first_of(Branch branch) const {
+  return branch == Branch::attention ? *qkv_ : *gate_up_;
+}
+
+tensor::RowParallelLinear& DecoderBlock::last_of(Branch branch) const {
+  return branch == Branch::attention ? *o_ : *down_;
+}
 
 PackedBlock DecoderBlock::lay_out_packed(Arena& arena) const {
   return {.qkv = arena.take_bytes(qkv_->packed_bytes()),
@@ -47,31 +68,39 @@ PackedBlock DecoderBlock::lay_out_packed(Arena& arena) const {
           .down = arena.take_bytes(down_->packed_bytes())};
 }
 
-BlockScratch DecoderBlock::lay_out_scratch(Arena& arena) const {
-  BlockScratch scratch;
+GatheredTokens DecoderBlock::lay_out_gathered(Arena& arena) const {
+  if (shape_.S == shape_.T) return {};
+  return {.input = arena.take(shape_.dtype, {shape_.T, shape_.C}),
+          .output = arena.take(shape_.dtype, {shape_.T, shape_.C})};
+}
+
+void DecoderBlock::lay_out_backward_scratch(Arena& arena, BlockScratch& out) const {
+  out.backward = lay_out_gathered(arena);
   arena.overlay(
       [&] {
-        scratch.dact = arena.take(shape_.dtype, {shape_.T, shape_.F});
+        out.dact = arena.take(shape_.dtype, {shape_.T, shape_.F});
       },
       [&] {
-        scratch.dattn = arena.take(shape_.dtype, {shape_.T, shape_.A});
+        out.dattn = arena.take(shape_.dtype, {shape_.T, shape_.A});
       });
-  scratch.dnorm = arena.take(shape_.dtype, {shape_.T, shape_.C});
-  return scratch;
+  out.dnorm = arena.take(shape_.dtype, {shape_.S, shape_.C});
+  if (shape_.S != shape_.T) out.gathered_dnorm = arena.take(shape_.dtype, {shape_.T, shape_.C});
 }
 
 tensor::ScratchBytes DecoderBlock::product_scratch_bytes() const {
   tensor::ScratchBytes most;
-  for (const auto* linear : {&qkv_, &o_, &gate_up_, &down_}) {
-    const auto [forward, backward] = (*linear)->scratch_bytes();
+  for (const auto& [forward, backward] : {qkv_->scratch_bytes(), o_->scratch_bytes(),
+                                          gate_up_->scratch_bytes(), down_->scratch_bytes()})
     most = {.forward = std::max(most.forward, forward),
             .backward = std::max(most.backward, backward)};
-  }
   return most;
 }
 
 void DecoderBlock::set_product_scratch(const tensor::Scratch& scratch) const {
-  for (const auto* linear : {&qkv_, &o_, &gate_up_, &down_}) (*linear)->set_scratch(scratch);
+  for (const Branch branch : {Branch::attention, Branch::feed_forward}) {
+    first_of(branch).set_scratch(scratch);
+    last_of(branch).set_scratch(scratch);
+  }
 }
 
 tensor::ScratchBytes DecoderBlock::attention_scratch_bytes() const {
@@ -83,22 +112,22 @@ void DecoderBlock::set_attention_scratch(const tensor::Scratch& scratch) const {
 }
 
 Tensor DecoderBlock::lay_out_input(Arena& arena) const {
-  return arena.take(shape_.dtype, {shape_.T, shape_.C});
+  return arena.take(shape_.dtype, {shape_.S, shape_.C});
 }
 
 BlockActivations DecoderBlock::lay_out_activations(Arena& arena,
                                                    const BlockScratch& scratch) const {
-  const auto [T, C, A, Q, F, V, act] = shape_;
+  const auto [T, S, C, heads, kv_heads, A, Q, F, V, act] = shape_;
   BlockActivations kept = {.x = {},
-                           .x_rstd = arena.take(DType::f32, {T}),
-                           .input_norm = arena.take(act, {T, C}),
+                           .x_rstd = arena.take(DType::f32, {S}),
+                           .input_norm = arena.take(act, {S, C}),
                            .qkv = {},
                            .saved = arena.take(act, {attention_->saved_elements()}),
-                           .lse = arena.take(DType::f32, {T * heads_}),
+                           .lse = arena.take(DType::f32, {T * heads}),
                            .attn = arena.take(act, {T, A}),
-                           .mid = arena.take(act, {T, C}),
-                           .mid_rstd = arena.take(DType::f32, {T}),
-                           .post_norm = arena.take(act, {T, C}),
+                           .mid = arena.take(act, {S, C}),
+                           .mid_rstd = arena.take(DType::f32, {S}),
+                           .post_norm = arena.take(act, {S, C}),
                            .gate_up = {},
                            .act = arena.take(act, {T, F}),
                            .scratch = scratch};
@@ -113,7 +142,7 @@ BlockActivations DecoderBlock::lay_out_activations(Arena& arena,
 }
 
 BlockDeferred DecoderBlock::lay_out_deferred(Arena& arena) const {
-  return {.dmid = arena.take(shape_.dtype, {shape_.T, shape_.C}),
+  return {.dmid = arena.take(shape_.dtype, {shape_.S, shape_.C}),
           .dqkv = arena.take(shape_.dtype, {shape_.T, shape_.Q}),
           .dinput_norm = arena.take(DType::f32, {shape_.C}),
           .dpost_norm = arena.take(DType::f32, {shape_.C})};
@@ -126,41 +155,84 @@ void DecoderBlock::pack(const BlockWeights& weights) const {
   down_->pack(streams_.backward(), weights.master.down, weights.packed.down);
 }
 
+// --- forward
+
 void DecoderBlock::forward_input_norm(const BlockWeights& weights,
                                       const BlockActivations& kept) const {
   ops_.rms_norm(streams_.forward(), kept.x, weights.master.input_norm, eps_, kept.input_norm,
                 kept.x_rstd);
 }
 
+std::unique_ptr<tensor::Work> DecoderBlock::gather_input(Branch branch,
+                                                         const BlockActivations& kept) const {
+  const Tensor& norm = branch == Branch::attention ? kept.input_norm : kept.post_norm;
+  return first_of(branch).gather_input(streams_.forward(), norm, kept.scratch.forward.input);
+}
+
 void DecoderBlock::forward_attention(const BlockWeights& weights,
                                      const BlockActivations& kept) const {
-  const PackedBlock& packed = weights.packed;
-  qkv_->forward(streams_.forward(), kept.input_norm, packed.qkv, kept.qkv);
-  attention_->forward(streams_.forward(), kept.qkv, kept.saved, kept.lse, kept.attn);
-  o_->forward(streams_.forward(), kept.attn, packed.o, kept.mid, kept.x);
+  tensor::Stream& stream = streams_.forward();
+  const GatheredTokens& gathered = kept.scratch.forward;
+  qkv_->product(stream, all_tokens(kept.input_norm, gathered.input), weights.packed.qkv, {},
+                kept.qkv);
+  attention_->forward(stream, kept.qkv, kept.saved, kept.lse, kept.attn);
+  o_->product(stream, kept.attn, weights.packed.o, all_tokens(kept.mid, gathered.output),
+              is_divided_ ? Tensor{} : kept.x);
 }
 
 void DecoderBlock::forward_post_norm(const BlockWeights& weights,
                                      const BlockActivations& kept) const {
+  if (is_divided_) o_->add_bias_and_residual(streams_.forward(), {}, kept.x, kept.mid);
   ops_.rms_norm(streams_.forward(), kept.mid, weights.master.post_norm, eps_, kept.post_norm,
                 kept.mid_rstd);
 }
 
 void DecoderBlock::forward_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
                                         const Tensor& y) const {
-  const PackedBlock& packed = weights.packed;
-  gate_up_->forward(streams_.forward(), kept.post_norm, packed.gate_up, kept.gate_up);
-  ops_.swiglu(streams_.forward(), kept.gate_up, kept.act);
-  down_->forward(streams_.forward(), kept.act, packed.down, y, kept.mid);
+  tensor::Stream& stream = streams_.forward();
+  const GatheredTokens& gathered = kept.scratch.forward;
+  gate_up_->product(stream, all_tokens(kept.post_norm, gathered.input), weights.packed.gate_up, {},
+                    kept.gate_up);
+  ops_.swiglu(stream, kept.gate_up, kept.act);
+  down_->product(stream, kept.act, weights.packed.down, all_tokens(y, gathered.output),
+                 is_divided_ ? Tensor{} : kept.mid);
+}
+
+std::unique_ptr<tensor::Work> DecoderBlock::reduce_output(Branch branch,
+                                                          const BlockActivations& kept,
+                                                          const Tensor& y) const {
+  return last_of(branch).reduce_output(streams_.forward(),
+                                       all_tokens(y, kept.scratch.forward.output), y);
+}
+
+void DecoderBlock::finish_feed_forward(const BlockActivations& kept, const Tensor& y) const {
+  if (is_divided_) down_->add_bias_and_residual(streams_.forward(), {}, kept.mid, y);
+}
+
+// --- input gradients
+
+std::unique_ptr<tensor::Work> DecoderBlock::gather_gradient(Branch branch, const Tensor& dy,
+                                                            const BlockActivations& kept) const {
+  return last_of(branch).gather_output_gradient(streams_.backward(), dy,
+                                                kept.scratch.backward.output);
 }
 
 void DecoderBlock::input_gradient_feed_forward(const BlockWeights& weights, const Tensor& dy,
                                                const BlockActivations& kept) const {
-  const PackedBlock& packed = weights.packed;
+  tensor::Stream& stream = streams_.backward();
   const BlockScratch& scratch = kept.scratch;
-  down_->input_gradient(streams_.backward(), dy, packed.down, scratch.dact);
-  ops_.swiglu_backward(streams_.backward(), kept.gate_up, scratch.dact, kept.gate_up);
-  gate_up_->input_gradient(streams_.backward(), kept.gate_up, packed.gate_up, scratch.dnorm);
+  down_->input_gradient(stream, all_tokens(dy, scratch.backward.output), weights.packed.down,
+                        scratch.dact);
+  ops_.swiglu_backward(stream, kept.gate_up, scratch.dact, kept.gate_up);
+  gate_up_->input_gradient(stream, kept.gate_up, weights.packed.gate_up,
+                           all_tokens(scratch.dnorm, scratch.gathered_dnorm));
+}
+
+std::unique_ptr<tensor::Work> DecoderBlock::reduce_gradient(Branch branch,
+                                                            const BlockActivations& kept) const {
+  const BlockScratch& scratch = kept.scratch;
+  return first_of(branch).reduce_input_gradient(
+      streams_.backward(), all_tokens(scratch.dnorm, scratch.gathered_dnorm), scratch.dnorm);
 }
 
 void DecoderBlock::input_gradient_post_norm(const BlockWeights& weights, const Tensor& dy,
@@ -174,12 +246,13 @@ void DecoderBlock::input_gradient_post_norm(const BlockWeights& weights, const T
 void DecoderBlock::input_gradient_attention(const BlockWeights& weights,
                                             const BlockActivations& kept,
                                             const BlockDeferred& deferred) const {
-  const PackedBlock& packed = weights.packed;
+  tensor::Stream& stream = streams_.backward();
   const BlockScratch& scratch = kept.scratch;
-  o_->input_gradient(streams_.backward(), deferred.dmid, packed.o, scratch.dattn);
-  attention_->backward(streams_.backward(), kept.saved, kept.lse, kept.attn, scratch.dattn,
-                       deferred.dqkv);
-  qkv_->input_gradient(streams_.backward(), deferred.dqkv, packed.qkv, scratch.dnorm);
+  o_->input_gradient(stream, all_tokens(deferred.dmid, scratch.backward.output), weights.packed.o,
+                     scratch.dattn);
+  attention_->backward(stream, kept.saved, kept.lse, kept.attn, scratch.dattn, deferred.dqkv);
+  qkv_->input_gradient(stream, deferred.dqkv, weights.packed.qkv,
+                       all_tokens(scratch.dnorm, scratch.gathered_dnorm));
 }
 
 void DecoderBlock::input_gradient_input_norm(const BlockWeights& weights,
@@ -190,11 +263,23 @@ void DecoderBlock::input_gradient_input_norm(const BlockWeights& weights,
                          kept.x_rstd, deferred.dmid, dx, deferred.dinput_norm);
 }
 
+// --- weight gradients
+
+std::unique_ptr<tensor::Work> DecoderBlock::gather_input_again(Branch branch,
+                                                               const BlockActivations& kept) const {
+  const Tensor& norm = branch == Branch::attention ? kept.input_norm : kept.post_norm;
+  return first_of(branch).gather_input_again(streams_.backward(), norm,
+                                             kept.scratch.backward.input);
+}
+
 void DecoderBlock::weight_gradient_feed_forward(const Tensor& dy, const BlockActivations& kept,
                                                 const BlockParameters& gradients,
                                                 tensor::Gradient which) const {
-  down_->weight_gradient(streams_.backward(), dy, kept.act, gradients.down, which);
-  gate_up_->weight_gradient(streams_.backward(), kept.gate_up, kept.post_norm, gradients.gate_up,
+  const GatheredTokens& gathered = kept.scratch.backward;
+  down_->weight_gradient(streams_.backward(), all_tokens(dy, gathered.output), kept.act,
+                         gradients.down, which);
+  gate_up_->weight_gradient(streams_.backward(), kept.gate_up,
+                            all_tokens(kept.post_norm, gathered.input), gradients.gate_up, {},
                             which);
 }
 
@@ -208,8 +293,11 @@ void DecoderBlock::weight_gradient_attention(const BlockActivations& kept,
                                              const BlockDeferred& deferred,
                                              const BlockParameters& gradients,
                                              tensor::Gradient which) const {
-  o_->weight_gradient(streams_.backward(), deferred.dmid, kept.attn, gradients.o, which);
-  qkv_->weight_gradient(streams_.backward(), deferred.dqkv, kept.input_norm, gradients.qkv, which);
+  const GatheredTokens& gathered = kept.scratch.backward;
+  o_->weight_gradient(streams_.backward(), all_tokens(deferred.dmid, gathered.output), kept.attn,
+                      gradients.o, which);
+  qkv_->weight_gradient(streams_.backward(), deferred.dqkv,
+                        all_tokens(kept.input_norm, gathered.input), gradients.qkv, {}, which);
 }
 
 void DecoderBlock::weight_gradient_input_norm(const BlockDeferred& deferred,

@@ -6,8 +6,9 @@
 #include "stages/layers/layer_shape.h"
 #include "stages/streams.h"
 #include "tensor/attention.h"
-#include "tensor/linear.h"
 #include "tensor/ops.h"
+#include "tensor/parallel/column_parallel_linear.h"
+#include "tensor/parallel/row_parallel_linear.h"
 
 namespace troupe::stages {
 
@@ -35,29 +36,31 @@ struct BlockWeights {
   PackedBlock packed;
 };
 
-/// Memory that the backwards of all layers of a stage share, one after the other. dact and dattn
-/// never outlast a node and lie in one memory.
+/// Memory that all layers of a stage share, one after the other. dact and dattn never outlast a
+/// node and lie in one memory.
 struct BlockScratch {
+  GatheredTokens forward, backward;
   tensor::Tensor dact;   // [T, F]  act  gradient of `act`
   tensor::Tensor dattn;  // [T, A]  act  gradient of `attn`
-  tensor::Tensor dnorm;  // [T, C]  act  gradient of `post_norm` or `input_norm`, from the node
-                         //              after it to its own
+  /// Gradient of `post_norm` or `input_norm`, from the node after it to its own.
+  tensor::Tensor dnorm;          // [S, C]  act
+  tensor::Tensor gathered_dnorm;  // [T, C]  act  a part of a sum; empty without sequence parallelism
 };
 
 /// What a forward keeps for one microbatch. I marks what the input gradient reads, W what the
 /// weight gradient reads.
 struct BlockActivations {
-  tensor::Tensor x;           // [T, C]   act  I   the layer's input; for a chunk's first layer
+  tensor::Tensor x;           // [S, C]   act  I   the layer's input; for a chunk's first layer
                               //                   without embedding the received buffer
-  tensor::Tensor x_rstd;      // [T]      f32  I
-  tensor::Tensor input_norm;  // [T, C]   act  W   rms_norm(x)
+  tensor::Tensor x_rstd;      // [S]      f32  I
+  tensor::Tensor input_norm;  // [S, C]   act  W   rms_norm(x)
   tensor::Tensor qkv;         // [T, Q]   act      before rotation; in the memory of gate_up
   tensor::Tensor saved;       // Attention's   I   rotated queries, keys; values
   tensor::Tensor lse;         // [T * heads] f32  I
   tensor::Tensor attn;        // [T, A]   act  I W
-  tensor::Tensor mid;         // [T, C]   act  I   x + attention; after I the gradient of x
-  tensor::Tensor mid_rstd;    // [T]      f32  I
-  tensor::Tensor post_norm;   // [T, C]   act  W   rms_norm(mid)
+  tensor::Tensor mid;         // [S, C]   act  I   x + attention; after I the gradient of x
+  tensor::Tensor mid_rstd;    // [S]      f32  I
+  tensor::Tensor post_norm;   // [S, C]   act  W   rms_norm(mid)
   tensor::Tensor gate_up;     // [T, 2F]  act  I W after I its own gradient
   tensor::Tensor act;         // [T, F]   act  W   silu(gate) * up
   BlockScratch scratch;
@@ -65,22 +68,31 @@ struct BlockActivations {
 
 /// What I keeps for W beyond BlockActivations.
 struct BlockDeferred {
-  tensor::Tensor dmid;         // [T, C]  act
+  tensor::Tensor dmid;         // [S, C]  act
   tensor::Tensor dqkv;         // [T, Q]  act
   tensor::Tensor dinput_norm;  // [C]     f32  this microbatch's norm weight gradients
   tensor::Tensor dpost_norm;   // [C]     f32
 };
 
+/// The two parts of a layer that begin with a column-parallel product and end with a row-parallel
+/// one.
+enum class Branch { attention, feed_forward };
+
 /// The Llama decoder layer, before the next layer's norm:
 ///   mid = x + Wo attention(Wqkv rms_norm(x))
 ///   y   = mid + Wdown swiglu(Wgate_up rms_norm(mid))
 /// One object serves every layer of a stage; what belongs to a layer or a microbatch is passed in.
+/// With several shards the products are divided among them. The collectives between products are
+/// functions of their own, which return null if a collective is not needed; the functions that read
+/// what it fills are called after it is done.
 class DecoderBlock {
  public:
   DecoderBlock(const LayerSpec& spec, tensor::Device& device, const Streams& streams);
 
   PackedBlock lay_out_packed(Arena& arena) const;
-  BlockScratch lay_out_scratch(Arena& arena) const;
+  /// Memory of forwards and evaluations, and of backwards.
+  GatheredTokens lay_out_gathered(Arena& arena) const;
+  void lay_out_backward_scratch(Arena& arena, BlockScratch& out) const;
   /// Scratch memory of the products. All layers use one memory in turn.
   tensor::ScratchBytes product_scratch_bytes() const;
   void set_product_scratch(const tensor::Scratch& scratch) const;
@@ -96,15 +108,24 @@ class DecoderBlock {
 
   void pack(const BlockWeights& weights) const;
 
-  // The four nodes of a forward: from x over input_norm to mid, and from mid over post_norm to y.
+  // The nodes of a forward: from x over input_norm to mid, and from mid over post_norm to y.
   void forward_input_norm(const BlockWeights& weights, const BlockActivations& kept) const;
+  std::unique_ptr<tensor::Work> gather_input(Branch branch, const BlockActivations& kept) const;
   void forward_attention(const BlockWeights& weights, const BlockActivations& kept) const;
   void forward_post_norm(const BlockWeights& weights, const BlockActivations& kept) const;
-  /// y: [T, C] act; may be the memory of kept.x if no backward call follows.
+  /// y: [S, C] act; may be the memory of kept.x if no backward call follows.
   void forward_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
                             const tensor::Tensor& y) const;
+  /// Sums what the branch's product left: `y` is the output of the feed-forward, or kept.mid.
+  std::unique_ptr<tensor::Work> reduce_output(Branch branch, const BlockActivations& kept,
+                                              const tensor::Tensor& y) const;
+  /// Adds the residual to a sum of several shards. That of attention is added by
+  /// forward_post_norm().
+  void finish_feed_forward(const BlockActivations& kept, const tensor::Tensor& y) const;
 
-  // The input gradients lead from dy over deferred.dmid to dx; dy and dx are [T, C] act.
+  // The input gradients lead from dy over deferred.dmid to dx; dy and dx are [S, C] act.
+  std::unique_ptr<tensor::Work> gather_gradient(Branch branch, const tensor::Tensor& dy,
+                                                const BlockActivations& kept) const;
   void input_gradient_feed_forward(const BlockWeights& weights, const tensor::Tensor& dy,
                                    const BlockActivations& kept) const;
   void input_gradient_post_norm(const BlockWeights& weights, const tensor::Tensor& dy,
@@ -114,9 +135,13 @@ class DecoderBlock {
   /// dx may be kept.mid.
   void input_gradient_input_norm(const BlockWeights& weights, const BlockActivations& kept,
                                  const BlockDeferred& deferred, const tensor::Tensor& dx) const;
+  /// Completes the gradient of the branch's norm.
+  std::unique_ptr<tensor::Work> reduce_gradient(Branch branch, const BlockActivations& kept) const;
 
   // The weight gradients write the first gradient of a step and add the later ones. They use what
   // the input gradients prepared with the same dy.
+  std::unique_ptr<tensor::Work> gather_input_again(Branch branch,
+                                                   const BlockActivations& kept) const;
   void weight_gradient_feed_forward(const tensor::Tensor& dy, const BlockActivations& kept,
                                     const BlockParameters& gradients, tensor::Gradient which) const;
   void weight_gradient_post_norm(const BlockDeferred& deferred, const BlockParameters& gradients,
@@ -127,16 +152,17 @@ class DecoderBlock {
                                   tensor::Gradient which) const;
 
  private:
+  tensor::ColumnParallelLinear& first_of(Branch branch) const;
+  tensor::RowParallelLinear& last_of(Branch branch) const;
+
   LayerShape shape_;
+  bool is_divided_;  ///< among several shards
   float eps_;
   tensor::Ops& ops_;
   const Streams& streams_;
-  std::unique_ptr<tensor::Linear> qkv_;
-  std::unique_ptr<tensor::Linear> o_;
-  std::unique_ptr<tensor::Linear> gate_up_;
-  std::unique_ptr<tensor::Linear> down_;
+  std::unique_ptr<tensor::ColumnParallelLinear> qkv_, gate_up_;
+  std::unique_ptr<tensor::RowParallelLinear> o_, down_;
   std::unique_ptr<tensor::Attention> attention_;
-  std::int64_t heads_;
 };
 
 }  // namespace troupe::stages

@@ -10,22 +10,36 @@ using tensor::Tensor;
 
 HeadLoss::HeadLoss(const LayerSpec& spec, tensor::Device& device, const Streams& streams)
     : shape_(spec),
+      parallel_(spec.parallel),
       eps_(static_cast<float>(spec.model.rms_norm_eps)),
       ops_(device.ops()),
-      streams_(streams),
-      projection_(device.make_linear({.rows = shape_.T,
-                                      .in = shape_.C,
-                                      .out = shape_.V,
-                                      .dtype = shape_.dtype,
-                                      .output_dtype = DType::f32})) {}
+      streams_(streams) {
+  const std::int64_t vocabulary = shape_.V * spec.parallel.size;
+  const tensor::LinearShape whole{.rows = shape_.T,
+                                  .in = shape_.C,
+                                  .out = vocabulary,
+                                  .dtype = shape_.dtype,
+                                  .output_dtype = DType::f32};
+  projection_ = std::make_unique<tensor::ColumnParallelLinear>(device, whole, spec.parallel);
+  loss_ = std::make_unique<tensor::VocabParallelCrossEntropy>(
+      device,
+      tensor::CrossEntropyShape{
+          .tokens = shape_.T, .vocabulary = vocabulary, .classes = spec.model.vocab_size},
+      spec.parallel);
+}
 
 void* HeadLoss::lay_out_packed(Arena& arena) const {
   return arena.take_bytes(projection_->packed_bytes());
 }
 
 HeadScratch HeadLoss::lay_out_scratch(Arena& arena) const {
-  return {.targets = arena.take(DType::i32, {shape_.T}),
-          .logits = arena.take(DType::f32, {shape_.T, shape_.V})};
+  HeadScratch scratch;
+  scratch.targets = arena.take(DType::i32, {shape_.T});
+  scratch.logits = arena.take(DType::f32, {shape_.T, shape_.V});
+  if (parallel_.size > 1)
+    scratch.loss = {.max = arena.take(DType::f32, {shape_.T}),
+                    .sums = arena.take(DType::f32, {loss_->sums_rows(), shape_.T})};
+  return scratch;
 }
 
 HeadActivations HeadLoss::lay_out_activations(Arena& arena, const HeadScratch& scratch) const {
@@ -37,15 +51,15 @@ HeadActivations HeadLoss::lay_out_activations(Arena& arena, const HeadScratch& s
 
 HeadActivations HeadLoss::lay_out_evaluation(Arena& arena, const HeadScratch& scratch) const {
   return {.x = {},
-          .rstd = arena.take(DType::f32, {shape_.T}),
-          .norm = arena.take(shape_.dtype, {shape_.T, shape_.C}),
+          .rstd = arena.take(DType::f32, {shape_.S}),
+          .norm = arena.take(shape_.dtype, {shape_.S, shape_.C}),
           .dlogits = {},
           .logits = scratch.logits,
-          .targets = scratch.targets};
+          .scratch = scratch};
 }
 
 HeadDeferred HeadLoss::lay_out_deferred(Arena& arena) const {
-  return {.dx = arena.take(shape_.dtype, {shape_.T, shape_.C}),
+  return {.dx = arena.take(shape_.dtype, {shape_.S, shape_.C}),
           .dnorm = arena.take(DType::f32, {shape_.C})};
 }
 
@@ -53,28 +67,64 @@ void HeadLoss::pack(const HeadWeights& weights) const {
   projection_->pack(streams_.backward(), weights.master.projection, weights.packed);
 }
 
-void HeadLoss::forward(const HeadWeights& weights, const HeadActivations& kept) const {
+void HeadLoss::forward_norm(const HeadWeights& weights, const HeadActivations& kept) const {
   ops_.rms_norm(streams_.forward(), kept.x, weights.master.norm, eps_, kept.norm, kept.rstd);
-  projection_->forward(streams_.forward(), kept.norm, weights.packed, kept.logits);
+}
+
+std::unique_ptr<tensor::Work> HeadLoss::gather_input(const HeadActivations& kept) const {
+  return projection_->gather_input(streams_.forward(), kept.norm, kept.scratch.forward.input);
+}
+
+void HeadLoss::forward(const HeadWeights& weights, const HeadActivations& kept) const {
+  projection_->product(streams_.forward(), all_tokens(kept.norm, kept.scratch.forward.input),
+                       weights.packed, {}, kept.logits);
 }
 
 double HeadLoss::loss(std::span<const std::int32_t> targets, float scale,
                       const HeadActivations& kept) const {
-  ops_.copy(streams_.forward(), host_tokens(targets), kept.targets);
-  return ops_.cross_entropy(streams_.forward(), kept.logits, kept.targets, scale, kept.dlogits);
+  tensor::Stream& stream = streams_.forward();
+  const HeadScratch& scratch = kept.scratch;
+  ops_.copy(stream, host_tokens(targets), scratch.targets);
+  // One shard needs no exchange between maximum, sums and loss: one op computes all.
+  if (parallel_.size == 1)
+    return ops_.cross_entropy(stream, kept.logits, scratch.targets, scale, kept.dlogits);
+  const double sum =
+      loss_->loss(stream, kept.logits, scratch.targets, scratch.loss, scale, kept.dlogits);
+  return parallel_.shard == 0 ? sum : 0;
 }
 
 void HeadLoss::input_gradient(const HeadWeights& weights, const HeadActivations& kept,
                               const HeadDeferred& deferred) const {
-  projection_->input_gradient(streams_.backward(), kept.dlogits, weights.packed, deferred.dx);
+  projection_->input_gradient(streams_.backward(), kept.dlogits, weights.packed,
+                              all_tokens(deferred.dx, kept.scratch.gathered_dx));
+}
+
+std::unique_ptr<tensor::Work> HeadLoss::reduce_gradient(const HeadActivations& kept,
+                                                        const HeadDeferred& deferred) const {
+  return projection_->reduce_input_gradient(
+      streams_.backward(), all_tokens(deferred.dx, kept.scratch.gathered_dx), deferred.dx);
+}
+
+void HeadLoss::input_gradient_norm(const HeadWeights& weights, const HeadActivations& kept,
+                                   const HeadDeferred& deferred) const {
   ops_.rms_norm_backward(streams_.backward(), deferred.dx, kept.x, weights.master.norm, kept.rstd,
                          {}, deferred.dx, deferred.dnorm);
 }
 
-void HeadLoss::weight_gradient(const HeadActivations& kept, const HeadDeferred& deferred,
-                               const HeadParameters& gradients, tensor::Gradient which) const {
-  projection_->weight_gradient(streams_.backward(), kept.dlogits, kept.norm, gradients.projection,
-                               which);
+std::unique_ptr<tensor::Work> HeadLoss::gather_input_again(const HeadActivations& kept) const {
+  return projection_->gather_input_again(streams_.backward(), kept.norm,
+                                         kept.scratch.backward.input);
+}
+
+void HeadLoss::weight_gradient(const HeadActivations& kept, const HeadParameters& gradients,
+                               tensor::Gradient which) const {
+  projection_->weight_gradient(streams_.backward(), kept.dlogits,
+                               all_tokens(kept.norm, kept.scratch.backward.input),
+                               gradients.projection, {}, which);
+}
+
+void HeadLoss::weight_gradient_norm(const HeadDeferred& deferred, const HeadParameters& gradients,
+                                    tensor::Gradient which) const {
   give_gradient(ops_, streams_.backward(), deferred.dnorm, gradients.norm, which);
 }
 

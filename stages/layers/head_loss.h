@@ -6,8 +6,9 @@
 #include "stages/arena.h"
 #include "stages/layers/layer_shape.h"
 #include "stages/streams.h"
-#include "tensor/linear.h"
 #include "tensor/ops.h"
+#include "tensor/parallel/column_parallel_linear.h"
+#include "tensor/parallel/vocab_parallel_cross_entropy.h"
 
 namespace troupe::stages {
 
@@ -24,33 +25,38 @@ struct HeadWeights {
 
 /// Scratch memory of forwards.
 struct HeadScratch {
-  tensor::Tensor targets;  // [T]     int32
-  tensor::Tensor logits;   // [T, V]  f32
+  tensor::Tensor targets;            // [T]     int32
+  tensor::Tensor logits;             // [T, V]  f32
+  tensor::CrossEntropyScratch loss;  //         of several shards
+  GatheredTokens forward, backward;
+  tensor::Tensor gathered_dx;  // [T, C]  act  a part of a sum; empty without sequence parallelism
 };
 
 /// What a forward keeps for one microbatch. I marks what the input gradient reads, W what the
 /// weight gradient reads.
 struct HeadActivations {
-  tensor::Tensor x;        // [T, C]  act  I    output of the last decoder layer
-  tensor::Tensor rstd;     // [T]     f32  I
-  tensor::Tensor norm;     // [T, C]  act  W    rms_norm(x)
+  tensor::Tensor x;        // [S, C]  act  I    output of the last decoder layer
+  tensor::Tensor rstd;     // [S]     f32  I
+  tensor::Tensor norm;     // [S, C]  act  W    rms_norm(x)
   tensor::Tensor dlogits;  // [T, V]  act  I W  empty in evaluation
   tensor::Tensor logits;   // [T, V]  f32       dlogits itself in float32, else scratch
-  tensor::Tensor targets;  // [T]     int32     scratch
+  HeadScratch scratch;
 };
 
 /// What I keeps for W beyond HeadActivations.
 struct HeadDeferred {
-  tensor::Tensor dx;     // [T, C]  act  also the last decoder layer's dy, until its W
+  tensor::Tensor dx;     // [S, C]  act  also the last decoder layer's dy, until its W
   tensor::Tensor dnorm;  // [C]     f32  this microbatch's norm weight gradient
 };
 
-/// Final norm, projection to logits and cross-entropy. One object per stage.
+/// Final norm, projection to logits and cross-entropy. One object per stage. With several shards
+/// the vocabulary is divided among them; collectives stand apart as those of DecoderBlock do.
 class HeadLoss {
  public:
   HeadLoss(const LayerSpec& spec, tensor::Device& device, const Streams& streams);
 
   void* lay_out_packed(Arena& arena) const;
+  /// The gathered tokens are the caller's.
   HeadScratch lay_out_scratch(Arena& arena) const;
   /// Size of the scratch memory of the products, which the stage sets before the first computation.
   tensor::ScratchBytes product_scratch_bytes() const { return projection_->scratch_bytes(); }
@@ -63,24 +69,39 @@ class HeadLoss {
   HeadDeferred lay_out_deferred(Arena& arena) const;
 
   void pack(const HeadWeights& weights) const;
-  /// Fills kept.logits from kept.x.
+  void forward_norm(const HeadWeights& weights, const HeadActivations& kept) const;
+  std::unique_ptr<tensor::Work> gather_input(const HeadActivations& kept) const;
+  /// Fills kept.logits from kept.norm.
   void forward(const HeadWeights& weights, const HeadActivations& kept) const;
-  /// Sum of the tokens' losses. Fills kept.dlogits, times `scale`, unless it is empty. targets: T
-  /// tokens in host memory, needed during the call only.
+  /// Sum of the tokens' losses, on shard 0; 0 on others. Fills kept.dlogits, times `scale`, unless
+  /// it is empty. Shards wait for each other. targets: T tokens in host memory, needed during the
+  /// call only.
   double loss(std::span<const std::int32_t> targets, float scale,
               const HeadActivations& kept) const;
-  /// Fills `deferred` from `kept`.
+
+  /// Fills deferred.dx with the gradient of kept.norm, or a part of the sum that is.
   void input_gradient(const HeadWeights& weights, const HeadActivations& kept,
                       const HeadDeferred& deferred) const;
-  void weight_gradient(const HeadActivations& kept, const HeadDeferred& deferred,
-                       const HeadParameters& gradients, tensor::Gradient which) const;
+  std::unique_ptr<tensor::Work> reduce_gradient(const HeadActivations& kept,
+                                                const HeadDeferred& deferred) const;
+  /// Makes deferred.dx the gradient of kept.x.
+  void input_gradient_norm(const HeadWeights& weights, const HeadActivations& kept,
+                           const HeadDeferred& deferred) const;
+
+  std::unique_ptr<tensor::Work> gather_input_again(const HeadActivations& kept) const;
+  void weight_gradient(const HeadActivations& kept, const HeadParameters& gradients,
+                       tensor::Gradient which) const;
+  void weight_gradient_norm(const HeadDeferred& deferred, const HeadParameters& gradients,
+                            tensor::Gradient which) const;
 
  private:
   LayerShape shape_;
+  tensor::TensorParallel parallel_;
   float eps_;
   tensor::Ops& ops_;
   const Streams& streams_;
-  std::unique_ptr<tensor::Linear> projection_;
+  std::unique_ptr<tensor::ColumnParallelLinear> projection_;
+  std::unique_ptr<tensor::VocabParallelCrossEntropy> loss_;
 };
 
 }  // namespace troupe::stages

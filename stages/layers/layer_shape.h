@@ -1,35 +1,57 @@
 #pragma once
 
 #include "stages/model_config.h"
+#include "tensor/parallel/tensor_parallel.h"
+#include "tensor/parallel/vocab_range.h"
 
 namespace troupe::stages {
 
-/// What a layer is made for: a model and the batch dims of its microbatches.
+/// What a layer is made for: a model, the batch dims of its microbatches, and the shard that it is
+/// on.
 struct LayerSpec {
   ModelConfig model;
   std::int64_t micro = 1;
   std::int64_t seq_len = 0;
+  tensor::TensorParallel parallel{};
 };
 
-/// The sizes that all layers of a stage share. The tables of this folder give shapes in these
-/// letters; "act" is `dtype`.
+/// The sizes that all layers of a stage share, and what a shard has of each. The tables of this
+/// folder give shapes in these letters; "act" is `dtype`.
 struct LayerShape {
   explicit LayerShape(const LayerSpec& spec)
       : T(spec.micro * spec.seq_len),
+        S(spec.parallel.splits_tokens() ? T / spec.parallel.size : T),
         C(spec.model.hidden_size),
-        A(spec.model.num_attention_heads * spec.model.head_dim),
-        Q(A + 2 * spec.model.num_key_value_heads * spec.model.head_dim),
-        F(spec.model.intermediate_size),
-        V(spec.model.vocab_size),
+        heads(spec.model.num_attention_heads / spec.parallel.size),
+        kv_heads(std::max<std::int64_t>(1, spec.model.num_key_value_heads / spec.parallel.size)),
+        A(heads * spec.model.head_dim),
+        Q(A + 2 * kv_heads * spec.model.head_dim),
+        F(spec.model.intermediate_size / spec.parallel.size),
+        V(tensor::padded_vocab(spec.model.vocab_size, spec.parallel.size) / spec.parallel.size),
         dtype(spec.model.dtype) {}
 
-  std::int64_t T;       ///< tokens of a microbatch
-  std::int64_t C;       ///< channels of the residual stream
-  std::int64_t A;       ///< width of all query heads
-  std::int64_t Q;       ///< width of all query, key and value heads
-  std::int64_t F;       ///< feed-forward width
-  std::int64_t V;       ///< vocabulary
-  tensor::DType dtype;  ///< of activations and their gradients
+  std::int64_t T;         ///< tokens of a microbatch
+  std::int64_t S;         ///< tokens between layers: all, or the shard's (sequence parallelism)
+  std::int64_t C;         ///< channels of the residual stream
+  std::int64_t heads;     ///< query heads of the shard
+  std::int64_t kv_heads;  ///< key and value heads of the shard
+  std::int64_t A;         ///< width of its query heads
+  std::int64_t Q;         ///< width of its query, key and value heads
+  std::int64_t F;         ///< its feed-forward width
+  std::int64_t V;         ///< its part of the vocabulary, padded
+  tensor::DType dtype;    ///< of activations and their gradients
 };
+
+/// Memory for all tokens of a microbatch, where layers keep those of their shard. Forwards share
+/// one, and backwards another. Empty without sequence parallelism.
+struct GatheredTokens {
+  tensor::Tensor input;   // [T, C]  act  what a column-parallel layer reads
+  tensor::Tensor output;  // [T, C]  act  a row-parallel layer's partial sums, or their gradient
+};
+
+/// What a product over all tokens reads or writes: the gathered tokens, if they are apart.
+inline const tensor::Tensor& all_tokens(const tensor::Tensor& own, const tensor::Tensor& gathered) {
+  return gathered ? gathered : own;
+}
 
 }  // namespace troupe::stages

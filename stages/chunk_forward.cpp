@@ -1,0 +1,122 @@
+#include <utility>
+
+#include "stages/chunk.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+
+using tensor::Tensor;
+using Sublayer = Node::Sublayer;
+
+namespace {
+
+Branch branch_of(const Node& node) {
+  return node.part == Sublayer::attention ? Branch::attention : Branch::feed_forward;
+}
+
+}  // namespace
+
+ForwardResult Chunk::evaluate(const Tensor& input, const Tensor& output,
+                              std::span<const std::int32_t> ids,
+                              std::span<const std::int32_t> targets) {
+  ChunkSlot& slot = activations_.evaluation;
+  const ForwardCall call{.input = input, .output = output, .ids = ids, .targets = targets};
+  const Tensor logits = slot.head.logits;
+  if (spec_.head && output) slot.head.logits = output;
+  double loss = 0;
+  for (const Node& node : row(Pass::forward).nodes) loss += run_forward(node, slot, call, 1.0f);
+  slot.head.logits = logits;
+  return {.loss_sum = loss};
+}
+
+/// A collective is only started. What comes next in the row waits for it, because it reads the
+/// result, and the nodes of another pass may run before that.
+double Chunk::run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call,
+                          float loss_scale) const {
+  if (const auto pending = std::move(slot.pending.forward))
+    pending->wait(layers_->streams->forward());
+  switch (node.work) {
+    case Node::Work::gather_input:
+    case Node::Work::reduce_output:
+      slot.pending.forward = start_forward(node, slot, call);
+      return 0;
+    case Node::Work::finish_output:
+      finish_output(node, slot, call);
+      return 0;
+    default:
+      compute_forward(node, slot, call);
+  }
+  if (node.part != Sublayer::head || call.targets.empty()) return 0;
+  return layers_->head->loss(call.targets, loss_scale, slot.head);
+}
+
+const Tensor& Chunk::into(const ChunkSlot& slot, const ForwardCall& call, std::size_t i) const {
+  if (i < blocks_.size()) return slot.blocks[i].x;
+  if (spec_.head) return slot.head.x;
+  return gathers_edges() ? slot.output : call.output;
+}
+
+void Chunk::compute_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call) const {
+  const DecoderBlock& block = layers_->block;
+  const std::size_t i = node.block;
+  switch (node.part) {
+    case Sublayer::embedding:
+      return layers_->embedding.forward(call.ids, table_, slot.embedding, slot.forward_tokens,
+                                        into(slot, call, 0));
+    case Sublayer::input_norm:
+      if (i == 0 && reads_input()) slot.blocks.front().x = call.input;
+      return block.forward_input_norm(blocks_[i], slot.blocks[i]);
+    case Sublayer::attention:
+      return block.forward_attention(blocks_[i], slot.blocks[i]);
+    case Sublayer::post_norm:
+      return block.forward_post_norm(blocks_[i], slot.blocks[i]);
+    case Sublayer::feed_forward:
+      return block.forward_feed_forward(blocks_[i], slot.blocks[i], into(slot, call, i + 1));
+    case Sublayer::final_norm:
+      if (blocks_.empty() && reads_input()) slot.head.x = call.input;
+      return layers_->head->forward_norm(head_, slot.head);
+    case Sublayer::head:
+      return layers_->head->forward(head_, slot.head);
+    case Sublayer::copy:
+      return layers_->ops->copy(layers_->streams->forward(), call.input, call.output);
+    case Sublayer::edge:
+      return;
+  }
+}
+
+std::unique_ptr<tensor::Work> Chunk::start_forward(const Node& node, const ChunkSlot& slot,
+                                                   const ForwardCall& call) const {
+  const bool gathers = node.work == Node::Work::gather_input;
+  const std::size_t i = node.block;
+  switch (node.part) {
+    case Sublayer::edge:
+      return layers_->parallel.groups->forward->all_gather(layers_->streams->forward(), call.input,
+                                                           into(slot, call, 0));
+    case Sublayer::embedding:
+      return layers_->embedding.reduce_output(slot.forward_tokens, into(slot, call, 0));
+    case Sublayer::head:
+      return layers_->head->gather_input(slot.head);
+    case Sublayer::attention:
+    case Sublayer::feed_forward:
+      break;
+    default:
+      assert_failed("the part has a collective", __FILE__, __LINE__);
+  }
+  const BlockActivations& kept = slot.blocks[i];
+  const Branch branch = branch_of(node);
+  if (gathers) return layers_->block.gather_input(branch, kept);
+  const Tensor& y = branch == Branch::attention ? kept.mid : into(slot, call, i + 1);
+  return layers_->block.reduce_output(branch, kept, y);
+}
+
+void Chunk::finish_output(const Node& node, const ChunkSlot& slot, const ForwardCall& call) const {
+  const std::size_t next = node.part == Sublayer::embedding ? 0 : node.block + 1;
+  const Tensor& y = into(slot, call, next);
+  if (node.part == Sublayer::feed_forward)
+    layers_->block.finish_feed_forward(slot.blocks[node.block], y);
+  const bool is_output = next == blocks_.size() && !spec_.head;
+  if (is_output && gathers_edges())
+    layers_->ops->copy(layers_->streams->forward(), slice_of(y), call.output);
+}
+
+}  // namespace troupe::stages
