@@ -40,9 +40,10 @@ void Chunk::run_backward(const Node& node, ChunkSlot& slot, const DeferredSlot& 
                           : layers_->block.gather_input_again(branch_of(node), slot.blocks[i]);
       return;
     case Work::reduce_gradient:
-      pending.reduced = node.part == Sublayer::head
-                            ? layers_->head->reduce_gradient(slot.head, deferred.head)
-                            : layers_->block.reduce_gradient(branch_of(node), slot.blocks[i]);
+      pending.reduced =
+          node.part == Sublayer::head
+              ? layers_->head->reduce_gradient(slot.head, head_deferred(slot, deferred))
+              : layers_->block.reduce_gradient(branch_of(node), slot.blocks[i]);
       return;
     case Work::input_gradient:
       settle(pending.gradient, stream);

@@ -55,6 +55,8 @@ struct PipelineSpec {
   std::int64_t seq_len = 8;
   bool decay_all = false;
   Order order = Order::one_by_one;
+  /// The shard of every stage that this pipeline is.
+  stages::Sharding sharding{};
 };
 
 /// Results of a step that must not depend on the cut.
@@ -65,12 +67,14 @@ struct StepResult {
 
 class Pipeline {
  public:
-  Pipeline(const PipelineSpec& spec, tensor::Device& device, std::uint64_t seed)
+  Pipeline(const PipelineSpec& spec, tensor::Device& device, std::uint64_t seed,
+           const stages::ShardGroups& groups = {})
       : spec_(spec), device_(device), stream_(device.make_stream()) {
     const int num_stages =
         1 + *std::max_element(spec.stage_of_chunk.begin(), spec.stage_of_chunk.end());
     for (int s = 0; s < num_stages; ++s) {
       stages_.push_back(make_transformer_stage(stage_spec(s), device));
+      stages_.back()->join(groups);
       initialize(*stages_.back(), spec.model, seed, 1);
     }
     const auto shape = stages_.front()->edge_shape();
@@ -83,6 +87,8 @@ class Pipeline {
 
   stages::StageSpec stage_spec(int stage) const {
     stages::StageSpec out = {.model = spec_.model,
+                             .chunks = {},
+                             .sharding = spec_.sharding,
                              .micro = spec_.micro,
                              .seq_len = spec_.seq_len,
                              .global_tokens = spec_.microbatches * spec_.micro * spec_.seq_len,

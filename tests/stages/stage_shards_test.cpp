@@ -1,0 +1,231 @@
+// A model divided among tensor-parallel shards computes what one stage computes, and the same bits
+// however its layers lie on stages.
+
+#include <boost/test/unit_test.hpp>
+#include <exception>
+#include <optional>
+#include <thread>
+
+#include "tests/support/pipeline.h"
+#include "tests/tensor/thread_group.h"
+
+using namespace troupe;
+using namespace troupe::test;
+using tensor::Meeting;
+using tensor::Moves;
+using tensor::ThreadGroup;
+
+namespace {
+
+constexpr int kMicrobatches = 3;
+constexpr std::int64_t kTokens = 24;
+
+struct Setup {
+  tensor::DType dtype = tensor::DType::f32;
+  bool tied = false;
+  std::int64_t kv_heads = 4;
+  std::int64_t vocab = 61;
+  int shards = 1;
+  bool sequence_parallel = false;
+  std::vector<int> layers_of_chunk = {3};
+  std::vector<int> stage_of_chunk = {0};
+  Order order = Order::one_by_one;
+  Moves moves = Moves::at_wait;
+};
+
+stages::ModelConfig model_of(const Setup& setup) {
+  return {.hidden_size = 48,
+          .intermediate_size = 72,
+          .num_hidden_layers = 3,
+          .num_attention_heads = 12,
+          .num_key_value_heads = setup.kv_heads,
+          .head_dim = 4,
+          .vocab_size = setup.vocab,
+          .tie_word_embeddings = setup.tied,
+          .initializer_range = 0.1,
+          .dtype = setup.dtype};
+}
+
+/// What one shard holds of a parameter: the gradient of the first step, from equal weights, and the
+/// weight after two.
+struct Piece {
+  tensor::Region region;
+  bool owned = false;
+  std::vector<float> gradient, weight;
+  bool operator==(const Piece&) const = default;
+};
+struct Shard {
+  std::vector<double> losses;
+  double evaluation = 0;
+  std::map<std::string, Piece> pieces;
+  bool operator==(const Shard&) const = default;
+};
+
+std::vector<float> read(const tensor::Tensor& x, const tensor::Region& region) {
+  return {x.as<float>(), x.as<float>() + region.num_elements()};
+}
+
+Shard train(const Setup& setup, int shard, const stages::ShardGroups& groups) {
+  const auto device = tensor::make_cpu_device(1);
+  Pipeline pipeline({.model = model_of(setup),
+                     .layers_of_chunk = setup.layers_of_chunk,
+                     .stage_of_chunk = setup.stage_of_chunk,
+                     .microbatches = kMicrobatches,
+                     .micro = 2,
+                     .seq_len = kTokens / 2,
+                     .order = setup.order,
+                     .sharding = {.size = setup.shards,
+                                  .shard = shard,
+                                  .sequence_parallel = setup.sequence_parallel}},
+                    *device, 11, groups);
+  const stages::OptimizerConfig optimizer = {.lr = 1e-2, .clip = 0, .warmup_steps = 0};
+  Shard out;
+  for (int step = 1; step <= 2; ++step) {
+    std::vector<Tokens> batch;
+    for (int m = 0; m < kMicrobatches; ++m)
+      batch.push_back(random_tokens(kTokens, setup.vocab, static_cast<std::uint64_t>(step + m)));
+    const auto result = pipeline.step(optimizer, step, batch);
+    out.losses.insert(out.losses.end(), result.losses.begin(), result.losses.end());
+    for (const auto& stage : pipeline.stages())
+      for (const stages::Parameter& p : stage->parameters()) {
+        Piece& piece = out.pieces[p.name];
+        piece.region = p.region;
+        piece.owned = piece.owned || p.owned;
+        if (step == 1) piece.gradient = read(p.gradient, p.region);
+        piece.weight = read(p.weight, p.region);
+      }
+  }
+  out.evaluation = pipeline.evaluate(random_tokens(kTokens, setup.vocab, 7));
+  return out;
+}
+
+/// All shards, each a thread. Nothing in them may use Boost.Test, which serves one thread.
+std::vector<Shard> train_all(const Setup& setup) {
+  if (setup.shards == 1) return {train(setup, 0, {})};
+  const int sharing = stages::shards_per_kv_head(model_of(setup), setup.shards);
+  const auto forward = std::make_shared<Meeting>(setup.shards);
+  const auto backward = std::make_shared<Meeting>(setup.shards);
+  std::vector<std::shared_ptr<Meeting>> heads;
+  for (int head = 0; head < setup.shards / sharing; ++head)
+    heads.push_back(std::make_shared<Meeting>(sharing));
+  std::vector<Shard> shards(static_cast<std::size_t>(setup.shards));
+  std::vector<std::exception_ptr> faults(shards.size());
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < setup.shards; ++i)
+      threads.emplace_back([&, i] {
+        ThreadGroup f(forward, i, setup.moves), b(backward, i, setup.moves);
+        ThreadGroup head(heads[static_cast<std::size_t>(i / sharing)], i % sharing, setup.moves);
+        try {
+          shards[static_cast<std::size_t>(i)] =
+              train(setup, i, {.forward = &f, .backward = &b, .kv_head = sharing > 1 ? &head : nullptr});
+        } catch (const std::exception& fault) {
+          faults[static_cast<std::size_t>(i)] = std::current_exception();
+          for (const auto& meeting : heads) meeting->abort(fault.what());
+          forward->abort(fault.what());
+          backward->abort(fault.what());
+        }
+      });
+  }
+  for (const auto& fault : faults)
+    if (fault) std::rethrow_exception(fault);
+  return shards;
+}
+
+/// The relative distance of what the shards hold together from the whole parameter.
+double distance(const std::vector<Shard>& shards, const std::string& name, const Piece& whole,
+                std::vector<float> Piece::*values) {
+  double error = 0, size = 0;
+  std::int64_t owned = 0;
+  for (const Shard& shard : shards) {
+    const Piece& piece = shard.pieces.at(name);
+    const auto& [row, rows, column, columns] = piece.region;
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < columns; ++c) {
+        const auto at = static_cast<std::size_t>((row + r) * whole.region.columns + column + c);
+        const double expected = (whole.*values)[at];
+        error += std::pow((piece.*values)[static_cast<std::size_t>(r * columns + c)] - expected, 2);
+        size += expected * expected;
+      }
+    if (piece.owned) owned += piece.region.num_elements();
+  }
+  BOOST_TEST(owned == whole.region.num_elements(), name << " is not owned once");
+  return std::sqrt(error / size);
+}
+
+void check_close(const Setup& setup, const Shard& whole) {
+  const auto shards = train_all(setup);
+  const bool exact = setup.dtype == tensor::DType::f32;
+  for (std::size_t i = 0; i < whole.losses.size(); ++i)
+    BOOST_TEST(std::abs(shards[0].losses[i] / whole.losses[i] - 1) < (exact ? 2e-6 : 5e-3));
+  BOOST_TEST(std::abs(shards[0].evaluation / whole.evaluation - 1) < (exact ? 2e-6 : 5e-3));
+  for (std::size_t i = 1; i < shards.size(); ++i) BOOST_TEST(shards[i].evaluation == 0);
+  for (const auto& [name, piece] : whole.pieces) {
+    const double gradient = distance(shards, name, piece, &Piece::gradient);
+    BOOST_TEST(gradient < (exact ? 1e-5 : 5e-2), name << ": " << gradient);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(shards_compute_what_one_stage_computes) {
+  for (const bool tied : {false, true})
+    for (const auto& [kv_heads, vocab] : {std::pair{12, 60}, {2, 61}}) {
+      Setup setup{.tied = tied, .kv_heads = kv_heads, .vocab = vocab};
+      const Shard whole = train_all(setup).front();
+      for (const int shards : {2, 3, 4}) {
+        setup.shards = shards;
+        if (!stages::check_sharding(model_of(setup), shards).empty()) continue;
+        for (const bool sequence_parallel : {false, true}) {
+          setup.sequence_parallel = sequence_parallel;
+          BOOST_TEST_CONTEXT(shards << " shards, " << kv_heads << " kv heads, vocabulary " << vocab
+                                    << (tied ? ", tied" : "")
+                                    << (sequence_parallel ? ", sequence parallel" : ""))
+          check_close(setup, whole);
+        }
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(bfloat16_shards_compute_what_one_stage_computes) {
+  Setup setup{.dtype = tensor::DType::bf16};
+  const Shard whole = train_all(setup).front();
+  setup.shards = 2;
+  for (const bool sequence_parallel : {false, true}) {
+    setup.sequence_parallel = sequence_parallel;
+    check_close(setup, whole);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(shards_have_the_same_bits_wherever_the_model_is_cut) {
+  struct Cut {
+    std::vector<int> layers, stages;
+    Order order;
+  };
+  const std::vector<Cut> cuts = {{{3}, {0}, Order::late_weights},
+                                 {{1, 2}, {0, 1}, Order::mixed_backward},
+                                 {{1, 0, 1, 1}, {0, 1, 0, 1}, Order::late_weights},
+                                 {{0, 3, 0}, {0, 1, 2}, Order::all_forward},
+                                 {{0, 3, 0}, {0, 1, 2}, Order::late_weights}};
+  for (const bool tied : {false, true})
+    for (const bool sequence_parallel : {false, true}) {
+      Setup setup{.tied = tied, .kv_heads = 2, .shards = 4, .sequence_parallel = sequence_parallel};
+      const auto whole = train_all(setup);
+      setup.moves = Moves::at_call;
+      BOOST_TEST((train_all(setup) == whole), "repeated");
+      setup.moves = Moves::at_wait;
+      for (const Cut& cut : cuts) {
+        setup.layers_of_chunk = cut.layers;
+        setup.stage_of_chunk = cut.stages;
+        setup.order = cut.order;
+        const auto shards = train_all(setup);
+        for (std::size_t i = 0; i < whole.size(); ++i) {
+          BOOST_TEST(shards[i].losses == whole[i].losses, boost::test_tools::per_element());
+          BOOST_TEST(shards[i].evaluation == whole[i].evaluation);
+          for (const auto& [name, piece] : whole[i].pieces)
+            BOOST_TEST((shards[i].pieces.at(name).weight == piece.weight),
+                       name << " on " << cut.stages.size() << " chunks");
+        }
+      }
+    }
+}
