@@ -47,6 +47,12 @@ OutputFile OutputFile::create_beside(const std::filesystem::path& path) {
   return file;
 }
 
+OutputFile OutputFile::open(const std::filesystem::path& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) fail(path, "open", errno);
+  return OutputFile(path, fd);
+}
+
 void OutputFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t put = ::write(fd_, bytes.data(), bytes.size());
@@ -54,6 +60,20 @@ void OutputFile::write(std::span<const std::byte> bytes) {
     if (put < 0) fail(path_, "write", errno);
     bytes = bytes.subspan(static_cast<std::size_t>(put));
   }
+}
+
+void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) fail(path_, "write", errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+    offset += static_cast<std::uint64_t>(put);
+  }
+}
+
+void OutputFile::resize(std::uint64_t size) {
+  if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) fail(path_, "extend", errno);
 }
 
 void OutputFile::sync_and_close() {
@@ -74,6 +94,12 @@ void PublishedFile::publish() {
   if (::rename(file_.path().c_str(), path_.c_str()) != 0) fail(path_, "rename to", errno);
   published_ = true;
   sync_directory(path_.parent_path());
+}
+
+void PublishedFile::publish_if_first() {
+  // A link is made by one process alone, on network file systems too.
+  if (::link(file_.path().c_str(), path_.c_str()) != 0 && errno != EEXIST)
+    fail(path_, "link to", errno);
 }
 
 void write_whole_file(const std::filesystem::path& path, std::string_view content) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -16,6 +17,8 @@ class OutputFile {
   static OutputFile create(const std::filesystem::path& path);
   /// Creates a new file `<path>.XXXXXX` with a name that no other process uses.
   static OutputFile create_beside(const std::filesystem::path& path);
+  /// Opens a file that exists, to write parts of it.
+  static OutputFile open(const std::filesystem::path& path);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
@@ -23,6 +26,11 @@ class OutputFile {
   const std::filesystem::path& path() const { return path_; }
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  /// Writes at byte `offset`; write() goes on where it was. Several processes may write parts of a
+  /// file that do not overlap at once.
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// Gives the file this many bytes; those that are new are zero.
+  void resize(std::uint64_t size);
   /// Closes the file. Its content is on the disk when this returns.
   void sync_and_close();
 
@@ -45,6 +53,8 @@ class PublishedFile {
 
   OutputFile& file() { return file_; }
   void publish();
+  /// Names the file, unless one of that name is there already, which stays. Syncs nothing.
+  void publish_if_first();
 
  private:
   std::filesystem::path path_;

@@ -86,6 +86,30 @@ BOOST_AUTO_TEST_CASE(two_writers_of_one_name_both_publish_a_whole_file) {
   BOOST_TEST(num_files(dir) == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(the_first_writer_of_one_name_makes_the_file) {
+  const test::TempDir dir;
+  for (const std::string content : {"first", "second"}) {
+    PublishedFile file(dir / "name");
+    file.file().write(content);
+    BOOST_TEST(std::filesystem::exists(dir / "name") == (content == "second"));
+    file.publish_if_first();
+  }
+  BOOST_TEST(test::content_of(dir / "name") == "first");
+  BOOST_TEST(num_files(dir) == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(parts_of_a_file_are_written_at_their_places) {
+  const test::TempDir dir;
+  OutputFile::create(dir / "name").resize(8);
+  OutputFile first = OutputFile::open(dir / "name"), second = OutputFile::open(dir / "name");
+  const std::string text = "abc";
+  first.write_at(5, std::as_bytes(std::span(text)));
+  second.write_at(1, std::as_bytes(std::span(text)));
+  BOOST_TEST(test::content_of(dir / "name") == std::string("\0abc\0abc", 8));
+  expect_error(ErrorKind::internal, {"nowhere", "No such file"},
+               [&] { OutputFile::open(dir / "nowhere"); });
+}
+
 BOOST_AUTO_TEST_CASE(a_full_disk_is_an_error_with_path_and_reason) {
   const test::TempDir dir;
   std::filesystem::create_symlink("/dev/full", dir / "full");
