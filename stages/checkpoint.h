@@ -38,18 +38,20 @@ struct CheckpointInfo {
 // Face), model-0000i-of-0000n.safetensors + model.safetensors.index.json,
 // optimizer-0000i-of-0000n.safetensors (names <parameter>.exp_avg, .exp_avg_sq) +
 // optimizer.safetensors.index.json, tokenizer.model, and last state.json (CheckpointInfo, and size
-// and checksum of every file): its presence marks the checkpoint complete. Written as step-N.tmp,
-// synced, renamed.
+// and checksum of every file): its presence marks the checkpoint complete. Written as
+// step-N.<attempt>.tmp, synced, renamed.
 
-/// The directory <checkpoints>/step-N.tmp, in which step-N is written.
+/// A directory <checkpoints>/step-N.<attempt>.tmp, in which step-N is to be written. Each call
+/// returns another one, so that nothing which an attempt has left is ever taken for a part of a
+/// later one.
 std::filesystem::path unfinished_checkpoint(const std::filesystem::path& checkpoints,
                                             std::int64_t step);
 
 /// Rank part: writes this stage's owned parameters, which are in host memory and do not change
-/// meanwhile, as files `part` (from 0) of `num_parts` into directory `dir` (step-N.tmp, created if
-/// it is missing) and syncs them. `written`, if given, grows by the bytes of each tensor that is
-/// written. Returns nothing, because finish_checkpoint finds the files. Throws Error{internal} with
-/// the path and the system's reason (disk full).
+/// meanwhile, as files `part` (from 0) of `num_parts` into directory `dir`
+/// (unfinished_checkpoint, created if it is missing) and syncs them. `written`, if given, grows by
+/// the bytes of each tensor that is written. Returns nothing, because finish_checkpoint finds the
+/// files. Throws Error{internal} with the path and the system's reason (disk full).
 void write_checkpoint_part(const std::filesystem::path& dir, const Stage& stage, int part,
                            int num_parts, std::atomic<std::uint64_t>* written = nullptr);
 

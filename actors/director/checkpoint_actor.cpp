@@ -24,8 +24,7 @@ CheckpointFinished finish(const FinishCheckpoint& request) {
   CheckpointFinished done{.step = request.info.step, .error = request.error, .not_pruned = ""};
   if (done.error.empty())
     done.error = error_of([&] {
-      stages::finish_checkpoint(stages::unfinished_checkpoint(request.dir, request.info.step),
-                                request.info, request.num_parts, request.stop);
+      stages::finish_checkpoint(request.unfinished, request.info, request.num_parts, request.stop);
     });
   // If the run ends at once, the next run that writes here removes what is left.
   if (request.stop.stop_requested()) return done;

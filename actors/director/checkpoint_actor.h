@@ -11,10 +11,11 @@
 
 namespace troupe::actors {
 
-/// The order to complete a checkpoint: no rank writes in step-N.tmp any more. Sent only within the
-/// launcher.
+/// The order to complete a checkpoint: no rank writes in its directory any more. Sent only within
+/// the launcher.
 struct FinishCheckpoint {
-  std::string dir;  ///< directory of the run's checkpoints
+  std::string dir;         ///< directory of the run's checkpoints
+  std::string unfinished;  ///< directory into which the ranks have written
   stages::CheckpointInfo info;
   int num_parts = 0;
   int keep = 1;

@@ -149,6 +149,7 @@ class Director : public ControlActor {
   std::uint64_t refused_ = 0;      ///< number of impossible messages
   std::vector<double> handler_s_;  ///< for DirectorActivity::handler_s
   std::chrono::steady_clock::time_point step_begin_, save_begin_;
+  std::string unfinished_;  ///< directory of the newest checkpoint that was ordered
 };
 
 }  // namespace troupe::actors

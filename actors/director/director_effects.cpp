@@ -251,10 +251,8 @@ void Director::perform(const OrderSave& effect) {
     // The numbers until now are of the checkpoint before.
     for (RankStatus& rank : status.ranks) rank.saved_bytes = 0;
   });
-  order_all(
-      Save{.epoch = protocol_.epoch().number,
-           .step = effect.step,
-           .dir = stages::unfinished_checkpoint(context_.spec.dir + "/checkpoints", effect.step)});
+  unfinished_ = stages::unfinished_checkpoint(context_.spec.dir + "/checkpoints", effect.step);
+  order_all(Save{.epoch = protocol_.epoch().number, .step = effect.step, .dir = unfinished_});
 }
 
 void Director::perform(const PublishCheckpoint& effect) {
@@ -262,6 +260,7 @@ void Director::perform(const PublishCheckpoint& effect) {
   if (!checkpoints_)
     checkpoints_ = spawn<CheckpointActor, caf::detached>(caf::actor_cast<caf::actor>(this));
   send(checkpoints_, FinishCheckpoint{.dir = spec.dir + "/checkpoints",
+                                      .unfinished = unfinished_,
                                       .info = {.step = effect.step,
                                                .next_sample = context_.sample_origin +
                                                               effect.step * spec.batch.global,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <random>
 
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/checkpoint_state.h"
@@ -26,10 +27,11 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
+/// Whether this is step-N.<attempt>.tmp, or step-N.tmp as older versions and retire() name it, or a
+/// step-N that was not completed.
 bool is_unfinished(const fs::path& dir) {
   const std::string name = dir.filename().string();
-  if (name.ends_with(kUnfinished))
-    return step_of(name.substr(0, name.size() - kUnfinished.size())).has_value();
+  if (name.ends_with(kUnfinished)) return step_of(name.substr(0, name.find('.'))).has_value();
   return step_of(name).has_value() && !file_exists(dir / kStateFile);
 }
 
@@ -62,6 +64,12 @@ void retire(const fs::path& dir) {
 }
 
 }  // namespace
+
+fs::path unfinished_checkpoint(const fs::path& checkpoints, std::int64_t step) {
+  std::random_device random;
+  return checkpoints /
+         fmt::format("{}{}.{:08x}{:08x}{}", kPrefix, step, random(), random(), kUnfinished);
+}
 
 std::vector<std::int64_t> complete_checkpoints(const fs::path& checkpoints) {
   std::vector<std::int64_t> steps;

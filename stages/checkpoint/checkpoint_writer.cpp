@@ -59,10 +59,9 @@ std::map<std::string, FileRecord> index_parts(const fs::path& dir, const ModelCo
   return records;
 }
 
-/// The path step-N of step-N.tmp, made free to be renamed to.
+/// The path step-N, made free to be renamed to.
 fs::path free_target(const fs::path& dir, std::int64_t step) {
   const fs::path target = dir.parent_path() / fmt::format("step-{}", step);
-  TROUPE_ASSERT(dir.filename() == target.filename().string() + ".tmp");
   if (file_exists(target / kStateFile))
     throw Error(ErrorKind::data,
                 fmt::format("checkpoint {} exists and is not replaced", target.string()));
@@ -85,10 +84,6 @@ void remove_others(const fs::path& dir, const std::map<std::string, FileRecord>&
 }
 
 }  // namespace
-
-fs::path unfinished_checkpoint(const fs::path& checkpoints, std::int64_t step) {
-  return checkpoints / fmt::format("step-{}.tmp", step);
-}
 
 void write_checkpoint_part(const fs::path& dir, const Stage& stage, int part, int num_parts,
                            std::atomic<std::uint64_t>* written) {

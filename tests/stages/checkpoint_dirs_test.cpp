@@ -54,22 +54,28 @@ BOOST_AUTO_TEST_CASE(the_newest_are_kept_and_step_0_beside_them) {
 BOOST_AUTO_TEST_CASE(unfinished_ones_are_removed_and_nothing_else) {
   complete("step-5");
   complete("step-6.tmp");
+  complete("step-6.00ff.tmp");
   fs::create_directories(run / "step-7");
   fs::create_directories(run / "notes.tmp");
   run.write("readme", "x");
   prune_checkpoints(run.path(), 3);
   BOOST_TEST(fs::exists(run / "step-5"));
   BOOST_TEST(!fs::exists(run / "step-6.tmp"));
+  BOOST_TEST(!fs::exists(run / "step-6.00ff.tmp"));
   BOOST_TEST(!fs::exists(run / "step-7"));
   BOOST_TEST(fs::exists(run / "notes.tmp"));
   BOOST_TEST(fs::exists(run / "readme"));
 }
 
 BOOST_AUTO_TEST_CASE(nothing_of_an_unfinished_attempt_is_in_a_new_one) {
-  fs::create_directories(run / "step-7.tmp");
-  run.write("step-7.tmp/model-00003-of-00003.safetensors", "old");
-  run.write("step-7.tmp/state.json", "old");
-  write_checkpoint(run.path(), small_info(7), {0, 1, 3});
+  const fs::path dir = unfinished_checkpoint(run.path(), 7);
+  BOOST_TEST(unfinished_checkpoint(run.path(), 7) != dir);
+  fs::create_directories(dir);
+  test::write_file(dir / "model-00003-of-00003.safetensors", "old");
+  test::write_file(dir / "state.json", "old");
+  const test::FakeStage stage(test::small_model(), 0, 3);
+  write_checkpoint_part(dir, stage, 0, 1);
+  finish_checkpoint(dir, small_info(7), 1);
   BOOST_TEST(!fs::exists(run / "step-7/model-00003-of-00003.safetensors"));
   BOOST_CHECK_NO_THROW(CheckpointReader::open(run / "step-7")->verify());
 }
@@ -77,8 +83,9 @@ BOOST_AUTO_TEST_CASE(nothing_of_an_unfinished_attempt_is_in_a_new_one) {
 BOOST_AUTO_TEST_CASE(a_directory_that_cannot_be_made_is_named) {
   run.write("file", "x");
   const test::FakeStage stage(test::small_model(), 0, 3);
-  expect_error(ErrorKind::internal, {"file/step-7.tmp"},
-               [&] { write_checkpoint_part(unfinished_checkpoint(run / "file", 7), stage, 0, 1); });
+  const fs::path dir = unfinished_checkpoint(run / "file", 7);
+  expect_error(ErrorKind::internal, {dir.string()},
+               [&] { write_checkpoint_part(dir, stage, 0, 1); });
 }
 
 BOOST_AUTO_TEST_CASE(one_that_is_stopped_is_not_complete) {
@@ -107,7 +114,9 @@ BOOST_AUTO_TEST_CASE(a_complete_one_is_not_replaced_and_an_incomplete_one_is) {
   fs::remove(run / "step-7/state.json");
   write_checkpoint(run.path(), other, {0, 3});
   BOOST_TEST(CheckpointReader::open(run / "step-7")->info().next_sample == 1);
-  BOOST_TEST(!fs::exists(run / "step-7.tmp"));
+  prune_checkpoints(run.path(), 1);  // what the refused one has left
+  for (const auto& entry : fs::directory_iterator(run.path()))
+    BOOST_TEST(entry.path().filename() == "step-7");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
