@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "stages/model_config.h"
+#include "stages/sharding.h"
 #include "stages/stage.h"
 
 namespace troupe::stages {
@@ -34,6 +35,14 @@ struct CheckpointInfo {
   std::optional<Training> training;  ///< none in checkpoints of older versions
 };
 
+/// What a rank writes of a checkpoint: its shard's regions of the tensors in files `part` (from 0)
+/// of `num_parts`, one part for each stage.
+struct CheckpointPart {
+  int part = 0;
+  int num_parts = 1;
+  Sharding sharding;
+};
+
 // A checkpoint directory step-N, described byte by byte in stages/README.md: config.json (Hugging
 // Face), model-0000i-of-0000n.safetensors + model.safetensors.index.json,
 // optimizer-0000i-of-0000n.safetensors (names <parameter>.exp_avg, .exp_avg_sq) +
@@ -47,19 +56,21 @@ struct CheckpointInfo {
 std::filesystem::path unfinished_checkpoint(const std::filesystem::path& checkpoints,
                                             std::int64_t step);
 
-/// Rank part: writes this stage's owned parameters, which are in host memory and do not change
-/// meanwhile, as files `part` (from 0) of `num_parts` into directory `dir`
-/// (unfinished_checkpoint, created if it is missing) and syncs them. `written`, if given, grows by
-/// the bytes of each tensor that is written. Returns nothing, because finish_checkpoint finds the
-/// files. Throws Error{internal} with the path and the system's reason (disk full).
-void write_checkpoint_part(const std::filesystem::path& dir, const Stage& stage, int part,
-                           int num_parts, std::atomic<std::uint64_t>* written = nullptr);
+/// Rank part: writes the regions of the stage's parameters which this rank owns, in host memory and
+/// not changing meanwhile, into directory `dir` (unfinished_checkpoint, created if it is missing)
+/// and syncs them. All shards of a stage write into the same files, at the same time or one after
+/// the other. Requires a model that check_sharding accepts. `written`, if given, grows by the bytes
+/// of each region that is written. Returns nothing, because finish_checkpoint finds the files.
+/// Throws Error{internal} with the path and the system's reason (disk full).
+void write_checkpoint_part(const std::filesystem::path& dir, const Stage& stage,
+                           const ModelConfig& model, const CheckpointPart& part,
+                           std::atomic<std::uint64_t>* written = nullptr);
 
 /// Director part, after every rank has written: index, config, tokenizer, state.json, sync, rename
 /// to step-N; files that an unfinished attempt left there are removed. Throws Error{data} naming
-/// the file or tensor if the parts do not hold every tensor of the model once, Error{internal} with
-/// the system's reason if writing fails, Error{retry} soon after it was asked to stop. Replaces
-/// nothing: an existing step-N is an Error{data} unless it is incomplete.
+/// the file, tensor or region if the parts do not hold every tensor of the model once and whole,
+/// Error{internal} with the system's reason if writing fails, Error{retry} soon after it was asked
+/// to stop. Replaces nothing: an existing step-N is an Error{data} unless it is incomplete.
 void finish_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& info, int num_parts,
                        const std::stop_token& stop = {});
 
@@ -79,9 +90,11 @@ class CheckpointReader {
   /// Reads every byte and compares it with its checksum. Throws Error{data} naming the damaged
   /// file.
   virtual void verify() const = 0;
-  /// Fills the stage's weights (and optimizer state unless weights_only), all in host memory, and
-  /// calls weights_changed(). Everything that is read is compared with its checksum. Throws
-  /// Error{data} naming file and tensor.
+  /// Fills Parameter::region of the stage's weights (and optimizer state unless weights_only), all
+  /// in host memory, and calls weights_changed(); rows of padding are left as they are. Reads the
+  /// written regions that overlap it, a block at a time, and compares each with its checksum: a
+  /// shard of as many as wrote reads no more than its own bytes. Throws Error{data} naming
+  /// file and tensor.
   virtual void load(Stage& stage, bool weights_only) const = 0;
 };
 

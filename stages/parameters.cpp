@@ -85,7 +85,8 @@ ParameterLayout lay_out_parameters(const StageSpec& spec) {
     ParameterLayout::Entry entry{.info = std::move(info), .offset = layout.size};
     entry.shape = local_shape(entry.info, spec.model, spec.sharding);
     entry.region = region_of(entry.info, spec.model, spec.sharding);
-    entry.owned = owns(spec, entry.info) && owns_region(entry.info, spec.model, spec.sharding);
+    entry.owned_by_stage = owns(spec, entry.info);
+    entry.owned = entry.owned_by_stage && owns_region(entry.info, spec.model, spec.sharding);
     layout.size += entry.shape.num_elements();
     layout.entries.push_back(std::move(entry));
   }
@@ -122,6 +123,8 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
                     .exp_avg_sq = view(exp_avg_sq_memory_, entry),
                     .decays = spec.decay_all || entry.info.shape.rank() >= 2,
                     .owned = entry.owned,
+                    .owned_by_stage = entry.owned_by_stage,
+                    .whole_shape = entry.info.shape,
                     .region = entry.region});
     if (entry.info.split == Split::none) replicated_gradients_.push_back(all_.back().gradient);
     if (entry.info.split == Split::kv_rows) kv_head_gradients_.push_back(all_.back().gradient);

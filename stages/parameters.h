@@ -23,7 +23,8 @@ struct ParameterLayout {
     std::int64_t offset = 0;  ///< elements
     tensor::Shape shape;      ///< of the shard's part
     tensor::Region region;    ///< Parameter::region
-    bool owned = true;
+    bool owned = true;        ///< Parameter::owned
+    bool owned_by_stage = true;
   };
   std::vector<Entry> entries;
   std::int64_t size = 0;  ///< elements of one storage

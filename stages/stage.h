@@ -38,6 +38,10 @@ struct Parameter {
   /// owns: the head's of a tied embedding, or a whole chunk's (ChunkSpec::owned). It is updated
   /// alike, but counted and saved by the owner. False too for a copy of what another shard owns.
   bool owned = true;
+  /// Whether this stage owns the parameter, through this shard or another one: it lies in the
+  /// stage's files of a checkpoint.
+  bool owned_by_stage = true;
+  tensor::Shape whole_shape;  ///< of the parameter that the shards together hold
   /// The elements of the whole parameter that this stage holds, row by row; rows of padding may
   /// follow them in each tensor.
   tensor::Region region;

@@ -3,19 +3,18 @@
 #include <exception>
 #include <utility>
 
-#include "stages/checkpoint.h"
-
 namespace troupe::actors {
 
-void CheckpointWriter::start(std::string dir, const stages::Stage& stage, int part, int num_parts,
+void CheckpointWriter::start(std::string dir, const stages::Stage& stage,
+                             const stages::ModelConfig& model, const stages::CheckpointPart& part,
                              std::function<void(const std::string& error)> answer) {
   finish();
   bytes_ = 0;
-  thread_ = std::thread(
-      [this, dir = std::move(dir), &stage, part, num_parts, answer = std::move(answer)] {
+  thread_ =
+      std::thread([this, dir = std::move(dir), &stage, model, part, answer = std::move(answer)] {
         std::string failure;
         try {
-          stages::write_checkpoint_part(dir, stage, part, num_parts, &bytes_);
+          stages::write_checkpoint_part(dir, stage, model, part, &bytes_);
         } catch (const std::exception& error) {
           failure = error.what();
         }

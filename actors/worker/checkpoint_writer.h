@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "stages/stage.h"
+#include "stages/checkpoint.h"
 
 namespace troupe::actors {
 
@@ -18,10 +18,11 @@ class CheckpointWriter {
   ~CheckpointWriter() { finish(); }
   CheckpointWriter(const CheckpointWriter&) = delete;
 
-  /// Starts to write part `part` of `num_parts` into `dir`. The stage's weights and moments must
-  /// not change before finish(). `answer` is called once, from the writer's thread, with the
+  /// Starts to write a part into `dir`, of a stage of this model. The stage's weights and moments
+  /// must not change before finish(). `answer` is called once, from the writer's thread, with the
   /// reason why the part could not be written; empty if it was.
-  void start(std::string dir, const stages::Stage& stage, int part, int num_parts,
+  void start(std::string dir, const stages::Stage& stage, const stages::ModelConfig& model,
+             const stages::CheckpointPart& part,
              std::function<void(const std::string& error)> answer);
   bool is_writing() const { return thread_.joinable(); }
   /// Returns once the part is written, or has failed.

@@ -24,14 +24,15 @@ auto about(const fs::path& dir, Body&& body) {
   }
 }
 
-std::span<std::byte> bytes_of(const tensor::Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.data), tensor.num_bytes()};
-}
-
-void read_tensor(const TensorMap& tensors, const std::string& name, const tensor::Tensor& out) {
+/// Fills the parameter's region in `out`, one of its tensors.
+void read_tensor(const TensorMap& tensors, const std::string& name, const Parameter& parameter,
+                 const tensor::Tensor& out) {
+  const auto& [file, entry] = find_tensor(tensors, name, parameter.whole_shape);
+  const auto elements = static_cast<std::size_t>(parameter.region.num_elements());
   TROUPE_ASSERT(out.data != nullptr && out.dtype == tensor::DType::f32);
-  const TensorPlace& place = find_tensor(tensors, name, out.shape);
-  place.file->read(*place.entry, bytes_of(out));
+  TROUPE_ASSERT(out.num_elements() >= parameter.region.num_elements());
+  file->read(*entry, parameter.region,
+             std::as_writable_bytes(std::span(out.as<float>(), elements)));
 }
 
 class OpenCheckpoint final : public CheckpointReader {
@@ -69,10 +70,11 @@ class OpenCheckpoint final : public CheckpointReader {
   void load(Stage& stage, bool weights_only) const override {
     about(dir_, [&] {
       for (const Parameter& parameter : stage.parameters()) {
-        read_tensor(weights_, parameter.name, parameter.weight);
+        const auto& name = parameter.name;
+        read_tensor(weights_, name, parameter, parameter.weight);
         if (weights_only) continue;
-        read_tensor(optimizer_, exp_avg_name(parameter.name), parameter.exp_avg);
-        read_tensor(optimizer_, exp_avg_sq_name(parameter.name), parameter.exp_avg_sq);
+        read_tensor(optimizer_, exp_avg_name(name), parameter, parameter.exp_avg);
+        read_tensor(optimizer_, exp_avg_sq_name(name), parameter, parameter.exp_avg_sq);
       }
     });
     stage.weights_changed();

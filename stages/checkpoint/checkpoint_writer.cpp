@@ -85,26 +85,6 @@ void remove_others(const fs::path& dir, const std::map<std::string, FileRecord>&
 
 }  // namespace
 
-void write_checkpoint_part(const fs::path& dir, const Stage& stage, int part, int num_parts,
-                           std::atomic<std::uint64_t>* written) {
-  TROUPE_ASSERT(part >= 0 && part < num_parts);
-  std::error_code code;
-  fs::create_directories(dir, code);
-  if (code)
-    throw Error(ErrorKind::internal,
-                fmt::format("checkpoint {}: cannot create: {}", dir.string(), code.message()));
-  std::vector<NamedTensor> weights, optimizer;
-  for (const Parameter& parameter : stage.parameters()) {
-    if (!parameter.owned) continue;
-    weights.push_back({parameter.name, parameter.weight});
-    optimizer.push_back({exp_avg_name(parameter.name), parameter.exp_avg});
-    optimizer.push_back({exp_avg_sq_name(parameter.name), parameter.exp_avg_sq});
-  }
-  write_safetensors(dir / weights_file(part, num_parts), std::move(weights), written);
-  write_safetensors(dir / optimizer_file(part, num_parts), std::move(optimizer), written);
-  sync_directory(dir);
-}
-
 void finish_checkpoint(const fs::path& dir, const CheckpointInfo& info, int num_parts,
                        const std::stop_token& stop) {
   const fs::path target = free_target(dir, info.step);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "stages/checkpoint/checkpoint_state.h"
+#include "stages/checkpoint/region_sums.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -30,6 +31,19 @@ void check_count(const TensorMap& tensors, std::vector<std::string> expected) {
                                                place.file->path().string(), name));
 }
 
+/// Throws unless the tensor is there, in this shape, and every region of it was written.
+void check_tensor(const TensorMap& tensors, const std::string& name, const tensor::Shape& shape) {
+  const auto& [file, entry] = find_tensor(tensors, name, shape);
+  if (entry->sums.empty())
+    throw Error(ErrorKind::data,
+                fmt::format("{}: tensor {} has no checksum", file->path().string(), name));
+  for (const auto& [region, sum] : entry->sums)
+    if (sum == kUnsetSum)
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: tensor {} was not written", file->path().string(),
+                              region_name(name, region, entry->whole)));
+}
+
 }  // namespace
 
 TensorMap map_tensors(std::span<const SafetensorsFile> files) {
@@ -49,7 +63,7 @@ void check_weights(const TensorMap& tensors, const ModelConfig& model) {
   check_layers(tensors, model);
   std::vector<std::string> names;
   for (const ParameterInfo& parameter : parameters_of(model)) {
-    find_tensor(tensors, parameter.name, parameter.shape);
+    check_tensor(tensors, parameter.name, parameter.shape);
     names.push_back(parameter.name);
   }
   check_count(tensors, std::move(names));
@@ -61,7 +75,7 @@ void check_optimizer(const TensorMap& tensors, const ModelConfig& model) {
   for (const ParameterInfo& parameter : parameters_of(model))
     for (const std::string& name :
          {exp_avg_name(parameter.name), exp_avg_sq_name(parameter.name)}) {
-      find_tensor(tensors, name, parameter.shape);
+      check_tensor(tensors, name, parameter.shape);
       names.push_back(name);
     }
   check_count(tensors, std::move(names));

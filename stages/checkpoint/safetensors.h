@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -10,7 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "stages/storage/xxh64.h"
+#include "stages/checkpoint/region_bytes.h"
+#include "tensor/region.h"
 #include "tensor/tensor.h"
 
 // safetensors files: a u64 header length N, N bytes of JSON, the tensors' bytes (stages/README.md).
@@ -20,6 +20,12 @@ namespace troupe::stages {
 /// Longest header that is written or read, in bytes.
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 
+/// The checksum of a region of a tensor: XXH64 of its bytes, row by row, in hexadecimal digits.
+struct RegionSum {
+  tensor::Region region;
+  std::string sum;
+};
+
 /// Where a tensor lies. Offsets count from the first byte after the header.
 struct TensorEntry {
   std::string name;
@@ -27,6 +33,13 @@ struct TensorEntry {
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
+  /// All of the tensor as a matrix: a row for each index of the first dim, or one row if there is
+  /// none. If elements are smaller than a byte, it is a matrix of bytes with one column.
+  tensor::Region whole;
+  std::uint64_t element_bytes = 0;  ///< of the matrix
+  /// What has a checksum, in order: the whole, or the regions that divide it by rows or by columns.
+  /// Empty if the file does not hold any of this tensor.
+  std::vector<RegionSum> sums;
 
   std::uint64_t num_bytes() const { return end - begin; }
 };
@@ -38,7 +51,7 @@ struct SafetensorsHeader {
 
 /// Parses the JSON of a header whose file has `data_bytes` bytes after it. Throws Error{data} with
 /// the broken rule: tensors must have known dtypes and fill the data in order, without gaps,
-/// overlaps or bytes left.
+/// overlaps or bytes left; checksums of regions must divide their tensor.
 SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes);
 
 /// A file of which the header has been read and checked; the tensors are read on demand. Holds no
@@ -54,15 +67,16 @@ class SafetensorsFile {
   std::uint64_t header_sum() const { return header_sum_; }
   std::span<const TensorEntry> tensors() const { return header_.tensors; }
 
-  /// Copies a tensor of tensors() to `out`, which has its size. If the file's metadata holds the
-  /// tensor's XXH64, as write_safetensors leaves it, bytes that do not match are an Error{data}
-  /// naming file and tensor.
-  void read(const TensorEntry& entry, std::span<std::byte> out) const;
+  /// Copies a region of a tensor of tensors() row by row to `out`, which has its size. Regions with
+  /// a checksum that overlap it are read as a whole, through one buffer of kBlockBytes; bytes that
+  /// do not match are an Error{data} naming file, tensor and region.
+  void read(const TensorEntry& entry, const tensor::Region& wanted, std::span<std::byte> out) const;
   /// Checks the bytes of every tensor that has an XXH64.
   void verify() const;
 
  private:
-  void check_sum(const TensorEntry& entry, const Xxh64& sum) const;
+  StoredMatrix matrix_of(const TensorEntry& entry) const;
+  void check(const TensorEntry& entry, const RegionSum& expected, std::uint64_t sum) const;
 
   std::filesystem::path path_;
   std::uint64_t size_ = 0;
@@ -76,12 +90,8 @@ struct NamedTensor {
   tensor::Tensor tensor;  ///< in host memory
 };
 
-/// Writes and syncs a file, each tensor straight from its memory and once more read for its XXH64,
-/// which goes into the metadata as "xxh64:<name>". `written`, if given, grows by the bytes of each
-/// tensor that is written. Tensors are ordered by dtype, as the reference implementation sorts,
-/// then by name. Names must be unique. Throws Error{internal} with the path and the system's
-/// reason.
-void write_safetensors(const std::filesystem::path& path, std::vector<NamedTensor> tensors,
-                       std::atomic<std::uint64_t>* written = nullptr);
+/// Writes and syncs a file, each tensor straight from its memory and with one checksum. Names must
+/// be unique. Throws Error{internal} with the path and the system's reason.
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
 
 }  // namespace troupe::stages

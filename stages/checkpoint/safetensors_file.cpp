@@ -1,19 +1,21 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <vector>
 
+#include "stages/checkpoint/region_bytes.h"
+#include "stages/checkpoint/region_sums.h"
 #include "stages/checkpoint/safetensors.h"
-#include "stages/checkpoint/safetensors_header.h"
 #include "stages/storage/input_file.h"
+#include "stages/storage/xxh64.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
+
+using tensor::Region;
+
 namespace {
 
 constexpr std::uint64_t kLengthBytes = 8;
-/// Small enough that a block read is still in the cache when its checksum is taken.
-constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
 
 }  // namespace
 
@@ -50,40 +52,39 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   return file;
 }
 
-void SafetensorsFile::read(const TensorEntry& entry, std::span<std::byte> out) const {
-  TROUPE_ASSERT(out.size() == entry.num_bytes());
+void SafetensorsFile::read(const TensorEntry& entry, const Region& wanted,
+                           std::span<std::byte> out) const {
   const InputFile input = InputFile::open(path_);
-  Xxh64 sum;
-  for (std::size_t done = 0; done < out.size();) {
-    const auto block = out.subspan(done, std::min(kBlockBytes, out.size() - done));
-    input.read(data_offset_ + entry.begin + done, block);
-    sum.update(block);
-    done += block.size();
+  std::vector<std::byte> block(kBlockBytes);
+  const StoredMatrix matrix = matrix_of(entry);
+  if (entry.sums.empty()) read_region(input, matrix, wanted, wanted, out, block);
+  for (const RegionSum& expected : entry.sums) {
+    if (tensor::intersection(expected.region, wanted).num_elements() == 0) continue;
+    check(entry, expected, read_region(input, matrix, expected.region, wanted, out, block));
   }
-  check_sum(entry, sum);
 }
 
 void SafetensorsFile::verify() const {
   const InputFile input = InputFile::open(path_);
-  std::vector<std::byte> buffer(kBlockBytes);
-  for (const TensorEntry& entry : header_.tensors) {
-    Xxh64 sum;
-    for (std::uint64_t at = entry.begin; at < entry.end;) {
-      const auto block = std::span(buffer).first(std::min(buffer.size(), entry.end - at));
-      input.read(data_offset_ + at, block);
-      sum.update(block);
-      at += block.size();
-    }
-    check_sum(entry, sum);
-  }
+  std::vector<std::byte> block(kBlockBytes);
+  for (const TensorEntry& entry : header_.tensors)
+    for (const RegionSum& expected : entry.sums)
+      check(entry, expected,
+            read_region(input, matrix_of(entry), expected.region, /*wanted=*/{}, {}, block));
 }
 
-void SafetensorsFile::check_sum(const TensorEntry& entry, const Xxh64& sum) const {
-  const auto expected = header_.metadata.find(sum_key(entry.name));
-  if (expected != header_.metadata.end() && expected->second != to_hex(sum.digest()))
-    throw Error(ErrorKind::data,
-                fmt::format("{}: damaged: the bytes of tensor {} do not match their checksum",
-                            path_.string(), entry.name));
+StoredMatrix SafetensorsFile::matrix_of(const TensorEntry& entry) const {
+  return {.begin = data_offset_ + entry.begin,
+          .columns = entry.whole.columns,
+          .element_bytes = entry.element_bytes};
+}
+
+void SafetensorsFile::check(const TensorEntry& entry, const RegionSum& expected,
+                            std::uint64_t sum) const {
+  if (expected.sum == to_hex(sum)) return;
+  throw Error(ErrorKind::data,
+              fmt::format("{}: damaged: the bytes of tensor {} do not match their checksum",
+                          path_.string(), region_name(entry.name, expected.region, entry.whole)));
 }
 
 }  // namespace troupe::stages

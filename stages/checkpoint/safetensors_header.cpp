@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "stages/checkpoint/json_file.h"
+#include "stages/checkpoint/region_sums.h"
 #include "stages/checkpoint/safetensors.h"
 #include "tensor/error.h"
 
@@ -75,12 +75,12 @@ std::uint64_t bits_of(const TensorEntry& entry) {
 }
 
 /// Throws if the tensor's size does not follow from its shape and dtype.
-void check_size(const TensorEntry& entry) {
+void check_size(const TensorEntry& entry, std::uint64_t element_bits) {
   std::uint64_t bits = 1;
   bool overflow = false;
   for (const std::int64_t dim : entry.shape)
     overflow |= __builtin_mul_overflow(bits, static_cast<std::uint64_t>(dim), &bits);
-  overflow |= __builtin_mul_overflow(bits, bits_of(entry), &bits);
+  overflow |= __builtin_mul_overflow(bits, element_bits, &bits);
   if (overflow) throw refuse("the shape of tensor {} overflows", entry.name);
   if (bits % 8 != 0) throw refuse("tensor {} ends inside a byte", entry.name);
   if (entry.num_bytes() != bits / 8)
@@ -88,14 +88,28 @@ void check_size(const TensorEntry& entry) {
                  entry.num_bytes(), entry.dtype, bits / 8);
 }
 
-/// Throws unless the entries fill the data one after the other.
-void check_order(const std::vector<TensorEntry>& tensors, std::uint64_t data_bytes) {
+/// Sets the matrix that the tensor is read as.
+void set_matrix(TensorEntry& entry, std::uint64_t element_bits) {
+  if (element_bits % 8 != 0) {
+    entry.element_bytes = 1;
+    entry.whole = {.rows = static_cast<std::int64_t>(entry.num_bytes()), .columns = 1};
+    return;
+  }
+  entry.element_bytes = element_bits / 8;
+  entry.whole =
+      as_matrix(entry.shape, static_cast<std::int64_t>(entry.num_bytes() / entry.element_bytes));
+}
+
+/// Throws unless the entries fill the data one after the other, each as its shape and dtype need.
+void check_order(std::vector<TensorEntry>& tensors, std::uint64_t data_bytes) {
   std::uint64_t end = 0;
-  for (const TensorEntry& entry : tensors) {
+  for (TensorEntry& entry : tensors) {
     if (entry.begin != end || entry.end < entry.begin)
       throw refuse("tensor {} lies at {} to {}, expected it to begin at {}", entry.name,
                    entry.begin, entry.end, end);
-    check_size(entry);
+    const std::uint64_t bits = bits_of(entry);
+    check_size(entry, bits);
+    set_matrix(entry, bits);
     end = entry.end;
   }
   if (end != data_bytes)
@@ -119,6 +133,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
                      return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
                    });
   check_order(header.tensors, data_bytes);
+  attach_sums(header);
   return header;
 }
 

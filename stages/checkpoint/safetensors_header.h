@@ -2,8 +2,10 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
+#include <span>
 #include <string_view>
+
+#include "tensor/region.h"
 
 namespace troupe::stages {
 
@@ -22,9 +24,11 @@ inline constexpr std::array<SafetensorsDType, 22> kSafetensorsDTypes = {{
     {"I64", 64},        {"U64", 64},
 }};
 
-/// Key of a tensor's XXH64 in the metadata.
-inline std::string sum_key(const std::string& tensor) {
-  return "xxh64:" + tensor;
+/// All of a tensor with this shape and number of elements, as a matrix: a row for each index of the
+/// first dim, or one row if there is none.
+inline tensor::Region as_matrix(std::span<const std::int64_t> shape, std::int64_t elements) {
+  const std::int64_t rows = shape.empty() ? 1 : shape.front();
+  return {.rows = rows, .columns = elements > 0 ? elements / rows : 0};
 }
 
 }  // namespace troupe::stages

@@ -17,7 +17,7 @@ constexpr int kRounds = 600;
 
 struct Fixture {
   test::TempDir run;
-  std::filesystem::path dir = test::write_checkpoint(run.path(), test::small_info(), {0, 1, 3});
+  std::filesystem::path dir = test::write_checkpoint(run.path(), test::small_info(), {0, 1, 3}, 2);
   std::vector<std::string> names;
   std::mt19937_64 random{test::fresh_seed()};
 

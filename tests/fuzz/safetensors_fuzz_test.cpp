@@ -19,6 +19,9 @@ const std::vector<std::pair<std::string, std::uint64_t>> kHeaders = {
      R"("b":{"dtype":"BF16","shape":[],"data_offsets":[24,26]},)"
      R"("c":{"dtype":"F4","shape":[4],"data_offsets":[26,28]}}   )",
      28},
+    {R"({"__metadata__":{"xxh64:a[0:1,0:3]":"0123456789abcdef","xxh64:a[1:2,0:3]":"----"},)"
+     R"("a":{"dtype":"U8","shape":[3,3],"data_offsets":[0,9]}})",
+     9},
     {R"({"e\u00e4":{"dtype":"I64","shape":[0,7],"data_offsets":[0,0]},)"
      R"("z":{"dtype":"U8","shape":[1,1,1,1,1],"data_offsets":[0,1]}})",
      1},
@@ -31,6 +34,15 @@ void check_accepted(std::span<const TensorEntry> tensors, std::uint64_t data_byt
     BOOST_REQUIRE(entry.begin == end);
     BOOST_REQUIRE(entry.end >= entry.begin);
     end = entry.end;
+    const auto elements = static_cast<std::uint64_t>(entry.whole.num_elements());
+    BOOST_REQUIRE(elements * entry.element_bytes == entry.num_bytes());
+    std::uint64_t summed = 0;
+    for (const RegionSum& sum : entry.sums) {
+      BOOST_REQUIRE(tensor::intersection(sum.region, entry.whole).num_elements() ==
+                    sum.region.num_elements());
+      summed += static_cast<std::uint64_t>(sum.region.num_elements());
+    }
+    BOOST_REQUIRE((entry.sums.empty() || summed == elements));
   }
   BOOST_REQUIRE(end == data_bytes);
 }
@@ -68,7 +80,7 @@ BOOST_AUTO_TEST_CASE(any_file_is_read_or_refused) {
       const SafetensorsFile file = SafetensorsFile::open(path);
       for (const TensorEntry& entry : file.tensors()) {
         std::vector<std::byte> bytes(entry.num_bytes());
-        file.read(entry, bytes);
+        file.read(entry, entry.whole, bytes);
       }
     } catch (const Error& error) {
       BOOST_REQUIRE(error.kind() == ErrorKind::data);

@@ -195,17 +195,23 @@ BOOST_AUTO_TEST_CASE(a_tensor_in_two_files_is_refused) {
 
 BOOST_AUTO_TEST_CASE(parts_that_do_not_hold_the_whole_model_are_not_finished) {
   const test::TempDir other;
-  const fs::path unfinished = unfinished_checkpoint(other.path(), 7);
-  FakeStage first(test::small_model(), 0, 1);
-  write_checkpoint_part(unfinished, first, 0, 2);
-  expect_error(ErrorKind::data, {"model-00002-of-00002.safetensors"},
-               [&] { finish_checkpoint(unfinished, small_info(), 2); });
-  write_checkpoint_part(unfinished, first, 1, 2);
-  expect_error(ErrorKind::data, {"is in"}, [&] { finish_checkpoint(unfinished, small_info(), 2); });
-  FakeStage second(test::small_model(), 2, 3);
-  write_checkpoint_part(unfinished, second, 1, 2);
-  expect_error(ErrorKind::data, {"model.layers.1", "missing"},
-               [&] { finish_checkpoint(unfinished, small_info(), 2); });
+  const ModelConfig model = test::small_model();
+  const auto write = [&](const fs::path& unfinished, const Stage& stage, int part) {
+    write_checkpoint_part(unfinished, stage, model, {.part = part, .num_parts = 2, .sharding = {}});
+  };
+  const auto refused = [](const fs::path& unfinished, const std::vector<std::string>& words) {
+    expect_error(ErrorKind::data, words, [&] { finish_checkpoint(unfinished, small_info(), 2); });
+  };
+  const FakeStage first(model, 0, 1), last(model, 2, 3);
+  const fs::path twice = unfinished_checkpoint(other.path(), 7);
+  write(twice, first, 0);
+  refused(twice, {"model-00002-of-00002.safetensors"});
+  write(twice, first, 1);
+  refused(twice, {"is in"});
+  const fs::path gap = unfinished_checkpoint(other.path(), 7);
+  write(gap, first, 0);
+  write(gap, last, 1);
+  refused(gap, {"model.layers.1", "missing"});
   BOOST_TEST(complete_checkpoints(other.path()).empty());
 }
 
@@ -215,10 +221,10 @@ BOOST_AUTO_TEST_CASE(a_full_disk_never_makes_a_complete_checkpoint) {
   {
     const test::FileSizeLimit limit(5000);
     expect_error(ErrorKind::internal, {kWeights, "File too large"},
-                 [&] { write_checkpoint_part(unfinished, stage, 0, 1); });
+                 [&] { write_checkpoint_part(unfinished, stage, test::small_model(), {}); });
   }
   BOOST_CHECK_THROW(finish_checkpoint(unfinished, small_info(8), 1), Error);
-  write_checkpoint_part(unfinished, stage, 0, 1);
+  write_checkpoint_part(unfinished, stage, test::small_model(), {});
   {
     const test::FileSizeLimit limit(100);
     expect_error(ErrorKind::internal, {"File too large"},

@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(nothing_of_an_unfinished_attempt_is_in_a_new_one) {
   test::write_file(dir / "model-00003-of-00003.safetensors", "old");
   test::write_file(dir / "state.json", "old");
   const test::FakeStage stage(test::small_model(), 0, 3);
-  write_checkpoint_part(dir, stage, 0, 1);
+  write_checkpoint_part(dir, stage, test::small_model(), {});
   finish_checkpoint(dir, small_info(7), 1);
   BOOST_TEST(!fs::exists(run / "step-7/model-00003-of-00003.safetensors"));
   BOOST_CHECK_NO_THROW(CheckpointReader::open(run / "step-7")->verify());
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_directory_that_cannot_be_made_is_named) {
   const test::FakeStage stage(test::small_model(), 0, 3);
   const fs::path dir = unfinished_checkpoint(run / "file", 7);
   expect_error(ErrorKind::internal, {dir.string()},
-               [&] { write_checkpoint_part(dir, stage, 0, 1); });
+               [&] { write_checkpoint_part(dir, stage, test::small_model(), {}); });
 }
 
 BOOST_AUTO_TEST_CASE(one_that_is_stopped_is_not_complete) {
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_stopped_is_not_complete) {
   test::FakeStage stage(test::small_model(), 0, 3);
   stage.fill();
   std::atomic<std::uint64_t> written{0};
-  write_checkpoint_part(dir, stage, 0, 1, &written);
+  write_checkpoint_part(dir, stage, test::small_model(), {}, &written);
   BOOST_TEST(written > 0u);
   std::stop_source stop;
   stop.request_stop();

@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 
+#include "stages/checkpoint/region_writer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/support/temp_dir.h"
@@ -43,7 +44,7 @@ tensor::Tensor view(std::vector<T>& values, tensor::DType dtype, tensor::Shape s
 
 std::vector<float> floats_of(const SafetensorsFile& file, const TensorEntry& entry) {
   std::vector<float> values(entry.num_bytes() / sizeof(float));
-  file.read(entry, std::as_writable_bytes(std::span(values)));
+  file.read(entry, entry.whole, std::as_writable_bytes(std::span(values)));
   return values;
 }
 
@@ -100,6 +101,57 @@ BOOST_AUTO_TEST_CASE(the_bytes_are_those_of_the_format) {
   std::memcpy(data.data() + 12, b.data(), 4);
   std::memcpy(data.data() + 16, narrow.data(), 4);
   BOOST_TEST(test::content_of(path) == file_of(header, data));
+}
+
+BOOST_AUTO_TEST_CASE(regions_have_a_checksum_each) {
+  std::vector<float> top = {1, 2}, below = {3, 4, 5, 6};
+  const SafetensorsLayout layout(
+      {{.name = "m", .shape = {3, 2}, .regions = {{0, 1, 0, 2}, {1, 2, 0, 2}}}});
+  const auto path = dir / "file.safetensors";
+  write_regions(path, layout, {{"m", {0, 1, 0, 2}, std::as_bytes(std::span(top))}}, nullptr);
+  std::string header = R"({"__metadata__":{"format":"pt","xxh64:m[0:1,0:2]":"c86e535c30403d76",)"
+                       R"("xxh64:m[1:2,0:2]":"----------------"})"
+                       R"(,"m":{"dtype":"F32","shape":[3,2],"data_offsets":[0,24]}})";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::string data(24, '\0');
+  std::memcpy(data.data(), top.data(), 8);
+  BOOST_TEST(test::content_of(path) == file_of(header, data));
+  write_regions(path, layout, {{"m", {1, 2, 0, 2}, std::as_bytes(std::span(below))}}, nullptr);
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  BOOST_CHECK_NO_THROW(file.verify());
+  BOOST_TEST((floats_of(file, file.tensors()[0]) == std::vector<float>{1, 2, 3, 4, 5, 6}));
+}
+
+BOOST_AUTO_TEST_CASE(checksums_must_cover_their_tensor_once) {
+  const auto with = [](const std::vector<std::string>& regions) {
+    std::string header = R"({"__metadata__":{"format":"pt")";
+    for (const std::string& region : regions)
+      header += R"(,"xxh64:a)" + region + R"(":"0123456789abcdef")";
+    return file_of(header + R"(},"a":{"dtype":"U8","shape":[4,2],"data_offsets":[0,8]}})",
+                   "12345678");
+  };
+  for (const std::vector<std::string>& regions : std::vector<std::vector<std::string>>{
+           {},
+           {""},
+           {"[0:4,0:2]"},
+           {"[0:4,0:1]", "[0:4,1:1]"},
+           {"[3:1,0:2]", "[0:1,0:2]", "[1:2,0:2]"},
+           {"[0:1]", "[x:4,0:2]", "[0:4,0:2", "[00:4,0:2]", "b"}})  // names of other things
+    accepted(with(regions));
+  for (const std::vector<std::string>& regions :
+       std::vector<std::vector<std::string>>{{"[0:3,0:2]"},
+                                             {"[1:3,0:2]"},
+                                             {"[0:2,0:2]", "[3:1,0:2]"},
+                                             {"[0:2,0:2]", "[1:3,0:2]"},
+                                             {"[0:4,0:2]", ""},
+                                             {"[0:4,0:1]"},
+                                             {"[0:5,0:2]"},
+                                             {"[0:4,0:3]"},
+                                             {"[0:4,0:2]", "[4:0,0:2]"},
+                                             {"[-1:5,0:2]"},
+                                             {"[0:9223372036854775807,0:2]", "[1:3,0:2]"},
+                                             {"[0:2,0:1]", "[0:2,1:1]", "[2:2,0:2]"}})
+    refused(with(regions), "the checksums of tensor a do not cover it once");
 }
 
 BOOST_AUTO_TEST_CASE(a_file_without_tensors_is_sound) {

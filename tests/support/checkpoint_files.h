@@ -12,18 +12,21 @@ namespace troupe::test {
 /// Layer boundaries of a pipeline: stage i holds layers [cuts[i], cuts[i+1]).
 using Cuts = std::vector<int>;
 
-/// Writes step-`info.step` as the ranks of a pipeline would, each stage filled by FakeStage::fill.
+/// Writes step-`info.step` as the ranks of a pipeline of so many shards a stage would, each filled
+/// by FakeStage::fill.
 inline std::filesystem::path write_checkpoint(const std::filesystem::path& checkpoints,
-                                              const stages::CheckpointInfo& info,
-                                              const Cuts& cuts) {
+                                              const stages::CheckpointInfo& info, const Cuts& cuts,
+                                              int shards = 1) {
   const std::filesystem::path dir = stages::unfinished_checkpoint(checkpoints, info.step);
   const int num_parts = static_cast<int>(cuts.size()) - 1;
-  for (int part = 0; part < num_parts; ++part) {
-    FakeStage stage(info.model, cuts[static_cast<std::size_t>(part)],
-                    cuts[static_cast<std::size_t>(part) + 1]);
-    stage.fill();
-    stages::write_checkpoint_part(dir, stage, part, num_parts);
-  }
+  for (int part = 0; part < num_parts; ++part)
+    for (int shard = 0; shard < shards; ++shard) {
+      const stages::Sharding sharding{.size = shards, .shard = shard};
+      FakeStage stage(info.model, cuts[static_cast<std::size_t>(part)],
+                      cuts[static_cast<std::size_t>(part) + 1], sharding);
+      stage.fill();
+      stages::write_checkpoint_part(dir, stage, info.model, {part, num_parts, sharding});
+    }
   stages::finish_checkpoint(dir, info, num_parts);
   return checkpoints / ("step-" + std::to_string(info.step));
 }

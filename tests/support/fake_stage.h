@@ -7,15 +7,18 @@
 #include <vector>
 
 #include "stages/model_config.h"
+#include "stages/sharding.h"
 #include "tests/support/null_stage.h"
 
 namespace troupe::test {
 
 /// A stage that only holds parameters: those of the decoder layers [first, end), with embedding and
-/// head as a pipeline would place them. It computes nothing.
-class FakeStage final : public NullStage {
+/// head as a pipeline would place them, or a shard's regions of them. It computes nothing.
+class FakeStage : public NullStage {
  public:
-  FakeStage(const stages::ModelConfig& model, int first, int end) : NullStage(1, {}) {
+  FakeStage(const stages::ModelConfig& model, int first, int end,
+            const stages::Sharding& sharding = {})
+      : NullStage(1, {}), model_(model), sharding_(sharding) {
     const auto last = static_cast<int>(model.num_hidden_layers);
     for (const stages::ParameterInfo& info : stages::parameters_of(model)) {
       const bool held = info.layer < 0       ? first == 0
@@ -28,12 +31,13 @@ class FakeStage final : public NullStage {
       add(stages::parameters_of(model).front(), false);
   }
 
-  /// Fills every tensor with values that differ by name, tensor and element.
+  /// Fills every tensor, but for padding, with values that differ by name, tensor and element of
+  /// the whole parameter.
   void fill() {
     for (const stages::Parameter& parameter : parameters_) {
-      fill(parameter.weight, parameter.name + "w");
-      fill(parameter.exp_avg, parameter.name + "m");
-      fill(parameter.exp_avg_sq, parameter.name + "v");
+      fill(parameter, parameter.weight, "w");
+      fill(parameter, parameter.exp_avg, "m");
+      fill(parameter, parameter.exp_avg_sq, "v");
     }
   }
   int times_changed() const { return times_changed_; }
@@ -43,24 +47,34 @@ class FakeStage final : public NullStage {
 
  private:
   void add(const stages::ParameterInfo& info, bool owned) {
+    const tensor::Shape shape = stages::local_shape(info, model_, sharding_);
     parameters_.push_back({.name = info.name,
-                           .weight = make(info.shape),
+                           .weight = make(shape),
                            .gradient = {},
-                           .exp_avg = make(info.shape),
-                           .exp_avg_sq = make(info.shape),
-                           .owned = owned,
-                           .region = tensor::whole(info.shape)});
+                           .exp_avg = make(shape),
+                           .exp_avg_sq = make(shape),
+                           .owned = owned && stages::owns_region(info, model_, sharding_),
+                           .owned_by_stage = owned,
+                           .whole_shape = info.shape,
+                           .region = stages::region_of(info, model_, sharding_)});
   }
   tensor::Tensor make(const tensor::Shape& shape) {
     memory_.emplace_back(static_cast<std::size_t>(shape.num_elements()));
     return {memory_.back().data(), tensor::DType::f32, shape};
   }
-  static void fill(const tensor::Tensor& tensor, const std::string& name) {
-    const auto base = static_cast<float>(std::hash<std::string>{}(name) % 100000);
-    for (std::int64_t i = 0; i < tensor.num_elements(); ++i)
-      tensor.as<float>()[i] = base + static_cast<float>(i) / 1024;
+  static void fill(const stages::Parameter& parameter, const tensor::Tensor& tensor,
+                   const std::string& kind) {
+    const auto base = static_cast<float>(std::hash<std::string>{}(parameter.name + kind) % 100000);
+    const auto& [row, rows, column, columns] = parameter.region;
+    const std::int64_t stride = tensor::whole(parameter.whole_shape).columns;
+    float* next = tensor.as<float>();
+    for (std::int64_t r = row; r < row + rows; ++r)
+      for (std::int64_t c = column; c < column + columns; ++c)
+        *next++ = base + static_cast<float>(r * stride + c) / 1024;
   }
 
+  stages::ModelConfig model_;
+  stages::Sharding sharding_;
   std::deque<std::vector<float>> memory_;
   std::vector<stages::Parameter> parameters_;
   int times_changed_ = 0;

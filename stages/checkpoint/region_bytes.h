@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "stages/storage/input_file.h"
+#include "stages/storage/output_file.h"
+#include "tensor/region.h"
+
+// Regions of matrices in files, moved in blocks of bounded size.
+
+namespace troupe::stages {
+
+/// Most bytes that are moved at once: so few that they are still in the cache when their checksum
+/// is taken.
+inline constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
+
+/// A matrix that lies row by row in a file.
+struct StoredMatrix {
+  std::uint64_t begin = 0;   ///< the file's byte at which the matrix begins
+  std::int64_t columns = 0;  ///< elements of a row
+  std::size_t element_bytes = 0;
+};
+
+/// Reads the whole `stored` region through `block_bytes`, which holds kBlockBytes, and copies those
+/// of its elements that lie in `wanted` to `out`, which holds `wanted` row by row. Returns the
+/// XXH64 of the stored region's bytes, row by row. Throws as InputFile does.
+std::uint64_t read_region(const InputFile& file, const StoredMatrix& matrix,
+                          const tensor::Region& stored, const tensor::Region& wanted,
+                          std::span<std::byte> out, std::span<std::byte> block_bytes);
+
+/// Writes the region, whose elements are `bytes` row by row, to its place. Returns the XXH64 of
+/// `bytes`. Throws as OutputFile does.
+std::uint64_t write_region(OutputFile& file, const StoredMatrix& matrix,
+                           const tensor::Region& region, std::span<const std::byte> bytes);
+
+}  // namespace troupe::stages

@@ -1,0 +1,96 @@
+#include "stages/checkpoint/region_sums.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <tuple>
+
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+using tensor::Region;
+
+constexpr std::string_view kPrefix = "xxh64:";
+
+std::string text_of(const Region& region) {
+  return fmt::format("[{}:{},{}:{}]", region.row, region.rows, region.column, region.columns);
+}
+
+/// The region that text_of() would spell like this, if there is one.
+std::optional<Region> parse_region(std::string_view text) {
+  std::array<std::int64_t, 4> numbers{};
+  const char* at = text.data();
+  const char* const end = text.data() + text.size();
+  for (std::int64_t& number : numbers) {
+    if (at == end) return std::nullopt;
+    at = std::from_chars(at + 1, end, number).ptr;  // after [ : , :
+  }
+  const auto& [row, rows, column, columns] = numbers;
+  const Region region{.row = row, .rows = rows, .column = column, .columns = columns};
+  if (text != text_of(region)) return std::nullopt;
+  return region;
+}
+
+/// Whether the regions, ascending, divide the whole along one dim, whose members are given.
+bool divide(const std::vector<RegionSum>& sums, const Region& whole, std::int64_t Region::*begin,
+            std::int64_t Region::*size) {
+  std::int64_t next = 0;
+  for (const auto& [region, sum] : sums) {
+    Region expected = whole;
+    expected.*begin = next;
+    expected.*size = region.*size;
+    if (region != expected || region.*size < 1 || region.*size > whole.*size - next) return false;
+    next += region.*size;
+  }
+  return next == whole.*size;
+}
+
+bool divide(const std::vector<RegionSum>& sums, const Region& whole) {
+  return divide(sums, whole, &Region::row, &Region::rows) ||
+         divide(sums, whole, &Region::column, &Region::columns);
+}
+
+bool comes_before(const RegionSum& a, const RegionSum& b) {
+  return std::tie(a.region.row, a.region.column) < std::tie(b.region.row, b.region.column);
+}
+
+}  // namespace
+
+std::string region_name(const std::string& tensor, const Region& region, const Region& whole) {
+  return region == whole ? tensor : tensor + text_of(region);
+}
+
+std::string sum_key(const std::string& region_name) {
+  return std::string(kPrefix) + region_name;
+}
+
+void attach_sums(SafetensorsHeader& header) {
+  std::map<std::string_view, TensorEntry*> by_name;
+  for (TensorEntry& entry : header.tensors) by_name[entry.name] = &entry;
+  for (const auto& [key, sum] : header.metadata) {
+    if (!key.starts_with(kPrefix)) continue;
+    const std::string_view name = std::string_view(key).substr(kPrefix.size());
+    if (const auto entry = by_name.find(name); entry != by_name.end()) {
+      entry->second->sums.push_back({entry->second->whole, sum});
+      continue;
+    }
+    const std::size_t bracket = std::min(name.rfind('['), name.size());
+    const auto entry = by_name.find(name.substr(0, bracket));
+    const std::optional<Region> region = parse_region(name.substr(bracket));
+    if (entry != by_name.end() && region) entry->second->sums.push_back({*region, sum});
+  }
+  for (TensorEntry& entry : header.tensors) {
+    std::ranges::sort(entry.sums, comes_before);
+    const bool one = entry.sums.size() == 1 && entry.sums.front().region == entry.whole;
+    if (!entry.sums.empty() && !one && !divide(entry.sums, entry.whole))
+      throw Error(ErrorKind::data,
+                  fmt::format("the checksums of tensor {} do not cover it once", entry.name));
+  }
+}
+
+}  // namespace troupe::stages

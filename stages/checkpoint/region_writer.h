@@ -1,0 +1,36 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stages/checkpoint/safetensors_layout.h"
+#include "stages/storage/output_file.h"
+#include "tensor/region.h"
+
+namespace troupe::stages {
+
+/// A region of a tensor that one of a file's writers holds.
+struct NamedRegion {
+  std::string tensor;
+  tensor::Region region;             ///< one of the layout's
+  std::span<const std::byte> bytes;  ///< row by row, in host memory
+};
+
+/// Writes a region, and then its checksum, into a file that has this layout.
+void write_region(OutputFile& file, const SafetensorsLayout& layout, const NamedRegion& named);
+
+/// Writes and syncs regions of a file's tensors, each with its checksum. Other threads and
+/// processes may write other regions of the file at the same time. The first writer makes the file:
+/// it appears under its name with a whole head, in which no checksum is set, and with tensors of
+/// zeros. So a region that nobody wrote has no checksum. `written`, if given, grows by the bytes of
+/// each region that is written. Throws Error{internal} with the path and the system's reason, or if
+/// the file there has another layout.
+void write_regions(const std::filesystem::path& path, const SafetensorsLayout& layout,
+                   const std::vector<NamedRegion>& regions, std::atomic<std::uint64_t>* written);
+
+}  // namespace troupe::stages

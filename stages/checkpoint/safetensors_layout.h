@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "stages/checkpoint/region_bytes.h"
+#include "tensor/region.h"
+#include "tensor/tensor.h"
+
+namespace troupe::stages {
+
+/// A tensor of a file that is to be written.
+struct TensorLayout {
+  std::string name;
+  tensor::DType dtype = tensor::DType::f32;
+  tensor::Shape shape;
+  /// The regions that have a checksum each, all elements of a matrix or vector together; empty: the
+  /// whole tensor has one.
+  std::vector<tensor::Region> regions;
+};
+
+/// Where everything lies in a safetensors file. It is known before the tensors' bytes are, so that
+/// several writers can agree on it without a word. Tensors are ordered by dtype, as the reference
+/// implementation sorts, then by name.
+class SafetensorsLayout {
+ public:
+  /// Names must be unique. Throws Error{internal} if the header would be longer than a reader
+  /// takes.
+  explicit SafetensorsLayout(std::vector<TensorLayout> tensors);
+
+  /// What precedes the tensors: length and header, in which each checksum is kUnsetSum.
+  const std::string& head() const { return head_; }
+  /// Bytes of the file.
+  std::uint64_t size() const { return size_; }
+  /// Sets every checksum in the head of a file of this layout to kUnsetSum.
+  void unset_sums(std::string& head) const;
+
+  /// The calls below take the name of a tensor of this layout.
+  const StoredMatrix& matrix_of(const std::string& tensor) const { return at(tensor).matrix; }
+  /// All of the tensor, as a region of its matrix.
+  const tensor::Region& whole_of(const std::string& tensor) const { return at(tensor).whole; }
+  /// The file's byte at which the checksum of one of the tensor's regions begins.
+  std::uint64_t sum_of(const std::string& tensor, const tensor::Region& region) const;
+
+ private:
+  struct Place {
+    tensor::Region whole;
+    StoredMatrix matrix;
+  };
+  const Place& at(const std::string& tensor) const { return places_.at(tensor); }
+  void add_metadata(const std::vector<TensorLayout>& tensors);
+  void add_entries(const std::vector<TensorLayout>& tensors);
+
+  std::string head_;
+  std::uint64_t size_ = 0;
+  std::map<std::string, Place> places_;
+  std::map<std::string, std::uint64_t> sums_;  ///< by region_name()
+};
+
+}  // namespace troupe::stages

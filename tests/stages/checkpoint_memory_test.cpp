@@ -1,0 +1,87 @@
+// Writing and reading a checkpoint takes one buffer, however large its tensors are.
+
+#include <malloc.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <new>
+
+#include "stages/checkpoint.h"
+#include "stages/checkpoint/region_bytes.h"
+#include "tests/support/checkpoint_files.h"
+#include "tests/support/temp_dir.h"
+
+using namespace troupe;
+using namespace troupe::stages;
+using test::FakeStage;
+
+namespace {
+
+thread_local std::size_t live_bytes = 0, most_bytes = 0;
+
+}  // namespace
+
+// Not inlined, because the compiler would see a free() of memory that a new expression made.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  void* data = std::malloc(bytes > 0 ? bytes : 1);
+  if (!data) throw std::bad_alloc();
+  live_bytes += malloc_usable_size(data);
+  most_bytes = std::max(most_bytes, live_bytes);
+  return data;
+}
+[[gnu::noinline]] void operator delete(void* data) noexcept {
+  live_bytes -= malloc_usable_size(data);
+  std::free(data);
+}
+[[gnu::noinline]] void operator delete(void* data, std::size_t) noexcept {
+  operator delete(data);
+}
+
+namespace {
+
+/// The most memory that is taken at once during the call, in bytes.
+template <typename Call>
+std::size_t most_memory(Call&& call) {
+  const std::size_t before = most_bytes = live_bytes;
+  call();
+  return most_bytes - before;
+}
+
+/// A model whose matrices have several blocks each.
+CheckpointInfo large_info() {
+  CheckpointInfo info = test::small_info();
+  info.model = {.hidden_size = 240,
+                .intermediate_size = 1200,
+                .num_hidden_layers = 1,
+                .num_attention_heads = 12,
+                .num_key_value_heads = 12,
+                .head_dim = 20,
+                .vocab_size = 1201,
+                .tie_word_embeddings = true};
+  return info;
+}
+
+/// Names, a header and paths.
+constexpr std::size_t kSmallBytes = 64 << 10;
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_takes_one_buffer_however_large_its_tensors) {
+  const test::TempDir run;
+  const CheckpointInfo info = large_info();
+  BOOST_TEST(4 * parameters_of(info.model).front().shape.num_elements() > 4 * kBlockBytes);
+  const auto dir = unfinished_checkpoint(run.path(), info.step);
+  for (Sharding sharding{.size = 2}; sharding.shard < sharding.size; ++sharding.shard) {
+    FakeStage shard(info.model, 0, 1, sharding);
+    BOOST_TEST(most_memory([&] {
+                 write_checkpoint_part(dir, shard, info.model, {.sharding = sharding});
+               }) <= kSmallBytes);
+  }
+  finish_checkpoint(dir, info, 1);
+  const auto reader = CheckpointReader::open(run / "step-7");
+  for (const int shards : {1, 2, 3}) {
+    FakeStage shard(info.model, 0, 1, {.size = shards, .shard = shards - 1});
+    BOOST_TEST(most_memory([&] { reader->load(shard, false); }) <= kBlockBytes + kSmallBytes);
+  }
+  BOOST_TEST(most_memory([&] { reader->verify(); }) <= kBlockBytes + kSmallBytes);
+}

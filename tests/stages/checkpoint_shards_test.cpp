@@ -1,0 +1,253 @@
+// Checkpoints that several shards of a stage write and read.
+
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <thread>
+
+#include "stages/checkpoint.h"
+#include "stages/checkpoint/safetensors.h"
+#include "tests/support/checkpoint_files.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_dir.h"
+
+using namespace troupe;
+using namespace troupe::stages;
+using test::Cuts;
+using test::expect_error;
+using test::FakeStage;
+using test::write_checkpoint;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kWeights = "model-00001-of-00001.safetensors";
+const std::string kOptimizer = "optimizer-00001-of-00001.safetensors";
+const std::string kQuery = "model.layers.1.self_attn.q_proj.weight";
+const std::string kDown = "model.layers.1.mlp.down_proj.weight";
+
+/// A model that 2, 3 and 4 shards can divide. They share key and value heads, and pad a vocabulary
+/// of 13 by some rows; of 5, the last of four shards has padding alone.
+ModelConfig model_of(std::int64_t vocab_size, bool tied) {
+  return {.hidden_size = 12,
+          .intermediate_size = 24,
+          .num_hidden_layers = 3,
+          .num_attention_heads = 12,
+          .num_key_value_heads = 1,
+          .head_dim = 2,
+          .vocab_size = vocab_size,
+          .tie_word_embeddings = tied};
+}
+
+CheckpointInfo info_of(const ModelConfig& model) {
+  CheckpointInfo info = test::small_info();
+  info.model = model;
+  return info;
+}
+
+/// A filled shard of a whole model.
+struct Shard : FakeStage {
+  Shard(const ModelConfig& model, int size, int shard)
+      : FakeStage(model, 0, 3, {.size = size, .shard = shard}) {
+    fill();
+  }
+};
+
+void write_shard(const fs::path& dir, const ModelConfig& model, int size, int shard) {
+  write_checkpoint_part(dir, Shard(model, size, shard), model,
+                        {.sharding = {.size = size, .shard = shard}});
+}
+
+/// Loads every shard of every stage and compares it with what was written, padding included.
+void check_load(const CheckpointReader& reader, const Cuts& cuts, int shards) {
+  const ModelConfig& model = reader.info().model;
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
+    for (Sharding sharding{.size = shards}; sharding.shard < shards; ++sharding.shard) {
+      FakeStage loaded(model, cuts[i], cuts[i + 1], sharding);
+      FakeStage expected(model, cuts[i], cuts[i + 1], sharding);
+      expected.fill();
+      reader.load(loaded, /*weights_only=*/false);
+      for (std::size_t p = 0; p < loaded.parameters().size(); ++p) {
+        const Parameter &got = loaded.parameters()[p], &want = expected.parameters()[p];
+        BOOST_TEST(test::same_bytes(got.weight, want.weight), got.name);
+        BOOST_TEST(test::same_bytes(got.exp_avg, want.exp_avg), got.name);
+        BOOST_TEST(test::same_bytes(got.exp_avg_sq, want.exp_avg_sq), got.name);
+      }
+    }
+}
+
+/// What a safetensors file holds after its header.
+std::string data_of(const fs::path& path) {
+  const std::string content = test::content_of(path);
+  std::uint64_t length = 0;
+  content.copy(reinterpret_cast<char*>(&length), sizeof length);
+  return content.substr(sizeof length + length);
+}
+
+/// Bytes that this thread has read from files until now, as the kernel counts them.
+std::uint64_t bytes_read() {
+  std::ifstream file("/proc/thread-self/io");
+  std::string key;
+  std::uint64_t bytes = 0;
+  file >> key >> bytes;
+  BOOST_TEST_REQUIRE(key == "rchar:");
+  return bytes;
+}
+
+struct Fixture {
+  test::TempDir run;
+  ModelConfig model = model_of(13, false);
+  fs::path dir = run / "step-7";
+
+  /// Changes a byte of the element of a tensor of the checkpoint.
+  void damage(const std::string& file_name, const std::string& name, std::int64_t element) {
+    const SafetensorsFile file = SafetensorsFile::open(dir / file_name);
+    const auto entry = std::ranges::find(file.tensors(), name, &TensorEntry::name);
+    std::string content = test::content_of(dir / file_name);
+    const std::uint64_t data = file.size() - file.tensors().back().end;
+    content.at(data + entry->begin + static_cast<std::uint64_t>(element) * 4) ^= 1;
+    test::write_file(dir / file_name, content);
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(checkpoint_shards, Fixture)
+
+BOOST_AUTO_TEST_CASE(any_shards_read_what_any_shards_wrote) {
+  for (const auto& [vocab, tied] : {std::pair{13, false}, {13, true}, {5, false}})
+    for (const Cuts& cuts : {Cuts{0, 3}, Cuts{0, 1, 3}})
+      for (const int writers : {1, 2, 3, 4}) {
+        const test::TempDir other;
+        const CheckpointInfo info = info_of(model_of(vocab, tied));
+        const auto reader =
+            CheckpointReader::open(write_checkpoint(other.path(), info, cuts, writers));
+        BOOST_CHECK_NO_THROW(reader->verify());
+        for (const int readers : {1, 2, 3, 4}) check_load(*reader, {0, 2, 3}, readers);
+      }
+}
+
+BOOST_AUTO_TEST_CASE(tensors_do_not_tell_how_many_shards_wrote_them) {
+  const test::TempDir one, three;
+  write_checkpoint(one.path(), info_of(model), {0, 3}, 1);
+  write_checkpoint(three.path(), info_of(model), {0, 3}, 3);
+  for (const std::string& name : {kWeights, kOptimizer})
+    BOOST_TEST(data_of(three / "step-7" / name) == data_of(one / "step-7" / name));
+}
+
+BOOST_AUTO_TEST_CASE(one_shard_writes_a_checksum_for_each_whole_tensor) {
+  const Shard stage(model, 1, 0);
+  std::vector<NamedTensor> weights;
+  for (const Parameter& parameter : stage.parameters())
+    weights.push_back({parameter.name, parameter.weight});
+  write_safetensors(run / "plain", weights);
+  write_shard(run.path(), model, 1, 0);
+  BOOST_TEST(test::content_of(run / kWeights) == test::content_of(run / "plain"));
+}
+
+BOOST_AUTO_TEST_CASE(shards_may_write_at_the_same_time) {
+  write_checkpoint(run.path(), info_of(model), {0, 3}, 4);
+  for (int round = 0; round < 8; ++round) {
+    const test::TempDir other;
+    const fs::path unfinished = unfinished_checkpoint(other.path(), 7);
+    std::vector<std::jthread> threads;
+    for (int shard = 0; shard < 4; ++shard)
+      threads.emplace_back([&, shard] { write_shard(unfinished, model, 4, shard); });
+    threads.clear();
+    finish_checkpoint(unfinished, info_of(model), 1);
+    for (const std::string& name : {kWeights, kOptimizer})
+      BOOST_TEST(test::content_of(other / "step-7" / name) == test::content_of(dir / name));
+    BOOST_TEST(std::distance(fs::directory_iterator(other / "step-7"), {}) ==
+               std::distance(fs::directory_iterator(dir), {}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bytes_are_counted_where_they_are_written) {
+  std::uint64_t all = 0;
+  for (int shard = 0; shard < 4; ++shard) {
+    std::atomic<std::uint64_t> written{0};
+    write_checkpoint_part(run.path(), Shard(model, 4, shard), model,
+                          {.sharding = {.size = 4, .shard = shard}}, &written);
+    all += written;
+  }
+  BOOST_TEST(all == static_cast<std::uint64_t>(3 * 4 * num_parameters(model)));
+}
+
+BOOST_AUTO_TEST_CASE(a_shard_reads_its_own_bytes_alone) {
+  const auto reader =
+      CheckpointReader::open(write_checkpoint(run.path(), info_of(model), {0, 3}, 4));
+  Shard shard(model, 4, 2);
+  std::uint64_t own = 0;
+  for (const Parameter& parameter : shard.parameters())
+    own += static_cast<std::uint64_t>(3 * 4 * parameter.region.num_elements());
+  const std::uint64_t idle = bytes_read(), before = bytes_read();
+  reader->load(shard, /*weights_only=*/false);
+  const std::uint64_t after = bytes_read();
+  const std::uint64_t of_counting = before - idle;
+  BOOST_TEST(after - before - of_counting <= own + 16);  // counting reads numbers of more digits
+  BOOST_TEST(after - before >= own);
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_region_is_named_and_others_are_read) {
+  write_checkpoint(run.path(), info_of(model), {0, 3}, 4);
+  damage(kWeights, kQuery, 6 * 12);  // the first element of shard 1, which has rows 6 to 11
+  const auto reader = CheckpointReader::open(dir);
+  for (const int shard : {0, 2, 3}) {
+    Shard sound(model, 4, shard);
+    BOOST_CHECK_NO_THROW(reader->load(sound, false));
+  }
+  const std::vector<std::string> words = {kWeights, "damaged", kQuery + "[6:6,0:12]"};
+  Shard hurt(model, 4, 1);
+  expect_error(ErrorKind::data, words, [&] { reader->load(hurt, false); });
+  expect_error(ErrorKind::data, words, [&] { reader->verify(); });
+  // Readers of another number verify all that they read, although they use a part of it.
+  Shard reads_rows_8_to_15(model, 3, 1);
+  expect_error(ErrorKind::data, words, [&] { reader->load(reads_rows_8_to_15, true); });
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_region_of_columns_is_named) {
+  write_checkpoint(run.path(), info_of(model), {0, 3}, 4);
+  damage(kOptimizer, kDown + ".exp_avg", 2 * 24 + 11);  // row 2, column 11
+  expect_error(ErrorKind::data, {kOptimizer, "damaged", kDown + ".exp_avg[0:12,6:6]"},
+               [&] { CheckpointReader::open(dir)->verify(); });
+}
+
+BOOST_AUTO_TEST_CASE(a_shard_that_did_not_write_is_found_by_its_region) {
+  for (const int missing : {0, 1, 3}) {
+    const fs::path unfinished = unfinished_checkpoint(run.path(), 7);
+    for (int shard = 0; shard < 4; ++shard)
+      if (shard != missing) write_shard(unfinished, model, 4, shard);
+    const std::string rows = std::to_string(4 * missing) + ":" + (missing == 3 ? "1" : "4");
+    expect_error(ErrorKind::data,
+                 {kWeights, "model.embed_tokens.weight[" + rows + ",0:12]", "was not written"},
+                 [&] { finish_checkpoint(unfinished, info_of(model), 1); });
+  }
+  BOOST_TEST(complete_checkpoints(run.path()).empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_an_earlier_attempt_has_left_does_not_complete_a_later_one) {
+  const fs::path stale = unfinished_checkpoint(run.path(), 7);
+  for (int shard = 0; shard < 4; ++shard) write_shard(stale, model, 4, shard);
+  const fs::path unfinished = unfinished_checkpoint(run.path(), 7);
+  for (int shard = 0; shard < 3; ++shard) write_shard(unfinished, model, 4, shard);
+  expect_error(ErrorKind::data, {kWeights, "was not written"},
+               [&] { finish_checkpoint(unfinished, info_of(model), 1); });
+}
+
+BOOST_AUTO_TEST_CASE(shards_that_disagree_on_the_file_are_refused) {
+  write_shard(run.path(), model, 2, 0);
+  expect_error(ErrorKind::internal, {kWeights, "another layout"},
+               [&] { write_shard(run.path(), model, 4, 1); });
+}
+
+BOOST_AUTO_TEST_CASE(a_file_cut_within_a_region_is_refused) {
+  const auto reader =
+      CheckpointReader::open(write_checkpoint(run.path(), info_of(model), {0, 3}, 2));
+  fs::resize_file(dir / kWeights, fs::file_size(dir / kWeights) - 4);
+  Shard shard(model, 2, 1);
+  expect_error(ErrorKind::data, {kWeights, "too early"}, [&] { reader->load(shard, true); });
+  expect_error(ErrorKind::data, {kWeights, "not a complete safetensors file"},
+               [&] { CheckpointReader::open(dir); });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
