@@ -193,6 +193,16 @@ BOOST_AUTO_TEST_CASE(a_tensor_in_two_files_is_refused) {
   refused({"checkpoint", "is in", kWeights, "model-00002-of-00002.safetensors"});
 }
 
+BOOST_AUTO_TEST_CASE(a_tensor_without_a_checksum_is_refused) {
+  for (const std::string& name : {kWeights, kOptimizer}) {
+    Fixture fresh;
+    std::string content = test::content_of(fresh.dir / name);
+    content.replace(content.find("xxh64:model.layers.1"), 6, "other:");
+    fresh.replace(name, content);
+    fresh.refused({"checkpoint", name, "tensor model.layers.1", "has no checksum"});
+  }
+}
+
 BOOST_AUTO_TEST_CASE(parts_that_do_not_hold_the_whole_model_are_not_finished) {
   const test::TempDir other;
   const ModelConfig model = test::small_model();
