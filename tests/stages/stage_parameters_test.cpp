@@ -131,8 +131,8 @@ BOOST_AUTO_TEST_CASE(a_head_away_from_the_tied_embedding_holds_a_copy) {
   const stages::Parameter& embedding = stages[0]->parameters().front();
   const stages::Parameter& copy = stages[2]->parameters().front();
   BOOST_TEST(copy.name == embedding.name);
-  BOOST_TEST(embedding.owned);
-  BOOST_TEST(!copy.owned);
+  BOOST_TEST((embedding.owned && embedding.owned_by_stage));
+  BOOST_TEST((!copy.owned && !copy.owned_by_stage));
   BOOST_TEST(stages[0]->tied_gradient().data == embedding.gradient.data);
   BOOST_TEST(stages[2]->tied_gradient().data == copy.gradient.data);
   BOOST_TEST(!stages[1]->tied_gradient());
