@@ -159,7 +159,8 @@ void ReplicaActor::add(const Prepared& answer) {
        ReplicaVote{
            .sum = aggregate_votes(context_.replica, votes, ready_.answers(),
                                   orders_->epoch().shape.mesh.tp, *context_.parameters),
-           .measured = std::make_shared<StepReport::Measured>(measured(context_.replica, votes))});
+           .measured = std::make_shared<StepReport::Measured>(
+               measured(orders_->epoch().shape.mesh, votes))});
 }
 
 void ReplicaActor::add(const Saved& answer) {

@@ -33,14 +33,15 @@ void add_edges(Edges& edges, const Prepared& vote) {
 
 }  // namespace
 
-StepReport::Measured measured(int replica, const std::vector<Prepared>& votes) {
+StepReport::Measured measured(const RunSpec::Mesh& mesh, const std::vector<Prepared>& votes) {
   StepReport::Measured report;
   Edges edges(report);
-  for (std::size_t stage = 0; stage < votes.size(); ++stage) {
-    const Prepared& vote = votes[stage];
+  for (const Prepared& vote : votes) {
+    const RankPlace place = place_of(mesh, vote.rank);
     const double busy = to_double(vote.busy_s);
-    report.stages.push_back({.replica = replica,
-                             .stage = static_cast<int>(stage),
+    report.stages.push_back({.replica = place.replica,
+                             .stage = place.stage,
+                             .shard = place.shard,
                              .busy_s = busy,
                              .idle_s = std::max(0.0, to_double(vote.wall_s) - busy)});
     add_edges(edges, vote);

@@ -9,6 +9,6 @@ namespace troupe::actors {
 
 /// What the stages of a replica measured in a step: their times, and the bytes and waits of each
 /// edge. `votes` are ordered by stage.
-StepReport::Measured measured(int replica, const std::vector<Prepared>& votes);
+StepReport::Measured measured(const RunSpec::Mesh& mesh, const std::vector<Prepared>& votes);
 
 }  // namespace troupe::actors

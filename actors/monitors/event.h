@@ -82,6 +82,7 @@ struct TensorTapped {
 struct StragglerFound {
   int replica = 0;
   int stage = 0;
+  int shard = 0;
   double score = 0;  ///< score as defined in actors/monitors/straggler.h
   double busy_s = 0;
   double usual_busy_s = 0;

@@ -20,6 +20,10 @@ void push_bounded(std::deque<double>& values, double value, std::size_t most) {
   if (values.size() > most) values.pop_front();
 }
 
+RankPlace place_of(const StepReport::StageTime& time) {
+  return {.replica = time.replica, .stage = time.stage, .shard = time.shard};
+}
+
 }  // namespace
 
 /// The time that is expected of a stage in a step; 0 while it is not known.
@@ -27,15 +31,15 @@ double StragglerScores::expected_s(const std::vector<StepReport::StageTime>& sta
                                    const StepReport::StageTime& stage) const {
   std::vector<double> twins, slowdowns;
   for (const auto& other : stages) {
-    if (other.replica == stage.replica && other.stage == stage.stage) continue;
+    if (&other == &stage) continue;
     if (other.stage == stage.stage) twins.push_back(other.busy_s);
-    const auto known = stages_.find({other.replica, other.stage});
+    const auto known = stages_.find(place_of(other));
     if (known == stages_.end()) continue;
     if (const auto usual = median(known->second.busy_s); usual && *usual > 0)
       slowdowns.push_back(other.busy_s / *usual);
   }
   if (const auto of_twins = median(twins)) return *of_twins;
-  const auto own = stages_.find({stage.replica, stage.stage});
+  const auto own = stages_.find(place_of(stage));
   if (own == stages_.end() || own->second.busy_s.size() < kWindow) return 0;
   return median(own->second.busy_s).value_or(0) * median(slowdowns).value_or(1);
 }
@@ -47,7 +51,7 @@ std::vector<StragglerFound> StragglerScores::on_step(const StepReport& report) {
   std::vector<StragglerFound> found;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const auto& stage = stages[i];
-    History& history = stages_[{stage.replica, stage.stage}];
+    History& history = stages_[place_of(stage)];
     push_bounded(history.busy_s, stage.busy_s, kHistory);
     if (expected[i] <= 0) continue;
     push_bounded(history.ratios, stage.busy_s / expected[i], kWindow);
@@ -57,6 +61,7 @@ std::vector<StragglerFound> StragglerScores::on_step(const StepReport& report) {
     history.told_at = report.step;
     found.push_back({.replica = stage.replica,
                      .stage = stage.stage,
+                     .shard = stage.shard,
                      .score = score,
                      .busy_s = stage.busy_s,
                      .usual_busy_s = expected[i]});

@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "actors/monitors/event.h"
 #include "actors/monitors/subscriber_thread.h"
+#include "actors/topology/epoch.h"
 
 namespace troupe::actors {
 
@@ -29,7 +29,6 @@ class StragglerScores {
   void forget() { stages_.clear(); }
 
  private:
-  using Key = std::pair<int, int>;  // replica and stage
   struct History {
     std::deque<double> busy_s;  // busy times, newest last
     std::deque<double> ratios;  // busy time over expected time, newest last
@@ -38,7 +37,7 @@ class StragglerScores {
   double expected_s(const std::vector<StepReport::StageTime>& stages,
                     const StepReport::StageTime& stage) const;
 
-  std::map<Key, History> stages_;
+  std::map<RankPlace, History> stages_;
 };
 
 /// A monitor that publishes what StragglerScores finds.

@@ -85,6 +85,7 @@ struct RankPlace {
   int replica = 0;
   int stage = 0;
   int shard = 0;
+  auto operator<=>(const RankPlace&) const = default;
 };
 RankPlace place_of(const RunSpec::Mesh& mesh, int rank);
 int rank_at(const RunSpec::Mesh& mesh, RankPlace place);

@@ -13,6 +13,7 @@ struct StepReport {
   struct StageTime {
     int replica = 0;
     int stage = 0;
+    int shard = 0;
     double busy_s = 0;
     double idle_s = 0;
   };

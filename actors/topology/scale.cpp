@@ -50,6 +50,9 @@ void check_mesh(const RunSpec& spec, const ClusterShape& shape) {
   const auto [pp, dp, tp, sequence_parallel] = shape.mesh;
   if (pp < 1) refuse("--pp " + text(pp) + ": at least 1 stage is needed");
   if (dp < 1) refuse("--dp " + text(dp) + ": at least 1 replica is needed");
+  if (tp < 1) refuse("--tp " + text(tp) + ": at least 1 shard is needed");
+  if (const std::string wrong = fault_of_shards(spec, shape.mesh); !wrong.empty())
+    refuse("--tp " + text(tp) + ": " + wrong);
   if (!shares_evenly(spec.batch, dp)) {
     const int samples = spec.batch.microbatches(1);
     int nearest = dp;
@@ -140,6 +143,8 @@ ClusterShape meshed(const RunSpec& spec, const ClusterShape& current, const Scal
   ClusterShape shape = current;
   if (request.pp) shape.mesh.pp = *request.pp;
   if (request.dp) shape.mesh.dp = *request.dp;
+  if (request.tp) shape.mesh.tp = *request.tp;
+  shape.mesh.sequence_parallel = spec.mesh.sequence_parallel && shape.mesh.tp > 1;
   // A user's own plan is for one mesh, however the layers are split.
   if (shape.schedule.kind == "csv" && !request.schedule && shape.mesh == current.mesh) return shape;
   check_mesh(spec, shape);
@@ -194,6 +199,7 @@ std::string to_string(const ScaleRequest& request) {
   };
   if (request.pp) add("pp", text(*request.pp));
   if (request.dp) add("dp", text(*request.dp));
+  if (request.tp) add("tp", text(*request.tp));
   if (request.layout) add("layout", request.layout->empty() ? "even" : *request.layout);
   if (request.schedule) add("schedule", *request.schedule);
   return out;

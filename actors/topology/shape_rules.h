@@ -13,6 +13,10 @@ namespace troupe::actors {
 /// Whether each replica gets as many whole microbatches as any other.
 bool shares_evenly(const RunSpec::Batch& batch, std::int64_t dp);
 
+/// Why so many shards cannot divide the model, or with sequence parallelism its sequences; empty if
+/// they can.
+std::string fault_of_shards(const RunSpec& spec, const RunSpec::Mesh& mesh);
+
 /// How many copies of the parameters the schedule keeps; 1 for a csv plan and for unknown kinds.
 int copies_of(const RunSpec::Schedule& schedule);
 

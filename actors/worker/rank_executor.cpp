@@ -133,7 +133,9 @@ void RankExecutor::save(const Save& order, const std::function<void(Saved)>& ans
   if (epoch_->part.place.replica != 0) return answer(saved);
   writer_.start(
       order.dir, epoch_->stage(), spec_.model,
-      {.part = epoch_->part.place.stage, .num_parts = epoch_->epoch.shape.mesh.pp, .sharding = {}},
+      {.part = epoch_->part.place.stage,
+       .num_parts = epoch_->epoch.shape.mesh.pp,
+       .sharding = epoch_->part.stage.sharding},
       [saved, answer](const std::string& error) mutable {
         saved.error = error;
         answer(saved);

@@ -155,15 +155,19 @@ void add_tap(CLI::App& app, TapOptions& o) {
 void add_scale(CLI::App& app, ScaleOptions& o) {
   CLI::App* sub = command(
       app, "scale",
-      "Change a live run's stages, replicas or schedule at the next step; no loss changes",
+      "Change a live run's stages, replicas, shards or schedule at the next step",
       "  troupe scale runs/first --pp 3\n"
       "  troupe scale runs/first --pp 3 --layout 3,2,1\n"
       "  troupe scale runs/first --layout 'Et|t*3|tL'\n"
       "  troupe scale runs/first --dp 2 --schedule gpipe\n"
+      "Another number of stages changes no loss; one of replicas or shards the order of sums.\n"
       "Returns when the first step of the new shape is committed, and prints what it cost.");
   sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
   sub->add_option("--pp", o.pp, "Pipeline stages")->check(number_between(1, 1024))->type_name("N");
   sub->add_option("--dp", o.dp, "Replicas of the pipeline")
+      ->check(number_between(1, 1024))
+      ->type_name("N");
+  sub->add_option("--tp", o.tp, "Tensor-parallel shards of a stage")
       ->check(number_between(1, 1024))
       ->type_name("N");
   sub->add_option("--layout", o.layout,

@@ -56,6 +56,7 @@ struct ScaleOptions {
   std::string run;
   std::optional<int> pp;
   std::optional<int> dp;
+  std::optional<int> tp;
   std::optional<std::string> layout;  ///< split of the layers over chunks
   std::optional<std::string> schedule;
 };

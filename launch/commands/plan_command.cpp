@@ -38,6 +38,7 @@ json ranks_json(const Placement& placement) {
     rows.push_back({{"rank", r.rank},
                     {"replica", r.replica},
                     {"stage", r.stage},
+                    {"shard", r.shard},
                     {"layers", r.layers},
                     {"parameters", r.parameters},
                     {"memory_bytes",

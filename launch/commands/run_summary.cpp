@@ -13,10 +13,10 @@ using schedules::counted;
 
 /// The table of the parts of the model that each rank holds.
 std::string place_rows(const Placement& placement) {
-  std::string rows = fmt::format("{:>6}{:>9}{:>7}{:>16}  {}\n", "rank", "replica", "stage",
-                                 "parameters", "layers");
+  std::string rows = fmt::format("{:>6}{:>9}{:>7}{:>7}{:>16}  {}\n", "rank", "replica", "stage",
+                                 "shard", "parameters", "layers");
   for (const RankPlacement& r : placement.ranks)
-    rows += fmt::format("{:>6}{:>9}{:>7}{:>16}  {}\n", r.rank, r.replica, r.stage,
+    rows += fmt::format("{:>6}{:>9}{:>7}{:>7}{:>16}  {}\n", r.rank, r.replica, r.stage, r.shard,
                         grouped(r.parameters), r.layers.empty() ? "none" : ranges_text(r.layers));
   return rows;
 }
@@ -47,7 +47,11 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
                      grouped(spec.global_tokens()), spec.global_tokens() == 1 ? "token" : "tokens",
                      counted(spec.num_microbatches(), "microbatch"), spec.batch.micro,
                      spec.mesh.dp > 1 ? " a replica" : "");
-  out += fmt::format("mesh      pp {} x dp {} = {} of {}{}\n", spec.mesh.pp, spec.mesh.dp,
+  const std::string shards =
+      spec.mesh.tp == 1 ? ""
+                        : fmt::format(" x tp {}{}", spec.mesh.tp,
+                                      spec.mesh.sequence_parallel ? " (sequence parallel)" : "");
+  out += fmt::format("mesh      pp {} x dp {}{} = {} of {}{}\n", spec.mesh.pp, spec.mesh.dp, shards,
                      counted(spec.num_ranks(), "rank"), counted(spec.cluster.threads, "thread"),
                      pinned ? ", pinned" : "");
   out +=

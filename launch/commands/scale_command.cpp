@@ -21,11 +21,14 @@ constexpr std::chrono::seconds kForEver{0};
 }  // namespace
 
 int run(const ScaleOptions& options) {
-  const actors::ScaleRequest request{
-      .pp = options.pp, .dp = options.dp, .layout = options.layout, .schedule = options.schedule};
+  const actors::ScaleRequest request{.pp = options.pp,
+                                     .dp = options.dp,
+                                     .tp = options.tp,
+                                     .layout = options.layout,
+                                     .schedule = options.schedule};
   if (actors::to_string(request).empty())
     throw Error(ErrorKind::usage,
-                "nothing to change: give at least one of --pp, --dp, --layout and --schedule");
+                "nothing to change: give at least one of --pp, --dp, --tp, --layout and --schedule");
   auto asked = ask_run(options.run, "scale", to_json(request));
   if (const auto* ending = std::get_if<Ending>(&asked))
     throw Error(ErrorKind::unavailable, "nothing to scale: " + describe(*ending, options.run));

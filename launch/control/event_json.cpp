@@ -23,8 +23,11 @@ json phases_of(const RecoveryPhases& p) {
 json stages_of(const StepReport& report) {
   json stages = json::array();
   for (const auto& s : report.stages())
-    stages.push_back(
-        {{"replica", s.replica}, {"stage", s.stage}, {"busy_s", s.busy_s}, {"idle_s", s.idle_s}});
+    stages.push_back({{"replica", s.replica},
+                      {"stage", s.stage},
+                      {"shard", s.shard},
+                      {"busy_s", s.busy_s},
+                      {"idle_s", s.idle_s}});
   return stages;
 }
 
@@ -63,10 +66,12 @@ json body_of(const MembershipChanged& e) {
     ranks.push_back({{"rank", r.rank},
                      {"replica", r.replica},
                      {"stage", r.stage},
+                     {"shard", r.shard},
                      {"pid", r.pid},
                      {"host", r.host}});
   return {{"pp", e.pipeline.pp},
           {"dp", e.pipeline.dp},
+          {"tp", e.pipeline.tp},
           {"pipeline", to_json(e.pipeline)},
           {"schedule", e.schedule},
           {"ranks", std::move(ranks)}};
@@ -113,6 +118,7 @@ json body_of(const TensorTapped& e) {
 json body_of(const StragglerFound& e) {
   return {{"replica", e.replica},
           {"stage", e.stage},
+          {"shard", e.shard},
           {"score", e.score},
           {"busy_s", e.busy_s},
           {"usual_busy_s", e.usual_busy_s}};

@@ -41,17 +41,19 @@ std::string edge_text(int from, int to) {
 /// All edges and directions on which tensors travel in a step, with their microbatches.
 Ways ways_of(const json& pipeline) {
   const auto stages = pipeline.at("stage_of_chunk").get<std::vector<int>>();
-  const actors::RunSpec::Mesh mesh{.pp = pipeline.at("pp"), .dp = pipeline.at("dp")};
+  const actors::RunSpec::Mesh mesh{
+      .pp = pipeline.at("pp"), .dp = pipeline.at("dp"), .tp = pipeline.at("tp")};
   const int copies = pipeline.at("copies");
   const int share = pipeline.at("microbatches").get<int>() / copies;
   const int chunks = static_cast<int>(stages.size()) / copies;
   Ways ways;
   for (int copy = 0; copy < copies; ++copy)
     for (int chunk = copy * chunks + 1; chunk < (copy + 1) * chunks; ++chunk)
-      for (int replica = 0; replica < mesh.dp; ++replica) {
+      for (int i = 0; i < mesh.dp * mesh.tp; ++i) {
         const auto rank_of = [&](int c) {
-          const int stage = stages.at(static_cast<std::size_t>(c));
-          return actors::rank_at(mesh, {.replica = replica, .stage = stage});
+          return actors::rank_at(mesh, {.replica = i / mesh.tp,
+                                        .stage = stages.at(static_cast<std::size_t>(c)),
+                                        .shard = i % mesh.tp});
         };
         const int from = rank_of(chunk - 1), to = rank_of(chunk);
         if (from == to) continue;

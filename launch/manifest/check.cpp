@@ -90,10 +90,14 @@ bool is_split_by_rule(const Manifest& m) {
   return layer_split(m).rule != actors::LayerSplit::Rule::by_hand;
 }
 
+void check_shards(const Manifest& m) {
+  const actors::RunSpec spec = to_run_spec(m);
+  if (const std::string wrong = actors::fault_of_shards(spec, spec.mesh); !wrong.empty())
+    m.fail("mesh.tp", fmt::format("mesh.tp = {}: {}", spec.mesh.tp, wrong));
+}
+
 void check_mesh(const Manifest& m) {
-  if (m.integer("mesh.tp") != 1)
-    m.fail("mesh.tp", fmt::format("mesh.tp = {} must be 1: stages have no tensor-parallel shards",
-                                  m.integer("mesh.tp")));
+  check_shards(m);
   const actors::RunSpec spec = to_run_spec(m);
   const std::int64_t pp = m.integer("mesh.pp");
   const std::int64_t chunks = m.integer("schedule.chunks");

@@ -20,14 +20,19 @@ int chunk_of(const actors::Layout& layout, int layer) {
   return last;
 }
 
-/// The number of parameters of each stage. If the schedule keeps two copies of the parameters, only
-/// the first is counted.
-std::vector<std::int64_t> parameters_by_stage(const actors::RunSpec& spec,
-                                              const actors::Layout& layout) {
-  std::vector<std::int64_t> count(static_cast<std::size_t>(spec.mesh.pp), 0);
+/// The number of parameters that each rank of a replica owns. If the schedule keeps two copies of
+/// the parameters, only the first is counted.
+std::vector<std::int64_t> parameters_by_rank(const actors::RunSpec& spec,
+                                             const actors::Layout& layout) {
+  std::vector<std::int64_t> count(static_cast<std::size_t>(spec.mesh.ranks_of_replica()), 0);
   for (const auto& parameter : stages::parameters_of(spec.model)) {
     const auto& chunk = layout.chunks[static_cast<std::size_t>(chunk_of(layout, parameter.layer))];
-    count[static_cast<std::size_t>(chunk.stage)] += parameter.shape.num_elements();
+    for (actors::RankPlace place{.stage = chunk.stage}; place.shard < spec.mesh.tp; ++place.shard) {
+      const auto sharding = actors::sharding_at(spec.mesh, place);
+      if (owns_region(parameter, spec.model, sharding))
+        count[static_cast<std::size_t>(actors::rank_at(spec.mesh, place))] +=
+            region_of(parameter, spec.model, sharding).num_elements();
+    }
   }
   return count;
 }
@@ -50,7 +55,7 @@ Placement place(const actors::RunSpec& spec) {
                       .plan = assembly.plan,
                       .simulation = *simulation,
                       .digest = assembly.digest};
-  const auto parameters = parameters_by_stage(spec, shape.layout);
+  const auto parameters = parameters_by_rank(spec, shape.layout);
   const auto memory = actors::memory_of(spec, shape, assembly);
   placement.spares = spec.recovery.spares;
   placement.spare_bytes = actors::memory_of_spare(memory);
@@ -60,8 +65,9 @@ Placement place(const actors::RunSpec& spec) {
     RankPlacement row{.rank = rank,
                       .replica = at.replica,
                       .stage = at.stage,
+                      .shard = at.shard,
                       .layers = {},
-                      .parameters = parameters[static_cast<std::size_t>(at.stage)],
+                      .parameters = parameters[static_cast<std::size_t>(rank) % parameters.size()],
                       .memory = bytes.stage,
                       .pools = bytes.pools,
                       .total_bytes = bytes.total()};

@@ -17,6 +17,7 @@ struct RankPlacement {
   int rank = 0;
   int replica = 0;
   int stage = 0;
+  int shard = 0;
   std::vector<int> layers;      ///< numbers of its decoder layers, ascending
   std::int64_t parameters = 0;  ///< of two copies of a parameter only the owner's counts
   stages::StageMemory memory;

@@ -28,6 +28,7 @@ std::string layout_text(const actors::RunSpec& spec, const actors::ClusterShape&
 Manifest with_shape(Manifest manifest, const actors::ClusterShape& shape, const Machine& machine) {
   manifest.resolve("mesh.pp", std::int64_t{shape.mesh.pp});
   manifest.resolve("mesh.dp", std::int64_t{shape.mesh.dp});
+  manifest.resolve("mesh.tp", std::int64_t{shape.mesh.tp});
   manifest.resolve("mesh.layout", layout_text(to_run_spec(manifest), shape));
   manifest.resolve("schedule.kind", shape.schedule.kind);
   manifest.resolve("schedule.csv", shape.schedule.csv);

@@ -113,7 +113,7 @@ void resolve_cluster(Manifest& m, const Machine& machine) {
                         .pin = std::nullopt,
                         .spin = std::nullopt,
                         .cores = machine.free_cores},
-                       m.integer("mesh.pp") * m.integer("mesh.dp"));
+                       m.integer("mesh.pp") * m.integer("mesh.dp") * m.integer("mesh.tp"));
   derive(m, "cluster.pin", [&] { return use.pin; });
   derive(m, "cluster.spin", [&] { return use.spin; });
 }

@@ -69,7 +69,11 @@ actors::RunSpec to_run_spec(const Manifest& m) {
           .batch = {.seq_len = m.integer("batch.seq_len"),
                     .micro = m.integer("batch.micro"),
                     .global = m.integer("batch.global")},
-          .mesh = {.pp = narrow(m.integer("mesh.pp")), .dp = narrow(m.integer("mesh.dp"))},
+          .mesh = {.pp = narrow(m.integer("mesh.pp")),
+                   .dp = narrow(m.integer("mesh.dp")),
+                   .tp = narrow(m.integer("mesh.tp")),
+                   .sequence_parallel =
+                       m.flag("mesh.sequence_parallel") && m.integer("mesh.tp") > 1},
           .layout = m.text("mesh.layout"),
           .schedule = {.kind = m.text("schedule.kind"),
                        .chunks = narrow(m.integer("schedule.chunks")),

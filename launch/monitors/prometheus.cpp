@@ -116,9 +116,14 @@ class PrometheusEndpoint::Metrics {
       mfu_.Add({}).Set(peak_.flop_per_token * static_cast<double>(r.tokens) / r.step_s /
                        (peak_.flop_per_s * num_ranks_));
     for (const auto& s : r.stages()) {
-      const std::string replica = std::to_string(s.replica), stage = std::to_string(s.stage);
-      busy_.of({{"replica", replica}, {"stage", stage}, {"phase", "compute"}}).Increment(s.busy_s);
-      idle_.of({{"replica", replica}, {"stage", stage}, {"cause", "message"}}).Increment(s.idle_s);
+      const Labels place{{"replica", std::to_string(s.replica)},
+                         {"stage", std::to_string(s.stage)},
+                         {"shard", std::to_string(s.shard)}};
+      Labels busy = place, idle = place;
+      busy["phase"] = "compute";
+      idle["cause"] = "message";
+      busy_.of(busy).Increment(s.busy_s);
+      idle_.of(idle).Increment(s.idle_s);
     }
     for (const auto& e : r.edges()) {
       const Labels link{{"src", std::to_string(e.from)}, {"dst", std::to_string(e.to)}};
@@ -150,8 +155,8 @@ class PrometheusEndpoint::Metrics {
     num_ranks_ = static_cast<double>(membership.ranks.size());
     members_of_ = event.epoch;
     const Pipeline& members = membership.pipeline;
-    if (shape_ != std::tie(members.pp, members.dp, membership.schedule)) clear();
-    shape_ = {members.pp, members.dp, membership.schedule};
+    if (shape_ != std::tie(members.pp, members.dp, members.tp, membership.schedule)) clear();
+    shape_ = {members.pp, members.dp, members.tp, membership.schedule};
     ranks_.Set(num_ranks_);
     count_kind(event);
   }
@@ -176,7 +181,7 @@ class PrometheusEndpoint::Metrics {
   Registry& registry_;
   const PeakRate peak_;
   std::uint32_t members_of_ = 0;  ///< epoch of the newest membership
-  std::tuple<int, int, std::string> shape_;
+  std::tuple<int, int, int, std::string> shape_;
   double num_ranks_ = 0;
   Gauge& loss_ = gauges(registry_, "troupe_train_loss", "Loss of the newest step.").Add({});
   Gauge& eval_loss_ =

@@ -31,7 +31,10 @@ std::string details(const std::string& kind, const json& event) {
   if (kind == "checkpoint") return text_of(event, "path");
   if (kind == "phase") return text_of(event, "phase");
   if (kind == "membership")
-    return fmt::format("pp {} x dp {}, {}", integer_of(event, "pp"), integer_of(event, "dp"),
+    return fmt::format("pp {} x dp {}{}, {}", integer_of(event, "pp"), integer_of(event, "dp"),
+                       integer_of(event, "tp") > 1
+                           ? fmt::format(" x tp {}", integer_of(event, "tp"))
+                           : "",
                        text_of(event, "schedule"));
   if (kind == "straggler")
     return fmt::format("replica {} stage {}: {:.1f} ms a step, usually {:.1f}",
@@ -86,7 +89,8 @@ void RunPicture::apply_step(const json& event) {
   for (const json& of_stage : objects_of(event, "stages"))
     for (auto& [number_of_rank, rank] : ranks_)
       if (rank.replica == integer_of(of_stage, "replica") &&
-          rank.stage == integer_of(of_stage, "stage")) {
+          rank.stage == integer_of(of_stage, "stage") &&
+          rank.shard == integer_of(of_stage, "shard")) {
         rank.busy_s = number_of(of_stage, "busy_s");
         rank.idle_s = number_of(of_stage, "idle_s");
       }
@@ -97,6 +101,7 @@ void RunPicture::apply_ranks(const std::vector<json>& ranks) {
     Rank& rank = ranks_[static_cast<int>(integer_of(from, "rank"))];
     rank.replica = place_of(from, "replica");
     rank.stage = place_of(from, "stage");
+    rank.shard = place_of(from, "shard");
     rank.pid = integer_of(from, "pid");
     rank.host = text_of(from, "host");
     rank.state = text_of(from, "state");
@@ -128,6 +133,12 @@ void RunPicture::add_recent_event(const json& event) {
 int RunPicture::pp() const {
   int most = 0;
   for (const auto& [number_of_rank, rank] : ranks_) most = std::max(most, rank.stage + 1);
+  return most;
+}
+
+int RunPicture::tp() const {
+  int most = 0;
+  for (const auto& [number_of_rank, rank] : ranks_) most = std::max(most, rank.shard + 1);
   return most;
 }
 

@@ -16,6 +16,7 @@ class RunPicture {
   struct Rank {
     int replica = 0;
     int stage = 0;
+    int shard = 0;
     std::int64_t pid = 0;
     std::string host;
     std::string state;
@@ -38,6 +39,7 @@ class RunPicture {
   std::int64_t epoch() const { return epoch_; }
   int pp() const;
   int dp() const;
+  int tp() const;
   const std::map<int, Rank>& ranks() const { return ranks_; }
   /// The losses in order of steps, evenly thinned out.
   const std::vector<double>& losses() const { return losses_; }

@@ -30,13 +30,16 @@ std::string header(const RunPicture& run) {
                      run.tokens_per_s());
 }
 
-/// The topology as a line: "pp 3 x dp 1   0 -> 1 -> 2".
+/// The topology as a line: "pp 3 x dp 1   0 -> 1 -> 2"; the shards of a stage as "0+1".
 std::string topology(const RunPicture& run) {
   std::string line = fmt::format("pp {} x dp {}", run.pp(), run.dp());
-  int replica = -1;
+  if (run.tp() > 1) line += fmt::format(" x tp {}", run.tp());
+  int replica = -1, stage = -1;
   for (const auto& [number, rank] : run.ranks()) {
-    line += rank.replica == replica ? " -> " : "   ";
+    const bool same = rank.replica == replica;
+    line += !same ? "   " : rank.stage == stage ? "+" : " -> ";
     replica = rank.replica;
+    stage = rank.stage;
     line += std::to_string(number);
   }
   return line;
@@ -50,12 +53,13 @@ std::string busy_bar(const RunPicture::Rank& rank) {
                      std::string(kBarWidth - filled, '.'), 100 * share);
 }
 
-std::string rank_line(int number, const RunPicture::Rank& rank) {
+std::string rank_line(int number, const RunPicture::Rank& rank, int shards) {
   const std::string memory =
       rank.resident_bytes == 0 ? ""
                                : bytes_text(static_cast<std::int64_t>(rank.resident_bytes)) + "  ";
-  return fmt::format("rank {:>3} r{} s{} {}  {}{}", number, rank.replica, rank.stage,
-                     busy_bar(rank), memory,
+  const std::string shard_text = shards > 1 ? fmt::format("t{} ", rank.shard) : "";
+  return fmt::format("rank {:>3} r{} s{} {}{}  {}{}", number, rank.replica, rank.stage,
+                     shard_text, busy_bar(rank), memory,
                      rank.waiting_for.empty() ? rank.state : "<- " + rank.waiting_for);
 }
 
@@ -105,7 +109,7 @@ void append_ranks(std::vector<std::string>& page, const RunPicture& run, int fir
   for (const auto& [number, rank] : run.ranks()) {
     if (skip-- > 0) continue;
     if (rows-- <= 0) return;
-    page.push_back(rank_line(number, rank));
+    page.push_back(rank_line(number, rank, run.tp()));
   }
 }
 

@@ -47,8 +47,10 @@ void TraceCollector::add_ranks(const json& from) {
   ranks_.clear();
   for (const json& rank : objects_of(from, "ranks")) {
     const int number = static_cast<int>(integer_of(rank, "rank"));
-    ranks_[number] = fmt::format("rank {} (replica {}, stage {})", number,
-                                 integer_of(rank, "replica"), integer_of(rank, "stage"));
+    const std::string shard =
+        integer_of(from, "tp", 1) > 1 ? fmt::format(", shard {}", integer_of(rank, "shard")) : "";
+    ranks_[number] = fmt::format("rank {} (replica {}, stage {}{})", number,
+                                 integer_of(rank, "replica"), integer_of(rank, "stage"), shard);
   }
 }
 

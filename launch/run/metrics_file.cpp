@@ -43,8 +43,8 @@ std::optional<Subject> subject_of(const std::string& line) {
 std::string metrics_line(const actors::StepReport& r) {
   std::string stages;
   for (const auto& s : r.stages())
-    stages += fmt::format(R"({}{{"replica":{},"stage":{},"busy_s":{},"idle_s":{}}})",
-                          stages.empty() ? "" : ",", s.replica, s.stage, plain(s.busy_s),
+    stages += fmt::format(R"({}{{"replica":{},"stage":{},"shard":{},"busy_s":{},"idle_s":{}}})",
+                          stages.empty() ? "" : ",", s.replica, s.stage, s.shard, plain(s.busy_s),
                           plain(s.idle_s));
   std::string edges;
   for (const auto& e : r.edges())
