@@ -103,6 +103,9 @@ class Collective : public tensor::Work {
   tensor::DType dtype() const { return dtype_; }
   tensor::Reduction reduction() const { return reduction_; }
   std::size_t num_elements() const { return in_.num_elements(); }
+  /// Number of the collective in the flight recorder.
+  std::uint64_t record() const { return record_; }
+  void set_record(std::uint64_t record) { record_ = record; }
   bool is_finished() const { return rounds_left_ == 0; }
   /// Whether UCX still uses the collective's memory.
   bool is_held() const;
@@ -188,6 +191,7 @@ class Collective : public tensor::Work {
   Piece own_;                 ///< elements of the input that this member reduces
   bool is_gathered_ = false;  ///< every member reduces all elements
   std::uint64_t sequence_ = 0;
+  std::uint64_t record_ = 0;
   std::size_t slot_bytes_ = 0;  ///< between two slots
   std::size_t step_ = 0;        ///< elements of a full piece
   std::uint32_t num_rounds_ = 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "transport/collective.h"
+#include "transport/flight_recorder.h"
 #include "transport/header.h"
 #include "transport/link.h"
 #include "transport/slot_pool.h"
@@ -51,6 +52,7 @@ class GroupHub final : private BackgroundWork {
   UcxWorker& worker() { return worker_; }
   UcxPeers& peers() { return peers_; }
   WaitBoard& board() { return board_; }
+  FlightRecorder& recorder() { return recorder_; }
   std::shared_ptr<SlotMemory> allocate(std::size_t bytes);
   /// Does a job of any group, with the lock released meanwhile. False if there is none. Jobs of all
   /// groups, because members may wait for their collectives in different orders.
@@ -98,6 +100,7 @@ class GroupHub final : private BackgroundWork {
   WaitBoard& board_;
   LinkEvents& events_;
   const std::shared_ptr<SlotPool> slots_;  ///< shared with the edges of the node
+  FlightRecorder recorder_;
   std::vector<UcxGroup*> groups_;
   std::optional<Collective::Job> background_job_;  ///< the progress thread's job
   std::vector<Collective::Owned> left_;

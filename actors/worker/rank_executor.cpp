@@ -7,6 +7,7 @@
 #include <fstream>
 #include <utility>
 
+#include "actors/worker/collective_log.h"
 #include "actors/worker/tap.h"
 #include "actors/worker/traced_actions.h"
 #include "stages/optimizer.h"
@@ -56,6 +57,15 @@ std::unique_ptr<transport::UcxNode> RankExecutor::new_node() const {
 // --- steps
 
 Prepared RankExecutor::run_step(const RunStep& order) {
+  try {
+    return compute_step(order);
+  } catch (const Error&) {
+    write_collectives(spec_.dir, epoch_->rank, node_->operations());
+    throw;
+  }
+}
+
+Prepared RankExecutor::compute_step(const RunStep& order) {
   set_state("running");
   end_epochs_before();
   RankEpoch& now = *epoch_;

@@ -44,6 +44,7 @@ class RankExecutor {
   /// Error{internal} if the order's digest differs from the one that this rank derives itself.
   /// Returns no answer for a worker that only gives its state away.
   std::optional<Ready> begin_epoch(const EnterEpoch& order);
+  /// If the step ends with an Error, the last collectives are written into the run directory.
   Prepared run_step(const RunStep& order);
   /// Takes the actions that run_step recorded; empty if it recorded none, or they were taken.
   std::vector<TracedActions> take_trace();
@@ -90,6 +91,7 @@ class RankExecutor {
   void use_cores(const CoreUse& use);
   std::unique_ptr<transport::UcxNode> new_node() const;
   void refuse_if_interrupted(std::uint32_t epoch) const;
+  Prepared compute_step(const RunStep& order);
   void reduce_gradients();
   void set_state(const char* state);
 

@@ -126,6 +126,16 @@ void add_trace(CLI::App& app, TraceOptions& o) {
       ->type_name("FILE");
 }
 
+void add_collectives(CLI::App& app, CollectivesOptions& o) {
+  CLI::App* sub = command(
+      app, "collectives",
+      "Name the collective that did not end, and the rank at fault, after an interruption",
+      "  troupe collectives runs/first\n"
+      "Reads what the ranks recorded when a step was interrupted: a rank was lost, or a wait "
+      "took too long.");
+  sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
+}
+
 void add_tap(CLI::App& app, TapOptions& o) {
   CLI::App* sub = command(
       app, "tap", "Look at tensors that travel over an edge of a live run, a JSON line each",
@@ -304,9 +314,9 @@ void add_schedule(CLI::App& app, ScheduleOptions& o) {
 
 /// Refuses an unknown command, for which CLI11 would report only that a command is missing.
 void check_command(const std::string& given) {
-  constexpr std::array<std::string_view, 13> kNames{
-      "plan", "launch",   "status", "attach",   "trace",    "tap",   "scale",
-      "stop", "generate", "eval",   "tokenize", "schedule", "doctor"};
+  constexpr std::array<std::string_view, 14> kNames{
+      "plan", "launch",   "status", "attach",   "trace",    "tap",         "scale",
+      "stop", "generate", "eval",   "tokenize", "schedule", "collectives", "doctor"};
   if (given.empty() || given[0] == '-' || given == "worker") return;
   if (std::ranges::find(kNames, given) != kNames.end()) return;
   refuse(fmt::format("unknown command '{}'; did you mean '{}'? It is one of {}", given,
@@ -338,6 +348,7 @@ Options parse_options(int argc, const char* const* argv) {
   TapOptions tap;
   ScaleOptions scale;
   StopOptions stop;
+  CollectivesOptions collectives;
   GenerateOptions generate;
   EvalOptions eval;
   TokenizeOptions tokenize;
@@ -350,6 +361,7 @@ Options parse_options(int argc, const char* const* argv) {
   add_tap(app, tap);
   add_scale(app, scale);
   add_stop(app, stop);
+  add_collectives(app, collectives);
   add_generate(app, generate);
   add_eval(app, eval);
   add_tokenize(app, tokenize);
@@ -376,6 +388,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (name == "tap") return tap;
   if (name == "scale") return scale;
   if (name == "stop") return stop;
+  if (name == "collectives") return collectives;
   if (name == "doctor") return DoctorOptions{};
   if (name == "generate") return generate;
   if (name == "eval") return eval;

@@ -40,6 +40,10 @@ struct TraceOptions {
   std::string output;  ///< file to write
 };
 
+struct CollectivesOptions {
+  std::string run;
+};
+
 struct DoctorOptions {};
 
 struct TapOptions {
@@ -119,7 +123,7 @@ struct PrintText {
 using Options =
     std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, AttachOptions, TraceOptions,
                  TapOptions, ScaleOptions, StopOptions, DoctorOptions, GenerateOptions, EvalOptions,
-                 TokenizeOptions, ScheduleOptions, WorkerOptions>;
+                 TokenizeOptions, ScheduleOptions, CollectivesOptions, WorkerOptions>;
 
 /// Parses the whole command line. Throws Error{usage} naming the option that is wrong.
 Options parse_options(int argc, const char* const* argv);

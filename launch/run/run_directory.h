@@ -56,6 +56,8 @@ inline constexpr const char* kEventsFile = "events.jsonl";
 inline constexpr const char* kTensorBoardFolder = "tensorboard";
 inline constexpr const char* kControlFile = "control.json";
 inline constexpr const char* kOutcomeFile = "outcome.json";
+inline constexpr const char* kLogs = "logs";
+inline constexpr const char* kCollectivesFile = "collectives.jsonl";  ///< in logs/rank-R
 inline constexpr const char* kLauncherLog = "logs/launcher.log";
 inline constexpr const char* kCheckpoints = "checkpoints";
 

@@ -176,6 +176,8 @@ BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
   tap.read_until("norm");
   shell.run("build/release/troupe trace RUN --steps 3 -o trace.json");
   BOOST_TEST(nlohmann::json::parse(content_of("trace.json")).size() > 0u);
+  shell.run("build/release/troupe collectives RUN");
+  BOOST_TEST(shell.out().find("none was interrupted") != std::string::npos, shell.out());
   shell.run("build/release/troupe scale RUN --pp 3");
   shell.run("build/release/troupe stop RUN");
   BOOST_TEST(launch.exit_code() == 0);

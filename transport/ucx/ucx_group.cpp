@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -16,6 +17,10 @@ using tensor::Reduction;
 using tensor::Stream;
 using tensor::Tensor;
 using tensor::Work;
+
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 std::int64_t sum(std::span<const std::int64_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
@@ -166,7 +171,20 @@ void UcxGroup::offer_work() {
   hub_.worker().notify();
 }
 
-void UcxGroup::on_over(Collective&) {
+void UcxGroup::on_start(Collective& collective) {
+  OperationRecord record{.epoch = key_.epoch,
+                         .sequence = collective.sequence(),
+                         .operation = name_of(collective.operation()),
+                         .dtype = collective.dtype(),
+                         .elements = collective.num_elements(),
+                         .started_s = unix_time()};
+  record.set_group(name_);
+  collective.set_record(hub_.recorder().add(record));
+}
+
+void UcxGroup::on_over(Collective& collective) {
+  OperationRecord* record = hub_.recorder().find(collective.record());
+  if (record && collective.is_finished()) record->finished_s = unix_time();
   hub_.worker().notify();
 }
 
@@ -233,7 +251,13 @@ void UcxGroup::fail(const std::string& reason) {
   if (is_aborted()) return;
   aborted_ = reason;
   requests_.clear();
-  for (Collective* collective : active_) collective->on_abort();
+  for (Collective* collective : active_) {
+    OperationRecord* record = hub_.recorder().find(collective->record());
+    if (record && !collective->is_finished())
+      for (const int process : collective->note().missing)
+        record->missing.push_back(hub_.board().rank_of(process));
+    collective->on_abort();
+  }
   hub_.worker().notify();
 }
 

@@ -77,6 +77,8 @@ class UcxGroup : public tensor::ProcessGroup {
   bool is_aborted() const { return !aborted_.empty(); }
   /// There is a job for any thread.
   void offer_work();
+  /// Enter the collective's start and its end in the flight recorder.
+  void on_start(Collective& collective);
   void on_over(Collective& collective);
 
   // The members below are for the threads that hold a collective, without the lock.

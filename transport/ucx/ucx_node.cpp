@@ -46,6 +46,10 @@ class Node : public UcxNode {
   }
   bool shares_memory() const override { return worker_.shares_memory(); }
   Channel& channel() override { return channel_; }
+  std::vector<OperationRecord> operations() override {
+    const std::lock_guard lock(worker_);
+    return hub_.recorder().records();
+  }
   std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t run, std::uint32_t epoch, int id,
                                                    const std::string& name, std::vector<int> ranks,
                                                    int this_rank) override {

@@ -8,6 +8,7 @@
 
 #include "tensor/process_group.h"
 #include "transport/channel.h"
+#include "transport/flight_recorder.h"
 #include "transport/slot_pool.h"
 #include "transport/ucx/ucx_environment.h"
 
@@ -46,6 +47,8 @@ class UcxNode {
   virtual bool shares_memory() const = 0;
   /// The channel of this process. Lives as long as the node.
   virtual Channel& channel() = 0;
+  /// The last collectives of all groups, the oldest first. Callable from any thread.
+  virtual std::vector<OperationRecord> operations() = 0;
   /// A group of ranks, in ascending member order; this process is one of them. `name` appears in
   /// errors; (epoch, id) keeps groups apart and must agree on all members.
   virtual std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t run, std::uint32_t epoch,

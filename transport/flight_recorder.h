@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <boost/container/static_vector.hpp>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "tensor/dtype.h"
+
+namespace troupe::transport {
+
+/// One collective that this process has called.
+struct OperationRecord {
+  std::uint32_t epoch = 0;
+  std::array<char, 64> group{};  ///< the group's name, cut to fit, with a zero at its end
+  std::uint64_t sequence = 0;    ///< number of the collective in its group
+  const char* operation = "";    ///< "all-reduce"
+  tensor::DType dtype = tensor::DType::f32;
+  std::uint64_t elements = 0;  ///< of the input
+  double started_s = 0;        ///< Unix time
+  double finished_s = 0;       ///< Unix time; 0: not finished
+  /// The first few ranks that it still waited for when its group ended.
+  boost::container::static_vector<int, 8> missing{};
+
+  void set_group(std::string_view name);
+};
+
+/// The last collectives of a process, in fixed memory: recording allocates nothing. Has no lock.
+class FlightRecorder {
+ public:
+  static constexpr std::size_t kRecords = 256;
+
+  /// Adds a record in place of the oldest one. Returns its number.
+  std::uint64_t add(const OperationRecord& record);
+  /// A record by its number; null if it has been replaced.
+  OperationRecord* find(std::uint64_t number);
+  /// All records, the oldest first.
+  std::vector<OperationRecord> records() const;
+
+ private:
+  std::vector<OperationRecord> ring_ = std::vector<OperationRecord>(kRecords);
+  std::uint64_t next_ = 0;
+};
+
+}  // namespace troupe::transport
