@@ -67,6 +67,8 @@ struct Part : Transfer {
 /// the lock. The group owns its collectives and reuses them: deleting a handle returns the
 /// collective to the group.
 class Collective : public tensor::Work {
+  struct Round;
+
  public:
   struct Call {
     Operation operation = Operation::all_reduce;
@@ -122,6 +124,19 @@ class Collective : public tensor::Work {
   /// The wait for this collective, with the members that have yet to send or fetch something.
   WaitNote note() const;
 
+  /// A copy of one part, or the reduction of a round if there is no part.
+  struct Job {
+    Collective* collective = nullptr;
+    Round* round = nullptr;
+    Part* part = nullptr;
+  };
+  /// Takes a job that nobody else does then. None if there is nothing to do yet.
+  std::optional<Job> begin_job();
+  /// Does a job, without the worker's lock.
+  static void run(const Job& job);
+  /// Goes on with what the job has made possible.
+  static void end(const Job& job);
+
  private:
   struct Round {
     bool is_live = false;  ///< it has been launched, and is not over
@@ -141,21 +156,6 @@ class Collective : public tensor::Work {
     std::array<Piece, 2> receives;
   };
 
- public:
-  /// A copy of one part, or the reduction of a round if there is no part.
-  struct Job {
-    Collective* collective = nullptr;
-    Round* round = nullptr;
-    Part* part = nullptr;
-  };
-  /// Takes a job that nobody else does then. None if there is nothing to do yet.
-  std::optional<Job> begin_job();
-  /// Does a job, without the worker's lock.
-  static void run(const Job& job);
-  /// Goes on with what the job has made possible.
-  static void end(const Job& job);
-
- private:
   // What each operation exchanges, in collective_plan.cpp.
   void plan(const Call& call);
   void plan_all_reduce();
