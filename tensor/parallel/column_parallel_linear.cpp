@@ -2,6 +2,7 @@
 
 #include "tensor/error.h"
 #include "tensor/parallel/even_split.h"
+#include "tensor/parallel/redistribution.h"
 
 namespace troupe::tensor {
 namespace {
@@ -43,6 +44,11 @@ void ColumnParallelLinear::product(Stream& stream, const Tensor& x_full, const v
                                    const Tensor& bias, const Tensor& y) {
   linear_->forward(stream, x_full, packed, y);
   if (bias) ops_.add_bias(stream, bias, y);
+}
+
+Tensor ColumnParallelLinear::gather_output(Stream& stream, const Tensor& y, const Tensor& scratch,
+                                           const Tensor& y_full) const {
+  return gather_columns(stream, parallel_, y, scratch, y_full);
 }
 
 void ColumnParallelLinear::input_gradient(Stream& stream, const Tensor& dy, const void* packed,

@@ -57,6 +57,10 @@ class ColumnParallelLinear {
   /// y[T, O/n] = x_full w^T + bias[O/n] (float32; none if empty).
   void product(Stream& stream, const Tensor& x_full, const void* packed, const Tensor& bias,
                const Tensor& y);
+  /// Makes y whole on every shard, for what all shards compute alike: gather_columns(), whose
+  /// gradient is own_columns(). Most layers leave y divided for a row-parallel layer.
+  Tensor gather_output(Stream& stream, const Tensor& y, const Tensor& scratch,
+                       const Tensor& y_full) const;
 
   /// dx_full[T, I] = dy[T, O/n] w, this shard's part of the sum over shards.
   void input_gradient(Stream& stream, const Tensor& dy, const void* packed, const Tensor& dx_full);

@@ -2,6 +2,7 @@
 
 #include "tensor/error.h"
 #include "tensor/parallel/even_split.h"
+#include "tensor/parallel/redistribution.h"
 
 namespace troupe::tensor {
 namespace {
@@ -23,6 +24,11 @@ RowParallelLinear::RowParallelLinear(Device& device, const LinearShape& whole,
 
 std::int64_t RowParallelLinear::gathered_elements() const {
   return parallel_.splits_tokens() ? shape_.rows * shape_.out : 0;
+}
+
+Tensor RowParallelLinear::scatter_input(Stream& stream, const Tensor& input,
+                                        const Tensor& x) const {
+  return own_columns(stream, parallel_, input, x);
 }
 
 void RowParallelLinear::product(Stream& stream, const Tensor& x, const void* packed,

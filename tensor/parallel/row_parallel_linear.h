@@ -52,6 +52,9 @@ class RowParallelLinear {
   void set_scratch(const Scratch& scratch) { linear_->set_scratch(scratch); }
   void pack(Stream& stream, const Tensor& w, void* packed) { linear_->pack(stream, w, packed); }
 
+  /// Takes the shard's columns of an input[T, I] that every shard has, if no column-parallel layer
+  /// divided it: own_columns(), whose gradient is gather_columns().
+  Tensor scatter_input(Stream& stream, const Tensor& input, const Tensor& x) const;
   /// y_partial[T, O] = x[T, I/n] w^T. A single shard may add the residual[T, O] in the same pass,
   /// which then is not given to add_bias_and_residual().
   void product(Stream& stream, const Tensor& x, const void* packed, const Tensor& y_partial,

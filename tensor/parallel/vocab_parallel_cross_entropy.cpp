@@ -42,6 +42,8 @@ VocabParallelCrossEntropy::VocabParallelCrossEntropy(Device& device, const Cross
 
 void VocabParallelCrossEntropy::local_max(Stream& stream, const Tensor& logits,
                                           const CrossEntropyScratch& scratch) {
+  // Gathered logits would count every class once per shard.
+  TROUPE_ASSERT(logits.shape.rank() == 2 && logits.shape[1] == range_.size);
   ops_.vocab_max(stream, logits, columns_.valid, scratch.max);
 }
 

@@ -1,6 +1,7 @@
 #include "tensor/parallel/column_parallel_linear.h"
 
 #include "tensor/error.h"
+#include "tensor/parallel/redistribution.h"
 #include "tests/tensor/shards.h"
 
 namespace troupe::tensor {
@@ -198,6 +199,51 @@ BOOST_AUTO_TEST_CASE(the_input_gradient_can_be_left_as_parts) {
     check_near(sum, whole.dx, 2e-6);
     BOOST_TEST(!shards.front().traffic.contains("all_reduce"));
     BOOST_TEST(!shards.front().traffic.contains("reduce_scatter"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_output_can_be_gathered) {
+  for_each_group([](int size, Moves moves) {
+    const auto outputs = on_shards(size, moves, [](Host& host, ThreadGroup& group) {
+      const TensorParallel parallel{.group = &group};
+      const ColumnParallelLinear layer(host.device(), {.rows = kT, .in = kI, .out = kO}, parallel);
+      const std::int64_t part = layer.shard_shape().out;
+      const Values y = normal_values(DType::f32, kT * kO, "y");
+      const Tensor own =
+          tensor_of(host, DType::f32, {kT, part},
+                    columns_of(y, kO, static_cast<std::size_t>(group.member() * part),
+                               static_cast<std::size_t>(part)));
+      const Tensor scratch = host.zeros(DType::f32, {column_scratch_elements(parallel, kT * kO)});
+      return Host::read(
+          layer.gather_output(host.stream(), own, scratch, host.zeros(DType::f32, {kT, kO})));
+    });
+    for (const Values& y : outputs) BOOST_TEST(y == normal_values(DType::f32, kT * kO, "y"));
+  });
+}
+
+// Megatron-LM gathers into one memory for the whole process, where the later gather wins.
+BOOST_AUTO_TEST_CASE(two_gathers_under_way_keep_apart) {
+  for (const Moves moves : {Moves::at_call, Moves::at_wait}) {
+    const auto gathered = on_shards(3, moves, [](Host& host, ThreadGroup& group) {
+      ColumnParallelLinear layer(host.device(), {.rows = kT, .in = kI, .out = kO},
+                                 {.group = &group, .sequence_parallel = true});
+      const auto rows = std::int64_t{kT / 3};
+      const Tensor a = host.normal(DType::f32, {rows, kI}, "a");
+      const Tensor b = host.normal(DType::f32, {rows, kI}, "b");
+      const Tensor a_full = host.zeros(DType::f32, {kT, kI});
+      const Tensor b_full = host.zeros(DType::f32, {kT, kI});
+      const auto first = layer.gather_input(host.stream(), a, a_full);
+      const auto second = layer.gather_input(host.stream(), b, b_full);
+      wait(second, host.stream());
+      wait(first, host.stream());
+      return std::pair(Host::read(a_full), Host::read(b_full));
+    });
+    const Values a = normal_values(DType::f32, kT / 3 * kI, "a");
+    const Values b = normal_values(DType::f32, kT / 3 * kI, "b");
+    for (const auto& [a_full, b_full] : gathered) {
+      BOOST_TEST(a_full == stacked({a, a, a}));
+      BOOST_TEST(b_full == stacked({b, b, b}));
+    }
   }
 }
 

@@ -210,6 +210,20 @@ BOOST_AUTO_TEST_CASE(a_frozen_weight_needs_no_input) {
   check_near(joined(each(shards, &Shard::dx), kT), whole.dx, 2e-6);
 }
 
+BOOST_AUTO_TEST_CASE(an_input_that_is_not_divided_can_be) {
+  const Values input = normal_values(DType::f32, kT * kI, "input");
+  for_each_group([&](int size, Moves moves) {
+    const auto parts = on_shards(size, moves, [&](Host& host, ThreadGroup& group) {
+      const RowParallelLinear layer(host.device(), {.rows = kT, .in = kI, .out = kO},
+                                    {.group = &group});
+      const Tensor x = host.zeros(DType::f32, {kT, layer.shard_shape().in});
+      return Host::read(
+          layer.scatter_input(host.stream(), tensor_of(host, DType::f32, {kT, kI}, input), x));
+    });
+    BOOST_TEST(joined(parts, kT) == input);
+  });
+}
+
 /// The message of the Error{manifest} that a layer of `rows` tokens and `in` inputs raises.
 std::string refusal(std::int64_t rows, std::int64_t in, bool sequence_parallel) {
   Host host(1);

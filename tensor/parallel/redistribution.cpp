@@ -1,0 +1,149 @@
+#include "tensor/parallel/redistribution.h"
+
+#include "tensor/error.h"
+#include "tensor/parallel/even_split.h"
+
+namespace troupe::tensor {
+namespace {
+
+/// A view of rows [first, first + count) of a matrix.
+Tensor rows_of(const Tensor& x, std::int64_t first, std::int64_t count) {
+  const auto row_bytes = static_cast<std::int64_t>(size_of(x.dtype)) * x.shape[1];
+  return {x.as<std::byte>() + first * row_bytes, x.dtype, {count, x.shape[1]}};
+}
+
+/// Copies the columns of a matrix into n blocks, one below the other.
+void stack_columns(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+                   const Tensor& blocks) {
+  const std::int64_t width = blocks.shape[1], rows = x.shape[0];
+  for (int i = 0; i < parallel.size(); ++i) {
+    stream.device().ops().copy_columns(stream, x, i * width, rows_of(blocks, i * rows, rows), 0,
+                                       width);
+  }
+}
+
+/// Copies n blocks, one below the other, into a matrix side by side.
+void join_columns(Stream& stream, const TensorParallel& parallel, const Tensor& blocks,
+                  const Tensor& out) {
+  const std::int64_t width = blocks.shape[1], rows = out.shape[0];
+  for (int i = 0; i < parallel.size(); ++i) {
+    stream.device().ops().copy_columns(stream, rows_of(blocks, i * rows, rows), 0, out, i * width,
+                                       width);
+  }
+}
+
+/// `scratch` as n blocks of a matrix whose rows and columns one block has.
+Tensor blocks_in(const Tensor& scratch, const TensorParallel& parallel, std::int64_t rows,
+                 std::int64_t columns) {
+  TROUPE_ASSERT(scratch.num_elements() >= parallel.size() * rows * columns);
+  return {scratch.data, scratch.dtype, {parallel.size() * rows, columns}};
+}
+
+}  // namespace
+
+Tensor sum_over_shards(Stream& stream, const TensorParallel& parallel, const Tensor& x) {
+  if (parallel.size() > 1) parallel.group->all_reduce(stream, x)->wait(stream);
+  return x;
+}
+
+Tensor own_rows(const TensorParallel& parallel, const Tensor& x) {
+  TROUPE_ASSERT(x.shape.rank() == 2);
+  const std::int64_t rows = even_part("rows", x.shape[0], parallel.size());
+  return rows_of(x, parallel.shard() * rows, rows);
+}
+
+Tensor gather_rows(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+                   const Tensor& out) {
+  if (parallel.size() == 1) return x;
+  parallel.group->all_gather(stream, x, out)->wait(stream);
+  return out;
+}
+
+Tensor reduce_scatter_rows(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+                           const Tensor& out) {
+  if (parallel.size() == 1) return x;
+  even_part("rows", x.shape[0], parallel.size());
+  parallel.group->reduce_scatter(stream, x, out)->wait(stream);
+  return out;
+}
+
+Tensor gather_rows_uneven(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+                          const Tensor& out, std::span<const std::int64_t> counts) {
+  if (parallel.size() == 1) return x;
+  parallel.group->all_gather_uneven(stream, x, out, counts)->wait(stream);
+  return out;
+}
+
+Tensor reduce_scatter_rows_uneven(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+                                  const Tensor& out, std::span<const std::int64_t> counts) {
+  if (parallel.size() == 1) return x;
+  parallel.group->reduce_scatter_uneven(stream, x, out, counts)->wait(stream);
+  return out;
+}
+
+std::int64_t column_scratch_elements(const TensorParallel& parallel, std::int64_t elements) {
+  return parallel.size() == 1 ? 0 : elements;
+}
+
+Tensor own_columns(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+                   const Tensor& out) {
+  if (parallel.size() == 1) return x;
+  const std::int64_t width = even_part("columns", x.shape[1], parallel.size());
+  stream.device().ops().copy_columns(stream, x, parallel.shard() * width, out, 0, width);
+  return out;
+}
+
+Tensor gather_columns(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+                      const Tensor& scratch, const Tensor& out) {
+  if (parallel.size() == 1) return x;
+  const Tensor blocks = blocks_in(scratch, parallel, x.shape[0], x.shape[1]);
+  parallel.group->all_gather(stream, x, blocks)->wait(stream);
+  join_columns(stream, parallel, blocks, out);
+  return out;
+}
+
+Tensor reduce_scatter_columns(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+                              const Tensor& scratch, const Tensor& out) {
+  if (parallel.size() == 1) return x;
+  const std::int64_t width = even_part("columns", x.shape[1], parallel.size());
+  const Tensor blocks = blocks_in(scratch, parallel, x.shape[0], width);
+  stack_columns(stream, parallel, x, blocks);
+  parallel.group->reduce_scatter(stream, blocks, out)->wait(stream);
+  return out;
+}
+
+Tensor exchange_rows(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+                     const Tensor& out, std::span<const std::int64_t> send_counts,
+                     std::span<const std::int64_t> receive_counts) {
+  if (parallel.size() == 1) return x;
+  parallel.group->all_to_all_uneven(stream, x, out, send_counts, receive_counts)->wait(stream);
+  return out;
+}
+
+Tensor rows_to_columns(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+                       const Tensor& scratch, const Tensor& out) {
+  if (parallel.size() == 1) return x;
+  const std::int64_t width = even_part("columns", x.shape[1], parallel.size());
+  const Tensor blocks = blocks_in(scratch, parallel, x.shape[0], width);
+  stack_columns(stream, parallel, x, blocks);
+  parallel.group->all_to_all(stream, blocks, out)->wait(stream);
+  return out;
+}
+
+Tensor columns_to_rows(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+                       const Tensor& scratch, const Tensor& out) {
+  if (parallel.size() == 1) return x;
+  const std::int64_t rows = even_part("rows", x.shape[0], parallel.size());
+  const Tensor blocks = blocks_in(scratch, parallel, rows, x.shape[1]);
+  parallel.group->all_to_all(stream, x, blocks)->wait(stream);
+  join_columns(stream, parallel, blocks, out);
+  return out;
+}
+
+Tensor own_elements(const TensorParallel& parallel, const Tensor& x) {
+  const std::int64_t part = even_part("elements", x.num_elements(), parallel.size());
+  const auto offset = parallel.shard() * part * static_cast<std::int64_t>(size_of(x.dtype));
+  return {x.as<std::byte>() + offset, x.dtype, {part}};
+}
+
+}  // namespace troupe::tensor
