@@ -96,6 +96,22 @@ inline Values columns_of(const Values& x, std::size_t columns, std::size_t first
   return part;
 }
 
+/// The same member of every shard's result.
+template <typename Shard>
+std::vector<Values> each(const std::vector<Shard>& shards, Values Shard::*member) {
+  std::vector<Values> parts;
+  for (const Shard& shard : shards) parts.push_back(shard.*member);
+  return parts;
+}
+
+/// The sum of the parts, element by element.
+inline Values sum_of(const std::vector<Values>& parts) {
+  Values sum(parts.front().size());
+  for (const Values& part : parts)
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
+  return sum;
+}
+
 /// The parts one below the other.
 inline Values stacked(const std::vector<Values>& parts) {
   Values all;

@@ -109,13 +109,6 @@ std::vector<Shard> run_all(int size, Moves moves, const Setup& setup, const Whol
   });
 }
 
-template <typename Member>
-std::vector<Values> each(const std::vector<Shard>& shards, Member member) {
-  std::vector<Values> parts;
-  for (const Shard& shard : shards) parts.push_back(shard.*member);
-  return parts;
-}
-
 Values twice(Values x) {
   for (double& value : x) value *= 2;
   return x;
@@ -193,10 +186,7 @@ BOOST_AUTO_TEST_CASE(the_input_gradient_can_be_left_as_parts) {
     const Setup setup{.sequence_parallel = sequence_parallel,
                       .options = {.reduce_input_gradient = false}};
     const auto shards = run_all(3, Moves::at_call, setup, whole);
-    Values sum(whole.dx.size());
-    for (const Shard& shard : shards)
-      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += shard.dx[i];
-    check_near(sum, whole.dx, 2e-6);
+    check_near(sum_of(each(shards, &Shard::dx)), whole.dx, 2e-6);
     BOOST_TEST(!shards.front().traffic.contains("all_reduce"));
     BOOST_TEST(!shards.front().traffic.contains("reduce_scatter"));
   }

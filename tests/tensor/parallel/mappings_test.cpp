@@ -74,12 +74,6 @@ Shape of_counts(const Counts& counts) {
           kC};
 }
 
-Values sum_of(const std::vector<Values>& parts) {
-  Values sum(parts.front().size());
-  for (const Values& part : parts)
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
-  return sum;
-}
 Values shard_rows(const Values& x, std::size_t n, std::size_t shard) {
   return rows_of(x, kC, shard * kN / n, kN / n);
 }
@@ -297,8 +291,7 @@ BOOST_AUTO_TEST_CASE(forwards_do_what_they_say_and_backwards_are_their_adjoints)
       for_each_group([&](int size, Moves moves) {
         const auto shards = on_shards(
             size, moves, [&](Host& host, ThreadGroup& group) { return run(host, group, op); });
-        std::vector<Values> x;
-        for (const Shard& shard : shards) x.push_back(shard.x);
+        const auto x = each(shards, &Shard::x);
         for (std::size_t i = 0; i < shards.size(); ++i)
           check_near(shards[i].y, op.expected(x, i), 1e-6);
         const double forward = inner_product(shards, op.one_dy, &Shard::y, &Shard::dy);

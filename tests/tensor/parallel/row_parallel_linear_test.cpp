@@ -108,23 +108,9 @@ std::vector<Shard> run_all(int size, Moves moves, const Setup& setup, const Whol
   });
 }
 
-template <typename Member>
-std::vector<Values> each(const std::vector<Shard>& shards, Member member) {
-  std::vector<Values> parts;
-  for (const Shard& shard : shards) parts.push_back(shard.*member);
-  return parts;
-}
-
 Values twice(Values x) {
   for (double& value : x) value *= 2;
   return x;
-}
-
-Values sum_of(const std::vector<Values>& parts) {
-  Values sum(parts.front().size());
-  for (const Values& part : parts)
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
-  return sum;
 }
 
 BOOST_AUTO_TEST_CASE(shards_compute_what_the_whole_layer_computes) {

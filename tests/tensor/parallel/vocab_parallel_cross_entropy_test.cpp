@@ -56,9 +56,7 @@ std::vector<Shard> run_all(int size, Moves moves, const Case& c) {
 }
 
 Values gradient_of(const std::vector<Shard>& shards, const Case& c) {
-  std::vector<Values> parts;
-  for (const Shard& shard : shards) parts.push_back(shard.dlogits);
-  return joined(parts, c.targets.size());
+  return joined(each(shards, &Shard::dlogits), c.targets.size());
 }
 
 /// The whole loss in double precision, from the definition: the target has probability 1 - alpha,

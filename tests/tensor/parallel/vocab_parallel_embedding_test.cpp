@@ -64,13 +64,6 @@ std::vector<Shard> run_all(int size, Moves moves, bool sequence_parallel, DType 
   });
 }
 
-template <typename Member>
-std::vector<Values> each(const std::vector<Shard>& shards, Member member) {
-  std::vector<Values> parts;
-  for (const Shard& shard : shards) parts.push_back(shard.*member);
-  return parts;
-}
-
 BOOST_AUTO_TEST_CASE(every_number_of_shards_gives_the_bits_of_one) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Numbers numbers{.dx = normal_values(dtype, kT * kC, "dx")};
