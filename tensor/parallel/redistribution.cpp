@@ -2,22 +2,17 @@
 
 #include "tensor/error.h"
 #include "tensor/parallel/even_split.h"
+#include "tensor/parallel/row_view.h"
 
 namespace troupe::tensor {
 namespace {
-
-/// A view of rows [first, first + count) of a matrix.
-Tensor rows_of(const Tensor& x, std::int64_t first, std::int64_t count) {
-  const auto row_bytes = static_cast<std::int64_t>(size_of(x.dtype)) * x.shape[1];
-  return {x.as<std::byte>() + first * row_bytes, x.dtype, {count, x.shape[1]}};
-}
 
 /// Copies the columns of a matrix into n blocks, one below the other.
 void stack_columns(Stream& stream, const TensorParallel& parallel, const Tensor& x,
                    const Tensor& blocks) {
   const std::int64_t width = blocks.shape[1], rows = x.shape[0];
   for (int i = 0; i < parallel.size(); ++i) {
-    stream.device().ops().copy_columns(stream, x, i * width, rows_of(blocks, i * rows, rows), 0,
+    stream.device().ops().copy_columns(stream, x, i * width, row_view(blocks, i * rows, rows), 0,
                                        width);
   }
 }
@@ -27,7 +22,7 @@ void join_columns(Stream& stream, const TensorParallel& parallel, const Tensor& 
                   const Tensor& out) {
   const std::int64_t width = blocks.shape[1], rows = out.shape[0];
   for (int i = 0; i < parallel.size(); ++i) {
-    stream.device().ops().copy_columns(stream, rows_of(blocks, i * rows, rows), 0, out, i * width,
+    stream.device().ops().copy_columns(stream, row_view(blocks, i * rows, rows), 0, out, i * width,
                                        width);
   }
 }
@@ -49,7 +44,7 @@ Tensor sum_over_shards(Stream& stream, const TensorParallel& parallel, const Ten
 Tensor own_rows(const TensorParallel& parallel, const Tensor& x) {
   TROUPE_ASSERT(x.shape.rank() == 2);
   const std::int64_t rows = even_part("rows", x.shape[0], parallel.size());
-  return rows_of(x, parallel.shard() * rows, rows);
+  return row_view(x, parallel.shard() * rows, rows);
 }
 
 Tensor gather_rows(Stream& stream, const TensorParallel& parallel, const Tensor& x,

@@ -96,7 +96,7 @@ inline Values columns_of(const Values& x, std::size_t columns, std::size_t first
   return part;
 }
 
-/// The same member of every shard's result.
+/// One member of every shard's result.
 template <typename Shard>
 std::vector<Values> each(const std::vector<Shard>& shards, Values Shard::*member) {
   std::vector<Values> parts;
