@@ -82,6 +82,8 @@ class Meeting {
   std::string fault_;
 };
 
+// Numbers go through double, which is exact for all types but integers beyond 2^53.
+
 inline double element(const Tensor& x, std::int64_t i) {
   switch (x.dtype) {
     case DType::f32:
@@ -90,6 +92,8 @@ inline double element(const Tensor& x, std::int64_t i) {
       return to_float(x.as<BFloat16>()[i]);
     case DType::i32:
       return x.as<std::int32_t>()[i];
+    case DType::i64:
+      return static_cast<double>(x.as<std::int64_t>()[i]);
     default:
       return x.as<double>()[i];
   }
@@ -105,6 +109,9 @@ inline void set_element(const Tensor& x, std::int64_t i, double value) {
       break;
     case DType::i32:
       x.as<std::int32_t>()[i] = static_cast<std::int32_t>(value);
+      break;
+    case DType::i64:
+      x.as<std::int64_t>()[i] = static_cast<std::int64_t>(value);
       break;
     default:
       x.as<double>()[i] = value;
