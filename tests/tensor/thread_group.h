@@ -130,58 +130,61 @@ class ThreadGroup final : public ProcessGroup {
   std::unique_ptr<Work> all_reduce(Stream& stream, const Tensor& x, Reduction reduction) override {
     return all_reduce_many(stream, {&x, 1}, reduction);
   }
-  std::unique_ptr<Work> all_reduce_many(Stream&, std::span<const Tensor> tensors,
+  std::unique_ptr<Work> all_reduce_many(Stream& stream, std::span<const Tensor> tensors,
                                         Reduction reduction) override {
     const std::vector<Tensor> all(tensors.begin(), tensors.end());
-    return start("all_reduce",
+    return start(stream, "all_reduce",
                  {.kind = Collective::reduce, .in = all, .out = all, .reduction = reduction});
   }
   std::unique_ptr<Work> all_gather(Stream& stream, const Tensor& in, const Tensor& out) override {
     return all_gather_uneven(stream, in, out, even(in.num_elements()));
   }
-  std::unique_ptr<Work> all_gather_uneven(Stream&, const Tensor& in, const Tensor& out,
+  std::unique_ptr<Work> all_gather_uneven(Stream& stream, const Tensor& in, const Tensor& out,
                                           std::span<const std::int64_t> counts) override {
     require(in.num_elements() == counts[me()] && out.num_elements() == sum(counts), "all_gather");
     require(in_its_place(in, out, counts), "all_gather over its own input");
-    return start("all_gather",
+    return start(stream, "all_gather",
                  {.kind = Collective::gather, .in = {in}, .out = {out}, .counts = copy(counts)});
   }
   std::unique_ptr<Work> reduce_scatter(Stream& stream, const Tensor& in, const Tensor& out,
                                        Reduction reduction) override {
     return reduce_scatter_uneven(stream, in, out, even(out.num_elements()), reduction);
   }
-  std::unique_ptr<Work> reduce_scatter_uneven(Stream&, const Tensor& in, const Tensor& out,
+  std::unique_ptr<Work> reduce_scatter_uneven(Stream& stream, const Tensor& in, const Tensor& out,
                                               std::span<const std::int64_t> counts,
                                               Reduction reduction) override {
     require(out.num_elements() == counts[me()] && in.num_elements() == sum(counts),
             "reduce_scatter");
     require(in_its_place(out, in, counts), "reduce_scatter over its own input");
-    return start("reduce_scatter", {.kind = Collective::scatter,
-                                    .in = {in},
-                                    .out = {out},
-                                    .counts = copy(counts),
-                                    .reduction = reduction});
+    return start(stream, "reduce_scatter",
+                 {.kind = Collective::scatter,
+                  .in = {in},
+                  .out = {out},
+                  .counts = copy(counts),
+                  .reduction = reduction});
   }
   std::unique_ptr<Work> all_to_all(Stream& stream, const Tensor& in, const Tensor& out) override {
     require(in.num_elements() % size() == 0, "all_to_all");
     const auto counts = even(in.num_elements() / size());
     return all_to_all_uneven(stream, in, out, counts, counts);
   }
-  std::unique_ptr<Work> all_to_all_uneven(Stream&, const Tensor& in, const Tensor& out,
+  std::unique_ptr<Work> all_to_all_uneven(Stream& stream, const Tensor& in, const Tensor& out,
                                           std::span<const std::int64_t> send_counts,
                                           std::span<const std::int64_t> receive_counts) override {
     require(in.num_elements() == sum(send_counts) && out.num_elements() == sum(receive_counts),
             "all_to_all");
-    return start("all_to_all", {.kind = Collective::exchange,
-                                .in = {in},
-                                .out = {out},
-                                .counts = copy(send_counts),
-                                .receive_counts = copy(receive_counts)});
+    return start(stream, "all_to_all",
+                 {.kind = Collective::exchange,
+                  .in = {in},
+                  .out = {out},
+                  .counts = copy(send_counts),
+                  .receive_counts = copy(receive_counts)});
   }
-  std::unique_ptr<Work> broadcast(Stream&, const Tensor& x, int root) override {
-    return start("broadcast", {.kind = Collective::broadcast, .in = {x}, .out = {x}, .root = root});
+  std::unique_ptr<Work> broadcast(Stream& stream, const Tensor& x, int root) override {
+    return start(stream, "broadcast",
+                 {.kind = Collective::broadcast, .in = {x}, .out = {x}, .root = root});
   }
-  std::unique_ptr<Work> barrier(Stream&) override { return start("barrier", {}); }
+  std::unique_ptr<Work> barrier(Stream& stream) override { return start(stream, "barrier", {}); }
 
   void abort(const std::string& reason) override { meeting_->abort(reason); }
   std::string fault() const override { return meeting_->fault(); }
@@ -235,7 +238,9 @@ class ThreadGroup final : public ProcessGroup {
     return p == w + before(counts, me()) * static_cast<std::int64_t>(size_of(whole.dtype));
   }
 
-  std::unique_ptr<Work> start(const std::string& name, Call call) {
+  /// Ops of a host have run when they return; a stream that runs them later is waited for.
+  std::unique_ptr<Work> start(Stream& stream, const std::string& name, Call call) {
+    stream.synchronize();
     Traffic& traffic = traffic_[name];
     ++traffic.calls;
     for (const Tensor& x : call.in) traffic.bytes += static_cast<std::int64_t>(x.num_bytes());
