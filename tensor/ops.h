@@ -117,10 +117,11 @@ class Ops {
   /// dpositions[S,C] (float32) += dx[T,C] (act) at (first + t) mod S, in ascending token order.
   virtual void positions_backward(Stream& stream, const Tensor& dx, std::int64_t first,
                                   const Tensor& dpositions) = 0;
-  /// The two for a shard that holds rows [first, first + R) of a table, as table[R,C]: tokens whose
-  /// id is not among them get a row of zeros, and give no gradient.
+  /// embedding() for a shard whose table[R,C] is rows [first, first + R) of a larger one: a token
+  /// of another id gets a row of zeros.
   virtual void embedding_range(Stream& stream, const Tensor& ids, std::int64_t first,
                                const Tensor& table, const Tensor& x) = 0;
+  /// embedding_backward() for such a shard: a token of another id gives no gradient.
   virtual void embedding_range_backward(Stream& stream, const Tensor& ids, std::int64_t first,
                                         const Tensor& dx, const Tensor& dtable) = 0;
 

@@ -48,12 +48,12 @@ class VocabParallelCrossEntropy {
 
   /// scratch.max = the maximum of each row of logits[T, V/n] (float32).
   void local_max(Stream& stream, const Tensor& logits, const CrossEntropyScratch& scratch);
-  /// Null if there is one shard.
+  /// scratch.max = its maximum over the shards; null if there is one shard.
   std::unique_ptr<Work> reduce_max(Stream& stream, const CrossEntropyScratch& scratch);
   /// Replaces logits by exponentials, and fills scratch.sums. targets[T] int32.
   void local_sums(Stream& stream, const Tensor& logits, const Tensor& targets,
                   const CrossEntropyScratch& scratch);
-  /// Null if there is one shard.
+  /// scratch.sums = their sum over the shards; null if there is one shard.
   std::unique_ptr<Work> reduce_sums(Stream& stream, const CrossEntropyScratch& scratch);
   /// Returns the loss, summed over the tokens in float64 in an order that depends on T alone. If
   /// dlogits[T, V/n] (act) is given: the gradient times `scale`; it may be the float32 logits.

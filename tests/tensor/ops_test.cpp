@@ -202,6 +202,31 @@ BOOST_AUTO_TEST_CASE(embedding_agrees_with_the_reference) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(embedding_range_knows_its_own_ids_alone) {
+  for_each_setup([](DType dtype, Host& host) {
+    for (const std::int64_t channels : kChannels) {
+      const Tensor ids = host.ids({4, 0, 2, 1, 3, 1, -1, 2000000000});
+      const Tensor table = host.normal(DType::f32, {2, channels}, "table");  // of ids 1 and 2
+      const Tensor x = host.normal(dtype, {8, channels}, "overwritten");
+      const Tensor dx = host.normal(dtype, {8, channels}, "dx");
+      const Tensor dtable = host.zeros(DType::f32, {2, channels});
+      host.ops().embedding_range(host.stream(), ids, 1, table, x);
+      host.ops().embedding_range_backward(host.stream(), ids, 1, dx, dtable);
+      const auto c = static_cast<std::size_t>(channels);
+      const Values rows = Host::read(table), gradients = Host::read(dx);
+      Values expected(8 * c), expected_gradient(2 * c);
+      for (std::size_t i = 0; i < c; ++i) {
+        expected[2 * c + i] = rows[c + i];
+        expected[3 * c + i] = expected[5 * c + i] = rows[i];
+        expected_gradient[i] = gradients[3 * c + i] + gradients[5 * c + i];
+        expected_gradient[c + i] = gradients[2 * c + i];
+      }
+      check_near(x, expected, tolerance_of(dtype));
+      check_near(dtable, expected_gradient, tolerance_of(DType::f32));
+    }
+  });
+}
+
 BOOST_AUTO_TEST_CASE(embedding_backward_adds_in_ascending_token_order) {
   for (const int threads : {1, 2}) {
     Host host(threads);
