@@ -33,7 +33,9 @@ struct RowBackward {
 /// bias b[O] is whole on every shard and is added once, after the sum. One object serves every
 /// layer of that shape, and all memory is the caller's, as for Linear; what may run at the same
 /// time is the same too. The collectives stand apart from the products, so that a caller can run
-/// them while it computes something else.
+/// them while it computes something else. A layer made for a part of the tokens lets the sum of one
+/// part run under the product of the next; with sequence parallelism the tokens are summed all at
+/// once.
 class RowParallelLinear {
  public:
   /// whole: the layer before it is divided; rows = T, all tokens of a microbatch. Device and groups

@@ -1,6 +1,7 @@
 #include "tensor/parallel/row_parallel_linear.h"
 
 #include "tensor/error.h"
+#include "tensor/parallel/row_view.h"
 #include "tests/tensor/shards.h"
 
 namespace troupe::tensor {
@@ -207,6 +208,37 @@ BOOST_AUTO_TEST_CASE(an_input_that_is_not_divided_can_be) {
           layer.scatter_input(host.stream(), tensor_of(host, DType::f32, {kT, kI}, input), x));
     });
     BOOST_TEST(joined(parts, kT) == input);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_sum_can_run_under_the_product_of_the_next_tokens) {
+  const Whole whole = whole_of(DType::f32, false);
+  for_each_group([&](int size, Moves moves) {
+    const auto outputs = on_shards(size, moves, [&](Host& host, ThreadGroup& group) {
+      RowParallelLinear layer(host.device(), {.rows = kT / 2, .in = kI, .out = kO},
+                              {.group = &group});
+      host.give_scratch(layer);
+      const std::int64_t in = layer.shard_shape().in;
+      const auto own = [&](const Values& values, std::int64_t rows) {
+        return tensor_of(host, DType::f32, {rows, in},
+                         columns_of(values, kI, static_cast<std::size_t>(group.member() * in),
+                                    static_cast<std::size_t>(in)));
+      };
+      const Buffer packed = host.device().allocate(layer.packed_bytes(), MemoryKind::host);
+      layer.pack(host.stream(), own(whole.w, kO), packed.data());
+      const Tensor x = own(whole.x, kT), y = host.zeros(DType::f32, {kT, kO});
+      std::vector<std::unique_ptr<Work>> sums;
+      for (const std::int64_t first : {std::int64_t{0}, kT / 2}) {
+        const Tensor part = row_view(y, first, kT / 2);
+        layer.product(host.stream(), row_view(x, first, kT / 2), packed.data(), part);
+        sums.push_back(layer.reduce_output(host.stream(), part, part));
+      }
+      for (const auto& sum : sums) wait(sum, host.stream());
+      layer.add_bias_and_residual(host.stream(), {},
+                                  tensor_of(host, DType::f32, {kT, kO}, whole.residual), y);
+      return Host::read(y);
+    });
+    for (const Values& y : outputs) check_near(y, whole.y, 2e-6);
   });
 }
 
