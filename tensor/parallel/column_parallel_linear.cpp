@@ -48,7 +48,8 @@ void ColumnParallelLinear::product(Stream& stream, const Tensor& x_full, const v
 
 Tensor ColumnParallelLinear::gather_output(Stream& stream, const Tensor& y, const Tensor& scratch,
                                            const Tensor& y_full) const {
-  return gather_columns(stream, parallel_, y, scratch, y_full);
+  if (parallel_.size == 1) return y;
+  return gather_columns(stream, *parallel_.groups->forward, y, scratch, y_full);
 }
 
 void ColumnParallelLinear::input_gradient(Stream& stream, const Tensor& dy, const void* packed,

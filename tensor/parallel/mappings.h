@@ -13,153 +13,153 @@ namespace troupe::tensor {
 inline Tensor copy_to_tensor_parallel(const Tensor& x) {
   return x;
 }
-inline Tensor copy_to_tensor_parallel_backward(Stream& stream, const TensorParallel& parallel,
+inline Tensor copy_to_tensor_parallel_backward(Stream& stream, ProcessGroup& group,
                                                const Tensor& dy) {
-  return sum_over_shards(stream, parallel, dy);
+  return sum_over_shards(stream, group, dy);
 }
 
 /// Exit of such a block: every shard has a part of the sum y, and all of its gradient.
-inline Tensor reduce_from_tensor_parallel(Stream& stream, const TensorParallel& parallel,
+inline Tensor reduce_from_tensor_parallel(Stream& stream, ProcessGroup& group,
                                           const Tensor& x) {
-  return sum_over_shards(stream, parallel, x);
+  return sum_over_shards(stream, group, x);
 }
 inline Tensor reduce_from_tensor_parallel_backward(const Tensor& dy) {
   return dy;
 }
 
 /// Divides columns that every shard has.
-inline Tensor scatter_to_tensor_parallel(Stream& stream, const TensorParallel& parallel,
+inline Tensor scatter_to_tensor_parallel(Stream& stream, ProcessGroup& group,
                                          const Tensor& x, const Tensor& out) {
-  return own_columns(stream, parallel, x, out);
+  return own_columns(stream, group, x, out);
 }
-inline Tensor scatter_to_tensor_parallel_backward(Stream& stream, const TensorParallel& parallel,
+inline Tensor scatter_to_tensor_parallel_backward(Stream& stream, ProcessGroup& group,
                                                   const Tensor& dy, const Tensor& scratch,
                                                   const Tensor& out) {
-  return gather_columns(stream, parallel, dy, scratch, out);
+  return gather_columns(stream, group, dy, scratch, out);
 }
 
 /// Joins columns for what all shards compute alike.
-inline Tensor gather_from_tensor_parallel(Stream& stream, const TensorParallel& parallel,
+inline Tensor gather_from_tensor_parallel(Stream& stream, ProcessGroup& group,
                                           const Tensor& x, const Tensor& scratch,
                                           const Tensor& out) {
-  return gather_columns(stream, parallel, x, scratch, out);
+  return gather_columns(stream, group, x, scratch, out);
 }
-inline Tensor gather_from_tensor_parallel_backward(Stream& stream, const TensorParallel& parallel,
+inline Tensor gather_from_tensor_parallel_backward(Stream& stream, ProcessGroup& group,
                                                    const Tensor& dy, const Tensor& out) {
-  return own_columns(stream, parallel, dy, out);
+  return own_columns(stream, group, dy, out);
 }
 
 /// Divides tokens that every shard has.
-inline Tensor scatter_to_sequence_parallel(const TensorParallel& parallel, const Tensor& x) {
-  return own_rows(parallel, x);
+inline Tensor scatter_to_sequence_parallel(ProcessGroup& group, const Tensor& x) {
+  return own_rows(group, x);
 }
-inline Tensor scatter_to_sequence_parallel_backward(Stream& stream, const TensorParallel& parallel,
+inline Tensor scatter_to_sequence_parallel_backward(Stream& stream, ProcessGroup& group,
                                                     const Tensor& dy, const Tensor& out) {
-  return gather_rows(stream, parallel, dy, out);
+  return gather_rows(stream, group, dy, out);
 }
 
 /// Joins tokens before a block whose weights are divided, so that every shard has a part of the
 /// gradient.
-inline Tensor gather_from_sequence_parallel(Stream& stream, const TensorParallel& parallel,
+inline Tensor gather_from_sequence_parallel(Stream& stream, ProcessGroup& group,
                                             const Tensor& x, const Tensor& out) {
-  return gather_rows(stream, parallel, x, out);
+  return gather_rows(stream, group, x, out);
 }
-inline Tensor gather_from_sequence_parallel_backward(Stream& stream, const TensorParallel& parallel,
+inline Tensor gather_from_sequence_parallel_backward(Stream& stream, ProcessGroup& group,
                                                      const Tensor& dy, const Tensor& out) {
-  return reduce_scatter_rows(stream, parallel, dy, out);
+  return reduce_scatter_rows(stream, group, dy, out);
 }
 /// The backward where all shards compute alike with the joined tokens, so that every shard has the
 /// whole gradient.
-inline Tensor gather_from_sequence_parallel_replicated_backward(const TensorParallel& parallel,
+inline Tensor gather_from_sequence_parallel_replicated_backward(ProcessGroup& group,
                                                                 const Tensor& dy) {
-  return own_rows(parallel, dy);
+  return own_rows(group, dy);
 }
-inline Tensor gather_from_sequence_parallel_uneven(Stream& stream, const TensorParallel& parallel,
+inline Tensor gather_from_sequence_parallel_uneven(Stream& stream, ProcessGroup& group,
                                                    const Tensor& x, const Tensor& out,
                                                    std::span<const std::int64_t> counts) {
-  return gather_rows_uneven(stream, parallel, x, out, counts);
+  return gather_rows_uneven(stream, group, x, out, counts);
 }
 inline Tensor gather_from_sequence_parallel_uneven_backward(Stream& stream,
-                                                            const TensorParallel& parallel,
+                                                            ProcessGroup& group,
                                                             const Tensor& dy, const Tensor& out,
                                                             std::span<const std::int64_t> counts) {
-  return reduce_scatter_rows_uneven(stream, parallel, dy, out, counts);
+  return reduce_scatter_rows_uneven(stream, group, dy, out, counts);
 }
 
 /// Exit of a block whose weights are divided, to tokens that are.
-inline Tensor reduce_scatter_to_sequence_parallel(Stream& stream, const TensorParallel& parallel,
+inline Tensor reduce_scatter_to_sequence_parallel(Stream& stream, ProcessGroup& group,
                                                   const Tensor& x, const Tensor& out) {
-  return reduce_scatter_rows(stream, parallel, x, out);
+  return reduce_scatter_rows(stream, group, x, out);
 }
 inline Tensor reduce_scatter_to_sequence_parallel_backward(Stream& stream,
-                                                           const TensorParallel& parallel,
+                                                           ProcessGroup& group,
                                                            const Tensor& dy, const Tensor& out) {
-  return gather_rows(stream, parallel, dy, out);
+  return gather_rows(stream, group, dy, out);
 }
 inline Tensor reduce_scatter_to_sequence_parallel_uneven(Stream& stream,
-                                                         const TensorParallel& parallel,
+                                                         ProcessGroup& group,
                                                          const Tensor& x, const Tensor& out,
                                                          std::span<const std::int64_t> counts) {
-  return reduce_scatter_rows_uneven(stream, parallel, x, out, counts);
+  return reduce_scatter_rows_uneven(stream, group, x, out, counts);
 }
 inline Tensor reduce_scatter_to_sequence_parallel_uneven_backward(
-    Stream& stream, const TensorParallel& parallel, const Tensor& dy, const Tensor& out,
+    Stream& stream, ProcessGroup& group, const Tensor& dy, const Tensor& out,
     std::span<const std::int64_t> counts) {
-  return gather_rows_uneven(stream, parallel, dy, out, counts);
+  return gather_rows_uneven(stream, group, dy, out, counts);
 }
 
 /// Joins columns before a block whose weights are divided.
-inline Tensor all_gather_last_dim(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+inline Tensor all_gather_last_dim(Stream& stream, ProcessGroup& group, const Tensor& x,
                                   const Tensor& scratch, const Tensor& out) {
-  return gather_columns(stream, parallel, x, scratch, out);
+  return gather_columns(stream, group, x, scratch, out);
 }
-inline Tensor all_gather_last_dim_backward(Stream& stream, const TensorParallel& parallel,
+inline Tensor all_gather_last_dim_backward(Stream& stream, ProcessGroup& group,
                                            const Tensor& dy, const Tensor& scratch,
                                            const Tensor& out) {
-  return reduce_scatter_columns(stream, parallel, dy, scratch, out);
+  return reduce_scatter_columns(stream, group, dy, scratch, out);
 }
 
 /// Exit of a block whose weights are divided, to columns that are.
-inline Tensor reduce_scatter_last_dim(Stream& stream, const TensorParallel& parallel,
+inline Tensor reduce_scatter_last_dim(Stream& stream, ProcessGroup& group,
                                       const Tensor& x, const Tensor& scratch, const Tensor& out) {
-  return reduce_scatter_columns(stream, parallel, x, scratch, out);
+  return reduce_scatter_columns(stream, group, x, scratch, out);
 }
-inline Tensor reduce_scatter_last_dim_backward(Stream& stream, const TensorParallel& parallel,
+inline Tensor reduce_scatter_last_dim_backward(Stream& stream, ProcessGroup& group,
                                                const Tensor& dy, const Tensor& scratch,
                                                const Tensor& out) {
-  return gather_columns(stream, parallel, dy, scratch, out);
+  return gather_columns(stream, group, dy, scratch, out);
 }
 
 /// Rows from every shard to every shard, as the tokens of experts.
-inline Tensor all_to_all(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+inline Tensor all_to_all(Stream& stream, ProcessGroup& group, const Tensor& x,
                          const Tensor& out, std::span<const std::int64_t> send_counts,
                          std::span<const std::int64_t> receive_counts) {
-  return exchange_rows(stream, parallel, x, out, send_counts, receive_counts);
+  return exchange_rows(stream, group, x, out, send_counts, receive_counts);
 }
-inline Tensor all_to_all_backward(Stream& stream, const TensorParallel& parallel, const Tensor& dy,
+inline Tensor all_to_all_backward(Stream& stream, ProcessGroup& group, const Tensor& dy,
                                   const Tensor& out, std::span<const std::int64_t> send_counts,
                                   std::span<const std::int64_t> receive_counts) {
-  return exchange_rows(stream, parallel, dy, out, receive_counts, send_counts);
+  return exchange_rows(stream, group, dy, out, receive_counts, send_counts);
 }
 
 /// From tokens that are divided to columns that are, and back.
-inline Tensor all_to_all_sp2hp(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+inline Tensor all_to_all_sp2hp(Stream& stream, ProcessGroup& group, const Tensor& x,
                                const Tensor& scratch, const Tensor& out) {
-  return rows_to_columns(stream, parallel, x, scratch, out);
+  return rows_to_columns(stream, group, x, scratch, out);
 }
-inline Tensor all_to_all_sp2hp_backward(Stream& stream, const TensorParallel& parallel,
+inline Tensor all_to_all_sp2hp_backward(Stream& stream, ProcessGroup& group,
                                         const Tensor& dy, const Tensor& scratch,
                                         const Tensor& out) {
-  return columns_to_rows(stream, parallel, dy, scratch, out);
+  return columns_to_rows(stream, group, dy, scratch, out);
 }
-inline Tensor all_to_all_hp2sp(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+inline Tensor all_to_all_hp2sp(Stream& stream, ProcessGroup& group, const Tensor& x,
                                const Tensor& scratch, const Tensor& out) {
-  return columns_to_rows(stream, parallel, x, scratch, out);
+  return columns_to_rows(stream, group, x, scratch, out);
 }
-inline Tensor all_to_all_hp2sp_backward(Stream& stream, const TensorParallel& parallel,
+inline Tensor all_to_all_hp2sp_backward(Stream& stream, ProcessGroup& group,
                                         const Tensor& dy, const Tensor& scratch,
                                         const Tensor& out) {
-  return rows_to_columns(stream, parallel, dy, scratch, out);
+  return rows_to_columns(stream, group, dy, scratch, out);
 }
 
 }  // namespace troupe::tensor

@@ -8,136 +8,136 @@ namespace troupe::tensor {
 namespace {
 
 /// Copies the columns of a matrix into n blocks, one below the other.
-void stack_columns(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+void stack_columns(Stream& stream, ProcessGroup& group, const Tensor& x,
                    const Tensor& blocks) {
   const std::int64_t width = blocks.shape[1], rows = x.shape[0];
-  for (int i = 0; i < parallel.size(); ++i) {
+  for (int i = 0; i < group.size(); ++i) {
     stream.device().ops().copy_columns(stream, x, i * width, row_view(blocks, i * rows, rows), 0,
                                        width);
   }
 }
 
 /// Copies n blocks, one below the other, into a matrix side by side.
-void join_columns(Stream& stream, const TensorParallel& parallel, const Tensor& blocks,
+void join_columns(Stream& stream, ProcessGroup& group, const Tensor& blocks,
                   const Tensor& out) {
   const std::int64_t width = blocks.shape[1], rows = out.shape[0];
-  for (int i = 0; i < parallel.size(); ++i) {
+  for (int i = 0; i < group.size(); ++i) {
     stream.device().ops().copy_columns(stream, row_view(blocks, i * rows, rows), 0, out, i * width,
                                        width);
   }
 }
 
 /// `scratch` as n blocks of a matrix whose rows and columns one block has.
-Tensor blocks_in(const Tensor& scratch, const TensorParallel& parallel, std::int64_t rows,
+Tensor blocks_in(const Tensor& scratch, ProcessGroup& group, std::int64_t rows,
                  std::int64_t columns) {
-  TROUPE_ASSERT(scratch.num_elements() >= parallel.size() * rows * columns);
-  return {scratch.data, scratch.dtype, {parallel.size() * rows, columns}};
+  TROUPE_ASSERT(scratch.num_elements() >= group.size() * rows * columns);
+  return {scratch.data, scratch.dtype, {group.size() * rows, columns}};
 }
 
 }  // namespace
 
-Tensor sum_over_shards(Stream& stream, const TensorParallel& parallel, const Tensor& x) {
-  if (parallel.size() > 1) parallel.group->all_reduce(stream, x)->wait(stream);
+Tensor sum_over_shards(Stream& stream, ProcessGroup& group, const Tensor& x) {
+  if (group.size() > 1) group.all_reduce(stream, x)->wait(stream);
   return x;
 }
 
-Tensor own_rows(const TensorParallel& parallel, const Tensor& x) {
+Tensor own_rows(ProcessGroup& group, const Tensor& x) {
   TROUPE_ASSERT(x.shape.rank() == 2);
-  const std::int64_t rows = even_part("rows", x.shape[0], parallel.size());
-  return row_view(x, parallel.shard() * rows, rows);
+  const std::int64_t rows = even_part("rows", x.shape[0], group.size());
+  return row_view(x, group.member() * rows, rows);
 }
 
-Tensor gather_rows(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+Tensor gather_rows(Stream& stream, ProcessGroup& group, const Tensor& x,
                    const Tensor& out) {
-  if (parallel.size() == 1) return x;
-  parallel.group->all_gather(stream, x, out)->wait(stream);
+  if (group.size() == 1) return x;
+  group.all_gather(stream, x, out)->wait(stream);
   return out;
 }
 
-Tensor reduce_scatter_rows(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+Tensor reduce_scatter_rows(Stream& stream, ProcessGroup& group, const Tensor& x,
                            const Tensor& out) {
-  if (parallel.size() == 1) return x;
-  even_part("rows", x.shape[0], parallel.size());
-  parallel.group->reduce_scatter(stream, x, out)->wait(stream);
+  if (group.size() == 1) return x;
+  even_part("rows", x.shape[0], group.size());
+  group.reduce_scatter(stream, x, out)->wait(stream);
   return out;
 }
 
-Tensor gather_rows_uneven(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+Tensor gather_rows_uneven(Stream& stream, ProcessGroup& group, const Tensor& x,
                           const Tensor& out, std::span<const std::int64_t> counts) {
-  if (parallel.size() == 1) return x;
-  parallel.group->all_gather_uneven(stream, x, out, counts)->wait(stream);
+  if (group.size() == 1) return x;
+  group.all_gather_uneven(stream, x, out, counts)->wait(stream);
   return out;
 }
 
-Tensor reduce_scatter_rows_uneven(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+Tensor reduce_scatter_rows_uneven(Stream& stream, ProcessGroup& group, const Tensor& x,
                                   const Tensor& out, std::span<const std::int64_t> counts) {
-  if (parallel.size() == 1) return x;
-  parallel.group->reduce_scatter_uneven(stream, x, out, counts)->wait(stream);
+  if (group.size() == 1) return x;
+  group.reduce_scatter_uneven(stream, x, out, counts)->wait(stream);
   return out;
 }
 
-std::int64_t column_scratch_elements(const TensorParallel& parallel, std::int64_t elements) {
-  return parallel.size() == 1 ? 0 : elements;
+std::int64_t column_scratch_elements(ProcessGroup& group, std::int64_t elements) {
+  return group.size() == 1 ? 0 : elements;
 }
 
-Tensor own_columns(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+Tensor own_columns(Stream& stream, ProcessGroup& group, const Tensor& x,
                    const Tensor& out) {
-  if (parallel.size() == 1) return x;
-  const std::int64_t width = even_part("columns", x.shape[1], parallel.size());
-  stream.device().ops().copy_columns(stream, x, parallel.shard() * width, out, 0, width);
+  if (group.size() == 1) return x;
+  const std::int64_t width = even_part("columns", x.shape[1], group.size());
+  stream.device().ops().copy_columns(stream, x, group.member() * width, out, 0, width);
   return out;
 }
 
-Tensor gather_columns(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+Tensor gather_columns(Stream& stream, ProcessGroup& group, const Tensor& x,
                       const Tensor& scratch, const Tensor& out) {
-  if (parallel.size() == 1) return x;
-  const Tensor blocks = blocks_in(scratch, parallel, x.shape[0], x.shape[1]);
-  parallel.group->all_gather(stream, x, blocks)->wait(stream);
-  join_columns(stream, parallel, blocks, out);
+  if (group.size() == 1) return x;
+  const Tensor blocks = blocks_in(scratch, group, x.shape[0], x.shape[1]);
+  group.all_gather(stream, x, blocks)->wait(stream);
+  join_columns(stream, group, blocks, out);
   return out;
 }
 
-Tensor reduce_scatter_columns(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+Tensor reduce_scatter_columns(Stream& stream, ProcessGroup& group, const Tensor& x,
                               const Tensor& scratch, const Tensor& out) {
-  if (parallel.size() == 1) return x;
-  const std::int64_t width = even_part("columns", x.shape[1], parallel.size());
-  const Tensor blocks = blocks_in(scratch, parallel, x.shape[0], width);
-  stack_columns(stream, parallel, x, blocks);
-  parallel.group->reduce_scatter(stream, blocks, out)->wait(stream);
+  if (group.size() == 1) return x;
+  const std::int64_t width = even_part("columns", x.shape[1], group.size());
+  const Tensor blocks = blocks_in(scratch, group, x.shape[0], width);
+  stack_columns(stream, group, x, blocks);
+  group.reduce_scatter(stream, blocks, out)->wait(stream);
   return out;
 }
 
-Tensor exchange_rows(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+Tensor exchange_rows(Stream& stream, ProcessGroup& group, const Tensor& x,
                      const Tensor& out, std::span<const std::int64_t> send_counts,
                      std::span<const std::int64_t> receive_counts) {
-  if (parallel.size() == 1) return x;
-  parallel.group->all_to_all_uneven(stream, x, out, send_counts, receive_counts)->wait(stream);
+  if (group.size() == 1) return x;
+  group.all_to_all_uneven(stream, x, out, send_counts, receive_counts)->wait(stream);
   return out;
 }
 
-Tensor rows_to_columns(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+Tensor rows_to_columns(Stream& stream, ProcessGroup& group, const Tensor& x,
                        const Tensor& scratch, const Tensor& out) {
-  if (parallel.size() == 1) return x;
-  const std::int64_t width = even_part("columns", x.shape[1], parallel.size());
-  const Tensor blocks = blocks_in(scratch, parallel, x.shape[0], width);
-  stack_columns(stream, parallel, x, blocks);
-  parallel.group->all_to_all(stream, blocks, out)->wait(stream);
+  if (group.size() == 1) return x;
+  const std::int64_t width = even_part("columns", x.shape[1], group.size());
+  const Tensor blocks = blocks_in(scratch, group, x.shape[0], width);
+  stack_columns(stream, group, x, blocks);
+  group.all_to_all(stream, blocks, out)->wait(stream);
   return out;
 }
 
-Tensor columns_to_rows(Stream& stream, const TensorParallel& parallel, const Tensor& x,
+Tensor columns_to_rows(Stream& stream, ProcessGroup& group, const Tensor& x,
                        const Tensor& scratch, const Tensor& out) {
-  if (parallel.size() == 1) return x;
-  const std::int64_t rows = even_part("rows", x.shape[0], parallel.size());
-  const Tensor blocks = blocks_in(scratch, parallel, rows, x.shape[1]);
-  parallel.group->all_to_all(stream, x, blocks)->wait(stream);
-  join_columns(stream, parallel, blocks, out);
+  if (group.size() == 1) return x;
+  const std::int64_t rows = even_part("rows", x.shape[0], group.size());
+  const Tensor blocks = blocks_in(scratch, group, rows, x.shape[1]);
+  group.all_to_all(stream, x, blocks)->wait(stream);
+  join_columns(stream, group, blocks, out);
   return out;
 }
 
-Tensor own_elements(const TensorParallel& parallel, const Tensor& x) {
-  const std::int64_t part = even_part("elements", x.num_elements(), parallel.size());
-  const auto offset = parallel.shard() * part * static_cast<std::int64_t>(size_of(x.dtype));
+Tensor own_elements(ProcessGroup& group, const Tensor& x) {
+  const std::int64_t part = even_part("elements", x.num_elements(), group.size());
+  const auto offset = group.member() * part * static_cast<std::int64_t>(size_of(x.dtype));
   return {x.as<std::byte>() + offset, x.dtype, {part}};
 }
 

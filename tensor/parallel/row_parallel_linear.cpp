@@ -28,7 +28,8 @@ std::int64_t RowParallelLinear::gathered_elements() const {
 
 Tensor RowParallelLinear::scatter_input(Stream& stream, const Tensor& input,
                                         const Tensor& x) const {
-  return own_columns(stream, parallel_, input, x);
+  if (parallel_.size == 1) return input;
+  return own_columns(stream, *parallel_.groups->forward, input, x);
 }
 
 void RowParallelLinear::product(Stream& stream, const Tensor& x, const void* packed,

@@ -79,7 +79,7 @@ class RowParallelLinear {
   void weight_gradient(Stream& stream, const Tensor& dy_full, const Tensor& x, const Tensor& dw,
                        Gradient gradient);
   /// db[O] (float32) as Ops::bias_gradient(). With sequence parallelism dy holds the shard's tokens
-  /// alone, so that db has to be summed over the shards, once a step (sum_replicated_gradients()).
+  /// alone, so that db has to be summed over the shards, once a step.
   void bias_gradient(Stream& stream, const Tensor& dy, const Tensor& db, Gradient gradient);
 
   /// All parts of a forward.

@@ -64,12 +64,12 @@ class Layer {
         down_packed_(host.device().allocate(down_.packed_bytes(), MemoryKind::host)) {
     host.give_scratch(up_);
     host.give_scratch(down_);
-    const std::int64_t part = kF / parallel.size();
+    const std::int64_t part = kF / parallel.size;
     up_weight_ = host.zeros(DType::f32, {2 * part, kC});
     down_weight_ = host.zeros(DType::f32, {kC, part});
     copy_to_shard(host.stream(), tensor_of(host, DType::f32, {2 * kF, kC}, weights.gate_up),
-                  joined_gate_up_slices(kF, parallel.size(), parallel.shard()), up_weight_);
-    const ShardSlice columns = even_slice("inputs", 1, kF, parallel.size(), parallel.shard());
+                  joined_gate_up_slices(kF, parallel.size, parallel.shard), up_weight_);
+    const ShardSlice columns = even_slice("inputs", 1, kF, parallel.size, parallel.shard);
     copy_to_shard(host.stream(), tensor_of(host, DType::f32, {kC, kF}, weights.down), {&columns, 1},
                   down_weight_);
     dup_ = host.zeros(DType::f32, up_weight_.shape);
@@ -117,9 +117,9 @@ class Layer {
 Result run(Host& host, Device& device, const TensorParallel& parallel, const Values& x,
            const Values& dy) {
   const auto stream = device.make_stream();
-  const std::int64_t rows = parallel.splits_tokens() ? kT / parallel.size() : kT;
+  const std::int64_t rows = parallel.splits_tokens() ? kT / parallel.size : kT;
   const auto first =
-      static_cast<std::size_t>(parallel.splits_tokens() ? parallel.shard() * rows : 0);
+      static_cast<std::size_t>(parallel.splits_tokens() ? parallel.shard * rows : 0);
   const auto own = [&](const Values& values) {
     return tensor_of(host, DType::f32, {rows, kC},
                      rows_of(values, kC, first, static_cast<std::size_t>(rows)));
@@ -154,7 +154,8 @@ Result run(Host& host, Device& device, const TensorParallel& parallel, const Val
 std::vector<Result> run_all(int size, Moves moves, bool sequence_parallel, bool asynchronous,
                             const Values& x, const Values& dy) {
   return on_shards(size, moves, [&](Host& host, ThreadGroup& group) {
-    const TensorParallel parallel{.group = &group, .sequence_parallel = sequence_parallel};
+    const TensorParallelGroups groups{.forward = &group, .backward = &group};
+    const TensorParallel parallel = shards_of(groups, sequence_parallel);
     test::AsyncDevice slow(static_cast<std::uint64_t>(group.member()));
     Device& device = asynchronous ? static_cast<Device&>(slow) : host.device();
     Result result = run(host, device, parallel, x, dy);

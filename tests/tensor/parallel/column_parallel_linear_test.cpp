@@ -195,7 +195,8 @@ BOOST_AUTO_TEST_CASE(the_input_gradient_can_be_left_as_parts) {
 BOOST_AUTO_TEST_CASE(the_output_can_be_gathered) {
   for_each_group([](int size, Moves moves) {
     const auto outputs = on_shards(size, moves, [](Host& host, ThreadGroup& group) {
-      const TensorParallel parallel{.group = &group};
+      const TensorParallelGroups groups{.forward = &group, .backward = &group};
+      const TensorParallel parallel = shards_of(groups);
       const ColumnParallelLinear layer(host.device(), {.rows = kT, .in = kI, .out = kO}, parallel);
       const std::int64_t part = layer.shard_shape().out;
       const Values y = normal_values(DType::f32, kT * kO, "y");
@@ -203,7 +204,7 @@ BOOST_AUTO_TEST_CASE(the_output_can_be_gathered) {
           tensor_of(host, DType::f32, {kT, part},
                     columns_of(y, kO, static_cast<std::size_t>(group.member() * part),
                                static_cast<std::size_t>(part)));
-      const Tensor scratch = host.zeros(DType::f32, {column_scratch_elements(parallel, kT * kO)});
+      const Tensor scratch = host.zeros(DType::f32, {column_scratch_elements(group, kT * kO)});
       return Host::read(
           layer.gather_output(host.stream(), own, scratch, host.zeros(DType::f32, {kT, kO})));
     });
@@ -215,8 +216,9 @@ BOOST_AUTO_TEST_CASE(the_output_can_be_gathered) {
 BOOST_AUTO_TEST_CASE(two_gathers_under_way_keep_apart) {
   for (const Moves moves : {Moves::at_call, Moves::at_wait}) {
     const auto gathered = on_shards(3, moves, [](Host& host, ThreadGroup& group) {
+      const TensorParallelGroups groups{.forward = &group, .backward = &group};
       ColumnParallelLinear layer(host.device(), {.rows = kT, .in = kI, .out = kO},
-                                 {.group = &group, .sequence_parallel = true});
+                                 shards_of(groups, true));
       const auto rows = std::int64_t{kT / 3};
       const Tensor a = host.normal(DType::f32, {rows, kI}, "a");
       const Tensor b = host.normal(DType::f32, {rows, kI}, "b");

@@ -18,7 +18,7 @@ Shard run(Host& host, const TensorParallel& parallel, std::size_t limit) {
   ColumnParallelLinear layer(host.device(), {.rows = kT, .in = kI, .out = kO}, parallel);
   host.give_scratch(layer);
   const std::int64_t out = layer.shard_shape().out;
-  const std::int64_t rows = parallel.splits_tokens() ? kT / parallel.size() : kT;
+  const std::int64_t rows = parallel.splits_tokens() ? kT / parallel.size : kT;
   const DeferredWeightGradients::Target target{
       .dw = host.normal(DType::f32, {out, kI}, "overwritten"),
       .db = host.normal(DType::f32, {out}, "overwritten"),
@@ -26,7 +26,7 @@ Shard run(Host& host, const TensorParallel& parallel, std::size_t limit) {
   DeferredWeightGradients deferred(layer, target, std::max<std::size_t>(1, limit));
   Shard shard;
   for (int i = 0; i < kMicrobatches; ++i) {
-    const std::string name = std::to_string(parallel.shard()) + " " + std::to_string(i);
+    const std::string name = std::to_string(parallel.shard) + " " + std::to_string(i);
     deferred.defer(host.stream(), {.x = host.normal(DType::f32, {rows, kI}, "x" + name),
                                    .dy = host.normal(DType::f32, {kT, out}, "dy" + name),
                                    .gradient = i == 0 ? Gradient::first : Gradient::added});
@@ -45,7 +45,8 @@ BOOST_AUTO_TEST_CASE(no_limit_changes_a_bit) {
     for_each_group([&](int size, Moves moves) {
       const auto with = [&](std::size_t limit) {
         return on_shards(size, moves, [&](Host& host, ThreadGroup& group) {
-          return run(host, {.group = &group, .sequence_parallel = sequence_parallel}, limit);
+          const TensorParallelGroups groups{.forward = &group, .backward = &group};
+          return run(host, shards_of(groups, sequence_parallel), limit);
         });
       };
       const auto at_once = with(0);

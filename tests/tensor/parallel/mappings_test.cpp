@@ -17,7 +17,7 @@ using Counts = std::vector<std::int64_t>;
 /// What an operator is called with: x has the rank-2 shape of the input, `out` that of the output.
 struct Arguments {
   Stream& stream;
-  const TensorParallel& parallel;
+  ProcessGroup& group;
   Tensor x, out, scratch;
 };
 
@@ -86,11 +86,11 @@ std::vector<Operator> operators_on_all() {
       {"copy_to_tensor_parallel", true, false, whole, whole,
        [](const Arguments& a) { return copy_to_tensor_parallel(a.x); },
        [](const Arguments& a) {
-         return copy_to_tensor_parallel_backward(a.stream, a.parallel, a.x);
+         return copy_to_tensor_parallel_backward(a.stream, a.group, a.x);
        },
        [](const auto& x, std::size_t) { return x[0]; }},
       {"reduce_from_tensor_parallel", false, true, whole, whole,
-       [](const Arguments& a) { return reduce_from_tensor_parallel(a.stream, a.parallel, a.x); },
+       [](const Arguments& a) { return reduce_from_tensor_parallel(a.stream, a.group, a.x); },
        [](const Arguments& a) { return reduce_from_tensor_parallel_backward(a.x); },
        [](const auto& x, std::size_t) { return sum_of(x); }},
   };
@@ -100,34 +100,34 @@ std::vector<Operator> operators_on_columns() {
   return {
       {"scatter_to_tensor_parallel", true, false, whole, some_columns,
        [](const Arguments& a) {
-         return scatter_to_tensor_parallel(a.stream, a.parallel, a.x, a.out);
+         return scatter_to_tensor_parallel(a.stream, a.group, a.x, a.out);
        },
        [](const Arguments& a) {
-         return scatter_to_tensor_parallel_backward(a.stream, a.parallel, a.x, a.scratch, a.out);
+         return scatter_to_tensor_parallel_backward(a.stream, a.group, a.x, a.scratch, a.out);
        },
        [](const auto& x, std::size_t shard) { return shard_columns(x[0], x.size(), shard); }},
       {"gather_from_tensor_parallel", false, true, some_columns, whole,
        [](const Arguments& a) {
-         return gather_from_tensor_parallel(a.stream, a.parallel, a.x, a.scratch, a.out);
+         return gather_from_tensor_parallel(a.stream, a.group, a.x, a.scratch, a.out);
        },
        [](const Arguments& a) {
-         return gather_from_tensor_parallel_backward(a.stream, a.parallel, a.x, a.out);
+         return gather_from_tensor_parallel_backward(a.stream, a.group, a.x, a.out);
        },
        [](const auto& x, std::size_t) { return joined(x, kN); }},
       {"all_gather_last_dim", false, false, some_columns, whole,
        [](const Arguments& a) {
-         return all_gather_last_dim(a.stream, a.parallel, a.x, a.scratch, a.out);
+         return all_gather_last_dim(a.stream, a.group, a.x, a.scratch, a.out);
        },
        [](const Arguments& a) {
-         return all_gather_last_dim_backward(a.stream, a.parallel, a.x, a.scratch, a.out);
+         return all_gather_last_dim_backward(a.stream, a.group, a.x, a.scratch, a.out);
        },
        [](const auto& x, std::size_t) { return joined(x, kN); }},
       {"reduce_scatter_last_dim", false, false, whole, some_columns,
        [](const Arguments& a) {
-         return reduce_scatter_last_dim(a.stream, a.parallel, a.x, a.scratch, a.out);
+         return reduce_scatter_last_dim(a.stream, a.group, a.x, a.scratch, a.out);
        },
        [](const Arguments& a) {
-         return reduce_scatter_last_dim_backward(a.stream, a.parallel, a.x, a.scratch, a.out);
+         return reduce_scatter_last_dim_backward(a.stream, a.group, a.x, a.scratch, a.out);
        },
        [](const auto& x, std::size_t shard) { return shard_columns(sum_of(x), x.size(), shard); }},
   };
@@ -136,53 +136,53 @@ std::vector<Operator> operators_on_columns() {
 std::vector<Operator> operators_on_rows() {
   return {
       {"scatter_to_sequence_parallel", true, false, whole, some_rows,
-       [](const Arguments& a) { return scatter_to_sequence_parallel(a.parallel, a.x); },
+       [](const Arguments& a) { return scatter_to_sequence_parallel(a.group, a.x); },
        [](const Arguments& a) {
-         return scatter_to_sequence_parallel_backward(a.stream, a.parallel, a.x, a.out);
+         return scatter_to_sequence_parallel_backward(a.stream, a.group, a.x, a.out);
        },
        [](const auto& x, std::size_t shard) { return shard_rows(x[0], x.size(), shard); }},
       {"gather_from_sequence_parallel", false, false, some_rows, whole,
        [](const Arguments& a) {
-         return gather_from_sequence_parallel(a.stream, a.parallel, a.x, a.out);
+         return gather_from_sequence_parallel(a.stream, a.group, a.x, a.out);
        },
        [](const Arguments& a) {
-         return gather_from_sequence_parallel_backward(a.stream, a.parallel, a.x, a.out);
+         return gather_from_sequence_parallel_backward(a.stream, a.group, a.x, a.out);
        },
        [](const auto& x, std::size_t) { return stacked(x); }},
       {"gather_from_sequence_parallel for replicated work", false, true, some_rows, whole,
        [](const Arguments& a) {
-         return gather_from_sequence_parallel(a.stream, a.parallel, a.x, a.out);
+         return gather_from_sequence_parallel(a.stream, a.group, a.x, a.out);
        },
        [](const Arguments& a) {
-         return gather_from_sequence_parallel_replicated_backward(a.parallel, a.x);
+         return gather_from_sequence_parallel_replicated_backward(a.group, a.x);
        },
        [](const auto& x, std::size_t) { return stacked(x); }},
       {"gather_from_sequence_parallel_uneven", false, false, uneven, whole,
        [](const Arguments& a) {
-         return gather_from_sequence_parallel_uneven(a.stream, a.parallel, a.x, a.out,
-                                                     uneven_counts(a.parallel.size()));
+         return gather_from_sequence_parallel_uneven(a.stream, a.group, a.x, a.out,
+                                                     uneven_counts(a.group.size()));
        },
        [](const Arguments& a) {
-         return gather_from_sequence_parallel_uneven_backward(a.stream, a.parallel, a.x, a.out,
-                                                              uneven_counts(a.parallel.size()));
+         return gather_from_sequence_parallel_uneven_backward(a.stream, a.group, a.x, a.out,
+                                                              uneven_counts(a.group.size()));
        },
        [](const auto& x, std::size_t) { return stacked(x); }},
       {"reduce_scatter_to_sequence_parallel", false, false, whole, some_rows,
        [](const Arguments& a) {
-         return reduce_scatter_to_sequence_parallel(a.stream, a.parallel, a.x, a.out);
+         return reduce_scatter_to_sequence_parallel(a.stream, a.group, a.x, a.out);
        },
        [](const Arguments& a) {
-         return reduce_scatter_to_sequence_parallel_backward(a.stream, a.parallel, a.x, a.out);
+         return reduce_scatter_to_sequence_parallel_backward(a.stream, a.group, a.x, a.out);
        },
        [](const auto& x, std::size_t shard) { return shard_rows(sum_of(x), x.size(), shard); }},
       {"reduce_scatter_to_sequence_parallel_uneven", false, false, whole, uneven,
        [](const Arguments& a) {
-         return reduce_scatter_to_sequence_parallel_uneven(a.stream, a.parallel, a.x, a.out,
-                                                           uneven_counts(a.parallel.size()));
+         return reduce_scatter_to_sequence_parallel_uneven(a.stream, a.group, a.x, a.out,
+                                                           uneven_counts(a.group.size()));
        },
        [](const Arguments& a) {
          return reduce_scatter_to_sequence_parallel_uneven_backward(
-             a.stream, a.parallel, a.x, a.out, uneven_counts(a.parallel.size()));
+             a.stream, a.group, a.x, a.out, uneven_counts(a.group.size()));
        },
        [](const auto& x, std::size_t shard) {
          const Counts rows = uneven_rows(static_cast<int>(x.size()));
@@ -199,13 +199,13 @@ std::vector<Operator> exchanges() {
       {"all_to_all", false, false, [](int n, int shard) { return of_counts(sent_by(n, shard)); },
        [](int n, int shard) { return of_counts(received_by(n, shard)); },
        [](const Arguments& a) {
-         const int n = a.parallel.size(), shard = a.parallel.shard();
-         return all_to_all(a.stream, a.parallel, a.x, a.out, sent_by(n, shard),
+         const int n = a.group.size(), shard = a.group.member();
+         return all_to_all(a.stream, a.group, a.x, a.out, sent_by(n, shard),
                            received_by(n, shard));
        },
        [](const Arguments& a) {
-         const int n = a.parallel.size(), shard = a.parallel.shard();
-         return all_to_all_backward(a.stream, a.parallel, a.x, a.out, sent_by(n, shard),
+         const int n = a.group.size(), shard = a.group.member();
+         return all_to_all_backward(a.stream, a.group, a.x, a.out, sent_by(n, shard),
                                     received_by(n, shard));
        },
        [](const auto& x, std::size_t shard) {
@@ -222,18 +222,18 @@ std::vector<Operator> exchanges() {
        }},
       {"all_to_all_sp2hp", false, false, some_rows, some_columns,
        [](const Arguments& a) {
-         return all_to_all_sp2hp(a.stream, a.parallel, a.x, a.scratch, a.out);
+         return all_to_all_sp2hp(a.stream, a.group, a.x, a.scratch, a.out);
        },
        [](const Arguments& a) {
-         return all_to_all_sp2hp_backward(a.stream, a.parallel, a.x, a.scratch, a.out);
+         return all_to_all_sp2hp_backward(a.stream, a.group, a.x, a.scratch, a.out);
        },
        [](const auto& x, std::size_t shard) { return shard_columns(stacked(x), x.size(), shard); }},
       {"all_to_all_hp2sp", false, false, some_columns, some_rows,
        [](const Arguments& a) {
-         return all_to_all_hp2sp(a.stream, a.parallel, a.x, a.scratch, a.out);
+         return all_to_all_hp2sp(a.stream, a.group, a.x, a.scratch, a.out);
        },
        [](const Arguments& a) {
-         return all_to_all_hp2sp_backward(a.stream, a.parallel, a.x, a.scratch, a.out);
+         return all_to_all_hp2sp_backward(a.stream, a.group, a.x, a.scratch, a.out);
        },
        [](const auto& x, std::size_t shard) { return shard_rows(joined(x, kN), x.size(), shard); }},
   };
@@ -253,7 +253,6 @@ struct Shard {
 };
 
 Shard run(Host& host, ThreadGroup& group, const Operator& op) {
-  const TensorParallel parallel{.group = &group};
   const int n = group.size(), shard = group.member();
   const Shape in = op.in(n, shard), out = op.out(n, shard);
   const auto own = [&](bool one, const char* what) {
@@ -264,10 +263,10 @@ Shard run(Host& host, ThreadGroup& group, const Operator& op) {
   Shard result{.x = Host::read(x), .y = {}, .dy = Host::read(dy), .dx = {}, .traffic = {}};
   const Tensor scratch = host.zeros(
       DType::f32,
-      {column_scratch_elements(parallel, std::max(in.num_elements(), out.num_elements()))});
-  const Tensor y = op.forward({host.stream(), parallel, x, host.zeros(DType::f32, out), scratch});
+      {column_scratch_elements(group, std::max(in.num_elements(), out.num_elements()))});
+  const Tensor y = op.forward({host.stream(), group, x, host.zeros(DType::f32, out), scratch});
   result.y = Host::read(y);
-  const Tensor dx = op.backward({host.stream(), parallel, dy, host.zeros(DType::f32, in), scratch});
+  const Tensor dx = op.backward({host.stream(), group, dy, host.zeros(DType::f32, in), scratch});
   result.dx = Host::read(dx);
   result.moved_nothing = y.data == x.data && dx.data == dy.data;
   result.traffic = group.traffic();
@@ -316,10 +315,9 @@ BOOST_AUTO_TEST_CASE(a_single_shard_neither_communicates_nor_copies) {
 BOOST_AUTO_TEST_CASE(a_flat_split_loses_no_element) {
   for_each_group([](int size, Moves moves) {
     const auto gathered = on_shards(size, moves, [](Host& host, ThreadGroup& group) {
-      const TensorParallel parallel{.group = &group};
       const Tensor x = host.normal(DType::f32, {3, 2, 4}, "x");
-      const Tensor part = own_elements(parallel, x);
-      const Tensor out = gather_rows(host.stream(), parallel, part, host.zeros(DType::f32, {24}));
+      const Tensor part = own_elements(group, x);
+      const Tensor out = gather_rows(host.stream(), group, part, host.zeros(DType::f32, {24}));
       return std::pair(Host::read(x), Host::read(out));
     });
     for (const auto& [x, out] : gathered) BOOST_TEST(x == out);
@@ -329,22 +327,21 @@ BOOST_AUTO_TEST_CASE(a_flat_split_loses_no_element) {
 BOOST_AUTO_TEST_CASE(a_remainder_is_refused_and_not_dropped) {
   Host host(1);
   ThreadGroup group(std::make_shared<Meeting>(4), 3, Moves::at_call);
-  const TensorParallel parallel{.group = &group};
   const Tensor x = host.zeros(DType::f32, {10, 7}), out = host.zeros(DType::f32, {70});
   Stream& stream = host.stream();
   const auto says = [](const char* text) {
     return [=](const Error& error) { return std::string(error.what()).starts_with(text); };
   };
-  BOOST_CHECK_EXCEPTION(own_elements(parallel, x), Error, says("70 elements cannot be divided"));
-  BOOST_CHECK_EXCEPTION(own_rows(parallel, x), Error, says("10 rows cannot be divided"));
-  BOOST_CHECK_EXCEPTION(own_columns(stream, parallel, x, out), Error, says("7 columns cannot"));
-  BOOST_CHECK_EXCEPTION(reduce_scatter_columns(stream, parallel, x, out, out), Error,
+  BOOST_CHECK_EXCEPTION(own_elements(group, x), Error, says("70 elements cannot be divided"));
+  BOOST_CHECK_EXCEPTION(own_rows(group, x), Error, says("10 rows cannot be divided"));
+  BOOST_CHECK_EXCEPTION(own_columns(stream, group, x, out), Error, says("7 columns cannot"));
+  BOOST_CHECK_EXCEPTION(reduce_scatter_columns(stream, group, x, out, out), Error,
                         says("7 columns cannot"));
-  BOOST_CHECK_EXCEPTION(reduce_scatter_rows(stream, parallel, x, out), Error,
+  BOOST_CHECK_EXCEPTION(reduce_scatter_rows(stream, group, x, out), Error,
                         says("10 rows cannot"));
-  BOOST_CHECK_EXCEPTION(rows_to_columns(stream, parallel, x, out, out), Error,
+  BOOST_CHECK_EXCEPTION(rows_to_columns(stream, group, x, out, out), Error,
                         says("7 columns cannot"));
-  BOOST_CHECK_EXCEPTION(columns_to_rows(stream, parallel, x, out, out), Error,
+  BOOST_CHECK_EXCEPTION(columns_to_rows(stream, group, x, out, out), Error,
                         says("10 rows cannot"));
 }
 

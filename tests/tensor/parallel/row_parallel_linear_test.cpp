@@ -201,8 +201,9 @@ BOOST_AUTO_TEST_CASE(an_input_that_is_not_divided_can_be) {
   const Values input = normal_values(DType::f32, kT * kI, "input");
   for_each_group([&](int size, Moves moves) {
     const auto parts = on_shards(size, moves, [&](Host& host, ThreadGroup& group) {
+      const TensorParallelGroups groups{.forward = &group, .backward = &group};
       const RowParallelLinear layer(host.device(), {.rows = kT, .in = kI, .out = kO},
-                                    {.group = &group});
+                                    shards_of(groups));
       const Tensor x = host.zeros(DType::f32, {kT, layer.shard_shape().in});
       return Host::read(
           layer.scatter_input(host.stream(), tensor_of(host, DType::f32, {kT, kI}, input), x));
@@ -215,8 +216,9 @@ BOOST_AUTO_TEST_CASE(a_sum_can_run_under_the_product_of_the_next_tokens) {
   const Whole whole = whole_of(DType::f32, false);
   for_each_group([&](int size, Moves moves) {
     const auto outputs = on_shards(size, moves, [&](Host& host, ThreadGroup& group) {
+      const TensorParallelGroups groups{.forward = &group, .backward = &group};
       RowParallelLinear layer(host.device(), {.rows = kT / 2, .in = kI, .out = kO},
-                              {.group = &group});
+                              shards_of(groups));
       host.give_scratch(layer);
       const std::int64_t in = layer.shard_shape().in;
       const auto own = [&](const Values& values, std::int64_t rows) {
