@@ -49,8 +49,10 @@ DeferredSlot lay_out_deferred(const ChunkSpec& spec, const Layers& layers, Arena
   for (std::size_t i = 0; i < num_blocks(spec); ++i) {
     slot.blocks.push_back(layers.block.lay_out_deferred(arena));
   }
-  if (spec.head) slot.head = layers.head->lay_out_deferred(arena);
-  else if (gathers_edges(layers.sharding)) slot.output_gradient = layers.block.lay_out_input(arena);
+  if (spec.head)
+    slot.head = layers.head->lay_out_deferred(arena);
+  else if (gathers_edges(layers.sharding))
+    slot.output_gradient = layers.block.lay_out_input(arena);
   return slot;
 }
 

@@ -105,10 +105,10 @@ tensor::Event& Chunk::ran(int slot) const {
 Tensor Chunk::slice_of(const Tensor& all) const {
   const std::int64_t elements = all.num_elements() / layers_->sharding.size;
   const std::size_t bytes = static_cast<std::size_t>(elements) * tensor::size_of(all.dtype);
-  return {static_cast<std::byte*>(all.data) +
-              static_cast<std::size_t>(layers_->sharding.shard) * bytes,
-          all.dtype,
-          {elements}};
+  return {
+      static_cast<std::byte*>(all.data) + static_cast<std::size_t>(layers_->sharding.shard) * bytes,
+      all.dtype,
+      {elements}};
 }
 
 const DeferredSlot& Chunk::deferred_of(const BackwardCall& call) const {

@@ -20,8 +20,8 @@ void initialize(Stage& stage, const ModelConfig& model, std::uint64_t seed, int 
     const auto& [row, rows, column, columns] = parameter.region;
     weight.shape = {rows, columns};  // rows of padding stay zero
     tensor::fill_normal(weight,
-                        {.columns = info->shape[1], .first_row = row, .first_column = column},
-                        seed, parameter.name, model.initializer_range, threads);
+                        {.columns = info->shape[1], .first_row = row, .first_column = column}, seed,
+                        parameter.name, model.initializer_range, threads);
   }
   stage.weights_changed();
 }

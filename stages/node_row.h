@@ -33,7 +33,7 @@ struct Node {
     gather_gradient,
     reduce_gradient,
     gather_input_again,  ///< for the weight gradient
-    finish_output,       ///< no collective: what follows reduce_output, if no other node would do it
+    finish_output,       ///< no collective: what follows reduce_output
   };
   Sublayer part = Sublayer::copy;
   Work work = Work::forward;

@@ -79,8 +79,7 @@ bool owns_region(const ParameterInfo& info, const ModelConfig& model, const Shar
 
 Region moved_region(const ParameterInfo& info, const ModelConfig& model, const Sharding& from,
                     const Sharding& to) {
-  if (from.size == to.size)
-    return from.shard == to.shard ? region_of(info, model, to) : Region{};
+  if (from.size == to.size) return from.shard == to.shard ? region_of(info, model, to) : Region{};
   if (!owns_region(info, model, from)) return {};
   return intersection(region_of(info, model, from), region_of(info, model, to));
 }

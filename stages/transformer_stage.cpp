@@ -24,13 +24,12 @@ Layers make_layers(const StageSpec& spec, Device& device, const Streams& streams
                    const tensor::TensorParallelGroups* groups) {
   const bool head = std::ranges::any_of(spec.chunks, &ChunkSpec::head);
   const auto& [size, shard, sequence_parallel] = spec.sharding;
-  const LayerSpec layer = {.model = spec.model,
-                           .micro = spec.micro,
-                           .seq_len = spec.seq_len,
-                           .parallel = {.size = size,
-                                        .shard = shard,
-                                        .sequence_parallel = sequence_parallel,
-                                        .groups = groups}};
+  const LayerSpec layer = {
+      .model = spec.model,
+      .micro = spec.micro,
+      .seq_len = spec.seq_len,
+      .parallel = {
+          .size = size, .shard = shard, .sequence_parallel = sequence_parallel, .groups = groups}};
   return {.embedding = Embedding(layer, device, streams),
           .block = DecoderBlock(layer, device, streams),
           .head = head ? std::make_unique<HeadLoss>(layer, device, streams) : nullptr,

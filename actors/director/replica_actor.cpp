@@ -156,11 +156,10 @@ void ReplicaActor::add(const Prepared& answer) {
   if (!prepared_.add(index_of(answer.rank), answer)) return;
   const auto& votes = prepared_.answers();
   send(context_.director,
-       ReplicaVote{
-           .sum = aggregate_votes(context_.replica, votes, ready_.answers(),
-                                  orders_->epoch().shape.mesh.tp, *context_.parameters),
-           .measured = std::make_shared<StepReport::Measured>(
-               measured(orders_->epoch().shape.mesh, votes))});
+       ReplicaVote{.sum = aggregate_votes(context_.replica, votes, ready_.answers(),
+                                          orders_->epoch().shape.mesh.tp, *context_.parameters),
+                   .measured = std::make_shared<StepReport::Measured>(
+                       measured(orders_->epoch().shape.mesh, votes))});
 }
 
 void ReplicaActor::add(const Saved& answer) {

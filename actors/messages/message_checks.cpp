@@ -136,7 +136,8 @@ std::string fault_in(const EnterEpoch& order, std::uint64_t incarnation) {
   std::vector<int> known;
   for (const auto& [place, member] : order.epoch.members) known.push_back(place);
   for (const StateMove& move : order.start.state.moves)
-    if (move.unit < 0 || move.copy_of < -1 || !is_rank(move.shard, order.start.state.shards) || !std::ranges::binary_search(known, move.from) ||
+    if (move.unit < 0 || move.copy_of < -1 || !is_rank(move.shard, order.start.state.shards) ||
+        !std::ranges::binary_search(known, move.from) ||
         !std::ranges::binary_search(known, move.to))
       return fmt::format("unit {} of state from {} to {}", move.unit, move.from, move.to);
   return "";

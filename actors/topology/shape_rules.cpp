@@ -13,8 +13,7 @@ std::string fault_of_shards(const RunSpec& spec, const RunSpec::Mesh& mesh) {
   if (std::string fault = stages::check_sharding(spec.model, mesh.tp); !fault.empty()) return fault;
   if (!mesh.sequence_parallel || spec.batch.seq_len % mesh.tp == 0) return "";
   int nearest = mesh.tp;
-  while (spec.batch.seq_len % nearest != 0 ||
-         !stages::check_sharding(spec.model, nearest).empty())
+  while (spec.batch.seq_len % nearest != 0 || !stages::check_sharding(spec.model, nearest).empty())
     --nearest;
   return "with sequence parallelism batch.seq_len = " + std::to_string(spec.batch.seq_len) +
          " must be divisible by tp = " + std::to_string(mesh.tp) +

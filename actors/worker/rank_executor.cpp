@@ -141,15 +141,14 @@ void RankExecutor::save(const Save& order, const std::function<void(Saved)>& ans
   Saved saved{.epoch = order.epoch, .step = order.step, .rank = epoch_->rank};
   // All replicas hold the same bits; the first one writes.
   if (epoch_->part.place.replica != 0) return answer(saved);
-  writer_.start(
-      order.dir, epoch_->stage(), spec_.model,
-      {.part = epoch_->part.place.stage,
-       .num_parts = epoch_->epoch.shape.mesh.pp,
-       .sharding = epoch_->part.stage.sharding},
-      [saved, answer](const std::string& error) mutable {
-        saved.error = error;
-        answer(saved);
-      });
+  writer_.start(order.dir, epoch_->stage(), spec_.model,
+                {.part = epoch_->part.place.stage,
+                 .num_parts = epoch_->epoch.shape.mesh.pp,
+                 .sharding = epoch_->part.stage.sharding},
+                [saved, answer](const std::string& error) mutable {
+                  saved.error = error;
+                  answer(saved);
+                });
 }
 
 void RankExecutor::finish_writing() {

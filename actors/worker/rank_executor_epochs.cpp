@@ -176,7 +176,8 @@ void RankExecutor::use_cores(const CoreUse& use) {
 void RankExecutor::connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part) {
   const int me = epoch.rank_of(self_.incarnation);
   std::set<int> peers;
-  for (const int peer : StateMover(state, spec_.model, epoch.shape, me, *device_).peers()) peers.insert(peer);
+  for (const int peer : StateMover(state, spec_.model, epoch.shape, me, *device_).peers())
+    peers.insert(peer);
   if (part) peers.merge(peers_of(*part));
   for (const int peer : peers) {
     if (peer == me) continue;
@@ -241,8 +242,8 @@ void RankExecutor::move_state(const EnterEpoch& order, RankEpoch* now) {
     for (const auto& copy : held_) {
       if (copy.step != plan.step) continue;
       const auto units = units_of(spec_, epoch_->epoch.shape, copy.rank);
-      memory.copies[copy.rank] = units_in(copy.memory, units, spec_.model,
-                                          sharding_of(epoch_->epoch.shape, copy.rank));
+      memory.copies[copy.rank] =
+          units_in(copy.memory, units, spec_.model, sharding_of(epoch_->epoch.shape, copy.rank));
     }
   }
   if (now) {

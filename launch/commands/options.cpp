@@ -164,8 +164,7 @@ void add_tap(CLI::App& app, TapOptions& o) {
 
 void add_scale(CLI::App& app, ScaleOptions& o) {
   CLI::App* sub = command(
-      app, "scale",
-      "Change a live run's stages, replicas, shards or schedule at the next step",
+      app, "scale", "Change a live run's stages, replicas, shards or schedule at the next step",
       "  troupe scale runs/first --pp 3\n"
       "  troupe scale runs/first --pp 3 --layout 3,2,1\n"
       "  troupe scale runs/first --layout 'Et|t*3|tL'\n"

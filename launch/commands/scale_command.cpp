@@ -27,8 +27,9 @@ int run(const ScaleOptions& options) {
                                      .layout = options.layout,
                                      .schedule = options.schedule};
   if (actors::to_string(request).empty())
-    throw Error(ErrorKind::usage,
-                "nothing to change: give at least one of --pp, --dp, --tp, --layout and --schedule");
+    throw Error(
+        ErrorKind::usage,
+        "nothing to change: give at least one of --pp, --dp, --tp, --layout and --schedule");
   auto asked = ask_run(options.run, "scale", to_json(request));
   if (const auto* ending = std::get_if<Ending>(&asked))
     throw Error(ErrorKind::unavailable, "nothing to scale: " + describe(*ending, options.run));

@@ -58,12 +58,12 @@ std::string text_of(const json& status, const std::string& run) {
   }
   for (const json& r : status.at("ranks")) {
     const std::string wait = r.at("waiting_for");
-    out +=
-        fmt::format("rank {:>3}  replica {:>2}  stage {:>2}  shard {:>2}  pid {:>7} on {}  {:>10}  {}{}\n",
-                    r.at("rank").get<int>(), r.at("replica").get<int>(), r.at("stage").get<int>(),
-                    r.value("shard", 0), r.at("pid").get<int>(), r.at("host").get<std::string>(),
-                    bytes_text(r.at("resident_bytes").get<std::int64_t>()),
-                    r.at("state").get<std::string>(), wait.empty() ? "" : ", waits for " + wait);
+    out += fmt::format(
+        "rank {:>3}  replica {:>2}  stage {:>2}  shard {:>2}  pid {:>7} on {}  {:>10}  {}{}\n",
+        r.at("rank").get<int>(), r.at("replica").get<int>(), r.at("stage").get<int>(),
+        r.value("shard", 0), r.at("pid").get<int>(), r.at("host").get<std::string>(),
+        bytes_text(r.at("resident_bytes").get<std::int64_t>()), r.at("state").get<std::string>(),
+        wait.empty() ? "" : ", waits for " + wait);
   }
   return out;
 }

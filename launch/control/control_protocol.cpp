@@ -60,12 +60,9 @@ std::optional<nlohmann::json> authenticated_request(const std::string& frame,
 }
 
 nlohmann::json to_json(const actors::Pipeline& pipeline) {
-  return {{"pp", pipeline.pp},
-          {"dp", pipeline.dp},
-          {"tp", pipeline.tp},
-          {"stage_of_chunk", pipeline.stage_of_chunk},
-          {"copies", pipeline.copies},
-          {"microbatches", pipeline.microbatches}};
+  return {{"pp", pipeline.pp},         {"dp", pipeline.dp},
+          {"tp", pipeline.tp},         {"stage_of_chunk", pipeline.stage_of_chunk},
+          {"copies", pipeline.copies}, {"microbatches", pipeline.microbatches}};
 }
 
 namespace {

@@ -69,12 +69,9 @@ json body_of(const MembershipChanged& e) {
                      {"shard", r.shard},
                      {"pid", r.pid},
                      {"host", r.host}});
-  return {{"pp", e.pipeline.pp},
-          {"dp", e.pipeline.dp},
-          {"tp", e.pipeline.tp},
-          {"pipeline", to_json(e.pipeline)},
-          {"schedule", e.schedule},
-          {"ranks", std::move(ranks)}};
+  return {{"pp", e.pipeline.pp},    {"dp", e.pipeline.dp},
+          {"tp", e.pipeline.tp},    {"pipeline", to_json(e.pipeline)},
+          {"schedule", e.schedule}, {"ranks", std::move(ranks)}};
 }
 json body_of(const RankActivity& e) {
   json links = json::array();
@@ -116,12 +113,8 @@ json body_of(const TensorTapped& e) {
   return body;
 }
 json body_of(const StragglerFound& e) {
-  return {{"replica", e.replica},
-          {"stage", e.stage},
-          {"shard", e.shard},
-          {"score", e.score},
-          {"busy_s", e.busy_s},
-          {"usual_busy_s", e.usual_busy_s}};
+  return {{"replica", e.replica}, {"stage", e.stage},   {"shard", e.shard},
+          {"score", e.score},     {"busy_s", e.busy_s}, {"usual_busy_s", e.usual_busy_s}};
 }
 json body_of(const FailureDetected& e) {
   return {{"cause", e.cause}, {"detect_s", e.detect_s}};

@@ -132,11 +132,13 @@ constexpr std::array kKeys{
     Key{"mesh", "dp", integer, "1", "replicas",
         "Data-parallel copies of the pipeline; one unless asked for", from_one_to(1024)},
     Key{"mesh", "tp", integer, "1", "shards",
-        "Tensor-parallel shards of a stage, a process each; they divide its heads, its feed-forward "
+        "Tensor-parallel shards of a stage, a process each; they divide its heads, its "
+        "feed-forward "
         "width and the vocabulary",
         from_one_to(1024)},
     Key{"mesh", "sequence_parallel", boolean, "false", "",
-        "Whether shards divide the tokens between their layers too, which takes less memory and the "
+        "Whether shards divide the tokens between their layers too, which takes less memory and "
+        "the "
         "same communication. Has no effect on one shard"},
     Key{"mesh", "layout", text, "\"\"", "",
         "How layers are split over chunks: even (or empty), ends, parameters, the layers of each "

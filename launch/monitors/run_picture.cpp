@@ -31,11 +31,10 @@ std::string details(const std::string& kind, const json& event) {
   if (kind == "checkpoint") return text_of(event, "path");
   if (kind == "phase") return text_of(event, "phase");
   if (kind == "membership")
-    return fmt::format("pp {} x dp {}{}, {}", integer_of(event, "pp"), integer_of(event, "dp"),
-                       integer_of(event, "tp") > 1
-                           ? fmt::format(" x tp {}", integer_of(event, "tp"))
-                           : "",
-                       text_of(event, "schedule"));
+    return fmt::format(
+        "pp {} x dp {}{}, {}", integer_of(event, "pp"), integer_of(event, "dp"),
+        integer_of(event, "tp") > 1 ? fmt::format(" x tp {}", integer_of(event, "tp")) : "",
+        text_of(event, "schedule"));
   if (kind == "straggler")
     return fmt::format("replica {} stage {}: {:.1f} ms a step, usually {:.1f}",
                        integer_of(event, "replica"), integer_of(event, "stage"),

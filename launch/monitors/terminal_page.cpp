@@ -58,8 +58,8 @@ std::string rank_line(int number, const RunPicture::Rank& rank, int shards) {
       rank.resident_bytes == 0 ? ""
                                : bytes_text(static_cast<std::int64_t>(rank.resident_bytes)) + "  ";
   const std::string shard_text = shards > 1 ? fmt::format("t{} ", rank.shard) : "";
-  return fmt::format("rank {:>3} r{} s{} {}{}  {}{}", number, rank.replica, rank.stage,
-                     shard_text, busy_bar(rank), memory,
+  return fmt::format("rank {:>3} r{} s{} {}{}  {}{}", number, rank.replica, rank.stage, shard_text,
+                     busy_bar(rank), memory,
                      rank.waiting_for.empty() ? rank.state : "<- " + rank.waiting_for);
 }
 

@@ -43,8 +43,8 @@ struct BlockScratch {
   tensor::Tensor dact;   // [T, F]  act  gradient of `act`
   tensor::Tensor dattn;  // [T, A]  act  gradient of `attn`
   /// Gradient of `post_norm` or `input_norm`, from the node after it to its own.
-  tensor::Tensor dnorm;          // [S, C]  act
-  tensor::Tensor gathered_dnorm;  // [T, C]  act  a part of a sum; empty without sequence parallelism
+  tensor::Tensor dnorm;           // [S, C]  act
+  tensor::Tensor gathered_dnorm;  // [T, C]  act  a part of a sum; only with sequence parallelism
 };
 
 /// What a forward keeps for one microbatch. I marks what the input gradient reads, W what the

@@ -47,7 +47,7 @@ void Embedding::weight_gradient(const Tensor& dx, const EmbeddingActivations& ke
                                 const GatheredTokens& gathered, const Tensor& table_gradient,
                                 tensor::Gradient which) const {
   table_->weight_gradient(streams_.backward(), kept.ids, all_tokens(dx, gathered.output),
-                         table_gradient, which);
+                          table_gradient, which);
 }
 
 }  // namespace troupe::stages

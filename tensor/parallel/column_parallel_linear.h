@@ -52,7 +52,7 @@ class ColumnParallelLinear {
 
   /// With sequence parallelism gathers the tokens of x[T/n, I] into x_full[T, I]; else null.
   std::unique_ptr<Work> gather_input(Stream& stream, const Tensor& x, const Tensor& x_full);
-  /// The same in a backward, for the weight gradient.
+  /// Gathers the input once more in a backward, for the weight gradient.
   std::unique_ptr<Work> gather_input_again(Stream& stream, const Tensor& x, const Tensor& x_full);
   /// y[T, O/n] = x_full w^T + bias[O/n] (float32; none if empty).
   void product(Stream& stream, const Tensor& x_full, const void* packed, const Tensor& bias,

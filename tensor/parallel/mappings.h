@@ -19,8 +19,7 @@ inline Tensor copy_to_tensor_parallel_backward(Stream& stream, ProcessGroup& gro
 }
 
 /// Exit of such a block: every shard has a part of the sum y, and all of its gradient.
-inline Tensor reduce_from_tensor_parallel(Stream& stream, ProcessGroup& group,
-                                          const Tensor& x) {
+inline Tensor reduce_from_tensor_parallel(Stream& stream, ProcessGroup& group, const Tensor& x) {
   return sum_over_shards(stream, group, x);
 }
 inline Tensor reduce_from_tensor_parallel_backward(const Tensor& dy) {
@@ -28,8 +27,8 @@ inline Tensor reduce_from_tensor_parallel_backward(const Tensor& dy) {
 }
 
 /// Divides columns that every shard has.
-inline Tensor scatter_to_tensor_parallel(Stream& stream, ProcessGroup& group,
-                                         const Tensor& x, const Tensor& out) {
+inline Tensor scatter_to_tensor_parallel(Stream& stream, ProcessGroup& group, const Tensor& x,
+                                         const Tensor& out) {
   return own_columns(stream, group, x, out);
 }
 inline Tensor scatter_to_tensor_parallel_backward(Stream& stream, ProcessGroup& group,
@@ -39,9 +38,8 @@ inline Tensor scatter_to_tensor_parallel_backward(Stream& stream, ProcessGroup& 
 }
 
 /// Joins columns for what all shards compute alike.
-inline Tensor gather_from_tensor_parallel(Stream& stream, ProcessGroup& group,
-                                          const Tensor& x, const Tensor& scratch,
-                                          const Tensor& out) {
+inline Tensor gather_from_tensor_parallel(Stream& stream, ProcessGroup& group, const Tensor& x,
+                                          const Tensor& scratch, const Tensor& out) {
   return gather_columns(stream, group, x, scratch, out);
 }
 inline Tensor gather_from_tensor_parallel_backward(Stream& stream, ProcessGroup& group,
@@ -60,8 +58,8 @@ inline Tensor scatter_to_sequence_parallel_backward(Stream& stream, ProcessGroup
 
 /// Joins tokens before a block whose weights are divided, so that every shard has a part of the
 /// gradient.
-inline Tensor gather_from_sequence_parallel(Stream& stream, ProcessGroup& group,
-                                            const Tensor& x, const Tensor& out) {
+inline Tensor gather_from_sequence_parallel(Stream& stream, ProcessGroup& group, const Tensor& x,
+                                            const Tensor& out) {
   return gather_rows(stream, group, x, out);
 }
 inline Tensor gather_from_sequence_parallel_backward(Stream& stream, ProcessGroup& group,
@@ -79,8 +77,7 @@ inline Tensor gather_from_sequence_parallel_uneven(Stream& stream, ProcessGroup&
                                                    std::span<const std::int64_t> counts) {
   return gather_rows_uneven(stream, group, x, out, counts);
 }
-inline Tensor gather_from_sequence_parallel_uneven_backward(Stream& stream,
-                                                            ProcessGroup& group,
+inline Tensor gather_from_sequence_parallel_uneven_backward(Stream& stream, ProcessGroup& group,
                                                             const Tensor& dy, const Tensor& out,
                                                             std::span<const std::int64_t> counts) {
   return reduce_scatter_rows_uneven(stream, group, dy, out, counts);
@@ -91,13 +88,11 @@ inline Tensor reduce_scatter_to_sequence_parallel(Stream& stream, ProcessGroup& 
                                                   const Tensor& x, const Tensor& out) {
   return reduce_scatter_rows(stream, group, x, out);
 }
-inline Tensor reduce_scatter_to_sequence_parallel_backward(Stream& stream,
-                                                           ProcessGroup& group,
+inline Tensor reduce_scatter_to_sequence_parallel_backward(Stream& stream, ProcessGroup& group,
                                                            const Tensor& dy, const Tensor& out) {
   return gather_rows(stream, group, dy, out);
 }
-inline Tensor reduce_scatter_to_sequence_parallel_uneven(Stream& stream,
-                                                         ProcessGroup& group,
+inline Tensor reduce_scatter_to_sequence_parallel_uneven(Stream& stream, ProcessGroup& group,
                                                          const Tensor& x, const Tensor& out,
                                                          std::span<const std::int64_t> counts) {
   return reduce_scatter_rows_uneven(stream, group, x, out, counts);
@@ -113,15 +108,14 @@ inline Tensor all_gather_last_dim(Stream& stream, ProcessGroup& group, const Ten
                                   const Tensor& scratch, const Tensor& out) {
   return gather_columns(stream, group, x, scratch, out);
 }
-inline Tensor all_gather_last_dim_backward(Stream& stream, ProcessGroup& group,
-                                           const Tensor& dy, const Tensor& scratch,
-                                           const Tensor& out) {
+inline Tensor all_gather_last_dim_backward(Stream& stream, ProcessGroup& group, const Tensor& dy,
+                                           const Tensor& scratch, const Tensor& out) {
   return reduce_scatter_columns(stream, group, dy, scratch, out);
 }
 
 /// Exit of a block whose weights are divided, to columns that are.
-inline Tensor reduce_scatter_last_dim(Stream& stream, ProcessGroup& group,
-                                      const Tensor& x, const Tensor& scratch, const Tensor& out) {
+inline Tensor reduce_scatter_last_dim(Stream& stream, ProcessGroup& group, const Tensor& x,
+                                      const Tensor& scratch, const Tensor& out) {
   return reduce_scatter_columns(stream, group, x, scratch, out);
 }
 inline Tensor reduce_scatter_last_dim_backward(Stream& stream, ProcessGroup& group,
@@ -131,8 +125,8 @@ inline Tensor reduce_scatter_last_dim_backward(Stream& stream, ProcessGroup& gro
 }
 
 /// Rows from every shard to every shard, as the tokens of experts.
-inline Tensor all_to_all(Stream& stream, ProcessGroup& group, const Tensor& x,
-                         const Tensor& out, std::span<const std::int64_t> send_counts,
+inline Tensor all_to_all(Stream& stream, ProcessGroup& group, const Tensor& x, const Tensor& out,
+                         std::span<const std::int64_t> send_counts,
                          std::span<const std::int64_t> receive_counts) {
   return exchange_rows(stream, group, x, out, send_counts, receive_counts);
 }
@@ -147,18 +141,16 @@ inline Tensor all_to_all_sp2hp(Stream& stream, ProcessGroup& group, const Tensor
                                const Tensor& scratch, const Tensor& out) {
   return rows_to_columns(stream, group, x, scratch, out);
 }
-inline Tensor all_to_all_sp2hp_backward(Stream& stream, ProcessGroup& group,
-                                        const Tensor& dy, const Tensor& scratch,
-                                        const Tensor& out) {
+inline Tensor all_to_all_sp2hp_backward(Stream& stream, ProcessGroup& group, const Tensor& dy,
+                                        const Tensor& scratch, const Tensor& out) {
   return columns_to_rows(stream, group, dy, scratch, out);
 }
 inline Tensor all_to_all_hp2sp(Stream& stream, ProcessGroup& group, const Tensor& x,
                                const Tensor& scratch, const Tensor& out) {
   return columns_to_rows(stream, group, x, scratch, out);
 }
-inline Tensor all_to_all_hp2sp_backward(Stream& stream, ProcessGroup& group,
-                                        const Tensor& dy, const Tensor& scratch,
-                                        const Tensor& out) {
+inline Tensor all_to_all_hp2sp_backward(Stream& stream, ProcessGroup& group, const Tensor& dy,
+                                        const Tensor& scratch, const Tensor& out) {
   return rows_to_columns(stream, group, dy, scratch, out);
 }
 

@@ -8,8 +8,7 @@ namespace troupe::tensor {
 namespace {
 
 /// Copies the columns of a matrix into n blocks, one below the other.
-void stack_columns(Stream& stream, ProcessGroup& group, const Tensor& x,
-                   const Tensor& blocks) {
+void stack_columns(Stream& stream, ProcessGroup& group, const Tensor& x, const Tensor& blocks) {
   const std::int64_t width = blocks.shape[1], rows = x.shape[0];
   for (int i = 0; i < group.size(); ++i) {
     stream.device().ops().copy_columns(stream, x, i * width, row_view(blocks, i * rows, rows), 0,
@@ -18,8 +17,7 @@ void stack_columns(Stream& stream, ProcessGroup& group, const Tensor& x,
 }
 
 /// Copies n blocks, one below the other, into a matrix side by side.
-void join_columns(Stream& stream, ProcessGroup& group, const Tensor& blocks,
-                  const Tensor& out) {
+void join_columns(Stream& stream, ProcessGroup& group, const Tensor& blocks, const Tensor& out) {
   const std::int64_t width = blocks.shape[1], rows = out.shape[0];
   for (int i = 0; i < group.size(); ++i) {
     stream.device().ops().copy_columns(stream, row_view(blocks, i * rows, rows), 0, out, i * width,
@@ -47,8 +45,7 @@ Tensor own_rows(ProcessGroup& group, const Tensor& x) {
   return row_view(x, group.member() * rows, rows);
 }
 
-Tensor gather_rows(Stream& stream, ProcessGroup& group, const Tensor& x,
-                   const Tensor& out) {
+Tensor gather_rows(Stream& stream, ProcessGroup& group, const Tensor& x, const Tensor& out) {
   if (group.size() == 1) return x;
   group.all_gather(stream, x, out)->wait(stream);
   return out;
@@ -62,8 +59,8 @@ Tensor reduce_scatter_rows(Stream& stream, ProcessGroup& group, const Tensor& x,
   return out;
 }
 
-Tensor gather_rows_uneven(Stream& stream, ProcessGroup& group, const Tensor& x,
-                          const Tensor& out, std::span<const std::int64_t> counts) {
+Tensor gather_rows_uneven(Stream& stream, ProcessGroup& group, const Tensor& x, const Tensor& out,
+                          std::span<const std::int64_t> counts) {
   if (group.size() == 1) return x;
   group.all_gather_uneven(stream, x, out, counts)->wait(stream);
   return out;
@@ -80,16 +77,15 @@ std::int64_t column_scratch_elements(ProcessGroup& group, std::int64_t elements)
   return group.size() == 1 ? 0 : elements;
 }
 
-Tensor own_columns(Stream& stream, ProcessGroup& group, const Tensor& x,
-                   const Tensor& out) {
+Tensor own_columns(Stream& stream, ProcessGroup& group, const Tensor& x, const Tensor& out) {
   if (group.size() == 1) return x;
   const std::int64_t width = even_part("columns", x.shape[1], group.size());
   stream.device().ops().copy_columns(stream, x, group.member() * width, out, 0, width);
   return out;
 }
 
-Tensor gather_columns(Stream& stream, ProcessGroup& group, const Tensor& x,
-                      const Tensor& scratch, const Tensor& out) {
+Tensor gather_columns(Stream& stream, ProcessGroup& group, const Tensor& x, const Tensor& scratch,
+                      const Tensor& out) {
   if (group.size() == 1) return x;
   const Tensor blocks = blocks_in(scratch, group, x.shape[0], x.shape[1]);
   group.all_gather(stream, x, blocks)->wait(stream);
@@ -107,16 +103,16 @@ Tensor reduce_scatter_columns(Stream& stream, ProcessGroup& group, const Tensor&
   return out;
 }
 
-Tensor exchange_rows(Stream& stream, ProcessGroup& group, const Tensor& x,
-                     const Tensor& out, std::span<const std::int64_t> send_counts,
+Tensor exchange_rows(Stream& stream, ProcessGroup& group, const Tensor& x, const Tensor& out,
+                     std::span<const std::int64_t> send_counts,
                      std::span<const std::int64_t> receive_counts) {
   if (group.size() == 1) return x;
   group.all_to_all_uneven(stream, x, out, send_counts, receive_counts)->wait(stream);
   return out;
 }
 
-Tensor rows_to_columns(Stream& stream, ProcessGroup& group, const Tensor& x,
-                       const Tensor& scratch, const Tensor& out) {
+Tensor rows_to_columns(Stream& stream, ProcessGroup& group, const Tensor& x, const Tensor& scratch,
+                       const Tensor& out) {
   if (group.size() == 1) return x;
   const std::int64_t width = even_part("columns", x.shape[1], group.size());
   const Tensor blocks = blocks_in(scratch, group, x.shape[0], width);
@@ -125,8 +121,8 @@ Tensor rows_to_columns(Stream& stream, ProcessGroup& group, const Tensor& x,
   return out;
 }
 
-Tensor columns_to_rows(Stream& stream, ProcessGroup& group, const Tensor& x,
-                       const Tensor& scratch, const Tensor& out) {
+Tensor columns_to_rows(Stream& stream, ProcessGroup& group, const Tensor& x, const Tensor& scratch,
+                       const Tensor& out) {
   if (group.size() == 1) return x;
   const std::int64_t rows = even_part("rows", x.shape[0], group.size());
   const Tensor blocks = blocks_in(scratch, group, rows, x.shape[1]);

@@ -28,7 +28,8 @@ void VocabParallelEmbedding::lookup(Stream& stream, const Tensor& ids, const Ten
 std::unique_ptr<Work> VocabParallelEmbedding::reduce_output(Stream& stream, const Tensor& x_full,
                                                             const Tensor& x) {
   if (parallel_.size == 1) return nullptr;
-  if (parallel_.splits_tokens()) return parallel_.groups->forward->reduce_scatter(stream, x_full, x);
+  if (parallel_.splits_tokens())
+    return parallel_.groups->forward->reduce_scatter(stream, x_full, x);
   TROUPE_ASSERT(x.data == x_full.data);
   return parallel_.groups->forward->all_reduce(stream, x);
 }

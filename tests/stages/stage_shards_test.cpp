@@ -117,8 +117,8 @@ std::vector<Shard> train_all(const Setup& setup) {
         ThreadGroup f(forward, i, setup.moves), b(backward, i, setup.moves);
         ThreadGroup head(heads[static_cast<std::size_t>(i / sharing)], i % sharing, setup.moves);
         try {
-          shards[static_cast<std::size_t>(i)] =
-              train(setup, i, {.forward = &f, .backward = &b, .kv_head = sharing > 1 ? &head : nullptr});
+          shards[static_cast<std::size_t>(i)] = train(
+              setup, i, {.forward = &f, .backward = &b, .kv_head = sharing > 1 ? &head : nullptr});
         } catch (const std::exception& fault) {
           faults[static_cast<std::size_t>(i)] = std::current_exception();
           for (const auto& meeting : heads) meeting->abort(fault.what());

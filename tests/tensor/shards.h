@@ -14,13 +14,13 @@
 namespace troupe::tensor {
 
 /// What the layers of a member of these groups know of the others.
-inline TensorParallel shards_of(const TensorParallelGroups& groups, bool sequence_parallel = false) {
+inline TensorParallel shards_of(const TensorParallelGroups& groups,
+                                bool sequence_parallel = false) {
   return {.size = groups.forward->size(),
           .shard = groups.forward->member(),
           .sequence_parallel = sequence_parallel,
           .groups = &groups};
 }
-
 
 /// Calls body(host, group) in `size` threads, one per member, and returns what they returned in
 /// member order. An exception of one member ends the group and is thrown again. Nothing in a body

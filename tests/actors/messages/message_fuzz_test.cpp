@@ -29,8 +29,12 @@ namespace {
 
 using namespace actors;
 
-constexpr ReplicaPart kPart{
-    .epoch = 1, .replica = 1, .ranks_of_replica = 2, .num_ranks = 4, .num_chunks = 2, .committed = 3};
+constexpr ReplicaPart kPart{.epoch = 1,
+                            .replica = 1,
+                            .ranks_of_replica = 2,
+                            .num_ranks = 4,
+                            .num_chunks = 2,
+                            .committed = 3};
 
 const TracedActions kTraced{
     .epoch = 1, .step = 4, .rank = 2, .rows = {{.name = "1F0", .from = 0, .to = 1}}};
@@ -169,8 +173,12 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
         .hub = hub,
         .board = board});
     self->send(replica, orders);
-    const ReplicaPart part{
-        .epoch = 1, .replica = 0, .ranks_of_replica = 2, .num_ranks = 2, .num_chunks = 2, .committed = 0};
+    const ReplicaPart part{.epoch = 1,
+                           .replica = 0,
+                           .ranks_of_replica = 2,
+                           .num_ranks = 2,
+                           .num_chunks = 2,
+                           .committed = 0};
     int sent = 0, refused = 0;
     const auto barrage = [&](const auto& message) {
       every_extreme(message, [&](const auto& changed) {

@@ -36,7 +36,8 @@ std::vector<std::int64_t> elements_of(const stages::ParameterInfo& info, const t
 
 /// A shard's part of one unit, every element of it with the same value, or with its own number.
 struct Memory {
-  Memory(const stages::ModelConfig& model, int unit, const stages::Sharding& sharding, bool filled) {
+  Memory(const stages::ModelConfig& model, int unit, const stages::Sharding& sharding,
+         bool filled) {
     for (const auto& info : stages::parameters_of(model)) {
       if (unit_of(info, model) != unit) continue;
       ParameterState& part = state.emplace_back();
@@ -98,7 +99,8 @@ BOOST_AUTO_TEST_CASE(ranks_count_through_shards_then_stages_then_replicas) {
 
 BOOST_AUTO_TEST_CASE(each_shard_sends_its_slice_to_the_same_shard) {
   for (const bool sequence_parallel : {false, true}) {
-    const RunSpec spec = spec_of({.pp = 2, .dp = 2, .tp = 4, .sequence_parallel = sequence_parallel});
+    const RunSpec spec =
+        spec_of({.pp = 2, .dp = 2, .tp = 4, .sequence_parallel = sequence_parallel});
     const ClusterShape shape = first_shape(spec);
     const Assembly assembly = assemble(spec, shape);
     for (int rank = 0; rank < shape.num_ranks(); ++rank) {

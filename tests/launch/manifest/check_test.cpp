@@ -92,7 +92,9 @@ BOOST_AUTO_TEST_CASE(an_impossible_mesh_is_refused_with_its_numbers) {
   refused({"schedule.kind=interleaved", "schedule.chunks=7"}, {"at most chunks = 6"});
   refused({"mesh.pp=7", "schedule.kind=interleaved", "schedule.chunks=7"},
           {"7 * 7 = 49", "at most pp = 6 with one chunk"});
-  refused({"mesh.tp=2"}, {"mesh.tp = 2", "must be 1"});
+  refused({"mesh.tp=4"}, {"mesh.tp = 4", "num_attention_heads = 6", "nearest: tp = 2"});
+  refused({"mesh.tp=2", "mesh.sequence_parallel=true", "batch.seq_len=15"},
+          {"batch.seq_len = 15", "nearest: tp = 1"});
 }
 
 BOOST_AUTO_TEST_CASE(an_indivisible_batch_is_refused_with_its_factors) {

@@ -118,8 +118,7 @@ Result run(Host& host, Device& device, const TensorParallel& parallel, const Val
            const Values& dy) {
   const auto stream = device.make_stream();
   const std::int64_t rows = parallel.splits_tokens() ? kT / parallel.size : kT;
-  const auto first =
-      static_cast<std::size_t>(parallel.splits_tokens() ? parallel.shard * rows : 0);
+  const auto first = static_cast<std::size_t>(parallel.splits_tokens() ? parallel.shard * rows : 0);
   const auto own = [&](const Values& values) {
     return tensor_of(host, DType::f32, {rows, kC},
                      rows_of(values, kC, first, static_cast<std::size_t>(rows)));

@@ -85,9 +85,7 @@ std::vector<Operator> operators_on_all() {
   return {
       {"copy_to_tensor_parallel", true, false, whole, whole,
        [](const Arguments& a) { return copy_to_tensor_parallel(a.x); },
-       [](const Arguments& a) {
-         return copy_to_tensor_parallel_backward(a.stream, a.group, a.x);
-       },
+       [](const Arguments& a) { return copy_to_tensor_parallel_backward(a.stream, a.group, a.x); },
        [](const auto& x, std::size_t) { return x[0]; }},
       {"reduce_from_tensor_parallel", false, true, whole, whole,
        [](const Arguments& a) { return reduce_from_tensor_parallel(a.stream, a.group, a.x); },
@@ -99,9 +97,7 @@ std::vector<Operator> operators_on_all() {
 std::vector<Operator> operators_on_columns() {
   return {
       {"scatter_to_tensor_parallel", true, false, whole, some_columns,
-       [](const Arguments& a) {
-         return scatter_to_tensor_parallel(a.stream, a.group, a.x, a.out);
-       },
+       [](const Arguments& a) { return scatter_to_tensor_parallel(a.stream, a.group, a.x, a.out); },
        [](const Arguments& a) {
          return scatter_to_tensor_parallel_backward(a.stream, a.group, a.x, a.scratch, a.out);
        },
@@ -181,8 +177,8 @@ std::vector<Operator> operators_on_rows() {
                                                            uneven_counts(a.group.size()));
        },
        [](const Arguments& a) {
-         return reduce_scatter_to_sequence_parallel_uneven_backward(
-             a.stream, a.group, a.x, a.out, uneven_counts(a.group.size()));
+         return reduce_scatter_to_sequence_parallel_uneven_backward(a.stream, a.group, a.x, a.out,
+                                                                    uneven_counts(a.group.size()));
        },
        [](const auto& x, std::size_t shard) {
          const Counts rows = uneven_rows(static_cast<int>(x.size()));
@@ -200,8 +196,7 @@ std::vector<Operator> exchanges() {
        [](int n, int shard) { return of_counts(received_by(n, shard)); },
        [](const Arguments& a) {
          const int n = a.group.size(), shard = a.group.member();
-         return all_to_all(a.stream, a.group, a.x, a.out, sent_by(n, shard),
-                           received_by(n, shard));
+         return all_to_all(a.stream, a.group, a.x, a.out, sent_by(n, shard), received_by(n, shard));
        },
        [](const Arguments& a) {
          const int n = a.group.size(), shard = a.group.member();
@@ -261,9 +256,9 @@ Shard run(Host& host, ThreadGroup& group, const Operator& op) {
   const Tensor x = host.normal(DType::f32, in, own(op.one_x, "x"));
   const Tensor dy = host.normal(DType::f32, out, own(op.one_dy, "dy"));
   Shard result{.x = Host::read(x), .y = {}, .dy = Host::read(dy), .dx = {}, .traffic = {}};
-  const Tensor scratch = host.zeros(
-      DType::f32,
-      {column_scratch_elements(group, std::max(in.num_elements(), out.num_elements()))});
+  const Tensor scratch =
+      host.zeros(DType::f32,
+                 {column_scratch_elements(group, std::max(in.num_elements(), out.num_elements()))});
   const Tensor y = op.forward({host.stream(), group, x, host.zeros(DType::f32, out), scratch});
   result.y = Host::read(y);
   const Tensor dx = op.backward({host.stream(), group, dy, host.zeros(DType::f32, in), scratch});
@@ -337,12 +332,10 @@ BOOST_AUTO_TEST_CASE(a_remainder_is_refused_and_not_dropped) {
   BOOST_CHECK_EXCEPTION(own_columns(stream, group, x, out), Error, says("7 columns cannot"));
   BOOST_CHECK_EXCEPTION(reduce_scatter_columns(stream, group, x, out, out), Error,
                         says("7 columns cannot"));
-  BOOST_CHECK_EXCEPTION(reduce_scatter_rows(stream, group, x, out), Error,
-                        says("10 rows cannot"));
+  BOOST_CHECK_EXCEPTION(reduce_scatter_rows(stream, group, x, out), Error, says("10 rows cannot"));
   BOOST_CHECK_EXCEPTION(rows_to_columns(stream, group, x, out, out), Error,
                         says("7 columns cannot"));
-  BOOST_CHECK_EXCEPTION(columns_to_rows(stream, group, x, out, out), Error,
-                        says("10 rows cannot"));
+  BOOST_CHECK_EXCEPTION(columns_to_rows(stream, group, x, out, out), Error, says("10 rows cannot"));
 }
 
 }  // namespace

@@ -102,8 +102,7 @@ Shard run(Host& host, const TensorParallel& parallel, const Setup& setup, const 
 std::vector<Shard> run_all(int size, Moves moves, const Setup& setup, const Whole& whole) {
   return on_shards(size, moves, [&](Host& host, ThreadGroup& group) {
     const TensorParallelGroups groups{.forward = &group, .backward = &group};
-    Shard shard =
-        run(host, shards_of(groups, setup.sequence_parallel), setup, whole);
+    Shard shard = run(host, shards_of(groups, setup.sequence_parallel), setup, whole);
     shard.traffic = group.traffic();
     return shard;
   });

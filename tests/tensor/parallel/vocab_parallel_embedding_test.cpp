@@ -57,8 +57,7 @@ std::vector<Shard> run_all(int size, Moves moves, bool sequence_parallel, DType 
                            const Numbers& numbers) {
   return on_shards(size, moves, [&](Host& host, ThreadGroup& group) {
     const TensorParallelGroups groups{.forward = &group, .backward = &group};
-    Shard shard =
-        run(host, shards_of(groups, sequence_parallel), dtype, numbers);
+    Shard shard = run(host, shards_of(groups, sequence_parallel), dtype, numbers);
     shard.traffic = group.traffic();
     return shard;
   });
