@@ -94,8 +94,10 @@ BOOST_AUTO_TEST_CASE(prometheus_scrapes_what_was_published) {
         "troupe_train_step_duration_seconds_bucket{le=\"0.05\"} 2\n",
         "troupe_train_step_duration_seconds_bucket{le=\"0.02\"} 0\n",
         "troupe_train_step_duration_seconds_count 2\n",
-        "troupe_pipeline_stage_busy_seconds_total{phase=\"compute\",replica=\"0\",shard=\"0\",stage=\"1\"} 4\n",
-        "troupe_pipeline_stage_idle_seconds_total{cause=\"message\",replica=\"0\",shard=\"0\",stage=\"1\"} 2\n",
+        "troupe_pipeline_stage_busy_seconds_total{phase=\"compute\",replica=\"0\",shard=\"0\","
+        "stage=\"1\"} 4\n",
+        "troupe_pipeline_stage_idle_seconds_total{cause=\"message\",replica=\"0\",shard=\"0\","
+        "stage=\"1\"} 2\n",
         "troupe_link_bytes_total{dst=\"1\",kind=\"tensor\",src=\"0\"} 128\n",
         "troupe_process_resident_memory_bytes{rank=\"1\"} 4096\n",
         "troupe_actor_mailbox_depth{actor=\"stage\",rank=\"1\"} 3\n",
