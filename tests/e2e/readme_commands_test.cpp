@@ -170,6 +170,9 @@ BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
   launch.read_until("step 402/");
   shell.run("build/release/troupe status RUN");
   BOOST_TEST(shell.out().find("stage") != std::string::npos, shell.out());
+  shell.run("build/release/troupe scale RUN --tp 2");
+  // Back, because the tap below is of an edge that stages of one shard have.
+  BOOST_TEST(troupe({"scale", "runs/my", "--tp", "1"}).exit_code == 0);
   Background attach(shell.command("build/release/troupe attach RUN"));
   attach.read_until("step");
   Background tap(shell.command("build/release/troupe tap RUN --edge 0:1 --every 10"));
