@@ -1,6 +1,7 @@
 #include "stages/chunk.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "tensor/error.h"
@@ -150,7 +151,17 @@ char& Chunk::has_gradient(const Node& node) {
   return has_gradient_[node.block * kParts + part];
 }
 
-void Chunk::forget_gradients() {
+void Chunk::settle(std::unique_ptr<tensor::Work>& pending, tensor::Stream& stream) {
+  const auto work = std::move(pending);
+  if (!work) return;
+  const auto begin = std::chrono::steady_clock::now();
+  work->wait(stream);
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+  collective_wait_s_ += waited.count();
+}
+
+void Chunk::begin_step() {
+  collective_wait_s_ = 0;
   std::fill(has_gradient_.begin(), has_gradient_.end(), false);
 }
 

@@ -29,8 +29,8 @@ class Chunk {
   void pack() const;
   /// Makes the next gradient of each weight the first one of a step: what the gradients hold is of
   /// an earlier step.
-  void forget_gradients();
-  /// Sets the gradient of each weight that had none since forget_gradients() to zero.
+  void begin_step();
+  /// Sets the gradient of each weight that had none since begin_step() to zero.
   void complete_gradients();
   std::span<const NodeEnd> nodes(Pass pass) const { return row(pass).ends; }
   /// `loss_scale` multiplies the gradients that start from this microbatch's loss.
@@ -39,15 +39,19 @@ class Chunk {
   void wait(int slot) const;
   ForwardResult evaluate(const tensor::Tensor& input, const tensor::Tensor& output,
                          std::span<const std::int32_t> ids, std::span<const std::int32_t> targets);
+  /// Seconds that nodes have waited for collectives since begin_step().
+  double collective_wait_s() const { return collective_wait_s_; }
   /// Gives up collectives that were started in a step that was given up.
   void forget_collectives();
 
  private:
   const NodeRow& row(Pass pass) const { return rows_[static_cast<std::size_t>(pass)]; }
   const Node& node_at(Pass pass, int node) const;
+  /// Waits for a collective that a node has started, if there is one.
+  void settle(std::unique_ptr<tensor::Work>& pending, tensor::Stream& stream);
+
   // The nodes of a forward, in chunk_forward.cpp. The loss is that of the head's node.
-  double run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call,
-                     float loss_scale) const;
+  double run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call, float loss_scale);
   void compute_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call) const;
   std::unique_ptr<tensor::Work> start_forward(const Node& node, const ChunkSlot& slot,
                                               const ForwardCall& call) const;
@@ -89,6 +93,7 @@ class Chunk {
   tensor::Tensor table_;  ///< [V, C], the embedding's
   tensor::Tensor table_gradient_;
   ChunkActivations activations_;
+  double collective_wait_s_ = 0;
   std::vector<char> has_gradient_;  // by block and part: whether the step has written it
   std::vector<std::unique_ptr<tensor::Event>> ran_;  // by slot: reached when its last node has run
 };

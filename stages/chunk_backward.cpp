@@ -16,10 +16,6 @@ Branch branch_of(const Node& node) {
   return node.part == Sublayer::attention ? Branch::attention : Branch::feed_forward;
 }
 
-void settle(std::unique_ptr<tensor::Work>& pending, tensor::Stream& stream) {
-  if (const auto work = std::move(pending)) work->wait(stream);
-}
-
 }  // namespace
 
 /// A collective is only started. The nodes that read its result wait for it: an input gradient for

@@ -32,9 +32,8 @@ ForwardResult Chunk::evaluate(const Tensor& input, const Tensor& output,
 /// A collective is only started. What comes next in the row waits for it, because it reads the
 /// result, and the nodes of another pass may run before that.
 double Chunk::run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call,
-                          float loss_scale) const {
-  if (const auto pending = std::move(slot.pending.forward))
-    pending->wait(layers_->streams->forward());
+                          float loss_scale) {
+  settle(slot.pending.forward, layers_->streams->forward());
   switch (node.work) {
     case Node::Work::gather_input:
     case Node::Work::reduce_output:

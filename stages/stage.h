@@ -152,6 +152,8 @@ class Stage {
   /// none in the step to zero. Called after the last action, and before the buffers of a dropped
   /// step are used otherwise.
   virtual void synchronize() = 0;
+  /// Seconds that nodes have waited for collectives of the shards since begin_step().
+  virtual double collective_wait_s() const = 0;
   /// Calls all nodes of a forward, and wait().
   ForwardResult forward(const ForwardCall& call);
   void backward(const BackwardCall& call);

@@ -71,6 +71,7 @@ class TransformerStage final : public Stage {
   void backward_node(const BackwardCall& call, int node) override;
   void wait(int chunk, int slot) override { chunk_at(chunk).wait(slot); }
   void synchronize() override;
+  double collective_wait_s() const override;
   ForwardResult evaluate(int chunk, const Tensor& input, const Tensor& output,
                          std::span<const std::int32_t> ids,
                          std::span<const std::int32_t> targets) override;
@@ -146,7 +147,7 @@ void TransformerStage::pack_if_stale() {
 }
 
 void TransformerStage::begin_step() {
-  for (Chunk& chunk : chunks_) chunk.forget_gradients();
+  for (Chunk& chunk : chunks_) chunk.begin_step();
   pack_if_stale();
   streams_.forward_waits();
 }
@@ -174,6 +175,12 @@ void TransformerStage::synchronize() {
   if (spec_.training)
     for (Chunk& chunk : chunks_) chunk.complete_gradients();
   streams_.synchronize();
+}
+
+double TransformerStage::collective_wait_s() const {
+  double seconds = 0;
+  for (const Chunk& chunk : chunks_) seconds += chunk.collective_wait_s();
+  return seconds;
 }
 
 void TransformerStage::end_backward() {

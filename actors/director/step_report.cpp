@@ -43,7 +43,8 @@ StepReport::Measured measured(const RunSpec::Mesh& mesh, const std::vector<Prepa
                              .stage = place.stage,
                              .shard = place.shard,
                              .busy_s = busy,
-                             .idle_s = std::max(0.0, to_double(vote.wall_s) - busy)});
+                             .idle_s = std::max(0.0, to_double(vote.wall_s) - busy),
+                             .collective_s = to_double(vote.collective_s)});
     add_edges(edges, vote);
   }
   return report;

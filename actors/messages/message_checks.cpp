@@ -75,7 +75,8 @@ std::string fault_in(const Prepared& answer, const ReplicaPart& part) {
   for (const auto& waited : answer.waited)
     if (!is_rank(waited.from, part.num_ranks))
       return fmt::format("an edge from rank {}", waited.from);
-  const bool are_times = is_duration(answer.busy_s) && is_duration(answer.wall_s) &&
+  const bool are_times = is_duration(answer.busy_s) && is_duration(answer.collective_s) &&
+                         is_duration(answer.wall_s) &&
                          std::ranges::all_of(answer.waited, is_duration, &Prepared::Waited::wait_s);
   return are_times ? "" : "a time that is not finite or is negative";
 }

@@ -161,6 +161,7 @@ struct Prepared {
   int bad_microbatch = -1;
   std::vector<Bits> squared_norms;  ///< of the parameters in Ready::parameters, in that order
   Bits busy_s = 0;
+  Bits collective_s = 0;
   Bits wall_s = 0;
   std::vector<Sent> sent;      ///< one for each rank that it sends to
   std::vector<Waited> waited;  ///< one for each rank that sends to it

@@ -15,7 +15,8 @@ struct StepReport {
     int stage = 0;
     int shard = 0;
     double busy_s = 0;
-    double idle_s = 0;
+    double idle_s = 0;        ///< the rest of the step's actions and the waits between them
+    double collective_s = 0;  ///< the part of it in which actions waited for collectives of shards
   };
   struct EdgeBytes {
     int from = 0;

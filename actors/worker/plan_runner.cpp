@@ -314,7 +314,11 @@ void PlanRunner::load_tokens(const Instruction& next, const Step& step) {
 }
 
 PlanResult PlanRunner::finish(const Step& step, double wall_s) {
-  PlanResult result{.busy_s = step.busy_s, .wall_s = wall_s, .longest_action_s = step.longest_s};
+  const double collective_s = stage_.collective_wait_s();
+  PlanResult result{.busy_s = std::max(0.0, step.busy_s - collective_s),
+                    .collective_s = collective_s,
+                    .wall_s = wall_s,
+                    .longest_action_s = step.longest_s};
   for (std::size_t m = 0; m < losses_.size(); ++m) {
     result.loss_sum += losses_[m];
     if (!std::isfinite(losses_[m]) && result.bad_microbatch < 0)

@@ -18,7 +18,8 @@ struct PlanResult {
   /// The losses of this rank's microbatches, added in ascending order; 0 without the head.
   double loss_sum = 0;
   int bad_microbatch = -1;  ///< the first microbatch whose loss is not finite; -1: none
-  double busy_s = 0;        ///< time in calls of the stage
+  double busy_s = 0;        ///< time in calls of the stage, without what follows
+  double collective_s = 0;  ///< time in which these calls waited for collectives of the shards
   double wall_s = 0;
   double longest_action_s = 0;
 };

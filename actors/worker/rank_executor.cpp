@@ -84,6 +84,7 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
                 .loss_sum = to_bits(result.loss_sum),
                 .bad_microbatch = result.bad_microbatch,
                 .busy_s = to_bits(result.busy_s),
+                .collective_s = to_bits(result.collective_s),
                 .wall_s = to_bits(result.wall_s)};
   for (const std::size_t i : now.owned) vote.squared_norms.push_back(to_bits(now.squared_norms[i]));
   const auto counts = node_->channel().counts();

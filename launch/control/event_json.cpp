@@ -27,7 +27,8 @@ json stages_of(const StepReport& report) {
                       {"stage", s.stage},
                       {"shard", s.shard},
                       {"busy_s", s.busy_s},
-                      {"idle_s", s.idle_s}});
+                      {"idle_s", s.idle_s},
+                      {"collective_s", s.collective_s}});
   return stages;
 }
 

@@ -44,7 +44,8 @@ std::vector<std::string> messages_of(const RunEvent& event, const StepCommitted&
   for (const auto& s : r.stages())
     if (const double all = s.busy_s + s.idle_s; all > 0)
       out.push_back(
-          scalar(fmt::format("pipeline/busy_share/replica_{}_stage_{}", s.replica, s.stage),
+          scalar(fmt::format("pipeline/busy_share/replica_{}_stage_{}{}", s.replica, s.stage,
+                             s.shard > 0 ? fmt::format("_shard_{}", s.shard) : ""),
                  s.busy_s / all));
   return out;
 }

@@ -43,9 +43,11 @@ std::optional<Subject> subject_of(const std::string& line) {
 std::string metrics_line(const actors::StepReport& r) {
   std::string stages;
   for (const auto& s : r.stages())
-    stages += fmt::format(R"({}{{"replica":{},"stage":{},"shard":{},"busy_s":{},"idle_s":{}}})",
+    stages += fmt::format(R"({}{{"replica":{},"stage":{},"shard":{},"busy_s":{},"idle_s":{},)"
+                          R"("collective_s":{},"collective_share":{}}})",
                           stages.empty() ? "" : ",", s.replica, s.stage, s.shard, plain(s.busy_s),
-                          plain(s.idle_s));
+                          plain(s.idle_s), plain(s.collective_s),
+                          plain(r.step_s > 0 ? s.collective_s / r.step_s : 0));
   std::string edges;
   for (const auto& e : r.edges())
     edges += fmt::format(R"({}{{"from":{},"to":{},"bytes":{}}})", edges.empty() ? "" : ",", e.from,

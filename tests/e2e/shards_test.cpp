@@ -56,8 +56,8 @@ const std::vector<std::vector<Keys>> kMeshes = {
 BOOST_AUTO_TEST_CASE(shards_train_as_one_process_does) {
   const Workplace place;
   int number = 0;
-  for (const Keys& model : {Keys{}, Keys{{"model.tie_word_embeddings", "true"},
-                                         {"model.vocab_size", "259"}}}) {
+  for (const Keys& model :
+       {Keys{}, Keys{{"model.tie_word_embeddings", "true"}, {"model.vocab_size", "259"}}}) {
     const Numbers one = trained(place, "one" + std::to_string(number++), model);
     for (const auto& alike : kMeshes)
       for (const Keys& common : {model, with(model, kSequenceParallel)}) {
@@ -84,8 +84,8 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_shards_is_one_of_the_model) {
   for (const Keys& mesh : {Keys{}, Keys{{"mesh.tp", "2"}, {"mesh.dp", "2"}}, Keys{{"mesh.pp", "3"}},
                            Keys{{"mesh.tp", "4"}}}) {
     const std::string name = "rest" + std::to_string(number++);
-    const Numbers rest = trained(
-        place, name, with(mesh, {{"checkpoint.resume", half}, {"run.max_steps", "12"}}));
+    const Numbers rest =
+        trained(place, name, with(mesh, {{"checkpoint.resume", half}, {"run.max_steps", "12"}}));
     BOOST_TEST(rest.size() == 6u);
     BOOST_TEST(distance(rest, whole) < 2e-6, name << ": " << distance(rest, whole));
   }
@@ -103,6 +103,11 @@ BOOST_AUTO_TEST_CASE(a_run_loses_shards_and_changes_their_number) {
   BOOST_REQUIRE(ranks.size() == 2u);
   BOOST_TEST(ranks[0].at("shard") == 0);
   BOOST_TEST(ranks[1].at("shard") == 1);
+  std::istringstream lines(content_of(run + "/metrics.jsonl"));
+  std::string line;
+  BOOST_REQUIRE(std::getline(lines, line));
+  for (const auto& shard : nlohmann::json::parse(line).at("stages"))
+    BOOST_TEST(shard.at("collective_s").get<double>() > 0, line);
   kill(ranks[1].at("pid").get<pid_t>(), SIGKILL);
   BOOST_REQUIRE(program.read_until("recovered"));
   for (const char* shards : {"4", "1", "2"}) {

@@ -24,6 +24,7 @@ class NullStage : public stages::Stage {
   void backward_node(const stages::BackwardCall&, int) override {}
   void wait(int, int) override {}
   void synchronize() override {}
+  double collective_wait_s() const override { return 0; }
   stages::ForwardResult evaluate(int, const tensor::Tensor&, const tensor::Tensor&,
                                  std::span<const std::int32_t>,
                                  std::span<const std::int32_t>) override {
