@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tensor/error.h"
+#include "tensor/parallel/vocab_range.h"
 
 namespace troupe::stages {
 
@@ -48,7 +49,7 @@ int shards_per_kv_head(const ModelConfig& model, int shards) {
 }
 
 std::int64_t vocab_rows(std::int64_t vocab_size, int shards) {
-  return (vocab_size + shards - 1) / shards;
+  return tensor::padded_vocab(vocab_size, shards) / shards;
 }
 
 Region region_of(const ParameterInfo& info, const ModelConfig& model, const Sharding& sharding) {

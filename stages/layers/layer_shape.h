@@ -1,8 +1,9 @@
 #pragma once
 
-#include "stages/model_config.h"
+#include <algorithm>
+
+#include "stages/sharding.h"
 #include "tensor/parallel/tensor_parallel.h"
-#include "tensor/parallel/vocab_range.h"
 
 namespace troupe::stages {
 
@@ -27,7 +28,7 @@ struct LayerShape {
         A(heads * spec.model.head_dim),
         Q(A + 2 * kv_heads * spec.model.head_dim),
         F(spec.model.intermediate_size / spec.parallel.size),
-        V(tensor::padded_vocab(spec.model.vocab_size, spec.parallel.size) / spec.parallel.size),
+        V(vocab_rows(spec.model.vocab_size, spec.parallel.size)),
         dtype(spec.model.dtype) {}
 
   std::int64_t T;         ///< tokens of a microbatch

@@ -76,13 +76,14 @@ def parsed(line):
         return None
 
 
-def tokens_per_s(bench, box, pp, threads, round_number):
+def tokens_per_s(bench, box, pp, threads, round_number, *settings):
     """Steady speed of a run of the measured model: the median of its steps except the first, which warms up."""
-    name = f"pp{pp}-{round_number}"
+    name = f"pp{pp}-{len(settings)}-{round_number}"
     steps = 2 if bench.smoke else 5
     manifest = box.manifest(name, MEASURED_MODEL, steps=steps, seq_len=SEQ_LEN, micro=MICRO, samples=PIPELINE_SAMPLES,
                             pp=pp, threads=threads)
-    output_of(bench.troupe, "launch", manifest, timeout=300)
+    sets = [word for setting in settings for word in ("--set", setting)]
+    output_of(bench.troupe, "launch", manifest, *sets, timeout=300)
     return statistics.median(row["tokens_per_s"] for row in box.metrics(name)[1:])
 
 
@@ -99,6 +100,21 @@ def pipeline_two(bench):
             bench.record("ratio", two / (one * (1 - bubble)))
     return Row(bench.name, bench.median("pp=2, tokens/s"), "tokens/s", bench.median("ratio"),
                f"one process: {bench.median('pp=1, tokens/s'):.0f} tokens/s; bubble {bench.median('bubble'):.3f}")
+
+
+def tensor_two(bench):
+    """Two shards of one thread each, sequence parallel, over one process of two threads."""
+    with RunBox() as box:
+        for i in range(bench.repeats(3)):
+            one = tokens_per_s(bench, box, 1, 2, i)
+            two = tokens_per_s(bench, box, 1, 1, i, "mesh.tp=2", "mesh.sequence_parallel=true")
+            waits = [row["stages"][0]["collective_share"] for row in box.metrics(f"pp1-2-{i}")[1:]]
+            bench.record("one process, tokens/s", one)
+            bench.record("two shards, tokens/s", two)
+            bench.record("share of a step that shards wait", statistics.median(waits))
+            bench.record("ratio", two / one)
+    return Row(bench.name, bench.median("two shards, tokens/s"), "tokens/s", bench.median("ratio"),
+               f"one process: {bench.median('one process, tokens/s'):.0f} tokens/s")
 
 
 def first_step_s(bench, box, name):

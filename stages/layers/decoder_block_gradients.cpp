@@ -1,0 +1,105 @@
+#include "stages/layers/decoder_block.h"
+#include "stages/layers/gradient.h"
+
+namespace troupe::stages {
+
+using tensor::Tensor;
+
+// --- input gradients
+
+std::unique_ptr<tensor::Work> DecoderBlock::gather_gradient(Branch branch, const Tensor& dy,
+                                                            const BlockActivations& kept) const {
+  return last_of(branch).gather_output_gradient(streams_.backward(), dy,
+                                                kept.scratch.backward.output);
+}
+
+void DecoderBlock::input_gradient_feed_forward(const BlockWeights& weights, const Tensor& dy,
+                                               const BlockActivations& kept) const {
+  tensor::Stream& stream = streams_.backward();
+  const BlockScratch& scratch = kept.scratch;
+  down_->input_gradient(stream, all_tokens(dy, scratch.backward.output), weights.packed.down,
+                        scratch.dact);
+  ops_.swiglu_backward(stream, kept.gate_up, scratch.dact, kept.gate_up);
+  gate_up_->input_gradient(stream, kept.gate_up, weights.packed.gate_up,
+                           all_tokens(scratch.dnorm, scratch.gathered_dnorm));
+}
+
+std::unique_ptr<tensor::Work> DecoderBlock::reduce_gradient(Branch branch,
+                                                            const BlockActivations& kept) const {
+  const BlockScratch& scratch = kept.scratch;
+  return first_of(branch).reduce_input_gradient(
+      streams_.backward(), all_tokens(scratch.dnorm, scratch.gathered_dnorm), scratch.dnorm);
+}
+
+void DecoderBlock::input_gradient_post_norm(const BlockWeights& weights, const Tensor& dy,
+                                            const BlockActivations& kept,
+                                            const BlockDeferred& deferred) const {
+  ops_.rms_norm_backward(streams_.backward(), kept.scratch.dnorm, kept.mid,
+                         weights.master.post_norm, kept.mid_rstd, dy, deferred.dmid,
+                         deferred.dpost_norm);
+}
+
+void DecoderBlock::input_gradient_attention(const BlockWeights& weights,
+                                            const BlockActivations& kept,
+                                            const BlockDeferred& deferred) const {
+  tensor::Stream& stream = streams_.backward();
+  const BlockScratch& scratch = kept.scratch;
+  o_->input_gradient(stream, all_tokens(deferred.dmid, scratch.backward.output), weights.packed.o,
+                     scratch.dattn);
+  attention_->backward(stream, kept.saved, kept.lse, kept.attn, scratch.dattn, deferred.dqkv);
+  qkv_->input_gradient(stream, deferred.dqkv, weights.packed.qkv,
+                       all_tokens(scratch.dnorm, scratch.gathered_dnorm));
+}
+
+void DecoderBlock::input_gradient_input_norm(const BlockWeights& weights,
+                                             const BlockActivations& kept,
+                                             const BlockDeferred& deferred,
+                                             const Tensor& dx) const {
+  ops_.rms_norm_backward(streams_.backward(), kept.scratch.dnorm, kept.x, weights.master.input_norm,
+                         kept.x_rstd, deferred.dmid, dx, deferred.dinput_norm);
+}
+
+// --- weight gradients
+
+std::unique_ptr<tensor::Work> DecoderBlock::gather_input_again(Branch branch,
+                                                               const BlockActivations& kept) const {
+  const Tensor& norm = branch == Branch::attention ? kept.input_norm : kept.post_norm;
+  return first_of(branch).gather_input_again(streams_.backward(), norm,
+                                             kept.scratch.backward.input);
+}
+
+void DecoderBlock::weight_gradient_feed_forward(const Tensor& dy, const BlockActivations& kept,
+                                                const BlockParameters& gradients,
+                                                tensor::Gradient which) const {
+  const GatheredTokens& gathered = kept.scratch.backward;
+  down_->weight_gradient(streams_.backward(), all_tokens(dy, gathered.output), kept.act,
+                         gradients.down, which);
+  gate_up_->weight_gradient(streams_.backward(), kept.gate_up,
+                            all_tokens(kept.post_norm, gathered.input), gradients.gate_up, {},
+                            which);
+}
+
+void DecoderBlock::weight_gradient_post_norm(const BlockDeferred& deferred,
+                                             const BlockParameters& gradients,
+                                             tensor::Gradient which) const {
+  give_gradient(ops_, streams_.backward(), deferred.dpost_norm, gradients.post_norm, which);
+}
+
+void DecoderBlock::weight_gradient_attention(const BlockActivations& kept,
+                                             const BlockDeferred& deferred,
+                                             const BlockParameters& gradients,
+                                             tensor::Gradient which) const {
+  const GatheredTokens& gathered = kept.scratch.backward;
+  o_->weight_gradient(streams_.backward(), all_tokens(deferred.dmid, gathered.output), kept.attn,
+                      gradients.o, which);
+  qkv_->weight_gradient(streams_.backward(), deferred.dqkv,
+                        all_tokens(kept.input_norm, gathered.input), gradients.qkv, {}, which);
+}
+
+void DecoderBlock::weight_gradient_input_norm(const BlockDeferred& deferred,
+                                              const BlockParameters& gradients,
+                                              tensor::Gradient which) const {
+  give_gradient(ops_, streams_.backward(), deferred.dinput_norm, gradients.input_norm, which);
+}
+
+}  // namespace troupe::stages
