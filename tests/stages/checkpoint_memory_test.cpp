@@ -29,6 +29,14 @@ thread_local std::size_t live_bytes = 0, most_bytes = 0;
   most_bytes = std::max(most_bytes, live_bytes);
   return data;
 }
+// std::stable_sort asks for its memory so.
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 [[gnu::noinline]] void operator delete(void* data) noexcept {
   live_bytes -= malloc_usable_size(data);
   std::free(data);
