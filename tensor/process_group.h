@@ -28,10 +28,10 @@ enum class Reduction { sum, max, average };
 
 /// Members 0..size()-1 that compute together. All members call the same collectives in the same
 /// order, from one thread each. A collective reads and writes its tensors after the ops that
-/// `stream` was given before the call; they stay valid until it is done. Elements are float32,
-/// float64, bfloat16, int32 or int64, and all tensors of a call have one dtype. `out` may hold `in`
-/// at this member's place in it (in place), but may not overlap it otherwise. Counts are in
-/// elements, one for each member, and may be zero.
+/// `stream` was given before the call; they stay valid until it is done, and no other collective
+/// under way writes them. Elements are float32, float64, bfloat16, int32 or int64, and all tensors
+/// of a call have one dtype. `out` may hold `in` at this member's place in it (in place), but may
+/// not overlap it otherwise. Counts are in elements, one for each member, and may be zero.
 ///
 /// What a reduction of bfloat16 rounds, and the order in which it adds, is the group's own.
 /// UcxGroup adds every element in ascending member order, in float32 for bfloat16 and rounded once,

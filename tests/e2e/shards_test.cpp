@@ -106,7 +106,8 @@ BOOST_AUTO_TEST_CASE(a_run_loses_shards_and_changes_their_number) {
   std::istringstream lines(content_of(run + "/metrics.jsonl"));
   std::string line;
   BOOST_REQUIRE(std::getline(lines, line));
-  for (const auto& shard : nlohmann::json::parse(line).at("stages"))
+  const auto numbers = nlohmann::json::parse(line);
+  for (const auto& shard : numbers.at("stages"))
     BOOST_TEST(shard.at("collective_s").get<double>() > 0, line);
   kill(ranks[1].at("pid").get<pid_t>(), SIGKILL);
   BOOST_REQUIRE(program.read_until("recovered"));

@@ -48,12 +48,13 @@ BOOST_AUTO_TEST_CASE(a_started_collective_finishes_without_a_wait) {
   GroupMembers members(3);
   BOOST_TEST(members.all([&](const GroupMember& self) {
     std::vector<std::vector<float>> xs(5, numbered(self, kCount));
-    std::vector<float> in(3 * kCount, 1), out(kCount), gathered(3 * kCount);
+    std::vector<float> in(3 * kCount, 1), out(kCount), own(kCount, 1), gathered(3 * kCount);
+    std::vector<float> sent(kCount, 1);
     std::vector<std::unique_ptr<Work>> works;
     for (auto& x : xs) works.push_back(self.group.all_reduce(self.stream, view(x)));
     works.push_back(self.group.reduce_scatter(self.stream, view(in), view(out)));
-    works.push_back(self.group.all_gather(self.stream, view(out), view(gathered)));
-    works.push_back(self.group.broadcast(self.stream, view(xs[0]), 1));
+    works.push_back(self.group.all_gather(self.stream, view(own), view(gathered)));
+    works.push_back(self.group.broadcast(self.stream, view(sent), 1));
     works.push_back(self.group.barrier(self.stream));
     // done() moves nothing. A thread that asks all the time must not keep the others from working.
     for (const auto& work : works)
