@@ -1,11 +1,12 @@
 """How long a run stands still when it loses a worker, and when its stages change."""
-import os, random, signal, time
+import json, os, random, signal, time
 
 from cluster import RunBox
 from live_run import LiveRun
 from measure import Row, output_of
 
 KILLS = CHANGES = 5
+SHARD_KILLS = 9
 PERIOD_S = 60  # between kills, when speed is measured
 QUIET = 4  # steps before each strike and each order, to compare with and for a spare to warm up
 BATCH = dict(seq_len=128, micro=1, samples=8)
@@ -49,6 +50,36 @@ def recovery(bench):
             run.train(QUIET)
             strike(bench, run, rng)
     return Row(bench.name, bench.median("loss, s"), "s")
+
+
+def collective_at_fault(run, survivor, victim):
+    """The record of the collective in which rank `survivor` waited for `victim`; None if it was in none."""
+    lines = (run.dir / f"logs/rank-{survivor}/collectives.jsonl").read_text().splitlines()
+    records = map(json.loads, lines)
+    return next((r for r in records if r["finished"] is None and victim in r["missing"]), None)
+
+
+def collective_kill(bench):
+    """Seconds from the kill of a shard until the other one has given up the collective in which it waits, and has
+    written down who is missing: the longest of all kills."""
+    rng = random.Random(bench.name)
+    with RunBox() as box, LiveRun(bench, box, "kills", "checkpoint.interval=0", "mesh.tp=2", pp=1,
+                                  batch=SHORT_BATCH) as run:
+        run.wait_for_step(1)
+        while len(bench.samples.get("kill to release, s", [])) < bench.repeats(SHARD_KILLS):
+            run.train(QUIET)
+            newest = run.newest()
+            usual = run.median_step_s(range(newest - QUIET + 2, newest + 1))
+            victim = run.status()["ranks"][1]["pid"]
+            time.sleep(rng.random() * usual)
+            seen = len(run.events("recovered"))
+            killed = time.time()
+            os.kill(victim, signal.SIGKILL)
+            run.next_event("recovered", seen)
+            if collective_at_fault(run, 0, 1):  # else the kill met no collective
+                written = (run.dir / "logs/rank-0/collectives.jsonl").stat().st_mtime
+                bench.record("kill to release, s", written - killed)
+    return Row(bench.name, max(bench.samples["kill to release, s"]), "s")
 
 
 def speed_after(run, seconds):

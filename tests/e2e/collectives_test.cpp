@@ -2,13 +2,16 @@
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
-// Tests what is left of a collective whose member was stopped and then killed.
+// Tests what is left of the collectives of a rank that lost another one.
 
 namespace troupe::test {
 namespace {
@@ -31,7 +34,75 @@ std::string stop_in_all_reduce(const std::string& run_dir, pid_t rank_1) {
   }
 }
 
+/// Calls of each operation, and the elements of their inputs.
+struct Traffic {
+  int calls = 0;
+  std::int64_t elements = 0;
+  bool operator==(const Traffic&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Traffic& traffic) {
+  return out << traffic.calls << " calls, " << traffic.elements << " elements";
+}
+
+/// What rank 0 called between its last two losses: a backward and the next forward. A loss is a sum
+/// over tokens, whose elements are fewer than those of any activation.
+std::map<std::string, Traffic> traffic_of_a_step(const std::string& run_dir, std::int64_t tokens) {
+  std::vector<json> records;
+  std::istringstream lines(content_of(run_dir + "/logs/rank-0/collectives.jsonl"));
+  for (std::string line; std::getline(lines, line);) records.push_back(json::parse(line));
+  const auto is_loss = [&](const json& record) {
+    return record.at("elements").get<std::int64_t>() <= 2 * tokens;
+  };
+  std::map<std::string, Traffic> traffic;
+  auto record = std::find_if(records.rbegin(), records.rend(), is_loss);
+  record = std::find_if_not(record, records.rend(), is_loss);
+  for (; record != records.rend() && !is_loss(*record); ++record) {
+    Traffic& sum = traffic[record->at("operation")];
+    ++sum.calls;
+    sum.elements += record->at("elements").get<std::int64_t>();
+  }
+  BOOST_TEST_REQUIRE((record != records.rend()), "no whole step is recorded");
+  return traffic;
+}
+
 }  // namespace
+
+/// arXiv 2205.05198, section 4.2: each layer has 4 all-reduces of its activations, or, if they are
+/// split along the sequence, 4 reduce-scatters and 4 all-gathers, and 2 all-gathers more for inputs
+/// that are not kept whole.
+BOOST_AUTO_TEST_CASE(layers_communicate_what_the_analysis_says) {
+  constexpr std::int64_t kLayers = 6, kTokens = 32, kActivation = kTokens * 32,
+                         kSlice = kActivation / 2;
+  for (const bool sequence_parallel : {false, true}) {
+    const Workplace place;
+    TroupeProgram run({"launch", place.manifest("run", {{"run.max_steps", "1000000"},
+                                                        {"batch.global", "2"},  // one microbatch
+                                                        {"mesh.tp", "2"},
+                                                        {"mesh.sequence_parallel",
+                                                         sequence_parallel ? "true" : "false"}})});
+    BOOST_REQUIRE(run.read_until("step 10/"));
+    const std::string dir = place.run("run");
+    kill(workers_of(dir).at(1), SIGKILL);
+    BOOST_REQUIRE(run.read_until("recovered"));
+    auto traffic = traffic_of_a_step(dir, kTokens);
+    if (sequence_parallel) {
+      // Besides the layers: the embedding's sum and the gather of its gradient; the head's input,
+      // gathered for the forward and for the weight gradient, and the sum of its gradient; once a
+      // step the gradients of the norms, in one call.
+      BOOST_TEST(traffic["reduce-scatter"] ==
+                 (Traffic{4 * kLayers + 2, (4 * kLayers + 2) * kActivation}));
+      BOOST_TEST(traffic["all-gather"] == (Traffic{6 * kLayers + 3, (6 * kLayers + 3) * kSlice}));
+      BOOST_TEST(traffic["all-reduce"] == (Traffic{1, (2 * kLayers + 1) * 32}));
+    } else {
+      // Besides the layers: the embedding's sum, and the sum of the head's gradient.
+      BOOST_TEST(traffic["all-reduce"] ==
+                 (Traffic{4 * kLayers + 2, (4 * kLayers + 2) * kActivation}));
+      BOOST_TEST(traffic.size() == 1u);
+    }
+    run.signal(SIGTERM);
+    BOOST_TEST(run.finish().exit_code == 0);
+  }
+}
 
 BOOST_AUTO_TEST_CASE(the_collective_and_the_rank_at_fault_are_named) {
   const Workplace place;
