@@ -126,17 +126,17 @@ std::vector<Tensor> Chunk::gradients_of(const Node& node) const {
   const std::size_t i = node.block;
   switch (node.part) {
     case Node::Sublayer::final_norm:
-      return {head_gradients_.norm};
+      return {head_gradients_.norm.weight};
     case Node::Sublayer::head:
       return {head_gradients_.projection};
     case Node::Sublayer::feed_forward:
-      return {block_gradients_[i].gate_up, block_gradients_[i].down};
+      return {block_gradients_[i].gate_up.weight, block_gradients_[i].down.weight};
     case Node::Sublayer::post_norm:
-      return {block_gradients_[i].post_norm};
+      return {block_gradients_[i].post_norm.weight};
     case Node::Sublayer::attention:
-      return {block_gradients_[i].qkv, block_gradients_[i].o};
+      return {block_gradients_[i].qkv.weight, block_gradients_[i].o.weight};
     case Node::Sublayer::input_norm:
-      return {block_gradients_[i].input_norm};
+      return {block_gradients_[i].input_norm.weight};
     case Node::Sublayer::embedding:
       return {table_gradient_};
     case Node::Sublayer::edge:

@@ -112,7 +112,7 @@ void Chunk::finish_output(const Node& node, const ChunkSlot& slot, const Forward
   const std::size_t next = node.part == Sublayer::embedding ? 0 : node.block + 1;
   const Tensor& y = into(slot, call, next);
   if (node.part == Sublayer::feed_forward)
-    layers_->block.finish_feed_forward(slot.blocks[node.block], y);
+    layers_->block.finish_feed_forward(blocks_[node.block], slot.blocks[node.block], y);
   const bool is_output = next == blocks_.size() && !spec_.head;
   if (is_output && gathers_edges())
     layers_->ops->copy(layers_->streams->forward(), slice_of(y), call.output);

@@ -167,22 +167,22 @@ BlockParameters Parameters::block(int layer, Tensor Parameter::*field) const {
   const auto name = fmt::format("model.layers.{}.input_layernorm.weight", layer);
   const Parameter* const first = &find(name);
   // The canonical order is norm, q, k, v, o, norm, gate, up, down.
-  return {.input_norm = first[0].*field,
-          .qkv = join({first + 1, 3}, field),
-          .o = first[4].*field,
-          .post_norm = first[5].*field,
-          .gate_up = join({first + 6, 2}, field),
-          .down = first[8].*field};
+  return {.input_norm = {first[0].*field},
+          .qkv = {.weight = join({first + 1, 3}, field)},
+          .o = {.weight = first[4].*field},
+          .post_norm = {first[5].*field},
+          .gate_up = {.weight = join({first + 6, 2}, field)},
+          .down = {.weight = first[8].*field}};
 }
 
 HeadParameters Parameters::head_weights() const {
   const Parameter& projection = find(tied_ ? kEmbedding : "lm_head.weight");
-  return {.norm = find("model.norm.weight").weight, .projection = projection.weight};
+  return {.norm = {find("model.norm.weight").weight}, .projection = projection.weight};
 }
 
 HeadParameters Parameters::head_gradients() const {
   const Parameter& projection = find(tied_ ? kEmbedding : "lm_head.weight");
-  return {.norm = find("model.norm.weight").gradient,
+  return {.norm = {find("model.norm.weight").gradient},
           .projection = head_use_ ? head_use_ : projection.gradient};
 }
 

@@ -38,16 +38,16 @@ tensor::AttentionShape attention(const LayerSpec& spec) {
 DecoderBlock::DecoderBlock(const LayerSpec& spec, tensor::Device& device, const Streams& streams)
     : shape_(spec),
       is_divided_(spec.parallel.size > 1),
-      eps_(static_cast<float>(spec.model.rms_norm_eps)),
-      ops_(device.ops()),
       streams_(streams),
+      norm_(make_norm(spec, device)),
+      activation_(make_activation(spec, device)),
       attention_(device.make_attention(attention(spec))) {
   using Column = tensor::ColumnParallelLinear;
   using Row = tensor::RowParallelLinear;
   const std::int64_t shards = spec.parallel.size;
   qkv_ = linear<Column>(device, spec, shape_.C, shards * shape_.Q);
   o_ = linear<Row>(device, spec, shards * shape_.A, shape_.C);
-  gate_up_ = linear<Column>(device, spec, shape_.C, shards * 2 * shape_.F);
+  gate_up_ = linear<Column>(device, spec, shape_.C, shards * shape_.H);
   down_ = linear<Row>(device, spec, shards * shape_.F, shape_.C);
 }
 
@@ -115,16 +115,16 @@ Tensor DecoderBlock::lay_out_input(Arena& arena) const {
 
 BlockActivations DecoderBlock::lay_out_activations(Arena& arena,
                                                    const BlockScratch& scratch) const {
-  const auto [T, S, C, heads, kv_heads, A, Q, F, V, act] = shape_;
+  const auto [T, S, C, heads, kv_heads, A, Q, F, H, V, act] = shape_;
   BlockActivations kept = {.x = {},
-                           .x_rstd = arena.take(DType::f32, {S}),
+                           .x_statistics = norm_->lay_out_statistics(arena),
                            .input_norm = arena.take(act, {S, C}),
                            .qkv = {},
                            .saved = arena.take(act, {attention_->saved_elements()}),
                            .lse = arena.take(DType::f32, {T * heads}),
                            .attn = arena.take(act, {T, A}),
                            .mid = arena.take(act, {S, C}),
-                           .mid_rstd = arena.take(DType::f32, {S}),
+                           .mid_statistics = norm_->lay_out_statistics(arena),
                            .post_norm = arena.take(act, {S, C}),
                            .gate_up = {},
                            .act = arena.take(act, {T, F}),
@@ -134,7 +134,7 @@ BlockActivations DecoderBlock::lay_out_activations(Arena& arena,
         kept.qkv = arena.take(act, {T, Q});
       },
       [&] {
-        kept.gate_up = arena.take(act, {T, 2 * F});
+        kept.gate_up = arena.take(act, {T, H});
       });
   return kept;
 }
@@ -142,21 +142,21 @@ BlockActivations DecoderBlock::lay_out_activations(Arena& arena,
 BlockDeferred DecoderBlock::lay_out_deferred(Arena& arena) const {
   return {.dmid = arena.take(shape_.dtype, {shape_.S, shape_.C}),
           .dqkv = arena.take(shape_.dtype, {shape_.T, shape_.Q}),
-          .dinput_norm = arena.take(DType::f32, {shape_.C}),
-          .dpost_norm = arena.take(DType::f32, {shape_.C})};
+          .dinput_norm = norm_->lay_out_gradients(arena),
+          .dpost_norm = norm_->lay_out_gradients(arena)};
 }
 
 void DecoderBlock::pack(const BlockWeights& weights) const {
-  qkv_->pack(streams_.backward(), weights.master.qkv, weights.packed.qkv);
-  o_->pack(streams_.backward(), weights.master.o, weights.packed.o);
-  gate_up_->pack(streams_.backward(), weights.master.gate_up, weights.packed.gate_up);
-  down_->pack(streams_.backward(), weights.master.down, weights.packed.down);
+  qkv_->pack(streams_.backward(), weights.master.qkv.weight, weights.packed.qkv);
+  o_->pack(streams_.backward(), weights.master.o.weight, weights.packed.o);
+  gate_up_->pack(streams_.backward(), weights.master.gate_up.weight, weights.packed.gate_up);
+  down_->pack(streams_.backward(), weights.master.down.weight, weights.packed.down);
 }
 
 void DecoderBlock::forward_input_norm(const BlockWeights& weights,
                                       const BlockActivations& kept) const {
-  ops_.rms_norm(streams_.forward(), kept.x, weights.master.input_norm, eps_, kept.input_norm,
-                kept.x_rstd);
+  norm_->forward(streams_.forward(), weights.master.input_norm, kept.x, kept.input_norm,
+                 kept.x_statistics);
 }
 
 std::unique_ptr<tensor::Work> DecoderBlock::gather_input(Branch branch,
@@ -169,8 +169,8 @@ void DecoderBlock::forward_attention(const BlockWeights& weights,
                                      const BlockActivations& kept) const {
   tensor::Stream& stream = streams_.forward();
   const GatheredTokens& gathered = kept.scratch.forward;
-  qkv_->product(stream, all_tokens(kept.input_norm, gathered.input), weights.packed.qkv, {},
-                kept.qkv);
+  qkv_->product(stream, all_tokens(kept.input_norm, gathered.input), weights.packed.qkv,
+                weights.master.qkv.bias, kept.qkv);
   attention_->forward(stream, kept.qkv, kept.saved, kept.lse, kept.attn);
   o_->product(stream, kept.attn, weights.packed.o, all_tokens(kept.mid, gathered.output),
               is_divided_ ? Tensor{} : kept.x);
@@ -178,20 +178,22 @@ void DecoderBlock::forward_attention(const BlockWeights& weights,
 
 void DecoderBlock::forward_post_norm(const BlockWeights& weights,
                                      const BlockActivations& kept) const {
-  if (is_divided_) o_->add_bias_and_residual(streams_.forward(), {}, kept.x, kept.mid);
-  ops_.rms_norm(streams_.forward(), kept.mid, weights.master.post_norm, eps_, kept.post_norm,
-                kept.mid_rstd);
+  o_->add_bias_and_residual(streams_.forward(), weights.master.o.bias,
+                            is_divided_ ? kept.x : Tensor{}, kept.mid);
+  norm_->forward(streams_.forward(), weights.master.post_norm, kept.mid, kept.post_norm,
+                 kept.mid_statistics);
 }
 
 void DecoderBlock::forward_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
                                         const Tensor& y) const {
   tensor::Stream& stream = streams_.forward();
   const GatheredTokens& gathered = kept.scratch.forward;
-  gate_up_->product(stream, all_tokens(kept.post_norm, gathered.input), weights.packed.gate_up, {},
-                    kept.gate_up);
-  ops_.swiglu(stream, kept.gate_up, kept.act);
+  gate_up_->product(stream, all_tokens(kept.post_norm, gathered.input), weights.packed.gate_up,
+                    weights.master.gate_up.bias, kept.gate_up);
+  activation_->forward(stream, kept.gate_up, kept.act);
   down_->product(stream, kept.act, weights.packed.down, all_tokens(y, gathered.output),
                  is_divided_ ? Tensor{} : kept.mid);
+  if (!is_divided_) finish_feed_forward(weights, kept, y);
 }
 
 std::unique_ptr<tensor::Work> DecoderBlock::reduce_output(Branch branch,
@@ -201,8 +203,10 @@ std::unique_ptr<tensor::Work> DecoderBlock::reduce_output(Branch branch,
                                        all_tokens(y, kept.scratch.forward.output), y);
 }
 
-void DecoderBlock::finish_feed_forward(const BlockActivations& kept, const Tensor& y) const {
-  if (is_divided_) down_->add_bias_and_residual(streams_.forward(), {}, kept.mid, y);
+void DecoderBlock::finish_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
+                                       const Tensor& y) const {
+  down_->add_bias_and_residual(streams_.forward(), weights.master.down.bias,
+                               is_divided_ ? kept.mid : Tensor{}, y);
 }
 
 }  // namespace troupe::stages

@@ -3,7 +3,9 @@
 #include <memory>
 
 #include "stages/arena.h"
+#include "stages/layers/activation.h"
 #include "stages/layers/layer_shape.h"
+#include "stages/layers/norm.h"
 #include "stages/streams.h"
 #include "tensor/attention.h"
 #include "tensor/ops.h"
@@ -12,15 +14,22 @@
 
 namespace troupe::stages {
 
-/// The parameters of a decoder layer, or their gradients, in float32. Parameters that one product
-/// computes with are joined.
+/// The parameters of a linear layer, or their gradients, in float32.
+struct LinearParameters {
+  tensor::Tensor weight;  // [out, in]
+  tensor::Tensor bias;    // [out]  empty: none
+};
+
+/// The parameters of a decoder layer, or their gradients. Parameters that one product computes with
+/// are joined. The bias of `o` and `down` is whole on every shard; with sequence parallelism its
+/// gradient is a part of a sum over them.
 struct BlockParameters {
-  tensor::Tensor input_norm;  // [C]
-  tensor::Tensor qkv;         // [Q, C]   q_proj, k_proj, v_proj
-  tensor::Tensor o;           // [C, A]
-  tensor::Tensor post_norm;   // [C]
-  tensor::Tensor gate_up;     // [2F, C]  gate_proj, up_proj
-  tensor::Tensor down;        // [C, F]
+  NormParameters input_norm;
+  LinearParameters qkv;  // [Q, C]  queries, keys, values
+  LinearParameters o;    // [C, A]
+  NormParameters post_norm;
+  LinearParameters gate_up;  // [H, C]  what the activation reads
+  LinearParameters down;     // [C, F]
 };
 
 /// The matrices of a layer in the packed form of the device's products.
@@ -50,41 +59,41 @@ struct BlockScratch {
 /// What a forward keeps for one microbatch. I marks what the input gradient reads, W what the
 /// weight gradient reads.
 struct BlockActivations {
-  tensor::Tensor x;           // [S, C]   act  I   the layer's input; for a chunk's first layer
-                              //                   without embedding the received buffer
-  tensor::Tensor x_rstd;      // [S]      f32  I
-  tensor::Tensor input_norm;  // [S, C]   act  W   rms_norm(x)
-  tensor::Tensor qkv;         // [T, Q]   act      before rotation; in the memory of gate_up
-  tensor::Tensor saved;       // Attention's   I   rotated queries, keys; values
-  tensor::Tensor lse;         // [T * heads] f32  I
-  tensor::Tensor attn;        // [T, A]   act  I W
-  tensor::Tensor mid;         // [S, C]   act  I   x + attention; after I the gradient of x
-  tensor::Tensor mid_rstd;    // [S]      f32  I
-  tensor::Tensor post_norm;   // [S, C]   act  W   rms_norm(mid)
-  tensor::Tensor gate_up;     // [T, 2F]  act  I W after I its own gradient
-  tensor::Tensor act;         // [T, F]   act  W   silu(gate) * up
+  tensor::Tensor x;               // [S, C]   act  I   the layer's input; for a chunk's first layer
+                                  //                   without embedding the received buffer
+  NormStatistics x_statistics;    //       I
+  tensor::Tensor input_norm;      // [S, C]   act  W   norm(x)
+  tensor::Tensor qkv;             // [T, Q]   act      before rotation; in the memory of gate_up
+  tensor::Tensor saved;           // Attention's   I   rotated queries, keys; values
+  tensor::Tensor lse;             // [T * heads] f32  I
+  tensor::Tensor attn;            // [T, A]   act  I W
+  tensor::Tensor mid;             // [S, C]   act  I   x + attention; after I the gradient of x
+  NormStatistics mid_statistics;  //       I
+  tensor::Tensor post_norm;       // [S, C]   act  W   norm(mid)
+  tensor::Tensor gate_up;         // [T, H]   act  I W after I its own gradient
+  tensor::Tensor act;             // [T, F]   act  W   activation(gate_up)
   BlockScratch scratch;
 };
 
 /// What I keeps for W beyond BlockActivations.
 struct BlockDeferred {
-  tensor::Tensor dmid;         // [S, C]  act
-  tensor::Tensor dqkv;         // [T, Q]  act
-  tensor::Tensor dinput_norm;  // [C]     f32  this microbatch's norm weight gradients
-  tensor::Tensor dpost_norm;   // [C]     f32
+  tensor::Tensor dmid;                     // [S, C]  act
+  tensor::Tensor dqkv;                     // [T, Q]  act
+  NormParameters dinput_norm, dpost_norm;  // this microbatch's gradients
 };
 
 /// The two parts of a layer that begin with a column-parallel product and end with a row-parallel
 /// one.
 enum class Branch { attention, feed_forward };
 
-/// The Llama decoder layer, before the next layer's norm:
-///   mid = x + Wo attention(Wqkv rms_norm(x))
-///   y   = mid + Wdown swiglu(Wgate_up rms_norm(mid))
-/// One object serves every layer of a stage; what belongs to a layer or a microbatch is passed in.
-/// With several shards the products are divided among them. The collectives between products are
-/// functions of their own, which return null if a collective is not needed; the functions that read
-/// what it fills are called after it is done.
+/// The decoder layer of a model's kind, before the next layer's norm:
+///   mid = x + Wo attention(Wqkv norm(x))
+///   y   = mid + Wdown activation(Wgate_up norm(mid))
+/// where a kind with biases adds one to each product. One object serves every layer of a stage;
+/// what belongs to a layer or a microbatch is passed in. With several shards the products are
+/// divided among them. The collectives between products are functions of their own, which return
+/// null if a collective is not needed; the functions that read what it fills are called after it is
+/// done.
 class DecoderBlock {
  public:
   DecoderBlock(const LayerSpec& spec, tensor::Device& device, const Streams& streams);
@@ -119,9 +128,10 @@ class DecoderBlock {
   /// Sums what the branch's product left: `y` is the output of the feed-forward, or kept.mid.
   std::unique_ptr<tensor::Work> reduce_output(Branch branch, const BlockActivations& kept,
                                               const tensor::Tensor& y) const;
-  /// Adds the residual to a sum of several shards. That of attention is added by
-  /// forward_post_norm().
-  void finish_feed_forward(const BlockActivations& kept, const tensor::Tensor& y) const;
+  /// Adds the bias, and the residual to a sum of several shards. forward_post_norm() adds those of
+  /// attention; a single shard needs no call.
+  void finish_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
+                           const tensor::Tensor& y) const;
 
   // The input gradients lead from dy over deferred.dmid to dx; dy and dx are [S, C] act.
   std::unique_ptr<tensor::Work> gather_gradient(Branch branch, const tensor::Tensor& dy,
@@ -157,9 +167,9 @@ class DecoderBlock {
 
   LayerShape shape_;
   bool is_divided_;  ///< among several shards
-  float eps_;
-  tensor::Ops& ops_;
   const Streams& streams_;
+  std::unique_ptr<Norm> norm_;
+  std::unique_ptr<Activation> activation_;
   std::unique_ptr<tensor::ColumnParallelLinear> qkv_, gate_up_;
   std::unique_ptr<tensor::RowParallelLinear> o_, down_;
   std::unique_ptr<tensor::Attention> attention_;

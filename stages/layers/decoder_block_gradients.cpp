@@ -1,5 +1,4 @@
 #include "stages/layers/decoder_block.h"
-#include "stages/layers/gradient.h"
 
 namespace troupe::stages {
 
@@ -19,7 +18,7 @@ void DecoderBlock::input_gradient_feed_forward(const BlockWeights& weights, cons
   const BlockScratch& scratch = kept.scratch;
   down_->input_gradient(stream, all_tokens(dy, scratch.backward.output), weights.packed.down,
                         scratch.dact);
-  ops_.swiglu_backward(stream, kept.gate_up, scratch.dact, kept.gate_up);
+  activation_->backward(stream, kept.gate_up, scratch.dact, kept.gate_up);
   gate_up_->input_gradient(stream, kept.gate_up, weights.packed.gate_up,
                            all_tokens(scratch.dnorm, scratch.gathered_dnorm));
 }
@@ -34,9 +33,8 @@ std::unique_ptr<tensor::Work> DecoderBlock::reduce_gradient(Branch branch,
 void DecoderBlock::input_gradient_post_norm(const BlockWeights& weights, const Tensor& dy,
                                             const BlockActivations& kept,
                                             const BlockDeferred& deferred) const {
-  ops_.rms_norm_backward(streams_.backward(), kept.scratch.dnorm, kept.mid,
-                         weights.master.post_norm, kept.mid_rstd, dy, deferred.dmid,
-                         deferred.dpost_norm);
+  norm_->backward(streams_.backward(), weights.master.post_norm, kept.scratch.dnorm, kept.mid,
+                  kept.mid_statistics, dy, deferred.dmid, deferred.dpost_norm);
 }
 
 void DecoderBlock::input_gradient_attention(const BlockWeights& weights,
@@ -55,8 +53,8 @@ void DecoderBlock::input_gradient_input_norm(const BlockWeights& weights,
                                              const BlockActivations& kept,
                                              const BlockDeferred& deferred,
                                              const Tensor& dx) const {
-  ops_.rms_norm_backward(streams_.backward(), kept.scratch.dnorm, kept.x, weights.master.input_norm,
-                         kept.x_rstd, deferred.dmid, dx, deferred.dinput_norm);
+  norm_->backward(streams_.backward(), weights.master.input_norm, kept.scratch.dnorm, kept.x,
+                  kept.x_statistics, deferred.dmid, dx, deferred.dinput_norm);
 }
 
 // --- weight gradients
@@ -73,16 +71,18 @@ void DecoderBlock::weight_gradient_feed_forward(const Tensor& dy, const BlockAct
                                                 tensor::Gradient which) const {
   const GatheredTokens& gathered = kept.scratch.backward;
   down_->weight_gradient(streams_.backward(), all_tokens(dy, gathered.output), kept.act,
-                         gradients.down, which);
+                         gradients.down.weight, which);
+  if (gradients.down.bias)
+    down_->bias_gradient(streams_.backward(), dy, gradients.down.bias, which);
   gate_up_->weight_gradient(streams_.backward(), kept.gate_up,
-                            all_tokens(kept.post_norm, gathered.input), gradients.gate_up, {},
-                            which);
+                            all_tokens(kept.post_norm, gathered.input), gradients.gate_up.weight,
+                            gradients.gate_up.bias, which);
 }
 
 void DecoderBlock::weight_gradient_post_norm(const BlockDeferred& deferred,
                                              const BlockParameters& gradients,
                                              tensor::Gradient which) const {
-  give_gradient(ops_, streams_.backward(), deferred.dpost_norm, gradients.post_norm, which);
+  norm_->give_gradients(streams_.backward(), deferred.dpost_norm, gradients.post_norm, which);
 }
 
 void DecoderBlock::weight_gradient_attention(const BlockActivations& kept,
@@ -91,15 +91,18 @@ void DecoderBlock::weight_gradient_attention(const BlockActivations& kept,
                                              tensor::Gradient which) const {
   const GatheredTokens& gathered = kept.scratch.backward;
   o_->weight_gradient(streams_.backward(), all_tokens(deferred.dmid, gathered.output), kept.attn,
-                      gradients.o, which);
+                      gradients.o.weight, which);
+  if (gradients.o.bias)
+    o_->bias_gradient(streams_.backward(), deferred.dmid, gradients.o.bias, which);
   qkv_->weight_gradient(streams_.backward(), deferred.dqkv,
-                        all_tokens(kept.input_norm, gathered.input), gradients.qkv, {}, which);
+                        all_tokens(kept.input_norm, gathered.input), gradients.qkv.weight,
+                        gradients.qkv.bias, which);
 }
 
 void DecoderBlock::weight_gradient_input_norm(const BlockDeferred& deferred,
                                               const BlockParameters& gradients,
                                               tensor::Gradient which) const {
-  give_gradient(ops_, streams_.backward(), deferred.dinput_norm, gradients.input_norm, which);
+  norm_->give_gradients(streams_.backward(), deferred.dinput_norm, gradients.input_norm, which);
 }
 
 }  // namespace troupe::stages

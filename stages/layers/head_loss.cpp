@@ -1,7 +1,6 @@
 #include "stages/layers/head_loss.h"
 
 #include "stages/layers/embedding.h"
-#include "stages/layers/gradient.h"
 
 namespace troupe::stages {
 
@@ -11,9 +10,9 @@ using tensor::Tensor;
 HeadLoss::HeadLoss(const LayerSpec& spec, tensor::Device& device, const Streams& streams)
     : shape_(spec),
       parallel_(spec.parallel),
-      eps_(static_cast<float>(spec.model.rms_norm_eps)),
       ops_(device.ops()),
-      streams_(streams) {
+      streams_(streams),
+      norm_(make_norm(spec, device)) {
   const std::int64_t vocabulary = shape_.V * spec.parallel.size;
   const tensor::LinearShape whole{.rows = shape_.T,
                                   .in = shape_.C,
@@ -51,7 +50,7 @@ HeadActivations HeadLoss::lay_out_activations(Arena& arena, const HeadScratch& s
 
 HeadActivations HeadLoss::lay_out_evaluation(Arena& arena, const HeadScratch& scratch) const {
   return {.x = {},
-          .rstd = arena.take(DType::f32, {shape_.S}),
+          .statistics = norm_->lay_out_statistics(arena),
           .norm = arena.take(shape_.dtype, {shape_.S, shape_.C}),
           .dlogits = {},
           .logits = scratch.logits,
@@ -60,7 +59,7 @@ HeadActivations HeadLoss::lay_out_evaluation(Arena& arena, const HeadScratch& sc
 
 HeadDeferred HeadLoss::lay_out_deferred(Arena& arena) const {
   return {.dx = arena.take(shape_.dtype, {shape_.S, shape_.C}),
-          .dnorm = arena.take(DType::f32, {shape_.C})};
+          .dnorm = norm_->lay_out_gradients(arena)};
 }
 
 void HeadLoss::pack(const HeadWeights& weights) const {
@@ -68,7 +67,7 @@ void HeadLoss::pack(const HeadWeights& weights) const {
 }
 
 void HeadLoss::forward_norm(const HeadWeights& weights, const HeadActivations& kept) const {
-  ops_.rms_norm(streams_.forward(), kept.x, weights.master.norm, eps_, kept.norm, kept.rstd);
+  norm_->forward(streams_.forward(), weights.master.norm, kept.x, kept.norm, kept.statistics);
 }
 
 std::unique_ptr<tensor::Work> HeadLoss::gather_input(const HeadActivations& kept) const {
@@ -107,8 +106,8 @@ std::unique_ptr<tensor::Work> HeadLoss::reduce_gradient(const HeadActivations& k
 
 void HeadLoss::input_gradient_norm(const HeadWeights& weights, const HeadActivations& kept,
                                    const HeadDeferred& deferred) const {
-  ops_.rms_norm_backward(streams_.backward(), deferred.dx, kept.x, weights.master.norm, kept.rstd,
-                         {}, deferred.dx, deferred.dnorm);
+  norm_->backward(streams_.backward(), weights.master.norm, deferred.dx, kept.x, kept.statistics,
+                  {}, deferred.dx, deferred.dnorm);
 }
 
 std::unique_ptr<tensor::Work> HeadLoss::gather_input_again(const HeadActivations& kept) const {
@@ -125,7 +124,7 @@ void HeadLoss::weight_gradient(const HeadActivations& kept, const HeadParameters
 
 void HeadLoss::weight_gradient_norm(const HeadDeferred& deferred, const HeadParameters& gradients,
                                     tensor::Gradient which) const {
-  give_gradient(ops_, streams_.backward(), deferred.dnorm, gradients.norm, which);
+  norm_->give_gradients(streams_.backward(), deferred.dnorm, gradients.norm, which);
 }
 
 }  // namespace troupe::stages

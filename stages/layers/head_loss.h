@@ -5,6 +5,7 @@
 
 #include "stages/arena.h"
 #include "stages/layers/layer_shape.h"
+#include "stages/layers/norm.h"
 #include "stages/streams.h"
 #include "tensor/ops.h"
 #include "tensor/parallel/column_parallel_linear.h"
@@ -14,7 +15,7 @@ namespace troupe::stages {
 
 /// The head's parameters or their gradients, float32.
 struct HeadParameters {
-  tensor::Tensor norm;        // [C]
+  NormParameters norm;
   tensor::Tensor projection;  // [V, C]  lm_head, or the tied embedding
 };
 
@@ -35,18 +36,18 @@ struct HeadScratch {
 /// What a forward keeps for one microbatch. I marks what the input gradient reads, W what the
 /// weight gradient reads.
 struct HeadActivations {
-  tensor::Tensor x;        // [S, C]  act  I    output of the last decoder layer
-  tensor::Tensor rstd;     // [S]     f32  I
-  tensor::Tensor norm;     // [S, C]  act  W    rms_norm(x)
-  tensor::Tensor dlogits;  // [T, V]  act  I W  empty in evaluation
-  tensor::Tensor logits;   // [T, V]  f32       dlogits itself in float32, else scratch
+  tensor::Tensor x;           // [S, C]  act  I    output of the last decoder layer
+  NormStatistics statistics;  //     I
+  tensor::Tensor norm;        // [S, C]  act  W    norm(x)
+  tensor::Tensor dlogits;     // [T, V]  act  I W  empty in evaluation
+  tensor::Tensor logits;      // [T, V]  f32       dlogits itself in float32, else scratch
   HeadScratch scratch;
 };
 
 /// What I keeps for W beyond HeadActivations.
 struct HeadDeferred {
   tensor::Tensor dx;     // [S, C]  act  also the last decoder layer's dy, until its W
-  tensor::Tensor dnorm;  // [C]     f32  this microbatch's norm weight gradient
+  NormParameters dnorm;  //              this microbatch's gradients
 };
 
 /// Final norm, projection to logits and cross-entropy. One object per stage. With several shards
@@ -97,9 +98,9 @@ class HeadLoss {
  private:
   LayerShape shape_;
   tensor::TensorParallel parallel_;
-  float eps_;
   tensor::Ops& ops_;
   const Streams& streams_;
+  std::unique_ptr<Norm> norm_;
   std::unique_ptr<tensor::ColumnParallelLinear> projection_;
   std::unique_ptr<tensor::VocabParallelCrossEntropy> loss_;
 };

@@ -1,0 +1,50 @@
+#include "stages/layers/norm.h"
+
+#include "stages/layers/gradient.h"
+
+namespace troupe::stages {
+namespace {
+
+using tensor::DType;
+using tensor::Tensor;
+
+/// Root mean square layer normalization (arXiv 1910.07467).
+class RmsNorm final : public Norm {
+ public:
+  RmsNorm(const LayerSpec& spec, tensor::Device& device)
+      : shape_(spec), eps_(static_cast<float>(spec.model.rms_norm_eps)), ops_(device.ops()) {}
+
+  NormStatistics lay_out_statistics(Arena& arena) const override {
+    return {.rstd = arena.take(DType::f32, {shape_.S})};
+  }
+  NormParameters lay_out_gradients(Arena& arena) const override {
+    return {.weight = arena.take(DType::f32, {shape_.C})};
+  }
+  void forward(tensor::Stream& stream, const NormParameters& weights, const Tensor& x,
+               const Tensor& y, const NormStatistics& kept) const override {
+    ops_.rms_norm(stream, x, weights.weight, eps_, y, kept.rstd);
+  }
+  void backward(tensor::Stream& stream, const NormParameters& weights, const Tensor& dy,
+                const Tensor& x, const NormStatistics& kept, const Tensor& residual,
+                const Tensor& dx, const NormParameters& gradients) const override {
+    ops_.rms_norm_backward(stream, dy, x, weights.weight, kept.rstd, residual, dx,
+                           gradients.weight);
+  }
+  void give_gradients(tensor::Stream& stream, const NormParameters& gradients,
+                      const NormParameters& sum, tensor::Gradient which) const override {
+    give_gradient(ops_, stream, gradients.weight, sum.weight, which);
+  }
+
+ private:
+  LayerShape shape_;
+  float eps_;
+  tensor::Ops& ops_;
+};
+
+}  // namespace
+
+std::unique_ptr<Norm> make_norm(const LayerSpec& spec, tensor::Device& device) {
+  return std::make_unique<RmsNorm>(spec, device);
+}
+
+}  // namespace troupe::stages
