@@ -24,6 +24,10 @@ auto& at(Items& items, int index) {
   return items[static_cast<std::size_t>(index)];
 }
 
+std::vector<Tensor> all_of(const LinearParameters& first, const LinearParameters& last) {
+  return {first.weight, first.bias, last.weight, last.bias};
+}
+
 }  // namespace
 
 std::vector<PackedChunk> lay_out_packed(std::span<const ChunkSpec> chunks, const Layers& layers,
@@ -57,8 +61,8 @@ Chunk::Chunk(const ChunkSpec& spec, const Layers& layers, const Parameters& para
     block_gradients_.push_back(parameters.block_gradients(layer));
   }
   if (spec.embedding) {
-    table_ = parameters.embedding_weight();
-    table_gradient_ = parameters.embedding_gradient();
+    embedding_ = parameters.embedding_weights();
+    embedding_gradients_ = parameters.embedding_gradients();
   }
   if (spec.head) {
     head_ = {.master = parameters.head_weights(), .packed = packed.head};
@@ -126,19 +130,19 @@ std::vector<Tensor> Chunk::gradients_of(const Node& node) const {
   const std::size_t i = node.block;
   switch (node.part) {
     case Node::Sublayer::final_norm:
-      return {head_gradients_.norm.weight};
+      return {head_gradients_.norm.weight, head_gradients_.norm.bias};
     case Node::Sublayer::head:
       return {head_gradients_.projection};
     case Node::Sublayer::feed_forward:
-      return {block_gradients_[i].gate_up.weight, block_gradients_[i].down.weight};
+      return all_of(block_gradients_[i].gate_up, block_gradients_[i].down);
     case Node::Sublayer::post_norm:
-      return {block_gradients_[i].post_norm.weight};
+      return {block_gradients_[i].post_norm.weight, block_gradients_[i].post_norm.bias};
     case Node::Sublayer::attention:
-      return {block_gradients_[i].qkv.weight, block_gradients_[i].o.weight};
+      return all_of(block_gradients_[i].qkv, block_gradients_[i].o);
     case Node::Sublayer::input_norm:
-      return {block_gradients_[i].input_norm.weight};
+      return {block_gradients_[i].input_norm.weight, block_gradients_[i].input_norm.bias};
     case Node::Sublayer::embedding:
-      return {table_gradient_};
+      return {embedding_gradients_.table, embedding_gradients_.positions};
     case Node::Sublayer::edge:
     case Node::Sublayer::copy:
       return {};
@@ -170,7 +174,7 @@ void Chunk::complete_gradients() {
     if (node.work != Node::Work::weight_gradient || node.part == Node::Sublayer::copy) continue;
     if (std::exchange(has_gradient(node), true)) continue;
     for (const Tensor& gradient : gradients_of(node))
-      layers_->ops->fill_zero(layers_->streams->backward(), gradient);
+      if (gradient) layers_->ops->fill_zero(layers_->streams->backward(), gradient);
   }
 }
 

@@ -67,6 +67,7 @@ class Chunk {
                                                 const DeferredSlot& deferred) const;
   /// Copies the shard's slice of a gradient to the caller's buffer, if chunks exchange slices.
   void send_input_gradient(const ChunkSlot& slot, const tensor::Tensor& dx) const;
+  /// What a weight gradient writes; tensors that the model's kind lacks are empty.
   std::vector<tensor::Tensor> gradients_of(const Node& node) const;
   char& has_gradient(const Node& node);
   const DeferredSlot& deferred_of(const BackwardCall& call) const;
@@ -90,8 +91,7 @@ class Chunk {
   std::vector<BlockParameters> block_gradients_;
   HeadWeights head_;
   HeadParameters head_gradients_;
-  tensor::Tensor table_;  ///< [V, C], the embedding's
-  tensor::Tensor table_gradient_;
+  EmbeddingParameters embedding_, embedding_gradients_;
   ChunkActivations activations_;
   double collective_wait_s_ = 0;
   std::vector<char> has_gradient_;  // by block and part: whether the step has written it

@@ -149,7 +149,7 @@ void Chunk::weight_gradient(const Node& node, const ChunkSlot& slot, const Defer
       return block.weight_gradient_input_norm(deferred.blocks[i], block_gradients_[i], which);
     case Sublayer::embedding:
       return layers_->embedding.weight_gradient(dx(slot, deferred, 0), slot.embedding,
-                                                slot.backward_tokens, table_gradient_, which);
+                                                slot.backward_tokens, embedding_gradients_, which);
     case Sublayer::edge:
     case Sublayer::copy:
       return;

@@ -60,7 +60,7 @@ void Chunk::compute_forward(const Node& node, ChunkSlot& slot, const ForwardCall
   const std::size_t i = node.block;
   switch (node.part) {
     case Sublayer::embedding:
-      return layers_->embedding.forward(call.ids, table_, slot.embedding, slot.forward_tokens,
+      return layers_->embedding.forward(call.ids, embedding_, slot.embedding, slot.forward_tokens,
                                         into(slot, call, 0));
     case Sublayer::input_norm:
       if (i == 0 && reads_input()) slot.blocks.front().x = call.input;
@@ -111,6 +111,7 @@ std::unique_ptr<tensor::Work> Chunk::start_forward(const Node& node, const Chunk
 void Chunk::finish_output(const Node& node, const ChunkSlot& slot, const ForwardCall& call) const {
   const std::size_t next = node.part == Sublayer::embedding ? 0 : node.block + 1;
   const Tensor& y = into(slot, call, next);
+  if (node.part == Sublayer::embedding) layers_->embedding.finish_output(embedding_, y);
   if (node.part == Sublayer::feed_forward)
     layers_->block.finish_feed_forward(blocks_[node.block], slot.blocks[node.block], y);
   const bool is_output = next == blocks_.size() && !spec_.head;

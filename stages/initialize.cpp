@@ -14,7 +14,8 @@ void initialize(Stage& stage, const ModelConfig& model, std::uint64_t seed, int 
     TROUPE_ASSERT(info != all.end());
     tensor::Tensor weight = parameter.weight;
     if (weight.shape.rank() == 1) {
-      std::fill_n(weight.as<float>(), weight.num_elements(), 1.0f);
+      const bool is_bias = parameter.name.ends_with(".bias");
+      std::fill_n(weight.as<float>(), weight.num_elements(), is_bias ? 0.0f : 1.0f);
       continue;
     }
     const auto& [row, rows, column, columns] = parameter.region;

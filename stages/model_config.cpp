@@ -5,6 +5,9 @@
 #include <cmath>
 #include <initializer_list>
 #include <string_view>
+#include <utility>
+
+#include "tensor/error.h"
 
 namespace troupe::stages {
 namespace {
@@ -48,6 +51,27 @@ std::string check_sizes(const ModelConfig& c) {
                              Range{"vocab_size", c.vocab_size, kMaxVocab}}) {
     if (auto why = check_range(range); !why.empty()) return why;
   }
+  if (c.kind != ModelKind::gpt2) return {};
+  return check_range({"max_position_embeddings", c.max_position_embeddings, kMaxSize});
+}
+
+std::string check_llama_heads(const ModelConfig& c) {
+  if (c.head_dim % 2 == 0) return {};
+  return fmt::format("head_dim = {} must be even, as rotary embedding turns pairs; nearest: {}",
+                     c.head_dim, c.head_dim + 1);
+}
+
+/// One matrix makes queries, keys and values of GPT-2, each as wide as the residual.
+std::string check_gpt2_heads(const ModelConfig& c) {
+  if (c.num_key_value_heads != c.num_attention_heads)
+    return fmt::format(
+        "num_key_value_heads = {} must be num_attention_heads in a model of kind gpt2; nearest: {}",
+        c.num_key_value_heads, c.num_attention_heads);
+  if (c.head_dim * c.num_attention_heads != c.hidden_size)
+    return fmt::format(
+        "head_dim = {} must be hidden_size / num_attention_heads in a model of kind gpt2; nearest: "
+        "{}",
+        c.head_dim, c.hidden_size / c.num_attention_heads);
   return {};
 }
 
@@ -64,17 +88,18 @@ std::string check_heads(const ModelConfig& c) {
   }
   const std::int64_t largest = kMaxSize / c.num_attention_heads;
   if (auto why = check_range({"head_dim", c.head_dim, largest}); !why.empty()) return why;
-  if (c.head_dim % 2 != 0) {
-    return fmt::format("head_dim = {} must be even, as rotary embedding turns pairs; nearest: {}",
-                       c.head_dim, c.head_dim + 1);
-  }
-  return {};
+  return c.kind == ModelKind::gpt2 ? check_gpt2_heads(c) : check_llama_heads(c);
+}
+
+std::string check_epsilon(std::string_view field, double value) {
+  if (value > 0 && value < 1) return {};
+  return fmt::format("{} = {} must lie between 0 and 1; usual: 1e-5", field, value);
 }
 
 std::string check_numbers(const ModelConfig& c) {
-  if (!(c.rms_norm_eps > 0 && c.rms_norm_eps < 1)) {
-    return fmt::format("rms_norm_eps = {} must lie between 0 and 1; usual: 1e-5", c.rms_norm_eps);
-  }
+  for (const auto& [field, value] : {std::pair("rms_norm_eps", c.rms_norm_eps),
+                                     std::pair("layer_norm_epsilon", c.layer_norm_epsilon)})
+    if (auto why = check_epsilon(field, value); !why.empty()) return why;
   if (!(c.rope_theta >= 1 && std::isfinite(c.rope_theta))) {
     return fmt::format("rope_theta = {} must be at least 1; usual: 10000", c.rope_theta);
   }
@@ -88,48 +113,23 @@ std::string check_numbers(const ModelConfig& c) {
   return {};
 }
 
-void add_layer(const ModelConfig& c, int layer, std::vector<ParameterInfo>& out) {
-  const std::int64_t queries = c.num_attention_heads * c.head_dim;
-  const std::int64_t keys = c.num_key_value_heads * c.head_dim;
-  const auto add = [&](std::string_view name, tensor::Shape shape, Split split = Split::none) {
-    out.push_back({fmt::format("model.layers.{}.{}.weight", layer, name), shape, layer, split});
-  };
-  add("input_layernorm", {c.hidden_size});
-  add("self_attn.q_proj", {queries, c.hidden_size}, Split::rows);
-  add("self_attn.k_proj", {keys, c.hidden_size}, Split::kv_rows);
-  add("self_attn.v_proj", {keys, c.hidden_size}, Split::kv_rows);
-  add("self_attn.o_proj", {c.hidden_size, queries}, Split::columns);
-  add("post_attention_layernorm", {c.hidden_size});
-  add("mlp.gate_proj", {c.intermediate_size, c.hidden_size}, Split::rows);
-  add("mlp.up_proj", {c.intermediate_size, c.hidden_size}, Split::rows);
-  add("mlp.down_proj", {c.hidden_size, c.intermediate_size}, Split::columns);
-}
-
 }  // namespace
+
+const char* name_of(ModelKind kind) {
+  switch (kind) {
+    case ModelKind::llama:
+      return "llama";
+    case ModelKind::gpt2:
+      return "gpt2";
+  }
+  assert_failed("kind is a ModelKind", __FILE__, __LINE__);
+}
 
 std::string check_model(const ModelConfig& config) {
   for (const auto check : {check_sizes, check_heads, check_numbers}) {
     if (auto why = check(config); !why.empty()) return why;
   }
   return {};
-}
-
-std::vector<ParameterInfo> parameters_of(const ModelConfig& config) {
-  const tensor::Shape table{config.vocab_size, config.hidden_size};
-  const int layers = static_cast<int>(config.num_hidden_layers);
-  std::vector<ParameterInfo> out;
-  out.push_back({"model.embed_tokens.weight", table, -1, Split::vocab_rows});
-  for (int layer = 0; layer < layers; ++layer) add_layer(config, layer, out);
-  out.push_back({"model.norm.weight", {config.hidden_size}, layers});
-  if (!config.tie_word_embeddings)
-    out.push_back({"lm_head.weight", table, layers, Split::vocab_rows});
-  return out;
-}
-
-std::int64_t num_parameters(const ModelConfig& config) {
-  std::int64_t count = 0;
-  for (const ParameterInfo& info : parameters_of(config)) count += info.shape.num_elements();
-  return count;
 }
 
 }  // namespace troupe::stages

@@ -9,9 +9,17 @@
 
 namespace troupe::stages {
 
-/// A Llama decoder, by the field names of Hugging Face's LlamaConfig. A value, already checked
-/// (check_model).
+/// The decoder's layers. llama: RMSNorm, rotary embedding, SwiGLU, no biases. gpt2: LayerNorm,
+/// learned positions, GELU, biases (the transformer block of Megatron-LM, arXiv 1909.08053).
+enum class ModelKind { llama, gpt2 };
+
+/// The name of a kind in manifests, which is the model_type of Hugging Face.
+const char* name_of(ModelKind kind);
+
+/// A decoder, by the field names of Hugging Face's LlamaConfig, and for what it lacks GPT2Config.
+/// Fields of the other kind are not read. A value, already checked (check_model).
 struct ModelConfig {
+  ModelKind kind = ModelKind::llama;
   std::int64_t hidden_size = 256;
   std::int64_t intermediate_size = 688;
   std::int64_t num_hidden_layers = 4;
@@ -19,8 +27,10 @@ struct ModelConfig {
   std::int64_t num_key_value_heads = 4;
   std::int64_t head_dim = 64;
   std::int64_t vocab_size = 256;
-  double rms_norm_eps = 1e-5;
-  double rope_theta = 10000.0;
+  double rms_norm_eps = 1e-5;                ///< llama
+  double rope_theta = 10000.0;               ///< llama
+  double layer_norm_epsilon = 1e-5;          ///< gpt2
+  std::int64_t max_position_embeddings = 0;  ///< gpt2: rows of the table of positions
   bool tie_word_embeddings = false;
   double initializer_range = 0.02;
   tensor::DType dtype = tensor::DType::f32;  ///< of compute and of edges; weights are float32
@@ -35,22 +45,45 @@ std::string check_model(const ModelConfig& config);
 /// How tensor parallelism divides a parameter among shards.
 enum class Split {
   none,        ///< every shard holds all of it
-  rows,        ///< the outputs of a column-parallel layer
+  rows,        ///< the outputs of a column-parallel layer, of its weight and its bias
   columns,     ///< the inputs of a row-parallel layer
   kv_rows,     ///< rows by key and value head; if there are more shards than heads, some share one
   vocab_rows,  ///< rows of the vocabulary, padded until the number of shards divides them
 };
 
-/// One parameter of the whole model under its Hugging Face name.
-struct ParameterInfo {
-  std::string name;
-  tensor::Shape shape;
-  int layer = 0;  ///< decoder layer; -1: input embedding, num_hidden_layers: final norm and head
-  Split split = Split::none;
+/// The place of a parameter in the tensors of Hugging Face. GPT-2's matrices are transposed there
+/// (Conv1D: [in, out]), and queries, keys and values are ranges of one tensor's outputs. In memory,
+/// and wherever training state travels, all kinds have matrices [out, in] and q, k and v apart, as
+/// products and shards want them, so that only the code that reads and writes checkpoints knows
+/// that files differ.
+struct StoredAs {
+  std::string tensor;
+  std::int64_t first_row = 0;  ///< of the parameter among the rows of the tensor, not transposed
+  std::int64_t rows = 0;       ///< of the tensor, not transposed
+  bool transposed = false;
+  bool operator==(const StoredAs&) const = default;
 };
 
-/// Every parameter in canonical order: embedding, layers (norm, q, k, v, o, norm, gate, up, down),
-/// final norm, head. lm_head.weight is absent if embeddings are tied.
+/// ParameterInfo::layer of the matrix of token embeddings, and of the table of positions.
+inline constexpr int kEmbeddingLayer = -1;
+inline constexpr int kPositionsLayer = -2;
+
+/// One parameter of the whole model.
+struct ParameterInfo {
+  std::string name;  ///< that of its tensor, with .q, .k or .v where a tensor has three of them
+  tensor::Shape shape;
+  /// The decoder layer, or one of the numbers above; num_hidden_layers: final norm and head.
+  int layer = 0;
+  Split split = Split::none;
+  /// Whether one product computes with this parameter and the one before it.
+  bool is_joined = false;
+  StoredAs stored{};
+};
+
+/// Every parameter in canonical order: embedding, layers, final norm, head, positions. A llama
+/// layer is norm, q, k, v, o, norm, gate, up, down; one of gpt2 norm, q, k, v, o, norm, c_fc,
+/// c_proj, a weight (of q, k and v three) and then as many biases each. The head is absent if
+/// embeddings are tied, positions are if they are rotary.
 std::vector<ParameterInfo> parameters_of(const ModelConfig& config);
 std::int64_t num_parameters(const ModelConfig& config);
 

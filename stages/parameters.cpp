@@ -1,7 +1,5 @@
 #include "stages/parameters.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "stages/arena.h"
@@ -26,7 +24,7 @@ bool has_head(const StageSpec& spec) {
 
 /// Whether the chunk's own layers have the parameter. A tied matrix belongs to the embedding.
 bool has(const ChunkSpec& chunk, const ParameterInfo& info, const ModelConfig& model) {
-  if (info.layer >= model.num_hidden_layers) return chunk.head;
+  if (info.layer == model.num_hidden_layers) return chunk.head;
   if (info.layer < 0) return chunk.embedding;
   return chunk.first_layer <= info.layer && info.layer < chunk.end_layer;
 }
@@ -39,14 +37,9 @@ bool owns(const StageSpec& spec, const ParameterInfo& info) {
 
 bool holds(const StageSpec& spec, const ParameterInfo& info) {
   const auto has_it = [&](const ChunkSpec& chunk) { return has(chunk, info, spec.model); };
-  const bool tied_use = info.layer < 0 && spec.model.tie_word_embeddings && has_head(spec);
+  const bool tied_use =
+      info.layer == kEmbeddingLayer && spec.model.tie_word_embeddings && has_head(spec);
   return tied_use || std::ranges::any_of(spec.chunks, has_it);
-}
-
-/// Whether one product computes with this parameter and the one before it.
-bool is_joined(const ParameterInfo& info) {
-  return info.name.ends_with(".k_proj.weight") || info.name.ends_with(".v_proj.weight") ||
-         info.name.ends_with(".up_proj.weight");
 }
 
 std::int64_t aligned(std::int64_t elements) {
@@ -65,15 +58,40 @@ Tensor view(const Buffer& buffer, const ParameterLayout::Entry& entry, std::int6
                      static_cast<std::size_t>(skip + entry.offset) * sizeof(float));
 }
 
-/// Joins the rows of two or three adjacent matrices into one view.
+/// Joins the rows of adjacent matrices or vectors into one view.
 Tensor join(std::span<const Parameter> parts, Tensor Parameter::*field) {
   Tensor joined = parts.front().*field;
   if (!joined) return {};
   std::int64_t rows = 0;
   for (const Parameter& part : parts) rows += (part.*field).shape[0];
-  joined.shape = {rows, joined.shape[1]};
+  if (joined.shape.rank() == 1)
+    joined.shape = {rows};
+  else
+    joined.shape = {rows, joined.shape[1]};
   return joined;
 }
+
+/// Takes the parameters of a layer one after the other, in canonical order.
+class LayerCursor {
+ public:
+  LayerCursor(const Parameter& first, ModelKind kind, Tensor Parameter::*field)
+      : next_(&first), has_biases_(kind == ModelKind::gpt2), field_(field) {}
+
+  Tensor next(std::size_t joined = 1) {
+    const std::span<const Parameter> parts(next_, joined);
+    next_ += joined;
+    return join(parts, field_);
+  }
+  NormParameters norm() { return {.weight = next(), .bias = has_biases_ ? next() : Tensor{}}; }
+  LinearParameters linear(std::size_t joined = 1) {
+    return {.weight = next(joined), .bias = has_biases_ ? next(joined) : Tensor{}};
+  }
+
+ private:
+  const Parameter* next_;
+  bool has_biases_;
+  Tensor Parameter::*field_;
+};
 
 }  // namespace
 
@@ -81,7 +99,7 @@ ParameterLayout lay_out_parameters(const StageSpec& spec) {
   ParameterLayout layout;
   for (ParameterInfo& info : parameters_of(spec.model)) {
     if (!holds(spec, info)) continue;
-    if (!is_joined(info)) layout.size = aligned(layout.size);
+    if (!info.is_joined) layout.size = aligned(layout.size);
     ParameterLayout::Entry entry{.info = std::move(info), .offset = layout.size};
     entry.shape = local_shape(entry.info, spec.model, spec.sharding);
     entry.region = region_of(entry.info, spec.model, spec.sharding);
@@ -98,7 +116,7 @@ ParameterLayout lay_out_parameters(const StageSpec& spec) {
 }
 
 Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
-    : ops_(device.ops()), tied_(spec.model.tie_word_embeddings) {
+    : model_(spec.model), ops_(device.ops()) {
   const ParameterLayout layout = lay_out_parameters(spec);
   weight_memory_ = allocate(device, layout.size);
   if (spec.training) {
@@ -129,7 +147,8 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
     if (entry.info.split == Split::none) replicated_gradients_.push_back(all_.back().gradient);
     if (entry.info.split == Split::kv_rows) kv_head_gradients_.push_back(all_.back().gradient);
   }
-  for (std::size_t i = 0; i < all_.size(); ++i) by_name_.emplace(all_[i].name, i);
+  for (std::size_t i = 0; i < all_.size(); ++i)
+    first_of_layer_.emplace(layout.entries[i].info.layer, i);
   next_ = all_;
   for (std::size_t i = 0; keeps && i < next_.size(); ++i) {
     next_[i].exp_avg = view(previous_memory_, layout.entries[i], layout.size);
@@ -152,42 +171,54 @@ void Parameters::swap_moments() {
   }
 }
 
-const Parameter& Parameters::find(std::string_view name) const {
-  const auto found = by_name_.find(name);
-  TROUPE_ASSERT(found != by_name_.end());
+const Parameter& Parameters::first_of(int layer) const {
+  const auto found = first_of_layer_.find(layer);
+  TROUPE_ASSERT(found != first_of_layer_.end());
   return all_[found->second];
 }
 
 Tensor Parameters::tied_gradient() const {
-  const bool has_use = !all_.empty() && all_.front().name == kEmbedding;
-  return tied_ && has_use && !head_use_ ? all_.front().gradient : Tensor{};
+  const bool has_use = first_of_layer_.contains(kEmbeddingLayer);
+  const bool exchanges = model_.tie_word_embeddings && has_use && !head_use_;
+  return exchanges ? first_of(kEmbeddingLayer).gradient : Tensor{};
+}
+
+EmbeddingParameters Parameters::embedding(Tensor Parameter::*field) const {
+  EmbeddingParameters views{.table = first_of(kEmbeddingLayer).*field, .positions = {}};
+  if (model_.kind == ModelKind::gpt2) views.positions = first_of(kPositionsLayer).*field;
+  return views;
 }
 
 BlockParameters Parameters::block(int layer, Tensor Parameter::*field) const {
-  const auto name = fmt::format("model.layers.{}.input_layernorm.weight", layer);
-  const Parameter* const first = &find(name);
-  // The canonical order is norm, q, k, v, o, norm, gate, up, down.
-  return {.input_norm = {first[0].*field},
-          .qkv = {.weight = join({first + 1, 3}, field)},
-          .o = {.weight = first[4].*field},
-          .post_norm = {first[5].*field},
-          .gate_up = {.weight = join({first + 6, 2}, field)},
-          .down = {.weight = first[8].*field}};
+  LayerCursor cursor(first_of(layer), model_.kind, field);
+  const std::size_t matrices_before_activation = model_.kind == ModelKind::gpt2 ? 1 : 2;
+  return {.input_norm = cursor.norm(),
+          .qkv = cursor.linear(3),
+          .o = cursor.linear(),
+          .post_norm = cursor.norm(),
+          .gate_up = cursor.linear(matrices_before_activation),
+          .down = cursor.linear()};
+}
+
+HeadParameters Parameters::head(Tensor Parameter::*field) const {
+  LayerCursor cursor(first_of(static_cast<int>(model_.num_hidden_layers)), model_.kind, field);
+  return {
+      .norm = cursor.norm(),
+      .projection = model_.tie_word_embeddings ? first_of(kEmbeddingLayer).*field : cursor.next()};
 }
 
 HeadParameters Parameters::head_weights() const {
-  const Parameter& projection = find(tied_ ? kEmbedding : "lm_head.weight");
-  return {.norm = {find("model.norm.weight").weight}, .projection = projection.weight};
+  return head(&Parameter::weight);
 }
 
 HeadParameters Parameters::head_gradients() const {
-  const Parameter& projection = find(tied_ ? kEmbedding : "lm_head.weight");
-  return {.norm = {find("model.norm.weight").gradient},
-          .projection = head_use_ ? head_use_ : projection.gradient};
+  HeadParameters gradients = head(&Parameter::gradient);
+  if (head_use_) gradients.projection = head_use_;
+  return gradients;
 }
 
 void Parameters::add_tied_uses(tensor::Stream& stream) const {
-  if (head_use_) ops_.accumulate(stream, head_use_, find(kEmbedding).gradient);
+  if (head_use_) ops_.accumulate(stream, head_use_, first_of(kEmbeddingLayer).gradient);
 }
 
 }  // namespace troupe::stages

@@ -1,14 +1,12 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "stages/layers/decoder_block.h"
+#include "stages/layers/embedding.h"
 #include "stages/layers/head_loss.h"
 #include "stages/transformer_stage.h"
 
@@ -16,7 +14,8 @@ namespace troupe::stages {
 
 /// Where a stage's parameters lie in each of its storages (weights, gradients, moments): float32,
 /// canonical order, on 64-byte boundaries, except that those which one product computes with (q, k,
-/// v; gate, up) follow each other directly. Elements between parameters are zero.
+/// v; gate, up) follow each other directly, weights and biases apart. Elements between parameters
+/// are zero.
 struct ParameterLayout {
   struct Entry {
     ParameterInfo info;
@@ -55,8 +54,8 @@ class Parameters {
   BlockParameters block_gradients(int layer) const { return block(layer, &Parameter::gradient); }
   HeadParameters head_weights() const;
   HeadParameters head_gradients() const;
-  tensor::Tensor embedding_weight() const { return find(kEmbedding).weight; }
-  tensor::Tensor embedding_gradient() const { return find(kEmbedding).gradient; }
+  EmbeddingParameters embedding_weights() const { return embedding(&Parameter::weight); }
+  EmbeddingParameters embedding_gradients() const { return embedding(&Parameter::gradient); }
 
   /// The gradients of parameters that every shard has all of, and of those by key and value head.
   std::span<const tensor::Tensor> replicated_gradients() const { return replicated_gradients_; }
@@ -66,13 +65,14 @@ class Parameters {
   void add_tied_uses(tensor::Stream& stream) const;
 
  private:
-  static constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
-
-  const Parameter& find(std::string_view name) const;
+  /// The first parameter of a layer (ParameterInfo::layer).
+  const Parameter& first_of(int layer) const;
+  EmbeddingParameters embedding(tensor::Tensor Parameter::*field) const;
   BlockParameters block(int layer, tensor::Tensor Parameter::*field) const;
+  HeadParameters head(tensor::Tensor Parameter::*field) const;
 
+  const ModelConfig model_;
   tensor::Ops& ops_;
-  bool tied_ = false;
   tensor::Buffer weight_memory_;
   tensor::Buffer gradient_memory_;
   tensor::Buffer exp_avg_memory_;
@@ -84,7 +84,7 @@ class Parameters {
   tensor::Tensor weights_, saved_weights_;
   std::vector<Parameter> all_, next_;
   std::vector<tensor::Tensor> replicated_gradients_, kv_head_gradients_;
-  std::map<std::string, std::size_t, std::less<>> by_name_;  ///< indices into all_
+  std::map<int, std::size_t> first_of_layer_;  ///< indices into all_
 };
 
 }  // namespace troupe::stages

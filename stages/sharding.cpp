@@ -94,8 +94,8 @@ std::vector<Region> owned_regions(const ParameterInfo& info, const ModelConfig& 
 
 tensor::Shape local_shape(const ParameterInfo& info, const ModelConfig& model,
                           const Sharding& sharding) {
-  if (info.shape.rank() < 2) return info.shape;
   const Region region = region_of(info, model, sharding);
+  if (info.shape.rank() < 2) return {region.rows};
   const bool padded = info.split == Split::vocab_rows;
   return {padded ? vocab_rows(info.shape[0], sharding.size) : region.rows, region.columns};
 }

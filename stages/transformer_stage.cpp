@@ -190,9 +190,9 @@ void TransformerStage::end_backward() {
   streams_.synchronize();
 }
 
-/// Gradients of parameters that several shards hold are parts of sums: of norms with sequence
-/// parallelism, because each shard has tokens of its own, and of key and value heads that several
-/// shards share, because each has query heads of its own.
+/// Gradients of parameters that several shards hold are parts of sums: of norms, whole biases and
+/// positions with sequence parallelism, because each shard has tokens of its own, and of key and
+/// value heads that several shards share, because each has query heads of its own.
 void TransformerStage::sum_replicated_gradients() {
   const auto sum = [this](tensor::ProcessGroup* group, std::span<const Tensor> gradients) {
     if (!gradients.empty()) group->all_reduce_many(streams_.backward(), gradients)->wait();
@@ -261,6 +261,8 @@ StageMemory plan_memory(const StageSpec& spec, Device& device) {
 
 std::unique_ptr<Stage> make_transformer_stage(const StageSpec& spec, Device& device) {
   TROUPE_ASSERT(check_model(spec.model).empty());
+  TROUPE_ASSERT(spec.model.kind != ModelKind::gpt2 ||
+                spec.seq_len <= spec.model.max_position_embeddings);
   TROUPE_ASSERT(!spec.chunks.empty() && spec.micro >= 1 && spec.seq_len >= 1);
   for (const ChunkSpec& chunk : spec.chunks) TROUPE_ASSERT(chunk.first_layer <= chunk.end_layer);
   return std::make_unique<TransformerStage>(spec, device);

@@ -39,12 +39,12 @@ struct StageMemory {
 /// but allocates none of it.
 StageMemory plan_memory(const StageSpec& spec, tensor::Device& device);
 
-/// A Llama decoder's stage. Weights are zero until written through parameters() (initialize() or a
+/// A decoder's stage. Weights are zero until written through parameters() (initialize() or a
 /// checkpoint). The device outlives the stage; the caller is, or becomes, its compute thread.
 std::unique_ptr<Stage> make_transformer_stage(const StageSpec& spec, tensor::Device& device);
 
-/// Weights of a fresh model: normal(0, initializer_range), ones for norms, by (seed, name, index).
-/// The stage's weights must lie in host memory.
+/// Weights of a fresh model: normal(0, initializer_range), ones for norms, zeros for biases, by
+/// (seed, name, index). The stage's weights must lie in host memory.
 void initialize(Stage& stage, const ModelConfig& model, std::uint64_t seed, int threads);
 
 }  // namespace troupe::stages

@@ -44,14 +44,17 @@ struct Loads {
 
 Loads parameters_in(const stages::ModelConfig& model) {
   Loads loads{.embedding = 0, .layer = 0, .head = 0};
+  std::int64_t positions = 0;
   for (const auto& info : stages::parameters_of(model)) {
     const std::int64_t count = info.shape.num_elements();
-    if (info.layer < 0) loads.embedding += count;
+    if (info.layer == stages::kEmbeddingLayer) loads.embedding += count;
+    if (info.layer == stages::kPositionsLayer) positions += count;
     if (info.layer == 0) loads.layer += count;
     if (info.layer == model.num_hidden_layers) loads.head += count;
   }
   // With tied embeddings the last chunk holds the embedding matrix too.
   if (model.tie_word_embeddings) loads.head += loads.embedding;
+  loads.embedding += positions;
   return loads;
 }
 

@@ -26,9 +26,8 @@ struct UnitPart {
 using Sources = std::map<UnitPart, std::vector<Source>>;
 
 /// All places that hold the state of `step`; own state comes before copies.
-Sources find_sources(
-    const RunSpec& spec, const Epoch& kept, const Epoch& next,
-    const std::map<std::uint64_t, StateInventory>& inventory, std::int64_t step) {
+Sources find_sources(const RunSpec& spec, const Epoch& kept, const Epoch& next,
+                     const std::map<std::uint64_t, StateInventory>& inventory, std::int64_t step) {
   Sources own, copied;
   const auto add = [&](Sources& sources, int rank_of_kept, const Source& source) {
     const int shard = place_of(kept.shape.mesh, rank_of_kept).shard;
@@ -39,8 +38,7 @@ Sources find_sources(
     const int member = next.rank_of(incarnation);
     const int rank = kept.rank_of(incarnation);
     if (member < 0) continue;
-    if (rank >= 0 && rank < kept.num_ranks() && has(held, step))
-      add(own, rank, {.member = member});
+    if (rank >= 0 && rank < kept.num_ranks() && has(held, step)) add(own, rank, {.member = member});
     for (const CopyRecord& copy : held.copies)
       if (copy.step == step && copy.rank < kept.num_ranks())
         add(copied, copy.rank, {.member = member, .copy_of = copy.rank});
@@ -80,7 +78,7 @@ std::vector<int> copied_ranks(const RunSpec& spec, const Epoch& kept, const Epoc
 class PartsOfUnits {
  public:
   PartsOfUnits(const stages::ModelConfig& model, int from_shards, int to_shards)
-      : last_unit_(static_cast<int>(model.num_hidden_layers) + 1) {
+      : layers_(static_cast<int>(model.num_hidden_layers)) {
     stages::ModelConfig small = model;
     small.num_hidden_layers = 1;
     for (int from = 0; from < from_shards; ++from)
@@ -92,12 +90,12 @@ class PartsOfUnits {
             travels_.insert({unit_of(info, small), from, to});
   }
   bool travels(int unit, int from, int to) const {
-    const int like = unit == 0 ? 0 : unit == last_unit_ ? 2 : 1;
+    const int like = unit > layers_ ? unit - layers_ + 1 : std::min(unit, 1);
     return travels_.contains({like, from, to});
   }
 
  private:
-  const int last_unit_;
+  const int layers_;
   std::set<std::tuple<int, int, int>> travels_;  ///< unit of the small model, shard, shard
 };
 
@@ -185,6 +183,7 @@ int neighbour_of(const ClusterShape& shape, int rank, int distance) {
 }
 
 int unit_of_layer(int layer, int num_layers) {
+  if (layer == stages::kPositionsLayer) return num_layers + 2;
   return std::clamp(layer + 1, 0, num_layers + 1);
 }
 
@@ -197,7 +196,9 @@ std::vector<int> units_of(const RunSpec& spec, const ClusterShape& shape, int ra
     if (chunk.stage != stage) continue;
     for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer) units.insert(layer + 1);
     const bool head = shape.layout.is_last(i);
-    if (shape.layout.is_first(i) || (head && spec.model.tie_word_embeddings)) units.insert(0);
+    const bool first = shape.layout.is_first(i);
+    if (first || (head && spec.model.tie_word_embeddings)) units.insert(0);
+    if (first && spec.model.kind == stages::ModelKind::gpt2) units.insert(layers + 2);
     if (head) units.insert(layers + 1);
   }
   return {units.begin(), units.end()};

@@ -18,7 +18,9 @@
 
 namespace troupe::actors {
 
-/// Unit 0: the embedding; 1 ... L: the decoder layers; L + 1: final norm and head.
+/// Unit 0: the embedding; 1 ... L: the decoder layers; L + 1: final norm and head; L + 2: the table
+/// of positions, if the model's kind has one, apart from the embedding because the tied copy of
+/// that has none.
 int unit_of_layer(int layer, int num_layers);
 /// The units a rank of this shape holds, ascending; the tied copy of the embedding included.
 std::vector<int> units_of(const RunSpec& spec, const ClusterShape& shape, int rank);

@@ -21,9 +21,26 @@ class SwiGlu final : public Activation {
   tensor::Ops& ops_;
 };
 
+/// The tanh form of GELU (arXiv 1606.08415), GPT-2's.
+class Gelu final : public Activation {
+ public:
+  explicit Gelu(tensor::Ops& ops) : ops_(ops) {}
+  void forward(tensor::Stream& stream, const Tensor& x, const Tensor& y) const override {
+    ops_.gelu(stream, x, y);
+  }
+  void backward(tensor::Stream& stream, const Tensor& x, const Tensor& dy,
+                const Tensor& dx) const override {
+    ops_.gelu_backward(stream, x, dy, dx);
+  }
+
+ private:
+  tensor::Ops& ops_;
+};
+
 }  // namespace
 
-std::unique_ptr<Activation> make_activation(const LayerSpec&, tensor::Device& device) {
+std::unique_ptr<Activation> make_activation(const LayerSpec& spec, tensor::Device& device) {
+  if (spec.model.kind == ModelKind::gpt2) return std::make_unique<Gelu>(device.ops());
   return std::make_unique<SwiGlu>(device.ops());
 }
 

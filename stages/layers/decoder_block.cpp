@@ -30,7 +30,8 @@ tensor::AttentionShape attention(const LayerSpec& spec) {
           .kv_heads = shape.kv_heads,
           .head_dim = model.head_dim,
           .rope_theta = model.rope_theta,
-          .dtype = model.dtype};
+          .dtype = model.dtype,
+          .rotary = model.kind == ModelKind::llama};
 }
 
 }  // namespace

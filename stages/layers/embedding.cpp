@@ -1,5 +1,7 @@
 #include "stages/layers/embedding.h"
 
+#include "tensor/parallel/row_view.h"
+
 namespace troupe::stages {
 
 using tensor::DType;
@@ -13,6 +15,9 @@ Tensor host_tokens(std::span<const std::int32_t> tokens) {
 
 Embedding::Embedding(const LayerSpec& spec, tensor::Device& device, const Streams& streams)
     : shape_(spec),
+      seq_len_(spec.seq_len),
+      first_token_(spec.parallel.splits_tokens() ? spec.parallel.shard * shape_.S : 0),
+      is_divided_(spec.parallel.size > 1),
       ops_(device.ops()),
       streams_(streams),
       table_(std::make_unique<tensor::VocabParallelEmbedding>(
@@ -26,11 +31,21 @@ EmbeddingActivations Embedding::lay_out_activations(Arena& kept) const {
   return {.ids = kept.take(DType::i32, {shape_.T})};
 }
 
-void Embedding::forward(std::span<const std::int32_t> ids, const Tensor& table,
+void Embedding::forward(std::span<const std::int32_t> ids, const EmbeddingParameters& weights,
                         const EmbeddingActivations& kept, const GatheredTokens& gathered,
                         const Tensor& x) const {
   ops_.copy(streams_.forward(), host_tokens(ids), kept.ids);
-  table_->lookup(streams_.forward(), kept.ids, table, all_tokens(x, gathered.output));
+  table_->lookup(streams_.forward(), kept.ids, weights.table, all_tokens(x, gathered.output));
+  if (!is_divided_) finish_output(weights, x);
+}
+
+void Embedding::finish_output(const EmbeddingParameters& weights, const Tensor& x) const {
+  if (weights.positions)
+    ops_.add_positions(streams_.forward(), used(weights.positions), first_token_, x);
+}
+
+Tensor Embedding::used(const Tensor& positions) const {
+  return tensor::row_view(positions, 0, seq_len_);
 }
 
 std::unique_ptr<tensor::Work> Embedding::reduce_output(const GatheredTokens& gathered,
@@ -44,10 +59,16 @@ std::unique_ptr<tensor::Work> Embedding::gather_gradient(const Tensor& dx,
 }
 
 void Embedding::weight_gradient(const Tensor& dx, const EmbeddingActivations& kept,
-                                const GatheredTokens& gathered, const Tensor& table_gradient,
+                                const GatheredTokens& gathered,
+                                const EmbeddingParameters& gradients,
                                 tensor::Gradient which) const {
-  table_->weight_gradient(streams_.backward(), kept.ids, all_tokens(dx, gathered.output),
-                          table_gradient, which);
+  tensor::Stream& stream = streams_.backward();
+  table_->weight_gradient(stream, kept.ids, all_tokens(dx, gathered.output), gradients.table,
+                          which);
+  if (!gradients.positions) return;
+  // All of it, because samples may be shorter than the table.
+  if (which == tensor::Gradient::first) ops_.fill_zero(stream, gradients.positions);
+  ops_.positions_backward(stream, dx, first_token_, used(gradients.positions));
 }
 
 }  // namespace troupe::stages

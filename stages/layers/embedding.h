@@ -17,7 +17,15 @@ struct EmbeddingActivations {
   tensor::Tensor ids;  // [T] int32
 };
 
-/// Token embedding: row id of a float32 table [V, C] for each token.
+/// The embedding's parameters or their gradients, float32.
+struct EmbeddingParameters {
+  tensor::Tensor table;      // [V, C]
+  tensor::Tensor positions;  // [max_position_embeddings, C]  empty: the kind has none
+};
+
+/// Embedding of a token: row `id` of the table, and, if the kind has learned positions, the row of
+/// the token's place in its sample. Each shard has rows of the table and all positions; with
+/// sequence parallelism the gradient of positions is a part of a sum over the shards.
 class Embedding {
  public:
   /// Device, streams and groups outlive the layer, as they do for every layer.
@@ -25,24 +33,32 @@ class Embedding {
 
   EmbeddingActivations lay_out_activations(Arena& kept) const;
 
-  /// ids: T tokens in host memory, needed during the call only. x: [S, C] act, a part of a sum over
-  /// the shards; with sequence parallelism gathered.output has it, for all tokens.
-  void forward(std::span<const std::int32_t> ids, const tensor::Tensor& table,
+  /// ids: T tokens in host memory, needed during the call only. x: [S, C] act; of several shards a
+  /// part of a sum, which with sequence parallelism gathered.output has, for all tokens.
+  void forward(std::span<const std::int32_t> ids, const EmbeddingParameters& weights,
                const EmbeddingActivations& kept, const GatheredTokens& gathered,
                const tensor::Tensor& x) const;
-  /// Completes x. Null if there is one shard.
+  /// Sums x over the shards. Null if there is one shard.
   std::unique_ptr<tensor::Work> reduce_output(const GatheredTokens& gathered,
                                               const tensor::Tensor& x) const;
+  /// Adds the positions to the sum of several shards.
+  void finish_output(const EmbeddingParameters& weights, const tensor::Tensor& x) const;
   /// With sequence parallelism fills gathered.output from dx [S, C]; else null.
   std::unique_ptr<tensor::Work> gather_gradient(const tensor::Tensor& dx,
                                                 const GatheredTokens& gathered) const;
-  /// Adds the microbatch's gradient to table_gradient [V, C].
+  /// Puts the microbatch's gradients into `gradients`, the sums of the step.
   void weight_gradient(const tensor::Tensor& dx, const EmbeddingActivations& kept,
-                       const GatheredTokens& gathered, const tensor::Tensor& table_gradient,
+                       const GatheredTokens& gathered, const EmbeddingParameters& gradients,
                        tensor::Gradient which) const;
 
  private:
+  /// The rows of a table of positions that samples use.
+  tensor::Tensor used(const tensor::Tensor& positions) const;
+
   LayerShape shape_;
+  std::int64_t seq_len_;
+  std::int64_t first_token_;  ///< of the shard's, among those of the microbatch
+  bool is_divided_;           ///< among several shards
   tensor::Ops& ops_;
   const Streams& streams_;
   std::unique_ptr<tensor::VocabParallelEmbedding> table_;

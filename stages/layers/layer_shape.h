@@ -28,7 +28,7 @@ struct LayerShape {
         A(heads * spec.model.head_dim),
         Q(A + 2 * kv_heads * spec.model.head_dim),
         F(spec.model.intermediate_size / spec.parallel.size),
-        H(2 * F),
+        H(spec.model.kind == ModelKind::gpt2 ? F : 2 * F),
         V(vocab_rows(spec.model.vocab_size, spec.parallel.size)),
         dtype(spec.model.dtype) {}
 
@@ -40,7 +40,7 @@ struct LayerShape {
   std::int64_t A;         ///< width of its query heads
   std::int64_t Q;         ///< width of its query, key and value heads
   std::int64_t F;         ///< its feed-forward width
-  std::int64_t H;         ///< width before the activation: gate and up
+  std::int64_t H;         ///< width before the activation: F, or of gate and up together
   std::int64_t V;         ///< its part of the vocabulary, padded
   tensor::DType dtype;    ///< of activations and their gradients
 };

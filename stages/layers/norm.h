@@ -12,10 +12,12 @@ namespace troupe::stages {
 /// The parameters of a norm, or their gradients, in float32.
 struct NormParameters {
   tensor::Tensor weight;  // [C]
+  tensor::Tensor bias;    // [C]  of a LayerNorm
 };
 
 /// What a norm's forward keeps for its backward.
 struct NormStatistics {
+  tensor::Tensor mean;  // [S]  f32  of a LayerNorm
   tensor::Tensor rstd;  // [S]  f32
 };
 

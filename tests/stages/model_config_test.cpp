@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <functional>
+#include <map>
 
 using namespace troupe::stages;
 
@@ -17,9 +18,18 @@ ModelConfig small_model() {
           .vocab_size = 256};
 }
 
-/// The message of check_model() for small_model() with one change.
-std::string message(const std::function<void(ModelConfig&)>& change) {
+ModelConfig small_gpt2() {
   ModelConfig config = small_model();
+  config.kind = ModelKind::gpt2;
+  config.num_key_value_heads = 6;
+  config.max_position_embeddings = 64;
+  config.tie_word_embeddings = true;
+  return config;
+}
+
+/// The message of check_model() for a model with one change.
+std::string message(const std::function<void(ModelConfig&)>& change,
+                    ModelConfig config = small_model()) {
   change(config);
   return check_model(config);
 }
@@ -75,6 +85,72 @@ BOOST_AUTO_TEST_CASE(tied_embeddings_have_no_head_parameter) {
   ModelConfig config = small_model();
   config.tie_word_embeddings = true;
   BOOST_TEST(parameters_of(config).back().name == "model.norm.weight");
+}
+
+BOOST_AUTO_TEST_CASE(gpt2_has_hugging_face_s_tensors) {
+  ModelConfig config = small_gpt2();
+  config.num_hidden_layers = 1;
+  // The rows and columns of all tensors of GPT2LMHeadModel, in files.
+  const std::map<std::string, std::pair<std::int64_t, std::int64_t>> expected = {
+      {"transformer.wte.weight", {256, 96}},
+      {"transformer.wpe.weight", {64, 96}},
+      {"transformer.h.0.ln_1.weight", {96, 1}},
+      {"transformer.h.0.ln_1.bias", {96, 1}},
+      {"transformer.h.0.attn.c_attn.weight", {96, 288}},
+      {"transformer.h.0.attn.c_attn.bias", {288, 1}},
+      {"transformer.h.0.attn.c_proj.weight", {96, 96}},
+      {"transformer.h.0.attn.c_proj.bias", {96, 1}},
+      {"transformer.h.0.ln_2.weight", {96, 1}},
+      {"transformer.h.0.ln_2.bias", {96, 1}},
+      {"transformer.h.0.mlp.c_fc.weight", {96, 224}},
+      {"transformer.h.0.mlp.c_fc.bias", {224, 1}},
+      {"transformer.h.0.mlp.c_proj.weight", {224, 96}},
+      {"transformer.h.0.mlp.c_proj.bias", {96, 1}},
+      {"transformer.ln_f.weight", {96, 1}},
+      {"transformer.ln_f.bias", {96, 1}}};
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> found;
+  std::int64_t elements = 0;
+  for (const ParameterInfo& info : parameters_of(config)) {
+    const auto& [tensor, first_row, rows, transposed] = info.stored;
+    const std::int64_t columns = info.shape.rank() == 2 ? info.shape[1] : 1;
+    found[tensor] = transposed ? std::pair(columns, rows) : std::pair(rows, columns);
+    elements += info.shape.num_elements();
+  }
+  BOOST_TEST((found == expected));
+  BOOST_TEST(num_parameters(config) == elements);
+  const std::int64_t layer = 96 * (288 + 96) + 288 + 96 + 2 * 96 * 224 + 224 + 96 + 4 * 96;
+  BOOST_TEST(elements == (256 + 64) * 96 + layer + 2 * 96);
+  config.tie_word_embeddings = false;
+  BOOST_TEST(num_parameters(config) == elements + 256 * 96);
+}
+
+BOOST_AUTO_TEST_CASE(gpt2_s_queries_keys_and_values_divide_one_tensor) {
+  std::vector<std::string> names;
+  std::int64_t next = 0;
+  for (const ParameterInfo& info : parameters_of(small_gpt2())) {
+    if (info.stored.tensor != "transformer.h.5.attn.c_attn.weight") continue;
+    names.push_back(info.name.substr(info.stored.tensor.rfind('.')));
+    BOOST_TEST(info.stored.first_row == next);
+    BOOST_TEST(info.is_joined == (next > 0));
+    next += info.shape[0];
+  }
+  BOOST_TEST(names == (std::vector<std::string>{".q.weight", ".k.weight", ".v.weight"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(next == 3 * 96);
+}
+
+BOOST_AUTO_TEST_CASE(checks_what_gpt2_alone_has) {
+  const auto wrong = [](const auto& change) { return message(change, small_gpt2()); };
+  BOOST_TEST(wrong([](auto&) {}) == "");
+  BOOST_TEST(wrong([](auto& c) {
+               c.num_attention_heads = c.num_key_value_heads = 32, c.head_dim = 3;
+             }) == "");  // odd, but nothing is rotated
+  BOOST_TEST(says(wrong([](auto& c) { c.num_key_value_heads = 3; }),
+                  {"num_key_value_heads = 3", "num_attention_heads", "nearest: 6"}));
+  BOOST_TEST(says(wrong([](auto& c) { c.head_dim = 20; }), {"head_dim = 20", "nearest: 16"}));
+  BOOST_TEST(says(wrong([](auto& c) { c.max_position_embeddings = 0; }),
+                  {"max_position_embeddings = 0", "between 1 and"}));
+  BOOST_TEST(says(wrong([](auto& c) { c.layer_norm_epsilon = 0; }), {"layer_norm_epsilon = 0"}));
 }
 
 BOOST_AUTO_TEST_CASE(accepts_what_fits) {

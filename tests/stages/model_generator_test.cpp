@@ -5,7 +5,7 @@
 #include "stages/generator.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/pipeline.h"
-#include "tests/support/reference_model.h"
+#include "tests/support/reference_models.h"
 
 using namespace troupe;
 using namespace troupe::test;
@@ -24,12 +24,9 @@ constexpr std::int64_t kContext = 160;
 
 /// The reference's logits after the last of `ids`, which form one sample.
 std::vector<double> reference_logits(stages::Stage& stage, std::span<const std::int32_t> ids) {
-  reference::Model model(kModel, static_cast<std::int64_t>(ids.size()));
-  for (const stages::Parameter& p : stage.parameters()) {
-    const float* w = p.weight.as<float>();
-    model.weights.at(p.name).assign(w, w + p.weight.num_elements());
-  }
-  const reference::Values logits = model.logits({ids.begin(), ids.end()});
+  const auto model =
+      reference::make_reference(kModel, static_cast<std::int64_t>(ids.size()), stage);
+  const reference::Values logits = model->logits({ids.begin(), ids.end()});
   return {logits.end() - kModel.vocab_size, logits.end()};
 }
 

@@ -1,8 +1,8 @@
+#include "stages/sharding.h"
+
 #include <boost/test/unit_test.hpp>
 #include <map>
 #include <numeric>
-
-#include "stages/sharding.h"
 
 using namespace troupe::stages;
 using troupe::tensor::Region;
@@ -41,6 +41,30 @@ BOOST_AUTO_TEST_CASE(owned_regions_hold_every_element_once) {
         for (const int count : holders(info, owned_regions(info, model, shards)))
           BOOST_REQUIRE_MESSAGE(count == 1, info.name << " with tp " << shards);
     }
+}
+
+BOOST_AUTO_TEST_CASE(shards_divide_gpt2_s_weights_and_biases_alike) {
+  ModelConfig model = model_of(12, 49);
+  model.kind = ModelKind::gpt2;
+  model.max_position_embeddings = 5;
+  for (const int shards : {1, 2, 3, 4})
+    for (const ParameterInfo& info : parameters_of(model))
+      for (const int count : holders(info, owned_regions(info, model, shards)))
+        BOOST_REQUIRE_MESSAGE(count == 1, info.name << " with tp " << shards);
+  std::map<std::string, Region> regions;
+  std::map<std::string, troupe::tensor::Shape> shapes;
+  for (const ParameterInfo& info : parameters_of(model)) {
+    regions[info.name] = region_of(info, model, {.size = 4, .shard = 3});
+    shapes[info.name] = local_shape(info, model, {.size = 4, .shard = 3});
+  }
+  const std::string layer = "transformer.h.1.";
+  BOOST_TEST((regions.at(layer + "attn.c_attn.k.weight") == Region{18, 6, 0, 24}));
+  BOOST_TEST((regions.at(layer + "attn.c_attn.k.bias") == Region{18, 6, 0, 1}));
+  BOOST_TEST((shapes.at(layer + "attn.c_attn.k.bias") == troupe::tensor::Shape{6}));
+  BOOST_TEST((regions.at(layer + "mlp.c_fc.bias") == Region{27, 9, 0, 1}));
+  BOOST_TEST((regions.at(layer + "mlp.c_proj.weight") == Region{0, 24, 27, 9}));
+  BOOST_TEST((regions.at(layer + "mlp.c_proj.bias") == Region{0, 24, 0, 1}));
+  BOOST_TEST((regions.at("transformer.wpe.weight") == Region{0, 5, 0, 24}));
 }
 
 BOOST_AUTO_TEST_CASE(a_shard_has_whole_heads_and_its_part_of_the_feed_forward) {
@@ -97,8 +121,8 @@ BOOST_AUTO_TEST_CASE(refuses_what_does_not_divide_with_the_nearest_choice) {
 
 BOOST_AUTO_TEST_CASE(intersections_are_rectangles_or_nothing) {
   const Region a{.row = 2, .rows = 4, .column = 0, .columns = 3};
-  BOOST_TEST((intersection(a, {.row = 4, .rows = 9, .column = 2, .columns = 9}) ==
-              Region{4, 2, 2, 1}));
+  BOOST_TEST(
+      (intersection(a, {.row = 4, .rows = 9, .column = 2, .columns = 9}) == Region{4, 2, 2, 1}));
   BOOST_TEST((intersection(a, {.row = 6, .rows = 9, .column = 0, .columns = 3}) == Region{}));
   BOOST_TEST((intersection(a, a) == a));
 }

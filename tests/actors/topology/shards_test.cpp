@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <deque>
@@ -6,6 +7,7 @@
 #include "actors/topology/assembly.h"
 #include "actors/topology/state_plan.h"
 #include "actors/worker/unit_state.h"
+#include "stages/parameters.h"
 #include "tests/support/run_specs.h"
 
 // Ranks, edges, groups and moves of state of stages that are several tensor-parallel shards.
@@ -22,6 +24,15 @@ RunSpec spec_of(const RunSpec::Mesh& mesh) {
   spec.model.head_dim = spec.model.hidden_size / 4;
   spec.model.intermediate_size = 48;
   spec.model.vocab_size = 257;
+  return spec;
+}
+
+RunSpec gpt2_spec_of(const RunSpec::Mesh& mesh) {
+  RunSpec spec = spec_of(mesh);
+  spec.model.kind = stages::ModelKind::gpt2;
+  spec.model.num_key_value_heads = spec.model.num_attention_heads;
+  spec.model.max_position_embeddings = 70;
+  spec.model.tie_word_embeddings = true;
   return spec;
 }
 
@@ -142,8 +153,37 @@ BOOST_AUTO_TEST_CASE(a_shard_copies_its_state_to_its_neighbour) {
   BOOST_TEST(neighbour_of(first_shape(one), 0, -1) == 3);
 }
 
-BOOST_AUTO_TEST_CASE(state_of_any_shards_becomes_that_of_any_others) {
-  const RunSpec spec = spec_of({});
+BOOST_AUTO_TEST_CASE(the_units_of_a_rank_are_the_parameters_that_it_holds) {
+  for (const auto make : {spec_of, gpt2_spec_of})
+    for (const int pp : {1, 2, 3}) {
+      const RunSpec spec = make({.pp = pp, .tp = 2});
+      const ClusterShape shape = first_shape(spec);
+      const Assembly assembly = assemble(spec, shape);
+      for (int rank = 0; rank < shape.num_ranks(); ++rank) {
+        const auto units = units_of(spec, shape, rank);
+        BOOST_TEST(std::ranges::is_sorted(units));
+        std::vector<std::string> expected, held;
+        for (const auto& info : stages::parameters_of(spec.model))
+          if (std::ranges::count(units, unit_of(info, spec.model)) > 0)
+            expected.push_back(info.name);
+        const auto layout = stages::lay_out_parameters(part_of(assembly, spec, shape, rank).stage);
+        for (const auto& entry : layout.entries) held.push_back(entry.info.name);
+        BOOST_TEST(held == expected, boost::test_tools::per_element());
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(parameters_are_in_the_order_of_their_units) {
+  for (const auto make : {spec_of, gpt2_spec_of}) {
+    const RunSpec spec = make({});
+    std::vector<int> units;
+    for (const auto& info : stages::parameters_of(spec.model))
+      units.push_back(unit_of(info, spec.model));
+    BOOST_TEST(std::ranges::is_sorted(units));
+  }
+}
+
+void check_moves(const RunSpec& spec) {
   for (const int from : {1, 2, 4})
     for (const int to : {1, 2, 4}) {
       RunSpec before = spec, after = spec;
@@ -182,6 +222,11 @@ BOOST_AUTO_TEST_CASE(state_of_any_shards_becomes_that_of_any_others) {
         }
       }
     }
+}
+
+BOOST_AUTO_TEST_CASE(state_of_any_shards_becomes_that_of_any_others) {
+  check_moves(spec_of({}));
+  check_moves(gpt2_spec_of({}));
 }
 
 }  // namespace troupe::actors

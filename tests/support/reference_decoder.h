@@ -1,0 +1,92 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "stages/model_config.h"
+#include "tests/support/reference_ops.h"
+
+namespace troupe::reference {
+
+inline Values operator+(Values a, const Values& b) {
+  for (Index i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+/// A whole decoder, forward and backward, in double precision.
+class Decoder {
+ public:
+  using Tokens = std::vector<std::int32_t>;
+
+  /// A model for samples of seq_len tokens, with weights and gradients of zero.
+  Decoder(const stages::ModelConfig& config, std::int64_t seq_len)
+      : config_(config), seq_len_(static_cast<Index>(seq_len)) {
+    for (const stages::ParameterInfo& info : parameters_of(config)) {
+      weights[info.name] = Values(static_cast<Index>(info.shape.num_elements()));
+      gradients[info.name] = weights[info.name];
+    }
+  }
+  virtual ~Decoder() = default;
+
+  std::map<std::string, Values> weights;    ///< by ParameterInfo::name
+  std::map<std::string, Values> gradients;  ///< sums so far, by the same names
+
+  /// Computes the logits [tokens, vocab].
+  virtual Values logits(const Tokens& ids) = 0;
+
+  /// Sum of the tokens' losses.
+  double loss(const Tokens& ids, const Tokens& targets) {
+    return cross_entropy(logits(ids), targets, vocabulary(), 1).loss;
+  }
+
+  /// Sum of the tokens' losses. Adds the gradients of `scale` times this sum.
+  double train(const Tokens& ids, const Tokens& targets, double scale) {
+    const CrossEntropy head = cross_entropy(logits(ids), targets, vocabulary(), scale);
+    backward(ids, head.dlogits);
+    return head.loss;
+  }
+
+ protected:
+  /// Adds the gradients of the logits' last call.
+  virtual void backward(const Tokens& ids, const Values& dlogits) = 0;
+
+  Index channels() const { return static_cast<Index>(config_.hidden_size); }
+  Index vocabulary() const { return static_cast<Index>(config_.vocab_size); }
+  Index width() const { return static_cast<Index>(config_.intermediate_size); }
+  AttentionDims dims(Index tokens) const {
+    return {.batch = tokens / seq_len_,
+            .seq_len = seq_len_,
+            .heads = static_cast<Index>(config_.num_attention_heads),
+            .kv_heads = static_cast<Index>(config_.num_key_value_heads),
+            .head_dim = static_cast<Index>(config_.head_dim),
+            .rope_theta = config_.rope_theta,
+            .rotary = config_.kind == stages::ModelKind::llama};
+  }
+  void add_gradient(const std::string& name, const Values& dw) {
+    gradients.at(name) = gradients.at(name) + dw;
+  }
+  /// Joins several parameters, one after the other.
+  Values joined(const std::vector<std::string>& names) const {
+    Values all;
+    for (const std::string& name : names) {
+      const Values& w = weights.at(name);
+      all.insert(all.end(), w.begin(), w.end());
+    }
+    return all;
+  }
+  /// Adds the gradient of joined parameters to the gradient of each.
+  void add_gradients(const std::vector<std::string>& names, const Values& joined) {
+    auto next = joined.begin();
+    for (const std::string& name : names) {
+      const auto size = static_cast<std::ptrdiff_t>(weights.at(name).size());
+      add_gradient(name, Values(next, next + size));
+      next += size;
+    }
+  }
+
+  const stages::ModelConfig config_;
+  const Index seq_len_;
+};
+
+}  // namespace troupe::reference
