@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,7 @@ struct ParameterInfo {
 /// c_proj, a weight (of q, k and v three) and then as many biases each. The head is absent if
 /// embeddings are tied, positions are if they are rotary.
 std::vector<ParameterInfo> parameters_of(const ModelConfig& config);
+std::map<std::string, ParameterInfo> parameters_by_name(const ModelConfig& config);
 std::int64_t num_parameters(const ModelConfig& config);
 
 }  // namespace troupe::stages

@@ -123,6 +123,12 @@ std::vector<ParameterInfo> parameters_of(const ModelConfig& config) {
   return config.kind == ModelKind::gpt2 ? gpt2_parameters(config) : llama_parameters(config);
 }
 
+std::map<std::string, ParameterInfo> parameters_by_name(const ModelConfig& config) {
+  std::map<std::string, ParameterInfo> by_name;
+  for (ParameterInfo& info : parameters_of(config)) by_name.emplace(info.name, std::move(info));
+  return by_name;
+}
+
 std::int64_t num_parameters(const ModelConfig& config) {
   std::int64_t count = 0;
   for (const ParameterInfo& info : parameters_of(config)) count += info.shape.num_elements();

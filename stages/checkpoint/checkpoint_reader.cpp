@@ -1,10 +1,12 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/checkpoint_state.h"
 #include "stages/checkpoint/hf_config.h"
 #include "stages/checkpoint/model_tensors.h"
 #include "stages/checkpoint/safetensors.h"
+#include "stages/checkpoint/stored_tensor.h"
 #include "stages/data/tokenizer.h"
 #include "stages/storage/input_file.h"
 #include "tensor/error.h"
@@ -24,15 +26,30 @@ auto about(const fs::path& dir, Body&& body) {
   }
 }
 
-/// Fills the parameter's region in `out`, one of its tensors.
-void read_tensor(const TensorMap& tensors, const std::string& name, const Parameter& parameter,
-                 const tensor::Tensor& out) {
-  const auto& [file, entry] = find_tensor(tensors, name, parameter.whole_shape);
+/// Fills the parameter's region in `out`, one of its tensors, from the file's tensor of this name.
+void read_tensor(const TensorMap& tensors, const std::string& name, const ParameterInfo& info,
+                 const Parameter& parameter, const tensor::Tensor& out) {
+  const auto& [file, entry] = find_tensor(tensors, name, stored_tensor(info).shape);
   const auto elements = static_cast<std::size_t>(parameter.region.num_elements());
   TROUPE_ASSERT(out.data != nullptr && out.dtype == tensor::DType::f32);
   TROUPE_ASSERT(out.num_elements() >= parameter.region.num_elements());
-  file->read(*entry, parameter.region,
-             std::as_writable_bytes(std::span(out.as<float>(), elements)));
+  file->read(*entry, stored_region(info, parameter.region),
+             std::as_writable_bytes(std::span(out.as<float>(), elements)), stored_order(info));
+}
+
+/// The checkpoint's parameter that a stage's is to be filled from. Throws Error{data} if the model
+/// has none of this name and shape.
+const ParameterInfo& info_of(const std::map<std::string, ParameterInfo>& infos,
+                             const Parameter& parameter) {
+  const auto found = infos.find(parameter.name);
+  if (found == infos.end())
+    throw Error(ErrorKind::data, fmt::format("parameter {} is missing", parameter.name));
+  const tensor::Shape &has = found->second.shape, &wanted = parameter.whole_shape;
+  if (has != wanted)
+    throw Error(ErrorKind::data,
+                fmt::format("parameter {} is [{}], expected [{}]", parameter.name,
+                            fmt::join(has.dims(), ", "), fmt::join(wanted.dims(), ", ")));
+  return found->second;
 }
 
 class OpenCheckpoint final : public CheckpointReader {
@@ -68,13 +85,15 @@ class OpenCheckpoint final : public CheckpointReader {
   }
 
   void load(Stage& stage, bool weights_only) const override {
+    const auto infos = parameters_by_name(state_.info.model);
     about(dir_, [&] {
       for (const Parameter& parameter : stage.parameters()) {
-        const auto& name = parameter.name;
-        read_tensor(weights_, name, parameter, parameter.weight);
+        const ParameterInfo& info = info_of(infos, parameter);
+        const std::string& name = info.stored.tensor;
+        read_tensor(weights_, name, info, parameter, parameter.weight);
         if (weights_only) continue;
-        read_tensor(optimizer_, exp_avg_name(name), parameter, parameter.exp_avg);
-        read_tensor(optimizer_, exp_avg_sq_name(name), parameter, parameter.exp_avg_sq);
+        read_tensor(optimizer_, exp_avg_name(name), info, parameter, parameter.exp_avg);
+        read_tensor(optimizer_, exp_avg_sq_name(name), info, parameter, parameter.exp_avg_sq);
       }
     });
     stage.weights_changed();
@@ -116,6 +135,7 @@ void OpenCheckpoint::check_model(const ModelConfig& model) const {
       throw Error(ErrorKind::data, fmt::format("checkpoint {}: its {} is {}, the manifest's is {}",
                                                dir_.string(), field, saved, wanted));
   };
+  compare("kind", std::string_view(name_of(own.kind)), std::string_view(name_of(model.kind)));
   compare("hidden_size", own.hidden_size, model.hidden_size);
   compare("intermediate_size", own.intermediate_size, model.intermediate_size);
   compare("num_hidden_layers", own.num_hidden_layers, model.num_hidden_layers);
@@ -123,9 +143,14 @@ void OpenCheckpoint::check_model(const ModelConfig& model) const {
   compare("num_key_value_heads", own.num_key_value_heads, model.num_key_value_heads);
   compare("head_dim", own.head_dim, model.head_dim);
   compare("vocab_size", own.vocab_size, model.vocab_size);
-  compare("rms_norm_eps", own.rms_norm_eps, model.rms_norm_eps);
-  compare("rope_theta", own.rope_theta, model.rope_theta);
   compare("tie_word_embeddings", own.tie_word_embeddings, model.tie_word_embeddings);
+  if (model.kind == ModelKind::gpt2) {
+    compare("layer_norm_epsilon", own.layer_norm_epsilon, model.layer_norm_epsilon);
+    compare("max_position_embeddings", own.max_position_embeddings, model.max_position_embeddings);
+  } else {
+    compare("rms_norm_eps", own.rms_norm_eps, model.rms_norm_eps);
+    compare("rope_theta", own.rope_theta, model.rope_theta);
+  }
 }
 
 /// Suggests the newest complete checkpoint of the run that `dir` belongs to, if there is one.

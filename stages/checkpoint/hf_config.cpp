@@ -2,21 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "stages/checkpoint/json_file.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
 namespace {
 
-constexpr const char* kModelType = "llama";
+constexpr const char* kModelType = "model_type";
 
-}  // namespace
-
-std::string to_hf_config(const ModelConfig& model, std::int64_t seq_len) {
-  const nlohmann::json config = {
+/// What LlamaForCausalLM has, with the rope keys of transformers 4.
+nlohmann::json llama_config(const ModelConfig& model, std::int64_t seq_len) {
+  return {
       {"architectures", {"LlamaForCausalLM"}},
-      {"model_type", kModelType},
-      {"vocab_size", model.vocab_size},
       {"hidden_size", model.hidden_size},
       {"intermediate_size", model.intermediate_size},
       {"num_hidden_layers", model.num_hidden_layers},
@@ -28,41 +27,98 @@ std::string to_hf_config(const ModelConfig& model, std::int64_t seq_len) {
       {"rope_theta", model.rope_theta},
       {"rope_scaling", nullptr},
       {"max_position_embeddings", seq_len},
-      {"tie_word_embeddings", model.tie_word_embeddings},
-      {"initializer_range", model.initializer_range},
       {"attention_bias", false},
       {"attention_dropout", 0.0},
       {"mlp_bias", false},
       {"pretraining_tp", 1},
-      {"bos_token_id", nullptr},  // no sample begins or ends with a special token
-      {"eos_token_id", nullptr},
-      {"pad_token_id", nullptr},
-      {"torch_dtype", "float32"},
-      {"use_cache", true},
   };
-  return config.dump(2) + '\n';
 }
 
-ModelConfig read_hf_config(const std::filesystem::path& path) {
-  const nlohmann::json config = read_json_file(path);
-  if (const std::string type = get_string(config, "model_type", path); type != kModelType)
-    throw Error(ErrorKind::data,
-                fmt::format("{}: model_type is {}, expected {}", path.string(), type, kModelType));
+/// What GPT2LMHeadModel has.
+nlohmann::json gpt2_config(const ModelConfig& model) {
+  return {
+      {"architectures", {"GPT2LMHeadModel"}},
+      {"n_embd", model.hidden_size},
+      {"n_inner", model.intermediate_size},
+      {"n_layer", model.num_hidden_layers},
+      {"n_head", model.num_attention_heads},
+      {"n_positions", model.max_position_embeddings},
+      {"activation_function", "gelu_new"},
+      {"layer_norm_epsilon", model.layer_norm_epsilon},
+      {"scale_attn_weights", true},
+      {"scale_attn_by_inverse_layer_idx", false},
+      {"reorder_and_upcast_attn", false},
+      {"embd_pdrop", 0.0},
+      {"attn_pdrop", 0.0},
+      {"resid_pdrop", 0.0},
+  };
+}
+
+ModelConfig read_llama(const nlohmann::json& config, const std::filesystem::path& path) {
   const auto integer = [&](const char* name) { return get_integer(config, name, path); };
-  const auto number = [&](const char* name) { return get_number(config, name, path); };
-  const ModelConfig model{
+  return {
       .hidden_size = integer("hidden_size"),
       .intermediate_size = integer("intermediate_size"),
       .num_hidden_layers = integer("num_hidden_layers"),
       .num_attention_heads = integer("num_attention_heads"),
       .num_key_value_heads = integer("num_key_value_heads"),
       .head_dim = integer("head_dim"),
-      .vocab_size = integer("vocab_size"),
-      .rms_norm_eps = number("rms_norm_eps"),
-      .rope_theta = number("rope_theta"),
-      .tie_word_embeddings = get_bool(config, "tie_word_embeddings", path),
-      .initializer_range = number("initializer_range"),
+      .rms_norm_eps = get_number(config, "rms_norm_eps", path),
+      .rope_theta = get_number(config, "rope_theta", path),
   };
+}
+
+ModelConfig read_gpt2(const nlohmann::json& config, const std::filesystem::path& path) {
+  const auto integer = [&](const char* name) { return get_integer(config, name, path); };
+  ModelConfig model{
+      .kind = ModelKind::gpt2,
+      .hidden_size = integer("n_embd"),
+      .intermediate_size = integer("n_inner"),
+      .num_hidden_layers = integer("n_layer"),
+      .num_attention_heads = integer("n_head"),
+      .layer_norm_epsilon = get_number(config, "layer_norm_epsilon", path),
+      .max_position_embeddings = integer("n_positions"),
+  };
+  model.num_key_value_heads = model.num_attention_heads;
+  // No number of heads below 1 passes check_model.
+  model.head_dim = model.hidden_size / std::max<std::int64_t>(1, model.num_attention_heads);
+  return model;
+}
+
+}  // namespace
+
+std::string to_hf_config(const ModelConfig& model, std::int64_t seq_len) {
+  nlohmann::json config =
+      model.kind == ModelKind::gpt2 ? gpt2_config(model) : llama_config(model, seq_len);
+  const nlohmann::json common = {
+      {kModelType, name_of(model.kind)},
+      {"vocab_size", model.vocab_size},
+      {"tie_word_embeddings", model.tie_word_embeddings},
+      {"initializer_range", model.initializer_range},
+      {"bos_token_id", nullptr},  // no sample begins or ends with a special token
+      {"eos_token_id", nullptr},
+      {"pad_token_id", nullptr},
+      {"torch_dtype", "float32"},
+      {"use_cache", true},
+  };
+  config.update(common);
+  return config.dump(2) + '\n';
+}
+
+ModelConfig read_hf_config(const std::filesystem::path& path) {
+  const nlohmann::json config = read_json_file(path);
+  const std::string type = get_string(config, kModelType, path);
+  ModelConfig model;
+  if (type == name_of(ModelKind::llama))
+    model = read_llama(config, path);
+  else if (type == name_of(ModelKind::gpt2))
+    model = read_gpt2(config, path);
+  else
+    throw Error(ErrorKind::data, fmt::format("{}: {} is {}, expected llama or gpt2", path.string(),
+                                             kModelType, type));
+  model.vocab_size = get_integer(config, "vocab_size", path);
+  model.tie_word_embeddings = get_bool(config, "tie_word_embeddings", path);
+  model.initializer_range = get_number(config, "initializer_range", path);
   if (const std::string problem = check_model(model); !problem.empty())
     throw Error(ErrorKind::data, fmt::format("{}: {}", path.string(), problem));
   return model;

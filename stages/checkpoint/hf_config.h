@@ -8,8 +8,8 @@
 
 namespace troupe::stages {
 
-/// The text of a Hugging Face config.json (LlamaForCausalLM, rope keys of transformers 4, weights
-/// in float32).
+/// The text of a Hugging Face config.json (LlamaForCausalLM with the rope keys of transformers 4,
+/// or GPT2LMHeadModel; weights in float32). `seq_len` is the longest context of a llama model.
 std::string to_hf_config(const ModelConfig& model, std::int64_t seq_len);
 
 /// Reads what to_hf_config wrote and checks it (check_model); the compute dtype stays at its

@@ -9,6 +9,7 @@
 
 #include "stages/checkpoint/checkpoint_state.h"
 #include "stages/checkpoint/region_sums.h"
+#include "stages/checkpoint/stored_tensor.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -62,9 +63,9 @@ TensorMap map_tensors(std::span<const SafetensorsFile> files) {
 void check_weights(const TensorMap& tensors, const ModelConfig& model) {
   check_layers(tensors, model);
   std::vector<std::string> names;
-  for (const ParameterInfo& parameter : parameters_of(model)) {
-    check_tensor(tensors, parameter.name, parameter.shape);
-    names.push_back(parameter.name);
+  for (const StoredTensor& expected : stored_tensors(model)) {
+    check_tensor(tensors, expected.name, expected.shape);
+    names.push_back(expected.name);
   }
   check_count(tensors, std::move(names));
 }
@@ -72,10 +73,9 @@ void check_weights(const TensorMap& tensors, const ModelConfig& model) {
 void check_optimizer(const TensorMap& tensors, const ModelConfig& model) {
   check_layers(tensors, model);
   std::vector<std::string> names;
-  for (const ParameterInfo& parameter : parameters_of(model))
-    for (const std::string& name :
-         {exp_avg_name(parameter.name), exp_avg_sq_name(parameter.name)}) {
-      check_tensor(tensors, name, parameter.shape);
+  for (const StoredTensor& expected : stored_tensors(model))
+    for (const std::string& name : {exp_avg_name(expected.name), exp_avg_sq_name(expected.name)}) {
+      check_tensor(tensors, name, expected.shape);
       names.push_back(name);
     }
   check_count(tensors, std::move(names));

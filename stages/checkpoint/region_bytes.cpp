@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "stages/storage/xxh64.h"
 #include "tensor/error.h"
@@ -47,15 +48,33 @@ void for_each_run(const StoredMatrix& matrix, const Region& block, std::span<Byt
   }
 }
 
+/// The first byte of an element in memory that holds its region in this order.
+std::size_t place_in(const Region& region, Order order, std::int64_t row, std::int64_t column,
+                     std::size_t element_bytes) {
+  const std::int64_t r = row - region.row, c = column - region.column;
+  const std::int64_t element = order == Order::rows ? r * region.columns + c : c * region.rows + r;
+  return static_cast<std::size_t>(element) * element_bytes;
+}
+
+/// Copies the elements that both regions have, of which one lies by rows and the other by columns.
+/// Follows the columns, because what lies by rows is a block, which is in the cache.
+void copy_transposed(const Region& from_region, Order from_order, std::span<const std::byte> from,
+                     const Region& to_region, Order to_order, std::span<std::byte> to) {
+  constexpr std::size_t kBytes = sizeof(float);
+  const Region common = tensor::intersection(from_region, to_region);
+  for (std::int64_t column = common.column; column < common.column + common.columns; ++column)
+    for (std::int64_t row = common.row; row < common.row + common.rows; ++row)
+      std::memcpy(to.data() + place_in(to_region, to_order, row, column, kBytes),
+                  from.data() + place_in(from_region, from_order, row, column, kBytes), kBytes);
+}
+
 /// Copies the elements that both regions have. Each span holds its region row by row.
 void copy_common(const Region& from_region, std::span<const std::byte> from,
                  const Region& to_region, std::span<std::byte> to, std::size_t element_bytes) {
   const Region common = tensor::intersection(from_region, to_region);
   for (std::int64_t row = common.row; row < common.row + common.rows; ++row) {
     const auto place = [&](const Region& region) {
-      const std::int64_t element =
-          (row - region.row) * region.columns + common.column - region.column;
-      return static_cast<std::size_t>(element) * element_bytes;
+      return place_in(region, Order::rows, row, common.column, element_bytes);
     };
     std::memcpy(to.data() + place(to_region), from.data() + place(from_region),
                 static_cast<std::size_t>(common.columns) * element_bytes);
@@ -66,7 +85,8 @@ void copy_common(const Region& from_region, std::span<const std::byte> from,
 
 std::uint64_t read_region(const InputFile& file, const StoredMatrix& matrix, const Region& stored,
                           const Region& wanted, std::span<std::byte> out,
-                          std::span<std::byte> block_bytes) {
+                          std::span<std::byte> block_bytes, Order order) {
+  TROUPE_ASSERT(order == Order::rows || matrix.element_bytes == sizeof(float));
   TROUPE_ASSERT(out.size() == bytes_of(wanted, matrix.element_bytes));
   Xxh64 sum;
   for_each_block(stored, matrix.element_bytes, [&](const Region& block) {
@@ -74,18 +94,30 @@ std::uint64_t read_region(const InputFile& file, const StoredMatrix& matrix, con
     for_each_run(matrix, block, bytes,
                  [&](std::uint64_t at, std::span<std::byte> run) { file.read(at, run); });
     sum.update(bytes);
-    copy_common(block, bytes, wanted, out, matrix.element_bytes);
+    if (order == Order::rows)
+      copy_common(block, bytes, wanted, out, matrix.element_bytes);
+    else
+      copy_transposed(block, Order::rows, bytes, wanted, order, out);
   });
   return sum.digest();
 }
 
 std::uint64_t write_region(OutputFile& file, const StoredMatrix& matrix, const Region& region,
-                           std::span<const std::byte> bytes) {
+                           std::span<const std::byte> bytes, Order order) {
+  TROUPE_ASSERT(order == Order::rows || matrix.element_bytes == sizeof(float));
   TROUPE_ASSERT(bytes.size() == bytes_of(region, matrix.element_bytes));
   Xxh64 sum;
+  std::vector<std::byte> turned(order == Order::columns ? kBlockBytes : 0);
   for_each_block(region, matrix.element_bytes, [&](const Region& block) {
-    const auto part = bytes.first(bytes_of(block, matrix.element_bytes));
-    bytes = bytes.subspan(part.size());
+    const std::size_t size = bytes_of(block, matrix.element_bytes);
+    std::span<const std::byte> part;
+    if (order == Order::rows) {
+      part = bytes.first(size);
+      bytes = bytes.subspan(size);
+    } else {
+      copy_transposed(region, order, bytes, block, Order::rows, turned);
+      part = std::span(turned).first(size);
+    }
     sum.update(part);
     for_each_run(matrix, block, part,
                  [&](std::uint64_t at, std::span<const std::byte> run) { file.write_at(at, run); });

@@ -23,16 +23,23 @@ struct StoredMatrix {
   std::size_t element_bytes = 0;
 };
 
+/// How memory holds a region of a file's matrix: row by row as the file does, or column by column,
+/// which is its transpose row by row. Columns are of float32 elements alone.
+enum class Order { rows, columns };
+
 /// Reads the whole `stored` region through `block_bytes`, which holds kBlockBytes, and copies those
-/// of its elements that lie in `wanted` to `out`, which holds `wanted` row by row. Returns the
+/// of its elements that lie in `wanted` to `out`, which holds `wanted` in this order. Returns the
 /// XXH64 of the stored region's bytes, row by row. Throws as InputFile does.
 std::uint64_t read_region(const InputFile& file, const StoredMatrix& matrix,
                           const tensor::Region& stored, const tensor::Region& wanted,
-                          std::span<std::byte> out, std::span<std::byte> block_bytes);
+                          std::span<std::byte> out, std::span<std::byte> block_bytes,
+                          Order order = Order::rows);
 
-/// Writes the region, whose elements are `bytes` row by row, to its place. Returns the XXH64 of
-/// `bytes`. Throws as OutputFile does.
+/// Writes the region, whose elements are `bytes` in this order, to its place; columns through a
+/// buffer of kBlockBytes. Returns the XXH64 of the region's bytes, row by row. Throws as OutputFile
+/// does.
 std::uint64_t write_region(OutputFile& file, const StoredMatrix& matrix,
-                           const tensor::Region& region, std::span<const std::byte> bytes);
+                           const tensor::Region& region, std::span<const std::byte> bytes,
+                           Order order = Order::rows);
 
 }  // namespace troupe::stages

@@ -28,8 +28,9 @@ OutputFile open_shared(const std::filesystem::path& path, const SafetensorsLayou
 }  // namespace
 
 void write_region(OutputFile& file, const SafetensorsLayout& layout, const NamedRegion& named) {
-  const auto& [tensor, region, bytes] = named;
-  const std::string sum = to_hex(write_region(file, layout.matrix_of(tensor), region, bytes));
+  const auto& [tensor, region, bytes, order] = named;
+  const std::string sum =
+      to_hex(write_region(file, layout.matrix_of(tensor), region, bytes, order));
   file.write_at(layout.sum_of(tensor, region), std::as_bytes(std::span(sum)));
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "stages/checkpoint/region_bytes.h"
 #include "stages/checkpoint/safetensors_layout.h"
 #include "stages/storage/output_file.h"
 #include "tensor/region.h"
@@ -18,7 +19,8 @@ namespace troupe::stages {
 struct NamedRegion {
   std::string tensor;
   tensor::Region region;             ///< one of the layout's
-  std::span<const std::byte> bytes;  ///< row by row, in host memory
+  std::span<const std::byte> bytes;  ///< in host memory
+  Order order = Order::rows;         ///< of the bytes
 };
 
 /// Writes a region, and then its checksum, into a file that has this layout.

@@ -67,10 +67,11 @@ class SafetensorsFile {
   std::uint64_t header_sum() const { return header_sum_; }
   std::span<const TensorEntry> tensors() const { return header_.tensors; }
 
-  /// Copies a region of a tensor of tensors() row by row to `out`, which has its size. Regions with
-  /// a checksum that overlap it are read as a whole, through one buffer of kBlockBytes; bytes that
-  /// do not match are an Error{data} naming file, tensor and region.
-  void read(const TensorEntry& entry, const tensor::Region& wanted, std::span<std::byte> out) const;
+  /// Copies a region of a tensor of tensors() in this order to `out`, which has its size. Regions
+  /// with a checksum that overlap it are read as a whole, through one buffer of kBlockBytes; bytes
+  /// that do not match are an Error{data} naming file, tensor and region.
+  void read(const TensorEntry& entry, const tensor::Region& wanted, std::span<std::byte> out,
+            Order order = Order::rows) const;
   /// Checks the bytes of every tensor that has an XXH64.
   void verify() const;
 

@@ -52,15 +52,15 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   return file;
 }
 
-void SafetensorsFile::read(const TensorEntry& entry, const Region& wanted,
-                           std::span<std::byte> out) const {
+void SafetensorsFile::read(const TensorEntry& entry, const Region& wanted, std::span<std::byte> out,
+                           Order order) const {
   const InputFile input = InputFile::open(path_);
   std::vector<std::byte> block(kBlockBytes);
   const StoredMatrix matrix = matrix_of(entry);
-  if (entry.sums.empty()) read_region(input, matrix, wanted, wanted, out, block);
+  if (entry.sums.empty()) read_region(input, matrix, wanted, wanted, out, block, order);
   for (const RegionSum& expected : entry.sums) {
     if (tensor::intersection(expected.region, wanted).num_elements() == 0) continue;
-    check(entry, expected, read_region(input, matrix, expected.region, wanted, out, block));
+    check(entry, expected, read_region(input, matrix, expected.region, wanted, out, block, order));
   }
 }
 

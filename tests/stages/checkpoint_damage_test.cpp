@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_config_is_refused_with_the_field) {
     fresh.edit_config(change);
     fresh.refused({"checkpoint", word});
   };
-  wrong("model_type is gpt2", [](json& c) { c["model_type"] = "gpt2"; });
+  wrong("model_type is mamba", [](json& c) { c["model_type"] = "mamba"; });
   wrong("\"hidden_size\" is missing", [](json& c) { c.erase("hidden_size"); });
   wrong("hidden_size", [](json& c) { c["hidden_size"] = -8; });
   wrong("num_attention_heads", [](json& c) { c["num_attention_heads"] = 3; });

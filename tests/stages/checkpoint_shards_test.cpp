@@ -39,6 +39,15 @@ ModelConfig model_of(std::int64_t vocab_size, bool tied) {
           .tie_word_embeddings = tied};
 }
 
+ModelConfig gpt2_of(std::int64_t vocab_size, bool tied) {
+  ModelConfig model = model_of(vocab_size, tied);
+  model.kind = ModelKind::gpt2;
+  model.num_key_value_heads = 12;
+  model.head_dim = 1;
+  model.max_position_embeddings = 70;
+  return model;
+}
+
 CheckpointInfo info_of(const ModelConfig& model) {
   CheckpointInfo info = test::small_info();
   info.model = model;
@@ -115,11 +124,12 @@ struct Fixture {
 BOOST_FIXTURE_TEST_SUITE(checkpoint_shards, Fixture)
 
 BOOST_AUTO_TEST_CASE(any_shards_read_what_any_shards_wrote) {
-  for (const auto& [vocab, tied] : {std::pair{13, false}, {13, true}, {5, false}})
+  for (const ModelConfig& written : {model_of(13, false), model_of(13, true), model_of(5, false),
+                                     gpt2_of(13, false), gpt2_of(13, true)})
     for (const Cuts& cuts : {Cuts{0, 3}, Cuts{0, 1, 3}})
       for (const int writers : {1, 2, 3, 4}) {
         const test::TempDir other;
-        const CheckpointInfo info = info_of(model_of(vocab, tied));
+        const CheckpointInfo info = info_of(written);
         const auto reader =
             CheckpointReader::open(write_checkpoint(other.path(), info, cuts, writers));
         BOOST_CHECK_NO_THROW(reader->verify());
@@ -133,6 +143,56 @@ BOOST_AUTO_TEST_CASE(tensors_do_not_tell_how_many_shards_wrote_them) {
   write_checkpoint(three.path(), info_of(model), {0, 3}, 3);
   for (const std::string& name : {kWeights, kOptimizer})
     BOOST_TEST(data_of(three / "step-7" / name) == data_of(one / "step-7" / name));
+}
+
+BOOST_AUTO_TEST_CASE(gpt2_s_matrices_are_transposed_and_its_qkv_joined) {
+  const ModelConfig gpt2 = gpt2_of(13, true);
+  const std::string layer = "transformer.h.1.";
+  for (const int shards : {1, 3}) {
+    const test::TempDir other;
+    const fs::path path = write_checkpoint(other.path(), info_of(gpt2), {0, 3}, shards) / kWeights;
+    const SafetensorsFile file = SafetensorsFile::open(path);
+    const auto read = [&](const std::string& name) {
+      const auto entry = std::ranges::find(file.tensors(), layer + name, &TensorEntry::name);
+      std::vector<float> values(entry->num_bytes() / sizeof(float));
+      file.read(*entry, entry->whole, std::as_writable_bytes(std::span(values)));
+      return values;
+    };
+    Shard whole(gpt2, 1, 0);
+    const auto expected = [&](const std::string& name, std::int64_t out, std::int64_t in) {
+      const auto found = std::ranges::find(whole.parameters(), layer + name, &Parameter::name);
+      return found->weight.as<float>()[out * found->weight.shape[1] + in];
+    };
+    const auto c_attn = read("attn.c_attn.weight"), c_proj = read("mlp.c_proj.weight");
+    for (std::int64_t in = 0; in < 12; ++in)
+      for (std::int64_t out = 0; out < 12; ++out) {
+        const auto at = static_cast<std::size_t>(in * 36 + out);
+        BOOST_TEST(c_attn.at(at) == expected("attn.c_attn.q.weight", out, in));
+        BOOST_TEST(c_attn.at(at + 12) == expected("attn.c_attn.k.weight", out, in));
+        BOOST_TEST(c_attn.at(at + 24) == expected("attn.c_attn.v.weight", out, in));
+      }
+    for (std::int64_t in = 0; in < 24; ++in)
+      for (std::int64_t out = 0; out < 12; ++out)
+        BOOST_TEST(c_proj.at(static_cast<std::size_t>(in * 12 + out)) ==
+                   expected("mlp.c_proj.weight", out, in));
+    const auto bias = read("attn.c_attn.bias");
+    const auto k =
+        std::ranges::find(whole.parameters(), layer + "attn.c_attn.k.bias", &Parameter::name);
+    for (std::size_t i = 0; i < 12; ++i) BOOST_TEST(bias.at(12 + i) == k->weight.as<float>()[i]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_region_of_joined_columns_is_named) {
+  model = gpt2_of(13, false);
+  write_checkpoint(run.path(), info_of(model), {0, 3}, 4);
+  const std::string name = "transformer.h.1.attn.c_attn.weight";
+  damage(kWeights, name, 2 * 36 + 12 + 5);  // row 2, of the keys of shard 1
+  expect_error(ErrorKind::data, {kWeights, "damaged", name + "[0:12,15:3]"},
+               [&] { CheckpointReader::open(dir)->verify(); });
+  Shard sound(model, 4, 2), hurt(model, 4, 1);
+  const auto reader = CheckpointReader::open(dir);
+  BOOST_CHECK_NO_THROW(reader->load(sound, true));
+  expect_error(ErrorKind::data, {kWeights, "damaged"}, [&] { reader->load(hurt, true); });
 }
 
 BOOST_AUTO_TEST_CASE(one_shard_writes_a_checksum_for_each_whole_tensor) {
@@ -174,18 +234,21 @@ BOOST_AUTO_TEST_CASE(bytes_are_counted_where_they_are_written) {
 }
 
 BOOST_AUTO_TEST_CASE(a_shard_reads_its_own_bytes_alone) {
-  const auto reader =
-      CheckpointReader::open(write_checkpoint(run.path(), info_of(model), {0, 3}, 4));
-  Shard shard(model, 4, 2);
-  std::uint64_t own = 0;
-  for (const Parameter& parameter : shard.parameters())
-    own += static_cast<std::uint64_t>(3 * 4 * parameter.region.num_elements());
-  const std::uint64_t idle = bytes_read(), before = bytes_read();
-  reader->load(shard, /*weights_only=*/false);
-  const std::uint64_t after = bytes_read();
-  const std::uint64_t of_counting = before - idle;
-  BOOST_TEST(after - before - of_counting <= own + 16);  // counting reads numbers of more digits
-  BOOST_TEST(after - before >= own);
+  for (const ModelConfig& written : {model, gpt2_of(13, true)}) {
+    const test::TempDir other;
+    const auto reader =
+        CheckpointReader::open(write_checkpoint(other.path(), info_of(written), {0, 3}, 4));
+    Shard shard(written, 4, 2);
+    std::uint64_t own = 0;
+    for (const Parameter& parameter : shard.parameters())
+      own += static_cast<std::uint64_t>(3 * 4 * parameter.region.num_elements());
+    const std::uint64_t idle = bytes_read(), before = bytes_read();
+    reader->load(shard, /*weights_only=*/false);
+    const std::uint64_t after = bytes_read();
+    const std::uint64_t of_counting = before - idle;
+    BOOST_TEST(after - before - of_counting <= own + 16);  // counting reads numbers of more digits
+    BOOST_TEST(after - before >= own);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_damaged_region_is_named_and_others_are_read) {

@@ -111,6 +111,50 @@ BOOST_AUTO_TEST_CASE(it_is_a_hugging_face_directory) {
   BOOST_TEST(index["weight_map"].size() == parameters_of(test::small_model()).size());
 }
 
+BOOST_AUTO_TEST_CASE(gpt2_is_a_hugging_face_directory) {
+  CheckpointInfo info = small_info();
+  info.model = {.kind = ModelKind::gpt2,
+                .hidden_size = 8,
+                .intermediate_size = 12,
+                .num_hidden_layers = 3,
+                .num_attention_heads = 2,
+                .num_key_value_heads = 2,
+                .head_dim = 4,
+                .vocab_size = 16,
+                .layer_norm_epsilon = 1.0 / 3e5,
+                .max_position_embeddings = 70,
+                .tie_word_embeddings = true};
+  const fs::path checkpoint = write_checkpoint(dir.path(), info, {0, 1, 3});
+  const json config = json_of(checkpoint / "config.json");
+  BOOST_TEST(config["architectures"] == json({"GPT2LMHeadModel"}));
+  BOOST_TEST(config["model_type"] == "gpt2");
+  BOOST_TEST(config["activation_function"] == "gelu_new");
+  BOOST_TEST(config["n_embd"] == 8);
+  BOOST_TEST(config["n_inner"] == 12);
+  BOOST_TEST(config["n_layer"] == 3);
+  BOOST_TEST(config["n_head"] == 2);
+  BOOST_TEST(config["n_positions"] == 70);
+  BOOST_TEST(config["tie_word_embeddings"] == true);
+  BOOST_TEST(!config.contains("rope_theta"));
+  const json map = json_of(checkpoint / "model.safetensors.index.json")["weight_map"];
+  BOOST_TEST(map.size() == 3 * 12 + 4);  // with wte, wpe and the final norm's two
+  for (const char* name : {"transformer.wte.weight", "transformer.wpe.weight"})
+    BOOST_TEST(map[name] == "model-00001-of-00002.safetensors");
+  BOOST_TEST(map["transformer.h.2.attn.c_attn.bias"] == "model-00002-of-00002.safetensors");
+  const auto reader = CheckpointReader::open(checkpoint);
+  BOOST_TEST((reader->info().model == info.model));
+  ModelConfig other = info.model;
+  other.max_position_embeddings = 71;
+  expect_error(ErrorKind::data, {"max_position_embeddings", "70", "71"},
+               [&] { reader->check_model(other); });
+  other = info.model;
+  other.layer_norm_epsilon = 1e-5;
+  expect_error(ErrorKind::data, {"layer_norm_epsilon"}, [&] { reader->check_model(other); });
+  other = info.model;
+  other.kind = ModelKind::llama;
+  expect_error(ErrorKind::data, {"kind", "gpt2", "llama"}, [&] { reader->check_model(other); });
+}
+
 BOOST_AUTO_TEST_CASE(a_tied_head_is_written_once) {
   CheckpointInfo info = small_info();
   info.model.tie_word_embeddings = true;

@@ -38,17 +38,28 @@ struct MatrixFile {
     const auto all = elements(region);
     return xxh64(std::as_bytes(std::span(all)));
   }
-  std::uint64_t write(const Region& region) {
+  std::uint64_t write(const Region& region, Order order = Order::rows) {
     OutputFile file = OutputFile::open(path);
-    const auto all = elements(region);
-    return write_region(file, matrix, region, std::as_bytes(std::span(all)));
+    const auto all = in_order(region, elements(region), order);
+    return write_region(file, matrix, region, std::as_bytes(std::span(all)), order);
+  }
+  /// Elements that lie row by row, in an order.
+  static std::vector<std::int32_t> in_order(const Region& region,
+                                            const std::vector<std::int32_t>& by_rows, Order order) {
+    if (order == Order::rows) return by_rows;
+    std::vector<std::int32_t> by_columns;
+    for (std::int64_t column = 0; column < region.columns; ++column)
+      for (std::int64_t row = 0; row < region.rows; ++row)
+        by_columns.push_back(by_rows[static_cast<std::size_t>(row * region.columns + column)]);
+    return by_columns;
   }
   /// Reads `stored` and returns `wanted`, in which -1 stands for what was not read.
-  std::vector<std::int32_t> read(const Region& stored, const Region& wanted) const {
+  std::vector<std::int32_t> read(const Region& stored, const Region& wanted,
+                                 Order order = Order::rows) const {
     std::vector<std::int32_t> out(static_cast<std::size_t>(wanted.num_elements()), -1);
     std::vector<std::byte> block(kBlockBytes);
     const std::uint64_t sum = read_region(InputFile::open(path), matrix, stored, wanted,
-                                          std::as_writable_bytes(std::span(out)), block);
+                                          std::as_writable_bytes(std::span(out)), block, order);
     BOOST_TEST(sum == sum_of(stored));
     return out;
   }
@@ -87,8 +98,11 @@ BOOST_AUTO_TEST_CASE(written_regions_make_the_matrix) {
     for (const bool by_rows : {true, false}) {
       MatrixFile file(rows, columns);
       const std::int64_t parts = std::min<std::int64_t>(4, by_rows ? rows : columns);
-      for (const Region& region : divided(file.whole(), by_rows, parts))
-        BOOST_TEST(file.write(region) == file.sum_of(region));
+      Order order = Order::rows;
+      for (const Region& region : divided(file.whole(), by_rows, parts)) {
+        BOOST_TEST(file.write(region, order) == file.sum_of(region));
+        order = order == Order::rows ? Order::columns : Order::rows;
+      }
       BOOST_TEST((file.read(file.whole(), file.whole()) == file.elements(file.whole())));
       const std::string content = test::content_of(file.path);
       BOOST_TEST(content.size() ==
@@ -113,7 +127,10 @@ BOOST_AUTO_TEST_CASE(the_elements_in_common_are_read_and_no_others) {
         return Region{row, rows, column, columns};
       };
       const Region stored = region(), wanted = region();
-      BOOST_TEST((file.read(stored, wanted) == file.common(stored, wanted)));
+      const auto common = file.common(stored, wanted);
+      BOOST_TEST((file.read(stored, wanted) == common));
+      BOOST_TEST((file.read(stored, wanted, Order::columns) ==
+                  MatrixFile::in_order(wanted, common, Order::columns)));
     }
   }
 }
