@@ -31,9 +31,11 @@ struct AttentionShape {
 struct AttentionCall {
   Tensor mask;  // as the shape's mask says
   /// Dropout of the probabilities, if its p is not 0. The index of an element is its place in the
-  /// tensor [heads of the layer, B, S, S] (head, sequence, query, key), so that a part of the heads
-  /// is dropped as it would be with all of them.
+  /// tensor [heads of the layer, sequences, S, S] (head, sequence, query, key), so that a part of
+  /// the heads and a part of the sequences are dropped as they would be with all of them.
   Dropout dropout;
+  std::int64_t sequences = 0;       // of all batches that are dropped as one; 0: B, this one alone
+  std::int64_t first_sequence = 0;  // of the B among them
 };
 
 /// Rotary embedding (rotate-half, tables in float32) and grouped-query attention with scale

@@ -62,6 +62,10 @@ void fill(const Tensor& x, const MatrixSlice& slice, int threads, const Value& v
 
 Random::Random(std::uint64_t seed, std::string_view name) : key_(mix64(mix64(seed) + hash(name))) {}
 
+Random Random::part(std::uint64_t number) const {
+  return Random(mix64(key_ + (number + 1) * 0x9e3779b97f4a7c15));
+}
+
 std::uint64_t Random::bits(std::uint64_t index) const {
   const Block block = block_at(key_, index / 2);
   return index % 2 == 0 ? join(block[0], block[1]) : join(block[2], block[3]);

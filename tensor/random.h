@@ -32,10 +32,14 @@ class Random {
   double uniform(std::uint64_t index) const;
   /// A standard normal number (Box-Muller on values 2*index and 2*index+1).
   double normal(std::uint64_t index) const;
+  /// The random numbers of a numbered part of this name, a layer or a step.
+  Random part(std::uint64_t number) const;
   /// The Philox key, by which kernels draw the same words.
   std::uint64_t key() const { return key_; }
 
  private:
+  explicit Random(std::uint64_t key) : key_(key) {}
+
   std::uint64_t key_;
 };
 

@@ -107,6 +107,7 @@ void CpuAttention::check(const AttentionCall& call) const {
   TROUPE_ASSERT(static_cast<bool>(call.mask) == (shape_.mask != Mask::none));
   TROUPE_ASSERT(!call.mask || (call.mask.dtype == DType::f32 && call.mask.shape == Shape{rows, s}));
   TROUPE_ASSERT(call.dropout.p >= 0 && call.dropout.p < 1);
+  TROUPE_ASSERT(call.sequences == 0 || call.first_sequence + shape_.batch <= call.sequences);
 }
 
 void CpuAttention::forward(Stream&, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
@@ -243,10 +244,12 @@ MaskRows CpuAttention::mask_of(const AttentionCall& call, std::int64_t job) cons
 ScoreDropout CpuAttention::dropout_of(const AttentionCall& call, std::int64_t job) const {
   const std::int64_t batch = job / shape_.kv_heads, kv_head = job % shape_.kv_heads;
   const std::int64_t head = shape_.first_head + kv_head * group();
+  const std::int64_t sequences = call.sequences > 0 ? call.sequences : shape_.batch;
+  const std::int64_t sequence = call.first_sequence + batch;
   const auto s = static_cast<std::uint64_t>(shape_.seq_len);
   return {.dropout = call.dropout,
-          .first = static_cast<std::uint64_t>(head * shape_.batch + batch) * s * s,
-          .head_stride = static_cast<std::uint64_t>(shape_.batch) * s * s,
+          .first = static_cast<std::uint64_t>(head * sequences + sequence) * s * s,
+          .head_stride = static_cast<std::uint64_t>(sequences) * s * s,
           .position_stride = s};
 }
 

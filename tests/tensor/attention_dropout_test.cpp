@@ -91,6 +91,37 @@ BOOST_AUTO_TEST_CASE(dropout_gives_the_same_bits_for_any_number_of_threads) {
   }
 }
 
+/// The sequences [first, first + count) of x[B*S, width].
+Tensor sequences_of(Host& host, const Tensor& x, std::int64_t seq_len, std::int64_t first,
+                    std::int64_t count) {
+  const Values values = Host::read(x);
+  const auto begin = values.begin() + static_cast<std::ptrdiff_t>(first * seq_len * x.shape[1]);
+  const auto end = begin + static_cast<std::ptrdiff_t>(count * seq_len * x.shape[1]);
+  const Tensor part = host.zeros(x.dtype, {count * seq_len, x.shape[1]});
+  Host::write(Values(begin, end), part);
+  return part;
+}
+
+// Microbatches divide the samples of a step in this way.
+BOOST_AUTO_TEST_CASE(a_part_of_the_sequences_is_dropped_as_all_of_them_are) {
+  for_each_setup([](DType dtype, Host& host) {
+    AttentionShape shape = shape_of(dtype, 70);
+    shape.first_head = 2;
+    const AttentionCall whole{.dropout = {0.3f, 77}};
+    const AttentionRun expected = run_attention(host, shape, whole);
+    shape.batch = 1;
+    for (const std::int64_t sequence : {0, 1}) {
+      const AttentionCall call{
+          .dropout = whole.dropout, .sequences = 2, .first_sequence = sequence};
+      const auto own = [&](const Tensor& x) { return sequences_of(host, x, 70, sequence, 1); };
+      const AttentionRun run =
+          run_attention(host, shape, own(expected.qkv), own(expected.dout), call);
+      BOOST_TEST(same_bits(run.out, own(expected.out)));
+      BOOST_TEST(same_bits(run.dqkv, own(expected.dqkv)));
+    }
+  });
+}
+
 /// Some columns of a matrix: [first, first + count).
 struct Columns {
   std::size_t first, count;

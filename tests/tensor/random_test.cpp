@@ -30,6 +30,15 @@ BOOST_AUTO_TEST_CASE(values_depend_on_seed_name_and_index_alone) {
   BOOST_TEST(seen.size() == 4000u);
 }
 
+BOOST_AUTO_TEST_CASE(parts_of_a_name_have_numbers_of_their_own) {
+  const Random whole(1, "dropout");
+  std::set<std::uint64_t> keys{whole.key(), Random(2, "dropout").part(0).key()};
+  for (std::uint64_t layer = 0; layer < 30; ++layer)
+    for (std::uint64_t step = 0; step < 30; ++step) keys.insert(whole.part(layer).part(step).key());
+  BOOST_TEST(keys.size() == 902u);
+  BOOST_TEST(whole.part(3).part(4).word(5) == Random(1, "dropout").part(3).part(4).word(5));
+}
+
 // These numbers are frozen, because a change of them changes the initial weights of every run.
 BOOST_AUTO_TEST_CASE(values_do_not_change_between_versions) {
   const Random random(42, "model.embed_tokens.weight");
