@@ -24,6 +24,7 @@ ChunkSlot shared_slot(const Scratch& scratch) {
   slot.forward_tokens = scratch.block.forward;
   slot.backward_tokens = scratch.block.backward;
   slot.output = scratch.output;
+  slot.embedding.dropped = scratch.block.dropped;
   return slot;
 }
 
@@ -31,7 +32,7 @@ ChunkSlot lay_out_slot(const ChunkSpec& spec, const Layers& layers, const Scratc
                        Arena& arena) {
   ChunkSlot slot = shared_slot(scratch);
   const bool owns_input = spec.embedding || gathers_edges(layers.sharding);
-  if (spec.embedding) slot.embedding = layers.embedding.lay_out_activations(arena);
+  if (spec.embedding) slot.embedding.ids = layers.embedding.lay_out_ids(arena);
   for (std::size_t i = 0; i < num_blocks(spec); ++i) {
     BlockActivations block = layers.block.lay_out_activations(arena, scratch.block);
     if (i > 0 || owns_input) block.x = layers.block.lay_out_input(arena);
@@ -74,7 +75,7 @@ void lay_out_immediate(std::span<const ChunkSpec> chunks, const Layers& layers, 
 
 void lay_out_evaluation(std::span<const ChunkSpec> chunks, const Layers& layers,
                         const Scratch& scratch, Arena& arena, std::vector<ChunkActivations>& out) {
-  const EmbeddingActivations embedding = layers.embedding.lay_out_activations(arena);
+  const tensor::Tensor ids = layers.embedding.lay_out_ids(arena);
   BlockActivations block =
       layers.block.lay_out_activations(arena, {.forward = scratch.block.forward});
   block.x = layers.block.lay_out_input(arena);
@@ -84,7 +85,7 @@ void lay_out_evaluation(std::span<const ChunkSpec> chunks, const Layers& layers,
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     ChunkSlot& slot = out[c].evaluation;
     slot = shared_slot(scratch);
-    slot.embedding = embedding;
+    slot.embedding.ids = ids;
     slot.blocks.assign(num_blocks(chunks[c]), block);
     slot.head = head;
   }

@@ -82,6 +82,7 @@ const Node& Chunk::node_at(Pass pass, int node) const {
 ForwardResult Chunk::forward_node(const ForwardCall& call, int number, float loss_scale) {
   ChunkSlot& slot = at(activations_.slots, call.slot);
   ran(call.slot).wait(layers_->streams->forward());
+  if (number == 0) choose_dropout(call.place, slot);
   const double loss = run_forward(node_at(Pass::forward, number), slot, call, loss_scale);
   ran(call.slot).record(layers_->streams->forward());
   return {.loss_sum = loss};

@@ -50,6 +50,9 @@ class Chunk {
   /// Waits for a collective that a node has started, if there is one.
   void settle(std::unique_ptr<tensor::Work>& pending, tensor::Stream& stream);
 
+  /// Sets what the microbatch at this place drops, in its forward and its backward.
+  void choose_dropout(const BatchPlace& place, ChunkSlot& slot) const;
+
   // The nodes of a forward, in chunk_forward.cpp. The loss is that of the head's node.
   double run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call, float loss_scale);
   void compute_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call) const;

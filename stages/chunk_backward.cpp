@@ -66,7 +66,8 @@ std::unique_ptr<tensor::Work> Chunk::gather_gradient(const Node& node, const Chu
       return layers_->parallel.groups->backward->all_gather(
           layers_->streams->backward(), slot.output_gradient, deferred.output_gradient);
     case Sublayer::embedding:
-      return layers_->embedding.gather_gradient(dx(slot, deferred, 0), slot.backward_tokens);
+      return layers_->embedding.gather_gradient(dx(slot, deferred, 0), slot.embedding,
+                                                slot.backward_tokens);
     case Sublayer::attention:
       return layers_->block.gather_gradient(Branch::attention, deferred.blocks[i].dmid,
                                             slot.blocks[i]);

@@ -49,6 +49,13 @@ double Chunk::run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& 
   return layers_->head->loss(call.targets, loss_scale, slot.head);
 }
 
+void Chunk::choose_dropout(const BatchPlace& place, ChunkSlot& slot) const {
+  slot.embedding.dropout = layers_->dropout.of_embedding(place);
+  for (std::size_t i = 0; i < slot.blocks.size(); ++i)
+    slot.blocks[i].dropout =
+        layers_->dropout.of_block(spec_.first_layer + static_cast<int>(i), place);
+}
+
 const Tensor& Chunk::into(const ChunkSlot& slot, const ForwardCall& call, std::size_t i) const {
   if (i < blocks_.size()) return slot.blocks[i].x;
   if (spec_.head) return slot.head.x;
@@ -111,9 +118,10 @@ std::unique_ptr<tensor::Work> Chunk::start_forward(const Node& node, const Chunk
 void Chunk::finish_output(const Node& node, const ChunkSlot& slot, const ForwardCall& call) const {
   const std::size_t next = node.part == Sublayer::embedding ? 0 : node.block + 1;
   const Tensor& y = into(slot, call, next);
-  if (node.part == Sublayer::embedding) layers_->embedding.finish_output(embedding_, y);
   if (node.part == Sublayer::feed_forward)
     layers_->block.finish_feed_forward(blocks_[node.block], slot.blocks[node.block], y);
+  else
+    layers_->embedding.finish_output(embedding_, slot.embedding, y);
   const bool is_output = next == blocks_.size() && !spec_.head;
   if (is_output && gathers_edges())
     layers_->ops->copy(layers_->streams->forward(), slice_of(y), call.output);

@@ -107,6 +107,10 @@ std::string check_numbers(const ModelConfig& c) {
     return fmt::format("initializer_range = {} must not be negative; usual: 0.02",
                        c.initializer_range);
   }
+  for (const auto& [field, p] :
+       {std::pair{"hidden_dropout", c.hidden_dropout}, {"attention_dropout", c.attention_dropout}})
+    if (!(p >= 0 && p < 1))
+      return fmt::format("{} = {} must be at least 0 and below 1; usual: 0.1", field, p);
   if (c.dtype != tensor::DType::f32 && c.dtype != tensor::DType::bf16) {
     return fmt::format("dtype = {} must be float32 or bfloat16", tensor::name_of(c.dtype));
   }

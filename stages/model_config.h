@@ -34,6 +34,8 @@ struct ModelConfig {
   std::int64_t max_position_embeddings = 0;  ///< gpt2: rows of the table of positions
   bool tie_word_embeddings = false;
   double initializer_range = 0.02;
+  double hidden_dropout = 0;     ///< probability, in training, at the residual stream's inputs
+  double attention_dropout = 0;  ///< of attention's probabilities
   tensor::DType dtype = tensor::DType::f32;  ///< of compute and of edges; weights are float32
   bool operator==(const ModelConfig&) const = default;
 };

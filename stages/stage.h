@@ -67,6 +67,12 @@ struct NodeEnd {
   bool output_gradient = false;  ///< no node reads the backward's output_gradient any more
 };
 
+/// The place of a microbatch in the data, of which dropout is a function.
+struct BatchPlace {
+  std::int64_t step = 0;          ///< data step, from 0
+  std::int64_t first_sample = 0;  ///< among the samples of the step, those of all replicas
+};
+
 /// The forward of one microbatch in one chunk.
 struct ForwardCall {
   int chunk = 0;
@@ -79,6 +85,7 @@ struct ForwardCall {
   /// until wait().
   std::span<const std::int32_t> ids{};      ///< read by the embedding
   std::span<const std::int32_t> targets{};  ///< read by the head
+  BatchPlace place{};
 };
 
 /// A backward of one microbatch in one chunk, or a part of it.

@@ -28,11 +28,14 @@ Layers make_layers(const StageSpec& spec, Device& device, const Streams& streams
       .model = spec.model,
       .micro = spec.micro,
       .seq_len = spec.seq_len,
+      .global_samples = spec.global_tokens / spec.seq_len,
+      .seed = spec.seed,
       .parallel = {
           .size = size, .shard = shard, .sequence_parallel = sequence_parallel, .groups = groups}};
   return {.embedding = Embedding(layer, device, streams),
           .block = DecoderBlock(layer, device, streams),
           .head = head ? std::make_unique<HeadLoss>(layer, device, streams) : nullptr,
+          .dropout = LayerDropout(layer),
           .ops = &device.ops(),
           .streams = &streams,
           .sharding = spec.sharding,

@@ -28,7 +28,7 @@ nlohmann::json llama_config(const ModelConfig& model, std::int64_t seq_len) {
       {"rope_scaling", nullptr},
       {"max_position_embeddings", seq_len},
       {"attention_bias", false},
-      {"attention_dropout", 0.0},
+      {"attention_dropout", model.attention_dropout},
       {"mlp_bias", false},
       {"pretraining_tp", 1},
   };

@@ -31,7 +31,8 @@ tensor::AttentionShape attention(const LayerSpec& spec) {
           .head_dim = model.head_dim,
           .rope_theta = model.rope_theta,
           .dtype = model.dtype,
-          .rotary = model.kind == ModelKind::llama};
+          .rotary = model.kind == ModelKind::llama,
+          .first_head = spec.parallel.shard * shape.heads};
 }
 
 }  // namespace
@@ -39,6 +40,8 @@ tensor::AttentionShape attention(const LayerSpec& spec) {
 DecoderBlock::DecoderBlock(const LayerSpec& spec, tensor::Device& device, const Streams& streams)
     : shape_(spec),
       is_divided_(spec.parallel.size > 1),
+      drops_(spec.model.hidden_dropout > 0),
+      ops_(device.ops()),
       streams_(streams),
       norm_(make_norm(spec, device)),
       activation_(make_activation(spec, device)),
@@ -58,6 +61,10 @@ tensor::ColumnParallelLinear& DecoderBlock::first_of(Branch branch) const {
 
 tensor::RowParallelLinear& DecoderBlock::last_of(Branch branch) const {
   return branch == Branch::attention ? *o_ : *down_;
+}
+
+const HiddenDropout& DecoderBlock::dropout_of(Branch branch, const BlockActivations& kept) {
+  return branch == Branch::attention ? kept.dropout.attention : kept.dropout.feed_forward;
 }
 
 PackedBlock DecoderBlock::lay_out_packed(Arena& arena) const {
@@ -84,6 +91,7 @@ void DecoderBlock::lay_out_backward_scratch(Arena& arena, BlockScratch& out) con
       });
   out.dnorm = arena.take(shape_.dtype, {shape_.S, shape_.C});
   if (shape_.S != shape_.T) out.gathered_dnorm = arena.take(shape_.dtype, {shape_.T, shape_.C});
+  if (drops_) out.dropped = arena.take(shape_.dtype, {shape_.S, shape_.C});
 }
 
 tensor::ScratchBytes DecoderBlock::product_scratch_bytes() const {
@@ -172,15 +180,31 @@ void DecoderBlock::forward_attention(const BlockWeights& weights,
   const GatheredTokens& gathered = kept.scratch.forward;
   qkv_->product(stream, all_tokens(kept.input_norm, gathered.input), weights.packed.qkv,
                 weights.master.qkv.bias, kept.qkv);
-  attention_->forward(stream, kept.qkv, kept.saved, kept.lse, kept.attn);
+  attention_->forward(stream, kept.qkv, kept.saved, kept.lse, kept.attn,
+                      kept.dropout.probabilities);
   o_->product(stream, kept.attn, weights.packed.o, all_tokens(kept.mid, gathered.output),
-              is_divided_ ? Tensor{} : kept.x);
+              fuses_residual(kept.dropout.attention) ? kept.x : Tensor{});
+}
+
+/// Whether a branch's last product adds the residual: nothing comes between the two.
+bool DecoderBlock::fuses_residual(const HiddenDropout& dropout) const {
+  return !is_divided_ && !dropout.drops();
+}
+
+/// y [S, C] is what the branch's last product left: y = dropout(y + bias) + residual, unless the
+/// product has added the residual.
+void DecoderBlock::bias_dropout_add(Branch branch, const Tensor& bias, const BlockActivations& kept,
+                                    const Tensor& residual, const Tensor& y) const {
+  tensor::Stream& stream = streams_.forward();
+  const HiddenDropout& dropout = dropout_of(branch, kept);
+  const bool adds_all = !dropout.drops() && !fuses_residual(dropout);
+  last_of(branch).add_bias_and_residual(stream, bias, adds_all ? residual : Tensor{}, y);
+  if (dropout.drops()) ops_.dropout(stream, dropout.dropout, dropout.tokens, y, y, residual);
 }
 
 void DecoderBlock::forward_post_norm(const BlockWeights& weights,
                                      const BlockActivations& kept) const {
-  o_->add_bias_and_residual(streams_.forward(), weights.master.o.bias,
-                            is_divided_ ? kept.x : Tensor{}, kept.mid);
+  bias_dropout_add(Branch::attention, weights.master.o.bias, kept, kept.x, kept.mid);
   norm_->forward(streams_.forward(), weights.master.post_norm, kept.mid, kept.post_norm,
                  kept.mid_statistics);
 }
@@ -193,7 +217,7 @@ void DecoderBlock::forward_feed_forward(const BlockWeights& weights, const Block
                     weights.master.gate_up.bias, kept.gate_up);
   activation_->forward(stream, kept.gate_up, kept.act);
   down_->product(stream, kept.act, weights.packed.down, all_tokens(y, gathered.output),
-                 is_divided_ ? Tensor{} : kept.mid);
+                 fuses_residual(kept.dropout.feed_forward) ? kept.mid : Tensor{});
   if (!is_divided_) finish_feed_forward(weights, kept, y);
 }
 
@@ -206,8 +230,7 @@ std::unique_ptr<tensor::Work> DecoderBlock::reduce_output(Branch branch,
 
 void DecoderBlock::finish_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
                                        const Tensor& y) const {
-  down_->add_bias_and_residual(streams_.forward(), weights.master.down.bias,
-                               is_divided_ ? kept.mid : Tensor{}, y);
+  bias_dropout_add(Branch::feed_forward, weights.master.down.bias, kept, kept.mid, y);
 }
 
 }  // namespace troupe::stages

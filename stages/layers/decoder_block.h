@@ -4,6 +4,7 @@
 
 #include "stages/arena.h"
 #include "stages/layers/activation.h"
+#include "stages/layers/layer_dropout.h"
 #include "stages/layers/layer_shape.h"
 #include "stages/layers/norm.h"
 #include "stages/streams.h"
@@ -54,6 +55,8 @@ struct BlockScratch {
   /// Gradient of `post_norm` or `input_norm`, from the node after it to its own.
   tensor::Tensor dnorm;           // [S, C]  act
   tensor::Tensor gathered_dnorm;  // [T, C]  act  a part of a sum; only with sequence parallelism
+  /// Gradient of a branch's output before its dropout, within a node. Only with hidden dropout.
+  tensor::Tensor dropped;  // [S, C]  act
 };
 
 /// What a forward keeps for one microbatch. I marks what the input gradient reads, W what the
@@ -73,6 +76,7 @@ struct BlockActivations {
   tensor::Tensor gate_up;         // [T, H]   act  I W after I its own gradient
   tensor::Tensor act;             // [T, F]   act  W   activation(gate_up)
   BlockScratch scratch;
+  BlockDropout dropout;  // of the microbatch; evaluations drop nothing
 };
 
 /// What I keeps for W beyond BlockActivations.
@@ -87,8 +91,8 @@ struct BlockDeferred {
 enum class Branch { attention, feed_forward };
 
 /// The decoder layer of a model's kind, before the next layer's norm:
-///   mid = x + Wo attention(Wqkv norm(x))
-///   y   = mid + Wdown activation(Wgate_up norm(mid))
+///   mid = x + dropout(Wo attention(Wqkv norm(x)))
+///   y   = mid + dropout(Wdown activation(Wgate_up norm(mid)))
 /// where a kind with biases adds one to each product. One object serves every layer of a stage;
 /// what belongs to a layer or a microbatch is passed in. With several shards the products are
 /// divided among them. The collectives between products are functions of their own, which return
@@ -128,8 +132,8 @@ class DecoderBlock {
   /// Sums what the branch's product left: `y` is the output of the feed-forward, or kept.mid.
   std::unique_ptr<tensor::Work> reduce_output(Branch branch, const BlockActivations& kept,
                                               const tensor::Tensor& y) const;
-  /// Adds the bias, and the residual to a sum of several shards. forward_post_norm() adds those of
-  /// attention; a single shard needs no call.
+  /// Adds the bias to a sum of several shards, drops it and adds the residual. forward_post_norm()
+  /// does so for attention; a single shard needs no call.
   void finish_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
                            const tensor::Tensor& y) const;
 
@@ -164,9 +168,19 @@ class DecoderBlock {
  private:
   tensor::ColumnParallelLinear& first_of(Branch branch) const;
   tensor::RowParallelLinear& last_of(Branch branch) const;
+  static const HiddenDropout& dropout_of(Branch branch, const BlockActivations& kept);
+  bool fuses_residual(const HiddenDropout& dropout) const;
+  void bias_dropout_add(Branch branch, const tensor::Tensor& bias, const BlockActivations& kept,
+                        const tensor::Tensor& residual, const tensor::Tensor& y) const;
+  const tensor::Tensor& before_dropout(Branch branch, const tensor::Tensor& dy,
+                                       const BlockActivations& kept) const;
+  const tensor::Tensor& output_gradient(Branch branch, const tensor::Tensor& dy,
+                                        const BlockActivations& kept) const;
 
   LayerShape shape_;
   bool is_divided_;  ///< among several shards
+  bool drops_;       ///< whether there is hidden dropout in training
+  tensor::Ops& ops_;
   const Streams& streams_;
   std::unique_ptr<Norm> norm_;
   std::unique_ptr<Activation> activation_;

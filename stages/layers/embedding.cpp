@@ -27,8 +27,8 @@ Embedding::Embedding(const LayerSpec& spec, tensor::Device& device, const Stream
                                  .channels = shape_.C},
           spec.parallel)) {}
 
-EmbeddingActivations Embedding::lay_out_activations(Arena& kept) const {
-  return {.ids = kept.take(DType::i32, {shape_.T})};
+Tensor Embedding::lay_out_ids(Arena& kept) const {
+  return kept.take(DType::i32, {shape_.T});
 }
 
 void Embedding::forward(std::span<const std::int32_t> ids, const EmbeddingParameters& weights,
@@ -36,16 +36,22 @@ void Embedding::forward(std::span<const std::int32_t> ids, const EmbeddingParame
                         const Tensor& x) const {
   ops_.copy(streams_.forward(), host_tokens(ids), kept.ids);
   table_->lookup(streams_.forward(), kept.ids, weights.table, all_tokens(x, gathered.output));
-  if (!is_divided_) finish_output(weights, x);
+  if (!is_divided_) finish_output(weights, kept, x);
 }
 
-void Embedding::finish_output(const EmbeddingParameters& weights, const Tensor& x) const {
-  if (weights.positions)
-    ops_.add_positions(streams_.forward(), used(weights.positions), first_token_, x);
+void Embedding::finish_output(const EmbeddingParameters& weights, const EmbeddingActivations& kept,
+                              const Tensor& x) const {
+  tensor::Stream& stream = streams_.forward();
+  if (weights.positions) ops_.add_positions(stream, used(weights.positions), first_token_, x);
+  if (kept.dropout.drops()) ops_.dropout(stream, kept.dropout.dropout, kept.dropout.tokens, x, x);
 }
 
 Tensor Embedding::used(const Tensor& positions) const {
   return tensor::row_view(positions, 0, seq_len_);
+}
+
+const Tensor& Embedding::before_dropout(const Tensor& dx, const EmbeddingActivations& kept) const {
+  return gradient_before(kept.dropout, ops_, streams_.backward(), dx, kept.dropped);
 }
 
 std::unique_ptr<tensor::Work> Embedding::reduce_output(const GatheredTokens& gathered,
@@ -54,8 +60,10 @@ std::unique_ptr<tensor::Work> Embedding::reduce_output(const GatheredTokens& gat
 }
 
 std::unique_ptr<tensor::Work> Embedding::gather_gradient(const Tensor& dx,
+                                                         const EmbeddingActivations& kept,
                                                          const GatheredTokens& gathered) const {
-  return table_->gather_output_gradient(streams_.backward(), dx, gathered.output);
+  return table_->gather_output_gradient(streams_.backward(), before_dropout(dx, kept),
+                                        gathered.output);
 }
 
 void Embedding::weight_gradient(const Tensor& dx, const EmbeddingActivations& kept,
@@ -63,12 +71,13 @@ void Embedding::weight_gradient(const Tensor& dx, const EmbeddingActivations& ke
                                 const EmbeddingParameters& gradients,
                                 tensor::Gradient which) const {
   tensor::Stream& stream = streams_.backward();
-  table_->weight_gradient(stream, kept.ids, all_tokens(dx, gathered.output), gradients.table,
+  const Tensor& own = before_dropout(dx, kept);
+  table_->weight_gradient(stream, kept.ids, all_tokens(own, gathered.output), gradients.table,
                           which);
   if (!gradients.positions) return;
   // All of it, because samples may be shorter than the table.
   if (which == tensor::Gradient::first) ops_.fill_zero(stream, gradients.positions);
-  ops_.positions_backward(stream, dx, first_token_, used(gradients.positions));
+  ops_.positions_backward(stream, own, first_token_, used(gradients.positions));
 }
 
 }  // namespace troupe::stages

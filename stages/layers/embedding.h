@@ -4,6 +4,7 @@
 #include <span>
 
 #include "stages/arena.h"
+#include "stages/layers/layer_dropout.h"
 #include "stages/layers/layer_shape.h"
 #include "stages/streams.h"
 #include "tensor/linear.h"
@@ -14,7 +15,9 @@ namespace troupe::stages {
 
 /// What the embedding keeps for a microbatch.
 struct EmbeddingActivations {
-  tensor::Tensor ids;  // [T] int32
+  tensor::Tensor ids;      // [T] int32
+  tensor::Tensor dropped;  // BlockScratch::dropped
+  HiddenDropout dropout;   // of the microbatch; evaluations drop nothing
 };
 
 /// The embedding's parameters or their gradients, float32.
@@ -24,14 +27,15 @@ struct EmbeddingParameters {
 };
 
 /// Embedding of a token: row `id` of the table, and, if the kind has learned positions, the row of
-/// the token's place in its sample. Each shard has rows of the table and all positions; with
-/// sequence parallelism the gradient of positions is a part of a sum over the shards.
+/// the token's place in its sample, and the dropout of their sum. Each shard has rows of the table
+/// and all positions; with sequence parallelism the gradient of positions is a part of a sum over
+/// the shards.
 class Embedding {
  public:
   /// Device, streams and groups outlive the layer, as they do for every layer.
   Embedding(const LayerSpec& spec, tensor::Device& device, const Streams& streams);
 
-  EmbeddingActivations lay_out_activations(Arena& kept) const;
+  tensor::Tensor lay_out_ids(Arena& kept) const;
 
   /// ids: T tokens in host memory, needed during the call only. x: [S, C] act; of several shards a
   /// part of a sum, which with sequence parallelism gathered.output has, for all tokens.
@@ -41,10 +45,12 @@ class Embedding {
   /// Sums x over the shards. Null if there is one shard.
   std::unique_ptr<tensor::Work> reduce_output(const GatheredTokens& gathered,
                                               const tensor::Tensor& x) const;
-  /// Adds the positions to the sum of several shards.
-  void finish_output(const EmbeddingParameters& weights, const tensor::Tensor& x) const;
+  /// Adds the positions to the sum of several shards, and drops.
+  void finish_output(const EmbeddingParameters& weights, const EmbeddingActivations& kept,
+                     const tensor::Tensor& x) const;
   /// With sequence parallelism fills gathered.output from dx [S, C]; else null.
   std::unique_ptr<tensor::Work> gather_gradient(const tensor::Tensor& dx,
+                                                const EmbeddingActivations& kept,
                                                 const GatheredTokens& gathered) const;
   /// Puts the microbatch's gradients into `gradients`, the sums of the step.
   void weight_gradient(const tensor::Tensor& dx, const EmbeddingActivations& kept,
@@ -54,6 +60,8 @@ class Embedding {
  private:
   /// The rows of a table of positions that samples use.
   tensor::Tensor used(const tensor::Tensor& positions) const;
+  const tensor::Tensor& before_dropout(const tensor::Tensor& dx,
+                                       const EmbeddingActivations& kept) const;
 
   LayerShape shape_;
   std::int64_t seq_len_;

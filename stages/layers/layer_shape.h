@@ -13,6 +13,8 @@ struct LayerSpec {
   ModelConfig model;
   std::int64_t micro = 1;
   std::int64_t seq_len = 0;
+  std::int64_t global_samples = 1;  ///< of a step, those of all replicas
+  std::uint64_t seed = 0;           ///< of dropout
   tensor::TensorParallel parallel{};
 };
 

@@ -5,6 +5,7 @@
 #include "stages/layers/decoder_block.h"
 #include "stages/layers/embedding.h"
 #include "stages/layers/head_loss.h"
+#include "stages/layers/layer_dropout.h"
 #include "stages/sharding.h"
 
 namespace troupe::stages {
@@ -14,7 +15,8 @@ struct Layers {
   Embedding embedding;
   DecoderBlock block;
   std::unique_ptr<HeadLoss> head;  ///< null if no chunk has the head
-  tensor::Ops* ops;                ///< for chunks that copy their input, and slices of edges
+  LayerDropout dropout;
+  tensor::Ops* ops;  ///< for chunks that copy their input, and slices of edges
   const Streams* streams;
   Sharding sharding;
   tensor::TensorParallel parallel;

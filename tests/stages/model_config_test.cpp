@@ -171,6 +171,8 @@ BOOST_AUTO_TEST_CASE(names_field_rule_and_numbers) {
   BOOST_TEST(says(message([](auto& c) { c.rms_norm_eps = 0; }), {"rms_norm_eps"}));
   BOOST_TEST(says(message([](auto& c) { c.rope_theta = 0; }), {"rope_theta"}));
   BOOST_TEST(says(message([](auto& c) { c.rope_theta = 1.0 / 0.0; }), {"rope_theta"}));
+  BOOST_TEST(says(message([](auto& c) { c.hidden_dropout = 1; }), {"hidden_dropout = 1", "0.1"}));
+  BOOST_TEST(says(message([](auto& c) { c.attention_dropout = -1; }), {"attention_dropout = -1"}));
   BOOST_TEST(says(message([](auto& c) { c.initializer_range = -1; }), {"initializer_range"}));
   BOOST_TEST(says(message([](auto& c) { c.dtype = troupe::tensor::DType::i32; }),
                   {"dtype", "int32", "bfloat16"}));

@@ -57,6 +57,8 @@ std::vector<stages::StageSpec> many_specs() {
         spec.model.tie_word_embeddings = tied;
         spec.model.dtype = dtype;
         specs.push_back(spec);
+        specs.back().model.hidden_dropout = 0.1;
+        specs.push_back(spec);
         for (const std::size_t only : {0u, 1u}) {
           specs.push_back(spec);
           specs.back().chunks = {spec.chunks[only]};
@@ -118,7 +120,9 @@ BOOST_AUTO_TEST_CASE(what_products_work_in_is_planned) {
 
 BOOST_AUTO_TEST_CASE(a_step_allocates_nothing) {
   NullDevice device;
-  const auto stage = make_transformer_stage(small_stage(true), device);
+  stages::StageSpec spec = small_stage(true);
+  spec.model.hidden_dropout = spec.model.attention_dropout = 0.1;
+  const auto stage = make_transformer_stage(spec, device);
   const auto memory = device.allocate(1 << 16, tensor::MemoryKind::host);
   const tensor::Tensor edge = memory.view(stage->edge_dtype(), stage->edge_shape());
   const std::vector<std::int32_t> tokens(14, 1);

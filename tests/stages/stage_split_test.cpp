@@ -18,6 +18,7 @@ struct Kind {
   const char* name;
   tensor::DType dtype;
   bool tied;
+  double dropout = 0;
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) {
   return out << kind.name;
@@ -26,7 +27,9 @@ std::ostream& operator<<(std::ostream& out, const Kind& kind) {
 const std::vector<Kind> kKinds = {{"float32", tensor::DType::f32, false},
                                   {"float32 tied", tensor::DType::f32, true},
                                   {"bfloat16", tensor::DType::bf16, false},
-                                  {"bfloat16 tied", tensor::DType::bf16, true}};
+                                  {"bfloat16 tied", tensor::DType::bf16, true},
+                                  {"float32, dropout", tensor::DType::f32, true, 0.2},
+                                  {"bfloat16, dropout", tensor::DType::bf16, false, 0.2}};
 
 struct Cut {
   const char* name;
@@ -63,6 +66,8 @@ stages::ModelConfig model_of(const Kind& kind) {
           .vocab_size = 61,
           .tie_word_embeddings = kind.tied,
           .initializer_range = 0.1,
+          .hidden_dropout = kind.dropout,
+          .attention_dropout = kind.dropout,
           .dtype = kind.dtype};
 }
 

@@ -28,6 +28,7 @@ struct Kind {
   tensor::DType dtype;
   bool tied;
   std::vector<stages::ChunkSpec> chunks;
+  double dropout = 0;
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) {
   return out << kind.name;
@@ -46,7 +47,9 @@ const std::vector<Kind> kKinds = {{"float32", tensor::DType::f32, false, kWhole}
                                   {"float32 tied", tensor::DType::f32, true, kWhole},
                                   {"bfloat16", tensor::DType::bf16, false, kWhole},
                                   {"bfloat16 tied", tensor::DType::bf16, true, kWhole},
-                                  {"embedding and head alone", tensor::DType::f32, false, kEnds}};
+                                  {"embedding and head alone", tensor::DType::f32, false, kEnds},
+                                  {"dropout", tensor::DType::f32, true, kWhole, 0.2},
+                                  {"ends with dropout", tensor::DType::bf16, false, kEnds, 0.2}};
 
 stages::StageSpec spec_of(const Kind& kind) {
   return {.model = {.hidden_size = 40,
@@ -58,6 +61,8 @@ stages::StageSpec spec_of(const Kind& kind) {
                     .vocab_size = kVocab,
                     .tie_word_embeddings = kind.tied,
                     .initializer_range = 0.1,
+                    .hidden_dropout = kind.dropout,
+                    .attention_dropout = kind.dropout,
                     .dtype = kind.dtype},
           .chunks = kind.chunks,
           .micro = 2,
@@ -284,7 +289,8 @@ class Run {
                                                 .input = message(0, !chunk.embedding),
                                                 .output = message(1, !chunk.head),
                                                 .ids = work.tokens.ids,
-                                                .targets = work.tokens.targets},
+                                                .targets = work.tokens.targets,
+                                                .place = {step_, 2 * work.microbatch}},
                                                turn.node);
       if (step_ > 0 && result.loss_sum > 0)
         note(name_of("loss", work), &result.loss_sum, sizeof result.loss_sum);

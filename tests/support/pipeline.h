@@ -57,6 +57,10 @@ struct PipelineSpec {
   Order order = Order::one_by_one;
   /// The shard of every stage that this pipeline is.
   stages::Sharding sharding{};
+  std::uint64_t seed = 11;  ///< of dropout
+  /// Replicas of a step, and which of them this pipeline is.
+  int replicas = 1;
+  int replica = 0;
 };
 
 /// Results of a step that must not depend on the cut.
@@ -91,7 +95,8 @@ class Pipeline {
                              .sharding = spec_.sharding,
                              .micro = spec_.micro,
                              .seq_len = spec_.seq_len,
-                             .global_tokens = spec_.microbatches * spec_.micro * spec_.seq_len,
+                             .global_tokens = spec_.replicas * samples() * spec_.seq_len,
+                             .seed = spec_.seed,
                              .decay_all = spec_.decay_all};
     int layer = 0;
     for (int c = 0; c < num_chunks(); ++c) {
@@ -112,8 +117,9 @@ class Pipeline {
   int num_chunks() const { return static_cast<int>(spec_.layers_of_chunk.size()); }
   std::vector<std::unique_ptr<stages::Stage>>& stages() { return stages_; }
 
-  /// Computes the gradients of one step without applying them.
-  StepResult gradients(const std::vector<Tokens>& batch) {
+  /// Computes the gradients of a data step without applying them.
+  StepResult gradients(const std::vector<Tokens>& batch, std::int64_t data_step = 0) {
+    data_step_ = data_step;
     StepResult result;
     result.losses.assign(batch.size(), 0);
     for (auto& stage : stages_) stage->begin_step();
@@ -126,7 +132,7 @@ class Pipeline {
 
   StepResult step(const stages::OptimizerConfig& optimizer, std::int64_t number,
                   const std::vector<Tokens>& batch) {
-    const StepResult result = gradients(batch);
+    const StepResult result = gradients(batch, number - 1);
     const double factor = clip_factor(optimizer, result.norm);
     for (auto& stage : stages_) stage->apply(adamw_step(optimizer, number, factor));
     return result;
@@ -186,6 +192,13 @@ class Pipeline {
     return edge(1, chunk, microbatch);
   }
 
+  /// Samples of this replica in a step.
+  std::int64_t samples() const { return spec_.microbatches * spec_.micro; }
+  stages::BatchPlace place(int microbatch) const {
+    return {.step = data_step_,
+            .first_sample = spec_.replica * samples() + microbatch * spec_.micro};
+  }
+
   // Slots are used in another order than microbatches, so that neither can stand in for the other.
   int slot(int microbatch) const { return spec_.microbatches - 1 - microbatch; }
   int deferred(int microbatch) const { return (microbatch + 1) % spec_.microbatches; }
@@ -199,7 +212,8 @@ class Pipeline {
                             .input = forward_edge(c, m),
                             .output = forward_edge(c + 1, m),
                             .ids = tokens.ids,
-                            .targets = tokens.targets})
+                            .targets = tokens.targets,
+                            .place = place(m)})
                   .loss_sum;
     }
     return loss;
@@ -279,6 +293,7 @@ class Pipeline {
   const std::unique_ptr<tensor::Stream> stream_;
   std::vector<std::unique_ptr<stages::Stage>> stages_;
   std::vector<tensor::Buffer> edges_;
+  std::int64_t data_step_ = 0;
 };
 
 }  // namespace troupe::test

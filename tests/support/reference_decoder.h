@@ -31,6 +31,10 @@ class Decoder {
 
   std::map<std::string, Values> weights;    ///< by ParameterInfo::name
   std::map<std::string, Values> gradients;  ///< sums so far, by the same names
+  /// What dropout multiplies the elements of the next microbatch's tensors with: "embedding", and
+  /// of each layer, after its parameters' common prefix, "attention", "feed_forward" and
+  /// "probabilities" [H, B, S, S]. A tensor that is not here is not dropped.
+  std::map<std::string, Values> factors;
 
   /// Computes the logits [tokens, vocab].
   virtual Values logits(const Tokens& ids) = 0;
@@ -54,14 +58,23 @@ class Decoder {
   Index channels() const { return static_cast<Index>(config_.hidden_size); }
   Index vocabulary() const { return static_cast<Index>(config_.vocab_size); }
   Index width() const { return static_cast<Index>(config_.intermediate_size); }
-  AttentionDims dims(Index tokens) const {
+  /// The elements of x that dropout leaves, scaled; also the gradient of x from that of the result.
+  Values dropped(const std::string& tensor, Values x) const {
+    const auto found = factors.find(tensor);
+    if (found == factors.end()) return x;
+    for (Index i = 0; i < x.size(); ++i) x[i] *= found->second.at(i);
+    return x;
+  }
+  AttentionDims dims(const std::string& layer, Index tokens) const {
+    const auto found = factors.find(layer + "probabilities");
     return {.batch = tokens / seq_len_,
             .seq_len = seq_len_,
             .heads = static_cast<Index>(config_.num_attention_heads),
             .kv_heads = static_cast<Index>(config_.num_key_value_heads),
             .head_dim = static_cast<Index>(config_.head_dim),
             .rope_theta = config_.rope_theta,
-            .rotary = config_.kind == stages::ModelKind::llama};
+            .rotary = config_.kind == stages::ModelKind::llama,
+            .factors = found == factors.end() ? Values{} : found->second};
   }
   void add_gradient(const std::string& name, const Values& dw) {
     gradients.at(name) = gradients.at(name) + dw;

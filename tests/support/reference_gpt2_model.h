@@ -13,6 +13,7 @@ class Gpt2 final : public Decoder {
   Values logits(const Tokens& ids) override {
     Values x = add_positions(embedding(ids, weights["transformer.wte.weight"], channels()),
                              used_positions(), 0, channels());
+    x = dropped("embedding", x);
     layers_.assign(static_cast<Index>(config_.num_hidden_layers), {});
     for (Index i = 0; i < layers_.size(); ++i) x = forward(name_of(i), layers_[i], x);
     x_ = x;
@@ -76,22 +77,24 @@ class Gpt2 final : public Decoder {
     l.x = x;
     l.norm1 = norm(x, name + "ln_1");
     l.qkv = project(l.norm1, tokens, qkv(name));
-    l.attn = attention(l.qkv, dims(tokens)).out;
-    l.mid = x + project(l.attn, tokens, {name + "attn.c_proj"});
+    l.attn = attention(l.qkv, dims(name, tokens)).out;
+    l.mid = x + dropped(name + "attention", project(l.attn, tokens, {name + "attn.c_proj"}));
     l.norm2 = norm(l.mid, name + "ln_2");
     l.inner = project(l.norm2, tokens, {name + "mlp.c_fc"});
     l.act = gelu(l.inner);
-    return l.mid + project(l.act, tokens, {name + "mlp.c_proj"});
+    return l.mid + dropped(name + "feed_forward", project(l.act, tokens, {name + "mlp.c_proj"}));
   }
 
   Values backward(const std::string& name, const Layer& l, const Values& dy) {
     const Index tokens = dy.size() / channels();
-    const Values dact = project_backward(dy, l.act, tokens, {name + "mlp.c_proj"});
+    const Values dact =
+        project_backward(dropped(name + "feed_forward", dy), l.act, tokens, {name + "mlp.c_proj"});
     const Values dinner = gelu_backward(l.inner, dact);
     const Values dnorm2 = project_backward(dinner, l.norm2, tokens, {name + "mlp.c_fc"});
     const Values dmid = dy + norm_backward(dnorm2, l.mid, name + "ln_2");
-    const Values dattn = project_backward(dmid, l.attn, tokens, {name + "attn.c_proj"});
-    const Values dqkv = attention_backward(dattn, l.qkv, dims(tokens));
+    const Values dattn =
+        project_backward(dropped(name + "attention", dmid), l.attn, tokens, {name + "attn.c_proj"});
+    const Values dqkv = attention_backward(dattn, l.qkv, dims(name, tokens));
     const Values dnorm1 = project_backward(dqkv, l.norm1, tokens, qkv(name));
     return dmid + norm_backward(dnorm1, l.x, name + "ln_1");
   }
@@ -102,6 +105,7 @@ class Gpt2 final : public Decoder {
     add_gradient(head_name(), head.dw);
     Values dx = norm_backward(head.dx, x_, "transformer.ln_f");
     for (Index i = layers_.size(); i-- > 0;) dx = backward(name_of(i), layers_[i], dx);
+    dx = dropped("embedding", dx);
     add_gradient("transformer.wte.weight", embedding_backward(ids, dx, vocabulary(), channels()));
     Values positions = positions_backward(dx, 0, seq_len_, channels());
     positions.resize(weights.at("transformer.wpe.weight").size());

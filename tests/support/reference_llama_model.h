@@ -10,7 +10,8 @@ class Llama final : public Decoder {
   using Decoder::Decoder;
 
   Values logits(const Tokens& ids) override {
-    Values x = embedding(ids, weights["model.embed_tokens.weight"], channels());
+    Values x =
+        dropped("embedding", embedding(ids, weights["model.embed_tokens.weight"], channels()));
     layers_.assign(static_cast<Index>(config_.num_hidden_layers), {});
     for (Index i = 0; i < layers_.size(); ++i) x = forward(name_of(i), layers_[i], x);
     x_ = x;
@@ -23,7 +24,7 @@ class Llama final : public Decoder {
     Values dx = head_backward(dlogits);
     for (Index i = layers_.size(); i-- > 0;) dx = backward(name_of(i), layers_[i], dx);
     add_gradient("model.embed_tokens.weight",
-                 embedding_backward(ids, dx, vocabulary(), channels()));
+                 embedding_backward(ids, dropped("embedding", dx), vocabulary(), channels()));
   }
 
   /// What the backward of a layer needs from its forward.
@@ -74,24 +75,26 @@ class Llama final : public Decoder {
     l.input_norm = rms_norm(x, weight(name, "input_layernorm"), eps);
     l.qkv = project(l.input_norm, tokens, name,
                     {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"});
-    l.attn = attention(l.qkv, dims(tokens)).out;
-    l.mid = x + project(l.attn, tokens, name, {"self_attn.o_proj"});
+    l.attn = attention(l.qkv, dims(name, tokens)).out;
+    l.mid = x + dropped(name + "attention", project(l.attn, tokens, name, {"self_attn.o_proj"}));
     l.post_norm = rms_norm(l.mid, weight(name, "post_attention_layernorm"), eps);
     l.gate_up = project(l.post_norm, tokens, name, {"mlp.gate_proj", "mlp.up_proj"});
     l.act = swiglu(l.gate_up, tokens, width());
-    return l.mid + project(l.act, tokens, name, {"mlp.down_proj"});
+    return l.mid + dropped(name + "feed_forward", project(l.act, tokens, name, {"mlp.down_proj"}));
   }
 
   Values backward(const std::string& name, const Layer& l, const Values& dy) {
     const Index tokens = dy.size() / channels();
-    const Values dact = project_backward(dy, l.act, tokens, name, {"mlp.down_proj"});
+    const Values dact = project_backward(dropped(name + "feed_forward", dy), l.act, tokens, name,
+                                         {"mlp.down_proj"});
     const Values dgate_up = swiglu_backward(l.gate_up, dact, tokens, width());
     const Values dpost_norm =
         project_backward(dgate_up, l.post_norm, tokens, name, {"mlp.gate_proj", "mlp.up_proj"});
     const Values dmid =
         dy + norm_backward(dpost_norm, l.mid, name + "post_attention_layernorm.weight");
-    const Values dattn = project_backward(dmid, l.attn, tokens, name, {"self_attn.o_proj"});
-    const Values dqkv = attention_backward(dattn, l.qkv, dims(tokens));
+    const Values dattn = project_backward(dropped(name + "attention", dmid), l.attn, tokens, name,
+                                          {"self_attn.o_proj"});
+    const Values dqkv = attention_backward(dattn, l.qkv, dims(name, tokens));
     const Values dinput_norm =
         project_backward(dqkv, l.input_norm, tokens, name,
                          {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"});
