@@ -75,6 +75,7 @@ stages::StageSpec stage_spec(const Assembly& assembly, const RunSpec& spec, cons
                           .micro = spec.batch.micro,
                           .seq_len = spec.batch.seq_len,
                           .global_tokens = spec.global_tokens(),
+                          .seed = spec.seed,
                           .decay_all = spec.optimizer.decay_all};
   for (const int c : chunks) {
     const auto& chunk = layout.chunks[static_cast<std::size_t>(c)];

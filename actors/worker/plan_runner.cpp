@@ -94,6 +94,7 @@ struct PlanRunner::ActiveAction {
   int node = 0;                              ///< number of the next node
   Tensor input{};                            ///< the message that was received
   Tensor output{};                           ///< the buffer for the output
+  stages::BatchPlace place{};
   double loss_sum = 0;
   double busy_s = 0;
 
@@ -222,6 +223,7 @@ void PlanRunner::start(ActiveAction& pass, Step& step) {
   if (pass.needs.message) pass.input = receive(next, *pass.needs.message, step);
   if (pass.needs.buffer) pass.output = acquire(*pass.needs.buffer, step);
   pass.nodes = stage_.nodes(next.chunk, pass_of(next.op));
+  pass.place = place_of(next, step);
   pass.started = true;
 }
 
@@ -252,7 +254,8 @@ void PlanRunner::compute(ActiveAction& pass) {
                                              .input = pass.input,
                                              .output = pass.output,
                                              .ids = ids_,
-                                             .targets = targets_},
+                                             .targets = targets_,
+                                             .place = pass.place},
                                             pass.node);
     pass.loss_sum += result.loss_sum;
     return;
@@ -311,6 +314,12 @@ void PlanRunner::wait_for_pair(ActiveAction& forward, ActiveAction& backward, St
 
 void PlanRunner::load_tokens(const Instruction& next, const Step& step) {
   data_.feed->microbatch(step.data_step, data_.replica, next.microbatch, ids_, targets_);
+}
+
+stages::BatchPlace PlanRunner::place_of(const Instruction& next, const Step& step) const {
+  const std::int64_t microbatch =
+      std::int64_t{data_.replica} * data_.num_microbatches + next.microbatch;
+  return {.step = step.data_step, .first_sample = microbatch * data_.samples};
 }
 
 PlanResult PlanRunner::finish(const Step& step, double wall_s) {

@@ -32,7 +32,8 @@ class PlanRunner {
   struct Data {
     const stages::DataFeed* feed = nullptr;
     int replica = 0;
-    std::int64_t tokens = 0;  ///< number of tokens in a microbatch
+    std::int64_t tokens = 0;   ///< number of tokens in a microbatch
+    std::int64_t samples = 1;  ///< number of samples in a microbatch
     int num_microbatches = 0;
   };
   struct Watch {
@@ -89,6 +90,7 @@ class PlanRunner {
   void run_pair(ActiveAction forward, ActiveAction backward, Step& step);
   void wait_for_pair(ActiveAction& forward, ActiveAction& backward, Step& step);
   void load_tokens(const Instruction& next, const Step& step);
+  stages::BatchPlace place_of(const Instruction& next, const Step& step) const;
   PlanResult finish(const Step& step, double wall_s);
 
   stages::Stage& stage_;

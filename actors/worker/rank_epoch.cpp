@@ -66,6 +66,7 @@ void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin
     return PlanRunner::Data{.feed = feed,
                             .replica = now.part.place.replica,
                             .tokens = spec.batch.micro * spec.batch.seq_len,
+                            .samples = spec.batch.micro,
                             .num_microbatches = static_cast<int>(microbatches)};
   };
   stages::FeedSpec train = feed_spec(spec, shape);

@@ -29,7 +29,7 @@ constexpr std::array kKeys{
     Key{"run", "name", text, "", "",
         "Name of the run; default: the manifest's file name without .toml"},
     Key{"run", "seed", integer, "1", "",
-        "Seed of initial weights and shuffling; fixed, so that runs repeat", kNotNegative},
+        "Seed of initial weights, shuffling and dropout; fixed, so that runs repeat", kNotNegative},
     Key{"run", "dir", text, "", "path",
         "Run directory; default: runs/<name>. Relative to the current directory, because it is an "
         "output"},
@@ -65,6 +65,13 @@ constexpr std::array kKeys{
         "One matrix for embedding and head; untied by default, as in Llama"},
     Key{"model", "initializer_range", number, "0.02", "",
         "Standard deviation of initial weights; Llama's", kFinite},
+    Key{"model", "hidden_dropout", number, "0.0", "",
+        "Probability with which training drops the elements of the embedding's output and of what "
+        "attention and feed-forward add to the residual; none, as in Llama",
+        kFraction},
+    Key{"model", "attention_dropout", number, "0.0", "",
+        "Probability with which training drops the probabilities of attention; none, as in Llama",
+        kFraction},
     Key{"model",
         "dtype",
         text,

@@ -35,6 +35,8 @@ stages::ModelConfig model_of(const Manifest& m) {
           .rope_theta = m.number("model.rope_theta"),
           .tie_word_embeddings = m.flag("model.tie_word_embeddings"),
           .initializer_range = m.number("model.initializer_range"),
+          .hidden_dropout = m.number("model.hidden_dropout"),
+          .attention_dropout = m.number("model.attention_dropout"),
           .dtype = m.text("model.dtype") == "bfloat16" ? tensor::DType::bf16 : tensor::DType::f32};
 }
 

@@ -1,6 +1,7 @@
 #include "actors/worker/plan_runner.h"
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <cstring>
 #include <future>
 #include <map>
@@ -48,6 +49,7 @@ Trained train(const RunSpec& spec, int steps) {
                       {.feed = &feed,
                        .replica = part.place.replica,
                        .tokens = spec.batch.micro * spec.batch.seq_len,
+                       .samples = spec.batch.micro,
                        .num_microbatches = assembly.plan.num_microbatches});
     for (int step = 0; step < steps; ++step) {
       const PlanResult result = runner.train(step, static_cast<std::uint64_t>(step));
@@ -86,6 +88,25 @@ BOOST_AUTO_TEST_CASE(every_pipeline_computes_the_losses_and_gradients_of_one_sta
     BOOST_TEST((cut.losses == base.losses), kind << " pp " << pp << " chunks " << chunks);
     for (const auto& [name, gradient] : base.gradients)
       BOOST_TEST((cut.gradients.at(name) == gradient), name << " of " << kind << " pp " << pp);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(dropout_is_a_function_of_the_step_s_samples) {
+  const auto dropping = [](int pp, int dp, std::int64_t micro) {
+    RunSpec spec = test::small_run(pp, dp);
+    spec.batch.micro = micro;
+    spec.model.hidden_dropout = 0.2;
+    spec.model.attention_dropout = 0.1;
+    return spec;
+  };
+  const Trained base = train(dropping(1, 1, 2), 3);
+  BOOST_TEST((base.losses != train(test::small_run(), 3).losses));
+  BOOST_TEST((train(dropping(2, 1, 2), 3).losses == base.losses));
+  for (const auto& [pp, dp, micro] : {std::tuple{1, 1, 1}, {1, 1, 8}, {1, 2, 2}, {2, 4, 1}}) {
+    const Trained other = train(dropping(pp, dp, micro), 3);
+    for (std::size_t step = 0; step < base.losses.size(); ++step)
+      BOOST_TEST(std::abs(other.losses[step] / base.losses[step] - 1) < 1e-6,
+                 "pp " << pp << " dp " << dp << " micro " << micro);
   }
 }
 
@@ -152,6 +173,7 @@ void run_with(const std::string& plan, int rank, test::NullStage& stage, Neighbo
     PlanRunner runner(stage, channel, compile(part, part.actions),
                       {.feed = &feed,
                        .tokens = spec.batch.micro * spec.batch.seq_len,
+                       .samples = spec.batch.micro,
                        .num_microbatches = assembly.plan.num_microbatches});
     runner.train(0, 0);
     channel.flush();
