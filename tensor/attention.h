@@ -59,6 +59,10 @@ class Attention {
   /// out[B*S, H*D]. `call` holds what the shape asks for.
   virtual void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
                        const Tensor& out, const AttentionCall& call = {}) = 0;
+  /// Fills lse and out again, bit for bit, from the forward's saved and call. In the place of a
+  /// forward: neither may run at the same time as the other.
+  virtual void recompute(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
+                         const AttentionCall& call = {}) = 0;
   /// Computes dqkv[B*S, (H + 2K)*D] from the forward's saved, lse, out and call, and dout[B*S,
   /// H*D].
   virtual void backward(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,

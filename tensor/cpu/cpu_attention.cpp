@@ -117,7 +117,18 @@ void CpuAttention::forward(Stream&, const Tensor& qkv, const Tensor& saved, cons
   TROUPE_ASSERT(saved.dtype == shape_.dtype && saved.num_elements() == saved_elements());
   TROUPE_ASSERT(out.dtype == shape_.dtype && lse.dtype == DType::f32);
   for_each_job(forward_workers_, [&](AttentionWorker& worker, std::int64_t job) {
-    forward_job(worker, job, qkv, saved, lse, out, call);
+    save_job(job, qkv, saved);
+    core_job(worker, job, saved, lse, out, call);
+  });
+}
+
+void CpuAttention::recompute(Stream&, const Tensor& saved, const Tensor& lse, const Tensor& out,
+                             const AttentionCall& call) {
+  check(call);
+  TROUPE_ASSERT(saved.dtype == shape_.dtype && saved.num_elements() == saved_elements());
+  TROUPE_ASSERT(out.dtype == shape_.dtype && lse.dtype == DType::f32);
+  for_each_job(forward_workers_, [&](AttentionWorker& worker, std::int64_t job) {
+    core_job(worker, job, saved, lse, out, call);
   });
 }
 
@@ -132,20 +143,23 @@ void CpuAttention::backward(Stream&, const Tensor& saved, const Tensor& lse, con
   });
 }
 
-void CpuAttention::forward_job(AttentionWorker& worker, std::int64_t job, const Tensor& qkv,
-                               const Tensor& saved, const Tensor& lse, const Tensor& out,
-                               const AttentionCall& call) const {
+void CpuAttention::save_job(std::int64_t job, const Tensor& qkv, const Tensor& saved) const {
   const Heads from = heads_of_qkv(qkv, job), to = heads_of_saved(saved, job);
   const QueryBlock queries = all_positions(group()), keys = all_positions(1);
   place_heads(queries, Direction::forward, from.q, to.q);
   place_heads(keys, Direction::forward, from.k, to.k);
   copy_heads(keys, from.v, to.v);
+}
+
+void CpuAttention::core_job(AttentionWorker& worker, std::int64_t job, const Tensor& saved,
+                            const Tensor& lse, const Tensor& out, const AttentionCall& call) const {
+  const Heads from = heads_of_saved(saved, job);
   const HeadRows out_heads = heads_of_out(out, job);
   const MaskRows mask = mask_of(call, job);
   const ScoreDropout dropout = dropout_of(call, job);
   for (AttentionWorker::Block& block : worker.blocks()) {
     const QueryBlock& rows = block.shape;
-    block.scores.run(to.q.from_position(rows.first).data, to.k.data, worker.scores);
+    block.scores.run(from.q.from_position(rows.first).data, from.k.data, worker.scores);
     if (mask.values) mask_block(rows, scale_, mask, worker.scores);
     softmax_block(rows, {.scale = mask.values ? 1.0f : scale_,
                          .scores = worker.scores,
@@ -156,7 +170,7 @@ void CpuAttention::forward_job(AttentionWorker& worker, std::int64_t job, const 
                          .lse_stride = shape_.seq_len});
     if (dropout.drops())
       drop_block(rows, dropout, shape_.dtype, worker.probabilities, worker.row_factors);
-    block.values.run(worker.probabilities, to.v.data, worker.values);
+    block.values.run(worker.probabilities, from.v.data, worker.values);
     scale_heads(rows, worker.values, worker.row_factors, out_heads.from_position(rows.first));
   }
 }

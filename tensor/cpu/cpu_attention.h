@@ -21,6 +21,8 @@ class CpuAttention final : public Attention {
   void set_scratch(const Scratch& scratch) override;
   void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
                const Tensor& out, const AttentionCall& call) override;
+  void recompute(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
+                 const AttentionCall& call) override;
   void backward(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
                 const Tensor& dout, const Tensor& dqkv, const AttentionCall& call) override;
 
@@ -33,9 +35,11 @@ class CpuAttention final : public Attention {
   void check(const AttentionCall& call) const;
   template <typename Body>
   void for_each_job(std::vector<AttentionWorker>& workers, const Body& body) const;
-  void forward_job(AttentionWorker& worker, std::int64_t job, const Tensor& qkv,
-                   const Tensor& saved, const Tensor& lse, const Tensor& out,
-                   const AttentionCall& call) const;
+  /// Fills a job's part of saved.
+  void save_job(std::int64_t job, const Tensor& qkv, const Tensor& saved) const;
+  /// Attention from saved to lse and out.
+  void core_job(AttentionWorker& worker, std::int64_t job, const Tensor& saved, const Tensor& lse,
+                const Tensor& out, const AttentionCall& call) const;
   void backward_job(AttentionWorker& worker, std::int64_t job, const Tensor& saved,
                     const Tensor& lse, const Tensor& out, const Tensor& dout, const Tensor& dqkv,
                     const AttentionCall& call) const;

@@ -85,6 +85,11 @@ class AsyncDevice final : public tensor::Device {
       async(stream).submit({qkv, call.mask}, {saved, lse, out}, *cpu_, &Attention::forward, qkv,
                            saved, lse, out, call);
     }
+    void recompute(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
+                   const tensor::AttentionCall& call) override {
+      async(stream).submit({saved, call.mask}, {lse, out}, *cpu_, &Attention::recompute, saved, lse,
+                           out, call);
+    }
     void backward(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
                   const Tensor& dout, const Tensor& dqkv,
                   const tensor::AttentionCall& call) override {

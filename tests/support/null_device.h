@@ -101,6 +101,10 @@ class NullDevice final : public tensor::Device {
                  const tensor::AttentionCall&) override {
       scratch_.use_forward();
     }
+    void recompute(Stream&, const Tensor&, const Tensor&, const Tensor&,
+                   const tensor::AttentionCall&) override {
+      scratch_.use_forward();
+    }
     void backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                   const Tensor&, const tensor::AttentionCall&) override {
       scratch_.use_backward();

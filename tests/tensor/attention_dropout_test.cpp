@@ -67,6 +67,30 @@ BOOST_AUTO_TEST_CASE(dropout_and_a_mask_go_together) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(what_is_recomputed_has_the_bits_of_the_forward) {
+  for_each_setup([](DType dtype, Host& host) {
+    AttentionShape shape = shape_of(dtype, 70);
+    shape.mask = Mask::pairs;
+    const auto attention = host.device().make_attention(shape);
+    host.give_scratch(*attention);
+    const AttentionCall call{.mask = host.normal(DType::f32, {70, 70}, "mask"),
+                             .dropout = {0.25f, Random(5, "dropout").key()}};
+    const std::int64_t rows = shape.batch * shape.seq_len, d = shape.head_dim;
+    const Tensor qkv = host.normal(dtype, {rows, (shape.heads + 2 * shape.kv_heads) * d}, "qkv");
+    const Tensor saved = host.zeros(dtype, {attention->saved_elements()});
+    const Tensor lse = host.zeros(DType::f32, {rows * shape.heads}),
+                 lse_again = host.zeros(DType::f32, lse.shape);
+    const Tensor out = host.zeros(dtype, {rows, shape.heads * d}),
+                 out_again = host.zeros(dtype, out.shape);
+    attention->forward(host.stream(), qkv, saved, lse, out, call);
+    const Values before = Host::read(saved);
+    attention->recompute(host.stream(), saved, lse_again, out_again, call);
+    BOOST_TEST(same_bits(lse_again, lse));
+    BOOST_TEST(same_bits(out_again, out));
+    BOOST_TEST(Host::read(saved) == before);
+  });
+}
+
 BOOST_AUTO_TEST_CASE(dropout_of_nothing_changes_no_bit) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     Host host(1);
