@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "stages/layers/layers.h"
+#include "stages/recomputed_activations.h"
 #include "stages/stage.h"
 
 namespace troupe::stages {
@@ -14,6 +15,7 @@ struct PendingCollectives {
   std::unique_ptr<tensor::Work> gradient;  ///< Node::Work::gather_gradient
   std::unique_ptr<tensor::Work> input;     ///< gather_input_again
   std::unique_ptr<tensor::Work> reduced;   ///< reduce_gradient
+  std::unique_ptr<tensor::Work> again;     ///< of what a backward computes again
 };
 
 /// One microbatch's activations in one chunk, from its forward to its weight gradients.
@@ -24,6 +26,12 @@ struct ChunkSlot {
   GatheredTokens forward_tokens, backward_tokens;  ///< shared with all slots
   tensor::Tensor output;  ///< [T, C], scratch; only if chunks exchange slices (gathers_edges())
   PendingCollectives pending;
+  /// Whether the slot discards activations: then those views of `blocks` change between forward and
+  /// backward.
+  bool discards = false;
+  /// By block: the shard's part of the input, where the slot keeps no more of it
+  /// (distributes_inputs()).
+  std::vector<tensor::Tensor> input_parts;
   // Views of the caller's buffers, from I to W.
   tensor::Tensor output_gradient;
   tensor::Tensor input_gradient;
@@ -33,6 +41,8 @@ struct ChunkSlot {
 struct DeferredSlot {
   std::vector<BlockDeferred> blocks;
   HeadDeferred head;
+  std::vector<BlockActivations>
+      again;                       ///< where activations that were discarded are computed again
   tensor::Tensor output_gradient;  ///< [T, C], gathered from slices (gathers_edges()); else empty
 };
 
@@ -41,8 +51,9 @@ struct DeferredSlot {
 struct ChunkActivations {
   std::vector<ChunkSlot> slots;
   std::vector<DeferredSlot> deferred;
-  DeferredSlot immediate;  ///< for a backward with weights: all blocks share one
-  ChunkSlot evaluation;    ///< for evaluate(): all blocks share one, each writes over its input
+  DeferredSlot immediate;                   ///< for a backward with weights: all blocks share one
+  std::vector<BlockActivations> discarded;  ///< where forwards have what slots discard
+  ChunkSlot evaluation;  ///< for evaluate(): all blocks share one, each writes over its input
 };
 
 enum class Mode { training, evaluation };

@@ -47,10 +47,10 @@ Chunk::Chunk(const ChunkSpec& spec, const Layers& layers, const Parameters& para
              const PackedChunk& packed, ChunkActivations activations)
     : spec_(spec),
       layers_(&layers),
-      rows_{row_of(spec, Pass::forward, layers.sharding),
-            row_of(spec, Pass::backward, layers.sharding),
-            row_of(spec, Pass::input_gradient, layers.sharding),
-            row_of(spec, Pass::weight_gradient, layers.sharding)},
+      rows_{row_of(spec, Pass::forward, layers.sharding, layers.recompute),
+            row_of(spec, Pass::backward, layers.sharding, layers.recompute),
+            row_of(spec, Pass::input_gradient, layers.sharding, layers.recompute),
+            row_of(spec, Pass::weight_gradient, layers.sharding, layers.recompute)},
       activations_(std::move(activations)),
       has_gradient_(std::max<std::size_t>(1, block_count(spec)) * kParts, true) {
   tensor::Device& device = layers.streams->forward().device();
@@ -81,6 +81,7 @@ const Node& Chunk::node_at(Pass pass, int node) const {
 
 ForwardResult Chunk::forward_node(const ForwardCall& call, int number, float loss_scale) {
   ChunkSlot& slot = at(activations_.slots, call.slot);
+  if (number == 0) move_discarded(slot, activations_.discarded);
   ran(call.slot).wait(layers_->streams->forward());
   if (number == 0) choose_dropout(call.place, slot);
   const double loss = run_forward(node_at(Pass::forward, number), slot, call, loss_scale);
@@ -94,6 +95,7 @@ void Chunk::backward_node(const BackwardCall& call, int number) {
   if (call.pass != Pass::weight_gradient) {
     slot.output_gradient = call.output_gradient;
     slot.input_gradient = call.input_gradient;
+    if (number == 0) move_discarded(slot, deferred_of(call).again);
   }
   ran(call.slot).wait(layers_->streams->backward());
   run_backward(node_at(call.pass, number), slot, deferred_of(call));

@@ -62,6 +62,15 @@ class Chunk {
   /// The output of block i - 1, or of the embedding, which the next part reads.
   const tensor::Tensor& into(const ChunkSlot& slot, const ForwardCall& call, std::size_t i) const;
 
+  // What backwards compute again, in chunk_recompute.cpp.
+  /// Lets the activations that the slot discards lie in other memory.
+  void move_discarded(ChunkSlot& slot, const std::vector<BlockActivations>& to) const;
+  void run_again(const Node& node, ChunkSlot& slot);
+  void compute_again(const Node& node, const ChunkSlot& slot) const;
+  std::unique_ptr<tensor::Work> start_again(const Node& node, const ChunkSlot& slot) const;
+  /// Keeps the shard's part of the block's input, if the slot keeps no more of it.
+  void keep_input_part(const ChunkSlot& slot, std::size_t block) const;
+
   // The nodes of backwards, in chunk_backward.cpp.
   void run_backward(const Node& node, ChunkSlot& slot, const DeferredSlot& deferred);
   void input_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred) const;

@@ -25,6 +25,7 @@ void Chunk::run_backward(const Node& node, ChunkSlot& slot, const DeferredSlot& 
   tensor::Stream& stream = layers_->streams->backward();
   PendingCollectives& pending = slot.pending;
   const std::size_t i = node.block;
+  if (node.again) return run_again(node, slot);
   switch (node.work) {
     case Work::gather_gradient:
       settle(pending.reduced, stream);

@@ -71,6 +71,7 @@ void Chunk::compute_forward(const Node& node, ChunkSlot& slot, const ForwardCall
                                         into(slot, call, 0));
     case Sublayer::input_norm:
       if (i == 0 && reads_input()) slot.blocks.front().x = call.input;
+      keep_input_part(slot, i);
       return block.forward_input_norm(blocks_[i], slot.blocks[i]);
     case Sublayer::attention:
       return block.forward_attention(blocks_[i], slot.blocks[i]);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "stages/recompute.h"
 #include "stages/sharding.h"
 #include "stages/stage.h"
 
@@ -38,6 +39,7 @@ struct Node {
   Sublayer part = Sublayer::copy;
   Work work = Work::forward;
   std::size_t block = 0;  ///< the layer that a layer's part belongs to
+  bool again = false;     ///< a part of a forward in a backward, which computes it again
 };
 
 /// The nodes of one pass through a chunk in the order in which they run, and what ends with each.
@@ -46,6 +48,7 @@ struct NodeRow {
   std::vector<NodeEnd> ends;
 };
 
-NodeRow row_of(const ChunkSpec& chunk, Pass pass, const Sharding& sharding = {});
+NodeRow row_of(const ChunkSpec& chunk, Pass pass, const Sharding& sharding = {},
+               const Recompute& recompute = {});
 
 }  // namespace troupe::stages

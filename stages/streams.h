@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "tensor/device.h"
 
@@ -11,6 +12,8 @@ namespace troupe::stages {
 class Streams {
  public:
   explicit Streams(tensor::Device& device);
+  /// Streams that both are this one's backward stream, on which backwards compute again.
+  Streams within_backward() const { return {backward_, backward_, backward_was_here_}; }
 
   tensor::Stream& forward() const { return *forward_; }
   tensor::Stream& backward() const { return *backward_; }
@@ -21,8 +24,14 @@ class Streams {
   void synchronize() const;
 
  private:
-  std::unique_ptr<tensor::Stream> forward_, backward_;
-  std::unique_ptr<tensor::Event> backward_was_here_;
+  Streams(std::shared_ptr<tensor::Stream> forward, std::shared_ptr<tensor::Stream> backward,
+          std::shared_ptr<tensor::Event> event)
+      : forward_(std::move(forward)),
+        backward_(std::move(backward)),
+        backward_was_here_(std::move(event)) {}
+
+  std::shared_ptr<tensor::Stream> forward_, backward_;
+  std::shared_ptr<tensor::Event> backward_was_here_;
 };
 
 }  // namespace troupe::stages

@@ -19,10 +19,18 @@ Mode mode_of(const StageSpec& spec) {
   return spec.training ? Mode::training : Mode::evaluation;
 }
 
-/// `groups`: null if nothing is computed.
-Layers make_layers(const StageSpec& spec, Device& device, const Streams& streams,
-                   const tensor::TensorParallelGroups* groups) {
+/// What layers run on. `groups`: null if nothing is computed.
+struct Lane {
+  const Streams& streams;
+  const tensor::TensorParallelGroups* groups;
+};
+
+/// `again`: for what backwards compute again.
+Layers make_layers(const StageSpec& spec, Device& device, const Lane& lane, const Lane& again) {
+  const auto& [streams, groups] = lane;
   const bool head = std::ranges::any_of(spec.chunks, &ChunkSpec::head);
+  const auto discards_any = [&](const ChunkSpec& chunk) { return discards(chunk, spec.recompute); };
+  const bool recomputes = spec.training && std::ranges::any_of(spec.chunks, discards_any);
   const auto& [size, shard, sequence_parallel] = spec.sharding;
   const LayerSpec layer = {
       .model = spec.model,
@@ -32,13 +40,19 @@ Layers make_layers(const StageSpec& spec, Device& device, const Streams& streams
       .seed = spec.seed,
       .parallel = {
           .size = size, .shard = shard, .sequence_parallel = sequence_parallel, .groups = groups}};
+  LayerSpec layer_again = layer;
+  layer_again.parallel.groups = again.groups;
   return {.embedding = Embedding(layer, device, streams),
           .block = DecoderBlock(layer, device, streams),
+          .block_again = recomputes
+                             ? std::make_unique<DecoderBlock>(layer_again, device, again.streams)
+                             : nullptr,
           .head = head ? std::make_unique<HeadLoss>(layer, device, streams) : nullptr,
           .dropout = LayerDropout(layer),
           .ops = &device.ops(),
           .streams = &streams,
           .sharding = spec.sharding,
+          .recompute = recomputes ? spec.recompute : Recompute{},
           .parallel = layer.parallel};
 }
 
@@ -96,10 +110,10 @@ class TransformerStage final : public Stage {
   void sum_replicated_gradients();
 
   const StageSpec spec_;
-  tensor::TensorParallelGroups groups_;
+  tensor::TensorParallelGroups groups_, groups_again_;
   tensor::ProcessGroup* kv_head_group_ = nullptr;
   tensor::Ops& ops_;
-  const Streams streams_;
+  const Streams streams_, streams_again_;
   const Layers layers_;
   Parameters parameters_;
   const Buffer packed_memory_;
@@ -113,7 +127,8 @@ TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
     : spec_(spec),
       ops_(device.ops()),
       streams_(device),
-      layers_(make_layers(spec, device, streams_, &groups_)),
+      streams_again_(streams_.within_backward()),
+      layers_(make_layers(spec, device, {streams_, &groups_}, {streams_again_, &groups_again_})),
       parameters_(spec, device),
       packed_memory_(device.allocate(packed_bytes(spec, layers_), tensor::MemoryKind::device)),
       activation_memory_(
@@ -139,6 +154,7 @@ Chunk& TransformerStage::chunk_at(int chunk) {
 void TransformerStage::join(const ShardGroups& groups) {
   for (Chunk& chunk : chunks_) chunk.forget_collectives();
   groups_ = {.forward = groups.forward, .backward = groups.backward};
+  groups_again_ = {.forward = groups.backward, .backward = groups.backward};
   kv_head_group_ = groups.kv_head;
 }
 
@@ -247,7 +263,7 @@ void TransformerStage::weights_changed() {
 
 StageMemory plan_memory(const StageSpec& spec, Device& device) {
   const Streams streams(device);
-  const Layers layers = make_layers(spec, device, streams, nullptr);
+  const Layers layers = make_layers(spec, device, {streams, nullptr}, {streams, nullptr});
   const ParameterLayout layout = lay_out_parameters(spec);
   const auto float_bytes = static_cast<std::int64_t>(sizeof(float));
   const std::int64_t storage = layout.size * float_bytes;

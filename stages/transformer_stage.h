@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "stages/model_config.h"
+#include "stages/recompute.h"
 #include "stages/sharding.h"
 #include "stages/stage.h"
 
@@ -13,6 +14,7 @@ struct StageSpec {
   ModelConfig model;
   std::vector<ChunkSpec> chunks;
   Sharding sharding;
+  Recompute recompute;
   std::int64_t micro = 1;    ///< samples per microbatch
   std::int64_t seq_len = 0;  ///< tokens per sample
   /// Tokens of the whole step. Gradients are those of the mean loss over all of them.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensor/error.h"
+
 namespace troupe::stages {
 
 using tensor::DType;
@@ -36,6 +38,40 @@ tensor::AttentionShape attention(const LayerSpec& spec) {
 }
 
 }  // namespace
+
+ActivationGroups discarded_by(Recompute::Mode mode) {
+  switch (mode) {
+    case Recompute::Mode::none:
+      return {};
+    case Recompute::Mode::selective:
+      return {.core = true};
+    case Recompute::Mode::output:
+      return {.outputs = true};
+    case Recompute::Mode::full:
+      return kAllActivations;
+  }
+  assert_failed("mode is a Mode", __FILE__, __LINE__);
+}
+
+ActivationGroups kept_by(Recompute::Mode mode) {
+  const auto [core, outputs, sums, inputs] = discarded_by(mode);
+  return {.core = !core, .outputs = !outputs, .sums = !sums, .inputs = !inputs};
+}
+
+void move_activations(const BlockActivations& memory, BlockActivations& activations) {
+  const auto move = [](const Tensor& to, Tensor& tensor) {
+    if (to) tensor = to;
+  };
+  using A = BlockActivations;
+  for (Tensor A::*tensor : {&A::x, &A::input_norm, &A::qkv, &A::saved, &A::lse, &A::attn, &A::mid,
+                            &A::post_norm, &A::gate_up, &A::act})
+    move(memory.*tensor, activations.*tensor);
+  for (NormStatistics A::*statistics : {&A::x_statistics, &A::mid_statistics}) {
+    move((memory.*statistics).mean, (activations.*statistics).mean);
+    move((memory.*statistics).rstd, (activations.*statistics).rstd);
+  }
+  activations.scratch = memory.scratch;
+}
 
 DecoderBlock::DecoderBlock(const LayerSpec& spec, tensor::Device& device, const Streams& streams)
     : shape_(spec),
@@ -122,22 +158,30 @@ Tensor DecoderBlock::lay_out_input(Arena& arena) const {
   return arena.take(shape_.dtype, {shape_.S, shape_.C});
 }
 
-BlockActivations DecoderBlock::lay_out_activations(Arena& arena,
-                                                   const BlockScratch& scratch) const {
+Tensor DecoderBlock::lay_out_input_part(Arena& arena, int parts) const {
+  return arena.take(shape_.dtype, {shape_.S * shape_.C / parts});
+}
+
+BlockActivations DecoderBlock::lay_out_activations(Arena& arena, const BlockScratch& scratch,
+                                                   const ActivationGroups& groups) const {
   const auto [T, S, C, heads, kv_heads, A, Q, F, H, V, act] = shape_;
-  BlockActivations kept = {.x = {},
-                           .x_statistics = norm_->lay_out_statistics(arena),
-                           .input_norm = arena.take(act, {S, C}),
-                           .qkv = {},
-                           .saved = arena.take(act, {attention_->saved_elements()}),
-                           .lse = arena.take(DType::f32, {T * heads}),
-                           .attn = arena.take(act, {T, A}),
-                           .mid = arena.take(act, {S, C}),
-                           .mid_statistics = norm_->lay_out_statistics(arena),
-                           .post_norm = arena.take(act, {S, C}),
-                           .gate_up = {},
-                           .act = arena.take(act, {T, F}),
-                           .scratch = scratch};
+  BlockActivations kept = {.scratch = scratch};
+  if (groups.inputs) {
+    kept.x_statistics = norm_->lay_out_statistics(arena);
+    kept.saved = arena.take(act, {attention_->saved_elements()});
+    kept.mid_statistics = norm_->lay_out_statistics(arena);
+  }
+  if (groups.core) {
+    kept.lse = arena.take(DType::f32, {T * heads});
+    kept.attn = arena.take(act, {T, A});
+  }
+  if (groups.outputs) {
+    kept.input_norm = arena.take(act, {S, C});
+    kept.post_norm = arena.take(act, {S, C});
+    kept.act = arena.take(act, {T, F});
+  }
+  if (!groups.sums) return kept;
+  kept.mid = arena.take(act, {S, C});
   arena.overlay(
       [&] {
         kept.qkv = arena.take(act, {T, Q});
@@ -209,14 +253,18 @@ void DecoderBlock::forward_post_norm(const BlockWeights& weights,
                  kept.mid_statistics);
 }
 
+void DecoderBlock::forward_act(const BlockWeights& weights, const BlockActivations& kept) const {
+  tensor::Stream& stream = streams_.forward();
+  gate_up_->product(stream, all_tokens(kept.post_norm, kept.scratch.forward.input),
+                    weights.packed.gate_up, weights.master.gate_up.bias, kept.gate_up);
+  activation_->forward(stream, kept.gate_up, kept.act);
+}
+
 void DecoderBlock::forward_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
                                         const Tensor& y) const {
-  tensor::Stream& stream = streams_.forward();
-  const GatheredTokens& gathered = kept.scratch.forward;
-  gate_up_->product(stream, all_tokens(kept.post_norm, gathered.input), weights.packed.gate_up,
-                    weights.master.gate_up.bias, kept.gate_up);
-  activation_->forward(stream, kept.gate_up, kept.act);
-  down_->product(stream, kept.act, weights.packed.down, all_tokens(y, gathered.output),
+  forward_act(weights, kept);
+  down_->product(streams_.forward(), kept.act, weights.packed.down,
+                 all_tokens(y, kept.scratch.forward.output),
                  fuses_residual(kept.dropout.feed_forward) ? kept.mid : Tensor{});
   if (!is_divided_) finish_feed_forward(weights, kept, y);
 }
@@ -231,6 +279,21 @@ std::unique_ptr<tensor::Work> DecoderBlock::reduce_output(Branch branch,
 void DecoderBlock::finish_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
                                        const Tensor& y) const {
   bias_dropout_add(Branch::feed_forward, weights.master.down.bias, kept, kept.mid, y);
+}
+
+void DecoderBlock::recompute_core(const BlockActivations& kept) const {
+  attention_->recompute(streams_.forward(), kept.saved, kept.lse, kept.attn,
+                        kept.dropout.probabilities);
+}
+
+void DecoderBlock::recompute_outputs(Branch branch, const BlockWeights& weights,
+                                     const BlockActivations& kept) const {
+  tensor::Stream& stream = streams_.forward();
+  if (branch == Branch::attention)
+    return norm_->forward(stream, weights.master.input_norm, kept.x, kept.input_norm,
+                          kept.x_statistics);
+  norm_->forward(stream, weights.master.post_norm, kept.mid, kept.post_norm, kept.mid_statistics);
+  activation_->forward(stream, kept.gate_up, kept.act);
 }
 
 }  // namespace troupe::stages

@@ -7,6 +7,7 @@
 #include "stages/layers/layer_dropout.h"
 #include "stages/layers/layer_shape.h"
 #include "stages/layers/norm.h"
+#include "stages/recompute.h"
 #include "stages/streams.h"
 #include "tensor/attention.h"
 #include "tensor/ops.h"
@@ -79,6 +80,21 @@ struct BlockActivations {
   BlockDropout dropout;  // of the microbatch; evaluations drop nothing
 };
 
+/// Groups of a layer's activations (x apart), to lay out some of them alone.
+struct ActivationGroups {
+  bool core = false;     ///< lse, attn
+  bool outputs = false;  ///< input_norm, post_norm, act
+  bool sums = false;     ///< mid; qkv and gate_up
+  bool inputs = false;   ///< saved and the statistics of norms, which I alone reads
+};
+constexpr ActivationGroups kAllActivations{
+    .core = true, .outputs = true, .sums = true, .inputs = true};
+/// What a forward does not keep for a backward, which computes it again.
+ActivationGroups discarded_by(Recompute::Mode mode);
+ActivationGroups kept_by(Recompute::Mode mode);
+/// Lets the activations that lie in `memory` lie there, with its scratch; the others stay.
+void move_activations(const BlockActivations& memory, BlockActivations& activations);
+
 /// What I keeps for W beyond BlockActivations.
 struct BlockDeferred {
   tensor::Tensor dmid;                     // [S, C]  act
@@ -114,9 +130,12 @@ class DecoderBlock {
   void set_attention_scratch(const tensor::Scratch& scratch) const;
   /// Takes memory for the x of a layer that owns its input.
   tensor::Tensor lay_out_input(Arena& arena) const;
-  /// Takes memory for all activations but x, because whether a layer owns its input depends on the
-  /// chunk.
-  BlockActivations lay_out_activations(Arena& arena, const BlockScratch& scratch) const;
+  /// Takes memory for one of `parts` equal parts of an x, flat.
+  tensor::Tensor lay_out_input_part(Arena& arena, int parts) const;
+  /// Takes memory for activations, never for x, because whether a layer owns its input depends on
+  /// the chunk.
+  BlockActivations lay_out_activations(Arena& arena, const BlockScratch& scratch,
+                                       const ActivationGroups& groups = kAllActivations) const;
   BlockDeferred lay_out_deferred(Arena& arena) const;
 
   void pack(const BlockWeights& weights) const;
@@ -126,7 +145,9 @@ class DecoderBlock {
   std::unique_ptr<tensor::Work> gather_input(Branch branch, const BlockActivations& kept) const;
   void forward_attention(const BlockWeights& weights, const BlockActivations& kept) const;
   void forward_post_norm(const BlockWeights& weights, const BlockActivations& kept) const;
-  /// y: [S, C] act; may be the memory of kept.x if no backward call follows.
+  /// The part of forward_feed_forward() that fills what is kept.
+  void forward_act(const BlockWeights& weights, const BlockActivations& kept) const;
+  /// y: [S, C] act; may be the memory of kept.x if no backward call reads that.
   void forward_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
                             const tensor::Tensor& y) const;
   /// Sums what the branch's product left: `y` is the output of the feed-forward, or kept.mid.
@@ -136,6 +157,11 @@ class DecoderBlock {
   /// does so for attention; a single shard needs no call.
   void finish_feed_forward(const BlockWeights& weights, const BlockActivations& kept,
                            const tensor::Tensor& y) const;
+
+  // What a backward computes again of a forward, from the rest of what that kept, with its bits.
+  void recompute_core(const BlockActivations& kept) const;
+  void recompute_outputs(Branch branch, const BlockWeights& weights,
+                         const BlockActivations& kept) const;
 
   // The input gradients lead from dy over deferred.dmid to dx; dy and dx are [S, C] act.
   std::unique_ptr<tensor::Work> gather_gradient(Branch branch, const tensor::Tensor& dy,

@@ -1,11 +1,13 @@
 // A stage allocates what it plans, and a step allocates nothing.
 
+#include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <new>
 
 #include "stages/transformer_stage.h"
 #include "tests/support/null_device.h"
+#include "tests/support/recomputes.h"
 
 using namespace troupe;
 using namespace troupe::test;
@@ -65,10 +67,20 @@ std::vector<stages::StageSpec> many_specs() {
         }
         spec.chunks = {{.first_layer = 2, .end_layer = 4}};
         specs.push_back(spec);
+        for (const stages::Recompute& recompute : ways_to_recompute()) {
+          specs.push_back(small_stage(training));
+          specs.back().recompute = recompute;
+        }
       }
     }
   }
   return specs;
+}
+
+std::vector<stages::Recompute> kept_and_recomputed() {
+  std::vector<stages::Recompute> all = ways_to_recompute();
+  all.push_back({});
+  return all;
 }
 
 }  // namespace
@@ -118,10 +130,12 @@ BOOST_AUTO_TEST_CASE(what_products_work_in_is_planned) {
   BOOST_TEST(activations(256) - activations(128) == 2 * tokens * 128 * 4);
 }
 
-BOOST_AUTO_TEST_CASE(a_step_allocates_nothing) {
+BOOST_DATA_TEST_CASE(a_step_allocates_nothing, boost::unit_test::data::make(kept_and_recomputed()),
+                     recompute) {
   NullDevice device;
   stages::StageSpec spec = small_stage(true);
   spec.model.hidden_dropout = spec.model.attention_dropout = 0.1;
+  spec.recompute = recompute;
   const auto stage = make_transformer_stage(spec, device);
   const auto memory = device.allocate(1 << 16, tensor::MemoryKind::host);
   const tensor::Tensor edge = memory.view(stage->edge_dtype(), stage->edge_shape());

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/support/pipeline.h"
+#include "tests/support/recomputes.h"
 #include "tests/tensor/thread_group.h"
 
 using namespace troupe;
@@ -34,6 +35,7 @@ struct Setup {
   std::vector<int> stage_of_chunk = {0};
   Order order = Order::one_by_one;
   Moves moves = Moves::at_wait;
+  stages::Recompute recompute{};
 };
 
 stages::ModelConfig model_of(const Setup& setup) {
@@ -83,7 +85,8 @@ Shard train(const Setup& setup, int shard, const stages::ShardGroups& groups) {
                      .order = setup.order,
                      .sharding = {.size = setup.shards,
                                   .shard = shard,
-                                  .sequence_parallel = setup.sequence_parallel}},
+                                  .sequence_parallel = setup.sequence_parallel},
+                     .recompute = setup.recompute},
                     *device, 11, groups);
   const stages::OptimizerConfig optimizer = {.lr = setup.lr, .clip = 0, .warmup_steps = 0};
   Shard out;
@@ -288,5 +291,39 @@ BOOST_AUTO_TEST_CASE(shards_have_the_same_bits_wherever_the_model_is_cut) {
                        name << " on " << cut.stages.size() << " chunks");
         }
       }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(shards_that_recompute_have_the_same_bits) {
+  struct Cut {
+    std::vector<int> layers, stages;
+    Order order;
+  };
+  const std::vector<Cut> cuts = {{{3}, {0}, Order::late_weights},
+                                 {{3}, {0}, Order::one_by_one},
+                                 {{0, 3, 0}, {0, 1, 2}, Order::mixed_backward},
+                                 {{1, 2}, {0, 1}, Order::late_weights}};
+  const Setup llama{.kv_heads = 2, .shards = 4};
+  const Setup gpt2{.kind = stages::ModelKind::gpt2, .kv_heads = 12, .dropout = 0.1, .shards = 4};
+  for (Setup setup : {llama, gpt2})
+    for (const bool sequence_parallel : {false, true}) {
+      setup.sequence_parallel = sequence_parallel;
+      setup.recompute = {};
+      setup.layers_of_chunk = {3};
+      setup.stage_of_chunk = {0};
+      setup.order = Order::one_by_one;
+      const auto kept = train_all(setup);
+      for (stages::Recompute recompute : ways_to_recompute())
+        for (const Cut& cut : cuts) {
+          // Shards keep parts only of what all of them hold.
+          recompute.distribute_saved_activations = !sequence_parallel && cut.layers.size() != 2;
+          setup.recompute = recompute;
+          setup.layers_of_chunk = cut.layers;
+          setup.stage_of_chunk = cut.stages;
+          setup.order = cut.order;
+          BOOST_TEST((train_all(setup) == kept), recompute << " on " << cut.stages.size()
+                                                           << " chunks"
+                                                           << (sequence_parallel ? ", split" : ""));
+        }
     }
 }

@@ -9,6 +9,7 @@
 #include "stages/optimizer.h"
 #include "tests/support/async_device.h"
 #include "tests/support/pipeline.h"
+#include "tests/support/recomputes.h"
 #include "tests/support/seed.h"
 
 using namespace troupe;
@@ -29,6 +30,7 @@ struct Kind {
   bool tied;
   std::vector<stages::ChunkSpec> chunks;
   double dropout = 0;
+  stages::Recompute recompute{};
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) {
   return out << kind.name;
@@ -65,6 +67,7 @@ stages::StageSpec spec_of(const Kind& kind) {
                     .attention_dropout = kind.dropout,
                     .dtype = kind.dtype},
           .chunks = kind.chunks,
+          .recompute = kind.recompute,
           .micro = 2,
           .seq_len = kTokens / 2,
           .global_tokens = kMicrobatches * kTokens,
@@ -354,6 +357,17 @@ class Run {
   std::map<std::string, std::string> found_;
 };
 
+/// Compares what streams that run at the same time compute, in an order that `seed` gives.
+void check_streams(const Kind& kind, std::uint64_t seed,
+                   const std::map<std::string, std::string>& expected) {
+  BOOST_TEST_CONTEXT("seed " << seed) {
+    AsyncDevice device(seed);
+    const auto found = Run(kind, device, seed).train();
+    BOOST_REQUIRE(found.size() == expected.size());
+    for (const auto& [name, bytes] : expected) BOOST_TEST((found.at(name) == bytes), name);
+  }
+}
+
 }  // namespace
 
 BOOST_DATA_TEST_CASE(streams_that_run_at_once_compute_the_same_bits,
@@ -361,12 +375,18 @@ BOOST_DATA_TEST_CASE(streams_that_run_at_once_compute_the_same_bits,
   const std::uint64_t seed = fresh_seed();
   const auto cpu = tensor::make_cpu_device(1);
   const auto expected = Run(kind, *cpu, seed).train();
-  for (std::uint64_t i = 0; i < 6; ++i) {
-    BOOST_TEST_CONTEXT("order " << i << " of seed " << seed) {
-      AsyncDevice device(seed + i);
-      const auto found = Run(kind, device, seed + i).train();
-      BOOST_REQUIRE(found.size() == expected.size());
-      for (const auto& [name, bytes] : expected) BOOST_TEST((found.at(name) == bytes), name);
+  for (std::uint64_t i = 0; i < 6; ++i) check_streams(kind, seed + i, expected);
+}
+
+BOOST_AUTO_TEST_CASE(streams_compute_the_same_bits_again) {
+  const std::uint64_t seed = fresh_seed();
+  const auto cpu = tensor::make_cpu_device(1);
+  for (Kind kind : {kKinds.front(), Kind{"dropout", tensor::DType::f32, true, kWhole, 0.2}}) {
+    const auto expected = Run(kind, *cpu, seed).train();
+    for (const stages::Recompute& recompute : ways_to_recompute()) {
+      kind.recompute = recompute;
+      BOOST_TEST_CONTEXT(kind << ", " << recompute)
+      for (std::uint64_t i = 0; i < 2; ++i) check_streams(kind, seed + i, expected);
     }
   }
 }

@@ -61,6 +61,7 @@ struct PipelineSpec {
   /// Replicas of a step, and which of them this pipeline is.
   int replicas = 1;
   int replica = 0;
+  stages::Recompute recompute{};
 };
 
 /// Results of a step that must not depend on the cut.
@@ -93,6 +94,7 @@ class Pipeline {
     stages::StageSpec out = {.model = spec_.model,
                              .chunks = {},
                              .sharding = spec_.sharding,
+                             .recompute = spec_.recompute,
                              .micro = spec_.micro,
                              .seq_len = spec_.seq_len,
                              .global_tokens = spec_.replicas * samples() * spec_.seq_len,
