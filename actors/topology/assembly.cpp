@@ -30,6 +30,10 @@ std::uint64_t digest_of(const Assembly& assembly, const RunSpec& spec, const Clu
   for (const auto& c : assembly.capacities)
     text += ' ' + std::to_string(c.live) + '/' + std::to_string(c.deferred) + '/' +
             std::to_string(c.forward_slots) + '/' + std::to_string(c.backward_slots);
+  const auto& [mode, method, num_layers, distributes, kept] = spec.recompute;
+  text += " recompute " + std::to_string(static_cast<int>(mode)) + '/' +
+          std::to_string(static_cast<int>(method)) + '/' + std::to_string(num_layers) + '/' +
+          std::to_string(distributes) + '/' + std::to_string(kept);
   text += " tp" + std::to_string(shape.mesh.tp) + (shape.mesh.sequence_parallel ? " sp " : " ") +
           std::to_string(spec.batch.micro) + 'x' + std::to_string(spec.batch.seq_len) + 'x' +
           std::to_string(spec.model.hidden_size) + ' ' + std::string(name_of(spec.model.dtype));
@@ -48,9 +52,8 @@ void add_edges(std::vector<Edge>& edges, const Assembly& assembly, const RunSpec
                const RunSpec::Mesh& mesh, const RankPlace& place, int chunk) {
   const auto at = [&](int c) { return rank_of_chunk(assembly, mesh, place, c); };
   const auto slots = [&](int c) { return assembly.capacities[static_cast<std::size_t>(c)]; };
-  const tensor::Shape shape =
-      stages::edge_shape(spec.batch.micro * spec.batch.seq_len, spec.model.hidden_size,
-                         sharding_at(mesh, place));
+  const tensor::Shape shape = stages::edge_shape(spec.batch.micro * spec.batch.seq_len,
+                                                 spec.model.hidden_size, sharding_at(mesh, place));
   edges.push_back({.from = at(chunk - 1),
                    .to = at(chunk),
                    .chunk = chunk,
@@ -72,6 +75,7 @@ stages::StageSpec stage_spec(const Assembly& assembly, const RunSpec& spec, cons
   stages::StageSpec stage{.model = spec.model,
                           .chunks = {},
                           .sharding = sharding,
+                          .recompute = spec.recompute,
                           .micro = spec.batch.micro,
                           .seq_len = spec.batch.seq_len,
                           .global_tokens = spec.global_tokens(),
@@ -119,8 +123,8 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Cluste
   for (int c = 0; c < num_chunks; ++c)
     if (assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)] == part.place.stage)
       part.chunks.push_back(c);
-  part.stage = stage_spec(assembly, spec, shape.layout, part.chunks,
-                          sharding_at(shape.mesh, part.place));
+  part.stage =
+      stage_spec(assembly, spec, shape.layout, part.chunks, sharding_at(shape.mesh, part.place));
   part.actions = assembly.plan.actions[stage];
   part.eval_actions = assembly.eval_plan.actions[stage];
 
@@ -143,8 +147,7 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Cluste
   if (shape.mesh.dp > 1) part.replica_ranks = ranks_along(shape.mesh, part.place, Axis::dp);
   if (shape.mesh.tp > 1) part.shard_ranks = ranks_along(shape.mesh, part.place, Axis::tp);
   if (const int sharing = stages::shards_per_kv_head(spec.model, shape.mesh.tp); sharing > 1) {
-    const auto first_of_head =
-        part.shard_ranks.begin() + part.place.shard / sharing * sharing;
+    const auto first_of_head = part.shard_ranks.begin() + part.place.shard / sharing * sharing;
     part.kv_head_ranks.assign(first_of_head, first_of_head + sharing);
   }
   return part;

@@ -18,7 +18,7 @@ struct Assembly {
   schedules::Plan plan;                              ///< training, in order
   schedules::Plan eval_plan;                         ///< forward only
   std::vector<schedules::ChunkCapacity> capacities;  ///< by chunk, enough for both plans
-  /// Hash of plans, layer layout, capacities, shards, edge shape and dtype.
+  /// Hash of plans, layer layout, capacities, shards, recompute, edge shape and dtype.
   std::uint64_t digest = 0;
 };
 Assembly assemble(const RunSpec& spec, const ClusterShape& shape);

@@ -1,5 +1,6 @@
 #include "actors/topology/run_spec.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -11,7 +12,7 @@ namespace troupe::actors {
 namespace {
 
 schedules::Costs costs_of(const RunSpec& spec) {
-  if (spec.schedule.costs.empty()) return {};
+  if (spec.schedule.costs.empty()) return unit_costs(spec);
   auto parsed = schedules::parse_costs(spec.schedule.costs, 1);
   if (const auto* wrong = std::get_if<std::string>(&parsed))
     throw Error(ErrorKind::manifest, "schedule.costs: " + *wrong);
@@ -40,6 +41,20 @@ schedules::Plan generate(const char* name, const schedules::ScheduleShape& shape
 }
 
 }  // namespace
+
+schedules::Costs unit_costs(const RunSpec& spec) {
+  using stages::Recompute;
+  const Recompute& recompute = spec.recompute;
+  // What the other modes compute again is little beside a layer's products.
+  if (recompute.mode != Recompute::Mode::full) return {};
+  if (recompute.method == Recompute::Method::uniform) return {.stages = {{.input_gradient = 2}}};
+  // In units of a layer, to be whole numbers.
+  const auto chunks = static_cast<std::int64_t>(spec.mesh.pp) * spec.schedule.chunks;
+  const std::int64_t layers = (spec.model.num_hidden_layers + chunks - 1) / chunks;
+  const auto all = static_cast<double>(layers);
+  const auto again = static_cast<double>(std::min<std::int64_t>(recompute.num_layers, layers));
+  return {.stages = {{.forward = all, .input_gradient = all + again, .weight_gradient = all}}};
+}
 
 schedules::Plan make_plan(const RunSpec& spec) {
   if (spec.schedule.kind == "csv") {

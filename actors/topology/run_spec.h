@@ -4,9 +4,11 @@
 #include <optional>
 #include <string>
 
+#include "schedules/costs.h"
 #include "schedules/plan.h"
 #include "stages/model_config.h"
 #include "stages/optimizer.h"
+#include "stages/recompute.h"
 
 namespace troupe::actors {
 
@@ -53,10 +55,12 @@ struct RunSpec {
     int chunks = 1;
     std::string csv;  ///< plan text if kind is "csv"
     /// Costs that a searched schedule is made for, one value or one a chunk
-    /// (schedules::parse_costs); empty: all actions take equally long.
+    /// (schedules::parse_costs); empty: unit_costs().
     std::string costs;
     bool operator==(const Schedule&) const = default;
   } schedule;
+
+  stages::Recompute recompute;
 
   struct AutoLayout {
     bool on = false;
@@ -122,6 +126,10 @@ CoreUse core_use(const RunSpec::Cluster& cluster, std::int64_t ranks);
 inline std::string checkpoint_path(const RunSpec& spec, std::int64_t step) {
   return spec.dir + "/checkpoints/step-" + std::to_string(step);
 }
+
+/// Costs for plans before any are measured: F, I and W take equally long, but I longer by what it
+/// computes again of F. Microbatches that keep everything count as the others.
+schedules::Costs unit_costs(const RunSpec& spec);
 
 /// The plan of a step under the spec's schedule, in order (schedules::in_order). Requires a spec
 /// that has been checked.

@@ -85,6 +85,7 @@ int run(const PlanOptions& options) {
     const json out{
         {"manifest", manifest_json(manifest)},
         {"parameters", placement.parameters},
+        {"recompute_saved_bytes", placement.saved_bytes},
         {"ranks", ranks_json(placement)},
         {"schedule",
          {{"kind", spec.schedule.kind}, {"bubble_rate", placement.simulation.bubble_rate}}}};

@@ -33,6 +33,30 @@ std::string memory_rows(const Placement& placement) {
   return rows;
 }
 
+std::string mode_text(const stages::Recompute& recompute) {
+  using Mode = stages::Recompute::Mode;
+  if (recompute.mode == Mode::selective) return "selective (the core of attention)";
+  if (recompute.mode == Mode::output) return "output (of norms and SwiGLU)";
+  const bool is_block = recompute.method == stages::Recompute::Method::block;
+  return fmt::format("full ({} {}{})", is_block ? "the first" : "groups of",
+                     counted(recompute.num_layers, "layer"),
+                     recompute.distribute_saved_activations ? ", inputs distributed" : "");
+}
+
+/// What is computed again and what that saves; empty if nothing is.
+std::string recompute_lines(const stages::Recompute& recompute, const Placement& placement) {
+  if (recompute.mode == stages::Recompute::Mode::none) return "";
+  const std::int64_t saved = placement.saved_bytes;
+  std::string out = "recompute " + mode_text(recompute);
+  if (recompute.kept_microbatches > 0)
+    out += fmt::format(", {} kept", counted(recompute.kept_microbatches, "microbatch"));
+  out += fmt::format(": {} {} of activations\n", bytes_text(saved < 0 ? -saved : saved),
+                     saved < 0 ? "more" : "less");
+  if (recompute.mode == stages::Recompute::Mode::full)
+    out += "          and the bubble counts what of F is computed again in I\n";
+  return out;
+}
+
 }  // namespace
 
 std::string summary(const actors::RunSpec& spec, const Placement& placement, bool pinned) {
@@ -58,6 +82,7 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
       fmt::format("schedule  {}, {}, bubble {:.1f} % if F, I and W cost the same, plan {:016x}\n",
                   spec.schedule.kind, counted(placement.plan.num_chunks(), "chunk"),
                   100 * placement.simulation.bubble_rate, placement.digest);
+  out += recompute_lines(spec.recompute, placement);
   out += place_rows(placement);
   out += fmt::format("memory    {} in all ranks", bytes_text(placement.total_bytes()));
   if (placement.spares > 0)

@@ -246,6 +246,32 @@ void check_layout(const Manifest& m) {
   }
 }
 
+void check_recompute(const Manifest& m) {
+  const std::string& mode = m.text("recompute.mode");
+  for (const std::string_view name : {"method", "num_layers", "distribute_saved_activations"}) {
+    const std::string key = fmt::format("recompute.{}", name);
+    const std::string value = to_toml(m.value(key));
+    if (mode != "full" && value != find_key("recompute", name)->fallback)
+      m.fail(key, fmt::format("{} = {} is a choice of recompute.mode = 'full', but the mode is "
+                              "'{}'; leave it out, or take full",
+                              key, value, mode));
+  }
+  if (mode == "none" && m.integer("recompute.kept_microbatches") > 0)
+    m.fail("recompute.kept_microbatches",
+           "recompute.kept_microbatches says who keeps what others compute again, but "
+           "recompute.mode = 'none'; leave it out, or take another mode");
+  const std::int64_t layers = m.integer("model.num_hidden_layers");
+  if (const std::int64_t num_layers = m.integer("recompute.num_layers"); num_layers > layers)
+    m.fail("recompute.num_layers",
+           fmt::format("recompute.num_layers = {} but model.num_hidden_layers = {}; at most {}",
+                       num_layers, layers, layers));
+  if (m.flag("recompute.distribute_saved_activations") && m.flag("mesh.sequence_parallel"))
+    m.fail("recompute.distribute_saved_activations",
+           "recompute.distribute_saved_activations = true divides inputs that all shards hold, but "
+           "with mesh.sequence_parallel = true each shard holds tokens of its own already; leave "
+           "one of the two out");
+}
+
 void check_optimizer(const Manifest& m) {
   if (m.number("optimizer.min_lr") > m.number("optimizer.lr"))
     m.fail("optimizer.min_lr",
@@ -291,6 +317,7 @@ void check(const Manifest& manifest) {
   check_csv(manifest);
   check_costs(manifest);
   check_layout(manifest);
+  check_recompute(manifest);
   check_optimizer(manifest);
   check_data(manifest);
   check_monitor(manifest);

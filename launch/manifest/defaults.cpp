@@ -23,6 +23,8 @@ constexpr Rule from_one_to(double max) {
 
 constexpr std::array<std::string_view, 2> kDTypes{"float32", "bfloat16"};
 constexpr std::array<std::string_view, 3> kOnFailure{"replace", "shrink", "stop"};
+constexpr std::array<std::string_view, 4> kRecomputeModes{"none", "selective", "output", "full"};
+constexpr std::array<std::string_view, 2> kRecomputeMethods{"uniform", "block"};
 constexpr std::array<std::string_view, 4> kDecays{"constant", "linear", "cosine", "wsd"};
 
 constexpr std::array kKeys{
@@ -173,6 +175,41 @@ constexpr std::array kKeys{
     Key{"schedule", "auto_layout_steps", integer, "100", "steps",
         "At most one measurement, and so one move, in so many steps; their times outweigh its cost",
         Rule{.min = 10, .max = 1e12}},
+
+    Key{"recompute",
+        "mode",
+        text,
+        "\"none\"",
+        "",
+        "What backwards compute again instead of keeping it, which changes no loss: nothing; "
+        "selective: the core of attention; output: the outputs of norms and SwiGLU; full: whole "
+        "layers from their inputs, for the time of another forward. Nothing by default, as time "
+        "comes before memory",
+        {},
+        kRecomputeModes},
+    Key{"recompute",
+        "method",
+        text,
+        "\"uniform\"",
+        "",
+        "What full computes again: uniform: all layers of a chunk, in groups of num_layers, each "
+        "from its input; block: the first num_layers of each chunk, each from its own input. "
+        "Uniform takes the least memory",
+        {},
+        kRecomputeMethods},
+    Key{"recompute", "num_layers", integer, "1", "layers",
+        "Layers of a group, or of a chunk's block; single layers keep the most inputs, but need "
+        "the "
+        "least memory while they are computed again",
+        from_one_to(4096)},
+    Key{"recompute", "kept_microbatches", integer, "0", "microbatches",
+        "Of the microbatches that a chunk holds at once, so many keep everything: the first ones "
+        "of each window, if it holds more. None by default; more take memory and save time",
+        Rule{.min = 0, .max = 1e6}},
+    Key{"recompute", "distribute_saved_activations", boolean, "false", "",
+        "Whether each shard keeps a part of every input that full keeps, and all of them gather it "
+        "again. Not with mesh.sequence_parallel, where each has tokens of its own; has no effect "
+        "on one shard. Off, because it takes a collective a group"},
 
     Key{"checkpoint", "interval", integer, "100", "steps",
         "Steps between checkpoints, 0: only at the end; little is lost if a run dies",

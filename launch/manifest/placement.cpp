@@ -37,6 +37,19 @@ std::vector<std::int64_t> parameters_by_rank(const actors::RunSpec& spec,
   return count;
 }
 
+/// What the activations of all ranks would take more if nothing were computed again.
+std::int64_t bytes_saved(const actors::RunSpec& spec, const actors::ClusterShape& shape,
+                         const actors::Assembly& assembly,
+                         const std::vector<actors::RankMemory>& memory) {
+  actors::RunSpec keeping = spec;
+  keeping.recompute = {};
+  const auto more = actors::memory_of(keeping, shape, assembly);
+  std::int64_t bytes = 0;
+  for (std::size_t rank = 0; rank < memory.size(); ++rank)
+    bytes += more[rank].stage.activations - memory[rank].stage.activations;
+  return bytes;
+}
+
 }  // namespace
 
 std::int64_t Placement::total_bytes() const {
@@ -48,7 +61,7 @@ std::int64_t Placement::total_bytes() const {
 Placement place(const actors::RunSpec& spec) {
   const actors::ClusterShape shape = actors::first_shape(spec);
   const actors::Assembly assembly = actors::assemble(spec, shape);
-  const auto simulation = schedules::simulate(assembly.plan, {.stages = {{}}});
+  const auto simulation = schedules::simulate(assembly.plan, actors::unit_costs(spec));
   TROUPE_ASSERT(simulation.has_value());  // the plan was generated or validated
   Placement placement{.parameters = stages::num_parameters(spec.model),
                       .ranks = {},
@@ -57,6 +70,8 @@ Placement place(const actors::RunSpec& spec) {
                       .digest = assembly.digest};
   const auto parameters = parameters_by_rank(spec, shape.layout);
   const auto memory = actors::memory_of(spec, shape, assembly);
+  if (spec.recompute.mode != stages::Recompute::Mode::none)
+    placement.saved_bytes = bytes_saved(spec, shape, assembly, memory);
   placement.spares = spec.recovery.spares;
   placement.spare_bytes = actors::memory_of_spare(memory);
   for (int rank = 0; rank < spec.num_ranks(); ++rank) {

@@ -32,7 +32,9 @@ struct Placement {
   int spares = 0;
   std::int64_t spare_bytes = 0;  ///< bytes that each spare takes
   schedules::Plan plan;
-  schedules::Simulation simulation;  ///< simulated with equal costs of F, I and W and no link time
+  /// Bytes of activations, over all ranks, that recompute saves; below 0 if it costs more.
+  std::int64_t saved_bytes = 0;
+  schedules::Simulation simulation;  ///< simulated with actors::unit_costs()
   std::uint64_t digest = 0;          ///< digest on which all ranks must agree before the first step
   std::int64_t total_bytes() const;  ///< sum over ranks and spares
 };

@@ -55,6 +55,20 @@ stages::OptimizerConfig optimizer_of(const Manifest& m) {
           .max_steps = m.integer("run.max_steps")};
 }
 
+stages::Recompute recompute_of(const Manifest& m) {
+  using Mode = stages::Recompute::Mode;
+  using Method = stages::Recompute::Method;
+  const std::string& mode = m.text("recompute.mode");
+  return {.mode = mode == "selective" ? Mode::selective
+                  : mode == "output"  ? Mode::output
+                  : mode == "full"    ? Mode::full
+                                      : Mode::none,
+          .method = m.text("recompute.method") == "block" ? Method::block : Method::uniform,
+          .num_layers = narrow(m.integer("recompute.num_layers")),
+          .distribute_saved_activations = m.flag("recompute.distribute_saved_activations"),
+          .kept_microbatches = narrow(m.integer("recompute.kept_microbatches"))};
+}
+
 }  // namespace
 
 actors::RunSpec to_run_spec(const Manifest& m) {
@@ -81,6 +95,7 @@ actors::RunSpec to_run_spec(const Manifest& m) {
                    .chunks = narrow(m.integer("schedule.chunks")),
                    .csv = m.text("schedule.csv"),
                    .costs = m.text("schedule.costs")},
+      .recompute = recompute_of(m),
       .auto_layout = {.on = m.flag("schedule.auto_layout"),
                       .gain = m.number("schedule.auto_layout_gain"),
                       .steps = m.integer("schedule.auto_layout_steps")},

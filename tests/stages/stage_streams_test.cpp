@@ -386,7 +386,7 @@ BOOST_AUTO_TEST_CASE(streams_compute_the_same_bits_again) {
     for (const stages::Recompute& recompute : ways_to_recompute()) {
       kind.recompute = recompute;
       BOOST_TEST_CONTEXT(kind << ", " << recompute)
-      for (std::uint64_t i = 0; i < 2; ++i) check_streams(kind, seed + i, expected);
+      check_streams(kind, seed, expected);
     }
   }
 }

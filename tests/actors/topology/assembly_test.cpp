@@ -6,6 +6,7 @@
 
 #include "actors/topology/program.h"
 #include "actors/topology/state_plan.h"
+#include "schedules/simulate.h"
 #include "stages/parameters.h"
 #include "tests/support/run_specs.h"
 
@@ -103,10 +104,25 @@ BOOST_AUTO_TEST_CASE(the_digest_tells_layouts_and_schedules_apart) {
   RunSpec bf16 = spec_of(2, 1, "1f1b", 1);
   bf16.model.dtype = tensor::DType::bf16;
   digests.insert(assemble(bf16, first_shape(bf16)).digest);
+  RunSpec again = spec_of(2, 1, "1f1b", 1);
+  again.recompute.mode = stages::Recompute::Mode::full;
+  digests.insert(assemble(again, first_shape(again)).digest);
   ClusterShape uneven = first_shape(spec_of(2, 1, "1f1b", 1));
   uneven.layout.chunks[0].end_layer = uneven.layout.chunks[1].first_layer = 2;
   digests.insert(assemble(spec_of(2, 1, "1f1b", 1), uneven).digest);
-  BOOST_TEST(digests.size() == 6u);
+  BOOST_TEST(digests.size() == 7u);
+}
+
+BOOST_AUTO_TEST_CASE(a_searched_schedule_knows_of_recompute) {
+  RunSpec spec = spec_of(4, 1, "zb-v", 2);
+  spec.batch = {.seq_len = 8, .micro = 1, .global = 4};
+  const schedules::Plan kept = make_plan(spec);
+  spec.recompute.mode = stages::Recompute::Mode::full;
+  const schedules::Plan again = make_plan(spec);
+  const auto wall = [&](const schedules::Plan& plan) {
+    return schedules::simulate(plan, unit_costs(spec))->wall;
+  };
+  BOOST_TEST(wall(again) < wall(kept));
 }
 
 BOOST_AUTO_TEST_CASE(the_digest_covers_pairs) {

@@ -17,6 +17,19 @@ BOOST_AUTO_TEST_CASE(the_first_screen_says_what_lies_where) {
     BOOST_TEST(text.find(word) != std::string::npos, "no '" << word << "' in\n" << text);
 }
 
+BOOST_AUTO_TEST_CASE(the_first_screen_says_what_is_computed_again) {
+  const auto screen = [](const std::vector<std::string>& overrides) {
+    const auto spec = launch::to_run_spec(checked(kSmallManifest, overrides));
+    return launch::summary(spec, launch::place(spec), true);
+  };
+  BOOST_TEST(screen({}).find("recompute") == std::string::npos);
+  const std::string text =
+      screen({"recompute.mode=full", "recompute.num_layers=2", "recompute.kept_microbatches=1"});
+  for (const char* word : {"recompute full (groups of 2 layers), 1 microbatch kept: ",
+                           " less of activations", "computed again in I"})
+    BOOST_TEST(text.find(word) != std::string::npos, "no '" << word << "' in\n" << text);
+}
+
 BOOST_AUTO_TEST_CASE(the_first_screen_fits_100_columns) {
   const auto spec = launch::to_run_spec(checked(kSmallManifest));
   launch::Placement placement = launch::place(spec);

@@ -46,6 +46,33 @@ BOOST_AUTO_TEST_CASE(derived_values_follow_the_others) {
   BOOST_TEST(unnamed.text("run.dir") == std::filesystem::current_path() / "runs/first");
 }
 
+BOOST_AUTO_TEST_CASE(recompute_has_modes_that_fit_the_model) {
+  using stages::Recompute;
+  const auto read = [](const std::vector<std::string>& overrides) {
+    return launch::to_run_spec(checked(kSmallManifest, overrides)).recompute;
+  };
+  BOOST_TEST((read({}) == Recompute{}));
+  BOOST_TEST((read({"recompute.mode=selective"}) == Recompute{.mode = Recompute::Mode::selective}));
+  BOOST_TEST((read({"recompute.mode=output", "recompute.kept_microbatches=2"}) ==
+              Recompute{.mode = Recompute::Mode::output, .kept_microbatches = 2}));
+  const Recompute full{.mode = Recompute::Mode::full,
+                       .method = Recompute::Method::block,
+                       .num_layers = 6,
+                       .distribute_saved_activations = true};
+  BOOST_TEST((read({"recompute.mode=full", "recompute.method=block", "recompute.num_layers=6",
+                    "recompute.distribute_saved_activations=true", "mesh.tp=2"}) == full));
+  refused({"recompute.mode=seletive"}, {"recompute.mode", "seletive", "selective"});
+  refused({"recompute.mode=full", "recompute.method=blok"}, {"recompute.method", "blok", "block"});
+  refused({"recompute.method=block"}, {"recompute.method", "full", "'none'"});
+  refused({"recompute.mode=output", "recompute.num_layers=2"}, {"num_layers = 2", "'output'"});
+  refused({"recompute.mode=full", "recompute.num_layers=7"},
+          {"num_layers = 7", "num_hidden_layers = 6", "at most 6"});
+  refused({"recompute.kept_microbatches=1"}, {"kept_microbatches", "'none'"});
+  refused({"recompute.mode=full", "recompute.distribute_saved_activations=true",
+           "mesh.sequence_parallel=true", "mesh.tp=2"},
+          {"distribute_saved_activations", "sequence_parallel"});
+}
+
 BOOST_AUTO_TEST_CASE(a_layout_holds_every_layer_in_as_many_chunks_as_there_are) {
   const std::string layers = "model.num_hidden_layers=6";
   for (const std::string split : {"even", "ends", "parameters", "4,2", "Et*4|ttL"}) {

@@ -72,6 +72,24 @@ BOOST_AUTO_TEST_CASE(every_layout_holds_the_whole_model_once_a_replica) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_plan_shows_what_recompute_saves) {
+  const auto kept = placed({"mesh.pp=3"});
+  BOOST_TEST(kept.saved_bytes == 0);
+  for (const std::string mode : {"selective", "output", "full"}) {
+    const auto placement = placed({"mesh.pp=3", "recompute.mode=" + mode});
+    BOOST_TEST(placement.saved_bytes > 0);
+    BOOST_TEST(placement.total_bytes() + placement.saved_bytes == kept.total_bytes());
+    BOOST_TEST(placement.digest != kept.digest);
+  }
+  // Of 4 microbatches on 3 stages the backwards take 3 instead of 2: (p - 1) / (m + p - 1) still.
+  const auto full = placed({"mesh.pp=3", "recompute.mode=full"});
+  BOOST_TEST(full.simulation.wall * 3 == kept.simulation.wall * 4,
+             boost::test_tools::tolerance(1e-12));
+  const auto part = placed({"mesh.pp=3", "recompute.mode=full", "recompute.method=block"});
+  BOOST_TEST(part.simulation.wall * 3 == 2 * kept.simulation.wall * 3.5,
+             boost::test_tools::tolerance(1e-12));
+}
+
 BOOST_AUTO_TEST_CASE(transport_buffers_are_slots_and_two_to_send) {
   const auto placement = placed({"mesh.pp=2", "recovery.neighbour_copies=false"});
   const std::int64_t message = 2 * 64 * 96 * 4;
