@@ -120,7 +120,8 @@ struct ShardGroups {
 /// and feed-forward of every layer, then the head with its norm; a chunk with none of these has one
 /// node that copies. A backward has the same nodes in reverse, an input gradient and a weight
 /// gradient of each; within a layer, the weight gradients of attention and of its norm come last,
-/// after the layer's own input gradient. The nodes of one forward and one backward, of different
+/// after the layer's own input gradient. What a backward computes again are nodes of it too, before
+/// the input gradients that need it. The nodes of one forward and one backward, of different
 /// microbatches, may alternate in any way; their results are the same bits. The rows of two
 /// forwards, or of two backwards, follow each other.
 ///

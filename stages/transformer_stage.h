@@ -14,7 +14,7 @@ struct StageSpec {
   ModelConfig model;
   std::vector<ChunkSpec> chunks;
   Sharding sharding;
-  Recompute recompute;
+  Recompute recompute;  ///< has no effect on a stage that does not train
   std::int64_t micro = 1;    ///< samples per microbatch
   std::int64_t seq_len = 0;  ///< tokens per sample
   /// Tokens of the whole step. Gradients are those of the mean loss over all of them.

@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(pairs_have_the_same_bits) {
 }
 
 BOOST_AUTO_TEST_CASE(shards_have_the_same_bits) {
-  check_same({{"mesh.tp", "2"}},
+  check_same({{"mesh.tp", "2"}, {"mesh.pp", "2"}},
              {mode("selective"), mode("output"), kGroups,
               mode("full", {{"recompute.distribute_saved_activations", "true"}})});
   check_same({{"mesh.tp", "2"}, {"mesh.pp", "2"}, {"mesh.sequence_parallel", "true"}},

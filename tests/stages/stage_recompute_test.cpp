@@ -103,19 +103,22 @@ std::int64_t activations(int live, int deferred, const Recompute& recompute) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(recompute_changes_no_bit) {
+  std::size_t next = 0;  // each way meets each cut, but not in each order
   for (const auto& model : {llama(tensor::DType::f32), llama(tensor::DType::bf16),
-                            llama(tensor::DType::f32, 0.1), gpt2()})
-    for (const Cut& cut : kCuts)
-      for (const Order order : {Order::one_by_one, Order::late_weights, Order::mixed_backward}) {
+                            llama(tensor::DType::f32, 0.1), gpt2()}) {
+    const Trained kept = train(spec_of(model, kCuts[0], Order::one_by_one));
+    for (const Order order : {Order::one_by_one, Order::late_weights, Order::mixed_backward}) {
+      for (const Recompute& recompute : ways_to_recompute()) {
+        const Cut& cut = kCuts[next++ % kCuts.size()];
         PipelineSpec spec = spec_of(model, cut, order);
-        const Trained kept = train(spec);
-        for (const Recompute& recompute : ways_to_recompute()) {
-          spec.recompute = recompute;
-          BOOST_TEST((train(spec) == kept), recompute << " on " << cut.stages.size()
-                                                      << " chunks, order "
-                                                      << static_cast<int>(order));
-        }
+        spec.recompute = recompute;
+        BOOST_TEST((train(spec) == kept), recompute << " on " << cut.stages.size()
+                                                    << " chunks, order "
+                                                    << static_cast<int>(order));
       }
+      ++next;
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_slot_keeps_what_its_mode_says) {

@@ -109,8 +109,12 @@ Shard train(const Setup& setup, int shard, const stages::ShardGroups& groups) {
   return out;
 }
 
-/// All shards, each a thread. Nothing in them may use Boost.Test, which serves one thread.
-std::vector<Shard> train_all(const Setup& setup) {
+/// Collectives of one shard's backwards by name.
+using Collectives = std::map<std::string, std::int64_t>;
+
+/// All shards, each a thread. Nothing in them may use Boost.Test, which serves one thread. Counts
+/// the collectives of the first shard, if asked to.
+std::vector<Shard> train_all(const Setup& setup, Collectives* of_backwards = nullptr) {
   if (setup.shards == 1) return {train(setup, 0, {})};
   const int sharing = stages::shards_per_kv_head(model_of(setup), setup.shards);
   const auto forward = std::make_shared<Meeting>(setup.shards);
@@ -129,6 +133,8 @@ std::vector<Shard> train_all(const Setup& setup) {
         try {
           shards[static_cast<std::size_t>(i)] = train(
               setup, i, {.forward = &f, .backward = &b, .kv_head = sharing > 1 ? &head : nullptr});
+          if (i == 0 && of_backwards)
+            for (const auto& [name, traffic] : b.traffic()) (*of_backwards)[name] = traffic.calls;
         } catch (const std::exception& fault) {
           faults[static_cast<std::size_t>(i)] = std::current_exception();
           for (const auto& meeting : heads) meeting->abort(fault.what());
@@ -327,4 +333,32 @@ BOOST_AUTO_TEST_CASE(shards_that_recompute_have_the_same_bits) {
                                                            << (sequence_parallel ? ", split" : ""));
         }
     }
+}
+
+BOOST_AUTO_TEST_CASE(recompute_has_the_collectives_of_the_forward_less_the_last_of_a_group) {
+  using enum stages::Recompute::Mode;
+  // What a backward of one microbatch has more than one that computes nothing again.
+  const auto more = [](bool sequence_parallel, const stages::Recompute& recompute) {
+    Setup setup{.shards = 2, .sequence_parallel = sequence_parallel};
+    Collectives kept, again;
+    train_all(setup, &kept);
+    setup.recompute = recompute;
+    train_all(setup, &again);
+    Collectives out;
+    for (const auto& [name, calls] : again)
+      if (calls != kept[name]) out[name] = (calls - kept[name]) / (2 * kMicrobatches);
+    return out;
+  };
+  for (const bool sequence_parallel : {false, true})
+    for (const auto mode : {selective, output})
+      BOOST_TEST(more(sequence_parallel, {.mode = mode}).empty());
+  // Three layers: each alone, or a group of two and one of one.
+  const stages::Recompute alone{.mode = full}, groups{.mode = full, .num_layers = 2};
+  BOOST_TEST((more(false, alone) == Collectives{{"all_reduce", 3}}));
+  BOOST_TEST((more(false, groups) == Collectives{{"all_reduce", 4}}));
+  BOOST_TEST((more(true, alone) == Collectives{{"all_gather", 6}, {"reduce_scatter", 3}}));
+  BOOST_TEST((more(true, groups) == Collectives{{"all_gather", 6}, {"reduce_scatter", 4}}));
+  stages::Recompute distributed = groups;
+  distributed.distribute_saved_activations = true;
+  BOOST_TEST((more(false, distributed) == Collectives{{"all_gather", 2}, {"all_reduce", 4}}));
 }
