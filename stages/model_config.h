@@ -10,6 +10,16 @@
 
 namespace troupe::stages {
 
+/// How fresh matrices are drawn, as Megatron-LM names its methods. Norms begin as ones, biases as
+/// zeros.
+enum class Initializer {
+  normal,          ///< normal(0, initializer_range)
+  scaled_normal,   ///< the same, but output projections, each of which adds to the residual, are
+                   ///< divided by sqrt(2 * num_hidden_layers) (GPT-2)
+  xavier_uniform,  ///< uniform in +-sqrt(6 / (inputs + outputs)) of the whole matrix (Glorot and
+                   ///< Bengio, AISTATS 2010)
+};
+
 /// The decoder's layers. llama: RMSNorm, rotary embedding, SwiGLU, no biases. gpt2: LayerNorm,
 /// learned positions, GELU, biases (the transformer block of Megatron-LM, arXiv 1909.08053).
 enum class ModelKind { llama, gpt2 };
@@ -34,6 +44,7 @@ struct ModelConfig {
   std::int64_t max_position_embeddings = 0;  ///< gpt2: rows of the table of positions
   bool tie_word_embeddings = false;
   double initializer_range = 0.02;
+  Initializer initializer = Initializer::normal;
   double hidden_dropout = 0;     ///< probability, in training, at the residual stream's inputs
   double attention_dropout = 0;  ///< of attention's probabilities
   tensor::DType dtype = tensor::DType::f32;  ///< of compute and of edges; weights are float32

@@ -14,7 +14,7 @@ struct StageSpec {
   ModelConfig model;
   std::vector<ChunkSpec> chunks;
   Sharding sharding;
-  Recompute recompute;  ///< has no effect on a stage that does not train
+  Recompute recompute;       ///< has no effect on a stage that does not train
   std::int64_t micro = 1;    ///< samples per microbatch
   std::int64_t seq_len = 0;  ///< tokens per sample
   /// Tokens of the whole step. Gradients are those of the mean loss over all of them.
@@ -46,8 +46,8 @@ StageMemory plan_memory(const StageSpec& spec, tensor::Device& device);
 /// checkpoint). The device outlives the stage; the caller is, or becomes, its compute thread.
 std::unique_ptr<Stage> make_transformer_stage(const StageSpec& spec, tensor::Device& device);
 
-/// Weights of a fresh model: normal(0, initializer_range), ones for norms, zeros for biases, by
-/// (seed, name, index). The stage's weights must lie in host memory.
+/// Weights of a fresh model as ModelConfig::initializer says: pure functions of (seed, name, index
+/// in the whole parameter). The stage's weights must lie in host memory.
 void initialize(Stage& stage, const ModelConfig& model, std::uint64_t seed, int threads);
 
 }  // namespace troupe::stages

@@ -22,6 +22,8 @@ constexpr Rule from_one_to(double max) {
 }
 
 constexpr std::array<std::string_view, 2> kDTypes{"float32", "bfloat16"};
+constexpr std::array<std::string_view, 3> kInitializers{"normal", "scaled_normal",
+                                                        "xavier_uniform"};
 constexpr std::array<std::string_view, 3> kOnFailure{"replace", "shrink", "stop"};
 constexpr std::array<std::string_view, 4> kRecomputeModes{"none", "selective", "output", "full"};
 constexpr std::array<std::string_view, 2> kRecomputeMethods{"uniform", "block"};
@@ -67,6 +69,16 @@ constexpr std::array kKeys{
         "One matrix for embedding and head; untied by default, as in Llama"},
     Key{"model", "initializer_range", number, "0.02", "",
         "Standard deviation of initial weights; Llama's", kFinite},
+    Key{"model",
+        "initializer",
+        text,
+        "\"normal\"",
+        "",
+        "How initial matrices are drawn: normal, as in Llama; scaled_normal, normal with the "
+        "outputs of attention and feed-forward divided by sqrt(2 * num_hidden_layers), as in "
+        "GPT-2; or xavier_uniform, by the inputs and outputs of each matrix",
+        {},
+        kInitializers},
     Key{"model", "hidden_dropout", number, "0.0", "",
         "Probability with which training drops the elements of the embedding's output and of what "
         "attention and feed-forward add to the residual; none, as in Llama",

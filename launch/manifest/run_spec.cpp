@@ -23,6 +23,12 @@ actors::RunSpec::OnFailure on_failure(const std::string& name) {
   return name == "stop" ? actors::RunSpec::OnFailure::stop : actors::RunSpec::OnFailure::replace;
 }
 
+stages::Initializer initializer_of(const std::string& name) {
+  if (name == "scaled_normal") return stages::Initializer::scaled_normal;
+  return name == "xavier_uniform" ? stages::Initializer::xavier_uniform
+                                  : stages::Initializer::normal;
+}
+
 stages::ModelConfig model_of(const Manifest& m) {
   return {.hidden_size = m.integer("model.hidden_size"),
           .intermediate_size = m.integer("model.intermediate_size"),
@@ -35,6 +41,7 @@ stages::ModelConfig model_of(const Manifest& m) {
           .rope_theta = m.number("model.rope_theta"),
           .tie_word_embeddings = m.flag("model.tie_word_embeddings"),
           .initializer_range = m.number("model.initializer_range"),
+          .initializer = initializer_of(m.text("model.initializer")),
           .hidden_dropout = m.number("model.hidden_dropout"),
           .attention_dropout = m.number("model.attention_dropout"),
           .dtype = m.text("model.dtype") == "bfloat16" ? tensor::DType::bf16 : tensor::DType::f32};
