@@ -4,19 +4,11 @@
 #include <vector>
 
 #include "stages/layers/layers.h"
+#include "stages/pending_collectives.h"
 #include "stages/recomputed_activations.h"
 #include "stages/stage.h"
 
 namespace troupe::stages {
-
-/// Collectives that a microbatch's nodes have started and none has waited for yet.
-struct PendingCollectives {
-  std::unique_ptr<tensor::Work> forward;   ///< a forward has one at a time
-  std::unique_ptr<tensor::Work> gradient;  ///< Node::Work::gather_gradient
-  std::unique_ptr<tensor::Work> input;     ///< gather_input_again
-  std::unique_ptr<tensor::Work> reduced;   ///< reduce_gradient
-  std::unique_ptr<tensor::Work> again;     ///< of what a backward computes again
-};
 
 /// One microbatch's activations in one chunk, from its forward to its weight gradients.
 struct ChunkSlot {

@@ -98,7 +98,7 @@ void Chunk::backward_node(const BackwardCall& call, int number) {
     if (number == 0) move_discarded(slot, deferred_of(call).again);
   }
   ran(call.slot).wait(layers_->streams->backward());
-  run_backward(node_at(call.pass, number), slot, deferred_of(call));
+  run_backward(call.pass, node_at(call.pass, number), slot, deferred_of(call));
   ran(call.slot).record(layers_->streams->backward());
 }
 
@@ -158,13 +158,23 @@ char& Chunk::has_gradient(const Node& node) {
   return has_gradient_[node.block * kParts + part];
 }
 
-void Chunk::settle(std::unique_ptr<tensor::Work>& pending, tensor::Stream& stream) {
-  const auto work = std::move(pending);
-  if (!work) return;
-  const auto begin = std::chrono::steady_clock::now();
-  work->wait(stream);
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
-  collective_wait_s_ += waited.count();
+const tensor::Work* Chunk::awaited(Pass pass, int slot, int node) const {
+  const PendingCollectives& pending = at(activations_.slots, slot).pending;
+  for (const PendingCollective which : read_by(pass, node_at(pass, node)))
+    if (which && pending.*which && !(pending.*which)->done()) return (pending.*which).get();
+  return nullptr;
+}
+
+void Chunk::settle(Pass pass, const Node& node, PendingCollectives& pending,
+                   tensor::Stream& stream) {
+  for (const PendingCollective which : read_by(pass, node)) {
+    if (!which || !(pending.*which)) continue;
+    const auto work = std::move(pending.*which);
+    const auto begin = std::chrono::steady_clock::now();
+    work->wait(stream);
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    collective_wait_s_ += waited.count();
+  }
 }
 
 void Chunk::begin_step() {

@@ -33,6 +33,7 @@ class Chunk {
   /// Sets the gradient of each weight that had none since begin_step() to zero.
   void complete_gradients();
   std::span<const NodeEnd> nodes(Pass pass) const { return row(pass).ends; }
+  const tensor::Work* awaited(Pass pass, int slot, int node) const;
   /// `loss_scale` multiplies the gradients that start from this microbatch's loss.
   ForwardResult forward_node(const ForwardCall& call, int node, float loss_scale);
   void backward_node(const BackwardCall& call, int node);
@@ -47,18 +48,20 @@ class Chunk {
  private:
   const NodeRow& row(Pass pass) const { return rows_[static_cast<std::size_t>(pass)]; }
   const Node& node_at(Pass pass, int node) const;
-  /// Waits for a collective that a node has started, if there is one.
-  void settle(std::unique_ptr<tensor::Work>& pending, tensor::Stream& stream);
+  /// Waits for the collectives under way whose results a node reads.
+  void settle(Pass pass, const Node& node, PendingCollectives& pending, tensor::Stream& stream);
 
   /// Sets what the microbatch at this place drops, in its forward and its backward.
   void choose_dropout(const BatchPlace& place, ChunkSlot& slot) const;
 
-  // The nodes of a forward, in chunk_forward.cpp. The loss is that of the head's node.
+  // The nodes of a forward, in chunk_forward.cpp. The loss is that of the head's last node.
   double run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call, float loss_scale);
   void compute_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call) const;
   std::unique_ptr<tensor::Work> start_forward(const Node& node, const ChunkSlot& slot,
                                               const ForwardCall& call) const;
   void finish_output(const Node& node, const ChunkSlot& slot, const ForwardCall& call) const;
+  double run_loss(const Node& node, ChunkSlot& slot, const ForwardCall& call,
+                  float loss_scale) const;
   /// The output of block i - 1, or of the embedding, which the next part reads.
   const tensor::Tensor& into(const ChunkSlot& slot, const ForwardCall& call, std::size_t i) const;
 
@@ -72,7 +75,7 @@ class Chunk {
   void keep_input_part(const ChunkSlot& slot, std::size_t block) const;
 
   // The nodes of backwards, in chunk_backward.cpp.
-  void run_backward(const Node& node, ChunkSlot& slot, const DeferredSlot& deferred);
+  void run_backward(Pass pass, const Node& node, ChunkSlot& slot, const DeferredSlot& deferred);
   void input_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred) const;
   void weight_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred);
   std::unique_ptr<tensor::Work> gather_gradient(const Node& node, const ChunkSlot& slot,

@@ -21,14 +21,14 @@ Branch branch_of(const Node& node) {
 /// A collective is only started. The nodes that read its result wait for it: an input gradient for
 /// the gradient of its output, a weight gradient for its input too, and a norm for the sum of its
 /// gradient.
-void Chunk::run_backward(const Node& node, ChunkSlot& slot, const DeferredSlot& deferred) {
-  tensor::Stream& stream = layers_->streams->backward();
+void Chunk::run_backward(Pass pass, const Node& node, ChunkSlot& slot,
+                         const DeferredSlot& deferred) {
   PendingCollectives& pending = slot.pending;
   const std::size_t i = node.block;
+  settle(pass, node, pending, layers_->streams->backward());
   if (node.again) return run_again(node, slot);
   switch (node.work) {
     case Work::gather_gradient:
-      settle(pending.reduced, stream);
       pending.gradient = gather_gradient(node, slot, deferred);
       return;
     case Work::gather_input_again:
@@ -43,12 +43,8 @@ void Chunk::run_backward(const Node& node, ChunkSlot& slot, const DeferredSlot& 
               : layers_->block.reduce_gradient(branch_of(node), slot.blocks[i]);
       return;
     case Work::input_gradient:
-      settle(pending.gradient, stream);
-      settle(pending.reduced, stream);
       return input_gradient(node, slot, deferred);
     default:
-      settle(pending.gradient, stream);
-      settle(pending.input, stream);
       return weight_gradient(node, slot, deferred);
   }
 }

@@ -33,7 +33,7 @@ ForwardResult Chunk::evaluate(const Tensor& input, const Tensor& output,
 /// result, and the nodes of another pass may run before that.
 double Chunk::run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call,
                           float loss_scale) {
-  settle(slot.pending.forward, layers_->streams->forward());
+  settle(Pass::forward, node, slot.pending, layers_->streams->forward());
   switch (node.work) {
     case Node::Work::gather_input:
     case Node::Work::reduce_output:
@@ -42,11 +42,33 @@ double Chunk::run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& 
     case Node::Work::finish_output:
       finish_output(node, slot, call);
       return 0;
+    case Node::Work::reduce_max:
+    case Node::Work::local_sums:
+    case Node::Work::reduce_sums:
+    case Node::Work::loss:
+      return call.targets.empty() ? 0 : run_loss(node, slot, call, loss_scale);
     default:
       compute_forward(node, slot, call);
+      return 0;
   }
-  if (node.part != Sublayer::head || call.targets.empty()) return 0;
-  return layers_->head->loss(call.targets, loss_scale, slot.head);
+}
+
+double Chunk::run_loss(const Node& node, ChunkSlot& slot, const ForwardCall& call,
+                       float loss_scale) const {
+  const HeadLoss& head = *layers_->head;
+  switch (node.work) {
+    case Node::Work::reduce_max:
+      slot.pending.forward = head.reduce_max(slot.head);
+      return 0;
+    case Node::Work::local_sums:
+      head.local_sums(call.targets, slot.head);
+      return 0;
+    case Node::Work::reduce_sums:
+      slot.pending.forward = head.reduce_sums(slot.head);
+      return 0;
+    default:
+      return head.loss(call.targets, loss_scale, slot.head);
+  }
 }
 
 void Chunk::choose_dropout(const BatchPlace& place, ChunkSlot& slot) const {

@@ -28,7 +28,6 @@ void Chunk::keep_input_part(const ChunkSlot& slot, std::size_t block) const {
 /// The nodes of a forward, on the backward's stream. Slots that keep everything pass over them.
 void Chunk::run_again(const Node& node, ChunkSlot& slot) {
   if (!slot.discards) return;
-  settle(slot.pending.again, layers_->streams->backward());
   switch (node.work) {
     case Node::Work::gather_input:
     case Node::Work::reduce_output:

@@ -79,6 +79,10 @@ std::vector<Node> forward_nodes(const ChunkSpec& chunk, const Sharding& sharding
     nodes.add(Sublayer::final_norm, Work::forward);
     nodes.split(Sublayer::head, Work::gather_input);
     nodes.add(Sublayer::head, Work::forward);
+    nodes.divided(Sublayer::head, Work::reduce_max);
+    nodes.divided(Sublayer::head, Work::local_sums);
+    nodes.divided(Sublayer::head, Work::reduce_sums);
+    nodes.add(Sublayer::head, Work::loss);
   }
   return nodes.take();
 }
@@ -231,14 +235,43 @@ std::size_t end_of_output_gradient(const ChunkSpec& chunk, const std::vector<Nod
   return again ? nodes.size() : last_of(nodes, reads);
 }
 
+/// Whether a node is over soon: the other pass of a pair need not wait for its turn.
+bool is_brief(const Node& node) {
+  switch (node.part) {
+    case Sublayer::edge:
+    case Sublayer::input_norm:
+    case Sublayer::post_norm:
+    case Sublayer::final_norm:
+      return true;
+    default:
+      return starts_collective(node.work) || node.work == Work::finish_output;
+  }
+}
+
 }  // namespace
+
+bool starts_collective(Node::Work work) {
+  switch (work) {
+    case Work::gather_input:
+    case Work::reduce_output:
+    case Work::gather_gradient:
+    case Work::reduce_gradient:
+    case Work::gather_input_again:
+    case Work::reduce_max:
+    case Work::reduce_sums:
+      return true;
+    default:
+      return false;
+  }
+}
 
 NodeRow row_of(const ChunkSpec& chunk, Pass pass, const Sharding& sharding,
                const Recompute& recompute) {
   NodeRow row{.nodes = nodes_of(chunk, pass, sharding, recompute), .ends = {}};
-  row.ends.resize(row.nodes.size());
+  for (const Node& node : row.nodes) row.ends.push_back({.brief = is_brief(node)});
   if (pass == Pass::forward) {
-    row.ends.back() = {.output = true, .input = copies(chunk)};
+    row.ends.back().output = true;
+    row.ends.back().input = copies(chunk);
     if (begins_at_edge(row.nodes)) row.ends[1].input = true;
     return row;
   }

@@ -35,6 +35,11 @@ struct Node {
     reduce_gradient,
     gather_input_again,  ///< for the weight gradient
     finish_output,       ///< no collective: what follows reduce_output
+    // The loss. Several shards need two collectives for it.
+    reduce_max,   ///< collective: maxima of the logits
+    local_sums,   ///< of their exponentials
+    reduce_sums,  ///< collective
+    loss,
   };
   Sublayer part = Sublayer::copy;
   Work work = Work::forward;
@@ -47,6 +52,9 @@ struct NodeRow {
   std::vector<Node> nodes;
   std::vector<NodeEnd> ends;
 };
+
+/// Whether a node with this work only starts a collective.
+bool starts_collective(Node::Work work);
 
 NodeRow row_of(const ChunkSpec& chunk, Pass pass, const Sharding& sharding = {},
                const Recompute& recompute = {});

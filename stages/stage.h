@@ -60,11 +60,12 @@ enum class Pass {
   weight_gradient,  ///< weight gradients that were left
 };
 
-/// What ends with a node, once it has run and wait() has returned.
+/// What ends with a node, once it has run and wait() has returned, and whether it is a short one.
 struct NodeEnd {
   bool output = false;           ///< the tensor that the pass writes is complete
   bool input = false;            ///< no node reads the forward's input any more
   bool output_gradient = false;  ///< no node reads the backward's output_gradient any more
+  bool brief = false;            ///< it computes no product: a norm, or the start of a collective
 };
 
 /// The place of a microbatch in the data, of which dropout is a function.
@@ -123,7 +124,9 @@ struct ShardGroups {
 /// after the layer's own input gradient. What a backward computes again are nodes of it too, before
 /// the input gradients that need it. The nodes of one forward and one backward, of different
 /// microbatches, may alternate in any way; their results are the same bits. The rows of two
-/// forwards, or of two backwards, follow each other.
+/// forwards, or of two backwards, follow each other. If they alternate otherwise on another shard,
+/// no node may be called before awaited() says that it can run: a shard that blocks in a collective
+/// of one row keeps another from that of the other row.
 ///
 /// Nodes of forwards run on one stream of the device, those of backwards on another. A node waits
 /// for the last node of its slot, on whichever stream that was. A call only hands the node to its
@@ -151,7 +154,10 @@ class Stage {
   virtual void begin_step() = 0;
   /// The nodes of a pass in the order in which they run, at least one. Valid as long as the stage.
   virtual std::span<const NodeEnd> nodes(int chunk, Pass pass) const = 0;
-  /// Runs a node of a forward. The head's node returns the loss, and blocks for it.
+  /// The first collective that the node would wait for, if one is not done yet. Null: the node
+  /// would run at once. Valid until that node is called.
+  virtual const tensor::Work* awaited(Pass pass, int chunk, int slot, int node) const = 0;
+  /// Runs a node of a forward. The head's last node returns the loss, and blocks for it.
   virtual ForwardResult forward_node(const ForwardCall& call, int node) = 0;
   virtual void backward_node(const BackwardCall& call, int node) = 0;
   /// Blocks until all nodes of this slot that were called have run.

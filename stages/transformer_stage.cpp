@@ -84,6 +84,9 @@ class TransformerStage final : public Stage {
   std::span<const NodeEnd> nodes(int chunk, Pass pass) const override {
     return chunk_at(chunk).nodes(pass);
   }
+  const tensor::Work* awaited(Pass pass, int chunk, int slot, int node) const override {
+    return chunk_at(chunk).awaited(pass, slot, node);
+  }
   ForwardResult forward_node(const ForwardCall& call, int node) override;
   void backward_node(const BackwardCall& call, int node) override;
   void wait(int chunk, int slot) override { chunk_at(chunk).wait(slot); }

@@ -77,18 +77,35 @@ std::unique_ptr<tensor::Work> HeadLoss::gather_input(const HeadActivations& kept
 void HeadLoss::forward(const HeadWeights& weights, const HeadActivations& kept) const {
   projection_->product(streams_.forward(), all_tokens(kept.norm, kept.scratch.forward.input),
                        weights.packed, {}, kept.logits);
+  if (parallel_.size > 1) loss_->local_max(streams_.forward(), kept.logits, kept.scratch.loss);
+}
+
+std::unique_ptr<tensor::Work> HeadLoss::reduce_max(const HeadActivations& kept) const {
+  return loss_->reduce_max(streams_.forward(), kept.scratch.loss);
+}
+
+void HeadLoss::local_sums(std::span<const std::int32_t> targets,
+                          const HeadActivations& kept) const {
+  tensor::Stream& stream = streams_.forward();
+  ops_.copy(stream, host_tokens(targets), kept.scratch.targets);
+  loss_->local_sums(stream, kept.logits, kept.scratch.targets, kept.scratch.loss);
+}
+
+std::unique_ptr<tensor::Work> HeadLoss::reduce_sums(const HeadActivations& kept) const {
+  return loss_->reduce_sums(streams_.forward(), kept.scratch.loss);
 }
 
 double HeadLoss::loss(std::span<const std::int32_t> targets, float scale,
                       const HeadActivations& kept) const {
   tensor::Stream& stream = streams_.forward();
   const HeadScratch& scratch = kept.scratch;
-  ops_.copy(stream, host_tokens(targets), scratch.targets);
   // One shard needs no exchange between maximum, sums and loss: one op computes all.
-  if (parallel_.size == 1)
+  if (parallel_.size == 1) {
+    ops_.copy(stream, host_tokens(targets), scratch.targets);
     return ops_.cross_entropy(stream, kept.logits, scratch.targets, scale, kept.dlogits);
+  }
   const double sum =
-      loss_->loss(stream, kept.logits, scratch.targets, scratch.loss, scale, kept.dlogits);
+      loss_->finish(stream, kept.logits, scratch.targets, scratch.loss, scale, kept.dlogits);
   return parallel_.shard == 0 ? sum : 0;
 }
 

@@ -74,9 +74,14 @@ class HeadLoss {
   std::unique_ptr<tensor::Work> gather_input(const HeadActivations& kept) const;
   /// Fills kept.logits from kept.norm.
   void forward(const HeadWeights& weights, const HeadActivations& kept) const;
+  // The loss takes the next three functions before loss() if there are several shards. targets: T
+  // tokens in host memory, needed during the call only.
+  std::unique_ptr<tensor::Work> reduce_max(const HeadActivations& kept) const;
+  /// Replaces kept.logits by exponentials.
+  void local_sums(std::span<const std::int32_t> targets, const HeadActivations& kept) const;
+  std::unique_ptr<tensor::Work> reduce_sums(const HeadActivations& kept) const;
   /// Sum of the tokens' losses, on shard 0; 0 on others. Fills kept.dlogits, times `scale`, unless
-  /// it is empty. Shards wait for each other. targets: T tokens in host memory, needed during the
-  /// call only.
+  /// it is empty.
   double loss(std::span<const std::int32_t> targets, float scale,
               const HeadActivations& kept) const;
 

@@ -7,10 +7,18 @@
 namespace troupe::test {
 
 /// A stage that computes nothing, so that only the interpreter and the channel remain of a step.
-/// Its chunks have the nodes of one decoder layer.
+/// Its chunks have the nodes of one decoder layer, or of `chunk` in a shard.
 class NullStage : public stages::Stage {
  public:
-  NullStage(int num_chunks, tensor::Shape edge) : num_chunks_(num_chunks), edge_(edge) {}
+  NullStage(int num_chunks, tensor::Shape edge,
+            const stages::ChunkSpec& chunk = {.first_layer = 0, .end_layer = 1},
+            const stages::Sharding& sharding = {})
+      : rows_{row_of(chunk, stages::Pass::forward, sharding),
+              row_of(chunk, stages::Pass::backward, sharding),
+              row_of(chunk, stages::Pass::input_gradient, sharding),
+              row_of(chunk, stages::Pass::weight_gradient, sharding)},
+        num_chunks_(num_chunks),
+        edge_(edge) {}
 
   int num_chunks() const override { return num_chunks_; }
   void join(const stages::ShardGroups&) override {}
@@ -20,6 +28,7 @@ class NullStage : public stages::Stage {
   std::span<const stages::NodeEnd> nodes(int, stages::Pass pass) const override {
     return row(pass).ends;
   }
+  const tensor::Work* awaited(stages::Pass, int, int, int) const override { return nullptr; }
   stages::ForwardResult forward_node(const stages::ForwardCall&, int) override { return {}; }
   void backward_node(const stages::BackwardCall&, int) override {}
   void wait(int, int) override {}
@@ -46,13 +55,7 @@ class NullStage : public stages::Stage {
   }
 
  private:
-  static stages::NodeRow row_of_layer(stages::Pass pass) {
-    return stages::row_of({.first_layer = 0, .end_layer = 1}, pass);
-  }
-
-  const std::array<stages::NodeRow, 4> rows_{
-      row_of_layer(stages::Pass::forward), row_of_layer(stages::Pass::backward),
-      row_of_layer(stages::Pass::input_gradient), row_of_layer(stages::Pass::weight_gradient)};
+  const std::array<stages::NodeRow, 4> rows_;
   int num_chunks_;
   tensor::Shape edge_;
 };
