@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tensor/process_group.h"
 #include "tensor/tensor.h"
 
 namespace troupe::transport {
@@ -50,10 +51,12 @@ struct MessageKey {
 /// "activation of step 7, microbatch 3 into chunk 2".
 std::string to_string(const MessageKey& key);
 
-/// What an action cannot start without: the message it reads, the buffer it writes.
+/// What an action cannot go on without: the message it reads, the buffer it writes, a collective
+/// whose result it reads.
 struct Needs {
   std::optional<MessageKey> message;
   std::optional<MessageKey> buffer;
+  const tensor::Work* collective = nullptr;
 };
 
 /// Memory from Channel::keep() in which messages into the edge (chunk, direction) shall arrive
@@ -128,9 +131,12 @@ class Channel {
   virtual void send(const MessageKey& key, const tensor::Tensor& buffer) = 0;
   /// The message with this key. Blocks until it is here. The view is valid until release(key).
   virtual tensor::Tensor receive(const MessageKey& key) = 0;
-  /// Whether receive() and acquire() of these keys would return at once.
+  /// Whether receive() and acquire() of these keys would return at once, and the collective is
+  /// done.
   virtual bool ready(const Needs& needs) = 0;
-  /// Blocks until one of the two is ready. The wait is named after `first`.
+  /// Blocks until one of the two is ready. The wait is named after `first`. Collectives must be
+  /// those of groups that make progress with this channel (UcxNode::make_group), and live until the
+  /// call returns.
   virtual void wait_for_either(const Needs& first, const Needs& second) = 0;
   /// Frees the slot of a received message and gives its credit back to the sender.
   virtual void release(const MessageKey& key) = 0;

@@ -66,7 +66,7 @@ struct Part : Transfer {
 /// progress thread, without the worker's lock; a small one is done at once. All else is guarded by
 /// the lock. The group owns its collectives and reuses them: deleting a handle returns the
 /// collective to the group.
-class Collective : public tensor::Work {
+class Collective : public NamedWork {
   struct Round;
 
  public:
@@ -122,7 +122,7 @@ class Collective : public tensor::Work {
   /// The group was aborted: no more happens, but a job may still be running.
   void on_abort() { update_over(); }
   /// The wait for this collective, with the members that have yet to send or fetch something.
-  WaitNote note() const;
+  WaitNote note() const override;
 
   /// A copy of one part, or the reduction of a round if there is no part.
   struct Job {

@@ -88,18 +88,20 @@ bool EdgeChannel::ready(const Needs& needs) {
 void EdgeChannel::wait_for_either(const Needs& first, const Needs& second) {
   std::unique_lock<Link> lock(link_);
   check_open();
-  wait_until(lock, note_of(first), [&] { return is_ready(first) || is_ready(second); });
+  const auto either = [&] { return is_ready(first) || is_ready(second); };
+  if (!either()) wait_until(lock, note_of(first), either);
 }
 
 bool EdgeChannel::is_ready(const Needs& needs) {
-  const auto& [message, buffer] = needs;
+  const auto& [message, buffer, collective] = needs;
   return (!message || mailbox_of(*message).find(message->step, message->microbatch)) &&
-         (!buffer || outbox_of(*buffer).has_free());
+         (!buffer || outbox_of(*buffer).has_free()) && (!collective || collective->done());
 }
 
 /// Describes the first of the needs that is missing.
 WaitNote EdgeChannel::note_of(const Needs& needs) {
-  const auto& [message, buffer] = needs;
+  const auto& [message, buffer, collective] = needs;
+  if (const auto* named = dynamic_cast<const NamedWork*>(collective)) return named->note();
   if (message && (!buffer || !mailbox_of(*message).find(message->step, message->microbatch)))
     return {
         .what = WaitNote::What::message, .key = *message, .peer = mailbox_of(*message).edge().from};

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "tensor/process_group.h"
 #include "transport/channel.h"
 
 namespace troupe::transport {
@@ -25,6 +26,12 @@ struct WaitNote {
   std::uint64_t sequence = 0;
   const std::string* group = nullptr;               ///< name of the group; outlives the wait
   boost::container::static_vector<int, 8> missing;  ///< ranks that are missing, the first few
+};
+/// A collective whose wait has a name.
+class NamedWork : public tensor::Work {
+ public:
+  /// Called with the lock of the link that carries the collective.
+  virtual WaitNote note() const = 0;
 };
 /// Rank of each process, as in EpochSpec::ranks.
 using RankNames = std::map<int, int>;

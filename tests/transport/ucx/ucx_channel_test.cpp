@@ -1,6 +1,7 @@
 #include <tuple>
 
 #include "tests/transport/ucx/chosen_transports.h"
+#include "tests/transport/ucx/group_members.h"
 #include "tests/transport/ucx/ucx_nodes.h"
 
 namespace troupe::test {
@@ -75,6 +76,54 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(kept_slots_stay_as_they_are_until_they_are_freed, 
   const tensor::Tensor message = world.channel(1).receive(forth(2));
   BOOST_TEST(holds_message(message, forth(2)));
   BOOST_TEST((message.data == old[0].data || message.data == old[1].data));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_collective_is_waited_for_beside_messages, World, Worlds) {
+  World world(2);
+  open_both(world, two_way({64}, 1));
+  std::vector<std::unique_ptr<tensor::ProcessGroup>> groups;
+  for (int rank = 0; rank < 2; ++rank)
+    groups.push_back(world.nodes.node(rank).make_group(kRun, 1, 5, "shards", {0, 1}, rank));
+  const CpuStream stream;
+  Channel& channel = world.channel(1);
+  const Needs message{.message = forth(0), .buffer = {}};
+  // Large enough that the progress thread has copies and sums to do.
+  std::vector<float> mine(100'000, 1), other(100'000, 2);
+  auto work = groups[1]->all_reduce(stream, view(mine));
+  const Needs sum{.message = {}, .buffer = {}, .collective = work.get()};
+  BOOST_TEST(!channel.ready(sum));
+  channel.set_deadline(20ms);
+  expect_error(ErrorKind::unavailable,
+               {"waited 0.02 s for all-reduce 0 of group \"shards\", missing rank 0"},
+               [&] { channel.wait_for_either(sum, message); });
+  channel.set_deadline(0ms);
+
+  auto sender = runner([&] { send_message(world.channel(0), forth(0)); });
+  channel.wait_for_either(sum, message);
+  BOOST_TEST(channel.ready(message));
+  BOOST_TEST(!channel.ready(sum));
+  sender.get();
+  BOOST_TEST(receive_message(channel, forth(0)));
+
+  const Needs never{.message = forth(1), .buffer = {}};
+  auto member = runner([&] { groups[0]->all_reduce(CpuStream(), view(other))->wait(); });
+  channel.wait_for_either(sum, never);
+  BOOST_TEST(channel.ready(sum));
+  member.get();
+  work->wait();
+  BOOST_TEST(mine == other);
+
+  // What ends the group or the channel ends the wait.
+  work = groups[1]->barrier(stream);
+  const Needs barrier{.message = {}, .buffer = {}, .collective = work.get()};
+  auto abort = runner([&] { groups[1]->abort("the test says so"); });
+  channel.wait_for_either(barrier, never);
+  expect_error(ErrorKind::unavailable, {"the test says so"}, [&] { work->wait(); });
+  abort.get();
+  auto closer = runner([&] { channel.close("the test is over"); });
+  expect_error(ErrorKind::unavailable, {"the test is over"},
+               [&] { channel.wait_for_either(never, never); });
+  closer.get();
 }
 
 BOOST_AUTO_TEST_CASE(an_unusable_address_is_refused) {
