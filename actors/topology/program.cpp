@@ -37,10 +37,6 @@ class SlotNumbers {
 
 Program compile(const RankAssembly& part, const std::vector<schedules::Action>& actions) {
   using schedules::Op;
-  // Messages decide in which order the nodes of a pair run, and may decide otherwise on another
-  // shard. Then one shard could wait in a collective of the forward and another in one of the
-  // backward, for ever: the two actions follow each other.
-  const bool is_divided = part.stage.sharding.size > 1;
   Program program;
   program.reserve(actions.size());
   std::map<int, SlotNumbers> live,
@@ -56,7 +52,7 @@ Program compile(const RankAssembly& part, const std::vector<schedules::Action>& 
                      .microbatch = action.microbatch,
                      .first = spec.embedding,
                      .last = spec.head,
-                     .overlaps_next = action.overlaps_next && !is_divided};
+                     .overlaps_next = action.overlaps_next};
     const int m = action.microbatch;
     next.slot = action.op == Op::F ? live[chunk].take(chunk, m) : live[chunk].find(chunk, m);
     if (action.op == Op::I) next.deferred = deferred[chunk].take(chunk, m);

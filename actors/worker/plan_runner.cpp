@@ -61,6 +61,7 @@ struct PlanRunner::Step {
   std::uint64_t message_step = 0;
   double busy_s = 0;
   double longest_s = 0;
+  double collective_s = 0;  ///< time in which neither action of a pair could go on for a collective
   Tap* tap = nullptr;
   Recorded* record = nullptr;  ///< record of the action that computes or waits; null: not recorded
 
@@ -106,8 +107,8 @@ struct PlanRunner::ActiveAction {
     if (!(forward ? next.first : next.last)) needs.message = into(next, step, direction);
     if (!(forward ? next.last : next.first)) needs.buffer = out_of(next, step, direction);
   }
-  bool can_advance() const { return started && node < static_cast<int>(nodes.size()); }
-  bool done() const { return started && !can_advance(); }
+  bool done() const { return started && node == static_cast<int>(nodes.size()); }
+  bool is_brief() const { return !done() && nodes[static_cast<std::size_t>(node)].brief; }
 };
 
 /// Waits at its end until the stage has done all it was called for. Then gradients are complete,
@@ -279,21 +280,31 @@ void PlanRunner::hand_over(const ActiveAction& pass, const stages::NodeEnd& end,
 
 void PlanRunner::run(ActiveAction pass, Step& step) {
   start(pass, step);
-  while (pass.can_advance()) advance(pass, step);
+  while (!pass.done()) advance(pass, step);
 }
 
 /// Runs the nodes of two actions in turn. Each action starts when its message and buffer are there,
-/// so that one computes while messages of the other travel.
+/// and goes on when the collectives are done whose results its next node reads, so that one
+/// computes while messages and collectives of the other are under way. Brief nodes take no turn:
+/// those after a product start the collectives that the other's next product hides.
+///
+/// Which action goes on depends on when messages arrive, and differs between the shards of a stage.
+/// So nothing here may block in a collective of one action while the other could go on: another
+/// shard may be doing the reverse.
 void PlanRunner::run_pair(ActiveAction forward, ActiveAction backward, Step& step) {
   ActiveAction* turn = &forward;
   ActiveAction* other = &backward;
-  while (!forward.done() || !backward.done()) {
-    for (ActiveAction* pass : {turn, other})
+  for (;;) {
+    for (ActiveAction* pass : {turn, other}) {
       if (!pass->started && channel_.ready(pass->needs)) start(*pass, step);
-    if (!turn->can_advance()) std::swap(turn, other);
-    if (turn->can_advance()) {
+      while (can_advance(*pass) && pass->is_brief()) advance(*pass, step);
+    }
+    if (forward.done() && backward.done()) break;
+    if (can_advance(*turn)) {
       advance(*turn, step);
       std::swap(turn, other);
+    } else if (can_advance(*other)) {
+      advance(*other, step);
     } else {
       wait_for_pair(forward, backward, step);
     }
@@ -301,15 +312,35 @@ void PlanRunner::run_pair(ActiveAction forward, ActiveAction backward, Step& ste
   progress_.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// Waits until an action can start. Neither of the two can compute now, and at least one has not
-/// started.
+/// The collective that the action's next node waits for; null if there is none.
+const tensor::Work* PlanRunner::awaited(const ActiveAction& pass) const {
+  return stage_.awaited(pass_of(pass.next.op), pass.next.chunk, pass.next.slot, pass.node);
+}
+
+bool PlanRunner::can_advance(const ActiveAction& pass) const {
+  return pass.started && !pass.done() && !awaited(pass);
+}
+
+/// Waits until an action can start or go on. Neither of the two can now, and at least one is not
+/// done.
 void PlanRunner::wait_for_pair(ActiveAction& forward, ActiveAction& backward, Step& step) {
-  if (forward.started || backward.started) return start(forward.started ? backward : forward, step);
+  if (forward.done() || backward.done()) {
+    ActiveAction& last = forward.done() ? backward : forward;
+    return last.started ? advance(last, step) : start(last, step);
+  }
+  const auto needs_of = [this](const ActiveAction& pass) {
+    return pass.started ? transport::Needs{.collective = awaited(pass)} : pass.needs;
+  };
+  const transport::Needs needs = needs_of(forward);
   const auto begin = Clock::now();
-  channel_.wait_for_either(forward.needs, backward.needs);
-  ActiveAction& first = channel_.ready(forward.needs) ? forward : backward;
+  channel_.wait_for_either(needs, needs_of(backward));
+  const double s = seconds_since(begin);
+  ActiveAction& first = channel_.ready(needs) ? forward : backward;
   step.record = first.record;
-  add_wait(first.next, first.direction, seconds_since(begin), step);
+  if (first.started)
+    step.collective_s += s;
+  else
+    add_wait(first.next, first.direction, s, step);
 }
 
 void PlanRunner::load_tokens(const Instruction& next, const Step& step) {
@@ -323,9 +354,9 @@ stages::BatchPlace PlanRunner::place_of(const Instruction& next, const Step& ste
 }
 
 PlanResult PlanRunner::finish(const Step& step, double wall_s) {
-  const double collective_s = stage_.collective_wait_s();
-  PlanResult result{.busy_s = std::max(0.0, step.busy_s - collective_s),
-                    .collective_s = collective_s,
+  const double within_calls_s = stage_.collective_wait_s();
+  PlanResult result{.busy_s = std::max(0.0, step.busy_s - within_calls_s),
+                    .collective_s = within_calls_s + step.collective_s,
                     .wall_s = wall_s,
                     .longest_action_s = step.longest_s};
   for (std::size_t m = 0; m < losses_.size(); ++m) {

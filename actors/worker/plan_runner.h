@@ -19,7 +19,8 @@ struct PlanResult {
   double loss_sum = 0;
   int bad_microbatch = -1;  ///< the first microbatch whose loss is not finite; -1: none
   double busy_s = 0;        ///< time in calls of the stage, without what follows
-  double collective_s = 0;  ///< time in which these calls waited for collectives of the shards
+  /// Time in which nothing was computed because the next nodes lacked a collective of the shards.
+  double collective_s = 0;
   double wall_s = 0;
   double longest_action_s = 0;
 };
@@ -88,6 +89,8 @@ class PlanRunner {
   void hand_over(const ActiveAction& pass, const stages::NodeEnd& end, const Step& step);
   void run(ActiveAction pass, Step& step);
   void run_pair(ActiveAction forward, ActiveAction backward, Step& step);
+  const tensor::Work* awaited(const ActiveAction& pass) const;
+  bool can_advance(const ActiveAction& pass) const;
   void wait_for_pair(ActiveAction& forward, ActiveAction& backward, Step& step);
   void load_tokens(const Instruction& next, const Step& step);
   stages::BatchPlace place_of(const Instruction& next, const Step& step) const;

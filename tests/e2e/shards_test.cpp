@@ -3,7 +3,9 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <random>
 
+#include "tests/support/seed.h"
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
@@ -46,7 +48,13 @@ const std::vector<std::vector<Keys>> kMeshes = {
      {{"mesh.tp", "2"},
       {"mesh.pp", "2"},
       {"schedule.kind", "\"combined-1f1b\""},
+      {"schedule.chunks", "2"}},
+     {{"mesh.tp", "2"},
+      {"mesh.pp", "2"},
+      {"schedule.kind", "\"dualpipe-v\""},
       {"schedule.chunks", "2"}}},
+    {{{"mesh.tp", "2"}, {"mesh.pp", "2"}, {"schedule.kind", "\"chimera\""}},
+     {{"mesh.tp", "2"}, {"mesh.pp", "2"}, {"schedule.kind", "\"dualpipe\""}}},
     {{{"mesh.tp", "4"}}, {{"mesh.tp", "4"}, {"mesh.pp", "2"}}},
     {{{"mesh.tp", "2"}, {"mesh.dp", "2"}}, {{"mesh.tp", "2"}, {"mesh.dp", "2"}, {"mesh.pp", "2"}}},
 };
@@ -126,6 +134,38 @@ BOOST_AUTO_TEST_CASE(a_run_loses_shards_and_changes_their_number) {
   const Numbers calm =
       trained(place, "calm", with(endless, {{"run.max_steps", std::to_string(last)}}));
   BOOST_TEST(distance(calm, live) < 1e-5, distance(calm, live));
+}
+
+/// A shard that dies within a pair leaves collectives of both actions behind.
+BOOST_AUTO_TEST_CASE(a_run_of_pairs_loses_shards) {
+  std::mt19937_64 rng(fresh_seed());
+  const Workplace place;
+  const Keys keys{{"mesh.tp", "2"},
+                  {"mesh.pp", "2"},
+                  {"mesh.sequence_parallel", "true"},
+                  {"schedule.kind", "\"combined-1f1b\""},
+                  {"schedule.chunks", "2"},
+                  {"run.max_steps", "100000000"},
+                  {"batch.global", "64"}};
+  const auto shm = shared_memory();
+  const std::string run = place.run("live");
+  TroupeProgram program({"launch", place.manifest("live", keys)});
+  for (int i = 0; i < 4; ++i) {
+    BOOST_REQUIRE(program.read_until("step "));
+    const auto workers = workers_of(run);
+    BOOST_REQUIRE(!workers.empty());
+    kill(workers[rng() % workers.size()], SIGKILL);
+    BOOST_REQUIRE(program.read_until("recovered"));
+  }
+  BOOST_REQUIRE(program.read_until("step "));
+  BOOST_TEST(troupe({"stop", run}).exit_code == 0);
+  BOOST_TEST(program.finish().exit_code == 0);
+  wait_for_no_more_than(shm);
+  const Numbers live = step_numbers(run);
+  const Numbers calm =
+      trained(place, "calm", with(keys, {{"run.max_steps", std::to_string(live.rbegin()->first)}}));
+  for (const auto& [step, numbers] : live)
+    BOOST_TEST((calm.at(step) == numbers), "step " << step << ": another loss");
 }
 
 BOOST_AUTO_TEST_CASE(meshes_that_do_not_divide_the_model_are_refused) {

@@ -153,19 +153,20 @@ class LongRun {
 /// Traces until every rank has shown a pair whose actions overlap: if the message of one action
 /// comes only when the other is over, they run one after the other. No other two actions may ever
 /// overlap.
-void check_pairs_overlap(const LongRun& run, const std::string& kind, int pp) {
+void check_pairs_overlap(const LongRun& run, const std::string& kind, int pp, int tp = 1) {
   constexpr int kAttempts = 50;
   const auto rows = cells_of(printed_plan(kind, pp));
   BOOST_REQUIRE_EQUAL(rows.size(), static_cast<std::size_t>(pp));
+  const auto ranks = static_cast<std::size_t>(pp * tp);
   std::set<int> seen;
-  for (int i = 0; i < kAttempts && static_cast<int>(seen.size()) < pp; ++i)
+  for (int i = 0; i < kAttempts && seen.size() < ranks; ++i)
     for (const auto& [where, row] : run.traced(3)) {
-      const Names pairs = pairs_of(rows[static_cast<std::size_t>(where.first)]);
+      const Names pairs = pairs_of(rows[static_cast<std::size_t>(where.first / tp)]);
       const Names overlaps = overlaps_of(row);
       BOOST_TEST(std::ranges::includes(pairs, overlaps));
       if (!overlaps.empty()) seen.insert(where.first);
     }
-  BOOST_TEST(seen.size() == static_cast<std::size_t>(pp));
+  BOOST_TEST(seen.size() == ranks);
 }
 
 void check_same(const std::map<int, StepNumbers>& got, const std::map<int, StepNumbers>& want) {
@@ -206,6 +207,26 @@ BOOST_AUTO_TEST_CASE(the_two_actions_of_a_pair_run_at_the_same_time) {
           if (got.contains(step))
             BOOST_TEST(std::abs(got.at(step).loss / numbers.loss - 1) <= 1e-6);
       }
+    }
+}
+
+/// The shards of a stage alternate the nodes of a pair each in its own way, and none waits for a
+/// collective of one action that another shard starts only after one of the other action.
+BOOST_AUTO_TEST_CASE(pairs_run_at_the_same_time_in_stages_of_shards) {
+  const Workplace place;
+  Keys keys = kModel;
+  keys["mesh.tp"] = "2";
+  keys["mesh.sequence_parallel"] = "true";
+  keys["run.max_steps"] = "60";
+  const Finished one = troupe({"launch", place.manifest("one", keys)});
+  BOOST_REQUIRE_MESSAGE(one.exit_code == 0, one.err);
+  const auto want = step_numbers(place.run("one"));
+  keys["mesh.pp"] = "2";
+  for (const char* kind : {"combined-1f1b", "dualpipe-v"}) BOOST_TEST_CONTEXT(kind) {
+      keys["schedule.kind"] = std::string("\"") + kind + '"';
+      LongRun run(place, kind, keys);
+      check_pairs_overlap(run, kind, 2, 2);
+      check_same(run.stop(), want);
     }
 }
 

@@ -1,0 +1,178 @@
+#include <boost/test/unit_test.hpp>
+#include <map>
+#include <mutex>
+
+#include "actors/worker/plan_runner.h"
+#include "tests/support/null_stage.h"
+#include "tests/support/run_specs.h"
+#include "tests/support/thread_cluster.h"
+#include "tests/transport/ucx/ucx_nodes.h"
+#include "transport/memory_channel.h"
+
+// Tests pairs of actions in stages of several shards: which node runs next differs between shards,
+// and no shard may wait in a collective that another has no reason to start.
+
+namespace troupe::actors {
+namespace {
+
+using stages::Pass;
+
+constexpr std::uint64_t kRun = 8;
+
+/// The groups of one rank's shards, as an epoch makes them.
+struct Groups {
+  Groups(transport::UcxNode& node, const RankAssembly& part, int rank) {
+    const auto make = [&](int kind, const std::vector<int>& ranks) {
+      std::unique_ptr<tensor::ProcessGroup> group;
+      if (!ranks.empty())
+        group = node.make_group(kRun, 1, 100 * kind + ranks.front(), "shards", ranks, rank);
+      return group;
+    };
+    forward = make(1, part.shard_ranks);
+    backward = make(2, part.shard_ranks);
+    kv_head = make(3, part.kv_head_ranks);
+  }
+  stages::ShardGroups view() const { return {forward.get(), backward.get(), kv_head.get()}; }
+
+  std::unique_ptr<tensor::ProcessGroup> forward, backward, kv_head;
+};
+
+struct Trained {
+  std::vector<double> losses;                                           // by step
+  std::map<std::pair<int, std::string>, std::vector<float>> gradients;  // by shard and parameter
+};
+
+/// Trains with a thread per rank and real collectives between them.
+Trained train(const RunSpec& spec, int steps) {
+  const ClusterShape shape = first_shape(spec);
+  const Assembly assembly = assemble(spec, shape);
+  test::UcxNodes nodes(spec.num_ranks());
+  const stages::DataFeed feed = test::counting_feed(spec);
+  Trained trained{.losses = std::vector<double>(static_cast<std::size_t>(steps), 0.0)};
+  std::mutex mutex;
+  test::on_ranks(spec.num_ranks(), [&](int rank) {
+    const RankAssembly part = part_of(assembly, spec, shape, rank);
+    const auto device = tensor::make_cpu_device(1);
+    const auto stage = [&] {
+      // One at a time, because ThreadSanitizer cannot see how oneDNN guards its shared kernels.
+      const std::lock_guard lock(mutex);
+      return stages::make_transformer_stage(part.stage, *device);
+    }();
+    stages::initialize(*stage, spec.model, spec.seed, 1);
+    auto& channel = nodes.channel(rank);
+    channel.set_deadline(std::chrono::seconds(30));
+    channel.open({.run = kRun, .epoch = 1, .rank = rank, .edges = part.edges});
+    const Groups groups(nodes.node(rank), part, rank);
+    stage->join(groups.view());
+    PlanRunner runner(*stage, channel, compile(part, part.actions),
+                      {.feed = &feed,
+                       .tokens = spec.batch.micro * spec.batch.seq_len,
+                       .num_microbatches = assembly.plan.num_microbatches});
+    for (int step = 0; step < steps; ++step) {
+      const PlanResult result = runner.train(step, static_cast<std::uint64_t>(step));
+      stage->end_backward();
+      const std::lock_guard lock(mutex);
+      trained.losses[static_cast<std::size_t>(step)] += result.loss_sum;
+    }
+    const std::lock_guard lock(mutex);
+    for (const auto& parameter : stage->parameters()) {
+      const auto* data = parameter.gradient.as<float>();
+      trained.gradients[{part.place.shard, parameter.name}].assign(
+          data, data + parameter.gradient.num_elements());
+    }
+  });
+  return trained;
+}
+
+RunSpec shards_of(int pp, const char* kind, int chunks, bool sequence_parallel) {
+  RunSpec spec = test::small_run(pp);
+  spec.model.num_attention_heads = 4;
+  spec.model.num_key_value_heads = 2;
+  spec.model.head_dim = 4;
+  spec.mesh.tp = 2;
+  spec.mesh.sequence_parallel = sequence_parallel;
+  spec.schedule = {.kind = kind, .chunks = chunks};
+  return spec;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(pairs_in_stages_of_shards_compute_the_bits_of_one_action_after_the_other) {
+  for (const bool sequence_parallel : {false, true}) {
+    const Trained plain = train(shards_of(1, "1f1b", 1, sequence_parallel), 3);
+    for (const auto& [pp, kind, chunks] : {std::tuple{1, "combined-1f1b", 2},
+                                           {2, "combined-1f1b", 1},
+                                           {2, "combined-1f1b", 3},
+                                           {2, "dualpipe-v", 2}}) {
+      const Trained pairs = train(shards_of(pp, kind, chunks, sequence_parallel), 3);
+      BOOST_TEST((pairs.losses == plain.losses), kind << " pp " << pp);
+      BOOST_TEST((pairs.gradients == plain.gradients), kind << " pp " << pp);
+    }
+  }
+}
+
+namespace {
+
+/// A collective that is done as soon as something else has happened.
+class WorkUntil final : public tensor::Work {
+ public:
+  explicit WorkUntil(const bool& happened) : happened_(happened) {}
+  bool done() const override { return happened_; }
+  void wait() override {}
+  void wait(tensor::Stream&) override {}
+
+ private:
+  const bool& happened_;
+};
+
+/// A stage in whose pair, the forward of slot 1 and the backward of slot 0, a node of each reads a
+/// collective that is done only when another shard has run a node of the other action, as this
+/// shard then has, too.
+class EntangledStage final : public test::NullStage {
+ public:
+  EntangledStage() : NullStage(1, {}) {}
+  const tensor::Work* awaited(Pass pass, int, int slot, int node) const override {
+    const bool reads_forwards = pass == Pass::forward && slot == 1 && node == 1;
+    const bool reads_backwards = pass == Pass::backward && slot == 0 && node == 5;
+    if (reads_forwards && !backward_has_run_) return &until_backward_;
+    if (reads_backwards && !forward_has_run_) return &until_forward_;
+    return nullptr;
+  }
+  stages::ForwardResult forward_node(const stages::ForwardCall& call, int node) override {
+    called_too_early_ |= awaited(Pass::forward, 0, call.slot, node) != nullptr;
+    forward_has_run_ |= call.slot == 1 && node == 2;
+    return {};
+  }
+  void backward_node(const stages::BackwardCall& call, int node) override {
+    called_too_early_ |= awaited(call.pass, 0, call.slot, node) != nullptr;
+    backward_has_run_ |= call.slot == 0 && node == 3;
+  }
+  bool called_too_early() const { return called_too_early_; }
+
+ private:
+  bool forward_has_run_ = false, backward_has_run_ = false, called_too_early_ = false;
+  const WorkUntil until_forward_{forward_has_run_}, until_backward_{backward_has_run_};
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_action_of_a_pair_goes_on_while_the_other_lacks_a_collective) {
+  RunSpec spec = test::small_run();
+  spec.batch.global = 4;
+  spec.schedule = {.kind = "csv", .csv = "0F0,(0F1;0B0),0B1\n"};
+  const ClusterShape shape = first_shape(spec);
+  const Assembly assembly = assemble(spec, shape);
+  const RankAssembly part = part_of(assembly, spec, shape, 0);
+  transport::MemoryNetwork network(1);
+  network.channel(0).open({.run = kRun, .epoch = 1, .rank = 0, .edges = part.edges});
+  const stages::DataFeed feed = test::counting_feed(spec);
+  EntangledStage stage;
+  PlanRunner runner(stage, network.channel(0), compile(part, part.actions),
+                    {.feed = &feed,
+                     .tokens = spec.batch.micro * spec.batch.seq_len,
+                     .num_microbatches = assembly.plan.num_microbatches});
+  runner.train(0, 0);
+  BOOST_TEST(!stage.called_too_early());
+}
+
+}  // namespace troupe::actors
