@@ -2,16 +2,17 @@
 // takes.
 //
 //   schedule_bench compute|wait RANKS MICROBATCHES STEPS KIND...
-//   schedule_bench slow|slow-sends RANKS MICROBATCHES STEPS KIND...
+//   schedule_bench slow|slow-sends|shards RANKS MICROBATCHES STEPS KIND...
 //
 // There is one process per rank, with real edges between them and the real interpreter. compute:
 // the measured model, one thread per rank. wait: stages that wait instead of computing. slow:
 // stages that wait, and messages that take a tenth of a stage's forward longer; slow-sends: as
-// slow, and senders wait for the arrival of their messages. Prints one JSON line per kind, medians
-// over the steps: {"kind", "measured_s", "simulated_s", "error", "measured_work", "simulated_work",
-// "hop_s", "exposed_s"}. The simulator is given the mean times of every chunk's actions in the
-// step, and the hop. "_work" is in units of the step's own work for a rank: machines change their
-// speed from one schedule's step to the next.
+// slow, and senders wait for the arrival of their messages; shards: each stage is the first of two
+// shards, waits instead of computing, and has collectives that take a tenth of a node longer.
+// Prints one JSON line per kind, medians over the steps: {"kind", "measured_s", "simulated_s",
+// "error", "measured_work", "simulated_work", "hop_s", "exposed_s", "collective_s"}. The simulator
+// is given the mean times of every chunk's actions in the step, and the hop. "_work" is in units of
+// the step's own work for a rank: machines change their speed from one schedule's step to the next.
 
 #include <fmt/core.h>
 #include <sched.h>
@@ -32,6 +33,7 @@
 #include "tests/bench/rank_processes.h"
 #include "tests/bench/slow_channel.h"
 #include "tests/bench/timing.h"
+#include "tests/bench/wait_shard.h"
 #include "tests/bench/wait_stage.h"
 #include "tests/bench/workload.h"
 #include "tests/support/thread_cluster.h"
@@ -42,7 +44,9 @@ namespace {
 using nlohmann::json;
 using schedules::Op;
 
-constexpr double kForward_s = 0.008;  ///< of a whole stage that waits; I and W take the same
+constexpr double kForward_s = 0.008;       ///< of a whole stage that waits; I and W take the same
+constexpr double kShardForward_s = 0.064;  ///< the same of a shard
+constexpr int kLayers = 4;                 ///< of a stage that waits
 
 actors::RunSpec spec_of(const json& order) {
   actors::RunSpec spec;
@@ -50,7 +54,7 @@ actors::RunSpec spec_of(const json& order) {
   spec.mesh = {.pp = ranks, .dp = 1};
   spec.model = measured_workload("float32").model;
   const bool computes = order["mode"] == "compute";
-  if (!computes) spec.model.num_hidden_layers = 4 * ranks;
+  if (!computes) spec.model.num_hidden_layers = kLayers * ranks;
   spec.batch = {.seq_len = computes ? 128 : 1, .micro = 1, .global = order["microbatches"]};
   spec.schedule = {.kind = order["kind"], .chunks = order["chunks"], .csv = ""};
   return spec;
@@ -77,6 +81,8 @@ class RankUnderTest {
       device_ = tensor::make_cpu_device(1);
       stage_ = stages::make_transformer_stage(part.stage, *device_);
       stages::initialize(*stage_, spec_.model, 1, 1);
+    } else if (mode == "shards") {
+      make_shard(order["epoch"], rank, static_cast<int>(part.chunks.size()), node);
     } else {
       const double share = kForward_s / (assembly.plan.num_chunks() / spec_.mesh.pp);
       stage_ = std::make_unique<WaitStage>(static_cast<int>(part.chunks.size()),
@@ -97,7 +103,7 @@ class RankUnderTest {
   json step() {
     const double exposed_before = slow_ ? slow_->exposed_s() : 0;
     const auto begin = std::chrono::steady_clock::now().time_since_epoch();
-    runner_->train(step_, static_cast<std::uint64_t>(step_), {.record = true});
+    const auto result = runner_->train(step_, static_cast<std::uint64_t>(step_), {.record = true});
     const auto end = std::chrono::steady_clock::now().time_since_epoch();
     ++step_;
     json rows = json::array();
@@ -109,13 +115,25 @@ class RankUnderTest {
     return {{"begin", std::chrono::duration<double>(begin).count()},
             {"end", std::chrono::duration<double>(end).count()},
             {"exposed", slow_ ? slow_->exposed_s() - exposed_before : 0},
+            {"collective", result.collective_s},
             {"rows", rows}};
   }
 
  private:
+  void make_shard(std::uint32_t epoch, int rank, int chunks, transport::UcxNode& node) {
+    const double share = kShardForward_s / chunks;
+    const int layers = kLayers / chunks;
+    const auto tenth = std::chrono::duration<double>(share / (2 * layers) / 10);
+    other_ = std::make_unique<LateShard>(
+        node, rank, epoch, std::chrono::duration_cast<LateShard::Clock::duration>(tenth));
+    stage_ = std::make_unique<WaitShard>(chunks, layers, tensor::Shape{1, spec_.model.hidden_size},
+                                         WaitStage::Times{share, share, share}, *other_);
+  }
+
   actors::RunSpec spec_;
   stages::DataFeed feed_;
   std::unique_ptr<tensor::Device> device_;
+  std::unique_ptr<LateShard> other_;
   std::unique_ptr<stages::Stage> stage_;
   std::optional<SlowChannel> slow_;
   std::optional<actors::PlanRunner> runner_;
@@ -140,6 +158,7 @@ class Step {
       begin = std::min<double>(begin, answer["begin"]);
       end = std::max<double>(end, answer["end"]);
       exposed_s_ += answer["exposed"].get<double>();
+      collective_s_ += answer["collective"].get<double>();
       for (const auto& row : answer["rows"]) add(row);
     }
     for (const json& answer : answers)
@@ -149,6 +168,7 @@ class Step {
 
   double wall_s() const { return wall_s_; }
   double exposed_s() const { return exposed_s_; }
+  double collective_s() const { return collective_s_; }
   double hop_s() const { return hops_.empty() ? 0 : median(hops_); }
   /// Work of all ranks together.
   double work_s() const {
@@ -191,7 +211,7 @@ class Step {
     return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
   }
 
-  double wall_s_ = 0, exposed_s_ = 0;
+  double wall_s_ = 0, exposed_s_ = 0, collective_s_ = 0;
   std::vector<double> hops_;
   std::map<std::tuple<int, bool, int>, double> sent_;  // by receiving chunk, direction, microbatch
   std::map<std::pair<int, Op>, std::vector<double>> seconds_;  // by chunk
@@ -216,6 +236,7 @@ json medians(const std::vector<Step>& steps, const schedules::Plan& plan) {
     values["simulated_work"].push_back(simulated_s / work_s);
     values["hop_s"].push_back(step.hop_s());
     values["exposed_s"].push_back(step.exposed_s());
+    values["collective_s"].push_back(step.collective_s());
   }
   json out;
   for (const auto& [name, list] : values) out[name] = median(list);
@@ -253,8 +274,8 @@ int main(int argc, char** argv) {
   try {
     if (words.size() < 5)
       throw troupe::Error(troupe::ErrorKind::usage,
-                          "usage: schedule_bench compute|wait|slow|slow-sends RANKS MICROBATCHES "
-                          "STEPS KIND...");
+                          "usage: schedule_bench compute|wait|slow|slow-sends|shards RANKS "
+                          "MICROBATCHES STEPS KIND...");
     troupe::bench::run(words[0], std::stoi(words[1]), std::stoi(words[2]), std::stoi(words[3]),
                        {words.begin() + 4, words.end()});
     return 0;

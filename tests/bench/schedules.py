@@ -74,6 +74,20 @@ def combined_hides(bench):
                f"{beside:.1f} ms; combined: {combined:.1f} ms")
 
 
+def tensor_hides(bench):
+    """The time that shards stand still for collectives under combined-1f1b, over that under interleaved."""
+    steps = 1 if bench.smoke else 3
+    for _ in range(bench.repeats(7)):
+        rows = measure(bench, "shards", 2, 16, steps, ["interleaved", "combined-1f1b"])
+        exposed = {kind: row["collective_s"] for kind, row in rows.items()}
+        for kind, seconds in exposed.items():
+            bench.record(f"{kind}: exposed s", seconds)
+        bench.record("exposed", exposed["combined-1f1b"] / exposed["interleaved"])
+    beside, combined = (bench.median(f"{kind}: exposed s") * 1e3 for kind in ("interleaved", "combined-1f1b"))
+    return Row(bench.name, bench.median("exposed"), "share", None,
+               f"interleaved: {beside:.1f} ms exposed a step, both ranks; combined: {combined:.1f} ms")
+
+
 def actions_of(bench, run, count):
     """The actions of both ranks in the next `count` whole steps: a dict by (chunk, op, microbatch) for each step."""
     reader = subprocess.Popen([bench.troupe, "attach", str(run.dir), "--json", "--events", "actions"],

@@ -8,6 +8,16 @@
 
 namespace troupe::bench {
 
+/// Sleeps, as exactly as the kernel can.
+inline void pause(double seconds) {
+  timespec end{};
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  const auto ns = end.tv_nsec + static_cast<long>(seconds * 1e9);
+  end.tv_sec += ns / 1'000'000'000;
+  end.tv_nsec = ns % 1'000'000'000;
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, nullptr) != 0) continue;
+}
+
 /// A stage that waits instead of computing, so that more ranks than cores keep their times. All of
 /// a weight gradient's time is that of feed-forward, so that the output of a backward leaves when
 /// little of the backward is left, as in the simulator.
@@ -36,15 +46,6 @@ class WaitStage final : public test::NullStage {
 
  private:
   static constexpr int kNodes = 4;  ///< number of nodes of a forward, and of the input gradients
-
-  static void pause(double seconds) {
-    timespec end{};
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    const auto ns = end.tv_nsec + static_cast<long>(seconds * 1e9);
-    end.tv_sec += ns / 1'000'000'000;
-    end.tv_nsec = ns % 1'000'000'000;
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, nullptr) != 0) continue;
-  }
 
   Times times_;
 };

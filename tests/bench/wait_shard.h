@@ -1,0 +1,155 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "stages/pending_collectives.h"
+#include "tensor/device.h"
+#include "tests/bench/wait_stage.h"
+#include "transport/ucx/ucx_node.h"
+
+namespace troupe::bench {
+
+/// The other shard of a stage of two, in spirit: a thread with a node of its own that computes
+/// nothing and joins each collective `delay` after it was started.
+class LateShard {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// `node` is that of `rank` and outlives the shard. `epoch` differs for each shard of a node.
+  LateShard(transport::UcxNode& node, int rank, std::uint32_t epoch, Clock::duration delay)
+      : delay_(delay),
+        first_node_(node),
+        number_(kFirstNumber + rank),
+        node_(transport::UcxNode::create({.environment = transport::prepare_ucx()})) {
+    node.connect(number_, epoch, node_->address());
+    node_->connect(rank, epoch, node.address());
+    for (Ends& ends : groups_) {
+      const int id = static_cast<int>(&ends - groups_.data());
+      ends.first = node.make_group(1, epoch, id, "shards", {rank, number_}, rank);
+      ends.other = node_->make_group(1, epoch, id, "shards", {rank, number_}, number_);
+    }
+    thread_ = std::jthread([this](const std::stop_token& stop) { join_all(stop); });
+  }
+  ~LateShard() {
+    thread_.request_stop();
+    thread_.join();
+    first_node_.disconnect(number_);
+  }
+  LateShard(const LateShard&) = delete;
+  LateShard& operator=(const LateShard&) = delete;
+
+  /// Starts a collective without data, of forwards or of backwards.
+  std::unique_ptr<tensor::Work> start(stages::Pass pass) {
+    Ends& ends = groups_[pass == stages::Pass::forward ? 0 : 1];
+    auto work = ends.first->barrier(*stream_);
+    {
+      const std::lock_guard lock(mutex_);
+      started_.push_back({&ends, Clock::now() + delay_});
+    }
+    changed_.notify_one();
+    return work;
+  }
+
+ private:
+  struct Ends {
+    std::unique_ptr<tensor::ProcessGroup> first, other;
+  };
+  struct Started {
+    Ends* ends = nullptr;
+    Clock::time_point due;
+  };
+  static constexpr int kFirstNumber = 1000;  ///< above all ranks
+
+  void join_all(const std::stop_token& stop) {
+    const auto stream = device_->make_stream();
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      if (!changed_.wait(lock, stop, [this] { return !started_.empty(); })) return;
+      const Started next = started_.front();
+      started_.pop_front();
+      lock.unlock();
+      std::this_thread::sleep_until(next.due);
+      next.ends->other->barrier(*stream)->wait();
+    }
+  }
+
+  const Clock::duration delay_;
+  transport::UcxNode& first_node_;
+  const int number_;
+  const std::unique_ptr<transport::UcxNode> node_;
+  const std::unique_ptr<tensor::Device> device_ = tensor::make_cpu_device(1);
+  const std::unique_ptr<tensor::Stream> stream_ = device_->make_stream();
+  std::array<Ends, 2> groups_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Started> started_;
+  std::jthread thread_;
+};
+
+/// A shard that waits instead of computing, with the collectives of sequence parallelism between
+/// its nodes. Products share the time of an action; norms take none.
+class WaitShard final : public test::NullStage {
+ public:
+  /// The times are those of one chunk's actions; a chunk has `layers` layers. `other` outlives the
+  /// stage.
+  WaitShard(int num_chunks, int layers, tensor::Shape edge, const WaitStage::Times& times,
+            LateShard& other)
+      : NullStage(num_chunks, edge, {.first_layer = 0, .end_layer = layers},
+                  {.size = 2, .sequence_parallel = true}),
+        products_(2 * layers),
+        times_(times),
+        other_(other) {}
+
+  void begin_step() override { wait_s_ = 0; }
+  double collective_wait_s() const override { return wait_s_; }
+  const tensor::Work* awaited(stages::Pass pass, int chunk, int slot, int node) const override {
+    const auto found = pending_.find({chunk, slot});
+    if (found == pending_.end()) return nullptr;
+    for (const auto which : stages::read_by(pass, node_at(pass, node)))
+      if (which && found->second.*which && !(found->second.*which)->done())
+        return (found->second.*which).get();
+    return nullptr;
+  }
+  stages::ForwardResult forward_node(const stages::ForwardCall& call, int node) override {
+    run(stages::Pass::forward, node, pending_[{call.chunk, call.slot}]);
+    return {};
+  }
+  void backward_node(const stages::BackwardCall& call, int node) override {
+    run(call.pass, node, pending_[{call.chunk, call.slot}]);
+  }
+
+ private:
+  const stages::Node& node_at(stages::Pass pass, int node) const {
+    return row(pass).nodes[static_cast<std::size_t>(node)];
+  }
+  void run(stages::Pass pass, int number, stages::PendingCollectives& pending) {
+    const stages::Node& node = node_at(pass, number);
+    for (const auto which : stages::read_by(pass, node)) {
+      if (!which || !(pending.*which)) continue;
+      const auto begin = LateShard::Clock::now();
+      std::exchange(pending.*which, nullptr)->wait();
+      wait_s_ += std::chrono::duration<double>(LateShard::Clock::now() - begin).count();
+    }
+    if (const auto started = stages::started_by(pass, node))
+      pending.*started = other_.start(pass);
+    else if (!row(pass).ends[static_cast<std::size_t>(number)].brief)
+      pause(time_of(node.work) / products_);
+  }
+  double time_of(stages::Node::Work work) const {
+    if (work == stages::Node::Work::forward) return times_.forward;
+    return work == stages::Node::Work::input_gradient ? times_.input_gradient
+                                                      : times_.weight_gradient;
+  }
+
+  const int products_;  ///< nodes of each kind that take time: attention and feed-forward
+  const WaitStage::Times times_;
+  LateShard& other_;
+  std::map<std::pair<int, int>, stages::PendingCollectives> pending_;  // by chunk and slot
+  double wait_s_ = 0;
+};
+
+}  // namespace troupe::bench
