@@ -37,10 +37,10 @@ class WaitStage final : public test::NullStage {
     return {};
   }
   void backward_node(const stages::BackwardCall& call, int node) override {
-    const auto [part, work, block] = row(call.pass).nodes[static_cast<std::size_t>(node)];
-    if (work == stages::Node::Work::input_gradient)
+    const stages::Node& which = row(call.pass).nodes[static_cast<std::size_t>(node)];
+    if (which.work == stages::Node::Work::input_gradient)
       pause(times_.input_gradient / kNodes);
-    else if (part == stages::Node::Sublayer::feed_forward)
+    else if (which.part == stages::Node::Sublayer::feed_forward)
       pause(times_.weight_gradient);
   }
 
