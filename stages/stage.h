@@ -28,12 +28,12 @@ struct ChunkSpec {
 /// A parameter that a stage holds, with its training state. All tensors but the weight are empty in
 /// a stage that does not train. Views stay valid as long as the stage.
 struct Parameter {
-  std::string name;         ///< Hugging Face name
+  std::string name;         ///< ParameterInfo::name
   tensor::Tensor weight;    ///< float32 master
   tensor::Tensor gradient;  ///< float32, the sum of the step so far, once there is a first one
   tensor::Tensor exp_avg;
   tensor::Tensor exp_avg_sq;
-  bool decays = false;  ///< whether weight decay applies
+  bool decays = false;  ///< whether weight decay applies: to matrices, or to all if so asked
   /// Whether this stage owns the parameter. False for a copy of a parameter that another stage
   /// owns: the head's of a tied embedding, or a whole chunk's (ChunkSpec::owned). It is updated
   /// alike, but counted and saved by the owner. False too for a copy of what another shard owns.

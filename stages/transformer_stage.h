@@ -20,7 +20,7 @@ struct StageSpec {
   /// Tokens of the whole step. Gradients are those of the mean loss over all of them.
   std::int64_t global_tokens = 1;
   std::uint64_t seed = 0;  ///< of dropout
-  bool decay_all = false;  ///< weight decay on norms too
+  bool decay_all = false;  ///< weight decay on norms and biases too
   /// If false, there are no gradients, optimizer state or activation slots, and only evaluate() may
   /// be called.
   bool training = true;

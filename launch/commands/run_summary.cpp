@@ -63,9 +63,10 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
   const auto& model = spec.model;
   std::string out;
   out += fmt::format("run       {} in {}\n", spec.name, spec.dir);
-  out += fmt::format("model     {} parameters, {} of width {}, {}\n", grouped(placement.parameters),
-                     counted(model.num_hidden_layers, "layer"), model.hidden_size,
-                     tensor::name_of(model.dtype));
+  out +=
+      fmt::format("model     {}, {} parameters, {} of width {}, {}\n", stages::name_of(model.kind),
+                  grouped(placement.parameters), counted(model.num_hidden_layers, "layer"),
+                  model.hidden_size, tensor::name_of(model.dtype));
   out += fmt::format("batch     {} of {}, {} {} a step; {} of {}{}\n",
                      counted(spec.batch.global, "sample"), counted(spec.batch.seq_len, "token"),
                      grouped(spec.global_tokens()), spec.global_tokens() == 1 ? "token" : "tokens",

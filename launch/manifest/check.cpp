@@ -12,6 +12,7 @@
 #include "launch/host/suggest.h"
 #include "launch/manifest/host_names.h"
 #include "launch/manifest/http_address.h"
+#include "launch/manifest/model_kind.h"
 #include "launch/manifest/run_spec.h"
 #include "schedules/counted.h"
 #include "schedules/generators.h"
@@ -310,6 +311,7 @@ void check_monitor(const Manifest& m) {
 
 void check(const Manifest& manifest) {
   check_texts(manifest);
+  check_model_kind(manifest);
   check_model_fields(manifest);
   check_mesh(manifest);
   check_batch(manifest);

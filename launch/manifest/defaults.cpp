@@ -21,6 +21,7 @@ constexpr Rule from_one_to(double max) {
   return {.min = 1, .max = max};
 }
 
+constexpr std::array<std::string_view, 2> kModelKinds{"llama", "gpt2"};
 constexpr std::array<std::string_view, 2> kDTypes{"float32", "bfloat16"};
 constexpr std::array<std::string_view, 3> kInitializers{"normal", "scaled_normal",
                                                         "xavier_uniform"};
@@ -46,6 +47,16 @@ constexpr std::array kKeys{
         "They are derived again when the file is read; a key that is taken out of this list, or "
         "set by an override, is as it is given"},
 
+    Key{"model",
+        "kind",
+        text,
+        "\"llama\"",
+        "",
+        "What the layers are: llama (RMSNorm, rotary positions, SwiGLU) or gpt2 (LayerNorm, "
+        "learned "
+        "positions, GELU, biases)",
+        {},
+        kModelKinds},
     Key{"model", "hidden_size", integer, "256", "",
         "Width of the residual; a model that a laptop trains", from_one_to(262144)},
     Key{"model", "intermediate_size", integer, "688", "",
@@ -59,16 +70,25 @@ constexpr std::array kKeys{
         "Key and value heads, a divisor of num_attention_heads; default: num_attention_heads",
         from_one_to(4096)},
     Key{"model", "head_dim", integer, "", "",
-        "Width of a head, even; default: hidden_size / num_attention_heads", from_one_to(1024)},
+        "Width of a head, even in llama; default: hidden_size / num_attention_heads",
+        from_one_to(1024)},
     Key{"model", "vocab_size", integer, "256", "tokens",
         "Rows of the embedding; what the bytes tokenizer needs", from_one_to(16777216)},
-    Key{"model", "rms_norm_eps", number, "1e-05", "", "Epsilon of RMSNorm; Llama 2's", kPositive},
-    Key{"model", "rope_theta", number, "10000.0", "", "Base of the rotary embedding; Llama 2's",
-        kPositive},
-    Key{"model", "tie_word_embeddings", boolean, "false", "",
-        "One matrix for embedding and head; untied by default, as in Llama"},
+    Key{"model", "rms_norm_eps", number, "", "",
+        "llama alone: epsilon of RMSNorm; default: 1e-5, Llama 2's", kPositive},
+    Key{"model", "rope_theta", number, "", "",
+        "llama alone: base of the rotary embedding; default: 10000, Llama 2's", kPositive},
+    Key{"model", "layer_norm_epsilon", number, "", "",
+        "gpt2 alone: epsilon of LayerNorm; default: 1e-5, GPT-2's", kPositive},
+    Key{"model", "max_position_embeddings", integer, "", "tokens",
+        "gpt2 alone: rows of the table of positions, at least batch.seq_len; default: "
+        "batch.seq_len",
+        from_one_to(1048576)},
+    Key{"model", "tie_word_embeddings", boolean, "", "",
+        "One matrix for embedding and head; default: true for gpt2 and false for llama, as they "
+        "were published"},
     Key{"model", "initializer_range", number, "0.02", "",
-        "Standard deviation of initial weights; Llama's", kFinite},
+        "Standard deviation of initial weights; Llama's and GPT-2's", kFinite},
     Key{"model",
         "initializer",
         text,
@@ -126,7 +146,7 @@ constexpr std::array kKeys{
     Key{"optimizer", "weight_decay", number, "0.1", "",
         "Decoupled weight decay; usual for language models", kFinite},
     Key{"optimizer", "decay_all", boolean, "false", "",
-        "Weight decay on norms too; usually it is on matrices only"},
+        "Weight decay on norms and biases too; usually it is on matrices only"},
     Key{"optimizer", "clip", number, "1.0", "", "Largest gradient norm, 0: no clipping; 1 is usual",
         kFinite},
     Key{"optimizer", "warmup_steps", integer, "0", "steps",

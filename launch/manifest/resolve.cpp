@@ -40,6 +40,12 @@ void resolve_model(Manifest& m) {
   const std::int64_t heads = m.integer("model.num_attention_heads");
   const std::int64_t hidden = m.integer("model.hidden_size");
   derive(m, "model.num_key_value_heads", [&] { return heads; });
+  // Keys of the other kind have values too, which nobody reads: a resolved manifest has every key.
+  derive(m, "model.rms_norm_eps", [] { return 1e-5; });
+  derive(m, "model.rope_theta", [] { return 10000.0; });
+  derive(m, "model.layer_norm_epsilon", [] { return 1e-5; });
+  derive(m, "model.max_position_embeddings", [&] { return m.integer("batch.seq_len"); });
+  derive(m, "model.tie_word_embeddings", [&] { return m.text("model.kind") == "gpt2"; });
   if (m.given("model.head_dim")) return;
   if (hidden % heads != 0) {
     const std::int64_t low = std::max<std::int64_t>(hidden / heads, 1);

@@ -30,7 +30,9 @@ stages::Initializer initializer_of(const std::string& name) {
 }
 
 stages::ModelConfig model_of(const Manifest& m) {
-  return {.hidden_size = m.integer("model.hidden_size"),
+  const bool is_gpt2 = m.text("model.kind") == stages::name_of(stages::ModelKind::gpt2);
+  return {.kind = is_gpt2 ? stages::ModelKind::gpt2 : stages::ModelKind::llama,
+          .hidden_size = m.integer("model.hidden_size"),
           .intermediate_size = m.integer("model.intermediate_size"),
           .num_hidden_layers = m.integer("model.num_hidden_layers"),
           .num_attention_heads = m.integer("model.num_attention_heads"),
@@ -39,6 +41,8 @@ stages::ModelConfig model_of(const Manifest& m) {
           .vocab_size = m.integer("model.vocab_size"),
           .rms_norm_eps = m.number("model.rms_norm_eps"),
           .rope_theta = m.number("model.rope_theta"),
+          .layer_norm_epsilon = m.number("model.layer_norm_epsilon"),
+          .max_position_embeddings = m.integer("model.max_position_embeddings"),
           .tie_word_embeddings = m.flag("model.tie_word_embeddings"),
           .initializer_range = m.number("model.initializer_range"),
           .initializer = initializer_of(m.text("model.initializer")),

@@ -1,41 +1,16 @@
 #include <signal.h>
 
 #include <boost/test/unit_test.hpp>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "tests/support/seed.h"
-#include "tests/support/small_manifest.h"
-#include "tests/support/troupe_program.h"
+#include "tests/support/trained_run.h"
 
 // Tests runs whose stages are several tensor-parallel shards, with real processes and real UCX.
 
 namespace troupe::test {
 namespace {
-
-using Numbers = std::map<int, StepNumbers>;
-
-Numbers trained(const Workplace& place, const std::string& name, const Keys& keys) {
-  const Finished done = troupe({"launch", place.manifest(name, keys)});
-  BOOST_REQUIRE_MESSAGE(done.exit_code == 0,
-                        name << " ended with " << done.exit_code << ": " << done.err);
-  return step_numbers(place.run(name));
-}
-
-/// The largest relative difference of losses of the steps that both have.
-double distance(const Numbers& a, const Numbers& b) {
-  double worst = 0;
-  for (const auto& [step, numbers] : a)
-    if (const auto found = b.find(step); found != b.end())
-      worst = std::max(worst, std::abs(numbers.loss / found->second.loss - 1));
-  return worst;
-}
-
-Keys with(Keys keys, const Keys& more) {
-  for (const auto& [key, value] : more) keys[key] = value;
-  return keys;
-}
 
 const Keys kSequenceParallel{{"mesh.sequence_parallel", "true"}};
 

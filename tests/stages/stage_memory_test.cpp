@@ -33,15 +33,19 @@ thread_local std::size_t allocations = 0;
 
 namespace {
 
-stages::StageSpec small_stage(bool training) {
+constexpr stages::ModelKind kKinds[] = {stages::ModelKind::llama, stages::ModelKind::gpt2};
+
+stages::StageSpec small_stage(bool training, stages::ModelKind kind = stages::ModelKind::llama) {
   return {
-      .model = {.hidden_size = 36,
+      .model = {.kind = kind,
+                .hidden_size = 36,
                 .intermediate_size = 50,
                 .num_hidden_layers = 6,
                 .num_attention_heads = 6,
-                .num_key_value_heads = 2,
+                .num_key_value_heads = kind == stages::ModelKind::gpt2 ? 6 : 2,
                 .head_dim = 6,
-                .vocab_size = 101},
+                .vocab_size = 101,
+                .max_position_embeddings = 9},
       .chunks = {{.first_layer = 0, .end_layer = 2, .embedding = true, .live = 3, .deferred = 2},
                  {.first_layer = 4, .end_layer = 6, .head = true, .live = 2, .deferred = 1}},
       .micro = 2,
@@ -54,8 +58,10 @@ std::vector<stages::StageSpec> many_specs() {
   std::vector<stages::StageSpec> specs;
   for (const bool training : {true, false}) {
     for (const bool tied : {true, false}) {
-      for (const auto dtype : {tensor::DType::f32, tensor::DType::bf16}) {
-        stages::StageSpec spec = small_stage(training);
+      for (const auto& [kind, dtype] :
+           {std::pair(kKinds[0], tensor::DType::f32), std::pair(kKinds[0], tensor::DType::bf16),
+            std::pair(kKinds[1], tensor::DType::f32)}) {
+        stages::StageSpec spec = small_stage(training, kind);
         spec.model.tie_word_embeddings = tied;
         spec.model.dtype = dtype;
         specs.push_back(spec);
@@ -130,10 +136,12 @@ BOOST_AUTO_TEST_CASE(what_products_work_in_is_planned) {
   BOOST_TEST(activations(256) - activations(128) == 2 * tokens * 128 * 4);
 }
 
-BOOST_DATA_TEST_CASE(a_step_allocates_nothing, boost::unit_test::data::make(kept_and_recomputed()),
-                     recompute) {
+namespace {
+
+/// Checks that nothing of a step allocates.
+void check_step(stages::ModelKind kind, const stages::Recompute& recompute) {
   NullDevice device;
-  stages::StageSpec spec = small_stage(true);
+  stages::StageSpec spec = small_stage(true, kind);
   spec.model.hidden_dropout = spec.model.attention_dropout = 0.1;
   spec.recompute = recompute;
   const auto stage = make_transformer_stage(spec, device);
@@ -162,4 +170,11 @@ BOOST_DATA_TEST_CASE(a_step_allocates_nothing, boost::unit_test::data::make(kept
   stage->evaluate(1, edge, {}, {}, tokens);
   BOOST_TEST(allocations == before);
   BOOST_TEST(device.allocated() == device_bytes);
+}
+
+}  // namespace
+
+BOOST_DATA_TEST_CASE(a_step_allocates_nothing, boost::unit_test::data::make(kept_and_recomputed()),
+                     recompute) {
+  for (const stages::ModelKind kind : kKinds) check_step(kind, recompute);
 }

@@ -30,6 +30,7 @@ struct Kind {
   bool tied;
   std::vector<stages::ChunkSpec> chunks;
   double dropout = 0;
+  stages::ModelKind model = stages::ModelKind::llama;
   stages::Recompute recompute{};
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) {
@@ -45,22 +46,27 @@ const std::vector<stages::ChunkSpec> kEnds = {
     {.embedding = true, .live = kLive, .deferred = 1},
     {.first_layer = 4, .end_layer = 4, .head = true, .live = kLive, .deferred = 1}};
 
-const std::vector<Kind> kKinds = {{"float32", tensor::DType::f32, false, kWhole},
-                                  {"float32 tied", tensor::DType::f32, true, kWhole},
-                                  {"bfloat16", tensor::DType::bf16, false, kWhole},
-                                  {"bfloat16 tied", tensor::DType::bf16, true, kWhole},
-                                  {"embedding and head alone", tensor::DType::f32, false, kEnds},
-                                  {"dropout", tensor::DType::f32, true, kWhole, 0.2},
-                                  {"ends with dropout", tensor::DType::bf16, false, kEnds, 0.2}};
+const std::vector<Kind> kKinds = {
+    {"float32", tensor::DType::f32, false, kWhole},
+    {"float32 tied", tensor::DType::f32, true, kWhole},
+    {"bfloat16", tensor::DType::bf16, false, kWhole},
+    {"bfloat16 tied", tensor::DType::bf16, true, kWhole},
+    {"embedding and head alone", tensor::DType::f32, false, kEnds},
+    {"dropout", tensor::DType::f32, true, kWhole, 0.2},
+    {"ends with dropout", tensor::DType::bf16, false, kEnds, 0.2},
+    {"gpt2", tensor::DType::f32, true, kWhole, 0, stages::ModelKind::gpt2}};
 
 stages::StageSpec spec_of(const Kind& kind) {
-  return {.model = {.hidden_size = 40,
+  const bool is_gpt2 = kind.model == stages::ModelKind::gpt2;
+  return {.model = {.kind = kind.model,
+                    .hidden_size = 40,
                     .intermediate_size = 56,
                     .num_hidden_layers = 4,
                     .num_attention_heads = 4,
-                    .num_key_value_heads = 2,
+                    .num_key_value_heads = is_gpt2 ? 4 : 2,
                     .head_dim = 10,
                     .vocab_size = kVocab,
+                    .max_position_embeddings = kTokens,
                     .tie_word_embeddings = kind.tied,
                     .initializer_range = 0.1,
                     .hidden_dropout = kind.dropout,
@@ -381,7 +387,8 @@ BOOST_DATA_TEST_CASE(streams_that_run_at_once_compute_the_same_bits,
 BOOST_AUTO_TEST_CASE(streams_compute_the_same_bits_again) {
   const std::uint64_t seed = fresh_seed();
   const auto cpu = tensor::make_cpu_device(1);
-  for (Kind kind : {kKinds.front(), Kind{"dropout", tensor::DType::f32, true, kWhole, 0.2}}) {
+  for (Kind kind : {kKinds.front(), Kind{"gpt2 with dropout", tensor::DType::f32, true, kWhole, 0.2,
+                                         stages::ModelKind::gpt2}}) {
     const auto expected = Run(kind, *cpu, seed).train();
     for (const stages::Recompute& recompute : ways_to_recompute()) {
       kind.recompute = recompute;

@@ -73,6 +73,42 @@ BOOST_AUTO_TEST_CASE(recompute_has_modes_that_fit_the_model) {
           {"distribute_saved_activations", "sequence_parallel"});
 }
 
+BOOST_AUTO_TEST_CASE(a_model_of_kind_gpt2_has_its_own_keys) {
+  const std::string gpt2 = "model.kind=gpt2", heads = "model.num_key_value_heads=6";
+  const auto m = checked(kSmallManifest, {gpt2, heads});
+  BOOST_TEST(m.integer("model.max_position_embeddings") == 64);
+  BOOST_TEST(m.flag("model.tie_word_embeddings"));
+  BOOST_TEST(!checked(kSmallManifest).flag("model.tie_word_embeddings"));
+  const auto model =
+      launch::to_run_spec(checked(kSmallManifest, {gpt2, heads, "model.layer_norm_epsilon=0.001",
+                                                   "model.max_position_embeddings=80",
+                                                   "model.tie_word_embeddings=false"}))
+          .model;
+  BOOST_TEST((model.kind == stages::ModelKind::gpt2));
+  BOOST_TEST(model.layer_norm_epsilon == 0.001);
+  BOOST_TEST(model.max_position_embeddings == 80);
+  BOOST_TEST(!model.tie_word_embeddings);
+  // What launch wrote is read again, although it holds the keys of both kinds.
+  launch::Manifest again = launch::Manifest::parse(m.to_toml(), "manifest.toml", {});
+  launch::resolve(again, kMachine);
+  BOOST_CHECK_NO_THROW(launch::check(again));
+  BOOST_TEST(again.to_toml() == m.to_toml());
+
+  refused({gpt2}, {"m.toml:", "num_key_value_heads = 2", "gpt2", "nearest: 6"});
+  refused({gpt2, heads, "model.head_dim=32"}, {"head_dim = 32", "nearest: 16"});
+  refused({gpt2, heads, "model.rms_norm_eps=1e-5"},
+          {"model.rms_norm_eps", "'llama'", "'gpt2'", "nearest: model.layer_norm_epsilon"});
+  refused({gpt2, heads, "model.rope_theta=10000"}, {"model.rope_theta", "leave it out"});
+  refused({"model.layer_norm_epsilon=1e-5"},
+          {"model.layer_norm_epsilon", "'gpt2'", "'llama'", "nearest: model.rms_norm_eps"});
+  refused({"model.max_position_embeddings=64"}, {"model.max_position_embeddings", "leave it out"});
+  refused({gpt2, heads, "model.max_position_embeddings=48"},
+          {"m.toml:", "batch.seq_len = 64", "at most model.max_position_embeddings = 48",
+           "nearest: seq_len = 48"});
+  refused({"model.kind=gpt3"}, {"model.kind", "gpt3", "gpt2", "llama"});
+  refused({gpt2, heads, "mesh.tp=4"}, {"num_attention_heads = 6", "nearest: tp = 2"});
+}
+
 BOOST_AUTO_TEST_CASE(a_layout_holds_every_layer_in_as_many_chunks_as_there_are) {
   const std::string layers = "model.num_hidden_layers=6";
   for (const std::string split : {"even", "ends", "parameters", "4,2", "Et*4|ttL"}) {
