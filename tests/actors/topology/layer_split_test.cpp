@@ -111,14 +111,23 @@ BOOST_AUTO_TEST_CASE(no_split_by_parameters_has_a_smaller_largest_chunk) {
       stages::ModelConfig model = model_of(9);
       model.vocab_size = vocab;
       model.tie_word_embeddings = tied;
+      // The positions lie beside the embedding, but not beside the head's copy of it.
+      const bool is_gpt2 = vocab == 200;
+      if (is_gpt2) {
+        model.kind = stages::ModelKind::gpt2;
+        model.num_key_value_heads = model.num_attention_heads;
+        model.max_position_embeddings = 3000;
+      }
+      const std::int64_t positions = is_gpt2 ? 3000 * model.hidden_size : 0;
       const std::int64_t table = vocab * model.hidden_size;
+      const std::int64_t norm = (is_gpt2 ? 2 : 1) * model.hidden_size;
       const std::int64_t layer =
-          (num_parameters(model) - (tied ? 1 : 2) * table - model.hidden_size) / 9;
+          (num_parameters(model) - (tied ? 1 : 2) * table - positions - norm) / 9;
       const auto largest = [&](const std::vector<int>& counts) {
         std::vector<std::int64_t> sizes;
         for (const int n : counts) sizes.push_back(n * layer);
-        sizes.front() += table;
-        sizes.back() += table + model.hidden_size;
+        sizes.front() += table + positions;
+        sizes.back() += table + norm;
         return std::ranges::max(sizes);
       };
       const std::int64_t got = largest(split_layers(parse_split("parameters"), model, 3));
