@@ -38,7 +38,7 @@ struct PartFile {
 
   void write(const fs::path& path, std::atomic<std::uint64_t>* written) {
     std::vector<TensorLayout> layouts;
-    for (const auto& [name, layout] : tensors) layouts.push_back(layout);
+    for (auto& [name, layout] : tensors) layouts.push_back(std::move(layout));
     write_regions(path, SafetensorsLayout(std::move(layouts)), regions, written);
   }
 };
