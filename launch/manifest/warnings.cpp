@@ -41,8 +41,11 @@ void check_memory(const actors::RunSpec& spec, const Placement& placement, const
   if (text.empty()) return;
   throw Error(
       ErrorKind::manifest,
-      fmt::format("{}: {}; take a smaller batch.micro (now {}), batch.seq_len (now {}) or model",
-                  name, text, spec.batch.micro, spec.batch.seq_len));
+      fmt::format("{}: {}; take a smaller batch.micro (now {}), batch.seq_len (now {}) or model{}",
+                  name, text, spec.batch.micro, spec.batch.seq_len,
+                  spec.recompute.mode == stages::Recompute::Mode::full
+                      ? ""
+                      : ", or recompute.mode = \"full\""));
 }
 
 std::string memory_warning(const actors::RunSpec& spec, const Placement& placement,

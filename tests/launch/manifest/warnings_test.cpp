@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(more_memory_than_the_machine_has_is_warned_of_and_refused) 
   const std::string warning = launch::memory_warning(spec, placement, less);
   for (const std::string& word : {std::string("1 rank would take "), total, std::string("launch")})
     BOOST_TEST(says(warning, word), "no '" << word << "' in: " << warning);
-  expect_error(ErrorKind::manifest, {"m.toml", total, "batch.micro"},
+  expect_error(ErrorKind::manifest, {"m.toml", total, "batch.micro", "recompute.mode = \"full\""},
                [&] { launch::check_memory(spec, placement, less, "m.toml"); });
 }
 
