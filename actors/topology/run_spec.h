@@ -28,6 +28,9 @@ struct RunSpec {
     std::string digest;  ///< of the token ids (stages::scan_tokens); checkpoints record it
     std::string tokenizer = "bytes";
     bool shuffle = false;
+    /// Whether the first shard of a stage alone opens the token files and sends the others what it
+    /// reads.
+    bool first_shard_reads = false;
   } data;
 
   struct Batch {

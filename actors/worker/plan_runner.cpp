@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/worker/tap.h"
+#include "actors/worker/token_broadcast.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {
@@ -61,7 +62,9 @@ struct PlanRunner::Step {
   std::uint64_t message_step = 0;
   double busy_s = 0;
   double longest_s = 0;
-  double collective_s = 0;  ///< time in which neither action of a pair could go on for a collective
+  /// Time outside of calls in which neither action of a pair could go on for a collective, or
+  /// tokens came from another shard.
+  double collective_s = 0;
   Tap* tap = nullptr;
   Recorded* record = nullptr;  ///< record of the action that computes or waits; null: not recorded
 
@@ -127,8 +130,8 @@ PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, Progra
       channel_(channel),
       program_(std::move(program)),
       data_(data),
-      ids_(static_cast<std::size_t>(data.tokens)),
-      targets_(static_cast<std::size_t>(data.tokens)),
+      ids_(static_cast<std::size_t>(data.tokens * (data.broadcast ? data.num_microbatches : 1))),
+      targets_(ids_.size()),
       losses_(static_cast<std::size_t>(data.num_microbatches)) {
   for (const Instruction& next : program_)
     waits_.resize(std::max(waits_.size(), wait_index(Direction::backward, next.chunk) + 1));
@@ -144,6 +147,7 @@ PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
     recorded_.assign(program_.size(), {});
     for (std::size_t i = 0; i < program_.size(); ++i) recorded_[i].instruction = program_[i];
   }
+  share_tokens(step);
   const Drain drain(stage_);
   step.timed([&] { stage_.begin_step(); });
   const auto action_at = [&](std::size_t i) {
@@ -165,6 +169,7 @@ PlanResult PlanRunner::evaluate(std::int64_t data_step, std::uint64_t message_st
   const auto begin = Clock::now();
   Step step{.data_step = data_step, .message_step = message_step};
   std::fill(losses_.begin(), losses_.end(), 0.0);
+  share_tokens(step);
   for (const Instruction& next : program_) {
     evaluate_one(next, step);
     if (!next.first) channel_.release(into(next, message_step, Direction::forward));
@@ -208,8 +213,11 @@ void PlanRunner::evaluate_one(const Instruction& next, Step& step) {
   ActiveAction pass(next, step.message_step, nullptr);
   start(pass, step);
   stages::ForwardResult result;
-  step.timed(
-      [&] { result = stage_.evaluate(next.chunk, pass.input, pass.output, ids_, targets_); });
+  step.timed([&] {
+    result =
+        stage_.evaluate(next.chunk, pass.input, pass.output, of_microbatch(ids_, next.microbatch),
+                        of_microbatch(targets_, next.microbatch));
+  });
   if (next.last)
     losses_[static_cast<std::size_t>(next.microbatch)] = result.loss_sum;
   else
@@ -254,8 +262,8 @@ void PlanRunner::compute(ActiveAction& pass) {
                                              .slot = next.slot,
                                              .input = pass.input,
                                              .output = pass.output,
-                                             .ids = ids_,
-                                             .targets = targets_,
+                                             .ids = of_microbatch(ids_, next.microbatch),
+                                             .targets = of_microbatch(targets_, next.microbatch),
                                              .place = pass.place},
                                             pass.node);
     pass.loss_sum += result.loss_sum;
@@ -343,8 +351,28 @@ void PlanRunner::wait_for_pair(ActiveAction& forward, ActiveAction& backward, St
     add_wait(first.next, first.direction, s, step);
 }
 
+/// Gives every shard the tokens of the whole step, if one of them reads. Not each microbatch when
+/// its turn comes, because shards may begin the two actions of a pair in another order.
+void PlanRunner::share_tokens(Step& step) {
+  if (!data_.broadcast) return;
+  const auto begin = Clock::now();
+  for (int m = 0; data_.feed && m < data_.num_microbatches; ++m)
+    data_.feed->microbatch(step.data_step, data_.replica, m, of_microbatch(ids_, m),
+                           of_microbatch(targets_, m));
+  data_.broadcast->run(ids_, targets_);
+  step.collective_s += seconds_since(begin);
+}
+
 void PlanRunner::load_tokens(const Instruction& next, const Step& step) {
-  data_.feed->microbatch(step.data_step, data_.replica, next.microbatch, ids_, targets_);
+  if (!data_.broadcast)
+    data_.feed->microbatch(step.data_step, data_.replica, next.microbatch, ids_, targets_);
+}
+
+/// The tokens of a microbatch: all that there are, or those of one in the step.
+std::span<std::int32_t> PlanRunner::of_microbatch(std::vector<std::int32_t>& tokens, int m) const {
+  const auto count = static_cast<std::size_t>(data_.tokens);
+  return std::span(tokens).subspan(data_.broadcast ? static_cast<std::size_t>(m) * count : 0,
+                                   count);
 }
 
 stages::BatchPlace PlanRunner::place_of(const Instruction& next, const Step& step) const {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "actors/topology/program.h"
@@ -12,6 +13,7 @@
 namespace troupe::actors {
 
 class Tap;
+class TokenBroadcast;
 
 /// What one rank measured in one step.
 struct PlanResult {
@@ -31,7 +33,10 @@ struct PlanResult {
 class PlanRunner {
  public:
   struct Data {
+    /// Null on a rank that reads nothing: it has no use of tokens, or receives them.
     const stages::DataFeed* feed = nullptr;
+    /// Shares the tokens that one shard's feed reads; null if every shard has a feed.
+    TokenBroadcast* broadcast = nullptr;
     int replica = 0;
     std::int64_t tokens = 0;   ///< number of tokens in a microbatch
     std::int64_t samples = 1;  ///< number of samples in a microbatch
@@ -92,7 +97,9 @@ class PlanRunner {
   const tensor::Work* awaited(const ActiveAction& pass) const;
   bool can_advance(const ActiveAction& pass) const;
   void wait_for_pair(ActiveAction& forward, ActiveAction& backward, Step& step);
+  void share_tokens(Step& step);
   void load_tokens(const Instruction& next, const Step& step);
+  std::span<std::int32_t> of_microbatch(std::vector<std::int32_t>& tokens, int m) const;
   stages::BatchPlace place_of(const Instruction& next, const Step& step) const;
   PlanResult finish(const Step& step, double wall_s);
 
@@ -100,9 +107,9 @@ class PlanRunner {
   transport::Channel& channel_;
   const Program program_;
   const Data data_;
-  std::vector<std::int32_t> ids_, targets_;
-  std::vector<double> losses_;  // by microbatch
-  std::vector<double> waits_;   // by chunk of the stage and direction
+  std::vector<std::int32_t> ids_, targets_;  // of a microbatch, or of all of a step
+  std::vector<double> losses_;               // by microbatch
+  std::vector<double> waits_;                // by chunk of the stage and direction
   std::vector<Recorded> recorded_;
   std::atomic<std::uint64_t> progress_{0};
 };

@@ -24,6 +24,12 @@ std::unique_ptr<stages::DataFeed> open_feed(const std::string& tokens,
   return std::make_unique<stages::DataFeed>(stages::TokenFile::open(tokens), spec);
 }
 
+/// Whether the rank holds an end of the model, which reads ids or targets.
+bool reads_tokens(const Program& program) {
+  return std::ranges::any_of(program,
+                             [](const Instruction& next) { return next.first || next.last; });
+}
+
 void number_parameters(RankEpoch& now, const RunSpec& spec) {
   const auto all = stages::parameters_of(spec.model);
   const auto mine = now.stage().parameters();
@@ -62,8 +68,14 @@ void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin
   number_parameters(now, spec);
   const ClusterShape& shape = now.epoch.shape;
   const auto microbatches = spec.batch.microbatches(shape.mesh.dp);
+  const Program program = compile(now.part, now.part.actions);
+  const bool shares = spec.data.first_shard_reads && shape.mesh.tp > 1;
+  if (shares && reads_tokens(program)) now.tokens.emplace(*now.state->device, *now.shard_forwards);
+  const bool opens =
+      !spec.data.first_shard_reads || (now.part.place.shard == 0 && reads_tokens(program));
   const auto data = [&](const stages::DataFeed* feed) {
     return PlanRunner::Data{.feed = feed,
+                            .broadcast = now.tokens ? &*now.tokens : nullptr,
                             .replica = now.part.place.replica,
                             .tokens = spec.batch.micro * spec.batch.seq_len,
                             .samples = spec.batch.micro,
@@ -72,11 +84,10 @@ void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin
   stages::FeedSpec train = feed_spec(spec, shape);
   train.shuffle = spec.data.shuffle;
   train.origin = sample_origin;
-  now.feed = open_feed(spec.data.tokens, train);
-  now.runner.emplace(now.stage(), channel, compile(now.part, now.part.actions),
-                     data(now.feed.get()));
+  if (opens) now.feed = open_feed(spec.data.tokens, train);
+  now.runner.emplace(now.stage(), channel, program, data(now.feed.get()));
   if (spec.eval.interval <= 0) return;
-  now.eval_feed = open_feed(spec.eval.tokens, feed_spec(spec, shape));
+  if (opens) now.eval_feed = open_feed(spec.eval.tokens, feed_spec(spec, shape));
   now.eval_runner.emplace(now.stage(), channel, compile(now.part, now.part.eval_actions),
                           data(now.eval_feed.get()));
 }

@@ -8,6 +8,7 @@
 #include "actors/topology/assembly.h"
 #include "actors/worker/neighbour_copies.h"
 #include "actors/worker/plan_runner.h"
+#include "actors/worker/token_broadcast.h"
 #include "stages/token_data.h"
 #include "tensor/process_group.h"
 
@@ -36,6 +37,7 @@ struct RankEpoch {
   /// The shards of the stage: a group for forwards and one for backwards, which may be in any order
   /// to each other, and one of the shards that share key and value heads.
   std::unique_ptr<tensor::ProcessGroup> shard_forwards, shard_backwards, kv_head;
+  std::optional<TokenBroadcast> tokens;  ///< [data] reader = "first-shard", on stages that read
   std::optional<NeighbourCopies> copies;
   std::optional<PlanRunner> runner, eval_runner;
   std::vector<std::uint64_t> edge_bytes;  // bytes sent over each edge by the end of the last step
@@ -51,7 +53,7 @@ std::shared_ptr<StageState> make_state(const stages::StageSpec& stage,
 /// The bytes of the slots of each edge from another rank to `rank`, the largest first.
 std::vector<std::size_t> slots_of(const RankAssembly& part, int rank);
 
-/// Adds a rank's data feeds and plan runners to an epoch whose stage is already set.
+/// Adds a rank's data feeds and plan runners to an epoch whose stage and groups are already set.
 void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin,
                  transport::Channel& channel);
 

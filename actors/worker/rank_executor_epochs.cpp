@@ -71,6 +71,7 @@ void RankExecutor::leave_epoch() {
     ended->copies.reset();
     ended->runner.reset();
     ended->eval_runner.reset();
+    ended->tokens.reset();
     ended->tied.reset();
     ended->mirror.reset();
     ended->replicas.reset();

@@ -25,6 +25,7 @@ constexpr std::array<std::string_view, 2> kModelKinds{"llama", "gpt2"};
 constexpr std::array<std::string_view, 2> kDTypes{"float32", "bfloat16"};
 constexpr std::array<std::string_view, 3> kInitializers{"normal", "scaled_normal",
                                                         "xavier_uniform"};
+constexpr std::array<std::string_view, 2> kReaders{"every-shard", "first-shard"};
 constexpr std::array<std::string_view, 3> kOnFailure{"replace", "shrink", "stop"};
 constexpr std::array<std::string_view, 4> kRecomputeModes{"none", "selective", "output", "full"};
 constexpr std::array<std::string_view, 2> kRecomputeMethods{"uniform", "block"};
@@ -123,6 +124,18 @@ constexpr std::array kKeys{
         "bytes (a token's id is the byte's value) or a SentencePiece .model; bytes needs no file"},
     Key{"data", "shuffle", boolean, "false", "",
         "Samples in a seeded random order; off, so that others can replay a run"},
+    Key{"data",
+        "reader",
+        text,
+        "\"every-shard\"",
+        "",
+        "Which shards of a stage open the token files: each, as a file that is mapped costs "
+        "nothing; "
+        "or the first alone, which sends the others the tokens of each step, where they cannot see "
+        "the "
+        "files",
+        {},
+        kReaders},
     Key{"data", "tokens", text, "", "path",
         "Written by launch: the token file made of data.files. Replaced when given"},
     Key{"data", "digest", text, "", "",
