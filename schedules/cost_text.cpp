@@ -46,8 +46,8 @@ class CostReader {
       const auto field = std::ranges::find(fields_, name, &Field::name);
       if (field == fields_.end()) {
         return "'" + std::string(name) +
-               "' is no cost; costs are F, I, W, B, pair, hop, link and optimizer, as in "
-               "F=1,I=1,W=1,hop=0";
+               "' is no cost; costs are F, I, W, B, cF, cI, cW, cB, pair, hop, link and "
+               "optimizer, as in F=1,I=1,W=1,hop=0";
       }
       if (!field->values.empty()) return std::string(name) + " is given twice";
       const std::string wrong = read_values(*field, values);
@@ -91,24 +91,29 @@ class CostReader {
     return {};
   }
 
-  std::array<Field, 8> fields_ = {Field{"F"},    Field{"I"},   Field{"W"},    Field{"B"},
-                                  Field{"pair"}, Field{"hop"}, Field{"link"}, Field{"optimizer"}};
+  std::array<Field, 12> fields_ = {Field{"F"},    Field{"I"},   Field{"W"},    Field{"B"},
+                                   Field{"cF"},   Field{"cI"},  Field{"cW"},   Field{"cB"},
+                                   Field{"pair"}, Field{"hop"}, Field{"link"}, Field{"optimizer"}};
   int decimals_ = 0;
   double most_ = 0;
 };
+
+/// The costs that may differ by stage.
+constexpr std::array<std::string_view, 9> kByStage = {"F",  "I",  "W",  "B",   "cF",
+                                                      "cI", "cW", "cB", "pair"};
 
 /// The costs of each stage, as many as the longest list has.
 class StageList {
  public:
   StageList(const CostReader& reader, double units) : reader_(reader), units_(units) {
-    for (const std::string_view name : {"F", "I", "W", "B", "pair"}) {
+    for (const std::string_view name : kByStage) {
       size_ = std::max(size_, reader.values(name).size());
     }
   }
 
   /// Returns an empty text, or why the lists do not fit together.
   std::string check() const {
-    for (const std::string_view name : {"F", "I", "W", "B", "pair"}) {
+    for (const std::string_view name : kByStage) {
       const std::size_t size = reader_.values(name).size();
       if (size > 1 && size != size_) {
         return std::string(name) + " has " + counted(static_cast<std::int64_t>(size), "stage") +
@@ -126,7 +131,11 @@ class StageList {
                      .input_gradient = *at("I", stage),
                      .weight_gradient = *at("W", stage),
                      .backward = at("B", stage),
-                     .pair = at("pair", stage)});
+                     .pair = at("pair", stage),
+                     .collectives = {.forward = at("cF", stage).value_or(0),
+                                     .input_gradient = at("cI", stage).value_or(0),
+                                     .weight_gradient = at("cW", stage).value_or(0),
+                                     .backward = at("cB", stage)}});
     }
     return out;
   }

@@ -13,7 +13,27 @@ StageCosts divided(const StageCosts& whole, double parts) {
           .input_gradient = whole.input_gradient / parts,
           .weight_gradient = whole.weight_gradient / parts,
           .backward = part(whole.backward),
-          .pair = part(whole.pair)};
+          .pair = part(whole.pair),
+          .collectives = {.forward = whole.collectives.forward / parts,
+                          .input_gradient = whole.collectives.input_gradient / parts,
+                          .weight_gradient = whole.collectives.weight_gradient / parts,
+                          .backward = part(whole.collectives.backward)}};
+}
+
+/// The part of costs that an action has.
+template <typename CostsOfActions>
+double part_of(const CostsOfActions& costs, Op op) {
+  switch (op) {
+    case Op::F:
+      return costs.forward;
+    case Op::I:
+      return costs.input_gradient;
+    case Op::W:
+      return costs.weight_gradient;
+    case Op::B:
+      break;
+  }
+  return costs.backward.value_or(costs.input_gradient + costs.weight_gradient);
 }
 
 }  // namespace
@@ -30,22 +50,22 @@ std::vector<StageCosts> chunk_costs(const Plan& plan, const Costs& costs) {
   return out;
 }
 
+double computation(const StageCosts& chunk, Op op) {
+  return part_of(chunk, op);
+}
+
+double collective(const StageCosts& chunk, Op op) {
+  return part_of(chunk.collectives, op);
+}
+
 double duration(const StageCosts& chunk, Op op) {
-  switch (op) {
-    case Op::F:
-      return chunk.forward;
-    case Op::I:
-      return chunk.input_gradient;
-    case Op::W:
-      return chunk.weight_gradient;
-    case Op::B:
-      break;
-  }
-  return chunk.backward.value_or(chunk.input_gradient + chunk.weight_gradient);
+  return computation(chunk, op) + collective(chunk, op);
 }
 
 double pair_duration(const StageCosts& forward, const StageCosts& backward, Op op) {
-  if (!forward.pair) return forward.forward + duration(backward, op);
+  if (!forward.pair)
+    return std::max({computation(forward, Op::F) + computation(backward, op),
+                     duration(forward, Op::F), duration(backward, op)});
   return *forward.pair - (duration(backward, Op::B) - duration(backward, op));
 }
 

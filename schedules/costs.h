@@ -10,6 +10,16 @@
 
 namespace troupe::schedules {
 
+/// How long actions wait for collectives of the shards if they run alone: what their own products
+/// do not hide.
+struct CollectiveCosts {
+  double forward = 0;
+  double input_gradient = 0;
+  double weight_gradient = 0;
+  std::optional<double> backward = {};  ///< if not set: I + W
+  bool operator==(const CollectiveCosts&) const = default;
+};
+
 /// Durations of a whole stage, all in the same unit. With v chunks on a rank, an action of one
 /// chunk costs 1/v of them. If there are two copies of the parameters, they are the durations of
 /// one copy.
@@ -18,13 +28,19 @@ struct StageCosts {
   double input_gradient = 1;
   double weight_gradient = 1;
   std::optional<double> backward = {};  ///< if not set: I + W
-  std::optional<double> pair = {};      ///< of an overlapped F and B; if not set: F + B
+  /// An overlapped F and B; if not set: F + B, and the collectives that they do not hide.
+  std::optional<double> pair = {};
+  CollectiveCosts collectives = {};  ///< in addition to the durations above
 };
 
 /// Whether a rank computes while its results travel.
 enum class Sends { overlapped, blocking };
 /// Whether the optimizer waits for all ranks.
 enum class Barrier { global, none };
+/// When the two parts of a pair start: when the inputs of both are there, or, as the runtime does,
+/// each when its own is there. They then count one after the other, and the second one without the
+/// collectives that the pair hides.
+enum class Pairs { together, when_ready };
 
 struct Costs {
   /// Costs by rank; one entry serves all ranks.
@@ -36,14 +52,20 @@ struct Costs {
   double optimizer = 0;  ///< duration of the optimizer, after the step's last action
   Sends sends = Sends::overlapped;
   Barrier barrier = Barrier::global;
+  Pairs pairs = Pairs::together;
 };
 
 /// The durations of each chunk's actions.
 std::vector<StageCosts> chunk_costs(const Plan& plan, const Costs& costs);
-/// The duration of an action that runs alone.
+/// The computation of an action.
+double computation(const StageCosts& chunk, Op op);
+/// How long an action that runs alone waits for collectives.
+double collective(const StageCosts& chunk, Op op);
+/// The duration of an action that runs alone: computation and collectives.
 double duration(const StageCosts& chunk, Op op);
 /// The duration of an overlapped pair: that of its forward's chunk if it is given, less what a
-/// backward without its weight-gradient saves.
+/// backward without its weight-gradient saves. Else the longest of three: both computations, which
+/// share a processor, and each action alone, whose nodes and collectives follow each other.
 double pair_duration(const StageCosts& forward, const StageCosts& backward, Op op);
 
 /// Costs in whole numbers of a small unit, so that sums and comparisons of times are exact.
@@ -52,7 +74,8 @@ struct WholeCosts {
   double units = 1;  ///< number of small units in one unit of the text
 };
 /// Reads "F=18.5,I=18,W=9.3,hop=0.6": F, I, W, B, pair, hop, link and optimizer, each once, in any
-/// order; F, I and W must be given. F, I, W, B and pair may differ by stage: "F=1:2:2:1". With
+/// order; F, I and W must be given. cF, cI, cW and cB are what an action waits for collectives. All
+/// of an action or a pair may differ by stage: "F=1:2:2:1". With
 /// `chunks` chunks per rank, costs of up to 9 decimals are whole numbers in the result. Returns the
 /// reason if the text is not of this form. Never throws.
 std::variant<WholeCosts, std::string> parse_costs(std::string_view text, int chunks);

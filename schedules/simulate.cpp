@@ -47,6 +47,7 @@ class Clocks {
         live_(plan.num_ranks(), 0) {
     out_.peak_activations.resize(plan.num_ranks());
     out_.busy.resize(plan.num_ranks());
+    out_.collective.resize(plan.num_ranks());
     out_.causes.resize(plan.num_ranks());
     out_.times.resize(plan.num_ranks());
     for (int rank = 0; rank < plan.num_ranks(); ++rank) {
@@ -56,25 +57,31 @@ class Clocks {
 
   bool ready(int rank, const Action& action) {
     return input(action).arrived < Result::kNever &&
-           (!action.overlaps_next || input(next(rank)).arrived < Result::kNever);
+           (!starts_pair(action) || input(next(rank)).arrived < Result::kNever);
   }
 
   void run(int rank, const Action& action) {
-    work_ += duration(cost_of(action), action.op);
-    if (is_second_of_pair(rank)) {
+    double computing = computation(cost_of(action), action.op);
+    work_ += computing;
+    if (is_second_of_pair(rank) && costs_.pairs == Pairs::together) {
       finish_action(rank, action, out_.times[rank].back());
       return;
     }
     Result last = input(action);
     double length = duration(cost_of(action), action.op);
-    if (action.overlaps_next) {
+    if (starts_pair(action)) {
       const Action& backward = next(rank);
       if (input(backward).arrived > last.arrived) last = input(backward);
       length = pair_duration(cost_of(action), cost_of(backward), backward.op);
+      computing += computation(cost_of(backward), backward.op);
+    } else if (is_second_of_pair(rank) && last.arrived <= clock_[rank]) {
+      length -= hidden_with_previous(rank, action);
     }
     const double start = std::max(clock_[rank], last.arrived);
     note_idle(rank, last, start);
     out_.busy[rank] += length;
+    // The second action of a pair may take back what the first one counted.
+    out_.collective[rank] += length - computing;
     clock_[rank] = start + length;
     finish_action(rank, action, {.start = start, .end = start + length});
   }
@@ -86,6 +93,8 @@ class Clocks {
       out_.span = std::max(out_.span, clock_[rank] - out_.times[rank].front().start);
     }
     for (int rank = 0; rank < plan_.num_ranks(); ++rank) {
+      // A given duration of pairs may be shorter than the computations of their actions.
+      out_.collective[rank] = std::max(0.0, out_.collective[rank]);
       out_.idle.push_back(out_.wall - out_.busy[rank]);
       out_.causes[rank].cool_down = out_.wall - clock_[rank];
     }
@@ -96,6 +105,16 @@ class Clocks {
 
  private:
   const StageCosts& cost_of(const Action& action) const { return chunk_costs_[action.chunk]; }
+  /// Whether the action and the one after it start together.
+  bool starts_pair(const Action& action) const {
+    return action.overlaps_next && costs_.pairs == Pairs::together;
+  }
+  /// What the collectives of a pair take less than if its actions ran alone.
+  double hidden_with_previous(int rank, const Action& backward) const {
+    const Action& forward = plan_.actions[rank][out_.times[rank].size() - 1];
+    return duration(cost_of(forward), forward.op) + duration(cost_of(backward), backward.op) -
+           pair_duration(cost_of(forward), cost_of(backward), backward.op);
+  }
   /// The action after the one that comes next on a rank.
   const Action& next(int rank) const { return plan_.actions[rank][out_.times[rank].size() + 1]; }
   bool is_second_of_pair(int rank) const {
@@ -182,7 +201,7 @@ std::optional<Simulation> simulate(const Plan& plan, const Costs& costs) {
 
 Simulation divided(Simulation s, double units) {
   for (double* time : {&s.wall, &s.span, &s.step}) *time /= units;
-  for (auto* times : {&s.busy, &s.idle}) {
+  for (auto* times : {&s.busy, &s.collective, &s.idle}) {
     for (double& time : *times) time /= units;
   }
   for (Idle& idle : s.causes) {

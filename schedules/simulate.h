@@ -22,12 +22,13 @@ struct Simulation {
   double span = 0;  ///< L: the longest first-start to last-end of a rank
   /// Time from one step to the next: T or L, as Costs::barrier says, and the optimizer.
   double step = 0;
-  std::vector<double> busy;           ///< by rank
+  std::vector<double> busy;           ///< by rank: computing or waiting for collectives
+  std::vector<double> collective;     ///< by rank: the part of it that waits for collectives
   std::vector<double> idle;           ///< wall - busy, by rank
   std::vector<Idle> causes;           ///< causes of the idle time, by rank
   std::vector<int> peak_activations;  ///< by rank: chunk-microbatches held from F to B or W
-  /// 1 - ideal / span; the ideal is a rank's mean work without overlap, m(F + I + W) for equal
-  /// stages.
+  /// 1 - ideal / span; the ideal is a rank's mean work without overlap and collectives, m(F + I +
+  /// W) for equal stages.
   double bubble_rate = 0;
   struct Span {
     double start = 0;
@@ -39,8 +40,9 @@ struct Simulation {
 /// The cost model of the zero-bubble paper (arXiv 2401.10241): an action starts when its rank is
 /// free and its input is there; links cost latency only, buffers are unlimited, sends cost the
 /// sender nothing, unless the costs say otherwise. A pair starts when the inputs of both its parts
-/// are there and ends for both at once. Time is linear in the number of actions. None if the plan
-/// deadlocks. The plan must obey SCHED-1 to SCHED-5 and SCHED-8.
+/// are there and ends for both at once, unless Costs::pairs says otherwise. Time is linear in the
+/// number of actions. None if the plan deadlocks. The plan must obey SCHED-1 to SCHED-5 and
+/// SCHED-8.
 std::optional<Simulation> simulate(const Plan& plan, const Costs& costs);
 
 /// The simulation with every time divided by `units`.

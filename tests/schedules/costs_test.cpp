@@ -53,6 +53,27 @@ BOOST_AUTO_TEST_CASE(all_costs_and_costs_by_stage) {
   BOOST_TEST(all.costs.optimizer == 9);
 }
 
+BOOST_AUTO_TEST_CASE(collectives_add_to_an_action_and_hide_in_a_pair) {
+  const WholeCosts whole = parsed("F=4,I=3,W=3:5,cF=2,cI=1,cW=0.5,cB=1");
+  BOOST_TEST(whole.units == 10);
+  const StageCosts& stage = whole.costs.stages[1];
+  BOOST_TEST(computation(stage, Op::F) == 40);
+  BOOST_TEST(collective(stage, Op::F) == 20);
+  BOOST_TEST(duration(stage, Op::F) == 60);
+  BOOST_TEST(duration(stage, Op::I) == 40);
+  BOOST_TEST(duration(stage, Op::W) == 55);
+  BOOST_TEST(duration(stage, Op::B) == 90);
+  BOOST_TEST(pair_duration(stage, stage, Op::B) == 120);
+  // Collectives that take longer than the other action's computation are not hidden whole.
+  const StageCosts small{.forward = 1, .input_gradient = 1, .weight_gradient = 1};
+  BOOST_TEST(pair_duration(stage, small, Op::B) == 60);
+  const StageCosts slow{.collectives = {.forward = 9}};
+  BOOST_TEST(pair_duration(slow, small, Op::B) == 10);
+  // A chunk has its part of the stage's collectives.
+  const Plan two = make("zb-v-static", {.stages = 2, .chunks = 2, .microbatches = 4});
+  BOOST_TEST(collective(chunk_costs(two, {.stages = {stage}})[0], Op::B) == 5);
+}
+
 BOOST_AUTO_TEST_CASE(other_texts_are_refused) {
   check_refused("", "F is missing");
   check_refused("F=1,I=1", "W is missing");

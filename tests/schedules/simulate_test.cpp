@@ -97,6 +97,36 @@ BOOST_AUTO_TEST_CASE(a_pair_whose_parts_need_each_other_never_starts) {
   BOOST_TEST(!simulate(plan_of("0F0,(0F1;0B0),0B1\n1F0,(1F1;1B0),1B1\n"), Costs{}).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_pair_hides_collectives) {
+  StageCosts cost = kUnit;
+  cost.collectives = {.forward = 0.5, .input_gradient = 0.25};
+  // Alone: F 1.5, B 2.25. The pair takes 3, one after the other 1.5 and then 1.5.
+  for (const Pairs pairs : {Pairs::together, Pairs::when_ready}) {
+    const auto out = simulate(plan_of("0F0,(0F1;0B0),0B1\n"), {.stages = {cost}, .pairs = pairs});
+    BOOST_TEST(out->wall == 1.5 + 3 + 2.25);
+    BOOST_TEST(out->busy[0] == out->wall);
+    BOOST_TEST(out->collective[0] == 0.75);
+    const bool together = pairs == Pairs::together;
+    BOOST_TEST(out->times[0][1].end == (together ? 4.5 : 3));
+    BOOST_TEST(out->times[0][2].start == (together ? 1.5 : 3));
+    BOOST_TEST(out->times[0][2].end == 4.5);
+  }
+  const auto apart = simulate(plan_of("0F0,0F1,0B0,0B1\n"), {.stages = {cost}});
+  BOOST_TEST(apart->wall == 2 * (1.5 + 2.25));
+  BOOST_TEST(apart->collective[0] == 1.5);
+}
+
+BOOST_AUTO_TEST_CASE(a_part_of_a_pair_that_starts_late_hides_nothing) {
+  StageCosts cost = kUnit;
+  cost.collectives = {.forward = 0.5, .input_gradient = 0.25};
+  // 0F0 0..1.5, 0F1 1.5..3; 1B0 ends at 1.5 + 1.5 + 2.25 = 5.25, when 0B0 starts.
+  const auto out = simulate(plan_of("0F0,(0F1;0B0),0B1\n1F0,1B0,1F1,1B1\n"),
+                            {.stages = {cost}, .pairs = Pairs::when_ready});
+  BOOST_TEST(out->times[0][1].end == 3);
+  BOOST_TEST(out->times[0][2].start == 5.25);
+  BOOST_TEST(out->times[0][2].end == 7.5);
+}
+
 BOOST_AUTO_TEST_CASE(messages_share_a_link_one_by_one) {
   // 0F0 ends at 1, 0F1 at 2; each takes 3 on the link and 0.5 more to arrive.
   const auto out =
