@@ -31,6 +31,7 @@ ActionsTraced to_event(const TracedActions& actions) {
                              .from = row.from,
                              .to = row.to,
                              .waited_s = to_double(row.waited_s),
+                             .collective_s = to_double(row.collective_s),
                              .sent_s = to_double(row.sent_s)});
   return event;
 }

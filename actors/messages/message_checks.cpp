@@ -101,7 +101,8 @@ std::string fault_in(const TracedActions& actions, int num_ranks, int num_chunks
       return fmt::format("a message of rank {}", row.from);
     if (!is_rank(row.to, num_ranks) && row.to != -1)
       return fmt::format("a message for rank {}", row.to);
-    for (const Bits time : {row.begin_s, row.end_s, row.sent_s, row.busy_s, row.waited_s})
+    for (const Bits time :
+         {row.begin_s, row.end_s, row.sent_s, row.busy_s, row.collective_s, row.waited_s})
       if (!std::isfinite(to_double(time))) return "a time that is not finite or is negative";
   }
   return "";

@@ -177,6 +177,8 @@ struct TracedActions {
     /// Time spent on this action alone; for an action of a pair, begin_s to end_s includes the
     /// other's.
     Bits busy_s = 0;
+    Bits collective_s =
+        0;  ///< time in which it lacked a collective of the shards; no part of busy_s
     Bits waited_s = 0;
     int from = -1;
     int to = -1;

@@ -61,10 +61,11 @@ struct ActionsTraced {
     std::string name;    ///< name as in a plan: "2F0"
     double begin_s = 0;  ///< seconds of the machine's monotonic clock
     double end_s = 0;
-    int from = -1;        ///< rank whose message the action waited for; -1: none
-    int to = -1;          ///< rank that received its output; -1: none
-    double waited_s = 0;  ///< time waited for the message and a credit, before begin_s
-    double sent_s = 0;    ///< time when its output left, which may be before end_s; 0: no output
+    int from = -1;            ///< rank whose message the action waited for; -1: none
+    int to = -1;              ///< rank that received its output; -1: none
+    double waited_s = 0;      ///< time waited for the message and a credit, before begin_s
+    double collective_s = 0;  ///< time in which a collective of the shards was lacking
+    double sent_s = 0;  ///< time when its output left, which may be before end_s; 0: no output
   };
   std::vector<Action> actions;
   bool complete = false;  ///< whether these are the rank's last actions of the step

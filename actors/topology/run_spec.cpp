@@ -9,7 +9,6 @@
 #include "tensor/error.h"
 
 namespace troupe::actors {
-namespace {
 
 schedules::Costs costs_of(const RunSpec& spec) {
   if (spec.schedule.costs.empty()) return unit_costs(spec);
@@ -26,8 +25,11 @@ schedules::Costs costs_of(const RunSpec& spec) {
                                          "; give one value, or one for each");
   costs.chunks = std::move(costs.stages);
   costs.stages.assign(1, {});
+  costs.pairs = schedules::Pairs::when_ready;
   return costs;
 }
+
+namespace {
 
 schedules::ScheduleShape shape_of(const RunSpec& spec) {
   return {.stages = spec.mesh.pp,

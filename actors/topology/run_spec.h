@@ -133,7 +133,9 @@ inline std::string checkpoint_path(const RunSpec& spec, std::int64_t step) {
 /// Costs for plans before any are measured: F, I and W take equally long, but I longer by what it
 /// computes again of F. Microbatches that keep everything count as the others.
 schedules::Costs unit_costs(const RunSpec& spec);
-
+/// The costs of schedule.costs by chunk, for a prediction of the runtime; unit_costs() if there
+/// are none. Throws Error{manifest}.
+schedules::Costs costs_of(const RunSpec& spec);
 /// The plan of a step under the spec's schedule, in order (schedules::in_order). Requires a spec
 /// that has been checked.
 schedules::Plan make_plan(const RunSpec& spec);

@@ -94,27 +94,29 @@ PaperStep::PaperStep(const RunSpec& spec, const ClusterShape& shape, LayerTimes 
   changed.mesh = shape.mesh;
   changed.schedule = shape.schedule;
   plan_ = make_plan(changed);
-  for (auto& row : plan_.actions)
-    // A stage runs the two actions of a pair one after the other.
-    for (auto& action : row) action.overlaps_next = false;
 }
 
 schedules::Costs PaperStep::costs(const Layout& layout) const {
   schedules::Costs costs;
   costs.hop = hop_s_;
+  costs.pairs = schedules::Pairs::when_ready;
   for (std::size_t i = 0; i < layout.chunks.size(); ++i) {
     const Layout::Chunk& chunk = layout.chunks[i];
     const ActionTimes& layer = times_.layer[static_cast<std::size_t>(chunk.stage)];
-    const auto seconds = [&](Op op) {
-      return layer.of(op) * (chunk.end_layer - chunk.first_layer) +
-             (layout.is_first(i) ? times_.embedding.of(op) : 0) +
-             (layout.is_last(i) ? times_.head.of(op) : 0);
-    };
-    costs.chunks.push_back({.forward = seconds(Op::F),
-                            .input_gradient = seconds(Op::I),
-                            .weight_gradient = seconds(Op::W),
-                            .backward = seconds(Op::B),
-                            .pair = std::nullopt});
+    ActionTimes chunk_times;
+    for (std::size_t k = 0; k < chunk_times.seconds.size(); ++k)
+      chunk_times.seconds[k] = layer.seconds[k] * (chunk.end_layer - chunk.first_layer) +
+                               (layout.is_first(i) ? times_.embedding.seconds[k] : 0) +
+                               (layout.is_last(i) ? times_.head.seconds[k] : 0);
+    costs.chunks.push_back({.forward = chunk_times.of(Op::F),
+                            .input_gradient = chunk_times.of(Op::I),
+                            .weight_gradient = chunk_times.of(Op::W),
+                            .backward = chunk_times.of(Op::B),
+                            .pair = std::nullopt,
+                            .collectives = {.forward = chunk_times.collective_of(Op::F),
+                                            .input_gradient = chunk_times.collective_of(Op::I),
+                                            .weight_gradient = chunk_times.collective_of(Op::W),
+                                            .backward = chunk_times.collective_of(Op::B)}});
   }
   return costs;
 }

@@ -66,7 +66,8 @@ class Search {
 
   static double total(const ActionTimes& times) {
     using schedules::Op;
-    return times.of(Op::F) + std::max(times.of(Op::B), times.of(Op::I) + times.of(Op::W));
+    const auto of = [&](Op op) { return times.of(op) + times.collective_of(op); };
+    return of(Op::F) + std::max(of(Op::B), of(Op::I) + of(Op::W));
   }
 
   /// Repeatedly makes the move of one layer that shortens the step most, until no move does.

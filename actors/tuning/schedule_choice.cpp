@@ -23,15 +23,24 @@ constexpr double kLeastGain = 0.01;
 /// numbers.
 std::string text_of(const schedules::Costs& costs) {
   const auto whole = [](double seconds) { return std::llround(seconds * 1e9); };
-  std::string f, i, w, b;
-  for (const auto& chunk : costs.chunks) {
-    const char* const colon = f.empty() ? "" : ":";
-    f += fmt::format("{}{}", colon, whole(chunk.forward));
-    i += fmt::format("{}{}", colon, whole(chunk.input_gradient));
-    w += fmt::format("{}{}", colon, whole(chunk.weight_gradient));
-    b += fmt::format("{}{}", colon, whole(duration(chunk, schedules::Op::B)));
-  }
-  return fmt::format("F={},I={},W={},B={},hop={}", f, i, w, b, whole(costs.hop));
+  std::string text;
+  const auto add = [&](const char* name, auto cost, schedules::Op op) {
+    std::string values;
+    bool any = false;
+    for (const auto& chunk : costs.chunks) {
+      const auto value = whole(cost(chunk, op));
+      any = any || value > 0;
+      values += fmt::format("{}{}", values.empty() ? "" : ":", value);
+    }
+    if (any || name[0] != 'c') text += fmt::format("{}={},", name, values);
+  };
+  using schedules::Op;
+  for (const auto& [name, op] : {std::pair{"F", Op::F}, {"I", Op::I}, {"W", Op::W}, {"B", Op::B}})
+    add(name, schedules::computation, op);
+  for (const auto& [name, op] :
+       {std::pair{"cF", Op::F}, {"cI", Op::I}, {"cW", Op::W}, {"cB", Op::B}})
+    add(name, schedules::collective, op);
+  return text + fmt::format("hop={}", whole(costs.hop));
 }
 
 /// Costs that are the same for every chunk, the averages of the given ones.
@@ -43,11 +52,17 @@ schedules::Costs averaged(const schedules::Costs& costs) {
   };
   schedules::Costs out;
   out.hop = costs.hop;
-  out.chunks = {{.forward = average([](const auto& c) { return c.forward; }),
-                 .input_gradient = average([](const auto& c) { return c.input_gradient; }),
-                 .weight_gradient = average([](const auto& c) { return c.weight_gradient; }),
-                 .backward = average([](const auto& c) { return duration(c, schedules::Op::B); }),
-                 .pair = std::nullopt}};
+  out.chunks = {
+      {.forward = average([](const auto& c) { return c.forward; }),
+       .input_gradient = average([](const auto& c) { return c.input_gradient; }),
+       .weight_gradient = average([](const auto& c) { return c.weight_gradient; }),
+       .backward = average([](const auto& c) { return computation(c, schedules::Op::B); }),
+       .pair = std::nullopt,
+       .collectives = {
+           .forward = average([](const auto& c) { return c.collectives.forward; }),
+           .input_gradient = average([](const auto& c) { return c.collectives.input_gradient; }),
+           .weight_gradient = average([](const auto& c) { return c.collectives.weight_gradient; }),
+           .backward = average([](const auto& c) { return collective(c, schedules::Op::B); })}}};
   return out;
 }
 

@@ -11,10 +11,11 @@ namespace {
 using schedules::Op;
 using Row = TracedActions::Row;
 
-constexpr std::array kOps{Op::F, Op::B, Op::I, Op::W};
+constexpr std::array kKinds{Op::F, Op::B, Op::I, Op::W};
+static_assert(kKinds.size() == ActionTimes::kOps);
 
 std::size_t index_of(Op op) {
-  return static_cast<std::size_t>(std::ranges::find(kOps, op) - kOps.begin());
+  return static_cast<std::size_t>(std::ranges::find(kKinds, op) - kKinds.begin());
 }
 
 /// The times when messages left, by replica, chunk that the message is sent to, forward or not, and
@@ -51,6 +52,12 @@ double& ActionTimes::of(Op op) {
 }
 double ActionTimes::of(Op op) const {
   return seconds[index_of(op)];
+}
+double& ActionTimes::collective_of(Op op) {
+  return seconds[kOps + index_of(op)];
+}
+double ActionTimes::collective_of(Op op) const {
+  return seconds[kOps + index_of(op)];
 }
 
 double median(std::vector<double> values) {
@@ -94,16 +101,18 @@ std::optional<Measured> StepMeter::result() const {
   const auto whole = whole_steps();
   if (whole.size() < kTraced || times().size() < kSteps) return std::nullopt;
   const std::size_t chunks = shape_.layout.chunks.size();
-  std::vector<std::array<std::vector<double>, kOps.size()>> actions(chunks);
+  std::vector<std::array<std::vector<double>, 2 * ActionTimes::kOps>> actions(chunks);
   std::vector<double> hops;
   for (const Step* step : whole) {
     Sent sent;
     for (const auto& [rank, rows] : step->rows) {
       add_sent(sent, place_of(shape_.mesh, rank).replica, rows);
       for (const Row& row : rows)
-        if (const auto action = schedules::parse_action(row.name))
-          actions[static_cast<std::size_t>(action->chunk)][index_of(action->op)].push_back(
-              to_double(row.busy_s));
+        if (const auto action = schedules::parse_action(row.name)) {
+          auto& times = actions[static_cast<std::size_t>(action->chunk)];
+          times[index_of(action->op)].push_back(to_double(row.busy_s));
+          times[ActionTimes::kOps + index_of(action->op)].push_back(to_double(row.collective_s));
+        }
     }
     for (const auto& [rank, rows] : step->rows)
       add_hops(hops, sent, rank, place_of(shape_.mesh, rank).replica, rows);
@@ -115,8 +124,8 @@ std::optional<Measured> StepMeter::result() const {
                .first_step = std::next(steps_.begin())->first,
                .last_step = steps_.rbegin()->first};
   for (std::size_t chunk = 0; chunk < chunks; ++chunk)
-    for (std::size_t op = 0; op < kOps.size(); ++op)
-      out.chunks[chunk].seconds[op] = median(actions[chunk][op]);
+    for (std::size_t i = 0; i < actions[chunk].size(); ++i)
+      out.chunks[chunk].seconds[i] = median(actions[chunk][i]);
   return out;
 }
 

@@ -13,11 +13,15 @@
 
 namespace troupe::actors {
 
-/// The seconds that an action takes, for each kind of action.
+/// The seconds that an action computes and that it waits for collectives of the shards, for each
+/// kind of action.
 struct ActionTimes {
-  std::array<double, 4> seconds{};
+  static constexpr std::size_t kOps = 4;
+  std::array<double, 2 * kOps> seconds{};  // computation by kind, then collectives by kind
   double& of(schedules::Op op);
   double of(schedules::Op op) const;
+  double& collective_of(schedules::Op op);
+  double collective_of(schedules::Op op) const;
 };
 
 /// Medians over the measured steps of one shape.

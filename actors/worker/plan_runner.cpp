@@ -242,12 +242,18 @@ void PlanRunner::start(ActiveAction& pass, Step& step) {
 void PlanRunner::advance(ActiveAction& pass, Step& step) {
   const stages::NodeEnd end = pass.nodes[static_cast<std::size_t>(pass.node)];
   step.record = pass.record;
+  const double waited_s = stage_.collective_wait_s();
   pass.busy_s += step.timed([&] {
     compute(pass);
     ++pass.node;
     if (pass.done() || end.output || end.input || end.output_gradient)
       stage_.wait(pass.next.chunk, pass.next.slot);
   });
+  if (step.record) {
+    const double waits_s = stage_.collective_wait_s() - waited_s;
+    step.record->busy_s -= waits_s;
+    step.record->collective_s += waits_s;
+  }
   hand_over(pass, end, step);
   if (!pass.done()) return;
   step.longest_s = std::max(step.longest_s, pass.busy_s);
@@ -345,10 +351,9 @@ void PlanRunner::wait_for_pair(ActiveAction& forward, ActiveAction& backward, St
   const double s = seconds_since(begin);
   ActiveAction& first = channel_.ready(needs) ? forward : backward;
   step.record = first.record;
-  if (first.started)
-    step.collective_s += s;
-  else
-    add_wait(first.next, first.direction, s, step);
+  if (!first.started) return add_wait(first.next, first.direction, s, step);
+  step.collective_s += s;
+  if (step.record) step.record->collective_s += s;
 }
 
 /// Gives every shard the tokens of the whole step, if one of them reads. Not each microbatch when

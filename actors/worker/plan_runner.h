@@ -65,8 +65,12 @@ class PlanRunner {
     double begin_s = 0;
     double end_s = 0;
     double sent_s = 0;  ///< when the action's output was sent; 0: it has none
-    /// Time in calls of the stage; less than end_s - begin_s if the action is one of a pair.
+    /// Time in calls of the stage, without what follows; less than end_s - begin_s if the action is
+    /// one of a pair.
     double busy_s = 0;
+    /// Time in which it lacked a collective of the shards, and the other action of a pair, too,
+    /// could not go on.
+    double collective_s = 0;
     double waited_s = 0;  ///< time waiting for its message and a credit, before begin_s
   };
   /// The actions of the last step that was recorded; empty if none was.

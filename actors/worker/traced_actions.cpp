@@ -36,6 +36,7 @@ TracedActions::Row row_of(const PlanRunner::Recorded& recorded, const RankAssemb
       .end_s = to_bits(recorded.end_s),
       .sent_s = to_bits(recorded.sent_s),
       .busy_s = to_bits(recorded.busy_s),
+      .collective_s = to_bits(recorded.collective_s),
       .waited_s = to_bits(recorded.waited_s)};
   if (next.op == Op::W) return row;  // W exchanges no messages
   const bool forward = next.op == Op::F;

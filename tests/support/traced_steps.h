@@ -41,7 +41,9 @@ inline std::vector<actors::TracedActions> traces_of(const actors::RunSpec& spec,
            .end_s = actors::to_bits(end),
            .sent_s = actors::to_bits(end),
            .busy_s = actors::to_bits(
-               schedules::duration(chunks[static_cast<std::size_t>(action.chunk)], action.op)),
+               schedules::computation(chunks[static_cast<std::size_t>(action.chunk)], action.op)),
+           .collective_s = actors::to_bits(
+               schedules::collective(chunks[static_cast<std::size_t>(action.chunk)], action.op)),
            .waited_s = actors::to_bits(std::max(0.0, begin - free_since)),
            .from = receives ? rank_of(action.chunk + (forward ? -1 : 1), rank) : -1});
       free_since = end;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>
+#include <map>
 
 #include "actors/topology/scale.h"
 #include "actors/topology/schedule_kinds.h"
@@ -118,6 +119,38 @@ BOOST_AUTO_TEST_CASE(candidates_are_every_schedule_of_one_copy_that_has_a_plan) 
   };
   BOOST_TEST(of("zb-h1") < of("1f1b"));
   BOOST_TEST(of("interleaved") < of("1f1b"));
+}
+
+/// Both interleave two chunks; combined-1f1b has a longer warm-up, and pairs that hide collectives.
+BOOST_AUTO_TEST_CASE(pairs_are_chosen_for_collectives_that_they_hide) {
+  RunSpec spec = spec_of(2);
+  spec.batch.global = 64;
+  const auto times_of = [&](double collective_s) {
+    schedules::Costs costs = equal_costs();
+    costs.stages[0].collectives = {.forward = collective_s,
+                                   .input_gradient = collective_s / 2,
+                                   .weight_gradient = collective_s / 2};
+    const Epoch epoch = epoch_of(first_shape(spec), 1);
+    StepMeter meter(epoch.shape);
+    for (std::int64_t step = 1; step <= kMeasured; ++step) {
+      meter.add(step, 400);
+      for (const auto& actions : traces_of(spec, epoch, step, costs)) meter.add(actions);
+    }
+    const Measured measured = meter.result().value();
+    BOOST_TEST(measured.chunks[0].of(Op::F) == 1);
+    BOOST_TEST(measured.chunks[0].collective_of(Op::F) == collective_s);
+    std::map<std::string, double> times;
+    for (const Candidate& candidate : candidates(spec, first_shape(spec), measured)) {
+      times[candidate.shape.schedule.kind] = candidate.step_s;
+      const bool has_collectives = candidate.shape.schedule.costs.find("cF=") != std::string::npos;
+      BOOST_TEST(has_collectives == (collective_s > 0), candidate.shape.schedule.costs);
+    }
+    return times;
+  };
+  auto times = times_of(0);
+  BOOST_TEST(times.at("interleaved") <= times.at("combined-1f1b"));
+  times = times_of(0.5);
+  BOOST_TEST(times.at("combined-1f1b") < times.at("interleaved"));
 }
 
 BOOST_AUTO_TEST_CASE(what_a_step_takes_beyond_its_actions_stays) {

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(layer_embedding_and_head_are_told_apart_where_a_chunk_has_n
     const Layout layout = first_shape(spec).layout;
     const LayerTimes want = uneven(pp);
     const LayerTimes got = layer_times(layout, measured_of(layout, want));
-    for (std::size_t op = 0; op < got.head.seconds.size(); ++op) {
+    for (std::size_t op = 0; op < ActionTimes::kOps; ++op) {
       const auto close = boost::test_tools::tolerance(1e-12);
       BOOST_TEST(got.head.seconds[op] == want.head.seconds[op], close);
       BOOST_TEST(got.embedding.seconds[op] == want.embedding.seconds[op], close);
