@@ -53,6 +53,16 @@ json ranks_json(const Placement& placement) {
   return rows;
 }
 
+json schedule_json(const actors::RunSpec& spec, const Placement& placement) {
+  json out{{"kind", spec.schedule.kind}, {"bubble_rate", placement.simulation.bubble_rate}};
+  if (!placement.expected) return out;
+  // By stage; the shards of a stage do the same.
+  out["collective_share"] = json::array();
+  for (const double wait : placement.expected->collective)
+    out["collective_share"].push_back(wait / placement.expected->step);
+  return out;
+}
+
 /// The schedule drawn as text; empty if it does not fit a screen.
 std::string grid_of(const Placement& placement) {
   constexpr std::size_t kMostColumns = 100;
@@ -82,13 +92,11 @@ int run(const PlanOptions& options) {
   if (!options.svg.empty())
     ResultFile(options.svg).write(schedules::to_svg(placement.plan, placement.simulation));
   if (options.json) {
-    const json out{
-        {"manifest", manifest_json(manifest)},
-        {"parameters", placement.parameters},
-        {"recompute_saved_bytes", placement.saved_bytes},
-        {"ranks", ranks_json(placement)},
-        {"schedule",
-         {{"kind", spec.schedule.kind}, {"bubble_rate", placement.simulation.bubble_rate}}}};
+    const json out{{"manifest", manifest_json(manifest)},
+                   {"parameters", placement.parameters},
+                   {"recompute_saved_bytes", placement.saved_bytes},
+                   {"ranks", ranks_json(placement)},
+                   {"schedule", schedule_json(spec, placement)}};
     print(out.dump(2) + "\n");
   } else {
     print(summary(spec, placement, manifest.flag("cluster.pin")) + "\n" + grid_of(placement) +

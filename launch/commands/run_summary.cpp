@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "actors/topology/memory_plan.h"
 #include "launch/host/quantities.h"
 #include "schedules/counted.h"
@@ -36,7 +38,7 @@ std::string memory_rows(const Placement& placement) {
 std::string mode_text(const stages::Recompute& recompute) {
   using Mode = stages::Recompute::Mode;
   if (recompute.mode == Mode::selective) return "selective (the core of attention)";
-  if (recompute.mode == Mode::output) return "output (of norms and SwiGLU)";
+  if (recompute.mode == Mode::output) return "output (of norms and of the activation)";
   const bool is_block = recompute.method == stages::Recompute::Method::block;
   return fmt::format("full ({} {}{})", is_block ? "the first" : "groups of",
                      counted(recompute.num_layers, "layer"),
@@ -55,6 +57,22 @@ std::string recompute_lines(const stages::Recompute& recompute, const Placement&
   if (recompute.mode == stages::Recompute::Mode::full)
     out += "          and the bubble counts what of F is computed again in I\n";
   return out;
+}
+
+/// What the shards of each stage wait for collectives, as a share of a step. Empty if nothing is
+/// known of it.
+std::string collectives_line(const Placement& placement) {
+  if (!placement.expected) return "";
+  const schedules::Simulation& expected = *placement.expected;
+  std::string shares;
+  double most = 0;
+  for (const double wait : expected.collective) {
+    most = std::max(most, wait);
+    shares += fmt::format("{}{:.1f} %", shares.empty() ? "" : ", ", 100 * wait / expected.step);
+  }
+  if (most == 0) return "";
+  return fmt::format("waits     for collectives, by stage, {} of a step, by schedule.costs\n",
+                     shares);
 }
 
 }  // namespace
@@ -84,6 +102,7 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
                   spec.schedule.kind, counted(placement.plan.num_chunks(), "chunk"),
                   100 * placement.simulation.bubble_rate, placement.digest);
   out += recompute_lines(spec.recompute, placement);
+  out += collectives_line(placement);
   out += place_rows(placement);
   out += fmt::format("memory    {} in all ranks", bytes_text(placement.total_bytes()));
   if (placement.spares > 0)

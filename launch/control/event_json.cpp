@@ -95,6 +95,7 @@ json body_of(const ActionsTraced& e) {
                        {"from", a.from},
                        {"to", a.to},
                        {"waited_s", a.waited_s},
+                       {"collective_s", a.collective_s},
                        {"sent_s", a.sent_s}});
   return {{"actions", std::move(actions)}, {"complete", e.complete}};
 }

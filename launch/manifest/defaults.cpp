@@ -210,7 +210,8 @@ constexpr std::array kKeys{
     Key{"schedule", "costs", text, "\"\"", "",
         "What a searched schedule is made for, as troupe schedule --costs takes it, with one value "
         "or one for each chunk; auto writes here what it measured, whichever schedule it takes. "
-        "Empty: all actions alike"},
+        "plan then tells the share of a step that shards wait for collectives. Empty: all actions "
+        "alike"},
     Key{"schedule", "auto_layout", boolean, "false", "",
         "Measure the stages, and move layers between them if that makes steps shorter; off, "
         "because a move stops the run for a moment"},

@@ -68,6 +68,8 @@ Placement place(const actors::RunSpec& spec) {
                       .plan = assembly.plan,
                       .simulation = *simulation,
                       .digest = assembly.digest};
+  if (!spec.schedule.costs.empty())
+    placement.expected = schedules::simulate(assembly.plan, actors::costs_of(spec));
   const auto parameters = parameters_by_rank(spec, shape.layout);
   const auto memory = actors::memory_of(spec, shape, assembly);
   if (spec.recompute.mode != stages::Recompute::Mode::none)

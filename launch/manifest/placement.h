@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct Placement {
   /// Bytes of activations, over all ranks, that recompute saves; below 0 if it costs more.
   std::int64_t saved_bytes = 0;
   schedules::Simulation simulation;  ///< simulated with actors::unit_costs()
+  /// Simulated with schedule.costs, in a unit of its own; none without it.
+  std::optional<schedules::Simulation> expected = {};
   std::uint64_t digest = 0;          ///< digest on which all ranks must agree before the first step
   std::int64_t total_bytes() const;  ///< sum over ranks and spares
 };

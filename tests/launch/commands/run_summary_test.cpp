@@ -30,6 +30,22 @@ BOOST_AUTO_TEST_CASE(the_first_screen_says_what_is_computed_again) {
     BOOST_TEST(text.find(word) != std::string::npos, "no '" << word << "' in\n" << text);
 }
 
+/// Alone F takes 1.5 and B 2.25; a pair of both takes 3.
+BOOST_AUTO_TEST_CASE(the_first_screen_says_what_collectives_cost) {
+  const auto text_of = [](const std::vector<std::string>& keys) {
+    const auto spec = launch::to_run_spec(checked(kSmallManifest, keys));
+    return launch::summary(spec, launch::place(spec), true);
+  };
+  const std::string costs = "schedule.costs=\"F=1,I=1,W=1,cF=0.5,cB=0.25,hop=0\"";
+  // 8 x 0.75 of 8 x 3.75.
+  BOOST_TEST(text_of({costs}).find("by stage, 20.0 % of a step") != std::string::npos,
+             text_of({costs}));
+  // A forward and a backward are in no pair: 0.75 of 3.75 + 7 x 3.
+  const std::string pairs = text_of({costs, "schedule.kind=combined-1f1b", "schedule.chunks=1"});
+  BOOST_TEST(pairs.find("by stage, 3.0 % of a step") != std::string::npos, pairs);
+  BOOST_TEST(text_of({}).find("collectives") == std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(the_first_screen_fits_100_columns) {
   const auto spec = launch::to_run_spec(checked(kSmallManifest));
   launch::Placement placement = launch::place(spec);
