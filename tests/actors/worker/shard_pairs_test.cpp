@@ -99,12 +99,12 @@ RunSpec shards_of(int pp, const char* kind, int chunks, bool sequence_parallel) 
 
 BOOST_AUTO_TEST_CASE(pairs_in_stages_of_shards_compute_the_bits_of_one_action_after_the_other) {
   for (const bool sequence_parallel : {false, true}) {
-    const Trained plain = train(shards_of(1, "1f1b", 1, sequence_parallel), 3);
+    const Trained plain = train(shards_of(1, "1f1b", 1, sequence_parallel), 2);
     for (const auto& [pp, kind, chunks] : {std::tuple{1, "combined-1f1b", 2},
                                            {2, "combined-1f1b", 1},
                                            {2, "combined-1f1b", 3},
                                            {2, "dualpipe-v", 2}}) {
-      const Trained pairs = train(shards_of(pp, kind, chunks, sequence_parallel), 3);
+      const Trained pairs = train(shards_of(pp, kind, chunks, sequence_parallel), 2);
       BOOST_TEST((pairs.losses == plain.losses), kind << " pp " << pp);
       BOOST_TEST((pairs.gradients == plain.gradients), kind << " pp " << pp);
     }
