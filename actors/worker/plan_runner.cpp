@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "actors/worker/tap.h"
-#include "actors/worker/token_broadcast.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {
@@ -58,7 +57,6 @@ std::size_t wait_index(Direction direction, int chunk) {
 }  // namespace
 
 struct PlanRunner::Step {
-  std::int64_t data_step = 0;
   std::uint64_t message_step = 0;
   double busy_s = 0;
   double longest_s = 0;
@@ -125,14 +123,12 @@ struct PlanRunner::Drain {
 };
 
 PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, Program program,
-                       const Data& data)
+                       const StepTokens::Source& tokens)
     : stage_(stage),
       channel_(channel),
       program_(std::move(program)),
-      data_(data),
-      ids_(static_cast<std::size_t>(data.tokens * (data.broadcast ? data.num_microbatches : 1))),
-      targets_(ids_.size()),
-      losses_(static_cast<std::size_t>(data.num_microbatches)) {
+      tokens_(tokens),
+      losses_(static_cast<std::size_t>(tokens.num_microbatches)) {
   for (const Instruction& next : program_)
     waits_.resize(std::max(waits_.size(), wait_index(Direction::backward, next.chunk) + 1));
 }
@@ -140,14 +136,14 @@ PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, Progra
 PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
                              const Watch& watch) {
   const auto begin = Clock::now();
-  Step step{.data_step = data_step, .message_step = message_step, .tap = watch.tap};
+  Step step{.message_step = message_step, .tap = watch.tap};
   std::fill(losses_.begin(), losses_.end(), 0.0);
   std::fill(waits_.begin(), waits_.end(), 0.0);
   if (watch.record) {
     recorded_.assign(program_.size(), {});
     for (std::size_t i = 0; i < program_.size(); ++i) recorded_[i].instruction = program_[i];
   }
-  share_tokens(step);
+  step.collective_s += tokens_.begin(data_step);
   const Drain drain(stage_);
   step.timed([&] { stage_.begin_step(); });
   const auto action_at = [&](std::size_t i) {
@@ -167,9 +163,9 @@ PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
 
 PlanResult PlanRunner::evaluate(std::int64_t data_step, std::uint64_t message_step) {
   const auto begin = Clock::now();
-  Step step{.data_step = data_step, .message_step = message_step};
+  Step step{.message_step = message_step};
   std::fill(losses_.begin(), losses_.end(), 0.0);
-  share_tokens(step);
+  step.collective_s += tokens_.begin(data_step);
   for (const Instruction& next : program_) {
     evaluate_one(next, step);
     if (!next.first) channel_.release(into(next, message_step, Direction::forward));
@@ -214,9 +210,8 @@ void PlanRunner::evaluate_one(const Instruction& next, Step& step) {
   start(pass, step);
   stages::ForwardResult result;
   step.timed([&] {
-    result =
-        stage_.evaluate(next.chunk, pass.input, pass.output, of_microbatch(ids_, next.microbatch),
-                        of_microbatch(targets_, next.microbatch));
+    result = stage_.evaluate(next.chunk, pass.input, pass.output, tokens_.ids(next.microbatch),
+                             tokens_.targets(next.microbatch));
   });
   if (next.last)
     losses_[static_cast<std::size_t>(next.microbatch)] = result.loss_sum;
@@ -228,11 +223,11 @@ void PlanRunner::evaluate_one(const Instruction& next, Step& step) {
 void PlanRunner::start(ActiveAction& pass, Step& step) {
   const Instruction& next = pass.next;
   step.record = pass.record;
-  if (next.op == Op::F && (next.first || next.last)) load_tokens(next, step);
+  if (next.op == Op::F && (next.first || next.last)) tokens_.load(next.microbatch);
   if (pass.needs.message) pass.input = receive(next, *pass.needs.message, step);
   if (pass.needs.buffer) pass.output = acquire(*pass.needs.buffer, step);
   pass.nodes = stage_.nodes(next.chunk, pass_of(next.op));
-  pass.place = place_of(next, step);
+  pass.place = tokens_.place_of(next.microbatch);
   pass.started = true;
 }
 
@@ -268,8 +263,8 @@ void PlanRunner::compute(ActiveAction& pass) {
                                              .slot = next.slot,
                                              .input = pass.input,
                                              .output = pass.output,
-                                             .ids = of_microbatch(ids_, next.microbatch),
-                                             .targets = of_microbatch(targets_, next.microbatch),
+                                             .ids = tokens_.ids(next.microbatch),
+                                             .targets = tokens_.targets(next.microbatch),
                                              .place = pass.place},
                                             pass.node);
     pass.loss_sum += result.loss_sum;
@@ -354,36 +349,6 @@ void PlanRunner::wait_for_pair(ActiveAction& forward, ActiveAction& backward, St
   if (!first.started) return add_wait(first.next, first.direction, s, step);
   step.collective_s += s;
   if (step.record) step.record->collective_s += s;
-}
-
-/// Gives every shard the tokens of the whole step, if one of them reads. Not each microbatch when
-/// its turn comes, because shards may begin the two actions of a pair in another order.
-void PlanRunner::share_tokens(Step& step) {
-  if (!data_.broadcast) return;
-  const auto begin = Clock::now();
-  for (int m = 0; data_.feed && m < data_.num_microbatches; ++m)
-    data_.feed->microbatch(step.data_step, data_.replica, m, of_microbatch(ids_, m),
-                           of_microbatch(targets_, m));
-  data_.broadcast->run(ids_, targets_);
-  step.collective_s += seconds_since(begin);
-}
-
-void PlanRunner::load_tokens(const Instruction& next, const Step& step) {
-  if (!data_.broadcast)
-    data_.feed->microbatch(step.data_step, data_.replica, next.microbatch, ids_, targets_);
-}
-
-/// The tokens of a microbatch: all that there are, or those of one in the step.
-std::span<std::int32_t> PlanRunner::of_microbatch(std::vector<std::int32_t>& tokens, int m) const {
-  const auto count = static_cast<std::size_t>(data_.tokens);
-  return std::span(tokens).subspan(data_.broadcast ? static_cast<std::size_t>(m) * count : 0,
-                                   count);
-}
-
-stages::BatchPlace PlanRunner::place_of(const Instruction& next, const Step& step) const {
-  const std::int64_t microbatch =
-      std::int64_t{data_.replica} * data_.num_microbatches + next.microbatch;
-  return {.step = step.data_step, .first_sample = microbatch * data_.samples};
 }
 
 PlanResult PlanRunner::finish(const Step& step, double wall_s) {

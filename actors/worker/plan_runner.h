@@ -2,18 +2,16 @@
 
 #include <atomic>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "actors/topology/program.h"
+#include "actors/worker/step_tokens.h"
 #include "stages/stage.h"
-#include "stages/token_data.h"
 #include "transport/channel.h"
 
 namespace troupe::actors {
 
 class Tap;
-class TokenBroadcast;
 
 /// What one rank measured in one step.
 struct PlanResult {
@@ -32,22 +30,13 @@ struct PlanResult {
 /// except progress(). Allocates nothing after construction.
 class PlanRunner {
  public:
-  struct Data {
-    /// Null on a rank that reads nothing: it has no use of tokens, or receives them.
-    const stages::DataFeed* feed = nullptr;
-    /// Shares the tokens that one shard's feed reads; null if every shard has a feed.
-    TokenBroadcast* broadcast = nullptr;
-    int replica = 0;
-    std::int64_t tokens = 0;   ///< number of tokens in a microbatch
-    std::int64_t samples = 1;  ///< number of samples in a microbatch
-    int num_microbatches = 0;
-  };
   struct Watch {
     bool record = false;  ///< whether to keep the times of every action
     Tap* tap = nullptr;   ///< looks at the tensors that are sent; null: none
   };
   /// All references outlive the plan runner.
-  PlanRunner(stages::Stage& stage, transport::Channel& channel, Program program, const Data& data);
+  PlanRunner(stages::Stage& stage, transport::Channel& channel, Program program,
+             const StepTokens::Source& tokens);
 
   /// Trains on the samples of data step `data_step` (from 0). `message_step` keys the messages;
   /// both ends of every edge use the same. Afterwards the gradients of this rank are complete, and
@@ -101,19 +90,14 @@ class PlanRunner {
   const tensor::Work* awaited(const ActiveAction& pass) const;
   bool can_advance(const ActiveAction& pass) const;
   void wait_for_pair(ActiveAction& forward, ActiveAction& backward, Step& step);
-  void share_tokens(Step& step);
-  void load_tokens(const Instruction& next, const Step& step);
-  std::span<std::int32_t> of_microbatch(std::vector<std::int32_t>& tokens, int m) const;
-  stages::BatchPlace place_of(const Instruction& next, const Step& step) const;
   PlanResult finish(const Step& step, double wall_s);
 
   stages::Stage& stage_;
   transport::Channel& channel_;
   const Program program_;
-  const Data data_;
-  std::vector<std::int32_t> ids_, targets_;  // of a microbatch, or of all of a step
-  std::vector<double> losses_;               // by microbatch
-  std::vector<double> waits_;                // by chunk of the stage and direction
+  StepTokens tokens_;
+  std::vector<double> losses_;  // by microbatch
+  std::vector<double> waits_;   // by chunk of the stage and direction
   std::vector<Recorded> recorded_;
   std::atomic<std::uint64_t> progress_{0};
 };

@@ -74,12 +74,12 @@ void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin
   const bool opens =
       !spec.data.first_shard_reads || (now.part.place.shard == 0 && reads_tokens(program));
   const auto data = [&](const stages::DataFeed* feed) {
-    return PlanRunner::Data{.feed = feed,
-                            .broadcast = now.tokens ? &*now.tokens : nullptr,
-                            .replica = now.part.place.replica,
-                            .tokens = spec.batch.micro * spec.batch.seq_len,
-                            .samples = spec.batch.micro,
-                            .num_microbatches = static_cast<int>(microbatches)};
+    return StepTokens::Source{.feed = feed,
+                              .broadcast = now.tokens ? &*now.tokens : nullptr,
+                              .replica = now.part.place.replica,
+                              .tokens = spec.batch.micro * spec.batch.seq_len,
+                              .samples = spec.batch.micro,
+                              .num_microbatches = static_cast<int>(microbatches)};
   };
   stages::FeedSpec train = feed_spec(spec, shape);
   train.shuffle = spec.data.shuffle;

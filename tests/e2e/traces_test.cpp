@@ -114,13 +114,16 @@ void check_order(const Trace& trace, const std::string& csv) {
     BOOST_TEST(order_of(row) == lines.at(static_cast<std::size_t>(where.first)));
 }
 
-/// The text of a key in the manifest that a run keeps.
+/// The text of a key of [schedule] in the manifest that a run keeps.
 std::string kept_key(const std::string& run, const std::string& key) {
   std::istringstream lines(content_of(run + "/manifest.toml"));
   const std::string begin = key + " = \"";
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with(begin))
+  bool is_schedule = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("[")) is_schedule = line == "[schedule]";
+    if (is_schedule && line.starts_with(begin))
       return line.substr(begin.size(), line.find('"', begin.size()) - begin.size());
+  }
   return "";
 }
 
