@@ -67,6 +67,10 @@ void add_plan(CLI::App& app, PlanOptions& o) {
                 "Print every key of the manifest, also those with default or derived values");
   sub->add_flag("--json", o.json, "Print one JSON object, with every key");
   sub->add_option("--svg", o.svg, "Draw the schedule of a step into this file")->type_name("FILE");
+  sub->add_option("--bandwidth", o.bandwidth,
+                  "GB/s that a shard sends to others, to tell how long collectives take")
+      ->check(CLI::PositiveNumber)
+      ->type_name("GB/S");
 }
 
 void add_launch(CLI::App& app, LaunchOptions& o) {

@@ -12,8 +12,9 @@ struct PlanOptions {
   std::string manifest;
   std::vector<std::string> overrides;  ///< overrides as table.key=value
   bool json = false;
-  bool all = false;  ///< also print keys that have their default
-  std::string svg;   ///< file for a drawing of the schedule; empty: none
+  bool all = false;      ///< also print keys that have their default
+  std::string svg;       ///< file for a drawing of the schedule; empty: none
+  double bandwidth = 0;  ///< GB/s between shards; 0: not known
 };
 
 struct LaunchOptions {

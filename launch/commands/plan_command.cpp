@@ -32,9 +32,9 @@ json manifest_json(const Manifest& manifest) {
   return out;
 }
 
-json ranks_json(const Placement& placement) {
+json ranks_json(const Placement& placement, double bandwidth) {
   json rows = json::array();
-  for (const RankPlacement& r : placement.ranks)
+  for (const RankPlacement& r : placement.ranks) {
     rows.push_back({{"rank", r.rank},
                     {"replica", r.replica},
                     {"stage", r.stage},
@@ -49,7 +49,10 @@ json ranks_json(const Placement& placement) {
                       {"packed", r.memory.packed},
                       {"pools", r.pools},
                       {"process", actors::kProcessBytes},
-                      {"total", r.total_bytes}}}});
+                      {"total", r.total_bytes}}},
+                    {"to_shards_bytes", r.to_shards.count}});
+    if (bandwidth > 0) rows.back()["to_shards_s"] = r.to_shards.count / bandwidth / 1e9;
+  }
   return rows;
 }
 
@@ -95,11 +98,12 @@ int run(const PlanOptions& options) {
     const json out{{"manifest", manifest_json(manifest)},
                    {"parameters", placement.parameters},
                    {"recompute_saved_bytes", placement.saved_bytes},
-                   {"ranks", ranks_json(placement)},
+                   {"ranks", ranks_json(placement, options.bandwidth)},
                    {"schedule", schedule_json(spec, placement)}};
     print(out.dump(2) + "\n");
   } else {
-    print(summary(spec, placement, manifest.flag("cluster.pin")) + "\n" + grid_of(placement) +
+    print(summary(spec, placement, manifest.flag("cluster.pin"), options.bandwidth) + "\n" +
+          grid_of(placement) +
           manifest.to_toml(options.all ? Manifest::Keys::all : Manifest::Keys::given));
   }
   return 0;

@@ -59,6 +59,19 @@ std::string recompute_lines(const stages::Recompute& recompute, const Placement&
   return out;
 }
 
+/// What shards send each other at most; empty for stages of one shard.
+std::string shards_line(const Placement& placement, double bandwidth) {
+  double most = 0;
+  for (const RankPlacement& rank : placement.ranks) most = std::max(most, rank.to_shards.count);
+  if (most == 0) return "";
+  std::string out = fmt::format("shards    each sends {} a step for its layers",
+                                bytes_text(static_cast<std::int64_t>(most)));
+  if (bandwidth > 0)
+    out +=
+        fmt::format(": {:.4g} s at {} GB/s if nothing hides it", most / bandwidth / 1e9, bandwidth);
+  return out + '\n';
+}
+
 /// What the shards of each stage wait for collectives, as a share of a step. Empty if nothing is
 /// known of it.
 std::string collectives_line(const Placement& placement) {
@@ -77,7 +90,8 @@ std::string collectives_line(const Placement& placement) {
 
 }  // namespace
 
-std::string summary(const actors::RunSpec& spec, const Placement& placement, bool pinned) {
+std::string summary(const actors::RunSpec& spec, const Placement& placement, bool pinned,
+                    double bandwidth) {
   const auto& model = spec.model;
   std::string out;
   out += fmt::format("run       {} in {}\n", spec.name, spec.dir);
@@ -102,6 +116,7 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
                   spec.schedule.kind, counted(placement.plan.num_chunks(), "chunk"),
                   100 * placement.simulation.bubble_rate, placement.digest);
   out += recompute_lines(spec.recompute, placement);
+  out += shards_line(placement, bandwidth);
   out += collectives_line(placement);
   out += place_rows(placement);
   out += fmt::format("memory    {} in all ranks", bytes_text(placement.total_bytes()));

@@ -9,8 +9,10 @@
 namespace troupe::launch {
 
 /// A summary of a run for people: model, batch, mesh, schedule and a row for each rank. Every line
-/// has its line break. `pinned` tells whether ranks are bound to cores of their own.
-std::string summary(const actors::RunSpec& spec, const Placement& placement, bool pinned);
+/// has its line break. `pinned` tells whether ranks are bound to cores of their own; `bandwidth` how
+/// many GB/s a shard sends to others, 0 if nobody knows.
+std::string summary(const actors::RunSpec& spec, const Placement& placement, bool pinned,
+                    double bandwidth = 0);
 
 /// A line, with its line break, about the corpus: tokens, samples, and how often the run reads
 /// them.

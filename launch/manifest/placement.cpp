@@ -50,6 +50,15 @@ std::int64_t bytes_saved(const actors::RunSpec& spec, const actors::ClusterShape
   return bytes;
 }
 
+tensor::CommunicationShape communication_of(const actors::RunSpec& spec,
+                                            const std::vector<int>& layers) {
+  return {.hidden = spec.model.hidden_size,
+          .seq_len = spec.batch.seq_len,
+          .batch = spec.batch.micro * spec.num_microbatches(),
+          .layers = static_cast<std::int64_t>(layers.size()),
+          .bytes_per_element = static_cast<std::int64_t>(tensor::size_of(spec.model.dtype))};
+}
+
 }  // namespace
 
 std::int64_t Placement::total_bytes() const {
@@ -93,6 +102,7 @@ Placement place(const actors::RunSpec& spec) {
            ++layer)
         row.layers.push_back(layer);
     std::ranges::sort(row.layers);
+    row.to_shards = tensor::communication_volume(communication_of(spec, row.layers), spec.mesh.tp);
     placement.ranks.push_back(std::move(row));
   }
   return placement;

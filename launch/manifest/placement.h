@@ -10,6 +10,7 @@
 #include "schedules/plan.h"
 #include "schedules/simulate.h"
 #include "stages/transformer_stage.h"
+#include "tensor/parallel/communication_time.h"
 
 namespace troupe::launch {
 
@@ -19,7 +20,10 @@ struct RankPlacement {
   int replica = 0;
   int stage = 0;
   int shard = 0;
-  std::vector<int> layers;      ///< numbers of its decoder layers, ascending
+  std::vector<int> layers;  ///< numbers of its decoder layers, ascending
+  /// What it sends the other shards of its stage in a step for these layers, as
+  /// tensor::communication_volume() counts.
+  tensor::Bytes to_shards;
   std::int64_t parameters = 0;  ///< of two copies of a parameter only the owner's counts
   stages::StageMemory memory;
   std::int64_t pools = 0;        ///< bytes of transport buffers, as in actors::RankMemory

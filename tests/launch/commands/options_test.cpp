@@ -40,7 +40,7 @@ std::set<std::string> options_in(const std::string& text) {
 BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
   using Names = std::set<std::string>;
   const std::map<std::string, Names> frozen{
-      {"plan", {"-h", "--help", "--set", "--all", "--json", "--svg"}},
+      {"plan", {"-h", "--help", "--set", "--all", "--json", "--svg", "--bandwidth"}},
       {"launch", {"-h", "--help", "--set", "--resume"}},
       {"status", {"-h", "--help", "--json", "--diagnose"}},
       {"attach", {"-h", "--help", "--json", "--events"}},

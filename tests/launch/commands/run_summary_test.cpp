@@ -30,6 +30,26 @@ BOOST_AUTO_TEST_CASE(the_first_screen_says_what_is_computed_again) {
     BOOST_TEST(text.find(word) != std::string::npos, "no '" << word << "' in\n" << text);
 }
 
+BOOST_AUTO_TEST_CASE(the_first_screen_says_what_shards_send) {
+  const auto text_of = [](const std::vector<std::string>& keys, double bandwidth) {
+    const auto spec = launch::to_run_spec(checked(kSmallManifest, keys));
+    return launch::summary(spec, launch::place(spec), true, bandwidth);
+  };
+  // 6 layers x 4 all-reduces of 8 x 2 x 64 tokens of 96 floats, each sent once by one of two
+  // shards.
+  const double bytes = 6 * 4 * 8 * 2 * 64 * 96 * 4.0;
+  const std::string two = text_of({"mesh.tp=2"}, 2);
+  BOOST_TEST(two.find("each sends 9.0 MiB a step for its layers: 0.004719 s at 2 GB/s") !=
+                 std::string::npos,
+             two);
+  BOOST_TEST(bytes / 2e9 == 0.004719, boost::test_tools::tolerance(1e-3));
+  // Each of two stages has half of the layers.
+  const std::string stages = text_of({"mesh.tp=2", "mesh.pp=2"}, 0);
+  BOOST_TEST(stages.find("each sends 4.5 MiB a step for its layers\n") != std::string::npos,
+             stages);
+  BOOST_TEST(text_of({}, 2).find("each sends") == std::string::npos);
+}
+
 /// Alone F takes 1.5 and B 2.25; a pair of both takes 3.
 BOOST_AUTO_TEST_CASE(the_first_screen_says_what_collectives_cost) {
   const auto text_of = [](const std::vector<std::string>& keys) {
