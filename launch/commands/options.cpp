@@ -5,10 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
-#include <type_traits>
 
+#include "launch/commands/number_between.h"
 #include "launch/host/suggest.h"
 #include "tensor/error.h"
 
@@ -23,27 +22,6 @@ CLI::App* command(CLI::App& app, const char* name, const char* what, const char*
   CLI::App* sub = app.add_subcommand(name, what);
   sub->footer(fmt::format("Examples:\n{}\n{}", examples, kExitCodes));
   return sub;
-}
-
-/// The upper end of options that have no other limit.
-constexpr int kMost = 1'000'000'000;
-
-/// Accepts numbers from `low` to `high` in plain decimal digits. CLI11's own check reads 010 as
-/// octal, wraps negative numbers around, and accepts NaN in any range.
-template <typename T>
-CLI::Validator number_between(T low, T high) {
-  return {
-      [low, high](const std::string& text) {
-        T value{};
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        const bool octal = std::is_integral_v<T> && text.size() > 1 && text[text[0] == '-'] == '0';
-        if (error == std::errc() && end == text.data() + text.size() && !octal && value >= low &&
-            value <= high)
-          return std::string();
-        return fmt::format("{} is not a {} from {} to {}", text,
-                           std::is_integral_v<T> ? "whole number" : "number", low, high);
-      },
-      high < kMost ? fmt::format("in [{} - {}]", low, high) : ""};
 }
 
 void add_overrides(CLI::App* sub, std::vector<std::string>& overrides) {
@@ -69,7 +47,7 @@ void add_plan(CLI::App& app, PlanOptions& o) {
   sub->add_option("--svg", o.svg, "Draw the schedule of a step into this file")->type_name("FILE");
   sub->add_option("--bandwidth", o.bandwidth,
                   "GB/s that a shard sends to others, to tell how long collectives take")
-      ->check(CLI::PositiveNumber)
+      ->check(number_between(1e-3, 1e6))
       ->type_name("GB/S");
 }
 
