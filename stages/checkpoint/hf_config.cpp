@@ -48,9 +48,9 @@ nlohmann::json gpt2_config(const ModelConfig& model) {
       {"scale_attn_weights", true},
       {"scale_attn_by_inverse_layer_idx", false},
       {"reorder_and_upcast_attn", false},
-      {"embd_pdrop", 0.0},
-      {"attn_pdrop", 0.0},
-      {"resid_pdrop", 0.0},
+      {"embd_pdrop", model.hidden_dropout},
+      {"attn_pdrop", model.attention_dropout},
+      {"resid_pdrop", model.hidden_dropout},
   };
 }
 

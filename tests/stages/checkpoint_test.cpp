@@ -1,4 +1,5 @@
 #include "stages/checkpoint.h"
+#include "stages/checkpoint/hf_config.h"
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
@@ -109,6 +110,18 @@ BOOST_AUTO_TEST_CASE(it_is_a_hugging_face_directory) {
   }
   BOOST_TEST(index["metadata"]["total_size"] == total);
   BOOST_TEST(index["weight_map"].size() == parameters_of(test::small_model()).size());
+}
+
+BOOST_AUTO_TEST_CASE(config_json_says_what_training_dropped) {
+  ModelConfig model = small_info().model;
+  model.hidden_dropout = 0.25;
+  model.attention_dropout = 0.125;
+  BOOST_TEST(json::parse(to_hf_config(model, 16)).at("attention_dropout") == 0.125);
+  model.kind = ModelKind::gpt2;
+  const json gpt2 = json::parse(to_hf_config(model, 16));
+  BOOST_TEST(gpt2.at("embd_pdrop") == 0.25);
+  BOOST_TEST(gpt2.at("resid_pdrop") == 0.25);
+  BOOST_TEST(gpt2.at("attn_pdrop") == 0.125);
 }
 
 BOOST_AUTO_TEST_CASE(gpt2_is_a_hugging_face_directory) {
