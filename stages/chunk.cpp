@@ -79,6 +79,11 @@ const Node& Chunk::node_at(Pass pass, int node) const {
   return at(row(pass).nodes, node);
 }
 
+/// The branch of a layer's part that has collectives.
+Branch Chunk::branch_of(const Node& node) {
+  return node.part == Node::Sublayer::attention ? Branch::attention : Branch::feed_forward;
+}
+
 ForwardResult Chunk::forward_node(const ForwardCall& call, int number, float loss_scale) {
   ChunkSlot& slot = at(activations_.slots, call.slot);
   if (number == 0) move_discarded(slot, activations_.discarded);

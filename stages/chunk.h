@@ -48,6 +48,7 @@ class Chunk {
  private:
   const NodeRow& row(Pass pass) const { return rows_[static_cast<std::size_t>(pass)]; }
   const Node& node_at(Pass pass, int node) const;
+  static Branch branch_of(const Node& node);
   /// Waits for the collectives under way whose results a node reads.
   void settle(Pass pass, const Node& node, PendingCollectives& pending, tensor::Stream& stream);
 

@@ -10,14 +10,6 @@ using tensor::Tensor;
 using Sublayer = Node::Sublayer;
 using Work = Node::Work;
 
-namespace {
-
-Branch branch_of(const Node& node) {
-  return node.part == Sublayer::attention ? Branch::attention : Branch::feed_forward;
-}
-
-}  // namespace
-
 /// A collective is only started. The nodes that read its result wait for it: an input gradient for
 /// the gradient of its output, a weight gradient for its input too, and a norm for the sum of its
 /// gradient.

@@ -8,14 +8,6 @@ namespace troupe::stages {
 using tensor::Tensor;
 using Sublayer = Node::Sublayer;
 
-namespace {
-
-Branch branch_of(const Node& node) {
-  return node.part == Sublayer::attention ? Branch::attention : Branch::feed_forward;
-}
-
-}  // namespace
-
 ForwardResult Chunk::evaluate(const Tensor& input, const Tensor& output,
                               std::span<const std::int32_t> ids,
                               std::span<const std::int32_t> targets) {

@@ -6,14 +6,6 @@ namespace troupe::stages {
 using tensor::Tensor;
 using Sublayer = Node::Sublayer;
 
-namespace {
-
-Branch branch_of(const Node& node) {
-  return node.part == Sublayer::attention ? Branch::attention : Branch::feed_forward;
-}
-
-}  // namespace
-
 void Chunk::move_discarded(ChunkSlot& slot, const std::vector<BlockActivations>& to) const {
   if (!slot.discards) return;
   for (std::size_t i = 0; i < slot.blocks.size(); ++i) move_activations(to[i], slot.blocks[i]);
