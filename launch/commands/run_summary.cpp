@@ -64,7 +64,7 @@ std::string shards_line(const Placement& placement, double bandwidth) {
   double most = 0;
   for (const RankPlacement& rank : placement.ranks) most = std::max(most, rank.to_shards.count);
   if (most == 0) return "";
-  std::string out = fmt::format("shards    each sends {} a step for its layers",
+  std::string out = fmt::format("shards    each sends {} for its layers in a step",
                                 bytes_text(static_cast<std::int64_t>(most)));
   if (bandwidth > 0)
     out +=

@@ -100,6 +100,7 @@ BOOST_AUTO_TEST_CASE(shards_have_the_same_bits) {
              {mode("selective"), mode("output"), kGroups});
 }
 
+#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory, and needs some beside every allocation
 BOOST_AUTO_TEST_CASE(ranks_take_as_much_less_memory_as_the_plan_says) {
   const Workplace place;
   const Keys mesh{{"mesh.pp", "2"},
@@ -121,6 +122,7 @@ BOOST_AUTO_TEST_CASE(ranks_take_as_much_less_memory_as_the_plan_says) {
   BOOST_TEST(std::abs(measured - saved) < saved / 4,
              measured << " measured, " << saved << " planned");
 }
+#endif
 
 BOOST_AUTO_TEST_CASE(a_plan_shows_less_memory) {
   const Workplace place;

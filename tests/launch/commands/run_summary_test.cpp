@@ -39,13 +39,13 @@ BOOST_AUTO_TEST_CASE(the_first_screen_says_what_shards_send) {
   // shards.
   const double bytes = 6 * 4 * 8 * 2 * 64 * 96 * 4.0;
   const std::string two = text_of({"mesh.tp=2"}, 2);
-  BOOST_TEST(two.find("each sends 9.0 MiB a step for its layers: 0.004719 s at 2 GB/s") !=
+  BOOST_TEST(two.find("each sends 9.0 MiB for its layers in a step: 0.004719 s at 2 GB/s") !=
                  std::string::npos,
              two);
   BOOST_TEST(bytes / 2e9 == 0.004719, boost::test_tools::tolerance(1e-3));
   // Each of two stages has half of the layers.
   const std::string stages = text_of({"mesh.tp=2", "mesh.pp=2"}, 0);
-  BOOST_TEST(stages.find("each sends 4.5 MiB a step for its layers\n") != std::string::npos,
+  BOOST_TEST(stages.find("each sends 4.5 MiB for its layers in a step\n") != std::string::npos,
              stages);
   BOOST_TEST(text_of({}, 2).find("each sends") == std::string::npos);
 }
