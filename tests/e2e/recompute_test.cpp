@@ -60,7 +60,7 @@ std::int64_t activations_of(const nlohmann::json& plan) {
 }
 
 /// What processes have in memory now.
-std::int64_t resident_bytes(const std::vector<pid_t>& processes) {
+[[maybe_unused]] std::int64_t resident_bytes(const std::vector<pid_t>& processes) {
   std::int64_t pages = 0;
   for (const pid_t pid : processes) {
     std::ifstream statm("/proc/" + std::to_string(pid) + "/statm");
