@@ -54,8 +54,8 @@ def recovery(bench):
 
 def collective_at_fault(run, survivor, victim):
     """The record of the collective in which rank `survivor` waited for `victim`; None if it was in none."""
-    lines = (run.dir / f"logs/rank-{survivor}/collectives.jsonl").read_text().splitlines()
-    records = map(json.loads, lines)
+    path = run.dir / f"logs/rank-{survivor}/collectives.jsonl"
+    records = map(json.loads, path.read_text().splitlines() if path.exists() else [])
     return next((r for r in records if r["finished"] is None and victim in r["missing"]), None)
 
 
