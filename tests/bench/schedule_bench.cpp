@@ -95,9 +95,9 @@ class RankUnderTest {
                     mode == "slow-sends");
     runner_.emplace(*stage_, slow_ ? static_cast<transport::Channel&>(*slow_) : node.channel(),
                     actors::compile(part, part.actions),
-                    actors::PlanRunner::Data{.feed = &feed_,
-                                             .tokens = spec_.batch.micro * spec_.batch.seq_len,
-                                             .num_microbatches = assembly.plan.num_microbatches});
+                    actors::StepTokens::Source{.feed = &feed_,
+                                               .tokens = spec_.batch.micro * spec_.batch.seq_len,
+                                               .num_microbatches = assembly.plan.num_microbatches});
   }
 
   json step() {
