@@ -3,7 +3,7 @@
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)  # without these options files that include a precompiled header would not be cached
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
-  add_compile_options(-fpch-preprocess)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
 endif()
 
 # Headers that are slow to read and included by most sources; folders add their own. Every file still includes what it
@@ -24,13 +24,20 @@ endif()
 # headers need; a folder cannot use another that it does not link.
 function(troupe_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/(main|examples/[^/]*)\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "/(main|examples/[^/]*|cuda/[^/]*)\\.cpp$")
   if(NOT sources)
     return()
   endif()
   add_library(troupe_${folder} STATIC ${sources})
   target_link_libraries(troupe_${folder} PUBLIC troupe_options ${ARGN})
   target_precompile_headers(troupe_${folder} PRIVATE ${troupe_precompiled})
+endfunction()
+
+# troupe_relocatable(<program>): the program and every library that it loads look for libraries in lib beside the
+# program's folder first, as in a bundle. It is an RPATH, because a RUNPATH would not hold for libraries of libraries.
+function(troupe_relocatable program)
+  set_property(TARGET ${program} APPEND PROPERTY BUILD_RPATH "$ORIGIN/../lib")
+  target_link_options(${program} PRIVATE LINKER:--disable-new-dtags)
 endfunction()
 
 # Tests spend their time in the code they test: their own code need not run fast, but must compile fast.
@@ -41,13 +48,17 @@ if(NOT TROUPE_SANITIZE)  # under a sanitizer unoptimized tests would run too lon
 endif()
 target_link_libraries(troupe_test_options INTERFACE troupe_options Boost::unit_test_framework)
 
-# troupe_test(<file> <label> <timeout seconds> [<library>...]): one Boost.Test program from one file, run by CTest.
+# troupe_test(<file> <label> <timeout seconds> [<library>...] [PREFIX <prefix>]): one Boost.Test program from one file,
+# run by CTest as <prefix>.<name>, where the prefix is the file's folder if there is none.
 function(troupe_test file label timeout)
+  cmake_parse_arguments(PARSE_ARGV 3 TEST "" PREFIX "")
   get_filename_component(name ${file} NAME_WE)
-  string(REGEX REPLACE "/.*" "" prefix ${file})
-  set(target "${prefix}.${name}")
+  if(NOT TEST_PREFIX)
+    string(REGEX REPLACE "/.*" "" TEST_PREFIX ${file})
+  endif()
+  set(target "${TEST_PREFIX}.${name}")
   add_executable(${target} ${file})
-  target_link_libraries(${target} PRIVATE troupe_test_options ${ARGN})
+  target_link_libraries(${target} PRIVATE troupe_test_options ${TEST_UNPARSED_ARGUMENTS})
   target_precompile_headers(${target} REUSE_FROM troupe_test_headers)
   add_test(NAME ${target} COMMAND ${target} --log_level=test_suite --catch_system_errors=no)
   set(environment "TROUPE_BINARY=$<TARGET_FILE:troupe>" UCX_HANDLE_ERRORS=none)

@@ -56,12 +56,13 @@ struct CheckpointPart {
 std::filesystem::path unfinished_checkpoint(const std::filesystem::path& checkpoints,
                                             std::int64_t step);
 
-/// Rank part: writes the regions of the stage's parameters which this rank owns, in host memory and
-/// not changing meanwhile, into directory `dir` (unfinished_checkpoint, created if it is missing)
-/// and syncs them. All shards of a stage write into the same files, at the same time or one after
-/// the other. Requires a model that check_sharding accepts. `written`, if given, grows by the bytes
-/// of each region that is written. Returns nothing, because finish_checkpoint finds the files.
-/// Throws Error{internal} with the path and the system's reason (disk full).
+/// Rank part: writes the regions of the stage's parameters which this rank owns, complete and not
+/// changing meanwhile, into directory `dir` (unfinished_checkpoint, created if it is missing) and
+/// syncs them. Called from any thread: copies beside what the stage computes. All shards of a stage
+/// write into the same files, at the same time or one after the other. Requires a model that
+/// check_sharding accepts. `written`, if given, grows by the bytes of each region that is written.
+/// Returns nothing, because finish_checkpoint finds the files. Throws Error{internal} with the path
+/// and the system's reason (disk full).
 void write_checkpoint_part(const std::filesystem::path& dir, const Stage& stage,
                            const ModelConfig& model, const CheckpointPart& part,
                            std::atomic<std::uint64_t>* written = nullptr);
@@ -90,11 +91,10 @@ class CheckpointReader {
   /// Reads every byte and compares it with its checksum. Throws Error{data} naming the damaged
   /// file.
   virtual void verify() const = 0;
-  /// Fills Parameter::region of the stage's weights (and optimizer state unless weights_only), all
-  /// in host memory, and calls weights_changed(); rows of padding are left as they are. Reads the
-  /// written regions that overlap it, a block at a time, and compares each with its checksum: a
-  /// shard of as many as wrote reads no more than its own bytes. Throws Error{data} naming
-  /// file and tensor.
+  /// Fills Parameter::region of the stage's weights (and optimizer state unless weights_only) and
+  /// calls weights_changed(); rows of padding are left as they are. Reads the written regions that
+  /// overlap it, a block at a time, and compares each with its checksum: a shard of as many as
+  /// wrote reads no more than its own bytes. Throws Error{data} naming file and tensor.
   virtual void load(Stage& stage, bool weights_only) const = 0;
 };
 

@@ -75,6 +75,12 @@ void Chunk::pack() const {
   if (spec_.head) layers_->head->pack(head_);
 }
 
+void Chunk::add_packed_copies(std::vector<PackedCopy>& matrices) const {
+  for (const BlockWeights& block : blocks_)
+    for (const PackedCopy& matrix : layers_->block.packed_copies(block)) matrices.push_back(matrix);
+  if (spec_.head) matrices.push_back(layers_->head->packed_copy(head_));
+}
+
 const Node& Chunk::node_at(Pass pass, int node) const {
   return at(row(pass).nodes, node);
 }
@@ -84,14 +90,13 @@ Branch Chunk::branch_of(const Node& node) {
   return node.part == Node::Sublayer::attention ? Branch::attention : Branch::feed_forward;
 }
 
-ForwardResult Chunk::forward_node(const ForwardCall& call, int number, float loss_scale) {
+void Chunk::forward_node(const ForwardCall& call, int number, float loss_scale) {
   ChunkSlot& slot = at(activations_.slots, call.slot);
   if (number == 0) move_discarded(slot, activations_.discarded);
   ran(call.slot).wait(layers_->streams->forward());
   if (number == 0) choose_dropout(call.place, slot);
-  const double loss = run_forward(node_at(Pass::forward, number), slot, call, loss_scale);
+  run_forward(node_at(Pass::forward, number), slot, call, loss_scale);
   ran(call.slot).record(layers_->streams->forward());
-  return {.loss_sum = loss};
 }
 
 void Chunk::backward_node(const BackwardCall& call, int number) {
@@ -105,10 +110,6 @@ void Chunk::backward_node(const BackwardCall& call, int number) {
   ran(call.slot).wait(layers_->streams->backward());
   run_backward(call.pass, node_at(call.pass, number), slot, deferred_of(call));
   ran(call.slot).record(layers_->streams->backward());
-}
-
-void Chunk::wait(int slot) const {
-  ran(slot).synchronize();
 }
 
 tensor::Event& Chunk::ran(int slot) const {

@@ -27,6 +27,7 @@ class Chunk {
         const PackedChunk& packed, ChunkActivations activations);
 
   void pack() const;
+  void add_packed_copies(std::vector<PackedCopy>& matrices) const;
   /// Makes the next gradient of each weight the first one of a step: what the gradients hold is of
   /// an earlier step.
   void begin_step();
@@ -35,11 +36,11 @@ class Chunk {
   std::span<const NodeEnd> nodes(Pass pass) const { return row(pass).ends; }
   const tensor::Work* awaited(Pass pass, int slot, int node) const;
   /// `loss_scale` multiplies the gradients that start from this microbatch's loss.
-  ForwardResult forward_node(const ForwardCall& call, int node, float loss_scale);
+  void forward_node(const ForwardCall& call, int node, float loss_scale);
   void backward_node(const BackwardCall& call, int node);
-  void wait(int slot) const;
-  ForwardResult evaluate(const tensor::Tensor& input, const tensor::Tensor& output,
-                         std::span<const std::int32_t> ids, std::span<const std::int32_t> targets);
+  tensor::Event& ran(int slot) const;
+  /// Only queues the nodes. The loss is written where ForwardCall::loss says.
+  void evaluate(const ForwardCall& call);
   /// Seconds that nodes have waited for collectives since begin_step().
   double collective_wait_s() const { return collective_wait_s_; }
   /// Gives up collectives that were started in a step that was given up.
@@ -55,14 +56,13 @@ class Chunk {
   /// Sets what the microbatch at this place drops, in its forward and its backward.
   void choose_dropout(const BatchPlace& place, ChunkSlot& slot) const;
 
-  // The nodes of a forward, in chunk_forward.cpp. The loss is that of the head's last node.
-  double run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call, float loss_scale);
+  // The nodes of a forward, in chunk_forward.cpp.
+  void run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call, float loss_scale);
   void compute_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call) const;
   std::unique_ptr<tensor::Work> start_forward(const Node& node, const ChunkSlot& slot,
                                               const ForwardCall& call) const;
   void finish_output(const Node& node, const ChunkSlot& slot, const ForwardCall& call) const;
-  double run_loss(const Node& node, ChunkSlot& slot, const ForwardCall& call,
-                  float loss_scale) const;
+  void run_loss(const Node& node, ChunkSlot& slot, const ForwardCall& call, float loss_scale) const;
   /// The output of block i - 1, or of the embedding, which the next part reads.
   const tensor::Tensor& into(const ChunkSlot& slot, const ForwardCall& call, std::size_t i) const;
 
@@ -94,7 +94,6 @@ class Chunk {
   bool gathers_edges() const { return stages::gathers_edges(layers_->sharding); }
   /// The part of a tensor [T, C] that travels between chunks.
   tensor::Tensor slice_of(const tensor::Tensor& all) const;
-  tensor::Event& ran(int slot) const;
   HeadDeferred head_deferred(const ChunkSlot& slot, const DeferredSlot& deferred) const;
   /// Gradient of the input of block i, or of what follows the last block; not of the chunk's input.
   const tensor::Tensor& dx(const ChunkSlot& slot, const DeferredSlot& deferred,

@@ -8,58 +8,51 @@ namespace troupe::stages {
 using tensor::Tensor;
 using Sublayer = Node::Sublayer;
 
-ForwardResult Chunk::evaluate(const Tensor& input, const Tensor& output,
-                              std::span<const std::int32_t> ids,
-                              std::span<const std::int32_t> targets) {
+void Chunk::evaluate(const ForwardCall& call) {
   ChunkSlot& slot = activations_.evaluation;
-  const ForwardCall call{.input = input, .output = output, .ids = ids, .targets = targets};
   const Tensor logits = slot.head.logits;
-  if (spec_.head && output) slot.head.logits = output;
-  double loss = 0;
-  for (const Node& node : row(Pass::forward).nodes) loss += run_forward(node, slot, call, 1.0f);
+  if (spec_.head && call.output) slot.head.logits = call.output;
+  for (const Node& node : row(Pass::forward).nodes) run_forward(node, slot, call, 1.0f);
   slot.head.logits = logits;
-  return {.loss_sum = loss};
 }
 
 /// A collective is only started. What comes next in the row waits for it, because it reads the
 /// result, and the nodes of another pass may run before that.
-double Chunk::run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call,
-                          float loss_scale) {
+void Chunk::run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call,
+                        float loss_scale) {
   settle(Pass::forward, node, slot.pending, layers_->streams->forward());
   switch (node.work) {
     case Node::Work::gather_input:
     case Node::Work::reduce_output:
       slot.pending.forward = start_forward(node, slot, call);
-      return 0;
+      return;
     case Node::Work::finish_output:
-      finish_output(node, slot, call);
-      return 0;
+      return finish_output(node, slot, call);
     case Node::Work::reduce_max:
     case Node::Work::local_sums:
     case Node::Work::reduce_sums:
     case Node::Work::loss:
-      return call.targets.empty() ? 0 : run_loss(node, slot, call, loss_scale);
+      if (!call.targets.empty()) run_loss(node, slot, call, loss_scale);
+      return;
     default:
-      compute_forward(node, slot, call);
-      return 0;
+      return compute_forward(node, slot, call);
   }
 }
 
-double Chunk::run_loss(const Node& node, ChunkSlot& slot, const ForwardCall& call,
-                       float loss_scale) const {
+void Chunk::run_loss(const Node& node, ChunkSlot& slot, const ForwardCall& call,
+                     float loss_scale) const {
   const HeadLoss& head = *layers_->head;
   switch (node.work) {
     case Node::Work::reduce_max:
       slot.pending.forward = head.reduce_max(slot.head);
-      return 0;
+      return;
     case Node::Work::local_sums:
-      head.local_sums(call.targets, slot.head);
-      return 0;
+      return head.local_sums(call.targets, slot.head);
     case Node::Work::reduce_sums:
       slot.pending.forward = head.reduce_sums(slot.head);
-      return 0;
+      return;
     default:
-      return head.loss(call.targets, loss_scale, slot.head);
+      return head.loss(call.targets, loss_scale, slot.head, call.loss);
   }
 }
 

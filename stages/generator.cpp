@@ -32,7 +32,10 @@ Generator::Generator(const ModelConfig& model, tensor::Device& device, std::int6
       stream_(device.make_stream()),
       full_(make_window(seq_len)),
       logits_(device.allocate(static_cast<std::size_t>(seq_len * model.vocab_size) * sizeof(float),
-                              tensor::MemoryKind::host)) {}
+                              tensor::MemoryKind::device)),
+      ids_(device.allocate(static_cast<std::size_t>(seq_len) * sizeof(std::int32_t),
+                           tensor::MemoryKind::pinned)),
+      copies_(device) {}
 
 Generator::Window Generator::make_window(std::int64_t length) const {
   const ChunkSpec whole = {.first_layer = 0,
@@ -66,12 +69,15 @@ std::span<const float> Generator::next_logits(std::span<const std::int32_t> ids)
     ids = ids.last(static_cast<std::size_t>(full_.length));
   }
   const Window& window = window_for(static_cast<std::int64_t>(ids.size()));
-  ids_.assign(static_cast<std::size_t>(window.length), 0);
-  std::ranges::copy(ids, ids_.begin());
+  const std::span padded(static_cast<std::int32_t*>(ids_.data()),
+                         static_cast<std::size_t>(window.length));
+  std::ranges::fill(std::ranges::copy(ids, padded.begin()).out, padded.end(), 0);
   const auto logits = logits_.view(tensor::DType::f32, {window.length, model_.vocab_size});
-  window.stage->evaluate(0, {}, logits, ids_, {});
+  window.stage->evaluate(0, {}, logits, padded, {});
   const auto vocab = static_cast<std::size_t>(model_.vocab_size);
-  return {logits.as<float>() + (ids.size() - 1) * vocab, vocab};
+  const auto last = logits_.view(tensor::DType::f32, {model_.vocab_size},
+                                 (ids.size() - 1) * vocab * sizeof(float));
+  return {copies_.on_host(last).as<float>(), vocab};
 }
 
 std::int32_t sample(std::span<const float> logits, double temperature, std::uint64_t seed,

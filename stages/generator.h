@@ -4,6 +4,7 @@
 #include <span>
 
 #include "stages/transformer_stage.h"
+#include "tensor/host_copies.h"
 
 namespace troupe::stages {
 
@@ -38,8 +39,9 @@ class Generator {
   const std::unique_ptr<tensor::Stream> stream_;
   Window full_;
   Window short_;  ///< made when first used, and again when outgrown
-  tensor::Buffer logits_;
-  std::vector<std::int32_t> ids_;
+  const tensor::Buffer logits_;
+  const tensor::Buffer ids_;  ///< pinned
+  tensor::HostCopies copies_;
 };
 
 /// Draws a token from softmax(logits / temperature), by a number that is a pure function of (seed,

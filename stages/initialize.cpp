@@ -3,6 +3,7 @@
 
 #include "stages/transformer_stage.h"
 #include "tensor/error.h"
+#include "tensor/host_copies.h"
 #include "tensor/random.h"
 
 namespace troupe::stages {
@@ -17,11 +18,17 @@ double deviation(const ParameterInfo& info, const ModelConfig& model) {
   return model.initializer_range / std::sqrt(2 * static_cast<double>(model.num_hidden_layers));
 }
 
-void draw(const Parameter& parameter, const ParameterInfo& info, const ModelConfig& model,
-          std::uint64_t seed, int threads) {
-  const auto& [row, rows, column, columns] = parameter.region;
+/// The elements of a matrix that the shard holds, without rows of padding, which stay zero.
+tensor::Tensor held_part(const Parameter& parameter) {
   tensor::Tensor weight = parameter.weight;
-  weight.shape = {rows, columns};  // rows of padding stay zero
+  weight.shape = {parameter.region.rows, parameter.region.columns};
+  return weight;
+}
+
+/// Draws what held_part() is to be, in host memory.
+void draw(const tensor::Tensor& weight, const Parameter& parameter, const ParameterInfo& info,
+          const ModelConfig& model, std::uint64_t seed, int threads) {
+  const auto& [row, rows, column, columns] = parameter.region;
   const tensor::MatrixSlice slice = {
       .columns = info.shape[1], .first_row = row, .first_column = column};
   if (model.initializer == Initializer::xavier_uniform)
@@ -36,17 +43,22 @@ void draw(const Parameter& parameter, const ParameterInfo& info, const ModelConf
 void initialize(Stage& stage, const ModelConfig& model, std::uint64_t seed, int threads) {
   const auto all = parameters_of(model);
   auto info = all.begin();  // both are in canonical order
+  tensor::HostCopies copies(stage.stream_of(Pass::forward).device());
   for (const Parameter& parameter : stage.parameters()) {
     info = std::ranges::find(info, all.end(), parameter.name, &ParameterInfo::name);
     TROUPE_ASSERT(info != all.end());
     if (parameter.weight.shape.rank() == 1) {
       const bool is_bias = parameter.name.ends_with(".bias");
-      std::fill_n(parameter.weight.as<float>(), parameter.weight.num_elements(),
-                  is_bias ? 0.0f : 1.0f);
+      copies.fill(parameter.weight, [&](const tensor::Tensor& host) {
+        std::fill_n(host.as<float>(), host.num_elements(), is_bias ? 0.0f : 1.0f);
+      });
     } else {
-      draw(parameter, *info, model, seed, threads);
+      copies.fill(held_part(parameter), [&](const tensor::Tensor& host) {
+        draw(host, parameter, *info, model, seed, threads);
+      });
     }
   }
+  copies.synchronize();
   stage.weights_changed();
 }
 

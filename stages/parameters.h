@@ -13,9 +13,9 @@
 namespace troupe::stages {
 
 /// Where a stage's parameters lie in each of its storages (weights, gradients, moments): float32,
-/// canonical order, on 64-byte boundaries, except that those which one product computes with (q, k,
-/// v; gate, up) follow each other directly, weights and biases apart. Elements between parameters
-/// are zero.
+/// canonical order, on 256-byte boundaries, except that those which one product computes with (q,
+/// k, v; gate, up) follow each other directly, weights and biases apart. Elements between
+/// parameters are zero.
 struct ParameterLayout {
   struct Entry {
     ParameterInfo info;

@@ -47,11 +47,6 @@ struct Parameter {
   tensor::Region region;
 };
 
-/// What the rank that holds the head learns from a microbatch.
-struct ForwardResult {
-  double loss_sum = 0;  ///< sum of the tokens' losses; 0 without the head or beyond shard 0
-};
-
 /// The computations of a microbatch in a chunk that can be asked for.
 enum class Pass {
   forward,
@@ -60,7 +55,8 @@ enum class Pass {
   weight_gradient,  ///< weight gradients that were left
 };
 
-/// What ends with a node, once it has run and wait() has returned, and whether it is a short one.
+/// What ends with a node, once the mark of ran() after it is reached, and whether it is a short
+/// one.
 struct NodeEnd {
   bool output = false;           ///< the tensor that the pass writes is complete
   bool input = false;            ///< no node reads the forward's input any more
@@ -82,11 +78,14 @@ struct ForwardCall {
   /// which mostly belongs to a backward.
   tensor::Tensor input{};
   tensor::Tensor output{};  ///< none for the head's chunk
-  /// `ids` and `targets` hold micro * seq_len tokens each in host memory, below vocab_size, valid
-  /// until wait().
+  /// `ids` and `targets` hold micro * seq_len tokens each in pinned memory, below vocab_size, valid
+  /// until synchronize().
   std::span<const std::int32_t> ids{};      ///< read by the embedding
   std::span<const std::int32_t> targets{};  ///< read by the head
   BatchPlace place{};
+  /// One float64 in pinned memory, given to the head's chunk alone. Once the head's last node has
+  /// run it holds the sum of the tokens' losses, and 0 beyond shard 0.
+  tensor::Tensor loss{};
 };
 
 /// A backward of one microbatch in one chunk, or a part of it.
@@ -130,7 +129,7 @@ struct ShardGroups {
 ///
 /// Nodes of forwards run on one stream of the device, those of backwards on another. A node waits
 /// for the last node of its slot, on whichever stream that was. A call only hands the node to its
-/// stream: the caller must wait for what it reads or uses again.
+/// stream: the caller must wait for what it reads or uses again, by ran() or synchronize().
 ///
 /// A step: begin_step(), the plan's forward and backward calls, synchronize(), the exchange of
 /// tied_gradient(), end_backward(), the sum of gradients() over copies and replicas,
@@ -157,26 +156,28 @@ class Stage {
   /// The first collective that the node would wait for, if one is not done yet. Null: the node
   /// would run at once. Valid until that node is called.
   virtual const tensor::Work* awaited(Pass pass, int chunk, int slot, int node) const = 0;
-  /// Runs a node of a forward. The head's last node returns the loss, and blocks for it.
-  virtual ForwardResult forward_node(const ForwardCall& call, int node) = 0;
+  virtual void forward_node(const ForwardCall& call, int node) = 0;
   virtual void backward_node(const BackwardCall& call, int node) = 0;
-  /// Blocks until all nodes of this slot that were called have run.
-  virtual void wait(int chunk, int slot) = 0;
+  /// The event whose latest mark is the end of the nodes of this slot that were called.
+  virtual tensor::Event& ran(int chunk, int slot) = 0;
+  /// The stream that a pass's nodes run on.
+  virtual tensor::Stream& stream_of(Pass pass) const = 0;
   /// Blocks until every node that was called has run, and sets the gradient of weights that had
   /// none in the step to zero. Called after the last action, and before the buffers of a dropped
   /// step are used otherwise.
   virtual void synchronize() = 0;
   /// Seconds that nodes have waited for collectives of the shards since begin_step().
   virtual double collective_wait_s() const = 0;
-  /// Calls all nodes of a forward, and wait().
-  ForwardResult forward(const ForwardCall& call);
+  /// Calls all nodes of a forward, and blocks until they have run.
+  void forward(const ForwardCall& call);
   void backward(const BackwardCall& call);
-  /// A forward that keeps nothing for a backward. Training state is untouched, and no slot is
-  /// taken. The head chunk may be given an `output` too, [micro * seq_len, vocab_size] float32,
-  /// which receives the logits; without `targets` the loss is 0 then.
-  virtual ForwardResult evaluate(int chunk, const tensor::Tensor& input,
-                                 const tensor::Tensor& output, std::span<const std::int32_t> ids,
-                                 std::span<const std::int32_t> targets) = 0;
+  /// A forward that keeps nothing for a backward. Blocks until it has run, and returns the sum of
+  /// the tokens' losses: 0 without the head or beyond shard 0. Training state is untouched, and no
+  /// slot is taken. The head chunk may be given an `output` too, [micro * seq_len, vocab_size]
+  /// float32, which receives the logits; without `targets` the loss is 0 then.
+  virtual double evaluate(int chunk, const tensor::Tensor& input, const tensor::Tensor& output,
+                          std::span<const std::int32_t> ids,
+                          std::span<const std::int32_t> targets) = 0;
 
   /// The stage's parameters in canonical order, each once.
   virtual std::span<const Parameter> parameters() const = 0;
@@ -206,17 +207,15 @@ class Stage {
   virtual void weights_changed() = 0;
 };
 
-inline ForwardResult Stage::forward(const ForwardCall& call) {
-  ForwardResult result;
+inline void Stage::forward(const ForwardCall& call) {
   const int count = static_cast<int>(nodes(call.chunk, Pass::forward).size());
-  for (int node = 0; node < count; ++node) result.loss_sum += forward_node(call, node).loss_sum;
-  wait(call.chunk, call.slot);
-  return result;
+  for (int node = 0; node < count; ++node) forward_node(call, node);
+  ran(call.chunk, call.slot).synchronize();
 }
 inline void Stage::backward(const BackwardCall& call) {
   const int count = static_cast<int>(nodes(call.chunk, call.pass).size());
   for (int node = 0; node < count; ++node) backward_node(call, node);
-  wait(call.chunk, call.slot);
+  ran(call.chunk, call.slot).synchronize();
 }
 
 }  // namespace troupe::stages

@@ -68,6 +68,11 @@ std::size_t activation_bytes(const StageSpec& spec, const Layers& layers) {
   return count.bytes();
 }
 
+/// A norm of each parameter, and the loss of an evaluation.
+std::size_t numbers_bytes(std::size_t num_parameters) {
+  return (num_parameters + 1) * sizeof(double);
+}
+
 class TransformerStage final : public Stage {
  public:
   TransformerStage(const StageSpec& spec, Device& device);
@@ -87,14 +92,17 @@ class TransformerStage final : public Stage {
   const tensor::Work* awaited(Pass pass, int chunk, int slot, int node) const override {
     return chunk_at(chunk).awaited(pass, slot, node);
   }
-  ForwardResult forward_node(const ForwardCall& call, int node) override;
+  void forward_node(const ForwardCall& call, int node) override;
   void backward_node(const BackwardCall& call, int node) override;
-  void wait(int chunk, int slot) override { chunk_at(chunk).wait(slot); }
+  tensor::Event& ran(int chunk, int slot) override { return chunk_at(chunk).ran(slot); }
+  tensor::Stream& stream_of(Pass pass) const override {
+    return pass == Pass::forward ? streams_.forward() : streams_.backward();
+  }
   void synchronize() override;
   double collective_wait_s() const override;
-  ForwardResult evaluate(int chunk, const Tensor& input, const Tensor& output,
-                         std::span<const std::int32_t> ids,
-                         std::span<const std::int32_t> targets) override;
+  double evaluate(int chunk, const Tensor& input, const Tensor& output,
+                  std::span<const std::int32_t> ids,
+                  std::span<const std::int32_t> targets) override;
 
   std::span<const Parameter> parameters() const override { return parameters_.all(); }
   Tensor gradients() const override { return parameters_.gradients(); }
@@ -111,6 +119,7 @@ class TransformerStage final : public Stage {
   Chunk& chunk_at(int chunk);
   void pack_if_stale();
   void sum_replicated_gradients();
+  Tensor number_at(std::size_t i) const;
 
   const StageSpec spec_;
   tensor::TensorParallelGroups groups_, groups_again_;
@@ -121,7 +130,12 @@ class TransformerStage final : public Stage {
   Parameters parameters_;
   const Buffer packed_memory_;
   const Buffer activation_memory_;
+  const Buffer
+      numbers_;  ///< pinned: a float64 for each parameter's norm, then an evaluation's loss
   std::vector<Chunk> chunks_;
+  /// By parameter: what apply() writes beside its weight, instead of packing; empty if the device
+  /// must pack.
+  std::vector<Tensor> packed_copies_;
   bool packed_is_stale_ = true;
   bool has_previous_ = false;
 };
@@ -135,7 +149,9 @@ TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
       parameters_(spec, device),
       packed_memory_(device.allocate(packed_bytes(spec, layers_), tensor::MemoryKind::device)),
       activation_memory_(
-          device.allocate(activation_bytes(spec, layers_), tensor::MemoryKind::device)) {
+          device.allocate(activation_bytes(spec, layers_), tensor::MemoryKind::device)),
+      numbers_(
+          device.allocate(numbers_bytes(parameters_.all().size()), tensor::MemoryKind::pinned)) {
   Arena packed_arena(packed_memory_.data());
   Arena activation_arena(activation_memory_.data());
   const auto packed = lay_out_packed(spec_.chunks, layers_, packed_arena);
@@ -144,6 +160,9 @@ TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
     chunks_.emplace_back(spec_.chunks[c], layers_, parameters_, packed[c],
                          std::move(activations[c]));
   }
+  std::vector<PackedCopy> matrices;
+  for (const Chunk& chunk : chunks_) chunk.add_packed_copies(matrices);
+  packed_copies_ = copies_of(parameters_.all(), matrices);
 }
 
 const Chunk& TransformerStage::chunk_at(int chunk) const {
@@ -174,23 +193,31 @@ void TransformerStage::begin_step() {
   streams_.forward_waits();
 }
 
-ForwardResult TransformerStage::forward_node(const ForwardCall& call, int node) {
+void TransformerStage::forward_node(const ForwardCall& call, int node) {
   const float loss_scale = static_cast<float>(1.0 / static_cast<double>(spec_.global_tokens));
-  return chunk_at(call.chunk).forward_node(call, node, loss_scale);
+  chunk_at(call.chunk).forward_node(call, node, loss_scale);
 }
 
 void TransformerStage::backward_node(const BackwardCall& call, int node) {
   chunk_at(call.chunk).backward_node(call, node);
 }
 
-ForwardResult TransformerStage::evaluate(int chunk, const Tensor& input, const Tensor& output,
-                                         std::span<const std::int32_t> ids,
-                                         std::span<const std::int32_t> targets) {
+double TransformerStage::evaluate(int chunk, const Tensor& input, const Tensor& output,
+                                  std::span<const std::int32_t> ids,
+                                  std::span<const std::int32_t> targets) {
+  const Tensor loss = number_at(parameters().size());
+  *loss.as<double>() = 0;
   pack_if_stale();
   streams_.forward_waits();
-  const ForwardResult result = chunk_at(chunk).evaluate(input, output, ids, targets);
+  chunk_at(chunk).evaluate(
+      {.input = input, .output = output, .ids = ids, .targets = targets, .loss = loss});
   streams_.synchronize();
-  return result;
+  return *loss.as<double>();
+}
+
+/// The i-th float64 of the numbers that ops write for the host.
+Tensor TransformerStage::number_at(std::size_t i) const {
+  return numbers_.view(tensor::DType::f64, {1}, i * sizeof(double));
 }
 
 void TransformerStage::synchronize() {
@@ -227,9 +254,11 @@ void TransformerStage::sum_replicated_gradients() {
 void TransformerStage::squared_norms(std::span<double> out) const {
   const auto all = parameters();
   TROUPE_ASSERT(out.size() == all.size());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    out[i] = all[i].owned ? ops_.sum_of_squares(streams_.backward(), all[i].gradient) : 0.0;
-  }
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].owned) ops_.sum_of_squares(streams_.backward(), all[i].gradient, number_at(i));
+  streams_.backward().synchronize();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    out[i] = all[i].owned ? *number_at(i).as<double>() : 0.0;
 }
 
 void TransformerStage::apply(const tensor::AdamWStep& step) {
@@ -240,12 +269,12 @@ void TransformerStage::apply(const tensor::AdamWStep& step) {
   for (std::size_t i = 0; i < now.size(); ++i) {
     ops_.adamw(streams_.backward(), now[i].decays ? step : without_decay, now[i].gradient,
                now[i].weight, now[i].exp_avg, now[i].exp_avg_sq, now[i].weight, next[i].exp_avg,
-               next[i].exp_avg_sq);
+               next[i].exp_avg_sq, packed_copies_.empty() ? Tensor{} : packed_copies_[i]);
   }
   streams_.synchronize();
   if (spec_.keep_previous) parameters_.swap_moments();
   has_previous_ = spec_.keep_previous;
-  packed_is_stale_ = true;
+  packed_is_stale_ = packed_copies_.empty();
 }
 
 void TransformerStage::step_back() {
@@ -276,7 +305,8 @@ StageMemory plan_memory(const StageSpec& spec, Device& device) {
     memory.gradients = storage + layout.tied_size * float_bytes;
     memory.optimizer = (spec.keep_previous ? 5 : 2) * storage;
   }
-  memory.activations = static_cast<std::int64_t>(activation_bytes(spec, layers));
+  memory.activations = static_cast<std::int64_t>(activation_bytes(spec, layers) +
+                                                 numbers_bytes(layout.entries.size()));
   memory.packed = static_cast<std::int64_t>(packed_bytes(spec, layers));
   return memory;
 }

@@ -33,8 +33,10 @@ struct StageSpec {
 struct StageMemory {
   std::int64_t weights = 0;
   std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;    ///< with what keep_previous keeps
-  std::int64_t activations = 0;  ///< slots, deferred slots and scratch, the products' included
+  std::int64_t optimizer = 0;  ///< with what keep_previous keeps
+  /// Slots, deferred slots and scratch, the products' included, and pinned places for norms and
+  /// losses.
+  std::int64_t activations = 0;
   std::int64_t packed = 0;
   std::int64_t total() const { return weights + gradients + optimizer + activations + packed; }
 };

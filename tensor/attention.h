@@ -26,6 +26,8 @@ struct AttentionShape {
   Mask mask = Mask::none;
   std::int64_t first_head = 0;  // of the H among all heads of the layer; for dropout
 };
+/// Throws Error for a shape that has no meaning.
+void check(const AttentionShape& shape);
 
 /// What a forward and its backward are given besides their tensors, the same for both.
 struct AttentionCall {
@@ -37,6 +39,8 @@ struct AttentionCall {
   std::int64_t sequences = 0;       // of all batches that are dropped as one; 0: B, this one alone
   std::int64_t first_sequence = 0;  // of the B among them
 };
+/// Asserts that `call` holds what the shape asks for.
+void check(const AttentionShape& shape, const AttentionCall& call);
 
 /// Rotary embedding (rotate-half, tables in float32) and grouped-query attention with scale
 /// 1/sqrt(D), for one shape; one object serves every layer. Works in blocks of query rows: never

@@ -2,12 +2,32 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "tensor/tensor.h"
 
 namespace troupe::tensor {
 
 enum class MemoryKind { host, pinned, device };
+enum class DeviceKind { cpu, cuda };
+
+/// What a process asks of its one device.
+struct DeviceSpec {
+  DeviceKind kind = DeviceKind::cpu;
+  int threads = 1;            ///< OpenMP threads of an op of the CPU
+  int index = 0;              ///< which of the machine's GPUs
+  bool tf32 = false;          ///< whether a GPU rounds the factors of float32 products to tf32
+  bool deterministic = true;  ///< whether a GPU must give the same bits each time
+  /// File with the algorithms that were chosen for products by their speed; empty: none are.
+  std::string tuning;
+  bool operator==(const DeviceSpec&) const = default;
+};
+
+/// Bytes of a device's own memory; zeros for a CPU.
+struct DeviceMemory {
+  std::size_t used = 0;  ///< by all processes
+  std::size_t total = 0;
+};
 
 class Attention;
 class Device;
@@ -16,7 +36,8 @@ class Ops;
 struct AttentionShape;
 struct LinearShape;
 
-/// Owner of memory of one kind, aligned to 64 bytes at least and zeroed. Move-only.
+/// Owner of memory of one kind, zeroed and aligned to 64 bytes at least, on a GPU to 256.
+/// Move-only.
 class Buffer {
  public:
   using Deleter = void (*)(void* data, std::size_t bytes);
@@ -77,11 +98,18 @@ class Event {
   /// Blocks the host until the mark is reached.
   virtual void synchronize() = 0;
   virtual bool done() const = 0;
+  /// Calls call(argument) once, when the latest mark is reached: before this returns if it is
+  /// reached already or there is none, else from a thread of the device. `call` throws nothing and
+  /// uses nothing of the device. If the device fails it may never come.
+  virtual void on_reached(void (*call)(void*), void* argument) = 0;
+  /// The time at which the latest mark was reached, in seconds of std::chrono::steady_clock. Only
+  /// for an event of Device::make_timed_event() whose mark is reached.
+  virtual double reached_s() const = 0;
 };
 
-/// Where tensors live and ops run. Everything it makes must not outlive it. All calls of one Device
-/// and of what it made come from one thread (its runner), except allocate(). Ops of two streams may
-/// run at the same time: only events order them.
+/// Where tensors live and ops run. Everything it makes must not outlive it. allocate(), reserve()
+/// and make_...() may be called by any thread; a stream, and the ops and events on it, are used by
+/// one thread at a time. Ops of two streams may run at the same time: only events order them.
 class Device {
  public:
   virtual ~Device() = default;
@@ -91,12 +119,19 @@ class Device {
   virtual void reserve(std::size_t) {}
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
+  /// An event that also keeps the time of its mark.
+  virtual std::unique_ptr<Event> make_timed_event() = 0;
+  /// Whether the host may follow pointers to memory of MemoryKind::device.
+  virtual bool host_reads_memory() const = 0;
+  virtual DeviceMemory memory() const { return {}; }
   virtual Ops& ops() = 0;
   /// Prepares the products of one linear layer shape; takes no memory of the device.
   virtual std::unique_ptr<Linear> make_linear(const LinearShape& shape) = 0;
   virtual std::unique_ptr<Attention> make_attention(const AttentionShape& shape) = 0;
 };
 
+/// Throws Error{unavailable} if this machine has no such device, or its libraries are missing.
+std::unique_ptr<Device> make_device(const DeviceSpec& spec);
 /// The host processor as a device. `threads` is the number of OpenMP threads of an op.
 std::unique_ptr<Device> make_cpu_device(int threads);
 

@@ -37,6 +37,9 @@ class Linear {
   /// Converts the master weight w[out, in] (float32) into `packed`, packed_bytes() long. Called
   /// once per step.
   virtual void pack(Stream& stream, const Tensor& w, void* packed) = 0;
+  /// The packed weight as w[out, in] in `dtype`, if that is all it is: then an optimizer may write
+  /// it instead of pack(). Empty if pack() does more.
+  virtual Tensor packed_copy(void* packed) const = 0;
   /// y = x w^T (+ residual[T, out], of y's dtype, if given; y and residual do not overlap).
   virtual void forward(Stream& stream, const Tensor& x, const void* packed, const Tensor& y,
                        const Tensor& residual = {}) = 0;

@@ -41,8 +41,8 @@ struct VocabLoss {
 };
 
 /// Element-wise and row-wise ops of one device. No call allocates, except scratch memory, which
-/// each stream has of its own and which grows with the largest shape seen. An op that returns a
-/// number blocks until it has run.
+/// each stream has of its own and which grows with the largest shape seen. Every call only queues
+/// the op on its stream.
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -125,11 +125,11 @@ class Ops {
   virtual void embedding_range_backward(Stream& stream, const Tensor& ids, std::int64_t first,
                                         const Tensor& dx, const Tensor& dtable) = 0;
 
-  /// Returns the sum over T of -log softmax(logits[T,V])[target]; logits float32, targets[T] int32.
-  /// If dlogits (act) is given: dlogits = (softmax - onehot) * scale; it may be logits itself if it
-  /// is float32.
-  virtual double cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets,
-                               float scale, const Tensor& dlogits = {}) = 0;
+  /// loss (float64, one element) = the sum over T of -log softmax(logits[T,V])[target]; logits
+  /// float32, targets[T] int32. If dlogits (act) is given: dlogits = (softmax - onehot) * scale; it
+  /// may be logits itself if it is float32.
+  virtual void cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets,
+                             float scale, const Tensor& loss, const Tensor& dlogits = {}) = 0;
 
   // The cross-entropy of logits[T,V] (float32) that are a shard's columns, in three parts. Between
   // them the caller reduces over the shards what the part gave: the maximum, then the sums.
@@ -142,21 +142,22 @@ class Ops {
   /// - max, which only label smoothing needs. targets[T] int32.
   virtual void vocab_sums(Stream& stream, const Tensor& logits, const VocabColumns& columns,
                           const Tensor& targets, const Tensor& max, const Tensor& sums) = 0;
-  /// Returns the loss summed over T, each target a class or the ignored one. If dlogits[T,V] (act)
-  /// is given: the gradient of the shard's columns, times scale, and 0 for padding; it may be
-  /// exponentials itself if it is float32.
-  virtual double vocab_loss(Stream& stream, const Tensor& exponentials, const VocabColumns& columns,
-                            const Tensor& targets, const Tensor& sums, const VocabLoss& loss,
-                            const Tensor& dlogits = {}) = 0;
+  /// sum (float64, one element) = the loss summed over T, each target a class or the ignored one.
+  /// If dlogits[T,V] (act) is given: the gradient of the shard's columns, times scale, and 0 for
+  /// padding; it may be exponentials itself if it is float32.
+  virtual void vocab_loss(Stream& stream, const Tensor& exponentials, const VocabColumns& columns,
+                          const Tensor& targets, const Tensor& sums, const VocabLoss& loss,
+                          const Tensor& sum, const Tensor& dlogits = {}) = 0;
 
-  /// Sum of squares of x[N] (float32), accumulated in float64 in an order that depends on N alone.
-  virtual double sum_of_squares(Stream& stream, const Tensor& x) = 0;
+  /// sum (float64, one element) = the sum of squares of x[N] (float32), accumulated in float64 in
+  /// an order that depends on N alone.
+  virtual void sum_of_squares(Stream& stream, const Tensor& x, const Tensor& sum) = 0;
 
   /// One AdamW update of N float32 elements. Reads w, m, v, gradient; writes w_out, m_out, v_out,
-  /// which may be w, m, v.
+  /// which may be w, m, v. copy[N] (act), if given, becomes w_out in its dtype.
   virtual void adamw(Stream& stream, const AdamWStep& step, const Tensor& gradient, const Tensor& w,
                      const Tensor& m, const Tensor& v, const Tensor& w_out, const Tensor& m_out,
-                     const Tensor& v_out) = 0;
+                     const Tensor& v_out, const Tensor& copy = {}) = 0;
 };
 
 }  // namespace troupe::tensor

@@ -4,7 +4,7 @@
 
 namespace troupe::tensor {
 
-/// Memory that a layer's calls work in, in two pieces on 64-byte boundaries: one for forwards and
+/// Memory that a layer's calls work in, in two pieces on 256-byte boundaries: one for forwards and
 /// one for gradients, so that a forward on one stream may run at the same time as a gradient on
 /// another.
 struct Scratch {

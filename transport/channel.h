@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tensor/device.h"
 #include "tensor/process_group.h"
 #include "tensor/tensor.h"
 
@@ -80,6 +81,9 @@ struct EpochSpec {
   /// The present rank of each process, by the number that names it in the edges and does not change
   /// between epochs. Texts for users name the rank, or the number if there is no entry.
   std::map<int, int> ranks = {};
+  /// Makes the buffers of edges from the rank to itself, which only its ops read and write, in its
+  /// own memory. Outlives the channel. Null: they lie in host memory.
+  tensor::Device* device = nullptr;
 };
 
 /// The wait that a compute thread is in, for status and for the text of a timeout.
@@ -129,6 +133,11 @@ class Channel {
   /// Sends the buffer that acquire(key) gave; never blocks: without a credit it is queued. The
   /// buffer then belongs to the channel again.
   virtual void send(const MessageKey& key, const tensor::Tensor& buffer) = 0;
+  /// send() that returns before the buffer is written: the message leaves when the event's latest
+  /// mark is reached. On an edge from a rank to itself it is handed over at once, because its
+  /// reader runs on the same stream as its writer.
+  virtual void send(const MessageKey& key, const tensor::Tensor& buffer,
+                    tensor::Event& written) = 0;
   /// The message with this key. Blocks until it is here. The view is valid until release(key).
   virtual tensor::Tensor receive(const MessageKey& key) = 0;
   /// Whether receive() and acquire() of these keys would return at once, and the collective is
@@ -140,6 +149,13 @@ class Channel {
   virtual void wait_for_either(const Needs& first, const Needs& second) = 0;
   /// Frees the slot of a received message and gives its credit back to the sender.
   virtual void release(const MessageKey& key) = 0;
+  /// release() that returns before the message was read: the slot is freed when the event's latest
+  /// mark is reached.
+  virtual void release(const MessageKey& key, tensor::Event& read) = 0;
+  /// Blocks until all events that send() and release() were given are reached and what they held
+  /// back is done, or dropped if the channel was closed. Throws nothing. Before the channel is
+  /// destroyed, or after an error, it is called once the device has run everything.
+  virtual void settle() = 0;
   /// Shares the memory in which messages of this key's edge arrive from another rank: as long as
   /// the caller holds it, messages that were received and not released stay as they are, whatever
   /// becomes of the channel.
@@ -147,7 +163,8 @@ class Channel {
   /// Frees the slots that this key's edge kept from an earlier epoch and gives the sender its
   /// credits.
   virtual void free_kept(const MessageKey& key) = 0;
-  /// Blocks until every buffer handed to send() has left this rank.
+  /// Blocks until every buffer handed to send() has left this rank, those whose event is still to
+  /// come too.
   virtual void flush() = 0;
 
   virtual std::optional<Wait> waiting() const = 0;

@@ -50,6 +50,10 @@ void Collective::wait() {
   group_->wait_for(*this);
 }
 
+void Collective::announce() {
+  group_->announce();
+}
+
 void Collective::operator delete(Collective* self, std::destroying_delete_t) {
   self->group_->take_back(*self);
 }

@@ -85,6 +85,7 @@ class Collective : public NamedWork {
   bool done() const override { return over_.load(std::memory_order_acquire); }
   void wait() override;
   void wait(tensor::Stream&) override { wait(); }
+  void announce() override;
   static void operator delete(Collective* self, std::destroying_delete_t);
   /// Destroys a collective for the group, which operator delete does not.
   struct Destroy {

@@ -33,7 +33,7 @@ void EdgeChannel::open(const EpochSpec& spec) {
                   tensor_bytes(edge) > 0);
     if (edge.to == spec.rank) epoch_->mailboxes.push_back(make_mailbox(edge, spec));
     if (edge.from != spec.rank) continue;
-    epoch_->outboxes.emplace_back(edge, epoch_.get());
+    epoch_->outboxes.emplace_back(edge, epoch_.get(), spec.device);
     if (edge.from == edge.to) continue;
     const auto same = [&edge](const EdgeCount& count) { return count.to == edge.to; };
     if (std::ranges::none_of(counts_.edges, same))
@@ -59,6 +59,10 @@ tensor::Tensor EdgeChannel::acquire(const MessageKey& key) {
 void EdgeChannel::send(const MessageKey& key, const tensor::Tensor& tensor) {
   std::unique_lock<Link> lock(link_);
   check_open();
+  send_locked(key, tensor);
+}
+
+void EdgeChannel::send_locked(const MessageKey& key, const tensor::Tensor& tensor) {
   Outbox& box = outbox_of(key);
   Outbox::Buffer* buffer = box.find_taken(key);
   TROUPE_ASSERT(buffer && tensor.data == box.data_of(*buffer));
@@ -113,6 +117,10 @@ WaitNote EdgeChannel::note_of(const Needs& needs) {
 void EdgeChannel::release(const MessageKey& key) {
   std::unique_lock<Link> lock(link_);
   check_open();
+  release_locked(key);
+}
+
+void EdgeChannel::release_locked(const MessageKey& key) {
   Mailbox& mailbox = mailbox_of(key);
   Mailbox::Slot* slot = mailbox.find(key.step, key.microbatch);
   TROUPE_ASSERT(slot && slot->state == Mailbox::Slot::State::held);
@@ -143,6 +151,7 @@ void EdgeChannel::free_kept(const MessageKey& key) {
 }
 
 void EdgeChannel::flush() {
+  settle();
   std::unique_lock<Link> lock(link_);
   check_open();
   for (const Outbox& box : epoch_->outboxes) {
@@ -180,6 +189,12 @@ void EdgeChannel::wait_until(std::unique_lock<Link>& lock, const WaitNote& note,
     if (mailbox.memory()) return_credits(mailbox);
   if (ready()) return;
   const NamedWait wait(board_, note);
+  struct Sleep {
+    explicit Sleep(bool& flag) : sleeps(flag) { sleeps = true; }
+    ~Sleep() { sleeps = false; }
+    bool& sleeps;
+  };
+  const Sleep sleep(sleeps_);
   do {
     if (const auto text = wait.overdue()) throw Error(ErrorKind::unavailable, *text);
     link_.wait(lock, wait.deadline());
@@ -282,7 +297,7 @@ void EdgeChannel::hold(const Header& header) {
   }
 }
 
-bool EdgeChannel::settle(OpenEpoch* epoch) {
+bool EdgeChannel::transfer_ended(OpenEpoch* epoch) {
   --epoch->in_flight;
   return epoch == epoch_.get();
 }

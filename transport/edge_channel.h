@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,12 +12,25 @@
 
 namespace troupe::transport {
 
-/// This rank's ends of its edges in one epoch. Lives until no message uses its memory any more.
+class EdgeChannel;
+
+/// A send or a release that waits for an event of the device.
+struct HandOver {
+  EdgeChannel* channel = nullptr;
+  OpenEpoch* epoch = nullptr;
+  MessageKey key;
+  tensor::Tensor buffer;  ///< what to send; none for a release
+};
+
+/// This rank's ends of its edges in one epoch. Lives until no message and no event uses its memory
+/// any more.
 struct OpenEpoch {
   EpochSpec spec;
   std::vector<Mailbox> mailboxes;
   std::vector<Outbox> outboxes;
-  int in_flight = 0;  ///< buffers being sent and slots being filled
+  std::deque<HandOver> hand_overs;
+  std::vector<HandOver*> idle;  ///< hand-overs that wait for nothing
+  int in_flight = 0;            ///< buffers being sent, slots being filled, hand-overs that wait
 };
 
 /// The rules of a channel, whatever link moves the bytes: keys, credits, fencing, refusals, named
@@ -30,10 +45,13 @@ class EdgeChannel : public Channel, private LinkEvents {
   void set_deadline(std::chrono::milliseconds deadline) override { board_.set_deadline(deadline); }
   tensor::Tensor acquire(const MessageKey& key) override;
   void send(const MessageKey& key, const tensor::Tensor& buffer) override;
+  void send(const MessageKey& key, const tensor::Tensor& buffer, tensor::Event& written) override;
   tensor::Tensor receive(const MessageKey& key) override;
   bool ready(const Needs& needs) override;
   void wait_for_either(const Needs& first, const Needs& second) override;
   void release(const MessageKey& key) override;
+  void release(const MessageKey& key, tensor::Event& read) override;
+  void settle() override;
   std::shared_ptr<SlotMemory> keep(const MessageKey& key) override;
   void free_kept(const MessageKey& key) override;
   void flush() override;
@@ -66,6 +84,10 @@ class EdgeChannel : public Channel, private LinkEvents {
 
   bool is_ready(const Needs& needs);
   WaitNote note_of(const Needs& needs);
+  void send_locked(const MessageKey& key, const tensor::Tensor& buffer);
+  void release_locked(const MessageKey& key);
+  void hand_over_later(const MessageKey& key, const tensor::Tensor& buffer, tensor::Event& event);
+  static void on_event(void* hand_over);
   Mailbox& mailbox_of(const MessageKey& key);
   Outbox& outbox_of(const MessageKey& key);
   Outbox* outbox_to(int receiver, const EdgeId& edge);
@@ -76,8 +98,9 @@ class EdgeChannel : public Channel, private LinkEvents {
   void hand_over(Outbox& box, Outbox::Buffer& buffer);
   void return_credits(Mailbox& mailbox);
   Header header_of(decltype(Header::body) body) const;
-  /// Counts one transfer of `epoch` as ended. Returns whether that epoch is still open.
-  bool settle(OpenEpoch* epoch);
+  /// Counts one transfer or hand-over of `epoch` as ended. Returns whether that epoch is still
+  /// open.
+  bool transfer_ended(OpenEpoch* epoch);
 
   void check_open() const;
   template <typename Ready>
@@ -92,6 +115,8 @@ class EdgeChannel : public Channel, private LinkEvents {
   std::string closed_ = kNotOpened;   ///< why the channel is closed; empty while it is open
   std::vector<Header> early_grants_;  ///< grants of epochs that peers opened before this rank
   ChannelCounts counts_;
+  bool sleeps_ = false;  ///< whether the compute thread waits, and so returns no credits by itself
+  std::atomic<int> waiting_for_events_{0};  ///< hand-overs, of closed epochs too
 };
 
 }  // namespace troupe::transport

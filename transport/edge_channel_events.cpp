@@ -4,9 +4,68 @@
 
 #include "transport/edge_channel.h"
 
-// The events that a link reports to its channel.
+// The events that a link or a device reports to its channel.
 
 namespace troupe::transport {
+
+// --- events of the device
+
+void EdgeChannel::send(const MessageKey& key, const tensor::Tensor& buffer,
+                       tensor::Event& written) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  if (outbox_of(key).is_local() || written.done()) return send_locked(key, buffer);
+  lock.unlock();
+  hand_over_later(key, buffer, written);
+}
+
+void EdgeChannel::release(const MessageKey& key, tensor::Event& read) {
+  if (read.done()) return release(key);
+  hand_over_later(key, {}, read);
+}
+
+void EdgeChannel::hand_over_later(const MessageKey& key, const tensor::Tensor& buffer,
+                                  tensor::Event& event) {
+  HandOver* hand_over = nullptr;
+  {
+    const std::unique_lock<Link> lock(link_);
+    check_open();
+    if (epoch_->idle.empty()) epoch_->idle.push_back(&epoch_->hand_overs.emplace_back());
+    hand_over = epoch_->idle.back();
+    epoch_->idle.pop_back();
+    *hand_over = {.channel = this, .epoch = epoch_.get(), .key = key, .buffer = buffer};
+    ++epoch_->in_flight;
+  }
+  waiting_for_events_.fetch_add(1);
+  event.on_reached(&EdgeChannel::on_event, hand_over);
+}
+
+/// Called by a thread of the device, or by hand_over_later().
+void EdgeChannel::on_event(void* argument) {
+  const HandOver hand_over = *static_cast<HandOver*>(argument);
+  EdgeChannel& channel = *hand_over.channel;
+  {
+    const std::unique_lock<Link> lock(channel.link_);
+    hand_over.epoch->idle.push_back(static_cast<HandOver*>(argument));
+    if (channel.transfer_ended(hand_over.epoch) && channel.closed_.empty()) {
+      hand_over.buffer ? channel.send_locked(hand_over.key, hand_over.buffer)
+                       : channel.release_locked(hand_over.key);
+      // A peer may need the very slots that this has freed, as when the thread went to sleep.
+      for (Mailbox& mailbox : channel.epoch_->mailboxes)
+        if (channel.sleeps_ && mailbox.memory()) channel.return_credits(mailbox);
+      channel.link_.notify();  // a local edge's buffer may be free, or its message there
+    }
+  }
+  channel.waiting_for_events_.fetch_sub(1);
+  channel.waiting_for_events_.notify_all();
+}
+
+void EdgeChannel::settle() {
+  for (int waiting = 0; (waiting = waiting_for_events_.load()) != 0;)
+    waiting_for_events_.wait(waiting);
+}
+
+// --- events of the link
 
 IncomingTensor* EdgeChannel::on_message(const Header& header, std::size_t payload_bytes) {
   if (!is_current(header)) {
@@ -56,13 +115,13 @@ IncomingTensor* EdgeChannel::on_tensor(int sender, const TensorMessage& message,
 void EdgeChannel::on_payload(IncomingTensor& tensor) {
   auto& slot = static_cast<Mailbox::Slot&>(tensor);
   slot.state = Mailbox::Slot::State::ready;
-  if (settle(slot.epoch)) link_.notify();
+  if (transfer_ended(slot.epoch)) link_.notify();
 }
 
 void EdgeChannel::on_payload_lost(IncomingTensor& tensor) {
   // on_peer_lost() gives the reason. Until then the slot stays taken, and a compute thread that
   // waits for the message goes on waiting.
-  settle(static_cast<Mailbox::Slot&>(tensor).epoch);
+  transfer_ended(static_cast<Mailbox::Slot&>(tensor).epoch);
 }
 
 void EdgeChannel::on_grant(int sender, const Grant& grant) {
@@ -113,7 +172,7 @@ std::string EdgeChannel::name_of(Edge edge) const {
 void EdgeChannel::on_departed(OutgoingTensor& tensor) {
   auto& buffer = static_cast<Outbox::Buffer&>(tensor);
   buffer.box->recycle(buffer);
-  if (settle(buffer.epoch)) link_.notify();
+  if (transfer_ended(buffer.epoch)) link_.notify();
 }
 
 void EdgeChannel::on_peer_lost(int rank, const std::string& why) {

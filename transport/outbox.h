@@ -32,7 +32,8 @@ class Outbox {
     OpenEpoch* epoch = nullptr;
   };
 
-  Outbox(const Edge& edge, OpenEpoch* epoch);
+  /// `device`: EpochSpec::device.
+  Outbox(const Edge& edge, OpenEpoch* epoch, tensor::Device* device);
 
   const Edge& edge() const { return edge_; }
   EdgeId id() const {

@@ -44,7 +44,9 @@ StepReport::Measured measured(const RunSpec::Mesh& mesh, const std::vector<Prepa
                              .shard = place.shard,
                              .busy_s = busy,
                              .idle_s = std::max(0.0, to_double(vote.wall_s) - busy),
-                             .collective_s = to_double(vote.collective_s)});
+                             .collective_s = to_double(vote.collective_s),
+                             .device_used_bytes = vote.device_used,
+                             .device_total_bytes = vote.device_total});
     add_edges(edges, vote);
   }
   return report;

@@ -52,7 +52,7 @@ TROUPE_INSPECT(Ready, x.epoch, x.rank, x.move_s, x.digest, x.parameters)
 TROUPE_INSPECT(Prepared::Sent, x.to, x.bytes)
 TROUPE_INSPECT(Prepared::Waited, x.from, x.wait_s)
 TROUPE_INSPECT(Prepared, x.epoch, x.step, x.rank, x.loss_sum, x.bad_microbatch, x.squared_norms,
-               x.busy_s, x.collective_s, x.wall_s, x.sent, x.waited)
+               x.busy_s, x.collective_s, x.wall_s, x.device_used, x.device_total, x.sent, x.waited)
 TROUPE_INSPECT(TracedActions::Row, x.name, x.begin_s, x.end_s, x.sent_s, x.busy_s, x.collective_s,
                x.waited_s, x.from, x.to)
 TROUPE_INSPECT(TracedActions, x.epoch, x.step, x.rank, x.rows, x.complete)

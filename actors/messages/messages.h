@@ -163,8 +163,9 @@ struct Prepared {
   Bits busy_s = 0;
   Bits collective_s = 0;
   Bits wall_s = 0;
-  std::vector<Sent> sent;      ///< one for each rank that it sends to
-  std::vector<Waited> waited;  ///< one for each rank that sends to it
+  std::uint64_t device_used = 0, device_total = 0;  ///< bytes of a GPU's memory; 0 on a CPU
+  std::vector<Sent> sent;                           ///< one for each rank that it sends to
+  std::vector<Waited> waited;                       ///< one for each rank that sends to it
 };
 
 /// The actions of one rank in one step, in order; a long step takes several messages.

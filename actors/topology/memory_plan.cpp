@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "actors/topology/gpu_memory.h"
 #include "tensor/device.h"
+#include "tensor/error.h"
 #include "transport/channel.h"
 
 namespace troupe::actors {
@@ -19,6 +21,23 @@ std::int64_t pool_bytes(const RankAssembly& part, int rank) {
   return bytes;
 }
 
+bool on_gpu(const RunSpec& spec) {
+  return spec.cluster.device.kind == tensor::DeviceKind::cuda;
+}
+
+/// The memory of a stage without its edges. `cpu` plans what is alike on every device.
+RankMemory memory_of_stage(const stages::StageSpec& stage, const tensor::DeviceSpec& device,
+                           tensor::Device& cpu) {
+  RankMemory memory{.stage = stages::plan_memory(stage, cpu)};
+  if (device.kind == tensor::DeviceKind::cpu) return memory;
+  memory.stage.packed = packed_bytes_on_gpu(stage, memory.stage);
+  memory.workspace = workspace_on_gpu(stage, device.deterministic);
+  memory.context = kContextBytes;
+  memory.process += kCudaHostBytes;
+  memory.on_gpu = true;
+  return memory;
+}
+
 struct SplitMemory {
   std::int64_t ranks = 0, spares = 0;
 };
@@ -26,8 +45,8 @@ struct SplitMemory {
 SplitMemory split_memory(const RunSpec& spec, const ClusterShape& shape) {
   const auto memory = memory_of(spec, shape, assemble(spec, shape));
   SplitMemory all;
-  for (const RankMemory& rank : memory) all.ranks += rank.total();
-  all.spares = spec.recovery.spares * memory_of_spare(memory);
+  for (const RankMemory& rank : memory) all.ranks += rank.host_total();
+  all.spares = spec.recovery.spares * memory_of_spare(memory).host_total();
   return all;
 }
 
@@ -35,27 +54,30 @@ SplitMemory split_memory(const RunSpec& spec, const ClusterShape& shape) {
 
 std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape,
                                   const Assembly& assembly) {
-  const auto device = tensor::make_cpu_device(spec.cluster.threads);
+  const auto device = tensor::make_cpu_device(spec.cluster.device.threads);
   std::vector<RankMemory> memory;
   const int in_replica = shape.mesh.ranks_of_replica();
   for (int rank = 0; rank < shape.num_ranks(); ++rank) {
     const RankAssembly part = part_of_run(assembly, spec, shape, rank);
     // Replicas are alike, so the others take the stage memory of the one before.
-    memory.push_back({.stage = part.place.replica == 0
-                                   ? stages::plan_memory(part.stage, *device)
-                                   : memory[static_cast<std::size_t>(rank - in_replica)].stage,
-                      .pools = pool_bytes(part, rank)});
+    RankMemory bytes = part.place.replica == 0
+                           ? memory_of_stage(part.stage, spec.cluster.device, *device)
+                           : memory[static_cast<std::size_t>(rank - in_replica)];
+    bytes.pools = pool_bytes(part, rank);
+    memory.push_back(bytes);
   }
   return memory;
 }
 
-std::int64_t memory_of_spare(const std::vector<RankMemory>& ranks) {
-  RankMemory spare;
+RankMemory memory_of_spare(const std::vector<RankMemory>& ranks) {
+  TROUPE_ASSERT(!ranks.empty());
+  RankMemory spare = ranks.front();
   for (const RankMemory& rank : ranks) {
     if (rank.stage.total() > spare.stage.total()) spare.stage = rank.stage;
+    spare.workspace = std::max(spare.workspace, rank.workspace);
     spare.pools = std::max(spare.pools, rank.pools);
   }
-  return spare.total();
+  return spare;
 }
 
 std::int64_t total_memory(const RunSpec& spec, const ClusterShape& shape) {
@@ -67,8 +89,8 @@ std::int64_t total_memory_of_change(const RunSpec& spec, const ClusterShape& now
                                     const ClusterShape& next) {
   const int in_both = std::min(now.num_ranks(), next.num_ranks());
   const SplitMemory before = split_memory(spec, now), after = split_memory(spec, next);
-  return before.ranks + after.ranks - in_both * kProcessBytes +
-         std::max(before.spares, after.spares);
+  const std::int64_t process = kProcessBytes + (on_gpu(spec) ? kCudaHostBytes : 0);
+  return before.ranks + after.ranks - in_both * process + std::max(before.spares, after.spares);
 }
 
 }  // namespace troupe::actors

@@ -10,7 +10,7 @@ namespace troupe::actors {
 
 /// What a worker process takes beside its stage and its edges: program, libraries and what they
 /// keep of their own. Measured: the resident size (VmRSS) of ranks that train with
-/// cluster.threads = 1, less the planned bytes of stage and pools and the mapped slots of other
+/// one thread, less the planned bytes of stage and pools and the mapped slots of other
 /// ranks, is 28 MiB for a stage of 2 MiB, 36 MiB for stages of 50 to 150 MiB, and 42 MiB with a
 /// neighbour's state. 23 MiB of it are pages of files, which the processes of a machine share.
 inline constexpr std::int64_t kProcessBytes = std::int64_t{32} << 20;
@@ -18,21 +18,31 @@ inline constexpr std::int64_t kProcessBytes = std::int64_t{32} << 20;
 /// Bytes that one rank takes.
 struct RankMemory {
   stages::StageMemory stage;
+  /// What a GPU takes beside the stage's tensors: scratch of the libraries' products and attention,
+  /// and the process's context. 0 on a CPU.
+  std::int64_t workspace = 0;
+  std::int64_t context = 0;
   /// Bytes of transport buffers. Slots that sender and receiver both map count at the receiver
   /// alone.
   std::int64_t pools = 0;
-  std::int64_t total() const { return stage.total() + pools + kProcessBytes; }
+  std::int64_t process = kProcessBytes;
+  bool on_gpu = false;
+  /// Bytes of the memory of a GPU; 0 on a CPU.
+  std::int64_t device_total() const { return on_gpu ? stage.total() + workspace + context : 0; }
+  std::int64_t total() const { return stage.total() + workspace + context + pools + process; }
+  /// Bytes of the machine's memory.
+  std::int64_t host_total() const { return total() - device_total(); }
 };
 
 /// Memory of each rank, before anything is allocated. The assembly is the shape's.
 std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape,
                                   const Assembly& assembly);
-/// Bytes of a spare that is warm: it has memory for any of these ranks.
-std::int64_t memory_of_spare(const std::vector<RankMemory>& ranks);
-/// Bytes of all ranks and spares together.
+/// Memory of a spare that is warm, which suffices for any of these ranks.
+RankMemory memory_of_spare(const std::vector<RankMemory>& ranks);
+/// Bytes of the machine's memory that all ranks and spares take together.
 std::int64_t total_memory(const RunSpec& spec, const ClusterShape& shape);
-/// Bytes while one shape takes over from another: the same processes hold stages and pools of both.
-/// A spare gives up its memory for one before it prepares for the other.
+/// Bytes of the machine's memory while one shape takes over from another: the same processes hold
+/// stages and pools of both. A spare gives up its memory for one before it prepares for the other.
 std::int64_t total_memory_of_change(const RunSpec& spec, const ClusterShape& now,
                                     const ClusterShape& next);
 

@@ -17,6 +17,8 @@ struct StepReport {
     double busy_s = 0;
     double idle_s = 0;        ///< the rest of the step's actions and the waits between them
     double collective_s = 0;  ///< the part of it in which actions waited for collectives of shards
+    /// Memory of the rank's GPU, used by all processes, and in all; 0 on a CPU.
+    std::uint64_t device_used_bytes = 0, device_total_bytes = 0;
   };
   struct EdgeBytes {
     int from = 0;

@@ -88,7 +88,7 @@ schedules::Plan make_eval_plan(const RunSpec& spec) {
 }
 
 CoreUse core_use(const RunSpec::Cluster& cluster, std::int64_t ranks) {
-  const std::int64_t threads = cluster.threads;
+  const std::int64_t threads = cluster.device.threads;
   return {.pin = cluster.pin.value_or(ranks * threads <= cluster.cores),
           .spin = cluster.spin.value_or(ranks * (threads + 1) <= cluster.cores)};
 }

@@ -9,6 +9,7 @@
 #include "stages/model_config.h"
 #include "stages/optimizer.h"
 #include "stages/recompute.h"
+#include "tensor/device.h"
 
 namespace troupe::actors {
 
@@ -86,7 +87,10 @@ struct RunSpec {
   } eval;
 
   struct Cluster {
-    int threads = 1;                   ///< per rank
+    tensor::DeviceSpec device;  ///< what each worker computes with
+    /// Whether the library for CUDA stands in for GPUs on the host, where ranks may be many. Only
+    /// the launching process knows it.
+    bool emulates_gpus = false;
     std::optional<bool> pin = false;   ///< bind each rank to cores of its own; none: core_use()
     std::optional<bool> spin = false;  ///< wait for messages by polling; none: core_use()
     int cores = 0;                     ///< free cores; only the launching process knows them

@@ -24,13 +24,12 @@ int parity_of(std::int64_t step) {
 NeighbourCopies::NeighbourCopies(const RunSpec& spec, const ClusterShape& shape, int rank,
                                  tensor::Device& device, transport::Channel& channel)
     : spec_(spec),
-      device_(device),
-      stream_(device.make_stream()),
+      copies_(device),
       channel_(channel),
       rank_(rank),
       before_(neighbour_of(shape, rank, -1)),
-      size_before_(size_of_units(units_of(spec, shape, before_), spec.model,
-                                 sharding_of(shape, before_))) {}
+      size_before_(
+          size_of_units(units_of(spec, shape, before_), spec.model, sharding_of(shape, before_))) {}
 
 transport::MessageKey NeighbourCopies::key(int rank, std::int64_t step, std::int64_t piece) const {
   return {.step = static_cast<std::uint64_t>(step),
@@ -51,7 +50,7 @@ void NeighbourCopies::send(const stages::Stage& stage, std::int64_t step) {
     const tensor::Tensor buffer = channel_.acquire(key(rank_, step, i));
     const std::int64_t count = std::min(kPieceElements, row_.size() - begin);
     const tensor::Tensor piece = slice(buffer, 0, count);
-    row_.read(device_, *stream_, begin, piece);
+    row_.read(copies_, begin, piece);
     const std::uint64_t sum = sum_of(piece);
     std::memcpy(slice(buffer, count, kSumElements).data, &sum, sizeof sum);
     channel_.send(key(rank_, step, i), buffer);

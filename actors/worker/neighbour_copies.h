@@ -65,8 +65,7 @@ class NeighbourCopies {
   transport::MessageKey key(int rank, std::int64_t step, std::int64_t piece) const;
 
   const RunSpec& spec_;
-  tensor::Device& device_;
-  const std::unique_ptr<tensor::Stream> stream_;
+  tensor::HostCopies copies_;
   transport::Channel& channel_;
   const int rank_, before_;
   const std::int64_t size_before_;  ///< number of elements in the state of the stage before

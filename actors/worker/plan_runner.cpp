@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/worker/instruction_messages.h"
 #include "actors/worker/tap.h"
 #include "tensor/error.h"
 
@@ -17,37 +18,8 @@ using tensor::Tensor;
 using transport::Direction;
 using transport::MessageKey;
 
-double seconds_of(Clock::time_point time) {
-  return std::chrono::duration<double>(time.time_since_epoch()).count();
-}
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// The key of the message that a chunk receives: its input activation, or the gradient of its
-/// output.
-MessageKey into(const Instruction& next, std::uint64_t step, Direction direction) {
-  return {step, next.microbatch, next.global_chunk, direction};
-}
-/// The key of the message that a chunk sends: its output to the chunk after it, or the gradient of
-/// its input to the chunk before it.
-MessageKey out_of(const Instruction& next, std::uint64_t step, Direction direction) {
-  const int to = next.global_chunk + (direction == Direction::forward ? 1 : -1);
-  return {step, next.microbatch, to, direction};
-}
-
-stages::Pass pass_of(Op op) {
-  switch (op) {
-    case Op::F:
-      return stages::Pass::forward;
-    case Op::B:
-      return stages::Pass::backward;
-    case Op::I:
-      return stages::Pass::input_gradient;
-    case Op::W:
-      return stages::Pass::weight_gradient;
-  }
-  assert_failed("op is an Op", __FILE__, __LINE__);
 }
 
 std::size_t wait_index(Direction direction, int chunk) {
@@ -64,30 +36,14 @@ struct PlanRunner::Step {
   /// tokens came from another shard.
   double collective_s = 0;
   Tap* tap = nullptr;
-  Recorded* record = nullptr;  ///< record of the action that computes or waits; null: not recorded
-
-  /// Runs one call of the stage and returns its seconds. If an action takes several calls, its
-  /// record keeps the begin of the first and the end of the last.
-  template <typename Call>
-  double timed(Call&& call) {
-    const auto begin = Clock::now();
-    call();
-    const auto end = Clock::now();
-    const double s = std::chrono::duration<double>(end - begin).count();
-    busy_s += s;
-    longest_s = std::max(longest_s, s);
-    if (record) {
-      if (record->end_s == 0) record->begin_s = seconds_of(begin);
-      record->end_s = seconds_of(end);
-      record->busy_s += s;
-    }
-    return s;
-  }
+  bool records = false;        ///< whether recorded_ is of this step
+  Recorded* record = nullptr;  ///< record of the action that waits; null: not recorded
 };
 
 /// The state of an action while it runs, from its first node to its last.
 struct PlanRunner::ActiveAction {
   const Instruction& next;
+  std::size_t number;  ///< of the instruction in the program
   Recorded* record = nullptr;
   Direction direction = Direction::forward;
   transport::Needs needs{};  ///< the message and the buffer that it needs to start
@@ -97,11 +53,12 @@ struct PlanRunner::ActiveAction {
   Tensor input{};                            ///< the message that was received
   Tensor output{};                           ///< the buffer for the output
   stages::BatchPlace place{};
-  double loss_sum = 0;
-  double busy_s = 0;
+  bool is_paired = false;    ///< whether its nodes alternate with those of another action
+  bool is_in_piece = false;  ///< whether a piece of it has begun and not ended
+  double waited_s = 0;       ///< Stage::collective_wait_s() when the piece began
 
-  ActiveAction(const Instruction& instruction, std::uint64_t step, Recorded* kept)
-      : next(instruction), record(kept) {
+  ActiveAction(const Program& program, std::size_t index, std::uint64_t step, Recorded* kept)
+      : next(program[index]), number(index), record(kept) {
     const bool forward = next.op == Op::F;
     if (!forward) direction = Direction::backward;
     if (next.op == Op::W) return;  // it reads only what this rank holds
@@ -112,23 +69,41 @@ struct PlanRunner::ActiveAction {
   bool is_brief() const { return !done() && nodes[static_cast<std::size_t>(node)].brief; }
 };
 
-/// Waits at its end until the stage has done all it was called for. Then gradients are complete,
-/// and if an error ends the step, nothing uses the channel's buffers any more.
+/// Waits at its end until the device has run all it was given and told so. Then gradients are
+/// complete, and if an error ends the step, nothing uses the channel's buffers any more.
 struct PlanRunner::Drain {
-  explicit Drain(stages::Stage& of) : stage(of) {}
-  ~Drain() { stage.synchronize(); }
+  explicit Drain(PlanRunner& of) : runner(&of) {}
+  ~Drain() {
+    try {
+      if (runner) finish();
+    } catch (const Error&) {
+      // The device has failed, which ends the step, or its next call tells it.
+    }
+  }
   Drain(const Drain&) = delete;
   Drain& operator=(const Drain&) = delete;
-  stages::Stage& stage;
+  void finish() {
+    PlanRunner& of = *std::exchange(runner, nullptr);
+    of.stage_.synchronize();
+    of.channel_.settle();
+    for (std::uint64_t done = 0; (done = of.progress_.load()) != of.queued_;)
+      of.progress_.wait(done);
+  }
+  PlanRunner* runner;  ///< null once finished
 };
 
-PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, Program program,
-                       const StepTokens::Source& tokens)
+PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, tensor::Device& device,
+                       Program program, const StepTokens::Source& tokens)
     : stage_(stage),
       channel_(channel),
       program_(std::move(program)),
-      tokens_(tokens),
-      losses_(static_cast<std::size_t>(tokens.num_microbatches)) {
+      tokens_(tokens, device),
+      num_microbatches_(tokens.num_microbatches),
+      losses_(device.allocate(static_cast<std::size_t>(num_microbatches_) * sizeof(double),
+                              tensor::MemoryKind::pinned)),
+      clock_(device) {
+  action_s_.resize(program_.size());
+  sent_after_.resize(program_.size());
   for (const Instruction& next : program_)
     waits_.resize(std::max(waits_.size(), wait_index(Direction::backward, next.chunk) + 1));
 }
@@ -136,18 +111,23 @@ PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, Progra
 PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
                              const Watch& watch) {
   const auto begin = Clock::now();
-  Step step{.message_step = message_step, .tap = watch.tap};
-  std::fill(losses_.begin(), losses_.end(), 0.0);
+  Step step{.message_step = message_step, .tap = watch.tap, .records = watch.record};
+  std::fill_n(losses(), num_microbatches_, 0.0);
   std::fill(waits_.begin(), waits_.end(), 0.0);
   if (watch.record) {
     recorded_.assign(program_.size(), {});
     for (std::size_t i = 0; i < program_.size(); ++i) recorded_[i].instruction = program_[i];
   }
   step.collective_s += tokens_.begin(data_step);
-  const Drain drain(stage_);
-  step.timed([&] { stage_.begin_step(); });
+  Drain drain(*this);
+  std::ranges::fill(sent_after_, kNotSent);
+  clock_.clear();
+  tensor::Stream& packing = stage_.stream_of(stages::Pass::backward);
+  clock_.begin(ActionClock::kNoAction, packing);
+  stage_.begin_step();
+  clock_.end(packing);
   const auto action_at = [&](std::size_t i) {
-    return ActiveAction(program_[i], message_step, watch.record ? &recorded_[i] : nullptr);
+    return ActiveAction(program_, i, message_step, watch.record ? &recorded_[i] : nullptr);
   };
   for (std::size_t i = 0; i < program_.size(); ++i) {
     if (program_[i].overlaps_next) {
@@ -156,19 +136,20 @@ PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
     } else {
       run(action_at(i), step);
     }
-    progress_.fetch_add(1, std::memory_order_relaxed);
   }
+  drain.finish();
+  read_times(step);
   return finish(step, seconds_since(begin));
 }
 
 PlanResult PlanRunner::evaluate(std::int64_t data_step, std::uint64_t message_step) {
   const auto begin = Clock::now();
   Step step{.message_step = message_step};
-  std::fill(losses_.begin(), losses_.end(), 0.0);
+  std::fill_n(losses(), num_microbatches_, 0.0);
   step.collective_s += tokens_.begin(data_step);
-  for (const Instruction& next : program_) {
-    evaluate_one(next, step);
-    if (!next.first) channel_.release(into(next, message_step, Direction::forward));
+  for (std::size_t i = 0; i < program_.size(); ++i) {
+    evaluate_one(i, step);
+    ++queued_;
     progress_.fetch_add(1, std::memory_order_relaxed);
   }
   return finish(step, seconds_since(begin));
@@ -194,29 +175,25 @@ Tensor PlanRunner::acquire(const MessageKey& key, Step& step) {
   return buffer;
 }
 
-void PlanRunner::send(const MessageKey& key, const Tensor& tensor, const Step& step) {
-  if (step.tap) step.tap->look(key, tensor);
-  if (step.record) step.record->sent_s = seconds_of(Clock::now());
-  channel_.send(key, tensor);
-}
-
 double PlanRunner::wait_s(Direction direction, int chunk) const {
   const std::size_t at = wait_index(direction, chunk);
   return at < waits_.size() ? waits_[at] : 0;
 }
 
-void PlanRunner::evaluate_one(const Instruction& next, Step& step) {
-  ActiveAction pass(next, step.message_step, nullptr);
+void PlanRunner::evaluate_one(std::size_t instruction, Step& step) {
+  const Instruction& next = program_[instruction];
+  ActiveAction pass(program_, instruction, step.message_step, nullptr);
   start(pass, step);
-  stages::ForwardResult result;
-  step.timed([&] {
-    result = stage_.evaluate(next.chunk, pass.input, pass.output, tokens_.ids(next.microbatch),
-                             tokens_.targets(next.microbatch));
-  });
+  const auto begin = Clock::now();
+  const double loss =
+      stage_.evaluate(next.chunk, pass.input, pass.output, tokens_.ids(next.microbatch),
+                      tokens_.targets(next.microbatch));
+  step.busy_s += seconds_since(begin);
   if (next.last)
-    losses_[static_cast<std::size_t>(next.microbatch)] = result.loss_sum;
+    losses()[next.microbatch] = loss;
   else
-    send(*pass.needs.buffer, pass.output, step);
+    channel_.send(*pass.needs.buffer, pass.output);
+  if (!next.first) channel_.release(into(next, step.message_step, Direction::forward));
 }
 
 /// Starts an action: waits until its message has arrived and its buffer is free.
@@ -231,44 +208,41 @@ void PlanRunner::start(ActiveAction& pass, Step& step) {
   pass.started = true;
 }
 
-/// Runs the next node. An output that it completes is sent at once, and a message that it was the
-/// last to read is freed at once. The compute thread waits for the stage only for these, and at the
-/// last node, whose end is the action's.
+/// Queues the next node. An output that it completes is sent, and a message that it was the last to
+/// read is freed, as soon as the device has run it.
 void PlanRunner::advance(ActiveAction& pass, Step& step) {
   const stages::NodeEnd end = pass.nodes[static_cast<std::size_t>(pass.node)];
-  step.record = pass.record;
-  const double waited_s = stage_.collective_wait_s();
-  pass.busy_s += step.timed([&] {
-    compute(pass);
-    ++pass.node;
-    if (pass.done() || end.output || end.input || end.output_gradient)
-      stage_.wait(pass.next.chunk, pass.next.slot);
-  });
-  if (step.record) {
-    const double waits_s = stage_.collective_wait_s() - waited_s;
-    step.record->busy_s -= waits_s;
-    step.record->collective_s += waits_s;
+  tensor::Stream& stream = stage_.stream_of(pass_of(pass.next.op));
+  if (!std::exchange(pass.is_in_piece, true)) {
+    // The piece begins when the node can, not when the stream has nothing else to do.
+    stage_.ran(pass.next.chunk, pass.next.slot).wait(stream);
+    clock_.begin(pass.number, stream);
+    pass.waited_s = stage_.collective_wait_s();
+  }
+  compute(pass);
+  ++pass.node;
+  if (pass.is_paired || end.output || pass.done()) {
+    const std::size_t piece = clock_.end(stream, stage_.collective_wait_s() - pass.waited_s);
+    if (end.output && pass.needs.buffer) sent_after_[pass.number] = piece;
+    pass.is_in_piece = false;
   }
   hand_over(pass, end, step);
-  if (!pass.done()) return;
-  step.longest_s = std::max(step.longest_s, pass.busy_s);
-  if (pass.next.op == Op::F && pass.next.last)
-    losses_[static_cast<std::size_t>(pass.next.microbatch)] = pass.loss_sum;
+  if (pass.done()) count_finished(pass);
 }
 
 void PlanRunner::compute(ActiveAction& pass) {
   const Instruction& next = pass.next;
   if (next.op == Op::F) {
-    const auto result = stage_.forward_node({.chunk = next.chunk,
-                                             .slot = next.slot,
-                                             .input = pass.input,
-                                             .output = pass.output,
-                                             .ids = tokens_.ids(next.microbatch),
-                                             .targets = tokens_.targets(next.microbatch),
-                                             .place = pass.place},
-                                            pass.node);
-    pass.loss_sum += result.loss_sum;
-    return;
+    const auto m = static_cast<std::size_t>(next.microbatch);
+    return stage_.forward_node({.chunk = next.chunk,
+                                .slot = next.slot,
+                                .input = pass.input,
+                                .output = pass.output,
+                                .ids = tokens_.ids(next.microbatch),
+                                .targets = tokens_.targets(next.microbatch),
+                                .place = pass.place,
+                                .loss = losses_.view(tensor::DType::f64, {1}, m * sizeof(double))},
+                               pass.node);
   }
   stage_.backward_node({.pass = pass_of(next.op),
                         .chunk = next.chunk,
@@ -281,10 +255,29 @@ void PlanRunner::compute(ActiveAction& pass) {
 
 void PlanRunner::hand_over(const ActiveAction& pass, const stages::NodeEnd& end, const Step& step) {
   const Instruction& next = pass.next;
-  if (end.output && pass.needs.buffer) send(*pass.needs.buffer, pass.output, step);
-  if (end.input && !next.first) channel_.release(into(next, step.message_step, Direction::forward));
+  tensor::Event& ran = stage_.ran(next.chunk, next.slot);
+  if (end.output && pass.needs.buffer) {
+    if (step.tap) {
+      ran.synchronize();
+      step.tap->look(*pass.needs.buffer, pass.output);
+    }
+    channel_.send(*pass.needs.buffer, pass.output, ran);
+  }
+  if (end.input && !next.first)
+    channel_.release(into(next, step.message_step, Direction::forward), ran);
   if (end.output_gradient && !next.last)
-    channel_.release(into(next, step.message_step, Direction::backward));
+    channel_.release(into(next, step.message_step, Direction::backward), ran);
+}
+
+/// Lets the device count an action whose last node is queued.
+void PlanRunner::count_finished(const ActiveAction& pass) {
+  const auto count = [](void* runner) {
+    auto& progress = static_cast<PlanRunner*>(runner)->progress_;
+    progress.fetch_add(1);
+    progress.notify_all();
+  };
+  ++queued_;
+  stage_.ran(pass.next.chunk, pass.next.slot).on_reached(count, this);
 }
 
 void PlanRunner::run(ActiveAction pass, Step& step) {
@@ -303,6 +296,7 @@ void PlanRunner::run(ActiveAction pass, Step& step) {
 void PlanRunner::run_pair(ActiveAction forward, ActiveAction backward, Step& step) {
   ActiveAction* turn = &forward;
   ActiveAction* other = &backward;
+  forward.is_paired = backward.is_paired = true;
   for (;;) {
     for (ActiveAction* pass : {turn, other}) {
       if (!pass->started && channel_.ready(pass->needs)) start(*pass, step);
@@ -318,7 +312,6 @@ void PlanRunner::run_pair(ActiveAction forward, ActiveAction backward, Step& ste
       wait_for_pair(forward, backward, step);
     }
   }
-  progress_.fetch_add(1, std::memory_order_relaxed);
 }
 
 /// The collective that the action's next node waits for; null if there is none.
@@ -351,16 +344,36 @@ void PlanRunner::wait_for_pair(ActiveAction& forward, ActiveAction& backward, St
   if (step.record) step.record->collective_s += s;
 }
 
+/// Reads when the pieces of the step's actions ran. Called when they all have.
+void PlanRunner::read_times(Step& step) {
+  std::ranges::fill(action_s_, 0.0);
+  const auto& pieces = clock_.read();
+  for (const ActionClock::Piece& piece : pieces) {
+    if (piece.action == ActionClock::kNoAction) continue;
+    double& action_s = action_s_[piece.action];
+    action_s += piece.seconds();
+    step.longest_s = std::max(step.longest_s, action_s);
+    if (!step.records) continue;
+    Recorded& record = recorded_[piece.action];
+    if (record.end_s == 0) record.begin_s = piece.begin_s;
+    record.end_s = piece.end_s;
+    record.busy_s += piece.seconds() - piece.waited_s;
+    record.collective_s += piece.waited_s;
+  }
+  for (std::size_t i = 0; step.records && i < recorded_.size(); ++i)
+    if (sent_after_[i] != kNotSent) recorded_[i].sent_s = pieces[sent_after_[i]].end_s;
+  step.busy_s = clock_.busy_s();
+}
+
 PlanResult PlanRunner::finish(const Step& step, double wall_s) {
   const double within_calls_s = stage_.collective_wait_s();
-  PlanResult result{.busy_s = std::max(0.0, step.busy_s - within_calls_s),
+  PlanResult result{.busy_s = step.busy_s,
                     .collective_s = within_calls_s + step.collective_s,
                     .wall_s = wall_s,
                     .longest_action_s = step.longest_s};
-  for (std::size_t m = 0; m < losses_.size(); ++m) {
-    result.loss_sum += losses_[m];
-    if (!std::isfinite(losses_[m]) && result.bad_microbatch < 0)
-      result.bad_microbatch = static_cast<int>(m);
+  for (int m = 0; m < num_microbatches_; ++m) {
+    result.loss_sum += losses()[m];
+    if (!std::isfinite(losses()[m]) && result.bad_microbatch < 0) result.bad_microbatch = m;
   }
   return result;
 }

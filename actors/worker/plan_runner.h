@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/topology/program.h"
+#include "actors/worker/action_clock.h"
 #include "actors/worker/step_tokens.h"
 #include "stages/stage.h"
 #include "transport/channel.h"
@@ -26,8 +27,10 @@ struct PlanResult {
 };
 
 /// The interpreter of plans: runs a rank's program of one step, receiving, computing and sending in
-/// the program's order. Plan, stage and channel meet only here. Used by the compute thread alone,
-/// except progress(). Allocates nothing after construction.
+/// the program's order. Plan, stage and channel meet only here. It queues nodes ahead of the device
+/// and waits for messages and buffers alone: what it sends and frees leaves when the device has got
+/// there. Used by the compute thread alone, except progress(). Allocates nothing after the first
+/// steps.
 class PlanRunner {
  public:
   struct Watch {
@@ -35,8 +38,8 @@ class PlanRunner {
     Tap* tap = nullptr;   ///< looks at the tensors that are sent; null: none
   };
   /// All references outlive the plan runner.
-  PlanRunner(stages::Stage& stage, transport::Channel& channel, Program program,
-             const StepTokens::Source& tokens);
+  PlanRunner(stages::Stage& stage, transport::Channel& channel, tensor::Device& device,
+             Program program, const StepTokens::Source& tokens);
 
   /// Trains on the samples of data step `data_step` (from 0). `message_step` keys the messages;
   /// both ends of every edge use the same. Afterwards the gradients of this rank are complete, and
@@ -68,38 +71,46 @@ class PlanRunner {
   /// stage.
   double wait_s(transport::Direction direction, int chunk) const;
 
-  /// The number of instructions finished since construction, a sign of life. May be called from any
-  /// thread.
+  /// The number of instructions that the device has finished since construction, a sign of life.
+  /// May be called from any thread.
   std::uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
 
  private:
   struct Step;
   struct ActiveAction;
   struct Drain;
+  static constexpr std::size_t kNotSent = static_cast<std::size_t>(-1);
   tensor::Tensor receive(const Instruction& next, const transport::MessageKey& key, Step& step);
   void add_wait(const Instruction& next, transport::Direction direction, double s, Step& step);
   tensor::Tensor acquire(const transport::MessageKey& key, Step& step);
-  void send(const transport::MessageKey& key, const tensor::Tensor& tensor, const Step& step);
-  void evaluate_one(const Instruction& next, Step& step);
+  void evaluate_one(std::size_t instruction, Step& step);
   void start(ActiveAction& pass, Step& step);
   void advance(ActiveAction& pass, Step& step);
   void compute(ActiveAction& pass);
   void hand_over(const ActiveAction& pass, const stages::NodeEnd& end, const Step& step);
+  void count_finished(const ActiveAction& pass);
   void run(ActiveAction pass, Step& step);
   void run_pair(ActiveAction forward, ActiveAction backward, Step& step);
   const tensor::Work* awaited(const ActiveAction& pass) const;
   bool can_advance(const ActiveAction& pass) const;
   void wait_for_pair(ActiveAction& forward, ActiveAction& backward, Step& step);
+  void read_times(Step& step);
   PlanResult finish(const Step& step, double wall_s);
+  double* losses() const { return static_cast<double*>(losses_.data()); }
 
   stages::Stage& stage_;
   transport::Channel& channel_;
   const Program program_;
   StepTokens tokens_;
-  std::vector<double> losses_;  // by microbatch
-  std::vector<double> waits_;   // by chunk of the stage and direction
+  const int num_microbatches_;
+  const tensor::Buffer losses_;  // pinned: a float64 for each microbatch
+  std::vector<double> waits_;    // by chunk of the stage and direction
   std::vector<Recorded> recorded_;
-  std::atomic<std::uint64_t> progress_{0};
+  ActionClock clock_;
+  std::vector<double> action_s_;            // scratch memory of read_times(), by instruction
+  std::vector<std::size_t> sent_after_;     // by instruction: the piece that wrote what was sent
+  std::uint64_t queued_ = 0;                // instructions whose end progress_ will count
+  std::atomic<std::uint64_t> progress_{0};  // written by a thread of the device, too
 };
 
 }  // namespace troupe::actors

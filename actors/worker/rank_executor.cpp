@@ -38,8 +38,8 @@ RankExecutor::RankExecutor(RunSpec spec, const Member& self, NodeFactory make_no
       self_(self),
       make_node_(std::move(make_node)),
       slots_(std::make_shared<transport::SlotPool>()),
+      device_(tensor::make_device(spec_.cluster.device)),
       node_(new_node()),
-      device_(tensor::make_cpu_device(spec_.cluster.threads)),
       reductions_(device_->make_stream()),
       warm_stage_(spec_, slots_, node_->shares_memory()) {}
 
@@ -72,7 +72,8 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
   if (now.copies && !now.copies->has_sent(order.step - 1))
     now.copies->send(now.stage(), order.step - 1);
   std::optional<Tap> tap;
-  if (!order.taps.empty()) tap.emplace(order, now.part, now.rank, spec_.dir + "/taps");
+  if (!order.taps.empty())
+    tap.emplace(order, now.part, now.rank, spec_.dir + "/taps", *now.state->device);
   const PlanResult result =
       now.runner->train(order.step - 1, static_cast<std::uint64_t>(order.step),
                         {.record = order.trace, .tap = tap ? &*tap : nullptr});
@@ -86,6 +87,9 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
                 .busy_s = to_bits(result.busy_s),
                 .collective_s = to_bits(result.collective_s),
                 .wall_s = to_bits(result.wall_s)};
+  const tensor::DeviceMemory memory = device_->memory();
+  vote.device_used = memory.used;
+  vote.device_total = memory.total;
   for (const std::size_t i : now.owned) vote.squared_norms.push_back(to_bits(now.squared_norms[i]));
   const auto counts = node_->channel().counts();
   now.edge_bytes.resize(counts.edges.size());

@@ -7,6 +7,7 @@
 #include "actors/worker/state_mover.h"
 #include "stages/checkpoint.h"
 #include "tensor/error.h"
+#include "transport/staged_group.h"
 
 // How a rank leaves an epoch and reaches the next one.
 
@@ -168,7 +169,7 @@ std::optional<Ready> RankExecutor::prepare(const EnterEpoch& order) {
 }
 
 void RankExecutor::use_cores(const CoreUse& use) {
-  use.pin ? cores_.bind(self_.id, spec_.cluster.threads) : cores_.release();
+  use.pin ? cores_.bind(self_.id, spec_.cluster.device.threads) : cores_.release();
   spin_ = use.spin ? kSpin : std::chrono::microseconds(0);
   node_->set_spin(spin_);
 }
@@ -203,7 +204,8 @@ void RankExecutor::open_channel(std::uint32_t epoch, const Epoch& members,
                          .rank = self_.id,
                          .edges = std::move(edges),
                          .kept = std::move(kept),
-                         .ranks = std::move(ranks)});
+                         .ranks = std::move(ranks),
+                         .device = &*device_});
   refuse_if_interrupted(epoch / 2);
 }
 
@@ -276,7 +278,7 @@ void RankExecutor::copy_first_state(RankEpoch& now, const std::vector<int>& copi
 
 void RankExecutor::load(const EnterEpoch& order, StageState& state) {
   if (order.start.checkpoint.empty()) {
-    stages::initialize(*state.stage, spec_.model, spec_.seed, spec_.cluster.threads);
+    stages::initialize(*state.stage, spec_.model, spec_.seed, spec_.cluster.device.threads);
     return;
   }
   const auto checkpoint = stages::CheckpointReader::open(order.start.checkpoint);
@@ -294,7 +296,7 @@ void RankExecutor::make_groups(RankEpoch& now) {
     const int id = kind * epoch.num_ranks() + ranks.front();
     for (int& rank : ranks) rank = epoch.members.at(rank).id;
     group = node_->make_group(epoch.run, training(epoch.number), id, name, ranks, self_.id);
-    return group;
+    return transport::group_for(*now.state->device, std::move(group), name);
   };
   const RankAssembly& part = now.part;
   const std::string stage = std::to_string(part.place.stage);

@@ -26,8 +26,8 @@ int chunk_of_edge(int from, int to) {
 TensorRow StateMover::row_of(const std::map<int, UnitState>& units, const StateMove& move) const {
   const auto found = units.find(move.unit);
   if (found == units.end())
-    throw Error(ErrorKind::internal, "unit " + std::to_string(move.unit) +
-                                         " of the state is to move, and is not here");
+    throw Error(ErrorKind::internal,
+                "unit " + std::to_string(move.unit) + " of the state is to move, and is not here");
   return moved_row(found->second, model_, {.size = plan_.shards, .shard = move.shard},
                    sharding_of(shape_, move.to));
 }
@@ -63,12 +63,13 @@ transport::MessageKey StateMover::next_key(int from, int to) {
           .direction = transport::Direction::state};
 }
 
-void StateMover::give(const TensorRow& from, int to, transport::Channel& channel) {
+/// Sends the row, which is part of a held copy or of this member's own state.
+void StateMover::give(const TensorRow& from, bool is_held, int to, transport::Channel& channel) {
   for (std::int64_t begin = 0; begin < from.size(); begin += kPieceElements) {
     const auto key = next_key(member_, to);
     const tensor::Tensor buffer = channel.acquire(key);
-    from.read(device_, *stream_, begin,
-              slice(buffer, 0, std::min(kPieceElements, from.size() - begin)));
+    const auto piece = slice(buffer, 0, std::min(kPieceElements, from.size() - begin));
+    is_held ? from.read_host(begin, piece) : from.read(copies_, begin, piece);
     channel.send(key, buffer);
   }
 }
@@ -77,17 +78,16 @@ void StateMover::take(const TensorRow& into, int from, transport::Channel& chann
   for (std::int64_t begin = 0; begin < into.size(); begin += kPieceElements) {
     const auto key = next_key(from, member_);
     const tensor::Tensor buffer = channel.receive(key);
-    into.write(device_, *stream_, begin,
-               slice(buffer, 0, std::min(kPieceElements, into.size() - begin)));
+    into.write(copies_, begin, slice(buffer, 0, std::min(kPieceElements, into.size() - begin)));
     channel.release(key);
   }
 }
 
-void StateMover::copy(const TensorRow& from, const TensorRow& into) {
+void StateMover::copy(const TensorRow& from, bool is_held, const TensorRow& into) {
   TROUPE_ASSERT(from.size() == into.size());
   std::int64_t begin = 0;
-  for (const tensor::Tensor& x : from.tensors()) {
-    into.write(device_, *stream_, begin, x);
+  for (const tensor::Tensor& x : is_held ? from.tensors() : into.tensors()) {
+    is_held ? into.write(copies_, begin, x) : from.copy(*stream_, begin, x);
     begin += x.num_elements();
   }
 }
@@ -103,13 +103,16 @@ void StateMover::perform(const Memory& memory, transport::Channel& channel) {
     }
     const auto& units = move.copy_of < 0 ? memory.own : memory.copies.at(move.copy_of);
     const TensorRow from = row_of(units, move);
+    const bool is_held = move.copy_of >= 0;
     if (!to_me) {
-      give(from, move.to, channel);
+      give(from, is_held, move.to, channel);
       gives = true;
-    } else if (!memory.in_place || move.copy_of >= 0) {
-      copy(from, row_of(memory.into, move));
+    } else if (!memory.in_place || is_held) {
+      copy(from, is_held, row_of(memory.into, move));
     }
   }
+  stream_->synchronize();
+  copies_.synchronize();
   if (gives) channel.flush();
 }
 

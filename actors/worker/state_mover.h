@@ -15,7 +15,7 @@ namespace troupe::actors {
 class StateMover {
  public:
   /// The units in this member's memory: `own` of its own state, `copies` of the copies that it
-  /// holds, by rank of the epoch before, and `into` of the new stage.
+  /// holds in host memory, by rank of the epoch before, and `into` of the new stage.
   struct Memory {
     std::map<int, UnitState> own;
     std::map<int, std::map<int, UnitState>> copies;
@@ -30,8 +30,8 @@ class StateMover {
         model_(model),
         shape_(shape),
         member_(member),
-        device_(device),
-        stream_(device.make_stream()) {}
+        stream_(device.make_stream()),
+        copies_(device) {}
 
   /// The edges that begin or end at this member, between members of the new epoch. Empty if it
   /// neither sends nor receives state.
@@ -43,9 +43,9 @@ class StateMover {
   void perform(const Memory& memory, transport::Channel& channel);
 
  private:
-  void give(const TensorRow& from, int to, transport::Channel& channel);
+  void give(const TensorRow& from, bool is_held, int to, transport::Channel& channel);
   void take(const TensorRow& into, int from, transport::Channel& channel);
-  void copy(const TensorRow& from, const TensorRow& into);
+  void copy(const TensorRow& from, bool is_held, const TensorRow& into);
   transport::MessageKey next_key(int from, int to);
   TensorRow row_of(const std::map<int, UnitState>& units, const StateMove& move) const;
 
@@ -53,8 +53,8 @@ class StateMover {
   const stages::ModelConfig& model_;
   const ClusterShape& shape_;
   const int member_;
-  tensor::Device& device_;
-  const std::unique_ptr<tensor::Stream> stream_;
+  const std::unique_ptr<tensor::Stream> stream_;  ///< of copies from stage to stage
+  tensor::HostCopies copies_;
   std::map<std::pair<int, int>, int> pieces_;  ///< pieces sent or received so far, by edge
 };
 

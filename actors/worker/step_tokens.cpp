@@ -1,36 +1,52 @@
 #include "actors/worker/step_tokens.h"
 
+#include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "actors/worker/token_broadcast.h"
 
 namespace troupe::actors {
 
-StepTokens::StepTokens(const Source& source)
+StepTokens::StepTokens(const Source& source, tensor::Device& device)
     : source_(source),
-      ids_(static_cast<std::size_t>(source.tokens *
-                                    (source.broadcast ? source.num_microbatches : 1))),
-      targets_(ids_.size()) {}
+      memory_(device.allocate(2 * static_cast<std::size_t>(source.tokens) *
+                                  static_cast<std::size_t>(source.num_microbatches) *
+                                  sizeof(std::int32_t),
+                              tensor::MemoryKind::pinned)),
+      is_loaded_(static_cast<std::size_t>(source.num_microbatches)) {}
 
 double StepTokens::begin(std::int64_t step) {
   step_ = step;
+  std::ranges::fill(is_loaded_, false);
   if (!source_.broadcast) return 0;
   const auto begin = std::chrono::steady_clock::now();
-  for (int m = 0; source_.feed && m < source_.num_microbatches; ++m)
-    source_.feed->microbatch(step_, source_.replica, m, part(ids_, m), part(targets_, m));
-  source_.broadcast->run(ids_, targets_);
+  for (int m = 0; source_.feed && m < source_.num_microbatches; ++m) read(m);
+  source_.broadcast->run(all(0), all(1));
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 void StepTokens::load(int microbatch) {
-  if (!source_.broadcast)
-    source_.feed->microbatch(step_, source_.replica, microbatch, ids_, targets_);
+  if (source_.broadcast || std::exchange(is_loaded_[static_cast<std::size_t>(microbatch)], true))
+    return;
+  read(microbatch);
 }
 
-std::span<std::int32_t> StepTokens::part(std::vector<std::int32_t>& tokens, int microbatch) const {
+void StepTokens::read(int microbatch) {
+  source_.feed->microbatch(step_, source_.replica, microbatch, part(0, microbatch),
+                           part(1, microbatch));
+}
+
+std::span<std::int32_t> StepTokens::all(int which) const {
+  const auto count =
+      static_cast<std::size_t>(source_.tokens) * static_cast<std::size_t>(source_.num_microbatches);
+  return {static_cast<std::int32_t*>(memory_.data()) + static_cast<std::size_t>(which) * count,
+          count};
+}
+
+std::span<std::int32_t> StepTokens::part(int which, int microbatch) const {
   const auto count = static_cast<std::size_t>(source_.tokens);
-  const std::size_t first = source_.broadcast ? static_cast<std::size_t>(microbatch) * count : 0;
-  return std::span(tokens).subspan(first, count);
+  return all(which).subspan(static_cast<std::size_t>(microbatch) * count, count);
 }
 
 stages::BatchPlace StepTokens::place_of(int microbatch) const {

@@ -26,27 +26,33 @@ class StepTokens {
     std::int64_t samples = 1;  ///< number of samples in a microbatch
     int num_microbatches = 0;
   };
-  explicit StepTokens(const Source& source);
+  /// `device` outlives the object.
+  StepTokens(const Source& source, tensor::Device& device);
 
   /// Called before the first action of a step, `step` counted from 0. If one shard reads, gives
   /// every shard the tokens of the whole step, and returns the seconds that this took. Not each
   /// microbatch when its turn comes, because shards may begin the two actions of a pair in another
   /// order.
   double begin(std::int64_t step);
-  /// Makes the microbatch's tokens those of ids() and targets(). Called by a rank that has a feed
-  /// or receives tokens.
+  /// Reads the microbatch's tokens, if the rank has a feed of its own and has not read them in this
+  /// step: the device may be reading them. Called before ids() and targets() of it.
   void load(int microbatch);
-  std::span<const std::int32_t> ids(int microbatch) { return part(ids_, microbatch); }
-  std::span<const std::int32_t> targets(int microbatch) { return part(targets_, microbatch); }
+  // Pinned memory that holds the microbatch's tokens until its load() in the next step.
+  std::span<const std::int32_t> ids(int microbatch) const { return part(0, microbatch); }
+  std::span<const std::int32_t> targets(int microbatch) const { return part(1, microbatch); }
   /// Where the microbatch stands in the data.
   stages::BatchPlace place_of(int microbatch) const;
 
  private:
-  std::span<std::int32_t> part(std::vector<std::int32_t>& tokens, int microbatch) const;
+  void read(int microbatch);
+  /// All ids (which = 0) or targets (1) of a step.
+  std::span<std::int32_t> all(int which) const;
+  std::span<std::int32_t> part(int which, int microbatch) const;
 
   const Source source_;
   std::int64_t step_ = 0;
-  std::vector<std::int32_t> ids_, targets_;  // of a microbatch, or, if one shard reads, of a step
+  const tensor::Buffer memory_;  // ids, then targets, of all microbatches of a step
+  std::vector<char> is_loaded_;  // by microbatch, of the present step
 };
 
 }  // namespace troupe::actors

@@ -13,26 +13,36 @@ namespace troupe::actors {
 
 using transport::Direction;
 
-Tap::Tap(const RunStep& order, const RankAssembly& part, int rank, std::string folder)
-    : part_(part), rank_(rank), epoch_(order.epoch), step_(order.step), folder_(std::move(folder)) {
+Tap::Tap(const RunStep& order, const RankAssembly& part, int rank, std::string folder,
+         tensor::Device& device)
+    : part_(part),
+      rank_(rank),
+      epoch_(order.epoch),
+      step_(order.step),
+      folder_(std::move(folder)),
+      copies_(device) {
   for (const TapRequest& request : order.taps)
     if (request.from == rank) wishes_.push_back({.request = request});
 }
 
-void Tap::look(const transport::MessageKey& key, const tensor::Tensor& tensor) {
+void Tap::look(const transport::MessageKey& key, const tensor::Tensor& sent) {
   const bool backward = key.direction == Direction::backward;
   const auto edge = std::ranges::find_if(part_.edges, [&](const transport::Edge& e) {
     return e.from == rank_ && e.chunk == key.chunk && e.direction == key.direction;
   });
   if (edge == part_.edges.end()) return;
   const int microbatch = key.microbatch;
+  tensor::Tensor tensor;
   std::optional<TensorSummary> summary;
   bool wanted = false, dumped = false;
   for (Wish& wish : wishes_) {
     const TapRequest& request = wish.request;
     if (!request.names(rank_, edge->to, backward, step_, microbatch)) continue;
     if (request.samples > 0 && wish.taken >= request.samples) continue;
-    if (!summary) summary = summarise(tensor);
+    if (!summary) {
+      tensor = copies_.on_host(sent);
+      summary = summarise(tensor);
+    }
     if (request.only_not_finite && summary->not_finite == 0) continue;
     ++wish.taken;
     wanted = true;

@@ -8,6 +8,7 @@
 #include "actors/messages/messages.h"
 #include "actors/monitors/event.h"
 #include "actors/topology/assembly.h"
+#include "tensor/host_copies.h"
 #include "transport/channel.h"
 
 namespace troupe::actors {
@@ -17,9 +18,10 @@ namespace troupe::actors {
 class Tap {
  public:
   /// Selects the order's requests for tensors that `rank` sends. Dumps go to `folder`. `part`
-  /// outlives the tap.
-  Tap(const RunStep& order, const RankAssembly& part, int rank, std::string folder);
-  /// Looks at a tensor in host memory that is about to be sent.
+  /// and `device`, whose ops wrote the tensors, outlive the tap.
+  Tap(const RunStep& order, const RankAssembly& part, int rank, std::string folder,
+      tensor::Device& device);
+  /// Looks at a tensor that has been written and is about to be sent.
   void look(const transport::MessageKey& key, const tensor::Tensor& tensor);
   /// Takes the messages to the director, one for each tensor that matched a request.
   std::vector<Tapped> take() { return std::exchange(tapped_, {}); }
@@ -37,6 +39,7 @@ class Tap {
   const std::uint32_t epoch_;
   const std::int64_t step_;
   const std::string folder_;
+  tensor::HostCopies copies_;
   std::vector<Tapped> tapped_;
 };
 

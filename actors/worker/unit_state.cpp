@@ -1,6 +1,7 @@
 #include "actors/worker/unit_state.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "tensor/error.h"
 
@@ -44,17 +45,29 @@ TensorRow TensorRow::part(std::int64_t begin, std::int64_t count) const {
   return row;
 }
 
-void TensorRow::read(tensor::Device& device, tensor::Stream& stream, std::int64_t begin,
+void TensorRow::read(tensor::HostCopies& copies, std::int64_t begin,
                      const tensor::Tensor& piece) const {
   each_part(begin, piece.num_elements(), [&](const auto& part, auto at, auto count) {
-    device.ops().copy(stream, part, slice(piece, at, count));
+    copies.read(part, slice(piece, at, count));
   });
 }
 
-void TensorRow::write(tensor::Device& device, tensor::Stream& stream, std::int64_t begin,
+void TensorRow::write(tensor::HostCopies& copies, std::int64_t begin,
                       const tensor::Tensor& piece) const {
   each_part(begin, piece.num_elements(), [&](const auto& part, auto at, auto count) {
-    device.ops().copy(stream, slice(piece, at, count), part);
+    copies.write(slice(piece, at, count), part);
+  });
+}
+
+void TensorRow::read_host(std::int64_t begin, const tensor::Tensor& piece) const {
+  each_part(begin, piece.num_elements(), [&](const auto& part, auto at, auto count) {
+    std::memcpy(slice(piece, at, count).data, part.data, part.num_bytes());
+  });
+}
+
+void TensorRow::copy(tensor::Stream& stream, std::int64_t begin, const tensor::Tensor& to) const {
+  each_part(begin, to.num_elements(), [&](const auto& part, auto at, auto count) {
+    stream.device().ops().copy(stream, part, slice(to, at, count));
   });
 }
 

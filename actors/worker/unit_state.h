@@ -11,6 +11,7 @@
 #include "stages/sharding.h"
 #include "stages/stage.h"
 #include "tensor/device.h"
+#include "tensor/host_copies.h"
 
 namespace troupe::actors {
 
@@ -24,12 +25,14 @@ class TensorRow {
   /// A row with the elements [begin, begin + count) of this one.
   TensorRow part(std::int64_t begin, std::int64_t count) const;
   std::span<const tensor::Tensor> tensors() const { return tensors_; }
-  /// Copies the elements [begin, begin + piece.num_elements()) into `piece`; write() copies them
-  /// from it.
-  void read(tensor::Device& device, tensor::Stream& stream, std::int64_t begin,
-            const tensor::Tensor& piece) const;
-  void write(tensor::Device& device, tensor::Stream& stream, std::int64_t begin,
-             const tensor::Tensor& piece) const;
+  /// Copies the elements [begin, begin + piece.num_elements()), in memory of a device, to `piece`
+  /// in host memory; write() copies them from it (HostCopies::read, HostCopies::write).
+  void read(tensor::HostCopies& copies, std::int64_t begin, const tensor::Tensor& piece) const;
+  void write(tensor::HostCopies& copies, std::int64_t begin, const tensor::Tensor& piece) const;
+  /// read() of a row that lies in host memory.
+  void read_host(std::int64_t begin, const tensor::Tensor& piece) const;
+  /// Queues the copies of these elements to `to`; both lie in memory of the stream's device.
+  void copy(tensor::Stream& stream, std::int64_t begin, const tensor::Tensor& to) const;
 
  private:
   template <typename Copy>

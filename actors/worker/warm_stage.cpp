@@ -65,7 +65,7 @@ void WarmStage::reserve_for_any(const WarmUp& order) {
     if (reserve_ && reserved_for_ == order.shape) return;
   }
   const Assembly assembly = assemble(spec_, order.shape);
-  auto device = tensor::make_cpu_device(spec_.cluster.threads);
+  auto device = tensor::make_device(spec_.cluster.device);
   std::int64_t stage_bytes = 0;
   std::vector<std::size_t> slots;  // the largest of all ranks, the second largest of all ranks, ...
   for (int rank = 0; rank < order.shape.mesh.ranks_of_replica(); ++rank) {  // replicas are alike
@@ -101,7 +101,7 @@ std::shared_ptr<StageState> WarmStage::make(const stages::StageSpec& stage) {
     const std::lock_guard lock(mutex_);
     device = std::move(reserve_);
   }
-  if (!device) device = tensor::make_cpu_device(spec_.cluster.threads);
+  if (!device) device = tensor::make_device(spec_.cluster.device);
   auto state = make_state(stage, std::move(device));
   state->device->reserve(0);
   return state;

@@ -21,6 +21,7 @@ int run(const GenerateOptions& options);
 int run(const EvalOptions& options);
 int run(const TokenizeOptions& options);
 int run(const ScheduleOptions& options);
+int run(const DevicesOptions& options);
 int run(const WorkerOptions& options);
 
 }  // namespace troupe::launch

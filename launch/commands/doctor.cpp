@@ -1,6 +1,7 @@
 #include "launch/commands/doctor.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <link.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -120,18 +121,51 @@ std::string loaded_libraries() {
   return all;
 }
 
+/// The other GPUs whose memory a GPU reads and writes directly.
+std::string peers_text(const tensor::DeviceInfo& gpu) {
+  if (gpu.peers.empty()) return "no peer access";
+  return fmt::format("peer access to {}", fmt::join(gpu.peers, ", "));
+}
+
+Checkup gpu(std::size_t index, const tensor::DeviceInfo& gpu) {
+  const auto bytes = static_cast<std::int64_t>(gpu.memory_bytes);
+  return {.what = fmt::format("gpu {}", index),
+          .detail = fmt::format(
+              "{} ({}), compute capability {}.{}, {} multiprocessors, {}, {} of "
+              "it free, {}",
+              gpu.name, gpu.uuid, gpu.major, gpu.minor, gpu.multiprocessors, bytes_text(bytes),
+              bytes_text(static_cast<std::int64_t>(gpu.free_bytes)), peers_text(gpu))};
+}
+
 }  // namespace
 
-std::vector<Checkup> examine_machine() {
+std::vector<Checkup> examine_gpus(const tensor::DeviceReport& report) {
+  std::vector<Checkup> checkups;
+  if (!report.fault.empty())
+    checkups.push_back({.what = "gpu", .detail = "none can be used: " + report.fault});
+  if (!report.driver.empty()) checkups.push_back({.what = "gpu driver", .detail = report.driver});
+  for (std::size_t i = 0; i < report.devices.size(); ++i)
+    checkups.push_back(gpu(i, report.devices[i]));
+  for (const tensor::LibraryVersion& library : report.libraries)
+    checkups.push_back(
+        {.what = "gpu library",
+         .detail = fmt::format("{} {} in {}", library.name, library.version, library.path)});
+  return checkups;
+}
+
+std::vector<Checkup> examine_machine(const tensor::DeviceReport& gpus) {
   const Machine machine = this_machine();
-  return {cores(machine),
-          memory(machine),
-          shared_memory(),
-          open_files(),
-          process_memory(),
-          tried("loopback", open_loopback),
-          tried("data plane", open_data_plane),
-          {.what = "libraries", .detail = loaded_libraries()}};
+  std::vector<Checkup> checkups{cores(machine),
+                                memory(machine),
+                                shared_memory(),
+                                open_files(),
+                                process_memory(),
+                                tried("loopback", open_loopback),
+                                tried("data plane", open_data_plane),
+                                {.what = "libraries", .detail = loaded_libraries()}};
+  const std::vector<Checkup> of_gpus = examine_gpus(gpus);
+  checkups.insert(checkups.end(), of_gpus.begin(), of_gpus.end());
+  return checkups;
 }
 
 std::string to_text(const Checkup& checkup) {

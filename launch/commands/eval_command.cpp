@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "launch/commands/commands.h"
 #include "launch/commands/inference.h"
@@ -37,7 +38,7 @@ Evaluation evaluate(const EvalOptions& options, const stages::CheckpointReader& 
   feed_spec.micro = feed_spec.global = micro;
   const stages::DataFeed feed(open(), feed_spec);
 
-  const auto device = device_for(options.threads);
+  const auto device = device_for(options.device, options.threads);
   const auto stage = stages::make_transformer_stage(
       {.model = info.model,
        .chunks = {{.first_layer = 0,
@@ -50,13 +51,17 @@ Evaluation evaluate(const EvalOptions& options, const stages::CheckpointReader& 
       *device);
   checkpoint.load(*stage, true);
   stage->begin_step();
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(micro * info.seq_len)),
-      targets(ids.size());
+  // Pinned, so that a GPU can read the tokens.
+  const auto count_of_step = static_cast<std::size_t>(micro * info.seq_len);
+  const tensor::Buffer tokens =
+      device->allocate(2 * count_of_step * sizeof(std::int32_t), tensor::MemoryKind::pinned);
+  const std::span<std::int32_t> ids(static_cast<std::int32_t*>(tokens.data()), count_of_step);
+  const std::span<std::int32_t> targets(ids.data() + count_of_step, count_of_step);
   const std::int64_t steps = std::min(options.steps, samples / micro);
   double sum = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
     feed.microbatch(step, 0, 0, ids, targets);
-    sum += stage->evaluate(0, {}, {}, ids, targets).loss_sum;
+    sum += stage->evaluate(0, {}, {}, ids, targets);
   }
   const std::int64_t count = steps * micro * info.seq_len;
   return {.loss = sum / static_cast<double>(count), .tokens = count};

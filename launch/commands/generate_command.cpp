@@ -15,7 +15,7 @@ int run(const GenerateOptions& options) {
   std::vector<std::int32_t> ids = tokenizer->encode(options.prompt);
   if (ids.empty()) throw Error(ErrorKind::usage, "--prompt: the text must hold at least one token");
 
-  const auto device = device_for(options.threads);
+  const auto device = device_for(options.device, options.threads);
   stages::Generator generator(info.model, *device, info.seq_len);
   checkpoint->load(generator.stage(), true);
   for (std::int64_t i = 0; i < options.tokens; ++i) {

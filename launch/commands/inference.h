@@ -1,16 +1,19 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "launch/host/machine.h"
 #include "tensor/device.h"
 
 namespace troupe::launch {
 
-/// The CPU device of a command that works without a cluster. With 0 threads it has one thread for
-/// each free core.
-inline std::unique_ptr<tensor::Device> device_for(int threads) {
-  return tensor::make_cpu_device(threads > 0 ? threads : this_machine().free_cores);
+/// The device of a command that works without a cluster: "cpu" or "cuda". With 0 threads a CPU has
+/// one thread for each free core. Throws Error{unavailable} if there is no such device.
+inline std::unique_ptr<tensor::Device> device_for(const std::string& device, int threads) {
+  return tensor::make_device(
+      {.kind = device == "cuda" ? tensor::DeviceKind::cuda : tensor::DeviceKind::cpu,
+       .threads = threads > 0 ? threads : this_machine().free_cores});
 }
 
 }  // namespace troupe::launch

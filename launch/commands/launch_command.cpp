@@ -16,6 +16,7 @@
 #include "launch/host/signals.h"
 #include "launch/manifest/corpus.h"
 #include "launch/manifest/differences.h"
+#include "launch/manifest/gpus.h"
 #include "launch/manifest/inputs.h"
 #include "launch/manifest/manifest.h"
 #include "launch/manifest/placement.h"
@@ -204,6 +205,11 @@ nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, con
     status["loss"] = pace->loss;
     status["tokens_per_s"] = pace->tokens_per_s;
     status["time_left_s"] = pace->left_s;
+    if (pace->mfu) status["mfu"] = *pace->mfu;
+    if (pace->device_total_bytes > 0) {
+      status["device_used_bytes"] = pace->device_used_bytes;
+      status["device_total_bytes"] = pace->device_total_bytes;
+    }
   }
   status["endpoints"] = sinks.endpoints();
   status["troubles"] = log.troubles();
@@ -229,7 +235,9 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
           ConsoleWriter& console) {
   actors::RunSpec spec = to_run_spec(manifest);
   spec.cluster.cores = machine.free_cores;
-  RunLog log(spec, console, [&](const actors::ClusterShape& shape) {
+  spec.cluster.emulates_gpus = machine.gpus && machine.gpus->emulates;
+  const PeakRate peak = peak_rate(spec, manifest.number("monitor.peak_tflops"), machine);
+  RunLog log(spec, peak, console, [&](const actors::ClusterShape& shape) {
     directory.write(kManifestFile, with_shape(start.manifest, shape, machine).to_toml());
   });
   // These outlive the objects that serve signals and control requests.
@@ -244,7 +252,8 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
                                        .worker_command = {"/proc/self/exe", "worker"},
                                        .memory_bytes = machine.memory_bytes},
                                       log);
-    sinks.emplace(manifest, cluster->hub(), [&](const std::string& text) { log.on_event(text); });
+    sinks.emplace(manifest, peak, cluster->hub(),
+                  [&](const std::string& text) { log.on_event(text); });
     console.show(endpoint_lines(sinks->endpoints()));
     signals.orders({.stop = [&](const std::string& reason) { cluster->stop(reason); },
                     .stop_now =
@@ -275,8 +284,10 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
 int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter& console) {
   ::signal(SIGPIPE, SIG_IGN);  // a closed console must not end the run
   ::signal(SIGXFSZ, SIG_IGN);  // so a file size limit fails the write instead of ending the run
-  const Machine machine = this_machine();
+  Machine machine = this_machine();
   Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
+  look_for_gpus(start.manifest, machine);
+  require_gpu(start.manifest, machine);
   const std::int64_t max_steps = start.manifest.integer("run.max_steps");
   if (start.step() >= max_steps) {
     console.show(
@@ -302,7 +313,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   signals.orders({});
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
   write_directory(start, *start.directory, control, console);
-  console.show(summary(spec, placement, start.manifest.flag("cluster.pin")));
+  console.show(summary(spec, placement, start.manifest.flag("cluster.pin")) + gpu_line(machine));
   console.show(corpus_line(spec, corpus.tokens));
   console.show(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));
   tell_start(start, !options.resume.empty(), console);

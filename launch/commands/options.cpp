@@ -176,7 +176,10 @@ void add_stop(CLI::App& app, StopOptions& o) {
   sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
 }
 
-void add_threads(CLI::App* sub, int& threads) {
+void add_device(CLI::App* sub, std::string& device, int& threads) {
+  sub->add_option("--device", device, "What to compute with: cpu, or cuda, an NVIDIA GPU")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   sub->add_option(
          "--threads", threads,
          "Compute threads; 0: one for each free core. Sums depend on their number in the last bits")
@@ -205,7 +208,7 @@ void add_generate(CLI::App& app, GenerateOptions& o) {
          "Below 1 likely tokens are favoured, above 1 unlikely ones; 0 always takes the likeliest")
       ->check(number_between(0.0, 100.0))
       ->capture_default_str();
-  add_threads(sub, o.threads);
+  add_device(sub, o.device, o.threads);
 }
 
 void add_eval(CLI::App& app, EvalOptions& o) {
@@ -223,7 +226,7 @@ void add_eval(CLI::App& app, EvalOptions& o) {
       ->check(number_between(1, kMost))
       ->capture_default_str();
   sub->add_flag("--json", o.json, "Print one JSON object");
-  add_threads(sub, o.threads);
+  add_device(sub, o.device, o.threads);
 }
 
 void add_tokenize(CLI::App& app, TokenizeOptions& o) {
@@ -298,7 +301,7 @@ void check_command(const std::string& given) {
   constexpr std::array<std::string_view, 14> kNames{
       "plan", "launch",   "status", "attach",   "trace",    "tap",         "scale",
       "stop", "generate", "eval",   "tokenize", "schedule", "collectives", "doctor"};
-  if (given.empty() || given[0] == '-' || given == "worker") return;
+  if (given.empty() || given[0] == '-' || given == "worker" || given == "devices") return;
   if (std::ranges::find(kNames, given) != kNames.end()) return;
   refuse(fmt::format("unknown command '{}'; did you mean '{}'? It is one of {}", given,
                      nearest(given, kNames), quoted_list(kNames)));
@@ -349,6 +352,8 @@ Options parse_options(int argc, const char* const* argv) {
   add_schedule(app, schedule);
   command(app, "doctor", "Check this machine: cores, memory, shared memory, transports, libraries",
           "  troupe doctor");
+  app.add_subcommand("devices", "Report the GPUs of this machine; started by other commands")
+      ->group("");
   app.add_subcommand("worker", "A worker process; started by launch")->group("");
   check_command(argc > 1 ? argv[1] : "");
   try {
@@ -375,6 +380,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (name == "eval") return eval;
   if (name == "tokenize") return tokenize;
   if (name == "schedule") return schedule;
+  if (name == "devices") return DevicesOptions{};
   return WorkerOptions{};
 }
 

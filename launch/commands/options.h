@@ -76,6 +76,7 @@ struct GenerateOptions {
   std::int64_t tokens = 100;
   std::uint64_t seed = 1;
   double temperature = 0.8;
+  std::string device = "cpu";
   int threads = 0;  ///< 0: one thread for each free core
 };
 
@@ -84,6 +85,7 @@ struct EvalOptions {
   std::vector<std::string> files;
   std::int64_t steps = 32;  ///< number of steps, of 8 samples each
   bool json = false;
+  std::string device = "cpu";
   int threads = 0;  ///< 0: one thread for each free core
 };
 
@@ -113,6 +115,9 @@ struct ScheduleOptions {
   std::string axis = "slots";  ///< unit of the drawing's axis: slots or time
 };
 
+/// The options of the process that `own_gpus()` starts and the help does not show.
+struct DevicesOptions {};
+
 /// The options of a worker process, which launch starts and the help does not show.
 struct WorkerOptions {};
 
@@ -121,10 +126,10 @@ struct PrintText {
   std::string text;
 };
 
-using Options =
-    std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, AttachOptions, TraceOptions,
-                 TapOptions, ScaleOptions, StopOptions, DoctorOptions, GenerateOptions, EvalOptions,
-                 TokenizeOptions, ScheduleOptions, CollectivesOptions, WorkerOptions>;
+using Options = std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, AttachOptions,
+                             TraceOptions, TapOptions, ScaleOptions, StopOptions, DoctorOptions,
+                             GenerateOptions, EvalOptions, TokenizeOptions, ScheduleOptions,
+                             CollectivesOptions, DevicesOptions, WorkerOptions>;
 
 /// Parses the whole command line. Throws Error{usage} naming the option that is wrong.
 Options parse_options(int argc, const char* const* argv);

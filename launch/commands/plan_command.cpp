@@ -2,11 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "actors/topology/memory_plan.h"
 #include "launch/commands/commands.h"
 #include "launch/commands/run_summary.h"
 #include "launch/host/console.h"
 #include "launch/manifest/differences.h"
+#include "launch/manifest/gpus.h"
 #include "launch/manifest/inputs.h"
 #include "launch/manifest/run_spec.h"
 #include "launch/manifest/warnings.h"
@@ -47,8 +47,11 @@ json ranks_json(const Placement& placement, double bandwidth) {
                       {"optimizer", r.memory.optimizer},
                       {"activations", r.memory.activations},
                       {"packed", r.memory.packed},
+                      {"workspace", r.workspace},
+                      {"context", r.context},
                       {"pools", r.pools},
-                      {"process", actors::kProcessBytes},
+                      {"process", r.process},
+                      {"device", r.device_bytes},
                       {"total", r.total_bytes}}},
                     {"to_shards_bytes", r.to_shards.count}});
     if (bandwidth > 0) rows.back()["to_shards_s"] = r.to_shards.count / bandwidth / 1e9;
@@ -81,9 +84,10 @@ std::string grid_of(const Placement& placement) {
 }  // namespace
 
 int run(const PlanOptions& options) {
-  const Machine machine = this_machine();
+  Machine machine = this_machine();
   const Manifest manifest = load_manifest(options.manifest, options.overrides, machine);
   Sinks::check_hosts(manifest);
+  look_for_gpus(manifest, machine);
   const auto goes_on_from = check_start(manifest);
   const actors::RunSpec spec = to_run_spec(manifest);
   const Placement placement = place(spec);
@@ -102,8 +106,8 @@ int run(const PlanOptions& options) {
                    {"schedule", schedule_json(spec, placement)}};
     print(out.dump(2) + "\n");
   } else {
-    print(summary(spec, placement, manifest.flag("cluster.pin"), options.bandwidth) + "\n" +
-          grid_of(placement) +
+    print(summary(spec, placement, manifest.flag("cluster.pin"), options.bandwidth) +
+          gpu_line(machine) + "\n" + grid_of(placement) +
           manifest.to_toml(options.all ? Manifest::Keys::all : Manifest::Keys::given));
   }
   return 0;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "actors/topology/memory_plan.h"
 #include "launch/host/quantities.h"
 #include "schedules/counted.h"
 
@@ -30,9 +29,35 @@ std::string memory_rows(const Placement& placement) {
   for (const RankPlacement& r : placement.ranks)
     rows += fmt::format(kRow, r.rank, bytes_text(r.memory.weights), bytes_text(r.memory.gradients),
                         bytes_text(r.memory.optimizer), bytes_text(r.memory.activations),
-                        bytes_text(r.memory.packed), bytes_text(r.pools),
-                        bytes_text(actors::kProcessBytes), bytes_text(r.total_bytes));
+                        bytes_text(r.memory.packed), bytes_text(r.pools), bytes_text(r.process),
+                        bytes_text(r.total_bytes));
   return rows;
+}
+
+/// The table of a GPU's memory.
+std::string gpu_rows(const Placement& placement) {
+  constexpr auto kRow = "{:>6}{:>11}{:>11}{:>11}{:>12}{:>11}{:>11}{:>11}{:>11}\n";
+  std::string rows = fmt::format(kRow, "rank", "weights", "gradients", "optimizer", "activations",
+                                 "packed", "workspace", "context", "total");
+  for (const RankPlacement& r : placement.ranks)
+    rows += fmt::format(kRow, r.rank, bytes_text(r.memory.weights), bytes_text(r.memory.gradients),
+                        bytes_text(r.memory.optimizer), bytes_text(r.memory.activations),
+                        bytes_text(r.memory.packed), bytes_text(r.workspace), bytes_text(r.context),
+                        bytes_text(r.device_bytes));
+  return rows;
+}
+
+std::string memory_lines(const Placement& placement) {
+  const bool on_gpu = placement.device_bytes() > 0;
+  std::string out =
+      on_gpu ? fmt::format("memory    {} of GPUs and {} of the machine",
+                           bytes_text(placement.device_bytes()), bytes_text(placement.host_bytes()))
+             : fmt::format("memory    {}", bytes_text(placement.total_bytes()));
+  out += " in all ranks";
+  if (placement.spares > 0)
+    out += fmt::format(" and {} of {}", counted(placement.spares, "spare"),
+                       bytes_text(placement.spare_bytes));
+  return out + '\n' + (on_gpu ? gpu_rows(placement) : memory_rows(placement));
 }
 
 std::string mode_text(const stages::Recompute& recompute) {
@@ -109,8 +134,8 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
                         : fmt::format(" x tp {}{}", spec.mesh.tp,
                                       spec.mesh.sequence_parallel ? " (sequence parallel)" : "");
   out += fmt::format("mesh      pp {} x dp {}{} = {} of {}{}\n", spec.mesh.pp, spec.mesh.dp, shards,
-                     counted(spec.num_ranks(), "rank"), counted(spec.cluster.threads, "thread"),
-                     pinned ? ", pinned" : "");
+                     counted(spec.num_ranks(), "rank"),
+                     counted(spec.cluster.device.threads, "thread"), pinned ? ", pinned" : "");
   out +=
       fmt::format("schedule  {}, {}, bubble {:.1f} % if F, I and W cost the same, plan {:016x}\n",
                   spec.schedule.kind, counted(placement.plan.num_chunks(), "chunk"),
@@ -119,12 +144,17 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
   out += shards_line(placement, bandwidth);
   out += collectives_line(placement);
   out += place_rows(placement);
-  out += fmt::format("memory    {} in all ranks", bytes_text(placement.total_bytes()));
-  if (placement.spares > 0)
-    out += fmt::format(" and {} of {}", counted(placement.spares, "spare"),
-                       bytes_text(placement.spare_bytes));
-  out += '\n';
-  return out + memory_rows(placement);
+  return out + memory_lines(placement);
+}
+
+std::string gpu_line(const Machine& machine) {
+  if (!machine.gpus) return "";
+  if (!machine.gpus->fault.empty())
+    return fmt::format("gpu       none to compare with: {}\n", machine.gpus->fault);
+  if (machine.gpus->devices.empty()) return "";
+  const tensor::DeviceInfo& gpu = machine.gpus->devices.front();
+  return fmt::format("gpu       {}, {}\n", gpu.name,
+                     bytes_text(static_cast<std::int64_t>(gpu.memory_bytes)));
 }
 
 std::string corpus_line(const actors::RunSpec& spec, std::int64_t tokens) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "actors/topology/run_spec.h"
+#include "launch/host/machine.h"
 #include "launch/manifest/placement.h"
 
 namespace troupe::launch {
@@ -13,6 +14,9 @@ namespace troupe::launch {
 /// how many GB/s a shard sends to others; 0: not known.
 std::string summary(const actors::RunSpec& spec, const Placement& placement, bool pinned,
                     double bandwidth = 0);
+
+/// A line about the GPU that the run would use, or why there is none; empty if it asks for none.
+std::string gpu_line(const Machine& machine);
 
 /// A line, with its line break, about the corpus: tokens, samples, and how often the run reads
 /// them.

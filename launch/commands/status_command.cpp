@@ -37,6 +37,11 @@ std::string pace_line(const json& status) {
     parts.push_back(grouped(std::llround(status.at("tokens_per_s").get<double>())) + " tokens/s");
     parts.push_back(duration_text(status.at("time_left_s").get<double>()) + " left");
   }
+  if (status.contains("mfu"))
+    parts.push_back(fmt::format("mfu {:.1f} %", 100 * status.at("mfu").get<double>()));
+  if (status.contains("device_used_bytes"))
+    parts.push_back("gpu memory " + bytes_text(status.at("device_used_bytes").get<std::int64_t>()) +
+                    " of " + bytes_text(status.at("device_total_bytes").get<std::int64_t>()));
   if (const auto bytes = status.at("resident_bytes").get<std::int64_t>(); bytes > 0)
     parts.push_back("memory " + bytes_text(bytes));
   return parts.empty() ? "" : fmt::format("{}\n", fmt::join(parts, "  "));

@@ -22,13 +22,17 @@ json phases_of(const RecoveryPhases& p) {
 
 json stages_of(const StepReport& report) {
   json stages = json::array();
-  for (const auto& s : report.stages())
+  for (const auto& s : report.stages()) {
     stages.push_back({{"replica", s.replica},
                       {"stage", s.stage},
                       {"shard", s.shard},
                       {"busy_s", s.busy_s},
                       {"idle_s", s.idle_s},
                       {"collective_s", s.collective_s}});
+    if (s.device_total_bytes == 0) continue;
+    stages.back()["device_used_bytes"] = s.device_used_bytes;
+    stages.back()["device_total_bytes"] = s.device_total_bytes;
+  }
   return stages;
 }
 

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "tensor/device_library.h"
+
 namespace troupe::launch {
 
 /// The resources that this machine lets a run use.
@@ -11,6 +13,8 @@ struct Machine {
   int free_cores = 1;  ///< cores (not hardware threads) that this process may run on
   /// Physical memory, or the control group's limit if that is less.
   std::int64_t memory_bytes = 0;
+  /// What it has for CUDA; none if nobody asked, as nobody does for a run on the CPU.
+  std::optional<tensor::DeviceReport> gpus = {};
 };
 Machine this_machine();
 

@@ -297,6 +297,15 @@ void check_data(const Manifest& m) {
         "checkpoint.weights_only = true needs checkpoint.resume, the checkpoint to take them from");
 }
 
+void check_device(const Manifest& m) {
+  if (m.text("cluster.device") == "cuda") return;
+  for (const char* key : {"cluster.matmul", "cluster.deterministic"})
+    if (to_toml(m.value(key)) != find_key("cluster", std::string_view(key).substr(8))->fallback)
+      m.fail(key, fmt::format("{} = {} is a choice of cluster.device = 'cuda', but the device is "
+                              "'cpu'; leave it out, or take cuda",
+                              key, to_toml(m.value(key))));
+}
+
 void check_monitor(const Manifest& m) {
   for (const char* key : {"monitor.prometheus", "monitor.web"})
     if (const std::string& address = m.text(key); !address.empty())
@@ -322,6 +331,7 @@ void check(const Manifest& manifest) {
   check_recompute(manifest);
   check_optimizer(manifest);
   check_data(manifest);
+  check_device(manifest);
   check_monitor(manifest);
 }
 

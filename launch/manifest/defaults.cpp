@@ -29,6 +29,8 @@ constexpr std::array<std::string_view, 2> kReaders{"every-shard", "first-shard"}
 constexpr std::array<std::string_view, 3> kOnFailure{"replace", "shrink", "stop"};
 constexpr std::array<std::string_view, 4> kRecomputeModes{"none", "selective", "output", "full"};
 constexpr std::array<std::string_view, 2> kRecomputeMethods{"uniform", "block"};
+constexpr std::array<std::string_view, 2> kDevices{"cpu", "cuda"};
+constexpr std::array<std::string_view, 2> kMatmuls{"float32", "tf32"};
 constexpr std::array<std::string_view, 4> kDecays{"constant", "linear", "cosine", "wsd"};
 
 constexpr std::array kKeys{
@@ -282,6 +284,28 @@ constexpr std::array kKeys{
     Key{"eval", "tokens", text, "", "path",
         "Written by launch: the token file made of eval.files. Replaced when given"},
 
+    Key{"cluster",
+        "device",
+        text,
+        "\"cpu\"",
+        "",
+        "What a rank computes with: cpu, its cores; or cuda, an NVIDIA GPU, the first of those "
+        "that "
+        "CUDA_VISIBLE_DEVICES names, and pp = dp = tp = 1. The CPU, as every machine has one",
+        {},
+        kDevices},
+    Key{"cluster",
+        "matmul",
+        text,
+        "\"float32\"",
+        "",
+        "What a GPU multiplies float32 with: float32, or tf32, several times as fast, which rounds "
+        "factors to 11 bits. float32, as exactness comes before speed",
+        {},
+        kMatmuls},
+    Key{"cluster", "deterministic", boolean, "true", "",
+        "Whether a GPU gives the same bits each time. false lets it add gradients in any order and "
+        "choose products by a clock, which takes less time and memory; on, so that runs repeat"},
     Key{"cluster", "threads", integer, "1", "threads",
         "Compute threads of a rank. The last bits of a loss depend on it, so it does not follow "
         "the machine",
@@ -317,7 +341,8 @@ constexpr std::array kKeys{
     Key{"monitor", "log_interval", integer, "1", "steps", "Steps between console lines; every step",
         Rule{.min = 1, .max = 1e9}},
     Key{"monitor", "peak_tflops", number, "0.0", "TFLOP/s",
-        "What the device of a rank can do at most, for troupe_train_mfu_ratio; 0: unknown",
+        "What the device of a rank can do at most, for mfu; 0: what the table of GPUs says, "
+        "and unknown for a CPU",
         Rule{.min = 0, .max = 1e9}},
     Key{"monitor", "tensorboard", boolean, "false", "",
         "Write event files for TensorBoard into tensorboard/ of the run directory"},

@@ -67,6 +67,12 @@ std::int64_t Placement::total_bytes() const {
   return bytes;
 }
 
+std::int64_t Placement::device_bytes() const {
+  std::int64_t bytes = spares * spare_device_bytes;
+  for (const RankPlacement& rank : ranks) bytes += rank.device_bytes;
+  return bytes;
+}
+
 Placement place(const actors::RunSpec& spec) {
   const actors::ClusterShape shape = actors::first_shape(spec);
   const actors::Assembly assembly = actors::assemble(spec, shape);
@@ -84,7 +90,9 @@ Placement place(const actors::RunSpec& spec) {
   if (spec.recompute.mode != stages::Recompute::Mode::none)
     placement.saved_bytes = bytes_saved(spec, shape, assembly, memory);
   placement.spares = spec.recovery.spares;
-  placement.spare_bytes = actors::memory_of_spare(memory);
+  const actors::RankMemory spare = actors::memory_of_spare(memory);
+  placement.spare_bytes = spare.total();
+  placement.spare_device_bytes = spare.device_total();
   for (int rank = 0; rank < spec.num_ranks(); ++rank) {
     const actors::RankMemory& bytes = memory[static_cast<std::size_t>(rank)];
     const actors::RankPlace at = actors::place_of(shape.mesh, rank);
@@ -95,7 +103,11 @@ Placement place(const actors::RunSpec& spec) {
                       .layers = {},
                       .parameters = parameters[static_cast<std::size_t>(rank) % parameters.size()],
                       .memory = bytes.stage,
+                      .workspace = bytes.workspace,
+                      .context = bytes.context,
                       .pools = bytes.pools,
+                      .process = bytes.process,
+                      .device_bytes = bytes.device_total(),
                       .total_bytes = bytes.total()};
     for (const auto& chunk : shape.layout.chunks)
       for (int layer = chunk.first_layer; chunk.stage == at.stage && layer < chunk.end_layer;

@@ -26,8 +26,10 @@ struct RankPlacement {
   tensor::Bytes to_shards;
   std::int64_t parameters = 0;  ///< of two copies of a parameter only the owner's counts
   stages::StageMemory memory;
-  std::int64_t pools = 0;        ///< bytes of transport buffers, as in actors::RankMemory
-  std::int64_t total_bytes = 0;  ///< includes what the process takes without a stage
+  /// Bytes as in actors::RankMemory.
+  std::int64_t workspace = 0, context = 0, pools = 0, process = 0;
+  std::int64_t device_bytes = 0;  ///< of a GPU's memory
+  std::int64_t total_bytes = 0;   ///< of GPU and machine together
 };
 
 /// What each rank of a run holds and what its schedule costs, computed before anything starts.
@@ -35,7 +37,8 @@ struct Placement {
   std::int64_t parameters = 0;
   std::vector<RankPlacement> ranks;
   int spares = 0;
-  std::int64_t spare_bytes = 0;  ///< bytes that each spare takes
+  std::int64_t spare_bytes = 0;         ///< bytes that each spare takes
+  std::int64_t spare_device_bytes = 0;  ///< of them, of a GPU's memory
   schedules::Plan plan;
   /// Bytes of activations, over all ranks, that recompute saves; below 0 if it costs more.
   std::int64_t saved_bytes = 0;
@@ -44,6 +47,8 @@ struct Placement {
   std::optional<schedules::Simulation> expected = {};
   std::uint64_t digest = 0;          ///< digest on which all ranks must agree before the first step
   std::int64_t total_bytes() const;  ///< sum over ranks and spares
+  std::int64_t device_bytes() const;  ///< of it, of a GPU's memory
+  std::int64_t host_bytes() const { return total_bytes() - device_bytes(); }
 };
 
 /// Computes the placement of a spec that has been checked.

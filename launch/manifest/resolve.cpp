@@ -115,7 +115,7 @@ void resolve_chunks(Manifest& m) {
 
 void resolve_cluster(Manifest& m, const Machine& machine) {
   const actors::CoreUse use =
-      actors::core_use({.threads = static_cast<int>(m.integer("cluster.threads")),
+      actors::core_use({.device = {.threads = static_cast<int>(m.integer("cluster.threads"))},
                         .pin = std::nullopt,
                         .spin = std::nullopt,
                         .cores = machine.free_cores},

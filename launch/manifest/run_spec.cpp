@@ -80,6 +80,19 @@ stages::Recompute recompute_of(const Manifest& m) {
           .kept_microbatches = narrow(m.integer("recompute.kept_microbatches"))};
 }
 
+tensor::DeviceSpec device_of(const Manifest& m) {
+  const bool is_cuda = m.text("cluster.device") == "cuda";
+  const bool deterministic = m.flag("cluster.deterministic");
+  // A clock decides between near-equals differently each time, and so would give another run of the
+  // same manifest other bits.
+  const bool tunes = is_cuda && !deterministic;
+  return {.kind = is_cuda ? tensor::DeviceKind::cuda : tensor::DeviceKind::cpu,
+          .threads = narrow(m.integer("cluster.threads")),
+          .tf32 = m.text("cluster.matmul") == "tf32",
+          .deterministic = deterministic,
+          .tuning = tunes ? m.text("run.dir") + "/" + kTuningFile : ""};
+}
+
 }  // namespace
 
 actors::RunSpec to_run_spec(const Manifest& m) {
@@ -119,7 +132,7 @@ actors::RunSpec to_run_spec(const Manifest& m) {
       .eval = {.interval = m.integer("eval.interval"),
                .steps = m.integer("eval.steps"),
                .tokens = m.text("eval.tokens")},
-      .cluster = {.threads = narrow(m.integer("cluster.threads")),
+      .cluster = {.device = device_of(m),
                   .pin = given_flag(m, "cluster.pin"),
                   .spin = given_flag(m, "cluster.spin"),
                   .port = narrow(m.integer("cluster.port"))},

@@ -7,6 +7,10 @@
 
 namespace troupe::launch {
 
+/// The name of the file in a run directory with the algorithms that were chosen by their speed for
+/// the products of a GPU.
+inline constexpr const char* kTuningFile = "products.txt";
+
 /// The typed form of a resolved and checked manifest.
 actors::RunSpec to_run_spec(const Manifest& manifest);
 

@@ -12,16 +12,26 @@ namespace {
 
 using schedules::counted;
 
+/// The memory of the GPU that ranks would share; 0 if there is none to compare with.
+std::int64_t memory_of_gpu(const Machine& machine) {
+  if (!machine.gpus || machine.gpus->emulates || machine.gpus->devices.empty()) return 0;
+  return static_cast<std::int64_t>(machine.gpus->devices.front().memory_bytes);
+}
+
 /// What the ranks need and what the machine has, as a phrase for messages; empty if memory is
 /// enough.
 std::string shortage(const actors::RunSpec& spec, const Placement& placement,
                      const Machine& machine) {
-  if (placement.total_bytes() <= machine.memory_bytes) return "";
-  const std::string spares =
-      placement.spares > 0 ? " and " + counted(placement.spares, "spare") : "";
-  return fmt::format("{}{} would take {} in all, but this machine has {}",
-                     counted(spec.num_ranks(), "rank"), spares, bytes_text(placement.total_bytes()),
-                     bytes_text(machine.memory_bytes));
+  std::string who = counted(spec.num_ranks(), "rank");
+  if (placement.spares > 0) who += " and " + counted(placement.spares, "spare");
+  const std::int64_t gpu_bytes = memory_of_gpu(machine);
+  if (gpu_bytes > 0 && placement.device_bytes() > gpu_bytes)
+    return fmt::format("{} would take {} in all, but the GPU ({}) has {}", who,
+                       bytes_text(placement.device_bytes()), machine.gpus->devices.front().name,
+                       bytes_text(gpu_bytes));
+  if (placement.host_bytes() <= machine.memory_bytes) return "";
+  return fmt::format("{} would take {} in all, but this machine has {}", who,
+                     bytes_text(placement.host_bytes()), bytes_text(machine.memory_bytes));
 }
 
 }  // namespace
@@ -55,10 +65,11 @@ std::string memory_warning(const actors::RunSpec& spec, const Placement& placeme
 }
 
 std::string cores_warning(const actors::RunSpec& spec, const Machine& machine) {
-  const std::int64_t threads = std::int64_t{spec.num_ranks()} * spec.cluster.threads;
+  const std::int64_t threads = std::int64_t{spec.num_ranks()} * spec.cluster.device.threads;
   if (threads <= machine.free_cores) return "";
   return fmt::format("{} of {} compute on {}: cores are shared, and ranks wait for each other",
-                     counted(spec.num_ranks(), "rank"), counted(spec.cluster.threads, "thread"),
+                     counted(spec.num_ranks(), "rank"),
+                     counted(spec.cluster.device.threads, "thread"),
                      counted(machine.free_cores, "core"));
 }
 

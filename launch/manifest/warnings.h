@@ -15,12 +15,12 @@ namespace troupe::launch {
 std::vector<std::string> warnings(const actors::RunSpec& spec, const Placement& placement,
                                   const Machine& machine);
 
-/// Throws Error{manifest} if the ranks together need more memory than the machine has. The message
-/// begins with `name`, the manifest's.
+/// Throws Error{manifest} if the ranks together need more memory than the machine or its GPU has.
+/// The message begins with `name`, the manifest's.
 void check_memory(const actors::RunSpec& spec, const Placement& placement, const Machine& machine,
                   const std::string& name);
 
-/// A warning if the ranks together need more memory than the machine has; else empty.
+/// A warning if the ranks together need more memory than the machine or its GPU has; else empty.
 std::string memory_warning(const actors::RunSpec& spec, const Placement& placement,
                            const Machine& machine);
 /// A warning if the ranks together have more threads than the machine has cores; else empty.

@@ -89,12 +89,16 @@ class PrometheusEndpoint::Metrics {
         mailbox_(gauges(registry, "troupe_actor_mailbox_depth",
                         "Messages that wait for an actor: the director, or a rank's stage.")),
         mfu_(gauges(registry, "troupe_train_mfu_ratio",
-                    "Model FLOP/s over monitor.peak_tflops of all ranks.")),
+                    "Model FLOP/s over the peak rate of all ranks.")),
         mailboxes_(mailbox_),
         queued_(gauges(registry, "troupe_link_queue_depth",
                        "Tensors of rank src that wait for a credit of rank dst.")),
         resident_(gauges(registry, "troupe_process_resident_memory_bytes",
                          "Resident memory of a rank's process.")),
+        device_used_(gauges(registry, "troupe_device_memory_used_bytes",
+                            "Memory of a rank's GPU that processes use.")),
+        device_total_(
+            gauges(registry, "troupe_device_memory_total_bytes", "Memory of a rank's GPU.")),
         recent_events_(counters(registry, "troupe_run_events_total",
                                 "What happened beside steps, by kind of event.")) {}
 
@@ -112,9 +116,7 @@ class PrometheusEndpoint::Metrics {
     lr_.Set(r.lr);
     tokens_.Increment(static_cast<double>(r.tokens));
     step_s_.Observe(r.step_s);
-    if (peak_.flop_per_s > 0 && num_ranks_ > 0 && r.step_s > 0)
-      mfu_.Add({}).Set(peak_.flop_per_token * static_cast<double>(r.tokens) / r.step_s /
-                       (peak_.flop_per_s * num_ranks_));
+    if (const auto utilization = peak_.utilization(r, num_ranks_)) mfu_.Add({}).Set(*utilization);
     for (const auto& s : r.stages()) {
       const Labels place{{"replica", std::to_string(s.replica)},
                          {"stage", std::to_string(s.stage)},
@@ -124,6 +126,9 @@ class PrometheusEndpoint::Metrics {
       idle["cause"] = "message";
       busy_.of(busy).Increment(s.busy_s);
       idle_.of(idle).Increment(s.idle_s);
+      if (s.device_total_bytes == 0) continue;
+      device_used_.of(place).Set(static_cast<double>(s.device_used_bytes));
+      device_total_.of(place).Set(static_cast<double>(s.device_total_bytes));
     }
     for (const auto& e : r.edges()) {
       const Labels link{{"src", std::to_string(e.from)}, {"dst", std::to_string(e.to)}};
@@ -175,7 +180,8 @@ class PrometheusEndpoint::Metrics {
   /// Removes the series of the old ranks, stages and links.
   void clear() {
     for (auto* counters : {&busy_, &idle_, &bytes_, &waits_}) counters->clear();
-    for (auto* gauges : {&queued_, &mailboxes_, &resident_}) gauges->clear();
+    for (auto* gauges : {&queued_, &mailboxes_, &resident_, &device_used_, &device_total_})
+      gauges->clear();
   }
 
   Registry& registry_;
@@ -207,7 +213,7 @@ class PrometheusEndpoint::Metrics {
                               .Add({{"actor", "director"}}, handler_buckets());
   PassingSeries<Counter> busy_, idle_, bytes_, waits_;
   Family<Gauge>&mailbox_, &mfu_;
-  PassingSeries<Gauge> mailboxes_, queued_, resident_;
+  PassingSeries<Gauge> mailboxes_, queued_, resident_, device_used_, device_total_;
   Family<Counter>& recent_events_;
 };
 

@@ -5,15 +5,9 @@
 
 #include "actors/monitors/hub.h"
 #include "launch/manifest/http_address.h"
+#include "launch/manifest/peak_rate.h"
 
 namespace troupe::launch {
-
-/// Numbers for troupe_train_mfu_ratio: the model's FLOP for a trained token, and the peak rate of a
-/// rank.
-struct PeakRate {
-  double flop_per_token = 0;
-  double flop_per_s = 0;  ///< peak rate of a rank; 0: unknown, and the ratio is not exported
-};
 
 /// Answers a Prometheus server's scrapes under /metrics. launch/README.md lists the metrics;
 /// launch/monitors/dashboards has alert rules and a dashboard for them.

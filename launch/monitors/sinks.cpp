@@ -3,21 +3,10 @@
 #include <filesystem>
 #include <vector>
 
-#include "launch/manifest/run_spec.h"
 #include "launch/run/run_directory.h"
-#include "stages/model_config.h"
 
 namespace troupe::launch {
 namespace {
-
-/// The model FLOP of training on one token: 6 for each parameter and, for attention, 12 * layers *
-/// width * sequence (PaLM, arXiv 2204.02311, appendix B).
-double flop_per_token(const actors::RunSpec& spec) {
-  const auto& model = spec.model;
-  return 6.0 * static_cast<double>(stages::num_parameters(model)) +
-         12.0 * static_cast<double>(model.num_hidden_layers * model.num_attention_heads *
-                                    model.head_dim * spec.batch.seq_len);
-}
 
 std::vector<KeyedAddress> addresses_of(const Manifest& manifest) {
   std::vector<KeyedAddress> addresses;
@@ -29,7 +18,7 @@ std::vector<KeyedAddress> addresses_of(const Manifest& manifest) {
 
 }  // namespace
 
-Sinks::Sinks(const Manifest& manifest, actors::Hub& hub,
+Sinks::Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub,
              const std::function<void(const std::string&)>& print_error)
     : events_(hub, std::filesystem::path(manifest.text("run.dir")) / kEventsFile, print_error),
       stragglers_(hub) {
@@ -37,12 +26,10 @@ Sinks::Sinks(const Manifest& manifest, actors::Hub& hub,
     tensorboard_.emplace(hub, std::filesystem::path(manifest.text("run.dir")) / kTensorBoardFolder,
                          print_error);
   if (const std::string& address = manifest.text("monitor.prometheus"); !address.empty())
-    prometheus_.emplace(hub, parse_http_address(address),
-                        PeakRate{.flop_per_token = flop_per_token(to_run_spec(manifest)),
-                                 .flop_per_s = manifest.number("monitor.peak_tflops") * 1e12});
+    prometheus_.emplace(hub, parse_http_address(address), peak);
   if (const std::string& address = manifest.text("monitor.web"); !address.empty())
     web_.emplace(hub, parse_http_address(address), manifest.text("run.name"),
-                 manifest.texts("monitor.hosts"));
+                 manifest.texts("monitor.hosts"), peak);
 }
 
 void Sinks::check(const Manifest& manifest) {

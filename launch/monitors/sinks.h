@@ -22,7 +22,8 @@ class Sinks {
   /// `print_error` is called from a sink's thread, with a line for people, if the sink cannot
   /// write. Throws Error{manifest} naming an address that cannot be bound. The hub must outlive the
   /// sinks.
-  Sinks(const Manifest& manifest, actors::Hub& hub,
+  /// `peak` is for the model FLOP utilization.
+  Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub,
         const std::function<void(const std::string&)>& print_error);
 
   /// Throws Error{manifest} if an address that the manifest names is not free now, so that the user

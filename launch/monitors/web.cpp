@@ -102,17 +102,17 @@ struct WebPage::Parts {
   std::optional<SubscriberThread> thread;
 
   Parts(Hub& hub, const HttpAddress& where, const std::string& run,
-        const std::vector<std::string>& names)
+        const std::vector<std::string>& names, const PeakRate& peak)
       : address(where),
         hosts(names, where),
-        state(run),
+        state(run, peak),
         tracer(hub, state),
         handler(hosts, state, tracer) {}
 };
 
 WebPage::WebPage(Hub& hub, const HttpAddress& address, const std::string& run,
-                 const std::vector<std::string>& hosts)
-    : parts_(std::make_unique<Parts>(hub, address, run, hosts)) {
+                 const std::vector<std::string>& hosts, const PeakRate& peak)
+    : parts_(std::make_unique<Parts>(hub, address, run, hosts, peak)) {
   try {
     parts_->server.emplace(std::vector<std::string>{"listening_ports", address.text(),
                                                     "num_threads", "2", "request_timeout_ms",

@@ -6,6 +6,7 @@
 
 #include "actors/monitors/hub.h"
 #include "launch/manifest/http_address.h"
+#include "launch/manifest/peak_rate.h"
 
 namespace troupe::launch {
 
@@ -17,7 +18,7 @@ class WebPage {
   /// `run` is the name in the page's title, and `hosts` the value of monitor.hosts. Throws
   /// Error{manifest} naming the address if it cannot be bound.
   WebPage(actors::Hub& hub, const HttpAddress& address, const std::string& run,
-          const std::vector<std::string>& hosts = {});
+          const std::vector<std::string>& hosts = {}, const PeakRate& peak = {});
   ~WebPage();
   /// The page's URL: "http://127.0.0.1:8080/". If the page is bound to all addresses, the URL has a
   /// name of the machine.

@@ -20,6 +20,9 @@ void WebState::apply(const RunEvent& event) {
   if (const auto* step = std::get_if<StepCommitted>(&event.body)) {
     losses_.emplace_back(step->report.step, step->report.loss);
     if (losses_.size() > kMaxLosses) losses_.pop_front();
+    if (const auto mfu =
+            peak_.utilization(step->report, static_cast<double>(step->report.stages().size())))
+      row["mfu"] = *mfu;
     newest_step_ = std::move(row);
     return;
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/monitors/event.h"
+#include "launch/manifest/peak_rate.h"
 
 namespace troupe::launch {
 
@@ -21,12 +22,12 @@ class WebState {
   static constexpr std::size_t kMaxRecentEvents = 50;
 
   /// `run` is the run's name.
-  explicit WebState(std::string run) : run_(std::move(run)) {}
+  WebState(std::string run, const PeakRate& peak) : run_(std::move(run)), peak_(peak) {}
 
   void apply(const actors::RunEvent& event);
-  /// The page's data: {run, step: event, membership: event, activities: [event], losses: [[step,
-  /// loss]], events: [event, oldest first], timeline: {step, rows: [{rank, actions: [[name,
-  /// begin_s, end_s, from, to]]}]}}.
+  /// The page's data: {run, step: event, with mfu if it is known, membership: event, activities:
+  /// [event], losses: [[step, loss]], events: [event, oldest first], timeline: {step, rows: [{rank,
+  /// actions: [[name, begin_s, end_s, from, to]]}]}}.
   nlohmann::json snapshot() const;
 
  private:
@@ -34,6 +35,7 @@ class WebState {
   void add_actions(const actors::RunEvent& event, const actors::ActionsTraced& actions);
 
   const std::string run_;
+  const PeakRate peak_;
   mutable std::mutex mutex_;  // guards the members below
   nlohmann::json newest_step_ = nlohmann::json::object();
   nlohmann::json membership_ = nlohmann::json::object();

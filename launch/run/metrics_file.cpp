@@ -26,6 +26,13 @@ std::string plain(double x) {
   return std::isfinite(x) ? fmt::format("{}", x) : "null";
 }
 
+/// Memory of a stage's GPU; empty on a CPU.
+std::string device_fields(const actors::StepReport::StageTime& stage) {
+  if (stage.device_total_bytes == 0) return "";
+  return fmt::format(R"(,"device_used_bytes":{},"device_total_bytes":{})", stage.device_used_bytes,
+                     stage.device_total_bytes);
+}
+
 /// What a line of the file is about; none for an incomplete line.
 struct Subject {
   std::int64_t step = 0;
@@ -40,24 +47,25 @@ std::optional<Subject> subject_of(const std::string& line) {
 
 }  // namespace
 
-std::string metrics_line(const actors::StepReport& r) {
+std::string metrics_line(const actors::StepReport& r, std::optional<double> mfu) {
   std::string stages;
   for (const auto& s : r.stages())
     stages += fmt::format(R"({}{{"replica":{},"stage":{},"shard":{},"busy_s":{},"idle_s":{},)"
-                          R"("collective_s":{},"collective_share":{}}})",
+                          R"("collective_s":{},"collective_share":{}{}}})",
                           stages.empty() ? "" : ",", s.replica, s.stage, s.shard, plain(s.busy_s),
                           plain(s.idle_s), plain(s.collective_s),
-                          plain(r.step_s > 0 ? s.collective_s / r.step_s : 0));
+                          plain(r.step_s > 0 ? s.collective_s / r.step_s : 0), device_fields(s));
   std::string edges;
   for (const auto& e : r.edges())
     edges += fmt::format(R"({}{{"from":{},"to":{},"bytes":{}}})", edges.empty() ? "" : ",", e.from,
                          e.to, e.bytes);
   return fmt::format(
       R"({{"step":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"first_sample":{},)"
-      R"("tokens_per_s":{},"step_s":{},)"
+      R"("tokens_per_s":{},"step_s":{},{})"
       R"("stages":[{}],"edges":[{}]}})",
       r.step, exact(r.loss), exact(r.grad_norm), plain(r.lr), r.tokens, r.first_sample,
-      plain(r.tokens_per_s()), plain(r.step_s), stages, edges);
+      plain(r.tokens_per_s()), plain(r.step_s), mfu ? fmt::format(R"("mfu":{},)", plain(*mfu)) : "",
+      stages, edges);
 }
 
 std::string metrics_line(const actors::EvalReport& r) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "actors/topology/reports.h"
@@ -12,7 +13,9 @@ namespace troupe::launch {
 /// A line of metrics.jsonl, without its line break. Loss and norm have 17 significant digits, which
 /// hold a double exactly. A number that is not finite becomes null, because JSON has no name for
 /// it.
-std::string metrics_line(const actors::StepReport& report);
+/// `mfu` is the model FLOP utilization; there is no such field if it is none, and no device_*_bytes
+/// for a CPU.
+std::string metrics_line(const actors::StepReport& report, std::optional<double> mfu = {});
 std::string metrics_line(const actors::EvalReport& report);
 
 /// metrics.jsonl, open for appending. Each line is in the file as a whole when append() returns; on

@@ -30,8 +30,10 @@ std::string step_line(const actors::StepReport& r, std::int64_t max_steps, doubl
                      grouped(std::llround(r.tokens_per_s())), duration_text(left_s));
 }
 
-RunLog::RunLog(const actors::RunSpec& spec, ConsoleWriter& console, OnScaled on_scaled)
+RunLog::RunLog(const actors::RunSpec& spec, const PeakRate& peak, ConsoleWriter& console,
+               OnScaled on_scaled)
     : console_(console),
+      peak_(peak),
       on_scaled_(std::move(on_scaled)),
       max_steps_(spec.max_steps),
       log_interval_(spec.log_interval),
@@ -45,11 +47,18 @@ RunLog::RunLog(const actors::RunSpec& spec, ConsoleWriter& console, OnScaled on_
 RunLog::~RunLog() = default;
 
 void RunLog::on_step(const actors::StepReport& report) {
-  record(metrics_line(report));
+  const std::optional<double> mfu =
+      peak_.utilization(report, static_cast<double>(report.stages().size()));
+  record(metrics_line(report, mfu));
   step_times_.add(report.step_s);
-  const Pace pace{.loss = report.loss,
-                  .tokens_per_s = report.tokens_per_s(),
-                  .left_s = step_times_.left_s(max_steps_ - report.step)};
+  Pace pace{.loss = report.loss,
+            .tokens_per_s = report.tokens_per_s(),
+            .left_s = step_times_.left_s(max_steps_ - report.step),
+            .mfu = mfu};
+  for (const auto& stage : report.stages()) {
+    pace.device_used_bytes += stage.device_used_bytes;
+    pace.device_total_bytes += stage.device_total_bytes;
+  }
   const bool first = [&] {
     const std::lock_guard lock(mutex_);
     return !std::exchange(pace_, pace);

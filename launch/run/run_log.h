@@ -12,6 +12,7 @@
 #include "actors/topology/reports.h"
 #include "actors/topology/run_spec.h"
 #include "launch/host/console_writer.h"
+#include "launch/manifest/peak_rate.h"
 #include "launch/run/metrics_file.h"
 #include "launch/run/step_times.h"
 
@@ -31,7 +32,8 @@ class RunLog : public actors::RunObserver {
  public:
   using OnScaled = std::function<void(const actors::ClusterShape&)>;
   /// `console` must outlive the log.
-  RunLog(const actors::RunSpec& spec, ConsoleWriter& console, OnScaled on_scaled);
+  RunLog(const actors::RunSpec& spec, const PeakRate& peak, ConsoleWriter& console,
+         OnScaled on_scaled);
   ~RunLog() override;
 
   void on_step(const actors::StepReport& report) override;
@@ -47,7 +49,10 @@ class RunLog : public actors::RunObserver {
   struct Pace {
     double loss = 0;
     double tokens_per_s = 0;
-    double left_s = 0;  ///< time until the end of the run's last step
+    double left_s = 0;                    ///< time until the end of the run's last step
+    std::optional<double> mfu = {};       ///< PeakRate::utilization()
+    std::uint64_t device_used_bytes = 0;  ///< of the GPUs of all ranks; 0 on CPUs
+    std::uint64_t device_total_bytes = 0;
   };
   /// The pace of this launch; none before its first step. Callable from any thread.
   std::optional<Pace> pace() const;
@@ -65,6 +70,7 @@ class RunLog : public actors::RunObserver {
   void record(const std::string& line);
 
   ConsoleWriter& console_;
+  const PeakRate peak_;
   const OnScaled on_scaled_;
   const std::int64_t max_steps_;
   const std::int64_t log_interval_;

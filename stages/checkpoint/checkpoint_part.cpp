@@ -8,6 +8,7 @@
 #include "stages/checkpoint/stored_tensor.h"
 #include "stages/storage/output_file.h"
 #include "tensor/error.h"
+#include "tensor/host_copies.h"
 
 namespace troupe::stages {
 namespace {
@@ -36,10 +37,11 @@ struct PartFile {
                          .order = stored_order(info)});
   }
 
-  void write(const fs::path& path, std::atomic<std::uint64_t>* written) {
+  void write(const fs::path& path, tensor::HostCopies& copies,
+             std::atomic<std::uint64_t>* written) {
     std::vector<TensorLayout> layouts;
     for (auto& [name, layout] : tensors) layouts.push_back(std::move(layout));
-    write_regions(path, SafetensorsLayout(std::move(layouts)), regions, written);
+    write_regions(path, SafetensorsLayout(std::move(layouts)), regions, copies, written);
   }
 };
 
@@ -76,8 +78,9 @@ void write_checkpoint_part(const fs::path& dir, const Stage& stage, const ModelC
     optimizer.add(exp_avg_name(name), info, parameter, parameter.exp_avg, regions);
     optimizer.add(exp_avg_sq_name(name), info, parameter, parameter.exp_avg_sq, regions);
   }
-  weights.write(dir / weights_file(part.part, part.num_parts), written);
-  optimizer.write(dir / optimizer_file(part.part, part.num_parts), written);
+  tensor::HostCopies copies(stage.stream_of(Pass::forward).device());
+  weights.write(dir / weights_file(part.part, part.num_parts), copies, written);
+  optimizer.write(dir / optimizer_file(part.part, part.num_parts), copies, written);
   sync_directory(dir);
 }
 

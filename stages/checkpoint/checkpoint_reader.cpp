@@ -10,6 +10,7 @@
 #include "stages/data/tokenizer.h"
 #include "stages/storage/input_file.h"
 #include "tensor/error.h"
+#include "tensor/host_copies.h"
 
 namespace troupe::stages {
 namespace {
@@ -28,13 +29,16 @@ auto about(const fs::path& dir, Body&& body) {
 
 /// Fills the parameter's region in `out`, one of its tensors, from the file's tensor of this name.
 void read_tensor(const TensorMap& tensors, const std::string& name, const ParameterInfo& info,
-                 const Parameter& parameter, const tensor::Tensor& out) {
+                 const Parameter& parameter, const tensor::Tensor& out,
+                 tensor::HostCopies& copies) {
   const auto& [file, entry] = find_tensor(tensors, name, stored_tensor(info).shape);
-  const auto elements = static_cast<std::size_t>(parameter.region.num_elements());
+  const std::int64_t elements = parameter.region.num_elements();
   TROUPE_ASSERT(out.data != nullptr && out.dtype == tensor::DType::f32);
-  TROUPE_ASSERT(out.num_elements() >= parameter.region.num_elements());
-  file->read(*entry, stored_region(info, parameter.region),
-             std::as_writable_bytes(std::span(out.as<float>(), elements)), stored_order(info));
+  TROUPE_ASSERT(out.num_elements() >= elements);
+  copies.fill({out.data, out.dtype, {elements}}, [&](const tensor::Tensor& host) {
+    file->read(*entry, stored_region(info, parameter.region),
+               {host.as<std::byte>(), host.num_bytes()}, stored_order(info));
+  });
 }
 
 /// The checkpoint's parameter that a stage's is to be filled from. Throws Error{data} if the model
@@ -86,16 +90,19 @@ class OpenCheckpoint final : public CheckpointReader {
 
   void load(Stage& stage, bool weights_only) const override {
     const auto infos = parameters_by_name(state_.info.model);
+    tensor::HostCopies copies(stage.stream_of(Pass::forward).device());
     about(dir_, [&] {
       for (const Parameter& parameter : stage.parameters()) {
         const ParameterInfo& info = info_of(infos, parameter);
         const std::string& name = info.stored.tensor;
-        read_tensor(weights_, name, info, parameter, parameter.weight);
+        read_tensor(weights_, name, info, parameter, parameter.weight, copies);
         if (weights_only) continue;
-        read_tensor(optimizer_, exp_avg_name(name), info, parameter, parameter.exp_avg);
-        read_tensor(optimizer_, exp_avg_sq_name(name), info, parameter, parameter.exp_avg_sq);
+        read_tensor(optimizer_, exp_avg_name(name), info, parameter, parameter.exp_avg, copies);
+        read_tensor(optimizer_, exp_avg_sq_name(name), info, parameter, parameter.exp_avg_sq,
+                    copies);
       }
     });
+    copies.synchronize();
     stage.weights_changed();
   }
 

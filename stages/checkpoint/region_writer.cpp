@@ -35,10 +35,12 @@ void write_region(OutputFile& file, const SafetensorsLayout& layout, const Named
 }
 
 void write_regions(const std::filesystem::path& path, const SafetensorsLayout& layout,
-                   const std::vector<NamedRegion>& regions, std::atomic<std::uint64_t>* written) {
+                   const std::vector<NamedRegion>& regions, tensor::HostCopies& copies,
+                   std::atomic<std::uint64_t>* written) {
   OutputFile file = open_shared(path, layout);
   for (const NamedRegion& region : regions) {
-    write_region(file, layout, region);
+    write_region(file, layout,
+                 {region.tensor, region.region, copies.on_host(region.bytes), region.order});
     if (written) *written += region.bytes.size();
   }
   file.sync_and_close();

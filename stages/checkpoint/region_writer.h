@@ -11,6 +11,7 @@
 #include "stages/checkpoint/region_bytes.h"
 #include "stages/checkpoint/safetensors_layout.h"
 #include "stages/storage/output_file.h"
+#include "tensor/host_copies.h"
 #include "tensor/region.h"
 
 namespace troupe::stages {
@@ -19,7 +20,7 @@ namespace troupe::stages {
 struct NamedRegion {
   std::string tensor;
   tensor::Region region;             ///< one of the layout's
-  std::span<const std::byte> bytes;  ///< in host memory
+  std::span<const std::byte> bytes;  ///< in host memory, or in a device's for write_regions()
   Order order = Order::rows;         ///< of the bytes
 };
 
@@ -33,6 +34,7 @@ void write_region(OutputFile& file, const SafetensorsLayout& layout, const Named
 /// each region that is written. Throws Error{internal} with the path and the system's reason, or if
 /// the file there has another layout.
 void write_regions(const std::filesystem::path& path, const SafetensorsLayout& layout,
-                   const std::vector<NamedRegion>& regions, std::atomic<std::uint64_t>* written);
+                   const std::vector<NamedRegion>& regions, tensor::HostCopies& copies,
+                   std::atomic<std::uint64_t>* written);
 
 }  // namespace troupe::stages

@@ -206,6 +206,14 @@ void DecoderBlock::pack(const BlockWeights& weights) const {
   down_->pack(streams_.backward(), weights.master.down.weight, weights.packed.down);
 }
 
+std::array<PackedCopy, 4> DecoderBlock::packed_copies(const BlockWeights& weights) const {
+  const auto& [master, packed] = weights;
+  return {PackedCopy{master.qkv.weight, qkv_->packed_copy(packed.qkv)},
+          {master.o.weight, o_->packed_copy(packed.o)},
+          {master.gate_up.weight, gate_up_->packed_copy(packed.gate_up)},
+          {master.down.weight, down_->packed_copy(packed.down)}};
+}
+
 void DecoderBlock::forward_input_norm(const BlockWeights& weights,
                                       const BlockActivations& kept) const {
   norm_->forward(streams_.forward(), weights.master.input_norm, kept.x, kept.input_norm,

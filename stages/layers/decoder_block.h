@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "stages/arena.h"
@@ -7,6 +8,7 @@
 #include "stages/layers/layer_dropout.h"
 #include "stages/layers/layer_shape.h"
 #include "stages/layers/norm.h"
+#include "stages/packed_copies.h"
 #include "stages/recompute.h"
 #include "stages/streams.h"
 #include "tensor/attention.h"
@@ -139,6 +141,7 @@ class DecoderBlock {
   BlockDeferred lay_out_deferred(Arena& arena) const;
 
   void pack(const BlockWeights& weights) const;
+  std::array<PackedCopy, 4> packed_copies(const BlockWeights& weights) const;
 
   // The nodes of a forward: from x over input_norm to mid, and from mid over post_norm to y.
   void forward_input_norm(const BlockWeights& weights, const BlockActivations& kept) const;

@@ -95,18 +95,17 @@ std::unique_ptr<tensor::Work> HeadLoss::reduce_sums(const HeadActivations& kept)
   return loss_->reduce_sums(streams_.forward(), kept.scratch.loss);
 }
 
-double HeadLoss::loss(std::span<const std::int32_t> targets, float scale,
-                      const HeadActivations& kept) const {
+void HeadLoss::loss(std::span<const std::int32_t> targets, float scale, const HeadActivations& kept,
+                    const Tensor& sum) const {
   tensor::Stream& stream = streams_.forward();
   const HeadScratch& scratch = kept.scratch;
   // One shard needs no exchange between maximum, sums and loss: one op computes all.
   if (parallel_.size == 1) {
     ops_.copy(stream, host_tokens(targets), scratch.targets);
-    return ops_.cross_entropy(stream, kept.logits, scratch.targets, scale, kept.dlogits);
+    return ops_.cross_entropy(stream, kept.logits, scratch.targets, scale, sum, kept.dlogits);
   }
-  const double sum =
-      loss_->finish(stream, kept.logits, scratch.targets, scratch.loss, scale, kept.dlogits);
-  return parallel_.shard == 0 ? sum : 0;
+  loss_->finish(stream, kept.logits, scratch.targets, scratch.loss, scale, sum, kept.dlogits);
+  if (parallel_.shard > 0) ops_.fill_zero(stream, sum);
 }
 
 void HeadLoss::input_gradient(const HeadWeights& weights, const HeadActivations& kept,

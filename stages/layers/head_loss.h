@@ -6,6 +6,7 @@
 #include "stages/arena.h"
 #include "stages/layers/layer_shape.h"
 #include "stages/layers/norm.h"
+#include "stages/packed_copies.h"
 #include "stages/streams.h"
 #include "tensor/ops.h"
 #include "tensor/parallel/column_parallel_linear.h"
@@ -70,20 +71,23 @@ class HeadLoss {
   HeadDeferred lay_out_deferred(Arena& arena) const;
 
   void pack(const HeadWeights& weights) const;
+  PackedCopy packed_copy(const HeadWeights& weights) const {
+    return {weights.master.projection, projection_->packed_copy(weights.packed)};
+  }
   void forward_norm(const HeadWeights& weights, const HeadActivations& kept) const;
   std::unique_ptr<tensor::Work> gather_input(const HeadActivations& kept) const;
   /// Fills kept.logits from kept.norm.
   void forward(const HeadWeights& weights, const HeadActivations& kept) const;
   // The loss takes the next three functions before loss() if there are several shards. targets: T
-  // tokens in host memory, needed during the call only.
+  // tokens in host memory, valid until the call has run.
   std::unique_ptr<tensor::Work> reduce_max(const HeadActivations& kept) const;
   /// Replaces kept.logits by exponentials.
   void local_sums(std::span<const std::int32_t> targets, const HeadActivations& kept) const;
   std::unique_ptr<tensor::Work> reduce_sums(const HeadActivations& kept) const;
-  /// Sum of the tokens' losses, on shard 0; 0 on others. Fills kept.dlogits, times `scale`, unless
-  /// it is empty.
-  double loss(std::span<const std::int32_t> targets, float scale,
-              const HeadActivations& kept) const;
+  /// sum (float64, one element) = the sum of the tokens' losses, on shard 0; 0 on others. Fills
+  /// kept.dlogits, times `scale`, unless it is empty.
+  void loss(std::span<const std::int32_t> targets, float scale, const HeadActivations& kept,
+            const tensor::Tensor& sum) const;
 
   /// Fills deferred.dx with the gradient of kept.norm, or a part of the sum that is.
   void input_gradient(const HeadWeights& weights, const HeadActivations& kept,

@@ -1,6 +1,5 @@
 #include "tensor/cpu/cpu_attention.h"
 
-#include <fmt/format.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -11,28 +10,9 @@
 namespace troupe::tensor {
 namespace {
 
-AttentionShape checked(const AttentionShape& s) {
-  if (s.batch < 1 || s.seq_len < 1 || s.heads < 1 || s.kv_heads < 1 || s.head_dim < 2) {
-    throw Error(ErrorKind::manifest,
-                fmt::format("attention over batch {}, sequence {}, {} heads, {} key-value heads, "
-                            "head size {}; each must be at least 1, the head size at least 2",
-                            s.batch, s.seq_len, s.heads, s.kv_heads, s.head_dim));
-  }
-  if (s.heads % s.kv_heads != 0) {
-    throw Error(ErrorKind::manifest,
-                fmt::format("{} heads cannot share {} key-value heads; a divisor of {} is needed",
-                            s.heads, s.kv_heads, s.heads));
-  }
-  if (s.rotary && s.head_dim % 2 != 0) {
-    throw Error(ErrorKind::manifest,
-                fmt::format("head size {} is odd; the rotary embedding turns pairs, so use {}",
-                            s.head_dim, s.head_dim + 1));
-  }
-  if (s.dtype != DType::f32 && s.dtype != DType::bf16) {
-    throw Error(ErrorKind::manifest,
-                fmt::format("attention in {}; use float32 or bfloat16", name_of(s.dtype)));
-  }
-  return s;
+AttentionShape checked(const AttentionShape& shape) {
+  check(shape);
+  return shape;
 }
 
 /// The angles of all positions as PyTorch computes them: frequency and angle rounded to float32.
@@ -102,17 +82,9 @@ void CpuAttention::for_each_job(std::vector<AttentionWorker>& workers, const Bod
   }
 }
 
-void CpuAttention::check(const AttentionCall& call) const {
-  const std::int64_t s = shape_.seq_len, rows = shape_.mask == Mask::pairs ? s : shape_.batch;
-  TROUPE_ASSERT(static_cast<bool>(call.mask) == (shape_.mask != Mask::none));
-  TROUPE_ASSERT(!call.mask || (call.mask.dtype == DType::f32 && call.mask.shape == Shape{rows, s}));
-  TROUPE_ASSERT(call.dropout.p >= 0 && call.dropout.p < 1);
-  TROUPE_ASSERT(call.sequences == 0 || call.first_sequence + shape_.batch <= call.sequences);
-}
-
 void CpuAttention::forward(Stream&, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
                            const Tensor& out, const AttentionCall& call) {
-  check(call);
+  check(shape_, call);
   TROUPE_ASSERT(qkv.dtype == shape_.dtype && qkv.num_elements() == saved_elements());
   TROUPE_ASSERT(saved.dtype == shape_.dtype && saved.num_elements() == saved_elements());
   TROUPE_ASSERT(out.dtype == shape_.dtype && lse.dtype == DType::f32);
@@ -124,7 +96,7 @@ void CpuAttention::forward(Stream&, const Tensor& qkv, const Tensor& saved, cons
 
 void CpuAttention::recompute(Stream&, const Tensor& saved, const Tensor& lse, const Tensor& out,
                              const AttentionCall& call) {
-  check(call);
+  check(shape_, call);
   TROUPE_ASSERT(saved.dtype == shape_.dtype && saved.num_elements() == saved_elements());
   TROUPE_ASSERT(out.dtype == shape_.dtype && lse.dtype == DType::f32);
   for_each_job(forward_workers_, [&](AttentionWorker& worker, std::int64_t job) {
@@ -134,7 +106,7 @@ void CpuAttention::recompute(Stream&, const Tensor& saved, const Tensor& lse, co
 
 void CpuAttention::backward(Stream&, const Tensor& saved, const Tensor& lse, const Tensor& out,
                             const Tensor& dout, const Tensor& dqkv, const AttentionCall& call) {
-  check(call);
+  check(shape_, call);
   TROUPE_ASSERT(dqkv.dtype == shape_.dtype && dqkv.num_elements() == saved_elements());
   TROUPE_ASSERT(saved.dtype == shape_.dtype && saved.num_elements() == saved_elements());
   TROUPE_ASSERT(out.dtype == shape_.dtype && dout.dtype == shape_.dtype);

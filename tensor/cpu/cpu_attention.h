@@ -32,7 +32,6 @@ class CpuAttention final : public Attention {
     HeadRows q, k, v;
   };
 
-  void check(const AttentionCall& call) const;
   template <typename Body>
   void for_each_job(std::vector<AttentionWorker>& workers, const Body& body) const;
   /// Fills a job's part of saved.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <new>
 #include <utility>
 
@@ -28,6 +29,23 @@ class CpuEvent final : public Event {
   void wait(Stream&) override {}
   void synchronize() override {}
   bool done() const override { return true; }
+  void on_reached(void (*call)(void*), void* argument) override { call(argument); }
+  double reached_s() const override { assert_failed("the event is timed", __FILE__, __LINE__); }
+};
+
+class TimedCpuEvent final : public Event {
+ public:
+  void record(Stream&) override { reached_ = std::chrono::steady_clock::now(); }
+  void wait(Stream&) override {}
+  void synchronize() override {}
+  bool done() const override { return true; }
+  void on_reached(void (*call)(void*), void* argument) override { call(argument); }
+  double reached_s() const override {
+    return std::chrono::duration<double>(reached_.time_since_epoch()).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point reached_;
 };
 
 }  // namespace
@@ -60,6 +78,10 @@ std::unique_ptr<Stream> CpuDevice::make_stream() {
 
 std::unique_ptr<Event> CpuDevice::make_event() {
   return std::make_unique<CpuEvent>();
+}
+
+std::unique_ptr<Event> CpuDevice::make_timed_event() {
+  return std::make_unique<TimedCpuEvent>();
 }
 
 std::unique_ptr<Linear> CpuDevice::make_linear(const LinearShape& shape) {

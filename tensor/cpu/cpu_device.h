@@ -20,6 +20,8 @@ class CpuDevice final : public Device {
   void reserve(std::size_t bytes) override;
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override;
+  std::unique_ptr<Event> make_timed_event() override;
+  bool host_reads_memory() const override { return true; }
   Ops& ops() override { return ops_; }
   std::unique_ptr<Linear> make_linear(const LinearShape& shape) override;
   std::unique_ptr<Attention> make_attention(const AttentionShape& shape) override;

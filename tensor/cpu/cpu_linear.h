@@ -15,6 +15,7 @@ class CpuLinear final : public Linear {
   ScratchBytes scratch_bytes() const override;
   void set_scratch(const Scratch& scratch) override;
   void pack(Stream& stream, const Tensor& w, void* packed) override;
+  Tensor packed_copy(void*) const override { return {}; }
   void forward(Stream& stream, const Tensor& x, const void* packed, const Tensor& y,
                const Tensor& residual) override;
   void input_gradient(Stream& stream, const Tensor& dy, const void* packed,

@@ -49,19 +49,19 @@ class CpuOps final : public Ops {
                        const Tensor& x) override;
   void embedding_range_backward(Stream& stream, const Tensor& ids, std::int64_t first,
                                 const Tensor& dx, const Tensor& dtable) override;
-  double cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets, float scale,
-                       const Tensor& dlogits) override;
+  void cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets, float scale,
+                     const Tensor& loss, const Tensor& dlogits) override;
   void vocab_max(Stream& stream, const Tensor& logits, std::int64_t valid,
                  const Tensor& max) override;
   void vocab_sums(Stream& stream, const Tensor& logits, const VocabColumns& columns,
                   const Tensor& targets, const Tensor& max, const Tensor& sums) override;
-  double vocab_loss(Stream& stream, const Tensor& exponentials, const VocabColumns& columns,
-                    const Tensor& targets, const Tensor& sums, const VocabLoss& loss,
-                    const Tensor& dlogits) override;
-  double sum_of_squares(Stream& stream, const Tensor& x) override;
+  void vocab_loss(Stream& stream, const Tensor& exponentials, const VocabColumns& columns,
+                  const Tensor& targets, const Tensor& sums, const VocabLoss& loss,
+                  const Tensor& sum, const Tensor& dlogits) override;
+  void sum_of_squares(Stream& stream, const Tensor& x, const Tensor& sum) override;
   void adamw(Stream& stream, const AdamWStep& step, const Tensor& gradient, const Tensor& w,
              const Tensor& m, const Tensor& v, const Tensor& w_out, const Tensor& m_out,
-             const Tensor& v_out) override;
+             const Tensor& v_out, const Tensor& copy) override;
 
  private:
   /// Memory for `elements` float32 of arbitrary content; it grows with the largest request.

@@ -73,8 +73,9 @@ HWY_EXPORT(cross_entropy_rows);
 
 }  // namespace
 
-double CpuOps::cross_entropy(Stream&, const Tensor& logits, const Tensor& targets, float scale,
-                             const Tensor& dlogits) {
+void CpuOps::cross_entropy(Stream&, const Tensor& logits, const Tensor& targets, float scale,
+                           const Tensor& loss, const Tensor& dlogits) {
+  TROUPE_ASSERT(loss.dtype == DType::f64 && loss.num_elements() == 1);
   TROUPE_ASSERT(logits.dtype == DType::f32 && logits.shape.rank() == 2);
   TROUPE_ASSERT(targets.dtype == DType::i32 && targets.num_elements() == logits.shape[0]);
   TROUPE_ASSERT(!dlogits || dlogits.num_elements() == logits.num_elements());
@@ -83,9 +84,10 @@ double CpuOps::cross_entropy(Stream&, const Tensor& logits, const Tensor& target
     TROUPE_ASSERT(target >= 0 && target < logits.shape[1]);
   }
   const auto run = HWY_DYNAMIC_DISPATCH(cross_entropy_rows);
-  return parallel_sum(threads_, logits.shape[0], [&](std::int64_t begin, std::int64_t end) {
-    return run(logits, targets, scale, dlogits, begin, end);
-  });
+  *loss.as<double>() =
+      parallel_sum(threads_, logits.shape[0], [&](std::int64_t begin, std::int64_t end) {
+        return run(logits, targets, scale, dlogits, begin, end);
+      });
 }
 
 }  // namespace troupe::tensor

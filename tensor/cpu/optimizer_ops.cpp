@@ -1,5 +1,4 @@
-#include <cmath>
-
+#include "tensor/adamw_factors.h"
 #include "tensor/cpu/cpu_ops.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/error.h"
@@ -13,14 +12,6 @@
 namespace troupe::tensor {
 #ifndef TROUPE_TENSOR_CPU_OPTIMIZER_TYPES
 #define TROUPE_TENSOR_CPU_OPTIMIZER_TYPES
-/// The scalars of one AdamW step.
-struct AdamWFactors {
-  float gradient_scale, beta1, one_minus_beta1, beta2, one_minus_beta2;
-  float keep;        // 1 - lr * weight_decay
-  float step_size;   // lr / (1 - beta1^t)
-  float root_scale;  // 1 / sqrt(1 - beta2^t)
-  float eps;
-};
 struct AdamWState {
   float *w, *m, *v;
 };
@@ -76,36 +67,25 @@ constexpr std::int64_t kGrain = 4096;  // elements
 HWY_EXPORT(adamw_range);
 HWY_EXPORT(sum_of_squares_range);
 
-AdamWFactors factors_of(const AdamWStep& step) {
-  const double beta1 = step.beta1, beta2 = step.beta2, t = static_cast<double>(step.step);
-  return {.gradient_scale = step.gradient_scale,
-          .beta1 = step.beta1,
-          .one_minus_beta1 = static_cast<float>(1.0 - beta1),
-          .beta2 = step.beta2,
-          .one_minus_beta2 = static_cast<float>(1.0 - beta2),
-          .keep = static_cast<float>(1.0 - static_cast<double>(step.lr) * step.weight_decay),
-          .step_size = static_cast<float>(step.lr / (1.0 - std::pow(beta1, t))),
-          .root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(beta2, t))),
-          .eps = step.eps};
-}
-
 }  // namespace
 
-double CpuOps::sum_of_squares(Stream&, const Tensor& x) {
+void CpuOps::sum_of_squares(Stream&, const Tensor& x, const Tensor& sum) {
   TROUPE_ASSERT(x.dtype == DType::f32);
+  TROUPE_ASSERT(sum.dtype == DType::f64 && sum.num_elements() == 1);
   const auto run = HWY_DYNAMIC_DISPATCH(sum_of_squares_range);
-  return parallel_sum(threads_, x.num_elements(), [&](std::int64_t begin, std::int64_t end) {
-    return run(x.as<float>() + begin, end - begin);
-  });
+  *sum.as<double>() =
+      parallel_sum(threads_, x.num_elements(), [&](std::int64_t begin, std::int64_t end) {
+        return run(x.as<float>() + begin, end - begin);
+      });
 }
 
-void CpuOps::adamw(Stream&, const AdamWStep& step, const Tensor& gradient, const Tensor& w,
+void CpuOps::adamw(Stream& stream, const AdamWStep& step, const Tensor& gradient, const Tensor& w,
                    const Tensor& m, const Tensor& v, const Tensor& w_out, const Tensor& m_out,
-                   const Tensor& v_out) {
+                   const Tensor& v_out, const Tensor& copy) {
   for (const Tensor* x : {&gradient, &w, &m, &v, &w_out, &m_out, &v_out}) {
     TROUPE_ASSERT(x->dtype == DType::f32 && x->num_elements() == gradient.num_elements());
   }
-  const AdamWFactors factors = factors_of(step);
+  const AdamWFactors factors(step);
   const AdamWState in{w.as<float>(), m.as<float>(), v.as<float>()};
   const AdamWState out{w_out.as<float>(), m_out.as<float>(), v_out.as<float>()};
   const auto run = HWY_DYNAMIC_DISPATCH(adamw_range);
@@ -113,6 +93,7 @@ void CpuOps::adamw(Stream&, const AdamWStep& step, const Tensor& gradient, const
                   [&](std::int64_t begin, std::int64_t end) {
                     run(factors, gradient.as<float>(), in, out, begin, end);
                   });
+  if (copy) this->copy(stream, w_out, copy);
 }
 
 }  // namespace troupe::tensor

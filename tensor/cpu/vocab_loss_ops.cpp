@@ -154,9 +154,10 @@ void CpuOps::vocab_sums(Stream&, const Tensor& logits, const VocabColumns& colum
   });
 }
 
-double CpuOps::vocab_loss(Stream&, const Tensor& exponentials, const VocabColumns& columns,
-                          const Tensor& targets, const Tensor& sums, const VocabLoss& loss,
-                          const Tensor& dlogits) {
+void CpuOps::vocab_loss(Stream&, const Tensor& exponentials, const VocabColumns& columns,
+                        const Tensor& targets, const Tensor& sums, const VocabLoss& loss,
+                        const Tensor& sum, const Tensor& dlogits) {
+  TROUPE_ASSERT(sum.dtype == DType::f64 && sum.num_elements() == 1);
   check_columns(exponentials, columns.valid);
   check_sums(sums, targets, exponentials.shape[0]);
   TROUPE_ASSERT(loss.smoothing == 0 || sums.shape[0] == 3);
@@ -166,9 +167,10 @@ double CpuOps::vocab_loss(Stream&, const Tensor& exponentials, const VocabColumn
     TROUPE_ASSERT(target == loss.ignored || (target >= 0 && target < loss.classes));
   }
   const auto run = HWY_DYNAMIC_DISPATCH(vocab_loss_rows);
-  return parallel_sum(threads_, exponentials.shape[0], [&](std::int64_t begin, std::int64_t end) {
-    return run(exponentials, columns, targets, sums, loss, dlogits, begin, end);
-  });
+  *sum.as<double>() =
+      parallel_sum(threads_, exponentials.shape[0], [&](std::int64_t begin, std::int64_t end) {
+        return run(exponentials, columns, targets, sums, loss, dlogits, begin, end);
+      });
 }
 
 }  // namespace troupe::tensor

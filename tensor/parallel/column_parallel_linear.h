@@ -49,6 +49,7 @@ class ColumnParallelLinear {
   ScratchBytes scratch_bytes() const { return linear_->scratch_bytes(); }
   void set_scratch(const Scratch& scratch) { linear_->set_scratch(scratch); }
   void pack(Stream& stream, const Tensor& w, void* packed) { linear_->pack(stream, w, packed); }
+  Tensor packed_copy(void* packed) const { return linear_->packed_copy(packed); }
 
   /// With sequence parallelism gathers the tokens of x[T/n, I] into x_full[T, I]; else null.
   std::unique_ptr<Work> gather_input(Stream& stream, const Tensor& x, const Tensor& x_full);

@@ -53,6 +53,7 @@ class RowParallelLinear {
   ScratchBytes scratch_bytes() const { return linear_->scratch_bytes(); }
   void set_scratch(const Scratch& scratch) { linear_->set_scratch(scratch); }
   void pack(Stream& stream, const Tensor& w, void* packed) { linear_->pack(stream, w, packed); }
+  Tensor packed_copy(void* packed) const { return linear_->packed_copy(packed); }
 
   /// Takes the shard's columns of an input[T, I] that every shard has, if no column-parallel layer
   /// divided it: own_columns(), whose gradient is gather_columns().

@@ -65,22 +65,22 @@ std::unique_ptr<Work> VocabParallelCrossEntropy::reduce_sums(Stream& stream,
   return parallel_.groups->forward->all_reduce(stream, scratch.sums);
 }
 
-double VocabParallelCrossEntropy::finish(Stream& stream, const Tensor& exponentials,
-                                         const Tensor& targets, const CrossEntropyScratch& scratch,
-                                         float scale, const Tensor& dlogits) {
+void VocabParallelCrossEntropy::finish(Stream& stream, const Tensor& exponentials,
+                                       const Tensor& targets, const CrossEntropyScratch& scratch,
+                                       float scale, const Tensor& sum, const Tensor& dlogits) {
   VocabLoss loss = loss_;
   loss.scale = scale;
-  return ops_.vocab_loss(stream, exponentials, columns_, targets, scratch.sums, loss, dlogits);
+  ops_.vocab_loss(stream, exponentials, columns_, targets, scratch.sums, loss, sum, dlogits);
 }
 
-double VocabParallelCrossEntropy::loss(Stream& stream, const Tensor& logits, const Tensor& targets,
-                                       const CrossEntropyScratch& scratch, float scale,
-                                       const Tensor& dlogits) {
+void VocabParallelCrossEntropy::loss(Stream& stream, const Tensor& logits, const Tensor& targets,
+                                     const CrossEntropyScratch& scratch, float scale,
+                                     const Tensor& sum, const Tensor& dlogits) {
   local_max(stream, logits, scratch);
   wait(reduce_max(stream, scratch), stream);
   local_sums(stream, logits, targets, scratch);
   wait(reduce_sums(stream, scratch), stream);
-  return finish(stream, logits, targets, scratch, scale, dlogits);
+  finish(stream, logits, targets, scratch, scale, sum, dlogits);
 }
 
 }  // namespace troupe::tensor

@@ -55,14 +55,17 @@ class VocabParallelCrossEntropy {
                   const CrossEntropyScratch& scratch);
   /// scratch.sums = their sum over the shards; null if there is one shard.
   std::unique_ptr<Work> reduce_sums(Stream& stream, const CrossEntropyScratch& scratch);
-  /// Returns the loss, summed over the tokens in float64 in an order that depends on T alone. If
-  /// dlogits[T, V/n] (act) is given: the gradient times `scale`; it may be the float32 logits.
-  double finish(Stream& stream, const Tensor& exponentials, const Tensor& targets,
-                const CrossEntropyScratch& scratch, float scale, const Tensor& dlogits = {});
+  /// sum (float64, one element) = the loss, summed over the tokens in an order that depends on T
+  /// alone. If dlogits[T, V/n] (act) is given: the gradient times `scale`; it may be the float32
+  /// logits.
+  void finish(Stream& stream, const Tensor& exponentials, const Tensor& targets,
+              const CrossEntropyScratch& scratch, float scale, const Tensor& sum,
+              const Tensor& dlogits = {});
 
   /// All parts.
-  double loss(Stream& stream, const Tensor& logits, const Tensor& targets,
-              const CrossEntropyScratch& scratch, float scale, const Tensor& dlogits = {});
+  void loss(Stream& stream, const Tensor& logits, const Tensor& targets,
+            const CrossEntropyScratch& scratch, float scale, const Tensor& sum,
+            const Tensor& dlogits = {});
 
  private:
   TensorParallel parallel_;

@@ -51,7 +51,7 @@ double us_per_action(int steps) {
   const auto node = transport::UcxNode::create({.environment = transport::prepare_ucx()});
   node->channel().open({.run = 1, .epoch = 1, .rank = 0, .edges = part.edges});
   actors::PlanRunner runner(
-      stage, node->channel(), actors::compile(part, part.actions),
+      stage, node->channel(), stage.device(), actors::compile(part, part.actions),
       {.feed = &feed, .tokens = tokens, .num_microbatches = spec.num_microbatches()});
   std::vector<double> samples;
   for (int step = 0; step <= steps; ++step) {

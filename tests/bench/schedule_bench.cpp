@@ -78,7 +78,6 @@ class RankUnderTest {
     const std::string mode = order["mode"];
     if (mode == "compute") {
       stay_on_one_core(rank);
-      device_ = tensor::make_cpu_device(1);
       stage_ = stages::make_transformer_stage(part.stage, *device_);
       stages::initialize(*stage_, spec_.model, 1, 1);
     } else if (mode == "shards") {
@@ -94,7 +93,7 @@ class RankUnderTest {
       slow_.emplace(node.channel(), std::chrono::microseconds(static_cast<int>(kForward_s * 1e5)),
                     mode == "slow-sends");
     runner_.emplace(*stage_, slow_ ? static_cast<transport::Channel&>(*slow_) : node.channel(),
-                    actors::compile(part, part.actions),
+                    *device_, actors::compile(part, part.actions),
                     actors::StepTokens::Source{.feed = &feed_,
                                                .tokens = spec_.batch.micro * spec_.batch.seq_len,
                                                .num_microbatches = assembly.plan.num_microbatches});
@@ -132,7 +131,7 @@ class RankUnderTest {
 
   actors::RunSpec spec_;
   stages::DataFeed feed_;
-  std::unique_ptr<tensor::Device> device_;
+  const std::unique_ptr<tensor::Device> device_ = tensor::make_cpu_device(1);
   std::unique_ptr<LateShard> other_;
   std::unique_ptr<stages::Stage> stage_;
   std::optional<SlowChannel> slow_;

@@ -30,6 +30,9 @@ class SlowChannel final : public transport::Channel {
     fast_.send(key, buffer);
     if (waits_) stand_still(now, now + latency_);
   }
+  void send(const Key& key, const tensor::Tensor& buffer, tensor::Event&) override {
+    send(key, buffer);  // the stages of these measurements run on no device
+  }
   tensor::Tensor receive(const Key& key) override {
     const auto begin = Clock::now();
     const tensor::Tensor message = fast_.receive(key);
@@ -54,6 +57,8 @@ class SlowChannel final : public transport::Channel {
   void open(const transport::EpochSpec& spec) override { fast_.open(spec); }
   void set_deadline(std::chrono::milliseconds deadline) override { fast_.set_deadline(deadline); }
   void release(const Key& key) override { fast_.release(key); }
+  void release(const Key& key, tensor::Event& read) override { fast_.release(key, read); }
+  void settle() override { fast_.settle(); }
   std::shared_ptr<transport::SlotMemory> keep(const Key& key) override { return fast_.keep(key); }
   void free_kept(const Key& key) override { fast_.free_kept(key); }
   void flush() override { fast_.flush(); }

@@ -37,6 +37,7 @@ class TrainingStep {
                                   .head = true}),
             *device_)),
         ids_(spread_tokens(workload)),
+        loss_(device_->allocate(sizeof(double), tensor::MemoryKind::pinned)),
         squared_norms_(stage_->parameters().size()) {
     stages::initialize(*stage_, workload.model, 1, threads);
   }
@@ -44,7 +45,7 @@ class TrainingStep {
   void run() {
     stage_->begin_step();
     for (int microbatch = 0; microbatch < num_microbatches_; ++microbatch) {
-      stage_->forward({.ids = ids_, .targets = ids_});
+      stage_->forward({.ids = ids_, .targets = ids_, .loss = loss_.view(tensor::DType::f64, {1})});
       stage_->backward({});
     }
     stage_->end_backward();
@@ -62,6 +63,7 @@ class TrainingStep {
   std::unique_ptr<tensor::Device> device_;
   std::unique_ptr<stages::Stage> stage_;
   std::vector<std::int32_t> ids_;
+  tensor::Buffer loss_;
   std::vector<double> squared_norms_;
 };
 

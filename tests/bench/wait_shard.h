@@ -114,9 +114,8 @@ class WaitShard final : public test::NullStage {
         return (found->second.*which).get();
     return nullptr;
   }
-  stages::ForwardResult forward_node(const stages::ForwardCall& call, int node) override {
+  void forward_node(const stages::ForwardCall& call, int node) override {
     run(stages::Pass::forward, node, pending_[{call.chunk, call.slot}]);
-    return {};
   }
   void backward_node(const stages::BackwardCall& call, int node) override {
     run(call.pass, node, pending_[{call.chunk, call.slot}]);

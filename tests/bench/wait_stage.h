@@ -32,10 +32,7 @@ class WaitStage final : public test::NullStage {
   WaitStage(int num_chunks, tensor::Shape edge, const Times& times)
       : NullStage(num_chunks, edge), times_(times) {}
 
-  stages::ForwardResult forward_node(const stages::ForwardCall&, int) override {
-    pause(times_.forward / kNodes);
-    return {};
-  }
+  void forward_node(const stages::ForwardCall&, int) override { pause(times_.forward / kNodes); }
   void backward_node(const stages::BackwardCall& call, int node) override {
     const stages::Node& which = row(call.pass).nodes[static_cast<std::size_t>(node)];
     if (which.work == stages::Node::Work::input_gradient)

@@ -31,6 +31,9 @@ const std::map<std::string, std::string> kNotRun{
     {"./launch/quickstart",
      "installs packages, builds and trains for minutes; examples_test runs its manifest"},
     {"./tests/run", "installs packages, builds, and runs this test"},
+    {"./tests/run --gpu", "builds, and needs a GPU to test anything"},
+    {"./tests/bench/run --gpu", "builds, and needs a GPU to measure anything"},
+    {"cmake --build --preset release --target bundle", "bundle_test makes one"},
     {"ctest --preset release -R schedules --output-on-failure", "runs other tests of this build"},
     {"troupe scale --layout", "names an option; how it is used stands beside the command scale"},
 };

@@ -8,6 +8,7 @@
 
 #include "stages/transformer_stage.h"
 #include "tensor/random.h"
+#include "tests/support/test_device.h"
 
 using namespace troupe;
 using stages::Initializer;
@@ -43,7 +44,7 @@ stages::ModelConfig model_of(const Kind& kind) {
 /// Calls visit(parameter) for each initial parameter of a shard.
 template <typename Visit>
 void visit_weights(const Kind& kind, const stages::Sharding& sharding, const Visit& visit) {
-  const auto device = tensor::make_cpu_device(1);
+  const auto device = test::make_test_device();
   const auto stage = stages::make_transformer_stage(
       {.model = model_of(kind),
        .chunks = {{.first_layer = 0, .end_layer = kLayers, .embedding = true, .head = true}},
@@ -86,7 +87,7 @@ BOOST_DATA_TEST_CASE(weights_are_functions_of_the_whole_tensor_s_index,
             const auto index = static_cast<std::uint64_t>(
                 (row + r) * tensor::whole(p.whole_shape).columns + column + c);
             const float want = p.whole_shape.rank() == 1 ? 1 : expected(kind, p, index);
-            const float got = p.weight.as<float>()[r * columns + c];
+            const float got = test::opened(p.weight).as<float>()[r * columns + c];
             BOOST_REQUIRE_MESSAGE(got == want, p.name << "[" << row + r << ", " << column + c
                                                       << "] of " << shards << " shards: " << got
                                                       << " instead of " << want);

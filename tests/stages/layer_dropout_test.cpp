@@ -6,6 +6,7 @@
 
 #include "tests/support/pipeline.h"
 #include "tests/support/reference_models.h"
+#include "tests/support/test_device.h"
 
 using namespace troupe;
 using namespace troupe::test;
@@ -147,7 +148,7 @@ struct Trained {
   std::map<std::string, reference::Values> gradients;
 };
 Trained gradients_of(const Kind& kind, std::int64_t micro, int replicas) {
-  const auto device = tensor::make_cpu_device(1);
+  const auto device = test::make_test_device();
   Trained sum;
   for (int replica = 0; replica < replicas; ++replica) {
     const PipelineSpec spec = pipeline_of(kind, micro, replicas, replica);
@@ -156,7 +157,8 @@ Trained gradients_of(const Kind& kind, std::int64_t micro, int replicas) {
     for (const stages::Parameter& p : pipeline.stages().front()->parameters()) {
       auto& gradient = sum.gradients[p.name];
       gradient.resize(static_cast<std::size_t>(p.gradient.num_elements()));
-      for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] += p.gradient.as<float>()[i];
+      for (std::size_t i = 0; i < gradient.size(); ++i)
+        gradient[i] += test::opened(p.gradient).as<float>()[i];
     }
   }
   return sum;
@@ -167,7 +169,7 @@ Trained gradients_of(const Kind& kind, std::int64_t micro, int replicas) {
 BOOST_DATA_TEST_CASE(losses_and_gradients_are_the_reference_s, boost::unit_test::data::make(kKinds),
                      kind) {
   constexpr std::int64_t kStep = 4;
-  const auto device = tensor::make_cpu_device(2);
+  const auto device = test::make_test_device(2);
   const PipelineSpec spec = pipeline_of(kind);
   const auto batch = batch_of(spec);
   const bool exact = kind.dtype == tensor::DType::f32;
@@ -186,7 +188,8 @@ BOOST_DATA_TEST_CASE(losses_and_gradients_are_the_reference_s, boost::unit_test:
       BOOST_TEST(std::abs(got.losses[m] / loss - 1) < (exact ? 1e-6 : 1e-2));
     }
     for (const stages::Parameter& p : parameters) {
-      const double d = distance(p.gradient.as<float>(), reference->gradients.at(p.name));
+      const double d =
+          distance(test::opened(p.gradient).as<float>(), reference->gradients.at(p.name));
       BOOST_TEST(d < (exact ? 1e-5 : 5e-2), p.name << ": " << d);
     }
   }
@@ -208,7 +211,7 @@ BOOST_AUTO_TEST_CASE(microbatches_and_replicas_divide_the_masks_of_one_step) {
 }
 
 BOOST_AUTO_TEST_CASE(a_step_that_is_done_again_drops_alike_and_another_one_does_not) {
-  const auto device = tensor::make_cpu_device(1);
+  const auto device = test::make_test_device();
   for (const Kind& kind : kKinds) {
     const PipelineSpec spec = pipeline_of(kind);
     Pipeline pipeline(spec, *device, kSeed);
@@ -222,7 +225,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_is_done_again_drops_alike_and_another_one_does_
 }
 
 BOOST_AUTO_TEST_CASE(evaluations_drop_nothing) {
-  const auto device = tensor::make_cpu_device(1);
+  const auto device = test::make_test_device();
   for (const Kind& kind : kKinds) {
     const Kind plain{"", 0, 0, kind.dtype, kind.model};
     const PipelineSpec dropped = pipeline_of(kind), whole = pipeline_of(plain);

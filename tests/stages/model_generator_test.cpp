@@ -6,6 +6,7 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/reference_models.h"
+#include "tests/support/test_device.h"
 
 using namespace troupe;
 using namespace troupe::test;
@@ -33,7 +34,7 @@ std::vector<double> reference_logits(stages::Stage& stage, std::span<const std::
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(predicts_as_the_reference_does_for_every_window) {
-  const auto device = tensor::make_cpu_device(1);
+  const auto device = test::make_test_device();
   stages::Generator generator(kModel, *device, kContext);
   initialize(generator.stage(), kModel, 1, 1);
   const std::vector<std::int32_t> ids = random_tokens(300, kModel.vocab_size, 1).ids;
@@ -52,7 +53,7 @@ BOOST_AUTO_TEST_CASE(predicts_as_the_reference_does_for_every_window) {
 }
 
 BOOST_AUTO_TEST_CASE(a_context_shorter_than_a_window_works) {
-  const auto device = tensor::make_cpu_device(1);
+  const auto device = test::make_test_device();
   stages::Generator generator(kModel, *device, 10);
   initialize(generator.stage(), kModel, 1, 1);
   const std::vector<std::int32_t> ids = random_tokens(30, kModel.vocab_size, 1).ids;
@@ -61,7 +62,7 @@ BOOST_AUTO_TEST_CASE(a_context_shorter_than_a_window_works) {
 }
 
 BOOST_AUTO_TEST_CASE(refuses_tokens_the_model_does_not_know) {
-  const auto device = tensor::make_cpu_device(1);
+  const auto device = test::make_test_device();
   stages::Generator generator(kModel, *device, 10);
   const std::vector<std::int32_t> ids = {1, 23};
   expect_error(ErrorKind::data, {"token 1", "id 23", "0 to 22"},

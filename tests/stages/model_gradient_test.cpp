@@ -5,6 +5,7 @@
 
 #include "tests/support/pipeline.h"
 #include "tests/support/reference_models.h"
+#include "tests/support/test_device.h"
 
 using namespace troupe;
 using namespace troupe::test;
@@ -121,9 +122,10 @@ std::vector<Tokens> batch_of(const Case& c) {
 void disturb_norms(stages::Stage& stage) {
   for (const stages::Parameter& p : stage.parameters()) {
     if (p.weight.shape.rank() != 1) continue;
-    tensor::fill_normal(p.weight, 9, p.name, 0.2, 1);
+    tensor::fill_normal(test::opened(p.weight), 9, p.name, 0.2, 1);
     if (p.name.ends_with(".bias")) continue;
-    for (std::int64_t i = 0; i < p.weight.num_elements(); ++i) p.weight.as<float>()[i] += 1;
+    for (std::int64_t i = 0; i < p.weight.num_elements(); ++i)
+      test::opened(p.weight).as<float>()[i] += 1;
   }
   stage.weights_changed();
 }
@@ -149,7 +151,7 @@ struct Worst {
 Worst compare(const Case& c, tensor::DType dtype) {
   Case typed = c;
   typed.model.dtype = dtype;
-  const auto device = tensor::make_cpu_device(2);
+  const auto device = test::make_test_device(2);
   Pipeline pipeline(whole(typed), *device, 3);
   stages::Stage& stage = *pipeline.stages().front();
   disturb_norms(stage);
@@ -170,7 +172,8 @@ Worst compare(const Case& c, tensor::DType dtype) {
   for (std::size_t i = 0; i < infos.size(); ++i) {
     auto& [values, expected] = tensors[infos[i].stored.tensor];
     const tensor::Tensor& g = stage.parameters()[i].gradient;
-    values.insert(values.end(), g.as<float>(), g.as<float>() + g.num_elements());
+    values.insert(values.end(), test::opened(g).as<float>(),
+                  test::opened(g).as<float>() + g.num_elements());
     const auto& exact = reference.gradients.at(infos[i].name);
     expected.insert(expected.end(), exact.begin(), exact.end());
   }
@@ -186,7 +189,7 @@ Worst compare(const Case& c, tensor::DType dtype) {
 // Checks the reference itself: its gradients are those of its loss.
 BOOST_DATA_TEST_CASE(reference_gradient_is_the_slope_of_its_loss,
                      boost::unit_test::data::make(kCases), c) {
-  const auto device = tensor::make_cpu_device(1);
+  const auto device = test::make_test_device();
   Pipeline pipeline(whole(c), *device, 3);
   disturb_norms(*pipeline.stages().front());
   const auto model = reference::make_reference(c.model, c.seq_len, *pipeline.stages().front());
@@ -223,7 +226,7 @@ BOOST_DATA_TEST_CASE(bfloat16_gradients_are_close, boost::unit_test::data::make(
 }
 
 BOOST_DATA_TEST_CASE(evaluation_gives_loss_and_logits, boost::unit_test::data::make(kCases), c) {
-  const auto device = tensor::make_cpu_device(1);
+  const auto device = test::make_test_device();
   Pipeline pipeline(whole(c), *device, 3);
   stages::Stage& stage = *pipeline.stages().front();
   disturb_norms(stage);
@@ -235,10 +238,10 @@ BOOST_DATA_TEST_CASE(evaluation_gives_loss_and_logits, boost::unit_test::data::m
   std::vector<float> got(logits.size());
   const tensor::Tensor out = {
       got.data(), tensor::DType::f32, {c.micro * c.seq_len, c.model.vocab_size}};
-  BOOST_TEST(stage.evaluate(0, {}, out, tokens.ids, tokens.targets).loss_sum == loss,
+  BOOST_TEST(stage.evaluate(0, {}, out, tokens.ids, tokens.targets) == loss,
              boost::test_tools::tolerance(1e-6));
   BOOST_TEST(relative_difference(got.data(), logits) < 1e-5);
   std::fill(got.begin(), got.end(), 0.0f);
-  BOOST_TEST(stage.evaluate(0, {}, out, tokens.ids, {}).loss_sum == 0.0);
+  BOOST_TEST(stage.evaluate(0, {}, out, tokens.ids, {}) == 0.0);
   BOOST_TEST(relative_difference(got.data(), logits) < 1e-5);
 }

@@ -108,7 +108,10 @@ BOOST_AUTO_TEST_CASE(regions_have_a_checksum_each) {
   const SafetensorsLayout layout(
       {{.name = "m", .shape = {3, 2}, .regions = {{0, 1, 0, 2}, {1, 2, 0, 2}}}});
   const auto path = dir / "file.safetensors";
-  write_regions(path, layout, {{"m", {0, 1, 0, 2}, std::as_bytes(std::span(top))}}, nullptr);
+  const auto device = tensor::make_cpu_device(1);
+  tensor::HostCopies copies(*device);
+  write_regions(path, layout, {{"m", {0, 1, 0, 2}, std::as_bytes(std::span(top))}}, copies,
+                nullptr);
   std::string header = R"({"__metadata__":{"format":"pt","xxh64:m[0:1,0:2]":"c86e535c30403d76",)"
                        R"("xxh64:m[1:2,0:2]":"----------------"})"
                        R"(,"m":{"dtype":"F32","shape":[3,2],"data_offsets":[0,24]}})";
@@ -116,7 +119,8 @@ BOOST_AUTO_TEST_CASE(regions_have_a_checksum_each) {
   std::string data(24, '\0');
   std::memcpy(data.data(), top.data(), 8);
   BOOST_TEST(test::content_of(path) == file_of(header, data));
-  write_regions(path, layout, {{"m", {1, 2, 0, 2}, std::as_bytes(std::span(below))}}, nullptr);
+  write_regions(path, layout, {{"m", {1, 2, 0, 2}, std::as_bytes(std::span(below))}}, copies,
+                nullptr);
   const SafetensorsFile file = SafetensorsFile::open(path);
   BOOST_CHECK_NO_THROW(file.verify());
   BOOST_TEST((floats_of(file, file.tensors()[0]) == std::vector<float>{1, 2, 3, 4, 5, 6}));

@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(memory_grows_by_equal_slots) {
   const std::int64_t layer = 5 * 36 + 60 + 3 * 50;
   const std::int64_t floats = tokens * (2 * layer - 36 + 2 * 36 + 101);
   BOOST_TEST(slot >= 4 * floats);
-  BOOST_TEST(slot <= 4 * floats + 4 * tokens * 2 * 10 + 30 * 64);
+  BOOST_TEST(slot <= 4 * floats + 4 * tokens * 2 * 10 + 30 * 256);
 }
 
 BOOST_AUTO_TEST_CASE(what_products_work_in_is_planned) {

@@ -8,6 +8,7 @@
 
 #include "tests/support/pipeline.h"
 #include "tests/support/recomputes.h"
+#include "tests/support/test_device.h"
 #include "tests/tensor/thread_group.h"
 
 using namespace troupe;
@@ -71,11 +72,12 @@ struct Shard {
 };
 
 std::vector<float> read(const tensor::Tensor& x, const tensor::Region& region) {
-  return {x.as<float>(), x.as<float>() + region.num_elements()};
+  const auto* data = test::opened(x).as<float>();
+  return {data, data + region.num_elements()};
 }
 
 Shard train(const Setup& setup, int shard, const stages::ShardGroups& groups) {
-  const auto device = tensor::make_cpu_device(1);
+  const auto device = test::make_test_device();
   Pipeline pipeline({.model = model_of(setup),
                      .layers_of_chunk = setup.layers_of_chunk,
                      .stage_of_chunk = setup.stage_of_chunk,
@@ -274,7 +276,11 @@ BOOST_AUTO_TEST_CASE(shards_have_the_same_bits_wherever_the_model_is_cut) {
   const Setup gpt2{.kind = stages::ModelKind::gpt2, .tied = true, .kv_heads = 12, .shards = 4};
   Setup dropped_gpt2 = gpt2;
   dropped_gpt2.dropout = 0.1;
-  for (Setup setup : {llama, tied_llama, gpt2, dropped_gpt2})
+  // Each of many streams and threads waits for the others often, so fewer runs must do there.
+  const std::vector<Setup> setups = test::tests_async_device()
+                                        ? std::vector{tied_llama, dropped_gpt2}
+                                        : std::vector{llama, tied_llama, gpt2, dropped_gpt2};
+  for (Setup setup : setups)
     for (const bool sequence_parallel : {false, true}) {
       setup.sequence_parallel = sequence_parallel;
       setup.layers_of_chunk = {3};

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tests/support/pipeline.h"
+#include "tests/support/test_device.h"
 
 using namespace troupe;
 using namespace troupe::test;
@@ -78,7 +79,7 @@ struct Run {
 };
 
 Run train(const Kind& kind, const Cut& cut) {
-  const auto device = tensor::make_cpu_device(1);
+  const auto device = test::make_test_device();
   Pipeline pipeline({.model = model_of(kind),
                      .layers_of_chunk = cut.layers_of_chunk,
                      .stage_of_chunk = cut.stage_of_chunk,
@@ -124,7 +125,7 @@ BOOST_DATA_TEST_CASE(every_cut_gives_the_bits_of_one_stage, boost::unit_test::da
 
 BOOST_AUTO_TEST_CASE(a_dropped_step_leaves_no_trace) {
   const Kind kind = {"", tensor::DType::f32, true};
-  const auto device = tensor::make_cpu_device(1);
+  const auto device = test::make_test_device();
   const auto run = [&](bool drop) {
     Pipeline pipeline({.model = model_of(kind),
                        .layers_of_chunk = {2, 3},
@@ -141,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_dropped_step_leaves_no_trace) {
 
 BOOST_AUTO_TEST_CASE(evaluation_changes_nothing_even_between_forward_and_backward) {
   const Kind kind = {"", tensor::DType::bf16, false};
-  const auto device = tensor::make_cpu_device(1);
+  const auto device = test::make_test_device();
   const PipelineSpec spec = {.model = model_of(kind),
                              .layers_of_chunk = {5},
                              .stage_of_chunk = {0},
@@ -149,11 +150,13 @@ BOOST_AUTO_TEST_CASE(evaluation_changes_nothing_even_between_forward_and_backwar
                              .seq_len = 9};
   const Tokens tokens = random_tokens(9, 61, 1);
   const auto run = [&](bool evaluate) {
+    double sum = 0;
+    const tensor::Tensor loss{&sum, tensor::DType::f64, {1}};
     Pipeline pipeline(spec, *device, 11);
     stages::Stage& stage = *pipeline.stages().front();
     for (int step = 1; step <= 2; ++step) {
       stage.begin_step();
-      stage.forward({.ids = tokens.ids, .targets = tokens.targets});
+      stage.forward({.ids = tokens.ids, .targets = tokens.targets, .loss = loss});
       if (evaluate) pipeline.evaluate(random_tokens(9, 61, 2));
       stage.backward({.pass = stages::Pass::input_gradient});
       if (evaluate) pipeline.evaluate(random_tokens(9, 61, 3));
@@ -170,7 +173,7 @@ BOOST_AUTO_TEST_CASE(evaluation_changes_nothing_even_between_forward_and_backwar
 
 BOOST_AUTO_TEST_CASE(a_stage_that_does_not_train_evaluates_alike) {
   for (const Kind& kind : kKinds) {
-    const auto device = tensor::make_cpu_device(1);
+    const auto device = test::make_test_device();
     Pipeline pipeline({.model = model_of(kind),
                        .layers_of_chunk = {2, 3},
                        .stage_of_chunk = {0, 1},
@@ -182,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_stage_that_does_not_train_evaluates_alike) {
     initialize(*stage, spec.model, 11, 1);
     stage->begin_step();
     const Tokens tokens = random_tokens(9, 61, 1);
-    const double loss = stage->evaluate(0, {}, {}, tokens.ids, tokens.targets).loss_sum;
+    const double loss = stage->evaluate(0, {}, {}, tokens.ids, tokens.targets);
     BOOST_TEST(loss == pipeline.evaluate(tokens), kind);
     BOOST_TEST(!stage->gradients());
     BOOST_TEST(!stage->parameters().front().exp_avg);

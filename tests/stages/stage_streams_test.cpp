@@ -119,6 +119,9 @@ struct Work {
   int forwards = 0, inputs = 0, weights = 0;  ///< 0 to come, 1 on the way, 2 done
   Tokens tokens;
   std::vector<Message> messages;  ///< input, output, output gradient, input gradient
+  std::unique_ptr<double> loss = std::make_unique<double>(0);
+
+  tensor::Tensor loss_tensor() const { return {loss.get(), tensor::DType::f64, {1}}; }
 };
 
 /// A pass on its way.
@@ -163,7 +166,7 @@ class Run {
  private:
   int pick(int count) { return static_cast<int>(random_() % static_cast<std::uint64_t>(count)); }
   void note(const std::string& name, const void* data, std::size_t bytes) {
-    found_[name].append(static_cast<const char*>(data), bytes);
+    found_[name].append(static_cast<const char*>(opened(data)), bytes);
   }
   void note_weights() {
     for (const stages::Parameter& p : stage_->parameters())
@@ -204,6 +207,7 @@ class Run {
       BOOST_REQUIRE(work.weights == 2);
       note_output(work);
       note_input_gradient(work);
+      if (chunk_of(work).head) note(name_of("loss", work), work.loss.get(), sizeof(double));
     }
   }
 
@@ -293,16 +297,15 @@ class Run {
       return is_there ? work.messages[i].in(*stage_) : tensor::Tensor{};
     };
     if (turn.pass == Pass::forward) {
-      const auto result = stage_->forward_node({.chunk = work.chunk,
-                                                .slot = work.slot,
-                                                .input = message(0, !chunk.embedding),
-                                                .output = message(1, !chunk.head),
-                                                .ids = work.tokens.ids,
-                                                .targets = work.tokens.targets,
-                                                .place = {step_, 2 * work.microbatch}},
-                                               turn.node);
-      if (step_ > 0 && result.loss_sum > 0)
-        note(name_of("loss", work), &result.loss_sum, sizeof result.loss_sum);
+      stage_->forward_node({.chunk = work.chunk,
+                            .slot = work.slot,
+                            .input = message(0, !chunk.embedding),
+                            .output = message(1, !chunk.head),
+                            .ids = work.tokens.ids,
+                            .targets = work.tokens.targets,
+                            .place = {step_, 2 * work.microbatch},
+                            .loss = work.loss_tensor()},
+                           turn.node);
       return;
     }
     const bool is_weights = turn.pass == Pass::weight_gradient;
@@ -319,7 +322,7 @@ class Run {
   /// longer read.
   void take_messages(Work& work, Pass pass, const stages::NodeEnd& of_node) {
     if (!of_node.output && !of_node.input && !of_node.output_gradient) return;
-    stage_->wait(work.chunk, work.slot);
+    stage_->ran(work.chunk, work.slot).synchronize();
     if (of_node.input) work.messages[0].take();
     if (of_node.output_gradient) work.messages[2].take();
     if (of_node.output && pass == Pass::forward) note_output(work);
@@ -341,11 +344,9 @@ class Run {
       const auto& chunk = spec_.chunks[static_cast<std::size_t>(c)];
       Message input(*stage_, 5), output(*stage_, 6);
       const Tokens tokens = random_tokens(kTokens, kVocab, 7);
-      const double loss = stage_
-                              ->evaluate(c, chunk.embedding ? tensor::Tensor{} : input.in(*stage_),
-                                         chunk.head ? tensor::Tensor{} : output.in(*stage_),
-                                         tokens.ids, tokens.targets)
-                              .loss_sum;
+      const double loss = stage_->evaluate(
+          c, chunk.embedding ? tensor::Tensor{} : input.in(*stage_),
+          chunk.head ? tensor::Tensor{} : output.in(*stage_), tokens.ids, tokens.targets);
       note("evaluation", &loss, sizeof loss);
       const std::string bytes = output.take();
       note("evaluation", bytes.data(), bytes.size());

@@ -8,18 +8,25 @@
 namespace troupe::test {
 
 /// The CPU as an accelerator: a call returns before its op has run, streams run at the same time,
-/// and only events order them. Computes the same bits as the CPU.
+/// only events order them, and the host cannot touch device memory (guarded_memory.h). Computes the
+/// same bits as the CPU. Streams may be made by any thread.
 class AsyncDevice final : public tensor::Device {
  public:
-  explicit AsyncDevice(std::uint64_t seed) : seeds_(seed), cpu_(tensor::make_cpu_device(1)) {}
+  /// `threads` is the number of OpenMP threads of an op.
+  explicit AsyncDevice(std::uint64_t seed, int threads = 1)
+      : threads_(threads), seeds_(seed), cpu_(tensor::make_cpu_device(threads)) {}
 
   tensor::Buffer allocate(std::size_t bytes, tensor::MemoryKind kind) override {
-    return cpu_->allocate(bytes, kind);
+    return kind == tensor::MemoryKind::device ? allocate_guarded(bytes)
+                                              : cpu_->allocate(bytes, kind);
   }
   std::unique_ptr<tensor::Stream> make_stream() override {
-    return std::make_unique<AsyncStream>(*this, seeds_());
+    const std::lock_guard lock(mutex_);
+    return std::make_unique<AsyncStream>(*this, threads_, seeds_());
   }
   std::unique_ptr<tensor::Event> make_event() override { return std::make_unique<AsyncEvent>(); }
+  std::unique_ptr<tensor::Event> make_timed_event() override { return make_event(); }
+  bool host_reads_memory() const override { return false; }
   tensor::Ops& ops() override { return ops_; }
   std::unique_ptr<tensor::Linear> make_linear(const tensor::LinearShape& shape) override {
     return std::make_unique<AsyncLinear>(cpu_->make_linear(shape));
@@ -41,13 +48,14 @@ class AsyncDevice final : public tensor::Device {
     std::size_t packed_bytes() const override { return cpu_->packed_bytes(); }
     tensor::ScratchBytes scratch_bytes() const override { return cpu_->scratch_bytes(); }
     void set_scratch(const tensor::Scratch& scratch) override {
-      cpu_->set_scratch(scratch);
+      cpu_->set_scratch({opened(scratch.forward), opened(scratch.backward)});
       forward_ = {scratch.forward, scratch_bytes().forward};
       backward_ = {scratch.backward, scratch_bytes().backward};
     }
     void pack(Stream& stream, const Tensor& w, void* packed) override {
       async(stream).submit({w}, {of(packed)}, *cpu_, &Linear::pack, w, packed);
     }
+    Tensor packed_copy(void* packed) const override { return cpu_->packed_copy(packed); }
     void forward(Stream& stream, const Tensor& x, const void* packed, const Tensor& y,
                  const Tensor& residual) override {
       async(stream).submit({x, of(packed), residual}, {y, forward_}, *cpu_, &Linear::forward, x,
@@ -77,7 +85,7 @@ class AsyncDevice final : public tensor::Device {
     std::int64_t saved_elements() const override { return cpu_->saved_elements(); }
     tensor::ScratchBytes scratch_bytes() const override { return cpu_->scratch_bytes(); }
     void set_scratch(const tensor::Scratch& scratch) override {
-      cpu_->set_scratch(scratch);
+      cpu_->set_scratch({opened(scratch.forward), opened(scratch.backward)});
       backward_ = {scratch.backward, scratch_bytes().backward};
     }
     void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
@@ -193,10 +201,10 @@ class AsyncDevice final : public tensor::Device {
                                   const Tensor& dx, const Tensor& dtable) override {
       submit(stream, {ids, dx}, {dtable}, &Ops::embedding_range_backward, ids, first, dx, dtable);
     }
-    double cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets, float scale,
-                         const Tensor& dlogits) override {
-      stream.synchronize();
-      return async(stream).ops().cross_entropy(stream, logits, targets, scale, dlogits);
+    void cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets, float scale,
+                       const Tensor& loss, const Tensor& dlogits) override {
+      submit(stream, {logits, targets}, {loss, dlogits}, &Ops::cross_entropy, logits, targets,
+             scale, loss, dlogits);
     }
     void vocab_max(Stream& stream, const Tensor& logits, std::int64_t valid,
                    const Tensor& max) override {
@@ -207,26 +215,25 @@ class AsyncDevice final : public tensor::Device {
       submit(stream, {targets, max}, {logits, sums}, &Ops::vocab_sums, logits, columns, targets,
              max, sums);
     }
-    double vocab_loss(Stream& stream, const Tensor& exponentials,
-                      const tensor::VocabColumns& columns, const Tensor& targets,
-                      const Tensor& sums, const tensor::VocabLoss& loss,
-                      const Tensor& dlogits) override {
-      stream.synchronize();
-      return async(stream).ops().vocab_loss(stream, exponentials, columns, targets, sums, loss,
-                                            dlogits);
+    void vocab_loss(Stream& stream, const Tensor& exponentials, const tensor::VocabColumns& columns,
+                    const Tensor& targets, const Tensor& sums, const tensor::VocabLoss& loss,
+                    const Tensor& sum, const Tensor& dlogits) override {
+      submit(stream, {exponentials, targets, sums}, {sum, dlogits}, &Ops::vocab_loss, exponentials,
+             columns, targets, sums, loss, sum, dlogits);
     }
-    double sum_of_squares(Stream& stream, const Tensor& x) override {
-      stream.synchronize();
-      return async(stream).ops().sum_of_squares(stream, x);
+    void sum_of_squares(Stream& stream, const Tensor& x, const Tensor& sum) override {
+      submit(stream, {x}, {sum}, &Ops::sum_of_squares, x, sum);
     }
     void adamw(Stream& stream, const tensor::AdamWStep& step, const Tensor& gradient,
                const Tensor& w, const Tensor& m, const Tensor& v, const Tensor& w_out,
-               const Tensor& m_out, const Tensor& v_out) override {
-      submit(stream, {gradient, w, m, v}, {w_out, m_out, v_out}, &Ops::adamw, step, gradient, w, m,
-             v, w_out, m_out, v_out);
+               const Tensor& m_out, const Tensor& v_out, const Tensor& copy) override {
+      submit(stream, {gradient, w, m, v}, {w_out, m_out, v_out, copy}, &Ops::adamw, step, gradient,
+             w, m, v, w_out, m_out, v_out, copy);
     }
   };
 
+  const int threads_;
+  std::mutex mutex_;  // guards seeds_
   std::mt19937_64 seeds_;
   const std::unique_ptr<tensor::Device> cpu_;
   AsyncOps ops_;

@@ -11,18 +11,20 @@
 #include <mutex>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tensor/device.h"
+#include "tests/support/guarded_memory.h"
 
 namespace troupe::test {
 
 /// Memory that an op reads or writes.
 struct Piece {
   Piece(const tensor::Tensor& tensor)  // NOLINT(google-explicit-constructor): written as a list
-      : data(static_cast<std::byte*>(tensor.data)), bytes(tensor ? tensor.num_bytes() : 0) {}
+      : Piece(tensor.data, tensor ? tensor.num_bytes() : 0) {}
   Piece(const void* of, std::size_t length)
-      : data(static_cast<std::byte*>(const_cast<void*>(of))), bytes(of ? length : 0) {}
+      : data(static_cast<std::byte*>(opened(of))), bytes(of ? length : 0) {}
   std::byte* data;
   std::size_t bytes;
 };
@@ -30,11 +32,11 @@ struct Piece {
 /// A stream whose ops run on a thread of its own, each after a random pause.
 class AsyncStream final : public tensor::Stream {
  public:
-  AsyncStream(tensor::Device& owner, std::uint64_t seed)
+  AsyncStream(tensor::Device& owner, int threads, std::uint64_t seed)
       : owner_(owner),
         random_(seed),
-        longest_pause_(std::chrono::microseconds(std::array{0, 20, 200}[seed % 3])),
-        cpu_(tensor::make_cpu_device(1)),
+        longest_pause_(std::chrono::microseconds(std::array{0, 20, 100}[seed % 3])),
+        cpu_(tensor::make_cpu_device(threads)),
         cpu_stream_(cpu_->make_stream()),
         thread_([this] { run(); }) {}
   ~AsyncStream() override {
@@ -66,7 +68,7 @@ class AsyncStream final : public tensor::Stream {
           for (const Piece& piece : reads)
             each_line(piece, [](volatile std::byte& x) { return x; });
           for (const Piece& piece : writes) each_line(piece, [](volatile std::byte& x) { x = x; });
-          std::invoke(method, target, *cpu_stream_, args...);
+          std::invoke(method, target, *cpu_stream_, opened_argument(args)...);
         });
   }
   /// The ops of this stream's own CPU device, which no other stream uses.
@@ -95,7 +97,9 @@ class AsyncStream final : public tensor::Stream {
     if (random_() % 4 != 0) return;
     const double share = std::uniform_real_distribution<>(0, 1)(random_);
     const auto end = std::chrono::steady_clock::now() + share * longest_pause_;
-    while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    while (std::chrono::steady_clock::now() < end) {
+      // Not a yield, which takes a busy machine's whole time slice.
+    }
   }
 
   tensor::Device& owner_;
@@ -109,27 +113,67 @@ class AsyncStream final : public tensor::Stream {
   std::thread thread_;  // last: it uses the rest
 };
 
-class AsyncEvent final : public tensor::Event {
+/// A mark in a stream that the stream's thread reaches, and what is to be called then.
+class AsyncMark {
  public:
-  void record(tensor::Stream& stream) override {
-    const auto mark = std::make_shared<std::promise<void>>();
-    reached_ = mark->get_future().share();
-    static_cast<AsyncStream&>(stream).submit([mark] { mark->set_value(); });
+  void reach() {
+    std::unique_lock lock(mutex_);
+    reached_s_ =
+        std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    is_reached_ = true;
+    const auto calls = std::exchange(calls_, {});
+    lock.unlock();
+    changed_.notify_all();
+    for (const auto& [call, argument] : calls) call(argument);
   }
-  void wait(tensor::Stream& stream) override {
-    if (reached_.valid())
-      static_cast<AsyncStream&>(stream).submit([mark = reached_] { mark.wait(); });
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_reached_; });
   }
-  void synchronize() override {
-    if (reached_.valid()) reached_.wait();
+  bool is_reached() const {
+    const std::lock_guard lock(mutex_);
+    return is_reached_;
   }
-  bool done() const override {
-    return !reached_.valid() ||
-           reached_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  double reached_s() const {
+    const std::lock_guard lock(mutex_);
+    return reached_s_;
+  }
+  void on_reached(void (*call)(void*), void* argument) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!is_reached_) return calls_.emplace_back(call, argument), void();
+    }
+    call(argument);
   }
 
  private:
-  std::shared_future<void> reached_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_reached_ = false;
+  double reached_s_ = 0;
+  std::vector<std::pair<void (*)(void*), void*>> calls_;
+};
+
+class AsyncEvent final : public tensor::Event {
+ public:
+  void record(tensor::Stream& stream) override {
+    mark_ = std::make_shared<AsyncMark>();
+    static_cast<AsyncStream&>(stream).submit([mark = mark_] { mark->reach(); });
+  }
+  void wait(tensor::Stream& stream) override {
+    if (mark_) static_cast<AsyncStream&>(stream).submit([mark = mark_] { mark->wait(); });
+  }
+  void synchronize() override {
+    if (mark_) mark_->wait();
+  }
+  bool done() const override { return !mark_ || mark_->is_reached(); }
+  void on_reached(void (*call)(void*), void* argument) override {
+    mark_ ? mark_->on_reached(call, argument) : call(argument);
+  }
+  double reached_s() const override { return mark_->reached_s(); }
+
+ private:
+  std::shared_ptr<AsyncMark> mark_;
 };
 
 }  // namespace troupe::test

@@ -1,14 +1,14 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <deque>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "stages/model_config.h"
 #include "stages/sharding.h"
 #include "tests/support/null_stage.h"
+#include "tests/support/test_device.h"
 
 namespace troupe::test {
 
@@ -59,15 +59,17 @@ class FakeStage : public NullStage {
                            .region = stages::region_of(info, model_, sharding_)});
   }
   tensor::Tensor make(const tensor::Shape& shape) {
-    memory_.emplace_back(static_cast<std::size_t>(shape.num_elements()));
-    return {memory_.back().data(), tensor::DType::f32, shape};
+    memory_.push_back(
+        device().allocate(static_cast<std::size_t>(shape.num_elements()) * sizeof(float),
+                          tensor::MemoryKind::device));
+    return memory_.back().view(tensor::DType::f32, shape);
   }
   static void fill(const stages::Parameter& parameter, const tensor::Tensor& tensor,
                    const std::string& kind) {
     const auto base = static_cast<float>(std::hash<std::string>{}(parameter.name + kind) % 100000);
     const auto& [row, rows, column, columns] = parameter.region;
     const std::int64_t stride = tensor::whole(parameter.whole_shape).columns;
-    float* next = tensor.as<float>();
+    float* next = opened(tensor).as<float>();
     for (std::int64_t r = row; r < row + rows; ++r)
       for (std::int64_t c = column; c < column + columns; ++c)
         *next++ = base + static_cast<float>(r * stride + c) / 1024;
@@ -75,14 +77,13 @@ class FakeStage : public NullStage {
 
   stages::ModelConfig model_;
   stages::Sharding sharding_;
-  std::deque<std::vector<float>> memory_;
+  std::vector<tensor::Buffer> memory_;
   std::vector<stages::Parameter> parameters_;
   int times_changed_ = 0;
 };
 
 inline bool same_bytes(const tensor::Tensor& a, const tensor::Tensor& b) {
-  return a.shape == b.shape &&
-         std::equal(a.as<std::byte>(), a.as<std::byte>() + a.num_bytes(), b.as<std::byte>());
+  return a.shape == b.shape && std::memcmp(opened(a.data), opened(b.data), a.num_bytes()) == 0;
 }
 
 /// A model of 3 layers that is quick to write.

@@ -26,6 +26,8 @@ class NullDevice final : public tensor::Device {
     return std::make_unique<NullStream>(*this);
   }
   std::unique_ptr<tensor::Event> make_event() override { return std::make_unique<NullEvent>(); }
+  std::unique_ptr<tensor::Event> make_timed_event() override { return make_event(); }
+  bool host_reads_memory() const override { return true; }
   tensor::Ops& ops() override { return ops_; }
   std::unique_ptr<tensor::Linear> make_linear(const tensor::LinearShape& shape) override {
     return std::make_unique<NullLinear>(shape);
@@ -50,6 +52,8 @@ class NullDevice final : public tensor::Device {
     void wait(Stream&) override {}
     void synchronize() override {}
     bool done() const override { return true; }
+    void on_reached(void (*call)(void*), void* argument) override { call(argument); }
+    double reached_s() const override { return 0; }
   };
 
   /// The scratch memory that a layer was given, of the same size for forwards and gradients.
@@ -74,6 +78,7 @@ class NullDevice final : public tensor::Device {
     tensor::ScratchBytes scratch_bytes() const override { return scratch_.bytes(); }
     void set_scratch(const tensor::Scratch& scratch) override { scratch_.set(scratch); }
     void pack(Stream&, const Tensor&, void*) override {}
+    Tensor packed_copy(void*) const override { return {}; }
     void forward(Stream&, const Tensor&, const void*, const Tensor&, const Tensor&) override {
       scratch_.use_forward();
     }
@@ -140,9 +145,8 @@ class NullDevice final : public tensor::Device {
     void embedding_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     void add_positions(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
     void positions_backward(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
-    double cross_entropy(Stream&, const Tensor&, const Tensor&, float, const Tensor&) override {
-      return 0;
-    }
+    void cross_entropy(Stream&, const Tensor&, const Tensor&, float, const Tensor&,
+                       const Tensor&) override {}
     void embedding_range(Stream&, const Tensor&, std::int64_t, const Tensor&,
                          const Tensor&) override {}
     void embedding_range_backward(Stream&, const Tensor&, std::int64_t, const Tensor&,
@@ -150,13 +154,13 @@ class NullDevice final : public tensor::Device {
     void vocab_max(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
     void vocab_sums(Stream&, const Tensor&, const tensor::VocabColumns&, const Tensor&,
                     const Tensor&, const Tensor&) override {}
-    double vocab_loss(Stream&, const Tensor&, const tensor::VocabColumns&, const Tensor&,
-                      const Tensor&, const tensor::VocabLoss&, const Tensor&) override {
-      return 0;
-    }
-    double sum_of_squares(Stream&, const Tensor&) override { return 0; }
+    void vocab_loss(Stream&, const Tensor&, const tensor::VocabColumns&, const Tensor&,
+                    const Tensor&, const tensor::VocabLoss&, const Tensor&,
+                    const Tensor&) override {}
+    void sum_of_squares(Stream&, const Tensor&, const Tensor&) override {}
     void adamw(Stream&, const tensor::AdamWStep&, const Tensor&, const Tensor&, const Tensor&,
-               const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
+               const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {
+    }
   };
 
   NullOps ops_;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "stages/node_row.h"
+#include "tests/support/test_device.h"
 
 namespace troupe::test {
 
@@ -29,16 +30,17 @@ class NullStage : public stages::Stage {
     return row(pass).ends;
   }
   const tensor::Work* awaited(stages::Pass, int, int, int) const override { return nullptr; }
-  stages::ForwardResult forward_node(const stages::ForwardCall&, int) override { return {}; }
+  void forward_node(const stages::ForwardCall&, int) override {}
   void backward_node(const stages::BackwardCall&, int) override {}
-  void wait(int, int) override {}
+  tensor::Event& ran(int, int) override { return *ran_; }
+  tensor::Stream& stream_of(stages::Pass) const override { return *stream_; }
   void synchronize() override {}
   double collective_wait_s() const override { return 0; }
-  stages::ForwardResult evaluate(int, const tensor::Tensor&, const tensor::Tensor&,
-                                 std::span<const std::int32_t>,
-                                 std::span<const std::int32_t>) override {
-    return {};
+  double evaluate(int, const tensor::Tensor&, const tensor::Tensor&, std::span<const std::int32_t>,
+                  std::span<const std::int32_t>) override {
+    return 0;
   }
+  tensor::Device& device() { return *device_; }
   std::span<const stages::Parameter> parameters() const override { return {}; }
   tensor::Tensor gradients() const override { return {}; }
   tensor::Tensor tied_gradient() const override { return {}; }
@@ -55,6 +57,9 @@ class NullStage : public stages::Stage {
   }
 
  private:
+  const std::unique_ptr<tensor::Device> device_ = make_test_device();
+  const std::unique_ptr<tensor::Stream> stream_ = device_->make_stream();
+  const std::unique_ptr<tensor::Event> ran_ = device_->make_event();
   const std::array<stages::NodeRow, 4> rows_;
   int num_chunks_;
   tensor::Shape edge_;

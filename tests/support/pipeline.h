@@ -11,6 +11,7 @@
 #include "stages/optimizer.h"
 #include "stages/transformer_stage.h"
 #include "tensor/random.h"
+#include "tests/support/guarded_memory.h"
 
 // A model cut into stages and trained in one process: a few loops do what the compute threads and
 // the director do over the wire, so that tests can compare the numbers of different cuts and
@@ -74,7 +75,10 @@ class Pipeline {
  public:
   Pipeline(const PipelineSpec& spec, tensor::Device& device, std::uint64_t seed,
            const stages::ShardGroups& groups = {})
-      : spec_(spec), device_(device), stream_(device.make_stream()) {
+      : spec_(spec),
+        device_(device),
+        stream_(device.make_stream()),
+        loss_(device.allocate(sizeof(double), tensor::MemoryKind::pinned)) {
     const int num_stages =
         1 + *std::max_element(spec.stage_of_chunk.begin(), spec.stage_of_chunk.end());
     for (int s = 0; s < num_stages; ++s) {
@@ -86,7 +90,7 @@ class Pipeline {
     for (int i = 0; i < 2 * num_chunks() * spec.microbatches; ++i) {
       const std::size_t bytes =
           static_cast<std::size_t>(shape.num_elements()) * size_of(stages_.front()->edge_dtype());
-      edges_.push_back(device.allocate(bytes, tensor::MemoryKind::host));
+      edges_.push_back(device.allocate(bytes, tensor::MemoryKind::device));
     }
   }
 
@@ -143,10 +147,8 @@ class Pipeline {
   double evaluate(const Tokens& tokens) {
     double loss = 0;
     for (int c = 0; c < num_chunks(); ++c) {
-      loss += stage_of(c)
-                  .evaluate(local(c), forward_edge(c, 0), forward_edge(c + 1, 0), tokens.ids,
-                            tokens.targets)
-                  .loss_sum;
+      loss += stage_of(c).evaluate(local(c), forward_edge(c, 0), forward_edge(c + 1, 0), tokens.ids,
+                                   tokens.targets);
     }
     return loss;
   }
@@ -158,7 +160,7 @@ class Pipeline {
       for (const stages::Parameter& p : stage->parameters()) {
         if (!p.owned) continue;
         for (const tensor::Tensor& t : {p.weight, p.gradient, p.exp_avg, p.exp_avg_sq}) {
-          out[p.name].append(t.as<char>(), t.num_bytes());
+          out[p.name].append(opened(t).as<char>(), t.num_bytes());
         }
       }
     }
@@ -206,19 +208,17 @@ class Pipeline {
   int deferred(int microbatch) const { return (microbatch + 1) % spec_.microbatches; }
 
   double forward(int m, const Tokens& tokens) {
-    double loss = 0;
-    for (int c = 0; c < num_chunks(); ++c) {
-      loss += stage_of(c)
-                  .forward({.chunk = local(c),
-                            .slot = slot(m),
-                            .input = forward_edge(c, m),
-                            .output = forward_edge(c + 1, m),
-                            .ids = tokens.ids,
-                            .targets = tokens.targets,
-                            .place = place(m)})
-                  .loss_sum;
-    }
-    return loss;
+    const tensor::Tensor loss = loss_.view(tensor::DType::f64, {1});
+    for (int c = 0; c < num_chunks(); ++c)
+      stage_of(c).forward({.chunk = local(c),
+                           .slot = slot(m),
+                           .input = forward_edge(c, m),
+                           .output = forward_edge(c + 1, m),
+                           .ids = tokens.ids,
+                           .targets = tokens.targets,
+                           .place = place(m),
+                           .loss = loss});
+    return *loss.as<double>();
   }
   stages::BackwardCall backward_call(int c, int m, stages::Pass pass) const {
     return {.pass = pass,
@@ -274,6 +274,7 @@ class Pipeline {
     if (uses.size() != 2) return;
     device_.ops().accumulate(*stream_, uses[1], uses[0]);
     device_.ops().copy(*stream_, uses[0], uses[1]);
+    stream_->synchronize();
   }
 
   double norm() {
@@ -293,6 +294,7 @@ class Pipeline {
   const PipelineSpec spec_;
   tensor::Device& device_;
   const std::unique_ptr<tensor::Stream> stream_;
+  tensor::Buffer loss_;
   std::vector<std::unique_ptr<stages::Stage>> stages_;
   std::vector<tensor::Buffer> edges_;
   std::int64_t data_step_ = 0;

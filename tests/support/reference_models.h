@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "stages/stage.h"
+#include "tests/support/guarded_memory.h"
 #include "tests/support/reference_gpt2_model.h"
 #include "tests/support/reference_llama_model.h"
 
@@ -17,7 +18,7 @@ inline std::unique_ptr<Decoder> make_reference(const stages::ModelConfig& config
   else
     model = std::make_unique<Llama>(config, seq_len);
   for (const stages::Parameter& p : stage.parameters()) {
-    const float* w = p.weight.as<float>();
+    const float* w = test::opened(p.weight).as<float>();
     model->weights.at(p.name).assign(w, w + p.weight.num_elements());
   }
   return model;

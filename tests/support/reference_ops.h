@@ -203,13 +203,13 @@ inline void rotate(Values& qkv, const AttentionDims& dims, double sign) {
 inline Values attention_row(const Values& rotated, const AttentionDims& dims, Index b, Index h,
                             Index s, double& lse) {
   Values p(dims.seq_len);
+  const double* q = &rotated[dims.query(b, s, h)];
   for (Index j = 0; j < dims.seq_len; ++j) {
     p[j] = dims.added(b, s, j);
     if (std::isinf(p[j])) continue;
+    const double* k = &rotated[dims.key(b, j, h / dims.group())];
     double product = 0;
-    for (Index d = 0; d < dims.head_dim; ++d) {
-      product += rotated[dims.query(b, s, h) + d] * rotated[dims.key(b, j, h / dims.group()) + d];
-    }
+    for (Index d = 0; d < dims.head_dim; ++d) product += q[d] * k[d];
     p[j] += product / std::sqrt(static_cast<double>(dims.head_dim));
   }
   const double max = *std::max_element(p.begin(), p.end());
@@ -234,12 +234,12 @@ inline AttentionResult attention(Values qkv, const AttentionDims& dims) {
       for (Index s = 0; s < dims.seq_len; ++s) {
         double& lse = result.lse[(b * dims.heads + h) * dims.seq_len + s];
         const Values p = attention_row(qkv, dims, b, h, s, lse);
+        double* out = &result.out[dims.out(b, s, h)];
         for (Index j = 0; j < dims.seq_len; ++j) {
           if (p[j] == 0) continue;
           const double* v = &qkv[dims.value(b, j, h / dims.group())];
-          for (Index d = 0; d < dims.head_dim; ++d) {
-            result.out[dims.out(b, s, h) + d] += p[j] * dims.factor(b, h, s, j) * v[d];
-          }
+          const double factor = dims.factor(b, h, s, j);
+          for (Index d = 0; d < dims.head_dim; ++d) out[d] += p[j] * factor * v[d];
         }
       }
     }
@@ -263,18 +263,23 @@ inline Values attention_backward(const Values& dout, Values qkv, const Attention
         for (Index j = 0; j < dims.seq_len; ++j) {
           if (p[j] == 0) continue;
           const double factor = dims.factor(b, h, s, j);
+          const double* v = &qkv[dims.value(b, j, kv)];
+          double* dv = &dqkv[dims.value(b, j, kv)];
           for (Index d = 0; d < dims.head_dim; ++d) {
-            dp[j] += factor * dy[d] * qkv[dims.value(b, j, kv) + d];
-            dqkv[dims.value(b, j, kv) + d] += p[j] * factor * dy[d];
+            dp[j] += factor * dy[d] * v[d];
+            dv[d] += p[j] * factor * dy[d];
           }
           delta += p[j] * dp[j];
         }
         for (Index j = 0; j < dims.seq_len; ++j) {
           if (p[j] == 0) continue;
           const double dscore = p[j] * (dp[j] - delta) * scale;
+          const Index query = dims.query(b, s, h), key = dims.key(b, j, kv);
+          const double *q = &qkv[query], *k = &qkv[key];
+          double *dq = &dqkv[query], *dk = &dqkv[key];
           for (Index d = 0; d < dims.head_dim; ++d) {
-            dqkv[dims.query(b, s, h) + d] += dscore * qkv[dims.key(b, j, kv) + d];
-            dqkv[dims.key(b, j, kv) + d] += dscore * qkv[dims.query(b, s, h) + d];
+            dq[d] += dscore * k[d];
+            dk[d] += dscore * q[d];
           }
         }
       }

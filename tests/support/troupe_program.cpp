@@ -24,6 +24,16 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+/// Whether runs are launched on the asynchronous device (tests/support/async_library.cpp), in the
+/// folder that TROUPE_ASYNC_LIBRARY names.
+bool on_async_device() {
+  const char* const device = std::getenv("TROUPE_TEST_DEVICE");
+  if (!device || std::string(device) != "async") return false;
+  if (!std::getenv("TROUPE_ASYNC_LIBRARY"))
+    throw std::runtime_error("TROUPE_ASYNC_LIBRARY does not name a folder");
+  return true;
+}
+
 }  // namespace
 
 TroupeProgram::TroupeProgram(const std::vector<std::string>& arguments) {
@@ -37,9 +47,14 @@ TroupeProgram::TroupeProgram(const std::vector<std::string>& arguments) {
     throw std::runtime_error("cannot start a program");
   std::vector<char*> argv{const_cast<char*>(binary)};
   for (const auto& word : arguments) argv.push_back(const_cast<char*>(word.c_str()));
+  const bool is_async = on_async_device();
+  if (is_async && !arguments.empty() && arguments.front() == "launch")
+    for (const char* word : {"--set", "cluster.device=cuda"})
+      argv.push_back(const_cast<char*>(word));
   argv.push_back(nullptr);
   pid_ = fork();
   if (pid_ == 0) {
+    if (is_async) setenv("TROUPE_CUDA_PATH", std::getenv("TROUPE_ASYNC_LIBRARY"), 1);
     dup2(out[1], STDOUT_FILENO);
     dup2(err_fd, STDERR_FILENO);
     execv(binary, argv.data());

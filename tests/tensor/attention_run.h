@@ -14,10 +14,10 @@ inline AttentionRun run_attention(Host& host, const AttentionShape& shape, const
                                   const Tensor& dout, const AttentionCall& call) {
   const auto attention = host.device().make_attention(shape);
   host.give_scratch(*attention);
-  AttentionRun r{qkv, dout, host.zeros(shape.dtype, dout.shape),
-                 host.zeros(DType::f32, {shape.batch * shape.heads * shape.seq_len}),
-                 host.zeros(shape.dtype, qkv.shape)};
-  const Tensor saved = host.zeros(shape.dtype, {attention->saved_elements()});
+  AttentionRun r{qkv, dout, host.output(shape.dtype, dout.shape),
+                 host.output(DType::f32, {shape.batch * shape.heads * shape.seq_len}),
+                 host.output(shape.dtype, qkv.shape)};
+  const Tensor saved = host.output(shape.dtype, {attention->saved_elements()});
   attention->forward(host.stream(), r.qkv, saved, r.lse, r.out, call);
   attention->backward(host.stream(), saved, r.lse, r.out, r.dout, r.dqkv, call);
   return r;

@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(bias_gradient_writes_the_first_and_adds_the_later_ones) {
       for (const std::int64_t channels : kChannels) {
         BOOST_TEST_CONTEXT(rows << " rows, " << channels << " channels") {
           const Tensor dy = host.normal(dtype, {rows, channels}, "dy");
-          const Tensor db = host.normal(DType::f32, {channels}, "overwritten");
+          const Tensor db = host.output(DType::f32, {channels});
           const Values expected =
               reference::bias_gradient(Host::read(dy), static_cast<std::size_t>(channels));
           host.ops().bias_gradient(host.stream(), dy, db, Gradient::first);
@@ -71,8 +71,8 @@ BOOST_AUTO_TEST_CASE(bias_gradient_gives_the_same_bits_for_any_number_of_threads
 BOOST_AUTO_TEST_CASE(bias_gradient_keeps_its_digits_in_a_long_sum) {
   Host host(1);
   constexpr std::int64_t kMany = 200000;
-  const Tensor dy = host.zeros(DType::f32, {kMany, 3}), db = host.zeros(DType::f32, {3});
-  Host::write(Values(3 * kMany, 0.1), dy);
+  const Tensor dy = host.of(DType::f32, {kMany, 3}, Values(3 * kMany, 0.1));
+  const Tensor db = host.output(DType::f32, {3});
   host.ops().bias_gradient(host.stream(), dy, db, Gradient::first);
   for (const double got : Host::read(db)) {
     BOOST_TEST(got == 0.1f * static_cast<double>(kMany), boost::test_tools::tolerance(1e-4));
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(bias_gradient_keeps_its_digits_in_a_long_sum) {
 
 BOOST_AUTO_TEST_CASE(biases_do_not_hide_a_nan) {
   for_each_setup([](DType dtype, Host& host) {
-    const Tensor y = host.zeros(dtype, {2, 20}), db = host.zeros(DType::f32, {20});
+    const Tensor y = host.zeros(dtype, {2, 20}), db = host.output(DType::f32, {20});
     Values values(2 * 20, 0.5);
     values[23] = std::nan("");
     Host::write(values, y);

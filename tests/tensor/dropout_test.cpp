@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(dropout_draws_the_words_of_random) {
           const MatrixSlice slice{
               .columns = columns + 3, .first_row = (1ll << 32) / (columns + 3), .first_column = 2};
           const Tensor x = host.normal(dtype, {11, columns}, "x");
-          const Tensor y = host.zeros(dtype, {11, columns});
+          const Tensor y = host.output(dtype, {11, columns});
           host.ops().dropout(host.stream(), {p, random.key()}, slice, x, y);
           const Values expected = expected_dropout(x, random, p, slice);
           check_near(y, expected, tolerance_of(dtype));
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(dropout_adds_the_residual_and_works_in_place) {
     const Dropout dropout{0.3f, random.key()};
     const MatrixSlice slice{.columns = 96};
     const Shape shape{65, 96};
-    const Tensor x = host.normal(dtype, shape, "x"), y = host.zeros(dtype, shape);
+    const Tensor x = host.normal(dtype, shape, "x"), y = host.output(dtype, shape);
     const Tensor residual = host.normal(dtype, shape, "residual");
     host.ops().dropout(host.stream(), dropout, slice, x, y, residual);
     check_near(y, added(expected_dropout(x, random, dropout.p, slice), residual),

@@ -10,7 +10,7 @@ BOOST_AUTO_TEST_CASE(gelu_agrees_with_the_reference_and_works_in_place) {
   for_each_setup([](DType dtype, Host& host) {
     for (const std::int64_t count : {1, 15, 16, 17, 9001}) {
       const Tensor x = host.normal(dtype, {count}, "x", 3), dy = host.normal(dtype, {count}, "dy");
-      const Tensor y = host.zeros(dtype, {count}), dx = host.zeros(dtype, {count});
+      const Tensor y = host.output(dtype, {count}), dx = host.output(dtype, {count});
       const Tensor copy = host.normal(dtype, {count}, "x", 3);
       host.ops().gelu(host.stream(), x, y);
       host.ops().gelu_backward(host.stream(), x, dy, dx);
@@ -48,10 +48,9 @@ BOOST_AUTO_TEST_CASE(gelu_is_exact_to_float32_over_the_whole_range) {
   Values at;
   for (double x = -12; x <= 12; x += 0.0173) at.push_back(static_cast<float>(x));
   const auto count = static_cast<std::int64_t>(at.size());
-  const Tensor x = host.zeros(DType::f32, {count}), y = host.zeros(DType::f32, {count});
-  const Tensor ones = host.zeros(DType::f32, {count}), dx = host.zeros(DType::f32, {count});
-  Host::write(at, x);
-  Host::write(Values(at.size(), 1), ones);
+  const Tensor x = host.of(DType::f32, {count}, at), y = host.output(DType::f32, {count});
+  const Tensor ones = host.of(DType::f32, {count}, Values(at.size(), 1));
+  const Tensor dx = host.output(DType::f32, {count});
   host.ops().gelu(host.stream(), x, y);
   host.ops().gelu_backward(host.stream(), x, ones, dx);
   const Values expected = reference::gelu(at), got = Host::read(y), got_dx = Host::read(dx);
@@ -67,10 +66,8 @@ BOOST_AUTO_TEST_CASE(gelu_is_exact_to_float32_over_the_whole_range) {
 BOOST_AUTO_TEST_CASE(gelu_of_any_finite_number_is_finite) {
   for_each_setup([](DType dtype, Host& host) {
     const Values at{-3e38, -1e30, -1e13, -100, 100, 1e13, 1e30, 3e38};
-    const Tensor x = host.zeros(dtype, {8}), y = host.zeros(dtype, {8});
-    const Tensor ones = host.zeros(dtype, {8}), dx = host.zeros(dtype, {8});
-    Host::write(at, x);
-    Host::write(Values(8, 1), ones);
+    const Tensor x = host.of(dtype, {8}, at), y = host.output(dtype, {8});
+    const Tensor ones = host.of(dtype, {8}, Values(8, 1)), dx = host.output(dtype, {8});
     host.ops().gelu(host.stream(), x, y);
     host.ops().gelu_backward(host.stream(), x, ones, dx);
     const Values seen = Host::read(x), got = Host::read(y), slopes = Host::read(dx);

@@ -18,14 +18,14 @@ Run run(Host& host, DType dtype, std::int64_t rows, std::int64_t channels) {
   Run r{host.normal(dtype, shape, "x", 3),
         host.normal(DType::f32, {channels}, "w"),
         host.normal(DType::f32, {channels}, "b"),
-        host.zeros(dtype, shape),
-        host.zeros(DType::f32, {rows}),
-        host.zeros(DType::f32, {rows}),
+        host.output(dtype, shape),
+        host.output(DType::f32, {rows}),
+        host.output(DType::f32, {rows}),
         host.normal(dtype, shape, "dy"),
         host.normal(dtype, shape, "residual"),
-        host.zeros(dtype, shape),
-        host.normal(DType::f32, {channels}, "overwritten"),
-        host.normal(DType::f32, {channels}, "overwritten")};
+        host.output(dtype, shape),
+        host.output(DType::f32, {channels}),
+        host.output(DType::f32, {channels})};
   host.ops().layer_norm(host.stream(), r.x, r.w, r.b, kEps, r.y, r.mean, r.rstd);
   host.ops().layer_norm_backward(host.stream(), r.dy, r.x, r.w, r.mean, r.rstd, r.residual, r.dx,
                                  r.dw, r.db);
@@ -93,8 +93,8 @@ BOOST_AUTO_TEST_CASE(layer_norm_keeps_its_digits_far_from_zero) {
   for (double& value : values) value = static_cast<float>(value + 1000);
   Host::write(values, x);
   const Tensor w = host.normal(DType::f32, {96}, "w"), b = host.normal(DType::f32, {96}, "b");
-  const Tensor y = host.zeros(DType::f32, {3, 96});
-  const Tensor mean = host.zeros(DType::f32, {3}), rstd = host.zeros(DType::f32, {3});
+  const Tensor y = host.output(DType::f32, {3, 96});
+  const Tensor mean = host.output(DType::f32, {3}), rstd = host.output(DType::f32, {3});
   host.ops().layer_norm(host.stream(), x, w, b, kEps, y, mean, rstd);
   // The mean, a float32 near 1000, is off by up to 6e-5.
   check_near(y, reference::layer_norm(values, Host::read(w), Host::read(b), kEps), 1e-4);

@@ -22,13 +22,13 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
           const Tensor logits = host.normal(DType::f32, {rows, vocabulary}, "logits", 5);
           const reference::CrossEntropy expected = reference::cross_entropy(
               Host::read(logits), targets, static_cast<std::size_t>(vocabulary), 0.125);
-          const Tensor ids = host.ids(targets), dlogits = host.zeros(dtype, {rows, vocabulary});
-          const double loss = host.ops().cross_entropy(host.stream(), logits, ids, 0.125f, dlogits);
+          const Tensor ids = host.ids(targets), dlogits = host.output(dtype, {rows, vocabulary});
+          const double loss = host.cross_entropy(logits, ids, 0.125f, dlogits);
           BOOST_TEST(std::abs(loss - expected.loss) <= 2e-7 * std::abs(expected.loss));
           check_near(dlogits, expected.dlogits, 3 * tolerance_of(dtype));
-          BOOST_TEST(host.ops().cross_entropy(host.stream(), logits, ids, 0.125f) == loss);
+          BOOST_TEST(host.cross_entropy(logits, ids, 0.125f) == loss);
           if (dtype == DType::f32) {
-            host.ops().cross_entropy(host.stream(), logits, ids, 0.125f, logits);
+            host.cross_entropy(logits, ids, 0.125f, logits);
             BOOST_TEST(same_bits(logits, dlogits));
           }
         }
@@ -40,42 +40,47 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
 BOOST_AUTO_TEST_CASE(sums_the_rows_alike_for_any_number_of_threads) {
   Host one(1), two(2);
   const auto targets = targets_for(700, 33);
-  const double first = one.ops().cross_entropy(
-      one.stream(), one.normal(DType::f32, {700, 33}, "logits"), one.ids(targets), 1);
-  const double second = two.ops().cross_entropy(
-      two.stream(), two.normal(DType::f32, {700, 33}, "logits"), two.ids(targets), 1);
+  const double first =
+      one.cross_entropy(one.normal(DType::f32, {700, 33}, "logits"), one.ids(targets), 1);
+  const double second =
+      two.cross_entropy(two.normal(DType::f32, {700, 33}, "logits"), two.ids(targets), 1);
   BOOST_TEST(first == second);
 }
 
 BOOST_AUTO_TEST_CASE(a_certain_target_has_a_tiny_exact_loss) {
   Host host(1);
-  const Tensor logits = host.zeros(DType::f32, {1, 20}), dlogits = host.zeros(DType::f32, {1, 20});
-  logits.as<float>()[3] = 12.0f;
-  const double loss = host.ops().cross_entropy(host.stream(), logits, host.ids({3}), 1, dlogits);
+  Values values(20, 0.0);
+  values[3] = 12;
+  const Tensor logits = host.of(DType::f32, {1, 20}, values);
+  const Tensor dlogits = host.output(DType::f32, {1, 20});
+  const double loss = host.cross_entropy(logits, host.ids({3}), 1, dlogits);
   const double expected = std::log1p(19 * std::exp(-12.0));
   BOOST_TEST(std::abs(loss - expected) < 1e-7);
-  BOOST_TEST(dlogits.as<float>()[3] == std::expm1(-expected), boost::test_tools::tolerance(1e-3));
+  BOOST_TEST(Host::read(dlogits)[3] == std::expm1(-expected), boost::test_tools::tolerance(1e-3));
 }
 
 BOOST_AUTO_TEST_CASE(huge_logits_do_not_overflow) {
   Host host(1);
-  const Tensor logits = host.zeros(DType::f32, {1, 40});
-  logits.as<float>()[0] = 3e38f;
-  logits.as<float>()[39] = -3e38f;
-  BOOST_TEST(host.ops().cross_entropy(host.stream(), logits, host.ids({0}), 1) == 0.0);
+  Values values(40, 0.0);
+  values[0] = 3e38;
+  values[39] = -3e38;
+  const Tensor logits = host.of(DType::f32, {1, 40}, values);
+  BOOST_TEST(host.cross_entropy(logits, host.ids({0}), 1) == 0.0);
 }
 
 BOOST_AUTO_TEST_CASE(nan_and_infinity_reach_the_loss) {
-  constexpr float kBad[] = {std::numeric_limits<float>::quiet_NaN(),
-                            std::numeric_limits<float>::infinity()};
+  constexpr double kBad[] = {std::numeric_limits<double>::quiet_NaN(),
+                             std::numeric_limits<double>::infinity()};
   for_each_setup([&](DType dtype, Host& host) {
-    for (const float bad : kBad) {
-      for (const int at : {0, 15, 16, 39}) {
-        const Tensor logits = host.zeros(DType::f32, {2, 40}), d = host.zeros(dtype, {2, 40});
-        logits.as<float>()[at] = bad;
-        const double loss = host.ops().cross_entropy(host.stream(), logits, host.ids({7, 7}), 1, d);
+    for (const double bad : kBad) {
+      for (const std::size_t at : {0u, 15u, 16u, 39u}) {
+        Values values(2 * 40, 0.0);
+        values[at] = bad;
+        const Tensor logits = host.of(DType::f32, {2, 40}, values);
+        const Tensor d = host.output(dtype, {2, 40});
+        const double loss = host.cross_entropy(logits, host.ids({7, 7}), 1, d);
         BOOST_TEST(!std::isfinite(loss));
-        BOOST_TEST(std::isnan(Host::read(d)[static_cast<std::size_t>(at)]));
+        BOOST_TEST(std::isnan(Host::read(d)[at]));
         BOOST_TEST(!std::isnan(Host::read(d)[40]));
       }
     }

@@ -61,26 +61,57 @@ BOOST_AUTO_TEST_CASE(adamw_writes_a_second_generation_and_leaves_the_first) {
   BOOST_TEST(same_bits(v, v_out));
 }
 
+BOOST_AUTO_TEST_CASE(adamw_writes_a_copy_of_the_weights_for_the_products) {
+  Host host(2);
+  for (const std::int64_t count : {1, 36, 2052, 5003})
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const std::size_t offset : {0, 8, 2}) {  // bytes; 8 is enough for four of bfloat16
+        if (offset % size_of(dtype) != 0) continue;
+        const Shape shape{count};
+        const Tensor w = host.normal(DType::f32, shape, "w"),
+                     g = host.normal(DType::f32, shape, "g");
+        const Tensor m = host.zeros(DType::f32, shape), v = host.zeros(DType::f32, shape);
+        const Tensor whole = host.normal(dtype, {count + 16}, "copy");
+        const Tensor copy{whole.as<std::byte>() + offset, dtype, shape};
+        host.ops().adamw(host.stream(), {.lr = 0.1f, .step = 3}, g, w, m, v, w, m, v, copy);
+        const Tensor expected = host.zeros(dtype, shape);
+        host.ops().copy(host.stream(), w, expected);
+        BOOST_TEST(same_bits(copy, expected),
+                   count << " of " << name_of(dtype) << " at " << offset);
+      }
+}
+
 BOOST_AUTO_TEST_CASE(sum_of_squares_is_exact_to_double_for_any_number_of_threads) {
   for (const std::int64_t count : {1, 255, 256, 257, 100003}) {
     Host one(1), two(2);
     const Tensor x = one.normal(DType::f32, {count}, "x");
     double expected = 0;
     for (const double value : Host::read(x)) expected += value * value;
-    const double sum = one.ops().sum_of_squares(one.stream(), x);
+    const double sum = one.sum_of_squares(x);
     BOOST_TEST(sum == expected, boost::test_tools::tolerance(1e-12));
-    BOOST_TEST(two.ops().sum_of_squares(two.stream(), x) == sum);
+    BOOST_TEST(two.sum_of_squares(x) == sum);
   }
 }
 
 BOOST_AUTO_TEST_CASE(sum_of_squares_does_not_overflow_and_shows_nan) {
   Host host(1);
-  const Tensor x = host.zeros(DType::f32, {1000});
-  x.as<float>()[999] = 3e38f;
-  BOOST_TEST(host.ops().sum_of_squares(host.stream(), x) == 9e76,
-             boost::test_tools::tolerance(1e-6));
-  x.as<float>()[500] = std::numeric_limits<float>::quiet_NaN();
-  BOOST_TEST(std::isnan(host.ops().sum_of_squares(host.stream(), x)));
+  Values values(1000, 0.0);
+  values[999] = 3e38;
+  const Tensor x = host.of(DType::f32, {1000}, values);
+  BOOST_TEST(host.sum_of_squares(x) == 9e76, boost::test_tools::tolerance(1e-6));
+  values[500] = std::numeric_limits<double>::quiet_NaN();
+  Host::write(values, x);
+  BOOST_TEST(std::isnan(host.sum_of_squares(x)));
+}
+
+BOOST_AUTO_TEST_CASE(sum_of_squares_is_the_same_wherever_its_numbers_lie) {
+  Host host(1);
+  for (const std::int64_t count : {3, 4096, 50000, 50001}) {
+    const Tensor x = host.normal(DType::f32, {count + 1}, "x");
+    const Tensor moved{x.as<float>() + 1, DType::f32, {count}};
+    const Tensor copied = host.of(DType::f32, {count}, Host::read(moved));
+    BOOST_TEST(host.sum_of_squares(moved) == host.sum_of_squares(copied));
+  }
 }
 
 }  // namespace

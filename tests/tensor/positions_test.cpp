@@ -49,14 +49,13 @@ BOOST_AUTO_TEST_CASE(slices_of_the_tokens_get_the_positions_of_the_whole) {
 BOOST_AUTO_TEST_CASE(positions_backward_adds_in_ascending_token_order) {
   for (const int threads : {1, 2, 3}) {
     Host host(threads);
-    const Tensor dx = host.zeros(DType::f32, {3, 40}), dpositions = host.zeros(DType::f32, {1, 40});
-    for (int c = 0; c < 40; ++c) {
-      dx.as<float>()[c] = 1.0f;
-      dx.as<float>()[40 + c] = 0x1p24f;  // swallows the 1 added before it
-      dx.as<float>()[80 + c] = -0x1p24f;
-    }
+    Values gradients(3 * 40, 1.0);
+    std::fill_n(gradients.begin() + 40, 40, 0x1p24);  // swallows the 1 added before it
+    std::fill_n(gradients.begin() + 80, 40, -0x1p24);
+    const Tensor dx = host.of(DType::f32, {3, 40}, gradients);
+    const Tensor dpositions = host.zeros(DType::f32, {1, 40});
     host.ops().positions_backward(host.stream(), dx, 0, dpositions);
-    for (int c = 0; c < 40; ++c) BOOST_TEST(dpositions.as<float>()[c] == 0.0f);
+    BOOST_TEST((Host::read(dpositions) == Values(40, 0.0)));
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "tensor/error.h"
 #include "tensor/process_group.h"
+#include "tests/support/guarded_memory.h"
 
 // A process group of threads, for tests: plain loops over the members' own memory. Sums are in
 // ascending member order, in float32 for float32 and bfloat16.
@@ -84,7 +85,8 @@ class Meeting {
 
 // Numbers go through double, which is exact for all types but integers beyond 2^53.
 
-inline double element(const Tensor& x, std::int64_t i) {
+inline double element(const Tensor& of, std::int64_t i) {
+  const Tensor x = test::opened(of);
   switch (x.dtype) {
     case DType::f32:
       return x.as<float>()[i];
@@ -99,7 +101,8 @@ inline double element(const Tensor& x, std::int64_t i) {
   }
 }
 
-inline void set_element(const Tensor& x, std::int64_t i, double value) {
+inline void set_element(const Tensor& of, std::int64_t i, double value) {
+  const Tensor x = test::opened(of);
   switch (x.dtype) {
     case DType::f32:
       x.as<float>()[i] = static_cast<float>(value);

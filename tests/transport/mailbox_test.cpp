@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(many_credits_fill_several_messages) {
 }
 
 BOOST_AUTO_TEST_CASE(a_credit_for_a_free_slot_is_refused) {
-  Outbox box(kEdge, nullptr);
+  Outbox box(kEdge, nullptr, nullptr);
   BOOST_TEST(box.open(nullptr));
   BOOST_TEST(!box.open(nullptr));
   BOOST_TEST(!box.add_credit(1));

@@ -20,6 +20,7 @@ using Worlds = std::tuple<MemoryWorld>;
 
 #include "tests/contract/channel_contract.h"
 #include "tests/contract/channel_epochs_contract.h"
+#include "tests/contract/channel_events_contract.h"
 
 namespace troupe::test {
 

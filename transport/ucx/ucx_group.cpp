@@ -206,6 +206,11 @@ void UcxGroup::wait_for(Collective& collective) {
   if (is_aborted()) throw Error(ErrorKind::unavailable, aborted_);
 }
 
+void UcxGroup::announce() {
+  const std::lock_guard lock(hub_.worker());
+  hub_.worker().notify();
+}
+
 void UcxGroup::take_back(Collective& collective) {
   const std::lock_guard lock(hub_.worker());
   if (!collective.is_finished())

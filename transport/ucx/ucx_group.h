@@ -84,6 +84,8 @@ class UcxGroup : public tensor::ProcessGroup {
   // The members below are for the threads that hold a collective, without the lock.
 
   void wait_for(Collective& collective);
+  /// Wakes all threads that wait for something of the link.
+  void announce();
   /// Makes a collective free for the next call. After an abort UCX may still have requests of a
   /// connection, which it ends with the worker at the latest: the hub keeps the collective until
   /// then.

@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(interpreter_and_data_plane_allocate_nothing_after_the_secon
       auto& channel = nodes[rank]->channel();
       channel.set_deadline(std::chrono::seconds(60));
       channel.open({.run = 1, .epoch = 1, .rank = rank, .edges = part.edges});
-      PlanRunner runner(stage, channel, compile(part, part.actions),
+      PlanRunner runner(stage, channel, stage.device(), compile(part, part.actions),
                         {.feed = &feed,
                          .tokens = micro * spec.batch.seq_len,
                          .num_microbatches = assembly.plan.num_microbatches});

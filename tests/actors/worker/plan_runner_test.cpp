@@ -1,15 +1,22 @@
 #include "actors/worker/plan_runner.h"
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <map>
 #include <mutex>
+#include <thread>
 
+#include "actors/topology/schedule_kinds.h"
+#include "actors/topology/shape_rules.h"
 #include "tensor/error.h"
+#include "tests/support/manual_event.h"
 #include "tests/support/null_stage.h"
 #include "tests/support/run_specs.h"
+#include "tests/support/test_device.h"
 #include "tests/support/thread_cluster.h"
 #include "transport/memory_channel.h"
 
@@ -26,7 +33,11 @@ struct Trained {
   std::map<std::string, std::vector<float>> gradients;  // of the last step, by parameter
 };
 
-Trained train(const RunSpec& spec, int steps) {
+Trained train(
+    const RunSpec& spec, int steps,
+    const std::function<std::unique_ptr<tensor::Device>()>& make_device = [] {
+      return test::make_test_device();
+    }) {
   const ClusterShape shape = first_shape(spec);
   const Assembly assembly = assemble(spec, shape);
   transport::MemoryNetwork network(spec.num_ranks());
@@ -35,7 +46,7 @@ Trained train(const RunSpec& spec, int steps) {
   std::mutex mutex;
   test::on_ranks(spec.num_ranks(), [&](int rank) {
     const RankAssembly part = part_of(assembly, spec, shape, rank);
-    const auto device = tensor::make_cpu_device(1);
+    const auto device = make_device();
     const auto stage = [&] {
       // One at a time, because ThreadSanitizer cannot see how oneDNN guards its shared kernels.
       const std::lock_guard lock(mutex);
@@ -45,7 +56,7 @@ Trained train(const RunSpec& spec, int steps) {
     auto& channel = network.channel(rank);
     channel.set_deadline(std::chrono::seconds(5));
     channel.open({.run = 1, .epoch = 1, .rank = rank, .edges = part.edges});
-    PlanRunner runner(*stage, channel, compile(part, part.actions),
+    PlanRunner runner(*stage, channel, *device, compile(part, part.actions),
                       {.feed = &feed,
                        .replica = part.place.replica,
                        .tokens = spec.batch.micro * spec.batch.seq_len,
@@ -61,7 +72,7 @@ Trained train(const RunSpec& spec, int steps) {
     }
     const std::lock_guard lock(mutex);
     for (const auto& parameter : stage->parameters()) {
-      const auto* data = parameter.gradient.as<float>();
+      const auto* data = test::opened(parameter.gradient).as<float>();
       trained.gradients[parameter.name].assign(data, data + parameter.gradient.num_elements());
     }
   });
@@ -71,7 +82,7 @@ Trained train(const RunSpec& spec, int steps) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_pipeline_computes_the_losses_and_gradients_of_one_stage) {
-  const Trained base = train(test::small_run(), 3);
+  const Trained base = train(test::small_run(), 3, [] { return tensor::make_cpu_device(1); });
   for (const auto& [pp, kind, chunks] : {std::tuple{2, "1f1b", 1},
                                          {3, "1f1b", 1},
                                          {4, "gpipe", 1},
@@ -89,6 +100,22 @@ BOOST_AUTO_TEST_CASE(every_pipeline_computes_the_losses_and_gradients_of_one_sta
     for (const auto& [name, gradient] : base.gradients)
       BOOST_TEST((cut.gradients.at(name) == gradient), name << " of " << kind << " pp " << pp);
   }
+}
+
+BOOST_AUTO_TEST_CASE(every_schedule_computes_the_losses_of_one_stage) {
+  const Trained base = train(test::small_run(), 2, [] { return tensor::make_cpu_device(1); });
+  int trained = 0;
+  for (const std::string_view kind : schedule_kinds())
+    for (const int chunks : {1, 2}) {
+      RunSpec spec = test::small_run(2);
+      spec.schedule = {.kind = std::string(kind), .chunks = chunks};
+      if (kind == "csv" || copies_of(spec.schedule) > 1 ||
+          !fault_of_schedule(spec.batch, spec.mesh, spec.schedule).empty())
+        continue;
+      ++trained;
+      BOOST_TEST((train(spec, 2).losses == base.losses), kind << ", " << chunks << " chunks");
+    }
+  BOOST_TEST(trained >= 12);
 }
 
 BOOST_AUTO_TEST_CASE(dropout_is_a_function_of_the_step_s_samples) {
@@ -170,7 +197,7 @@ void run_with(const std::string& plan, int rank, test::NullStage& stage, Neighbo
     channel.set_deadline(std::chrono::seconds(5));
     channel.open({.run = 1, .epoch = 1, .rank = self, .edges = part.edges});
     if (self != rank) return neighbour(channel);
-    PlanRunner runner(stage, channel, compile(part, part.actions),
+    PlanRunner runner(stage, channel, stage.device(), compile(part, part.actions),
                       {.feed = &feed,
                        .tokens = spec.batch.micro * spec.batch.seq_len,
                        .samples = spec.batch.micro,
@@ -248,6 +275,77 @@ BOOST_AUTO_TEST_CASE(the_forward_of_a_pair_runs_while_its_backward_waits) {
   });
 }
 
+namespace {
+
+/// A stage on a device that runs nothing until the test says so.
+class HeldStage final : public test::NullStage {
+ public:
+  HeldStage() : NullStage(1, {}) {}
+  void forward_node(const stages::ForwardCall&, int) override { ++forwards_; }
+  void backward_node(const stages::BackwardCall&, int) override { ++backwards_; }
+  tensor::Event& ran(int, int) override { return ran_; }
+  int forwards() const { return forwards_; }
+  int backwards() const { return backwards_; }
+  void run_everything() { ran_.reach(); }
+
+ private:
+  std::atomic<int> forwards_{0}, backwards_{0};
+  test::ManualEvent ran_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(nodes_are_queued_ahead_of_the_device_and_messages_leave_behind_it) {
+  for (const char* plan :
+       {"0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", "0F0,(0F1;0B0),0B1\n1F0,1B0,1F1,1B1\n"}) {
+    HeldStage stage;
+    run_with(plan, 0, stage, [&](transport::Channel& channel) {
+      const int in_row = static_cast<int>(stage.nodes(0, stages::Pass::forward).size());
+      for (const int microbatch : {0, 1})
+        channel.send(gradient(microbatch), channel.acquire(gradient(microbatch)));
+      // Two forwards and two backwards, although nothing has run.
+      const auto all = [&] {
+        return stage.forwards() == 2 * in_row &&
+               stage.backwards() ==
+                   2 * static_cast<int>(stage.nodes(0, stages::Pass::backward).size());
+      };
+      while (!all()) std::this_thread::yield();
+      for (const int microbatch : {0, 1})
+        BOOST_TEST(!channel.ready({.message = activation(microbatch), .buffer = {}}), plan);
+      stage.run_everything();
+      for (const int microbatch : {0, 1}) {
+        channel.receive(activation(microbatch));
+        channel.release(activation(microbatch));
+      }
+      channel.flush();
+    });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(progress_counts_what_the_device_has_finished) {
+  RunSpec spec = test::small_run();
+  spec.batch.global = 4;
+  spec.schedule = {.kind = "csv", .csv = "0F0,0F1,0B0,0B1\n"};
+  const ClusterShape shape = first_shape(spec);
+  const Assembly assembly = assemble(spec, shape);
+  const RankAssembly part = part_of(assembly, spec, shape, 0);
+  transport::MemoryNetwork network(1);
+  network.channel(0).open({.run = 1, .epoch = 1, .rank = 0, .edges = part.edges});
+  const stages::DataFeed feed = test::counting_feed(spec);
+  HeldStage stage;
+  PlanRunner runner(stage, network.channel(0), stage.device(), compile(part, part.actions),
+                    {.feed = &feed,
+                     .tokens = spec.batch.micro * spec.batch.seq_len,
+                     .num_microbatches = assembly.plan.num_microbatches});
+  auto step = std::async(std::launch::async, [&] { runner.train(0, 0); });
+  while (stage.backwards() < 2 * static_cast<int>(stage.nodes(0, stages::Pass::backward).size()))
+    std::this_thread::yield();
+  BOOST_TEST(runner.progress() == 0u);
+  stage.run_everything();
+  step.get();
+  BOOST_TEST(runner.progress() == 4u);
+}
+
 BOOST_AUTO_TEST_CASE(a_lost_message_is_named_by_the_rank_that_lacks_it) {
   const RunSpec spec = test::small_run(2);
   const ClusterShape shape = first_shape(spec);
@@ -263,7 +361,7 @@ BOOST_AUTO_TEST_CASE(a_lost_message_is_named_by_the_rank_that_lacks_it) {
     channel.set_deadline(std::chrono::milliseconds(rank == 1 ? 50 : 60000));
     channel.open({.run = 1, .epoch = 1, .rank = rank, .edges = part.edges});
     PlanRunner runner(
-        stage, channel, compile(part, part.actions),
+        stage, channel, stage.device(), compile(part, part.actions),
         {.feed = &feed, .tokens = 16, .num_microbatches = assembly.plan.num_microbatches});
     try {
       runner.train(0, 7);

@@ -5,9 +5,11 @@
 #include "actors/worker/plan_runner.h"
 #include "tests/support/null_stage.h"
 #include "tests/support/run_specs.h"
+#include "tests/support/test_device.h"
 #include "tests/support/thread_cluster.h"
 #include "tests/transport/ucx/ucx_nodes.h"
 #include "transport/memory_channel.h"
+#include "transport/staged_group.h"
 
 // Tests pairs of actions in stages of several shards: which node runs next differs between shards,
 // and no shard may wait in a collective that another has no reason to start.
@@ -21,12 +23,12 @@ constexpr std::uint64_t kRun = 8;
 
 /// The groups of one rank's shards, as an epoch makes them.
 struct Groups {
-  Groups(transport::UcxNode& node, const RankAssembly& part, int rank) {
+  Groups(transport::UcxNode& node, tensor::Device& device, const RankAssembly& part, int rank) {
     const auto make = [&](int kind, const std::vector<int>& ranks) {
       std::unique_ptr<tensor::ProcessGroup> group;
-      if (!ranks.empty())
-        group = node.make_group(kRun, 1, 100 * kind + ranks.front(), "shards", ranks, rank);
-      return group;
+      if (ranks.empty()) return group;
+      group = node.make_group(kRun, 1, 100 * kind + ranks.front(), "shards", ranks, rank);
+      return transport::group_for(device, std::move(group), "shards");
     };
     forward = make(1, part.shard_ranks);
     backward = make(2, part.shard_ranks);
@@ -52,7 +54,7 @@ Trained train(const RunSpec& spec, int steps) {
   std::mutex mutex;
   test::on_ranks(spec.num_ranks(), [&](int rank) {
     const RankAssembly part = part_of(assembly, spec, shape, rank);
-    const auto device = tensor::make_cpu_device(1);
+    const auto device = test::make_test_device();
     const auto stage = [&] {
       // One at a time, because ThreadSanitizer cannot see how oneDNN guards its shared kernels.
       const std::lock_guard lock(mutex);
@@ -62,9 +64,9 @@ Trained train(const RunSpec& spec, int steps) {
     auto& channel = nodes.channel(rank);
     channel.set_deadline(std::chrono::seconds(30));
     channel.open({.run = kRun, .epoch = 1, .rank = rank, .edges = part.edges});
-    const Groups groups(nodes.node(rank), part, rank);
+    const Groups groups(nodes.node(rank), *device, part, rank);
     stage->join(groups.view());
-    PlanRunner runner(*stage, channel, compile(part, part.actions),
+    PlanRunner runner(*stage, channel, *device, compile(part, part.actions),
                       {.feed = &feed,
                        .tokens = spec.batch.micro * spec.batch.seq_len,
                        .num_microbatches = assembly.plan.num_microbatches});
@@ -76,7 +78,7 @@ Trained train(const RunSpec& spec, int steps) {
     }
     const std::lock_guard lock(mutex);
     for (const auto& parameter : stage->parameters()) {
-      const auto* data = parameter.gradient.as<float>();
+      const auto* data = test::opened(parameter.gradient).as<float>();
       trained.gradients[{part.place.shard, parameter.name}].assign(
           data, data + parameter.gradient.num_elements());
     }
@@ -138,10 +140,9 @@ class EntangledStage final : public test::NullStage {
     if (reads_backwards && !forward_has_run_) return &until_forward_;
     return nullptr;
   }
-  stages::ForwardResult forward_node(const stages::ForwardCall& call, int node) override {
+  void forward_node(const stages::ForwardCall& call, int node) override {
     called_too_early_ |= awaited(Pass::forward, 0, call.slot, node) != nullptr;
     forward_has_run_ |= call.slot == 1 && node == 2;
-    return {};
   }
   void backward_node(const stages::BackwardCall& call, int node) override {
     called_too_early_ |= awaited(call.pass, 0, call.slot, node) != nullptr;
@@ -167,7 +168,7 @@ BOOST_AUTO_TEST_CASE(an_action_of_a_pair_goes_on_while_the_other_lacks_a_collect
   network.channel(0).open({.run = kRun, .epoch = 1, .rank = 0, .edges = part.edges});
   const stages::DataFeed feed = test::counting_feed(spec);
   EntangledStage stage;
-  PlanRunner runner(stage, network.channel(0), compile(part, part.actions),
+  PlanRunner runner(stage, network.channel(0), stage.device(), compile(part, part.actions),
                     {.feed = &feed,
                      .tokens = spec.batch.micro * spec.batch.seq_len,
                      .num_microbatches = assembly.plan.num_microbatches});

@@ -23,6 +23,7 @@ struct Sender {
   RunSpec spec = test::small_run(2);
   ClusterShape shape = first_shape(spec);
   RankAssembly part = part_of(assemble(spec, shape), spec, shape, 0);
+  std::unique_ptr<tensor::Device> device = tensor::make_cpu_device(1);
   transport::MessageKey key(int microbatch) const {
     return {.step = 6, .microbatch = microbatch, .chunk = 1};
   }
@@ -57,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_tap_takes_what_fits_its_request_and_nothing_else) {
   const Sender sender;
   std::vector<float> values{1, 2};
   const auto tapped = [&](const TapRequest& request, int microbatch) {
-    Tap tap(sender.order({request}), sender.part, 0, "");
+    Tap tap(sender.order({request}), sender.part, 0, "", *sender.device);
     tap.look(sender.key(microbatch), tensor_of(values));
     return tap.take().size();
   };
@@ -78,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_tap_takes_no_more_samples_than_are_asked_for) {
   const test::TempDir dir;
   std::vector<float> values{1, 2};
   const TapRequest two{.from = 0, .to = 1, .dump = true, .samples = 2};
-  Tap tap(sender.order({two}), sender.part, 0, (dir.path() / "taps").string());
+  Tap tap(sender.order({two}), sender.part, 0, (dir.path() / "taps").string(), *sender.device);
   for (int microbatch = 0; microbatch < 8; ++microbatch)
     tap.look(sender.key(microbatch), tensor_of(values));
   BOOST_TEST(tap.take().size() == 2u);
@@ -90,7 +91,8 @@ BOOST_AUTO_TEST_CASE(a_tensor_is_told_once_and_dumped_if_anybody_asked) {
   const test::TempDir dir;
   std::vector<float> values{1, 2, 3};
   const TapRequest plain{.from = 0, .to = 1}, dumped{.from = 0, .to = 1, .dump = true};
-  Tap tap(sender.order({plain, dumped}), sender.part, 0, (dir.path() / "taps").string());
+  Tap tap(sender.order({plain, dumped}), sender.part, 0, (dir.path() / "taps").string(),
+          *sender.device);
   tap.look(sender.key(2), tensor_of(values));
   const auto all = tap.take();
   BOOST_TEST_REQUIRE(all.size() == 1u);
@@ -103,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_is_told_once_and_dumped_if_anybody_asked) {
   file.read(entry, entry.whole, std::as_writable_bytes(std::span(read)));
   BOOST_TEST(read == values, boost::test_tools::per_element());
 
-  Tap nowhere(sender.order({dumped}), sender.part, 0, "/proc/none");
+  Tap nowhere(sender.order({dumped}), sender.part, 0, "/proc/none", *sender.device);
   nowhere.look(sender.key(0), tensor_of(values));
   BOOST_TEST(nowhere.take().at(0).error.find("/proc/none") != std::string::npos);
 }

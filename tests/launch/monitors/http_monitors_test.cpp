@@ -74,6 +74,23 @@ BOOST_AUTO_TEST_CASE(addresses_that_are_not_free_are_told_beforehand) {
                [&] { launch::check_can_bind({at("monitor.web", "192.0.2.1:0")}); });
 }
 
+BOOST_AUTO_TEST_CASE(the_page_tells_of_gpus_where_there_are_some) {
+  RunEvent event = step_event(1, 3.5);
+  StepReport& report = std::get<StepCommitted>(event.body).report;
+  report.replicas = {std::make_shared<StepReport::Measured>(StepReport::Measured{
+      .stages = {{.device_used_bytes = 5, .device_total_bytes = 8}}, .edges = {}})};
+  const auto shown = [&](const launch::PeakRate& peak) {
+    launch::WebState state("run", peak);
+    state.apply(event);
+    return state.snapshot().at("step");
+  };
+  const auto known = shown({.flop_per_token = 6, .flop_per_s = 40000});
+  BOOST_TEST(known.at("mfu").get<double>() == 0.5, boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(known.at("stages").at(0).at("device_used_bytes") == 5);
+  BOOST_TEST(known.at("stages").at(0).at("device_total_bytes") == 8);
+  BOOST_TEST(!shown({}).contains("mfu"));
+}
+
 BOOST_AUTO_TEST_CASE(prometheus_scrapes_what_was_published) {
   Hub hub;
   const PrometheusEndpoint endpoint(hub, launch::parse_http_address("127.0.0.1:0"),

@@ -42,6 +42,22 @@ BOOST_AUTO_TEST_CASE(a_step_line_has_its_fields_and_all_digits) {
   BOOST_TEST(names == expected, boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_line_tells_of_gpus_where_there_are_some) {
+  actors::StepReport report{.loss = 1, .grad_norm = 1, .step_s = 1};
+  report.replicas.push_back(std::make_shared<actors::StepReport::Measured>(
+      actors::StepReport::Measured{.stages = {{.stage = 0},
+                                              {.stage = 1,
+                                               .device_used_bytes = 5'000'000'000,
+                                               .device_total_bytes = 8'000'000'000}},
+                                   .edges = {}}));
+  const json row = json::parse(launch::metrics_line(report, 0.5));
+  BOOST_TEST(row["mfu"] == 0.5);
+  BOOST_TEST(!row["stages"][0].contains("device_used_bytes"));
+  BOOST_TEST(row["stages"][1]["device_used_bytes"] == 5'000'000'000);
+  BOOST_TEST(row["stages"][1]["device_total_bytes"] == 8'000'000'000);
+  BOOST_TEST(!json::parse(launch::metrics_line(report)).contains("mfu"));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_not_finite_is_null) {
   const json row = json::parse(launch::metrics_line(
       actors::StepReport{.loss = std::numeric_limits<double>::quiet_NaN(),

@@ -41,8 +41,9 @@ Shard run(Host& host, const TensorParallel& parallel, const Case& c) {
   const CrossEntropyScratch scratch{
       .max = host.zeros(DType::f32, {c.tokens()}),
       .sums = host.zeros(DType::f32, {layer.sums_rows(), c.tokens()})};
-  const double loss =
-      layer.loss(host.stream(), logits, host.ids(c.targets), scratch, c.scale, dlogits);
+  const double loss = host.number_of([&](const Tensor& sum) {
+    layer.loss(host.stream(), logits, host.ids(c.targets), scratch, c.scale, sum, dlogits);
+  });
   return {.loss = loss, .dlogits = Host::read(dlogits)};
 }
 

@@ -10,7 +10,9 @@
 
 #include "tensor/device.h"
 #include "tensor/process_group.h"
+#include "tests/support/test_device.h"
 #include "tests/transport/ucx/ucx_nodes.h"
+#include "transport/staged_group.h"
 
 namespace troupe::test {
 
@@ -23,27 +25,29 @@ struct GroupMember {
   tensor::Stream& stream;
 };
 
-/// A stream for calls of one thread.
-class CpuStream {
- public:
-  operator tensor::Stream&() const { return *stream_; }
+/// A stream for calls of one thread, and its device.
+struct MemberStream {
+  operator tensor::Stream&() const { return *stream; }
 
- private:
-  std::unique_ptr<tensor::Device> device_ = tensor::make_cpu_device(1);
-  std::unique_ptr<tensor::Stream> stream_ = device_->make_stream();
+  std::unique_ptr<tensor::Device> device = make_test_device();
+  std::unique_ptr<tensor::Stream> stream = device->make_stream();
 };
 
-/// One group over nodes of this process, with one thread per member.
+/// One group over nodes of this process, with one thread per member. On the asynchronous device it
+/// is a StagedGroup.
 class GroupMembers {
  public:
-  explicit GroupMembers(int size) : nodes(size), streams_(static_cast<std::size_t>(size)) {
+  explicit GroupMembers(int size) : nodes(size), devices_(static_cast<std::size_t>(size)) {
     std::vector<int> ranks(static_cast<std::size_t>(size));
     for (int rank = 0; rank < size; ++rank) ranks[static_cast<std::size_t>(rank)] = rank;
-    for (int rank = 0; rank < size; ++rank)
-      groups.push_back(nodes.node(rank).make_group(kGroupRun, 1, 5, "replicas", ranks, rank));
+    for (int rank = 0; rank < size; ++rank) {
+      auto group = nodes.node(rank).make_group(kGroupRun, 1, 5, "replicas", ranks, rank);
+      tensor::Device& device = *devices_[static_cast<std::size_t>(rank)].device;
+      groups.push_back(transport::group_for(device, std::move(group), "replicas"));
+    }
   }
   GroupMember member(std::size_t number) {
-    return {static_cast<int>(number), *groups[number], streams_[number]};
+    return {static_cast<int>(number), *groups[number], devices_[number]};
   }
 
   /// Runs `body` as every member, and throws the exception of any of them.
@@ -75,10 +79,12 @@ class GroupMembers {
   }
 
   UcxNodes nodes;
-  std::vector<std::unique_ptr<tensor::ProcessGroup>> groups;
 
  private:
-  std::vector<CpuStream> streams_;
+  std::vector<MemberStream> devices_;
+
+ public:
+  std::vector<std::unique_ptr<tensor::ProcessGroup>> groups;
 };
 
 template <typename T>

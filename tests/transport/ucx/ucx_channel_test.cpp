@@ -48,6 +48,7 @@ using Worlds = std::tuple<SharedMemoryWorld, SleepingWorld, TcpWorld>;
 
 #include "tests/contract/channel_contract.h"
 #include "tests/contract/channel_epochs_contract.h"
+#include "tests/contract/channel_events_contract.h"
 
 namespace troupe::test {
 
@@ -84,7 +85,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_collective_is_waited_for_beside_messages, World,
   std::vector<std::unique_ptr<tensor::ProcessGroup>> groups;
   for (int rank = 0; rank < 2; ++rank)
     groups.push_back(world.nodes.node(rank).make_group(kRun, 1, 5, "shards", {0, 1}, rank));
-  const CpuStream stream;
+  const MemberStream stream;
   Channel& channel = world.channel(1);
   const Needs message{.message = forth(0), .buffer = {}};
   // Large enough that the progress thread has copies and sums to do.
@@ -106,7 +107,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_collective_is_waited_for_beside_messages, World,
   BOOST_TEST(receive_message(channel, forth(0)));
 
   const Needs never{.message = forth(1), .buffer = {}};
-  auto member = runner([&] { groups[0]->all_reduce(CpuStream(), view(other))->wait(); });
+  auto member = runner([&] { groups[0]->all_reduce(MemberStream(), view(other))->wait(); });
   channel.wait_for_either(sum, never);
   BOOST_TEST(channel.ready(sum));
   member.get();

@@ -61,7 +61,7 @@ class Caller {
   }
 
   ProcessGroup& group_;
-  CpuStream stream_;
+  MemberStream stream_;
   Floats a_ = Floats(kCount, 1), b_ = a_, c_ = a_, d_ = a_;
 };
 

@@ -71,13 +71,14 @@ BOOST_AUTO_TEST_CASE(a_stream_waits_for_a_collective) {
     std::vector<float> x = numbered(self, 100'000);
     const auto work = self.group.all_reduce(self.stream, view(x));
     work->wait(self.stream);
+    self.stream.synchronize();
     return work->done() && x == std::vector<float>(100'000, sum_of_members(2));
   }));
 }
 
 BOOST_AUTO_TEST_CASE(a_member_may_make_its_group_late) {
   UcxNodes nodes(2);
-  const CpuStream stream, other_stream;
+  const MemberStream stream, other_stream;
   const auto first = nodes.node(0).make_group(kGroupRun, 1, 1, "late", {0, 1}, 0);
   std::vector<float> a(50'000, 1), b(50'000, 2);
   const auto work = first->all_reduce(stream, view(a));
@@ -231,7 +232,7 @@ BOOST_AUTO_TEST_CASE(a_dropped_work_ends_the_group) {
 
 BOOST_AUTO_TEST_CASE(disconnecting_a_member_ends_the_group) {
   UcxNodes nodes(2);
-  const CpuStream stream;
+  const MemberStream stream;
   const auto group = nodes.node(0).make_group(kGroupRun, 1, 1, "pair", {0, 1}, 0);
   nodes.kill(1);
   std::vector<float> x(1'000'000, 1);
@@ -243,7 +244,7 @@ BOOST_AUTO_TEST_CASE(disconnecting_a_member_ends_the_group) {
 
 BOOST_AUTO_TEST_CASE(a_new_epoch_works_after_an_abort) {
   UcxNodes nodes(2);
-  const CpuStream stream, other_stream;
+  const MemberStream stream, other_stream;
   for (std::uint32_t epoch = 1; epoch <= 3; ++epoch) {
     const auto first = nodes.node(0).make_group(kGroupRun, epoch, 1, "pair", {0, 1}, 0);
     const auto second = nodes.node(1).make_group(kGroupRun, epoch, 1, "pair", {0, 1}, 1);

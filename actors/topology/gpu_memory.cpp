@@ -1,0 +1,46 @@
+#include "actors/topology/gpu_memory.h"
+
+#include <algorithm>
+
+namespace troupe::actors {
+namespace {
+
+/// The workspace of the products of one stream.
+constexpr std::int64_t kProductBytes = std::int64_t{32} << 20;
+/// cuDNN serves heads of these widths; kernels that need a number for each row serve the others.
+constexpr std::int64_t kWidestHead = 256;
+constexpr std::int64_t kHeadUnit = 8;
+
+/// Of one layer's backward; layers take turns with it.
+std::int64_t attention_bytes(const stages::StageSpec& spec, bool deterministic) {
+  const stages::ModelConfig& model = spec.model;
+  if (!spec.training) return 0;
+  const std::int64_t width = model.head_dim;
+  const std::int64_t heads = model.num_attention_heads / spec.sharding.size;
+  const std::int64_t rows = spec.micro * heads * spec.seq_len;
+  if (model.dtype != tensor::DType::bf16 || width % kHeadUnit != 0 || width > kWidestHead)
+    return 4 * rows;
+  const std::int64_t block = width == 64 ? 128 : 256;
+  const std::int64_t copies = deterministic ? (spec.seq_len + block - 1) / block : 1;
+  const bool grouped = model.num_key_value_heads < model.num_attention_heads;
+  return 4 * rows * width * (copies + (grouped ? 1 : 0)) + 4 * rows;
+}
+
+}  // namespace
+
+std::int64_t packed_bytes_on_gpu(const stages::StageSpec& spec, const stages::StageMemory& memory) {
+  std::int64_t elements = memory.weights / static_cast<std::int64_t>(sizeof(float));
+  const bool embeds = std::ranges::any_of(spec.chunks, &stages::ChunkSpec::embedding);
+  const bool has_head = std::ranges::any_of(spec.chunks, &stages::ChunkSpec::head);
+  // Rows of the embedding are copied, not multiplied, except by a head that shares the matrix.
+  if (embeds && !(spec.model.tie_word_embeddings && has_head))
+    elements -=
+        stages::vocab_rows(spec.model.vocab_size, spec.sharding.size) * spec.model.hidden_size;
+  return elements * static_cast<std::int64_t>(tensor::size_of(spec.model.dtype));
+}
+
+std::int64_t workspace_on_gpu(const stages::StageSpec& spec, bool deterministic) {
+  return (spec.training ? 2 : 1) * kProductBytes + attention_bytes(spec, deterministic);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "actors/topology/program.h"
+#include "stages/stage.h"
+#include "transport/channel.h"
+
+namespace troupe::actors {
+
+/// The key of the message that an instruction's chunk receives: its input activation, or the
+/// gradient of its output.
+transport::MessageKey into(const Instruction& next, std::uint64_t step,
+                           transport::Direction direction);
+/// The key of the message that an instruction's chunk sends: its output to the chunk after it, or
+/// the gradient of its input to the chunk before it.
+transport::MessageKey out_of(const Instruction& next, std::uint64_t step,
+                             transport::Direction direction);
+/// The computations of a stage that an operation of a plan asks for.
+stages::Pass pass_of(schedules::Op op);
+
+}  // namespace troupe::actors

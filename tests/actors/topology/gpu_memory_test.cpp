@@ -1,0 +1,75 @@
+#include "actors/topology/gpu_memory.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "actors/topology/memory_plan.h"
+#include "tests/support/run_specs.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+stages::StageSpec attention_of(std::int64_t micro, std::int64_t seq_len) {
+  stages::StageSpec spec{.micro = micro, .seq_len = seq_len};
+  spec.model = {.hidden_size = 4096,
+                .num_hidden_layers = 1,
+                .num_attention_heads = 32,
+                .num_key_value_heads = 8,
+                .head_dim = 128,
+                .vocab_size = 64,
+                .dtype = tensor::DType::bf16};
+  return spec;
+}
+
+/// The backward's part in MiB, without the 4 bytes for each row of a head.
+std::int64_t backward_mib(const stages::StageSpec& spec, bool deterministic) {
+  return (workspace_on_gpu(spec, deterministic) - 64 * kMiB) / kMiB;
+}
+
+}  // namespace
+
+// The sizes that plans of cuDNN 9.19 for sm_90 tell.
+BOOST_AUTO_TEST_CASE(the_workspace_of_attention_is_that_of_its_plans) {
+  BOOST_TEST(backward_mib(attention_of(1, 1024), true) == 80);
+  BOOST_TEST(backward_mib(attention_of(1, 2048), true) == 288);
+  BOOST_TEST(backward_mib(attention_of(1, 4096), true) == 1088);
+  BOOST_TEST(backward_mib(attention_of(1, 8192), true) == 4225);
+  BOOST_TEST(backward_mib(attention_of(4, 4096), true) == 4354);
+  BOOST_TEST(backward_mib(attention_of(1, 2048), false) == 64);
+  BOOST_TEST(backward_mib(attention_of(1, 8192), false) == 257);
+  BOOST_TEST(backward_mib(attention_of(4, 4096), false) == 514);
+}
+
+BOOST_AUTO_TEST_CASE(what_cudnn_does_not_serve_needs_a_number_for_each_row) {
+  stages::StageSpec spec = attention_of(1, 4096);
+  spec.model.dtype = tensor::DType::f32;
+  BOOST_TEST(workspace_on_gpu(spec, true) == 64 * kMiB + 4 * 32 * 4096);
+  spec = attention_of(1, 4096);
+  spec.model.head_dim = 36;
+  BOOST_TEST(backward_mib(spec, true) == 0);
+  spec = attention_of(1, 4096);
+  spec.training = false;
+  BOOST_TEST(workspace_on_gpu(spec, true) == 32 * kMiB);
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_divides_its_memory_between_gpu_and_machine) {
+  RunSpec spec = test::small_run();
+  const ClusterShape shape = first_shape(spec);
+  const auto plan = [&] { return memory_of(spec, shape, assemble(spec, shape)).front(); };
+  const RankMemory cpu = plan();
+  BOOST_TEST(cpu.device_total() == 0);
+  BOOST_TEST(cpu.host_total() == cpu.total());
+  spec.cluster.device.kind = tensor::DeviceKind::cuda;
+  const RankMemory gpu = plan();
+  BOOST_TEST(gpu.stage.weights == cpu.stage.weights);
+  BOOST_TEST(gpu.device_total() > kContextBytes + 64 * kMiB + gpu.stage.weights);
+  BOOST_TEST(gpu.host_total() == gpu.pools + kProcessBytes + kCudaHostBytes);
+  BOOST_TEST(total_memory(spec, shape) == gpu.host_total());
+  // 32 rows of 16 elements are looked up by the embedding; the head's are multiplied.
+  BOOST_TEST(gpu.stage.packed == gpu.stage.weights - 32 * 16 * 4);
+  spec.model.dtype = tensor::DType::bf16;
+  BOOST_TEST(plan().stage.packed == (gpu.stage.weights - 32 * 16 * 4) / 2);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,50 @@
+// On a device whose ops run later, and whose memory the host cannot touch, launched runs have the
+// losses of the CPU bit for bit: whatever the schedule, with shards and replicas, and after losses
+// of workers and a change of stages (the other end-to-end tests run there too, as async.e2e.*).
+
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+
+#include "tests/support/small_manifest.h"
+#include "tests/support/troupe_program.h"
+
+namespace troupe::test {
+namespace {
+
+/// The numbers of the run on one of the devices.
+std::map<int, StepNumbers> train_on(const char* device, const std::string& name, const Keys& keys) {
+  const Workplace place;
+  setenv("TROUPE_TEST_DEVICE", device, 1);
+  const Finished done = troupe({"launch", place.manifest("run", keys)});
+  unsetenv("TROUPE_TEST_DEVICE");
+  BOOST_REQUIRE_MESSAGE(done.exit_code == 0, name << " on " << device << ": " << done.err);
+  return step_numbers(place.run("run"));
+}
+
+void check(const std::string& name, const Keys& keys) {
+  const auto expected = train_on("cpu", name, keys);
+  BOOST_TEST(!expected.empty(), name);
+  BOOST_TEST((train_on("async", name, keys) == expected), name);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(schedules_have_the_losses_of_the_cpu) {
+  for (const auto& [kind, chunks] :
+       {std::pair{"1f1b", "1"}, {"interleaved", "2"}, {"zb-v", "2"}, {"dualpipe", "2"}})
+    check(kind, {{"mesh.pp", "2"},
+                 {"run.max_steps", "3"},
+                 {"schedule.kind", '"' + std::string(kind) + '"'},
+                 {"schedule.chunks", chunks}});
+}
+
+BOOST_AUTO_TEST_CASE(shards_and_replicas_have_the_losses_of_the_cpu) {
+  check("shards", {{"mesh.tp", "2"}, {"run.max_steps", "3"}});
+  check("replicas", {{"mesh.dp", "2"}, {"run.max_steps", "3"}});
+  check("all", {{"mesh.pp", "2"},
+                {"mesh.tp", "2"},
+                {"run.max_steps", "3"},
+                {"model.tie_word_embeddings", "true"}});
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,34 @@
+#include "launch/host/device_json.h"
+
+#include <boost/test/unit_test.hpp>
+
+namespace troupe::test {
+
+BOOST_AUTO_TEST_CASE(a_report_comes_back_from_json) {
+  const tensor::DeviceReport report{
+      .driver = "13.0",
+      .libraries = {{.name = "libcublasLt.so.13", .version = "13.1.0", .path = "/x/libcublasLt"}},
+      .devices = {{.name = "NVIDIA H200",
+                   .uuid = "GPU-1",
+                   .major = 9,
+                   .minor = 0,
+                   .multiprocessors = 132,
+                   .memory_bytes = std::size_t{141} << 30,
+                   .free_bytes = std::size_t{140} << 30,
+                   .peers = {1, 2}}},
+      .fault = "a \"fault\"",
+      .emulates = true};
+  const auto back = launch::report_of(nlohmann::json::parse(launch::to_json(report).dump()));
+  BOOST_TEST(launch::to_json(back) == launch::to_json(report));
+  BOOST_TEST(back.driver == "13.0");
+  BOOST_TEST(back.fault == report.fault);
+  BOOST_TEST(back.emulates);
+  BOOST_REQUIRE(back.devices.size() == 1u);
+  BOOST_TEST(back.devices[0].free_bytes == std::size_t{140} << 30);
+  BOOST_TEST(back.devices[0].peers == std::vector<int>({1, 2}), boost::test_tools::per_element());
+  BOOST_REQUIRE(back.libraries.size() == 1u);
+  BOOST_TEST(back.libraries[0].path == "/x/libcublasLt");
+  BOOST_CHECK_THROW(launch::report_of({{"driver", ""}}), nlohmann::json::exception);
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,50 @@
+#include "launch/manifest/peak_rate.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "launch/manifest/run_spec.h"
+#include "tests/launch/manifest_text.h"
+
+namespace troupe::test {
+namespace {
+
+actors::RunSpec spec_of(const std::vector<std::string>& overrides = {}) {
+  return launch::to_run_spec(checked(kSmallManifest, overrides));
+}
+
+launch::Machine machine_with(const std::string& gpu) {
+  launch::Machine machine = kMachine;
+  machine.gpus = tensor::DeviceReport{.devices = {{.name = gpu}}};
+  return machine;
+}
+
+}  // namespace
+
+// 584,928 parameters; 6 layers of 6 heads of 16, sequences of 64.
+BOOST_AUTO_TEST_CASE(a_token_costs_six_flop_a_parameter_and_the_scores) {
+  BOOST_TEST(launch::flop_per_token(spec_of()) == 6.0 * 584'928 + 12.0 * 6 * 6 * 16 * 64);
+}
+
+BOOST_AUTO_TEST_CASE(gpus_have_their_peak_by_name_and_type) {
+  using tensor::DType;
+  BOOST_TEST(launch::peak_of_gpu("NVIDIA H200", DType::bf16, false) == 989.5e12);
+  BOOST_TEST(launch::peak_of_gpu("NVIDIA H100 80GB HBM3", DType::f32, true) == 494.5e12);
+  BOOST_TEST(launch::peak_of_gpu("NVIDIA H100 80GB HBM3", DType::f32, false) == 67e12);
+  BOOST_TEST(launch::peak_of_gpu("NVIDIA H100 PCIe", DType::bf16, true) == 756e12);
+  BOOST_TEST(launch::peak_of_gpu("NVIDIA A100-SXM4-80GB", DType::bf16, false) == 312e12);
+  BOOST_TEST(launch::peak_of_gpu("Some other", DType::bf16, false) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(utilization_is_of_all_ranks_and_unknown_without_a_peak) {
+  const auto spec = spec_of({"cluster.device=cuda"});
+  const launch::PeakRate rate = launch::peak_rate(spec, 0, machine_with("NVIDIA H200"));
+  BOOST_TEST(rate.flop_per_s == 67e12);
+  const actors::StepReport report{.tokens = 1000, .step_s = 2};
+  const double expected = rate.flop_per_token * 500 / (2 * 67e12);
+  BOOST_TEST(rate.utilization(report, 2).value() == expected, boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(launch::peak_rate(spec, 3, machine_with("NVIDIA H200")).flop_per_s == 3e12);
+  BOOST_TEST(!launch::peak_rate(spec, 0, machine_with("Another")).utilization(report, 2));
+  BOOST_TEST(!launch::peak_rate(spec, 0, kMachine).utilization(report, 2));
+}
+
+}  // namespace troupe::test

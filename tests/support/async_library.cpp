@@ -1,0 +1,31 @@
+#include <memory>
+
+#include "tensor/device_library.h"
+#include "tests/support/test_device.h"
+
+// A libtroupe_cuda.so whose GPUs are asynchronous devices of the host, so that launched runs
+// compute on them as they would on GPUs.
+
+extern "C" {
+
+__attribute__((visibility("default"))) void troupe_report_devices(
+    troupe::tensor::DeviceReport& report) {
+  constexpr int kDevices = 8;
+  report.driver = "none: devices of tests";
+  report.emulates = true;
+  for (int i = 0; i < kDevices; ++i)
+    report.devices.push_back({.name = "asynchronous device of tests",
+                              .uuid = "GPU-" + std::to_string(i),
+                              .major = 9,
+                              .multiprocessors = 1,
+                              .memory_bytes = std::size_t{64} << 30,
+                              .free_bytes = std::size_t{64} << 30});
+}
+
+__attribute__((visibility("default"))) troupe::tensor::Device* troupe_make_device(
+    const troupe::tensor::DeviceSpec& spec) {
+  return std::make_unique<troupe::test::AsyncDevice>(troupe::test::fresh_device_seed(),
+                                                     spec.threads)
+      .release();
+}
+}

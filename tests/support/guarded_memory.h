@@ -1,0 +1,58 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "tensor/attention.h"
+#include "tensor/device.h"
+
+// Device memory that the host cannot touch: an address of it is that of ordinary memory with one
+// bit set, with which no process has memory. Whoever follows the address dies at once, and a call
+// of the system refuses it. Arithmetic on it works as on any other.
+
+namespace troupe::test {
+
+/// Beyond the 47 or 48 bits of a process's addresses on x86-64 and ARM, and below the top byte,
+/// which ARM ignores.
+inline constexpr std::uintptr_t kGuardBit = std::uintptr_t{1} << 50;
+
+/// The memory itself of an address, which may be one of ordinary memory.
+inline void* opened(const void* data) {
+  return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(data) & ~kGuardBit);
+}
+inline bool is_guarded(const void* data) {
+  return (reinterpret_cast<std::uintptr_t>(data) & kGuardBit) != 0;
+}
+/// The view with an address that the host can follow. What ops write is there once they have run.
+inline tensor::Tensor opened(tensor::Tensor x) {
+  x.data = opened(x.data);
+  return x;
+}
+inline tensor::AttentionCall opened(tensor::AttentionCall call) {
+  call.mask = opened(call.mask);
+  return call;
+}
+/// An argument of an op, opened if it holds an address.
+template <typename T>
+auto opened_argument(const T& x) {
+  if constexpr (requires { opened(x); })
+    return opened(x);
+  else
+    return x;
+}
+
+inline tensor::Buffer allocate_guarded(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 256;
+  const std::size_t size = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  void* const data = std::aligned_alloc(kAlignment, size);
+  if (!data) throw std::bad_alloc();
+  std::memset(data, 0, size);
+  void* const guarded = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(data) | kGuardBit);
+  return {guarded, bytes, tensor::MemoryKind::device,
+          [](void* memory, std::size_t) { std::free(opened(memory)); }};
+}
+
+}  // namespace troupe::test

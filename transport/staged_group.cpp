@@ -1,0 +1,382 @@
+#include "transport/staged_group.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "tensor/error.h"
+#include "tensor/ops.h"
+#include "transport/collective.h"
+#include "transport/named_wait.h"
+
+namespace troupe::transport {
+
+using tensor::Reduction;
+using tensor::Stream;
+using tensor::Tensor;
+using tensor::Work;
+
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+std::size_t rounded_up(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+/// The stream of a group of hosts, whose tensors are complete when its collectives begin.
+class StagedGroup::HostStream final : public Stream {
+ public:
+  explicit HostStream(tensor::Device& device) : device_(device) {}
+  tensor::Device& device() override { return device_; }
+  void synchronize() override {}
+
+ private:
+  tensor::Device& device_;
+};
+
+/// A collective among the hosts.
+struct StagedGroup::Call {
+  Operation operation = Operation::barrier;
+  Reduction reduction = Reduction::sum;
+  int root = 0;
+  std::vector<Tensor> in, out;  ///< of the device; those of a reduction in place are both
+  std::vector<std::int64_t> send_counts, receive_counts;
+  bool even = true;  ///< without counts
+};
+
+/// A collective that is under way, or memory for one. Deleting the handle returns it to the group.
+class StagedGroup::Staged final : public NamedWork {
+ public:
+  explicit Staged(StagedGroup& of)
+      : group(of), copied_in(of.device_.make_event()), copied_out(of.device_.make_event()) {}
+  static void operator delete(Staged* self, std::destroying_delete_t) {
+    self->group.take_back(*self);
+  }
+
+  bool done() const override {
+    if (failed.load(std::memory_order_acquire)) return true;
+    const Work* const host = begun.load(std::memory_order_acquire);
+    if (!host || !host->done()) return false;
+    finish();
+    return true;
+  }
+  void wait() override {
+    group.wait_begun(*this);
+    work->wait();
+    finish();
+  }
+  void wait(Stream& stream) override {
+    group.wait_begun(*this);
+    work->wait();
+    if (!is_copied_back) return group.copy_back(*this, stream);
+    copied_out->wait(stream);
+  }
+  WaitNote note() const override {
+    const Work* const host = begun.load(std::memory_order_acquire);
+    if (const auto* named = dynamic_cast<const NamedWork*>(host)) return named->note();
+    WaitNote note;
+    note.what = WaitNote::What::collective;
+    note.operation = name_of(call.operation);
+    note.group = &group.name_;
+    return note;
+  }
+
+  /// Copies the results of a collective that is done, and waits for the copies, which no other op
+  /// delays. Takes no lock, because done() is called with that of the link.
+  void finish() const {
+    if (!is_copied_back) group.copy_back(*this, *group.stream_);
+    copied_out->synchronize();
+  }
+
+  StagedGroup& group;
+  Call call;
+  std::vector<Tensor> in, out;  ///< of `call`, in pinned memory
+  tensor::Buffer memory;
+  const std::unique_ptr<tensor::Event> copied_in, copied_out;
+  bool is_ready = false;                ///< the tensors are in pinned memory
+  mutable bool is_copied_back = false;  ///< the copy of the results has been queued
+  std::unique_ptr<Work> work;
+  std::exception_ptr fault;  ///< why it could not begin
+  std::atomic<const Work*> begun{nullptr};
+  std::atomic<bool> failed{false};
+};
+
+void StagedGroup::Destroy::operator()(Staged* staged) const {
+  staged->~Staged();
+  ::operator delete(staged);
+}
+
+StagedGroup::StagedGroup(std::unique_ptr<tensor::ProcessGroup> hosts, tensor::Device& device,
+                         const std::string& name)
+    : hosts_(std::move(hosts)),
+      device_(device),
+      name_(name),
+      host_stream_(std::make_unique<HostStream>(device)),
+      stream_(device.make_stream()) {}
+
+StagedGroup::~StagedGroup() {
+  TROUPE_ASSERT(idle_.size() == all_.size());
+  for (const auto& staged : all_) staged->copied_out->synchronize();  // out of its memory
+}
+
+// --- the collectives
+
+std::unique_ptr<Work> StagedGroup::all_reduce(Stream& stream, const Tensor& x,
+                                              Reduction reduction) {
+  return all_reduce_many(stream, {&x, 1}, reduction);
+}
+
+std::unique_ptr<Work> StagedGroup::all_reduce_many(Stream& stream, std::span<const Tensor> tensors,
+                                                   Reduction reduction) {
+  Staged& staged = take();
+  staged.call.operation = Operation::all_reduce;
+  staged.call.reduction = reduction;
+  staged.call.out.assign(tensors.begin(), tensors.end());
+  return start(stream, staged);
+}
+
+std::unique_ptr<Work> StagedGroup::all_gather(Stream& stream, const Tensor& in, const Tensor& out) {
+  Staged& staged = take();
+  staged.call.operation = Operation::all_gather;
+  staged.call.in.push_back(in);
+  staged.call.out.push_back(out);
+  return start(stream, staged);
+}
+
+std::unique_ptr<Work> StagedGroup::all_gather_uneven(Stream& stream, const Tensor& in,
+                                                     const Tensor& out, Counts counts) {
+  Staged& staged = take();
+  staged.call.operation = Operation::all_gather;
+  staged.call.in.push_back(in);
+  staged.call.out.push_back(out);
+  staged.call.receive_counts.assign(counts.begin(), counts.end());
+  staged.call.even = false;
+  return start(stream, staged);
+}
+
+std::unique_ptr<Work> StagedGroup::reduce_scatter(Stream& stream, const Tensor& in,
+                                                  const Tensor& out, Reduction reduction) {
+  Staged& staged = take();
+  staged.call.operation = Operation::reduce_scatter;
+  staged.call.reduction = reduction;
+  staged.call.in.push_back(in);
+  staged.call.out.push_back(out);
+  return start(stream, staged);
+}
+
+std::unique_ptr<Work> StagedGroup::reduce_scatter_uneven(Stream& stream, const Tensor& in,
+                                                         const Tensor& out, Counts counts,
+                                                         Reduction reduction) {
+  Staged& staged = take();
+  staged.call.operation = Operation::reduce_scatter;
+  staged.call.reduction = reduction;
+  staged.call.in.push_back(in);
+  staged.call.out.push_back(out);
+  staged.call.send_counts.assign(counts.begin(), counts.end());
+  staged.call.even = false;
+  return start(stream, staged);
+}
+
+std::unique_ptr<Work> StagedGroup::all_to_all(Stream& stream, const Tensor& in, const Tensor& out) {
+  Staged& staged = take();
+  staged.call.operation = Operation::all_to_all;
+  staged.call.in.push_back(in);
+  staged.call.out.push_back(out);
+  return start(stream, staged);
+}
+
+std::unique_ptr<Work> StagedGroup::all_to_all_uneven(Stream& stream, const Tensor& in,
+                                                     const Tensor& out, Counts send_counts,
+                                                     Counts receive_counts) {
+  Staged& staged = take();
+  staged.call.operation = Operation::all_to_all;
+  staged.call.in.push_back(in);
+  staged.call.out.push_back(out);
+  staged.call.send_counts.assign(send_counts.begin(), send_counts.end());
+  staged.call.receive_counts.assign(receive_counts.begin(), receive_counts.end());
+  staged.call.even = false;
+  return start(stream, staged);
+}
+
+std::unique_ptr<Work> StagedGroup::broadcast(Stream& stream, const Tensor& x, int root) {
+  Staged& staged = take();
+  staged.call.operation = Operation::broadcast;
+  staged.call.root = root;
+  staged.call.out.push_back(x);
+  return start(stream, staged);
+}
+
+std::unique_ptr<Work> StagedGroup::barrier(Stream& stream) {
+  return start(stream, take());
+}
+
+// --- from the device to the hosts
+
+/// Memory for a collective, with an empty barrier as its call.
+StagedGroup::Staged& StagedGroup::take() {
+  if (idle_.empty()) {
+    all_.emplace_back(new Staged(*this));
+    idle_.push_back(all_.back().get());
+  }
+  Staged& staged = *idle_.back();
+  idle_.pop_back();
+  staged.call.operation = Operation::barrier;
+  staged.call.even = true;
+  for (auto* tensors : {&staged.call.in, &staged.call.out, &staged.in, &staged.out})
+    tensors->clear();
+  return staged;
+}
+
+/// Queues the copies into pinned memory. The collective begins once they have run.
+std::unique_ptr<Work> StagedGroup::start(Stream& stream, Staged& staged) {
+  try {
+    copy_in(stream, staged);
+  } catch (...) {
+    idle_.push_back(&staged);
+    throw;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    due_.push_back(&staged);
+  }
+  staged.copied_in->on_reached(
+      [](void* of) {
+        auto& reached = *static_cast<Staged*>(of);
+        reached.group.on_copied(reached);
+      },
+      &staged);
+  return std::unique_ptr<Work>(&staged);
+}
+
+void StagedGroup::copy_in(Stream& stream, Staged& staged) {
+  const Call& call = staged.call;
+  std::size_t bytes = 0;
+  for (const auto* tensors : {&call.in, &call.out})
+    for (const Tensor& x : *tensors) bytes += rounded_up(x.num_bytes());
+  staged.copied_out->wait(stream);  // results of the collective before
+  if (staged.memory.bytes() < bytes) {
+    staged.copied_out->synchronize();
+    staged.memory = {};
+    staged.memory = device_.allocate(bytes, tensor::MemoryKind::pinned);
+  }
+  std::size_t offset = 0;
+  const auto place = [&](const Tensor& x) {
+    const Tensor placed = staged.memory.view(x.dtype, x.shape, offset);
+    offset += rounded_up(x.num_bytes());
+    return placed;
+  };
+  const bool in_place = call.operation == Operation::all_reduce ||
+                        (call.operation == Operation::broadcast && call.root == member());
+  const auto copy = [&](const Tensor& x, const Tensor& placed) {
+    if (x.num_elements() > 0) device_.ops().copy(stream, x, placed);
+  };
+  for (const Tensor& x : call.in) copy(x, staged.in.emplace_back(place(x)));
+  for (const Tensor& x : call.out) {
+    staged.out.push_back(place(x));
+    if (in_place) copy(x, staged.out.back());
+  }
+  staged.is_ready = staged.is_copied_back = false;
+  staged.copied_in->record(stream);
+}
+
+/// Begins what can begin, in the order of the calls, which is the same on every member.
+void StagedGroup::on_copied(Staged& staged) {
+  const std::lock_guard lock(mutex_);
+  staged.is_ready = true;
+  while (!due_.empty() && due_.front()->is_ready) {
+    Staged& next = *due_.front();
+    due_.pop_front();
+    try {
+      begin(next);
+      next.begun.store(next.work.get(), std::memory_order_release);
+      // It may have ended before: whoever asked done() meanwhile was told that it had not begun.
+      if (auto* const named = dynamic_cast<NamedWork*>(next.work.get())) named->announce();
+    } catch (...) {
+      next.fault = std::current_exception();
+      next.failed.store(true, std::memory_order_release);
+      hosts_->abort("a collective could not begin");  // wakes who waits for it
+    }
+  }
+  begun_.notify_all();
+}
+
+void StagedGroup::begin(Staged& staged) {
+  const Call& call = staged.call;
+  const auto &in = staged.in, &out = staged.out;
+  switch (call.operation) {
+    case Operation::all_reduce:
+      staged.work = hosts_->all_reduce_many(*host_stream_, out, call.reduction);
+      break;
+    case Operation::all_gather:
+      staged.work =
+          call.even ? hosts_->all_gather(*host_stream_, in[0], out[0])
+                    : hosts_->all_gather_uneven(*host_stream_, in[0], out[0], call.receive_counts);
+      break;
+    case Operation::reduce_scatter:
+      staged.work = call.even ? hosts_->reduce_scatter(*host_stream_, in[0], out[0], call.reduction)
+                              : hosts_->reduce_scatter_uneven(*host_stream_, in[0], out[0],
+                                                              call.send_counts, call.reduction);
+      break;
+    case Operation::all_to_all:
+      staged.work = call.even ? hosts_->all_to_all(*host_stream_, in[0], out[0])
+                              : hosts_->all_to_all_uneven(*host_stream_, in[0], out[0],
+                                                          call.send_counts, call.receive_counts);
+      break;
+    case Operation::broadcast:
+      staged.work = hosts_->broadcast(*host_stream_, out[0], call.root);
+      break;
+    case Operation::barrier:
+      staged.work = hosts_->barrier(*host_stream_);
+      break;
+  }
+}
+
+// --- from the hosts to the device
+
+/// Waits until the tensors have been copied. A device that has failed calls nobody, but says so
+/// when it is asked.
+void StagedGroup::wait_begun(Staged& staged) {
+  std::unique_lock lock(mutex_);
+  while (!begun_.wait_for(lock, std::chrono::seconds(1),
+                          [&] { return staged.begun.load() || staged.failed.load(); }))
+    static_cast<void>(staged.copied_in->done());
+  if (staged.failed.load()) std::rethrow_exception(staged.fault);
+}
+
+/// Queues the copies of the results.
+void StagedGroup::copy_back(const Staged& staged, Stream& stream) {
+  const Call& call = staged.call;
+  for (std::size_t i = 0; i < call.out.size(); ++i)
+    if (call.out[i].num_elements() > 0) device_.ops().copy(stream, staged.out[i], call.out[i]);
+  staged.copied_out->record(stream);
+  staged.is_copied_back = true;
+}
+
+/// Ends a collective whose handle is gone. Its results are there if it was done.
+void StagedGroup::take_back(Staged& staged) {
+  try {
+    wait_begun(staged);
+    static_cast<void>(staged.done());
+  } catch (const std::exception&) {
+    // It has failed; nobody waits for the reason, which is that of the group.
+  }
+  staged.begun.store(nullptr);
+  staged.failed.store(false);
+  staged.fault = nullptr;
+  staged.work.reset();
+  idle_.push_back(&staged);
+}
+
+std::unique_ptr<tensor::ProcessGroup> group_for(tensor::Device& device,
+                                                std::unique_ptr<tensor::ProcessGroup> hosts,
+                                                const std::string& name) {
+  if (device.host_reads_memory()) return hosts;
+  return std::make_unique<StagedGroup>(std::move(hosts), device, name);
+}
+
+}  // namespace troupe::transport

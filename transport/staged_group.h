@@ -1,0 +1,94 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tensor/device.h"
+#include "tensor/process_group.h"
+
+namespace troupe::transport {
+
+/// A group of hosts for tensors in the memory of a device that the hosts do not read. A collective
+/// copies its tensors into pinned memory on the caller's stream; once they are there it begins
+/// among the hosts, and the results are copied back on the stream that waits for it. The caller
+/// blocks in no call that starts a collective. Pinned memory for all tensors of the largest
+/// collectives under way stays until the group ends.
+class StagedGroup final : public tensor::ProcessGroup {
+ public:
+  /// The group of hosts is used by threads of the device, one at a time. The device outlives this
+  /// group, and this group the works that it starts.
+  StagedGroup(std::unique_ptr<tensor::ProcessGroup> hosts, tensor::Device& device,
+              const std::string& name);
+  ~StagedGroup() override;
+
+  using Counts = std::span<const std::int64_t>;
+  int size() const override { return hosts_->size(); }
+  int member() const override { return hosts_->member(); }
+  std::unique_ptr<tensor::Work> all_reduce(tensor::Stream& stream, const tensor::Tensor& x,
+                                           tensor::Reduction reduction) override;
+  std::unique_ptr<tensor::Work> all_reduce_many(tensor::Stream& stream,
+                                                std::span<const tensor::Tensor> tensors,
+                                                tensor::Reduction reduction) override;
+  std::unique_ptr<tensor::Work> all_gather(tensor::Stream& stream, const tensor::Tensor& in,
+                                           const tensor::Tensor& out) override;
+  std::unique_ptr<tensor::Work> all_gather_uneven(tensor::Stream& stream, const tensor::Tensor& in,
+                                                  const tensor::Tensor& out,
+                                                  Counts counts) override;
+  std::unique_ptr<tensor::Work> reduce_scatter(tensor::Stream& stream, const tensor::Tensor& in,
+                                               const tensor::Tensor& out,
+                                               tensor::Reduction reduction) override;
+  std::unique_ptr<tensor::Work> reduce_scatter_uneven(tensor::Stream& stream,
+                                                      const tensor::Tensor& in,
+                                                      const tensor::Tensor& out, Counts counts,
+                                                      tensor::Reduction reduction) override;
+  std::unique_ptr<tensor::Work> all_to_all(tensor::Stream& stream, const tensor::Tensor& in,
+                                           const tensor::Tensor& out) override;
+  std::unique_ptr<tensor::Work> all_to_all_uneven(tensor::Stream& stream, const tensor::Tensor& in,
+                                                  const tensor::Tensor& out, Counts send_counts,
+                                                  Counts receive_counts) override;
+  std::unique_ptr<tensor::Work> broadcast(tensor::Stream& stream, const tensor::Tensor& x,
+                                          int root) override;
+  std::unique_ptr<tensor::Work> barrier(tensor::Stream& stream) override;
+  void abort(const std::string& reason) override { hosts_->abort(reason); }
+  std::string fault() const override { return hosts_->fault(); }
+
+ private:
+  class HostStream;
+  class Staged;
+  struct Call;
+  struct Destroy {
+    void operator()(Staged* staged) const;
+  };
+
+  Staged& take();
+  std::unique_ptr<tensor::Work> start(tensor::Stream& stream, Staged& staged);
+  void copy_in(tensor::Stream& stream, Staged& staged);
+  void on_copied(Staged& staged);
+  void begin(Staged& staged);
+  void wait_begun(Staged& staged);
+  void copy_back(const Staged& staged, tensor::Stream& stream);
+  void take_back(Staged& staged);
+
+  const std::unique_ptr<tensor::ProcessGroup> hosts_;
+  tensor::Device& device_;
+  const std::string name_;
+  const std::unique_ptr<HostStream> host_stream_;
+  const std::unique_ptr<tensor::Stream> stream_;  ///< of results that the host waits for
+  std::mutex mutex_;                              // guards due_ and what begins collectives
+  std::condition_variable begun_;
+  std::deque<Staged*> due_;  ///< collectives that have not begun, in the order of their calls
+  std::vector<std::unique_ptr<Staged, Destroy>> all_;
+  std::vector<Staged*> idle_;  ///< without a handle
+};
+
+/// A group for tensors of this device: the group of hosts itself if they read the device's memory.
+std::unique_ptr<tensor::ProcessGroup> group_for(tensor::Device& device,
+                                                std::unique_ptr<tensor::ProcessGroup> hosts,
+                                                const std::string& name);
+
+}  // namespace troupe::transport
