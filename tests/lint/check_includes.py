@@ -20,6 +20,7 @@ BESIDE = "files beside the subfolders"
 SUBFOLDERS = {
     "tensor": {
         "cpu": {BESIDE},
+        "cuda": {BESIDE},
         "parallel": {BESIDE},
     },
     "actors": {
@@ -62,6 +63,16 @@ LIBRARIES = {
     "dnnl": ("tensor/cpu/", "tests/"),
     "hwy": ("tensor/cpu/", "tests/"),
     "cuda_runtime": ("tensor/cuda/", "tests/"),
+    "cuda_runtime_api": ("tensor/cuda/", "tests/"),
+    "cuda_bf16": ("tensor/cuda/kernels/", "tests/"),
+    "cublasLt": ("tensor/cuda/", "tests/"),
+    "cudnn": ("tensor/cuda/", "tests/"),
+    "cudnn_frontend": ("tensor/cuda/", "tests/"),
+    "vector_types": ("tests/emulated_grid/",),
+    "vector_functions": ("tests/emulated_grid/",),
+    "emulated_grid": ("tensor/cuda/kernels/grid.",),
+    "cublasLt": ("tensor/cuda/", "tests/"),
+    "cudnn_frontend": ("tensor/cuda/cudnn_plan.",),
     "nccl": ("transport/", "tests/"),
     "toml++": ("launch/", "tests/"),
     "CLI": ("launch/", "tests/"),
@@ -129,7 +140,7 @@ def faults_of_subfolder(path, number, quote, header):
 def own_header(path):
     """The header that a source must include first, so that each header compiles alone."""
     header = path.with_suffix(".h")
-    if path.suffix == ".cpp" and path.parts[0] != "tests" and (ROOT / header).exists():
+    if path.suffix in (".cpp", ".cu") and path.parts[0] != "tests" and (ROOT / header).exists():
         return str(header)
     return None
 

@@ -1,0 +1,127 @@
+#include "tensor/cuda/cuda_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "tensor/cuda/cuda_error.h"
+#include "tensor/cuda/cuda_linear.h"
+#include "tensor/cuda/cuda_stream.h"
+#include "tensor/cuda/cudnn_attention.h"
+#include "tensor/cuda/gpus.h"
+#include "tensor/error.h"
+#include "tensor/host_memory.h"
+
+namespace troupe::tensor::cuda {
+namespace {
+
+constexpr double kMebi = 1 << 20;
+
+void free_device(void* data, std::size_t) {
+  (void)cudaFree(data);  // of a context that failed, too: nobody could act on an error
+}
+
+void free_pinned(void* data, std::size_t) {
+  (void)cudaFreeHost(data);
+}
+
+std::string product_key(const cudaDeviceProp& gpu) {
+  return fmt::format("cuBLASLt {}, {}, {} multiprocessors", cublasLtGetVersion(), gpu.name,
+                     gpu.multiProcessorCount);
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(const DeviceSpec& spec) : spec_(spec) {
+  const cudaDeviceProp gpu = properties_of_usable_gpu(spec.index);
+  name_ = gpu.name;
+  check(cudaInitDevice(spec.index, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid),
+        "cudaInitDevice");
+  use_device(spec.index);
+  clock_ = std::make_unique<DeviceClock>();
+  preparation_ = std::make_unique<CudaStream>(*this);
+  check(cublasLtCreate(&products_.handle), "cublasLtCreate");
+  products_.tf32 = spec.tf32;
+  products_.key = product_key(gpu);
+  if (!spec.tuning.empty()) products_.store = &store_.emplace(spec.tuning);
+}
+
+CudaDevice::~CudaDevice() {
+  (void)cublasLtDestroy(products_.handle);
+}
+
+Buffer CudaDevice::allocate(std::size_t bytes, MemoryKind kind) {
+  if (kind == MemoryKind::host) return allocate_host(bytes, kind);
+  use_device(spec_.index);
+  const std::size_t size = std::max<std::size_t>(bytes, 1);
+  void* data = nullptr;
+  const bool pinned = kind == MemoryKind::pinned;
+  const cudaError_t code =
+      pinned ? cudaHostAlloc(&data, size, cudaHostAllocPortable) : cudaMalloc(&data, size);
+  if (code == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();  // it does not stick
+    refuse(bytes, kind);
+  }
+  check(code, pinned ? "cudaHostAlloc" : "cudaMalloc");
+  Buffer buffer(data, bytes, kind, pinned ? free_pinned : free_device);
+  if (pinned) {
+    std::memset(data, 0, size);
+  } else {  // our streams do not wait for the legacy one
+    check(cudaMemset(data, 0, size), "cudaMemset");
+    check(cudaStreamSynchronize(cudaStreamLegacy), "cudaStreamSynchronize");
+  }
+  return buffer;
+}
+
+void CudaDevice::refuse(std::size_t bytes, MemoryKind kind) const {
+  if (kind == MemoryKind::pinned) {
+    throw Error(ErrorKind::internal,
+                fmt::format("cannot pin {:.1f} MiB of host memory for GPU {} ({})",
+                            static_cast<double>(bytes) / kMebi, spec_.index, name_));
+  }
+  const DeviceMemory all = memory();
+  throw Error(
+      ErrorKind::internal,
+      fmt::format("GPU {} ({}) has no room for {:.1f} MiB more: {:.1f} of its {:.1f} MiB "
+                  "are in use",
+                  spec_.index, name_, static_cast<double>(bytes) / kMebi,
+                  static_cast<double>(all.used) / kMebi, static_cast<double>(all.total) / kMebi));
+}
+
+std::unique_ptr<Stream> CudaDevice::make_stream() {
+  use_device(spec_.index);
+  return std::make_unique<CudaStream>(*this);
+}
+
+std::unique_ptr<Event> CudaDevice::make_event() {
+  use_device(spec_.index);
+  return std::make_unique<CudaEvent>(spec_.index, nullptr);
+}
+
+std::unique_ptr<Event> CudaDevice::make_timed_event() {
+  use_device(spec_.index);
+  return std::make_unique<CudaEvent>(spec_.index, clock_.get());
+}
+
+DeviceMemory CudaDevice::memory() const {
+  use_device(spec_.index);
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return {.used = total - free, .total = total};
+}
+
+std::unique_ptr<Linear> CudaDevice::make_linear(const LinearShape& shape) {
+  use_device(spec_.index);
+  return std::make_unique<CudaLinear>(products_, shape);
+}
+
+std::unique_ptr<Attention> CudaDevice::make_attention(const AttentionShape& shape) {
+  use_device(spec_.index);
+  if (auto attention = CudnnAttention::make(shape, spec_.deterministic, *preparation_))
+    return attention;
+  return std::make_unique<KernelAttention>(shape, *preparation_);
+}
+
+}  // namespace troupe::tensor::cuda

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tensor/cuda/algorithm_store.h"
+#include "tensor/cuda/cuda_event.h"
+#include "tensor/cuda/cuda_ops.h"
+#include "tensor/cuda/cuda_product.h"
+#include "tensor/device.h"
+
+namespace troupe::tensor::cuda {
+
+/// One GPU of compute capability 9.0, for this process. Memory is allocated plainly, one piece per
+/// call, and zeroed; streams are ordered by events alone; host waits sleep.
+class CudaDevice final : public Device {
+ public:
+  /// Throws Error{unavailable} if there is no driver or no such GPU.
+  explicit CudaDevice(const DeviceSpec& spec);
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+  ~CudaDevice() override;
+
+  int index() const { return spec_.index; }
+  Buffer allocate(std::size_t bytes, MemoryKind kind) override;
+  std::unique_ptr<Stream> make_stream() override;
+  std::unique_ptr<Event> make_event() override;
+  std::unique_ptr<Event> make_timed_event() override;
+  bool host_reads_memory() const override { return false; }
+  DeviceMemory memory() const override;
+  Ops& ops() override { return ops_; }
+  std::unique_ptr<Linear> make_linear(const LinearShape& shape) override;
+  std::unique_ptr<Attention> make_attention(const AttentionShape& shape) override;
+
+ private:
+  [[noreturn]] void refuse(std::size_t bytes, MemoryKind kind) const;
+
+  const DeviceSpec spec_;
+  std::string name_;
+  CudaOps ops_;
+  std::unique_ptr<DeviceClock> clock_;
+  std::unique_ptr<CudaStream> preparation_;  // for what attention computes once
+  std::optional<AlgorithmStore> store_;
+  ProductLibrary products_;
+};
+
+}  // namespace troupe::tensor::cuda

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "tensor/attention.h"
+#include "tensor/cuda/kernel_stream.h"
+#include "tensor/cuda/kernels/attention_kernels.h"
+
+namespace troupe::tensor::cuda {
+
+/// Attention by kernels of our own (FlashAttention-2, arXiv 2307.08691), for every shape with a
+/// head size up to kMostHeadDim: bfloat16 by the tensor cores, float32 by fused multiply-adds. A
+/// backward computes the probabilities twice, once for the gradients of keys and values and once
+/// for those of queries, so that no two blocks add to the same memory: the bits are the same each
+/// time. Compiled for a GPU, and for the emulated grid of the tests.
+///
+/// `saved` holds q[B,H,S,W], k[B,K,S,W], v[B,K,S,W], where W is the head size rounded up so that a
+/// row is a multiple of 16 bytes. It and both pieces of the scratch memory are aligned to 16 bytes
+/// at least. The forward scratch holds the tables of the rotation, the backward scratch B x H x S
+/// float32.
+class KernelAttention final : public Attention {
+ public:
+  /// `preparation` is a stream of the device on which set_scratch() computes the tables, and waits
+  /// for it; it must outlive this object, and set_scratch() must be called by the thread that uses
+  /// it. Throws Error for a shape that has no meaning or no kernel.
+  KernelAttention(const AttentionShape& shape, KernelStream& preparation);
+
+  /// Fills saved from qkv, which is all that a forward does before it calls recompute().
+  void save(Stream& stream, const Tensor& qkv, const Tensor& saved);
+  /// Makes gradients of what was saved gradients of qkv, in place, for backwards of others.
+  void rotate_back(Stream& stream, const Tensor& dqkv);
+
+  std::int64_t saved_elements() const override;
+  ScratchBytes scratch_bytes() const override;
+  void set_scratch(const Scratch& scratch) override;
+  void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
+               const Tensor& out, const AttentionCall& call) override;
+  void recompute(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
+                 const AttentionCall& call) override;
+  void backward(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
+                const Tensor& dout, const Tensor& dqkv, const AttentionCall& call) override;
+
+ private:
+  std::int64_t tokens() const { return shape_.batch * shape_.seq_len; }
+  std::int64_t columns() const;      ///< of qkv
+  std::int64_t saved_width() const;  ///< W
+  std::int64_t angles() const;       ///< elements of one table; 0 if nothing is rotated
+  const float* cos() const { return shape_.rotary ? rotation_ : nullptr; }
+  const float* sin() const { return shape_.rotary ? rotation_ + angles() : nullptr; }
+  /// What the kernels of a call are given, still without the tensors of a backward.
+  AttentionArguments arguments(const Tensor& saved, const Tensor& lse, const Tensor& out,
+                               const AttentionCall& call) const;
+
+  const AttentionShape shape_;
+  KernelStream& preparation_;
+  float* rotation_ = nullptr;  // cos[S, D/2], then sin[S, D/2]
+  float* delta_ = nullptr;     // [B,H,S]
+};
+
+}  // namespace troupe::tensor::cuda

@@ -1,0 +1,100 @@
+#include "tensor/cuda/kernels/dispatch.h"
+#include "tensor/cuda/kernels/launch_shape.h"
+#include "tensor/cuda/kernels/packs.h"
+#include "tensor/cuda/kernels/reduction_kernels.h"
+#include "tensor/cuda/kernels/row_sums.h"
+
+namespace troupe::tensor::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kAtOnce = 4;             // loads of a thread that are on their way
+constexpr std::int64_t kBlocks = 4;    // for each multiprocessor
+constexpr int kMostSumThreads = 1024;  // of launch_sum
+
+/// Writes the sum over the block's threads, which are whole warps, first warp first.
+template <typename Shared>
+__device__ __forceinline__ void write_block_sum(double sum, Shared& shared, double* to) {
+  sum = warp_sum(sum);
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = sum;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) sum += shared[warp];
+  *to = sum;
+}
+
+__global__ void __launch_bounds__(kMostSumThreads)
+    sum_kernel(const double* parts, std::int64_t count, double* to) {
+  SHARED(double, shared, kMostSumThreads / 32);
+  double sum = 0;
+#pragma unroll 4
+  for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) sum += parts[i];
+  write_block_sum(sum, shared, to);
+}
+
+/// The elements 4 i to 4 i + 3, zero past the end.
+template <bool kAligned>
+__device__ __forceinline__ float4 load_four(const float* x, std::int64_t i, std::int64_t count) {
+  const std::int64_t first = 4 * i;
+  if (kAligned && first + 4 <= count) return *reinterpret_cast<const float4*>(x + first);
+  const auto at = [&](std::int64_t k) { return k < count ? x[k] : 0.0f; };
+  return {at(first), at(first + 1), at(first + 2), at(first + 3)};
+}
+
+__device__ __forceinline__ double square(float x) {
+  return static_cast<double>(x) * x;
+}
+
+/// Block i writes its share to parts[i]. The order of the sum is the same whether x is aligned to
+/// 16 bytes or not.
+template <bool kAligned>
+__global__ void __launch_bounds__(kThreads)
+    sum_of_squares_kernel(const float* x, std::int64_t count, double* parts) {
+  SHARED(double, shared, kThreads / 32);
+  const std::int64_t fours = (count + 3) / 4, step = std::int64_t{gridDim.x} * kThreads;
+  double even = 0, odd = 0;
+  std::int64_t first = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  for (; first < fours; first += step * kAtOnce) {
+    float4 v[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) v[k] = load_four<kAligned>(x, first + k * step, count);
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      even += square(v[k].x);
+      odd += square(v[k].y);
+      even += square(v[k].z);
+      odd += square(v[k].w);
+    }
+  }
+  write_block_sum(even + odd, shared, parts + blockIdx.x);
+}
+
+unsigned blocks_of(std::int64_t count) {
+  return grid_blocks(divide_up<std::int64_t>(count, 4 * kThreads * kAtOnce), kBlocks);
+}
+
+}  // namespace
+
+void launch_sum(const double* parts, std::int64_t count, double* sum, cudaStream_t stream) {
+  constexpr std::int64_t kPartsOfAThread = 4;  // at least
+  const std::int64_t threads =
+      std::clamp<std::int64_t>(divide_up(count, kPartsOfAThread), 1, kMostSumThreads);
+  launch(sum_kernel, dim3(1), dim3(whole_warps(threads)), 0, stream, parts, count, sum);
+}
+
+std::size_t sum_of_squares_scratch(std::int64_t count) {
+  return blocks_of(count) * sizeof(double);
+}
+
+void launch_sum_of_squares(const float* x, std::int64_t count, double* sum, void* scratch,
+                           cudaStream_t stream) {
+  const unsigned blocks = blocks_of(count);
+  double* const parts = blocks == 1 ? sum : static_cast<double*>(scratch);
+  with_constant(reinterpret_cast<std::uintptr_t>(x) % 16 == 0, [&](auto aligned) {
+    launch(sum_of_squares_kernel<aligned()>, dim3(blocks), dim3(kThreads), 0, stream, x, count,
+           parts);
+  });
+  if (blocks > 1) launch_sum(parts, blocks, sum, stream);
+}
+
+}  // namespace troupe::tensor::cuda

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/cuda/kernels/grid_types.h"
+#include "tensor/dtype.h"
+
+// Shape letters: B batch, S sequence, H heads, K key-value heads, D head size, W elements of a row
+// of `saved`.
+
+namespace troupe::tensor::cuda {
+
+/// Fills cos and sin [S, D/2] of the angles position x (1 / theta^(2i/D)), each step rounded to
+/// float32.
+void launch_rotation_tables(std::int64_t seq_len, std::int64_t head_dim, double theta, float* cos,
+                            float* sin, cudaStream_t stream);
+
+/// What attention saves of its input. Pointers of type void are to elements of one dtype.
+struct SavedHeads {
+  std::int64_t batch = 0, seq_len = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t saved_width = 0;  ///< W: D rounded up so that a row is a multiple of 16 bytes
+  const void* qkv = nullptr;     ///< [B*S, (H + 2K)*D]
+  void* saved = nullptr;         ///< q[B,H,S,W], k[B,K,S,W], v[B,K,S,W], aligned to 16 bytes
+  /// Tables [S, D/2] of the rotation (rotate-half) of q and k; null: none.
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+};
+/// Fills saved, with zeros from column D on.
+void launch_save_heads(DType dtype, const SavedHeads& heads, cudaStream_t stream);
+
+/// Gradients of rotated heads, which rotating back makes gradients of qkv.
+struct RotatedGradients {
+  std::int64_t batch = 0, seq_len = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  void* dqkv = nullptr;  ///< [B*S, (H + 2K)*D] of one dtype
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+};
+/// Rotates the columns of q and k back in place; those of v stay.
+void launch_rotate_back(DType dtype, const RotatedGradients& gradients, cudaStream_t stream);
+
+}  // namespace troupe::tensor::cuda

@@ -1,0 +1,19 @@
+#include "tensor/cuda/cuda_device.h"
+#include "tensor/cuda/gpus.h"
+
+// What the program finds in libtroupe_cuda.so, once it is open, by these names; library.map hides
+// everything else.
+
+using troupe::tensor::Device;
+using troupe::tensor::DeviceReport;
+using troupe::tensor::DeviceSpec;
+
+/// A device that the caller owns. Throws as make_cuda_device() of tensor/device_library.h does.
+extern "C" Device* troupe_make_device(const DeviceSpec& spec) {
+  return new troupe::tensor::cuda::CudaDevice(spec);
+}
+
+/// Adds to `report` what report_cuda_devices() tells of the driver and its GPUs.
+extern "C" void troupe_report_devices(DeviceReport& report) {
+  troupe::tensor::cuda::report_gpus(report);
+}

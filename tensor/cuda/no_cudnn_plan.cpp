@@ -1,0 +1,17 @@
+#include "tensor/cuda/cudnn_plan.h"
+#include "tensor/error.h"
+
+// In the place of cudnn_plan.cpp in a build without cuDNN's frontend.
+
+namespace troupe::tensor::cuda {
+
+std::unique_ptr<CudnnPlan> CudnnPlan::make(const AttentionShape&, AttentionPass, bool,
+                                           const std::string&, std::string&) {
+  assert_failed("is_there()", __FILE__, __LINE__);
+}
+
+bool CudnnPlan::is_there() {
+  return false;
+}
+
+}  // namespace troupe::tensor::cuda

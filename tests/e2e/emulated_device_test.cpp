@@ -1,0 +1,62 @@
+#include <boost/test/unit_test.hpp>
+
+#include "tests/support/trained_run.h"
+
+// Tests runs with device = "cuda" where TROUPE_CUDA_PATH names a back end whose kernels run on the
+// host, with real processes: what a GPU needs of everybody else, without one.
+
+namespace troupe::test {
+namespace {
+
+const Keys kCpu{{"mesh.pp", "1"}};
+const Keys kCuda = with(kCpu, {{"cluster.device", "\"cuda\""}});
+const Keys kGpt2{{"model.kind", "\"gpt2\""},
+                 {"model.num_key_value_heads", ""},
+                 {"model.max_position_embeddings", "20"}};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_run_has_the_losses_of_the_cpu) {
+  const Workplace place;
+  for (const Keys& model : {Keys{}, kGpt2}) {
+    const std::string name = model.empty() ? "llama" : "gpt2";
+    const Numbers cpu = trained(place, name + "_cpu", with(kCpu, model));
+    const Numbers cuda = trained(place, name + "_cuda", with(kCuda, model));
+    BOOST_TEST(cuda.size() == cpu.size());
+    BOOST_TEST(distance(cuda, cpu) < 1e-5, name << ": " << distance(cuda, cpu));
+    BOOST_TEST(distance(cuda, cpu) > 0, name << " did not run on the device");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_resumes_with_the_same_bits) {
+  const Workplace place;
+  const Numbers whole = trained(place, "whole", kCuda);
+  trained(place, "half", with(kCuda, {{"run.max_steps", "3"}}));
+  const Numbers rest = trained(
+      place, "rest", with(kCuda, {{"checkpoint.resume", '"' + place.checkpoint("half", 3) + '"'}}));
+  BOOST_TEST(rest.size() == 3u);
+  for (const auto& [step, numbers] : rest) BOOST_TEST((whole.at(step) == numbers), step);
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_evaluates_and_generates_as_on_the_cpu) {
+  const Workplace place;
+  trained(place, "run", kCuda);
+  const std::string checkpoint = place.checkpoint("run", 6);
+  const std::string corpus = (place.dir / "corpus.txt").string();
+  std::vector<double> losses;
+  std::vector<std::string> texts;
+  for (const char* device : {"cpu", "cuda"}) {
+    const Finished eval = troupe(
+        {"eval", checkpoint, "--files", corpus, "--steps", "2", "--json", "--device", device});
+    BOOST_REQUIRE_MESSAGE(eval.exit_code == 0, eval.err);
+    losses.push_back(nlohmann::json::parse(eval.out).at("loss"));
+    const Finished text = troupe({"generate", checkpoint, "--prompt", "the ", "--tokens", "20",
+                                  "--seed", "1", "--device", device});
+    BOOST_REQUIRE_MESSAGE(text.exit_code == 0, text.err);
+    texts.push_back(text.out);
+  }
+  BOOST_TEST(losses[1] == losses[0], boost::test_tools::tolerance(1e-5));
+  BOOST_TEST(texts[1] == texts[0]);
+}
+
+}  // namespace troupe::test

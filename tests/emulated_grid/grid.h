@@ -1,0 +1,51 @@
+#pragma once
+
+#include <vector_types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tensor/cuda/kernels/grid_types.h"
+#include "tests/emulated_grid/fiber.h"
+
+namespace troupe::emulated_grid {
+
+/// The size of a launch, as CUDA's <<<blocks, threads, shared_bytes>>> has it.
+struct LaunchSize {
+  dim3 blocks, threads;
+  std::size_t shared_bytes = 0;  ///< dynamic shared memory of each block
+};
+
+/// A GPU's stream on the host: a launch has run when it returns. Blocks run one after the other,
+/// and the threads of a block by turns on fibers, both in an order drawn from the seed: a kernel
+/// whose result depends on the order shows it with some seed. With seed 0 they run in ascending
+/// order, and after a wait in the order in which the wait ended. Used by one operating-system
+/// thread at a time.
+class Grid {
+ public:
+  explicit Grid(std::uint64_t seed) : state_(seed), shuffled_(seed != 0) {}
+
+  /// What a launch function takes for its stream.
+  cudaStream_t stream() { return reinterpret_cast<cudaStream_t>(this); }
+  static Grid& of(cudaStream_t stream) { return *reinterpret_cast<Grid*>(stream); }
+
+  /// Calls `kernel` once per thread of the launch. Throws Fault for what the emulation found, and
+  /// whatever a kernel throws.
+  void run(const LaunchSize& size, const std::function<void()>& kernel);
+
+  /// A number below `n`, to choose who comes next: random, or `first` with seed 0.
+  std::size_t draw(std::size_t n, std::size_t first);
+  /// `count` fibers, one for each thread of a block.
+  std::span<const std::unique_ptr<Fiber>> fibers(std::size_t count);
+
+ private:
+  std::uint64_t state_;
+  const bool shuffled_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+};
+
+}  // namespace troupe::emulated_grid

@@ -1,0 +1,141 @@
+#include "tests/support/emulated_device.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "tensor/attention.h"
+#include "tensor/cuda/kernel_attention.h"
+#include "tensor/cuda/kernel_stream.h"
+#include "tensor/cuda/stream_memory.h"
+#include "tensor/linear.h"
+#include "tests/emulated_grid/fault.h"
+#include "tests/emulated_grid/grid.h"
+
+namespace troupe::test {
+namespace {
+
+constexpr std::size_t kAlignment = 256;  // as cudaMalloc's
+constexpr std::byte kGuardValue{0xa5};
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::size_t kGuard = 0;  // AddressSanitizer sees what comes behind a heap block
+#else
+constexpr std::size_t kGuard = 64;
+#endif
+
+}  // namespace
+
+/// What lies before an allocation's bytes; guards fill the rest of the alignment and follow them.
+struct EmulatedDevice::Block {
+  EmulatedDevice* device;
+  std::size_t bytes;
+  std::byte before[kAlignment - sizeof(device) - sizeof(bytes)];
+
+  std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
+  bool intact() {
+    const auto is_guard = [](std::byte b) { return b == kGuardValue; };
+    return std::ranges::all_of(before, is_guard) &&
+           std::all_of(data() + bytes, data() + bytes + kGuard, is_guard);
+  }
+};
+
+class EmulatedDevice::Stream final : public tensor::cuda::KernelStream {
+ public:
+  Stream(EmulatedDevice& device, std::uint64_t seed) : device_(device), grid_(seed) {}
+
+  tensor::Device& device() override { return device_; }
+  void synchronize() override { device_.check_memory(); }
+  cudaStream_t handle() const override { return grid_.stream(); }
+  void* scratch(std::size_t bytes) override {
+    // Of the size asked for, whatever there was, and full of NaNs, so that nobody relies on more.
+    scratch_ = device_.allocate(bytes, tensor::MemoryKind::device);
+    return std::memset(scratch_.data(), 0xff, bytes);
+  }
+
+ private:
+  EmulatedDevice& device_;
+  mutable emulated_grid::Grid grid_;
+  tensor::Buffer scratch_;
+};
+
+EmulatedDevice::EmulatedDevice(std::uint64_t seed)
+    : seed_(seed),
+      cpu_(tensor::make_cpu_device(1)),
+      preparation_(std::make_unique<Stream>(*this, seed)) {}
+
+EmulatedDevice::~EmulatedDevice() = default;
+
+tensor::Buffer EmulatedDevice::allocate(std::size_t bytes, tensor::MemoryKind kind) {
+  static_assert(sizeof(Block) == kAlignment);
+  void* memory = nullptr;
+  if (posix_memalign(&memory, kAlignment, sizeof(Block) + bytes + kGuard)) throw std::bad_alloc();
+  auto* block = new (memory) Block{.device = this, .bytes = bytes, .before = {}};
+  std::ranges::fill(block->before, kGuardValue);
+  std::fill_n(block->data(), bytes, std::byte{0});
+  std::fill_n(block->data() + bytes, kGuard, kGuardValue);
+  const std::lock_guard lock(mutex_);
+  blocks_.insert(block);
+  return {block->data(), bytes, kind, release};
+}
+
+void EmulatedDevice::release(void* data, std::size_t) {
+  Block* block = static_cast<Block*>(data) - 1;
+  {
+    const std::lock_guard lock(block->device->mutex_);
+    block->device->blocks_.erase(block);
+  }
+  std::free(block);
+}
+
+void EmulatedDevice::check_memory() const {
+  const std::lock_guard lock(mutex_);
+  for (Block* block : blocks_) {
+    if (block->intact()) continue;
+    throw emulated_grid::Fault(
+        fmt::format("a kernel wrote outside a tensor's memory of {} bytes", block->bytes));
+  }
+}
+
+std::unique_ptr<tensor::Stream> EmulatedDevice::make_stream() {
+  return std::make_unique<Stream>(*this, seed_);
+}
+
+tensor::DeviceMemory EmulatedDevice::memory() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t used = 0;
+  for (const Block* block : blocks_) used += block->bytes;
+  return {.used = used, .total = std::size_t{1} << 40};
+}
+
+std::unique_ptr<tensor::Linear> EmulatedDevice::make_linear(const tensor::LinearShape& shape) {
+  return cpu_->make_linear(shape);
+}
+
+std::unique_ptr<tensor::Attention> EmulatedDevice::make_attention(
+    const tensor::AttentionShape& shape) {
+  return std::make_unique<tensor::cuda::KernelAttention>(shape, *preparation_);
+}
+
+}  // namespace troupe::test
+
+namespace troupe::tensor::cuda {
+
+void queue_copy(void* dst, const void* src, std::size_t bytes, cudaStream_t) {
+  std::memcpy(dst, src, bytes);
+}
+
+void queue_copy_rows(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch,
+                     std::size_t row_bytes, std::size_t rows, cudaStream_t) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::memcpy(static_cast<std::byte*>(dst) + row * dst_pitch,
+                static_cast<const std::byte*>(src) + row * src_pitch, row_bytes);
+  }
+}
+
+void queue_zeros(void* memory, std::size_t bytes, cudaStream_t) {
+  std::memset(memory, 0, bytes);
+}
+
+}  // namespace troupe::tensor::cuda

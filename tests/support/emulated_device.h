@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "tensor/cuda/cuda_ops.h"
+#include "tensor/device.h"
+
+namespace troupe::test {
+
+/// A GPU without a GPU: its ops and its attention are CUDA's kernels on an emulated grid, its
+/// products the CPU's. An op has run when its call returns. Memory is the host's, in heap blocks of
+/// exactly the size asked for, so that AddressSanitizer sees an access outside; without it a write
+/// outside is found by the stream's synchronize(), which throws emulated_grid::Fault. As with a
+/// GPU, nobody but the device should follow a pointer to device memory.
+class EmulatedDevice final : public tensor::Device {
+ public:
+  /// The order of threads and blocks follows `seed` (emulated_grid::Grid).
+  explicit EmulatedDevice(std::uint64_t seed);
+  ~EmulatedDevice() override;
+
+  tensor::Buffer allocate(std::size_t bytes, tensor::MemoryKind kind) override;
+  std::unique_ptr<tensor::Stream> make_stream() override;
+  std::unique_ptr<tensor::Event> make_event() override { return cpu_->make_event(); }
+  std::unique_ptr<tensor::Event> make_timed_event() override { return cpu_->make_timed_event(); }
+  bool host_reads_memory() const override { return false; }
+  tensor::DeviceMemory memory() const override;
+  tensor::Ops& ops() override { return ops_; }
+  std::unique_ptr<tensor::Linear> make_linear(const tensor::LinearShape& shape) override;
+  std::unique_ptr<tensor::Attention> make_attention(const tensor::AttentionShape& shape) override;
+
+ private:
+  class Stream;
+  struct Block;
+
+  static void release(void* data, std::size_t bytes);
+  void check_memory() const;
+
+  const std::uint64_t seed_;
+  const std::unique_ptr<tensor::Device> cpu_;
+  tensor::cuda::CudaOps ops_;
+  mutable std::mutex mutex_;  // of blocks_
+  std::set<Block*> blocks_;
+  const std::unique_ptr<Stream> preparation_;  // its memory is of this device
+};
+
+}  // namespace troupe::test

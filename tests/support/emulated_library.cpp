@@ -1,0 +1,27 @@
+#include "tensor/device_library.h"
+#include "tests/support/emulated_device.h"
+
+// libtroupe_cuda.so for launched runs on a machine without a GPU: what the program finds in the
+// real one by these names, with an emulated device.
+
+using troupe::tensor::Device;
+using troupe::tensor::DeviceReport;
+using troupe::tensor::DeviceSpec;
+
+extern "C" Device* troupe_make_device(const DeviceSpec&) {
+  constexpr std::uint64_t kSeed = 1;
+  return new troupe::test::EmulatedDevice(kSeed);
+}
+
+extern "C" void troupe_report_devices(DeviceReport& report) {
+  constexpr std::size_t kMemory = std::size_t{64} << 30;
+  report.driver = "emulated";
+  report.devices.push_back({.name = "Emulated GPU",
+                            .uuid = "GPU-00000000-0000-0000-0000-000000000000",
+                            .major = 9,
+                            .minor = 0,
+                            .multiprocessors = 132,
+                            .memory_bytes = kMemory,
+                            .free_bytes = kMemory,
+                            .peers = {}});
+}

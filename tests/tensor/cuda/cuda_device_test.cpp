@@ -1,0 +1,186 @@
+#include "tensor/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "tensor/error.h"
+#include "tests/support/host_cudart.h"
+
+// The device over a runtime on the host, whose streams run when they are told to. The second GPU is
+// used, so that a call that forgot to choose it is refused.
+
+namespace troupe::tensor::cuda {
+namespace {
+
+using test::HostCudart;
+
+struct Fixture {
+  HostCudart& host = HostCudart::reset();
+  CudaDevice device{{.kind = DeviceKind::cuda, .index = 1}};
+};
+
+bool fails_with(ErrorKind kind, const std::vector<std::string>& parts,
+                const std::function<void()>& act) {
+  try {
+    act();
+    return false;
+  } catch (const Error& error) {
+    BOOST_TEST_MESSAGE(error.what());
+    return error.kind() == kind && std::ranges::all_of(parts, [&](const std::string& part) {
+             return std::string(error.what()).find(part) != std::string::npos;
+           });
+  }
+}
+
+void count(void* calls) {
+  ++*static_cast<int*>(calls);
+}
+
+BOOST_FIXTURE_TEST_CASE(memory_is_zero_and_aligned_when_it_is_given, Fixture) {
+  for (const MemoryKind kind : {MemoryKind::device, MemoryKind::pinned, MemoryKind::host}) {
+    for (const std::size_t bytes : {0, 1, 255, 70000}) {
+      const Buffer buffer = device.allocate(bytes, kind);
+      const auto* const data = static_cast<const unsigned char*>(buffer.data());
+      BOOST_TEST_REQUIRE(data != nullptr);
+      BOOST_TEST(std::count(data, data + bytes, 0) == static_cast<std::ptrdiff_t>(bytes));
+      BOOST_TEST(reinterpret_cast<std::uintptr_t>(data) % 64 == 0u);
+      BOOST_TEST(buffer.bytes() == bytes);
+      BOOST_TEST((buffer.kind() == kind));
+    }
+  }
+  BOOST_TEST(host.used == 0u);
+  BOOST_TEST(!device.host_reads_memory());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_lack_of_memory_is_told_with_its_numbers, Fixture) {
+  const Buffer held = device.allocate(std::size_t{1000} << 20, MemoryKind::device);
+  BOOST_TEST(device.memory().used == held.bytes());
+  BOOST_TEST(device.memory().total == host.memory);
+  BOOST_TEST(fails_with(ErrorKind::internal, {"GPU 1 (Host GPU)", "100.0 MiB", "1000.0", "1024.0"},
+                        [&] { device.allocate(std::size_t{100} << 20, MemoryKind::device); }));
+  device.allocate(1 << 20, MemoryKind::device);  // as if nothing had been asked for
+}
+
+BOOST_FIXTURE_TEST_CASE(an_event_is_done_when_its_stream_came_to_the_mark, Fixture) {
+  const auto stream = device.make_stream();
+  const auto event = device.make_event();
+  BOOST_TEST(event->done());  // there is no mark
+  event->record(*stream);
+  BOOST_TEST(!event->done());
+  host.run();
+  BOOST_TEST(event->done());
+  event->record(*stream);
+  BOOST_TEST(!event->done());
+  event->synchronize();
+  BOOST_TEST(event->done());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_call_comes_once_when_the_latest_mark_is_reached, Fixture) {
+  const auto stream = device.make_stream();
+  const auto event = device.make_event();
+  int calls = 0;
+  event->on_reached(count, &calls);
+  BOOST_TEST(calls == 1);  // there is no mark
+  event->record(*stream);
+  event->on_reached(count, &calls);
+  event->record(*stream);  // a later mark is none of that call's
+  BOOST_TEST(calls == 1);
+  host.run();
+  BOOST_TEST(calls == 2);
+  event->on_reached(count, &calls);
+  BOOST_TEST(calls == 3);
+  host.run();
+  BOOST_TEST(calls == 3);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_call_still_comes_when_its_stream_is_gone, Fixture) {
+  auto stream = device.make_stream();
+  const auto event = device.make_event();
+  int calls = 0;
+  event->record(*stream);
+  event->on_reached(count, &calls);
+  stream.reset();  // waits for its ops
+  host.run();
+  BOOST_TEST(calls == 1);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_stream_waits_for_the_mark_of_another, Fixture) {
+  const auto first = device.make_stream(), second = device.make_stream();
+  const auto mark = device.make_event(), end = device.make_event();
+  mark->wait(*second);  // no mark, no wait
+  mark->record(*first);
+  mark->wait(*second);
+  end->record(*second);
+  BOOST_TEST(!end->done());
+  second->synchronize();
+  BOOST_TEST(mark->done());
+  BOOST_TEST(end->done());
+}
+
+BOOST_FIXTURE_TEST_CASE(times_of_marks_are_those_of_the_gpu, Fixture) {
+  const auto stream = device.make_stream();
+  const auto first = device.make_timed_event(), second = device.make_timed_event();
+  first->record(*stream);
+  host.stamp_ms = 5;
+  host.run();
+  second->record(*stream);
+  host.stamp_ms = 12.5;
+  host.run();
+  BOOST_TEST(std::abs(second->reached_s() - first->reached_s() - 7.5e-3) < 1e-9);
+}
+
+BOOST_FIXTURE_TEST_CASE(scratch_memory_grows_when_nothing_uses_it, Fixture) {
+  const auto stream = device.make_stream();
+  auto& kernels = static_cast<KernelStream&>(*stream);
+  const auto event = device.make_event();
+  void* const first = kernels.scratch(1000);
+  event->record(*stream);  // stands for an op that works in it
+  BOOST_TEST(kernels.scratch(2000) == first);
+  BOOST_TEST(!event->done());
+  BOOST_TEST(kernels.scratch(std::size_t{8} << 20) != nullptr);  // freeing it earlier would abort
+  BOOST_TEST(event->done());
+  BOOST_TEST(kernels.scratch(1) != nullptr);
+}
+
+BOOST_FIXTURE_TEST_CASE(every_thread_uses_the_devices_own_gpu, Fixture) {
+  const auto stream = device.make_stream();
+  const auto event = device.make_event(), timed = device.make_timed_event();
+  int calls = 0;
+  const auto in_a_new_thread = [](const std::function<void()>& act) { std::thread(act).join(); };
+  in_a_new_thread([&] { event->record(*stream); });
+  in_a_new_thread([&] { timed->record(*stream); });
+  in_a_new_thread([&] { BOOST_TEST(!event->done()); });
+  in_a_new_thread([&] { event->on_reached(count, &calls); });
+  in_a_new_thread([&] { event->wait(*stream); });
+  in_a_new_thread([&] { event->synchronize(); });
+  in_a_new_thread([&] { stream->synchronize(); });
+  in_a_new_thread([&] { timed->reached_s(); });
+  in_a_new_thread([&] { device.make_stream()->synchronize(); });
+  in_a_new_thread([&] { device.allocate(10, MemoryKind::device); });
+  host.run();
+  BOOST_TEST(calls == 1);
+}
+
+BOOST_FIXTURE_TEST_CASE(any_other_fault_ends_the_process_with_its_call_and_reason, Fixture) {
+  const auto stream = device.make_stream();
+  const auto event = device.make_event();
+  host.next_record = cudaErrorIllegalAddress;
+  BOOST_TEST(
+      fails_with(ErrorKind::internal,
+                 {"cudaEventRecord", "700", "an illegal memory access was encountered", "ends"},
+                 [&] { event->record(*stream); }));
+}
+
+BOOST_AUTO_TEST_CASE(a_gpu_that_is_not_there_or_of_another_kind_is_refused) {
+  HostCudart& host = HostCudart::reset();
+  const auto make = [](int index) { CudaDevice({.kind = DeviceKind::cuda, .index = index}); };
+  BOOST_TEST(fails_with(ErrorKind::unavailable, {"no GPU 2", "2"}, [&] { make(2); }));
+  host.major = 8;
+  BOOST_TEST(fails_with(ErrorKind::unavailable, {"Host GPU", "8.0", "9.0"}, [&] { make(0); }));
+}
+
+}  // namespace
+}  // namespace troupe::tensor::cuda

@@ -1,0 +1,114 @@
+#include "tensor/cuda/cudnn_plan.h"
+
+#include <dlfcn.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "tensor/cuda/attention_choice.h"
+#include "tensor/library_search.h"
+
+// Plans of cuDNN for an H200 that is not there: cuDNN compiles their kernels, and a stub in the
+// driver's place takes them.
+
+namespace troupe::tensor::cuda {
+namespace {
+
+/// An H200 as cuDNN describes one.
+constexpr char kH200[] = R"({
+  "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
+  "regsPerBlock": 65536, "multiProcessorCount": 132, "warpSize": 32,
+  "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448,
+  "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536, "maxCtasPerSM": 32,
+  "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "pciDeviceId": 9007, "isTccDriver": 0,
+  "supportCoopLaunch": 1, "totalGlobalMem": 150754820096, "smClockRateKHz": 1980000,
+  "memClockRateKHz": 3201000, "l2CacheSize": 62914560, "cudaDeviceId": 0, "deviceVer": 900,
+  "driverVer": 13000, "deviceName": "NVIDIA H200"})";
+
+struct OpenCudnn {
+  OpenCudnn() {
+    const std::string driver = std::string(TROUPE_STUB_DRIVER_FOLDER) + "/libcuda.so.1";
+    BOOST_TEST_REQUIRE(dlopen(driver.c_str(), RTLD_NOW | RTLD_GLOBAL), dlerror());
+    const auto search = LibrarySearch::of_this_process();
+    for (const char* name : {"libcudart.so.13", "libcudnn.so.9"}) {
+      const OpenLibrary library = open_cuda_library(search, name);
+      BOOST_TEST_REQUIRE(library.handle, library.fault);
+    }
+  }
+};
+BOOST_TEST_GLOBAL_FIXTURE(OpenCudnn);
+
+AttentionShape shape_of(std::int64_t batch, std::int64_t seq_len, std::int64_t heads,
+                        std::int64_t kv_heads, std::int64_t head_dim, bool causal = true) {
+  return {.batch = batch,
+          .seq_len = seq_len,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .head_dim = head_dim,
+          .dtype = DType::bf16,
+          .causal = causal};
+}
+
+std::unique_ptr<CudnnPlan> plan_of(const AttentionShape& shape, AttentionPass pass,
+                                   bool deterministic, std::string& refusal) {
+  return CudnnPlan::make(shape, pass, deterministic, kH200, refusal);
+}
+
+std::size_t workspace_of(const AttentionShape& shape, AttentionPass pass, bool deterministic) {
+  std::string refusal;
+  const auto plan = plan_of(shape, pass, deterministic, refusal);
+  BOOST_TEST_REQUIRE(plan != nullptr, refusal);
+  return plan->workspace_bytes();
+}
+
+BOOST_AUTO_TEST_CASE(cudnn_is_found_once_it_is_open) {
+  BOOST_TEST(CudnnPlan::is_there());
+}
+
+BOOST_AUTO_TEST_CASE(shapes_that_are_chosen_for_cudnn_have_plans) {
+  for (const AttentionShape& s : {shape_of(2, 77, 12, 4, 64), shape_of(1, 1000, 4, 4, 40, false),
+                                  shape_of(1, 512, 4, 2, 256)}) {
+    BOOST_TEST_CONTEXT("batch " << s.batch << " sequence " << s.seq_len << " heads " << s.heads
+                                << " of them for keys " << s.kv_heads << " size " << s.head_dim) {
+      BOOST_TEST(cudnn_serves(s));
+      BOOST_TEST(workspace_of(s, AttentionPass::forward, true) <= 1024u);
+      // Without order the gradient of q is summed in float32; with grouped queries the gradients of
+      // k and v come per query head, in bfloat16; and there is a float32 per row.
+      const auto rows = static_cast<std::size_t>(s.batch * s.heads * s.seq_len);
+      const std::size_t dq = 4 * rows * static_cast<std::size_t>(s.head_dim);
+      const std::size_t least = s.heads == s.kv_heads ? dq : 2 * dq;
+      const std::size_t workspace = workspace_of(s, AttentionPass::backward, false);
+      BOOST_TEST(workspace >= least);
+      BOOST_TEST(workspace <= least + least / 8 + 12 * rows + 4096);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_price_of_determinism_is_memory) {
+  const AttentionShape shape = shape_of(1, 2048, 32, 8, 128);
+  constexpr std::size_t kMebi = 1 << 20;
+  BOOST_TEST(cudnn_serves(shape));
+  BOOST_TEST(workspace_of(shape, AttentionPass::backward, true) / kMebi == 288u);
+  BOOST_TEST(workspace_of(shape, AttentionPass::backward, false) / kMebi == 64u);
+}
+
+BOOST_AUTO_TEST_CASE(shapes_that_are_not_chosen_are_those_that_cudnn_refuses) {
+  std::string refusal;
+  AttentionShape odd = shape_of(1, 256, 4, 4, 36);
+  BOOST_TEST(!cudnn_serves(odd));
+  BOOST_TEST(!plan_of(odd, AttentionPass::forward, true, refusal));
+  BOOST_TEST(refusal.find("multiple of 8") != std::string::npos, refusal);
+  AttentionShape wide = shape_of(1, 256, 4, 4, 264);
+  BOOST_TEST(!cudnn_serves(wide));
+  BOOST_TEST(!plan_of(wide, AttentionPass::backward, true, refusal));
+  AttentionShape single = shape_of(1, 256, 4, 4, 64);
+  single.dtype = DType::f32;
+  BOOST_TEST(!cudnn_serves(single));
+  BOOST_TEST(!plan_of(single, AttentionPass::backward, true, refusal));
+  BOOST_TEST(!refusal.empty());
+  AttentionShape masked = shape_of(1, 256, 4, 4, 64);
+  masked.mask = Mask::keys;
+  BOOST_TEST(!cudnn_serves(masked));
+}
+
+}  // namespace
+}  // namespace troupe::tensor::cuda
