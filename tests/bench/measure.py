@@ -93,10 +93,10 @@ def json_of(*command, env=None, timeout=120):
     return json.loads(output_of(*command, env=env, timeout=timeout).splitlines()[-1])
 
 
-def build_programs(build):
-    """Builds the benchmark programs and troupe; there is nothing to do if they are up to date."""
+def build_programs(build, target):
+    """Builds the benchmark programs of a target, and troupe; there is nothing to do if they are up to date."""
     commands = [] if (build / "CMakeCache.txt").exists() else [["cmake", "--preset", "release", "-B", str(build)]]
-    commands.append(["cmake", "--build", str(build), "--target", "benchmarks"])
+    commands.append(["cmake", "--build", str(build), "--target", target])
     for command in commands:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if done.returncode != 0:
