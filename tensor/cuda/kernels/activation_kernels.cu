@@ -97,7 +97,7 @@ void launch_swiglu(const T* gate_up, T* product, std::int64_t rows, std::int64_t
   const auto x = elements(gate_up);
   const auto y = elements(product);
   using E = std::remove_pointer_t<decltype(y)>;
-  const bool packed = rows_are_aligned(x, width) && rows_are_aligned(y, width);
+  const bool packed = rows_are_aligned(width, kPack<E>, {x, y});
   const auto kernel = packed ? swiglu_kernel<kPack<E>, E> : swiglu_kernel<1, E>;
   const auto [blocks, threads] = row_launch(rows, width / (packed ? kPack<E> : 1));
   launch(kernel, blocks, threads, 0, stream, x, y, rows, width);
@@ -112,8 +112,7 @@ void launch_swiglu_backward(const T* gate_up, const T* gradient, T* dgate_up, st
   const auto dy = elements(gradient);
   const auto dx = elements(dgate_up);
   using E = std::remove_pointer_t<decltype(dx)>;
-  const bool packed =
-      rows_are_aligned(x, width) && rows_are_aligned(dy, width) && rows_are_aligned(dx, width);
+  const bool packed = rows_are_aligned(width, kPack<E>, {x, dy, dx});
   const auto kernel = packed ? swiglu_backward_kernel<kPack<E>, E> : swiglu_backward_kernel<1, E>;
   const auto [blocks, threads] = row_launch(rows, width / (packed ? kPack<E> : 1));
   launch(kernel, blocks, threads, 0, stream, x, dy, dx, rows, width);
@@ -128,7 +127,7 @@ void launch_gelu(const T* input, T* output, std::int64_t n, cudaStream_t stream)
   const auto x = elements(input);
   const auto y = elements(output);
   using E = std::remove_pointer_t<decltype(y)>;
-  const bool packed = is_aligned(x) && is_aligned(y);
+  const bool packed = are_aligned({x, y});
   const auto kernel = packed ? gelu_kernel<kPack<E>, E> : gelu_kernel<1, E>;
   launch(kernel, blocks_for(packed ? n / kPack<E> : n), kElementThreads, 0, stream, x, y, n);
 }
@@ -142,7 +141,7 @@ void launch_gelu_backward(const T* input, const T* gradient, T* result, std::int
   const auto dy = elements(gradient);
   const auto dx = elements(result);
   using E = std::remove_pointer_t<decltype(dx)>;
-  const bool packed = is_aligned(x) && is_aligned(dy) && is_aligned(dx);
+  const bool packed = are_aligned({x, dy, dx});
   const auto kernel = packed ? gelu_backward_kernel<kPack<E>, E> : gelu_backward_kernel<1, E>;
   launch(kernel, blocks_for(packed ? n / kPack<E> : n), kElementThreads, 0, stream, x, dy, dx, n);
 }

@@ -13,15 +13,15 @@ constexpr int N = 4;
 template <typename Copy, bool kAligned>
 __global__ void __launch_bounds__(kThreads) adamw_kernel(AdamWUpdate a) {
   const AdamWFactors& f = a.factors;
-  const std::int64_t packs = Packs<N, kAligned>::count(a.count);
+  using Packs = RowPacks<N, kAligned>;
+  const std::int64_t packs = Packs::count(a.count);
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
   for (std::int64_t pack = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; pack < packs;
        pack += step) {
-    float gradient[N], w[N], m[N], v[N];
-    load_pack<kAligned>(a.gradient, pack, a.count, gradient);
-    load_pack<kAligned>(a.w, pack, a.count, w);
-    load_pack<kAligned>(a.m, pack, a.count, m);
-    load_pack<kAligned>(a.v, pack, a.count, v);
+    const Pack<N> gradient = Packs::load(a.gradient, pack, a.count);
+    Pack<N> w = Packs::load(a.w, pack, a.count);
+    Pack<N> m = Packs::load(a.m, pack, a.count);
+    Pack<N> v = Packs::load(a.v, pack, a.count);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const float g = gradient[i] * f.gradient_scale;
@@ -30,10 +30,10 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(AdamWUpdate a) {
       const float root = sqrtf(v[i]) * f.root_scale + f.eps;
       w[i] = w[i] * f.keep - f.step_size * (m[i] / root);
     }
-    store_pack<kAligned>(w, a.w_out, pack, a.count);
-    store_pack<kAligned>(m, a.m_out, pack, a.count);
-    store_pack<kAligned>(v, a.v_out, pack, a.count);
-    if (a.copy) store_pack<kAligned>(w, static_cast<Copy*>(a.copy), pack, a.count);
+    Packs::store(w, a.w_out, pack, a.count);
+    Packs::store(m, a.m_out, pack, a.count);
+    Packs::store(v, a.v_out, pack, a.count);
+    if (a.copy) Packs::store(w, static_cast<Copy*>(a.copy), pack, a.count);
   }
 }
 
@@ -41,14 +41,12 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(AdamWUpdate a) {
 
 void launch_adamw(const AdamWUpdate& a, cudaStream_t stream) {
   constexpr std::int64_t kBlocks = 8;  // for each multiprocessor
-  const std::size_t copy_pack_bytes = N * size_of(a.copy_dtype);
   const bool aligned =
-      are_aligned(a.count, N, {a.gradient, a.w, a.m, a.v, a.w_out, a.m_out, a.v_out}) &&
-      reinterpret_cast<std::uintptr_t>(a.copy) % copy_pack_bytes == 0;
+      rows_are_aligned(a.count, N, {a.gradient, a.w, a.m, a.v, a.w_out, a.m_out, a.v_out, a.copy});
   with_act_type(a.copy_dtype, [&](auto copy) {
     with_constant(aligned, [&](auto is_aligned) {
       using Copy = typename decltype(copy)::type;
-      const std::int64_t packs = Packs<N, is_aligned()>::count(a.count);
+      const std::int64_t packs = RowPacks<N, is_aligned()>::count(a.count);
       launch(adamw_kernel<Copy, is_aligned()>,
              dim3(grid_blocks(divide_up<std::int64_t>(packs, kThreads), kBlocks)), dim3(kThreads),
              0, stream, a);

@@ -213,7 +213,7 @@ inline constexpr std::size_t kStagingBytes = sizeof(float) * kTileRows* kTileStr
 /// 16 bytes.
 template <typename T>
 bool heads_are_aligned(const AttentionArguments& x, const void* data, bool rotated) {
-  return rows_are_aligned(static_cast<const T*>(data), rotated ? x.head_dim / 2 : x.head_dim);
+  return rows_are_aligned(rotated ? x.head_dim / 2 : x.head_dim, kPack<T>, {data});
 }
 
 }  // namespace troupe::tensor::cuda

@@ -65,11 +65,11 @@ __device__ __forceinline__ void load_tile(const Rows<const T>& from, T* tile) {
     for (int i = 0; i < rows * kPacks / kAttentionThreads; ++i) {
       const int pack = i * kAttentionThreads + static_cast<int>(threadIdx.x);
       const int r = pack / kPacks, column = pack % kPacks * kPack<T>;
-      uint4 bits = make_uint4(0, 0, 0, 0);
+      RawPack<T, kPack<T>> raw{};
       if (r < from.count && column < from.columns) {
-        bits = *reinterpret_cast<const uint4*>(from.data + r * from.stride + column);
+        raw = load_raw<kPack<T>>(from.data + r * from.stride + column);
       }
-      *reinterpret_cast<uint4*>(tile + r * kStride + column) = bits;
+      store_raw(raw, tile + r * kStride + column);
     }
   } else {
     for (int i = static_cast<int>(threadIdx.x); i < rows * width; i += kAttentionThreads) {
@@ -181,13 +181,6 @@ __device__ __forceinline__ void multiply_rows(const __nv_bfloat16* a, const __nv
       multiply_tiles<false, kTiles>(a_matrices[0], at, c + first);
     }
   }
-}
-
-/// Two numbers rounded to bfloat16, in the order of memory.
-__device__ __forceinline__ std::uint32_t bfloat16_pair(float first, float second) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
-  return std::uint32_t{__bfloat16_as_ushort(pair.x)} | std::uint32_t{__bfloat16_as_ushort(pair.y)}
-                                                           << 16;
 }
 
 template <int n, int depth>

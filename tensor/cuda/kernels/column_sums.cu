@@ -17,8 +17,8 @@ enum class Terms { plain, scaled, centered };
 
 /// Adds a row's pack to the sums of a thread.
 template <Terms kTerms, int N>
-__device__ __forceinline__ void add_terms(const float (&dy)[N], const float (&x)[N], float mean,
-                                          float rstd, float (&first)[N], float (&second)[N]) {
+__device__ __forceinline__ void add_terms(const Pack<N>& dy, const Pack<N>& x, float mean,
+                                          float rstd, Pack<N>& first, Pack<N>& second) {
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     if constexpr (kTerms == Terms::plain) {
@@ -32,7 +32,7 @@ __device__ __forceinline__ void add_terms(const float (&dy)[N], const float (&x)
 
 /// Adds what the block's warps have of its columns, first warp first, and writes it to `partial`.
 template <bool kAligned, int N>
-__device__ __forceinline__ void add_warps(const float (&sums)[N], int pack, int columns,
+__device__ __forceinline__ void add_warps(const Pack<N>& sums, int pack, int columns,
                                           float* partial) {
   float* const shared = dynamic_shared<float>();  // [kWarps, N, 32]
 #pragma unroll
@@ -41,7 +41,7 @@ __device__ __forceinline__ void add_warps(const float (&sums)[N], int pack, int 
   for (int i = static_cast<int>(threadIdx.y); i < N; i += kWarps) {
     float sum = shared[i * 32 + threadIdx.x];
     for (int y = 1; y < kWarps; ++y) sum += shared[(y * N + i) * 32 + threadIdx.x];
-    const int c = Packs<N, kAligned>::column(pack, i);
+    const int c = RowPacks<N, kAligned>::column(pack, i);
     if (c < columns) partial[c] = sum;
   }
   __syncthreads();
@@ -53,13 +53,14 @@ template <typename T, Terms kTerms, bool kAligned>
 __global__ void __launch_bounds__(32 * kWarps)
     column_sums_kernel(ColumnTerms terms, float* partial) {
   constexpr int N = kPack<T>;
+  using Packs = RowPacks<N, kAligned>;
   const int columns = static_cast<int>(terms.columns);
   const int pack = static_cast<int>(blockIdx.x * 32 + threadIdx.x);
-  const bool inside = pack < Packs<N, kAligned>::count(columns);
+  const bool inside = pack < Packs::count(columns);
   const std::int64_t begin = terms.rows * blockIdx.y / gridDim.y;
   const std::int64_t end = terms.rows * (blockIdx.y + 1) / gridDim.y;
   const T *const dy = static_cast<const T*>(terms.dy), *const x = static_cast<const T*>(terms.x);
-  float first[N] = {}, second[N] = {};
+  Pack<N> first{}, second{};
   for (std::int64_t row = begin + threadIdx.y; row < end; row += kWarps * kRowsAtOnce) {
     RawPack<T, N> dy_rows[kRowsAtOnce] = {}, x_rows[kRowsAtOnce] = {};
     float mean[kRowsAtOnce] = {}, rstd[kRowsAtOnce] = {};
@@ -67,19 +68,16 @@ __global__ void __launch_bounds__(32 * kWarps)
     for (int r = 0; r < kRowsAtOnce; ++r) {
       const std::int64_t t = row + r * kWarps;
       if (t >= end || !inside) continue;
-      dy_rows[r] = load_raw<kAligned, N>(dy + t * columns, pack, columns);
+      dy_rows[r] = Packs::load_raw(dy + t * columns, pack, columns);
       if constexpr (kTerms != Terms::plain) {
-        x_rows[r] = load_raw<kAligned, N>(x + t * columns, pack, columns);
+        x_rows[r] = Packs::load_raw(x + t * columns, pack, columns);
         rstd[r] = terms.rstd[t];
       }
       if constexpr (kTerms == Terms::centered) mean[r] = terms.mean[t];
     }
 #pragma unroll
     for (int r = 0; r < kRowsAtOnce; ++r) {
-      float dy_row[N], x_row[N];
-      widen(dy_rows[r], dy_row);
-      widen(x_rows[r], x_row);
-      add_terms<kTerms>(dy_row, x_row, mean[r], rstd[r], first, second);
+      add_terms<kTerms>(widen(dy_rows[r]), widen(x_rows[r]), mean[r], rstd[r], first, second);
     }
   }
   constexpr int kSums = kTerms == Terms::centered ? 2 : 1;
@@ -123,7 +121,7 @@ dim3 blocks_of(const ColumnTerms& terms) {
 template <typename T, Terms kTerms>
 void launch_terms(const ColumnTerms& terms, float* partial, cudaStream_t stream) {
   constexpr int N = kPack<T>;
-  with_constant(are_aligned(terms.columns, N, {terms.dy, terms.x}), [&](auto aligned) {
+  with_constant(rows_are_aligned(terms.columns, N, {terms.dy, terms.x}), [&](auto aligned) {
     launch(column_sums_kernel<T, kTerms, aligned()>, blocks_of<T>(terms), dim3(32, kWarps),
            kWarps * N * 32 * sizeof(float), stream, terms, partial);
   });

@@ -22,7 +22,7 @@ struct SumOfExponentials {
     return max == to ? sum : sum * expf(max - to);
   }
 
-  __device__ __forceinline__ void add(const float (&values)[kVocabPack]) {
+  __device__ __forceinline__ void add(const Pack<kVocabPack>& values) {
     const float largest = fmaxf(fmaxf(values[0], values[1]), fmaxf(values[2], values[3]));
     if (largest > max) {
       sum = rescaled(largest);
@@ -61,13 +61,14 @@ __device__ __forceinline__ SumOfExponentials join(SumOfExponentials own, Shared&
 template <typename T, bool kAligned>
 __global__ void __launch_bounds__(kVocabThreads, kVocabBlocks)
     cross_entropy_kernel(CrossEntropy a, double* losses, int kept) {
-  using RowPacks = Packs<kVocabPack, kAligned>;
+  using Packs = RowPacks<kVocabPack, kAligned>;
   SHARED(float, maxima, 2 * kVocabWarps);
   SHARED(float, sums, 2 * kVocabWarps);
-  float4* const shared = dynamic_shared<float4>();  // each thread uses its own packs alone
+  // Each thread uses its own packs alone.
+  auto* const shared = dynamic_shared<RawPack<float, kVocabPack>>();
   unsigned turn = 0;
   const int columns = static_cast<int>(a.columns), stride = static_cast<int>(blockDim.x);
-  const int packs = RowPacks::count(columns);
+  const int packs = Packs::count(columns);
   for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
     const float* const logits = a.logits + row * columns;
     const std::int32_t target = a.targets[row];
@@ -76,12 +77,12 @@ __global__ void __launch_bounds__(kVocabThreads, kVocabBlocks)
     float at_target = __uint_as_float(0x7fffffffu);  // NaN
     if (has_target && is_class) at_target = logits[target];
     SumOfExponentials own{kMinusInfinity, 0};
-    visit_packs<kAligned>(logits, columns, 0, [&](int pack, float(&v)[kVocabPack]) {
+    visit_packs<kAligned>(logits, columns, 0, [&](int pack, Pack<kVocabPack> v) {
 #pragma unroll
       for (int i = 0; i < kVocabPack; ++i) {
-        if (!RowPacks::has(pack, i, columns)) v[i] = kMinusInfinity;
+        if (!Packs::has(pack, i, columns)) v[i] = kMinusInfinity;
       }
-      if (pack < kept * stride) shared[pack] = make_float4(v[0], v[1], v[2], v[3]);
+      if (pack < kept * stride) shared[pack] = narrow<float>(v);
       own.add(v);
     });
     const SumOfExponentials all = join(own, maxima, sums, turn);
@@ -93,17 +94,15 @@ __global__ void __launch_bounds__(kVocabThreads, kVocabBlocks)
     if (!a.dlogits) continue;
     T* const dlogits = static_cast<T*>(a.dlogits) + row * columns;
     const float factor = a.scale / all.sum;
-    const auto write = [&](int pack, float(&v)[kVocabPack]) {
+    const auto write = [&](int pack, Pack<kVocabPack> v) {
 #pragma unroll
       for (int i = 0; i < kVocabPack; ++i) v[i] = expf(v[i] - all.max) * factor;
-      store_pack<kAligned>(v, dlogits, pack, columns);
+      Packs::store(v, dlogits, pack, columns);
     };
     visit_packs<kAligned, true>(logits, columns, kept, write);
     for (int pack = static_cast<int>(threadIdx.x); pack < min(packs, kept * stride);
          pack += stride) {
-      const float4 four = shared[pack];
-      float v[kVocabPack] = {four.x, four.y, four.z, four.w};
-      write(pack, v);
+      write(pack, widen(shared[pack]));
     }
     if (!has_target || !is_class) continue;
     // expm1: no digits cancel if the target's probability is near 1.
@@ -123,15 +122,16 @@ void launch_cross_entropy(const CrossEntropy& a, double* loss, void* scratch, cu
   const VocabLaunch shape(a.rows, a.columns);
   with_act_type(a.gradient_dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    with_constant(are_aligned(a.columns, kVocabPack, {a.logits, a.dlogits}), [&](auto aligned) {
-      const std::int64_t packs = Packs<kVocabPack, aligned()>::count(a.columns);
-      const std::int64_t kept = std::min(divide_up<std::int64_t>(packs, shape.threads),
-                                         kKeptBytes / kPackBytes / shape.threads);
-      const std::int64_t used = a.dlogits ? kept : 0;
-      launch(cross_entropy_kernel<T, aligned()>, dim3(shape.blocks), dim3(shape.threads),
-             static_cast<std::size_t>(used * shape.threads * kPackBytes), stream, a, losses,
-             static_cast<int>(used));
-    });
+    with_constant(
+        rows_are_aligned(a.columns, kVocabPack, {a.logits, a.dlogits}), [&](auto aligned) {
+          const std::int64_t packs = RowPacks<kVocabPack, aligned()>::count(a.columns);
+          const std::int64_t kept = std::min(divide_up<std::int64_t>(packs, shape.threads),
+                                             kKeptBytes / kPackBytes / shape.threads);
+          const std::int64_t used = a.dlogits ? kept : 0;
+          launch(cross_entropy_kernel<T, aligned()>, dim3(shape.blocks), dim3(shape.threads),
+                 static_cast<std::size_t>(used * shape.threads * kPackBytes), stream, a, losses,
+                 static_cast<int>(used));
+        });
   });
   launch_sum(losses, a.rows, loss, stream);
 }

@@ -70,8 +70,8 @@ void launch_dropout(const Dropout& dropout, const MatrixSlice& slice, const T* i
                  .scale = dropout.scale(),
                  .columns = slice.columns,
                  .first = static_cast<std::int64_t>(slice.index(0, 0))};
-  const bool packed = rows_are_aligned(x, columns) && rows_are_aligned(added, columns) &&
-                      rows_are_aligned(y, columns) && how.first % 4 == 0 && how.columns % 4 == 0;
+  const bool packed = rows_are_aligned(columns, kPack<E>, {x, added, y}) && how.first % 4 == 0 &&
+                      how.columns % 4 == 0;
   const auto kernel = packed ? dropout_kernel<kPack<E>, E> : dropout_kernel<1, E>;
   const auto [blocks, threads] = row_launch(rows, columns / (packed ? kPack<E> : 1));
   launch(kernel, blocks, threads, 0, stream, how, x, added, y, rows, columns);

@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kElementThreads)
 template <typename From, typename To>
 void convert(const From* x, To* y, std::int64_t n, cudaStream_t stream) {
   constexpr int kWidth = kPack<__nv_bfloat16>;
-  const bool packed = is_aligned(x) && is_aligned(y);
+  const bool packed = are_aligned({x, y});
   const auto kernel = packed ? convert_kernel<kWidth, From, To> : convert_kernel<1, From, To>;
   launch(kernel, blocks_for(packed ? n / kWidth : n), kElementThreads, 0, stream, x, y, n);
 }
@@ -58,7 +58,7 @@ void launch_accumulate(const T* added, T* sum, std::int64_t n, cudaStream_t stre
   const auto x = elements(added);
   const auto y = elements(sum);
   using E = std::remove_pointer_t<decltype(y)>;
-  const bool packed = is_aligned(x) && is_aligned(y);
+  const bool packed = are_aligned({x, y});
   const auto kernel = packed ? accumulate_kernel<kPack<E>, E> : accumulate_kernel<1, E>;
   launch(kernel, blocks_for(packed ? n / kPack<E> : n), kElementThreads, 0, stream, x, y, n);
 }
@@ -78,8 +78,7 @@ void launch_add_bias(const float* b, const T* residual, T* sum, std::int64_t row
   const auto added = elements(residual);
   const auto y = elements(sum);
   using E = std::remove_pointer_t<decltype(y)>;
-  const bool packed =
-      is_aligned(b) && rows_are_aligned(added, columns) && rows_are_aligned(y, columns);
+  const bool packed = rows_are_aligned(columns, kPack<E>, {b, added, y});
   const auto kernel = packed ? add_bias_kernel<kPack<E>, E> : add_bias_kernel<1, E>;
   const auto [blocks, threads] = row_launch(rows, columns / (packed ? kPack<E> : 1));
   launch(kernel, blocks, threads, 0, stream, b, added, y, rows, columns);

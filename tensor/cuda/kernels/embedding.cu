@@ -13,17 +13,17 @@ constexpr std::int64_t kBlocks = 8;  // for each multiprocessor
 template <typename T, bool kAligned>
 __global__ void __launch_bounds__(kMostThreads)
     embedding_kernel(Lookup lookup, const float* table, T* x) {
-  constexpr int N = kPack<T>;
+  using Packs = RowPacks<kPack<T>, kAligned>;
   const int columns = static_cast<int>(lookup.columns);
-  const int packs = Packs<N, kAligned>::count(columns), stride = static_cast<int>(blockDim.x);
+  const int packs = Packs::count(columns), stride = static_cast<int>(blockDim.x);
   for (std::int64_t t = blockIdx.x; t < lookup.tokens; t += gridDim.x) {
     const std::int64_t row = lookup.ids[t] - lookup.first;
     const bool known = row >= 0 && row < lookup.rows;
 #pragma unroll 2
     for (int pack = static_cast<int>(threadIdx.x); pack < packs; pack += stride) {
-      float v[N] = {};
-      if (known) load_pack<kAligned>(table + row * columns, pack, columns, v);
-      store_pack<kAligned>(v, x + t * columns, pack, columns);
+      Pack<kPack<T>> v{};
+      if (known) v = Packs::load(table + row * columns, pack, columns);
+      Packs::store(v, x + t * columns, pack, columns);
     }
   }
 }
@@ -32,18 +32,18 @@ template <typename T, bool kAligned>
 __global__ void __launch_bounds__(kMostThreads)
     add_positions_kernel(Positions p, const float* table, T* x) {
   constexpr int N = kPack<T>;
+  using Packs = RowPacks<N, kAligned>;
   const int columns = static_cast<int>(p.columns);
-  const int packs = Packs<N, kAligned>::count(columns), stride = static_cast<int>(blockDim.x);
+  const int packs = Packs::count(columns), stride = static_cast<int>(blockDim.x);
   for (std::int64_t t = blockIdx.x; t < p.tokens; t += gridDim.x) {
     const float* const row = table + (p.first + t) % p.positions * columns;
 #pragma unroll 2
     for (int pack = static_cast<int>(threadIdx.x); pack < packs; pack += stride) {
-      float v[N], added[N];
-      load_pack<kAligned>(x + t * columns, pack, columns, v);
-      load_pack<kAligned>(row, pack, columns, added);
+      Pack<N> v = Packs::load(x + t * columns, pack, columns);
+      const Pack<N> added = Packs::load(row, pack, columns);
 #pragma unroll
       for (int i = 0; i < N; ++i) v[i] += added[i];
-      store_pack<kAligned>(v, x + t * columns, pack, columns);
+      Packs::store(v, x + t * columns, pack, columns);
     }
   }
 }
@@ -54,8 +54,9 @@ template <typename T, bool kAligned>
 __global__ void __launch_bounds__(kMostThreads)
     positions_backward_kernel(Positions p, const T* dx, float* dtable) {
   constexpr int N = kPack<T>;
+  using Packs = RowPacks<N, kAligned>;
   const int columns = static_cast<int>(p.columns);
-  const int packs = Packs<N, kAligned>::count(columns), stride = static_cast<int>(blockDim.x);
+  const int packs = Packs::count(columns), stride = static_cast<int>(blockDim.x);
   for (std::int64_t t = blockIdx.x; t < p.positions && t < p.tokens; t += gridDim.x) {
     float* const row = dtable + (p.first + t) % p.positions * columns;
     const std::int64_t count = (p.tokens - t + p.positions - 1) / p.positions;
@@ -72,8 +73,8 @@ void with_rows(DType dtype, std::int64_t columns, const void* table, const void*
                const Body& body) {
   with_act_type(dtype, [&](auto type) {
     constexpr int N = kPack<typename decltype(type)::type>;
-    with_constant(are_aligned(columns, N, {table, x}), [&](auto aligned) {
-      const std::int64_t packs = Packs<N, aligned()>::count(columns);
+    with_constant(rows_are_aligned(columns, N, {table, x}), [&](auto aligned) {
+      const std::int64_t packs = RowPacks<N, aligned()>::count(columns);
       body(type, aligned, dim3(std::min<unsigned>(kMostThreads, whole_warps(packs))));
     });
   });

@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int N = kPack<T>;
   const int columns = static_cast<int>(lookup.columns);
   const int pack = static_cast<int>(blockIdx.y * kThreads + threadIdx.x);
-  if (pack >= Packs<N, kAligned>::count(columns)) return;
+  if (pack >= RowPacks<N, kAligned>::count(columns)) return;
   const std::uint32_t runs = *order.runs;
   for (std::uint32_t run = blockIdx.x; run < runs; run += gridDim.x) {
     const std::uint32_t begin = order.starts[run], end = order.starts[run + 1];
@@ -44,8 +44,8 @@ void launch_embedding_backward(const Lookup& lookup, const void* dx, float* dtab
   with_act_type(lookup.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     constexpr int N = kPack<T>;
-    with_constant(are_aligned(lookup.columns, N, {dx, dtable}), [&](auto aligned) {
-      const std::int64_t packs = Packs<N, aligned()>::count(lookup.columns);
+    with_constant(rows_are_aligned(lookup.columns, N, {dx, dtable}), [&](auto aligned) {
+      const std::int64_t packs = RowPacks<N, aligned()>::count(lookup.columns);
       const auto tiles = static_cast<unsigned>(divide_up<std::int64_t>(packs, kThreads));
       launch(embedding_backward_kernel<T, aligned()>, dim3(grid_blocks(most_runs, kBlocks), tiles),
              dim3(kThreads), 0, stream, lookup, order, static_cast<const T*>(dx), dtable);

@@ -20,8 +20,8 @@ __device__ __forceinline__ void load_kept(const void* from, std::int64_t row, st
   for (int k = 0; k < kPacks; ++k) {
     to[k] = {};
     if (row >= rows || own_pack(k) >= columns / kPack<T>) continue;
-    to[k] =
-        load_raw<true, kPack<T>>(static_cast<const T*>(from) + row * columns, own_pack(k), columns);
+    to[k] = RowPacks<kPack<T>, true>::load_raw(static_cast<const T*>(from) + row * columns,
+                                               own_pack(k), columns);
   }
 }
 

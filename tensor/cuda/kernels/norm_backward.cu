@@ -27,9 +27,8 @@ __device__ __forceinline__ RowScale scale_of(const NormBackward& norm, std::int6
 
 /// Adds the pack's parts of the sums of g n and, if centered, of g.
 template <int N, int kSums>
-__device__ __forceinline__ void add_to_sums(const float (&dy)[N], const float (&x)[N],
-                                            const float (&w)[N], RowScale row,
-                                            float (&sums)[kSums]) {
+__device__ __forceinline__ void add_to_sums(const Pack<N>& dy, const Pack<N>& x, const Pack<N>& w,
+                                            RowScale row, float (&sums)[kSums]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     const float g = dy[i] * w[i];
@@ -40,9 +39,9 @@ __device__ __forceinline__ void add_to_sums(const float (&dy)[N], const float (&
 
 /// Adds to `dx`, which holds the residual, the gradient from dy.
 template <int N, int kSums>
-__device__ __forceinline__ void add_gradient(const float (&dy)[N], const float (&x)[N],
-                                             const float (&w)[N], RowScale row,
-                                             const float (&means)[kSums], float (&dx)[N]) {
+__device__ __forceinline__ void add_gradient(const Pack<N>& dy, const Pack<N>& x, const Pack<N>& w,
+                                             RowScale row, const float (&means)[kSums],
+                                             Pack<N>& dx) {
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     float inner = dy[i] * w[i];
@@ -54,8 +53,8 @@ __device__ __forceinline__ void add_gradient(const float (&dy)[N], const float (
 
 /// Adds a row's part of dw and, if centered, db.
 template <bool kCentered, int N>
-__device__ __forceinline__ void add_weight_gradient(const float (&dy)[N], const float (&x)[N],
-                                                    RowScale row, float (&dw)[N], float (&db)[N]) {
+__device__ __forceinline__ void add_weight_gradient(const Pack<N>& dy, const Pack<N>& x,
+                                                    RowScale row, Pack<N>& dw, Pack<N>& db) {
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     dw[i] += dy[i] * ((x[i] - row.mean) * row.rstd);
@@ -66,13 +65,13 @@ __device__ __forceinline__ void add_weight_gradient(const float (&dy)[N], const 
 /// Adds the sums over columns of the rows that a block takes at a time, first row first, and writes
 /// them as the block's partial sums. All threads of the block come here.
 template <int kPacks, int N>
-__device__ __forceinline__ void write_partial(const float (&sums)[kPacks][N], int columns,
+__device__ __forceinline__ void write_partial(const Pack<N> (&sums)[kPacks], int columns,
                                               float* partial) {
   float* const shared = dynamic_shared<float>();
   float* const own = blockDim.y == 1 ? partial : shared + std::int64_t{threadIdx.y} * columns;
 #pragma unroll
   for (int k = 0; k < kPacks; ++k) {
-    if (own_pack(k) < columns / N) store_pack<true>(sums[k], own, own_pack(k), columns);
+    if (own_pack(k) < columns / N) RowPacks<N, true>::store(sums[k], own, own_pack(k), columns);
   }
   if (blockDim.y == 1) return;
   __syncthreads();
@@ -105,12 +104,13 @@ template <typename T, int kPacks, bool kCentered>
 __global__ void __launch_bounds__(RowShape::kMostThreads)
     norm_backward_kernel(NormBackward norm, float* partial) {
   constexpr int N = kPack<T>, kSums = kCentered ? 2 : 1;
+  using Packs = RowPacks<N, true>;
   SHARED(float, shared, kRowSumElements);
   unsigned turn = 0;
   const int columns = static_cast<int>(norm.columns), packs = columns / N;
   KeptGradient<T, kPacks> kept, next;
   RawPack<T, N> residual[kPacks];
-  float dw[kPacks][N] = {}, db[kPacks][N] = {}, dy[N], x[N];
+  Pack<N> dw[kPacks] = {}, db[kPacks] = {};
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.y;
   std::int64_t row = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   kept.template load<kCentered>(norm, row, columns);
@@ -118,14 +118,13 @@ __global__ void __launch_bounds__(RowShape::kMostThreads)
   for (; row - threadIdx.y < norm.rows; row += step) {
     load_kept<T>(norm.residual, row, norm.residual ? norm.rows : 0, columns, residual);
     next.template load<kCentered>(norm, row + step, columns);
-    float sums[kSums] = {}, w[kPacks][N];
+    float sums[kSums] = {};
+    Pack<N> w[kPacks];
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
       if (own_pack(k) >= packs) continue;
-      load_pack<true>(norm.w, own_pack(k), columns, w[k]);
-      widen(kept.dy[k], dy);
-      widen(kept.x[k], x);
-      add_to_sums(dy, x, w[k], kept.scale, sums);
+      w[k] = Packs::load(norm.w, own_pack(k), columns);
+      add_to_sums(widen(kept.dy[k]), widen(kept.x[k]), w[k], kept.scale, sums);
     }
     row_sums(sums, shared, turn);
 #pragma unroll
@@ -133,12 +132,10 @@ __global__ void __launch_bounds__(RowShape::kMostThreads)
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
       if (row >= norm.rows || own_pack(k) >= packs) continue;
-      float dx[N];
-      widen(kept.dy[k], dy);
-      widen(kept.x[k], x);
-      widen(residual[k], dx);
+      const Pack<N> dy = widen(kept.dy[k]), x = widen(kept.x[k]);
+      Pack<N> dx = widen(residual[k]);
       add_gradient(dy, x, w[k], kept.scale, sums, dx);
-      store_pack<true>(dx, static_cast<T*>(norm.dx) + row * columns, own_pack(k), columns);
+      Packs::store(dx, static_cast<T*>(norm.dx) + row * columns, own_pack(k), columns);
       add_weight_gradient<kCentered>(dy, x, kept.scale, dw[k], db[k]);
     }
     kept = next;
@@ -152,7 +149,8 @@ __global__ void __launch_bounds__(RowShape::kMostThreads)
 template <typename T, bool kCentered, bool kAligned>
 __global__ void __launch_bounds__(RowShape::kMostThreads)
     wide_norm_backward_kernel(NormBackward norm) {
-  constexpr int N = kPack<T>, kSums = kCentered ? 2 : 1;
+  constexpr int kSums = kCentered ? 2 : 1;
+  using Packs = RowPacks<kPack<T>, kAligned>;
   SHARED(float, shared, kRowSumElements);
   unsigned turn = 0;
   const int columns = static_cast<int>(norm.columns);
@@ -160,34 +158,29 @@ __global__ void __launch_bounds__(RowShape::kMostThreads)
   std::int64_t row = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   for (; row - threadIdx.y < norm.rows; row += step) {
     const std::int64_t begin = row * columns;
-    const T *const dy = static_cast<const T*>(norm.dy) + begin, *const x =
-                                                                    static_cast<const T*>(norm.x) +
-                                                                    begin;
-    const int packs = row < norm.rows ? Packs<N, kAligned>::count(columns) : 0;
+    const T* const dy = static_cast<const T*>(norm.dy) + begin;
+    const T* const x = static_cast<const T*>(norm.x) + begin;
+    const int packs = row < norm.rows ? Packs::count(columns) : 0;
     const int first = static_cast<int>(threadIdx.x), stride = static_cast<int>(blockDim.x);
     const RowScale scale = scale_of<kCentered>(norm, row);
     float sums[kSums] = {};
 #pragma unroll 2
     for (int pack = first; pack < packs; pack += stride) {
-      float dy_k[N], x_k[N], w[N];
-      load_pack<kAligned>(dy, pack, columns, dy_k);
-      load_pack<kAligned>(x, pack, columns, x_k);
-      load_pack<kAligned>(norm.w, pack, columns, w);
-      add_to_sums(dy_k, x_k, w, scale, sums);  // past the row's end dy is zero
+      // Past the row's end dy is zero.
+      add_to_sums(Packs::load(dy, pack, columns), Packs::load(x, pack, columns),
+                  Packs::load(norm.w, pack, columns), scale, sums);
     }
     row_sums(sums, shared, turn);
 #pragma unroll
     for (int i = 0; i < kSums; ++i) sums[i] /= static_cast<float>(columns);
     for (int pack = first; pack < packs; pack += stride) {
-      float dy_k[N], x_k[N], w[N], dx[N] = {};
-      load_pack<kAligned>(dy, pack, columns, dy_k);
-      load_pack<kAligned>(x, pack, columns, x_k);
-      load_pack<kAligned>(norm.w, pack, columns, w);
+      Pack<kPack<T>> dx{};
       if (norm.residual) {
-        load_pack<kAligned>(static_cast<const T*>(norm.residual) + begin, pack, columns, dx);
+        dx = Packs::load(static_cast<const T*>(norm.residual) + begin, pack, columns);
       }
-      add_gradient(dy_k, x_k, w, scale, sums, dx);
-      store_pack<kAligned>(dx, static_cast<T*>(norm.dx) + begin, pack, columns);
+      add_gradient(Packs::load(dy, pack, columns), Packs::load(x, pack, columns),
+                   Packs::load(norm.w, pack, columns), scale, sums, dx);
+      Packs::store(dx, static_cast<T*>(norm.dx) + begin, pack, columns);
     }
   }
 }
@@ -195,8 +188,8 @@ __global__ void __launch_bounds__(RowShape::kMostThreads)
 /// How one NormBackward is run.
 struct Way {
   Way(const NormBackward& norm, int n)
-      : aligned(are_aligned(norm.columns, n,
-                            {norm.dy, norm.x, norm.w, norm.residual, norm.dx, norm.dw, norm.db})),
+      : aligned(rows_are_aligned(
+            norm.columns, n, {norm.dy, norm.x, norm.w, norm.residual, norm.dx, norm.dw, norm.db})),
         shape(norm.rows, aligned ? norm.columns / n : divide_up<std::int64_t>(norm.columns, n)),
         in_registers(aligned && shape.fits),
         blocks(grid_blocks(shape.row_groups, kBlocks)) {}

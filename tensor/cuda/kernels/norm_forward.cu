@@ -10,8 +10,8 @@ namespace {
 
 /// (x - mean) rstd w (+ b), in place.
 template <bool kCentered, int N>
-__device__ __forceinline__ void normalize(float (&x)[N], float mean, float rstd,
-                                          const float (&w)[N], const float (&b)[N]) {
+__device__ __forceinline__ void normalize(Pack<N>& x, float mean, float rstd, const Pack<N>& w,
+                                          const Pack<N>& b) {
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     if constexpr (kCentered) {
@@ -24,18 +24,18 @@ __device__ __forceinline__ void normalize(float (&x)[N], float mean, float rstd,
 
 /// Adds the pack's numbers to `sum`.
 template <int N>
-__device__ __forceinline__ void add_to(float& sum, const float (&x)[N]) {
+__device__ __forceinline__ void add_to(float& sum, const Pack<N>& x) {
 #pragma unroll
   for (int i = 0; i < N; ++i) sum += x[i];
 }
 
 /// Adds the squares of the pack's distances from the mean, as far as it lies within the row.
 template <bool kAligned, int N>
-__device__ __forceinline__ void add_squares(float& sum, const float (&x)[N], float mean, int pack,
+__device__ __forceinline__ void add_squares(float& sum, const Pack<N>& x, float mean, int pack,
                                             int columns) {
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    if (Packs<N, kAligned>::has(pack, i, columns)) sum += (x[i] - mean) * (x[i] - mean);
+    if (RowPacks<N, kAligned>::has(pack, i, columns)) sum += (x[i] - mean) * (x[i] - mean);
   }
 }
 
@@ -52,17 +52,18 @@ __device__ __forceinline__ void write_statistics(const NormForward& norm, std::i
 template <typename T, int kPacks, bool kCentered>
 __global__ void __launch_bounds__(RowShape::kMostThreads) norm_kernel(NormForward norm) {
   constexpr int N = kPack<T>;
+  using Packs = RowPacks<N, true>;
   SHARED(float, shared, kRowSumElements);
   unsigned turn = 0;
   const int columns = static_cast<int>(norm.columns), packs = columns / N;
   const auto length = static_cast<float>(columns);
-  float w[kPacks][N], b[kPacks][N];
+  Pack<N> w[kPacks], b[kPacks];
   RawPack<T, N> kept[kPacks], next[kPacks];
 #pragma unroll
   for (int k = 0; k < kPacks; ++k) {
     if (own_pack(k) >= packs) continue;
-    load_pack<true>(norm.w, own_pack(k), columns, w[k]);
-    if constexpr (kCentered) load_pack<true>(norm.b, own_pack(k), columns, b[k]);
+    w[k] = Packs::load(norm.w, own_pack(k), columns);
+    if constexpr (kCentered) b[k] = Packs::load(norm.b, own_pack(k), columns);
   }
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.y;
   std::int64_t row = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
@@ -70,9 +71,9 @@ __global__ void __launch_bounds__(RowShape::kMostThreads) norm_kernel(NormForwar
   // All rows of a block go round together, because row_sums() waits for all threads.
   for (; row - threadIdx.y < norm.rows; row += step) {
     load_kept<T>(norm.x, row + step, norm.rows, columns, next);
-    float x[kPacks][N];
+    Pack<N> x[kPacks];
 #pragma unroll
-    for (int k = 0; k < kPacks; ++k) widen(kept[k], x[k]);
+    for (int k = 0; k < kPacks; ++k) x[k] = widen(kept[k]);
     float mean[1] = {}, squares[1] = {};
     if constexpr (kCentered) {
 #pragma unroll
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(RowShape::kMostThreads) norm_kernel(NormForwar
     for (int k = 0; k < kPacks; ++k) {
       if (row >= norm.rows || own_pack(k) >= packs) continue;
       normalize<kCentered>(x[k], mean[0], rstd, w[k], b[k]);
-      store_pack<true>(x[k], static_cast<T*>(norm.y) + row * columns, own_pack(k), columns);
+      Packs::store(x[k], static_cast<T*>(norm.y) + row * columns, own_pack(k), columns);
     }
     write_statistics<kCentered>(norm, row, mean[0], rstd);
 #pragma unroll
@@ -101,8 +102,7 @@ __global__ void __launch_bounds__(RowShape::kMostThreads) norm_kernel(NormForwar
 /// Any rows: each is read again for every use, from the cache.
 template <typename T, bool kCentered, bool kAligned>
 __global__ void __launch_bounds__(RowShape::kMostThreads) wide_norm_kernel(NormForward norm) {
-  constexpr int N = kPack<T>;
-  using RowPacks = Packs<N, kAligned>;
+  using Packs = RowPacks<kPack<T>, kAligned>;
   SHARED(float, shared, kRowSumElements);
   unsigned turn = 0;
   const int columns = static_cast<int>(norm.columns);
@@ -111,32 +111,28 @@ __global__ void __launch_bounds__(RowShape::kMostThreads) wide_norm_kernel(NormF
   std::int64_t row = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   for (; row - threadIdx.y < norm.rows; row += step) {
     const T* const x = static_cast<const T*>(norm.x) + row * columns;
-    const int packs = row < norm.rows ? RowPacks::count(columns) : 0;
+    const int packs = row < norm.rows ? Packs::count(columns) : 0;
     const int first = static_cast<int>(threadIdx.x), stride = static_cast<int>(blockDim.x);
-    float mean[1] = {}, squares[1] = {}, v[N];
+    float mean[1] = {}, squares[1] = {};
     if constexpr (kCentered) {
 #pragma unroll 2
       for (int pack = first; pack < packs; pack += stride) {
-        load_pack<kAligned>(x, pack, columns, v);
-        add_to(mean[0], v);
+        add_to(mean[0], Packs::load(x, pack, columns));
       }
       row_sums(mean, shared, turn);
       mean[0] /= length;
     }
 #pragma unroll 2
     for (int pack = first; pack < packs; pack += stride) {
-      load_pack<kAligned>(x, pack, columns, v);
-      add_squares<kAligned>(squares[0], v, mean[0], pack, columns);
+      add_squares<kAligned>(squares[0], Packs::load(x, pack, columns), mean[0], pack, columns);
     }
     row_sums(squares, shared, turn);
     const float rstd = 1.0f / sqrtf(squares[0] / length + norm.eps);
     for (int pack = first; pack < packs; pack += stride) {
-      float w[N], b[N];
-      load_pack<kAligned>(x, pack, columns, v);
-      load_pack<kAligned>(norm.w, pack, columns, w);
-      if constexpr (kCentered) load_pack<kAligned>(norm.b, pack, columns, b);
-      normalize<kCentered>(v, mean[0], rstd, w, b);
-      store_pack<kAligned>(v, static_cast<T*>(norm.y) + row * columns, pack, columns);
+      Pack<kPack<T>> v = Packs::load(x, pack, columns), b{};
+      if constexpr (kCentered) b = Packs::load(norm.b, pack, columns);
+      normalize<kCentered>(v, mean[0], rstd, Packs::load(norm.w, pack, columns), b);
+      Packs::store(v, static_cast<T*>(norm.y) + row * columns, pack, columns);
     }
     write_statistics<kCentered>(norm, row, mean[0], rstd);
   }
@@ -146,9 +142,9 @@ template <typename T, bool kCentered>
 void launch_rows(const NormForward& norm, cudaStream_t stream) {
   constexpr int N = kPack<T>;
   constexpr std::int64_t kBlocks = 4;  // for each multiprocessor
-  const bool aligned = are_aligned(norm.columns, N, {norm.x, norm.w, norm.b, norm.y});
+  const bool aligned = rows_are_aligned(norm.columns, N, {norm.x, norm.w, norm.b, norm.y});
   const std::int64_t packs =
-      aligned ? Packs<N, true>::count(norm.columns) : Packs<N, false>::count(norm.columns);
+      aligned ? RowPacks<N, true>::count(norm.columns) : RowPacks<N, false>::count(norm.columns);
   const RowShape shape(norm.rows, packs);
   const dim3 blocks(grid_blocks(shape.row_groups, kBlocks));
   if (!aligned) {

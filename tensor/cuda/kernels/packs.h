@@ -1,14 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "tensor/cuda/kernels/grid.h"
 #include "tensor/dtype.h"
 
 // Elements of memory, float32 or bfloat16 (__nv_bfloat16), as the float32 numbers that kernels
-// compute with: one at a time, or several by loads and stores of 16 bytes.
+// compute with: one at a time, or several by loads and stores of up to 16 bytes.
 
 namespace troupe::tensor::cuda {
+
+/// Elements of T in 16 bytes.
+template <typename T>
+inline constexpr int kPack = 16 / static_cast<int>(sizeof(T));
 
 /// Consecutive elements as float32.
 template <int n>
@@ -19,9 +24,16 @@ struct Pack {
   __device__ __forceinline__ const float& operator[](int i) const { return values[i]; }
 };
 
-/// Elements of T in 16 bytes.
-template <typename T>
-inline constexpr int kPack = 16 / static_cast<int>(sizeof(T));
+/// Consecutive elements as they lie in memory. What is loaded ahead stays in this form, because
+/// bfloat16 takes half the registers. By its alignment, a copy is loads or stores of 16 bytes, or
+/// one of all bytes if they are fewer.
+template <typename T, int n>
+struct alignas(n < kPack<T> ? n * sizeof(T) : 16) RawPack {
+  static constexpr int kPerWord = 4 / static_cast<int>(sizeof(T));
+  static_assert(n % (2 * kPerWord) == 0);
+
+  unsigned words[n / kPerWord];
+};
 
 __device__ __forceinline__ float to_float32(float x) {
   return x;
@@ -40,65 +52,71 @@ __device__ __forceinline__ T from_float32(float x) {
   }
 }
 
-__device__ __forceinline__ void unpack(const uint4& bits, const float*, float* values) {
-  values[0] = __uint_as_float(bits.x);
-  values[1] = __uint_as_float(bits.y);
-  values[2] = __uint_as_float(bits.z);
-  values[3] = __uint_as_float(bits.w);
-}
-__device__ __forceinline__ void unpack(const uint4& bits, const __nv_bfloat16*, float* values) {
-  const unsigned words[] = {bits.x, bits.y, bits.z, bits.w};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {  // a bfloat16 is the upper half of a float32
-    values[2 * i] = __uint_as_float(words[i] << 16);
-    values[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
-  }
+/// Two numbers rounded to bfloat16, in the order of memory.
+__device__ __forceinline__ unsigned bfloat16_pair(float first, float second) {
+  const __nv_bfloat162_raw pair = __floats2bfloat162_rn(first, second);
+  return static_cast<unsigned>(pair.x) | static_cast<unsigned>(pair.y) << 16;
 }
 
-__device__ __forceinline__ uint4 pack_bits(const float* values, const float*) {
-  return make_uint4(__float_as_uint(values[0]), __float_as_uint(values[1]),
-                    __float_as_uint(values[2]), __float_as_uint(values[3]));
-}
-__device__ __forceinline__ uint4 pack_bits(const float* values, const __nv_bfloat16*) {
-  unsigned words[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const unsigned low = __bfloat16_as_ushort(__float2bfloat16_rn(values[2 * i]));
-    const unsigned high = __bfloat16_as_ushort(__float2bfloat16_rn(values[2 * i + 1]));
-    words[i] = low | high << 16;
-  }
-  return make_uint4(words[0], words[1], words[2], words[3]);
-}
-
-/// n elements at x: one of any alignment, or a multiple of kPack<T>, aligned to 16 bytes.
-template <int n, typename T>
-__device__ __forceinline__ Pack<n> load(const T* x) {
+template <int n>
+__device__ __forceinline__ Pack<n> widen(const RawPack<float, n>& raw) {
   Pack<n> pack;
-  if constexpr (n == 1) {
-    pack[0] = to_float32(*x);
-  } else {
-    static_assert(n % kPack<T> == 0);
-    uint4 bits[n / kPack<T>];
 #pragma unroll
-    for (int i = 0; i < n / kPack<T>; ++i) bits[i] = reinterpret_cast<const uint4*>(x)[i];
+  for (int i = 0; i < n; ++i) pack[i] = __uint_as_float(raw.words[i]);
+  return pack;
+}
+template <int n>
+__device__ __forceinline__ Pack<n> widen(const RawPack<__nv_bfloat16, n>& raw) {
+  Pack<n> pack;
 #pragma unroll
-    for (int i = 0; i < n / kPack<T>; ++i) unpack(bits[i], x, pack.values + i * kPack<T>);
+  for (int i = 0; i < n; i += 2) {  // a bfloat16 is the upper half of a float32
+    pack[i] = __uint_as_float(raw.words[i / 2] << 16);
+    pack[i + 1] = __uint_as_float(raw.words[i / 2] & 0xffff0000u);
   }
   return pack;
 }
 
-/// Writes n elements at x, rounded to T: one of any alignment, or a multiple of kPack<T>, aligned
-/// to 16 bytes.
+/// The pack rounded to T, to nearest even.
+template <typename T, int n>
+__device__ __forceinline__ RawPack<T, n> narrow(const Pack<n>& pack) {
+  RawPack<T, n> raw;
+  if constexpr (sizeof(T) == sizeof(float)) {
+#pragma unroll
+    for (int i = 0; i < n; ++i) raw.words[i] = __float_as_uint(pack[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < n; i += 2) raw.words[i / 2] = bfloat16_pair(pack[i], pack[i + 1]);
+  }
+  return raw;
+}
+
+/// n elements at x, which has RawPack's alignment.
+template <int n, typename T>
+__device__ __forceinline__ RawPack<T, n> load_raw(const T* x) {
+  return *reinterpret_cast<const RawPack<T, n>*>(x);
+}
+template <int n, typename T>
+__device__ __forceinline__ void store_raw(const RawPack<T, n>& raw, T* x) {
+  *reinterpret_cast<RawPack<T, n>*>(x) = raw;
+}
+
+/// n elements at x: one of any alignment, or several with RawPack's.
+template <int n, typename T>
+__device__ __forceinline__ Pack<n> load(const T* x) {
+  if constexpr (n == 1) {
+    return {to_float32(*x)};
+  } else {
+    return widen(load_raw<n>(x));
+  }
+}
+
+/// Writes n elements at x, rounded to T: one of any alignment, or several with RawPack's.
 template <int n, typename T>
 __device__ __forceinline__ void store(const Pack<n>& pack, T* x) {
   if constexpr (n == 1) {
     *x = from_float32<T>(pack[0]);
   } else {
-    static_assert(n % kPack<T> == 0);
-#pragma unroll
-    for (int i = 0; i < n / kPack<T>; ++i) {
-      reinterpret_cast<uint4*>(x)[i] = pack_bits(pack.values + i * kPack<T>, x);
-    }
+    store_raw(narrow<T>(pack), x);
   }
 }
 
@@ -116,16 +134,19 @@ inline const __nv_bfloat16* elements(const BFloat16* x) {
   return reinterpret_cast<const __nv_bfloat16*>(x);
 }
 
-/// Whether x is aligned to 16 bytes. A null pointer is.
-template <typename T>
-bool is_aligned(const T* x) {
-  return reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
+/// Whether all these addresses are multiples of 16 bytes, as null is.
+inline bool are_aligned(std::initializer_list<const void*> addresses) {
+  for (const void* address : addresses) {
+    if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0) return false;
+  }
+  return true;
 }
 
-/// Whether each row of a matrix is aligned to 16 bytes, if it has rows of `columns` elements.
-template <typename T>
-bool rows_are_aligned(const T* x, std::int64_t columns) {
-  return is_aligned(x) && columns * static_cast<std::int64_t>(sizeof(T)) % 16 == 0;
+/// Whether rows of so many columns that follow each other from these addresses (null: not used) can
+/// be read and written in packs of n.
+inline bool rows_are_aligned(std::int64_t columns, int n,
+                             std::initializer_list<const void*> addresses) {
+  return columns % n == 0 && are_aligned(addresses);
 }
 
 }  // namespace troupe::tensor::cuda

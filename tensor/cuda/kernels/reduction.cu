@@ -34,11 +34,11 @@ __global__ void __launch_bounds__(kMostSumThreads)
 
 /// The elements 4 i to 4 i + 3, zero past the end.
 template <bool kAligned>
-__device__ __forceinline__ float4 load_four(const float* x, std::int64_t i, std::int64_t count) {
+__device__ __forceinline__ Pack<4> load_four(const float* x, std::int64_t i, std::int64_t count) {
   const std::int64_t first = 4 * i;
-  if (kAligned && first + 4 <= count) return *reinterpret_cast<const float4*>(x + first);
+  if (kAligned && first + 4 <= count) return load<4>(x + first);
   const auto at = [&](std::int64_t k) { return k < count ? x[k] : 0.0f; };
-  return {at(first), at(first + 1), at(first + 2), at(first + 3)};
+  return {{at(first), at(first + 1), at(first + 2), at(first + 3)}};
 }
 
 __device__ __forceinline__ double square(float x) {
@@ -55,15 +55,15 @@ __global__ void __launch_bounds__(kThreads)
   double even = 0, odd = 0;
   std::int64_t first = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   for (; first < fours; first += step * kAtOnce) {
-    float4 v[kAtOnce];
+    Pack<4> v[kAtOnce];
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) v[k] = load_four<kAligned>(x, first + k * step, count);
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
-      even += square(v[k].x);
-      odd += square(v[k].y);
-      even += square(v[k].z);
-      odd += square(v[k].w);
+      even += square(v[k][0]);
+      odd += square(v[k][1]);
+      even += square(v[k][2]);
+      odd += square(v[k][3]);
     }
   }
   write_block_sum(even + odd, shared, parts + blockIdx.x);
@@ -90,7 +90,7 @@ void launch_sum_of_squares(const float* x, std::int64_t count, double* sum, void
                            cudaStream_t stream) {
   const unsigned blocks = blocks_of(count);
   double* const parts = blocks == 1 ? sum : static_cast<double*>(scratch);
-  with_constant(reinterpret_cast<std::uintptr_t>(x) % 16 == 0, [&](auto aligned) {
+  with_constant(are_aligned({x}), [&](auto aligned) {
     launch(sum_of_squares_kernel<aligned()>, dim3(blocks), dim3(kThreads), 0, stream, x, count,
            parts);
   });

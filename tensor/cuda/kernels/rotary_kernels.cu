@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kElementThreads) save_elements_kernel(const Sa
 template <typename T>
 void save_heads(const SavedHeads& x, cudaStream_t stream) {
   const bool packed = x.head_dim % 2 == 0 && x.saved_width == x.head_dim &&
-                      rows_are_aligned(static_cast<const T*>(x.qkv), x.head_dim / 2);
+                      rows_are_aligned(x.head_dim / 2, kPack<T>, {x.qkv});
   const std::int64_t heads = x.batch * x.seq_len * (x.heads + 2 * x.kv_heads);
   const std::int64_t items = heads * (packed ? x.head_dim / 2 / kPack<T> : x.saved_width);
   launch(packed ? save_packs_kernel<T> : save_elements_kernel<T>, blocks_for(items),
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(kElementThreads) rotate_back_kernel(const Rota
 
 template <typename T>
 void rotate_back(const RotatedGradients& x, cudaStream_t stream) {
-  const bool packed = rows_are_aligned(static_cast<const T*>(x.dqkv), x.head_dim / 2);
+  const bool packed = rows_are_aligned(x.head_dim / 2, kPack<T>, {x.dqkv});
   const std::int64_t half = x.head_dim / 2;
   const std::int64_t items = x.batch * x.seq_len * (x.heads + x.kv_heads) * half;
   launch(packed ? rotate_back_kernel<T, kPack<T>> : rotate_back_kernel<T, 1>,

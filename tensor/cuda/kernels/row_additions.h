@@ -9,26 +9,25 @@ namespace troupe::tensor::cuda {
 template <bool kAligned, int N, typename T, typename RowOf>
 __device__ __forceinline__ void add_rows(const T* dx, std::int64_t count, const RowOf& row_of,
                                          int pack, int columns, float* to) {
+  using Packs = RowPacks<N, kAligned>;
   constexpr int kAtOnce = 8;
-  float sum[N];
-  load_pack<kAligned>(to, pack, columns, sum);
+  Pack<N> sum = Packs::load(to, pack, columns);
   for (std::int64_t first = 0; first < count; first += kAtOnce) {
     RawPack<T, N> rows[kAtOnce];
 #pragma unroll
     for (int r = 0; r < kAtOnce; ++r) {
       if (first + r >= count) continue;
-      rows[r] = load_raw<kAligned, N>(dx + row_of(first + r) * columns, pack, columns);
+      rows[r] = Packs::load_raw(dx + row_of(first + r) * columns, pack, columns);
     }
 #pragma unroll
     for (int r = 0; r < kAtOnce; ++r) {
       if (first + r >= count) continue;
-      float row[N];
-      widen(rows[r], row);
+      const Pack<N> row = widen(rows[r]);
 #pragma unroll
       for (int i = 0; i < N; ++i) sum[i] += row[i];
     }
   }
-  store_pack<kAligned>(sum, to, pack, columns);
+  Packs::store(sum, to, pack, columns);
 }
 
 }  // namespace troupe::tensor::cuda

@@ -18,10 +18,10 @@ __global__ void __launch_bounds__(kVocabThreads)
   for (std::int64_t row = blockIdx.x; row < shard.rows; row += gridDim.x) {
     float max = kMinusInfinity;
     visit_packs<kAligned>(logits + row * columns, columns, 0,
-                          [&](int pack, const float(&v)[kVocabPack]) {
+                          [&](int pack, const Pack<kVocabPack>& v) {
 #pragma unroll
                             for (int i = 0; i < kVocabPack; ++i) {
-                              const int c = Packs<kVocabPack, kAligned>::column(pack, i);
+                              const int c = RowPacks<kVocabPack, kAligned>::column(pack, i);
                               if (c < valid) max = fmaxf(max, v[i]);
                             }
                           });
@@ -51,16 +51,16 @@ __global__ void __launch_bounds__(kVocabThreads)
       sums[shard.rows + row] = target >= 0 && target < valid ? own[target] - max : 0.0f;
     }
     float of_row[2] = {};  // of the exponentials, and of what they are the exponentials of
-    visit_packs<kAligned>(own, columns, 0, [&](int pack, float(&v)[kVocabPack]) {
+    visit_packs<kAligned>(own, columns, 0, [&](int pack, Pack<kVocabPack> v) {
 #pragma unroll
       for (int i = 0; i < kVocabPack; ++i) {
         const float shifted = v[i] - max;
-        const bool is_class = Packs<kVocabPack, kAligned>::column(pack, i) < valid;
+        const bool is_class = RowPacks<kVocabPack, kAligned>::column(pack, i) < valid;
         v[i] = is_class ? expf(shifted) : 0.0f;
         of_row[0] += v[i];
         if (is_class) of_row[1] += shifted;
       }
-      store_pack<kAligned>(v, own, pack, columns);
+      RowPacks<kVocabPack, kAligned>::store(v, own, pack, columns);
     });
     row_sums(of_row, shared, turn);
     if (threadIdx.x != 0) continue;
@@ -106,13 +106,13 @@ __global__ void __launch_bounds__(kVocabThreads) vocab_gradient_kernel(VocabEntr
     const float subtracted = counts ? static_cast<float>(a.scale * share) : 0.0f;
     T* const dlogits = static_cast<T*>(a.dlogits) + row * columns;
     visit_packs<kAligned>(
-        a.exponentials + row * columns, columns, 0, [&](int pack, float(&v)[kVocabPack]) {
+        a.exponentials + row * columns, columns, 0, [&](int pack, Pack<kVocabPack> v) {
 #pragma unroll
           for (int i = 0; i < kVocabPack; ++i) {
-            const bool is_class = Packs<kVocabPack, kAligned>::column(pack, i) < valid;
+            const bool is_class = RowPacks<kVocabPack, kAligned>::column(pack, i) < valid;
             v[i] = is_class ? v[i] * factor - subtracted : 0.0f;
           }
-          store_pack<kAligned>(v, dlogits, pack, columns);
+          RowPacks<kVocabPack, kAligned>::store(v, dlogits, pack, columns);
         });
     const std::int64_t column = target - a.shard.first_class;
     if (!counts || column < 0 || column >= valid || !is_own<kAligned>(column, columns)) continue;
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(kVocabThreads) vocab_gradient_kernel(VocabEntr
 void launch_vocab_max(const VocabShard& shard, const float* logits, float* max,
                       cudaStream_t stream) {
   const VocabLaunch shape(shard.rows, shard.columns);
-  with_constant(are_aligned(shard.columns, kVocabPack, {logits}), [&](auto aligned) {
+  with_constant(rows_are_aligned(shard.columns, kVocabPack, {logits}), [&](auto aligned) {
     launch(vocab_max_kernel<aligned()>, dim3(shape.blocks), dim3(shape.threads), 0, stream, shard,
            logits, max);
   });
@@ -136,7 +136,7 @@ void launch_vocab_max(const VocabShard& shard, const float* logits, float* max,
 void launch_vocab_sums(const VocabShard& shard, float* logits, const std::int32_t* targets,
                        const float* max, bool with_shifted, float* sums, cudaStream_t stream) {
   const VocabLaunch shape(shard.rows, shard.columns);
-  with_constant(are_aligned(shard.columns, kVocabPack, {logits}), [&](auto aligned) {
+  with_constant(rows_are_aligned(shard.columns, kVocabPack, {logits}), [&](auto aligned) {
     launch(vocab_sums_kernel<aligned()>, dim3(shape.blocks), dim3(shape.threads), 0, stream, shard,
            logits, targets, max, with_shifted, sums);
   });
@@ -153,7 +153,7 @@ void launch_vocab_loss(const VocabEntropy& a, double* loss, void* scratch, cudaS
   const VocabLaunch shape(rows, a.shard.columns);
   with_act_type(a.gradient_dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    const bool aligned = are_aligned(a.shard.columns, kVocabPack, {a.exponentials, a.dlogits});
+    const bool aligned = rows_are_aligned(a.shard.columns, kVocabPack, {a.exponentials, a.dlogits});
     with_constant(aligned, [&](auto is_aligned) {
       launch(vocab_gradient_kernel<T, is_aligned()>, dim3(shape.blocks), dim3(shape.threads), 0,
              stream, a);

@@ -29,14 +29,16 @@ struct VocabLaunch {
   unsigned threads, blocks;
 };
 
-/// Calls body(pack, values) for this thread's packs of the row, but not for its `skipped` first
-/// ones; from the last to the first if kBackward. Four loads are on their way at a time.
+/// Calls body(pack, values), values being a Pack<kVocabPack>, for this thread's packs of the row,
+/// but not for its `skipped` first ones; from the last to the first if kBackward. Four loads are on
+/// their way at a time.
 template <bool kAligned, bool kBackward = false, typename Body>
 __device__ __forceinline__ void visit_packs(const float* row, int columns, int skipped,
                                             const Body& body) {
+  using Packs = RowPacks<kVocabPack, kAligned>;
   constexpr int kAtOnce = 4;
   const int stride = static_cast<int>(blockDim.x), first = static_cast<int>(threadIdx.x);
-  const int packs = Packs<kVocabPack, kAligned>::count(columns);
+  const int packs = Packs::count(columns);
   const int own = (packs - first + stride - 1) / stride - skipped;
   const auto pack_of = [&](int i) {
     return first + (skipped + (kBackward ? own - 1 - i : i)) * stride;
@@ -45,14 +47,11 @@ __device__ __forceinline__ void visit_packs(const float* row, int columns, int s
     RawPack<float, kVocabPack> raw[kAtOnce];
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
-      if (i + k < own) raw[k] = load_raw<kAligned, kVocabPack>(row, pack_of(i + k), columns);
+      if (i + k < own) raw[k] = Packs::load_raw(row, pack_of(i + k), columns);
     }
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
-      if (i + k >= own) continue;
-      float values[kVocabPack];
-      widen(raw[k], values);
-      body(pack_of(i + k), values);
+      if (i + k < own) body(pack_of(i + k), widen(raw[k]));
     }
   }
 }
@@ -61,7 +60,7 @@ __device__ __forceinline__ void visit_packs(const float* row, int columns, int s
 template <bool kAligned>
 __device__ __forceinline__ bool is_own(std::int64_t column, int columns) {
   if (column < 0 || column >= columns) return threadIdx.x == 0;
-  const int pack = Packs<kVocabPack, kAligned>::pack_of(static_cast<int>(column));
+  const int pack = RowPacks<kVocabPack, kAligned>::pack_of(static_cast<int>(column));
   return static_cast<unsigned>(pack) % blockDim.x == threadIdx.x;
 }
 
