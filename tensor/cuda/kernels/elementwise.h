@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "tensor/cuda/kernels/grid.h"
+#include "tensor/cuda/kernels/launch_shape.h"
 
 // The shape of an element-wise kernel: the threads of all blocks stride over the elements, with
 // several consecutive ones each.
@@ -13,10 +14,9 @@ namespace troupe::tensor::cuda {
 inline constexpr unsigned kElementThreads = 256;
 
 /// Number of blocks for `items` items of a thread each, over which the threads stride: at most as
-/// many blocks as the 132 multiprocessors of a GPU hold at once. It depends on the shape alone.
+/// many blocks as a GPU holds at once.
 inline unsigned blocks_for(std::int64_t items, unsigned threads = kElementThreads) {
-  const std::int64_t most = 132 * (2048 / threads);
-  return static_cast<unsigned>(std::clamp<std::int64_t>((items + threads - 1) / threads, 1, most));
+  return grid_blocks(divide_up<std::int64_t>(items, threads), 2048 / threads);
 }
 
 /// Calls body(i) by this thread for its share of i = 0, 1, ..., count - 1.

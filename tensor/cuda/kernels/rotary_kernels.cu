@@ -1,5 +1,6 @@
 #include "tensor/cuda/kernels/rotary_kernels.h"
 
+#include "tensor/cuda/kernels/dispatch.h"
 #include "tensor/cuda/kernels/elementwise.h"
 #include "tensor/cuda/kernels/packs.h"
 
@@ -143,13 +144,13 @@ void launch_rotation_tables(std::int64_t seq_len, std::int64_t head_dim, double 
 }
 
 void launch_save_heads(DType dtype, const SavedHeads& heads, cudaStream_t stream) {
-  if (dtype == DType::f32) return save_heads<float>(heads, stream);
-  save_heads<__nv_bfloat16>(heads, stream);
+  with_act_type(dtype,
+                [&](auto type) { save_heads<typename decltype(type)::type>(heads, stream); });
 }
 
 void launch_rotate_back(DType dtype, const RotatedGradients& gradients, cudaStream_t stream) {
-  if (dtype == DType::f32) return rotate_back<float>(gradients, stream);
-  rotate_back<__nv_bfloat16>(gradients, stream);
+  with_act_type(dtype,
+                [&](auto type) { rotate_back<typename decltype(type)::type>(gradients, stream); });
 }
 
 }  // namespace troupe::tensor::cuda

@@ -1,0 +1,73 @@
+#include "tensor/cuda/kernels/attention_backward.h"
+#include "tensor/cuda/kernels/attention_widths.h"
+
+namespace troupe::tensor::cuda {
+namespace {
+
+/// Keys of a tile that a block goes through: fewer where rows are long, for the sake of shared
+/// memory and registers.
+template <typename T, int width>
+inline constexpr int kKeyTile = width * sizeof(T) > 256 ? 32 : 64;
+
+/// Gradients of a tile of 64 queries. The number of blocks on a multiprocessor is the one for which
+/// no register spills.
+template <typename T, int width>
+__global__ void __launch_bounds__(kAttentionThreads, width == 128 ? 3 : 2)
+    attention_query_gradients_kernel(const AttentionArguments x, const AlignedRows aligned) {
+  constexpr int kKeys = kKeyTile<T, width>, n = kKeys / 8;
+  const BackwardMemory<T, width, kKeys> memory;
+  const Lane lane;
+  const int heads = x.batch * x.heads, block = static_cast<int>(blockIdx.x);
+  const HeadPlace place{block % heads / x.heads, block % heads % x.heads};
+  const HeadPlace shared{place.batch, place.head / (x.heads / x.kv_heads)};
+  // The last queries see most keys: they go first.
+  const int first = (static_cast<int>(gridDim.x) / heads - 1 - block / heads) * kTileRows;
+  const int seen = x.causal && first + kTileRows < x.seq_len ? first + kTileRows : x.seq_len;
+  load_tile<kTileRows, width>(query_rows<T>(x, place, first), memory.rows);
+  load_tile<kTileRows, width>(
+      output_rows(x, static_cast<const T*>(x.dout), place, first, aligned.out), memory.other_rows);
+  const T* queries = memory.rows + lane.warp_row * memory.kStride;
+  const T* dout = memory.other_rows + lane.warp_row * memory.kStride;
+  float* kept = memory.kept + lane.warp_row * kKeptStride<kKeys>;
+  float lse[2], delta[2];
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    const int query = first + lane.warp_row + lane.row(2 * row);
+    const bool exists = query < x.seq_len;
+    lse[row] = exists ? finite_lse(x.lse[row_of(x, place) + query]) : 0.0f;
+    delta[row] = exists ? x.delta[row_of(x, place) + query] : 0.0f;
+  }
+  const auto lse_of = [&](int, int j) { return lse[j / 2]; };
+  const auto delta_of = [&](int, int j) { return delta[j / 2]; };
+
+  float dq[width / 8][4];
+  clear(dq);
+#pragma unroll 1
+  for (int key = 0; key < seen; key += kKeys) {
+    __syncthreads();
+    load_tile<kKeys, width>(key_rows<T>(x, shared, key), memory.tile);
+    load_tile<kKeys, width>(value_rows<T>(x, shared, key), memory.other_tile);
+    __syncthreads();
+    const ScoreTile<false> tile{place, first, key};
+    const std::uint32_t bits = x.dropout.threshold ? kept_probabilities<false, n>(x, tile) : 0;
+    float p[n][4], ds[n][4];
+    compute_probabilities<T, width>(x, tile, queries, memory.tile, lse_of, p);
+    compute_score_gradients<T, width>(x, bits, dout, memory.other_tile, delta_of, p, ds);
+    multiply_kept(ds, memory.tile, kept, dq);
+  }
+  write_rows<width>(dq, reinterpret_cast<float*>(memory.rows), rotation_from(x, first),
+                    gradient_rows<T>(x, place.batch, place.head, first, aligned.rotated));
+}
+
+}  // namespace
+
+void launch_attention_query_gradients(DType dtype, const AttentionArguments& x,
+                                      cudaStream_t stream) {
+  with_width(dtype, x.head_dim, [&]<typename T, int width>(HeadWidth<T, width>) {
+    constexpr std::size_t kBytes = BackwardMemory<T, width, kKeyTile<T, width>>::kBytes;
+    launch(attention_query_gradients_kernel<T, width>, blocks_of(x, x.heads), kAttentionThreads,
+           kBytes, stream, x, aligned_rows<T>(x));
+  });
+}
+
+}  // namespace troupe::tensor::cuda
