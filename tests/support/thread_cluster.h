@@ -10,6 +10,7 @@
 #include "actors/topology/assembly.h"
 #include "actors/worker/plan_runner.h"
 #include "stages/token_data.h"
+#include "stages/transformer_stage.h"
 
 namespace troupe::test {
 
@@ -57,5 +58,53 @@ inline void on_ranks(int ranks, const std::function<void(int)>& body) {
   for (auto& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);
 }
+
+/// A run whose ranks are threads: its plan, and data that counts. What it makes must not outlive
+/// it. All functions may be called by any thread.
+class ThreadCluster {
+ public:
+  static constexpr std::uint64_t kRun = 1, kEpoch = 1;
+
+  explicit ThreadCluster(const actors::RunSpec& spec)
+      : spec_(spec),
+        shape_(first_shape(spec)),
+        assembly_(assemble(spec, shape_)),
+        feed_(counting_feed(spec)) {}
+
+  actors::RankAssembly part(int rank) const { return part_of(assembly_, spec_, shape_, rank); }
+  /// The rank's stage with its initial weights. One is made at a time, because ThreadSanitizer
+  /// cannot see how oneDNN guards its shared kernels.
+  std::unique_ptr<stages::Stage> make_stage(int rank, tensor::Device& device) const {
+    const std::lock_guard lock(mutex_);
+    auto stage = stages::make_transformer_stage(part(rank).stage, device);
+    stages::initialize(*stage, spec_.model, spec_.seed, 1);
+    return stage;
+  }
+  /// Opens the channel for the rank's edges.
+  void open(transport::Channel& channel, int rank) const {
+    channel.open({.run = kRun, .epoch = kEpoch, .rank = rank, .edges = part(rank).edges});
+  }
+  /// The interpreter of the rank's plan. Stage, channel and device outlive it.
+  actors::PlanRunner runner(int rank, stages::Stage& stage, transport::Channel& channel,
+                            tensor::Device& device) const {
+    const actors::RankAssembly own = part(rank);
+    return {stage,
+            channel,
+            device,
+            compile(own, own.actions),
+            {.feed = &feed_,
+             .replica = own.place.replica,
+             .tokens = spec_.batch.micro * spec_.batch.seq_len,
+             .samples = spec_.batch.micro,
+             .num_microbatches = assembly_.plan.num_microbatches}};
+  }
+
+ private:
+  const actors::RunSpec spec_;
+  const actors::ClusterShape shape_;
+  const actors::Assembly assembly_;
+  const stages::DataFeed feed_;
+  mutable std::mutex mutex_;
+};
 
 }  // namespace troupe::test

@@ -39,24 +39,18 @@ BOOST_AUTO_TEST_CASE(interpreter_and_data_plane_allocate_nothing_after_the_secon
   for (const std::int64_t micro : {1, 8}) {
     spec.batch.micro = micro;
     spec.batch.global = 8 * micro;
-    const ClusterShape shape = first_shape(spec);
-    const Assembly assembly = assemble(spec, shape);
-    const stages::DataFeed feed = test::counting_feed(spec);
+    const test::ThreadCluster cluster(spec);
     std::unique_ptr<transport::UcxNode> nodes[] = {transport::UcxNode::create({}),
                                                    transport::UcxNode::create({})};
     nodes[0]->connect(1, 11, nodes[1]->address());
     nodes[1]->connect(0, 10, nodes[0]->address());
     long before = -1, after = -2;
     test::on_ranks(2, [&](int rank) {
-      const RankAssembly part = part_of(assembly, spec, shape, rank);
-      test::NullStage stage(2, part.edges.front().shape);
+      test::NullStage stage(2, cluster.part(rank).edges.front().shape);
       auto& channel = nodes[rank]->channel();
       channel.set_deadline(std::chrono::seconds(60));
-      channel.open({.run = 1, .epoch = 1, .rank = rank, .edges = part.edges});
-      PlanRunner runner(stage, channel, stage.device(), compile(part, part.actions),
-                        {.feed = &feed,
-                         .tokens = micro * spec.batch.seq_len,
-                         .num_microbatches = assembly.plan.num_microbatches});
+      cluster.open(channel, rank);
+      PlanRunner runner = cluster.runner(rank, stage, channel, stage.device());
       for (std::uint64_t step = 0; step < 40; ++step) {
         if (rank == 0 && step == 3) before = allocations;
         runner.train(0, step);

@@ -38,30 +38,17 @@ Trained train(
     const std::function<std::unique_ptr<tensor::Device>()>& make_device = [] {
       return test::make_test_device();
     }) {
-  const ClusterShape shape = first_shape(spec);
-  const Assembly assembly = assemble(spec, shape);
+  const test::ThreadCluster cluster(spec);
   transport::MemoryNetwork network(spec.num_ranks());
-  const stages::DataFeed feed = test::counting_feed(spec);
   Trained trained{.losses = std::vector<double>(static_cast<std::size_t>(steps), 0.0)};
   std::mutex mutex;
   test::on_ranks(spec.num_ranks(), [&](int rank) {
-    const RankAssembly part = part_of(assembly, spec, shape, rank);
     const auto device = make_device();
-    const auto stage = [&] {
-      // One at a time, because ThreadSanitizer cannot see how oneDNN guards its shared kernels.
-      const std::lock_guard lock(mutex);
-      return stages::make_transformer_stage(part.stage, *device);
-    }();
-    stages::initialize(*stage, spec.model, spec.seed, 1);
+    const auto stage = cluster.make_stage(rank, *device);
     auto& channel = network.channel(rank);
     channel.set_deadline(std::chrono::seconds(5));
-    channel.open({.run = 1, .epoch = 1, .rank = rank, .edges = part.edges});
-    PlanRunner runner(*stage, channel, *device, compile(part, part.actions),
-                      {.feed = &feed,
-                       .replica = part.place.replica,
-                       .tokens = spec.batch.micro * spec.batch.seq_len,
-                       .samples = spec.batch.micro,
-                       .num_microbatches = assembly.plan.num_microbatches});
+    cluster.open(channel, rank);
+    PlanRunner runner = cluster.runner(rank, *stage, channel, *device);
     for (int step = 0; step < steps; ++step) {
       const PlanResult result = runner.train(step, static_cast<std::uint64_t>(step));
       stage->end_backward();
@@ -187,22 +174,14 @@ void run_with(const std::string& plan, int rank, test::NullStage& stage, Neighbo
   RunSpec spec = test::small_run(2);
   spec.batch.global = 4;
   spec.schedule = {.kind = "csv", .csv = plan};
-  const ClusterShape shape = first_shape(spec);
-  const Assembly assembly = assemble(spec, shape);
+  const test::ThreadCluster cluster(spec);
   transport::MemoryNetwork network(2);
-  const stages::DataFeed feed = test::counting_feed(spec);
   test::on_ranks(2, [&](int self) {
-    const RankAssembly part = part_of(assembly, spec, shape, self);
     auto& channel = network.channel(self);
     channel.set_deadline(std::chrono::seconds(5));
-    channel.open({.run = 1, .epoch = 1, .rank = self, .edges = part.edges});
+    cluster.open(channel, self);
     if (self != rank) return neighbour(channel);
-    PlanRunner runner(stage, channel, stage.device(), compile(part, part.actions),
-                      {.feed = &feed,
-                       .tokens = spec.batch.micro * spec.batch.seq_len,
-                       .samples = spec.batch.micro,
-                       .num_microbatches = assembly.plan.num_microbatches});
-    runner.train(0, 0);
+    cluster.runner(rank, stage, channel, stage.device()).train(0, 0);
     channel.flush();
   });
 }
@@ -326,17 +305,11 @@ BOOST_AUTO_TEST_CASE(progress_counts_what_the_device_has_finished) {
   RunSpec spec = test::small_run();
   spec.batch.global = 4;
   spec.schedule = {.kind = "csv", .csv = "0F0,0F1,0B0,0B1\n"};
-  const ClusterShape shape = first_shape(spec);
-  const Assembly assembly = assemble(spec, shape);
-  const RankAssembly part = part_of(assembly, spec, shape, 0);
+  const test::ThreadCluster cluster(spec);
   transport::MemoryNetwork network(1);
-  network.channel(0).open({.run = 1, .epoch = 1, .rank = 0, .edges = part.edges});
-  const stages::DataFeed feed = test::counting_feed(spec);
+  cluster.open(network.channel(0), 0);
   HeldStage stage;
-  PlanRunner runner(stage, network.channel(0), stage.device(), compile(part, part.actions),
-                    {.feed = &feed,
-                     .tokens = spec.batch.micro * spec.batch.seq_len,
-                     .num_microbatches = assembly.plan.num_microbatches});
+  PlanRunner runner = cluster.runner(0, stage, network.channel(0), stage.device());
   auto step = std::async(std::launch::async, [&] { runner.train(0, 0); });
   while (stage.backwards() < 2 * static_cast<int>(stage.nodes(0, stages::Pass::backward).size()))
     std::this_thread::yield();
@@ -347,24 +320,17 @@ BOOST_AUTO_TEST_CASE(progress_counts_what_the_device_has_finished) {
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_message_is_named_by_the_rank_that_lacks_it) {
-  const RunSpec spec = test::small_run(2);
-  const ClusterShape shape = first_shape(spec);
-  const Assembly assembly = assemble(spec, shape);
+  const test::ThreadCluster cluster(test::small_run(2));
   transport::MemoryNetwork network(2);
   network.drop_next(0, 1);
-  const stages::DataFeed feed = test::counting_feed(spec);
   std::string said;
   test::on_ranks(2, [&](int rank) {
-    const RankAssembly part = part_of(assembly, spec, shape, rank);
-    test::NullStage stage(1, part.edges.front().shape);
+    test::NullStage stage(1, cluster.part(rank).edges.front().shape);
     auto& channel = network.channel(rank);
     channel.set_deadline(std::chrono::milliseconds(rank == 1 ? 50 : 60000));
-    channel.open({.run = 1, .epoch = 1, .rank = rank, .edges = part.edges});
-    PlanRunner runner(
-        stage, channel, stage.device(), compile(part, part.actions),
-        {.feed = &feed, .tokens = 16, .num_microbatches = assembly.plan.num_microbatches});
+    cluster.open(channel, rank);
     try {
-      runner.train(0, 7);
+      cluster.runner(rank, stage, channel, stage.device()).train(0, 7);
     } catch (const Error& error) {
       if (rank == 1) said = error.what();
     }

@@ -19,15 +19,14 @@ namespace {
 
 using stages::Pass;
 
-constexpr std::uint64_t kRun = 8;
-
 /// The groups of one rank's shards, as an epoch makes them.
 struct Groups {
   Groups(transport::UcxNode& node, tensor::Device& device, const RankAssembly& part, int rank) {
     const auto make = [&](int kind, const std::vector<int>& ranks) {
       std::unique_ptr<tensor::ProcessGroup> group;
       if (ranks.empty()) return group;
-      group = node.make_group(kRun, 1, 100 * kind + ranks.front(), "shards", ranks, rank);
+      group = node.make_group(test::ThreadCluster::kRun, test::ThreadCluster::kEpoch,
+                              100 * kind + ranks.front(), "shards", ranks, rank);
       return transport::group_for(device, std::move(group), "shards");
     };
     forward = make(1, part.shard_ranks);
@@ -46,30 +45,20 @@ struct Trained {
 
 /// Trains with a thread per rank and real collectives between them.
 Trained train(const RunSpec& spec, int steps) {
-  const ClusterShape shape = first_shape(spec);
-  const Assembly assembly = assemble(spec, shape);
+  const test::ThreadCluster cluster(spec);
   test::UcxNodes nodes(spec.num_ranks());
-  const stages::DataFeed feed = test::counting_feed(spec);
   Trained trained{.losses = std::vector<double>(static_cast<std::size_t>(steps), 0.0)};
   std::mutex mutex;
   test::on_ranks(spec.num_ranks(), [&](int rank) {
-    const RankAssembly part = part_of(assembly, spec, shape, rank);
+    const RankAssembly part = cluster.part(rank);
     const auto device = test::make_test_device();
-    const auto stage = [&] {
-      // One at a time, because ThreadSanitizer cannot see how oneDNN guards its shared kernels.
-      const std::lock_guard lock(mutex);
-      return stages::make_transformer_stage(part.stage, *device);
-    }();
-    stages::initialize(*stage, spec.model, spec.seed, 1);
+    const auto stage = cluster.make_stage(rank, *device);
     auto& channel = nodes.channel(rank);
     channel.set_deadline(std::chrono::seconds(30));
-    channel.open({.run = kRun, .epoch = 1, .rank = rank, .edges = part.edges});
+    cluster.open(channel, rank);
     const Groups groups(nodes.node(rank), *device, part, rank);
     stage->join(groups.view());
-    PlanRunner runner(*stage, channel, *device, compile(part, part.actions),
-                      {.feed = &feed,
-                       .tokens = spec.batch.micro * spec.batch.seq_len,
-                       .num_microbatches = assembly.plan.num_microbatches});
+    PlanRunner runner = cluster.runner(rank, *stage, channel, *device);
     for (int step = 0; step < steps; ++step) {
       const PlanResult result = runner.train(step, static_cast<std::uint64_t>(step));
       stage->end_backward();
@@ -161,18 +150,11 @@ BOOST_AUTO_TEST_CASE(an_action_of_a_pair_goes_on_while_the_other_lacks_a_collect
   RunSpec spec = test::small_run();
   spec.batch.global = 4;
   spec.schedule = {.kind = "csv", .csv = "0F0,(0F1;0B0),0B1\n"};
-  const ClusterShape shape = first_shape(spec);
-  const Assembly assembly = assemble(spec, shape);
-  const RankAssembly part = part_of(assembly, spec, shape, 0);
+  const test::ThreadCluster cluster(spec);
   transport::MemoryNetwork network(1);
-  network.channel(0).open({.run = kRun, .epoch = 1, .rank = 0, .edges = part.edges});
-  const stages::DataFeed feed = test::counting_feed(spec);
+  cluster.open(network.channel(0), 0);
   EntangledStage stage;
-  PlanRunner runner(stage, network.channel(0), stage.device(), compile(part, part.actions),
-                    {.feed = &feed,
-                     .tokens = spec.batch.micro * spec.batch.seq_len,
-                     .num_microbatches = assembly.plan.num_microbatches});
-  runner.train(0, 0);
+  cluster.runner(0, stage, network.channel(0), stage.device()).train(0, 0);
   BOOST_TEST(!stage.called_too_early());
 }
 
