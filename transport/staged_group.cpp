@@ -8,7 +8,6 @@
 
 #include "tensor/error.h"
 #include "tensor/ops.h"
-#include "transport/collective.h"
 #include "transport/named_wait.h"
 
 namespace troupe::transport {
@@ -37,16 +36,6 @@ class StagedGroup::HostStream final : public Stream {
 
  private:
   tensor::Device& device_;
-};
-
-/// A collective among the hosts.
-struct StagedGroup::Call {
-  Operation operation = Operation::barrier;
-  Reduction reduction = Reduction::sum;
-  int root = 0;
-  std::vector<Tensor> in, out;  ///< of the device; those of a reduction in place are both
-  std::vector<std::int64_t> send_counts, receive_counts;
-  bool even = true;  ///< without counts
 };
 
 /// A collective that is under way, or memory for one. Deleting the handle returns it to the group.
@@ -94,9 +83,11 @@ class StagedGroup::Staged final : public NamedWork {
   }
 
   StagedGroup& group;
-  Call call;
-  std::vector<Tensor> in, out;  ///< of `call`, in pinned memory
-  tensor::Buffer memory;
+  CollectiveCall call;          ///< among the hosts, with the tensors and counts below
+  std::vector<Tensor> in, out;  ///< in pinned memory
+  std::vector<std::int64_t> send_counts, receive_counts;
+  std::vector<Tensor> results;  ///< where `out` goes on the device
+  tensor::Buffer memory;        ///< pinned
   const std::unique_ptr<tensor::Event> copied_in, copied_out;
   bool is_ready = false;                ///< the tensors are in pinned memory
   mutable bool is_copied_back = false;  ///< the copy of the results has been queued
@@ -130,94 +121,56 @@ std::unique_ptr<Work> StagedGroup::all_reduce(Stream& stream, const Tensor& x,
                                               Reduction reduction) {
   return all_reduce_many(stream, {&x, 1}, reduction);
 }
-
 std::unique_ptr<Work> StagedGroup::all_reduce_many(Stream& stream, std::span<const Tensor> tensors,
                                                    Reduction reduction) {
-  Staged& staged = take();
-  staged.call.operation = Operation::all_reduce;
-  staged.call.reduction = reduction;
-  staged.call.out.assign(tensors.begin(), tensors.end());
-  return start(stream, staged);
+  return start(stream,
+               {.operation = Operation::all_reduce, .reduction = reduction, .out = tensors});
 }
-
 std::unique_ptr<Work> StagedGroup::all_gather(Stream& stream, const Tensor& in, const Tensor& out) {
-  Staged& staged = take();
-  staged.call.operation = Operation::all_gather;
-  staged.call.in.push_back(in);
-  staged.call.out.push_back(out);
-  return start(stream, staged);
+  return all_gather_uneven(stream, in, out, {});
 }
-
 std::unique_ptr<Work> StagedGroup::all_gather_uneven(Stream& stream, const Tensor& in,
                                                      const Tensor& out, Counts counts) {
-  Staged& staged = take();
-  staged.call.operation = Operation::all_gather;
-  staged.call.in.push_back(in);
-  staged.call.out.push_back(out);
-  staged.call.receive_counts.assign(counts.begin(), counts.end());
-  staged.call.even = false;
-  return start(stream, staged);
+  return start(stream, {.operation = Operation::all_gather,
+                        .in = {&in, 1},
+                        .out = {&out, 1},
+                        .receive_counts = counts});
 }
-
 std::unique_ptr<Work> StagedGroup::reduce_scatter(Stream& stream, const Tensor& in,
                                                   const Tensor& out, Reduction reduction) {
-  Staged& staged = take();
-  staged.call.operation = Operation::reduce_scatter;
-  staged.call.reduction = reduction;
-  staged.call.in.push_back(in);
-  staged.call.out.push_back(out);
-  return start(stream, staged);
+  return reduce_scatter_uneven(stream, in, out, {}, reduction);
 }
-
 std::unique_ptr<Work> StagedGroup::reduce_scatter_uneven(Stream& stream, const Tensor& in,
                                                          const Tensor& out, Counts counts,
                                                          Reduction reduction) {
-  Staged& staged = take();
-  staged.call.operation = Operation::reduce_scatter;
-  staged.call.reduction = reduction;
-  staged.call.in.push_back(in);
-  staged.call.out.push_back(out);
-  staged.call.send_counts.assign(counts.begin(), counts.end());
-  staged.call.even = false;
-  return start(stream, staged);
+  return start(stream, {.operation = Operation::reduce_scatter,
+                        .reduction = reduction,
+                        .in = {&in, 1},
+                        .out = {&out, 1},
+                        .send_counts = counts});
 }
-
 std::unique_ptr<Work> StagedGroup::all_to_all(Stream& stream, const Tensor& in, const Tensor& out) {
-  Staged& staged = take();
-  staged.call.operation = Operation::all_to_all;
-  staged.call.in.push_back(in);
-  staged.call.out.push_back(out);
-  return start(stream, staged);
+  return all_to_all_uneven(stream, in, out, {}, {});
 }
-
 std::unique_ptr<Work> StagedGroup::all_to_all_uneven(Stream& stream, const Tensor& in,
                                                      const Tensor& out, Counts send_counts,
                                                      Counts receive_counts) {
-  Staged& staged = take();
-  staged.call.operation = Operation::all_to_all;
-  staged.call.in.push_back(in);
-  staged.call.out.push_back(out);
-  staged.call.send_counts.assign(send_counts.begin(), send_counts.end());
-  staged.call.receive_counts.assign(receive_counts.begin(), receive_counts.end());
-  staged.call.even = false;
-  return start(stream, staged);
+  return start(stream, {.operation = Operation::all_to_all,
+                        .in = {&in, 1},
+                        .out = {&out, 1},
+                        .send_counts = send_counts,
+                        .receive_counts = receive_counts});
 }
-
 std::unique_ptr<Work> StagedGroup::broadcast(Stream& stream, const Tensor& x, int root) {
-  Staged& staged = take();
-  staged.call.operation = Operation::broadcast;
-  staged.call.root = root;
-  staged.call.out.push_back(x);
-  return start(stream, staged);
+  return start(stream, {.operation = Operation::broadcast, .root = root, .out = {&x, 1}});
 }
-
 std::unique_ptr<Work> StagedGroup::barrier(Stream& stream) {
-  return start(stream, take());
+  return start(stream, {.operation = Operation::barrier});
 }
 
 // --- from the device to the hosts
 
-/// Memory for a collective, with an empty barrier as its call.
+/// Memory for a collective.
 StagedGroup::Staged& StagedGroup::take() {
   if (idle_.empty()) {
     all_.emplace_back(new Staged(*this));
@@ -225,17 +178,14 @@ StagedGroup::Staged& StagedGroup::take() {
   }
   Staged& staged = *idle_.back();
   idle_.pop_back();
-  staged.call.operation = Operation::barrier;
-  staged.call.even = true;
-  for (auto* tensors : {&staged.call.in, &staged.call.out, &staged.in, &staged.out})
-    tensors->clear();
   return staged;
 }
 
 /// Queues the copies into pinned memory. The collective begins once they have run.
-std::unique_ptr<Work> StagedGroup::start(Stream& stream, Staged& staged) {
+std::unique_ptr<Work> StagedGroup::start(Stream& stream, const CollectiveCall& call) {
+  Staged& staged = take();
   try {
-    copy_in(stream, staged);
+    copy_in(stream, call, staged);
   } catch (...) {
     idle_.push_back(&staged);
     throw;
@@ -253,11 +203,11 @@ std::unique_ptr<Work> StagedGroup::start(Stream& stream, Staged& staged) {
   return std::unique_ptr<Work>(&staged);
 }
 
-void StagedGroup::copy_in(Stream& stream, Staged& staged) {
-  const Call& call = staged.call;
+/// Makes of a call with tensors of the device one with tensors of pinned memory.
+void StagedGroup::copy_in(Stream& stream, const CollectiveCall& call, Staged& staged) {
   std::size_t bytes = 0;
-  for (const auto* tensors : {&call.in, &call.out})
-    for (const Tensor& x : *tensors) bytes += rounded_up(x.num_bytes());
+  for (const auto& tensors : {call.in, call.out})
+    for (const Tensor& x : tensors) bytes += rounded_up(x.num_bytes());
   staged.copied_out->wait(stream);  // results of the collective before
   if (staged.memory.bytes() < bytes) {
     staged.copied_out->synchronize();
@@ -270,16 +220,28 @@ void StagedGroup::copy_in(Stream& stream, Staged& staged) {
     offset += rounded_up(x.num_bytes());
     return placed;
   };
-  const bool in_place = call.operation == Operation::all_reduce ||
-                        (call.operation == Operation::broadcast && call.root == member());
   const auto copy = [&](const Tensor& x, const Tensor& placed) {
     if (x.num_elements() > 0) device_.ops().copy(stream, x, placed);
   };
+  const bool in_place = call.operation == Operation::all_reduce ||
+                        (call.operation == Operation::broadcast && call.root == member());
+  staged.in.clear();
+  staged.out.clear();
   for (const Tensor& x : call.in) copy(x, staged.in.emplace_back(place(x)));
   for (const Tensor& x : call.out) {
     staged.out.push_back(place(x));
     if (in_place) copy(x, staged.out.back());
   }
+  staged.results.assign(call.out.begin(), call.out.end());
+  staged.send_counts.assign(call.send_counts.begin(), call.send_counts.end());
+  staged.receive_counts.assign(call.receive_counts.begin(), call.receive_counts.end());
+  staged.call = {.operation = call.operation,
+                 .reduction = call.reduction,
+                 .root = call.root,
+                 .in = staged.in,
+                 .out = staged.out,
+                 .send_counts = staged.send_counts,
+                 .receive_counts = staged.receive_counts};
   staged.is_ready = staged.is_copied_back = false;
   staged.copied_in->record(stream);
 }
@@ -292,7 +254,7 @@ void StagedGroup::on_copied(Staged& staged) {
     Staged& next = *due_.front();
     due_.pop_front();
     try {
-      begin(next);
+      next.work = start_collective(*hosts_, *host_stream_, next.call);
       next.begun.store(next.work.get(), std::memory_order_release);
       // It may have ended before: whoever asked done() meanwhile was told that it had not begun.
       if (auto* const named = dynamic_cast<NamedWork*>(next.work.get())) named->announce();
@@ -303,37 +265,6 @@ void StagedGroup::on_copied(Staged& staged) {
     }
   }
   begun_.notify_all();
-}
-
-void StagedGroup::begin(Staged& staged) {
-  const Call& call = staged.call;
-  const auto &in = staged.in, &out = staged.out;
-  switch (call.operation) {
-    case Operation::all_reduce:
-      staged.work = hosts_->all_reduce_many(*host_stream_, out, call.reduction);
-      break;
-    case Operation::all_gather:
-      staged.work =
-          call.even ? hosts_->all_gather(*host_stream_, in[0], out[0])
-                    : hosts_->all_gather_uneven(*host_stream_, in[0], out[0], call.receive_counts);
-      break;
-    case Operation::reduce_scatter:
-      staged.work = call.even ? hosts_->reduce_scatter(*host_stream_, in[0], out[0], call.reduction)
-                              : hosts_->reduce_scatter_uneven(*host_stream_, in[0], out[0],
-                                                              call.send_counts, call.reduction);
-      break;
-    case Operation::all_to_all:
-      staged.work = call.even ? hosts_->all_to_all(*host_stream_, in[0], out[0])
-                              : hosts_->all_to_all_uneven(*host_stream_, in[0], out[0],
-                                                          call.send_counts, call.receive_counts);
-      break;
-    case Operation::broadcast:
-      staged.work = hosts_->broadcast(*host_stream_, out[0], call.root);
-      break;
-    case Operation::barrier:
-      staged.work = hosts_->barrier(*host_stream_);
-      break;
-  }
 }
 
 // --- from the hosts to the device
@@ -350,9 +281,9 @@ void StagedGroup::wait_begun(Staged& staged) {
 
 /// Queues the copies of the results.
 void StagedGroup::copy_back(const Staged& staged, Stream& stream) {
-  const Call& call = staged.call;
-  for (std::size_t i = 0; i < call.out.size(); ++i)
-    if (call.out[i].num_elements() > 0) device_.ops().copy(stream, staged.out[i], call.out[i]);
+  for (std::size_t i = 0; i < staged.out.size(); ++i)
+    if (staged.out[i].num_elements() > 0)
+      device_.ops().copy(stream, staged.out[i], staged.results[i]);
   staged.copied_out->record(stream);
   staged.is_copied_back = true;
 }

@@ -10,6 +10,7 @@
 
 #include "tensor/device.h"
 #include "tensor/process_group.h"
+#include "transport/collective_call.h"
 
 namespace troupe::transport {
 
@@ -60,16 +61,14 @@ class StagedGroup final : public tensor::ProcessGroup {
  private:
   class HostStream;
   class Staged;
-  struct Call;
   struct Destroy {
     void operator()(Staged* staged) const;
   };
 
   Staged& take();
-  std::unique_ptr<tensor::Work> start(tensor::Stream& stream, Staged& staged);
-  void copy_in(tensor::Stream& stream, Staged& staged);
+  std::unique_ptr<tensor::Work> start(tensor::Stream& stream, const CollectiveCall& call);
+  void copy_in(tensor::Stream& stream, const CollectiveCall& call, Staged& staged);
   void on_copied(Staged& staged);
-  void begin(Staged& staged);
   void wait_begun(Staged& staged);
   void copy_back(const Staged& staged, tensor::Stream& stream);
   void take_back(Staged& staged);
