@@ -22,28 +22,19 @@ std::string place_rows(const Placement& placement) {
   return rows;
 }
 
+/// The table of what each rank holds in its GPU's memory, or in the machine's where there is none.
 std::string memory_rows(const Placement& placement) {
   constexpr auto kRow = "{:>6}{:>11}{:>11}{:>11}{:>12}{:>11}{:>11}{:>11}{:>11}\n";
-  std::string rows = fmt::format(kRow, "rank", "weights", "gradients", "optimizer", "activations",
-                                 "packed", "pools", "process", "total");
+  const bool on_gpu = placement.device_bytes() > 0;
+  std::string rows =
+      fmt::format(kRow, "rank", "weights", "gradients", "optimizer", "activations", "packed",
+                  on_gpu ? "workspace" : "pools", on_gpu ? "context" : "process", "total");
   for (const RankPlacement& r : placement.ranks)
     rows += fmt::format(kRow, r.rank, bytes_text(r.memory.weights), bytes_text(r.memory.gradients),
                         bytes_text(r.memory.optimizer), bytes_text(r.memory.activations),
-                        bytes_text(r.memory.packed), bytes_text(r.pools), bytes_text(r.process),
-                        bytes_text(r.total_bytes));
-  return rows;
-}
-
-/// The table of a GPU's memory.
-std::string gpu_rows(const Placement& placement) {
-  constexpr auto kRow = "{:>6}{:>11}{:>11}{:>11}{:>12}{:>11}{:>11}{:>11}{:>11}\n";
-  std::string rows = fmt::format(kRow, "rank", "weights", "gradients", "optimizer", "activations",
-                                 "packed", "workspace", "context", "total");
-  for (const RankPlacement& r : placement.ranks)
-    rows += fmt::format(kRow, r.rank, bytes_text(r.memory.weights), bytes_text(r.memory.gradients),
-                        bytes_text(r.memory.optimizer), bytes_text(r.memory.activations),
-                        bytes_text(r.memory.packed), bytes_text(r.workspace), bytes_text(r.context),
-                        bytes_text(r.device_bytes));
+                        bytes_text(r.memory.packed), bytes_text(on_gpu ? r.workspace : r.pools),
+                        bytes_text(on_gpu ? r.context : r.process),
+                        bytes_text(on_gpu ? r.device_bytes : r.total_bytes));
   return rows;
 }
 
@@ -57,7 +48,7 @@ std::string memory_lines(const Placement& placement) {
   if (placement.spares > 0)
     out += fmt::format(" and {} of {}", counted(placement.spares, "spare"),
                        bytes_text(placement.spare_bytes));
-  return out + '\n' + (on_gpu ? gpu_rows(placement) : memory_rows(placement));
+  return out + '\n' + memory_rows(placement);
 }
 
 std::string mode_text(const stages::Recompute& recompute) {
