@@ -107,9 +107,13 @@ class Event {
   virtual double reached_s() const = 0;
 };
 
-/// Where tensors live and ops run. Everything it makes must not outlive it. allocate(), reserve()
-/// and make_...() may be called by any thread; a stream, and the ops and events on it, are used by
-/// one thread at a time. Ops of two streams may run at the same time: only events order them.
+/// Where tensors live and ops run. A process makes one, and all that computes in it shares that.
+/// Everything it makes must not outlive it.
+///
+/// Any thread may at any time allocate, reserve, make streams and events, and ask for memory().
+/// Linear layers and attention are made, and given their scratch memory, by one thread at a time,
+/// while others may run ops. A stream, and the ops and events on it, are used by one thread at a
+/// time. Ops of two streams may run at the same time: only events order them.
 class Device {
  public:
   virtual ~Device() = default;

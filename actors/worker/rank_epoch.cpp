@@ -54,23 +54,21 @@ std::vector<std::size_t> slots_of(const RankAssembly& part, int rank) {
   return sizes;
 }
 
-std::shared_ptr<StageState> make_state(const stages::StageSpec& stage,
-                                       std::unique_ptr<tensor::Device> device) {
+std::shared_ptr<StageState> make_state(const stages::StageSpec& stage, tensor::Device& device) {
   auto state = std::make_shared<StageState>();
-  state->device = std::move(device);
-  state->stage = stages::make_transformer_stage(stage, *state->device);
+  state->stage = stages::make_transformer_stage(stage, device);
   state->spec = stage;
   return state;
 }
 
 void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin,
-                 transport::Channel& channel) {
+                 transport::Channel& channel, tensor::Device& device) {
   number_parameters(now, spec);
   const ClusterShape& shape = now.epoch.shape;
   const auto microbatches = spec.batch.microbatches(shape.mesh.dp);
   const Program program = compile(now.part, now.part.actions);
   const bool shares = spec.data.first_shard_reads && shape.mesh.tp > 1;
-  if (shares && reads_tokens(program)) now.tokens.emplace(*now.state->device, *now.shard_forwards);
+  if (shares && reads_tokens(program)) now.tokens.emplace(device, *now.shard_forwards);
   const bool opens =
       !spec.data.first_shard_reads || (now.part.place.shard == 0 && reads_tokens(program));
   const auto data = [&](const stages::DataFeed* feed) {
@@ -85,11 +83,11 @@ void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin
   train.shuffle = spec.data.shuffle;
   train.origin = sample_origin;
   if (opens) now.feed = open_feed(spec.data.tokens, train);
-  now.runner.emplace(now.stage(), channel, *now.state->device, program, data(now.feed.get()));
+  now.runner.emplace(now.stage(), channel, device, program, data(now.feed.get()));
   if (spec.eval.interval <= 0) return;
   if (opens) now.eval_feed = open_feed(spec.eval.tokens, feed_spec(spec, shape));
-  now.eval_runner.emplace(now.stage(), channel, *now.state->device,
-                          compile(now.part, now.part.eval_actions), data(now.eval_feed.get()));
+  now.eval_runner.emplace(now.stage(), channel, device, compile(now.part, now.part.eval_actions),
+                          data(now.eval_feed.get()));
 }
 
 }  // namespace troupe::actors

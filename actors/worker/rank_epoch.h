@@ -14,9 +14,8 @@
 
 namespace troupe::actors {
 
-/// A stage with its device, and how many updates are in it.
+/// A stage, and how many updates are in it.
 struct StageState {
-  std::unique_ptr<tensor::Device> device;
   std::unique_ptr<stages::Stage> stage;
   stages::StageSpec spec;
   std::int64_t step = -1;  ///< updates in the stage's state; -1: no state that can be used
@@ -46,15 +45,15 @@ struct RankEpoch {
   stages::Stage& stage() { return *state->stage; }
 };
 
-/// Makes a stage of zeros on the given device. The thread that builds them hands both over to the
-/// compute thread.
-std::shared_ptr<StageState> make_state(const stages::StageSpec& stage,
-                                       std::unique_ptr<tensor::Device> device);
+/// Makes a stage of zeros on the given device, which outlives it. The thread that builds it hands
+/// it over to the compute thread.
+std::shared_ptr<StageState> make_state(const stages::StageSpec& stage, tensor::Device& device);
 /// The bytes of the slots of each edge from another rank to `rank`, the largest first.
 std::vector<std::size_t> slots_of(const RankAssembly& part, int rank);
 
 /// Adds a rank's data feeds and plan runners to an epoch whose stage and groups are already set.
+/// `device` is the stage's.
 void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin,
-                 transport::Channel& channel);
+                 transport::Channel& channel, tensor::Device& device);
 
 }  // namespace troupe::actors

@@ -41,7 +41,7 @@ RankExecutor::RankExecutor(RunSpec spec, const Member& self, NodeFactory make_no
       device_(tensor::make_device(spec_.cluster.device)),
       node_(new_node()),
       reductions_(device_->make_stream()),
-      warm_stage_(spec_, slots_, node_->shares_memory()) {}
+      warm_stage_(spec_, *device_, slots_, node_->shares_memory()) {}
 
 RankExecutor::~RankExecutor() {
   finish_writing();
@@ -72,8 +72,7 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
   if (now.copies && !now.copies->has_sent(order.step - 1))
     now.copies->send(now.stage(), order.step - 1);
   std::optional<Tap> tap;
-  if (!order.taps.empty())
-    tap.emplace(order, now.part, now.rank, spec_.dir + "/taps", *now.state->device);
+  if (!order.taps.empty()) tap.emplace(order, now.part, now.rank, spec_.dir + "/taps", *device_);
   const PlanResult result =
       now.runner->train(order.step - 1, static_cast<std::uint64_t>(order.step),
                         {.record = order.trace, .tap = tap ? &*tap : nullptr});

@@ -102,8 +102,9 @@ class RankExecutor {
   std::chrono::microseconds spin_{0};
   /// Slots that closed nodes have left, for new ones.
   const std::shared_ptr<transport::SlotPool> slots_;
-  const std::unique_ptr<tensor::Device> device_;  ///< before node_, whose channel has its memory
-  std::unique_ptr<transport::UcxNode> node_;      ///< replaced only by halt(), under the lock
+  /// The process's one device, before all that has its memory.
+  const std::unique_ptr<tensor::Device> device_;
+  std::unique_ptr<transport::UcxNode> node_;  ///< replaced only by halt(), under the lock
   /// The stream of the collectives, which begin once the stage's own ops have run.
   std::unique_ptr<tensor::Stream> reductions_;
   WarmStage warm_stage_;

@@ -154,7 +154,7 @@ std::optional<Ready> RankExecutor::prepare(const EnterEpoch& order) {
                           : std::vector<transport::KeptSlots>{};
   open_channel(training(epoch.number), epoch, now->part.edges, std::move(kept));
   make_groups(*now);
-  add_runners(*now, spec_, order.start.sample_origin, node_->channel());
+  add_runners(*now, spec_, order.start.sample_origin, node_->channel(), *device_);
   if (now->copies) copy_first_state(*now, order.start.state.copied);
   ready.parameters = now->parameters;
   {
@@ -296,7 +296,7 @@ void RankExecutor::make_groups(RankEpoch& now) {
     const int id = kind * epoch.num_ranks() + ranks.front();
     for (int& rank : ranks) rank = epoch.members.at(rank).id;
     group = node_->make_group(epoch.run, training(epoch.number), id, name, ranks, self_.id);
-    return transport::group_for(*now.state->device, std::move(group), name);
+    return transport::group_for(*device_, std::move(group), name);
   };
   const RankAssembly& part = now.part;
   const std::string stage = std::to_string(part.place.stage);

@@ -6,9 +6,9 @@
 
 namespace troupe::actors {
 
-WarmStage::WarmStage(const RunSpec& spec, std::shared_ptr<transport::SlotPool> slots,
-                     bool shares_memory)
-    : spec_(spec), slots_(std::move(slots)), shares_memory_(shares_memory) {}
+WarmStage::WarmStage(const RunSpec& spec, tensor::Device& device,
+                     std::shared_ptr<transport::SlotPool> slots, bool shares_memory)
+    : spec_(spec), device_(device), slots_(std::move(slots)), shares_memory_(shares_memory) {}
 
 WarmStage::~WarmStage() {
   take();
@@ -62,23 +62,22 @@ void WarmStage::prepare_slots(const std::vector<std::size_t>& sizes) {
 void WarmStage::reserve_for_any(const WarmUp& order) {
   {
     const std::lock_guard lock(mutex_);
-    if (reserve_ && reserved_for_ == order.shape) return;
+    if (reserved_for_ == order.shape) return;
   }
   const Assembly assembly = assemble(spec_, order.shape);
-  auto device = tensor::make_device(spec_.cluster.device);
   std::int64_t stage_bytes = 0;
   std::vector<std::size_t> slots;  // the largest of all ranks, the second largest of all ranks, ...
-  for (int rank = 0; rank < order.shape.mesh.ranks_of_replica(); ++rank) {  // replicas are alike
-    const RankAssembly part = part_of_run(assembly, spec_, order.shape, rank);
-    stage_bytes = std::max(stage_bytes, stages::plan_memory(part.stage, *device).total());
-    const auto sizes = slots_of(part, rank);
-    slots.resize(std::max(slots.size(), sizes.size()));
-    for (std::size_t i = 0; i < sizes.size(); ++i) slots[i] = std::max(slots[i], sizes[i]);
-  }
-  device->reserve(static_cast<std::size_t>(stage_bytes));
   {
+    const std::lock_guard making(making_);
+    for (int rank = 0; rank < order.shape.mesh.ranks_of_replica(); ++rank) {  // replicas are alike
+      const RankAssembly part = part_of_run(assembly, spec_, order.shape, rank);
+      stage_bytes = std::max(stage_bytes, stages::plan_memory(part.stage, device_).total());
+      const auto sizes = slots_of(part, rank);
+      slots.resize(std::max(slots.size(), sizes.size()));
+      for (std::size_t i = 0; i < sizes.size(); ++i) slots[i] = std::max(slots[i], sizes[i]);
+    }
+    device_.reserve(static_cast<std::size_t>(stage_bytes));
     const std::lock_guard lock(mutex_);
-    reserve_ = std::move(device);
     reserved_for_ = order.shape;
   }
   prepare_slots(slots);
@@ -96,21 +95,21 @@ std::shared_ptr<StageState> WarmStage::take() {
 }
 
 std::shared_ptr<StageState> WarmStage::make(const stages::StageSpec& stage) {
-  std::unique_ptr<tensor::Device> device;
-  {
-    const std::lock_guard lock(mutex_);
-    device = std::move(reserve_);
-  }
-  if (!device) device = tensor::make_device(spec_.cluster.device);
-  auto state = make_state(stage, std::move(device));
-  state->device->reserve(0);
+  const std::lock_guard making(making_);
+  auto state = make_state(stage, device_);
+  release_reserve();
   return state;
 }
 
 void WarmStage::release() {
   slots_->clear();
+  release_reserve();
+}
+
+void WarmStage::release_reserve() {
+  device_.reserve(0);
   const std::lock_guard lock(mutex_);
-  reserve_.reset();
+  reserved_for_.reset();
 }
 
 }  // namespace troupe::actors

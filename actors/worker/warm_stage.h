@@ -18,9 +18,11 @@ namespace troupe::actors {
 /// system to clear memory pages.
 class WarmStage {
  public:
-  /// The spec outlives the object. `slots` serves the rank's data plane. `shares_memory`: the slots
-  /// may lie in memory that peers write into.
-  WarmStage(const RunSpec& spec, std::shared_ptr<transport::SlotPool> slots, bool shares_memory);
+  /// The spec and the process's device outlive the object and the stages that it makes. `slots`
+  /// serves the rank's data plane. `shares_memory`: the slots may lie in memory that peers write
+  /// into.
+  WarmStage(const RunSpec& spec, tensor::Device& device, std::shared_ptr<transport::SlotPool> slots,
+            bool shares_memory);
   ~WarmStage();
   WarmStage(const WarmStage&) = delete;
 
@@ -41,16 +43,18 @@ class WarmStage {
   void build(const WarmUp& order);
   void reserve_for_any(const WarmUp& order);
   void prepare_slots(const std::vector<std::size_t>& sizes);
+  void release_reserve();
 
   const RunSpec& spec_;
+  tensor::Device& device_;
   const std::shared_ptr<transport::SlotPool> slots_;
   const bool shares_memory_;
 
-  std::mutex mutex_;  // guards the members below
+  std::mutex making_;  // held while a stage or a reserve is made: one thread at a time makes layers
+  std::mutex mutex_;   // guards the members below
   std::vector<std::thread> threads_;
   std::shared_ptr<StageState> built_;
-  std::unique_ptr<tensor::Device> reserve_;   ///< device with memory for any stage of reserved_for_
-  std::optional<ClusterShape> reserved_for_;  ///< shape whose largest stage fits into reserve_
+  std::optional<ClusterShape> reserved_for_;  ///< the device has memory for any stage of it
   std::optional<RankAssembly> current_;
 };
 

@@ -59,8 +59,11 @@ CpuDevice::CpuDevice(int threads) : threads_(threads), ops_(*this, threads) {
 
 Buffer CpuDevice::allocate(std::size_t bytes, MemoryKind kind) {
   try {
-    if (reserve_)
-      if (auto buffer = reserve_->take(bytes, kind)) return std::move(*buffer);
+    {
+      const std::lock_guard lock(mutex_);
+      if (reserve_)
+        if (auto buffer = reserve_->take(bytes, kind)) return std::move(*buffer);
+    }
     return allocate_host(bytes, kind);
   } catch (const std::bad_alloc&) {
     throw Error(ErrorKind::internal, fmt::format("cannot allocate {} bytes of memory", bytes));
@@ -68,8 +71,13 @@ Buffer CpuDevice::allocate(std::size_t bytes, MemoryKind kind) {
 }
 
 void CpuDevice::reserve(std::size_t bytes) {
-  reserve_.reset();
-  if (bytes > 0) reserve_.emplace(bytes);
+  const auto replace = [this](std::unique_ptr<HostReserve> next) {  // slow calls without the lock
+    const std::lock_guard lock(mutex_);
+    reserve_.swap(next);
+    return next;
+  };
+  replace(nullptr).reset();
+  if (bytes > 0) replace(std::make_unique<HostReserve>(bytes));
 }
 
 std::unique_ptr<Stream> CpuDevice::make_stream() {

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <optional>
+#include <memory>
+#include <mutex>
 
 #include "tensor/cpu/cpu_ops.h"
 #include "tensor/device.h"
@@ -29,7 +30,8 @@ class CpuDevice final : public Device {
  private:
   const int threads_;
   CpuOps ops_;
-  std::optional<HostReserve> reserve_;
+  std::mutex mutex_;  // guards reserve_
+  std::unique_ptr<HostReserve> reserve_;
 };
 
 }  // namespace troupe::tensor
