@@ -45,7 +45,7 @@ void DirectorProtocol::handle(const WorkerFailed& event) {
     return start_timer(kSymptomGrace);
   }
   if (!is_newcomer(event.incarnation) &&
-      (is_users_mistake(event.kind) || (!as_a_whole && failures_.repeats(event))))
+      (is_users_mistake(event.kind) || (!as_a_whole && failures_.repeats(event, reached_))))
     return fail(event.kind, name_of_worker(event.incarnation) + ": " + event.message);
   emit(KillWorker{.incarnation = event.incarnation});
   lose(event.incarnation, event.message, event.now_s);

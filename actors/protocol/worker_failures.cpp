@@ -14,9 +14,10 @@ void WorkerFailures::add(double now_s) {
   while (times_.front() < now_s - kHour) times_.pop_front();
 }
 
-bool WorkerFailures::repeats(const WorkerFailed& failure) {
-  const std::optional<WorkerFailed> before = std::exchange(last_, failure);
-  return before && before->message == failure.message;
+bool WorkerFailures::repeats(const WorkerFailed& failure, std::int64_t reached) {
+  const auto before =
+      std::exchange(last_, Reported{.message = failure.message, .reached = reached});
+  return before && before->message == failure.message && before->reached >= reached;
 }
 
 }  // namespace troupe::actors

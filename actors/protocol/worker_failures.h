@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <optional>
+#include <string>
 
 #include "actors/protocol/protocol_events.h"
 
@@ -14,9 +16,10 @@ class WorkerFailures {
   void add(double now_s);
   int num_in_last_hour() const { return static_cast<int>(times_.size()); }
 
-  /// Notes a failure that a worker reports. True if the one before had the same message: it would
-  /// come again with every attempt.
-  bool repeats(const WorkerFailed& failure);
+  /// Notes a failure that a worker reports when `reached` is the newest step that was ever
+  /// committed. True if the failure before had the same message and no new step was committed
+  /// since: it would come again with every attempt.
+  bool repeats(const WorkerFailed& failure, std::int64_t reached);
 
   /// The failure that may be a consequence of another one, which is waited for; none if none is.
   const std::optional<WorkerFailed>& symptom() const { return symptom_; }
@@ -25,7 +28,12 @@ class WorkerFailures {
 
  private:
   std::deque<double> times_;  // times of failures in the last hour, ascending
-  std::optional<WorkerFailed> last_, symptom_;
+  struct Reported {
+    std::string message;
+    std::int64_t reached = 0;
+  };
+  std::optional<Reported> last_;
+  std::optional<WorkerFailed> symptom_;
 };
 
 }  // namespace troupe::actors

@@ -44,12 +44,14 @@ BOOST_AUTO_TEST_CASE(failures_count_for_an_hour) {
   BOOST_TEST(failures.num_in_last_hour() == 2);
 }
 
-BOOST_AUTO_TEST_CASE(a_failure_repeats_the_one_before_if_it_says_the_same) {
+BOOST_AUTO_TEST_CASE(a_failure_repeats_the_one_before_if_it_says_the_same_at_the_same_step) {
   WorkerFailures failures;
-  BOOST_TEST(!failures.repeats({.message = "out of memory"}));
-  BOOST_TEST(failures.repeats({.message = "out of memory"}));
-  BOOST_TEST(!failures.repeats({.message = "a bad checksum"}));
-  BOOST_TEST(!failures.repeats({.message = "out of memory"}));
+  BOOST_TEST(!failures.repeats({.message = "out of memory"}, 7));
+  BOOST_TEST(failures.repeats({.message = "out of memory"}, 7));
+  BOOST_TEST(!failures.repeats({.message = "a bad checksum"}, 7));
+  BOOST_TEST(!failures.repeats({.message = "out of memory"}, 7));
+  BOOST_TEST(!failures.repeats({.message = "out of memory"}, 8));
+  BOOST_TEST(failures.repeats({.message = "out of memory"}, 8));
 }
 
 }  // namespace troupe::actors
