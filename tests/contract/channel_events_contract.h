@@ -58,16 +58,17 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_slot_freed_while_the_receiver_sleeps_goes_back, 
   World world(2);
   open_both(world, two_way({256}, kSlots));
   Channel &sender = world.channel(0), &receiver = world.channel(1);
-  const int all = kSlots + transport::kSendBuffers;
-  for (int microbatch = 0; microbatch < all; ++microbatch)
-    send_message(sender, forth(1, microbatch));
+  send_message(sender, forth(1, 0));
   ManualEvent read;
   receiver.receive(forth(1, 0));
   receiver.release(forth(1, 0), read);
-  // The other slots stay full, so that the sender has the credit of this one or none.
   auto sleeper = runner([&] { return receive_message(receiver, forth(1, kSlots)); });
   until([&] { return waits_for(receiver, "microbatch 8"); });
+  // With the credits of all other slots the sender is not short of any, so that a receiver which is
+  // awake would owe this one until later.
   read.reach();
+  for (int microbatch = 1; microbatch <= kSlots; ++microbatch)
+    send_message(sender, forth(1, microbatch));
   BOOST_TEST(sleeper.get());
 }
 
