@@ -50,8 +50,9 @@ tensor::Tensor EdgeChannel::acquire(const MessageKey& key) {
   Outbox& box = outbox_of(key);
   Outbox::Buffer* buffer = box.take(key);
   if (!buffer) {
-    wait_until(lock, note_of({.message = std::nullopt, .buffer = key}),
-               [&] { return (buffer = box.take(key)) != nullptr; });
+    wait_until(
+        lock, [&] { return note_of({.message = std::nullopt, .buffer = key}); },
+        [&] { return (buffer = box.take(key)) != nullptr; });
   }
   return box.view(box.data_of(*buffer));
 }
@@ -76,8 +77,9 @@ tensor::Tensor EdgeChannel::receive(const MessageKey& key) {
   Mailbox& mailbox = mailbox_of(key);
   Mailbox::Slot* slot = mailbox.find(key.step, key.microbatch);
   if (!slot) {
-    wait_until(lock, note_of({.message = key, .buffer = std::nullopt}),
-               [&] { return (slot = mailbox.find(key.step, key.microbatch)) != nullptr; });
+    wait_until(
+        lock, [&] { return note_of({.message = key, .buffer = std::nullopt}); },
+        [&] { return (slot = mailbox.find(key.step, key.microbatch)) != nullptr; });
   }
   slot->state = Mailbox::Slot::State::held;
   return mailbox.view(*slot);
@@ -93,7 +95,9 @@ void EdgeChannel::wait_for_either(const Needs& first, const Needs& second) {
   std::unique_lock<Link> lock(link_);
   check_open();
   const auto either = [&] { return is_ready(first) || is_ready(second); };
-  if (!either()) wait_until(lock, note_of(first), either);
+  if (!either())
+    wait_until(
+        lock, [&] { return note_of(first); }, either);
 }
 
 bool EdgeChannel::is_ready(const Needs& needs) {
@@ -156,8 +160,9 @@ void EdgeChannel::flush() {
   check_open();
   for (const Outbox& box : epoch_->outboxes) {
     if (box.is_local()) continue;
-    wait_until(lock, {.what = WaitNote::What::departure, .peer = box.edge().to},
-               [&box] { return box.is_empty(); });
+    const WaitNote note{.what = WaitNote::What::departure, .peer = box.edge().to};
+    wait_until(
+        lock, [&note] { return note; }, [&box] { return box.is_empty(); });
   }
 }
 
@@ -180,26 +185,28 @@ void EdgeChannel::check_open() const {
   if (!closed_.empty()) throw Error(ErrorKind::unavailable, "the channel is closed: " + closed_);
 }
 
-template <typename Ready>
-void EdgeChannel::wait_until(std::unique_lock<Link>& lock, const WaitNote& note, Ready ready) {
+template <typename Name, typename Ready>
+void EdgeChannel::wait_until(std::unique_lock<Link>& lock, Name name, Ready ready) {
   if (ready()) return;
   // A thread that sleeps owes no credits: a peer may need the very slots whose return could wait
   // until now.
   for (Mailbox& mailbox : epoch_->mailboxes)
     if (mailbox.memory()) return_credits(mailbox);
   if (ready()) return;
-  const NamedWait wait(board_, note);
+  NamedWait wait(board_, name());
   struct Sleep {
     explicit Sleep(bool& flag) : sleeps(flag) { sleeps = true; }
     ~Sleep() { sleeps = false; }
     bool& sleeps;
   };
   const Sleep sleep(sleeps_);
-  do {
+  for (;;) {
     if (const auto text = wait.overdue()) throw Error(ErrorKind::unavailable, *text);
     link_.wait(lock, wait.deadline());
     check_open();
-  } while (!ready());
+    if (ready()) return;
+    wait.update(name());
+  }
 }
 
 Mailbox& EdgeChannel::mailbox_of(const MessageKey& key) {

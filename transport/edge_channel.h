@@ -103,8 +103,9 @@ class EdgeChannel : public Channel, private LinkEvents {
   bool transfer_ended(OpenEpoch* epoch);
 
   void check_open() const;
-  template <typename Ready>
-  void wait_until(std::unique_lock<Link>& lock, const WaitNote& note, Ready ready);
+  /// Waits until `ready`. Meanwhile `name` says what for, which events may change.
+  template <typename Name, typename Ready>
+  void wait_until(std::unique_lock<Link>& lock, Name name, Ready ready);
 
   Link& link_;
   WaitBoard& board_;

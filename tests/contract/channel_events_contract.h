@@ -72,6 +72,27 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_slot_freed_while_the_receiver_sleeps_goes_back, 
   BOOST_TEST(sleeper.get());
 }
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_wait_for_a_credit_gets_its_name_when_events_are_reached, World,
+                              Worlds) {
+  World world(2);
+  open_both(world, two_way({256}, 1));
+  Channel &sender = world.channel(0), &receiver = world.channel(1);
+  send_message(sender, forth(1, 0));  // into the only slot
+  ManualEvent written;
+  for (const int microbatch : {1, 2}) {
+    const tensor::Tensor buffer = sender.acquire(forth(1, microbatch));
+    write_message(buffer, forth(1, microbatch));
+    sender.send(forth(1, microbatch), buffer, written);
+  }
+  auto sleeper = runner([&] { send_message(sender, forth(1, 3)); });
+  until([&] { return waits_for(sender, "a send buffer"); });
+  written.reach();
+  until([&] { return waits_for(sender, "credit for activation of step 1, microbatch 3"); });
+  for (int microbatch = 0; microbatch <= 3; ++microbatch)
+    BOOST_TEST(receive_message(receiver, forth(1, microbatch)));
+  sleeper.get();
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(events_that_are_reached_hold_nothing_back, World, Worlds) {
   World world(2);
   open_both(world, two_way({256}, 1));
