@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "launch/monitors/event_fields.h"
 #include "schedules/action.h"
@@ -93,7 +94,7 @@ json TraceCollector::chrome_trace() const {
                         {"pid", rank},
                         {"tid", second ? second_track(rank) : rank},
                         {"name", "thread_name"},
-                        {"args", {{"name", second ? "second of a pair" : "actions"}}}});
+                        {"args", {{"name", second ? "actions at the same time" : "actions"}}}});
   }
   double origin = std::numeric_limits<double>::infinity();
   for (const auto& [step, ranks] : complete_)
@@ -124,13 +125,15 @@ void TraceCollector::append_step(json& events, std::int64_t step, const Step& ra
     if (*phase == 'f') events.back()["bp"] = "e";  // binds the arrow to the action that begins here
   };
   for (const auto& [rank, row] : ranks) {
-    double first_track_end_s = 0;
-    for (const Action& a : row.actions) {
-      // The second action of a pair is drawn on a track of its own, because bars of one track must
-      // not overlap.
-      const bool second = a.begin_s < first_track_end_s;
+    // At most two actions run at the same time, a pair or those of two streams. Bars of one track
+    // must not overlap.
+    double end_s[] = {0, 0};
+    auto actions = row.actions;
+    std::ranges::stable_sort(actions, {}, &Action::begin_s);
+    for (const Action& a : actions) {
+      const bool second = a.begin_s < end_s[0];
       const int track = second ? second_track(rank) : rank;
-      if (!second) first_track_end_s = a.end_s;
+      const double free_s = std::exchange(end_s[second ? 1 : 0], a.end_s);
       const auto bar = [&](const std::string& name, const char* category, double begin_s,
                            double end_s) {
         events.push_back({{"ph", "X"},
@@ -142,7 +145,9 @@ void TraceCollector::append_step(json& events, std::int64_t step, const Step& ra
                           {"dur", microseconds(end_s - begin_s)},
                           {"args", {{"step", step}}}});
       };
-      if (a.waited_s > 0) bar("wait for " + a.name, "wait", a.begin_s - a.waited_s, a.begin_s);
+      // A host may wait for an action's message while the device still runs an earlier action.
+      const double wait_s = std::max(a.begin_s - a.waited_s, free_s);
+      if (wait_s < a.begin_s) bar("wait for " + a.name, "wait", wait_s, a.begin_s);
       bar(a.name, "action", a.begin_s, a.end_s);
       const auto action = schedules::parse_action(a.name);
       if (!action) continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <map>
+#include <utility>
 
 namespace troupe::test {
 namespace {
@@ -81,6 +82,28 @@ BOOST_AUTO_TEST_CASE(the_second_of_a_pair_has_its_own_track) {
   BOOST_TEST(tracks.size() == 3u);
   BOOST_TEST((tracks.at(0) == std::vector<json>{"0F1", "0B1"}));
   BOOST_TEST((tracks.at(2) == std::vector<json>{"0B0"}));
+}
+
+/// A device runs forwards and backwards on streams of their own, ahead of which the host waits.
+BOOST_AUTO_TEST_CASE(bars_of_a_track_do_not_overlap_where_streams_run_at_once) {
+  TraceCollector trace({{"ranks", json::array({{{"rank", 0}}})}}, 1);
+  trace.add(actions_event(
+      3, 0,
+      {action("0B0", 1, 10, 1, -1), action("0F1", 5, 20, -1, 1), action("0B1", 10, 15, 1, -1),
+       action("0F2", 20, 25, -1, 1, 4), action("0B2", 15, 30, 1, -1, 12)}));
+  std::map<int, std::map<double, double>> tracks;  // end by begin
+  int waits = 0;
+  for (const json& bar : of_phase(trace.chrome_trace(), "X")) {
+    const double begin = bar.at("ts");
+    BOOST_TEST(tracks[bar.at("tid")].emplace(begin, begin + bar.at("dur").get<double>()).second);
+    waits += bar.at("cat") == "wait" ? 1 : 0;
+  }
+  BOOST_TEST(tracks.size() == 2u);
+  BOOST_TEST(waits == 0);  // the device was busy
+  for (const auto& [track, bars] : tracks) {
+    double free = 0;
+    for (const auto& [begin, end] : bars) BOOST_TEST(begin >= std::exchange(free, end));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(only_whole_steps_count_and_no_more_than_asked_for) {
