@@ -16,7 +16,7 @@ struct CollectiveCall {
   int root = 0;
   std::span<const tensor::Tensor> in;
   std::span<const tensor::Tensor> out;  ///< with the input, if the operation is in place
-  /// Of the uneven collectives; empty: each member sends, or receives, as much as any other.
+  /// Elements for each member, where the collective is uneven; empty: as many for each.
   std::span<const std::int64_t> send_counts, receive_counts;
 };
 
