@@ -76,7 +76,13 @@ std::size_t numbers_bytes(std::size_t num_parameters) {
 class TransformerStage final : public Stage {
  public:
   TransformerStage(const StageSpec& spec, Device& device);
-  ~TransformerStage() override { streams_.synchronize(); }
+  ~TransformerStage() override {
+    try {
+      streams_.synchronize();  // out of its memory
+    } catch (const Error&) {
+      // The device has failed, and runs nothing more.
+    }
+  }
 
   int num_chunks() const override { return static_cast<int>(chunks_.size()); }
   void join(const ShardGroups& groups) override;

@@ -76,7 +76,8 @@ class Buffer {
   Deleter deleter_ = nullptr;
 };
 
-/// An ordered queue of ops on one device. On a CPU every op has run when its call returns.
+/// An ordered queue of ops on one device. On a CPU every op has run when its call returns. A stream
+/// ends once its ops have run, or the device has failed.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -86,7 +87,8 @@ class Stream {
 };
 
 /// A mark in a stream, for another stream or the host to wait for. Always reached on a CPU. Each
-/// record() makes a new mark. A wait is for the mark that was the latest when the wait began.
+/// record() makes a new mark. A wait is for the mark that was the latest when the wait began. If
+/// the device has failed, every function here throws Error{internal}.
 class Event {
  public:
   virtual ~Event() = default;
@@ -100,7 +102,8 @@ class Event {
   virtual bool done() const = 0;
   /// Calls call(argument) once, when the latest mark is reached: before this returns if it is
   /// reached already or there is none, else from a thread of the device. `call` throws nothing and
-  /// uses nothing of the device. If the device fails it may never come.
+  /// uses nothing of the device. It never comes if the device fails meanwhile: who depends on it
+  /// asks done() now and then.
   virtual void on_reached(void (*call)(void*), void* argument) = 0;
   /// The time at which the latest mark was reached, in seconds of std::chrono::steady_clock. Only
   /// for an event of Device::make_timed_event() whose mark is reached.

@@ -20,7 +20,6 @@ class HostCopies {
  public:
   /// The device outlives the object.
   explicit HostCopies(Device& device) : device_(device) {}
-  ~HostCopies() { synchronize(); }
   HostCopies(const HostCopies&) = delete;
   HostCopies& operator=(const HostCopies&) = delete;
 
@@ -59,9 +58,9 @@ class HostCopies {
   Tensor memory_for(const Tensor& x);
 
   Device& device_;
-  std::unique_ptr<Stream> stream_;  ///< null before the first copy
   std::array<Piece, 2> pieces_;
   Buffer memory_;
+  std::unique_ptr<Stream> stream_;  ///< null before the first copy; last, as it uses the rest
 };
 
 }  // namespace troupe::tensor

@@ -112,9 +112,10 @@ struct ChannelCounts {
 /// One rank's end of the data plane: tensors by key, bounded by credits. A sender has no credit
 /// until the receiver's open() of the same epoch grants it, so nothing can arrive too early.
 /// set_deadline(), waiting(), counts() and close() are called by any thread, the rest by the
-/// compute thread thread alone. Calls end with Error{unavailable} when the channel is closed (with
-/// the reason), when a peer of its edges is disconnected, when the deadline passes (naming the
-/// wait), or when a message was refused (naming sender, edge, expected and got).
+/// compute thread alone. Calls end with Error{unavailable} when the channel is closed (with the
+/// reason), when a peer of its edges is disconnected, when the deadline passes (naming the wait),
+/// or when a message was refused (naming sender, edge, expected and got); a wait also ends with the
+/// device's own error, if the device fails that is to reach an event of send() or release().
 class Channel {
  public:
   virtual ~Channel() = default;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "tensor/error.h"
@@ -13,6 +14,9 @@ namespace {
 /// Grants of future epochs that are kept: more than the ranks of any cluster send. Any more are
 /// noise and refused.
 constexpr std::size_t kMaxEarlyGrants = 1024;
+/// How often a wait looks whether the device has failed. What a peer lacks may be what this rank
+/// holds back for an event that is never reached.
+constexpr std::chrono::seconds kDeviceCheck{1};
 
 }  // namespace
 
@@ -202,8 +206,9 @@ void EdgeChannel::wait_until(std::unique_lock<Link>& lock, Name name, Ready read
   const Sleep sleep(sleeps_);
   for (;;) {
     if (const auto text = wait.overdue()) throw Error(ErrorKind::unavailable, *text);
-    link_.wait(lock, wait.deadline());
+    link_.wait(lock, std::min(wait.deadline(), Clock::now() + kDeviceCheck));
     check_open();
+    ask_events();
     if (ready()) return;
     wait.update(name());
   }

@@ -19,7 +19,8 @@ struct HandOver {
   EdgeChannel* channel = nullptr;
   OpenEpoch* epoch = nullptr;
   MessageKey key;
-  tensor::Tensor buffer;  ///< what to send; none for a release
+  tensor::Tensor buffer;           ///< what to send; none for a release
+  tensor::Event* event = nullptr;  ///< null once it was reached
 };
 
 /// This rank's ends of its edges in one epoch. Lives until no message and no event uses its memory
@@ -103,6 +104,7 @@ class EdgeChannel : public Channel, private LinkEvents {
   bool transfer_ended(OpenEpoch* epoch);
 
   void check_open() const;
+  void ask_events() const;
   /// Waits until `ready`. Meanwhile `name` says what for, which events may change.
   template <typename Name, typename Ready>
   void wait_until(std::unique_lock<Link>& lock, Name name, Ready ready);

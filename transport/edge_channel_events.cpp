@@ -33,7 +33,8 @@ void EdgeChannel::hand_over_later(const MessageKey& key, const tensor::Tensor& b
     if (epoch_->idle.empty()) epoch_->idle.push_back(&epoch_->hand_overs.emplace_back());
     hand_over = epoch_->idle.back();
     epoch_->idle.pop_back();
-    *hand_over = {.channel = this, .epoch = epoch_.get(), .key = key, .buffer = buffer};
+    *hand_over = {
+        .channel = this, .epoch = epoch_.get(), .key = key, .buffer = buffer, .event = &event};
     ++epoch_->in_flight;
   }
   waiting_for_events_.fetch_add(1);
@@ -46,6 +47,7 @@ void EdgeChannel::on_event(void* argument) {
   EdgeChannel& channel = *hand_over.channel;
   {
     const std::unique_lock<Link> lock(channel.link_);
+    static_cast<HandOver*>(argument)->event = nullptr;
     hand_over.epoch->idle.push_back(static_cast<HandOver*>(argument));
     if (channel.transfer_ended(hand_over.epoch) && channel.closed_.empty()) {
       hand_over.buffer ? channel.send_locked(hand_over.key, hand_over.buffer)
@@ -58,6 +60,12 @@ void EdgeChannel::on_event(void* argument) {
   }
   channel.waiting_for_events_.fetch_sub(1);
   channel.waiting_for_events_.notify_all();
+}
+
+/// Throws if the device has failed. Its events are then never reached, but say so.
+void EdgeChannel::ask_events() const {
+  for (const HandOver& hand_over : epoch_->hand_overs)
+    if (hand_over.event) static_cast<void>(hand_over.event->done());
 }
 
 void EdgeChannel::settle() {

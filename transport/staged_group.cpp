@@ -50,6 +50,7 @@ class StagedGroup::Staged final : public NamedWork {
   bool done() const override {
     if (failed.load(std::memory_order_acquire)) return true;
     const Work* const host = begun.load(std::memory_order_acquire);
+    if (!host) static_cast<void>(copied_in->done());  // throws if the device has failed
     if (!host || !host->done()) return false;
     finish();
     return true;
@@ -112,7 +113,11 @@ StagedGroup::StagedGroup(std::unique_ptr<tensor::ProcessGroup> hosts, tensor::De
 
 StagedGroup::~StagedGroup() {
   TROUPE_ASSERT(idle_.size() == all_.size());
-  for (const auto& staged : all_) staged->copied_out->synchronize();  // out of its memory
+  try {
+    for (const auto& staged : all_) staged->copied_out->synchronize();  // out of its memory
+  } catch (const Error&) {
+    // The device has failed, and copies no more.
+  }
 }
 
 // --- the collectives

@@ -189,6 +189,19 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_edge_to_itself_lies_in_the_memory_of_the_device
   channel.release(forth(1));
 }
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_wait_ends_if_the_device_has_failed, World, Worlds) {
+  World world(2);
+  open_both(world, two_way({256}, 1));
+  Channel& sender = world.channel(0);
+  ManualEvent written;
+  sender.send(forth(1), sender.acquire(forth(1)), written);
+  written.fail();
+  // The other rank would answer what it never gets.
+  expect_error(ErrorKind::internal, {"the device has failed"}, [&] { sender.receive(back(1)); });
+  written.reach();  // ends the hand-over
+  sender.settle();
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -1,9 +1,11 @@
 // On a device whose ops run later, and whose memory the host cannot touch, launched runs have the
 // losses of the CPU bit for bit: whatever the schedule, with shards and replicas, and after losses
-// of workers and a change of stages (the other end-to-end tests run there too, as async.e2e.*).
+// of workers and a change of stages (the other end-to-end tests run there too, as async.e2e.*). If
+// the device fails, the run says so, and goes on without the process that has it.
 
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
+#include <filesystem>
 
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
@@ -45,6 +47,26 @@ BOOST_AUTO_TEST_CASE(shards_and_replicas_have_the_losses_of_the_cpu) {
                 {"mesh.tp", "2"},
                 {"run.max_steps", "3"},
                 {"model.tie_word_embeddings", "true"}});
+}
+
+// The other rank waits for what the failed one never sends; the failed one, for an answer to it.
+BOOST_AUTO_TEST_CASE(a_device_that_fails_is_told_and_its_worker_replaced) {
+  for (const char* axis : {"mesh.pp", "mesh.tp", "mesh.dp"}) {
+    const Keys keys{{axis, "2"}};
+    const auto expected = train_on("async", axis, keys);
+    const Workplace place;
+    const std::string fault = place.dir.write("fault", "3000");
+    setenv("TROUPE_TEST_DEVICE", "async", 1);
+    setenv("TROUPE_ASYNC_FAULT", fault.c_str(), 1);
+    const Finished done = troupe({"launch", place.manifest("run", keys)});
+    unsetenv("TROUPE_ASYNC_FAULT");
+    unsetenv("TROUPE_TEST_DEVICE");
+    BOOST_TEST(!std::filesystem::exists(fault), axis << ": no device came to the op that fails");
+    BOOST_REQUIRE_MESSAGE(done.exit_code == 0, axis << ": " << done.err);
+    BOOST_TEST(done.out.find("failed in op 3000") != std::string::npos, axis << ": " << done.out);
+    BOOST_TEST(done.out.find("recovered at step") != std::string::npos, axis << ": " << done.out);
+    BOOST_TEST((step_numbers(place.run("run")) == expected), axis);
+  }
 }
 
 }  // namespace troupe::test

@@ -9,12 +9,15 @@ namespace troupe::test {
 
 /// The CPU as an accelerator: a call returns before its op has run, streams run at the same time,
 /// only events order them, and the host cannot touch device memory (guarded_memory.h). Computes the
-/// same bits as the CPU. Streams may be made by any thread.
+/// same bits as the CPU. Streams may be made by any thread. It can fail as a GPU does.
 class AsyncDevice final : public tensor::Device {
  public:
-  /// `threads` is the number of OpenMP threads of an op.
-  explicit AsyncDevice(std::uint64_t seed, int threads = 1)
-      : threads_(threads), seeds_(seed), cpu_(tensor::make_cpu_device(threads)) {}
+  /// `threads` is the number of OpenMP threads of an op, `fails` says which op fails.
+  explicit AsyncDevice(std::uint64_t seed, int threads = 1, AsyncHealth::Fails fails = {})
+      : threads_(threads),
+        health_(std::move(fails)),
+        seeds_(seed),
+        cpu_(tensor::make_cpu_device(threads)) {}
 
   tensor::Buffer allocate(std::size_t bytes, tensor::MemoryKind kind) override {
     return kind == tensor::MemoryKind::device ? allocate_guarded(bytes)
@@ -22,7 +25,7 @@ class AsyncDevice final : public tensor::Device {
   }
   std::unique_ptr<tensor::Stream> make_stream() override {
     const std::lock_guard lock(mutex_);
-    return std::make_unique<AsyncStream>(*this, threads_, seeds_());
+    return std::make_unique<AsyncStream>(*this, health_, threads_, seeds_());
   }
   std::unique_ptr<tensor::Event> make_event() override { return std::make_unique<AsyncEvent>(); }
   std::unique_ptr<tensor::Event> make_timed_event() override { return make_event(); }
@@ -233,6 +236,7 @@ class AsyncDevice final : public tensor::Device {
   };
 
   const int threads_;
+  AsyncHealth health_;
   std::mutex mutex_;  // guards seeds_
   std::mt19937_64 seeds_;
   const std::unique_ptr<tensor::Device> cpu_;

@@ -1,10 +1,26 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
 #include <memory>
 
 #include "tensor/device_library.h"
 #include "tests/support/test_device.h"
 
 // A libtroupe_cuda.so whose GPUs are asynchronous devices of the host, so that launched runs
-// compute on them as they would on GPUs.
+// compute on them as they would on GPUs. The environment variable TROUPE_ASYNC_FAULT may name a
+// file that holds a number: the first device of all processes that comes to its op of this number
+// fails.
+
+namespace {
+
+bool fails(std::uint64_t op) {
+  const char* const path = std::getenv("TROUPE_ASYNC_FAULT");
+  std::uint64_t failing = 0;
+  return path && std::ifstream(path) >> failing && op == failing && unlink(path) == 0;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -25,7 +41,7 @@ __attribute__((visibility("default"))) void troupe_report_devices(
 __attribute__((visibility("default"))) troupe::tensor::Device* troupe_make_device(
     const troupe::tensor::DeviceSpec& spec) {
   return std::make_unique<troupe::test::AsyncDevice>(troupe::test::fresh_device_seed(),
-                                                     spec.threads)
+                                                     spec.threads, fails)
       .release();
 }
 }

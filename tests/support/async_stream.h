@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -10,11 +11,13 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "tensor/device.h"
+#include "tensor/error.h"
 #include "tests/support/guarded_memory.h"
 
 namespace troupe::test {
@@ -29,33 +32,75 @@ struct Piece {
   std::size_t bytes;
 };
 
+/// Whether a device works. As of a GPU, after one op that fails nothing more runs, no event is
+/// reached, and every call that finds out throws. May be used by any thread.
+class AsyncHealth {
+ public:
+  /// `fails` is asked by one thread at a time whether the op of this number, counted from 1, fails;
+  /// null: none does.
+  using Fails = std::function<bool(std::uint64_t op)>;
+  explicit AsyncHealth(Fails fails) : fails_(std::move(fails)) {}
+
+  /// Whether the next op may run. If not, it has failed, or one before it.
+  bool admits_op() {
+    const std::lock_guard lock(mutex_);
+    if (failed_ || !fails_ || !fails_(++ops_)) return !failed_;
+    failed_ = true;
+    return false;
+  }
+  bool has_failed() const { return failed_; }
+  void throw_if_failed() const {
+    if (failed_)
+      throw Error(ErrorKind::internal, "the asynchronous device failed in op " +
+                                           std::to_string(ops_) + "; this process ends");
+  }
+
+ private:
+  const Fails fails_;
+  std::mutex mutex_;  // guards ops_ until the device has failed
+  std::uint64_t ops_ = 0;
+  std::atomic<bool> failed_{false};
+};
+
 /// A stream whose ops run on a thread of its own, each after a random pause.
 class AsyncStream final : public tensor::Stream {
  public:
-  AsyncStream(tensor::Device& owner, int threads, std::uint64_t seed)
+  AsyncStream(tensor::Device& owner, AsyncHealth& health, int threads, std::uint64_t seed)
       : owner_(owner),
+        health_(health),
         random_(seed),
         longest_pause_(std::chrono::microseconds(std::array{0, 20, 100}[seed % 3])),
         cpu_(tensor::make_cpu_device(threads)),
         cpu_stream_(cpu_->make_stream()),
         thread_([this] { run(); }) {}
   ~AsyncStream() override {
-    submit({});
+    submit_mark({});
     thread_.join();
   }
 
   tensor::Device& device() override { return owner_; }
   void synchronize() override {
     std::promise<void> reached;
-    submit([&] { reached.set_value(); });
+    submit_mark([&] { reached.set_value(); });
     reached.get_future().wait();
+    health_.throw_if_failed();
   }
+  AsyncHealth& health() { return health_; }
 
-  /// Queues an op; an empty one ends the thread.
-  void submit(std::function<void()> op) {
+  /// Queues what runs even if the device has failed: what is no op, but tells that the stream has
+  /// come here. An empty one ends the thread.
+  void submit_mark(std::function<void()> mark) {
     const std::lock_guard lock(mutex_);
-    ops_.push_back(std::move(op));
+    ops_.push_back(std::move(mark));
     more_.notify_one();
+  }
+  void submit(std::function<void()> op) {
+    health_.throw_if_failed();
+    submit_mark([this, op = std::move(op)] {
+      if (!health_.admits_op()) return;
+      pause();
+      op();
+    });
   }
   /// Queues a call of `method` of `target` with the CPU's stream and the arguments. This code also
   /// touches the memory that the call reads and writes, because ThreadSanitizer does not see
@@ -89,7 +134,6 @@ class AsyncStream final : public tensor::Stream {
       ops_.pop_front();
       lock.unlock();
       if (!op) return;
-      pause();
       op();
     }
   }
@@ -103,6 +147,7 @@ class AsyncStream final : public tensor::Stream {
   }
 
   tensor::Device& owner_;
+  AsyncHealth& health_;
   std::mt19937_64 random_;  // of the thread
   const std::chrono::duration<double> longest_pause_;
   const std::unique_ptr<tensor::Device> cpu_;
@@ -116,8 +161,12 @@ class AsyncStream final : public tensor::Stream {
 /// A mark in a stream that the stream's thread reaches, and what is to be called then.
 class AsyncMark {
  public:
+  explicit AsyncMark(AsyncHealth& health) : health_(health) {}
+
+  /// On a device that has failed, only ends the waits.
   void reach() {
     std::unique_lock lock(mutex_);
+    if (health_.has_failed()) calls_.clear();
     reached_s_ =
         std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
     is_reached_ = true;
@@ -126,11 +175,17 @@ class AsyncMark {
     changed_.notify_all();
     for (const auto& [call, argument] : calls) call(argument);
   }
+  /// For a stream's thread.
   void wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return is_reached_; });
   }
+  void synchronize() {
+    wait();
+    health_.throw_if_failed();
+  }
   bool is_reached() const {
+    health_.throw_if_failed();
     const std::lock_guard lock(mutex_);
     return is_reached_;
   }
@@ -139,6 +194,7 @@ class AsyncMark {
     return reached_s_;
   }
   void on_reached(void (*call)(void*), void* argument) {
+    health_.throw_if_failed();
     {
       const std::lock_guard lock(mutex_);
       if (!is_reached_) return calls_.emplace_back(call, argument), void();
@@ -147,6 +203,7 @@ class AsyncMark {
   }
 
  private:
+  AsyncHealth& health_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool is_reached_ = false;
@@ -157,14 +214,18 @@ class AsyncMark {
 class AsyncEvent final : public tensor::Event {
  public:
   void record(tensor::Stream& stream) override {
-    mark_ = std::make_shared<AsyncMark>();
-    static_cast<AsyncStream&>(stream).submit([mark = mark_] { mark->reach(); });
+    auto& marked = static_cast<AsyncStream&>(stream);
+    marked.health().throw_if_failed();
+    mark_ = std::make_shared<AsyncMark>(marked.health());
+    marked.submit_mark([mark = mark_] { mark->reach(); });
   }
   void wait(tensor::Stream& stream) override {
-    if (mark_) static_cast<AsyncStream&>(stream).submit([mark = mark_] { mark->wait(); });
+    auto& waiting = static_cast<AsyncStream&>(stream);
+    waiting.health().throw_if_failed();
+    if (mark_) waiting.submit_mark([mark = mark_] { mark->wait(); });
   }
   void synchronize() override {
-    if (mark_) mark_->wait();
+    if (mark_) mark_->synchronize();
   }
   bool done() const override { return !mark_ || mark_->is_reached(); }
   void on_reached(void (*call)(void*), void* argument) override {

@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "tensor/device.h"
+#include "tensor/error.h"
 
 namespace troupe::test {
 
 /// An event whose marks are reached when the test says so, from any thread, and from then on at
-/// once.
+/// once; or never, because the device fails.
 class ManualEvent final : public tensor::Event {
  public:
   void reach() {
@@ -22,8 +23,14 @@ class ManualEvent final : public tensor::Event {
   void record(tensor::Stream&) override {}
   void wait(tensor::Stream&) override {}
   void synchronize() override {}
+  /// From now on whoever asks is told that the device has failed.
+  void fail() {
+    const std::lock_guard lock(mutex_);
+    has_failed_ = true;
+  }
   bool done() const override {
     const std::lock_guard lock(mutex_);
+    if (has_failed_) throw Error(ErrorKind::internal, "the device has failed");
     return is_reached_;
   }
   void on_reached(void (*call)(void*), void* argument) override {
@@ -37,7 +44,7 @@ class ManualEvent final : public tensor::Event {
 
  private:
   mutable std::mutex mutex_;
-  bool is_reached_ = false;
+  bool is_reached_ = false, has_failed_ = false;
   std::vector<std::pair<void (*)(void*), void*>> calls_;
 };
 

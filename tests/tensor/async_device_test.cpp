@@ -14,6 +14,7 @@
 #include <future>
 
 #include "tensor/ops.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/seed.h"
 
 using namespace troupe;
@@ -89,4 +90,34 @@ BOOST_AUTO_TEST_CASE(an_op_runs_after_its_call_and_tells_when) {
   bool again = false;
   end->on_reached([](void* flag) { *static_cast<bool*>(flag) = true; }, &again);
   BOOST_TEST(again);
+}
+
+BOOST_AUTO_TEST_CASE(after_an_op_that_fails_nothing_runs_and_every_call_says_so) {
+  AsyncDevice device(test::fresh_seed(), 1, [](std::uint64_t op) { return op == 3; });
+  const auto stream = device.make_stream();
+  const auto second = device.make_event(), last = device.make_event();
+  const Buffer memory = device.allocate(40, MemoryKind::device);
+  const Buffer host = device.allocate(40, MemoryKind::pinned);
+  const Tensor x = memory.view(DType::f32, {10}), y = host.view(DType::f32, {10});
+  bool called = false;
+  std::promise<void> open;  // all is queued before anything runs
+  y.as<float>()[0] = 1;
+  static_cast<test::AsyncStream&>(*stream).submit([&] { open.get_future().wait(); });
+  device.ops().copy(*stream, y, x);
+  second->record(*stream);
+  device.ops().fill_zero(*stream, x);
+  device.ops().fill_zero(*stream, x);
+  last->record(*stream);
+  last->on_reached([](void* flag) { *static_cast<bool*>(flag) = true; }, &called);
+  open.set_value();
+  const auto is_told = [](const std::function<void()>& call) {
+    test::expect_error(ErrorKind::internal, {"the asynchronous device failed in op 3"}, call);
+  };
+  is_told([&] { last->synchronize(); });
+  is_told([&] { stream->synchronize(); });
+  is_told([&] { second->done(); });
+  is_told([&] { second->record(*stream); });
+  is_told([&] { device.ops().fill_zero(*stream, x); });
+  BOOST_TEST(!called);
+  BOOST_TEST(test::opened(x).as<float>()[0] == 1);
 }
