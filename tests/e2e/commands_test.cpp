@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_run_in_progress_is_not_resumed_by_another) {
   const Workplace place;
   TroupeProgram run({"launch", place.manifest("run", {{"run.max_steps", "1000000"},
                                                       {"checkpoint.interval", "2"}})});
-  BOOST_REQUIRE(run.read_until("step 3"));
+  BOOST_REQUIRE(run.read_until("step 3/"));
   const Finished second = troupe({"launch", "--resume", place.run("run")});
   BOOST_TEST(second.exit_code != 0);
   BOOST_TEST(second.err.find(place.run("run")) != std::string::npos, second.err);
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(a_foreign_checkpoint_names_the_field_that_differs) {
 BOOST_AUTO_TEST_CASE(a_taken_port_is_named) {
   const Workplace place;
   TroupeProgram first({"launch", place.manifest("first", {{"run.max_steps", "1000000"}})});
-  BOOST_REQUIRE(first.read_until("step 1"));
+  BOOST_REQUIRE(first.read_until("step 1/"));
   const int port = nlohmann::json::parse(content_of(place.run("first") + "/control.json"))["port"];
   const Finished second =
       troupe({"launch", place.manifest("second", {{"cluster.port", std::to_string(port)}})});

@@ -29,7 +29,7 @@ std::set<std::pair<int, int>> readers(const Workplace& place, const std::string&
                                       const Keys& keys) {
   const Keys endless{{"run.max_steps", "100000000"}, {"batch.global", "64"}};
   TroupeProgram program({"launch", place.manifest(name, with(keys, endless))});
-  BOOST_REQUIRE(program.read_until("step 2"));
+  BOOST_REQUIRE(program.read_until("step 2/"));
   std::set<std::pair<int, int>> found;
   const nlohmann::json status = status_of(place.run(name));
   for (const auto& rank : status.at("ranks"))

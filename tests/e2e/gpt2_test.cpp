@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_run_of_gpt2_loses_a_shard_and_changes_its_mesh) {
   const std::string run = place.run("live");
   TroupeProgram program(
       {"launch", place.manifest("live", with(endless, {{"mesh.tp", "2"}, {"mesh.pp", "2"}}))});
-  BOOST_REQUIRE(program.read_until("step 5"));
+  BOOST_REQUIRE(program.read_until("step 5/"));
   const auto workers = workers_of(run);
   BOOST_REQUIRE(workers.size() == 4u);
   kill(workers[3], SIGKILL);  // of the stage whose embedding is a copy

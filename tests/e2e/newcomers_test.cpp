@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(newcomers_that_die_end_an_order_and_never_the_run) {
   const Finished done = again.finish();
   BOOST_TEST(done.exit_code == 0, done.err);
   BOOST_TEST(workers_of(dir).size() == 3u);
-  BOOST_TEST(run.read_until("step "));
+  read_new_steps(run, dir, 1);
   end(dir, run);
 }
 

@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_loss_and_a_change_of_stages_keep_the_bits) {
   const Keys endless{{"run.max_steps", "100000000"}, {"mesh.pp", "2"}};
   const std::string run = place.run("live");
   TroupeProgram program({"launch", place.manifest("live", with(endless, kGroups))});
-  BOOST_REQUIRE(program.read_until("step 5"));
+  BOOST_REQUIRE(program.read_until("step 5/"));
   const auto workers = workers_of(run);
   BOOST_REQUIRE(workers.size() == 2u);
   kill(workers[1], SIGKILL);

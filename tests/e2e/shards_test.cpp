@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_run_loses_shards_and_changes_their_number) {
   const auto shm = shared_memory();
   const std::string run = place.run("live");
   TroupeProgram program({"launch", place.manifest("live", with(endless, {{"mesh.tp", "2"}}))});
-  BOOST_REQUIRE(program.read_until("step 5"));
+  BOOST_REQUIRE(program.read_until("step 5/"));
   const Finished told = troupe({"status", run, "--json"});
   const auto ranks = nlohmann::json::parse(told.out).at("ranks");
   BOOST_REQUIRE(ranks.size() == 2u);

@@ -16,6 +16,9 @@ namespace {
 
 using Numbers = std::map<int, StepNumbers>;
 constexpr double kClose = 1e-6;
+constexpr int kSteps = 100;
+const Keys kSome{{"run.max_steps", std::to_string(kSteps)}};
+const Keys kEndless{{"run.max_steps", "1000000"}};
 
 Keys keys_of(const std::string& kind, int pp, const Keys& common = {}) {
   Keys keys{{"mesh.pp", std::to_string(pp)}, {"schedule.kind", '"' + kind + '"'}};
@@ -88,39 +91,33 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_two_copies_holds_each_parameter_once_and_go
 
 BOOST_AUTO_TEST_CASE(a_lost_rank_takes_its_state_from_the_mirror) {
   const Workplace place;
-  const Keys common{{"run.max_steps", "100"}};
-  const Numbers undisturbed = trained(place, "undisturbed", keys_of("dualpipe", 2, common));
+  const Numbers undisturbed = trained(place, "undisturbed", keys_of("dualpipe", 2, kSome));
   for (const std::size_t rank : {0u, 1u}) {
     const std::string name = "rank" + std::to_string(rank);
-    TroupeProgram program({"launch", place.manifest(name, keys_of("dualpipe", 2, common))});
+    TroupeProgram program({"launch", place.manifest(name, keys_of("dualpipe", 2, kEndless))});
     BOOST_REQUIRE(program.read_until("step 10/"));
     kill(workers_of(place.run(name)).at(rank), SIGKILL);
     BOOST_TEST(program.read_until("recovered at step"));
-    const Finished done = program.finish();
-    BOOST_TEST(done.exit_code == 0, done.err);
-    check_same(step_numbers(place.run(name)), undisturbed);
+    check_same(stop_after(kSteps, program, place.run(name)), undisturbed);
   }
 }
 
 BOOST_AUTO_TEST_CASE(a_cluster_too_small_for_two_copies_goes_on_with_1f1b) {
   const Workplace place;
-  const Keys common{{"run.max_steps", "100"}};
-  const Numbers one = trained(place, "one", common);
-  Keys keys = keys_of("chimera", 2, common);
+  const Numbers one = trained(place, "one", kSome);
+  Keys keys = keys_of("chimera", 2, kEndless);
   keys["recovery.on_failure"] = "\"shrink\"";
   TroupeProgram program({"launch", place.manifest("shrink", keys)});
   BOOST_REQUIRE(program.read_until("step 10/"));
   kill(workers_of(place.run("shrink")).at(0), SIGKILL);
-  const Finished done = program.finish();
-  BOOST_TEST(done.exit_code == 0, done.err);
-  check_close(step_numbers(place.run("shrink")), one);
+  BOOST_TEST(program.read_until("recovered at step"));
+  check_close(stop_after(kSteps, program, place.run("shrink")), one);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_takes_on_two_copies_and_gives_them_up) {
   const Workplace place;
-  const Keys common{{"run.max_steps", "1000000"}};
   const std::string run = place.run("run");
-  TroupeProgram program({"launch", place.manifest("run", keys_of("1f1b", 2, common))});
+  TroupeProgram program({"launch", place.manifest("run", keys_of("1f1b", 2, kEndless))});
   BOOST_REQUIRE(program.read_until("step 3/"));
   const auto scale = [&](std::vector<std::string> options) {
     options.insert(options.begin(), {"scale", run});

@@ -10,6 +10,7 @@
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -136,6 +137,33 @@ std::map<int, StepNumbers> step_numbers(const std::filesystem::path& run_dir) {
     BOOST_REQUIRE_MESSAGE(is_new, "a step is logged twice: " << line);
   }
   return numbers;
+}
+
+std::map<int, StepNumbers> until_step(int last, std::map<int, StepNumbers> numbers) {
+  numbers.erase(numbers.upper_bound(last), numbers.end());
+  return numbers;
+}
+
+void read_new_steps(TroupeProgram& run, const std::filesystem::path& run_dir, int count) {
+  const auto before = step_numbers(run_dir);
+  const int last = (before.empty() ? 0 : before.rbegin()->first) + count;
+  for (int step = 0; step < last;) {
+    const std::string line = run.read_line();
+    BOOST_REQUIRE_MESSAGE(!line.empty(), "the run ended before step " << last);
+    if (line.starts_with("step ")) step = std::atoi(line.c_str() + std::strlen("step "));
+  }
+}
+
+std::map<int, StepNumbers> stop_after(int steps, TroupeProgram& run,
+                                      const std::filesystem::path& run_dir) {
+  constexpr int kSome = 10;
+  const auto before = step_numbers(run_dir);
+  const int made = before.empty() ? 0 : before.rbegin()->first;
+  read_new_steps(run, run_dir, std::max(steps - made, kSome));
+  run.signal(SIGTERM);
+  const Finished done = run.finish();
+  BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  return until_step(steps, step_numbers(run_dir));
 }
 
 bool is_alive(pid_t pid) {

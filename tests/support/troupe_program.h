@@ -59,6 +59,15 @@ struct StepNumbers {
 /// Step lines of a run's metrics.jsonl. Fails the test if a step is there twice or a line is no
 /// JSON.
 std::map<int, StepNumbers> step_numbers(const std::filesystem::path& run_dir);
+/// The steps of `numbers` up to `last`.
+std::map<int, StepNumbers> until_step(int last, std::map<int, StepNumbers> numbers);
+/// Reads a run's output until the run has made so many steps since the call; lines of earlier steps
+/// may not have been read yet. The run logs every step.
+void read_new_steps(TroupeProgram& run, const std::filesystem::path& run_dir, int count);
+/// Stops a run that would go on, once it has made so many steps, and some since the call. Fails the
+/// test if it does not end in order. Returns the numbers of the first `steps`.
+std::map<int, StepNumbers> stop_after(int steps, TroupeProgram& run,
+                                      const std::filesystem::path& run_dir);
 
 /// Whether a process exists and is no zombie.
 bool is_alive(pid_t pid);
