@@ -51,14 +51,18 @@ std::string check_sizes(const ModelConfig& c) {
                              Range{"vocab_size", c.vocab_size, kMaxVocab}}) {
     if (auto why = check_range(range); !why.empty()) return why;
   }
-  if (c.kind != ModelKind::gpt2) return {};
   return check_range({"max_position_embeddings", c.max_position_embeddings, kMaxSize});
 }
 
-std::string check_llama_heads(const ModelConfig& c) {
-  if (c.head_dim % 2 == 0) return {};
-  return fmt::format("head_dim = {} must be even, as rotary embedding turns pairs; nearest: {}",
-                     c.head_dim, c.head_dim + 1);
+std::string check_llama_positions(const ModelConfig& c) {
+  if (auto why = tensor::check_rotary(c.rotary, c.head_dim); !why.empty()) return why;
+  const std::int64_t original = c.rotary.original_max_position_embeddings;
+  if (c.rotary.type != tensor::RotaryType::dynamic || original == c.max_position_embeddings)
+    return {};
+  return fmt::format(
+      "rope_original_max_position_embeddings = {} must be max_position_embeddings = {} for "
+      "rope_type = 'dynamic'",
+      original, c.max_position_embeddings);
 }
 
 /// One matrix makes queries, keys and values of GPT-2, each as wide as the residual.
@@ -88,7 +92,7 @@ std::string check_heads(const ModelConfig& c) {
   }
   const std::int64_t largest = kMaxSize / c.num_attention_heads;
   if (auto why = check_range({"head_dim", c.head_dim, largest}); !why.empty()) return why;
-  return c.kind == ModelKind::gpt2 ? check_gpt2_heads(c) : check_llama_heads(c);
+  return c.kind == ModelKind::gpt2 ? check_gpt2_heads(c) : check_llama_positions(c);
 }
 
 std::string check_epsilon(std::string_view field, double value) {
@@ -100,9 +104,6 @@ std::string check_numbers(const ModelConfig& c) {
   for (const auto& [field, value] : {std::pair("rms_norm_eps", c.rms_norm_eps),
                                      std::pair("layer_norm_epsilon", c.layer_norm_epsilon)})
     if (auto why = check_epsilon(field, value); !why.empty()) return why;
-  if (!(c.rope_theta >= 1 && std::isfinite(c.rope_theta))) {
-    return fmt::format("rope_theta = {} must be at least 1; usual: 10000", c.rope_theta);
-  }
   if (!(c.initializer_range >= 0 && std::isfinite(c.initializer_range))) {
     return fmt::format("initializer_range = {} must not be negative; usual: 0.02",
                        c.initializer_range);
@@ -127,6 +128,11 @@ const char* name_of(ModelKind kind) {
       return "gpt2";
   }
   assert_failed("kind is a ModelKind", __FILE__, __LINE__);
+}
+
+std::optional<tensor::Rotary> rotary_of(const ModelConfig& config) {
+  if (config.kind == ModelKind::gpt2) return std::nullopt;
+  return config.rotary;
 }
 
 std::string check_model(const ModelConfig& config) {

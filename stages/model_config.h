@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tensor/dtype.h"
+#include "tensor/rotary.h"
 #include "tensor/shape.h"
 
 namespace troupe::stages {
@@ -20,8 +22,9 @@ enum class Initializer {
                    ///< Bengio, AISTATS 2010)
 };
 
-/// The decoder's layers. llama: RMSNorm, rotary embedding, SwiGLU, no biases. gpt2: LayerNorm,
-/// learned positions, GELU, biases (the transformer block of Megatron-LM, arXiv 1909.08053).
+/// The decoder's layers. llama: RMSNorm, rotary embedding, SwiGLU, biases if asked for. gpt2:
+/// LayerNorm, learned positions, GELU, biases (the transformer block of Megatron-LM, arXiv
+/// 1909.08053).
 enum class ModelKind { llama, gpt2 };
 
 /// The name of a kind in manifests, which is the model_type of Hugging Face.
@@ -38,10 +41,16 @@ struct ModelConfig {
   std::int64_t num_key_value_heads = 4;
   std::int64_t head_dim = 64;
   std::int64_t vocab_size = 256;
-  double rms_norm_eps = 1e-5;                ///< llama
-  double rope_theta = 10000.0;               ///< llama
-  double layer_norm_epsilon = 1e-5;          ///< gpt2
-  std::int64_t max_position_embeddings = 0;  ///< gpt2: rows of the table of positions
+  double rms_norm_eps = 1e-5;  ///< llama
+  /// llama: how queries and keys are rotated. Type dynamic has max_position_embeddings as its
+  /// original_max_position_embeddings.
+  tensor::Rotary rotary;
+  bool attention_bias = false;       ///< llama: of q, k, v and o
+  bool mlp_bias = false;             ///< llama: of gate, up and down
+  double layer_norm_epsilon = 1e-5;  ///< gpt2
+  /// gpt2: rows of the table of positions. llama: the longest sequence that the model is meant for,
+  /// which bounds nothing.
+  std::int64_t max_position_embeddings = 2048;
   bool tie_word_embeddings = false;
   double initializer_range = 0.02;
   Initializer initializer = Initializer::normal;
@@ -50,6 +59,9 @@ struct ModelConfig {
   tensor::DType dtype = tensor::DType::f32;  ///< of compute and of edges; weights are float32
   bool operator==(const ModelConfig&) const = default;
 };
+
+/// How the model's queries and keys are rotated; none if its positions are learned.
+std::optional<tensor::Rotary> rotary_of(const ModelConfig& config);
 
 /// Why the fields do not fit together: an empty string if they do, else one sentence with the
 /// field, the rule and its numbers, and the nearest valid choice. Sizes that pass are small enough
@@ -96,8 +108,9 @@ struct ParameterInfo {
 
 /// Every parameter in canonical order: embedding, layers, final norm, head, positions. A llama
 /// layer is norm, q, k, v, o, norm, gate, up, down; one of gpt2 norm, q, k, v, o, norm, c_fc,
-/// c_proj, a weight (of q, k and v three) and then as many biases each. The head is absent if
-/// embeddings are tied, positions are if they are rotary.
+/// c_proj. Where there are biases, they follow the weights that one product computes with: those of
+/// q, k and v all three, those of gate and up both. The head is absent if embeddings are tied,
+/// positions are if they are rotary.
 std::vector<ParameterInfo> parameters_of(const ModelConfig& config);
 std::map<std::string, ParameterInfo> parameters_by_name(const ModelConfig& config);
 std::int64_t num_parameters(const ModelConfig& config);

@@ -52,19 +52,31 @@ class ParameterList {
 void add_llama_layer(const ModelConfig& c, int layer, ParameterList& list) {
   const std::int64_t queries = c.num_attention_heads * c.head_dim;
   const std::int64_t keys = c.num_key_value_heads * c.head_dim;
+  const std::int64_t width = c.hidden_size, inner = c.intermediate_size;
   const auto name = [&](std::string_view part) {
-    return fmt::format("model.layers.{}.{}.weight", layer, part);
+    return fmt::format("model.layers.{}.{}", layer, part);
   };
   list.begin_layer(layer);
-  list.add(name("input_layernorm"), {c.hidden_size});
-  list.add(name("self_attn.q_proj"), {queries, c.hidden_size}, Split::rows);
-  list.add_joined(name("self_attn.k_proj"), {keys, c.hidden_size}, Split::kv_rows);
-  list.add_joined(name("self_attn.v_proj"), {keys, c.hidden_size}, Split::kv_rows);
-  list.add(name("self_attn.o_proj"), {c.hidden_size, queries}, Split::columns);
-  list.add(name("post_attention_layernorm"), {c.hidden_size});
-  list.add(name("mlp.gate_proj"), {c.intermediate_size, c.hidden_size}, Split::rows);
-  list.add_joined(name("mlp.up_proj"), {c.intermediate_size, c.hidden_size}, Split::rows);
-  list.add(name("mlp.down_proj"), {c.hidden_size, c.intermediate_size}, Split::columns);
+  list.add(name("input_layernorm.weight"), {width});
+  list.add(name("self_attn.q_proj.weight"), {queries, width}, Split::rows);
+  list.add_joined(name("self_attn.k_proj.weight"), {keys, width}, Split::kv_rows);
+  list.add_joined(name("self_attn.v_proj.weight"), {keys, width}, Split::kv_rows);
+  if (c.attention_bias) {
+    list.add(name("self_attn.q_proj.bias"), {queries}, Split::rows);
+    list.add_joined(name("self_attn.k_proj.bias"), {keys}, Split::kv_rows);
+    list.add_joined(name("self_attn.v_proj.bias"), {keys}, Split::kv_rows);
+  }
+  list.add(name("self_attn.o_proj.weight"), {width, queries}, Split::columns);
+  if (c.attention_bias) list.add(name("self_attn.o_proj.bias"), {width});
+  list.add(name("post_attention_layernorm.weight"), {width});
+  list.add(name("mlp.gate_proj.weight"), {inner, width}, Split::rows);
+  list.add_joined(name("mlp.up_proj.weight"), {inner, width}, Split::rows);
+  if (c.mlp_bias) {
+    list.add(name("mlp.gate_proj.bias"), {inner}, Split::rows);
+    list.add_joined(name("mlp.up_proj.bias"), {inner}, Split::rows);
+  }
+  list.add(name("mlp.down_proj.weight"), {width, inner}, Split::columns);
+  if (c.mlp_bias) list.add(name("mlp.down_proj.bias"), {width});
 }
 
 std::vector<ParameterInfo> llama_parameters(const ModelConfig& c) {

@@ -74,22 +74,22 @@ Tensor join(std::span<const Parameter> parts, Tensor Parameter::*field) {
 /// Takes the parameters of a layer one after the other, in canonical order.
 class LayerCursor {
  public:
-  LayerCursor(const Parameter& first, ModelKind kind, Tensor Parameter::*field)
-      : next_(&first), has_biases_(kind == ModelKind::gpt2), field_(field) {}
+  LayerCursor(const Parameter& first, Tensor Parameter::*field) : next_(&first), field_(field) {}
 
   Tensor next(std::size_t joined = 1) {
     const std::span<const Parameter> parts(next_, joined);
     next_ += joined;
     return join(parts, field_);
   }
-  NormParameters norm() { return {.weight = next(), .bias = has_biases_ ? next() : Tensor{}}; }
-  LinearParameters linear(std::size_t joined = 1) {
-    return {.weight = next(joined), .bias = has_biases_ ? next(joined) : Tensor{}};
+  NormParameters norm(bool has_bias) {
+    return {.weight = next(), .bias = has_bias ? next() : Tensor{}};
+  }
+  LinearParameters linear(bool has_bias, std::size_t joined = 1) {
+    return {.weight = next(joined), .bias = has_bias ? next(joined) : Tensor{}};
   }
 
  private:
   const Parameter* next_;
-  bool has_biases_;
   Tensor Parameter::*field_;
 };
 
@@ -190,20 +190,21 @@ EmbeddingParameters Parameters::embedding(Tensor Parameter::*field) const {
 }
 
 BlockParameters Parameters::block(int layer, Tensor Parameter::*field) const {
-  LayerCursor cursor(first_of(layer), model_.kind, field);
-  const std::size_t matrices_before_activation = model_.kind == ModelKind::gpt2 ? 1 : 2;
-  return {.input_norm = cursor.norm(),
-          .qkv = cursor.linear(3),
-          .o = cursor.linear(),
-          .post_norm = cursor.norm(),
-          .gate_up = cursor.linear(matrices_before_activation),
-          .down = cursor.linear()};
+  LayerCursor cursor(first_of(layer), field);
+  const bool is_gpt2 = model_.kind == ModelKind::gpt2;
+  const bool attention = is_gpt2 || model_.attention_bias, mlp = is_gpt2 || model_.mlp_bias;
+  return {.input_norm = cursor.norm(is_gpt2),
+          .qkv = cursor.linear(attention, 3),
+          .o = cursor.linear(attention),
+          .post_norm = cursor.norm(is_gpt2),
+          .gate_up = cursor.linear(mlp, is_gpt2 ? 1 : 2),
+          .down = cursor.linear(mlp)};
 }
 
 HeadParameters Parameters::head(Tensor Parameter::*field) const {
-  LayerCursor cursor(first_of(static_cast<int>(model_.num_hidden_layers)), model_.kind, field);
+  LayerCursor cursor(first_of(static_cast<int>(model_.num_hidden_layers)), field);
   return {
-      .norm = cursor.norm(),
+      .norm = cursor.norm(model_.kind == ModelKind::gpt2),
       .projection = model_.tie_word_embeddings ? first_of(kEmbeddingLayer).*field : cursor.next()};
 }
 

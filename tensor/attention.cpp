@@ -18,10 +18,9 @@ void check(const AttentionShape& s) {
                 fmt::format("{} heads cannot share {} key-value heads; a divisor of {} is needed",
                             s.heads, s.kv_heads, s.heads));
   }
-  if (s.rotary && s.head_dim % 2 != 0) {
-    throw Error(ErrorKind::manifest,
-                fmt::format("head size {} is odd; the rotary embedding turns pairs, so use {}",
-                            s.head_dim, s.head_dim + 1));
+  if (s.rotary) {
+    if (const std::string why = check_rotary(*s.rotary, s.head_dim); !why.empty())
+      throw Error(ErrorKind::manifest, "attention: " + why);
   }
   if (s.dtype != DType::f32 && s.dtype != DType::bf16) {
     throw Error(ErrorKind::manifest,

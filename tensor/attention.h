@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "tensor/device.h"
 #include "tensor/dropout.h"
+#include "tensor/rotary.h"
 #include "tensor/scratch.h"
 
 namespace troupe::tensor {
@@ -19,9 +21,9 @@ struct AttentionShape {
   std::int64_t heads = 0;     // H
   std::int64_t kv_heads = 0;  // K, divides H; each serves H/K consecutive query heads
   std::int64_t head_dim = 0;  // D, even if rotary
-  double rope_theta = 10000.0;
   DType dtype = DType::f32;
-  bool rotary = true;  // whether q and k are rotated by their positions
+  /// How q and k are rotated by their positions, each sequence being of length S; none: not at all.
+  std::optional<Rotary> rotary = Rotary{};
   bool causal = true;  // whether a query sees no later key
   Mask mask = Mask::none;
   std::int64_t first_head = 0;  // of the H among all heads of the layer; for dropout
@@ -42,12 +44,12 @@ struct AttentionCall {
 /// Asserts that `call` holds what the shape asks for.
 void check(const AttentionShape& shape, const AttentionCall& call);
 
-/// Rotary embedding (rotate-half, tables in float32) and grouped-query attention with scale
-/// 1/sqrt(D), for one shape; one object serves every layer. Works in blocks of query rows: never
-/// holds S x S scores of a head (as FlashAttention, arXiv 2205.14135; the backward pass recomputes
-/// the probabilities from the log-sum-exp). A query that sees no key gives zeros, its lse is -inf,
-/// and no gradient passes through it. A forward may run at the same time as a backward; two
-/// forwards or two backwards may not.
+/// Rotary embedding (rotate-half, tables in float32, scaled as the type says) and grouped-query
+/// attention with scale 1/sqrt(D), for one shape; one object serves every layer. Works in blocks of
+/// query rows: never holds S x S scores of a head (as FlashAttention, arXiv 2205.14135; the
+/// backward pass recomputes the probabilities from the log-sum-exp). A query that sees no key gives
+/// zeros, its lse is -inf, and no gradient passes through it. A forward may run at the same time as
+/// a backward; two forwards or two backwards may not.
 class Attention {
  public:
   virtual ~Attention() = default;

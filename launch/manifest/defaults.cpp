@@ -23,6 +23,8 @@ constexpr Rule from_one_to(double max) {
 
 constexpr std::array<std::string_view, 2> kModelKinds{"llama", "gpt2"};
 constexpr std::array<std::string_view, 2> kDTypes{"float32", "bfloat16"};
+constexpr std::array<std::string_view, 5> kRopeTypes{"default", "linear", "dynamic", "yarn",
+                                                     "llama3"};
 constexpr std::array<std::string_view, 3> kInitializers{"normal", "scaled_normal",
                                                         "xavier_uniform"};
 constexpr std::array<std::string_view, 2> kReaders{"every-shard", "first-shard"};
@@ -81,11 +83,58 @@ constexpr std::array kKeys{
         "llama alone: epsilon of RMSNorm; default: 1e-5, Llama 2's", kPositive},
     Key{"model", "rope_theta", number, "", "",
         "llama alone: base of the rotary embedding; default: 10000, Llama 2's", kPositive},
+    Key{"model",
+        "rope_type",
+        text,
+        "",
+        "",
+        "llama alone: how frequencies change for long sequences: default (not at all), linear, "
+        "dynamic, yarn or llama3, as transformers computes them; default: default",
+        {},
+        kRopeTypes},
+    Key{"model", "rope_factor", number, "", "",
+        "By how much longer sequences may become; every rope_type but default needs it", kPositive},
+    Key{"model", "rope_original_max_position_embeddings", integer, "", "tokens",
+        "yarn and llama3 alone: the longest sequence before the change; default: "
+        "max_position_embeddings",
+        from_one_to(1048576)},
+    Key{"model", "rope_low_freq_factor", number, "", "",
+        "llama3 alone: wavelengths above original / low_freq_factor are changed wholly; default: "
+        "1, Llama 3.1's",
+        kPositive},
+    Key{"model", "rope_high_freq_factor", number, "", "",
+        "llama3 alone: wavelengths below original / high_freq_factor are not changed; default: 4, "
+        "Llama 3.1's",
+        kPositive},
+    Key{"model", "rope_beta_fast", number, "", "turns",
+        "yarn alone: pairs that turn more often in the original length are not changed; default: "
+        "32, the paper's",
+        kPositive},
+    Key{"model", "rope_beta_slow", number, "", "turns",
+        "yarn alone: pairs that turn less often are changed wholly; default: 1, the paper's",
+        kPositive},
+    Key{"model", "rope_attention_factor", number, "", "",
+        "yarn alone: what queries and keys are multiplied by; default: 0, which stands for what "
+        "the paper suggests, 0.1 ln(rope_factor) + 1",
+        kFinite},
+    Key{"model", "rope_mscale", number, "", "",
+        "yarn alone: with rope_mscale_all_dim, another attention factor, (0.1 mscale ln(factor) + "
+        "1) / (0.1 mscale_all_dim ln(factor) + 1); default: 0, not given",
+        kFinite},
+    Key{"model", "rope_mscale_all_dim", number, "", "", "yarn alone: see rope_mscale", kFinite},
+    Key{"model", "rope_truncate", boolean, "", "",
+        "yarn alone: whether the bounds between pairs are rounded to whole ones; default: true"},
+    Key{"model", "attention_bias", boolean, "", "",
+        "llama alone: biases of the queries', keys', values' and output's products; default: "
+        "false, Llama's"},
+    Key{"model", "mlp_bias", boolean, "", "",
+        "llama alone: biases of the feed-forward products; default: false, Llama's"},
     Key{"model", "layer_norm_epsilon", number, "", "",
         "gpt2 alone: epsilon of LayerNorm; default: 1e-5, GPT-2's", kPositive},
     Key{"model", "max_position_embeddings", integer, "", "tokens",
-        "gpt2 alone: rows of the table of positions, at least batch.seq_len; default: "
-        "batch.seq_len",
+        "Length of the sequences that the model is meant for; default: batch.seq_len. gpt2: rows "
+        "of the table of positions, at least batch.seq_len. llama: bounds nothing, but rope_type "
+        "dynamic and the defaults of others start from it",
         from_one_to(1048576)},
     Key{"model", "tie_word_embeddings", boolean, "", "",
         "One matrix for embedding and head; default: true for gpt2 and false for llama, as they "

@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "launch/manifest/rotary.h"
+
 namespace troupe::launch {
 namespace {
 
@@ -19,8 +21,9 @@ constexpr std::array kKindKeys{
     KindKey{"model.rope_theta", "llama",
             "leave it out, as positions are learned (model.max_position_embeddings)"},
     KindKey{"model.layer_norm_epsilon", "gpt2", "model.rms_norm_eps"},
-    KindKey{"model.max_position_embeddings", "gpt2",
-            "leave it out, as positions are rotary and have no table"},
+    KindKey{"model.rope_type", "llama", "leave it out"},
+    KindKey{"model.attention_bias", "llama", "leave it out, as gpt2 has biases"},
+    KindKey{"model.mlp_bias", "llama", "leave it out, as gpt2 has biases"},
 };
 
 }  // namespace
@@ -32,6 +35,7 @@ void check_model_kind(const Manifest& m) {
       m.fail(key.key, fmt::format("{} is a key of model.kind = '{}', but the kind is '{}'; "
                                   "nearest: {}",
                                   key.key, key.kind, kind, key.otherwise));
+  check_rotary(m);
   const std::int64_t positions = m.integer("model.max_position_embeddings");
   const std::int64_t seq_len = m.integer("batch.seq_len");
   if (kind == "gpt2" && seq_len > positions)

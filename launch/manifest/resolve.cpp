@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "actors/topology/run_spec.h"
+#include "launch/manifest/rotary.h"
 #include "schedules/generators.h"
 #include "schedules/validate.h"
 
@@ -42,9 +43,11 @@ void resolve_model(Manifest& m) {
   derive(m, "model.num_key_value_heads", [&] { return heads; });
   // Keys of the other kind have values too, which nobody reads: a resolved manifest has every key.
   derive(m, "model.rms_norm_eps", [] { return 1e-5; });
-  derive(m, "model.rope_theta", [] { return 10000.0; });
   derive(m, "model.layer_norm_epsilon", [] { return 1e-5; });
   derive(m, "model.max_position_embeddings", [&] { return m.integer("batch.seq_len"); });
+  derive(m, "model.attention_bias", [] { return false; });
+  derive(m, "model.mlp_bias", [] { return false; });
+  resolve_rotary(m);
   derive(m, "model.tie_word_embeddings", [&] { return m.text("model.kind") == "gpt2"; });
   if (m.given("model.head_dim")) return;
   if (hidden % heads != 0) {

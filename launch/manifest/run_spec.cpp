@@ -1,5 +1,7 @@
 #include "launch/manifest/run_spec.h"
 
+#include "launch/manifest/rotary.h"
+
 namespace troupe::launch {
 namespace {
 
@@ -40,7 +42,9 @@ stages::ModelConfig model_of(const Manifest& m) {
           .head_dim = m.integer("model.head_dim"),
           .vocab_size = m.integer("model.vocab_size"),
           .rms_norm_eps = m.number("model.rms_norm_eps"),
-          .rope_theta = m.number("model.rope_theta"),
+          .rotary = rotary_of(m),
+          .attention_bias = m.flag("model.attention_bias"),
+          .mlp_bias = m.flag("model.mlp_bias"),
           .layer_norm_epsilon = m.number("model.layer_norm_epsilon"),
           .max_position_embeddings = m.integer("model.max_position_embeddings"),
           .tie_word_embeddings = m.flag("model.tie_word_embeddings"),

@@ -135,9 +135,23 @@ class OpenCheckpoint final : public CheckpointReader {
   TensorMap weights_, optimizer_;  ///< they point into the files
 };
 
+/// Calls compare(field, saved, wanted) for the fields that both have.
+template <typename Compare>
+void compare_rotary(const tensor::Rotary& own, const tensor::Rotary& wanted,
+                    const Compare& compare) {
+  compare("rope_type", std::string_view(name_of(own.type)), std::string_view(name_of(wanted.type)));
+  compare("rope_theta", own.theta, wanted.theta);
+  for (const auto& [name, member] : tensor::kRotaryNumbers)
+    if (reads(own.type, name)) compare("rope_" + std::string(name), own.*member, wanted.*member);
+  if (reads(own.type, "original_max_position_embeddings"))
+    compare("rope_original_max_position_embeddings", own.original_max_position_embeddings,
+            wanted.original_max_position_embeddings);
+  if (reads(own.type, "truncate")) compare("rope_truncate", own.truncate, wanted.truncate);
+}
+
 void OpenCheckpoint::check_model(const ModelConfig& model) const {
   const ModelConfig& own = state_.info.model;
-  const auto compare = [this](const char* field, const auto& saved, const auto& wanted) {
+  const auto compare = [this](const std::string& field, const auto& saved, const auto& wanted) {
     if (saved != wanted)
       throw Error(ErrorKind::data, fmt::format("checkpoint {}: its {} is {}, the manifest's is {}",
                                                dir_.string(), field, saved, wanted));
@@ -156,7 +170,9 @@ void OpenCheckpoint::check_model(const ModelConfig& model) const {
     compare("max_position_embeddings", own.max_position_embeddings, model.max_position_embeddings);
   } else {
     compare("rms_norm_eps", own.rms_norm_eps, model.rms_norm_eps);
-    compare("rope_theta", own.rope_theta, model.rope_theta);
+    compare("attention_bias", own.attention_bias, model.attention_bias);
+    compare("mlp_bias", own.mlp_bias, model.mlp_bias);
+    compare_rotary(own.rotary, model.rotary, compare);
   }
 }
 

@@ -93,7 +93,7 @@ void finish_checkpoint(const fs::path& dir, const CheckpointInfo& info, int num_
     write_whole_file(dir / name, content);
     state.files[name] = record_of(dir / name);
   };
-  add(kConfigFile, to_hf_config(info.model, info.seq_len));
+  add(kConfigFile, to_hf_config(info.model));
   for (const auto& [name, content] : hf_tokenizer_files(info.tokenizer)) add(name, content);
   remove_others(dir, state.files);
   refuse_if_stopped(stop);

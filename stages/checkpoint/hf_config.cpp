@@ -11,9 +11,50 @@ namespace troupe::stages {
 namespace {
 
 constexpr const char* kModelType = "model_type";
+constexpr const char* kPositions = "max_position_embeddings";
+constexpr const char* kRopeScaling = "rope_scaling";
+constexpr const char* kRopeType = "rope_type";
+constexpr const char* kOriginalPositions = "original_max_position_embeddings";
+constexpr const char* kTruncate = "truncate";
+
+/// rope_scaling of transformers 4: the fields that the type reads, but theta.
+nlohmann::json rope_scaling_of(const tensor::Rotary& rotary) {
+  using tensor::RotaryType;
+  if (rotary.type == RotaryType::standard) return nullptr;
+  nlohmann::json scaling = {{kRopeType, tensor::name_of(rotary.type)}};
+  for (const auto& [name, member] : tensor::kRotaryNumbers)
+    if (tensor::reads(rotary.type, name) && rotary.*member != 0)  // 0: not given
+      scaling[std::string(name)] = rotary.*member;
+  // Dynamic takes max_position_embeddings, which is the same.
+  if (rotary.type == RotaryType::yarn || rotary.type == RotaryType::llama3)
+    scaling[kOriginalPositions] = rotary.original_max_position_embeddings;
+  if (rotary.type == RotaryType::yarn) scaling[kTruncate] = rotary.truncate;
+  return scaling;
+}
+
+tensor::Rotary read_rotary(const nlohmann::json& config, const std::filesystem::path& path) {
+  using tensor::RotaryType;
+  tensor::Rotary rotary{.theta = get_number(config, "rope_theta", path)};
+  const auto found = config.find(kRopeScaling);
+  if (found == config.end() || found->is_null()) return rotary;
+  const std::string type = get_string(*found, kRopeType, path);
+  if (!tensor::find_rotary_type(type, rotary.type))
+    throw Error(ErrorKind::data, fmt::format("{}: {} is {}, expected default, linear, dynamic, "
+                                             "yarn or llama3",
+                                             path.string(), kRopeType, type));
+  for (const auto& [name, member] : tensor::kRotaryNumbers)
+    if (tensor::reads(rotary.type, name) && found->contains(name))
+      rotary.*member = get_number(*found, std::string(name).c_str(), path);
+  if (tensor::reads(rotary.type, kOriginalPositions))
+    rotary.original_max_position_embeddings = rotary.type == RotaryType::dynamic
+                                                  ? get_integer(config, kPositions, path)
+                                                  : get_integer(*found, kOriginalPositions, path);
+  if (rotary.type == RotaryType::yarn) rotary.truncate = get_bool(*found, kTruncate, path);
+  return rotary;
+}
 
 /// What LlamaForCausalLM has, with the rope keys of transformers 4.
-nlohmann::json llama_config(const ModelConfig& model, std::int64_t seq_len) {
+nlohmann::json llama_config(const ModelConfig& model) {
   return {
       {"architectures", {"LlamaForCausalLM"}},
       {"hidden_size", model.hidden_size},
@@ -24,12 +65,12 @@ nlohmann::json llama_config(const ModelConfig& model, std::int64_t seq_len) {
       {"head_dim", model.head_dim},
       {"hidden_act", "silu"},
       {"rms_norm_eps", model.rms_norm_eps},
-      {"rope_theta", model.rope_theta},
-      {"rope_scaling", nullptr},
-      {"max_position_embeddings", seq_len},
-      {"attention_bias", false},
+      {"rope_theta", model.rotary.theta},
+      {kRopeScaling, rope_scaling_of(model.rotary)},
+      {kPositions, model.max_position_embeddings},
+      {"attention_bias", model.attention_bias},
       {"attention_dropout", model.attention_dropout},
-      {"mlp_bias", false},
+      {"mlp_bias", model.mlp_bias},
       {"pretraining_tp", 1},
   };
 }
@@ -64,7 +105,10 @@ ModelConfig read_llama(const nlohmann::json& config, const std::filesystem::path
       .num_key_value_heads = integer("num_key_value_heads"),
       .head_dim = integer("head_dim"),
       .rms_norm_eps = get_number(config, "rms_norm_eps", path),
-      .rope_theta = get_number(config, "rope_theta", path),
+      .rotary = read_rotary(config, path),
+      .attention_bias = get_bool(config, "attention_bias", path),
+      .mlp_bias = get_bool(config, "mlp_bias", path),
+      .max_position_embeddings = integer(kPositions),
   };
 }
 
@@ -87,9 +131,8 @@ ModelConfig read_gpt2(const nlohmann::json& config, const std::filesystem::path&
 
 }  // namespace
 
-std::string to_hf_config(const ModelConfig& model, std::int64_t seq_len) {
-  nlohmann::json config =
-      model.kind == ModelKind::gpt2 ? gpt2_config(model) : llama_config(model, seq_len);
+std::string to_hf_config(const ModelConfig& model) {
+  nlohmann::json config = model.kind == ModelKind::gpt2 ? gpt2_config(model) : llama_config(model);
   const nlohmann::json common = {
       {kModelType, name_of(model.kind)},
       {"vocab_size", model.vocab_size},

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -9,8 +8,8 @@
 namespace troupe::stages {
 
 /// The text of a Hugging Face config.json (LlamaForCausalLM with the rope keys of transformers 4,
-/// or GPT2LMHeadModel; weights in float32). `seq_len` is the longest context of a llama model.
-std::string to_hf_config(const ModelConfig& model, std::int64_t seq_len);
+/// or GPT2LMHeadModel; weights in float32).
+std::string to_hf_config(const ModelConfig& model);
 
 /// Reads what to_hf_config wrote and checks it (check_model); the compute dtype stays at its
 /// default. Throws Error{data} naming file and field.

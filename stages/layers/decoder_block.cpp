@@ -31,9 +31,8 @@ tensor::AttentionShape attention(const LayerSpec& spec) {
           .heads = shape.heads,
           .kv_heads = shape.kv_heads,
           .head_dim = model.head_dim,
-          .rope_theta = model.rope_theta,
           .dtype = model.dtype,
-          .rotary = model.kind == ModelKind::llama,
+          .rotary = rotary_of(model),
           .first_head = spec.parallel.shard * shape.heads};
 }
 

@@ -18,13 +18,14 @@ AttentionShape checked(const AttentionShape& shape) {
 /// The angles of all positions as PyTorch computes them: frequency and angle rounded to float32.
 void fill_rotation(const AttentionShape& shape, float* cos, float* sin) {
   const std::int64_t half = shape.head_dim / 2;
-  for (std::int64_t i = 0; i < half; ++i) {
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(shape.head_dim);
-    const float frequency = 1.0f / std::pow(static_cast<float>(shape.rope_theta), exponent);
-    for (std::int64_t s = 0; s < shape.seq_len; ++s) {
+  std::vector<float> frequencies(static_cast<std::size_t>(half));
+  inverse_frequencies(*shape.rotary, shape.seq_len, frequencies);
+  const float scaling = attention_scaling(*shape.rotary);
+  for (std::int64_t s = 0; s < shape.seq_len; ++s) {
+    for (const float frequency : frequencies) {
       const double angle = static_cast<float>(s) * frequency;
-      cos[s * half + i] = static_cast<float>(std::cos(angle));
-      sin[s * half + i] = static_cast<float>(std::sin(angle));
+      *cos++ = static_cast<float>(std::cos(angle)) * scaling;
+      *sin++ = static_cast<float>(std::sin(angle)) * scaling;
     }
   }
 }

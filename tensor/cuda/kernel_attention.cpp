@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "tensor/cuda/kernels/rotary_kernels.h"
 #include "tensor/cuda/op_arguments.h"
@@ -62,7 +63,10 @@ void KernelAttention::set_scratch(const Scratch& scratch) {
   rotation_ = static_cast<float*>(scratch.forward);
   delta_ = static_cast<float*>(scratch.backward);
   if (!shape_.rotary) return;
-  launch_rotation_tables(shape_.seq_len, shape_.head_dim, shape_.rope_theta, rotation_,
+  RotaryFrequencies frequencies{.inverse = {}, .scaling = attention_scaling(*shape_.rotary)};
+  const auto pairs = static_cast<std::size_t>(shape_.head_dim / 2);
+  inverse_frequencies(*shape_.rotary, shape_.seq_len, std::span(frequencies.inverse, pairs));
+  launch_rotation_tables(shape_.seq_len, shape_.head_dim, frequencies, rotation_,
                          rotation_ + angles(), preparation_.handle());
   preparation_.synchronize();
 }

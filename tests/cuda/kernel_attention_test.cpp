@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference_for_every_width) {
                    .kv_heads = 2,
                    .head_dim = head_dim,
                    .dtype = dtype,
-                   .rotary = false});
+                   .rotary = std::nullopt});
     }
   }
 }
@@ -94,16 +94,17 @@ BOOST_AUTO_TEST_CASE(every_order_of_blocks_and_threads_gives_the_same_bits) {
 
 BOOST_AUTO_TEST_CASE(angles_have_the_bits_that_float32_steps_give) {
   constexpr std::int64_t kPositions = 300, kHeadDim = 24, kHalf = kHeadDim / 2;
-  for (const double theta : {10000.0, 500000.0}) {
+  for (const float scaling : {1.0f, 1.2f}) {
+    RotaryFrequencies frequencies{.inverse = {}, .scaling = scaling};
+    inverse_frequencies({.theta = 500000}, kPositions, std::span(frequencies.inverse, kHalf));
     std::vector<float> cos(kPositions * kHalf), sin(cos.size());
     emulated_grid::Grid grid(1);
-    launch_rotation_tables(kPositions, kHeadDim, theta, cos.data(), sin.data(), grid.stream());
+    launch_rotation_tables(kPositions, kHeadDim, frequencies, cos.data(), sin.data(),
+                           grid.stream());
     for (std::size_t i = 0; i < cos.size(); ++i) {
-      const float exponent = static_cast<float>(i % kHalf * 2) / kHeadDim;
-      const float frequency = 1.0f / std::pow(static_cast<float>(theta), exponent);
-      const double angle = static_cast<float>(i / kHalf) * frequency;
-      BOOST_REQUIRE_EQUAL(cos[i], static_cast<float>(std::cos(angle)));
-      BOOST_REQUIRE_EQUAL(sin[i], static_cast<float>(std::sin(angle)));
+      const double angle = static_cast<float>(i / kHalf) * frequencies.inverse[i % kHalf];
+      BOOST_REQUIRE_EQUAL(cos[i], static_cast<float>(std::cos(angle)) * scaling);
+      BOOST_REQUIRE_EQUAL(sin[i], static_cast<float>(std::sin(angle)) * scaling);
     }
   }
 }
@@ -116,7 +117,7 @@ void check_rotation_back(DType dtype, std::int64_t head_dim, bool rotary) {
                              .kv_heads = 2,
                              .head_dim = head_dim,
                              .dtype = dtype,
-                             .rotary = rotary};
+                             .rotary = rotary ? std::optional(Rotary{}) : std::nullopt};
   const std::uint64_t seed = test::fresh_seed();
   BOOST_TEST_CONTEXT("TROUPE_TEST_SEED=" << seed << " " << name_of(dtype) << " D " << head_dim) {
     Host host(static_cast<int>(seed % 1000000));

@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(any_pipeline_reads_what_any_pipeline_wrote) {
 BOOST_AUTO_TEST_CASE(what_it_says_of_the_run_is_read_back) {
   CheckpointInfo info = small_info(12);
   info.model.rms_norm_eps = 1.0 / 3e5;
-  info.model.rope_theta = 500000.1;
+  info.model.rotary.theta = 500000.1;
   info.model.initializer_range = 0.1;
   info.model.dtype = tensor::DType::bf16;
   const auto reader = CheckpointReader::open(write_checkpoint(dir.path(), info, {0, 2, 3}));
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(it_is_a_hugging_face_directory) {
   BOOST_TEST(config["hidden_size"] == 8);
   BOOST_TEST(config["head_dim"] == 4);
   BOOST_TEST(config["num_key_value_heads"] == 1);
-  BOOST_TEST(config["max_position_embeddings"] == 64);
+  BOOST_TEST(config["max_position_embeddings"] == 2048);
   BOOST_TEST(config["torch_dtype"] == "float32");
   BOOST_TEST(config["rope_theta"] == 10000.0);
   BOOST_TEST(config["tie_word_embeddings"] == false);
@@ -116,9 +116,9 @@ BOOST_AUTO_TEST_CASE(config_json_says_what_training_dropped) {
   ModelConfig model = small_info().model;
   model.hidden_dropout = 0.25;
   model.attention_dropout = 0.125;
-  BOOST_TEST(json::parse(to_hf_config(model, 16)).at("attention_dropout") == 0.125);
+  BOOST_TEST(json::parse(to_hf_config(model)).at("attention_dropout") == 0.125);
   model.kind = ModelKind::gpt2;
-  const json gpt2 = json::parse(to_hf_config(model, 16));
+  const json gpt2 = json::parse(to_hf_config(model));
   BOOST_TEST(gpt2.at("embd_pdrop") == 0.25);
   BOOST_TEST(gpt2.at("resid_pdrop") == 0.25);
   BOOST_TEST(gpt2.at("attn_pdrop") == 0.125);
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(the_first_field_that_differs_is_named_with_both_values) {
   differs("head_dim", "4", "8", [](ModelConfig& m) { m.head_dim = 8; });
   differs("vocab_size", "16", "256", [](ModelConfig& m) { m.vocab_size = 256; });
   differs("rms_norm_eps", "1e-05", "1e-06", [](ModelConfig& m) { m.rms_norm_eps = 1e-6; });
-  differs("rope_theta", "10000", "20000", [](ModelConfig& m) { m.rope_theta = 20000; });
+  differs("rope_theta", "10000", "20000", [](ModelConfig& m) { m.rotary.theta = 20000; });
   differs("tie_word_embeddings", "false", "true",
           [](ModelConfig& m) { m.tie_word_embeddings = true; });
   ModelConfig same = test::small_model();

@@ -169,8 +169,8 @@ BOOST_AUTO_TEST_CASE(names_field_rule_and_numbers) {
                   {"num_key_value_heads = 12", "num_attention_heads = 6", "nearest: 6"}));
   BOOST_TEST(says(message([](auto& c) { c.head_dim = 15; }), {"head_dim = 15", "even", "16"}));
   BOOST_TEST(says(message([](auto& c) { c.rms_norm_eps = 0; }), {"rms_norm_eps"}));
-  BOOST_TEST(says(message([](auto& c) { c.rope_theta = 0; }), {"rope_theta"}));
-  BOOST_TEST(says(message([](auto& c) { c.rope_theta = 1.0 / 0.0; }), {"rope_theta"}));
+  BOOST_TEST(says(message([](auto& c) { c.rotary.theta = 0; }), {"rope_theta"}));
+  BOOST_TEST(says(message([](auto& c) { c.rotary.theta = 1.0 / 0.0; }), {"rope_theta"}));
   BOOST_TEST(says(message([](auto& c) { c.hidden_dropout = 1; }), {"hidden_dropout = 1", "0.1"}));
   BOOST_TEST(says(message([](auto& c) { c.attention_dropout = -1; }), {"attention_dropout = -1"}));
   BOOST_TEST(says(message([](auto& c) { c.initializer_range = -1; }), {"initializer_range"}));

@@ -72,8 +72,7 @@ class Decoder {
             .heads = static_cast<Index>(config_.num_attention_heads),
             .kv_heads = static_cast<Index>(config_.num_key_value_heads),
             .head_dim = static_cast<Index>(config_.head_dim),
-            .rope_theta = config_.rope_theta,
-            .rotary = config_.kind == stages::ModelKind::llama,
+            .rotary = stages::rotary_of(config_),
             .factors = found == factors.end() ? Values{} : found->second};
   }
   void add_gradient(const std::string& name, const Values& dw) {

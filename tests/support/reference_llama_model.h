@@ -41,25 +41,38 @@ class Llama final : public Decoder {
     return weights.at(layer + part + ".weight");
   }
   static std::vector<std::string> names(const std::string& layer,
-                                        std::initializer_list<const char*> parts) {
+                                        std::initializer_list<const char*> parts,
+                                        const char* field) {
     std::vector<std::string> all;
-    for (const char* part : parts) all.push_back(layer + part + ".weight");
+    for (const char* part : parts) all.push_back(layer + part + field);
     return all;
   }
-  /// Returns x w^T, where w is the joined parts.
+  bool has_bias(const char* part) const {
+    return std::string_view(part).starts_with("mlp") ? config_.mlp_bias : config_.attention_bias;
+  }
+  /// Returns x w^T + b, where w and b are the joined parts.
   Values project(const Values& x, Index tokens, const std::string& layer,
                  std::initializer_list<const char*> parts) const {
-    const Values w = joined(names(layer, parts));
-    const Index in = x.size() / tokens;
-    return linear(x, w, tokens, in, w.size() / in);
+    const Values w = joined(names(layer, parts, ".weight"));
+    const Index in = x.size() / tokens, out = w.size() / in;
+    Values y = linear(x, w, tokens, in, out);
+    if (!has_bias(*parts.begin())) return y;
+    const Values b = joined(names(layer, parts, ".bias"));
+    for (Index i = 0; i < y.size(); ++i) y[i] += b[i % out];
+    return y;
   }
   /// Adds the gradients of the parts and returns dx.
   Values project_backward(const Values& dy, const Values& x, Index tokens, const std::string& layer,
                           std::initializer_list<const char*> parts) {
-    const Values w = joined(names(layer, parts));
-    const Index in = x.size() / tokens;
-    const LinearGradient g = linear_backward(dy, x, w, tokens, in, w.size() / in);
-    add_gradients(names(layer, parts), g.dw);
+    const Values w = joined(names(layer, parts, ".weight"));
+    const Index in = x.size() / tokens, out = w.size() / in;
+    const LinearGradient g = linear_backward(dy, x, w, tokens, in, out);
+    add_gradients(names(layer, parts, ".weight"), g.dw);
+    if (has_bias(*parts.begin())) {
+      Values db(out);
+      for (Index i = 0; i < dy.size(); ++i) db[i % out] += dy[i];
+      add_gradients(names(layer, parts, ".bias"), db);
+    }
     return g.dx;
   }
   Values norm_backward(const Values& dy, const Values& x, const std::string& name) {

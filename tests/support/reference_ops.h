@@ -5,7 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
+
+#include "tensor/rotary.h"
 
 // Every op of a Llama layer with its gradient, in double precision and plain loops, as the kernels'
 // reference. Matrices are row-major vectors; T tokens, C channels, F feed-forward width, V
@@ -156,8 +159,7 @@ inline CrossEntropy cross_entropy(const Values& logits, const std::vector<std::i
 
 struct AttentionDims {
   Index batch = 1, seq_len = 1, heads = 1, kv_heads = 1, head_dim = 2;
-  double rope_theta = 10000.0;
-  bool rotary = true;
+  std::optional<tensor::Rotary> rotary = tensor::Rotary{};
   bool causal = true;
   Values mask = {};     // [B, S, S], added to the scaled scores; none if empty
   Values factors = {};  // [H, B, S, S], of the probabilities; 1 if empty
@@ -179,18 +181,20 @@ struct AttentionDims {
 };
 
 /// Rotates (sign 1) or rotates back (sign -1) every query and key head of qkv, if dims say so. The
-/// angles are float32 numbers by definition: position * (1 / theta^(2i/D)), each step rounded.
+/// angles are float32 numbers by definition: position * frequency, each rounded.
 inline void rotate(Values& qkv, const AttentionDims& dims, double sign) {
   if (!dims.rotary) return;
   const Index half = dims.head_dim / 2;
+  std::vector<float> frequencies(half);
+  tensor::inverse_frequencies(*dims.rotary, static_cast<std::int64_t>(dims.seq_len), frequencies);
+  const double scaling = tensor::attention_scaling(*dims.rotary);
   for (Index row = 0; row < dims.batch * dims.seq_len; ++row) {
     for (Index head = 0; head < dims.heads + dims.kv_heads; ++head) {
       double* x = &qkv[row * dims.row() + head * dims.head_dim];
       for (Index i = 0; i < half; ++i) {
-        const float exponent = static_cast<float>(2 * i) / static_cast<float>(dims.head_dim);
-        const float frequency = 1.0f / std::pow(static_cast<float>(dims.rope_theta), exponent);
-        const double angle = static_cast<float>(row % dims.seq_len) * frequency;
-        const double c = std::cos(angle), s = sign * std::sin(angle), a = x[i], b = x[i + half];
+        const double angle = static_cast<float>(row % dims.seq_len) * frequencies[i];
+        const double c = scaling * std::cos(angle), s = scaling * sign * std::sin(angle);
+        const double a = x[i], b = x[i + half];
         x[i] = a * c - b * s;
         x[i + half] = b * c + a * s;
       }

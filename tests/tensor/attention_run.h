@@ -35,7 +35,7 @@ inline AttentionRun run_attention(Host& host, const AttentionShape& shape,
 inline reference::AttentionDims dims_of(const AttentionShape& s) {
   const auto index = [](std::int64_t x) { return static_cast<std::size_t>(x); };
   return {index(s.batch),    index(s.seq_len), index(s.heads), index(s.kv_heads),
-          index(s.head_dim), s.rope_theta,     s.rotary,       s.causal};
+          index(s.head_dim), s.rotary,         s.causal};
 }
 
 /// Compares log-sum-exps, of which some are -inf.

@@ -37,8 +37,24 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference_for_every_grouping_and_head_size)
                          .heads = heads,
                          .kv_heads = kv_heads,
                          .head_dim = head_dim,
-                         .rope_theta = 500000.0,
-                         .dtype = dtype});
+                         .dtype = dtype,
+                         .rotary = Rotary{.theta = 500000.0}});
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(agrees_with_the_reference_for_every_rotary_type) {
+  for_each_setup([](DType dtype, Host& host) {
+    for (const RotaryType type :
+         {RotaryType::linear, RotaryType::dynamic, RotaryType::yarn, RotaryType::llama3}) {
+      check_shape(host, {.batch = 2,
+                         .seq_len = 70,
+                         .heads = 4,
+                         .kv_heads = 2,
+                         .head_dim = 12,
+                         .dtype = dtype,
+                         .rotary = Rotary{
+                             .type = type, .factor = 4, .original_max_position_embeddings = 32}});
     }
   });
 }
@@ -52,7 +68,7 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference_without_rotation) {
                          .kv_heads = kv_heads,
                          .head_dim = head_dim,
                          .dtype = dtype,
-                         .rotary = false});
+                         .rotary = std::nullopt});
     }
   });
 }
@@ -109,7 +125,8 @@ BOOST_AUTO_TEST_CASE(refuses_shapes_that_have_no_meaning) {
   for (auto spoil :
        {+[](AttentionShape& s) { s.kv_heads = 3; }, +[](AttentionShape& s) { s.head_dim = 7; },
         +[](AttentionShape& s) { s.seq_len = 0; }, +[](AttentionShape& s) { s.batch = -1; },
-        +[](AttentionShape& s) { s.dtype = DType::i32; }}) {
+        +[](AttentionShape& s) { s.dtype = DType::i32; },
+        +[](AttentionShape& s) { s.rotary->theta = -1; }}) {
     AttentionShape shape = good;
     spoil(shape);
     BOOST_CHECK_EXCEPTION(host.device().make_attention(shape), Error,

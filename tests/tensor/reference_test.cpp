@@ -114,7 +114,8 @@ BOOST_AUTO_TEST_CASE(dropped_attention_gradients) {
 
 BOOST_AUTO_TEST_CASE(masked_attention_gradients) {
   AttentionDims dims{.batch = 2, .seq_len = 4, .heads = 4, .kv_heads = 2, .head_dim = 4};
-  dims.rotary = dims.causal = false;
+  dims.rotary.reset();
+  dims.causal = false;
   dims.mask = draw(2 * 4 * 4, "mask");
   for (const Index hidden : {1, 6, 20, 21, 22, 23})  // among them all keys of one query
     dims.mask[hidden] = -std::numeric_limits<double>::infinity();

@@ -7,18 +7,14 @@
 namespace troupe::tensor::cuda {
 namespace {
 
-/// The power is taken in float64, so that its rounding to float32 is the correct one.
 __global__ void __launch_bounds__(kElementThreads)
-    rotation_tables_kernel(std::int64_t seq_len, std::int64_t head_dim, double theta, float* cosine,
-                           float* sine) {
+    rotation_tables_kernel(std::int64_t seq_len, std::int64_t head_dim,
+                           const RotaryFrequencies frequencies, float* cosine, float* sine) {
   const std::int64_t half = head_dim / 2;
   for_each_item(seq_len * half, [&](std::int64_t item) {
-    const float exponent = static_cast<float>(2 * (item % half)) / static_cast<float>(head_dim);
-    const double power = pow(static_cast<double>(static_cast<float>(theta)), double{exponent});
-    const float frequency = 1.0f / static_cast<float>(power);
-    const float angle = static_cast<float>(item / half) * frequency;
-    cosine[item] = static_cast<float>(cos(double{angle}));
-    sine[item] = static_cast<float>(sin(double{angle}));
+    const float angle = static_cast<float>(item / half) * frequencies.inverse[item % half];
+    cosine[item] = static_cast<float>(cos(double{angle})) * frequencies.scaling;
+    sine[item] = static_cast<float>(sin(double{angle})) * frequencies.scaling;
   });
 }
 
@@ -137,10 +133,11 @@ void rotate_back(const RotatedGradients& x, cudaStream_t stream) {
 
 }  // namespace
 
-void launch_rotation_tables(std::int64_t seq_len, std::int64_t head_dim, double theta, float* cos,
-                            float* sin, cudaStream_t stream) {
+void launch_rotation_tables(std::int64_t seq_len, std::int64_t head_dim,
+                            const RotaryFrequencies& frequencies, float* cos, float* sin,
+                            cudaStream_t stream) {
   launch(rotation_tables_kernel, blocks_for(seq_len * (head_dim / 2)), kElementThreads, 0, stream,
-         seq_len, head_dim, theta, cos, sin);
+         seq_len, head_dim, frequencies, cos, sin);
 }
 
 void launch_save_heads(DType dtype, const SavedHeads& heads, cudaStream_t stream) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "tensor/cuda/kernels/attention_kernels.h"
 #include "tensor/cuda/kernels/grid_types.h"
 #include "tensor/dtype.h"
 
@@ -10,10 +11,16 @@
 
 namespace troupe::tensor::cuda {
 
-/// Fills cos and sin [S, D/2] of the angles position x (1 / theta^(2i/D)), each step rounded to
-/// float32.
-void launch_rotation_tables(std::int64_t seq_len, std::int64_t head_dim, double theta, float* cos,
-                            float* sin, cudaStream_t stream);
+/// What a rotation turns by, from tensor/rotary.h. Small enough to be a kernel's argument.
+struct RotaryFrequencies {
+  float inverse[kMostHeadDim / 2];  ///< of which D/2 are in use
+  float scaling = 1;                ///< of cos and sin
+};
+/// Fills cos and sin [S, D/2] of the angles position x frequency, each step rounded to float32,
+/// times the scaling.
+void launch_rotation_tables(std::int64_t seq_len, std::int64_t head_dim,
+                            const RotaryFrequencies& frequencies, float* cos, float* sin,
+                            cudaStream_t stream);
 
 /// What attention saves of its input. Pointers of type void are to elements of one dtype.
 struct SavedHeads {

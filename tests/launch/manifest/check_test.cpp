@@ -101,12 +101,64 @@ BOOST_AUTO_TEST_CASE(a_model_of_kind_gpt2_has_its_own_keys) {
   refused({gpt2, heads, "model.rope_theta=10000"}, {"model.rope_theta", "leave it out"});
   refused({"model.layer_norm_epsilon=1e-5"},
           {"model.layer_norm_epsilon", "'gpt2'", "'llama'", "nearest: model.rms_norm_eps"});
-  refused({"model.max_position_embeddings=64"}, {"model.max_position_embeddings", "leave it out"});
+  refused({gpt2, heads, "model.attention_bias=true"}, {"model.attention_bias", "leave it out"});
+  refused({gpt2, heads, "model.rope_type=yarn"}, {"model.rope_type", "leave it out"});
   refused({gpt2, heads, "model.max_position_embeddings=48"},
           {"m.toml:", "batch.seq_len = 64", "at most model.max_position_embeddings = 48",
            "nearest: seq_len = 48"});
   refused({"model.kind=gpt3"}, {"model.kind", "gpt3", "gpt2", "llama"});
   refused({gpt2, heads, "mesh.tp=4"}, {"num_attention_heads = 6", "nearest: tp = 2"});
+}
+
+BOOST_AUTO_TEST_CASE(rotary_embeddings_have_the_keys_of_their_type) {
+  using tensor::RotaryType;
+  const auto model = [](const std::vector<std::string>& overrides) {
+    return launch::to_run_spec(checked(kSmallManifest, overrides)).model;
+  };
+  BOOST_TEST((model({}).rotary == tensor::Rotary{.original_max_position_embeddings = 64}));
+  BOOST_TEST(
+      (model({"model.rope_type=dynamic", "model.rope_factor=3", "model.max_position_embeddings=32"})
+           .rotary == tensor::Rotary{.type = RotaryType::dynamic,
+                                     .factor = 3,
+                                     .original_max_position_embeddings = 32}));
+  const tensor::Rotary yarn{.type = RotaryType::yarn,
+                            .theta = 500,
+                            .factor = 2,
+                            .original_max_position_embeddings = 16,
+                            .beta_fast = 20,
+                            .beta_slow = 2,
+                            .attention_factor = 1.5,
+                            .mscale = 0.5,
+                            .mscale_all_dim = 0.25,
+                            .truncate = false};
+  BOOST_TEST(
+      (model({"model.rope_type=yarn", "model.rope_theta=500", "model.rope_factor=2",
+              "model.rope_original_max_position_embeddings=16", "model.rope_beta_fast=20",
+              "model.rope_beta_slow=2", "model.rope_attention_factor=1.5", "model.rope_mscale=0.5",
+              "model.rope_mscale_all_dim=0.25", "model.rope_truncate=false"})
+           .rotary == yarn));
+  const tensor::Rotary llama3 =
+      model({"model.rope_type=llama3", "model.rope_factor=8", "model.rope_low_freq_factor=2",
+             "model.rope_high_freq_factor=5"})
+          .rotary;
+  BOOST_TEST((llama3 == tensor::Rotary{.type = RotaryType::llama3,
+                                       .factor = 8,
+                                       .original_max_position_embeddings = 64,
+                                       .low_freq_factor = 2,
+                                       .high_freq_factor = 5}));
+  BOOST_TEST(model({"model.attention_bias=true"}).attention_bias);
+  BOOST_TEST(model({"model.mlp_bias=true"}).mlp_bias);
+
+  refused({"model.rope_type=longrope"}, {"model.rope_type", "longrope", "yarn"});
+  refused({"model.rope_type=linear"}, {"'linear' needs model.rope_factor"});
+  refused({"model.rope_factor=2"}, {"model.rope_factor", "'default'", "leave it out"});
+  refused({"model.rope_type=linear", "model.rope_factor=2", "model.rope_beta_fast=3"},
+          {"model.rope_beta_fast", "'linear'", "leave it out"});
+  refused({"model.rope_type=linear", "model.rope_factor=0.5"},
+          {"--set model.rope_factor", "rope_factor = 0.5", "at least 1"});
+  refused({"model.rope_type=dynamic", "model.rope_factor=2",
+           "model.rope_original_max_position_embeddings=16"},
+          {"--set model.rope_original_max_position_embeddings", "16", "64"});
 }
 
 BOOST_AUTO_TEST_CASE(a_layout_holds_every_layer_in_as_many_chunks_as_there_are) {
