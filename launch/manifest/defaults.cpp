@@ -4,29 +4,23 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+
+#include "launch/manifest/key_rules.h"
+#include "launch/manifest/model_keys.h"
 
 namespace troupe::launch {
 namespace {
 
 using enum Kind;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr Rule kNotNegative{.min = 0, .max = kInfinity};
-constexpr Rule kFinite{.min = 0, .max = kInfinity, .below_max = true};
-constexpr Rule kPositive{.min = 0, .max = kInfinity, .below_max = true, .above_min = true};
-constexpr Rule kFraction{.min = 0, .max = 1, .below_max = true};
-/// A range from 1 to `max`. The upper ends keep every product of sizes far inside 64 bits.
-constexpr Rule from_one_to(double max) {
-  return {.min = 1, .max = max};
+template <std::size_t n, std::size_t m>
+constexpr std::array<Key, n + m> joined(const std::array<Key, n>& first,
+                                        const std::array<Key, m>& second) {
+  std::array<Key, n + m> all{};
+  std::ranges::copy(second, std::ranges::copy(first, all.begin()).out);
+  return all;
 }
 
-constexpr std::array<std::string_view, 2> kModelKinds{"llama", "gpt2"};
-constexpr std::array<std::string_view, 2> kDTypes{"float32", "bfloat16"};
-constexpr std::array<std::string_view, 5> kRopeTypes{"default", "linear", "dynamic", "yarn",
-                                                     "llama3"};
-constexpr std::array<std::string_view, 3> kInitializers{"normal", "scaled_normal",
-                                                        "xavier_uniform"};
 constexpr std::array<std::string_view, 2> kReaders{"every-shard", "first-shard"};
 constexpr std::array<std::string_view, 3> kOnFailure{"replace", "shrink", "stop"};
 constexpr std::array<std::string_view, 4> kRecomputeModes{"none", "selective", "output", "full"};
@@ -35,7 +29,7 @@ constexpr std::array<std::string_view, 2> kDevices{"cpu", "cuda"};
 constexpr std::array<std::string_view, 2> kMatmuls{"float32", "tf32"};
 constexpr std::array<std::string_view, 4> kDecays{"constant", "linear", "cosine", "wsd"};
 
-constexpr std::array kKeys{
+constexpr std::array kRunKeys{
     Key{"run", "name", text, "", "",
         "Name of the run; default: the manifest's file name without .toml"},
     Key{"run", "seed", integer, "1", "",
@@ -51,123 +45,9 @@ constexpr std::array kKeys{
         "Written by launch: the keys of this file that follow from others or from the machine. "
         "They are derived again when the file is read; a key that is taken out of this list, or "
         "set by an override, is as it is given"},
+};
 
-    Key{"model",
-        "kind",
-        text,
-        "\"llama\"",
-        "",
-        "What the layers are: llama (RMSNorm, rotary positions, SwiGLU) or gpt2 (LayerNorm, "
-        "learned "
-        "positions, GELU, biases)",
-        {},
-        kModelKinds},
-    Key{"model", "hidden_size", integer, "256", "",
-        "Width of the residual; a model that a laptop trains", from_one_to(262144)},
-    Key{"model", "intermediate_size", integer, "688", "",
-        "Width of the feed-forward layers; 8/3 of the default hidden_size in steps of 16",
-        from_one_to(1048576)},
-    Key{"model", "num_hidden_layers", integer, "4", "layers",
-        "Decoder layers; enough for four stages", from_one_to(4096)},
-    Key{"model", "num_attention_heads", integer, "4", "heads", "Query heads; 64 wide by default",
-        from_one_to(4096)},
-    Key{"model", "num_key_value_heads", integer, "", "heads",
-        "Key and value heads, a divisor of num_attention_heads; default: num_attention_heads",
-        from_one_to(4096)},
-    Key{"model", "head_dim", integer, "", "",
-        "Width of a head, even in llama; default: hidden_size / num_attention_heads",
-        from_one_to(1024)},
-    Key{"model", "vocab_size", integer, "256", "tokens",
-        "Rows of the embedding; what the bytes tokenizer needs", from_one_to(16777216)},
-    Key{"model", "rms_norm_eps", number, "", "",
-        "llama alone: epsilon of RMSNorm; default: 1e-5, Llama 2's", kPositive},
-    Key{"model", "rope_theta", number, "", "",
-        "llama alone: base of the rotary embedding; default: 10000, Llama 2's", kPositive},
-    Key{"model",
-        "rope_type",
-        text,
-        "",
-        "",
-        "llama alone: how frequencies change for long sequences: default (not at all), linear, "
-        "dynamic, yarn or llama3, as transformers computes them; default: default",
-        {},
-        kRopeTypes},
-    Key{"model", "rope_factor", number, "", "",
-        "By how much longer sequences may become; every rope_type but default needs it", kPositive},
-    Key{"model", "rope_original_max_position_embeddings", integer, "", "tokens",
-        "yarn and llama3 alone: the longest sequence before the change; default: "
-        "max_position_embeddings",
-        from_one_to(1048576)},
-    Key{"model", "rope_low_freq_factor", number, "", "",
-        "llama3 alone: wavelengths above original / low_freq_factor are changed wholly; default: "
-        "1, Llama 3.1's",
-        kPositive},
-    Key{"model", "rope_high_freq_factor", number, "", "",
-        "llama3 alone: wavelengths below original / high_freq_factor are not changed; default: 4, "
-        "Llama 3.1's",
-        kPositive},
-    Key{"model", "rope_beta_fast", number, "", "turns",
-        "yarn alone: pairs that turn more often in the original length are not changed; default: "
-        "32, the paper's",
-        kPositive},
-    Key{"model", "rope_beta_slow", number, "", "turns",
-        "yarn alone: pairs that turn less often are changed wholly; default: 1, the paper's",
-        kPositive},
-    Key{"model", "rope_attention_factor", number, "", "",
-        "yarn alone: what queries and keys are multiplied by; default: 0, which stands for what "
-        "the paper suggests, 0.1 ln(rope_factor) + 1",
-        kFinite},
-    Key{"model", "rope_mscale", number, "", "",
-        "yarn alone: with rope_mscale_all_dim, another attention factor, (0.1 mscale ln(factor) + "
-        "1) / (0.1 mscale_all_dim ln(factor) + 1); default: 0, not given",
-        kFinite},
-    Key{"model", "rope_mscale_all_dim", number, "", "", "yarn alone: see rope_mscale", kFinite},
-    Key{"model", "rope_truncate", boolean, "", "",
-        "yarn alone: whether the bounds between pairs are rounded to whole ones; default: true"},
-    Key{"model", "attention_bias", boolean, "", "",
-        "llama alone: biases of the queries', keys', values' and output's products; default: "
-        "false, Llama's"},
-    Key{"model", "mlp_bias", boolean, "", "",
-        "llama alone: biases of the feed-forward products; default: false, Llama's"},
-    Key{"model", "layer_norm_epsilon", number, "", "",
-        "gpt2 alone: epsilon of LayerNorm; default: 1e-5, GPT-2's", kPositive},
-    Key{"model", "max_position_embeddings", integer, "", "tokens",
-        "Length of the sequences that the model is meant for; default: batch.seq_len. gpt2: rows "
-        "of the table of positions, at least batch.seq_len. llama: bounds nothing, but rope_type "
-        "dynamic and the defaults of others start from it",
-        from_one_to(1048576)},
-    Key{"model", "tie_word_embeddings", boolean, "", "",
-        "One matrix for embedding and head; default: true for gpt2 and false for llama, as they "
-        "were published"},
-    Key{"model", "initializer_range", number, "0.02", "",
-        "Standard deviation of initial weights; Llama's and GPT-2's", kFinite},
-    Key{"model",
-        "initializer",
-        text,
-        "\"normal\"",
-        "",
-        "How initial matrices are drawn: normal, as in Llama; scaled_normal, normal with the "
-        "outputs of attention and feed-forward divided by sqrt(2 * num_hidden_layers), as in "
-        "GPT-2; or xavier_uniform, by the inputs and outputs of each matrix",
-        {},
-        kInitializers},
-    Key{"model", "hidden_dropout", number, "0.0", "",
-        "Probability with which training drops the elements of the embedding's output and of what "
-        "attention and feed-forward add to the residual; none, as in Llama",
-        kFraction},
-    Key{"model", "attention_dropout", number, "0.0", "",
-        "Probability with which training drops the probabilities of attention; none, as in Llama",
-        kFraction},
-    Key{"model",
-        "dtype",
-        text,
-        "\"float32\"",
-        "",
-        "Type of computation and of messages between stages; weights stay float32. float32 by "
-        "default, as exactness comes before speed",
-        {},
-        kDTypes},
-
+constexpr std::array kOtherKeys{
     Key{"data", "files", texts, "[]", "paths",
         "Text files or globs in order (each glob sorted bytewise), or one .bin with its .idx; a "
         ".jsonl is read as the \"text\" of every line. Must be given"},
@@ -406,6 +286,8 @@ constexpr std::array kKeys{
         "address of web; empty: all of the machine's own. Requests by other names, which pages of "
         "other sites could make, are refused"},
 };
+
+constexpr auto kKeys = joined(joined(kRunKeys, kModelKeys), kOtherKeys);
 
 }  // namespace
 
