@@ -86,6 +86,43 @@ BOOST_AUTO_TEST_CASE(what_it_says_of_the_run_is_read_back) {
   BOOST_CHECK_NO_THROW(reader->verify());
 }
 
+BOOST_AUTO_TEST_CASE(rotary_embeddings_and_biases_are_read_back) {
+  using tensor::RotaryType;
+  for (const tensor::Rotary& rotary :
+       {tensor::Rotary{.type = RotaryType::linear, .factor = 2.5},
+        {.type = RotaryType::dynamic, .factor = 3, .original_max_position_embeddings = 32},
+        {.type = RotaryType::yarn,
+        .factor = 4,
+        .original_max_position_embeddings = 16,
+        .beta_fast = 20,
+        .beta_slow = 2,
+        .attention_factor = 1.5,
+        .mscale = 0.5,
+        .mscale_all_dim = 0.25,
+        .truncate = false},
+        {.type = RotaryType::llama3,
+        .theta = 500000,
+        .factor = 8,
+        .original_max_position_embeddings = 16,
+        .low_freq_factor = 2,
+        .high_freq_factor = 5}})
+    for (const bool biases : {false, true}) {
+      CheckpointInfo info = small_info();
+      info.model.rotary = rotary;
+      info.model.max_position_embeddings = 32;
+      info.model.attention_bias = biases;
+      info.model.mlp_bias = !biases;
+      const test::TempDir run;
+      const fs::path checkpoint = write_checkpoint(run.path(), info, {0, 3});
+      const auto reader = CheckpointReader::open(checkpoint);
+      BOOST_TEST((reader->info().model == info.model), name_of(rotary.type));
+      BOOST_CHECK_NO_THROW(reader->check_model(info.model));
+      const json map = json_of(checkpoint / "model.safetensors.index.json")["weight_map"];
+      BOOST_TEST(map.contains("model.layers.1.self_attn.k_proj.bias") == biases);
+      BOOST_TEST(map.contains("model.layers.1.mlp.down_proj.bias") == !biases);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(it_is_a_hugging_face_directory) {
   const fs::path checkpoint = write_checkpoint(dir.path(), small_info(), {0, 1, 3});
   const json config = json_of(checkpoint / "config.json");
@@ -218,6 +255,10 @@ BOOST_AUTO_TEST_CASE(the_first_field_that_differs_is_named_with_both_values) {
   differs("head_dim", "4", "8", [](ModelConfig& m) { m.head_dim = 8; });
   differs("vocab_size", "16", "256", [](ModelConfig& m) { m.vocab_size = 256; });
   differs("rms_norm_eps", "1e-05", "1e-06", [](ModelConfig& m) { m.rms_norm_eps = 1e-6; });
+  differs("rope_type", "default", "yarn",
+          [](ModelConfig& m) { m.rotary.type = tensor::RotaryType::yarn; });
+  differs("attention_bias", "false", "true", [](ModelConfig& m) { m.attention_bias = true; });
+  differs("mlp_bias", "false", "true", [](ModelConfig& m) { m.mlp_bias = true; });
   differs("rope_theta", "10000", "20000", [](ModelConfig& m) { m.rotary.theta = 20000; });
   differs("tie_word_embeddings", "false", "true",
           [](ModelConfig& m) { m.tie_word_embeddings = true; });

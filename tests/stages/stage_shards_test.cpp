@@ -26,6 +26,7 @@ struct Setup {
   stages::ModelKind kind = stages::ModelKind::llama;
   tensor::DType dtype = tensor::DType::f32;
   bool tied = false;
+  bool biases = false;  ///< of llama's products
   std::int64_t kv_heads = 4;
   std::int64_t vocab = 61;
   double dropout = 0;
@@ -48,6 +49,8 @@ stages::ModelConfig model_of(const Setup& setup) {
           .num_key_value_heads = setup.kv_heads,
           .head_dim = 4,
           .vocab_size = setup.vocab,
+          .attention_bias = setup.biases,
+          .mlp_bias = setup.biases,
           .max_position_embeddings = kTokens / 2 + 3,
           .tie_word_embeddings = setup.tied,
           .initializer_range = 0.1,
@@ -221,6 +224,11 @@ BOOST_AUTO_TEST_CASE(shards_compute_what_one_stage_computes) {
       check_all_shardings({.tied = tied, .kv_heads = kv_heads, .vocab = vocab});
 }
 
+BOOST_AUTO_TEST_CASE(shards_with_biases_compute_what_one_stage_computes) {
+  for (const std::int64_t kv_heads : {12, 2})
+    check_all_shardings({.biases = true, .kv_heads = kv_heads});
+}
+
 BOOST_AUTO_TEST_CASE(shards_of_gpt2_compute_what_one_stage_computes) {
   for (const bool tied : {false, true})
     check_all_shardings(
@@ -272,7 +280,7 @@ BOOST_AUTO_TEST_CASE(shards_have_the_same_bits_wherever_the_model_is_cut) {
                                  {{0, 3, 0}, {0, 1, 2}, Order::all_forward},
                                  {{0, 3, 0}, {0, 1, 2}, Order::late_weights}};
   const Setup llama{.tied = false, .kv_heads = 2, .shards = 4};
-  const Setup tied_llama{.tied = true, .kv_heads = 2, .dropout = 0.1, .shards = 4};
+  const Setup tied_llama{.tied = true, .biases = true, .kv_heads = 2, .dropout = 0.1, .shards = 4};
   const Setup gpt2{.kind = stages::ModelKind::gpt2, .tied = true, .kv_heads = 12, .shards = 4};
   Setup dropped_gpt2 = gpt2;
   dropped_gpt2.dropout = 0.1;

@@ -20,6 +20,7 @@ struct Kind {
   tensor::DType dtype;
   bool tied;
   double dropout = 0;
+  bool biases = false;
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) {
   return out << kind.name;
@@ -30,7 +31,9 @@ const std::vector<Kind> kKinds = {{"float32", tensor::DType::f32, false},
                                   {"bfloat16", tensor::DType::bf16, false},
                                   {"bfloat16 tied", tensor::DType::bf16, true},
                                   {"float32, dropout", tensor::DType::f32, true, 0.2},
-                                  {"bfloat16, dropout", tensor::DType::bf16, false, 0.2}};
+                                  {"bfloat16, dropout", tensor::DType::bf16, false, 0.2},
+                                  {"float32, biases", tensor::DType::f32, false, 0, true},
+                                  {"bfloat16, biases", tensor::DType::bf16, true, 0, true}};
 
 struct Cut {
   const char* name;
@@ -65,6 +68,8 @@ stages::ModelConfig model_of(const Kind& kind) {
           .num_key_value_heads = 2,
           .head_dim = 10,
           .vocab_size = 61,
+          .attention_bias = kind.biases,
+          .mlp_bias = kind.biases,
           .tie_word_embeddings = kind.tied,
           .initializer_range = 0.1,
           .hidden_dropout = kind.dropout,
