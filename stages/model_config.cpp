@@ -95,6 +95,15 @@ std::string check_heads(const ModelConfig& c) {
   return c.kind == ModelKind::gpt2 ? check_gpt2_heads(c) : check_llama_positions(c);
 }
 
+std::string check_head(const ModelConfig& c) {
+  if (!c.value_head) return {};
+  if (c.kind != ModelKind::llama)
+    return fmt::format("value_head = true needs a model of kind llama, not {}", name_of(c.kind));
+  if (c.tie_word_embeddings)
+    return "tie_word_embeddings = true cannot be with value_head = true, which has one output";
+  return {};
+}
+
 std::string check_epsilon(std::string_view field, double value) {
   if (value > 0 && value < 1) return {};
   return fmt::format("{} = {} must lie between 0 and 1; usual: 1e-5", field, value);
@@ -136,7 +145,7 @@ std::optional<tensor::Rotary> rotary_of(const ModelConfig& config) {
 }
 
 std::string check_model(const ModelConfig& config) {
-  for (const auto check : {check_sizes, check_heads, check_numbers}) {
+  for (const auto check : {check_sizes, check_heads, check_head, check_numbers}) {
     if (auto why = check(config); !why.empty()) return why;
   }
   return {};

@@ -52,6 +52,11 @@ struct ModelConfig {
   /// which bounds nothing.
   std::int64_t max_position_embeddings = 2048;
   bool tie_word_embeddings = false;
+  /// llama: a head with one output per token, the value of Hugging Face's
+  /// LlamaForTokenClassification with num_labels = 1, in the place of that of the vocabulary. It
+  /// has no loss and is not trained.
+  bool value_head = false;
+  bool value_head_bias = true;  ///< token_classification_bias
   double initializer_range = 0.02;
   Initializer initializer = Initializer::normal;
   double hidden_dropout = 0;     ///< probability, in training, at the residual stream's inputs
@@ -110,7 +115,7 @@ struct ParameterInfo {
 /// layer is norm, q, k, v, o, norm, gate, up, down; one of gpt2 norm, q, k, v, o, norm, c_fc,
 /// c_proj. Where there are biases, they follow the weights that one product computes with: those of
 /// q, k and v all three, those of gate and up both. The head is absent if embeddings are tied,
-/// positions are if they are rotary.
+/// positions are if they are rotary; a value head is score.
 std::vector<ParameterInfo> parameters_of(const ModelConfig& config);
 std::map<std::string, ParameterInfo> parameters_by_name(const ModelConfig& config);
 std::int64_t num_parameters(const ModelConfig& config);

@@ -88,6 +88,11 @@ std::vector<ParameterInfo> llama_parameters(const ModelConfig& c) {
   for (int layer = 0; layer < layers; ++layer) add_llama_layer(c, layer, list);
   list.begin_layer(layers);
   list.add("model.norm.weight", {c.hidden_size});
+  if (c.value_head) {
+    list.add("score.weight", {1, c.hidden_size});
+    if (c.value_head_bias) list.add("score.bias", {1});
+    return list.take();
+  }
   if (!c.tie_word_embeddings) list.add("lm_head.weight", table, Split::vocab_rows);
   return list.take();
 }

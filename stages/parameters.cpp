@@ -203,9 +203,10 @@ BlockParameters Parameters::block(int layer, Tensor Parameter::*field) const {
 
 HeadParameters Parameters::head(Tensor Parameter::*field) const {
   LayerCursor cursor(first_of(static_cast<int>(model_.num_hidden_layers)), field);
-  return {
-      .norm = cursor.norm(model_.kind == ModelKind::gpt2),
-      .projection = model_.tie_word_embeddings ? first_of(kEmbeddingLayer).*field : cursor.next()};
+  HeadParameters head{.norm = cursor.norm(model_.kind == ModelKind::gpt2)};
+  head.projection = model_.tie_word_embeddings ? first_of(kEmbeddingLayer).*field : cursor.next();
+  if (model_.value_head && model_.value_head_bias) head.bias = cursor.next();
+  return head;
 }
 
 HeadParameters Parameters::head_weights() const {

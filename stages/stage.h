@@ -174,7 +174,9 @@ class Stage {
   /// A forward that keeps nothing for a backward. Blocks until it has run, and returns the sum of
   /// the tokens' losses: 0 without the head or beyond shard 0. Training state is untouched, and no
   /// slot is taken. The head chunk may be given an `output` too, [micro * seq_len, vocab_size]
-  /// float32, which receives the logits; without `targets` the loss is 0 then.
+  /// float32, which receives the logits; without `targets` the loss is 0 then. A shard gives the
+  /// columns of its part of the vocabulary. A value head takes no targets, and gives [micro *
+  /// seq_len, 1] on every shard.
   virtual double evaluate(int chunk, const tensor::Tensor& input, const tensor::Tensor& output,
                           std::span<const std::int32_t> ids,
                           std::span<const std::int32_t> targets) = 0;

@@ -319,6 +319,7 @@ StageMemory plan_memory(const StageSpec& spec, Device& device) {
 
 std::unique_ptr<Stage> make_transformer_stage(const StageSpec& spec, Device& device) {
   TROUPE_ASSERT(check_model(spec.model).empty());
+  TROUPE_ASSERT(!(spec.training && spec.model.value_head));
   TROUPE_ASSERT(spec.model.kind != ModelKind::gpt2 ||
                 spec.seq_len <= spec.model.max_position_embeddings);
   TROUPE_ASSERT(!spec.chunks.empty() && spec.micro >= 1 && spec.seq_len >= 1);

@@ -22,7 +22,7 @@ struct StageSpec {
   std::uint64_t seed = 0;  ///< of dropout
   bool decay_all = false;  ///< weight decay on norms and biases too
   /// If false, there are no gradients, optimizer state or activation slots, and only evaluate() may
-  /// be called.
+  /// be called; always false with a value head.
   bool training = true;
   /// Whether the state before the last update is kept for step_back().
   bool keep_previous = false;

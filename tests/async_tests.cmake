@@ -26,7 +26,7 @@ function(troupe_async_test test label timeout)
 endfunction()
 
 foreach(name initialize model_generator model_gradient layer_dropout stage_parameters stage_recompute stage_shards
-             stage_split stage_update checkpoint checkpoint_shards checkpoint_damage)
+             stage_split stage_update value_head checkpoint checkpoint_shards checkpoint_damage)
   troupe_async_test(stages.${name}_test "unit;cuda" 600)
 endforeach()
 foreach(name ucx_group ucx_exchanges ucx_reductions)

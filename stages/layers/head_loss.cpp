@@ -9,21 +9,23 @@ using tensor::Tensor;
 
 HeadLoss::HeadLoss(const LayerSpec& spec, tensor::Device& device, const Streams& streams)
     : shape_(spec),
+      outputs_(spec.model.value_head ? 1 : shape_.V),
       parallel_(spec.parallel),
       ops_(device.ops()),
       streams_(streams),
       norm_(make_norm(spec, device)) {
-  const std::int64_t vocabulary = shape_.V * spec.parallel.size;
+  const std::int64_t outputs = outputs_ * spec.parallel.size;
   const tensor::LinearShape whole{.rows = shape_.T,
                                   .in = shape_.C,
-                                  .out = vocabulary,
+                                  .out = outputs,
                                   .dtype = shape_.dtype,
                                   .output_dtype = DType::f32};
   projection_ = std::make_unique<tensor::ColumnParallelLinear>(device, whole, spec.parallel);
+  if (spec.model.value_head) return;
   loss_ = std::make_unique<tensor::VocabParallelCrossEntropy>(
       device,
       tensor::CrossEntropyShape{
-          .tokens = shape_.T, .vocabulary = vocabulary, .classes = spec.model.vocab_size},
+          .tokens = shape_.T, .vocabulary = outputs, .classes = spec.model.vocab_size},
       spec.parallel);
 }
 
@@ -34,8 +36,8 @@ void* HeadLoss::lay_out_packed(Arena& arena) const {
 HeadScratch HeadLoss::lay_out_scratch(Arena& arena) const {
   HeadScratch scratch;
   scratch.targets = arena.take(DType::i32, {shape_.T});
-  scratch.logits = arena.take(DType::f32, {shape_.T, shape_.V});
-  if (parallel_.size > 1)
+  scratch.logits = arena.take(DType::f32, {shape_.T, outputs_});
+  if (loss_ && parallel_.size > 1)
     scratch.loss = {.max = arena.take(DType::f32, {shape_.T}),
                     .sums = arena.take(DType::f32, {loss_->sums_rows(), shape_.T})};
   return scratch;
@@ -43,7 +45,7 @@ HeadScratch HeadLoss::lay_out_scratch(Arena& arena) const {
 
 HeadActivations HeadLoss::lay_out_activations(Arena& arena, const HeadScratch& scratch) const {
   HeadActivations kept = lay_out_evaluation(arena, scratch);
-  kept.dlogits = arena.take(shape_.dtype, {shape_.T, shape_.V});
+  kept.dlogits = arena.take(shape_.dtype, {shape_.T, outputs_});
   if (shape_.dtype == DType::f32) kept.logits = kept.dlogits;
   return kept;
 }
@@ -76,8 +78,9 @@ std::unique_ptr<tensor::Work> HeadLoss::gather_input(const HeadActivations& kept
 
 void HeadLoss::forward(const HeadWeights& weights, const HeadActivations& kept) const {
   projection_->product(streams_.forward(), all_tokens(kept.norm, kept.scratch.forward.input),
-                       weights.packed, {}, kept.logits);
-  if (parallel_.size > 1) loss_->local_max(streams_.forward(), kept.logits, kept.scratch.loss);
+                       weights.packed, weights.master.bias, kept.logits);
+  if (loss_ && parallel_.size > 1)
+    loss_->local_max(streams_.forward(), kept.logits, kept.scratch.loss);
 }
 
 std::unique_ptr<tensor::Work> HeadLoss::reduce_max(const HeadActivations& kept) const {

@@ -17,7 +17,8 @@ namespace troupe::stages {
 /// The head's parameters or their gradients, float32.
 struct HeadParameters {
   NormParameters norm;
-  tensor::Tensor projection;  // [V, C]  lm_head, or the tied embedding
+  tensor::Tensor projection;  // [O, C]  lm_head, or the tied embedding; score of a value head
+  tensor::Tensor bias;        // [O]     of a value head; empty: none
 };
 
 struct HeadWeights {
@@ -28,7 +29,7 @@ struct HeadWeights {
 /// Scratch memory of forwards.
 struct HeadScratch {
   tensor::Tensor targets;            // [T]     int32
-  tensor::Tensor logits;             // [T, V]  f32
+  tensor::Tensor logits;             // [T, O]  f32
   tensor::CrossEntropyScratch loss;  //         of several shards
   GatheredTokens forward, backward;
   tensor::Tensor gathered_dx;  // [T, C]  act  a part of a sum; empty without sequence parallelism
@@ -40,8 +41,8 @@ struct HeadActivations {
   tensor::Tensor x;           // [S, C]  act  I    output of the last decoder layer
   NormStatistics statistics;  //     I
   tensor::Tensor norm;        // [S, C]  act  W    norm(x)
-  tensor::Tensor dlogits;     // [T, V]  act  I W  empty in evaluation
-  tensor::Tensor logits;      // [T, V]  f32       dlogits itself in float32, else scratch
+  tensor::Tensor dlogits;     // [T, O]  act  I W  empty in evaluation
+  tensor::Tensor logits;      // [T, O]  f32       dlogits itself in float32, else scratch
   HeadScratch scratch;
 };
 
@@ -52,7 +53,11 @@ struct HeadDeferred {
 };
 
 /// Final norm, projection to logits and cross-entropy. One object per stage. With several shards
-/// the vocabulary is divided among them; collectives stand apart as those of DecoderBlock do.
+/// the vocabulary is divided among them; collectives stand apart as those of DecoderBlock do. A
+/// value head has no loss, and no backward: it is only evaluated, without targets.
+///
+/// O is a shard's outputs: V, or 1 of a value head, whose one row every shard has and multiplies
+/// with all tokens, so that each has all values.
 class HeadLoss {
  public:
   HeadLoss(const LayerSpec& spec, tensor::Device& device, const Streams& streams);
@@ -106,12 +111,13 @@ class HeadLoss {
 
  private:
   LayerShape shape_;
+  std::int64_t outputs_;  ///< O
   tensor::TensorParallel parallel_;
   tensor::Ops& ops_;
   const Streams& streams_;
   std::unique_ptr<Norm> norm_;
   std::unique_ptr<tensor::ColumnParallelLinear> projection_;
-  std::unique_ptr<tensor::VocabParallelCrossEntropy> loss_;
+  std::unique_ptr<tensor::VocabParallelCrossEntropy> loss_;  ///< null of a value head
 };
 
 }  // namespace troupe::stages

@@ -81,6 +81,49 @@ BOOST_AUTO_TEST_CASE(names_parameters_in_canonical_order) {
   expect("lm_head.weight", {256, 96}, 2);
 }
 
+BOOST_AUTO_TEST_CASE(biases_follow_the_weights_of_their_product) {
+  ModelConfig config = small_model();
+  config.attention_bias = config.mlp_bias = true;
+  std::vector<std::string> names;
+  for (const ParameterInfo& info : parameters_of(config)) {
+    if (info.layer != 3) continue;
+    names.push_back(info.name.substr(std::string("model.layers.3.").size()));
+    const bool is_bias = names.back().ends_with(".bias");
+    BOOST_TEST(info.shape.rank() == (names.back().ends_with("norm.weight") || is_bias ? 1 : 2));
+    const bool is_joined = names.back().starts_with("self_attn.k") ||
+                           names.back().starts_with("self_attn.v") ||
+                           names.back().starts_with("mlp.up");
+    BOOST_TEST(info.is_joined == is_joined, names.back());
+  }
+  const std::vector<std::string> expected = {
+      "input_layernorm.weight",  "self_attn.q_proj.weight",
+      "self_attn.k_proj.weight", "self_attn.v_proj.weight",
+      "self_attn.q_proj.bias",   "self_attn.k_proj.bias",
+      "self_attn.v_proj.bias",   "self_attn.o_proj.weight",
+      "self_attn.o_proj.bias",   "post_attention_layernorm.weight",
+      "mlp.gate_proj.weight",    "mlp.up_proj.weight",
+      "mlp.gate_proj.bias",      "mlp.up_proj.bias",
+      "mlp.down_proj.weight",    "mlp.down_proj.bias"};
+  BOOST_TEST(names == expected, boost::test_tools::per_element());
+  const ModelConfig plain = small_model();
+  BOOST_TEST(num_parameters(config) - num_parameters(plain) ==
+             6 * (96 + 2 * 32 + 96 + 2 * 224 + 96));
+}
+
+BOOST_AUTO_TEST_CASE(a_value_head_has_one_row) {
+  ModelConfig config = small_model();
+  config.value_head = true;
+  const auto infos = parameters_of(config);
+  BOOST_TEST(infos.back().name == "score.bias");
+  BOOST_TEST((infos.back().shape == troupe::tensor::Shape{1}));
+  BOOST_TEST(infos[infos.size() - 2].name == "score.weight");
+  BOOST_TEST((infos[infos.size() - 2].shape == troupe::tensor::Shape{1, 96}));
+  const std::int64_t whole = num_parameters(config);
+  BOOST_TEST(whole == num_parameters(small_model()) - 256 * 96 + 97);
+  config.value_head_bias = false;
+  BOOST_TEST(num_parameters(config) == whole - 1);
+}
+
 BOOST_AUTO_TEST_CASE(tied_embeddings_have_no_head_parameter) {
   ModelConfig config = small_model();
   config.tie_word_embeddings = true;
@@ -171,6 +214,13 @@ BOOST_AUTO_TEST_CASE(names_field_rule_and_numbers) {
   BOOST_TEST(says(message([](auto& c) { c.rms_norm_eps = 0; }), {"rms_norm_eps"}));
   BOOST_TEST(says(message([](auto& c) { c.rotary.theta = 0; }), {"rope_theta"}));
   BOOST_TEST(says(message([](auto& c) { c.rotary.theta = 1.0 / 0.0; }), {"rope_theta"}));
+  BOOST_TEST(
+      says(message([](auto& c) {
+             c.rotary = {.type = troupe::tensor::RotaryType::dynamic,
+                         .factor = 2,
+                         .original_max_position_embeddings = 32};
+           }),
+           {"rope_original_max_position_embeddings = 32", "max_position_embeddings = 2048"}));
   BOOST_TEST(says(message([](auto& c) { c.hidden_dropout = 1; }), {"hidden_dropout = 1", "0.1"}));
   BOOST_TEST(says(message([](auto& c) { c.attention_dropout = -1; }), {"attention_dropout = -1"}));
   BOOST_TEST(says(message([](auto& c) { c.initializer_range = -1; }), {"initializer_range"}));

@@ -16,7 +16,11 @@ class Llama final : public Decoder {
     for (Index i = 0; i < layers_.size(); ++i) x = forward(name_of(i), layers_[i], x);
     x_ = x;
     normed_ = rms_norm(x_, weights["model.norm.weight"], config_.rms_norm_eps);
-    return linear(normed_, weights[head_name()], ids.size(), channels(), vocabulary());
+    Values y = linear(normed_, weights[head_name()], ids.size(), channels(),
+                      config_.value_head ? 1 : vocabulary());
+    if (config_.value_head && config_.value_head_bias)
+      for (double& value : y) value += weights["score.bias"].front();
+    return y;
   }
 
  private:
@@ -34,6 +38,7 @@ class Llama final : public Decoder {
 
   static std::string name_of(Index layer) { return "model.layers." + std::to_string(layer) + "."; }
   std::string head_name() const {
+    if (config_.value_head) return "score.weight";
     return config_.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
   }
 
