@@ -37,4 +37,10 @@ inline std::unique_ptr<tensor::Device> make_test_device(int threads = 1) {
   return tensor::make_cpu_device(threads);
 }
 
+/// What a worker that a test makes computes with. The folder of the asynchronous device's library
+/// is in TROUPE_CUDA_PATH.
+inline tensor::DeviceSpec test_device_spec() {
+  return {.kind = tests_async_device() ? tensor::DeviceKind::cuda : tensor::DeviceKind::cpu};
+}
+
 }  // namespace troupe::test

@@ -10,6 +10,7 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/test_device.h"
 #include "transport/ucx/ucx_node.h"
 
 // Tests a stage of two shards of which the first alone can see the corpus.
@@ -58,6 +59,7 @@ std::vector<Numbers> train(RunSpec spec, const std::vector<std::string>& paths) 
 
 RunSpec spec_of_shards() {
   RunSpec spec = test::small_run();
+  spec.cluster.device = test::test_device_spec();
   spec.mesh.tp = kShards;
   spec.model.vocab_size = 256;
   spec.recovery.neighbour_copies = false;
@@ -74,6 +76,7 @@ BOOST_AUTO_TEST_CASE(shards_that_cannot_see_the_corpus_train_on_what_the_first_o
   const std::string tokens =
       stages::prepare_tokens({.files = {dir.write("text.txt", text)}}, dir / "cache");
   RunSpec spec = spec_of_shards();
+  spec.dir = dir.path();
   const auto every = train(spec, {tokens, tokens});
   spec.data.first_shard_reads = true;
   const std::string nowhere = (dir / "nowhere.tokens").string();

@@ -11,6 +11,7 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/test_device.h"
 #include "transport/ucx/ucx_node.h"
 
 namespace troupe::actors {
@@ -23,6 +24,8 @@ class Replicas {
  public:
   Replicas() {
     RunSpec spec = test::small_run(1, kReplicas);
+    spec.dir = dir_.path();
+    spec.cluster.device = test::test_device_spec();
     spec.model.vocab_size = 256;
     const std::string text = dir_.write("text.txt", std::string(2000, 'x'));
     spec.data.tokens = stages::prepare_tokens({.files = {text}}, dir_ / "cache");
