@@ -13,31 +13,51 @@ foreach(name libcuda.so.1 libcublasLt.so.13 libcudnn.so.9 libnccl.so.2)
 endforeach()
 add_dependencies(troupe_program troupe_async_library troupe_empty_library)
 
-# troupe_async_test(<test> <labels> <timeout>): runs the test once more. Not under AddressSanitizer, which takes long and
-# finds nothing there that it does not find on the CPU.
+# troupe_async_test(<test> <labels> <timeout> [<variable>...] [CASE <test cases>]): runs the test once more, with the
+# variables in its environment. Not under AddressSanitizer, which takes long and finds nothing there that it does not find
+# on the CPU.
 function(troupe_async_test test label timeout)
   if(TROUPE_SANITIZE MATCHES "address")
     return()
   endif()
+  cmake_parse_arguments(PARSE_ARGV 3 ASYNC "" CASE "")
   get_test_property(${test} ENVIRONMENT environment)
-  add_test(NAME async.${test} COMMAND ${test} --log_level=test_suite --catch_system_errors=no)
+  add_test(NAME async.${test} COMMAND ${test} --log_level=test_suite --catch_system_errors=no
+                                      $<$<BOOL:${ASYNC_CASE}>:--run_test=${ASYNC_CASE}> COMMAND_EXPAND_LISTS)
   set_tests_properties(async.${test} PROPERTIES LABELS "${label}" TIMEOUT ${timeout} ENVIRONMENT
-                       "${environment};TROUPE_TEST_DEVICE=async;TROUPE_ASYNC_LIBRARY=${async_folder}")
+                       "${environment};TROUPE_TEST_DEVICE=async;TROUPE_CUDA_PATH=${async_folder};${ASYNC_UNPARSED_ARGUMENTS}")
 endfunction()
 
-foreach(name initialize model_generator model_gradient layer_dropout stage_parameters stage_recompute stage_shards
-             stage_split stage_update value_head checkpoint checkpoint_shards checkpoint_damage)
+# Of the tests of stages those that compute or hold a device's memory: not stage_streams, which runs on both devices, nor
+# stage_memory, whose device only counts.
+foreach(name initialize model_generator model_gradient layer_dropout packed_copies stage_parameters stage_recompute
+             stage_shards stage_split stage_update value_head checkpoint checkpoint_damage checkpoint_dirs
+             checkpoint_memory checkpoint_shards)
   troupe_async_test(stages.${name}_test "unit;cuda" 600)
 endforeach()
 foreach(name ucx_group ucx_exchanges ucx_reductions)
   troupe_async_test(transport.${name}_test "unit;cuda;thread" 300)
 endforeach()
+# Not allocation, because this device allocates for every op.
 foreach(name plan_runner shard_pairs)
   troupe_async_test(actors.${name}_test "unit;cuda;thread" 300)
 endforeach()
-# The end-to-end tests of what computes. Not those of the command line, and not traces_test: on a device with two streams
-# more than the actions of a pair run at the same time.
-foreach(name collectives dropout first_shard gpt2 initializer kills layouts newcomers recompute resume two_copies)
+foreach(name tap rank_executor first_shard_reads)
+  troupe_async_test(actors.${name}_test "unit;cuda" 300)
+endforeach()
+foreach(name rank_executor first_shard_reads)  # their workers open the device's library
+  add_dependencies(actors.${name}_test troupe_async_library troupe_empty_library)
+endforeach()
+
+# Of the end-to-end tests those whose runs compute.
+foreach(name auto_layout auto_schedule collectives commands dropout ending examples first_shard full_disk gpt2 hf_tokenizer
+             initializer kills layouts monitors newcomers rank_names recompute recovery_memory resume screen traces
+             two_copies)
   troupe_async_test(e2e.${name}_test "e2e;cuda" 600)
 endforeach()
-set_property(TEST e2e.async_device_test APPEND PROPERTY ENVIRONMENT TROUPE_ASYNC_LIBRARY=${async_folder})
+# Some of the faults and meshes; soak_tests.cmake has every mesh of shards. Not the thousands of steps that fill a pipe.
+troupe_async_test(e2e.faults_test "e2e;cuda" 600 TROUPE_FAULTS=5)
+troupe_async_test(e2e.matrix_test "e2e;cuda" 600 TROUPE_POINTS=1)
+troupe_async_test(e2e.shards_test "e2e;cuda" 600 CASE !shards_train_as_one_process_does)
+troupe_async_test(e2e.output_test "e2e;cuda" 300 CASE !a_console_that_nobody_reads_*)
+set_property(TEST e2e.async_device_test APPEND PROPERTY ENVIRONMENT TROUPE_CUDA_PATH=${async_folder})

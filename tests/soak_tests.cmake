@@ -17,6 +17,6 @@ troupe_soak_test(kills e2e.kills_test 3600 TROUPE_KILLS=40 TROUPE_KILL_PERIOD=15
 # Every kind of mesh with every kind of model and recompute, instead of some.
 troupe_soak_test(matrix e2e.matrix_test 7200 TROUPE_POINTS=0)
 # Every mesh of the test of shards on the asynchronous device.
-troupe_soak_test(async_shards e2e.shards_test 3600 TROUPE_TEST_DEVICE=async TROUPE_ASYNC_LIBRARY=${async_folder})
+troupe_soak_test(async_shards e2e.shards_test 3600 TROUPE_TEST_DEVICE=async TROUPE_CUDA_PATH=${async_folder})
 # Every shape of every schedule, instead of some.
 troupe_soak_test(schedules schedules.properties_test 3600 TROUPE_SHAPES=1000000 CASE every_schedule_is_valid_and_ends)

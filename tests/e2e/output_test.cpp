@@ -30,8 +30,8 @@ Finished troupe_into(int out, const Words& arguments) {
   const TempDir dir;
   const std::string err = (dir / "err").string();
   const char* binary = std::getenv("TROUPE_BINARY");
-  Words words{binary};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+  Words words = on_test_device(arguments);
+  words.insert(words.begin(), binary);
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

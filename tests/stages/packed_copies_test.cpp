@@ -7,6 +7,7 @@
 
 #include "tests/support/pipeline.h"
 #include "tests/support/plain_linear_device.h"
+#include "tests/support/test_device.h"
 
 namespace troupe::test {
 namespace {
@@ -48,9 +49,10 @@ BOOST_AUTO_TEST_CASE(weights_that_the_optimizer_packs_give_the_bits_of_weights_t
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const bool tied : {false, true}) {
       const auto model = model_of(dtype, tied);
-      const auto cpu = tensor::make_cpu_device(1);
+      const auto device = make_test_device();
       PlainLinearDevice plain;
-      BOOST_TEST((train(model, plain) == train(model, *cpu)), name_of(dtype) << ", tied " << tied);
+      BOOST_TEST((train(model, plain) == train(model, *device)), name_of(dtype)
+                                                                     << ", tied " << tied);
       BOOST_TEST(plain.packs() == 2 * 4 + 1, "each matrix once, before the first step");
     }
 }

@@ -25,17 +25,20 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// Whether runs are launched on the asynchronous device (tests/support/async_library.cpp), in the
-/// folder that TROUPE_ASYNC_LIBRARY names.
+}  // namespace
+
 bool on_async_device() {
   const char* const device = std::getenv("TROUPE_TEST_DEVICE");
-  if (!device || std::string(device) != "async") return false;
-  if (!std::getenv("TROUPE_ASYNC_LIBRARY"))
-    throw std::runtime_error("TROUPE_ASYNC_LIBRARY does not name a folder");
-  return true;
+  return device && std::string(device) == "async";
 }
 
-}  // namespace
+std::vector<std::string> on_test_device(std::vector<std::string> words) {
+  if (!on_async_device() || words.empty()) return words;
+  if (words.front() == "launch") words.insert(words.end(), {"--set", "cluster.device=cuda"});
+  if (words.front() == "eval" || words.front() == "generate")
+    words.insert(words.end(), {"--device", "cuda"});
+  return words;
+}
 
 TroupeProgram::TroupeProgram(const std::vector<std::string>& arguments) {
   const char* binary = std::getenv("TROUPE_BINARY");
@@ -47,15 +50,11 @@ TroupeProgram::TroupeProgram(const std::vector<std::string>& arguments) {
   if (err_fd < 0 || pipe2(out.data(), O_CLOEXEC) < 0)
     throw std::runtime_error("cannot start a program");
   std::vector<char*> argv{const_cast<char*>(binary)};
-  for (const auto& word : arguments) argv.push_back(const_cast<char*>(word.c_str()));
-  const bool is_async = on_async_device();
-  if (is_async && !arguments.empty() && arguments.front() == "launch")
-    for (const char* word : {"--set", "cluster.device=cuda"})
-      argv.push_back(const_cast<char*>(word));
+  std::vector<std::string> words = on_test_device(arguments);
+  for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   pid_ = fork();
   if (pid_ == 0) {
-    if (is_async) setenv("TROUPE_CUDA_PATH", std::getenv("TROUPE_ASYNC_LIBRARY"), 1);
     dup2(out[1], STDOUT_FILENO);
     dup2(err_fd, STDERR_FILENO);
     execv(binary, argv.data());

@@ -47,6 +47,13 @@ class TroupeProgram {
 
 Finished troupe(const std::vector<std::string>& arguments);
 
+/// Whether commands that compute do so on the asynchronous device (support/async_library.cpp),
+/// where forwards and backwards have a stream each: TROUPE_TEST_DEVICE is async. TROUPE_CUDA_PATH
+/// then names the device's folder.
+bool on_async_device();
+/// The words of a command with those that choose this device.
+std::vector<std::string> on_test_device(std::vector<std::string> words);
+
 /// The output of `status --json` for a run. Fails the test if there is none.
 nlohmann::json status_of(const std::string& run_dir);
 

@@ -1,5 +1,6 @@
 #include "actors/worker/tap.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include "stages/checkpoint/safetensors.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/test_device.h"
 
 namespace troupe::actors {
 namespace {
@@ -18,12 +20,27 @@ tensor::Tensor tensor_of(std::vector<float>& values) {
   return {values.data(), tensor::DType::f32, {static_cast<std::int64_t>(values.size())}};
 }
 
+/// Values in the memory of a device.
+class OnDevice {
+ public:
+  OnDevice(tensor::Device& device, const std::vector<float>& values)
+      : size_(std::ssize(values)),
+        memory_(device.allocate(values.size() * sizeof(float), tensor::MemoryKind::device)) {
+    std::ranges::copy(values, test::opened(tensor()).as<float>());
+  }
+  tensor::Tensor tensor() const { return memory_.view(tensor::DType::f32, {size_}); }
+
+ private:
+  const std::int64_t size_;
+  const tensor::Buffer memory_;
+};
+
 /// Rank 0 of two: it sends activations to rank 1.
 struct Sender {
   RunSpec spec = test::small_run(2);
   ClusterShape shape = first_shape(spec);
   RankAssembly part = part_of(assemble(spec, shape), spec, shape, 0);
-  std::unique_ptr<tensor::Device> device = tensor::make_cpu_device(1);
+  std::unique_ptr<tensor::Device> device = test::make_test_device();
   transport::MessageKey key(int microbatch) const {
     return {.step = 6, .microbatch = microbatch, .chunk = 1};
   }
@@ -59,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_tap_takes_what_fits_its_request_and_nothing_else) {
   std::vector<float> values{1, 2};
   const auto tapped = [&](const TapRequest& request, int microbatch) {
     Tap tap(sender.order({request}), sender.part, 0, "", *sender.device);
-    tap.look(sender.key(microbatch), tensor_of(values));
+    tap.look(sender.key(microbatch), OnDevice(*sender.device, values).tensor());
     return tap.take().size();
   };
   BOOST_TEST(tapped({.from = 0, .to = 1}, 0) == 1u);
@@ -77,11 +94,11 @@ BOOST_AUTO_TEST_CASE(a_tap_takes_what_fits_its_request_and_nothing_else) {
 BOOST_AUTO_TEST_CASE(a_tap_takes_no_more_samples_than_are_asked_for) {
   const Sender sender;
   const test::TempDir dir;
-  std::vector<float> values{1, 2};
+  const OnDevice values(*sender.device, {1, 2});
   const TapRequest two{.from = 0, .to = 1, .dump = true, .samples = 2};
   Tap tap(sender.order({two}), sender.part, 0, (dir.path() / "taps").string(), *sender.device);
   for (int microbatch = 0; microbatch < 8; ++microbatch)
-    tap.look(sender.key(microbatch), tensor_of(values));
+    tap.look(sender.key(microbatch), values.tensor());
   BOOST_TEST(tap.take().size() == 2u);
   BOOST_TEST(std::distance(std::filesystem::directory_iterator(dir.path() / "taps"), {}) == 2);
 }
@@ -89,11 +106,12 @@ BOOST_AUTO_TEST_CASE(a_tap_takes_no_more_samples_than_are_asked_for) {
 BOOST_AUTO_TEST_CASE(a_tensor_is_told_once_and_dumped_if_anybody_asked) {
   const Sender sender;
   const test::TempDir dir;
-  std::vector<float> values{1, 2, 3};
+  const std::vector<float> values{1, 2, 3};
+  const OnDevice sent(*sender.device, values);
   const TapRequest plain{.from = 0, .to = 1}, dumped{.from = 0, .to = 1, .dump = true};
   Tap tap(sender.order({plain, dumped}), sender.part, 0, (dir.path() / "taps").string(),
           *sender.device);
-  tap.look(sender.key(2), tensor_of(values));
+  tap.look(sender.key(2), sent.tensor());
   const auto all = tap.take();
   BOOST_TEST_REQUIRE(all.size() == 1u);
   BOOST_TEST(all[0].step == 6);
@@ -106,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_is_told_once_and_dumped_if_anybody_asked) {
   BOOST_TEST(read == values, boost::test_tools::per_element());
 
   Tap nowhere(sender.order({dumped}), sender.part, 0, "/proc/none", *sender.device);
-  nowhere.look(sender.key(0), tensor_of(values));
+  nowhere.look(sender.key(0), sent.tensor());
   BOOST_TEST(nowhere.take().at(0).error.find("/proc/none") != std::string::npos);
 }
 
