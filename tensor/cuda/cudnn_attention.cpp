@@ -18,9 +18,8 @@ std::unique_ptr<CudnnAttention> CudnnAttention::make(const AttentionShape& shape
                                                      KernelStream& preparation) {
   check(shape);
   if (!cudnn_serves(shape) || !CudnnPlan::is_there()) return nullptr;
-  std::string refusal;
   const auto plan = [&](AttentionPass pass) {
-    return CudnnPlan::make(shape, pass, deterministic, "", refusal);
+    return CudnnPlan::make(shape, pass, deterministic, "").plan;
   };
   auto forward = plan(AttentionPass::forward);
   auto backward = forward ? plan(AttentionPass::backward) : nullptr;

@@ -193,15 +193,14 @@ class Plan final : public CudnnPlan {
 
 }  // namespace
 
-std::unique_ptr<CudnnPlan> CudnnPlan::make(const AttentionShape& shape, AttentionPass pass,
-                                           bool deterministic, const std::string& gpu,
-                                           std::string& refusal) {
+CudnnPlan::Made CudnnPlan::make(const AttentionShape& shape, AttentionPass pass, bool deterministic,
+                                const std::string& gpu) {
   TROUPE_ASSERT(is_there());
   try {
     auto plan = std::make_unique<Plan>(shape, pass, gpu.empty());
-    refusal = plan->build(deterministic, gpu);
-    if (!refusal.empty()) return nullptr;
-    return plan;
+    if (std::string why = plan->build(deterministic, gpu); !why.empty())
+      return {.plan = nullptr, .refusal = std::move(why)};
+    return {.plan = std::move(plan), .refusal = ""};
   } catch (const fe::cudnnException& error) {
     fail("making a plan for attention", error.what());
   }

@@ -30,13 +30,16 @@ struct AttentionAddresses {
 /// time.
 class CudnnPlan {
  public:
+  struct Made {
+    std::unique_ptr<CudnnPlan> plan;
+    std::string refusal;  ///< why there is no plan, in cuDNN's words
+  };
   /// For this process's GPU; or, if `gpu` holds cuDNN's description of one as JSON, for that one,
   /// without needing it: such a plan tells its workspace and cannot run. `deterministic`: whether
-  /// the backward gives the same bits each time. Null if cuDNN refuses the shape; `refusal` then
-  /// says why. Throws Error{internal} if cuDNN fails.
-  static std::unique_ptr<CudnnPlan> make(const AttentionShape& shape, AttentionPass pass,
-                                         bool deterministic, const std::string& gpu,
-                                         std::string& refusal);
+  /// the backward gives the same bits each time. There is no plan for a shape that cuDNN refuses.
+  /// Throws Error{internal} if cuDNN fails.
+  static Made make(const AttentionShape& shape, AttentionPass pass, bool deterministic,
+                   const std::string& gpu);
   /// Whether cuDNN's library, and the shared runtime that its frontend calls, are open.
   static bool is_there();
 

@@ -5,8 +5,7 @@
 
 namespace troupe::tensor::cuda {
 
-std::unique_ptr<CudnnPlan> CudnnPlan::make(const AttentionShape&, AttentionPass, bool,
-                                           const std::string&, std::string&) {
+CudnnPlan::Made CudnnPlan::make(const AttentionShape&, AttentionPass, bool, const std::string&) {
   assert_failed("is_there()", __FILE__, __LINE__);
 }
 
