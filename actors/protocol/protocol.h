@@ -89,7 +89,8 @@ class DirectorProtocol {
   void handle(const WorkerExited& event);
   void handle(const WorkerFailed& event);
   void handle(const TimerRang& event);
-  void lose(std::uint64_t incarnation, const std::string& how, double now_s);
+  /// `what` happened to the worker: what follows its name in a sentence.
+  void lose(std::uint64_t incarnation, const std::string& what, double now_s);
   void regroup(const std::string& cause, double now_s);
   bool stops_after_failures(const std::string& cause);
   bool shrink_to_survivors();

@@ -32,7 +32,7 @@ void DirectorProtocol::handle(const WorkerExited& event) {
     roster_.forget(event.incarnation);
     return fail(ErrorKind::internal, name + " ended by " + event.cause + "; see its log");
   }
-  lose(event.incarnation, event.cause, event.now_s);
+  lose(event.incarnation, " ended by " + event.cause, event.now_s);
 }
 
 void DirectorProtocol::handle(const WorkerFailed& event) {
@@ -48,7 +48,7 @@ void DirectorProtocol::handle(const WorkerFailed& event) {
       (is_users_mistake(event.kind) || (!as_a_whole && failures_.repeats(event, reached_))))
     return fail(event.kind, name_of_worker(event.incarnation) + ": " + event.message);
   emit(KillWorker{.incarnation = event.incarnation});
-  lose(event.incarnation, event.message, event.now_s);
+  lose(event.incarnation, ": " + event.message, event.now_s);
 }
 
 void DirectorProtocol::handle(const TimerRang& event) {
@@ -72,7 +72,7 @@ void DirectorProtocol::gathering_is_late(double now_s) {
   for (const std::uint64_t incarnation : late) {
     if (phase_ != Phase::gathering) break;
     emit(KillWorker{.incarnation = incarnation});
-    lose(incarnation, waited + "its answer", now_s);
+    lose(incarnation, ": " + waited + "its answer", now_s);
   }
 }
 
@@ -87,9 +87,9 @@ void DirectorProtocol::symptom_is_the_cause(double now_s) {
   regroup(cause, now_s);
 }
 
-void DirectorProtocol::lose(std::uint64_t incarnation, const std::string& how, double now_s) {
+void DirectorProtocol::lose(std::uint64_t incarnation, const std::string& what, double now_s) {
   const int rank = epoch_.rank_of(incarnation);
-  const std::string cause = name_of_worker(incarnation) + " ended by " + how;
+  const std::string cause = name_of_worker(incarnation) + what;
   const bool newcomer = is_newcomer(incarnation);
   // While a new epoch is gathered, ranks in an epoch that was given up count for nothing.
   const bool gathers = phase_ == Phase::gathering;

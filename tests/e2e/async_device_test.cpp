@@ -63,7 +63,8 @@ BOOST_AUTO_TEST_CASE(a_device_that_fails_is_told_and_its_worker_replaced) {
     unsetenv("TROUPE_TEST_DEVICE");
     BOOST_TEST(!std::filesystem::exists(fault), axis << ": no device came to the op that fails");
     BOOST_REQUIRE_MESSAGE(done.exit_code == 0, axis << ": " << done.err);
-    BOOST_TEST(done.out.find("failed in op 3000") != std::string::npos, axis << ": " << done.out);
+    BOOST_TEST(done.out.find("): the asynchronous device failed in op 3000") != std::string::npos,
+               axis << ": " << done.out);
     BOOST_TEST(done.out.find("recovered at step") != std::string::npos, axis << ": " << done.out);
     BOOST_TEST((step_numbers(place.run("run")) == expected), axis);
   }
