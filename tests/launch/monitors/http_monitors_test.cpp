@@ -35,11 +35,12 @@ RunEvent step_event(std::int64_t step, double loss) {
                          .replicas = {std::make_shared<StepReport::Measured>(measured)}}}};
 }
 
+/// An answer from after the moment at which one held `needle`. That one may be older in its other
+/// parts, because a scrape reads one metric after the other.
 std::string get_until(const std::string& url, const std::string& needle) {
-  std::string answer;
-  do answer = http_get(url);
-  while (answer.find(needle) == std::string::npos);
-  return answer;
+  while (http_get(url).find(needle) == std::string::npos) {
+  }
+  return http_get(url);
 }
 
 json body_of(const std::string& answer) {
