@@ -15,13 +15,22 @@ struct LinearShape {
   std::int64_t out = 0;
   DType dtype = DType::f32;
   DType output_dtype = DType::f32;
+  /// If not 0, a call may have fewer rows: a multiple of row_step, which divides `rows`.
+  std::int64_t row_step = 0;
   bool operator==(const LinearShape&) const = default;
 };
+
+/// Whether a call of a layer of this shape may have so many rows.
+inline bool allows_rows(const LinearShape& shape, std::int64_t rows) {
+  if (shape.row_step == 0) return rows == shape.rows;
+  return rows > 0 && rows <= shape.rows && rows % shape.row_step == 0;
+}
 
 /// The place of a gradient in a sum: the first one is written, the others are added to it.
 enum class Gradient { first, added };
 
-/// The three products of a linear layer, for one shape. One object serves every layer of that
+/// The three products of a linear layer, for one shape; the number of rows of a call is that of its
+/// tensors. One object serves every layer of that
 /// shape: the only state of a weight is its packed form, which the caller keeps, as it does all
 /// other memory. A forward may run at the same time as a gradient; two forwards or two gradients
 /// may not, and pack() runs alone.

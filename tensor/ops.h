@@ -25,6 +25,9 @@ struct AdamWStep {
   float gradient_scale = 1.0f;  ///< the clip factor
 };
 
+/// The target of a token that has no loss and gives no gradient.
+inline constexpr std::int32_t kNoTarget = -100;
+
 /// The columns of a shard's logits when the classes of a vocabulary are divided among shards.
 struct VocabColumns {
   std::int64_t first = 0;  ///< the class of column 0
@@ -34,10 +37,10 @@ struct VocabColumns {
 /// A cross-entropy over all classes, with label smoothing as torch defines it (arXiv 1512.00567):
 /// (1 - s) (-log p[target]) + s (-mean of log p).
 struct VocabLoss {
-  std::int64_t classes = 0;     ///< of all shards, without padding
-  float smoothing = 0;          ///< s
-  std::int32_t ignored = -100;  ///< a target whose token has no loss and no gradient
-  float scale = 1;              ///< factor of the gradient
+  std::int64_t classes = 0;          ///< of all shards, without padding
+  float smoothing = 0;               ///< s
+  std::int32_t ignored = kNoTarget;  ///< a target whose token has no loss and no gradient
+  float scale = 1;                   ///< factor of the gradient
 };
 
 /// Element-wise and row-wise ops of one device. No call allocates, except scratch memory, which
@@ -117,6 +120,10 @@ class Ops {
   /// dpositions[S,C] (float32) += dx[T,C] (act) at (first + t) mod S, in ascending token order.
   virtual void positions_backward(Stream& stream, const Tensor& dx, std::int64_t first,
                                   const Tensor& dpositions) = 0;
+  /// x[T,C] (act) += table[V,C] (float32) at rows[T] (int32, each < V). The gradient of the table
+  /// is embedding_backward().
+  virtual void add_rows(Stream& stream, const Tensor& table, const Tensor& rows,
+                        const Tensor& x) = 0;
   /// embedding() for a shard whose table[R,C] is rows [first, first + R) of a larger one: a token
   /// of another id gets a row of zeros.
   virtual void embedding_range(Stream& stream, const Tensor& ids, std::int64_t first,
@@ -126,8 +133,8 @@ class Ops {
                                         const Tensor& dx, const Tensor& dtable) = 0;
 
   /// loss (float64, one element) = the sum over T of -log softmax(logits[T,V])[target]; logits
-  /// float32, targets[T] int32. If dlogits (act) is given: dlogits = (softmax - onehot) * scale; it
-  /// may be logits itself if it is float32.
+  /// float32, targets[T] int32, each < V or kNoTarget. If dlogits (act) is given: dlogits =
+  /// (softmax - onehot) * scale; it may be logits itself if it is float32.
   virtual void cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets,
                              float scale, const Tensor& loss, const Tensor& dlogits = {}) = 0;
 

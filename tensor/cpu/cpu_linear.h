@@ -1,12 +1,15 @@
 #pragma once
 
+#include <vector>
+
 #include "tensor/cpu/product.h"
 #include "tensor/linear.h"
 
 namespace troupe::tensor {
 
 /// Linear layers on oneDNN. A packed weight holds w^T for the forward product, then w for the input
-/// gradient, each in oneDNN's own layout.
+/// gradient, each in oneDNN's own layout. Each number of rows that calls may have has products of
+/// its own, prepared at construction.
 class CpuLinear final : public Linear {
  public:
   CpuLinear(const LinearShape& shape, int threads);
@@ -24,17 +27,25 @@ class CpuLinear final : public Linear {
                        Gradient gradient) override;
 
  private:
-  bool is_input(const Tensor& x) const;
-  bool is_output(const Tensor& y, DType dtype) const;
+  /// The products of one number of rows.
+  struct Products {
+    /// packed_like: products whose layout of weights these read too; null: oneDNN chooses it.
+    Products(const LinearShape& shape, int threads, const Products* packed_like);
+    ScratchBytes scratch_bytes() const;
+    void set_scratch(const Scratch& scratch);
+
+    Product forward, forward_residual, input_gradient, first_gradient, added_gradient;
+  };
+
+  /// The number of rows of a call. Asserts that x[rows, in] and y[rows, out] belong to one.
+  std::int64_t rows_of(const Tensor& x, const Tensor& y, DType y_dtype) const;
+  Products& products_for(std::int64_t rows);
+  const Products& largest() const { return products_.front(); }
   /// Where the second half of a packed weight starts.
   std::size_t input_gradient_offset() const;
 
   const LinearShape shape_;
-  Product forward_;
-  Product forward_residual_;
-  Product input_gradient_;
-  Product first_gradient_;
-  Product added_gradient_;
+  std::vector<Products> products_;  // from the most rows to the fewest
 };
 
 }  // namespace troupe::tensor

@@ -65,6 +65,16 @@ void add_positions_rows(const Tensor& positions, std::int64_t first, const Tenso
   });
 }
 
+void add_table_rows(const Tensor& table, const Tensor& rows, const Tensor& x, std::int64_t begin,
+                    std::int64_t end) {
+  with_type(x.dtype, [&](auto* type) HWY_ATTR {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const std::int64_t channels = table.shape[1];
+    for (std::int64_t t = begin; t < end; ++t)
+      add_row(row_of(rows, 0, table, t), channels, x.as<T>() + t * channels);
+  });
+}
+
 void positions_backward_columns(const Tensor& dx, std::int64_t first, const Tensor& dpositions,
                                 std::int64_t begin, std::int64_t end) {
   with_type(dx.dtype, [&](auto* type) HWY_ATTR {
@@ -91,6 +101,7 @@ constexpr std::int64_t kColumnGrain = 16;  // a cache line: no two threads write
 HWY_EXPORT(embedding_rows);
 HWY_EXPORT(embedding_backward_columns);
 HWY_EXPORT(add_positions_rows);
+HWY_EXPORT(add_table_rows);
 HWY_EXPORT(positions_backward_columns);
 
 void check_shapes(const Tensor& ids, const Tensor& table, const Tensor& x) {
@@ -148,6 +159,14 @@ void CpuOps::add_positions(Stream&, const Tensor& positions, std::int64_t first,
   parallel_ranges(
       threads_, x.num_elements() / positions.shape[1], kRowGrain,
       [&](std::int64_t begin, std::int64_t end) { run(positions, first, x, begin, end); });
+}
+
+void CpuOps::add_rows(Stream&, const Tensor& table, const Tensor& rows, const Tensor& x) {
+  check_shapes(rows, table, x);
+  check_ids(rows, table);
+  const auto run = HWY_DYNAMIC_DISPATCH(add_table_rows);
+  parallel_ranges(threads_, rows.num_elements(), kRowGrain,
+                  [&](std::int64_t begin, std::int64_t end) { run(table, rows, x, begin, end); });
 }
 
 // Threads split the columns, so that each position sums its tokens in ascending order.

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstring>
 
 #include "tensor/cpu/cpu_ops.h"
 #include "tensor/cpu/parallel.h"
@@ -42,6 +43,11 @@ HWY_INLINE void softmax_gradient_row(const float* x, LogSumExp normalizer, std::
   store(constant(static_cast<float>(scale * std::expm1(log_p))), dx + target, 1);
 }
 
+void clear_row(const Tensor& x, std::int64_t row) {
+  const std::size_t bytes = static_cast<std::size_t>(x.shape[1]) * size_of(x.dtype);
+  std::memset(x.as<std::byte>() + static_cast<std::size_t>(row) * bytes, 0, bytes);
+}
+
 /// Returns the summed loss of the rows [begin, end).
 double cross_entropy_rows(const Tensor& logits, const Tensor& targets, float scale,
                           const Tensor& dlogits, std::int64_t begin, std::int64_t end) {
@@ -50,6 +56,10 @@ double cross_entropy_rows(const Tensor& logits, const Tensor& targets, float sca
   for (std::int64_t t = begin; t < end; ++t) {
     const float* row = logits.as<float>() + t * vocabulary;
     const std::int32_t target = targets.as<std::int32_t>()[t];
+    if (target == kNoTarget) {
+      if (dlogits) clear_row(dlogits, t);
+      continue;
+    }
     const LogSumExp normalizer = log_sum_exp(row, vocabulary);
     loss += normalizer.log_sum + (static_cast<double>(normalizer.max) - row[target]);
     if (!dlogits) continue;
@@ -81,7 +91,7 @@ void CpuOps::cross_entropy(Stream&, const Tensor& logits, const Tensor& targets,
   TROUPE_ASSERT(!dlogits || dlogits.num_elements() == logits.num_elements());
   for (std::int64_t t = 0; t < targets.num_elements(); ++t) {
     const std::int32_t target = targets.as<std::int32_t>()[t];
-    TROUPE_ASSERT(target >= 0 && target < logits.shape[1]);
+    TROUPE_ASSERT(target == kNoTarget || (target >= 0 && target < logits.shape[1]));
   }
   const auto run = HWY_DYNAMIC_DISPATCH(cross_entropy_rows);
   *loss.as<double>() =

@@ -15,20 +15,29 @@ bool is_matrix(const Tensor& x, DType dtype, std::int64_t rows, std::int64_t col
 
 }  // namespace
 
-CudaLinear::CudaLinear(const ProductLibrary& library, const LinearShape& shape)
-    : shape_(shape),
-      forward_(library, product_layout(shape, ProductKind::forward), false),
-      input_gradient_(library, product_layout(shape, ProductKind::input_gradient), false),
-      weight_gradient_(library, product_layout(shape, ProductKind::weight_gradient), true) {}
+CudaLinear::Products::Products(const ProductLibrary& library, const LinearShape& shape)
+    : forward(library, product_layout(shape, ProductKind::forward), false),
+      input_gradient(library, product_layout(shape, ProductKind::input_gradient), false),
+      weight_gradient(library, product_layout(shape, ProductKind::weight_gradient), true) {}
+
+CudaLinear::CudaLinear(const ProductLibrary& library, const LinearShape& shape) : shape_(shape) {
+  TROUPE_ASSERT(shape.row_step >= 0 && allows_rows(shape, shape.rows));
+  LinearShape part = shape;
+  const std::int64_t step = shape.row_step > 0 ? shape.row_step : shape.rows;
+  for (; part.rows > 0; part.rows -= step) products_.emplace_back(library, part);
+}
 
 std::size_t CudaLinear::packed_bytes() const {
   return static_cast<std::size_t>(shape_.in * shape_.out) * size_of(shape_.dtype);
 }
 
 ScratchBytes CudaLinear::scratch_bytes() const {
-  return {
-      .forward = forward_.workspace_bytes(),
-      .backward = std::max(input_gradient_.workspace_bytes(), weight_gradient_.workspace_bytes())};
+  ScratchBytes most;
+  for (const Products& products : products_)
+    most = {.forward = std::max(most.forward, products.forward.workspace_bytes()),
+            .backward = std::max({most.backward, products.input_gradient.workspace_bytes(),
+                                  products.weight_gradient.workspace_bytes()})};
+  return most;
 }
 
 void CudaLinear::pack(Stream& stream, const Tensor& w, void* packed) {
@@ -42,26 +51,35 @@ Tensor CudaLinear::packed_copy(void* packed) const {
 
 void CudaLinear::forward(Stream& stream, const Tensor& x, const void* packed, const Tensor& y,
                          const Tensor& residual) {
-  TROUPE_ASSERT(is_matrix(x, shape_.dtype, shape_.rows, shape_.in));
-  TROUPE_ASSERT(is_matrix(y, shape_.output_dtype, shape_.rows, shape_.out));
-  TROUPE_ASSERT(!residual || is_matrix(residual, shape_.output_dtype, shape_.rows, shape_.out));
-  run(forward_, stream, {x.data, packed, nullptr}, residual.data, y.data, scratch_.forward);
+  Products& products = products_for(x, y, shape_.output_dtype);
+  TROUPE_ASSERT(!residual ||
+                is_matrix(residual, y.dtype, y.num_elements() / shape_.out, shape_.out));
+  run(products.forward, stream, {x.data, packed, nullptr}, residual.data, y.data, scratch_.forward);
 }
 
 void CudaLinear::input_gradient(Stream& stream, const Tensor& dy, const void* packed,
                                 const Tensor& dx) {
-  TROUPE_ASSERT(is_matrix(dy, shape_.dtype, shape_.rows, shape_.out));
-  TROUPE_ASSERT(is_matrix(dx, shape_.dtype, shape_.rows, shape_.in));
-  run(input_gradient_, stream, {nullptr, packed, dy.data}, nullptr, dx.data, scratch_.backward);
+  Products& products = products_for(dx, dy, shape_.dtype);
+  run(products.input_gradient, stream, {nullptr, packed, dy.data}, nullptr, dx.data,
+      scratch_.backward);
 }
 
 void CudaLinear::weight_gradient(Stream& stream, const Tensor& dy, const Tensor& x,
                                  const Tensor& dw, Gradient gradient) {
-  TROUPE_ASSERT(is_matrix(dy, shape_.dtype, shape_.rows, shape_.out));
-  TROUPE_ASSERT(is_matrix(x, shape_.dtype, shape_.rows, shape_.in));
+  Products& products = products_for(x, dy, shape_.dtype);
   TROUPE_ASSERT(is_matrix(dw, DType::f32, shape_.out, shape_.in));
   const void* const addend = gradient == Gradient::added ? dw.data : nullptr;
-  run(weight_gradient_, stream, {x.data, nullptr, dy.data}, addend, dw.data, scratch_.backward);
+  run(products.weight_gradient, stream, {x.data, nullptr, dy.data}, addend, dw.data,
+      scratch_.backward);
+}
+
+CudaLinear::Products& CudaLinear::products_for(const Tensor& x, const Tensor& y, DType y_dtype) {
+  const std::int64_t rows = x.num_elements() / shape_.in;
+  TROUPE_ASSERT(is_matrix(x, shape_.dtype, rows, shape_.in));
+  TROUPE_ASSERT(is_matrix(y, y_dtype, rows, shape_.out));
+  TROUPE_ASSERT(allows_rows(shape_, rows));
+  if (shape_.row_step == 0) return products_.front();
+  return products_[static_cast<std::size_t>((shape_.rows - rows) / shape_.row_step)];
 }
 
 void CudaLinear::run(CudaProduct& product, Stream& stream, const Operands& operands,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 
 #include "tensor/cuda/cuda_product.h"
 #include "tensor/linear.h"
@@ -8,7 +9,7 @@
 namespace troupe::tensor::cuda {
 
 /// Linear layers on cuBLASLt. A packed weight is w[out, in] in the layer's dtype: one copy serves
-/// all products.
+/// all products. Each number of rows that calls may have has products of its own.
 class CudaLinear final : public Linear {
  public:
   CudaLinear(const ProductLibrary& library, const LinearShape& shape);
@@ -29,13 +30,19 @@ class CudaLinear final : public Linear {
   /// The factors of a product, by what they are.
   using Operands = std::array<const void*, 3>;
 
+  /// The products of one number of rows.
+  struct Products {
+    Products(const ProductLibrary& library, const LinearShape& shape);
+    CudaProduct forward, input_gradient, weight_gradient;
+  };
+
+  /// The products for the rows of x[rows, in] and y[rows, out]. Asserts that they fit the shape.
+  Products& products_for(const Tensor& x, const Tensor& y, DType y_dtype);
   void run(CudaProduct& product, Stream& stream, const Operands& operands, const void* addend,
            void* result, void* workspace);
 
   const LinearShape shape_;
-  CudaProduct forward_;
-  CudaProduct input_gradient_;
-  CudaProduct weight_gradient_;
+  std::deque<Products> products_;  // from the most rows to the fewest
   Scratch scratch_;
 };
 

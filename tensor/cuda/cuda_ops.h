@@ -43,6 +43,7 @@ class CudaOps final : public Ops {
                      const Tensor& x) override;
   void positions_backward(Stream& stream, const Tensor& dx, std::int64_t first,
                           const Tensor& dpositions) override;
+  void add_rows(Stream& stream, const Tensor& table, const Tensor& rows, const Tensor& x) override;
   void embedding_range(Stream& stream, const Tensor& ids, std::int64_t first, const Tensor& table,
                        const Tensor& x) override;
   void embedding_range_backward(Stream& stream, const Tensor& ids, std::int64_t first,

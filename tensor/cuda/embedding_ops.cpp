@@ -57,6 +57,10 @@ void CudaOps::add_positions(Stream& stream, const Tensor& positions, std::int64_
                        handle_of(stream));
 }
 
+void CudaOps::add_rows(Stream& stream, const Tensor& table, const Tensor& rows, const Tensor& x) {
+  launch_add_rows(lookup_of(rows, 0, table, x), table.as<float>(), x.data, handle_of(stream));
+}
+
 void CudaOps::positions_backward(Stream& stream, const Tensor& dx, std::int64_t first,
                                  const Tensor& dpositions) {
   launch_positions_backward(positions_of(dpositions, first, dx), dx.data, dpositions.as<float>(),

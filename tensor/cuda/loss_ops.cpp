@@ -40,6 +40,7 @@ void CudaOps::cross_entropy(Stream& stream, const Tensor& logits, const Tensor& 
                         .columns = logits.shape[1],
                         .logits = logits.as<float>(),
                         .targets = targets.as<std::int32_t>(),
+                        .ignored = kNoTarget,
                         .scale = scale,
                         .dlogits = dlogits.data,
                         .gradient_dtype = dlogits.dtype},

@@ -192,6 +192,10 @@ class AsyncDevice final : public tensor::Device {
                        const Tensor& x) override {
       submit(stream, {positions}, {x}, &Ops::add_positions, positions, first, x);
     }
+    void add_rows(Stream& stream, const Tensor& table, const Tensor& rows,
+                  const Tensor& x) override {
+      submit(stream, {table, rows}, {x}, &Ops::add_rows, table, rows, x);
+    }
     void positions_backward(Stream& stream, const Tensor& dx, std::int64_t first,
                             const Tensor& dpositions) override {
       submit(stream, {dx}, {dpositions}, &Ops::positions_backward, dx, first, dpositions);

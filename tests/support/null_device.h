@@ -144,6 +144,7 @@ class NullDevice final : public tensor::Device {
     void embedding(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     void embedding_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     void add_positions(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
+    void add_rows(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     void positions_backward(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
     void cross_entropy(Stream&, const Tensor&, const Tensor&, float, const Tensor&,
                        const Tensor&) override {}

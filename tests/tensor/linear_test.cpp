@@ -111,6 +111,35 @@ BOOST_AUTO_TEST_CASE(gives_the_same_bits_twice) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(calls_may_have_fewer_rows_in_steps) {
+  for_each_setup([](DType dtype, Host& host) {
+    LinearShape whole{.rows = 48, .in = 40, .out = 72, .dtype = dtype, .output_dtype = dtype};
+    whole.row_step = 12;
+    const auto linear = host.device().make_linear(whole);
+    host.give_scratch(*linear);
+    const Tensor w = host.normal(DType::f32, {72, 40}, "w");
+    const Buffer packed = host.device().allocate(linear->packed_bytes(), MemoryKind::device);
+    linear->pack(host.stream(), w, packed.data());
+    const Values rounded_w = rounded(Host::read(w), dtype);
+    for (const std::int64_t rows : {12, 48, 24, 36}) {
+      const auto count = static_cast<std::size_t>(rows);
+      const Tensor x = host.normal(dtype, {rows, 40}, "x"),
+                   dy = host.normal(dtype, {rows, 72}, "dy");
+      const Tensor y = host.output(dtype, {rows, 72}), dx = host.output(dtype, {rows, 40});
+      const Tensor dw = host.output(DType::f32, {72, 40});
+      linear->forward(host.stream(), x, packed.data(), y);
+      linear->input_gradient(host.stream(), dy, packed.data(), dx);
+      linear->weight_gradient(host.stream(), dy, x, dw, Gradient::first);
+      check_near(y, reference::linear(Host::read(x), rounded_w, count, 40, 72),
+                 tolerance_of(dtype));
+      const auto g =
+          reference::linear_backward(Host::read(dy), Host::read(x), rounded_w, count, 40, 72);
+      check_near(dx, g.dx, tolerance_of(dtype));
+      check_near(dw, g.dw, tolerance_of(DType::f32));
+    }
+  });
+}
+
 BOOST_AUTO_TEST_CASE(one_object_serves_several_packed_weights) {
   Host host(1);
   const LinearShape shape{.rows = 4, .in = 16, .out = 32};

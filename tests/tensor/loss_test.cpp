@@ -37,6 +37,26 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(a_token_without_a_target_has_no_loss_and_no_gradient) {
+  for_each_setup([](DType dtype, Host& host) {
+    for (const std::int64_t vocabulary : {5, 16, 300}) {
+      const Tensor logits = host.normal(DType::f32, {3, vocabulary}, "logits");
+      const Tensor kept = host.output(dtype, {3, vocabulary});
+      const double loss = host.cross_entropy(logits, host.ids({4, 1, 2}), 2, kept);
+      Values values = Host::read(logits), wide = values;
+      const auto v = static_cast<std::size_t>(vocabulary);
+      wide.insert(wide.begin() + std::ssize(values) / 3, v,
+                  std::numeric_limits<double>::infinity());
+      const Tensor padded = host.of(DType::f32, {4, vocabulary}, wide);
+      const Tensor dlogits = host.output(dtype, {4, vocabulary});
+      BOOST_TEST(host.cross_entropy(padded, host.ids({4, kNoTarget, 1, 2}), 2, dlogits) == loss);
+      Values expected = Host::read(kept);
+      expected.insert(expected.begin() + std::ssize(values) / 3, v, 0.0);
+      BOOST_TEST((Host::read(dlogits) == expected));
+    }
+  });
+}
+
 BOOST_AUTO_TEST_CASE(sums_the_rows_alike_for_any_number_of_threads) {
   Host one(1), two(2);
   const auto targets = targets_for(700, 33);

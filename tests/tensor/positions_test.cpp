@@ -32,6 +32,23 @@ BOOST_AUTO_TEST_CASE(positions_agree_with_the_reference) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(rows_of_a_table_are_added_by_their_numbers) {
+  for_each_setup([](DType dtype, Host& host) {
+    for (const std::int64_t channels : {7, 16, 133}) {
+      const std::vector<std::int32_t> rows = {0, 1, 2, 0, 0, 1, 4};
+      const Tensor table = host.normal(DType::f32, {5, channels}, "table");
+      const Tensor x = host.normal(dtype, {7, channels}, "x");
+      Values expected = Host::read(x);
+      const Values added = Host::read(table);
+      const auto c = static_cast<std::size_t>(channels);
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        expected[i] += added[static_cast<std::size_t>(rows[i / c]) * c + i % c];
+      host.ops().add_rows(host.stream(), table, host.ids(rows), x);
+      check_near(x, expected, tolerance_of(dtype));
+    }
+  });
+}
+
 // The shards of a sequence-parallel layer hold such slices.
 BOOST_AUTO_TEST_CASE(slices_of_the_tokens_get_the_positions_of_the_whole) {
   for_each_setup([](DType dtype, Host& host) {

@@ -72,6 +72,7 @@ __global__ void __launch_bounds__(kVocabThreads, kVocabBlocks)
   for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
     const float* const logits = a.logits + row * columns;
     const std::int32_t target = a.targets[row];
+    const bool counts = target != a.ignored;
     const bool is_class = target >= 0 && target < columns;
     const bool has_target = is_own<kAligned>(target, columns);
     float at_target = __uint_as_float(0x7fffffffu);  // NaN
@@ -89,14 +90,14 @@ __global__ void __launch_bounds__(kVocabThreads, kVocabBlocks)
     double log_sum = 0;
     if (has_target) {
       log_sum = log(static_cast<double>(all.sum));
-      losses[row] = log_sum + (static_cast<double>(all.max) - at_target);
+      losses[row] = counts ? log_sum + (static_cast<double>(all.max) - at_target) : 0.0;
     }
     if (!a.dlogits) continue;
     T* const dlogits = static_cast<T*>(a.dlogits) + row * columns;
     const float factor = a.scale / all.sum;
     const auto write = [&](int pack, Pack<kVocabPack> v) {
 #pragma unroll
-      for (int i = 0; i < kVocabPack; ++i) v[i] = expf(v[i] - all.max) * factor;
+      for (int i = 0; i < kVocabPack; ++i) v[i] = counts ? expf(v[i] - all.max) * factor : 0.0f;
       Packs::store(v, dlogits, pack, columns);
     };
     visit_packs<kAligned, true>(logits, columns, kept, write);

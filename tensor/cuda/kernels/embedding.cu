@@ -28,23 +28,38 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
+/// x += a float32 row, by all threads of the block.
+template <bool kAligned, typename T>
+__device__ __forceinline__ void add_to_row(const float* row, int columns, T* x) {
+  constexpr int N = kPack<T>;
+  using Packs = RowPacks<N, kAligned>;
+  const int packs = Packs::count(columns), stride = static_cast<int>(blockDim.x);
+#pragma unroll 2
+  for (int pack = static_cast<int>(threadIdx.x); pack < packs; pack += stride) {
+    Pack<N> v = Packs::load(x, pack, columns);
+    const Pack<N> added = Packs::load(row, pack, columns);
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] += added[i];
+    Packs::store(v, x, pack, columns);
+  }
+}
+
 template <typename T, bool kAligned>
 __global__ void __launch_bounds__(kMostThreads)
     add_positions_kernel(Positions p, const float* table, T* x) {
-  constexpr int N = kPack<T>;
-  using Packs = RowPacks<N, kAligned>;
   const int columns = static_cast<int>(p.columns);
-  const int packs = Packs::count(columns), stride = static_cast<int>(blockDim.x);
-  for (std::int64_t t = blockIdx.x; t < p.tokens; t += gridDim.x) {
-    const float* const row = table + (p.first + t) % p.positions * columns;
-#pragma unroll 2
-    for (int pack = static_cast<int>(threadIdx.x); pack < packs; pack += stride) {
-      Pack<N> v = Packs::load(x + t * columns, pack, columns);
-      const Pack<N> added = Packs::load(row, pack, columns);
-#pragma unroll
-      for (int i = 0; i < N; ++i) v[i] += added[i];
-      Packs::store(v, x + t * columns, pack, columns);
-    }
+  for (std::int64_t t = blockIdx.x; t < p.tokens; t += gridDim.x)
+    add_to_row<kAligned>(table + (p.first + t) % p.positions * columns, columns, x + t * columns);
+}
+
+template <typename T, bool kAligned>
+__global__ void __launch_bounds__(kMostThreads)
+    add_rows_kernel(Lookup lookup, const float* table, T* x) {
+  const int columns = static_cast<int>(lookup.columns);
+  for (std::int64_t t = blockIdx.x; t < lookup.tokens; t += gridDim.x) {
+    const std::int64_t row = lookup.ids[t] - lookup.first;
+    if (row >= 0 && row < lookup.rows)
+      add_to_row<kAligned>(table + row * columns, columns, x + t * columns);
   }
 }
 
@@ -86,6 +101,14 @@ void launch_embedding(const Lookup& lookup, const float* table, void* x, cudaStr
   with_rows(lookup.dtype, lookup.columns, table, x, [&](auto type, auto aligned, dim3 threads) {
     using T = typename decltype(type)::type;
     launch(embedding_kernel<T, aligned()>, dim3(grid_blocks(lookup.tokens, kBlocks)), threads, 0,
+           stream, lookup, table, static_cast<T*>(x));
+  });
+}
+
+void launch_add_rows(const Lookup& lookup, const float* table, void* x, cudaStream_t stream) {
+  with_rows(lookup.dtype, lookup.columns, table, x, [&](auto type, auto aligned, dim3 threads) {
+    using T = typename decltype(type)::type;
+    launch(add_rows_kernel<T, aligned()>, dim3(grid_blocks(lookup.tokens, kBlocks)), threads, 0,
            stream, lookup, table, static_cast<T*>(x));
   });
 }

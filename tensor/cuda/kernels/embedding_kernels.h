@@ -23,6 +23,9 @@ struct Lookup {
 /// x[tokens, columns] = table[rows, columns] at ids.
 void launch_embedding(const Lookup& lookup, const float* table, void* x, cudaStream_t stream);
 
+/// x[tokens, columns] += table[rows, columns] at ids. A token of another id adds nothing.
+void launch_add_rows(const Lookup& lookup, const float* table, void* x, cudaStream_t stream);
+
 /// Bytes of `scratch` that launch_embedding_backward needs.
 std::size_t embedding_backward_scratch(const Lookup& lookup);
 /// dtable[rows, columns] += dx[tokens, columns] at ids, in ascending token order.

@@ -16,6 +16,7 @@ struct CrossEntropy {
   std::int64_t columns = 0;
   const float* logits = nullptr;
   const std::int32_t* targets = nullptr;
+  std::int32_t ignored = 0;  ///< a target without loss and gradient
   float scale = 1;
   void* dlogits = nullptr;  ///< null: no gradient. May be `logits` if it is float32.
   DType gradient_dtype = DType::f32;
