@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "tensor/device.h"
 #include "tensor/scratch.h"
@@ -17,27 +18,29 @@ struct LinearShape {
   DType output_dtype = DType::f32;
   /// If not 0, a call may have fewer rows: a multiple of row_step, which divides `rows`.
   std::int64_t row_step = 0;
+  /// If not 0, another number of rows that a call may have: inference multiplies a whole prompt
+  /// with a weight, and later single tokens.
+  std::int64_t other_rows = 0;
+  /// Whether gradients may be asked for. If not, a packed weight is of one orientation.
+  bool gradients = true;
   bool operator==(const LinearShape&) const = default;
 };
 
-/// Whether a call of a layer of this shape may have so many rows.
-inline bool allows_rows(const LinearShape& shape, std::int64_t rows) {
-  if (shape.row_step == 0) return rows == shape.rows;
-  return rows > 0 && rows <= shape.rows && rows % shape.row_step == 0;
-}
+/// The numbers of rows that calls of a layer may have, each once, shape.rows first. Asserts that
+/// they fit together.
+std::vector<std::int64_t> row_counts(const LinearShape& shape);
 
 /// The place of a gradient in a sum: the first one is written, the others are added to it.
 enum class Gradient { first, added };
 
 /// The three products of a linear layer, for one shape; the number of rows of a call is that of its
-/// tensors. One object serves every layer of that
-/// shape: the only state of a weight is its packed form, which the caller keeps, as it does all
-/// other memory. A forward may run at the same time as a gradient; two forwards or two gradients
-/// may not, and pack() runs alone.
+/// tensors. One object serves every layer of that shape: the only state of a weight is its packed
+/// form, which the caller keeps, as it does all other memory. A forward may run at the same time as
+/// a gradient; two forwards or two gradients may not, and pack() runs alone.
 class Linear {
  public:
   virtual ~Linear() = default;
-  /// Bytes of a packed weight (both orientations).
+  /// Bytes of a packed weight (both orientations, if there are gradients).
   virtual std::size_t packed_bytes() const = 0;
   /// Memory that products work in; given once, before the first product. Nothing in it outlasts a
   /// call, so layers that take turns may share it. `backward` is null if no gradient follows.

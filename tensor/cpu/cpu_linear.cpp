@@ -17,7 +17,6 @@ LinearShape checked(const LinearShape& shape) {
                             "least 1",
                             shape.rows, shape.in, shape.out));
   }
-  TROUPE_ASSERT(shape.row_step >= 0 && allows_rows(shape, shape.rows));
   if (!is_act(shape.dtype) || !is_act(shape.output_dtype)) {
     throw Error(ErrorKind::manifest,
                 fmt::format("a linear layer of {} with outputs of {}; use float32 or bfloat16",
@@ -57,35 +56,46 @@ ProductShape weight_gradient_of(const LinearShape& shape, Addend addend) {
 
 }  // namespace
 
+CpuLinear::Gradients::Gradients(const LinearShape& shape, int threads, const Gradients* packed_like)
+    : input(packed_like ? Product(input_gradient_of(shape), threads, packed_like->input)
+                        : Product(input_gradient_of(shape), threads)),
+      first_weight(weight_gradient_of(shape, Addend::none), threads),
+      added_weight(weight_gradient_of(shape, Addend::destination), threads) {}
+
 CpuLinear::Products::Products(const LinearShape& shape, int threads, const Products* packed_like)
-    : forward(packed_like ? Product(forward_of(shape, Addend::none), threads, packed_like->forward)
+    : rows(shape.rows),
+      forward(packed_like ? Product(forward_of(shape, Addend::none), threads, packed_like->forward)
                           : Product(forward_of(shape, Addend::none), threads)),
-      forward_residual(forward_of(shape, Addend::matrix), threads, forward),
-      input_gradient(packed_like
-                         ? Product(input_gradient_of(shape), threads, packed_like->input_gradient)
-                         : Product(input_gradient_of(shape), threads)),
-      first_gradient(weight_gradient_of(shape, Addend::none), threads),
-      added_gradient(weight_gradient_of(shape, Addend::destination), threads) {}
+      forward_residual(forward_of(shape, Addend::matrix), threads, forward) {
+  if (shape.gradients)
+    gradients.emplace(shape, threads, packed_like ? &*packed_like->gradients : nullptr);
+}
 
 ScratchBytes CpuLinear::Products::scratch_bytes() const {
-  return {.forward = std::max(forward.scratch_bytes(), forward_residual.scratch_bytes()),
-          .backward = std::max({input_gradient.scratch_bytes(), first_gradient.scratch_bytes(),
-                                added_gradient.scratch_bytes()})};
+  ScratchBytes bytes{.forward =
+                         std::max(forward.scratch_bytes(), forward_residual.scratch_bytes())};
+  if (gradients)
+    bytes.backward =
+        std::max({gradients->input.scratch_bytes(), gradients->first_weight.scratch_bytes(),
+                  gradients->added_weight.scratch_bytes()});
+  return bytes;
 }
 
 void CpuLinear::Products::set_scratch(const Scratch& scratch) {
   for (Product* product : {&forward, &forward_residual}) product->set_scratch(scratch.forward);
-  if (!scratch.backward) return;
-  for (Product* product : {&input_gradient, &first_gradient, &added_gradient})
+  if (!scratch.backward || !gradients) return;
+  for (Product* product : {&gradients->input, &gradients->first_weight, &gradients->added_weight})
     product->set_scratch(scratch.backward);
 }
 
 CpuLinear::CpuLinear(const LinearShape& shape, int threads) : shape_(checked(shape)) {
+  const std::vector<std::int64_t> counts = row_counts(shape);
+  products_.reserve(counts.size());
   LinearShape part = shape;
-  const std::int64_t step = shape.row_step > 0 ? shape.row_step : shape.rows;
-  products_.reserve(static_cast<std::size_t>(shape.rows / step));
-  for (; part.rows > 0; part.rows -= step)
+  for (const std::int64_t rows : counts) {
+    part.rows = rows;
     products_.emplace_back(part, threads, products_.empty() ? nullptr : &products_.front());
+  }
 }
 
 ScratchBytes CpuLinear::scratch_bytes() const {
@@ -103,20 +113,22 @@ void CpuLinear::set_scratch(const Scratch& scratch) {
 }
 
 std::size_t CpuLinear::packed_bytes() const {
-  return input_gradient_offset() + largest().input_gradient.packed_bytes();
+  if (!first().gradients) return first().forward.packed_bytes();
+  return input_gradient_offset() + first().gradients->input.packed_bytes();
 }
 
 std::size_t CpuLinear::input_gradient_offset() const {
   constexpr std::size_t kAlignment = 64;
-  return (largest().forward.packed_bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  return (first().forward.packed_bytes() + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 void CpuLinear::pack(Stream&, const Tensor& w, void* packed) {
   TROUPE_ASSERT(w.dtype == DType::f32 && w.num_elements() == shape_.in * shape_.out);
   Products& products = products_.front();
   products.forward.pack(w.as<float>(), Layout::transposed, packed);
-  products.input_gradient.pack(w.as<float>(), Layout::plain,
-                               static_cast<std::byte*>(packed) + input_gradient_offset());
+  if (!products.gradients) return;
+  products.gradients->input.pack(w.as<float>(), Layout::plain,
+                                 static_cast<std::byte*>(packed) + input_gradient_offset());
 }
 
 void CpuLinear::forward(Stream&, const Tensor& x, const void* packed, const Tensor& y,
@@ -129,30 +141,35 @@ void CpuLinear::forward(Stream&, const Tensor& x, const void* packed, const Tens
 }
 
 void CpuLinear::input_gradient(Stream&, const Tensor& dy, const void* packed, const Tensor& dx) {
-  products_for(rows_of(dx, dy, shape_.dtype))
-      .input_gradient.run(dy.data, static_cast<const std::byte*>(packed) + input_gradient_offset(),
-                          dx.data);
+  gradients_for(rows_of(dx, dy, shape_.dtype))
+      .input.run(dy.data, static_cast<const std::byte*>(packed) + input_gradient_offset(), dx.data);
 }
 
 void CpuLinear::weight_gradient(Stream&, const Tensor& dy, const Tensor& x, const Tensor& dw,
                                 Gradient gradient) {
   TROUPE_ASSERT(dw.dtype == DType::f32 && dw.num_elements() == shape_.in * shape_.out);
-  Products& products = products_for(rows_of(x, dy, shape_.dtype));
-  const bool first = gradient == Gradient::first;
-  (first ? products.first_gradient : products.added_gradient).run(dy.data, x.data, dw.data);
+  Gradients& gradients = gradients_for(rows_of(x, dy, shape_.dtype));
+  const bool is_first = gradient == Gradient::first;
+  (is_first ? gradients.first_weight : gradients.added_weight).run(dy.data, x.data, dw.data);
 }
 
 std::int64_t CpuLinear::rows_of(const Tensor& x, const Tensor& y, DType y_dtype) const {
   const std::int64_t rows = x.num_elements() / shape_.in;
   TROUPE_ASSERT(x.dtype == shape_.dtype && x.num_elements() == rows * shape_.in);
   TROUPE_ASSERT(y.dtype == y_dtype && y.num_elements() == rows * shape_.out);
-  TROUPE_ASSERT(allows_rows(shape_, rows));
   return rows;
 }
 
 CpuLinear::Products& CpuLinear::products_for(std::int64_t rows) {
-  if (shape_.row_step == 0) return products_.front();
-  return products_[static_cast<std::size_t>((shape_.rows - rows) / shape_.row_step)];
+  const auto found = std::ranges::find(products_, rows, &Products::rows);
+  TROUPE_ASSERT(found != products_.end());
+  return *found;
+}
+
+CpuLinear::Gradients& CpuLinear::gradients_for(std::int64_t rows) {
+  Products& products = products_for(rows);
+  TROUPE_ASSERT(products.gradients);
+  return *products.gradients;
 }
 
 }  // namespace troupe::tensor

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "tensor/cpu/product.h"
@@ -7,9 +8,9 @@
 
 namespace troupe::tensor {
 
-/// Linear layers on oneDNN. A packed weight holds w^T for the forward product, then w for the input
-/// gradient, each in oneDNN's own layout. Each number of rows that calls may have has products of
-/// its own, prepared at construction.
+/// Linear layers on oneDNN. A packed weight holds w^T for the forward product, then, if there are
+/// gradients, w for the input gradient, each in oneDNN's own layout. Each number of rows that calls
+/// may have has products of its own, prepared at construction.
 class CpuLinear final : public Linear {
  public:
   CpuLinear(const LinearShape& shape, int threads);
@@ -27,25 +28,32 @@ class CpuLinear final : public Linear {
                        Gradient gradient) override;
 
  private:
+  // packed_like: products whose layout of weights these read too; null: oneDNN chooses it.
+  struct Gradients {
+    Gradients(const LinearShape& shape, int threads, const Gradients* packed_like);
+    Product input, first_weight, added_weight;
+  };
   /// The products of one number of rows.
   struct Products {
-    /// packed_like: products whose layout of weights these read too; null: oneDNN chooses it.
     Products(const LinearShape& shape, int threads, const Products* packed_like);
     ScratchBytes scratch_bytes() const;
     void set_scratch(const Scratch& scratch);
 
-    Product forward, forward_residual, input_gradient, first_gradient, added_gradient;
+    std::int64_t rows;
+    Product forward, forward_residual;
+    std::optional<Gradients> gradients;
   };
 
   /// The number of rows of a call. Asserts that x[rows, in] and y[rows, out] belong to one.
   std::int64_t rows_of(const Tensor& x, const Tensor& y, DType y_dtype) const;
   Products& products_for(std::int64_t rows);
-  const Products& largest() const { return products_.front(); }
+  Gradients& gradients_for(std::int64_t rows);
+  const Products& first() const { return products_.front(); }
   /// Where the second half of a packed weight starts.
   std::size_t input_gradient_offset() const;
 
   const LinearShape shape_;
-  std::vector<Products> products_;  // from the most rows to the fewest
+  std::vector<Products> products_;  // the layer's own number of rows first
 };
 
 }  // namespace troupe::tensor

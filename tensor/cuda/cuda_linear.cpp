@@ -16,15 +16,18 @@ bool is_matrix(const Tensor& x, DType dtype, std::int64_t rows, std::int64_t col
 }  // namespace
 
 CudaLinear::Products::Products(const ProductLibrary& library, const LinearShape& shape)
-    : forward(library, product_layout(shape, ProductKind::forward), false),
-      input_gradient(library, product_layout(shape, ProductKind::input_gradient), false),
-      weight_gradient(library, product_layout(shape, ProductKind::weight_gradient), true) {}
+    : rows(shape.rows), forward(library, product_layout(shape, ProductKind::forward), false) {
+  if (!shape.gradients) return;
+  input_gradient.emplace(library, product_layout(shape, ProductKind::input_gradient), false);
+  weight_gradient.emplace(library, product_layout(shape, ProductKind::weight_gradient), true);
+}
 
 CudaLinear::CudaLinear(const ProductLibrary& library, const LinearShape& shape) : shape_(shape) {
-  TROUPE_ASSERT(shape.row_step >= 0 && allows_rows(shape, shape.rows));
   LinearShape part = shape;
-  const std::int64_t step = shape.row_step > 0 ? shape.row_step : shape.rows;
-  for (; part.rows > 0; part.rows -= step) products_.emplace_back(library, part);
+  for (const std::int64_t rows : row_counts(shape)) {
+    part.rows = rows;
+    products_.emplace_back(library, part);
+  }
 }
 
 std::size_t CudaLinear::packed_bytes() const {
@@ -33,10 +36,11 @@ std::size_t CudaLinear::packed_bytes() const {
 
 ScratchBytes CudaLinear::scratch_bytes() const {
   ScratchBytes most;
-  for (const Products& products : products_)
-    most = {.forward = std::max(most.forward, products.forward.workspace_bytes()),
-            .backward = std::max({most.backward, products.input_gradient.workspace_bytes(),
-                                  products.weight_gradient.workspace_bytes()})};
+  for (const Products& products : products_) {
+    most.forward = std::max(most.forward, products.forward.workspace_bytes());
+    for (const auto* gradient : {&products.input_gradient, &products.weight_gradient})
+      if (*gradient) most.backward = std::max(most.backward, (*gradient)->workspace_bytes());
+  }
   return most;
 }
 
@@ -60,7 +64,7 @@ void CudaLinear::forward(Stream& stream, const Tensor& x, const void* packed, co
 void CudaLinear::input_gradient(Stream& stream, const Tensor& dy, const void* packed,
                                 const Tensor& dx) {
   Products& products = products_for(dx, dy, shape_.dtype);
-  run(products.input_gradient, stream, {nullptr, packed, dy.data}, nullptr, dx.data,
+  run(products.input_gradient.value(), stream, {nullptr, packed, dy.data}, nullptr, dx.data,
       scratch_.backward);
 }
 
@@ -69,7 +73,7 @@ void CudaLinear::weight_gradient(Stream& stream, const Tensor& dy, const Tensor&
   Products& products = products_for(x, dy, shape_.dtype);
   TROUPE_ASSERT(is_matrix(dw, DType::f32, shape_.out, shape_.in));
   const void* const addend = gradient == Gradient::added ? dw.data : nullptr;
-  run(products.weight_gradient, stream, {x.data, nullptr, dy.data}, addend, dw.data,
+  run(products.weight_gradient.value(), stream, {x.data, nullptr, dy.data}, addend, dw.data,
       scratch_.backward);
 }
 
@@ -77,9 +81,9 @@ CudaLinear::Products& CudaLinear::products_for(const Tensor& x, const Tensor& y,
   const std::int64_t rows = x.num_elements() / shape_.in;
   TROUPE_ASSERT(is_matrix(x, shape_.dtype, rows, shape_.in));
   TROUPE_ASSERT(is_matrix(y, y_dtype, rows, shape_.out));
-  TROUPE_ASSERT(allows_rows(shape_, rows));
-  if (shape_.row_step == 0) return products_.front();
-  return products_[static_cast<std::size_t>((shape_.rows - rows) / shape_.row_step)];
+  const auto found = std::ranges::find(products_, rows, &Products::rows);
+  TROUPE_ASSERT(found != products_.end());
+  return *found;
 }
 
 void CudaLinear::run(CudaProduct& product, Stream& stream, const Operands& operands,

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <deque>
+#include <optional>
 
 #include "tensor/cuda/cuda_product.h"
 #include "tensor/linear.h"
@@ -33,7 +34,9 @@ class CudaLinear final : public Linear {
   /// The products of one number of rows.
   struct Products {
     Products(const ProductLibrary& library, const LinearShape& shape);
-    CudaProduct forward, input_gradient, weight_gradient;
+    std::int64_t rows;
+    CudaProduct forward;
+    std::optional<CudaProduct> input_gradient, weight_gradient;
   };
 
   /// The products for the rows of x[rows, in] and y[rows, out]. Asserts that they fit the shape.
@@ -42,7 +45,7 @@ class CudaLinear final : public Linear {
            void* result, void* workspace);
 
   const LinearShape shape_;
-  std::deque<Products> products_;  // from the most rows to the fewest
+  std::deque<Products> products_;
   Scratch scratch_;
 };
 

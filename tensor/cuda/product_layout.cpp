@@ -36,7 +36,8 @@ ColumnMajor seen(DType dtype, std::int64_t rows, std::int64_t columns) {
 
 ProductLayout product_layout(const LinearShape& shape, ProductKind kind) {
   check(shape);
-  const auto& [rows, in, out, dtype, output_dtype, row_step] = shape;
+  const std::int64_t rows = shape.rows, in = shape.in, out = shape.out;
+  const DType dtype = shape.dtype, output_dtype = shape.output_dtype;
   const ColumnMajor x = seen(dtype, rows, in), w = seen(dtype, out, in),
                     dy = seen(dtype, rows, out);
   switch (kind) {

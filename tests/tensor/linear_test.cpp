@@ -160,6 +160,35 @@ BOOST_AUTO_TEST_CASE(one_object_serves_several_packed_weights) {
   }
 }
 
+// As inference uses it: whole prompts and single tokens with one packed weight, which holds no more
+// than forwards need.
+BOOST_AUTO_TEST_CASE(a_layer_without_gradients_has_two_numbers_of_rows) {
+  for_each_setup([](DType dtype, Host& host) {
+    LinearShape shape{.rows = 70, .in = 48, .out = 80, .dtype = dtype, .output_dtype = dtype};
+    const std::size_t with_gradients = host.device().make_linear(shape)->packed_bytes();
+    shape.other_rows = 3;
+    shape.gradients = false;
+    const auto linear = host.device().make_linear(shape);
+    host.give_scratch(*linear);
+    BOOST_TEST(linear->packed_bytes() <= with_gradients);
+    const Tensor w = host.normal(DType::f32, {80, 48}, "w");
+    const Buffer packed = host.device().allocate(linear->packed_bytes(), MemoryKind::device);
+    linear->pack(host.stream(), w, packed.data());
+    for (const std::int64_t rows : {3, 70, 3}) {
+      const Tensor x = host.normal(dtype, {rows, 48}, "x"), y = host.output(dtype, {rows, 80});
+      const Tensor residual = host.normal(dtype, {rows, 80}, "residual");
+      Values expected = reference::linear(Host::read(x), rounded(Host::read(w), dtype),
+                                          static_cast<std::size_t>(rows), 48, 80);
+      linear->forward(host.stream(), x, packed.data(), y);
+      check_near(y, expected, tolerance_of(dtype));
+      const Values added = Host::read(residual);
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += added[i];
+      linear->forward(host.stream(), x, packed.data(), y, residual);
+      check_near(y, expected, tolerance_of(dtype));
+    }
+  });
+}
+
 BOOST_AUTO_TEST_CASE(devices_of_different_width_do_not_disturb_each_other) {
   const LinearShape shape{.rows = 256, .in = 96, .out = 160};
   Host two(2);
