@@ -30,10 +30,12 @@ struct DeviceMemory {
 };
 
 class Attention;
+class CachedAttention;
 class Device;
 class Linear;
 class Ops;
 struct AttentionShape;
+struct CachedAttentionShape;
 struct LinearShape;
 
 /// Owner of memory of one kind, zeroed and aligned to 64 bytes at least, on a GPU to 256.
@@ -135,6 +137,8 @@ class Device {
   /// Prepares the products of one linear layer shape; takes no memory of the device.
   virtual std::unique_ptr<Linear> make_linear(const LinearShape& shape) = 0;
   virtual std::unique_ptr<Attention> make_attention(const AttentionShape& shape) = 0;
+  virtual std::unique_ptr<CachedAttention> make_cached_attention(
+      const CachedAttentionShape& shape) = 0;
 };
 
 /// Throws Error{unavailable} if this machine has no such device, or its libraries are missing.

@@ -54,7 +54,7 @@ endfunction()
 # The tests of the ops run on the device that is linked with them: the CPU in tensor.<name>, an emulated GPU in
 # cuda.<name>.
 if(TROUPE_CUDA_HEADERS)
-  foreach(name attention attention_dropout attention_mask bias dropout embedding gelu layer_norm loss ops optimizer_ops
+  foreach(name attention attention_dropout attention_mask bias cached_attention dropout embedding gelu layer_norm loss ops optimizer_ops
                positions row_widths vocab_ops)
     troupe_test(tensor/${name}_test.cpp "unit;cuda" 600 troupe_emulated_device PREFIX cuda)
   endforeach()
@@ -68,7 +68,7 @@ if(TARGET troupe_cuda)  # the tests of linear layers also run on the GPU's, with
   troupe_test(tensor/linear_test.cpp "unit;cuda" 120 troupe_cublaslt_device PREFIX cuda)
   # The device itself over a runtime of the host, without cuDNN.
   get_target_property(sources troupe_cuda SOURCES)
-  list(FILTER sources EXCLUDE REGEX "_ops\\.cpp|kernel_attention|library_entry|TARGET_OBJECTS|/cudnn_plan|cmake_pch")
+  list(FILTER sources EXCLUDE REGEX "_ops\\.cpp|kernel_(cached_)?attention|library_entry|TARGET_OBJECTS|/cudnn_plan|cmake_pch")
   add_library(troupe_host_cudart_device OBJECT support/host_cudart.cpp ${sources}
               ${CMAKE_SOURCE_DIR}/tensor/cuda/no_cudnn_plan.cpp)
   target_link_libraries(troupe_host_cudart_device PUBLIC troupe_emulated_cuda troupe_cuda_plans ${CUBLASLT_LIBRARY}

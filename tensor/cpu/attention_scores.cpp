@@ -66,7 +66,8 @@ void softmax_all(const QueryBlock& block, const Softmax& softmax) {
           softmax_row(softmax.scores + r * block.columns, block.seen(p), block.columns,
                       softmax.scale, static_cast<T*>(softmax.probabilities) + r * block.columns);
       softmax.inverse_sum[r] = row.sum == 0 ? 0 : 1.0f / row.sum;
-      softmax.lse[g * softmax.lse_stride + position] = row.max + std::log(row.sum);
+      if (softmax.lse)
+        softmax.lse[g * softmax.lse_stride + position] = row.max + std::log(row.sum);
     });
   });
 }

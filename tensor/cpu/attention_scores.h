@@ -25,7 +25,7 @@ struct Softmax {
   DType dtype = DType::f32;
   void* probabilities = nullptr;
   float* inverse_sum = nullptr;
-  float* lse = nullptr;
+  float* lse = nullptr;  // null: not wanted
   std::int64_t lse_stride = 0;
 };
 void softmax_block(const QueryBlock& block, const Softmax& softmax);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tensor/cpu/cpu_attention.h"
+#include "tensor/cpu/cpu_cached_attention.h"
 #include "tensor/cpu/cpu_linear.h"
 #include "tensor/error.h"
 
@@ -98,6 +99,11 @@ std::unique_ptr<Linear> CpuDevice::make_linear(const LinearShape& shape) {
 
 std::unique_ptr<Attention> CpuDevice::make_attention(const AttentionShape& shape) {
   return std::make_unique<CpuAttention>(shape, threads_);
+}
+
+std::unique_ptr<CachedAttention> CpuDevice::make_cached_attention(
+    const CachedAttentionShape& shape) {
+  return std::make_unique<CpuCachedAttention>(shape, threads_);
 }
 
 std::unique_ptr<Device> make_cpu_device(int threads) {

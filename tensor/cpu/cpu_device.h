@@ -26,6 +26,8 @@ class CpuDevice final : public Device {
   Ops& ops() override { return ops_; }
   std::unique_ptr<Linear> make_linear(const LinearShape& shape) override;
   std::unique_ptr<Attention> make_attention(const AttentionShape& shape) override;
+  std::unique_ptr<CachedAttention> make_cached_attention(
+      const CachedAttentionShape& shape) override;
 
  private:
   const int threads_;

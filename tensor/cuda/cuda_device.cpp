@@ -11,6 +11,7 @@
 #include "tensor/cuda/cuda_stream.h"
 #include "tensor/cuda/cudnn_attention.h"
 #include "tensor/cuda/gpus.h"
+#include "tensor/cuda/kernel_cached_attention.h"
 #include "tensor/error.h"
 #include "tensor/host_memory.h"
 
@@ -122,6 +123,11 @@ std::unique_ptr<Attention> CudaDevice::make_attention(const AttentionShape& shap
   if (auto attention = CudnnAttention::make(shape, spec_.deterministic, *preparation_))
     return attention;
   return std::make_unique<KernelAttention>(shape, *preparation_);
+}
+
+std::unique_ptr<CachedAttention> CudaDevice::make_cached_attention(
+    const CachedAttentionShape& shape) {
+  return std::make_unique<KernelCachedAttention>(shape);
 }
 
 }  // namespace troupe::tensor::cuda

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <string_view>
 
+#include "tensor/cached_attention.h"
 #include "tensor/cuda/kernels/rotary_kernels.h"
 #include "tensor/error.h"
 #include "tests/emulated_grid/grid.h"
@@ -163,6 +164,10 @@ BOOST_AUTO_TEST_CASE(refuses_heads_that_are_wider_than_its_kernels) {
     return error.kind() == ErrorKind::manifest &&
            std::string_view(error.what()).find("258") != std::string_view::npos;
   });
+  const CachedAttentionShape cached{
+      .rows = 1, .sequences = 1, .capacity = 4, .heads = 4, .kv_heads = 2, .head_dim = 258};
+  BOOST_CHECK_EXCEPTION(host.device().make_cached_attention(cached), Error,
+                        [](const Error& error) { return error.kind() == ErrorKind::manifest; });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "tensor/attention.h"
+#include "tensor/cached_attention.h"
 #include "tensor/linear.h"
 #include "tensor/ops.h"
 #include "tests/support/async_stream.h"
@@ -36,6 +37,10 @@ class AsyncDevice final : public tensor::Device {
   }
   std::unique_ptr<tensor::Attention> make_attention(const tensor::AttentionShape& shape) override {
     return std::make_unique<AsyncAttention>(cpu_->make_attention(shape));
+  }
+  std::unique_ptr<tensor::CachedAttention> make_cached_attention(
+      const tensor::CachedAttentionShape& shape) override {
+    return std::make_unique<AsyncCachedAttention>(cpu_->make_cached_attention(shape));
   }
 
  private:
@@ -111,6 +116,27 @@ class AsyncDevice final : public tensor::Device {
    private:
     const std::unique_ptr<Attention> cpu_;
     Piece backward_{nullptr, 0};
+  };
+
+  class AsyncCachedAttention final : public tensor::CachedAttention {
+   public:
+    explicit AsyncCachedAttention(std::unique_ptr<CachedAttention> cpu) : cpu_(std::move(cpu)) {}
+    std::int64_t cache_elements() const override { return cpu_->cache_elements(); }
+    std::size_t scratch_bytes() const override { return cpu_->scratch_bytes(); }
+    void set_scratch(void* scratch) override {
+      cpu_->set_scratch(opened(scratch));
+      scratch_ = {scratch, scratch_bytes()};
+    }
+    void forward(Stream& stream, const Tensor& qkv, const tensor::CachedTokens& tokens,
+                 const Tensor& cache, const Tensor& out) override {
+      async(stream).submit({qkv, tokens.sequences, tokens.positions, tokens.cos, tokens.sin},
+                           {cache, out, scratch_}, *cpu_, &CachedAttention::forward, qkv, tokens,
+                           cache, out);
+    }
+
+   private:
+    const std::unique_ptr<CachedAttention> cpu_;
+    Piece scratch_{nullptr, 0};
   };
 
   class AsyncOps final : public tensor::Ops {

@@ -8,6 +8,7 @@
 
 #include "tensor/attention.h"
 #include "tensor/cuda/kernel_attention.h"
+#include "tensor/cuda/kernel_cached_attention.h"
 #include "tensor/cuda/kernel_stream.h"
 #include "tensor/cuda/stream_memory.h"
 #include "tensor/linear.h"
@@ -116,6 +117,11 @@ std::unique_ptr<tensor::Linear> EmulatedDevice::make_linear(const tensor::Linear
 std::unique_ptr<tensor::Attention> EmulatedDevice::make_attention(
     const tensor::AttentionShape& shape) {
   return std::make_unique<tensor::cuda::KernelAttention>(shape, *preparation_);
+}
+
+std::unique_ptr<tensor::CachedAttention> EmulatedDevice::make_cached_attention(
+    const tensor::CachedAttentionShape& shape) {
+  return std::make_unique<tensor::cuda::KernelCachedAttention>(shape);
 }
 
 }  // namespace troupe::test

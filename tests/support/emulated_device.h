@@ -30,6 +30,8 @@ class EmulatedDevice final : public tensor::Device {
   tensor::Ops& ops() override { return ops_; }
   std::unique_ptr<tensor::Linear> make_linear(const tensor::LinearShape& shape) override;
   std::unique_ptr<tensor::Attention> make_attention(const tensor::AttentionShape& shape) override;
+  std::unique_ptr<tensor::CachedAttention> make_cached_attention(
+      const tensor::CachedAttentionShape& shape) override;
 
  private:
   class Stream;

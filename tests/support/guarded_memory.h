@@ -7,6 +7,7 @@
 #include <new>
 
 #include "tensor/attention.h"
+#include "tensor/cached_attention.h"
 #include "tensor/device.h"
 
 // Device memory that the host cannot touch: an address of it is that of ordinary memory with one
@@ -34,6 +35,11 @@ inline tensor::Tensor opened(tensor::Tensor x) {
 inline tensor::AttentionCall opened(tensor::AttentionCall call) {
   call.mask = opened(call.mask);
   return call;
+}
+inline tensor::CachedTokens opened(tensor::CachedTokens tokens) {
+  for (tensor::Tensor* x : {&tokens.sequences, &tokens.positions, &tokens.cos, &tokens.sin})
+    *x = opened(*x);
+  return tokens;
 }
 /// An argument of an op, opened if it holds an address.
 template <typename T>

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tensor/attention.h"
+#include "tensor/cached_attention.h"
 #include "tensor/cuda/cuda_linear.h"
 #include "tensor/cuda/product_trial.h"
 #include "tensor/dtype.h"
@@ -82,6 +83,10 @@ class CublasLtDevice final : public tensor::Device {
   }
   std::unique_ptr<tensor::Attention> make_attention(const tensor::AttentionShape& shape) override {
     return device_.make_attention(shape);
+  }
+  std::unique_ptr<tensor::CachedAttention> make_cached_attention(
+      const tensor::CachedAttentionShape& shape) override {
+    return device_.make_cached_attention(shape);
   }
 
  private:

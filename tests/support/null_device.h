@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tensor/attention.h"
+#include "tensor/cached_attention.h"
 #include "tensor/linear.h"
 #include "tensor/ops.h"
 
@@ -34,6 +35,11 @@ class NullDevice final : public tensor::Device {
   }
   std::unique_ptr<tensor::Attention> make_attention(const tensor::AttentionShape& shape) override {
     return std::make_unique<NullAttention>(shape);
+  }
+  /// Nothing that is tested with this device generates text.
+  std::unique_ptr<tensor::CachedAttention> make_cached_attention(
+      const tensor::CachedAttentionShape&) override {
+    return nullptr;
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tensor/attention.h"
+#include "tensor/cached_attention.h"
 #include "tensor/linear.h"
 #include "tensor/ops.h"
 
@@ -28,6 +29,10 @@ class PlainLinearDevice final : public tensor::Device {
   }
   std::unique_ptr<tensor::Attention> make_attention(const tensor::AttentionShape& shape) override {
     return cpu_->make_attention(shape);
+  }
+  std::unique_ptr<tensor::CachedAttention> make_cached_attention(
+      const tensor::CachedAttentionShape& shape) override {
+    return cpu_->make_cached_attention(shape);
   }
 
  private:

@@ -28,6 +28,10 @@ class ScriptedDevice final : public tensor::Device {
   std::unique_ptr<tensor::Attention> make_attention(const tensor::AttentionShape& shape) override {
     return null_.make_attention(shape);
   }
+  std::unique_ptr<tensor::CachedAttention> make_cached_attention(
+      const tensor::CachedAttentionShape& shape) override {
+    return null_.make_cached_attention(shape);
+  }
 
  private:
   struct TimedEvent final : tensor::Event {
