@@ -96,6 +96,9 @@ class CheckpointReader {
   /// overlap it, a block at a time, and compares each with its checksum: a shard of as many as
   /// wrote reads no more than its own bytes. Throws Error{data} naming file and tensor.
   virtual void load(Stage& stage, bool weights_only) const = 0;
+  /// Does the same for the weights alone, of parameters in memory of `device` that no Stage has.
+  virtual void load_weights(std::span<const Parameter> parameters,
+                            tensor::Device& device) const = 0;
 };
 
 /// Numbers N of the complete checkpoints step-N under a run's checkpoints directory, ascending.

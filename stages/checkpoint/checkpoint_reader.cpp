@@ -106,6 +106,18 @@ class OpenCheckpoint final : public CheckpointReader {
     stage.weights_changed();
   }
 
+  void load_weights(std::span<const Parameter> parameters, tensor::Device& device) const override {
+    const auto infos = parameters_by_name(state_.info.model);
+    tensor::HostCopies copies(device);
+    about(dir_, [&] {
+      for (const Parameter& parameter : parameters) {
+        const ParameterInfo& info = info_of(infos, parameter);
+        read_tensor(weights_, info.stored.tensor, info, parameter, parameter.weight, copies);
+      }
+    });
+    copies.synchronize();
+  }
+
  private:
   void open_files() {
     for (const auto& [name, expected] : state_.files) {
