@@ -1,33 +1,103 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "launch/commands/commands.h"
+#include "launch/commands/generation_plan.h"
 #include "launch/commands/inference.h"
 #include "launch/host/console.h"
 #include "stages/checkpoint.h"
-#include "stages/generator.h"
-#include "stages/token_data.h"
+#include "stages/checkpoint/end_tokens.h"
+#include "stages/generation/completions.h"
+#include "stages/storage/input_file.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
+namespace {
+
+constexpr std::uint64_t kMostPromptBytes = std::uint64_t{1} << 30;
+
+/// --prompt, or the lines of --prompt-file.
+std::vector<std::string> prompt_texts(const GenerateOptions& options) {
+  if (options.prompt_file.empty()) return {options.prompt};
+  const std::string file = stages::read_whole_file(options.prompt_file, kMostPromptBytes);
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < file.size();) {
+    const std::size_t end = std::min(file.find('\n', begin), file.size());
+    lines.push_back(file.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (lines.empty())
+    throw Error(ErrorKind::data, fmt::format("{} holds no prompt", options.prompt_file));
+  return lines;
+}
+
+std::vector<std::vector<std::int32_t>> encoded(const std::vector<std::string>& texts,
+                                               const stages::Tokenizer& tokenizer) {
+  std::vector<std::vector<std::int32_t>> prompts;
+  for (const std::string& text : texts) {
+    prompts.push_back(tokenizer.encode(text));
+    if (prompts.back().empty())
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("prompt {} has no token; a text must begin with one", prompts.size()));
+  }
+  return prompts;
+}
+
+nlohmann::json json_of(const std::string& prompt, const std::vector<std::int32_t>& prompt_ids,
+                       const stages::Completion& completion) {
+  const bool stopped = completion.finish == stages::Completion::Finish::stop;
+  return {{"prompt", stages::valid_utf8(prompt)},
+          {"prompt_ids", prompt_ids},
+          {"ids", completion.ids},
+          {"text", completion.text},
+          {"finish", stopped ? "stop" : "length"}};
+}
+
+}  // namespace
 
 int run(const GenerateOptions& options) {
   const auto checkpoint = stages::CheckpointReader::open(options.checkpoint);
-  const auto& info = checkpoint->info();
   const auto tokenizer = stages::Tokenizer::open(checkpoint->tokenizer());
-  std::vector<std::int32_t> ids = tokenizer->encode(options.prompt);
-  if (ids.empty()) throw Error(ErrorKind::usage, "--prompt: the text must hold at least one token");
+  const std::vector<std::string> texts = prompt_texts(options);
+  const auto prompts = encoded(texts, *tokenizer);
+  const stages::GeneratorSpec spec =
+      plan_generation(options, checkpoint->info().model, prompts, this_machine().memory_bytes);
 
-  const auto device = device_for(options.device, options.threads);
-  stages::Generator generator(info.model, *device, info.seq_len);
-  checkpoint->load(generator.stage(), true);
-  for (std::int64_t i = 0; i < options.tokens; ++i) {
-    const auto logits = generator.next_logits(ids);
-    // A model may have more rows than its tokenizer has tokens; the logits of the other rows are
-    // left out.
-    const auto known =
-        logits.first(std::min(logits.size(), static_cast<std::size_t>(tokenizer->vocab_size())));
-    ids.push_back(
-        stages::sample(known, options.temperature, options.seed, static_cast<std::uint64_t>(i)));
+  const int threads = threads_of(options.threads);
+  stages::Generator generator(
+      spec, [&] { return device_for(options.device, std::max(1, threads / options.tp)); });
+  generator.load_weights([&](auto parameters, tensor::Device& device) {
+    checkpoint->load_weights(parameters, device);
+  });
+  stages::Completions complete(generator, *tokenizer,
+                               {.temperature = options.temperature,
+                                .top_k = options.top_k,
+                                .top_p = options.top_p,
+                                .seed = options.seed},
+                               {.tokens = options.tokens,
+                                .ends = stages::end_tokens(options.checkpoint),
+                                .stops = options.stops});
+  nlohmann::json outputs = nlohmann::json::array();
+  for (std::size_t first = 0; first < prompts.size();) {
+    const std::size_t count =
+        std::min(prompts.size() - first, static_cast<std::size_t>(spec.sequences));
+    const auto completions = complete(std::span(prompts).subspan(first, count), first);
+    for (std::size_t i = 0; i < count; ++i, ++first) {
+      if (options.json)
+        outputs.push_back(json_of(texts[first], prompts[first], completions[i]));
+      else
+        print(stages::valid_utf8(texts[first]) + completions[i].text + "\n");
+    }
   }
-  print(stages::valid_utf8(tokenizer->decode(ids)) + "\n");
+  if (options.json)
+    print(nlohmann::json{{"outputs", outputs},
+                         {"prefill_tokens_per_s", complete.prefill().per_second()},
+                         {"decode_tokens_per_s", complete.decode().per_second()}}
+              .dump() +
+          "\n");
   return 0;
 }
 

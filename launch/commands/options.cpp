@@ -8,21 +8,24 @@
 #include <limits>
 
 #include "launch/commands/number_between.h"
+#include "launch/commands/subcommand.h"
 #include "launch/host/suggest.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
-namespace {
 
-constexpr const char* kExitCodes =
-    "Exit codes: 0 done, 64 usage, 65 bad data, 69 unavailable, 70 the run failed, 75 stopped half "
-    "way, 78 bad manifest.";
-
-CLI::App* command(CLI::App& app, const char* name, const char* what, const char* examples) {
-  CLI::App* sub = app.add_subcommand(name, what);
-  sub->footer(fmt::format("Examples:\n{}\n{}", examples, kExitCodes));
-  return sub;
+void add_device(CLI::App* sub, std::string& device, int& threads) {
+  sub->add_option("--device", device, "What to compute with: cpu, or cuda, an NVIDIA GPU")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  sub->add_option(
+         "--threads", threads,
+         "Compute threads; 0: one for each free core. Sums depend on their number in the last bits")
+      ->check(number_between(0, 1024))
+      ->capture_default_str();
 }
+
+namespace {
 
 void add_overrides(CLI::App* sub, std::vector<std::string>& overrides) {
   sub->add_option("--set", overrides, "Override a key of the manifest; may be repeated")
@@ -174,41 +177,6 @@ void add_stop(CLI::App& app, StopOptions& o) {
               "End a run in order: finish the step, save a checkpoint; returns when it has ended",
               "  troupe stop runs/first");
   sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
-}
-
-void add_device(CLI::App* sub, std::string& device, int& threads) {
-  sub->add_option("--device", device, "What to compute with: cpu, or cuda, an NVIDIA GPU")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
-  sub->add_option(
-         "--threads", threads,
-         "Compute threads; 0: one for each free core. Sums depend on their number in the last bits")
-      ->check(number_between(0, 1024))
-      ->capture_default_str();
-}
-
-void add_generate(CLI::App& app, GenerateOptions& o) {
-  CLI::App* sub = command(
-      app, "generate", "Write text with a checkpoint's model",
-      "  troupe generate runs/first/checkpoints/step-1000 --prompt 'Once upon'\n"
-      "  troupe generate runs/first/checkpoints/step-1000 --prompt 'The ' --tokens 200 --seed 7 "
-      "--temperature 0");
-  sub->add_option("checkpoint", o.checkpoint, "A checkpoint directory, step-N")
-      ->required()
-      ->type_name("CHECKPOINT");
-  sub->add_option("--prompt", o.prompt, "Text to go on with")->required();
-  sub->add_option("--tokens", o.tokens, "Tokens to write")
-      ->check(number_between(1, 1'000'000))
-      ->capture_default_str();
-  sub->add_option("--seed", o.seed, "The same seed gives the same text")
-      ->check(number_between(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max()))
-      ->capture_default_str();
-  sub->add_option(
-         "--temperature", o.temperature,
-         "Below 1 likely tokens are favoured, above 1 unlikely ones; 0 always takes the likeliest")
-      ->check(number_between(0.0, 100.0))
-      ->capture_default_str();
-  add_device(sub, o.device, o.threads);
 }
 
 void add_eval(CLI::App& app, EvalOptions& o) {

@@ -73,9 +73,16 @@ struct StopOptions {
 struct GenerateOptions {
   std::string checkpoint;
   std::string prompt;
+  std::string prompt_file;  ///< one prompt a line, in place of `prompt`
   std::int64_t tokens = 100;
   std::uint64_t seed = 1;
   double temperature = 0.8;
+  std::int64_t top_k = 0;  ///< 0: all tokens
+  double top_p = 1;
+  std::vector<std::string> stops;
+  bool json = false;
+  int tp = 1;
+  int pp = 1;
   std::string device = "cpu";
   int threads = 0;  ///< 0: one thread for each free core
 };

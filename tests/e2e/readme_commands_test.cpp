@@ -124,6 +124,7 @@ class Shell {
     fs::create_symlink(std::getenv("TROUPE_BINARY"), place_.dir / "build/release/troupe");
     fs::create_symlink(kSource / "launch", place_.dir / "launch");
     fs::copy_file(place_.dir / "corpus.txt", place_.dir / "text.txt");
+    place_.dir.write("prompts.txt", "actor: \nThe \n");
     // A run of many short steps, with a checkpoint at the step that the README names.
     place_.manifest("my", {{"run.max_steps", "1000000"},
                            {"run.dir", ""},
@@ -204,6 +205,11 @@ BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
       "build/release/troupe generate RUN/checkpoints/step-400 --prompt 'actor: ' --tokens 200 "
       "--seed 1");
   BOOST_TEST(shell.out().starts_with("actor: "));
+  shell.run(
+      "build/release/troupe generate RUN/checkpoints/step-400 --prompt-file prompts.txt --top-p "
+      "0.9 "
+      "--json");
+  BOOST_TEST(nlohmann::json::parse(shell.out()).at("outputs").size() == 2u);
   shell.run("build/release/troupe eval RUN/checkpoints/step-400 --files text.txt --steps 100");
   BOOST_TEST(shell.out().starts_with("loss "));
 

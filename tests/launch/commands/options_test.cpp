@@ -48,8 +48,8 @@ BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
       {"stop", {"-h", "--help"}},
       {"doctor", {"-h", "--help"}},
       {"generate",
-       {"-h", "--help", "--prompt", "--tokens", "--seed", "--temperature", "--threads",
-        "--device"}},
+       {"-h", "--help", "--prompt", "--prompt-file", "--tokens", "--seed", "--temperature",
+        "--top-k", "--top-p", "--stop", "--json", "--tp", "--pp", "--threads", "--device"}},
       {"eval", {"-h", "--help", "--files", "--steps", "--json", "--threads", "--device"}},
       {"tokenize", {"-h", "--help", "--tokenizer", "-o", "--output"}},
       {"schedule",
@@ -91,6 +91,16 @@ BOOST_AUTO_TEST_CASE(a_command_line_becomes_its_options) {
   BOOST_TEST(generate.tokens == 40);
   BOOST_TEST(generate.seed == 18446744073709551615u);
   BOOST_TEST(generate.temperature == 0.0);
+  const auto many = std::get<GenerateOptions>(
+      parsed({"generate", "c", "--prompt-file", "p", "--stop", "a", "--stop", "b c", "--top-k", "5",
+              "--top-p", "0.5", "--tp", "2", "--pp", "3", "--json"}));
+  BOOST_TEST(many.prompt_file == "p");
+  BOOST_TEST((many.stops == std::vector<std::string>{"a", "b c"}));
+  BOOST_TEST(many.top_k == 5);
+  BOOST_TEST(many.top_p == 0.5);
+  BOOST_TEST(many.tp == 2);
+  BOOST_TEST(many.pp == 3);
+  BOOST_TEST(many.json);
   const auto eval =
       std::get<EvalOptions>(parsed({"eval", "c", "--files", "a", "b", "--steps", "4", "--json"}));
   BOOST_TEST((eval.files == std::vector<std::string>{"a", "b"}));
@@ -123,6 +133,11 @@ BOOST_AUTO_TEST_CASE(wrong_usage_names_the_option) {
   refused({"frobnicate"}, "frobnicate");
   refused({}, "subcommand");
   refused({"generate", "c"}, "--prompt");
+  refused({"generate", "c", "--prompt", "x", "--prompt-file", "f"}, "--prompt");
+  refused({"generate", "c", "--prompt", "x", "--top-p", "1.1"}, "--top-p");
+  refused({"generate", "c", "--prompt", "x", "--top-k", "-1"}, "--top-k");
+  refused({"generate", "c", "--prompt", "x", "--tp", "0"}, "--tp");
+  refused({"generate", "c", "--prompt", "x", "--stop", ""}, "--stop");
   refused({"generate", "c", "--prompt", "x", "--tokens", "none"}, "--tokens");
   refused({"generate", "c", "--prompt", "x", "--tokens", "0"}, "--tokens");
   refused({"generate", "c", "--prompt", "x", "--temperature", "-1"}, "--temperature");

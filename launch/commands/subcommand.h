@@ -1,0 +1,29 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "launch/commands/options.h"
+
+// What the sources that describe the command line share.
+
+namespace troupe::launch {
+
+inline constexpr const char* kExitCodes =
+    "Exit codes: 0 done, 64 usage, 65 bad data, 69 unavailable, 70 the run failed, 75 stopped half "
+    "way, 78 bad manifest.";
+
+/// A subcommand, with lines of examples for its help. The app owns it.
+inline CLI::App* command(CLI::App& app, const char* name, const char* what, const char* examples) {
+  CLI::App* sub = app.add_subcommand(name, what);
+  sub->footer(fmt::format("Examples:\n{}\n{}", examples, kExitCodes));
+  return sub;
+}
+
+/// Adds the options of a command that computes in this process.
+void add_device(CLI::App* sub, std::string& device, int& threads);
+void add_generate(CLI::App& app, GenerateOptions& o);
+
+}  // namespace troupe::launch
