@@ -58,9 +58,14 @@ bool Outbox::add_credit(int slot) {
 Outbox::Buffer* Outbox::take(const MessageKey& key) {
   const auto found = std::ranges::find(buffers_, Buffer::State::free, &Buffer::state);
   if (found == buffers_.end()) return nullptr;
+  // Buffers leave in order: a credit belongs to the first that lacks one, also while the device
+  // has yet to write it.
+  const bool is_next = std::ranges::none_of(buffers_, [](const Buffer& buffer) {
+    return buffer.state != Buffer::State::free && buffer.slot == kNoSlot;
+  });
   found->state = Buffer::State::taken;
   found->key = key;
-  if (mapped_ && !credits_.empty() && !has_queued()) {
+  if (mapped_ && !credits_.empty() && is_next) {
     found->slot = credits_.back();
     found->in_slot = true;
     credits_.pop_back();

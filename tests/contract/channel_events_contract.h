@@ -72,6 +72,27 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_slot_freed_while_the_receiver_sleeps_goes_back, 
   BOOST_TEST(sleeper.get());
 }
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_credit_is_for_the_first_message_that_lacks_one, World, Worlds) {
+  World world(2);
+  open_both(world, two_way({256}, 1));
+  Channel &sender = world.channel(0), &receiver = world.channel(1);
+  send_message(sender, forth(1, 0));
+  ManualEvent written[2];
+  const auto send_later = [&](int microbatch, ManualEvent& event) {
+    const tensor::Tensor buffer = sender.acquire(forth(1, microbatch));
+    write_message(buffer, forth(1, microbatch));
+    sender.send(forth(1, microbatch), buffer, event);
+  };
+  send_later(1, written[0]);
+  BOOST_TEST(receive_message(receiver, forth(1, 0)));
+  // The credit travels before this message.
+  send_message(receiver, back(1));
+  BOOST_TEST(receive_message(sender, back(1)));
+  send_later(2, written[1]);
+  for (ManualEvent& event : written) event.reach();
+  for (const int microbatch : {1, 2}) BOOST_TEST(receive_message(receiver, forth(1, microbatch)));
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_wait_for_a_credit_gets_its_name_when_events_are_reached, World,
                               Worlds) {
   World world(2);
