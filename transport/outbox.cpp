@@ -46,30 +46,42 @@ bool Outbox::open(std::unique_ptr<MappedSlots> mapped, bool kept) {
   if (kept) return true;
   credits_.resize(static_cast<std::size_t>(edge_.slots));
   std::iota(credits_.begin(), credits_.end(), 0);
+  assign_slots();
   return true;
 }
 
 bool Outbox::add_credit(int slot) {
-  if (slot >= edge_.slots || std::ranges::find(credits_, slot) != credits_.end()) return false;
+  const bool waits = std::ranges::any_of(buffers_, [slot](const Buffer& buffer) {
+    return buffer.slot == slot && buffer.state != Buffer::State::leaving;
+  });
+  if (slot >= edge_.slots || waits || std::ranges::find(credits_, slot) != credits_.end())
+    return false;
   credits_.push_back(slot);
+  assign_slots();
   return true;
+}
+
+void Outbox::assign_slots() {
+  while (!credits_.empty()) {
+    Buffer* oldest = nullptr;
+    for (Buffer& buffer : buffers_) {
+      const bool lacks_slot = buffer.state != Buffer::State::free && buffer.slot == kNoSlot;
+      if (lacks_slot && (!oldest || buffer.order < oldest->order)) oldest = &buffer;
+    }
+    if (!oldest) return;
+    oldest->slot = credits_.back();
+    credits_.pop_back();
+  }
 }
 
 Outbox::Buffer* Outbox::take(const MessageKey& key) {
   const auto found = std::ranges::find(buffers_, Buffer::State::free, &Buffer::state);
   if (found == buffers_.end()) return nullptr;
-  // Buffers leave in order: a credit belongs to the first that lacks one, also while the device
-  // has yet to write it.
-  const bool is_next = std::ranges::none_of(buffers_, [](const Buffer& buffer) {
-    return buffer.state != Buffer::State::free && buffer.slot == kNoSlot;
-  });
   found->state = Buffer::State::taken;
   found->key = key;
-  if (mapped_ && !credits_.empty() && is_next) {
-    found->slot = credits_.back();
-    found->in_slot = true;
-    credits_.pop_back();
-  }
+  found->order = order_++;
+  assign_slots();
+  found->in_slot = mapped_ && found->slot != kNoSlot;
   return &*found;
 }
 
@@ -86,19 +98,10 @@ Outbox::Buffer* Outbox::find_taken(const MessageKey& key) {
 
 void Outbox::queue(Buffer& buffer) {
   buffer.state = Buffer::State::queued;
-  buffer.order = order_++;
 }
 
 int Outbox::num_queued() const {
   return static_cast<int>(std::ranges::count(buffers_, Buffer::State::queued, &Buffer::state));
-}
-
-const Outbox::Buffer* Outbox::oldest_queued() const {
-  const Buffer* oldest = nullptr;
-  for (const Buffer& buffer : buffers_)
-    if (buffer.state == Buffer::State::queued && (!oldest || buffer.order < oldest->order))
-      oldest = &buffer;
-  return oldest;
 }
 
 bool Outbox::is_empty() const {
@@ -108,14 +111,13 @@ bool Outbox::is_empty() const {
 }
 
 Outbox::Buffer* Outbox::next_to_send() {
-  auto* next = const_cast<Buffer*>(oldest_queued());
-  if (!next || (next->slot == kNoSlot && credits_.empty())) return nullptr;
-  if (next->slot == kNoSlot) {
-    next->slot = credits_.back();
-    credits_.pop_back();
+  Buffer* oldest = nullptr;
+  for (Buffer& buffer : buffers_) {
+    const bool can_leave = buffer.state == Buffer::State::queued && buffer.slot != kNoSlot;
+    if (can_leave && (!oldest || buffer.order < oldest->order)) oldest = &buffer;
   }
-  next->state = Buffer::State::leaving;
-  return next;
+  if (oldest) oldest->state = Buffer::State::leaving;
+  return oldest;
 }
 
 void Outbox::recycle(Buffer& buffer) {

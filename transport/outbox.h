@@ -14,8 +14,10 @@ namespace troupe::transport {
 struct OpenEpoch;
 
 /// The sending end of an edge: its buffers, and the receiver's slots it holds credits for. A buffer
-/// is free -> taken (by the compute thread) -> queued (no credit) -> leaving -> free. Guarded by
-/// the link's lock.
+/// is free -> taken (by the compute thread) -> queued (no credit) -> leaving -> free. Credits go to
+/// buffers in the order in which they were taken, which is that of the plan: a device may write
+/// them in another one, and a message that took the last slot before an earlier one would leave the
+/// receiver waiting for that. Guarded by the link's lock.
 class Outbox {
  public:
   static constexpr int kNoSlot = -1;
@@ -27,7 +29,7 @@ class Outbox {
     std::byte* own = nullptr;  ///< memory of this rank
     int slot = kNoSlot;        ///< the receiver's slot, once there is a credit
     bool in_slot = false;  ///< the compute thread writes into the receiver's slot, not into `own`
-    std::uint64_t order = 0;  ///< position among the queued buffers
+    std::uint64_t order = 0;  ///< position among the buffers in use
     Outbox* box = nullptr;
     OpenEpoch* epoch = nullptr;
   };
@@ -56,9 +58,9 @@ class Outbox {
   /// Queues a taken buffer, which the compute thread has written.
   void queue(Buffer& buffer);
   int num_queued() const;
-  bool has_queued() const { return oldest_queued() != nullptr; }
+  bool has_queued() const { return num_queued() > 0; }
   bool is_empty() const;
-  /// The oldest queued buffer, now leaving, if it has a slot or gets one. Null if there is none.
+  /// The oldest queued buffer that has a slot, now leaving. Null if there is none.
   Buffer* next_to_send();
   void recycle(Buffer& buffer);
   /// Frees the buffer of a local edge whose memory is `own`.
@@ -72,7 +74,8 @@ class Outbox {
   tensor::Tensor view(std::byte* data) const { return {data, edge_.dtype, edge_.shape}; }
 
  private:
-  const Buffer* oldest_queued() const;
+  /// Gives the slots that are free to the buffers in use that have none.
+  void assign_slots();
 
   Edge edge_;
   std::uint64_t digest_ = 0;

@@ -93,6 +93,25 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_credit_is_for_the_first_message_that_lacks_one, 
   for (const int microbatch : {1, 2}) BOOST_TEST(receive_message(receiver, forth(1, microbatch)));
 }
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(the_only_slot_is_for_the_earlier_message_though_written_later, World,
+                              Worlds) {
+  World world(2);
+  open_both(world, two_way({256}, 1));
+  Channel &sender = world.channel(0), &receiver = world.channel(1);
+  send_message(sender, forth(1, 0));  // into the only slot
+  ManualEvent written;
+  const tensor::Tensor buffer = sender.acquire(forth(1, 1));
+  sender.send(forth(1, 1), buffer, written);
+  send_message(sender, forth(1, 2));
+  BOOST_TEST(receive_message(receiver, forth(1, 0)));
+  send_message(receiver, back(1, 0));
+  BOOST_TEST(receive_message(sender, back(1, 0)));  // the slot's credit has come with it
+  write_message(buffer, forth(1, 1));
+  written.reach();
+  receiver.set_deadline(10s);
+  for (const int microbatch : {1, 2}) BOOST_TEST(receive_message(receiver, forth(1, microbatch)));
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_wait_for_a_credit_gets_its_name_when_events_are_reached, World,
                               Worlds) {
   World world(2);
