@@ -3,6 +3,7 @@
 // From text to microbatches: tokenizer, token files, and which samples a step uses.
 #include "stages/data/corpus_encoder.h"
 #include "stages/data/data_feed.h"
+#include "stages/data/document_batches.h"
 #include "stages/data/indexed_dataset.h"
 #include "stages/data/text_files.h"
 #include "stages/data/token_cache.h"

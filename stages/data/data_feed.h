@@ -4,13 +4,15 @@
 #include <memory>
 #include <span>
 
+#include "stages/data/sample_table.h"
 #include "stages/data/token_file.h"
 
 namespace troupe::stages {
 
 /// Which samples a step uses. replicas * micro divides global.
 struct FeedSpec {
-  std::int64_t seq_len = 0;
+  Documents documents = Documents::joined;
+  std::int64_t seq_len = 0;  ///< tokens of a sample, of a document's the most
   std::int64_t micro = 1;
   std::int64_t global = 1;  ///< samples per step, over all replicas
   int replicas = 1;
@@ -22,27 +24,32 @@ struct FeedSpec {
   std::int64_t origin = 0;
 };
 
-/// Microbatches as a pure function of (step, replica, microbatch): sample n is tokens [n*S, n*S+S),
-/// its targets one further; step k (from 0) holds samples origin + k*G ... origin + k*G+G-1 modulo
-/// the number of samples; replica d takes the d-th contiguous G/D of them, its microbatch j the
-/// j-th contiguous `micro`. The shuffled order is in stages/README.md. Const calls may run in any
-/// thread and allocate nothing.
+/// Samples as a pure function of the step: step k (from 0) holds samples origin + k*G ... origin +
+/// k*G+G-1 modulo the number of samples, in the table's order or in a shuffled one, which is in
+/// stages/README.md. Const calls may run in any thread and allocate nothing.
 class DataFeed {
  public:
   /// Throws Error{data} if the tokens do not make one sample.
   DataFeed(std::unique_ptr<TokenFile> tokens, const FeedSpec& spec);
   ~DataFeed();
-  std::int64_t num_samples() const;
-  /// Fills ids and targets, each [micro * seq_len]. Throws Error{data} for a token that is not
-  /// below vocab_size.
+  const FeedSpec& spec() const { return spec_; }
+  std::int64_t num_samples() const { return samples_.size(); }
+  /// The n-th sample of a step, 0 <= n < G.
+  Sample sample(std::int64_t step, std::int64_t n) const;
+  /// Fills a sample's ids and targets, sample.targets of each. Throws Error{data} for a token that
+  /// is not below vocab_size.
+  void read(const Sample& sample, std::span<std::int32_t> ids,
+            std::span<std::int32_t> targets) const;
+  /// Fills ids and targets, each [micro * seq_len], with whole samples: replica d takes the d-th
+  /// contiguous G/D of the step's, its microbatch j the j-th contiguous `micro` of these. Throws as
+  /// read() does.
   void microbatch(std::int64_t step, int replica, int microbatch, std::span<std::int32_t> ids,
                   std::span<std::int32_t> targets) const;
 
  private:
-  void sample(std::int64_t n, std::span<std::int32_t> ids, std::span<std::int32_t> targets) const;
-
   std::unique_ptr<TokenFile> tokens_;
   FeedSpec spec_;
+  SampleTable samples_;
 };
 
 }  // namespace troupe::stages

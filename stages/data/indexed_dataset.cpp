@@ -151,4 +151,28 @@ DatasetIndex read_dataset_index(const std::string& path) {
           .num_tokens = num_tokens};
 }
 
+DatasetDocuments::DatasetDocuments(const std::string& path)
+    : index_(read_dataset_index(path)), file_(MappedFile::open(idx_path(path))) {
+  // Another file may have taken the place of the one that was checked a moment ago.
+  const auto bytes = static_cast<std::int64_t>(kIdxHeadBytes) + 12 * index_.num_sequences +
+                     8 * (index_.num_documents + 1);
+  if (std::ssize(file_.bytes()) != bytes)
+    throw Error(ErrorKind::data, idx_path(path) + ": changed while it was opened");
+}
+
+std::int64_t DatasetDocuments::number_at(std::int64_t byte) const {
+  std::int64_t number = 0;
+  std::memcpy(&number, file_.bytes().data() + byte, sizeof number);
+  return number;
+}
+
+std::int64_t DatasetDocuments::begin(std::int64_t i) const {
+  const auto lengths = static_cast<std::int64_t>(kIdxHeadBytes);
+  const std::int64_t offsets = lengths + 4 * index_.num_sequences;
+  const std::int64_t boundaries = offsets + 8 * index_.num_sequences;
+  const std::int64_t sequence = number_at(boundaries + 8 * i);
+  if (sequence == index_.num_sequences) return index_.num_tokens;
+  return number_at(offsets + 8 * sequence) / static_cast<std::int64_t>(bytes_of(index_.width));
+}
+
 }  // namespace troupe::stages

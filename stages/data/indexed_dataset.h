@@ -6,6 +6,7 @@
 
 #include "stages/data/corpus_encoder.h"
 #include "stages/data/token_width.h"
+#include "stages/storage/mapped_file.h"
 
 namespace troupe::stages {
 
@@ -28,6 +29,22 @@ std::string idx_path(const std::string& path);
 /// the .bin without gaps, so that it is one stream of tokens. Throws Error{data} naming the file
 /// and the rule.
 DatasetIndex read_dataset_index(const std::string& path);
+
+/// Where the documents of a Megatron dataset begin, read from its mapped .idx.
+class DatasetDocuments {
+ public:
+  /// Reads and checks the index as read_dataset_index() does.
+  explicit DatasetDocuments(const std::string& path);
+  const DatasetIndex& index() const { return index_; }
+  /// The first token of a document; the number of tokens for i = index().num_documents.
+  std::int64_t begin(std::int64_t i) const;
+
+ private:
+  std::int64_t number_at(std::int64_t byte) const;
+
+  DatasetIndex index_;
+  MappedFile file_;
+};
 
 /// Turns files into a Megatron dataset <prefix>.bin and <prefix>.idx (16-bit ids for a vocabulary
 /// below 65500 tokens, else 32-bit). A .jsonl file is one document per line, from its "text"; any

@@ -13,6 +13,7 @@
 #include "stages/data/indexed_dataset.h"
 #include "stages/data/text_files.h"
 #include "stages/data/token_cache_pruning.h"
+#include "stages/data/token_file.h"
 #include "stages/data/tokenizer.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/output_file.h"
@@ -23,26 +24,37 @@ namespace troupe::stages {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'T', 'R', 'O', 'U', 'P', 'E', 'T', 'K'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 /// Version of the rules that give a text its ids; part of the key.
 constexpr int kKeyVersion = 2;
 
-/// The last bytes of a cache file, after the ids and the key.
+/// The last bytes of a cache file, after the ids, the documents' ends and the key.
 struct TrailerBytes {
   std::uint64_t num_tokens = 0;
+  std::uint64_t num_documents = 0;
   std::uint64_t key_bytes = 0;
   std::uint32_t width = 0;
   std::uint32_t version = kVersion;
   std::uint64_t sum = 0;  ///< XXH64 of the key and the fields above
   std::array<char, 8> magic = kMagic;
 };
-static_assert(sizeof(TrailerBytes) == 40);
+static_assert(sizeof(TrailerBytes) == 48);
 
 std::uint64_t sum_of(const TrailerBytes& trailer, std::string_view key) {
   Xxh64 sum;
   sum.update(std::as_bytes(std::span(key)));
   sum.update(std::as_bytes(std::span(&trailer, 1)).first(offsetof(TrailerBytes, sum)));
   return sum.digest();
+}
+
+/// Whether ids, documents' ends and key are `body` bytes long. Divisions come first, because the
+/// products could overflow.
+bool fits(const TrailerBytes& trailer, std::uint64_t body) {
+  if (trailer.key_bytes > body) return false;
+  std::uint64_t rest = body - trailer.key_bytes;
+  if (trailer.num_documents > rest / sizeof(std::int64_t)) return false;
+  rest -= trailer.num_documents * sizeof(std::int64_t);
+  return rest % trailer.width == 0 && rest / trailer.width == trailer.num_tokens;
 }
 
 /// A line that changes whenever the file's content may have.
@@ -67,6 +79,7 @@ std::string key_of(const TokenSource& source) {
 bool holds(const std::filesystem::path& cache, const std::string& key) {
   if (!file_exists(cache)) return false;
   try {
+    TokenFile::open(cache);
     return read_token_cache_trailer(cache).key == key;
   } catch (const Error&) {
     return false;  // torn or foreign: it is written anew
@@ -85,9 +98,12 @@ void write_cache(const TokenSource& source, const std::string& key,
   const TokenWidth width = width_for(tokenizer->vocab_size());
   PublishedFile cache(path);
   TokenWriter tokens(cache.file(), width);
-  CorpusEncoder encoder(
-      *tokenizer, options, size_of_files(source.files),
-      [&tokens](std::span<const std::int32_t> ids, Ends /*ends*/) { tokens.append(ids); });
+  std::vector<std::int64_t> documents;  // the end of each
+  const auto add = [&](std::span<const std::int32_t> ids, Ends ends) {
+    tokens.append(ids);
+    if (ends == Ends::document) documents.push_back(tokens.num_tokens());
+  };
+  CorpusEncoder encoder(*tokenizer, options, size_of_files(source.files), add);
   for (const std::string& file : source.files) add_file(file, encoder);
   encoder.finish();
   if (tokens.num_tokens() == 0)
@@ -97,9 +113,11 @@ void write_cache(const TokenSource& source, const std::string& key,
     throw Error(ErrorKind::data, fmt::format("a data file changed while it was read, one of {}",
                                              fmt::join(source.files, ", ")));
   TrailerBytes trailer{.num_tokens = static_cast<std::uint64_t>(tokens.num_tokens()),
+                       .num_documents = documents.size(),
                        .key_bytes = key.size(),
                        .width = static_cast<std::uint32_t>(width)};
   trailer.sum = sum_of(trailer, key);
+  cache.file().write(std::as_bytes(std::span(documents)));
   cache.file().write(key);
   cache.file().write(std::as_bytes(std::span(&trailer, 1)));
   cache.publish();
@@ -154,15 +172,17 @@ TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path) {
     throw refuse(fmt::format("version {}, expected {}", trailer.version, kVersion));
   if (trailer.width != 1 && trailer.width != 2 && trailer.width != 4)
     throw refuse(fmt::format("{} bytes per token, expected 1, 2 or 4", trailer.width));
-  if (trailer.key_bytes > body || (body - trailer.key_bytes) % trailer.width != 0 ||
-      (body - trailer.key_bytes) / trailer.width != trailer.num_tokens)
-    throw refuse(fmt::format("{} tokens of {} bytes and a key of {} bytes do not make its {} bytes",
-                             trailer.num_tokens, trailer.width, trailer.key_bytes, file.size()));
+  if (!fits(trailer, body))
+    throw refuse(fmt::format(
+        "{} tokens of {} bytes, {} documents and a key of {} bytes do not "
+        "make its {} bytes",
+        trailer.num_tokens, trailer.width, trailer.num_documents, trailer.key_bytes, file.size()));
   std::string key(trailer.key_bytes, '\0');
   file.read(body - trailer.key_bytes, std::as_writable_bytes(std::span(key)));
   if (sum_of(trailer, key) != trailer.sum) throw refuse("the checksum of its trailer is wrong");
   return {.width = TokenWidth{trailer.width},
           .num_tokens = static_cast<std::int64_t>(trailer.num_tokens),
+          .num_documents = static_cast<std::int64_t>(trailer.num_documents),
           .key = std::move(key)};
 }
 

@@ -26,10 +26,11 @@ std::string prepare_tokens(const TokenSource& source, const std::string& cache_d
                            const EncodeOptions& options = {});
 
 /// What the end of a token cache file says (stages/README.md gives the bytes). The ids begin at
-/// byte 0.
+/// byte 0; the end of each document follows them.
 struct TokenCacheTrailer {
   TokenWidth width = TokenWidth::u8;
   std::int64_t num_tokens = 0;
+  std::int64_t num_documents = 0;
   std::string key;  ///< the source in words
 };
 

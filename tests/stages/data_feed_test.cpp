@@ -7,29 +7,16 @@
 
 #include "stages/data/shuffle.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/memory_tokens.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 
 using namespace troupe;
 using namespace troupe::stages;
 using test::expect_error;
+using test::MemoryTokens;
 
 namespace {
-
-/// Token i has the id ids[i].
-class MemoryTokens final : public TokenFile {
- public:
-  explicit MemoryTokens(std::vector<std::int32_t> ids) : ids_(std::move(ids)) {}
-  const std::string& name() const override { return path_; }
-  std::int64_t num_tokens() const override { return static_cast<std::int64_t>(ids_.size()); }
-  void read(std::int64_t begin, std::span<std::int32_t> out) const override {
-    std::copy_n(ids_.begin() + begin, out.size(), out.begin());
-  }
-
- private:
-  std::string path_ = "corpus";
-  std::vector<std::int32_t> ids_;
-};
 
 /// A feed of the tokens 0, 1, 2, ..., so that a sample shows where it comes from.
 DataFeed counting_feed(std::int64_t num_tokens, FeedSpec spec) {

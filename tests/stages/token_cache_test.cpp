@@ -214,12 +214,13 @@ BOOST_AUTO_TEST_CASE(a_damaged_cache_is_written_anew) {
   const std::string text = dir.write("text", "the whole text");
   const std::string path = prepare({text});
   const std::string good = test::content_of(path);
-  std::string wrong_count = good, wrong_key = good;
-  wrong_count[good.size() - 40] ^= 1;
-  wrong_key[good.size() - 41] ^= 1;
+  std::string wrong_count = good, wrong_key = good, wrong_end = good;
+  wrong_count[good.size() - 48] ^= 1;
+  wrong_key[good.size() - 49] ^= 1;
+  wrong_end[std::string("the whole text").size()] ^= 1;
   for (const std::string& bad :
        {std::string(), std::string("foreign"), good.substr(0, good.size() - 1), good.substr(1),
-        "x" + good, wrong_count, wrong_key}) {
+        "x" + good, wrong_count, wrong_key, wrong_end}) {
     std::ofstream(path, std::ios::binary) << bad;
     BOOST_TEST(text_of(prepare({text})) == "the whole text");
   }
@@ -283,10 +284,15 @@ BOOST_AUTO_TEST_CASE(what_is_no_token_file_is_refused_by_name) {
   refused(std::string(100, 'x'), "TROUPETK");
   refused(with(20, 9), "version 9");
   refused(with(24, 3), "3 bytes per token");
-  refused(with(40, 5), "do not make its");
-  refused(with(33, '\x80'), "do not make its");  // a count beyond 2^63
+  for (const std::size_t count : {48, 40}) {  // of tokens, and of documents
+    refused(with(count, 5), "do not make its");
+    refused(with(count - 7, '\x80'), "do not make its");  // beyond 2^63
+  }
   refused(good.substr(1), "do not make its");
-  refused(with(41, 'X'), "checksum");
+  refused(with(49, 'X'), "checksum");
+  std::string bad_end = good;
+  bad_end[std::string("text").size()] = 3;
+  refused(bad_end, "ends of its documents");
   expect_error(ErrorKind::data, {"nowhere"}, [&] { TokenFile::open((dir / "nowhere").string()); });
 }
 

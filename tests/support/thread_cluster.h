@@ -20,6 +20,8 @@ class CountingTokens : public stages::TokenFile {
   explicit CountingTokens(std::int64_t vocab) : vocab_(vocab) {}
   const std::string& name() const override { return path_; }
   std::int64_t num_tokens() const override { return 4000; }
+  std::int64_t num_documents() const override { return 1; }
+  std::int64_t document_begin(std::int64_t i) const override { return i * num_tokens(); }
   void read(std::int64_t begin, std::span<std::int32_t> out) const override {
     for (std::size_t i = 0; i < out.size(); ++i) {
       const auto n = begin + static_cast<std::int64_t>(i);

@@ -1,0 +1,12 @@
+#pragma once
+
+namespace troupe::stages {
+
+/// How the texts of a corpus become samples, and the samples rows of a microbatch.
+enum class Documents {
+  joined,  ///< all texts are one stream of tokens, which is cut every seq_len
+  padded,  ///< a sample is a document, or a piece of one, in a row of seq_len that padding fills up
+  packed,  ///< such samples lie side by side, and nothing is filled up
+};
+
+}  // namespace troupe::stages

@@ -1,0 +1,205 @@
+#include "stages/data/document_batches.h"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "tensor/ops.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/memory_tokens.h"
+#include "tests/support/mutate.h"
+#include "tests/support/seed.h"
+
+using namespace troupe;
+using namespace troupe::stages;
+using test::MemoryTokens;
+
+namespace {
+
+using Lengths = std::vector<std::int64_t>;
+
+DataFeed feed_of(const Lengths& lengths, FeedSpec spec) {
+  spec.vocab_size = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{1});
+  return {std::make_unique<MemoryTokens>(MemoryTokens::of_lengths(lengths)), spec};
+}
+
+std::vector<Sample> samples_of(const Lengths& lengths, std::int64_t seq_len) {
+  const MemoryTokens tokens = MemoryTokens::of_lengths(lengths);
+  const SampleTable table(tokens, seq_len, Documents::packed);
+  std::vector<Sample> samples;
+  for (std::int64_t n = 0; n < table.size(); ++n) samples.push_back(table[n]);
+  return samples;
+}
+
+/// Everything about one microbatch.
+struct Microbatch {
+  DocumentBatches::Rows size;
+  std::vector<std::int32_t> ids, targets, positions, starts;
+};
+
+Microbatch microbatch(const DocumentBatches& batches, int replica, int number,
+                      std::int64_t capacity) {
+  Microbatch m;
+  m.positions.resize(static_cast<std::size_t>(capacity));
+  m.starts.resize(static_cast<std::size_t>(capacity + 1));
+  m.size = batches.lay_out(replica, number, m.starts, m.positions);
+  const auto rows = static_cast<std::size_t>(m.size.rows);
+  BOOST_REQUIRE(m.size.rows <= capacity);
+  m.positions.resize(rows);
+  m.starts.resize(static_cast<std::size_t>(m.size.documents + 1));
+  m.ids.resize(rows);
+  m.targets.resize(rows);
+  batches.read(replica, number, m.ids, m.targets);
+  return m;
+}
+
+Lengths random_lengths(std::mt19937_64& random, std::size_t count, std::size_t longest) {
+  Lengths lengths;
+  for (std::size_t i = 0; i < count; ++i)
+    lengths.push_back(static_cast<std::int64_t>(test::below(random, longest + 1)));
+  lengths.push_back(2);  // at least one sample
+  return lengths;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(documents_are_cut_so_that_each_token_but_their_first_is_a_target_once) {
+  BOOST_TEST((samples_of({0, 1, 2, 4, 5, 8}, 3) ==
+              std::vector<Sample>{{1, 1}, {3, 3}, {7, 3}, {10, 1}, {12, 3}, {15, 3}, {18, 1}}));
+  std::mt19937_64 random(test::fresh_seed());
+  for (int round = 0; round < 100; ++round) {
+    const Lengths lengths = random_lengths(random, test::below(random, 300), 20);
+    const auto seq_len = static_cast<std::int64_t>(1 + test::below(random, 9));
+    std::vector<std::int64_t> targets, expected;
+    for (const Sample& sample : samples_of(lengths, seq_len)) {
+      BOOST_REQUIRE(sample.targets >= 1 && sample.targets <= seq_len);
+      for (std::int64_t i = 1; i <= sample.targets; ++i) targets.push_back(sample.begin + i);
+    }
+    std::int64_t begin = 0;
+    for (const std::int64_t length : lengths) {
+      for (std::int64_t i = 1; i < length; ++i) expected.push_back(begin + i);
+      begin += length;
+    }
+    BOOST_TEST((targets == expected));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_corpus_without_a_document_of_two_tokens_is_refused) {
+  const FeedSpec spec{.documents = Documents::packed, .seq_len = 4};
+  test::expect_error(ErrorKind::data, {"corpus", "3 documents", "at least 2"}, [&] {
+    feed_of({0, 1, 1}, spec);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(samples_are_dealt_out_longest_first_into_the_lightest_microbatch) {
+  const Lengths targets = {3, 7, 1, 5, 5, 2};
+  std::vector<Sample> samples;
+  for (const std::int64_t n : targets) samples.push_back({.begin = 0, .targets = n});
+  SamplePartition partition(samples.size(), 2);
+  partition.deal(samples);
+  const auto of = [&](int m) {
+    const auto numbers = partition.microbatch(m);
+    return std::vector<std::int32_t>(numbers.begin(), numbers.end());
+  };
+  BOOST_TEST((of(0) == std::vector<std::int32_t>{1, 0, 5}));  // 7 + 3 + 2
+  BOOST_TEST((of(1) == std::vector<std::int32_t>{3, 4, 2}));  // 5 + 5 + 1
+}
+
+BOOST_AUTO_TEST_CASE(a_partition_uses_each_sample_once_and_no_microbatch_exceeds_its_capacity) {
+  std::mt19937_64 random(test::fresh_seed());
+  for (int round = 0; round < 300; ++round) {
+    const auto micro = 1 + test::below(random, 5), microbatches = 1 + test::below(random, 9);
+    std::vector<Sample> samples(micro * microbatches);
+    for (Sample& sample : samples)
+      sample.targets = 1 + static_cast<std::int64_t>(test::below(random, 30));
+    SamplePartition partition(samples.size(), static_cast<int>(microbatches));
+    partition.deal(samples);
+    const std::int64_t longest = std::ranges::max(samples, {}, &Sample::targets).targets;
+    std::vector<int> used(samples.size());
+    std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
+    for (std::size_t m = 0; m < microbatches; ++m) {
+      std::int64_t tokens = 0;
+      for (const std::int32_t n : partition.microbatch(static_cast<int>(m))) {
+        ++used[static_cast<std::size_t>(n)];
+        tokens += samples[static_cast<std::size_t>(n)].targets;
+      }
+      BOOST_TEST(tokens <= static_cast<std::int64_t>(micro) * longest);
+      least = std::min(least, tokens);
+      most = std::max(most, tokens);
+    }
+    BOOST_TEST((used == std::vector<int>(samples.size(), 1)));
+    BOOST_TEST(most - least <= longest);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(packed_samples_lie_side_by_side_and_padding_follows_them) {
+  const FeedSpec spec{.documents = Documents::packed, .seq_len = 4, .micro = 3, .global = 3};
+  const DataFeed feed = feed_of({3, 5, 2}, spec);  // 2, 4 and 1 targets
+  DocumentBatches batches(feed, 4);
+  batches.begin(0);
+  BOOST_TEST(batches.num_targets() == 7);
+  const Microbatch m = microbatch(batches, 0, 0, 12);
+  using Ids = std::vector<std::int32_t>;
+  BOOST_TEST(m.size.rows == 8);
+  BOOST_TEST((m.starts == Ids{0, 4, 6, 7}));
+  BOOST_TEST((m.ids == Ids{3, 4, 5, 6, 0, 1, 8, 0}));
+  BOOST_TEST((m.targets == Ids{4, 5, 6, 7, 1, 2, 9, tensor::kNoTarget}));
+  BOOST_TEST((m.positions == Ids{0, 1, 2, 3, 0, 1, 0, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(padding_is_a_document_of_its_own_in_each_row_of_seq_len) {
+  const FeedSpec spec{.documents = Documents::padded, .seq_len = 4, .micro = 3, .global = 3};
+  const DataFeed feed = feed_of({3, 5, 2}, spec);
+  DocumentBatches batches(feed, 4);
+  batches.begin(0);
+  const Microbatch m = microbatch(batches, 0, 0, 12);
+  using Ids = std::vector<std::int32_t>;
+  const std::int32_t none = tensor::kNoTarget;
+  BOOST_TEST((m.starts == Ids{0, 2, 4, 8, 9, 12}));
+  BOOST_TEST((m.ids == Ids{0, 1, 0, 0, 3, 4, 5, 6, 8, 0, 0, 0}));
+  BOOST_TEST((m.targets == Ids{1, 2, none, none, 4, 5, 6, 7, 9, none, none, none}));
+  BOOST_TEST((m.positions == Ids{0, 1, 0, 1, 0, 1, 2, 3, 0, 0, 1, 2}));
+}
+
+// What a step trains on is the same for any number of replicas, and for padded and packed samples.
+BOOST_AUTO_TEST_CASE(a_step_has_the_targets_of_its_samples_however_they_are_divided) {
+  std::mt19937_64 random(test::fresh_seed());
+  for (int round = 0; round < 100; ++round) {
+    const Lengths lengths = random_lengths(random, 40, 12);
+    FeedSpec spec{.seq_len = static_cast<std::int64_t>(1 + test::below(random, 6)),
+                  .micro = static_cast<std::int64_t>(1 + test::below(random, 3)),
+                  .shuffle = test::below(random, 2) == 1,
+                  .seed = random()};
+    spec.global = spec.micro * 4;
+    const auto step = static_cast<std::int64_t>(test::below(random, 20));
+    std::map<std::pair<Documents, int>, std::vector<std::int32_t>> trained;
+    for (const Documents documents : {Documents::padded, Documents::packed})
+      for (const int replicas : {1, 2, 4}) {
+        spec.documents = documents;
+        spec.replicas = replicas;
+        const DataFeed feed = feed_of(lengths, spec);
+        DocumentBatches batches(feed, 2);
+        batches.begin(step);
+        std::vector<std::int32_t>& all = trained[{documents, replicas}];
+        for (int d = 0; d < replicas; ++d)
+          for (int m = 0; m < 4 / replicas; ++m) {
+            const Microbatch batch = microbatch(batches, d, m, spec.micro * spec.seq_len + 1);
+            for (std::size_t t = 0; t < batch.targets.size(); ++t) {
+              if (batch.targets[t] == tensor::kNoTarget) continue;
+              BOOST_REQUIRE(batch.targets[t] == batch.ids[t] + 1);
+              all.push_back(batch.targets[t]);
+            }
+          }
+        BOOST_TEST(batches.num_targets() == std::ssize(all));
+        if (documents == Documents::padded) std::ranges::sort(all);
+      }
+    // The packed order is the same for any number of replicas, and so are its sums.
+    BOOST_TEST((trained[{Documents::packed, 1}] == trained[{Documents::packed, 2}]));
+    BOOST_TEST((trained[{Documents::packed, 1}] == trained[{Documents::packed, 4}]));
+    std::ranges::sort(trained[{Documents::packed, 1}]);
+    BOOST_TEST((trained[{Documents::packed, 1}] == trained[{Documents::padded, 1}]));
+    BOOST_TEST((trained[{Documents::padded, 4}] == trained[{Documents::padded, 1}]));
+  }
+}
