@@ -29,11 +29,16 @@ void check(const AttentionShape& s) {
 }
 
 void check(const AttentionShape& shape, const AttentionCall& call) {
+  TROUPE_ASSERT(!shape.documents || shape.mask == Mask::none);
   const std::int64_t s = shape.seq_len, rows = shape.mask == Mask::pairs ? s : shape.batch;
   TROUPE_ASSERT(static_cast<bool>(call.mask) == (shape.mask != Mask::none));
   TROUPE_ASSERT(!call.mask || (call.mask.dtype == DType::f32 && call.mask.shape == Shape{rows, s}));
+  TROUPE_ASSERT(static_cast<bool>(call.documents) == shape.documents);
+  TROUPE_ASSERT(!call.documents ||
+                (call.documents.dtype == DType::i32 && call.documents.num_elements() > 1));
   TROUPE_ASSERT(call.dropout.p >= 0 && call.dropout.p < 1);
-  TROUPE_ASSERT(call.sequences == 0 || call.first_sequence + shape.batch <= call.sequences);
+  TROUPE_ASSERT(call.sequences == 0 || shape.documents ||
+                call.first_sequence + shape.batch <= call.sequences);
 }
 
 }  // namespace troupe::tensor

@@ -26,6 +26,10 @@ struct AttentionShape {
   std::optional<Rotary> rotary = Rotary{};
   bool causal = true;  // whether a query sees no later key
   Mask mask = Mask::none;
+  /// Whether the rows of a call are documents of any length up to S, side by side: at most B * S
+  /// rows, B having no other meaning. Each document is attended to alone, and its positions, and
+  /// what of the rotation depends on a length, are its own. There is no mask.
+  bool documents = false;
   std::int64_t first_head = 0;  // of the H among all heads of the layer; for dropout
 };
 /// Throws Error for a shape that has no meaning.
@@ -34,9 +38,15 @@ void check(const AttentionShape& shape);
 /// What a forward and its backward are given besides their tensors, the same for both.
 struct AttentionCall {
   Tensor mask;  // as the shape's mask says
+  /// If the shape has documents: the row at which each of n documents begins, the first at 0, and
+  /// the one after the last, [n + 1] int32, which the host may not be able to read. What is
+  /// computed for the rows after the last document is 0.
+  Tensor documents;
   /// Dropout of the probabilities, if its p is not 0. The index of an element is its place in the
   /// tensor [heads of the layer, sequences, S, S] (head, sequence, query, key), so that a part of
-  /// the heads and a part of the sequences are dropped as they would be with all of them.
+  /// the heads and a part of the sequences are dropped as they would be with all of them. Of
+  /// documents, row r stands for query r mod S of sequence r / S, and keys count from the
+  /// document's first.
   Dropout dropout;
   std::int64_t sequences = 0;       // of all batches that are dropped as one; 0: B, this one alone
   std::int64_t first_sequence = 0;  // of the B among them
@@ -61,6 +71,7 @@ class Attention {
   /// backward follows.
   virtual ScratchBytes scratch_bytes() const = 0;
   virtual void set_scratch(const Scratch& scratch) = 0;
+  /// B*S stands for the rows of a call, which of documents may be fewer; their lse is [H * rows].
   /// qkv[B*S, (H + 2K)*D]: columns q heads, k heads, v heads. Fills saved, lse[B*H*S] (float32),
   /// out[B*S, H*D]. `call` holds what the shape asks for.
   virtual void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,

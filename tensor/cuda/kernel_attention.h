@@ -15,7 +15,8 @@ namespace troupe::tensor::cuda {
 /// `saved` holds q[B,H,S,W], k[B,K,S,W], v[B,K,S,W], where W is the head size rounded up so that a
 /// row is a multiple of 16 bytes. It and both pieces of the scratch memory are aligned to 16 bytes
 /// at least. The forward scratch holds the tables of the rotation, the backward scratch B x H x S
-/// float32.
+/// float32. Of documents B is 1 and S the rows of a call; then the tables are by token, computed
+/// for each call in the scratch memory of its direction, from frequencies by length.
 class KernelAttention final : public Attention {
  public:
   /// `preparation` is a stream of the device on which set_scratch() computes the tables, and waits
@@ -23,8 +24,11 @@ class KernelAttention final : public Attention {
   /// it. Throws Error for a shape that has no meaning or no kernel.
   KernelAttention(const AttentionShape& shape, KernelStream& preparation);
 
-  /// Fills saved from qkv, which is all that a forward does before it calls recompute().
-  void save(Stream& stream, const Tensor& qkv, const Tensor& saved);
+  /// Fills saved from qkv, which is all that a forward does before it calls recompute(). Not of
+  /// documents, nor is rotate_back().
+  void save(Stream& stream, const Tensor& qkv, const Tensor& saved) {
+    save(stream, qkv, saved, {});
+  }
   /// Makes gradients of what was saved gradients of qkv, in place, for backwards of others.
   void rotate_back(Stream& stream, const Tensor& dqkv);
 
@@ -39,20 +43,36 @@ class KernelAttention final : public Attention {
                 const Tensor& dout, const Tensor& dqkv, const AttentionCall& call) override;
 
  private:
+  /// Tables of a rotation, of cos and sin; null: nothing is rotated.
+  struct Tables {
+    float* cos = nullptr;
+    float* sin = nullptr;
+  };
+
+  /// The most tokens of a call.
   std::int64_t tokens() const { return shape_.batch * shape_.seq_len; }
+  /// Tokens of a call, by a tensor with `columns` columns. Asserts that there may be so many.
+  std::int64_t tokens_of(const Tensor& x, std::int64_t columns) const;
+  std::int64_t batch() const { return shape_.documents ? 1 : shape_.batch; }
+  /// Lengths of documents with frequencies of their own, and one for all shorter ones.
+  std::int64_t lengths() const;
+  void fill_frequencies();
+  /// The tables of a call, in the scratch memory of its direction.
+  Tables tables_of(const AttentionCall& call, const Tables& memory, std::int64_t tokens,
+                   Stream& stream) const;
+  void save(Stream& stream, const Tensor& qkv, const Tensor& saved, const AttentionCall& call);
   std::int64_t columns() const;      ///< of qkv
   std::int64_t saved_width() const;  ///< W
   std::int64_t angles() const;       ///< elements of one table; 0 if nothing is rotated
-  const float* cos() const { return shape_.rotary ? rotation_ : nullptr; }
-  const float* sin() const { return shape_.rotary ? rotation_ + angles() : nullptr; }
   /// What the kernels of a call are given, still without the tensors of a backward.
   AttentionArguments arguments(const Tensor& saved, const Tensor& lse, const Tensor& out,
                                const AttentionCall& call) const;
 
   const AttentionShape shape_;
   KernelStream& preparation_;
-  float* rotation_ = nullptr;  // cos[S, D/2], then sin[S, D/2]
-  float* delta_ = nullptr;     // [B,H,S]
+  Tables forward_, backward_;     // [S, D/2] each; backward_ only of documents
+  float* frequencies_ = nullptr;  // [lengths(), D/2], only of documents
+  float* delta_ = nullptr;        // [B,H,S]
 };
 
 }  // namespace troupe::tensor::cuda

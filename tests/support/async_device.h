@@ -98,19 +98,19 @@ class AsyncDevice final : public tensor::Device {
     }
     void forward(Stream& stream, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
                  const Tensor& out, const tensor::AttentionCall& call) override {
-      async(stream).submit({qkv, call.mask}, {saved, lse, out}, *cpu_, &Attention::forward, qkv,
-                           saved, lse, out, call);
+      async(stream).submit({qkv, call.mask, call.documents}, {saved, lse, out}, *cpu_,
+                           &Attention::forward, qkv, saved, lse, out, call);
     }
     void recompute(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
                    const tensor::AttentionCall& call) override {
-      async(stream).submit({saved, call.mask}, {lse, out}, *cpu_, &Attention::recompute, saved, lse,
-                           out, call);
+      async(stream).submit({saved, call.mask, call.documents}, {lse, out}, *cpu_,
+                           &Attention::recompute, saved, lse, out, call);
     }
     void backward(Stream& stream, const Tensor& saved, const Tensor& lse, const Tensor& out,
                   const Tensor& dout, const Tensor& dqkv,
                   const tensor::AttentionCall& call) override {
-      async(stream).submit({saved, lse, out, dout, call.mask}, {dqkv, backward_}, *cpu_,
-                           &Attention::backward, saved, lse, out, dout, dqkv, call);
+      async(stream).submit({saved, lse, out, dout, call.mask, call.documents}, {dqkv, backward_},
+                           *cpu_, &Attention::backward, saved, lse, out, dout, dqkv, call);
     }
 
    private:

@@ -15,7 +15,7 @@ inline AttentionRun run_attention(Host& host, const AttentionShape& shape, const
   const auto attention = host.device().make_attention(shape);
   host.give_scratch(*attention);
   AttentionRun r{qkv, dout, host.output(shape.dtype, dout.shape),
-                 host.output(DType::f32, {shape.batch * shape.heads * shape.seq_len}),
+                 host.output(DType::f32, {dout.shape[0] * shape.heads}),
                  host.output(shape.dtype, qkv.shape)};
   const Tensor saved = host.output(shape.dtype, {attention->saved_elements()});
   attention->forward(host.stream(), r.qkv, saved, r.lse, r.out, call);

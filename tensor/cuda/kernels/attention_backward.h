@@ -35,22 +35,24 @@ __device__ __forceinline__ float finite_lse(float lse) {
 template <typename T>
 __device__ __forceinline__ Rows<T> output_rows(const AttentionArguments& x, T* data,
                                                HeadPlace place, int first, bool aligned) {
-  return token_rows(x, data, place.batch, first, std::int64_t{x.heads} * x.head_dim,
+  return token_rows(x, data, place, first, std::int64_t{x.heads} * x.head_dim,
                     std::int64_t{place.head} * x.head_dim, aligned);
 }
 
 /// Rows of a head of dqkv, whose columns are those of H + 2K heads.
 template <typename T>
-__device__ __forceinline__ Rows<T> gradient_rows(const AttentionArguments& x, int batch, int head,
-                                                 int first, bool aligned) {
-  return token_rows(x, static_cast<T*>(x.dqkv), batch, first,
+__device__ __forceinline__ Rows<T> gradient_rows(const AttentionArguments& x,
+                                                 const HeadPlace& place, int head, int first,
+                                                 bool aligned) {
+  return token_rows(x, static_cast<T*>(x.dqkv), place, first,
                     std::int64_t{x.heads + 2 * x.kv_heads} * x.head_dim,
                     std::int64_t{head} * x.head_dim, aligned);
 }
 
-__device__ __forceinline__ RowRotation rotation_from(const AttentionArguments& x, int first) {
+__device__ __forceinline__ RowRotation rotation_from(const AttentionArguments& x,
+                                                     const HeadPlace& place, int first) {
   if (!x.cos) return {};
-  const std::int64_t angle = std::int64_t{first} * (x.head_dim / 2);
+  const std::int64_t angle = std::int64_t{place.begin + first} * (x.head_dim / 2);
   return {x.cos + angle, x.sin + angle};
 }
 

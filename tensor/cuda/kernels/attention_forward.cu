@@ -90,17 +90,16 @@ __device__ __forceinline__ void scale_rows(const float (&factor)[2], float (&c)[
 /// out and lse of a tile of 64 queries. The number of blocks on a multiprocessor is the one for
 /// which no register spills.
 template <typename T, int width>
-__global__ void __launch_bounds__(kAttentionThreads, width > 128 ? 2 : 3)
+__global__ void __launch_bounds__(kAttentionThreads,
+                                  (width < 128 || (width == 128 && sizeof(T) == 4)) ? 3 : 2)
     attention_forward_kernel(const AttentionArguments x, const bool aligned) {
   constexpr int kKeys = kColumns<T, width>;
   const ForwardMemory<T, width> memory;
   const Lane lane;
-  const int heads = x.batch * x.heads, block = static_cast<int>(blockIdx.x);
-  const HeadPlace place{block % heads / x.heads, block % heads % x.heads};
-  const HeadPlace shared{place.batch, place.head / (x.heads / x.kv_heads)};
-  // The last queries see most keys: they go first.
-  const int first = (static_cast<int>(gridDim.x) / heads - 1 - block / heads) * kTileRows;
-  const int seen = x.causal && first + kTileRows < x.seq_len ? first + kTileRows : x.seq_len;
+  const auto [place, first] = block_place(x, x.heads, true);
+  if (first >= place.length) return;
+  const HeadPlace shared = place.with_head(place.head / (x.heads / x.kv_heads));
+  const int seen = x.causal && first + kTileRows < place.length ? first + kTileRows : place.length;
   load_tile<kTileRows, width>(query_rows<T>(x, place, first), memory.queries);
   const T* queries = memory.queries + lane.warp_row * memory.kStride;
   float* kept = memory.kept + lane.warp_row * kKeptStride<kKeys>;
@@ -134,14 +133,14 @@ __global__ void __launch_bounds__(kAttentionThreads, width > 128 ? 2 : 3)
     const float sum = softmax.sum[row];
     factor[row] = sum == 0 ? 0.0f : x.dropout.scale / sum;
     const int query = first + lane.warp_row + lane.row(2 * row);
-    if (lane.number % 4 == 0 && query < x.seq_len) {
+    if (lane.number % 4 == 0 && query < place.length) {
       x.lse[row_of(x, place) + query] = softmax.reference(row) + logf(sum);
     }
   }
   scale_rows(factor, out);
   const std::int64_t columns = std::int64_t{x.heads} * x.head_dim;
   write_rows<width>(out, reinterpret_cast<float*>(memory.queries), {},
-                    token_rows(x, static_cast<T*>(x.out), place.batch, first, columns,
+                    token_rows(x, static_cast<T*>(x.out), place, first, columns,
                                std::int64_t{place.head} * x.head_dim, aligned));
 }
 

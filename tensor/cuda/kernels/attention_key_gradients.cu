@@ -21,7 +21,7 @@ __device__ __forceinline__ void load_queries(const AttentionArguments& x, HeadPl
                             dout_tile);
   const int i = static_cast<int>(threadIdx.x);
   if (i >= queries) return;
-  const bool exists = first + i < x.seq_len;
+  const bool exists = first + i < place.length;
   lse[i] = exists ? finite_lse(x.lse[row_of(x, place) + first + i]) : 0.0f;
   delta[i] = exists ? x.delta[row_of(x, place) + first + i] : 0.0f;
 }
@@ -55,12 +55,12 @@ struct KeyGradients {
                                         const AlignedRows& aligned, float* staging) const {
     const int key_head = x.heads + shared.head, value_head = key_head + x.kv_heads;
     if constexpr (kKeys) {
-      write_rows<width>(dk, staging, rotation_from(x, first),
-                        gradient_rows<T>(x, shared.batch, key_head, first, aligned.rotated));
+      write_rows<width>(dk, staging, rotation_from(x, shared, first),
+                        gradient_rows<T>(x, shared, key_head, first, aligned.rotated));
     }
     if constexpr (kValues) {
       write_rows<width>(dv, staging, {},
-                        gradient_rows<T>(x, shared.batch, value_head, first, aligned.values));
+                        gradient_rows<T>(x, shared, value_head, first, aligned.values));
     }
   }
 };
@@ -74,9 +74,8 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
   SHARED(float, lse, kQueries);
   SHARED(float, delta, kQueries);
   const Lane lane;
-  const int heads = x.batch * x.kv_heads, block = static_cast<int>(blockIdx.x);
-  const HeadPlace shared{block % heads / x.kv_heads, block % heads % x.kv_heads};
-  const int first = block / heads * kTileRows;  // the first keys are seen by most queries
+  const auto [shared, first] = block_place(x, x.kv_heads, false);  // the first keys are seen most
+  if (first >= shared.length) return;
   const int group = x.heads / x.kv_heads;
   load_tile<kTileRows, width>(key_rows<T>(x, shared, first), memory.rows);
   if (gradient != Gradient::values) {
@@ -89,9 +88,9 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
   KeyGradients<T, width, gradient, n> gradients;
 #pragma unroll 1
   for (int head = shared.head * group; head < (shared.head + 1) * group; ++head) {
-    const HeadPlace place{shared.batch, head};
+    const HeadPlace place = shared.with_head(head);
 #pragma unroll 1
-    for (int query = x.causal ? first : 0; query < x.seq_len; query += kQueries) {
+    for (int query = x.causal ? first : 0; query < shared.length; query += kQueries) {
       __syncthreads();
       load_queries<kQueries, width>(x, place, query, aligned.out, memory.tile, memory.other_tile,
                                     lse, delta);

@@ -12,17 +12,15 @@ inline constexpr int kKeyTile = width * sizeof(T) > 256 ? 32 : 64;
 /// Gradients of a tile of 64 queries. The number of blocks on a multiprocessor is the one for which
 /// no register spills.
 template <typename T, int width>
-__global__ void __launch_bounds__(kAttentionThreads, width == 128 ? 3 : 2)
+__global__ void __launch_bounds__(kAttentionThreads, width == 128 && sizeof(T) == 2 ? 3 : 2)
     attention_query_gradients_kernel(const AttentionArguments x, const AlignedRows aligned) {
   constexpr int kKeys = kKeyTile<T, width>, n = kKeys / 8;
   const BackwardMemory<T, width, kKeys> memory;
   const Lane lane;
-  const int heads = x.batch * x.heads, block = static_cast<int>(blockIdx.x);
-  const HeadPlace place{block % heads / x.heads, block % heads % x.heads};
-  const HeadPlace shared{place.batch, place.head / (x.heads / x.kv_heads)};
-  // The last queries see most keys: they go first.
-  const int first = (static_cast<int>(gridDim.x) / heads - 1 - block / heads) * kTileRows;
-  const int seen = x.causal && first + kTileRows < x.seq_len ? first + kTileRows : x.seq_len;
+  const auto [place, first] = block_place(x, x.heads, true);
+  if (first >= place.length) return;
+  const HeadPlace shared = place.with_head(place.head / (x.heads / x.kv_heads));
+  const int seen = x.causal && first + kTileRows < place.length ? first + kTileRows : place.length;
   load_tile<kTileRows, width>(query_rows<T>(x, place, first), memory.rows);
   load_tile<kTileRows, width>(
       output_rows(x, static_cast<const T*>(x.dout), place, first, aligned.out), memory.other_rows);
@@ -33,7 +31,7 @@ __global__ void __launch_bounds__(kAttentionThreads, width == 128 ? 3 : 2)
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     const int query = first + lane.warp_row + lane.row(2 * row);
-    const bool exists = query < x.seq_len;
+    const bool exists = query < place.length;
     lse[row] = exists ? finite_lse(x.lse[row_of(x, place) + query]) : 0.0f;
     delta[row] = exists ? x.delta[row_of(x, place) + query] : 0.0f;
   }
@@ -55,8 +53,8 @@ __global__ void __launch_bounds__(kAttentionThreads, width == 128 ? 3 : 2)
     compute_score_gradients<T, width>(x, bits, dout, memory.other_tile, delta_of, p, ds);
     multiply_kept(ds, memory.tile, kept, dq);
   }
-  write_rows<width>(dq, reinterpret_cast<float*>(memory.rows), rotation_from(x, first),
-                    gradient_rows<T>(x, place.batch, place.head, first, aligned.rotated));
+  write_rows<width>(dq, reinterpret_cast<float*>(memory.rows), rotation_from(x, place, first),
+                    gradient_rows<T>(x, place, place.head, first, aligned.rotated));
 }
 
 }  // namespace

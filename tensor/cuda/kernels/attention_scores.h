@@ -3,10 +3,11 @@
 #include <cstdint>
 
 #include "tensor/cuda/kernels/attention_kernels.h"
+#include "tensor/cuda/kernels/attention_place.h"
 #include "tensor/cuda/kernels/attention_tile.h"
 #include "tensor/cuda/kernels/philox.h"
 
-// What the attention kernels do to a tile of scores in registers, and which head a block works on.
+// What the attention kernels do to a tile of scores in registers.
 
 namespace troupe::tensor::cuda {
 
@@ -22,51 +23,6 @@ __device__ __forceinline__ float exponential(float x) {
 
 __device__ __forceinline__ float minus_infinity() {
   return __uint_as_float(0xff800000u);
-}
-
-/// One head of one sequence.
-struct HeadPlace {
-  int batch, head;
-};
-
-/// The rows of the head of a tensor of B x S tokens, from position `first` on. Its row width is
-/// `columns`, the head's columns begin at `column`.
-template <typename T>
-__device__ __forceinline__ Rows<T> token_rows(const AttentionArguments& x, T* data, int batch,
-                                              int first, std::int64_t columns, std::int64_t column,
-                                              bool aligned) {
-  return {data + (std::int64_t{batch} * x.seq_len + first) * columns + column, columns,
-          x.seq_len - first, x.head_dim, aligned};
-}
-
-/// The rows of `saved` that hold head `head` of `heads`, which begin with row `start` x S.
-template <typename T>
-__device__ __forceinline__ Rows<const T> saved_rows(const AttentionArguments& x, int start,
-                                                    int heads, HeadPlace place, int first) {
-  const std::int64_t head = std::int64_t{start} + place.batch * heads + place.head;
-  const std::int64_t row = head * x.seq_len + first;
-  return {static_cast<const T*>(x.saved) + row * x.saved_width, x.saved_width, x.seq_len - first,
-          x.saved_width, true};
-}
-template <typename T>
-__device__ __forceinline__ Rows<const T> query_rows(const AttentionArguments& x, HeadPlace place,
-                                                    int first) {
-  return saved_rows<T>(x, 0, x.heads, place, first);
-}
-template <typename T>
-__device__ __forceinline__ Rows<const T> key_rows(const AttentionArguments& x, HeadPlace place,
-                                                  int first) {
-  return saved_rows<T>(x, x.batch * x.heads, x.kv_heads, place, first);
-}
-template <typename T>
-__device__ __forceinline__ Rows<const T> value_rows(const AttentionArguments& x, HeadPlace place,
-                                                    int first) {
-  return saved_rows<T>(x, x.batch * (x.heads + x.kv_heads), x.kv_heads, place, first);
-}
-
-/// Index of the first position of a head in tensors [B,H,S].
-__device__ __forceinline__ std::int64_t row_of(const AttentionArguments& x, HeadPlace place) {
-  return (std::int64_t{place.batch} * x.heads + place.head) * x.seq_len;
 }
 
 /// A tile of scores of one head: rows from `first_row`, columns from `first_column`. Rows are
@@ -93,8 +49,9 @@ __device__ __forceinline__ void finish_scores(const AttentionArguments& x,
   const int rows_end = tile.first_row + kTileRows, columns_end = tile.first_column + 8 * n;
   const int last_key = (transposed ? rows_end : columns_end) - 1;
   const int first_query = transposed ? tile.first_column : tile.first_row;
+  const int length = tile.place.length;
   const bool all_seen =
-      rows_end <= x.seq_len && columns_end <= x.seq_len && !(x.causal && last_key > first_query);
+      rows_end <= length && columns_end <= length && !(x.causal && last_key > first_query);
   const float* mask = x.mask ? x.mask + tile.place.batch * x.mask_batch_stride : nullptr;
 #pragma unroll
   for (int i = 0; i < n; ++i) {
@@ -107,7 +64,7 @@ __device__ __forceinline__ void finish_scores(const AttentionArguments& x,
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const int query = tile.query(lane, i, j), key = tile.key(lane, i, j);
-      const bool seen = query < x.seq_len && key < x.seq_len && !(x.causal && key > query);
+      const bool seen = query < length && key < length && !(x.causal && key > query);
       if (!seen) {
         s[i][j] = minus_infinity();
       } else if (mask) {
@@ -123,16 +80,15 @@ __device__ __forceinline__ std::uint32_t kept_probabilities(const AttentionArgum
                                                             const ScoreTile<transposed>& tile) {
   static_assert(4 * n <= 32);
   const Lane lane;
-  const auto s = static_cast<std::uint64_t>(x.seq_len);
-  const std::uint64_t first = x.dropout.first +
-                              static_cast<std::uint64_t>(tile.place.head) * x.dropout.head_stride +
-                              static_cast<std::uint64_t>(tile.place.batch) * s * s;
+  const std::uint64_t first =
+      x.dropout.first + static_cast<std::uint64_t>(tile.place.head) * x.dropout.head_stride;
   std::uint32_t kept = 0;
 #pragma unroll 1
   for (int e = 0; e < 4 * n; ++e) {
     const int i = e / 4, j = e % 4;
-    const std::uint64_t index = first + static_cast<std::uint64_t>(tile.query(lane, i, j)) * s +
-                                static_cast<std::uint64_t>(tile.key(lane, i, j));
+    const auto token = static_cast<std::uint64_t>(tile.place.token(x, tile.query(lane, i, j)));
+    const std::uint64_t index =
+        first + token * x.dropout.token_stride + static_cast<std::uint64_t>(tile.key(lane, i, j));
     const std::uint32_t word = philox_word(x.dropout.key, index);
     kept |= std::uint32_t{word >= x.dropout.threshold} << e;
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "tensor/cuda/kernels/attention_kernels.h"
+#include "tensor/cuda/kernels/attention_place.h"
 #include "tensor/cuda/kernels/attention_tile.h"
 
 // Which of the attention kernels, compiled for some widths of rows, serves a head size.
@@ -32,8 +33,7 @@ void with_width(DType dtype, int head_dim, const Body& body) {
 
 /// One block for each 64 positions of each of `heads` heads of each sequence.
 inline unsigned blocks_of(const AttentionArguments& x, int heads) {
-  const std::int64_t tiles = (x.seq_len + kTileRows - 1) / kTileRows;
-  return static_cast<unsigned>(tiles * x.batch * heads);
+  return static_cast<unsigned>(std::int64_t{tiles_of(x)} * x.batch * heads);
 }
 
 }  // namespace troupe::tensor::cuda

@@ -18,6 +18,32 @@ __global__ void __launch_bounds__(kElementThreads)
   });
 }
 
+__global__ void __launch_bounds__(kElementThreads)
+    frequencies_kernel(std::int64_t pairs, const RotaryFrequencies frequencies, float* inverse) {
+  for_each_item(pairs, [&](std::int64_t item) { inverse[item] = frequencies.inverse[item]; });
+}
+
+__global__ void __launch_bounds__(kElementThreads)
+    document_tables_kernel(const DocumentRotation x, std::int64_t tokens, float* cosine,
+                           float* sine) {
+  const std::int64_t half = x.head_dim / 2;
+  for_each_item(tokens * half, [&](std::int64_t item) {
+    const std::int64_t token = item / half;
+    int low = 0, high = x.documents;  // the token's document is in [low, high)
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (x.starts[middle] <= token ? low : high) = middle;
+    }
+    const std::int64_t length = x.starts[low + 1] - x.starts[low];
+    const std::int64_t longer = length > x.first ? length - x.first : 0;
+    const std::int64_t row = longer < x.lengths ? longer : x.lengths - 1;
+    const float angle =
+        static_cast<float>(token - x.starts[low]) * x.inverse[row * half + item % half];
+    cosine[item] = static_cast<float>(cos(double{angle})) * x.scaling;
+    sine[item] = static_cast<float>(sin(double{angle})) * x.scaling;
+  });
+}
+
 /// Where one head of one token is read and written.
 template <typename T>
 struct SavedHead {
@@ -138,6 +164,18 @@ void launch_rotation_tables(std::int64_t seq_len, std::int64_t head_dim,
                             cudaStream_t stream) {
   launch(rotation_tables_kernel, blocks_for(seq_len * (head_dim / 2)), kElementThreads, 0, stream,
          seq_len, head_dim, frequencies, cos, sin);
+}
+
+void launch_frequencies(std::int64_t head_dim, const RotaryFrequencies& frequencies, float* inverse,
+                        cudaStream_t stream) {
+  launch(frequencies_kernel, blocks_for(head_dim / 2), kElementThreads, 0, stream, head_dim / 2,
+         frequencies, inverse);
+}
+
+void launch_document_tables(const DocumentRotation& rotation, std::int64_t tokens, float* cos,
+                            float* sin, cudaStream_t stream) {
+  launch(document_tables_kernel, blocks_for(tokens * (rotation.head_dim / 2)), kElementThreads, 0,
+         stream, rotation, tokens, cos, sin);
 }
 
 void launch_save_heads(DType dtype, const SavedHeads& heads, cudaStream_t stream) {
