@@ -30,6 +30,13 @@ ChunkSlot shared_slot(const Scratch& scratch) {
   return slot;
 }
 
+/// Lays out what the embedding keeps, beside the scratch memory that the slot has.
+void lay_out_embedding(const Layers& layers, Arena& arena, ChunkSlot& slot) {
+  const tensor::Tensor dropped = slot.embedding.dropped;
+  slot.embedding = layers.embedding.lay_out_activations(arena);
+  slot.embedding.dropped = dropped;
+}
+
 /// Lays out what a slot keeps of a layer that is computed again.
 void lay_out_kept(const Layers& layers, const Scratch& scratch, bool owns_input, Arena& arena,
                   ChunkSlot& slot) {
@@ -50,7 +57,8 @@ ChunkSlot lay_out_slot(const ChunkSpec& spec, int number, const Layers& layers,
   ChunkSlot slot = shared_slot(scratch);
   slot.discards = discards(spec, layers.recompute) && number >= layers.recompute.kept_microbatches;
   const bool owns_input = spec.embedding || gathers_edges(layers.sharding);
-  if (spec.embedding) slot.embedding.ids = layers.embedding.lay_out_ids(arena);
+  if (spec.embedding) lay_out_embedding(layers, arena, slot);
+  slot.documents = layers.block.lay_out_documents(arena);
   for (std::size_t i = 0; i < num_blocks(spec); ++i) {
     if (slot.discards && is_recomputed(layers.recompute, i)) {
       lay_out_kept(layers, scratch, i > 0 || owns_input, arena, slot);
@@ -99,7 +107,9 @@ void lay_out_immediate(std::span<const ChunkSpec> chunks, const Layers& layers,
 
 void lay_out_evaluation(std::span<const ChunkSpec> chunks, const Layers& layers,
                         const Scratch& scratch, Arena& arena, std::vector<ChunkActivations>& out) {
-  const tensor::Tensor ids = layers.embedding.lay_out_ids(arena);
+  ChunkSlot shared = shared_slot(scratch);
+  lay_out_embedding(layers, arena, shared);
+  shared.documents = layers.block.lay_out_documents(arena);
   BlockActivations block =
       layers.block.lay_out_activations(arena, {.forward = scratch.block.forward});
   block.x = layers.block.lay_out_input(arena);
@@ -108,8 +118,10 @@ void lay_out_evaluation(std::span<const ChunkSpec> chunks, const Layers& layers,
   head.x = block.x;
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     ChunkSlot& slot = out[c].evaluation;
-    slot = shared_slot(scratch);
-    slot.embedding.ids = ids;
+    slot.embedding = shared.embedding;
+    slot.documents = shared.documents;
+    slot.forward_tokens = shared.forward_tokens;
+    slot.output = shared.output;
     slot.blocks.assign(num_blocks(chunks[c]), block);
     slot.head = head;
   }

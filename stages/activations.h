@@ -16,6 +16,10 @@ struct ChunkSlot {
   std::vector<BlockActivations> blocks;
   HeadActivations head;
   GatheredTokens forward_tokens, backward_tokens;  ///< shared with all slots
+  std::int64_t tokens = 0;                         ///< of the microbatch
+  /// Room for the bounds of as many documents as a microbatch has tokens, int32; empty if there are
+  /// none.
+  tensor::Tensor documents;
   tensor::Tensor output;  ///< [T, C], scratch; only if chunks exchange slices (gathers_edges())
   PendingCollectives pending;
   /// Whether the slot discards activations: then those views of `blocks` change between forward and

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "stages/data/documents.h"
 #include "stages/model_config.h"
 #include "stages/sharding.h"
 #include "stages/stage.h"
@@ -20,8 +21,9 @@ struct Training {
   std::uint64_t seed = 0;
   std::string digest;  ///< of the corpus (scan_tokens); empty if not known
   bool shuffle = false;
-  std::int64_t global = 0;  ///< samples per step
-  double lr = 0;            ///< of the last update
+  std::string documents{name_of(Documents::joined)};  ///< how the corpus becomes samples
+  std::int64_t global = 0;                            ///< samples per step
+  double lr = 0;                                      ///< of the last update
   bool operator==(const Training&) const = default;
 };
 

@@ -94,21 +94,26 @@ void Chunk::forward_node(const ForwardCall& call, int number, float loss_scale) 
   ChunkSlot& slot = at(activations_.slots, call.slot);
   if (number == 0) move_discarded(slot, activations_.discarded);
   ran(call.slot).wait(layers_->streams->forward());
-  if (number == 0) choose_dropout(call.place, slot);
-  run_forward(node_at(Pass::forward, number), slot, call, loss_scale);
+  if (number == 0) begin_microbatch(call, slot);
+  run_forward(node_at(Pass::forward, number), slot, rows_in_use(call, slot), loss_scale);
   ran(call.slot).record(layers_->streams->forward());
 }
 
 void Chunk::backward_node(const BackwardCall& call, int number) {
   TROUPE_ASSERT(call.pass != Pass::forward);
   ChunkSlot& slot = at(activations_.slots, call.slot);
+  DeferredSlot& deferred = deferred_of(call);
   if (call.pass != Pass::weight_gradient) {
-    slot.output_gradient = call.output_gradient;
-    slot.input_gradient = call.input_gradient;
-    if (number == 0) move_discarded(slot, deferred_of(call).again);
+    slot.output_gradient = rows_in_use(call.output_gradient, slot);
+    slot.input_gradient = rows_in_use(call.input_gradient, slot);
+    if (number == 0) {
+      move_discarded(slot, deferred.again);
+      use_tokens(slot);
+      use_tokens(slot, deferred);
+    }
   }
   ran(call.slot).wait(layers_->streams->backward());
-  run_backward(call.pass, node_at(call.pass, number), slot, deferred_of(call));
+  run_backward(call.pass, node_at(call.pass, number), slot, deferred);
   ran(call.slot).record(layers_->streams->backward());
 }
 
@@ -125,7 +130,7 @@ Tensor Chunk::slice_of(const Tensor& all) const {
       {elements}};
 }
 
-const DeferredSlot& Chunk::deferred_of(const BackwardCall& call) const {
+DeferredSlot& Chunk::deferred_of(const BackwardCall& call) {
   if (call.pass == Pass::backward) return activations_.immediate;
   return at(activations_.deferred, call.deferred);
 }

@@ -53,8 +53,15 @@ class Chunk {
   /// Waits for the collectives under way whose results a node reads.
   void settle(Pass pass, const Node& node, PendingCollectives& pending, tensor::Stream& stream);
 
-  /// Sets what the microbatch at this place drops, in its forward and its backward.
-  void choose_dropout(const BatchPlace& place, ChunkSlot& slot) const;
+  /// Sets of what tokens and documents the slot is, and what they drop, from here to the end of
+  /// their backward.
+  void begin_microbatch(const ForwardCall& call, ChunkSlot& slot) const;
+  /// Lets the slot's views, or those of what I keeps for W, be of the slot's tokens.
+  void use_tokens(ChunkSlot& slot) const;
+  void use_tokens(const ChunkSlot& slot, DeferredSlot& deferred) const;
+  /// The rows of a tensor that travels between chunks which the slot's tokens use.
+  tensor::Tensor rows_in_use(const tensor::Tensor& edge, const ChunkSlot& slot) const;
+  ForwardCall rows_in_use(const ForwardCall& call, const ChunkSlot& slot) const;
 
   // The nodes of a forward, in chunk_forward.cpp.
   void run_forward(const Node& node, ChunkSlot& slot, const ForwardCall& call, float loss_scale);
@@ -74,6 +81,8 @@ class Chunk {
   std::unique_ptr<tensor::Work> start_again(const Node& node, const ChunkSlot& slot) const;
   /// Keeps the shard's part of the block's input, if the slot keeps no more of it.
   void keep_input_part(const ChunkSlot& slot, std::size_t block) const;
+  /// Its memory, of as many tokens as the slot has.
+  tensor::Tensor input_part(const ChunkSlot& slot, std::size_t block) const;
 
   // The nodes of backwards, in chunk_backward.cpp.
   void run_backward(Pass pass, const Node& node, ChunkSlot& slot, const DeferredSlot& deferred);
@@ -86,7 +95,7 @@ class Chunk {
   /// What a weight gradient writes; tensors that the model's kind lacks are empty.
   std::vector<tensor::Tensor> gradients_of(const Node& node) const;
   char& has_gradient(const Node& node);
-  const DeferredSlot& deferred_of(const BackwardCall& call) const;
+  DeferredSlot& deferred_of(const BackwardCall& call);
   /// Whether the chunk's input is also the head's input.
   bool begins_with_head() const { return spec_.head && blocks_.empty() && !spec_.embedding; }
   /// Whether the first part computes with the caller's input, and not with a gathered one.

@@ -12,7 +12,9 @@ void Chunk::evaluate(const ForwardCall& call) {
   ChunkSlot& slot = activations_.evaluation;
   const Tensor logits = slot.head.logits;
   if (spec_.head && call.output) slot.head.logits = call.output;
-  for (const Node& node : row(Pass::forward).nodes) run_forward(node, slot, call, 1.0f);
+  begin_microbatch(call, slot);
+  const ForwardCall in_use = rows_in_use(call, slot);
+  for (const Node& node : row(Pass::forward).nodes) run_forward(node, slot, in_use, 1.0f);
   slot.head.logits = logits;
 }
 
@@ -56,13 +58,6 @@ void Chunk::run_loss(const Node& node, ChunkSlot& slot, const ForwardCall& call,
   }
 }
 
-void Chunk::choose_dropout(const BatchPlace& place, ChunkSlot& slot) const {
-  slot.embedding.dropout = layers_->dropout.of_embedding(place);
-  for (std::size_t i = 0; i < slot.blocks.size(); ++i)
-    slot.blocks[i].dropout =
-        layers_->dropout.of_block(spec_.first_layer + static_cast<int>(i), place);
-}
-
 const Tensor& Chunk::into(const ChunkSlot& slot, const ForwardCall& call, std::size_t i) const {
   if (i < blocks_.size()) return slot.blocks[i].x;
   if (spec_.head) return slot.head.x;
@@ -74,8 +69,8 @@ void Chunk::compute_forward(const Node& node, ChunkSlot& slot, const ForwardCall
   const std::size_t i = node.block;
   switch (node.part) {
     case Sublayer::embedding:
-      return layers_->embedding.forward(call.ids, embedding_, slot.embedding, slot.forward_tokens,
-                                        into(slot, call, 0));
+      return layers_->embedding.forward(call.ids, call.documents.positions, embedding_,
+                                        slot.embedding, slot.forward_tokens, into(slot, call, 0));
     case Sublayer::input_norm:
       if (i == 0 && reads_input()) slot.blocks.front().x = call.input;
       keep_input_part(slot, i);

@@ -14,7 +14,12 @@ void Chunk::move_discarded(ChunkSlot& slot, const std::vector<BlockActivations>&
 void Chunk::keep_input_part(const ChunkSlot& slot, std::size_t block) const {
   if (block >= slot.input_parts.size() || !slot.input_parts[block]) return;
   layers_->ops->copy(layers_->streams->forward(), slice_of(slot.blocks[block].x),
-                     slot.input_parts[block]);
+                     input_part(slot, block));
+}
+
+Tensor Chunk::input_part(const ChunkSlot& slot, std::size_t block) const {
+  const Tensor& part = slot.input_parts[block];
+  return {part.data, part.dtype, slice_of(slot.blocks[block].x).shape};
 }
 
 /// The nodes of a forward, on the backward's stream. Slots that keep everything pass over them.
@@ -60,7 +65,7 @@ std::unique_ptr<tensor::Work> Chunk::start_again(const Node& node, const ChunkSl
   const BlockActivations& kept = slot.blocks[node.block];
   if (node.part == Sublayer::edge)
     return layers_->parallel.groups->backward->all_gather(layers_->streams->backward(),
-                                                          slot.input_parts[node.block], kept.x);
+                                                          input_part(slot, node.block), kept.x);
   const Branch branch = branch_of(node);
   if (node.work == Node::Work::gather_input)
     return layers_->block_again->gather_input(branch, kept);

@@ -70,6 +70,14 @@ struct BatchPlace {
   std::int64_t first_sample = 0;  ///< among the samples of the step, those of all replicas
 };
 
+/// The documents that the rows of a microbatch are, as DocumentBatches lays them out. In pinned
+/// memory, valid until synchronize().
+struct DocumentRows {
+  std::int64_t rows = 0;  ///< 0: the microbatch has no documents but `micro` samples of seq_len
+  std::span<const std::int32_t> starts{};     ///< of each document, and the last one's end
+  std::span<const std::int32_t> positions{};  ///< of each row in its document
+};
+
 /// The forward of one microbatch in one chunk.
 struct ForwardCall {
   int chunk = 0;
@@ -78,11 +86,14 @@ struct ForwardCall {
   /// which mostly belongs to a backward.
   tensor::Tensor input{};
   tensor::Tensor output{};  ///< none for the head's chunk
-  /// `ids` and `targets` hold micro * seq_len tokens each in pinned memory, below vocab_size, valid
-  /// until synchronize().
+  /// `ids` and `targets` hold micro * seq_len tokens each, or one a row of documents, in pinned
+  /// memory, below vocab_size, valid until synchronize(). A target may be tensor::kNoTarget.
   std::span<const std::int32_t> ids{};      ///< read by the embedding
   std::span<const std::int32_t> targets{};  ///< read by the head
   BatchPlace place{};
+  DocumentRows documents{};
+  /// Targets of the whole step, of whose mean loss the gradients are; 0: StageSpec::global_tokens.
+  std::int64_t step_targets = 0;
   /// One float64 in pinned memory, given to the head's chunk alone. Once the head's last node has
   /// run it holds the sum of the tokens' losses, and 0 beyond shard 0.
   tensor::Tensor loss{};
@@ -144,7 +155,7 @@ class Stage {
   /// computed, and again when groups end. No node may be under way.
   virtual void join(const ShardGroups& groups) = 0;
   /// Shape of the tensors that travel between chunks, of dtype edge_dtype(): [micro * seq_len,
-  /// hidden_size].
+  /// hidden_size]. A microbatch of documents uses as many rows of it as it has.
   virtual tensor::Shape edge_shape() const = 0;
   virtual tensor::DType edge_dtype() const = 0;
 
@@ -178,8 +189,8 @@ class Stage {
   /// columns of its part of the vocabulary. A value head takes no targets, and gives [micro *
   /// seq_len, 1] on every shard.
   virtual double evaluate(int chunk, const tensor::Tensor& input, const tensor::Tensor& output,
-                          std::span<const std::int32_t> ids,
-                          std::span<const std::int32_t> targets) = 0;
+                          std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
+                          const DocumentRows& documents = {}) = 0;
 
   /// The stage's parameters in canonical order, each once.
   virtual std::span<const Parameter> parameters() const = 0;

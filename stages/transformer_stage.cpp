@@ -36,6 +36,7 @@ Layers make_layers(const StageSpec& spec, Device& device, const Lane& lane, cons
       .model = spec.model,
       .micro = spec.micro,
       .seq_len = spec.seq_len,
+      .documents = spec.documents,
       .global_samples = spec.global_tokens / spec.seq_len,
       .seed = spec.seed,
       .parallel = {
@@ -87,7 +88,9 @@ class TransformerStage final : public Stage {
   int num_chunks() const override { return static_cast<int>(chunks_.size()); }
   void join(const ShardGroups& groups) override;
   tensor::Shape edge_shape() const override {
-    return stages::edge_shape(spec_.micro * spec_.seq_len, spec_.model.hidden_size, spec_.sharding);
+    const std::int64_t tokens = spec_.micro * spec_.seq_len;
+    return stages::edge_shape(row_sizes(spec_.documents, tokens, spec_.sharding.size).capacity,
+                              spec_.model.hidden_size, spec_.sharding);
   }
   tensor::DType edge_dtype() const override { return spec_.model.dtype; }
 
@@ -107,8 +110,8 @@ class TransformerStage final : public Stage {
   void synchronize() override;
   double collective_wait_s() const override;
   double evaluate(int chunk, const Tensor& input, const Tensor& output,
-                  std::span<const std::int32_t> ids,
-                  std::span<const std::int32_t> targets) override;
+                  std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
+                  const DocumentRows& documents) override;
 
   std::span<const Parameter> parameters() const override { return parameters_.all(); }
   Tensor gradients() const override { return parameters_.gradients(); }
@@ -200,7 +203,8 @@ void TransformerStage::begin_step() {
 }
 
 void TransformerStage::forward_node(const ForwardCall& call, int node) {
-  const float loss_scale = static_cast<float>(1.0 / static_cast<double>(spec_.global_tokens));
+  const std::int64_t targets = call.step_targets > 0 ? call.step_targets : spec_.global_tokens;
+  const float loss_scale = static_cast<float>(1.0 / static_cast<double>(targets));
   chunk_at(call.chunk).forward_node(call, node, loss_scale);
 }
 
@@ -210,13 +214,18 @@ void TransformerStage::backward_node(const BackwardCall& call, int node) {
 
 double TransformerStage::evaluate(int chunk, const Tensor& input, const Tensor& output,
                                   std::span<const std::int32_t> ids,
-                                  std::span<const std::int32_t> targets) {
+                                  std::span<const std::int32_t> targets,
+                                  const DocumentRows& documents) {
   const Tensor loss = number_at(parameters().size());
   *loss.as<double>() = 0;
   pack_if_stale();
   streams_.forward_waits();
-  chunk_at(chunk).evaluate(
-      {.input = input, .output = output, .ids = ids, .targets = targets, .loss = loss});
+  chunk_at(chunk).evaluate({.input = input,
+                            .output = output,
+                            .ids = ids,
+                            .targets = targets,
+                            .documents = documents,
+                            .loss = loss});
   streams_.synchronize();
   return *loss.as<double>();
 }

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "stages/data/documents.h"
 #include "stages/model_config.h"
 #include "stages/recompute.h"
 #include "stages/sharding.h"
@@ -16,8 +17,10 @@ struct StageSpec {
   Sharding sharding;
   Recompute recompute;       ///< has no effect on a stage that does not train
   std::int64_t micro = 1;    ///< samples per microbatch
-  std::int64_t seq_len = 0;  ///< tokens per sample
-  /// Tokens of the whole step. Gradients are those of the mean loss over all of them.
+  std::int64_t seq_len = 0;  ///< tokens per sample, the most of a document
+  Documents documents = Documents::joined;
+  /// Tokens of the whole step, with padding of documents, whose loss has fewer. Gradients are those
+  /// of the mean loss.
   std::int64_t global_tokens = 1;
   std::uint64_t seed = 0;  ///< of dropout
   bool decay_all = false;  ///< weight decay on norms and biases too

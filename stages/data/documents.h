@@ -1,5 +1,8 @@
 #pragma once
 
+#include <array>
+#include <string_view>
+
 namespace troupe::stages {
 
 /// How the texts of a corpus become samples, and the samples rows of a microbatch.
@@ -8,5 +11,10 @@ enum class Documents {
   padded,  ///< a sample is a document, or a piece of one, in a row of seq_len that padding fills up
   packed,  ///< such samples lie side by side, and nothing is filled up
 };
+/// Their names in a manifest, by value.
+inline constexpr std::array<std::string_view, 3> kDocumentsNames{"joined", "padded", "packed"};
+inline std::string_view name_of(Documents documents) {
+  return kDocumentsNames[static_cast<std::size_t>(documents)];
+}
 
 }  // namespace troupe::stages

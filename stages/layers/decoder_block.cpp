@@ -15,24 +15,28 @@ namespace {
 template <typename ParallelLinear>
 std::unique_ptr<ParallelLinear> linear(tensor::Device& device, const LayerSpec& spec,
                                        std::int64_t in, std::int64_t out) {
-  const tensor::LinearShape whole{.rows = spec.micro * spec.seq_len,
+  const auto [rows, row_step] = spec.rows();
+  const tensor::LinearShape whole{.rows = rows,
                                   .in = in,
                                   .out = out,
                                   .dtype = spec.model.dtype,
-                                  .output_dtype = spec.model.dtype};
+                                  .output_dtype = spec.model.dtype,
+                                  .row_step = row_step};
   return std::make_unique<ParallelLinear>(device, whole, spec.parallel);
 }
 
 tensor::AttentionShape attention(const LayerSpec& spec) {
   const ModelConfig& model = spec.model;
   const LayerShape shape(spec);
-  return {.batch = spec.micro,
+  const bool documents = spec.documents != Documents::joined;
+  return {.batch = documents ? (shape.T + spec.seq_len - 1) / spec.seq_len : spec.micro,
           .seq_len = spec.seq_len,
           .heads = shape.heads,
           .kv_heads = shape.kv_heads,
           .head_dim = model.head_dim,
           .dtype = model.dtype,
           .rotary = rotary_of(model),
+          .documents = documents,
           .first_head = spec.parallel.shard * shape.heads};
 }
 
@@ -74,6 +78,7 @@ void move_activations(const BlockActivations& memory, BlockActivations& activati
 
 DecoderBlock::DecoderBlock(const LayerSpec& spec, tensor::Device& device, const Streams& streams)
     : shape_(spec),
+      has_documents_(spec.documents != Documents::joined),
       is_divided_(spec.parallel.size > 1),
       drops_(spec.model.hidden_dropout > 0),
       ops_(device.ops()),
@@ -157,6 +162,10 @@ Tensor DecoderBlock::lay_out_input(Arena& arena) const {
   return arena.take(shape_.dtype, {shape_.S, shape_.C});
 }
 
+Tensor DecoderBlock::lay_out_documents(Arena& arena) const {
+  return has_documents_ ? arena.take(DType::i32, {shape_.T + 1}) : Tensor{};
+}
+
 Tensor DecoderBlock::lay_out_input_part(Arena& arena, int parts) const {
   return arena.take(shape_.dtype, {shape_.S * shape_.C / parts});
 }
@@ -196,6 +205,26 @@ BlockDeferred DecoderBlock::lay_out_deferred(Arena& arena) const {
           .dqkv = arena.take(shape_.dtype, {shape_.T, shape_.Q}),
           .dinput_norm = norm_->lay_out_gradients(arena),
           .dpost_norm = norm_->lay_out_gradients(arena)};
+}
+
+void DecoderBlock::use_tokens(std::int64_t tokens, BlockActivations& kept) const {
+  const std::int64_t own = shape_.own_tokens(tokens);
+  for (Tensor* x : {&kept.x, &kept.input_norm, &kept.mid, &kept.post_norm, &kept.scratch.dnorm,
+                    &kept.scratch.dropped})
+    use_rows(*x, own);
+  for (Tensor* x : {&kept.qkv, &kept.attn, &kept.gate_up, &kept.act, &kept.scratch.dact,
+                    &kept.scratch.dattn, &kept.scratch.gathered_dnorm})
+    use_rows(*x, tokens);
+  use_rows(kept.x_statistics, own);
+  use_rows(kept.mid_statistics, own);
+  use_rows(kept.lse, tokens * shape_.heads);
+  use_rows(kept.scratch.forward, tokens);
+  use_rows(kept.scratch.backward, tokens);
+}
+
+void DecoderBlock::use_tokens(std::int64_t tokens, BlockDeferred& deferred) const {
+  use_rows(deferred.dmid, shape_.own_tokens(tokens));
+  use_rows(deferred.dqkv, tokens);
 }
 
 void DecoderBlock::pack(const BlockWeights& weights) const {

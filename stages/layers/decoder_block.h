@@ -134,11 +134,18 @@ class DecoderBlock {
   tensor::Tensor lay_out_input(Arena& arena) const;
   /// Takes memory for one of `parts` equal parts of an x, flat.
   tensor::Tensor lay_out_input_part(Arena& arena, int parts) const;
+  /// Takes memory for the bounds of the documents of a microbatch; none if it has no documents.
+  tensor::Tensor lay_out_documents(Arena& arena) const;
   /// Takes memory for activations, never for x, because whether a layer owns its input depends on
   /// the chunk.
   BlockActivations lay_out_activations(Arena& arena, const BlockScratch& scratch,
                                        const ActivationGroups& groups = kAllActivations) const;
   BlockDeferred lay_out_deferred(Arena& arena) const;
+  /// The most tokens of a microbatch, for which memory is laid out.
+  std::int64_t max_tokens() const { return shape_.T; }
+  /// Lets what is laid out be of a microbatch of fewer tokens, or of as many as there is room for.
+  void use_tokens(std::int64_t tokens, BlockActivations& kept) const;
+  void use_tokens(std::int64_t tokens, BlockDeferred& deferred) const;
 
   void pack(const BlockWeights& weights) const;
   std::array<PackedCopy, 4> packed_copies(const BlockWeights& weights) const;
@@ -207,6 +214,7 @@ class DecoderBlock {
                                         const BlockActivations& kept) const;
 
   LayerShape shape_;
+  bool has_documents_;
   bool is_divided_;  ///< among several shards
   bool drops_;       ///< whether there is hidden dropout in training
   tensor::Ops& ops_;

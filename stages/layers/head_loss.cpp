@@ -14,12 +14,14 @@ HeadLoss::HeadLoss(const LayerSpec& spec, tensor::Device& device, const Streams&
       ops_(device.ops()),
       streams_(streams),
       norm_(make_norm(spec, device)) {
+  const auto [rows, row_step] = spec.rows();
   const std::int64_t outputs = outputs_ * spec.parallel.size;
-  const tensor::LinearShape whole{.rows = shape_.T,
+  const tensor::LinearShape whole{.rows = rows,
                                   .in = shape_.C,
                                   .out = outputs,
                                   .dtype = shape_.dtype,
-                                  .output_dtype = DType::f32};
+                                  .output_dtype = DType::f32,
+                                  .row_step = row_step};
   projection_ = std::make_unique<tensor::ColumnParallelLinear>(device, whole, spec.parallel);
   if (spec.model.value_head) return;
   loss_ = std::make_unique<tensor::VocabParallelCrossEntropy>(
@@ -62,6 +64,24 @@ HeadActivations HeadLoss::lay_out_evaluation(Arena& arena, const HeadScratch& sc
 HeadDeferred HeadLoss::lay_out_deferred(Arena& arena) const {
   return {.dx = arena.take(shape_.dtype, {shape_.S, shape_.C}),
           .dnorm = norm_->lay_out_gradients(arena)};
+}
+
+void HeadLoss::use_tokens(std::int64_t tokens, HeadActivations& kept) const {
+  const std::int64_t own = shape_.own_tokens(tokens);
+  use_rows(kept.x, own);
+  use_rows(kept.statistics, own);
+  use_rows(kept.norm, own);
+  HeadScratch& scratch = kept.scratch;
+  for (Tensor* x : {&kept.dlogits, &kept.logits, &scratch.targets, &scratch.logits,
+                    &scratch.loss.max, &scratch.gathered_dx})
+    use_rows(*x, tokens);
+  if (scratch.loss.sums) scratch.loss.sums.shape = {loss_->sums_rows(), tokens};
+  use_rows(scratch.forward, tokens);
+  use_rows(scratch.backward, tokens);
+}
+
+void HeadLoss::use_tokens(std::int64_t tokens, HeadDeferred& deferred) const {
+  use_rows(deferred.dx, shape_.own_tokens(tokens));
 }
 
 void HeadLoss::pack(const HeadWeights& weights) const {

@@ -74,6 +74,9 @@ class HeadLoss {
   HeadActivations lay_out_activations(Arena& arena, const HeadScratch& scratch) const;
   HeadActivations lay_out_evaluation(Arena& arena, const HeadScratch& scratch) const;
   HeadDeferred lay_out_deferred(Arena& arena) const;
+  /// Lets what is laid out be of a microbatch of `tokens` tokens.
+  void use_tokens(std::int64_t tokens, HeadActivations& kept) const;
+  void use_tokens(std::int64_t tokens, HeadDeferred& deferred) const;
 
   void pack(const HeadWeights& weights) const;
   PackedCopy packed_copy(const HeadWeights& weights) const {

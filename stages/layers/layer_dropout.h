@@ -30,17 +30,18 @@ struct BlockDropout {
 class LayerDropout {
  public:
   explicit LayerDropout(const LayerSpec& spec);
-  HiddenDropout of_embedding(const BatchPlace& place) const;
-  /// `layer` counts the layers of the model.
-  BlockDropout of_block(int layer, const BatchPlace& place) const;
+  HiddenDropout of_embedding(const BatchPlace& place, std::int64_t tokens) const;
+  /// `layer` counts the layers of the model, `tokens` those of the microbatch.
+  BlockDropout of_block(int layer, const BatchPlace& place, std::int64_t tokens) const;
 
  private:
-  HiddenDropout hidden(const tensor::Random& random, const BatchPlace& place) const;
+  HiddenDropout hidden(const tensor::Random& random, const BatchPlace& place,
+                       std::int64_t tokens) const;
 
   LayerShape shape_;
   float hidden_p_, attention_p_;
   std::int64_t seq_len_, global_samples_;
-  std::int64_t first_token_;  ///< of the shard's S among the T of a microbatch
+  std::int64_t shard_;  ///< of those that the tokens are divided among
   tensor::Random embedding_, attention_, probabilities_, feed_forward_;
 };
 

@@ -20,6 +20,10 @@ struct NormStatistics {
   tensor::Tensor mean;  // [S]  f32  of a LayerNorm
   tensor::Tensor rstd;  // [S]  f32
 };
+inline void use_rows(NormStatistics& statistics, std::int64_t rows) {
+  use_rows(statistics.mean, rows);
+  use_rows(statistics.rstd, rows);
+}
 
 /// The norm of a model's kind over the channels of each token. One object serves every norm of a
 /// stage. It is the same on every shard: each norms the tokens that it has between the layers, and

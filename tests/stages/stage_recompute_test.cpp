@@ -64,6 +64,11 @@ struct Trained {
   bool operator==(const Trained&) const = default;
 };
 
+Tokens tokens_of(const PipelineSpec& spec, std::uint64_t seed) {
+  if (spec.documents == stages::Documents::joined) return random_tokens(kTokens, kVocab, seed);
+  return random_documents(stages::row_sizes(spec.documents, kTokens, 1), kTokens / 2, kVocab, seed);
+}
+
 Trained train(const PipelineSpec& spec) {
   const auto device = test::make_test_device();
   Pipeline pipeline(spec, *device, 11);
@@ -71,10 +76,10 @@ Trained train(const PipelineSpec& spec) {
   for (int step = 1; step <= 2; ++step) {
     std::vector<Tokens> batch;
     for (int m = 0; m < kMicrobatches; ++m)
-      batch.push_back(random_tokens(kTokens, kVocab, static_cast<std::uint64_t>(10 * step + m)));
+      batch.push_back(tokens_of(spec, static_cast<std::uint64_t>(10 * step + m)));
     const StepResult result = pipeline.step({.lr = 1e-2}, step, batch);
     out.losses.insert(out.losses.end(), result.losses.begin(), result.losses.end());
-    out.evaluation += pipeline.evaluate(random_tokens(kTokens, kVocab, 7));
+    out.evaluation += pipeline.evaluate(tokens_of(spec, 7));
   }
   out.state = pipeline.state();
   return out;
@@ -119,6 +124,22 @@ BOOST_AUTO_TEST_CASE(recompute_changes_no_bit) {
       }
       ++next;
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(documents_are_computed_again_with_the_same_bits) {
+  std::size_t next = 0;
+  for (const auto& model : {llama(tensor::DType::bf16), gpt2()}) {
+    PipelineSpec spec = spec_of(model, kCuts[0], Order::one_by_one);
+    spec.documents = stages::Documents::packed;
+    const Trained kept = train(spec);
+    for (const Order order : {Order::late_weights, Order::mixed_backward})
+      for (const Recompute& recompute : ways_to_recompute()) {
+        spec = spec_of(model, kCuts[next++ % kCuts.size()], order);
+        spec.documents = stages::Documents::packed;
+        spec.recompute = recompute;
+        BOOST_TEST((train(spec) == kept), recompute << ", order " << static_cast<int>(order));
+      }
   }
 }
 

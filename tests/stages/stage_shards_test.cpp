@@ -38,7 +38,18 @@ struct Setup {
   Order order = Order::one_by_one;
   Moves moves = Moves::at_wait;
   stages::Recompute recompute{};
+  bool packed = false;
 };
+
+/// As many rows for any number of shards, so that each has the same documents.
+Tokens tokens_of(const Setup& setup, std::uint64_t seed) {
+  if (!setup.packed) return random_tokens(kTokens, setup.vocab, seed);
+  const auto rows = stages::row_sizes(stages::Documents::packed, kTokens, setup.shards);
+  Tokens tokens =
+      random_documents({.capacity = kTokens, .step = 12}, kTokens / 2, setup.vocab, seed);
+  TROUPE_ASSERT(std::ssize(tokens.ids) % rows.step == 0);
+  return tokens;
+}
 
 stages::ModelConfig model_of(const Setup& setup) {
   return {.kind = setup.kind,
@@ -81,24 +92,26 @@ std::vector<float> read(const tensor::Tensor& x, const tensor::Region& region) {
 
 Shard train(const Setup& setup, int shard, const stages::ShardGroups& groups) {
   const auto device = test::make_test_device();
-  Pipeline pipeline({.model = model_of(setup),
-                     .layers_of_chunk = setup.layers_of_chunk,
-                     .stage_of_chunk = setup.stage_of_chunk,
-                     .microbatches = kMicrobatches,
-                     .micro = 2,
-                     .seq_len = kTokens / 2,
-                     .order = setup.order,
-                     .sharding = {.size = setup.shards,
-                                  .shard = shard,
-                                  .sequence_parallel = setup.sequence_parallel},
-                     .recompute = setup.recompute},
-                    *device, 11, groups);
+  Pipeline pipeline(
+      {.model = model_of(setup),
+       .layers_of_chunk = setup.layers_of_chunk,
+       .stage_of_chunk = setup.stage_of_chunk,
+       .microbatches = kMicrobatches,
+       .micro = 2,
+       .seq_len = kTokens / 2,
+       .documents = setup.packed ? stages::Documents::packed : stages::Documents::joined,
+       .order = setup.order,
+       .sharding = {.size = setup.shards,
+                    .shard = shard,
+                    .sequence_parallel = setup.sequence_parallel},
+       .recompute = setup.recompute},
+      *device, 11, groups);
   const stages::OptimizerConfig optimizer = {.lr = setup.lr, .clip = 0, .warmup_steps = 0};
   Shard out;
   for (int step = 1; step <= 2; ++step) {
     std::vector<Tokens> batch;
     for (int m = 0; m < kMicrobatches; ++m)
-      batch.push_back(random_tokens(kTokens, setup.vocab, static_cast<std::uint64_t>(step + m)));
+      batch.push_back(tokens_of(setup, static_cast<std::uint64_t>(step + m)));
     const auto result = pipeline.step(optimizer, step, batch);
     out.losses.insert(out.losses.end(), result.losses.begin(), result.losses.end());
     for (const auto& stage : pipeline.stages())
@@ -110,7 +123,7 @@ Shard train(const Setup& setup, int shard, const stages::ShardGroups& groups) {
         piece.weight = read(p.weight, p.region);
       }
   }
-  out.evaluation = pipeline.evaluate(random_tokens(kTokens, setup.vocab, 7));
+  out.evaluation = pipeline.evaluate(tokens_of(setup, 7));
   return out;
 }
 
@@ -259,6 +272,15 @@ BOOST_AUTO_TEST_CASE(shards_drop_what_one_stage_drops) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(shards_of_packed_documents_compute_what_one_stage_computes) {
+  check_all_shardings({.tied = true, .kv_heads = 2, .packed = true});
+  check_all_shardings({.kind = stages::ModelKind::gpt2,
+                       .kv_heads = 12,
+                       .dropout = 0.2,
+                       .lr = 1e-3,
+                       .packed = true});
+}
+
 BOOST_AUTO_TEST_CASE(bfloat16_shards_compute_what_one_stage_computes) {
   Setup setup{.dtype = tensor::DType::bf16};
   const Shard whole = train_all(setup).front();
@@ -324,8 +346,10 @@ BOOST_AUTO_TEST_CASE(shards_that_recompute_have_the_same_bits) {
                                  {{1, 2}, {0, 1}, Order::mixed_backward}};
   const Setup llama{.kv_heads = 2, .shards = 2};
   const Setup gpt2{.kind = stages::ModelKind::gpt2, .kv_heads = 12, .dropout = 0.1, .shards = 2};
+  Setup documents = gpt2;
+  documents.packed = true;
   std::size_t next = 0;  // each way meets another cut with sequence parallelism than without
-  for (Setup setup : {llama, gpt2})
+  for (Setup setup : {llama, gpt2, documents})
     for (const bool sequence_parallel : {false, true}) {
       setup.sequence_parallel = sequence_parallel;
       setup.recompute = {};

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kMicrobatches = 4;
 constexpr int kSteps = 3;
+constexpr std::int64_t kSeqLen = 9;
 
 struct Kind {
   const char* name;
@@ -21,19 +22,23 @@ struct Kind {
   bool tied;
   double dropout = 0;
   bool biases = false;
+  bool packed = false;
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) {
   return out << kind.name;
 }
 
-const std::vector<Kind> kKinds = {{"float32", tensor::DType::f32, false},
-                                  {"float32 tied", tensor::DType::f32, true},
-                                  {"bfloat16", tensor::DType::bf16, false},
-                                  {"bfloat16 tied", tensor::DType::bf16, true},
-                                  {"float32, dropout", tensor::DType::f32, true, 0.2},
-                                  {"bfloat16, dropout", tensor::DType::bf16, false, 0.2},
-                                  {"float32, biases", tensor::DType::f32, false, 0, true},
-                                  {"bfloat16, biases", tensor::DType::bf16, true, 0, true}};
+const std::vector<Kind> kKinds = {
+    {"float32", tensor::DType::f32, false},
+    {"float32 tied", tensor::DType::f32, true},
+    {"bfloat16", tensor::DType::bf16, false},
+    {"bfloat16 tied", tensor::DType::bf16, true},
+    {"float32, dropout", tensor::DType::f32, true, 0.2},
+    {"bfloat16, dropout", tensor::DType::bf16, false, 0.2},
+    {"float32, biases", tensor::DType::f32, false, 0, true},
+    {"bfloat16, biases", tensor::DType::bf16, true, 0, true},
+    {"packed documents", tensor::DType::f32, false, 0, false, true},
+    {"packed documents, bfloat16, tied, dropout", tensor::DType::bf16, true, 0.2, false, true}};
 
 struct Cut {
   const char* name;
@@ -83,26 +88,34 @@ struct Run {
   std::map<std::string, std::string> state;
 };
 
+Tokens tokens_of(const Kind& kind, std::uint64_t seed) {
+  if (!kind.packed) return random_tokens(2 * kSeqLen, 61, seed);
+  return random_documents(stages::row_sizes(stages::Documents::packed, 2 * kSeqLen, 1), kSeqLen, 61,
+                          seed);
+}
+
 Run train(const Kind& kind, const Cut& cut) {
   const auto device = test::make_test_device();
-  Pipeline pipeline({.model = model_of(kind),
-                     .layers_of_chunk = cut.layers_of_chunk,
-                     .stage_of_chunk = cut.stage_of_chunk,
-                     .microbatches = kMicrobatches,
-                     .micro = 2,
-                     .seq_len = 9,
-                     .order = cut.order},
-                    *device, 11);
+  Pipeline pipeline(
+      {.model = model_of(kind),
+       .layers_of_chunk = cut.layers_of_chunk,
+       .stage_of_chunk = cut.stage_of_chunk,
+       .microbatches = kMicrobatches,
+       .micro = 2,
+       .seq_len = kSeqLen,
+       .documents = kind.packed ? stages::Documents::packed : stages::Documents::joined,
+       .order = cut.order},
+      *device, 11);
   const stages::OptimizerConfig optimizer = {.lr = 1e-2, .clip = 0.5, .warmup_steps = 2};
   Run run;
   for (int step = 1; step <= kSteps; ++step) {
     std::vector<Tokens> batch;
     for (int m = 0; m < kMicrobatches; ++m) {
-      batch.push_back(random_tokens(18, 61, static_cast<std::uint64_t>(step * 100 + m)));
+      batch.push_back(tokens_of(kind, static_cast<std::uint64_t>(step * 100 + m)));
     }
     run.steps.push_back(pipeline.step(optimizer, step, batch));
   }
-  run.evaluation = pipeline.evaluate(random_tokens(18, 61, 7));
+  run.evaluation = pipeline.evaluate(tokens_of(kind, 7));
   run.state = pipeline.state();
   return run;
 }

@@ -26,6 +26,13 @@ class MemoryTokens final : public stages::TokenFile {
     return tokens;
   }
 
+  /// These documents with ids modulo `vocab`.
+  MemoryTokens with_ids_below(std::int32_t vocab) const {
+    MemoryTokens other = *this;
+    for (std::int32_t& id : other.ids_) id %= vocab;
+    return other;
+  }
+
   const std::string& name() const override { return path_; }
   std::int64_t num_tokens() const override { return std::ssize(ids_); }
   void read(std::int64_t begin, std::span<std::int32_t> out) const override {

@@ -37,7 +37,7 @@ class NullStage : public stages::Stage {
   void synchronize() override {}
   double collective_wait_s() const override { return 0; }
   double evaluate(int, const tensor::Tensor&, const tensor::Tensor&, std::span<const std::int32_t>,
-                  std::span<const std::int32_t>) override {
+                  std::span<const std::int32_t>, const stages::DocumentRows&) override {
     return 0;
   }
   tensor::Device& device() { return *device_; }

@@ -5,10 +5,12 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "stages/optimizer.h"
+#include "stages/row_sizes.h"
 #include "stages/transformer_stage.h"
 #include "tensor/random.h"
 #include "tests/support/guarded_memory.h"
@@ -23,6 +25,14 @@ namespace troupe::test {
 struct Tokens {
   std::vector<std::int32_t> ids;
   std::vector<std::int32_t> targets;
+  // Of a microbatch of documents.
+  std::vector<std::int32_t> starts{};
+  std::vector<std::int32_t> positions{};
+
+  stages::DocumentRows documents() const {
+    if (starts.empty()) return {};
+    return {.rows = std::ssize(ids), .starts = starts, .positions = positions};
+  }
 };
 
 inline Tokens random_tokens(std::int64_t count, std::int64_t vocab, std::uint64_t seed) {
@@ -34,6 +44,30 @@ inline Tokens random_tokens(std::int64_t count, std::int64_t vocab, std::uint64_
   }
   tokens.targets.assign(tokens.ids.begin() + 1, tokens.ids.end());
   tokens.ids.pop_back();
+  return tokens;
+}
+
+/// Documents of random lengths up to `longest`, in a random number of rows that is allowed, with
+/// padding behind them.
+inline Tokens random_documents(const stages::RowSizes& rows, std::int64_t longest,
+                               std::int64_t vocab, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto up_to = [&](std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(1, most)(random);
+  };
+  const std::int64_t count = rows.step * up_to(rows.capacity / rows.step);
+  const std::int64_t padding = up_to(rows.step) - 1;
+  Tokens tokens = random_tokens(count, vocab, seed);
+  tokens.starts = {0};
+  for (std::int64_t left = count - padding; left > 0;) {
+    const std::int64_t length = up_to(std::min(left, longest));
+    for (std::int64_t i = 0; i < length; ++i)
+      tokens.positions.push_back(static_cast<std::int32_t>(i));
+    tokens.starts.push_back(static_cast<std::int32_t>(tokens.positions.size()));
+    left -= length;
+  }
+  tokens.positions.resize(tokens.ids.size());
+  std::fill(tokens.targets.end() - padding, tokens.targets.end(), tensor::kNoTarget);
   return tokens;
 }
 
@@ -54,6 +88,7 @@ struct PipelineSpec {
   int microbatches = 1;
   std::int64_t micro = 1;
   std::int64_t seq_len = 8;
+  stages::Documents documents = stages::Documents::joined;
   bool decay_all = false;
   Order order = Order::one_by_one;
   /// The shard of every stage that this pipeline is.
@@ -101,6 +136,7 @@ class Pipeline {
                              .recompute = spec_.recompute,
                              .micro = spec_.micro,
                              .seq_len = spec_.seq_len,
+                             .documents = spec_.documents,
                              .global_tokens = spec_.replicas * samples() * spec_.seq_len,
                              .seed = spec_.seed,
                              .decay_all = spec_.decay_all};
@@ -126,6 +162,10 @@ class Pipeline {
   /// Computes the gradients of a data step without applying them.
   StepResult gradients(const std::vector<Tokens>& batch, std::int64_t data_step = 0) {
     data_step_ = data_step;
+    step_targets_ = 0;
+    for (const Tokens& tokens : batch)
+      step_targets_ +=
+          std::ssize(tokens.targets) - std::ranges::count(tokens.targets, tensor::kNoTarget);
     StepResult result;
     result.losses.assign(batch.size(), 0);
     for (auto& stage : stages_) stage->begin_step();
@@ -148,7 +188,7 @@ class Pipeline {
     double loss = 0;
     for (int c = 0; c < num_chunks(); ++c) {
       loss += stage_of(c).evaluate(local(c), forward_edge(c, 0), forward_edge(c + 1, 0), tokens.ids,
-                                   tokens.targets);
+                                   tokens.targets, tokens.documents());
     }
     return loss;
   }
@@ -217,6 +257,8 @@ class Pipeline {
                            .ids = tokens.ids,
                            .targets = tokens.targets,
                            .place = place(m),
+                           .documents = tokens.documents(),
+                           .step_targets = spec_.replicas * step_targets_,
                            .loss = loss});
     return *loss.as<double>();
   }
@@ -298,6 +340,7 @@ class Pipeline {
   std::vector<std::unique_ptr<stages::Stage>> stages_;
   std::vector<tensor::Buffer> edges_;
   std::int64_t data_step_ = 0;
+  std::int64_t step_targets_ = 0;
 };
 
 }  // namespace troupe::test
