@@ -35,6 +35,7 @@ stages::Training training_of(const RunSpec& spec, std::int64_t step) {
   return {.seed = spec.seed,
           .digest = spec.data.digest,
           .shuffle = spec.data.shuffle,
+          .documents = std::string(stages::name_of(spec.batch.documents)),
           .global = spec.batch.global,
           .lr = stages::learning_rate(spec.optimizer, step)};
 }
@@ -238,7 +239,7 @@ StepReport Director::report(const OrderCommit& commit) {
       .loss = commit.loss,
       .grad_norm = commit.grad_norm,
       .lr = stages::learning_rate(spec.optimizer, commit.step),
-      .tokens = spec.global_tokens(),
+      .tokens = commit.targets,
       .first_sample = context_.sample_origin + (commit.step - 1) * spec.batch.global,
       .step_s = std::chrono::duration<double>(now - std::exchange(step_begin_, now)).count()};
   step.replicas = measured_;

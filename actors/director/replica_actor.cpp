@@ -181,7 +181,8 @@ void ReplicaActor::add(const Evaluated& answer) {
   ReplicaEvaluated all{.epoch = answer.epoch,
                        .step = answer.step,
                        .batch = answer.batch,
-                       .replica = context_.replica};
+                       .replica = context_.replica,
+                       .targets = answer.targets};
   for (const Evaluated& evaluated : round.answers()) all.loss_sum += to_double(evaluated.loss_sum);
   send(context_.director, Event{all});
 }

@@ -70,6 +70,7 @@ std::string fault_in(const Prepared& answer, const ReplicaPart& part) {
   if (std::string fault = fault_of_step(answer, part, part.committed + 1, part.committed + 1);
       !fault.empty())
     return fault;
+  if (answer.targets < 0) return fmt::format("{} targets", answer.targets);
   for (const auto& sent : answer.sent)
     if (!is_rank(sent.to, part.num_ranks)) return fmt::format("an edge to rank {}", sent.to);
   for (const auto& waited : answer.waited)
@@ -87,6 +88,7 @@ std::string fault_in(const Saved& answer, const ReplicaPart& part) {
 
 std::string fault_in(const Evaluated& answer, const ReplicaPart& part) {
   if (answer.batch < 0) return fmt::format("batch {}", answer.batch);
+  if (answer.targets < 0) return fmt::format("{} targets", answer.targets);
   return fault_of_step(answer, part, 0, part.committed);
 }
 

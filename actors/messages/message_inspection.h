@@ -51,15 +51,16 @@ TROUPE_INSPECT(Finish, x.reason)
 TROUPE_INSPECT(Ready, x.epoch, x.rank, x.move_s, x.digest, x.parameters)
 TROUPE_INSPECT(Prepared::Sent, x.to, x.bytes)
 TROUPE_INSPECT(Prepared::Waited, x.from, x.wait_s)
-TROUPE_INSPECT(Prepared, x.epoch, x.step, x.rank, x.loss_sum, x.bad_microbatch, x.squared_norms,
-               x.busy_s, x.collective_s, x.wall_s, x.device_used, x.device_total, x.sent, x.waited)
+TROUPE_INSPECT(Prepared, x.epoch, x.step, x.rank, x.loss_sum, x.targets, x.bad_microbatch,
+               x.squared_norms, x.busy_s, x.collective_s, x.wall_s, x.device_used, x.device_total,
+               x.sent, x.waited)
 TROUPE_INSPECT(TracedActions::Row, x.name, x.begin_s, x.end_s, x.sent_s, x.busy_s, x.collective_s,
                x.waited_s, x.from, x.to)
 TROUPE_INSPECT(TracedActions, x.epoch, x.step, x.rank, x.rows, x.complete)
 TROUPE_INSPECT(Tapped, x.epoch, x.step, x.rank, x.to, x.backward, x.microbatch, x.elements,
                x.not_finite, x.norm, x.mean, x.min, x.max, x.histogram, x.file, x.error)
 TROUPE_INSPECT(Saved, x.epoch, x.step, x.rank, x.error)
-TROUPE_INSPECT(Evaluated, x.epoch, x.step, x.batch, x.rank, x.loss_sum)
+TROUPE_INSPECT(Evaluated, x.epoch, x.step, x.batch, x.rank, x.loss_sum, x.targets)
 TROUPE_INSPECT(Failed, x.epoch, x.incarnation, x.kind, x.message)
 TROUPE_INSPECT(Heartbeat::Link, x.to, x.queued)
 TROUPE_INSPECT(Heartbeat, x.incarnation, x.progress, x.longest_action_s, x.state, x.waiting_for,

@@ -158,6 +158,7 @@ struct Prepared {
   std::int64_t step = 0;
   int rank = 0;
   Bits loss_sum = 0;
+  std::int64_t targets = 0;  ///< of the step in all replicas; 0: each token of joined samples
   int bad_microbatch = -1;
   std::vector<Bits> squared_norms;  ///< of the parameters in Ready::parameters, in that order
   Bits busy_s = 0;
@@ -175,9 +176,7 @@ struct TracedActions {
     Bits begin_s = 0;  ///< on the machine's monotonic clock
     Bits end_s = 0;
     Bits sent_s = 0;
-    /// Time spent on this action alone; for an action of a pair, begin_s to end_s includes the
-    /// other's.
-    Bits busy_s = 0;
+    Bits busy_s = 0;  ///< time spent on this action, without the other one of a pair
     Bits collective_s =
         0;  ///< time in which it lacked a collective of the shards; no part of busy_s
     Bits waited_s = 0;
@@ -220,6 +219,7 @@ struct Evaluated {
   std::int64_t batch = 0;
   int rank = 0;
   Bits loss_sum = 0;
+  std::int64_t targets = 0;  ///< of the batch
 };
 
 /// The worker cannot go on in this epoch. `kind` is an ErrorKind's value.

@@ -16,7 +16,10 @@ std::string place(int replica, std::size_t vote, int shards) {
 ReplicaPrepared aggregate_votes(int replica, const std::vector<Prepared>& votes,
                                 const std::vector<Ready>& ready, int shards,
                                 const std::vector<stages::ParameterInfo>& parameters) {
-  ReplicaPrepared sum{.epoch = votes.front().epoch, .step = votes.front().step, .replica = replica};
+  ReplicaPrepared sum{.epoch = votes.front().epoch,
+                      .step = votes.front().step,
+                      .replica = replica,
+                      .targets = votes.front().targets};
   std::vector<double> squares(parameters.size(), 0.0);
   for (std::size_t v = 0; v < votes.size(); ++v) {
     const Prepared& vote = votes[v];

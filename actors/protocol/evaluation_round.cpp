@@ -24,12 +24,14 @@ std::optional<std::int64_t> EvaluationRound::order() {
   return num_ordered_++;
 }
 
-void EvaluationRound::add(std::int64_t batch, int replica, double loss_sum) {
+void EvaluationRound::add(std::int64_t batch, int replica, const Loss& loss) {
   if (batch < num_done_) return;
-  waiting_[{batch, replica}] = loss_sum;
-  for (; next_is_done(); ++num_done_)
+  waiting_[{batch, replica}] = loss;
+  for (; next_is_done(); ++num_done_) {
+    targets_ += waiting_.at({num_done_, 0}).targets;
     for (std::size_t r = 0; r < loss_sums_.size(); ++r)
-      loss_sums_[r] += waiting_.extract({num_done_, static_cast<int>(r)}).mapped();
+      loss_sums_[r] += waiting_.extract({num_done_, static_cast<int>(r)}).mapped().sum;
+  }
 }
 
 bool EvaluationRound::next_is_done() const {

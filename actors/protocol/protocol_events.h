@@ -46,8 +46,9 @@ struct ReplicaPrepared {
   std::int64_t step = 0;
   int replica = 0;
   double loss_sum = 0;
-  double squared_norm = 0;  ///< of the whole model's gradient, equal in all replicas
-  std::string not_finite;   ///< where a loss or gradient is not finite; empty if all are
+  std::int64_t targets = 0;  ///< of the step in all replicas, as Prepared::targets
+  double squared_norm = 0;   ///< of the whole model's gradient, equal in all replicas
+  std::string not_finite;    ///< where a loss or gradient is not finite; empty if all are
 };
 struct ReplicaSaved {
   std::uint32_t epoch = 0;
@@ -61,6 +62,7 @@ struct ReplicaEvaluated {
   std::int64_t batch = 0;
   int replica = 0;
   double loss_sum = 0;
+  std::int64_t targets = 0;  ///< of the batch in all replicas
 };
 /// The checkpoint that PublishCheckpoint ordered is complete on disk, or could not be written.
 struct Published {
@@ -174,6 +176,7 @@ struct OrderCommit {
   std::int64_t step = 0;
   double clip_factor = 1;
   double loss = 0;
+  std::int64_t targets = 0;  ///< whose mean the loss is
   double grad_norm = 0;
 };
 struct OrderSave {

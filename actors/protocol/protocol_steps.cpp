@@ -32,8 +32,8 @@ void DirectorProtocol::handle(const ReplicaPrepared& event) {
 
 void DirectorProtocol::commit() {
   const std::int64_t step = committed_ + 1;
-  const auto tokens = static_cast<double>(spec_.global_tokens());
-  if (const std::string where = votes_.not_finite(tokens); !where.empty()) {
+  const std::int64_t targets = votes_.targets() > 0 ? votes_.targets() : spec_.global_tokens();
+  if (const std::string where = votes_.not_finite(targets); !where.empty()) {
     end_.refuse_step("step " + std::to_string(step) + " was not committed: " + where);
     reached_ = committed_;  // no later step is done again
     return go_on();
@@ -43,7 +43,8 @@ void DirectorProtocol::commit() {
   const double norm = votes_.grad_norm();
   emit(OrderCommit{.step = step,
                    .clip_factor = stages::clip_factor(spec_.optimizer, norm),
-                   .loss = votes_.loss(tokens),
+                   .loss = votes_.loss(targets),
+                   .targets = targets,
                    .grad_norm = norm});
   if (is_scaling()) answer_scale(ErrorKind::usage, "");
   if (std::exchange(spares_due_, false) && !is_over()) keep_spares();
@@ -112,14 +113,15 @@ void DirectorProtocol::order_batches() {
 void DirectorProtocol::handle(const ReplicaEvaluated& event) {
   if (phase_ != Phase::evaluating || event.epoch != epoch_.number || event.step != committed_)
     return;
-  evaluation_.add(event.batch, event.replica, event.loss_sum);
+  evaluation_.add(event.batch, event.replica,
+                  {.sum = event.loss_sum,
+                   .targets = event.targets > 0 ? event.targets : spec_.global_tokens()});
   if (stopping()) {  // no more batches are ordered
     if (evaluation_.idle()) go_on();
     return;
   }
   if (!evaluation_.complete()) return order_batches();
-  const double tokens = static_cast<double>(spec_.global_tokens() * spec_.eval.steps);
-  emit(ReportEvaluation{.step = committed_, .loss = evaluation_.loss_sum() / tokens});
+  emit(ReportEvaluation{.step = committed_, .loss = evaluation_.mean_loss()});
   go_on();
 }
 

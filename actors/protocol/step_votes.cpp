@@ -8,6 +8,7 @@ namespace troupe::actors {
 void StepVotes::begin(int num_replicas) {
   answers_.begin(num_replicas);
   loss_sums_.assign(static_cast<std::size_t>(num_replicas), 0.0);
+  targets_ = 0;
   squared_norm_ = 0;
   not_finite_.clear();
 }
@@ -15,21 +16,24 @@ void StepVotes::begin(int num_replicas) {
 void StepVotes::add(const ReplicaPrepared& vote) {
   answers_.add(vote.replica);
   loss_sums_[static_cast<std::size_t>(vote.replica)] = vote.loss_sum;
-  if (vote.replica == 0) squared_norm_ = vote.squared_norm;  // all have the same bits
+  if (vote.replica == 0) {  // all replicas have the same
+    targets_ = vote.targets;
+    squared_norm_ = vote.squared_norm;
+  }
   if (not_finite_.empty()) not_finite_ = vote.not_finite;
 }
 
-double StepVotes::loss(double global_tokens) const {
-  return std::accumulate(loss_sums_.begin(), loss_sums_.end(), 0.0) / global_tokens;
+double StepVotes::loss(std::int64_t targets) const {
+  return std::accumulate(loss_sums_.begin(), loss_sums_.end(), 0.0) / static_cast<double>(targets);
 }
 
 double StepVotes::grad_norm() const {
   return std::sqrt(squared_norm_);
 }
 
-std::string StepVotes::not_finite(double global_tokens) const {
+std::string StepVotes::not_finite(std::int64_t targets) const {
   if (!not_finite_.empty()) return not_finite_;
-  const bool finite = std::isfinite(loss(global_tokens)) && std::isfinite(grad_norm());
+  const bool finite = std::isfinite(loss(targets)) && std::isfinite(grad_norm());
   return finite ? "" : "the sum over the stages is not finite";
 }
 

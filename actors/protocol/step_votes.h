@@ -17,16 +17,19 @@ class StepVotes {
   void add(const ReplicaPrepared& vote);
   bool complete() const { return answers_.complete(); }
 
-  /// The mean loss over the step's tokens; the replicas' sums are added in the order of replicas.
-  double loss(double global_tokens) const;
+  /// The step's targets; 0 if no vote counts them.
+  std::int64_t targets() const { return targets_; }
+  /// The mean loss over so many targets; the replicas' sums are added in the order of replicas.
+  double loss(std::int64_t targets) const;
   /// The norm of the whole model's gradient.
   double grad_norm() const;
   /// Why the step must not be committed; empty: it may be.
-  std::string not_finite(double global_tokens) const;
+  std::string not_finite(std::int64_t targets) const;
 
  private:
   ReplicaAnswers answers_;
   std::vector<double> loss_sums_;  // by replica
+  std::int64_t targets_ = 0;
   double squared_norm_ = 0;
   std::string not_finite_;  // from the first vote that is not finite; empty: none
 };

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "actors/topology/state_plan.h"
+#include "stages/row_sizes.h"
 #include "stages/storage/xxh64.h"
 #include "tensor/error.h"
 
@@ -35,7 +36,8 @@ std::uint64_t digest_of(const Assembly& assembly, const RunSpec& spec, const Clu
           std::to_string(static_cast<int>(method)) + '/' + std::to_string(num_layers) + '/' +
           std::to_string(distributes) + '/' + std::to_string(kept);
   text += " tp" + std::to_string(shape.mesh.tp) + (shape.mesh.sequence_parallel ? " sp " : " ") +
-          std::to_string(spec.batch.micro) + 'x' + std::to_string(spec.batch.seq_len) + 'x' +
+          std::to_string(spec.batch.micro) + 'x' + std::to_string(spec.batch.seq_len) + '/' +
+          std::to_string(static_cast<int>(spec.batch.documents)) + 'x' +
           std::to_string(spec.model.hidden_size) + ' ' + std::string(name_of(spec.model.dtype));
   return stages::xxh64(text);
 }
@@ -52,8 +54,10 @@ void add_edges(std::vector<Edge>& edges, const Assembly& assembly, const RunSpec
                const RunSpec::Mesh& mesh, const RankPlace& place, int chunk) {
   const auto at = [&](int c) { return rank_of_chunk(assembly, mesh, place, c); };
   const auto slots = [&](int c) { return assembly.capacities[static_cast<std::size_t>(c)]; };
-  const tensor::Shape shape = stages::edge_shape(spec.batch.micro * spec.batch.seq_len,
-                                                 spec.model.hidden_size, sharding_at(mesh, place));
+  const auto& batch = spec.batch;
+  const auto rows = stages::row_sizes(batch.documents, batch.micro * batch.seq_len, mesh.tp);
+  const tensor::Shape shape =
+      stages::edge_shape(rows.capacity, spec.model.hidden_size, sharding_at(mesh, place));
   edges.push_back({.from = at(chunk - 1),
                    .to = at(chunk),
                    .chunk = chunk,
@@ -78,6 +82,7 @@ stages::StageSpec stage_spec(const Assembly& assembly, const RunSpec& spec, cons
                           .recompute = spec.recompute,
                           .micro = spec.batch.micro,
                           .seq_len = spec.batch.seq_len,
+                          .documents = spec.batch.documents,
                           .global_tokens = spec.global_tokens(),
                           .seed = spec.seed,
                           .decay_all = spec.optimizer.decay_all};

@@ -27,7 +27,7 @@ struct StepReport {
     double wait_s = 0;  ///< time that `to` waited for messages of `from`
   };
   std::int64_t step = 0;  ///< from 1
-  double loss = 0;        ///< mean over the global batch's tokens, before the update
+  double loss = 0;        ///< mean over the global batch's targets, before the update
   double grad_norm = 0;   ///< before clipping
   double lr = 0;
   std::int64_t tokens = 0;

@@ -6,6 +6,7 @@
 
 #include "schedules/costs.h"
 #include "schedules/plan.h"
+#include "stages/data/documents.h"
 #include "stages/model_config.h"
 #include "stages/optimizer.h"
 #include "stages/recompute.h"
@@ -38,6 +39,7 @@ struct RunSpec {
     std::int64_t seq_len = 0;
     std::int64_t micro = 1;
     std::int64_t global = 1;  ///< samples per step
+    stages::Documents documents = stages::Documents::joined;
 
     /// Microbatches in a step of one of `dp` replicas.
     int microbatches(int dp) const { return static_cast<int>(global / dp / micro); }
@@ -116,6 +118,7 @@ struct RunSpec {
 
   int num_microbatches() const { return batch.microbatches(mesh.dp); }
   int num_ranks() const { return mesh.num_ranks(); }
+  /// Tokens of a step if each sample has seq_len of them, as joined samples have.
   std::int64_t global_tokens() const { return batch.global * batch.seq_len; }
 };
 

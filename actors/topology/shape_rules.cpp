@@ -11,7 +11,8 @@ bool shares_evenly(const RunSpec::Batch& batch, std::int64_t dp) {
 
 std::string fault_of_shards(const RunSpec& spec, const RunSpec::Mesh& mesh) {
   if (std::string fault = stages::check_sharding(spec.model, mesh.tp); !fault.empty()) return fault;
-  if (!mesh.sequence_parallel || spec.batch.seq_len % mesh.tp == 0) return "";
+  const bool pads = spec.batch.documents == stages::Documents::packed;  // to a multiple of tp
+  if (!mesh.sequence_parallel || pads || spec.batch.seq_len % mesh.tp == 0) return "";
   int nearest = mesh.tp;
   while (spec.batch.seq_len % nearest != 0 || !stages::check_sharding(spec.model, nearest).empty())
     --nearest;

@@ -187,7 +187,7 @@ void PlanRunner::evaluate_one(std::size_t instruction, Step& step) {
   const auto begin = Clock::now();
   const double loss =
       stage_.evaluate(next.chunk, pass.input, pass.output, tokens_.ids(next.microbatch),
-                      tokens_.targets(next.microbatch));
+                      tokens_.targets(next.microbatch), tokens_.documents(next.microbatch));
   step.busy_s += seconds_since(begin);
   if (next.last)
     losses()[next.microbatch] = loss;
@@ -241,6 +241,8 @@ void PlanRunner::compute(ActiveAction& pass) {
                                 .ids = tokens_.ids(next.microbatch),
                                 .targets = tokens_.targets(next.microbatch),
                                 .place = pass.place,
+                                .documents = tokens_.documents(next.microbatch),
+                                .step_targets = tokens_.num_targets(),
                                 .loss = losses_.view(tensor::DType::f64, {1}, m * sizeof(double))},
                                pass.node);
   }
@@ -259,7 +261,7 @@ void PlanRunner::hand_over(const ActiveAction& pass, const stages::NodeEnd& end,
   if (end.output && pass.needs.buffer) {
     if (step.tap) {
       ran.synchronize();
-      step.tap->look(*pass.needs.buffer, pass.output);
+      step.tap->look(*pass.needs.buffer, tokens_.used_part(pass.output, next.microbatch));
     }
     channel_.send(*pass.needs.buffer, pass.output, ran);
   }
@@ -367,7 +369,8 @@ void PlanRunner::read_times(Step& step) {
 
 PlanResult PlanRunner::finish(const Step& step, double wall_s) {
   const double within_calls_s = stage_.collective_wait_s();
-  PlanResult result{.busy_s = step.busy_s,
+  PlanResult result{.targets = tokens_.num_targets(),
+                    .busy_s = step.busy_s,
                     .collective_s = within_calls_s + step.collective_s,
                     .wall_s = wall_s,
                     .longest_action_s = step.longest_s};

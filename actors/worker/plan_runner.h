@@ -18,8 +18,9 @@ class Tap;
 struct PlanResult {
   /// The losses of this rank's microbatches, added in ascending order; 0 without the head.
   double loss_sum = 0;
-  int bad_microbatch = -1;  ///< the first microbatch whose loss is not finite; -1: none
-  double busy_s = 0;        ///< time in calls of the stage, without what follows
+  std::int64_t targets = 0;  ///< of the step, those of all replicas; 0: of joined samples
+  int bad_microbatch = -1;   ///< the first microbatch whose loss is not finite; -1: none
+  double busy_s = 0;         ///< time in calls of the stage, without what follows
   /// Time in which nothing was computed because the next nodes lacked a collective of the shards.
   double collective_s = 0;
   double wall_s = 0;

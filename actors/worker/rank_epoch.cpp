@@ -11,7 +11,8 @@ namespace troupe::actors {
 namespace {
 
 stages::FeedSpec feed_spec(const RunSpec& spec, const ClusterShape& shape) {
-  return {.seq_len = spec.batch.seq_len,
+  return {.documents = spec.batch.documents,
+          .seq_len = spec.batch.seq_len,
           .micro = spec.batch.micro,
           .global = spec.batch.global,
           .replicas = shape.mesh.dp,
@@ -66,16 +67,20 @@ void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin
   number_parameters(now, spec);
   const ClusterShape& shape = now.epoch.shape;
   const auto microbatches = spec.batch.microbatches(shape.mesh.dp);
+  const stages::RowSizes rows =
+      stages::row_sizes(spec.batch.documents, spec.batch.micro * spec.batch.seq_len, shape.mesh.tp);
   const Program program = compile(now.part, now.part.actions);
   const bool shares = spec.data.first_shard_reads && shape.mesh.tp > 1;
-  if (shares && reads_tokens(program)) now.tokens.emplace(device, *now.shard_forwards);
-  const bool opens =
-      !spec.data.first_shard_reads || (now.part.place.shard == 0 && reads_tokens(program));
+  // The bounds of documents are needed by every stage, the tokens at the ends of the model alone.
+  const bool needs = reads_tokens(program) || spec.batch.documents != stages::Documents::joined;
+  if (shares && needs) now.tokens.emplace(device, *now.shard_forwards);
+  const bool opens = !spec.data.first_shard_reads || (now.part.place.shard == 0 && needs);
   const auto data = [&](const stages::DataFeed* feed) {
     return StepTokens::Source{.feed = feed,
                               .broadcast = now.tokens ? &*now.tokens : nullptr,
+                              .documents = spec.batch.documents,
                               .replica = now.part.place.replica,
-                              .tokens = spec.batch.micro * spec.batch.seq_len,
+                              .rows = rows,
                               .samples = spec.batch.micro,
                               .num_microbatches = static_cast<int>(microbatches)};
   };

@@ -82,6 +82,7 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
                 .step = order.step,
                 .rank = now.rank,
                 .loss_sum = to_bits(result.loss_sum),
+                .targets = result.targets,
                 .bad_microbatch = result.bad_microbatch,
                 .busy_s = to_bits(result.busy_s),
                 .collective_s = to_bits(result.collective_s),
@@ -164,14 +165,14 @@ void RankExecutor::finish_writing() {
 Evaluated RankExecutor::evaluate(const Evaluate& order) {
   set_state("evaluating");
   end_epochs_before();
-  const double loss_sum =
-      epoch_->eval_runner->evaluate(order.batch, kEvalStep + next_eval_++).loss_sum;
+  const PlanResult result = epoch_->eval_runner->evaluate(order.batch, kEvalStep + next_eval_++);
   set_state("ready");
   return {.epoch = order.epoch,
           .step = order.step,
           .batch = order.batch,
           .rank = epoch_->rank,
-          .loss_sum = to_bits(loss_sum)};
+          .loss_sum = to_bits(result.loss_sum),
+          .targets = result.targets};
 }
 
 // --- from other threads

@@ -15,10 +15,10 @@ class TokenBroadcast {
  public:
   /// Device and group outlive this object.
   TokenBroadcast(tensor::Device& device, tensor::ProcessGroup& shards);
-  /// Sends the first shard's ids and targets; fills those of the others, which are as many. Every
+  /// Sends the first shard's data of a step; fills those of the others, which are as many. Every
   /// shard calls it between the same collectives of the group. Allocates in its first call alone.
   /// Throws Error{unavailable} if the group ends.
-  void run(std::span<std::int32_t> ids, std::span<std::int32_t> targets);
+  void run(std::span<std::int32_t> data);
 
  private:
   tensor::Device& device_;

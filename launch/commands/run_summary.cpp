@@ -115,9 +115,12 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
       fmt::format("model     {}, {} parameters, {} of width {}, {}\n", stages::name_of(model.kind),
                   grouped(placement.parameters), counted(model.num_hidden_layers, "layer"),
                   model.hidden_size, tensor::name_of(model.dtype));
-  out += fmt::format("batch     {} of {}, {} {} a step; {} of {}{}\n",
-                     counted(spec.batch.global, "sample"), counted(spec.batch.seq_len, "token"),
+  const bool joined = spec.batch.documents == stages::Documents::joined;
+  out += fmt::format("batch     {} of {}{}, {}{} {} a step{}; {} of {}{}\n",
+                     counted(spec.batch.global, "sample"), joined ? "" : "at most ",
+                     counted(spec.batch.seq_len, "token"), joined ? "" : "at most ",
                      grouped(spec.global_tokens()), spec.global_tokens() == 1 ? "token" : "tokens",
+                     joined ? "" : ", " + std::string(stages::name_of(spec.batch.documents)),
                      counted(spec.num_microbatches(), "microbatch"), spec.batch.micro,
                      spec.mesh.dp > 1 ? " a replica" : "");
   const std::string shards =
@@ -148,15 +151,15 @@ std::string gpu_line(const Machine& machine) {
                      bytes_text(static_cast<std::int64_t>(gpu.memory_bytes)));
 }
 
-std::string corpus_line(const actors::RunSpec& spec, std::int64_t tokens) {
-  const std::int64_t samples = (tokens - 1) / spec.batch.seq_len;
+std::string corpus_line(const actors::RunSpec& spec, const Corpus& corpus) {
   const double epochs = static_cast<double>(spec.max_steps) *
-                        static_cast<double>(spec.batch.global) / static_cast<double>(samples);
+                        static_cast<double>(spec.batch.global) /
+                        static_cast<double>(corpus.samples);
   const auto text = [](std::int64_t number, const char* noun) {
     return number == 1 ? counted(number, noun) : grouped(number) + " " + noun + "s";
   };
-  return fmt::format("corpus    {}, {}; {} {} {:.2f} data epochs\n", text(tokens, "token"),
-                     text(samples, "sample"), text(spec.max_steps, "step"),
+  return fmt::format("corpus    {}, {}; {} {} {:.2f} data epochs\n", text(corpus.tokens, "token"),
+                     text(corpus.samples, "sample"), text(spec.max_steps, "step"),
                      spec.max_steps == 1 ? "is" : "are", epochs);
 }
 

@@ -5,6 +5,7 @@
 
 #include "actors/topology/run_spec.h"
 #include "launch/host/machine.h"
+#include "launch/manifest/corpus.h"
 #include "launch/manifest/placement.h"
 
 namespace troupe::launch {
@@ -20,6 +21,6 @@ std::string gpu_line(const Machine& machine);
 
 /// A line, with its line break, about the corpus: tokens, samples, and how often the run reads
 /// them.
-std::string corpus_line(const actors::RunSpec& spec, std::int64_t tokens);
+std::string corpus_line(const actors::RunSpec& spec, const Corpus& corpus);
 
 }  // namespace troupe::launch

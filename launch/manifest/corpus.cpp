@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "launch/host/machine.h"
+#include "launch/manifest/run_spec.h"
 #include "schedules/counted.h"
 #include "stages/token_data.h"
 
@@ -52,6 +53,7 @@ std::int64_t check_file(const Manifest& m, const char* key, const std::string& f
   return bytes;
 }
 
+/// For what is known before a file of joined samples is tokenized.
 void check_one_sample(const Manifest& m, const char* key, std::int64_t tokens) {
   const std::int64_t seq_len = m.integer("batch.seq_len");
   if (tokens > seq_len) return;
@@ -61,6 +63,21 @@ void check_one_sample(const Manifest& m, const char* key, std::int64_t tokens) {
                   key, schedules::counted(tokens, "token"), seq_len + 1,
                   std::max<std::int64_t>(tokens - 1, 1)),
       ErrorKind::data);
+}
+
+/// The samples that a token file makes. Throws if there is none.
+std::int64_t count_samples(const Manifest& m, const char* key, const stages::TokenFile& tokens) {
+  const stages::Documents documents = to_run_spec(m).batch.documents;
+  if (documents == stages::Documents::joined) check_one_sample(m, key, tokens.num_tokens());
+  const stages::SampleTable samples(tokens, m.integer("batch.seq_len"), documents);
+  if (samples.size() > 0) return samples.size();
+  m.fail(key,
+         fmt::format("{} holds {} in {}, but with batch.documents = '{}' a sample is a document of "
+                     "at least 2 tokens; 'joined' joins them",
+                     key, schedules::counted(tokens.num_tokens(), "token"),
+                     schedules::counted(tokens.num_documents(), "document"),
+                     m.text("batch.documents")),
+         ErrorKind::data);
 }
 
 int tokenizer_size(const Manifest& m) try {
@@ -88,7 +105,7 @@ void check_tokenizer(const Manifest& m) {
 /// at some step.
 void check_dataset(Manifest& m, const char* key) {
   const auto tokens = about_files(m, key, [&] { return stages::TokenFile::open(m.texts(key)[0]); });
-  check_one_sample(m, key, tokens->num_tokens());
+  count_samples(m, key, *tokens);
   const std::string digest = about_files(
       m, key, [&] { return stages::scan_tokens(*tokens, m.integer("model.vocab_size")); });
   if (std::string_view(key) == kTrained) m.resolve("data.digest", digest);
@@ -110,20 +127,21 @@ void check_files(Manifest& m, const char* key) {
   check_tokenizer(m);
   // Only a part of a JSON line is text, so the sizes of JSON files tell no number of tokens.
   if (m.text("data.tokenizer") == stages::kBytesTokenizer &&
-      std::ranges::none_of(files, stages::is_json_lines))
+      std::ranges::none_of(files, stages::is_json_lines) &&
+      to_run_spec(m).batch.documents == stages::Documents::joined)
     check_one_sample(m, key, bytes);
 }
 
-/// Makes the token file for the files of one key and returns the number of its tokens.
-std::int64_t prepare(Manifest& m, const char* key, const char* tokens_key, Corpus& corpus,
-                     const stages::EncodeOptions& options) {
+/// Makes the token file for the files of one key and counts its tokens and samples in `corpus`.
+void prepare(Manifest& m, const char* key, const char* tokens_key, Corpus& corpus,
+             const stages::EncodeOptions& options) {
   const std::string path = stages::prepare_tokens(
       {.files = m.texts(key), .tokenizer = m.text("data.tokenizer")}, token_cache(), options);
   corpus.holds.emplace_back(path);
-  const std::int64_t tokens = stages::TokenFile::open(path)->num_tokens();
-  check_one_sample(m, key, tokens);
+  const auto tokens = stages::TokenFile::open(path);
+  corpus.tokens = tokens->num_tokens();
+  corpus.samples = count_samples(m, key, *tokens);
   m.resolve(tokens_key, path);
-  return tokens;
 }
 
 fs::path cache_home() {
@@ -148,11 +166,11 @@ void check_corpus(Manifest& m) {
 
 Corpus prepare_corpus(Manifest& m, const stages::EncodeOptions& options) {
   Corpus corpus;
-  corpus.tokens = prepare(m, kTrained, "data.tokens", corpus, options);
+  if (m.integer("eval.interval") > 0) prepare(m, kEvaluated, "eval.tokens", corpus, options);
+  prepare(m, kTrained, "data.tokens", corpus, options);  // last: it is what `corpus` counts
   if (m.text("data.digest").empty())
     m.resolve("data.digest", stages::scan_tokens(*stages::TokenFile::open(m.text("data.tokens")),
                                                  m.integer("model.vocab_size")));
-  if (m.integer("eval.interval") > 0) prepare(m, kEvaluated, "eval.tokens", corpus, options);
   return corpus;
 }
 

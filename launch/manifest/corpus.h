@@ -19,6 +19,7 @@ void check_corpus(Manifest& manifest);
 /// The token files of a run.
 struct Corpus {
   std::int64_t tokens = 0;                    ///< number of tokens in data.files
+  std::int64_t samples = 0;                   ///< number of samples that they make
   std::vector<stages::TokenCacheHold> holds;  ///< keep the files in the cache
 };
 

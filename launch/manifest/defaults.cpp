@@ -8,6 +8,8 @@
 #include "launch/manifest/key_rules.h"
 #include "launch/manifest/model_keys.h"
 
+#include "stages/data/documents.h"
+
 namespace troupe::launch {
 namespace {
 
@@ -76,11 +78,25 @@ constexpr std::array kOtherKeys{
     Key{"batch", "seq_len", integer, "256", "tokens", "Length of a sample; fits a laptop",
         from_one_to(1048576)},
     Key{"batch", "micro", integer, "4", "samples",
-        "Samples that a stage computes at once; keeps two cores busy", from_one_to(4096)},
+        "Samples that a stage computes at once, packed ones on average; keeps two cores busy",
+        from_one_to(65536)},
     Key{"batch", "global", integer, "16", "samples",
         "Samples of a step, over all replicas; a multiple of micro * dp. Four microbatches by "
         "default",
         from_one_to(16777216)},
+    Key{"batch",
+        "documents",
+        text,
+        "\"joined\"",
+        "",
+        "How the corpus becomes samples: joined, one stream of tokens cut every seq_len, across "
+        "the "
+        "bounds of documents; padded, each document (a line of a .jsonl, a document of an .idx, or "
+        "another file) by itself, cut where it is longer than seq_len, in a row that padding fills "
+        "up; or packed, the same samples side by side without padding, which costs less. joined, "
+        "as corpora of plain text have no documents",
+        {},
+        stages::kDocumentsNames},
 
     Key{"optimizer", "lr", number, "0.001", "", "Peak learning rate; usual for models of this size",
         kFinite},

@@ -24,6 +24,8 @@ void compare_data(const actors::RunSpec& spec, const stages::CheckpointInfo& inf
     compare(cursor, "data.tokenizer", spec.data.tokenizer, info.tokenizer);
   if (!info.training) return;
   compare(cursor, "data.shuffle", spec.data.shuffle, info.training->shuffle);
+  compare(cursor, "batch.documents", std::string(stages::name_of(spec.batch.documents)),
+          info.training->documents);
   if (spec.data.shuffle && info.training->shuffle)
     compare(cursor, "run.seed", spec.seed, info.training->seed);
   const bool known = !spec.data.digest.empty() && !info.training->digest.empty();

@@ -1,5 +1,7 @@
 #include "launch/manifest/run_spec.h"
 
+#include <algorithm>
+
 #include "launch/manifest/rotary.h"
 
 namespace troupe::launch {
@@ -12,6 +14,11 @@ int narrow(std::int64_t value) {
 std::optional<bool> given_flag(const Manifest& m, const char* key) {
   if (!m.given(key)) return std::nullopt;
   return m.flag(key);
+}
+
+stages::Documents documents_of(const std::string& name) {
+  const auto& names = stages::kDocumentsNames;
+  return stages::Documents(std::ranges::find(names, name) - names.begin());
 }
 
 stages::Decay decay_of(const std::string& name) {
@@ -114,7 +121,8 @@ actors::RunSpec to_run_spec(const Manifest& m) {
                .first_shard_reads = m.text("data.reader") == "first-shard"},
       .batch = {.seq_len = m.integer("batch.seq_len"),
                 .micro = m.integer("batch.micro"),
-                .global = m.integer("batch.global")},
+                .global = m.integer("batch.global"),
+                .documents = documents_of(m.text("batch.documents"))},
       .mesh = {.pp = narrow(m.integer("mesh.pp")),
                .dp = narrow(m.integer("mesh.dp")),
                .tp = narrow(m.integer("mesh.tp")),

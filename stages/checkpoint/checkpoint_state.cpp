@@ -54,11 +54,14 @@ std::optional<Training> parse_training(const json& state, const std::filesystem:
   if (training == state.end()) return std::nullopt;
   if (!training->is_object())
     throw Error(ErrorKind::data, fmt::format("{}: \"training\" is no object", path.string()));
-  return Training{.seed = static_cast<std::uint64_t>(get_integer(*training, "seed", path)),
-                  .digest = get_string(*training, "digest", path),
-                  .shuffle = get_bool(*training, "shuffle", path),
-                  .global = get_integer(*training, "global", path),
-                  .lr = get_number(*training, "lr", path)};
+  Training out{.seed = static_cast<std::uint64_t>(get_integer(*training, "seed", path)),
+               .digest = get_string(*training, "digest", path),
+               .shuffle = get_bool(*training, "shuffle", path),
+               .global = get_integer(*training, "global", path),
+               .lr = get_number(*training, "lr", path)};
+  // Older versions joined the samples of every run.
+  if (training->contains("documents")) out.documents = get_string(*training, "documents", path);
+  return out;
 }
 
 }  // namespace
@@ -101,11 +104,9 @@ void write_checkpoint_state(const std::filesystem::path& dir, const CheckpointSt
       {"files", files},
   };
   if (const auto& training = state.info.training)
-    content["training"] = {{"seed", training->seed},
-                           {"digest", training->digest},
-                           {"shuffle", training->shuffle},
-                           {"global", training->global},
-                           {"lr", training->lr}};
+    content["training"] = {{"seed", training->seed},       {"digest", training->digest},
+                           {"shuffle", training->shuffle}, {"documents", training->documents},
+                           {"global", training->global},   {"lr", training->lr}};
   write_whole_file(dir / kStateFile, content.dump(2) + '\n');
 }
 

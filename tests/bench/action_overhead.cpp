@@ -52,7 +52,7 @@ double us_per_action(int steps) {
   node->channel().open({.run = 1, .epoch = 1, .rank = 0, .edges = part.edges});
   actors::PlanRunner runner(
       stage, node->channel(), stage.device(), actors::compile(part, part.actions),
-      {.feed = &feed, .tokens = tokens, .num_microbatches = spec.num_microbatches()});
+      {.feed = &feed, .rows = {.capacity = tokens}, .num_microbatches = spec.num_microbatches()});
   std::vector<double> samples;
   for (int step = 0; step <= steps; ++step) {
     const auto result = runner.train(step, static_cast<std::uint64_t>(step));

@@ -92,11 +92,12 @@ class RankUnderTest {
     if (mode.starts_with("slow"))
       slow_.emplace(node.channel(), std::chrono::microseconds(static_cast<int>(kForward_s * 1e5)),
                     mode == "slow-sends");
-    runner_.emplace(*stage_, slow_ ? static_cast<transport::Channel&>(*slow_) : node.channel(),
-                    *device_, actors::compile(part, part.actions),
-                    actors::StepTokens::Source{.feed = &feed_,
-                                               .tokens = spec_.batch.micro * spec_.batch.seq_len,
-                                               .num_microbatches = assembly.plan.num_microbatches});
+    runner_.emplace(
+        *stage_, slow_ ? static_cast<transport::Channel&>(*slow_) : node.channel(), *device_,
+        actors::compile(part, part.actions),
+        actors::StepTokens::Source{.feed = &feed_,
+                                   .rows = {.capacity = spec_.batch.micro * spec_.batch.seq_len},
+                                   .num_microbatches = assembly.plan.num_microbatches});
   }
 
   json step() {

@@ -20,8 +20,11 @@ class CountingTokens : public stages::TokenFile {
   explicit CountingTokens(std::int64_t vocab) : vocab_(vocab) {}
   const std::string& name() const override { return path_; }
   std::int64_t num_tokens() const override { return 4000; }
-  std::int64_t num_documents() const override { return 1; }
-  std::int64_t document_begin(std::int64_t i) const override { return i * num_tokens(); }
+  /// A hundred documents, each longer than the one before.
+  std::int64_t num_documents() const override { return 100; }
+  std::int64_t document_begin(std::int64_t i) const override {
+    return num_tokens() * i * i / (100 * 100);
+  }
   void read(std::int64_t begin, std::span<std::int32_t> out) const override {
     for (std::size_t i = 0; i < out.size(); ++i) {
       const auto n = begin + static_cast<std::int64_t>(i);
@@ -36,7 +39,8 @@ class CountingTokens : public stages::TokenFile {
 
 inline stages::DataFeed counting_feed(const actors::RunSpec& spec) {
   return {std::make_unique<CountingTokens>(spec.model.vocab_size),
-          {.seq_len = spec.batch.seq_len,
+          {.documents = spec.batch.documents,
+           .seq_len = spec.batch.seq_len,
            .micro = spec.batch.micro,
            .global = spec.batch.global,
            .replicas = spec.mesh.dp,
@@ -95,8 +99,10 @@ class ThreadCluster {
             device,
             compile(own, own.actions),
             {.feed = &feed_,
+             .documents = spec_.batch.documents,
              .replica = own.place.replica,
-             .tokens = spec_.batch.micro * spec_.batch.seq_len,
+             .rows = stages::row_sizes(spec_.batch.documents,
+                                       spec_.batch.micro * spec_.batch.seq_len, spec_.mesh.tp),
              .samples = spec_.batch.micro,
              .num_microbatches = assembly_.plan.num_microbatches}};
   }

@@ -132,6 +132,7 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
                                   .step = 5,
                                   .rank = 3,
                                   .loss_sum = to_bits(inf),
+                                  .targets = 1ll << 40,
                                   .bad_microbatch = 2,
                                   .squared_norms = {to_bits(nan), to_bits(-0.0), to_bits(5e-324)},
                                   .busy_s = to_bits(1.5),
@@ -140,6 +141,7 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
   BOOST_TEST(copy.loss_sum == to_bits(inf));
   BOOST_TEST(
       (copy.squared_norms == std::vector<Bits>{to_bits(nan), to_bits(-0.0), to_bits(5e-324)}));
+  BOOST_TEST(copy.targets == 1ll << 40);
   BOOST_TEST(copy.bad_microbatch == 2);
   BOOST_TEST(copy.sent.at(0).bytes == 1ull << 50);
   BOOST_TEST(round_trip(system, Ready{.epoch = 1, .rank = 0, .digest = 8, .parameters = {4, 5}})
@@ -147,9 +149,9 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
   BOOST_TEST(round_trip(system, Tapped{.norm = to_bits(nan), .histogram = {1, 2}, .file = "f"})
                  .histogram.at(1) == 2u);
   BOOST_TEST(round_trip(system, Saved{.epoch = 1, .step = 2, .rank = 3}).rank == 3);
-  BOOST_TEST(
-      round_trip(system, Evaluated{.epoch = 1, .step = 2, .rank = 3, .loss_sum = 6}).loss_sum ==
-      6u);
+  const auto evaluated =
+      round_trip(system, Evaluated{.epoch = 1, .step = 2, .rank = 3, .loss_sum = 6, .targets = 7});
+  BOOST_TEST((evaluated.loss_sum == 6u && evaluated.targets == 7));
   BOOST_TEST(round_trip(system, Failed{.epoch = 1, .kind = 65, .message = "m"}).kind == 65);
   BOOST_TEST(
       round_trip(system, Heartbeat{.progress = 1, .state = "s", .waiting_for = "w"}).waiting_for ==

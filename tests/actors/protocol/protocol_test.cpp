@@ -45,6 +45,17 @@ BOOST_AUTO_TEST_CASE(a_step_commits_when_the_last_replica_has_voted) {
   BOOST_TEST(driver.protocol.committed() == 1);
 }
 
+BOOST_AUTO_TEST_CASE(the_loss_is_the_mean_over_the_targets_that_votes_count) {
+  Driver driver(test::small_run());
+  driver.start();
+  const auto effects = driver.on(
+      ReplicaPrepared{.epoch = 1, .step = 1, .loss_sum = 30, .targets = 40, .squared_norm = 1});
+  const auto* commit = find<OrderCommit>(effects);
+  BOOST_REQUIRE(commit);
+  BOOST_TEST(commit->loss == 0.75);
+  BOOST_TEST(commit->targets == 40);
+}
+
 BOOST_AUTO_TEST_CASE(votes_of_another_epoch_or_step_count_for_nothing) {
   Driver driver(test::small_run());
   driver.start();

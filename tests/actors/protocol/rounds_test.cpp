@@ -39,6 +39,17 @@ BOOST_AUTO_TEST_CASE(losses_are_added_in_the_order_of_replicas) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_targets_of_a_step_are_those_that_each_replica_counts) {
+  StepVotes votes;
+  votes.begin(2);
+  BOOST_TEST(votes.targets() == 0);
+  votes.add({.replica = 1, .targets = 70});
+  votes.add({.replica = 0, .targets = 70});
+  BOOST_TEST(votes.targets() == 70);
+  votes.begin(2);
+  BOOST_TEST(votes.targets() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(the_norm_is_the_first_replicas) {
   StepVotes votes;
   votes.begin(2);
@@ -67,12 +78,12 @@ BOOST_AUTO_TEST_CASE(batches_are_ordered_two_ahead_and_not_beyond_the_last) {
   EvaluationRound round;
   round.begin(3, 1);
   BOOST_TEST((round.order() == 0 && round.order() == 1 && !round.order()));
-  round.add(0, 0, 1);
+  round.add(0, 0, {.sum = 1, .targets = 5});
   BOOST_TEST((round.order() == 2 && !round.order()));
-  round.add(1, 0, 1);
+  round.add(1, 0, {.sum = 1, .targets = 10});
   BOOST_TEST(!round.order().has_value());
   BOOST_TEST((!round.idle() && !round.complete()));
-  round.add(2, 0, 1);
+  round.add(2, 0, {.sum = 1, .targets = 15});
   BOOST_TEST((round.idle() && round.complete()));
   BOOST_TEST(round.loss_sum() == 3.0);
 }
@@ -80,16 +91,17 @@ BOOST_AUTO_TEST_CASE(batches_are_ordered_two_ahead_and_not_beyond_the_last) {
 BOOST_AUTO_TEST_CASE(a_batch_is_done_after_the_ones_before_it_and_when_all_replicas_are) {
   EvaluationRound round;
   round.begin(2, 2);
-  round.add(1, 0, 8);
-  round.add(1, 1, 16);
-  round.add(0, 1, 4);
+  round.add(1, 0, {.sum = 8, .targets = 10});
+  round.add(1, 1, {.sum = 16, .targets = 10});
+  round.add(0, 1, {.sum = 4, .targets = 5});
   BOOST_TEST(round.num_done() == 0);
   BOOST_TEST(round.loss_sum() == 0.0);
-  round.add(0, 0, 2);
+  round.add(0, 0, {.sum = 2, .targets = 5});
   BOOST_TEST(round.num_done() == 2);
   BOOST_TEST(round.loss_sum() == 30.0);
-  round.add(0, 0, 2);
+  round.add(0, 0, {.sum = 2, .targets = 5});
   BOOST_TEST(round.loss_sum() == 30.0, "it comes too late");
+  BOOST_TEST(round.mean_loss() == 2.0, "the targets of a batch count once, not for each replica");
 }
 
 // --- the checkpoint under way

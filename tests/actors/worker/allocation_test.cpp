@@ -36,8 +36,11 @@ BOOST_AUTO_TEST_CASE(interpreter_and_data_plane_allocate_nothing_after_the_secon
   RunSpec spec = test::small_run(2);
   spec.schedule = {.kind = "interleaved", .chunks = 2};
   spec.model.hidden_size = 1024;  // messages above and below the rendezvous threshold
-  for (const std::int64_t micro : {1, 8}) {
+  for (const auto& [micro, documents] : {std::pair{1, stages::Documents::joined},
+                                         {8, stages::Documents::joined},
+                                         {8, stages::Documents::packed}}) {
     spec.batch.micro = micro;
+    spec.batch.documents = documents;
     spec.batch.global = 8 * micro;
     const test::ThreadCluster cluster(spec);
     std::unique_ptr<transport::UcxNode> nodes[] = {transport::UcxNode::create({}),
@@ -53,7 +56,7 @@ BOOST_AUTO_TEST_CASE(interpreter_and_data_plane_allocate_nothing_after_the_secon
       PlanRunner runner = cluster.runner(rank, stage, channel, stage.device());
       for (std::uint64_t step = 0; step < 40; ++step) {
         if (rank == 0 && step == 3) before = allocations;
-        runner.train(0, step);
+        runner.train(static_cast<std::int64_t>(step), step);
       }
       if (rank == 0) after = allocations;
     });

@@ -90,19 +90,25 @@ BOOST_AUTO_TEST_CASE(every_pipeline_computes_the_losses_and_gradients_of_one_sta
 }
 
 BOOST_AUTO_TEST_CASE(every_schedule_computes_the_losses_of_one_stage) {
-  const Trained base = train(test::small_run(), 2, [] { return tensor::make_cpu_device(1); });
-  int trained = 0;
-  for (const std::string_view kind : schedule_kinds())
-    for (const int chunks : {1, 2}) {
-      RunSpec spec = test::small_run(2);
-      spec.schedule = {.kind = std::string(kind), .chunks = chunks};
-      if (kind == "csv" || copies_of(spec.schedule) > 1 ||
-          !fault_of_schedule(spec.batch, spec.mesh, spec.schedule).empty())
-        continue;
-      ++trained;
-      BOOST_TEST((train(spec, 2).losses == base.losses), kind << ", " << chunks << " chunks");
-    }
-  BOOST_TEST(trained >= 12);
+  for (const auto documents : {stages::Documents::joined, stages::Documents::packed}) {
+    RunSpec one = test::small_run();
+    one.batch.documents = documents;
+    const Trained base = train(one, 2, [] { return tensor::make_cpu_device(1); });
+    int trained = 0;
+    for (const std::string_view kind : schedule_kinds())
+      for (const int chunks : {1, 2}) {
+        RunSpec spec = test::small_run(2);
+        spec.batch.documents = documents;
+        spec.schedule = {.kind = std::string(kind), .chunks = chunks};
+        if (kind == "csv" || copies_of(spec.schedule) > 1 ||
+            !fault_of_schedule(spec.batch, spec.mesh, spec.schedule).empty())
+          continue;
+        ++trained;
+        BOOST_TEST((train(spec, 2).losses == base.losses),
+                   kind << ", " << chunks << " chunks, " << name_of(documents));
+      }
+    BOOST_TEST(trained >= 12);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(dropout_is_a_function_of_the_step_s_samples) {

@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(the_first_screen_fits_100_columns) {
 BOOST_AUTO_TEST_CASE(the_corpus_is_told_in_tokens_samples_and_data_epochs) {
   // 12 steps of 16 samples of 64 tokens, from 128 samples.
   const auto spec = launch::to_run_spec(checked(kSmallManifest));
-  BOOST_TEST(launch::corpus_line(spec, 128 * 64 + 1) ==
+  BOOST_TEST(launch::corpus_line(spec, {.tokens = 128 * 64 + 1, .samples = 128}) ==
              "corpus    8,193 tokens, 128 samples; 12 steps are 1.50 data epochs\n");
 }
 
