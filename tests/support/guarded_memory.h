@@ -34,6 +34,7 @@ inline tensor::Tensor opened(tensor::Tensor x) {
 }
 inline tensor::AttentionCall opened(tensor::AttentionCall call) {
   call.mask = opened(call.mask);
+  call.documents = opened(call.documents);
   return call;
 }
 inline tensor::CachedTokens opened(tensor::CachedTokens tokens) {
