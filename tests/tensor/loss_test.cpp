@@ -49,7 +49,9 @@ BOOST_AUTO_TEST_CASE(a_token_without_a_target_has_no_loss_and_no_gradient) {
                   std::numeric_limits<double>::infinity());
       const Tensor padded = host.of(DType::f32, {4, vocabulary}, wide);
       const Tensor dlogits = host.output(dtype, {4, vocabulary});
-      BOOST_TEST(host.cross_entropy(padded, host.ids({4, kNoTarget, 1, 2}), 2, dlogits) == loss);
+      // The order of the sum depends on the number of rows.
+      BOOST_TEST(host.cross_entropy(padded, host.ids({4, kNoTarget, 1, 2}), 2, dlogits) == loss,
+                 boost::test_tools::tolerance(1e-15));
       Values expected = Host::read(kept);
       expected.insert(expected.begin() + std::ssize(values) / 3, v, 0.0);
       BOOST_TEST((Host::read(dlogits) == expected));
