@@ -22,13 +22,12 @@ constexpr std::int64_t kRows = 4;
 constexpr std::int64_t kTiles = kMostLanes >= 16 ? 4 : 1;
 constexpr std::int64_t kVectors = kMostLanes >= 16 ? 4 : 2;
 
-/// Calls body(size, first) for groups of [0, count) whose size is known to the compiler: N, and 1
-/// for what is left.
+/// Calls body(size, first) for groups of [i, count) whose size is known to the compiler: N as long
+/// as there are so many, then N / 2 and so on.
 template <std::int64_t N, typename Body>
-HWY_INLINE void for_each_group(std::int64_t count, const Body& body) {
-  std::int64_t i = 0;
+HWY_INLINE void for_each_group(std::int64_t count, const Body& body, std::int64_t i = 0) {
   for (; i + N <= count; i += N) body(std::integral_constant<std::int64_t, N>(), i);
-  for (; i < count; ++i) body(std::integral_constant<std::int64_t, 1>(), i);
+  if constexpr (N > 1) for_each_group<N / 2>(count, body, i);
 }
 
 /// The scores of R rows for N tiles. q and scores: of the first row.
