@@ -36,8 +36,8 @@ void read_tensor(const TensorMap& tensors, const std::string& name, const Parame
   TROUPE_ASSERT(out.data != nullptr && out.dtype == tensor::DType::f32);
   TROUPE_ASSERT(out.num_elements() >= elements);
   copies.fill({out.data, out.dtype, {elements}}, [&](const tensor::Tensor& host) {
-    file->read(*entry, stored_region(info, parameter.region),
-               {host.as<std::byte>(), host.num_bytes()}, stored_order(info));
+    file->read_floats(*entry, stored_region(info, parameter.region),
+                      {host.as<float>(), static_cast<std::size_t>(elements)}, stored_order(info));
   });
 }
 

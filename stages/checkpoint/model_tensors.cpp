@@ -10,6 +10,7 @@
 #include "stages/checkpoint/checkpoint_state.h"
 #include "stages/checkpoint/region_sums.h"
 #include "stages/checkpoint/stored_tensor.h"
+#include "stages/checkpoint/weight_dtype.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -87,9 +88,9 @@ const TensorPlace& find_tensor(const TensorMap& tensors, const std::string& name
   if (found == tensors.end())
     throw Error(ErrorKind::data, fmt::format("tensor {} is missing", name));
   const TensorEntry& entry = *found->second.entry;
-  if (entry.dtype != "F32" || !std::ranges::equal(entry.shape, shape.dims()))
+  if (!weight_dtype(entry.dtype) || !std::ranges::equal(entry.shape, shape.dims()))
     throw Error(ErrorKind::data,
-                fmt::format("{}: tensor {} is {} [{}], expected F32 [{}]",
+                fmt::format("{}: tensor {} is {} [{}], expected F32, BF16 or F16 [{}]",
                             found->second.file->path().string(), name, entry.dtype,
                             fmt::join(entry.shape, ", "), fmt::join(shape.dims(), ", ")));
   return found->second;

@@ -20,13 +20,13 @@ using TensorMap = std::map<std::string, TensorPlace, std::less<>>;
 TensorMap map_tensors(std::span<const SafetensorsFile> files);
 
 /// Throw Error{data} unless the map holds exactly the model's tensors, or exactly their
-/// optimizer state, in float32 and in their shapes, and a checksum for every region of them; the
-/// message names the tensor and, if one was not written, the region.
+/// optimizer state, of a WeightDType and in their shapes, and a checksum for every region of them;
+/// the message names the tensor and, if one was not written, the region.
 void check_weights(const TensorMap& tensors, const ModelConfig& model);
 void check_optimizer(const TensorMap& tensors, const ModelConfig& model);
 
-/// Finds the tensor with this name, which must be float32 and have this shape. Throws Error{data}
-/// naming it.
+/// Finds the tensor with this name, which must be of a WeightDType and have this shape. Throws
+/// Error{data} naming it.
 const TensorPlace& find_tensor(const TensorMap& tensors, const std::string& name,
                                const tensor::Shape& shape);
 

@@ -83,23 +83,27 @@ void copy_common(const Region& from_region, std::span<const std::byte> from,
 
 }  // namespace
 
-std::uint64_t read_region(const InputFile& file, const StoredMatrix& matrix, const Region& stored,
-                          const Region& wanted, std::span<std::byte> out,
-                          std::span<std::byte> block_bytes, Order order) {
-  TROUPE_ASSERT(order == Order::rows || matrix.element_bytes == sizeof(float));
-  TROUPE_ASSERT(out.size() == bytes_of(wanted, matrix.element_bytes));
+std::uint64_t read_region(const InputFile& file, const StoredMatrix& matrix, const Region& region,
+                          std::span<std::byte> buffer, const BlockUse& use) {
   Xxh64 sum;
-  for_each_block(stored, matrix.element_bytes, [&](const Region& block) {
-    const auto bytes = block_bytes.first(bytes_of(block, matrix.element_bytes));
+  for_each_block(region, matrix.element_bytes, [&](const Region& block) {
+    const auto bytes = buffer.first(bytes_of(block, matrix.element_bytes));
     for_each_run(matrix, block, bytes,
                  [&](std::uint64_t at, std::span<std::byte> run) { file.read(at, run); });
     sum.update(bytes);
-    if (order == Order::rows)
-      copy_common(block, bytes, wanted, out, matrix.element_bytes);
-    else
-      copy_transposed(block, Order::rows, bytes, wanted, order, out);
+    use(block, bytes);
   });
   return sum.digest();
+}
+
+void copy_block(const Region& block, std::span<const std::byte> elements, const Region& wanted,
+                std::span<std::byte> out, std::size_t element_bytes, Order order) {
+  TROUPE_ASSERT(out.size() == bytes_of(wanted, element_bytes));
+  TROUPE_ASSERT(order == Order::rows || element_bytes == sizeof(float));
+  if (order == Order::rows)
+    copy_common(block, elements, wanted, out, element_bytes);
+  else
+    copy_transposed(block, Order::rows, elements, wanted, order, out);
 }
 
 std::uint64_t write_region(OutputFile& file, const StoredMatrix& matrix, const Region& region,

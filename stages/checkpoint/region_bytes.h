@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "stages/storage/input_file.h"
@@ -27,13 +28,21 @@ struct StoredMatrix {
 /// which is its transpose row by row. Columns are of float32 elements alone.
 enum class Order { rows, columns };
 
-/// Reads the whole `stored` region through `block_bytes`, which holds kBlockBytes, and copies those
-/// of its elements that lie in `wanted` to `out`, which holds `wanted` in this order. Returns the
-/// XXH64 of the stored region's bytes, row by row. Throws as InputFile does.
+/// What is done with a block of a region: its elements row by row, as the file has them.
+using BlockUse =
+    std::function<void(const tensor::Region& block, std::span<const std::byte> elements)>;
+
+/// Reads the whole region block by block through `buffer`, which holds kBlockBytes, and calls `use`
+/// for each. Returns the XXH64 of the region's bytes, row by row. Throws as InputFile does.
 std::uint64_t read_region(const InputFile& file, const StoredMatrix& matrix,
-                          const tensor::Region& stored, const tensor::Region& wanted,
-                          std::span<std::byte> out, std::span<std::byte> block_bytes,
-                          Order order = Order::rows);
+                          const tensor::Region& region, std::span<std::byte> buffer,
+                          const BlockUse& use);
+
+/// Copies those elements of a block, which lie row by row, that are in `wanted` to `out`, which
+/// holds `wanted` in this order.
+void copy_block(const tensor::Region& block, std::span<const std::byte> elements,
+                const tensor::Region& wanted, std::span<std::byte> out, std::size_t element_bytes,
+                Order order = Order::rows);
 
 /// Writes the region, whose elements are `bytes` in this order, to its place; columns through a
 /// buffer of kBlockBytes. Returns the XXH64 of the region's bytes, row by row. Throws as OutputFile

@@ -67,16 +67,21 @@ class SafetensorsFile {
   std::uint64_t header_sum() const { return header_sum_; }
   std::span<const TensorEntry> tensors() const { return header_.tensors; }
 
-  /// Copies a region of a tensor of tensors() in this order to `out`, which has its size. Regions
-  /// with a checksum that overlap it are read as a whole, through one buffer of kBlockBytes; bytes
-  /// that do not match are an Error{data} naming file, tensor and region.
-  void read(const TensorEntry& entry, const tensor::Region& wanted, std::span<std::byte> out,
-            Order order = Order::rows) const;
+  /// Copies a region of a tensor of tensors(), as it is stored, to `out`, which has its size.
+  /// Regions with a checksum that overlap it are read as a whole, through one buffer of
+  /// kBlockBytes; bytes that do not match are an Error{data} naming file, tensor and region.
+  void read(const TensorEntry& entry, const tensor::Region& wanted, std::span<std::byte> out) const;
+  /// Reads a region of a tensor of a WeightDType as read() does, as float32 in this order. Narrower
+  /// types are widened in a buffer of their own.
+  void read_floats(const TensorEntry& entry, const tensor::Region& wanted, std::span<float> out,
+                   Order order = Order::rows) const;
   /// Checks the bytes of every tensor that has an XXH64.
   void verify() const;
 
  private:
   StoredMatrix matrix_of(const TensorEntry& entry) const;
+  void read_blocks(const TensorEntry& entry, const tensor::Region& wanted,
+                   const BlockUse& use) const;
   void check(const TensorEntry& entry, const RegionSum& expected, std::uint64_t sum) const;
 
   std::filesystem::path path_;

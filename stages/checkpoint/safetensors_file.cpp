@@ -5,6 +5,7 @@
 #include "stages/checkpoint/region_bytes.h"
 #include "stages/checkpoint/region_sums.h"
 #include "stages/checkpoint/safetensors.h"
+#include "stages/checkpoint/weight_dtype.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/xxh64.h"
 #include "tensor/error.h"
@@ -52,25 +53,49 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   return file;
 }
 
-void SafetensorsFile::read(const TensorEntry& entry, const Region& wanted, std::span<std::byte> out,
-                           Order order) const {
-  const InputFile input = InputFile::open(path_);
-  std::vector<std::byte> block(kBlockBytes);
-  const StoredMatrix matrix = matrix_of(entry);
-  if (entry.sums.empty()) read_region(input, matrix, wanted, wanted, out, block, order);
-  for (const RegionSum& expected : entry.sums) {
-    if (tensor::intersection(expected.region, wanted).num_elements() == 0) continue;
-    check(entry, expected, read_region(input, matrix, expected.region, wanted, out, block, order));
-  }
+void SafetensorsFile::read(const TensorEntry& entry, const Region& wanted,
+                           std::span<std::byte> out) const {
+  read_blocks(entry, wanted, [&](const Region& block, std::span<const std::byte> elements) {
+    copy_block(block, elements, wanted, out, entry.element_bytes);
+  });
+}
+
+void SafetensorsFile::read_floats(const TensorEntry& entry, const Region& wanted,
+                                  std::span<float> out, Order order) const {
+  const auto dtype = weight_dtype(entry.dtype);
+  TROUPE_ASSERT(dtype.has_value());
+  const bool is_narrow = dtype != WeightDType::f32;
+  std::vector<float> wide(is_narrow ? kBlockBytes / entry.element_bytes : 0);
+  read_blocks(entry, wanted, [&](const Region& block, std::span<const std::byte> elements) {
+    if (is_narrow) {
+      const auto floats = std::span(wide).first(elements.size() / entry.element_bytes);
+      widen(elements, *dtype, floats);
+      elements = std::as_bytes(floats);
+    }
+    copy_block(block, elements, wanted, std::as_writable_bytes(out), sizeof(float), order);
+  });
 }
 
 void SafetensorsFile::verify() const {
   const InputFile input = InputFile::open(path_);
-  std::vector<std::byte> block(kBlockBytes);
+  std::vector<std::byte> buffer(kBlockBytes);
   for (const TensorEntry& entry : header_.tensors)
     for (const RegionSum& expected : entry.sums)
-      check(entry, expected,
-            read_region(input, matrix_of(entry), expected.region, /*wanted=*/{}, {}, block));
+      check(
+          entry, expected,
+          read_region(input, matrix_of(entry), expected.region, buffer, [](const auto&, auto) {}));
+}
+
+void SafetensorsFile::read_blocks(const TensorEntry& entry, const Region& wanted,
+                                  const BlockUse& use) const {
+  const InputFile input = InputFile::open(path_);
+  std::vector<std::byte> buffer(kBlockBytes);
+  const StoredMatrix matrix = matrix_of(entry);
+  if (entry.sums.empty()) read_region(input, matrix, wanted, buffer, use);
+  for (const RegionSum& expected : entry.sums) {
+    if (tensor::intersection(expected.region, wanted).num_elements() == 0) continue;
+    check(entry, expected, read_region(input, matrix, expected.region, buffer, use));
+  }
 }
 
 StoredMatrix SafetensorsFile::matrix_of(const TensorEntry& entry) const {

@@ -17,28 +17,12 @@ namespace {
 
 constexpr std::size_t kAlignment = 8;
 
-std::string_view dtype_name(tensor::DType dtype) {
-  switch (dtype) {
-    case tensor::DType::f32:
-      return "F32";
-    case tensor::DType::bf16:
-      return "BF16";
-    case tensor::DType::i32:
-      return "I32";
-    case tensor::DType::f64:
-      return "F64";
-    case tensor::DType::i64:
-      return "I64";
-  }
-  return {};
-}
-
-/// Position in the format's order of dtypes. Wide dtypes come later in it, and first in a file, so
+/// The dtype's place in the format's order. Wide dtypes come later in it, and first in a file, so
 /// that every tensor is aligned.
-std::ptrdiff_t dtype_order(tensor::DType dtype) {
-  const auto* found = std::find_if(kSafetensorsDTypes.begin(), kSafetensorsDTypes.end(),
-                                   [&](const auto& d) { return d.name == dtype_name(dtype); });
-  return found - kSafetensorsDTypes.begin();
+const SafetensorsDType* dtype_of(const TensorLayout& tensor) {
+  const auto* found = std::ranges::find(kSafetensorsDTypes, tensor.dtype, &SafetensorsDType::name);
+  TROUPE_ASSERT(found != kSafetensorsDTypes.end());
+  return found;
 }
 
 tensor::Region matrix_of(const tensor::Shape& shape) {
@@ -62,7 +46,8 @@ std::string quoted(const std::string& text) {
 
 SafetensorsLayout::SafetensorsLayout(std::vector<TensorLayout> tensors) {
   std::ranges::sort(tensors, [](const TensorLayout& a, const TensorLayout& b) {
-    return std::pair(-dtype_order(a.dtype), a.name) < std::pair(-dtype_order(b.dtype), b.name);
+    return std::pair(dtype_of(b), std::string_view(a.name)) <
+           std::pair(dtype_of(a), std::string_view(b.name));
   });
   std::uint64_t length = 0;
   head_.resize(sizeof length);
@@ -102,13 +87,13 @@ void SafetensorsLayout::add_metadata(const std::vector<TensorLayout>& tensors) {
 void SafetensorsLayout::add_entries(const std::vector<TensorLayout>& tensors) {
   for (const TensorLayout& tensor : tensors) {
     const tensor::Region whole = stages::matrix_of(tensor.shape);
-    const std::size_t element_bytes = tensor::size_of(tensor.dtype);
+    const std::size_t element_bytes = dtype_of(tensor)->bits / 8;
     const std::uint64_t begin = size_;
     size_ += static_cast<std::uint64_t>(whole.num_elements()) * element_bytes;
     places_[tensor.name] = {whole, {begin, whole.columns, element_bytes}};
     head_ += fmt::format(R"(,{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                         quoted(tensor.name), dtype_name(tensor.dtype),
-                         fmt::join(tensor.shape.dims(), ","), begin, size_);
+                         quoted(tensor.name), tensor.dtype, fmt::join(tensor.shape.dims(), ","),
+                         begin, size_);
   }
   head_ += '}';
 }

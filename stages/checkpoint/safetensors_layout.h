@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stages/checkpoint/region_bytes.h"
@@ -14,7 +15,7 @@ namespace troupe::stages {
 /// A tensor of a file that is to be written.
 struct TensorLayout {
   std::string name;
-  tensor::DType dtype = tensor::DType::f32;
+  std::string_view dtype = "F32";  ///< one of kSafetensorsDTypes, of whole bytes
   tensor::Shape shape;
   /// The regions that have a checksum each, all elements of a matrix or vector together; empty: the
   /// whole tensor has one.

@@ -57,9 +57,13 @@ struct MatrixFile {
   std::vector<std::int32_t> read(const Region& stored, const Region& wanted,
                                  Order order = Order::rows) const {
     std::vector<std::int32_t> out(static_cast<std::size_t>(wanted.num_elements()), -1);
-    std::vector<std::byte> block(kBlockBytes);
-    const std::uint64_t sum = read_region(InputFile::open(path), matrix, stored, wanted,
-                                          std::as_writable_bytes(std::span(out)), block, order);
+    std::vector<std::byte> buffer(kBlockBytes);
+    const std::uint64_t sum =
+        read_region(InputFile::open(path), matrix, stored, buffer,
+                    [&](const Region& block, std::span<const std::byte> elements) {
+                      copy_block(block, elements, wanted, std::as_writable_bytes(std::span(out)),
+                                 sizeof(std::int32_t), order);
+                    });
     BOOST_TEST(sum == sum_of(stored));
     return out;
   }

@@ -103,6 +103,26 @@ BOOST_AUTO_TEST_CASE(the_bytes_are_those_of_the_format) {
   BOOST_TEST(test::content_of(path) == file_of(header, data));
 }
 
+BOOST_AUTO_TEST_CASE(narrow_weights_are_read_as_floats) {
+  // 1 to 6 in [3, 2]; the last two rows, and their transpose.
+  std::vector<std::uint16_t> halves = {0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600};
+  std::vector<std::uint16_t> brains = {0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0};
+  const auto bytes_of = [](const auto& values) {
+    return std::string(reinterpret_cast<const char*>(values.data()), 12);
+  };
+  for (const auto& [dtype, data] :
+       {std::pair("F16", bytes_of(halves)), std::pair("BF16", bytes_of(brains))}) {
+    const SafetensorsFile file = SafetensorsFile::open(
+        dir.write("narrow.safetensors", file_of(one(dtype, "3,2", "0,12"), data)));
+    const TensorEntry& entry = file.tensors()[0];
+    std::vector<float> some(4);
+    file.read_floats(entry, {1, 2, 0, 2}, some);
+    BOOST_TEST(some == (std::vector<float>{3, 4, 5, 6}));
+    file.read_floats(entry, {1, 2, 0, 2}, some, Order::columns);
+    BOOST_TEST(some == (std::vector<float>{3, 5, 4, 6}));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(regions_have_a_checksum_each) {
   std::vector<float> top = {1, 2}, below = {3, 4, 5, 6};
   const SafetensorsLayout layout(
