@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -37,6 +38,13 @@ struct CheckpointInfo {
   std::optional<Training> training;  ///< none in checkpoints of older versions
 };
 
+/// What checkpoints keep of the model that a run began with, besides its weights, so that whoever
+/// takes the model from them finds what was there.
+struct ModelSource {
+  std::string config;  ///< text of its config.json; empty: the run began with fresh weights
+  std::map<std::string, std::string> files;  ///< contents of other files, by name
+};
+
 /// What a rank writes of a checkpoint: its shard's regions of the tensors in files `part` (from 0)
 /// of `num_parts`, one part for each stage.
 struct CheckpointPart {
@@ -48,9 +56,9 @@ struct CheckpointPart {
 // A checkpoint directory step-N, described byte by byte in stages/README.md: config.json (Hugging
 // Face), model-0000i-of-0000n.safetensors + model.safetensors.index.json,
 // optimizer-0000i-of-0000n.safetensors (names <parameter>.exp_avg, .exp_avg_sq) +
-// optimizer.safetensors.index.json, tokenizer.model, and last state.json (CheckpointInfo, and size
-// and checksum of every file): its presence marks the checkpoint complete. Written as
-// step-N.<attempt>.tmp, synced, renamed.
+// optimizer.safetensors.index.json, the tokenizer's and the source's files, and last state.json
+// (CheckpointInfo, and size and checksum of every file): its presence marks the checkpoint
+// complete. Written as step-N.<attempt>.tmp, synced, renamed.
 
 /// A directory <checkpoints>/step-N.<attempt>.tmp, in which step-N is to be written. Each call
 /// returns another one, so that nothing which an attempt has left is ever taken for a part of a
@@ -75,11 +83,13 @@ void write_checkpoint_part(const std::filesystem::path& dir, const Stage& stage,
 /// Error{internal} with the system's reason if writing fails, Error{retry} soon after it was asked
 /// to stop. Replaces nothing: an existing step-N is an Error{data} unless it is incomplete.
 void finish_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& info, int num_parts,
-                       const std::stop_token& stop = {});
+                       const ModelSource& source = {}, const std::stop_token& stop = {});
 
-/// A complete checkpoint, opened and checked: state.json, file sizes, safetensors headers, names
-/// and shapes against the config. The time that opening takes does not depend on the size of the
-/// tensors. Throws Error{data} that names the file and what is wrong.
+/// A complete checkpoint, or a Hugging Face directory (config.json and safetensors), which counts
+/// as a checkpoint of step 0 without the state of an optimizer. Opened and checked: file sizes,
+/// safetensors headers, names and shapes against the config. The time that opening takes does not
+/// depend on the size of the tensors, unless a directory holds a head beside the embedding that it
+/// is tied to. Throws Error{data} that names the file and what is wrong.
 class CheckpointReader {
  public:
   static std::unique_ptr<CheckpointReader> open(const std::filesystem::path& dir);
@@ -87,16 +97,19 @@ class CheckpointReader {
   virtual const CheckpointInfo& info() const = 0;
   /// The path or name to pass to Tokenizer::open.
   virtual std::string tokenizer() const = 0;
+  /// Reads what checkpoints of a run that begins here are to keep.
+  virtual ModelSource source() const = 0;
   /// Throws Error{data} naming the first field in which `model` differs, with both values. Only
   /// fields that decide what the weights mean count, so neither dtype nor initializer_range does.
   virtual void check_model(const ModelConfig& model) const = 0;
   /// Reads every byte and compares it with its checksum. Throws Error{data} naming the damaged
   /// file.
   virtual void verify() const = 0;
-  /// Fills Parameter::region of the stage's weights (and optimizer state unless weights_only) and
-  /// calls weights_changed(); rows of padding are left as they are. Reads the written regions that
-  /// overlap it, a block at a time, and compares each with its checksum: a shard of as many as
-  /// wrote reads no more than its own bytes. Throws Error{data} naming file and tensor.
+  /// Fills Parameter::region of the stage's weights (and optimizer state unless weights_only, or
+  /// unless there is none) and calls weights_changed(); rows of padding are left as they are. Reads
+  /// its own bytes, or the written regions that overlap it, each compared with its checksum, a
+  /// block at a time: a shard of as many as wrote reads no more than its own bytes. Throws
+  /// Error{data} naming file and tensor.
   virtual void load(Stage& stage, bool weights_only) const = 0;
   /// Does the same for the weights alone, of parameters in memory of `device` that no Stage has.
   virtual void load_weights(std::span<const Parameter> parameters,

@@ -20,11 +20,12 @@ std::string error_of(Call&& call) {
   }
 }
 
-CheckpointFinished finish(const FinishCheckpoint& request) {
+CheckpointFinished finish(const FinishCheckpoint& request, const stages::ModelSource& source) {
   CheckpointFinished done{.step = request.info.step, .error = request.error, .not_pruned = ""};
   if (done.error.empty())
     done.error = error_of([&] {
-      stages::finish_checkpoint(request.unfinished, request.info, request.num_parts, request.stop);
+      stages::finish_checkpoint(request.unfinished, request.info, request.num_parts, source,
+                                request.stop);
     });
   // If the run ends at once, the next run that writes here removes what is left.
   if (request.stop.stop_requested()) return done;
@@ -36,11 +37,12 @@ CheckpointFinished finish(const FinishCheckpoint& request) {
 
 }  // namespace
 
-CheckpointActor::CheckpointActor(caf::actor_config& config, caf::actor director)
-    : ControlActor(config), director_(std::move(director)) {}
+CheckpointActor::CheckpointActor(caf::actor_config& config, caf::actor director,
+                                 stages::ModelSource source)
+    : ControlActor(config), director_(std::move(director)), source_(std::move(source)) {}
 
 caf::behavior CheckpointActor::make_behavior() {
-  return {[this](const FinishCheckpoint& request) { send(director_, finish(request)); }};
+  return {[this](const FinishCheckpoint& request) { send(director_, finish(request, source_)); }};
 }
 
 void CheckpointActor::on_failure(const std::string& what) {

@@ -35,7 +35,7 @@ struct CheckpointFinished {
 /// done.
 class CheckpointActor : public ControlActor {
  public:
-  CheckpointActor(caf::actor_config& config, caf::actor director);
+  CheckpointActor(caf::actor_config& config, caf::actor director, stages::ModelSource source);
   caf::behavior make_behavior() override;
   void on_exit() override { director_ = nullptr; }
 
@@ -44,6 +44,7 @@ class CheckpointActor : public ControlActor {
   void on_down(const caf::actor_addr&) override {}
 
   caf::actor director_;
+  const stages::ModelSource source_;
 };
 
 }  // namespace troupe::actors

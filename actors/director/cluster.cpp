@@ -38,10 +38,14 @@ class LocalCluster : public Cluster {
                               outcome_ = outcome;
                               processes_.quit();
                             }};
-    if (!spec.checkpoint.resume.empty() && !spec.checkpoint.weights_only) {
-      const auto info = stages::CheckpointReader::open(spec.checkpoint.resume)->info();
-      context.first_step = info.step;
-      context.sample_origin = info.next_sample - info.step * spec.batch.global;
+    if (!spec.checkpoint.resume.empty()) {
+      const auto start = stages::CheckpointReader::open(spec.checkpoint.resume);
+      context.source = start->source();
+      if (!spec.checkpoint.weights_only) {
+        const stages::CheckpointInfo& info = start->info();
+        context.first_step = info.step;
+        context.sample_origin = info.next_sample - info.step * spec.batch.global;
+      }
     }
     const auto have = stages::complete_checkpoints(spec.dir + "/checkpoints");
     if (std::find(have.begin(), have.end(), context.first_step) != have.end())

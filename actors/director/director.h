@@ -36,6 +36,8 @@ struct DirectorContext {
   std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
   std::int64_t memory_bytes = 0;   ///< memory that all ranks together may take
   std::int64_t saved_step = -1;    ///< step of a checkpoint in the run directory; -1: none
+  stages::ModelSource
+      source{};  ///< what every checkpoint keeps of the model that the run began with
   RunObserver& observer;
   Hub& hub;
   Processes& processes;

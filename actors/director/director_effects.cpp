@@ -259,7 +259,8 @@ void Director::perform(const OrderSave& effect) {
 void Director::perform(const PublishCheckpoint& effect) {
   const RunSpec& spec = context_.spec;
   if (!checkpoints_)
-    checkpoints_ = spawn<CheckpointActor, caf::detached>(caf::actor_cast<caf::actor>(this));
+    checkpoints_ = spawn<CheckpointActor, caf::detached>(caf::actor_cast<caf::actor>(this),
+                                                         std::move(context_.source));
   send(checkpoints_, FinishCheckpoint{.dir = spec.dir + "/checkpoints",
                                       .unfinished = unfinished_,
                                       .info = {.step = effect.step,

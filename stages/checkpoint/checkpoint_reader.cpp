@@ -2,13 +2,10 @@
 #include <fmt/ranges.h>
 
 #include "stages/checkpoint.h"
+#include "stages/checkpoint/checkpoint_content.h"
 #include "stages/checkpoint/checkpoint_state.h"
-#include "stages/checkpoint/hf_config.h"
-#include "stages/checkpoint/model_tensors.h"
-#include "stages/checkpoint/safetensors.h"
 #include "stages/checkpoint/stored_tensor.h"
-#include "stages/data/tokenizer.h"
-#include "stages/storage/input_file.h"
+#include "stages/hugging_face/side_files.h"
 #include "tensor/error.h"
 #include "tensor/host_copies.h"
 
@@ -16,16 +13,6 @@ namespace troupe::stages {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Runs `body` and names this checkpoint in its errors.
-template <typename Body>
-auto about(const fs::path& dir, Body&& body) {
-  try {
-    return body();
-  } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("checkpoint {}: {}", dir.string(), error.what()));
-  }
-}
 
 /// Fills the parameter's region in `out`, one of its tensors, from the file's tensor of this name.
 void read_tensor(const TensorMap& tensors, const std::string& name, const ParameterInfo& info,
@@ -58,48 +45,36 @@ const ParameterInfo& info_of(const std::map<std::string, ParameterInfo>& infos,
 
 class OpenCheckpoint final : public CheckpointReader {
  public:
-  explicit OpenCheckpoint(fs::path dir) : dir_(std::move(dir)) {
-    about(dir_, [this] {
-      state_ = read_checkpoint_state(dir_);
-      open_files();
-      const tensor::DType dtype = state_.info.model.dtype;
-      state_.info.model = read_hf_config(dir_ / kConfigFile);
-      state_.info.model.dtype = dtype;
-      weights_ = map_tensors(weights_files_);
-      optimizer_ = map_tensors(optimizer_files_);
-      check_weights(weights_, state_.info.model);
-      check_optimizer(optimizer_, state_.info.model);
-    });
+  OpenCheckpoint(fs::path dir, CheckpointContent content)
+      : dir_(std::move(dir)), content_(std::move(content)) {}
+
+  const CheckpointInfo& info() const override { return content_.info; }
+  std::string tokenizer() const override { return content_.tokenizer; }
+  ModelSource source() const override {
+    return about(dir_, [this] { return read_source(dir_); });
   }
-
-  const CheckpointInfo& info() const override { return state_.info; }
-
-  std::string tokenizer() const override {
-    return state_.files.contains(kTokenizerFile) ? (dir_ / kTokenizerFile).string()
-                                                 : std::string(kBytesTokenizer);
-  }
-
   void check_model(const ModelConfig& model) const override;
 
   void verify() const override {
     about(dir_, [this] {
-      for (const SafetensorsFile& file : weights_files_) file.verify();
-      for (const SafetensorsFile& file : optimizer_files_) file.verify();
+      for (const SafetensorsFile& file : content_.weights_files) file.verify();
+      for (const SafetensorsFile& file : content_.optimizer_files) file.verify();
     });
   }
 
   void load(Stage& stage, bool weights_only) const override {
-    const auto infos = parameters_by_name(state_.info.model);
+    const auto infos = parameters_by_name(content_.info.model);
+    const bool without_state = weights_only || content_.optimizer.empty();
     tensor::HostCopies copies(stage.stream_of(Pass::forward).device());
     about(dir_, [&] {
       for (const Parameter& parameter : stage.parameters()) {
         const ParameterInfo& info = info_of(infos, parameter);
         const std::string& name = info.stored.tensor;
-        read_tensor(weights_, name, info, parameter, parameter.weight, copies);
-        if (weights_only) continue;
-        read_tensor(optimizer_, exp_avg_name(name), info, parameter, parameter.exp_avg, copies);
-        read_tensor(optimizer_, exp_avg_sq_name(name), info, parameter, parameter.exp_avg_sq,
-                    copies);
+        read_tensor(content_.weights, name, info, parameter, parameter.weight, copies);
+        if (without_state) continue;
+        const TensorMap& state = content_.optimizer;
+        read_tensor(state, exp_avg_name(name), info, parameter, parameter.exp_avg, copies);
+        read_tensor(state, exp_avg_sq_name(name), info, parameter, parameter.exp_avg_sq, copies);
       }
     });
     copies.synchronize();
@@ -107,44 +82,21 @@ class OpenCheckpoint final : public CheckpointReader {
   }
 
   void load_weights(std::span<const Parameter> parameters, tensor::Device& device) const override {
-    const auto infos = parameters_by_name(state_.info.model);
+    const auto infos = parameters_by_name(content_.info.model);
     tensor::HostCopies copies(device);
     about(dir_, [&] {
       for (const Parameter& parameter : parameters) {
         const ParameterInfo& info = info_of(infos, parameter);
-        read_tensor(weights_, info.stored.tensor, info, parameter, parameter.weight, copies);
+        read_tensor(content_.weights, info.stored.tensor, info, parameter, parameter.weight,
+                    copies);
       }
     });
     copies.synchronize();
   }
 
  private:
-  void open_files() {
-    for (const auto& [name, expected] : state_.files) {
-      if (!is_safetensors(name)) {
-        check_record(name, expected, record_of(dir_ / name));
-        continue;
-      }
-      SafetensorsFile file = SafetensorsFile::open(dir_ / name);
-      check_record(name, expected, record_of(file));
-      (name.starts_with("model-") ? weights_files_ : optimizer_files_).push_back(std::move(file));
-    }
-  }
-
-  static void check_record(const std::string& name, const FileRecord& expected,
-                           const FileRecord& found) {
-    if (found.size != expected.size)
-      throw Error(ErrorKind::data,
-                  fmt::format("{} has {} bytes, {} were written", name, found.size, expected.size));
-    if (found.sum != expected.sum)
-      throw Error(ErrorKind::data, fmt::format("{} is damaged: its checksum is {}, {} was written",
-                                               name, found.sum, expected.sum));
-  }
-
   fs::path dir_;
-  CheckpointState state_;
-  std::vector<SafetensorsFile> weights_files_, optimizer_files_;
-  TensorMap weights_, optimizer_;  ///< they point into the files
+  CheckpointContent content_;
 };
 
 /// Calls compare(field, saved, wanted) for the fields that both have.
@@ -162,7 +114,7 @@ void compare_rotary(const tensor::Rotary& own, const tensor::Rotary& wanted,
 }
 
 void OpenCheckpoint::check_model(const ModelConfig& model) const {
-  const ModelConfig& own = state_.info.model;
+  const ModelConfig& own = content_.info.model;
   const auto compare = [this](const std::string& field, const auto& saved, const auto& wanted) {
     if (saved != wanted)
       throw Error(ErrorKind::data, fmt::format("checkpoint {}: its {} is {}, the manifest's is {}",
@@ -176,6 +128,7 @@ void OpenCheckpoint::check_model(const ModelConfig& model) const {
   compare("num_key_value_heads", own.num_key_value_heads, model.num_key_value_heads);
   compare("head_dim", own.head_dim, model.head_dim);
   compare("vocab_size", own.vocab_size, model.vocab_size);
+  compare("value_head", own.value_head, model.value_head);
   compare("tie_word_embeddings", own.tie_word_embeddings, model.tie_word_embeddings);
   if (model.kind == ModelKind::gpt2) {
     compare("layer_norm_epsilon", own.layer_norm_epsilon, model.layer_norm_epsilon);
@@ -188,28 +141,10 @@ void OpenCheckpoint::check_model(const ModelConfig& model) const {
   }
 }
 
-/// Suggests the newest complete checkpoint of the run that `dir` belongs to, if there is one.
-std::string nearest(const fs::path& dir) {
-  for (const fs::path& place : {dir, dir / "checkpoints", dir.parent_path()}) {
-    const std::vector<std::int64_t> steps = complete_checkpoints(place);
-    if (steps.empty()) continue;
-    return fmt::format("; {} is complete", (place / fmt::format("step-{}", steps.back())).string());
-  }
-  return {};
-}
-
 }  // namespace
 
 std::unique_ptr<CheckpointReader> CheckpointReader::open(const fs::path& dir) {
-  const auto refuse = [&dir](const char* why) {
-    return Error(ErrorKind::data, fmt::format("{} is not a complete checkpoint: {}{}", dir.string(),
-                                              why, nearest(dir)));
-  };
-  std::error_code ignored;
-  if (!file_exists(dir)) throw refuse("there is no such directory");
-  if (!fs::is_directory(dir, ignored)) throw refuse("it is not a directory");
-  if (!file_exists(dir / kStateFile)) throw refuse("state.json is missing");
-  return std::make_unique<OpenCheckpoint>(dir);
+  return std::make_unique<OpenCheckpoint>(dir, open_content(dir));
 }
 
 }  // namespace troupe::stages

@@ -26,12 +26,6 @@ tensor::DType compute_dtype(const std::string& name, const std::filesystem::path
               fmt::format("{}: dtype is {}, expected float32 or bfloat16", path.string(), name));
 }
 
-/// Whether a name from outside is that of a file in the directory itself.
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
-         name.find('\0') == std::string::npos;
-}
-
 std::map<std::string, FileRecord> parse_files(const json& state,
                                               const std::filesystem::path& path) {
   const auto files = state.find("files");
@@ -77,6 +71,11 @@ std::string exp_avg_name(const std::string& parameter) {
 }
 std::string exp_avg_sq_name(const std::string& parameter) {
   return parameter + ".exp_avg_sq";
+}
+
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
 }
 
 FileRecord record_of(const std::filesystem::path& path) {

@@ -36,6 +36,9 @@ struct CheckpointState {
   std::map<std::string, FileRecord> files;
 };
 
+/// Whether a name from outside is that of a file in the directory itself.
+bool is_plain_name(const std::string& name);
+
 /// Size and checksum of a file of a checkpoint. Throws Error{data} naming it.
 FileRecord record_of(const std::filesystem::path& path);
 FileRecord record_of(const SafetensorsFile& file);

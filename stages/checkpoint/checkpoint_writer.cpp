@@ -1,13 +1,12 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/checkpoint_state.h"
-#include "stages/checkpoint/hf_config.h"
-#include "stages/checkpoint/hf_tokenizer.h"
 #include "stages/checkpoint/model_tensors.h"
 #include "stages/checkpoint/safetensors.h"
+#include "stages/hugging_face/hf_config.h"
+#include "stages/hugging_face/side_files.h"
+#include "stages/hugging_face/weight_files.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/output_file.h"
 #include "tensor/error.h"
@@ -16,19 +15,6 @@ namespace troupe::stages {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Writes the index of Hugging Face, which says in which file each tensor lies.
-void write_index(const fs::path& path, const TensorMap& tensors) {
-  nlohmann::json weight_map = nlohmann::json::object();
-  std::uint64_t total_size = 0;
-  for (const auto& [name, place] : tensors) {
-    weight_map[name] = place.file->path().filename().string();
-    total_size += place.entry->num_bytes();
-  }
-  const nlohmann::json index = {{"metadata", {{"total_size", total_size}}},
-                                {"weight_map", weight_map}};
-  write_whole_file(path, index.dump(2) + '\n');
-}
 
 void refuse_if_stopped(const std::stop_token& stop) {
   if (stop.stop_requested()) throw Error(ErrorKind::retry, "stopped half way");
@@ -52,6 +38,8 @@ std::map<std::string, FileRecord> index_parts(const fs::path& dir, const ModelCo
   const TensorMap weight_map = map_tensors(weights), optimizer_map = map_tensors(optimizer);
   check_weights(weight_map, model);
   check_optimizer(optimizer_map, model);
+  check_sums(weight_map);
+  check_sums(optimizer_map);
   write_index(dir / kWeightsIndexFile, weight_map);
   write_index(dir / kOptimizerIndexFile, optimizer_map);
   for (const char* name : {kWeightsIndexFile, kOptimizerIndexFile})
@@ -86,15 +74,16 @@ void remove_others(const fs::path& dir, const std::map<std::string, FileRecord>&
 }  // namespace
 
 void finish_checkpoint(const fs::path& dir, const CheckpointInfo& info, int num_parts,
-                       const std::stop_token& stop) {
+                       const ModelSource& source, const std::stop_token& stop) {
   const fs::path target = free_target(dir, info.step);
   CheckpointState state{.info = info, .files = index_parts(dir, info.model, num_parts, stop)};
   const auto add = [&](const std::string& name, const std::string& content) {
     write_whole_file(dir / name, content);
     state.files[name] = record_of(dir / name);
   };
-  add(kConfigFile, to_hf_config(info.model));
-  for (const auto& [name, content] : hf_tokenizer_files(info.tokenizer)) add(name, content);
+  add(kConfigFile, source.config.empty() ? to_hf_config(info.model)
+                                         : trained_hf_config(source.config, info.model));
+  for (const auto& [name, content] : side_files(source, info.tokenizer)) add(name, content);
   remove_others(dir, state.files);
   refuse_if_stopped(stop);
   write_checkpoint_state(dir, state);

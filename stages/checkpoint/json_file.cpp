@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "stages/data/utf8.h"
 #include "stages/storage/input_file.h"
 #include "tensor/error.h"
 
@@ -54,7 +55,7 @@ class JsonCheck final : public nlohmann::json_sax<nlohmann::json> {
   }
   bool parse_error(std::size_t, const std::string&,
                    const nlohmann::json::exception& error) override {
-    throw Error(ErrorKind::data, fmt::format("not valid JSON: {}", error.what()));
+    throw Error(ErrorKind::data, fmt::format("not valid JSON: {}", valid_utf8(error.what())));
   }
 
  private:

@@ -33,19 +33,6 @@ void check_count(const TensorMap& tensors, std::vector<std::string> expected) {
                                                place.file->path().string(), name));
 }
 
-/// Throws unless the tensor is there, in this shape, and every region of it was written.
-void check_tensor(const TensorMap& tensors, const std::string& name, const tensor::Shape& shape) {
-  const auto& [file, entry] = find_tensor(tensors, name, shape);
-  if (entry->sums.empty())
-    throw Error(ErrorKind::data,
-                fmt::format("{}: tensor {} has no checksum", file->path().string(), name));
-  for (const auto& [region, sum] : entry->sums)
-    if (sum == kUnsetSum)
-      throw Error(ErrorKind::data,
-                  fmt::format("{}: tensor {} was not written", file->path().string(),
-                              region_name(name, region, entry->whole)));
-}
-
 }  // namespace
 
 TensorMap map_tensors(std::span<const SafetensorsFile> files) {
@@ -65,7 +52,7 @@ void check_weights(const TensorMap& tensors, const ModelConfig& model) {
   check_layers(tensors, model);
   std::vector<std::string> names;
   for (const StoredTensor& expected : stored_tensors(model)) {
-    check_tensor(tensors, expected.name, expected.shape);
+    find_tensor(tensors, expected.name, expected.shape);
     names.push_back(expected.name);
   }
   check_count(tensors, std::move(names));
@@ -76,10 +63,24 @@ void check_optimizer(const TensorMap& tensors, const ModelConfig& model) {
   std::vector<std::string> names;
   for (const StoredTensor& expected : stored_tensors(model))
     for (const std::string& name : {exp_avg_name(expected.name), exp_avg_sq_name(expected.name)}) {
-      check_tensor(tensors, name, expected.shape);
+      find_tensor(tensors, name, expected.shape);
       names.push_back(name);
     }
   check_count(tensors, std::move(names));
+}
+
+void check_sums(const TensorMap& tensors) {
+  for (const auto& [name, place] : tensors) {
+    const auto& [file, entry] = place;
+    if (entry->sums.empty())
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: tensor {} has no checksum", file->path().string(), name));
+    for (const auto& [region, sum] : entry->sums)
+      if (sum == kUnsetSum)
+        throw Error(ErrorKind::data,
+                    fmt::format("{}: tensor {} was not written", file->path().string(),
+                                region_name(name, region, entry->whole)));
+  }
 }
 
 const TensorPlace& find_tensor(const TensorMap& tensors, const std::string& name,

@@ -25,6 +25,10 @@ TensorMap map_tensors(std::span<const SafetensorsFile> files);
 void check_weights(const TensorMap& tensors, const ModelConfig& model);
 void check_optimizer(const TensorMap& tensors, const ModelConfig& model);
 
+/// Throws Error{data} naming a tensor without a checksum, or the region of one that was not
+/// written.
+void check_sums(const TensorMap& tensors);
+
 /// Finds the tensor with this name, which must be of a WeightDType and have this shape. Throws
 /// Error{data} naming it.
 const TensorPlace& find_tensor(const TensorMap& tensors, const std::string& name,

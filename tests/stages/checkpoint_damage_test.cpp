@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_refused_by_name) {
   };
   not_one(elsewhere / "nowhere", "no such directory");
   not_one(elsewhere.write("file", "x"), "not a directory");
-  not_one(elsewhere.path(), "state.json is missing");
+  not_one(elsewhere.path(), "neither state.json");
 }
 
 BOOST_AUTO_TEST_CASE(the_nearest_complete_one_is_offered) {
@@ -175,8 +175,8 @@ BOOST_AUTO_TEST_CASE(a_wrong_config_is_refused_with_the_field) {
     fresh.edit_config(change);
     fresh.refused({"checkpoint", word});
   };
-  wrong("model_type is mamba", [](json& c) { c["model_type"] = "mamba"; });
-  wrong("\"hidden_size\" is missing", [](json& c) { c.erase("hidden_size"); });
+  wrong("model_type = \"mamba\"", [](json& c) { c["model_type"] = "mamba"; });
+  wrong("embed_tokens", [](json& c) { c.erase("hidden_size"); });
   wrong("hidden_size", [](json& c) { c["hidden_size"] = -8; });
   wrong("num_attention_heads", [](json& c) { c["num_attention_heads"] = 3; });
   wrong("embed_tokens", [](json& c) { c["vocab_size"] = 17; });

@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_stopped_is_not_complete) {
   std::stop_source stop;
   stop.request_stop();
   expect_error(ErrorKind::retry, {"stopped"},
-               [&] { finish_checkpoint(dir, small_info(7), 1, stop.get_token()); });
+               [&] { finish_checkpoint(dir, small_info(7), 1, {}, stop.get_token()); });
   BOOST_TEST(complete_checkpoints(run.path()).empty());
 }
 

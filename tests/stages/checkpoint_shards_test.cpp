@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(a_shard_that_did_not_write_is_found_by_its_region) {
       if (shard != missing) write_shard(unfinished, model, 4, shard);
     const std::string rows = std::to_string(4 * missing) + ":" + (missing == 3 ? "1" : "4");
     expect_error(ErrorKind::data,
-                 {kWeights, "model.embed_tokens.weight[" + rows + ",0:12]", "was not written"},
+                 {kWeights, "lm_head.weight[" + rows + ",0:12]", "was not written"},
                  [&] { finish_checkpoint(unfinished, info_of(model), 1); });
   }
   BOOST_TEST(complete_checkpoints(run.path()).empty());

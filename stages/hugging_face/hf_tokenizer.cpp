@@ -1,4 +1,4 @@
-#include "stages/checkpoint/hf_tokenizer.h"
+#include "stages/hugging_face/hf_tokenizer.h"
 
 #include <sentencepiece_processor.h>
 #include <utf8.h>
@@ -15,6 +15,10 @@ namespace troupe::stages {
 namespace {
 
 using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr const char* kTokenizerJson = "tokenizer.json";
+constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 
 /// Limit of a tokenizer model; none in use comes near it.
 constexpr std::uint64_t kMaxTokenizerBytes = 1'000'000'000;
@@ -86,19 +90,51 @@ json sentencepiece_config(const std::string& model) {
           {"clean_up_tokenization_spaces", false}};
 }
 
+/// Whether the directory has the tokenizer.json that checkpoints of "bytes" have.
+bool holds_byte_tokenizer(const fs::path& dir) {
+  const fs::path path = dir / kTokenizerJson;
+  return file_exists(path) && read_whole_file(path, kMaxTokenizerBytes) == byte_tokenizer();
+}
+
+bool is_json(const std::string& tokenizer) {
+  return fs::path(tokenizer).extension() == ".json";
+}
+
 }  // namespace
 
 std::map<std::string, std::string> hf_tokenizer_files(const std::string& tokenizer) {
-  if (tokenizer == kBytesTokenizer) {
-    const json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                         {"clean_up_tokenization_spaces", false}};
-    return {{"tokenizer.json", byte_tokenizer()}, {"tokenizer_config.json", config.dump(2) + '\n'}};
+  const json fast = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                     {"clean_up_tokenization_spaces", false}};
+  if (tokenizer == kBytesTokenizer)
+    return {{kTokenizerJson, byte_tokenizer()}, {kTokenizerConfig, fast.dump(2) + '\n'}};
+  if (is_json(tokenizer)) {
+    const fs::path config = fs::path(tokenizer).parent_path() / kTokenizerConfig;
+    return {{kTokenizerJson, read_whole_file(tokenizer, kMaxTokenizerBytes)},
+            {kTokenizerConfig, file_exists(config) ? read_whole_file(config, kMaxTokenizerBytes)
+                                                   : fast.dump(2) + '\n'}};
   }
   Tokenizer::open(tokenizer);
   const std::string model = read_whole_file(tokenizer, kMaxTokenizerBytes);
   return {{kTokenizerFile, model},
           {"spiece.model", model},
-          {"tokenizer_config.json", sentencepiece_config(model).dump(2) + '\n'}};
+          {kTokenizerConfig, sentencepiece_config(model).dump(2) + '\n'}};
+}
+
+std::string tokenizer_file(const std::string& tokenizer) {
+  return tokenizer == kBytesTokenizer || is_json(tokenizer) ? kTokenizerJson : kTokenizerFile;
+}
+
+std::string tokenizer_in(const fs::path& dir, const std::string& trained_with) {
+  if (trained_with == kBytesTokenizer || holds_byte_tokenizer(dir))
+    return std::string(kBytesTokenizer);
+  const std::string recorded = dir / tokenizer_file(trained_with);
+  if (!trained_with.empty() && file_exists(recorded)) return recorded;
+  for (const char* name : {kTokenizerJson, kTokenizerFile})
+    if (file_exists(dir / name)) return dir / name;
+  // Formats that Troupe does not read still say that the model was not trained on bytes.
+  for (const char* name : {"vocab.json", "vocab.txt", "tokenizer_config.json"})
+    if (file_exists(dir / name)) return dir / kTokenizerJson;
+  return std::string(kBytesTokenizer);
 }
 
 }  // namespace troupe::stages

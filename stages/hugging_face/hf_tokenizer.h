@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+namespace troupe::stages {
+
+/// The tokenizer's files of a checkpoint, by name: what transformers' AutoTokenizer needs to give a
+/// text the ids that training gave it, without any added at its ends. For "bytes" that is a
+/// tokenizer.json. For a SentencePiece model these are copies of it as tokenizer.model, which
+/// Troupe reads, and as spiece.model, which is the name that the class of transformers asks for
+/// which hands a text to the library unchanged. A tokenizer.json is copied, with the
+/// tokenizer_config.json beside it if there is one. Throws Error{data} as Tokenizer::open does.
+std::map<std::string, std::string> hf_tokenizer_files(const std::string& tokenizer);
+
+/// Which of these files holds the tokenizer.
+std::string tokenizer_file(const std::string& tokenizer);
+
+/// What to pass to Tokenizer::open for a model's directory: its tokenizer.json or tokenizer.model;
+/// "bytes" if there is no file of a tokenizer, or if that is what hf_tokenizer_files() makes of
+/// "bytes". `trained_with`, which a checkpoint records, decides where there are several.
+std::string tokenizer_in(const std::filesystem::path& dir, const std::string& trained_with = "");
+
+}  // namespace troupe::stages
