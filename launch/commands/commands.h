@@ -19,6 +19,8 @@ int run(const CollectivesOptions& options);
 int run(const DoctorOptions& options);
 int run(const GenerateOptions& options);
 int run(const EvalOptions& options);
+int run(const ImportOptions& options);
+int run(const ExportOptions& options);
 int run(const TokenizeOptions& options);
 int run(const ScheduleOptions& options);
 int run(const DevicesOptions& options);

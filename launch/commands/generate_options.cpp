@@ -14,9 +14,7 @@ void add_generate(CLI::App& app, GenerateOptions& o) {
       "  troupe generate runs/first/checkpoints/step-1000 --prompt-file prompts.txt --top-p 0.9 "
       "--json\n"
       "A text ends after --tokens, after the model's end token, and before a --stop.");
-  sub->add_option("checkpoint", o.checkpoint, "A checkpoint directory, step-N")
-      ->required()
-      ->type_name("CHECKPOINT");
+  sub->add_option("checkpoint", o.checkpoint, kCheckpoint)->required()->type_name("CHECKPOINT");
   auto* prompt = sub->add_option("--prompt", o.prompt, "Text to go on with");
   auto* prompt_file =
       sub->add_option("--prompt-file", o.prompt_file, "A file of such texts, one in each line")

@@ -7,6 +7,7 @@
 #include <array>
 #include <limits>
 
+#include "launch/commands/model_options.h"
 #include "launch/commands/number_between.h"
 #include "launch/commands/subcommand.h"
 #include "launch/host/suggest.h"
@@ -184,9 +185,7 @@ void add_eval(CLI::App& app, EvalOptions& o) {
       app, "eval", "Mean loss of a checkpoint's model on text",
       "  troupe eval runs/first/checkpoints/step-1000 --files held-out.txt\n"
       "  troupe eval runs/first/checkpoints/step-1000 --files 'books/*.txt' --steps 100 --json");
-  sub->add_option("checkpoint", o.checkpoint, "A checkpoint directory, step-N")
-      ->required()
-      ->type_name("CHECKPOINT");
+  sub->add_option("checkpoint", o.checkpoint, kCheckpoint)->required()->type_name("CHECKPOINT");
   sub->add_option("--files", o.files, "Text files or globs, or one .bin with its .idx")
       ->required()
       ->type_name("FILE");
@@ -266,9 +265,9 @@ void add_schedule(CLI::App& app, ScheduleOptions& o) {
 
 /// Refuses an unknown command, for which CLI11 would report only that a command is missing.
 void check_command(const std::string& given) {
-  constexpr std::array<std::string_view, 14> kNames{
-      "plan", "launch",   "status", "attach",   "trace",    "tap",         "scale",
-      "stop", "generate", "eval",   "tokenize", "schedule", "collectives", "doctor"};
+  constexpr std::array<std::string_view, 16> kNames{
+      "plan",     "launch", "status", "attach", "trace",    "tap",      "scale",       "stop",
+      "generate", "eval",   "import", "export", "tokenize", "schedule", "collectives", "doctor"};
   if (given.empty() || given[0] == '-' || given == "worker" || given == "devices") return;
   if (std::ranges::find(kNames, given) != kNames.end()) return;
   refuse(fmt::format("unknown command '{}'; did you mean '{}'? It is one of {}", given,
@@ -303,6 +302,8 @@ Options parse_options(int argc, const char* const* argv) {
   CollectivesOptions collectives;
   GenerateOptions generate;
   EvalOptions eval;
+  ImportOptions import;
+  ExportOptions export_;
   TokenizeOptions tokenize;
   ScheduleOptions schedule;
   add_plan(app, plan);
@@ -316,6 +317,8 @@ Options parse_options(int argc, const char* const* argv) {
   add_collectives(app, collectives);
   add_generate(app, generate);
   add_eval(app, eval);
+  add_import(app, import);
+  add_export(app, export_);
   add_tokenize(app, tokenize);
   add_schedule(app, schedule);
   command(app, "doctor", "Check this machine: cores, memory, shared memory, transports, libraries",
@@ -346,6 +349,8 @@ Options parse_options(int argc, const char* const* argv) {
   if (name == "doctor") return DoctorOptions{};
   if (name == "generate") return generate;
   if (name == "eval") return eval;
+  if (name == "import") return import;
+  if (name == "export") return export_;
   if (name == "tokenize") return tokenize;
   if (name == "schedule") return schedule;
   if (name == "devices") return DevicesOptions{};

@@ -90,10 +90,21 @@ struct GenerateOptions {
 struct EvalOptions {
   std::string checkpoint;
   std::vector<std::string> files;
-  std::int64_t steps = 32;  ///< number of steps, of 8 samples each
+  std::int64_t steps = 32;   ///< number of steps, of 8 samples each
   bool json = false;
   std::string device = "cpu";
   int threads = 0;  ///< 0: one thread for each free core
+};
+
+struct ImportOptions {
+  std::string model;   ///< a Hugging Face directory
+  std::string output;  ///< directory of the checkpoint
+};
+
+struct ExportOptions {
+  std::string checkpoint;
+  std::string output;  ///< the Hugging Face directory
+  std::string dtype;   ///< of the weights; empty: as they are stored
 };
 
 struct TokenizeOptions {
@@ -133,10 +144,11 @@ struct PrintText {
   std::string text;
 };
 
-using Options = std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, AttachOptions,
-                             TraceOptions, TapOptions, ScaleOptions, StopOptions, DoctorOptions,
-                             GenerateOptions, EvalOptions, TokenizeOptions, ScheduleOptions,
-                             CollectivesOptions, DevicesOptions, WorkerOptions>;
+using Options =
+    std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, AttachOptions, TraceOptions,
+                 TapOptions, ScaleOptions, StopOptions, DoctorOptions, GenerateOptions, EvalOptions,
+                 ImportOptions, ExportOptions, TokenizeOptions, ScheduleOptions,
+                 CollectivesOptions, DevicesOptions, WorkerOptions>;
 
 /// Parses the whole command line. Throws Error{usage} naming the option that is wrong.
 Options parse_options(int argc, const char* const* argv);

@@ -15,6 +15,10 @@ inline constexpr const char* kExitCodes =
     "Exit codes: 0 done, 64 usage, 65 bad data, 69 unavailable, 70 the run failed, 75 stopped half "
     "way, 78 bad manifest.";
 
+/// What commands that compute with a model say of it.
+inline constexpr const char* kCheckpoint =
+    "A checkpoint directory, step-N, or a Hugging Face directory";
+
 /// A subcommand, with lines of examples for its help. The app owns it.
 inline CLI::App* command(CLI::App& app, const char* name, const char* what, const char* examples) {
   CLI::App* sub = app.add_subcommand(name, what);

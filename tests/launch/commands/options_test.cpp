@@ -51,6 +51,8 @@ BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
        {"-h", "--help", "--prompt", "--prompt-file", "--tokens", "--seed", "--temperature",
         "--top-k", "--top-p", "--stop", "--json", "--tp", "--pp", "--threads", "--device"}},
       {"eval", {"-h", "--help", "--files", "--steps", "--json", "--threads", "--device"}},
+      {"import", {"-h", "--help"}},
+      {"export", {"-h", "--help", "--dtype"}},
       {"tokenize", {"-h", "--help", "--tokenizer", "-o", "--output"}},
       {"schedule",
        {"-h", "--help", "--kind", "--stages", "--chunks", "--microbatches", "--costs", "--memory",
@@ -105,6 +107,8 @@ BOOST_AUTO_TEST_CASE(a_command_line_becomes_its_options) {
       std::get<EvalOptions>(parsed({"eval", "c", "--files", "a", "b", "--steps", "4", "--json"}));
   BOOST_TEST((eval.files == std::vector<std::string>{"a", "b"}));
   BOOST_TEST(eval.steps == 4);
+  BOOST_TEST(std::get<ExportOptions>(parsed({"export", "c", "o", "--dtype", "float16"})).dtype ==
+             "float16");
   const auto tokenize =
       std::get<TokenizeOptions>(parsed({"tokenize", "a", "b", "--tokenizer", "t", "-o", "out"}));
   BOOST_TEST(tokenize.files.size() == 2u);
@@ -158,6 +162,7 @@ BOOST_AUTO_TEST_CASE(wrong_usage_names_the_option) {
   refused({"tap", "r", "--edge", "0:1", "--every", "0"}, "--every");
   refused({"tap", "r", "--edge", "0:1", "--samples", "-1"}, "--samples");
   refused({"trace", "r", "-o", "f", "--steps", "010"}, "--steps");
+  refused({"export", "c", "o", "--dtype", "int8"}, "--dtype");
   refused({"tokenize", "a"}, "--output");
   refused({"status"}, "run");
   refused({"trace", "r"}, "--output");
