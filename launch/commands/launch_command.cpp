@@ -48,7 +48,10 @@ struct Start {
 };
 
 Start new_run(const LaunchOptions& options, const Machine& machine) {
-  Start start{.manifest = load_manifest(options.manifest, options.overrides, machine)};
+  Start start{.manifest =
+                  options.from.empty()
+                      ? load_manifest(options.manifest, options.overrides, machine)
+                      : manifest_of_model(options.from, options.files, options.overrides, machine)};
   start.goes_on_from = check_start(start.manifest);
   RunDirectory::check_free(start.manifest.text("run.dir"));
   return start;

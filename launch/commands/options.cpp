@@ -61,17 +61,28 @@ void add_launch(CLI::App& app, LaunchOptions& o) {
       "  troupe launch run.toml\n"
       "  troupe launch run.toml --set mesh.pp=2 --set run.dir=/data/runs/first\n"
       "  troupe launch --resume runs/first --set run.max_steps=2000\n"
+      "  troupe launch --from Llama-3.2-1B --data 'books/*.txt' --set batch.seq_len=1024\n"
       "Ctrl-C or SIGTERM finishes the step, saves and exits with 0; a second one stops at once.");
   auto* manifest =
       sub->add_option("manifest", o.manifest, "The run's manifest, a TOML file")->type_name("FILE");
   auto* resume = sub->add_option("--resume", o.resume,
                                  "Go on with the run in this directory, from its newest checkpoint")
                      ->type_name("RUN");
-  manifest->excludes(resume);
+  auto* from = sub->add_option("--from", o.from,
+                               "Train the model in this Hugging Face directory, or checkpoint, "
+                               "without a manifest")
+                   ->type_name("MODEL");
+  auto* data = sub->add_option("--data", o.files, "What to train it on, as data.files")
+                   ->type_name("FILE")
+                   ->needs(from);
+  from->needs(data);
+  manifest->excludes(resume)->excludes(from);
+  resume->excludes(from);
   add_overrides(sub, o.overrides);
   sub->callback([&o] {
-    if (o.manifest.empty() && o.resume.empty())
-      throw CLI::RequiredError("a manifest, or --resume with a run directory,");
+    if (o.manifest.empty() && o.resume.empty() && o.from.empty())
+      throw CLI::RequiredError(
+          "a manifest, --resume with a run directory, or --from with a model,");
   });
 }
 

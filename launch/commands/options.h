@@ -18,8 +18,10 @@ struct PlanOptions {
 };
 
 struct LaunchOptions {
-  std::string manifest;  ///< path of the manifest; empty with `resume`
-  std::string resume;    ///< directory of the run to resume; empty: start a new run
+  std::string manifest;            ///< path of the manifest; empty with `resume` and `from`
+  std::string resume;              ///< directory of the run to resume; empty: start a new run
+  std::string from;                ///< directory of the model to train without a manifest
+  std::vector<std::string> files;  ///< what to train it on
   std::vector<std::string> overrides;
 };
 

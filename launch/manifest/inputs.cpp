@@ -12,6 +12,7 @@ namespace troupe::launch {
 namespace {
 
 constexpr const char* kResume = "checkpoint.resume";
+constexpr const char* kFrom = "model.from";
 
 void check_steps_left(const Manifest& m, const stages::CheckpointInfo& info) {
   const std::int64_t max_steps = m.integer("run.max_steps");
@@ -26,34 +27,52 @@ void check_steps_left(const Manifest& m, const stages::CheckpointInfo& info) {
 
 /// Calls `body` and gives its errors the place in the manifest that names the checkpoint.
 template <typename Body>
-auto about_resume(const Manifest& m, const Body& body) try {
+auto about(const char* key, const Manifest& m, const Body& body) try {
   return body();
 } catch (const Error& error) {
-  m.fail(kResume, error.what(), error.kind());
+  m.fail(key, error.what(), error.kind());
 }
 
-void check_model(const Manifest& m, const stages::CheckpointReader& checkpoint) {
-  about_resume(m, [&] { checkpoint.check_model(to_run_spec(m).model); });
+void check_model(const char* key, const Manifest& m, const stages::CheckpointReader& checkpoint) {
+  about(key, m, [&] { checkpoint.check_model(to_run_spec(m).model); });
 }
 
-}  // namespace
-
-Manifest load_manifest(const std::filesystem::path& path, const std::vector<std::string>& overrides,
-                       const Machine& machine) {
-  Manifest manifest = Manifest::read(path, overrides);
+Manifest complete(Manifest manifest, const Machine& machine) {
   resolve(manifest, machine);
   check(manifest);
   check_corpus(manifest);
   return manifest;
 }
 
+}  // namespace
+
+Manifest load_manifest(const std::filesystem::path& path, const std::vector<std::string>& overrides,
+                       const Machine& machine) {
+  return complete(Manifest::read(path, overrides), machine);
+}
+
+Manifest manifest_of_model(const std::filesystem::path& model,
+                           const std::vector<std::string>& files,
+                           const std::vector<std::string>& overrides, const Machine& machine) {
+  const auto whole = (std::filesystem::absolute(model) / "").lexically_normal().parent_path();
+  const auto set = [](const char* key, const Value& value) {
+    return fmt::format("{}={}", key, to_toml(value));
+  };
+  std::vector<std::string> all{set("run.name", whole.filename().string()),
+                               set("model.from", whole.string()), set("data.files", files)};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return complete(Manifest::parse("", whole.filename().string(), all), machine);
+}
+
 std::optional<stages::CheckpointInfo> check_start(const Manifest& m) {
-  if (m.text(kResume).empty()) return std::nullopt;
+  const bool is_new = m.text(kResume).empty();
+  const char* key = is_new ? kFrom : kResume;
+  if (m.text(key).empty()) return std::nullopt;
   const auto checkpoint =
-      about_resume(m, [&] { return stages::CheckpointReader::open(m.text(kResume)); });
-  about_resume(m, [&] { checkpoint->verify(); });
-  if (m.flag("checkpoint.weights_only")) {
-    check_model(m, *checkpoint);
+      about(key, m, [&] { return stages::CheckpointReader::open(m.text(key)); });
+  about(key, m, [&] { checkpoint->verify(); });
+  if (is_new || m.flag("checkpoint.weights_only")) {
+    check_model(key, m, *checkpoint);
     return std::nullopt;
   }
   check_fits(m, *checkpoint);
@@ -61,7 +80,7 @@ std::optional<stages::CheckpointInfo> check_start(const Manifest& m) {
 }
 
 void check_fits(const Manifest& m, const stages::CheckpointReader& checkpoint) {
-  check_model(m, checkpoint);
+  check_model(kResume, m, checkpoint);
   check_cursor(m, checkpoint.info());
   check_steps_left(m, checkpoint.info());
 }

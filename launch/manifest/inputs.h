@@ -15,10 +15,16 @@ namespace troupe::launch {
 Manifest load_manifest(const std::filesystem::path& path, const std::vector<std::string>& overrides,
                        const Machine& machine);
 
-/// Opens checkpoint.resume, if it is set, compares it with the manifest and reads every byte.
-/// Returns the checkpoint's state that the run continues: none without a checkpoint or with
-/// checkpoint.weights_only. Throws Error{data} naming what differs or is damaged, or
-/// Error{manifest} if no steps are left.
+/// The manifest of a run that trains the model in a directory on these files, with overrides for
+/// everything else. Its name is the directory's.
+Manifest manifest_of_model(const std::filesystem::path& model,
+                           const std::vector<std::string>& files,
+                           const std::vector<std::string>& overrides, const Machine& machine);
+
+/// Opens checkpoint.resume, or else model.from, if one is set, compares it with the manifest and
+/// reads every byte that has a checksum. Returns the checkpoint's state that the run continues:
+/// none without a checkpoint, from model.from and with checkpoint.weights_only. Throws Error{data}
+/// naming what differs or is damaged, or Error{manifest} if no steps are left.
 std::optional<stages::CheckpointInfo> check_start(const Manifest& manifest);
 
 /// Checks that the run can continue from this checkpoint: same model, same data, steps left to do.

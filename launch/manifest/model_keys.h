@@ -27,6 +27,9 @@ inline constexpr std::array kModelKeys{
         "positions, GELU, biases)",
         {},
         kModelKinds},
+    Key{"model", "from", Kind::text, "\"\"", "path",
+        "A Hugging Face directory or a checkpoint: the weights to begin with, every key of [model] "
+        "but dtype, and the default of data.tokenizer. Empty: fresh weights"},
     Key{"model", "hidden_size", Kind::integer, "256", "",
         "Width of the residual; a model that a laptop trains", from_one_to(262144)},
     Key{"model", "intermediate_size", Kind::integer, "688", "",

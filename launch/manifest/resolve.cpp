@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "actors/topology/run_spec.h"
+#include "launch/manifest/model_source.h"
 #include "launch/manifest/rotary.h"
 #include "schedules/generators.h"
 #include "schedules/validate.h"
@@ -152,6 +153,7 @@ void resolve_paths(Manifest& m) {
 
 void resolve(Manifest& manifest, const Machine& machine) {
   resolve_run(manifest);
+  resolve_source(manifest);
   resolve_model(manifest);
   resolve_optimizer(manifest);
   resolve_plan_file(manifest);

@@ -107,6 +107,7 @@ tensor::DeviceSpec device_of(const Manifest& m) {
 }  // namespace
 
 actors::RunSpec to_run_spec(const Manifest& m) {
+  const bool is_new = m.text("checkpoint.resume").empty();
   return {
       .name = m.text("run.name"),
       .dir = m.text("run.dir"),
@@ -139,8 +140,8 @@ actors::RunSpec to_run_spec(const Manifest& m) {
       .checkpoint = {.interval = m.integer("checkpoint.interval"),
                      .keep = narrow(m.integer("checkpoint.keep")),
                      .initial = m.flag("checkpoint.initial"),
-                     .resume = m.text("checkpoint.resume"),
-                     .weights_only = m.flag("checkpoint.weights_only")},
+                     .resume = is_new ? m.text("model.from") : m.text("checkpoint.resume"),
+                     .weights_only = is_new || m.flag("checkpoint.weights_only")},
       .eval = {.interval = m.integer("eval.interval"),
                .steps = m.integer("eval.steps"),
                .tokens = m.text("eval.tokens")},

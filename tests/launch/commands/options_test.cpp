@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
   using Names = std::set<std::string>;
   const std::map<std::string, Names> frozen{
       {"plan", {"-h", "--help", "--set", "--all", "--json", "--svg", "--bandwidth"}},
-      {"launch", {"-h", "--help", "--set", "--resume"}},
+      {"launch", {"-h", "--help", "--set", "--resume", "--from", "--data"}},
       {"status", {"-h", "--help", "--json", "--diagnose"}},
       {"attach", {"-h", "--help", "--json", "--events"}},
       {"trace", {"-h", "--help", "--steps", "-o", "--output"}},
@@ -107,6 +107,11 @@ BOOST_AUTO_TEST_CASE(a_command_line_becomes_its_options) {
       std::get<EvalOptions>(parsed({"eval", "c", "--files", "a", "b", "--steps", "4", "--json"}));
   BOOST_TEST((eval.files == std::vector<std::string>{"a", "b"}));
   BOOST_TEST(eval.steps == 4);
+  const auto from = std::get<LaunchOptions>(
+      parsed({"launch", "--from", "model", "--data", "a.txt", "b.txt", "--set", "mesh.pp=2"}));
+  BOOST_TEST(from.from == "model");
+  BOOST_TEST(from.files == (std::vector<std::string>{"a.txt", "b.txt"}));
+  BOOST_TEST(from.overrides == std::vector<std::string>{"mesh.pp=2"});
   BOOST_TEST(std::get<ExportOptions>(parsed({"export", "c", "o", "--dtype", "float16"})).dtype ==
              "float16");
   const auto tokenize =
@@ -162,6 +167,9 @@ BOOST_AUTO_TEST_CASE(wrong_usage_names_the_option) {
   refused({"tap", "r", "--edge", "0:1", "--every", "0"}, "--every");
   refused({"tap", "r", "--edge", "0:1", "--samples", "-1"}, "--samples");
   refused({"trace", "r", "-o", "f", "--steps", "010"}, "--steps");
+  refused({"launch", "--from", "model"}, "--data");
+  refused({"launch", "--data", "a.txt"}, "--from");
+  refused({"launch", "m.toml", "--from", "model", "--data", "a.txt"}, "--from");
   refused({"export", "c", "o", "--dtype", "int8"}, "--dtype");
   refused({"tokenize", "a"}, "--output");
   refused({"status"}, "run");

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "launch/manifest/manifest.h"
+
+namespace troupe::launch {
+
+/// Gives the keys of [model] that the manifest leaves out, and data.tokenizer, the values of the
+/// model in model.from, if that is set. Throws Error{manifest} for a key whose value contradicts
+/// that model, with both, and Error{data} if the directory is no model.
+void resolve_source(Manifest& manifest);
+
+}  // namespace troupe::launch
