@@ -19,6 +19,7 @@ int run(const CollectivesOptions& options);
 int run(const DoctorOptions& options);
 int run(const GenerateOptions& options);
 int run(const EvalOptions& options);
+int run(const LogitsOptions& options);
 int run(const ImportOptions& options);
 int run(const ExportOptions& options);
 int run(const TokenizeOptions& options);

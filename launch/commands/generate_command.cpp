@@ -59,7 +59,7 @@ nlohmann::json json_of(const std::string& prompt, const std::vector<std::int32_t
 }  // namespace
 
 int run(const GenerateOptions& options) {
-  const auto checkpoint = stages::CheckpointReader::open(options.checkpoint);
+  const auto checkpoint = open_language_model(options.checkpoint);
   const auto tokenizer = stages::Tokenizer::open(checkpoint->tokenizer());
   const std::vector<std::string> texts = prompt_texts(options);
   const auto prompts = encoded(texts, *tokenizer);

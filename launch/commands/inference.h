@@ -1,10 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "launch/host/machine.h"
+#include "stages/checkpoint.h"
+#include "stages/transformer_stage.h"
 #include "tensor/device.h"
+#include "tensor/error.h"
 
 namespace troupe::launch {
 
@@ -19,6 +23,33 @@ inline std::unique_ptr<tensor::Device> device_for(const std::string& device, int
   return tensor::make_device(
       {.kind = device == "cuda" ? tensor::DeviceKind::cuda : tensor::DeviceKind::cpu,
        .threads = threads_of(threads)});
+}
+
+/// Opens a checkpoint whose model predicts tokens. Throws Error{data} as CheckpointReader::open
+/// does, and for a value head.
+inline std::unique_ptr<stages::CheckpointReader> open_language_model(const std::string& dir) {
+  auto checkpoint = stages::CheckpointReader::open(dir);
+  if (checkpoint->info().model.value_head)
+    throw Error(ErrorKind::data, dir +
+                                     ": the model has a value head and predicts no tokens; "
+                                     "logits writes its values");
+  return checkpoint;
+}
+
+/// A stage that holds the whole model and does not train, for microbatches of `micro` samples.
+inline std::unique_ptr<stages::Stage> whole_model(const stages::ModelConfig& model,
+                                                  std::int64_t micro, std::int64_t seq_len,
+                                                  tensor::Device& device) {
+  return stages::make_transformer_stage(
+      {.model = model,
+       .chunks = {{.first_layer = 0,
+                   .end_layer = static_cast<int>(model.num_hidden_layers),
+                   .embedding = true,
+                   .head = true}},
+       .micro = micro,
+       .seq_len = seq_len,
+       .training = false},
+      device);
 }
 
 }  // namespace troupe::launch

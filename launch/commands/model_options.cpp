@@ -4,6 +4,23 @@
 
 namespace troupe::launch {
 
+void add_logits(CLI::App& app, LogitsOptions& o) {
+  CLI::App* sub = command(
+      app, "logits", "Write what a checkpoint's model computes for lists of token ids",
+      "  troupe logits runs/first/checkpoints/step-1000 --ids ids.jsonl -o logits.safetensors\n"
+      "The file has a tensor logits.I [tokens, vocabulary] in float32 for each line I, from 0; of "
+      "a "
+      "value\nhead [tokens, 1].");
+  sub->add_option("checkpoint", o.checkpoint, kCheckpoint)->required()->type_name("CHECKPOINT");
+  sub->add_option("--ids", o.ids, "File with a JSON list of token ids in each line")
+      ->required()
+      ->type_name("FILE");
+  sub->add_option("-o,--output", o.output, "safetensors file to write")
+      ->required()
+      ->type_name("FILE");
+  add_device(sub, o.device, o.threads);
+}
+
 void add_import(CLI::App& app, ImportOptions& o) {
   CLI::App* sub = command(app, "import", "Make a checkpoint of a Hugging Face model",
                           "  troupe import Llama-3.2-1B checkpoints/llama\n"

@@ -203,6 +203,10 @@ void add_eval(CLI::App& app, EvalOptions& o) {
   sub->add_option("--steps", o.steps, "Steps of 8 samples, each read once at most")
       ->check(number_between(1, kMost))
       ->capture_default_str();
+  sub->add_option("--seq-len", o.seq_len,
+                  "Tokens of a sample; default: as in training, or as long as the model's "
+                  "positions, at most 2048")
+      ->check(number_between(1, 1'048'576));
   sub->add_flag("--json", o.json, "Print one JSON object");
   add_device(sub, o.device, o.threads);
 }
@@ -276,9 +280,10 @@ void add_schedule(CLI::App& app, ScheduleOptions& o) {
 
 /// Refuses an unknown command, for which CLI11 would report only that a command is missing.
 void check_command(const std::string& given) {
-  constexpr std::array<std::string_view, 16> kNames{
-      "plan",     "launch", "status", "attach", "trace",    "tap",      "scale",       "stop",
-      "generate", "eval",   "import", "export", "tokenize", "schedule", "collectives", "doctor"};
+  constexpr std::array<std::string_view, 17> kNames{
+      "plan",   "launch",   "status",   "attach",      "trace",  "tap",
+      "scale",  "stop",     "generate", "eval",        "logits", "import",
+      "export", "tokenize", "schedule", "collectives", "doctor"};
   if (given.empty() || given[0] == '-' || given == "worker" || given == "devices") return;
   if (std::ranges::find(kNames, given) != kNames.end()) return;
   refuse(fmt::format("unknown command '{}'; did you mean '{}'? It is one of {}", given,
@@ -313,6 +318,7 @@ Options parse_options(int argc, const char* const* argv) {
   CollectivesOptions collectives;
   GenerateOptions generate;
   EvalOptions eval;
+  LogitsOptions logits;
   ImportOptions import;
   ExportOptions export_;
   TokenizeOptions tokenize;
@@ -328,6 +334,7 @@ Options parse_options(int argc, const char* const* argv) {
   add_collectives(app, collectives);
   add_generate(app, generate);
   add_eval(app, eval);
+  add_logits(app, logits);
   add_import(app, import);
   add_export(app, export_);
   add_tokenize(app, tokenize);
@@ -360,6 +367,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (name == "doctor") return DoctorOptions{};
   if (name == "generate") return generate;
   if (name == "eval") return eval;
+  if (name == "logits") return logits;
   if (name == "import") return import;
   if (name == "export") return export_;
   if (name == "tokenize") return tokenize;

@@ -93,7 +93,16 @@ struct EvalOptions {
   std::string checkpoint;
   std::vector<std::string> files;
   std::int64_t steps = 32;   ///< number of steps, of 8 samples each
+  std::int64_t seq_len = 0;  ///< tokens of a sample; 0: as the checkpoint says
   bool json = false;
+  std::string device = "cpu";
+  int threads = 0;  ///< 0: one thread for each free core
+};
+
+struct LogitsOptions {
+  std::string checkpoint;
+  std::string ids;     ///< file with a JSON list of token ids in each line
+  std::string output;  ///< safetensors file to write
   std::string device = "cpu";
   int threads = 0;  ///< 0: one thread for each free core
 };
@@ -149,7 +158,7 @@ struct PrintText {
 using Options =
     std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, AttachOptions, TraceOptions,
                  TapOptions, ScaleOptions, StopOptions, DoctorOptions, GenerateOptions, EvalOptions,
-                 ImportOptions, ExportOptions, TokenizeOptions, ScheduleOptions,
+                 LogitsOptions, ImportOptions, ExportOptions, TokenizeOptions, ScheduleOptions,
                  CollectivesOptions, DevicesOptions, WorkerOptions>;
 
 /// Parses the whole command line. Throws Error{usage} naming the option that is wrong.

@@ -50,7 +50,9 @@ BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
       {"generate",
        {"-h", "--help", "--prompt", "--prompt-file", "--tokens", "--seed", "--temperature",
         "--top-k", "--top-p", "--stop", "--json", "--tp", "--pp", "--threads", "--device"}},
-      {"eval", {"-h", "--help", "--files", "--steps", "--json", "--threads", "--device"}},
+      {"eval",
+       {"-h", "--help", "--files", "--steps", "--seq-len", "--json", "--threads", "--device"}},
+      {"logits", {"-h", "--help", "--ids", "-o", "--output", "--threads", "--device"}},
       {"import", {"-h", "--help"}},
       {"export", {"-h", "--help", "--dtype"}},
       {"tokenize", {"-h", "--help", "--tokenizer", "-o", "--output"}},
@@ -171,6 +173,7 @@ BOOST_AUTO_TEST_CASE(wrong_usage_names_the_option) {
   refused({"launch", "--data", "a.txt"}, "--from");
   refused({"launch", "m.toml", "--from", "model", "--data", "a.txt"}, "--from");
   refused({"export", "c", "o", "--dtype", "int8"}, "--dtype");
+  refused({"logits", "c", "-o", "out"}, "--ids");
   refused({"tokenize", "a"}, "--output");
   refused({"status"}, "run");
   refused({"trace", "r"}, "--output");
