@@ -12,9 +12,9 @@
 namespace troupe::test {
 namespace {
 
-/// The head takes as long as fifty layers: however unevenly a busy machine delays the nodes that are
-/// measured, a split with fewer layers on its stage is faster. The steps suffice to measure, to move
-/// and to judge.
+/// The head takes as long as fifty layers: however unevenly a busy machine delays the nodes that
+/// are measured, a split with fewer layers on its stage is faster. The steps suffice to measure, to
+/// move and to judge.
 const Keys kHeavyHead{{"model.vocab_size", "16384"}, {"run.max_steps", "80"}};
 
 Keys automatic(Keys keys) {

@@ -74,6 +74,9 @@ std::vector<Words> all_ways(const Workplace& place, const std::string& live,
                             const std::string& done) {
   const std::string manifest = place.manifest("new"), corpus = (place.dir / "corpus.txt").string();
   const std::string saved = place.checkpoint("done", 6);
+  const std::string exported = (place.dir / "exported").string();
+  const std::string ids = (place.dir / "ids.jsonl").string();
+  std::ofstream(ids) << "[1, 2]\n";
   return {{"--help"},
           {"--version"},
           {"plan", "--help"},
@@ -95,6 +98,9 @@ std::vector<Words> all_ways(const Workplace& place, const std::string& live,
           {"eval", saved, "--files", corpus, "--steps", "1"},
           {"eval", saved, "--files", corpus, "--steps", "1", "--json"},
           {"generate", saved, "--prompt", "a", "--tokens", "1"},
+          {"logits", saved, "--ids", ids, "-o", (place.dir / "logits.safetensors").string()},
+          {"export", saved, exported},
+          {"import", exported, (place.dir / "imported").string()},
           {"tokenize", corpus, "-o", (place.dir / "tokens").string()},
           {"doctor"},
           {"schedule", "--kind", "1f1b", "--stages", "2", "--microbatches", "4"},
