@@ -10,5 +10,5 @@
 #include "stages/data/token_cache_pruning.h"
 #include "stages/data/token_file.h"
 #include "stages/data/token_scan.h"
-#include "stages/data/tokenizer.h"
-#include "stages/data/utf8.h"
+#include "stages/tokenizers/tokenizer.h"
+#include "stages/tokenizers/utf8.h"

@@ -5,8 +5,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "stages/data/utf8.h"
 #include "stages/storage/input_file.h"
+#include "stages/tokenizers/utf8.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "stages/data/text_files.h"
-#include "stages/data/tokenizer.h"
+#include "stages/tokenizers/tokenizer.h"
 
 namespace troupe::stages {
 

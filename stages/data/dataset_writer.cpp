@@ -10,9 +10,9 @@
 #include "stages/data/dataset_layout.h"
 #include "stages/data/indexed_dataset.h"
 #include "stages/data/text_files.h"
-#include "stages/data/tokenizer.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/output_file.h"
+#include "stages/tokenizers/tokenizer.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {

@@ -7,8 +7,8 @@
 #include <array>
 #include <span>
 
-#include "stages/data/utf8.h"
 #include "stages/storage/input_file.h"
+#include "stages/tokenizers/utf8.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {

@@ -14,10 +14,10 @@
 #include "stages/data/text_files.h"
 #include "stages/data/token_cache_pruning.h"
 #include "stages/data/token_file.h"
-#include "stages/data/tokenizer.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/output_file.h"
 #include "stages/storage/xxh64.h"
+#include "stages/tokenizers/tokenizer.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {

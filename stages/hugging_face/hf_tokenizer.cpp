@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "stages/checkpoint/checkpoint_state.h"
-#include "stages/data/tokenizer.h"
 #include "stages/storage/input_file.h"
+#include "stages/tokenizers/tokenizer.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -19,9 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kTokenizerJson = "tokenizer.json";
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
-
-/// Limit of a tokenizer model; none in use comes near it.
-constexpr std::uint64_t kMaxTokenizerBytes = 1'000'000'000;
 
 std::string utf8_of(int code) {
   std::string text;

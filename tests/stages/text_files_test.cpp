@@ -3,7 +3,6 @@
 #include <boost/test/unit_test.hpp>
 #include <random>
 
-#include "stages/data/utf8.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
@@ -14,8 +13,6 @@ using namespace troupe::stages;
 using test::expect_error;
 
 namespace {
-
-const std::string kReplaced = "\xef\xbf\xbd";
 
 std::vector<std::string> pieces_of(const std::string& path) {
   std::vector<std::string> pieces;
@@ -92,34 +89,4 @@ BOOST_AUTO_TEST_CASE(pieces_join_to_the_file_whatever_it_holds) {
     }
     BOOST_REQUIRE(joined == text);
   }
-}
-
-BOOST_AUTO_TEST_CASE(well_formed_text_is_left_alone) {
-  const std::string text =
-      "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x8e\xad\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf";
-  BOOST_TEST(valid_utf8(text) == text);
-  BOOST_TEST(valid_utf8(std::string("a\0b", 3)) == std::string("a\0b", 3));
-}
-
-BOOST_AUTO_TEST_CASE(every_maximal_invalid_part_becomes_one_replacement) {
-  BOOST_TEST(valid_utf8("a\x80z") == "a" + kReplaced + "z");                    // stray tail
-  BOOST_TEST(valid_utf8("\xc0\xaf") == kReplaced + kReplaced);                  // overlong
-  BOOST_TEST(valid_utf8("\xe2\x82z") == kReplaced + "z");                       // cut short
-  BOOST_TEST(valid_utf8("\xe2\x82") == kReplaced);                              // at the end
-  BOOST_TEST(valid_utf8("\xed\xa0\x80") == kReplaced + kReplaced + kReplaced);  // surrogate
-  BOOST_TEST(valid_utf8("\xf4\x90\x80\x80") == kReplaced + kReplaced + kReplaced + kReplaced);
-  // The Unicode Standard's own example, table 3-8.
-  BOOST_TEST(valid_utf8("\x61\xf1\x80\x80\xe1\x80\xc2\x62\x80\x63\x80\xbf\x64") ==
-             "a" + kReplaced + kReplaced + kReplaced + "b" + kReplaced + "c" + kReplaced +
-                 kReplaced + "d");
-}
-
-BOOST_AUTO_TEST_CASE(an_incomplete_tail_is_what_a_next_byte_could_finish) {
-  BOOST_TEST(incomplete_tail("abc") == 0u);
-  BOOST_TEST(incomplete_tail("ab\xc3") == 1u);
-  BOOST_TEST(incomplete_tail("ab\xe2\x82") == 2u);
-  BOOST_TEST(incomplete_tail("ab\xf0\x9f\x8e") == 3u);
-  BOOST_TEST(incomplete_tail("ab\xf0\x9f\x8e\xad") == 0u);
-  BOOST_TEST(incomplete_tail("\x80\x80\x80") == 0u);
-  BOOST_TEST(incomplete_tail("\xe0\x80") == 0u);  // no character begins so
 }

@@ -13,7 +13,7 @@
 #include "stages/data/text_files.h"
 #include "stages/data/token_cache_pruning.h"
 #include "stages/data/token_file.h"
-#include "stages/data/tokenizer.h"
+#include "stages/tokenizers/tokenizer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/support/sentencepiece_model.h"

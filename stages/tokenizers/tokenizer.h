@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +18,12 @@ class Tokenizer {
   /// Opens a tokenizer by its name in the manifest. Throws Error{data} if the file is missing or no
   /// SentencePiece model.
   static std::unique_ptr<Tokenizer> open(const std::string& name);
+
+  /// Ids are below this.
   virtual int vocab_size() const = 0;
+  /// The id of a token by its name, as "</s>".
+  virtual std::optional<std::int32_t> id_of(std::string_view token) const = 0;
+
   virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
   /// The text of the ids. From "bytes" these are the bytes as they are, which may end inside a
   /// UTF-8 sequence; from SentencePiece it is UTF-8. Throws Error{data} for an id outside the
@@ -27,5 +33,12 @@ class Tokenizer {
 
 /// The manifest's name of the tokenizer that needs no file.
 inline constexpr std::string_view kBytesTokenizer = "bytes";
+
+/// Limit of a tokenizer's file, far above any in use. It keeps a large file at a wrong path from
+/// being read into memory.
+inline constexpr std::uint64_t kMaxTokenizerBytes = 1'000'000'000;
+
+/// Throws Error{data} for the first id that is not one of 0 ... vocab_size-1.
+void check_decodable(std::span<const std::int32_t> ids, int vocab_size);
 
 }  // namespace troupe::stages

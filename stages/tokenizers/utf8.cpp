@@ -1,4 +1,4 @@
-#include "stages/data/utf8.h"
+#include "stages/tokenizers/utf8.h"
 
 #include <algorithm>
 

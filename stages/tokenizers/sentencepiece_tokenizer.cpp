@@ -1,4 +1,4 @@
-#include "stages/data/tokenizer.h"
+#include "stages/tokenizers/sentencepiece_tokenizer.h"
 
 #include <fmt/format.h>
 #include <sentencepiece_processor.h>
@@ -9,36 +9,10 @@
 namespace troupe::stages {
 namespace {
 
-/// Limit of a model file, far above any in use. It keeps a large file at a wrong path from being
-/// read into memory.
-constexpr std::uint64_t kMaxModelBytes = 1'000'000'000;
-
-void check_ids(std::span<const std::int32_t> ids, int vocab_size) {
-  for (const std::int32_t id : ids)
-    if (id < 0 || id >= vocab_size)
-      throw Error(ErrorKind::data, fmt::format("token id {} is outside the vocabulary of {} tokens",
-                                               id, vocab_size));
-}
-
-class ByteTokenizer final : public Tokenizer {
- public:
-  int vocab_size() const override { return 256; }
-
-  std::vector<std::int32_t> encode(std::string_view text) const override {
-    const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
-    return {bytes, bytes + text.size()};
-  }
-
-  std::string decode(std::span<const std::int32_t> ids) const override {
-    check_ids(ids, vocab_size());
-    return {ids.begin(), ids.end()};
-  }
-};
-
 class SentencePieceTokenizer final : public Tokenizer {
  public:
   explicit SentencePieceTokenizer(const std::string& path) {
-    const std::string model = read_whole_file(path, kMaxModelBytes);
+    const std::string model = read_whole_file(path, kMaxTokenizerBytes);
     const auto status = processor_.LoadFromSerializedProto(model);
     if (!status.ok())
       throw Error(
@@ -50,6 +24,12 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   int vocab_size() const override { return processor_.GetPieceSize(); }
 
+  std::optional<std::int32_t> id_of(std::string_view token) const override {
+    const int id = processor_.PieceToId({token.data(), token.size()});
+    if (processor_.IdToPiece(id) != token) return std::nullopt;  // the id of the unknown piece
+    return id;
+  }
+
   std::vector<std::int32_t> encode(std::string_view text) const override {
     std::vector<int> ids;
     const auto status = processor_.Encode({text.data(), text.size()}, &ids);
@@ -60,7 +40,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
   std::string decode(std::span<const std::int32_t> ids) const override {
-    check_ids(ids, vocab_size());
+    check_decodable(ids, vocab_size());
     std::string text;
     const auto status = processor_.Decode(std::vector<int>(ids.begin(), ids.end()), &text);
     if (!status.ok())
@@ -75,9 +55,8 @@ class SentencePieceTokenizer final : public Tokenizer {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> Tokenizer::open(const std::string& name) {
-  if (name == kBytesTokenizer) return std::make_unique<ByteTokenizer>();
-  return std::make_unique<SentencePieceTokenizer>(name);
+std::unique_ptr<Tokenizer> open_sentencepiece(const std::string& path) {
+  return std::make_unique<SentencePieceTokenizer>(path);
 }
 
 }  // namespace troupe::stages

@@ -1,4 +1,4 @@
-#include "stages/data/tokenizer.h"
+#include "stages/tokenizers/tokenizer.h"
 
 #include <boost/test/unit_test.hpp>
 
@@ -30,6 +30,16 @@ BOOST_AUTO_TEST_CASE(a_sentencepiece_model_encodes_and_decodes) {
   BOOST_TEST(tokenizer->encode("the cat sat\n") == expected, boost::test_tools::per_element());
   BOOST_TEST(tokenizer->decode(expected) == "the cat sat\n");
   BOOST_TEST(tokenizer->decode({}).empty());
+}
+
+BOOST_AUTO_TEST_CASE(tokens_are_known_by_name) {
+  const test::TempDir dir;
+  const auto tokenizer = Tokenizer::open(dir.write("tok.model", test::sentencepiece_model()));
+  BOOST_TEST((tokenizer->id_of("</s>") == 2));
+  BOOST_TEST((tokenizer->id_of("<unk>") == 0));
+  BOOST_TEST(!tokenizer->id_of("<eot>"));
+  BOOST_TEST((Tokenizer::open("bytes")->id_of("\xff") == 255));
+  BOOST_TEST(!Tokenizer::open("bytes")->id_of("</s>"));
 }
 
 BOOST_AUTO_TEST_CASE(an_id_outside_the_vocabulary_is_refused) {

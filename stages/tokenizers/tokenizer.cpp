@@ -1,0 +1,45 @@
+#include "stages/tokenizers/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include "stages/tokenizers/sentencepiece_tokenizer.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+class ByteTokenizer final : public Tokenizer {
+ public:
+  int vocab_size() const override { return 256; }
+
+  std::optional<std::int32_t> id_of(std::string_view token) const override {
+    if (token.size() != 1) return std::nullopt;
+    return static_cast<unsigned char>(token[0]);
+  }
+
+  std::vector<std::int32_t> encode(std::string_view text) const override {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
+    return {bytes, bytes + text.size()};
+  }
+
+  std::string decode(std::span<const std::int32_t> ids) const override {
+    check_decodable(ids, vocab_size());
+    return {ids.begin(), ids.end()};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> Tokenizer::open(const std::string& name) {
+  if (name == kBytesTokenizer) return std::make_unique<ByteTokenizer>();
+  return open_sentencepiece(name);
+}
+
+void check_decodable(std::span<const std::int32_t> ids, int vocab_size) {
+  for (const std::int32_t id : ids)
+    if (id < 0 || id >= vocab_size)
+      throw Error(ErrorKind::data, fmt::format("token id {} is outside the vocabulary of {} tokens",
+                                               id, vocab_size));
+}
+
+}  // namespace troupe::stages
