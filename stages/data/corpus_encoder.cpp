@@ -14,6 +14,8 @@ namespace {
 /// Bytes of text in a batch per thread. They take some tenths of a second, during which no progress
 /// is reported.
 constexpr std::size_t kBatchBytes = std::size_t{1} << 20;
+/// Texts in a batch at most: it bounds the memory that many short ones take.
+constexpr std::size_t kBatchTexts = std::size_t{1} << 18;
 
 }  // namespace
 
@@ -22,16 +24,19 @@ CorpusEncoder::CorpusEncoder(const Tokenizer& tokenizer, EncodeOptions options,
     : tokenizer_(tokenizer),
       options_(std::move(options)),
       total_bytes_(total_bytes),
-      use_(std::move(use)),
-      newline_(tokenizer.encode("\n")) {}
+      use_(std::move(use)) {}
 
-void CorpusEncoder::add(const Piece& piece, Ends ends) {
-  std::string text(piece.after_newline ? "\n" : "");
-  text += piece.text;
-  batch_.push_back(
-      {.text = std::move(text), .after_newline = piece.after_newline, .ends = ends, .ids = {}});
+void CorpusEncoder::add(const Piece& piece) {
+  batch_.push_back({.text = std::string(piece.text), .place = piece.place});
   batch_bytes_ += piece.text.size();
-  if (batch_bytes_ >= kBatchBytes * static_cast<std::size_t>(options_.threads)) encode_batch();
+  if (batch_bytes_ >= kBatchBytes * static_cast<std::size_t>(options_.threads) ||
+      batch_.size() >= kBatchTexts)
+    encode_batch();
+}
+
+void CorpusEncoder::end_document() {
+  end_sequence();
+  batch_.push_back({.ends = Ends::document});
 }
 
 void CorpusEncoder::finish() {
@@ -39,25 +44,14 @@ void CorpusEncoder::finish() {
   if (options_.progress) options_.progress(total_bytes_, total_bytes_);
 }
 
-/// The ids of a text do not depend on what precedes its newline, unless the vocabulary has a piece
-/// that spans the newline. In that case the ids do not begin with those of a newline.
-void CorpusEncoder::encode(Text& text) const {
-  if (text.text.empty()) return;
-  text.ids = tokenizer_.encode(text.text);
-  if (!text.after_newline) return;
-  if (text.ids.size() >= newline_.size() &&
-      std::equal(newline_.begin(), newline_.end(), text.ids.begin()))
-    text.ids.erase(text.ids.begin(), text.ids.begin() + std::ssize(newline_));
-  else
-    text.ids = tokenizer_.encode(std::string_view(text.text).substr(1));
-}
-
 void CorpusEncoder::encode_batch() {
   std::atomic<std::size_t> next = 0;
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(options_.threads));
   const auto work = [&](std::exception_ptr& error) {
     try {
-      for (std::size_t i; (i = next++) < batch_.size();) encode(batch_[i]);
+      for (std::size_t i; (i = next++) < batch_.size();)
+        if (Text& text = batch_[i]; !text.text.empty())
+          text.ids = tokenizer_.encode(text.text, text.place);
     } catch (...) {
       error = std::current_exception();
     }

@@ -29,35 +29,39 @@ enum class Ends { nothing, sequence, document };
 /// bounded by one batch of text and its ids.
 class CorpusEncoder {
  public:
-  /// Called for each text in order, with the `ends` it was added with, from the thread that adds
+  /// Called for each text in order, and with no ids where something ends, from the thread that adds
   /// the texts.
   using Use = std::function<void(std::span<const std::int32_t> ids, Ends ends)>;
   /// The tokenizer outlives the encoder; `total_bytes` is for the progress.
   CorpusEncoder(const Tokenizer& tokenizer, EncodeOptions options, std::uint64_t total_bytes,
                 Use use);
 
-  /// Adds a piece of text. A piece that follows a newline is encoded as part of the same text: the
-  /// dummy prefix of a SentencePiece model stands before the first piece only. Throws what the
-  /// tokenizer, the use or the progress throws for any text so far.
-  void add(const Piece& piece, Ends ends = Ends::nothing);
+  /// Where the tokenizer allows a document to be cut into pieces.
+  Cuts cuts() const { return tokenizer_.cuts(); }
+
+  /// Adds a piece of a document. Throws what the tokenizer, the use or the progress throws for any
+  /// text so far.
+  void add(const Piece& piece);
+  /// Ends a sequence within the document.
+  void end_sequence() { batch_.push_back({.ends = Ends::sequence}); }
+  /// Ends the document and its last sequence.
+  void end_document();
   /// Hands on the rest once every text has been added. Throws as add() does.
   void finish();
 
  private:
   struct Text {
-    std::string text;  ///< with the newline that precedes it
-    bool after_newline = false;
+    std::string text;
+    Place place = Place::start;
     Ends ends = Ends::nothing;
     std::vector<std::int32_t> ids;
   };
   void encode_batch();
-  void encode(Text& text) const;
 
   const Tokenizer& tokenizer_;
   const EncodeOptions options_;
   const std::uint64_t total_bytes_;
   const Use use_;
-  const std::vector<std::int32_t> newline_;  ///< ids of a newline alone
   std::vector<Text> batch_;
   std::size_t batch_bytes_ = 0;
   std::uint64_t done_bytes_ = 0;

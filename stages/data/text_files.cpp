@@ -25,12 +25,50 @@ std::vector<std::string> matches_of(const std::string& pattern) {
   return paths;
 }
 
-/// Number of bytes of a full window before the cut.
-std::size_t piece_length(std::string_view window) {
-  const std::size_t newline = window.rfind('\n');
-  if (newline != std::string_view::npos) return newline + 1;
-  const std::size_t complete = window.size() - incomplete_tail(window);
-  return complete > 0 ? complete : window.size();
+/// Whether a text begins with a character that is no white space.
+bool begins_visibly(std::string_view text) {
+  return !text.empty() && !is_white_space(first_char(valid_utf8(text.substr(0, 4))));
+}
+
+bool ends_visibly(std::string_view text) {
+  if (text.empty()) return false;
+  const std::string end =
+      valid_utf8(text.substr(text.size() - std::min<std::size_t>(4, text.size())));
+  return !is_white_space(last_char(end));
+}
+
+/// Bytes before the last cut of a text that goes on; 0 if it has none.
+std::size_t last_cut(std::string_view text, Cuts cuts) {
+  if (cuts == Cuts::nowhere) return 0;
+  const std::string_view complete = text.substr(0, text.size() - incomplete_tail(text));
+  std::size_t newline = complete.rfind('\n');
+  if (cuts == Cuts::anywhere) {
+    if (newline != std::string_view::npos) return newline + 1;
+    return complete.empty() ? text.size() : complete.size();
+  }
+  for (; newline != std::string_view::npos; newline = complete.substr(0, newline).rfind('\n'))
+    if (begins_visibly(complete.substr(newline + 1)) &&
+        (cuts == Cuts::at_lines || ends_visibly(complete.substr(0, newline))))
+      return newline + 1;
+  return 0;
+}
+
+/// Calls `use` for the pieces of a document of `size` bytes, of which window_at(begin, bytes) gives
+/// a part.
+template <typename WindowAt>
+void divide(std::uint64_t size, Cuts cuts, const WindowAt& window_at, const UsePiece& use) {
+  Place place = Place::start;
+  for (std::uint64_t begin = 0, bytes = 0; begin < size; begin += bytes) {
+    std::string_view window;
+    bytes = 0;
+    for (std::uint64_t wanted = kPieceBytes; bytes == 0; wanted *= 2) {
+      const std::uint64_t left = size - begin;
+      window = window_at(begin, std::min(wanted, left));
+      bytes = wanted >= left ? left : last_cut(window, cuts);
+    }
+    use({.text = window.substr(0, bytes), .place = place});
+    place = Place::after_newline;
+  }
 }
 
 /// A format of corpora that cannot be read as text.
@@ -83,28 +121,21 @@ void require_text(const std::string& path) {
                   fmt::format("{}: a {} file holds no text; {}", path, format.suffix, format.hint));
 }
 
-void for_each_piece(const std::filesystem::path& path, const UsePiece& use) {
+void for_each_piece(const std::filesystem::path& path, Cuts cuts, const UsePiece& use) {
   const InputFile file = InputFile::open(path);
   std::string window;
-  bool after_newline = false;
-  for (std::uint64_t begin = 0; begin < file.size(); begin += window.size()) {
-    window.resize(std::min<std::uint64_t>(kPieceBytes, file.size() - begin));
+  const auto window_at = [&](std::uint64_t begin, std::uint64_t bytes) {
+    window.resize(bytes);
     file.read(begin, std::as_writable_bytes(std::span(window)));
-    if (begin + window.size() < file.size()) window.resize(piece_length(window));
-    use({.text = window, .after_newline = after_newline});
-    after_newline = window.ends_with('\n');
-  }
+    return std::string_view(window);
+  };
+  divide(file.size(), cuts, window_at, use);
 }
 
-void for_each_piece_of(std::string_view text, const UsePiece& use) {
-  bool after_newline = false;
-  while (!text.empty()) {
-    std::string_view window = text.substr(0, kPieceBytes);
-    if (window.size() < text.size()) window = window.substr(0, piece_length(window));
-    use({.text = window, .after_newline = after_newline});
-    after_newline = window.ends_with('\n');
-    text.remove_prefix(window.size());
-  }
+void for_each_piece_of(std::string_view text, Cuts cuts, const UsePiece& use) {
+  divide(
+      text.size(), cuts,
+      [text](std::uint64_t begin, std::uint64_t bytes) { return text.substr(begin, bytes); }, use);
 }
 
 }  // namespace troupe::stages

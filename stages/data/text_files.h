@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "stages/tokenizers/tokenizer.h"
+
 namespace troupe::stages {
 
 /// The files that the patterns name: each glob's matches sorted bytewise, in the order given. A
@@ -20,22 +22,21 @@ bool is_json_lines(const std::string& path);
 /// or tokens.
 void require_text(const std::string& path);
 
-/// Bytes of a window of for_each_piece. The ids of a corpus depend on it. It is small because
-/// SentencePiece takes more time per byte for a long text than for a short one.
+/// Bytes of text that are looked at for a cut; a piece is longer only if it has none. It is small
+/// because SentencePiece takes more time per byte for a long text than for a short one.
 inline constexpr std::size_t kPieceBytes = std::size_t{1} << 12;
 
-/// A piece of text that is encoded as a whole.
+/// A piece of a document that is encoded as a whole.
 struct Piece {
   std::string_view text;
-  bool after_newline = false;  ///< the piece before it ends with a newline
+  Place place = Place::start;
 };
 using UsePiece = std::function<void(const Piece&)>;
 
-/// Calls `use` with the file's text in consecutive pieces of at most kPieceBytes, each ending after
-/// the last newline of its window; a window without one is cut before an incomplete UTF-8
-/// character, if it ends in one.
-void for_each_piece(const std::filesystem::path& path, const UsePiece& use);
+/// Calls `use` with the file's text in consecutive pieces, cut where `cuts` allows it. Memory is
+/// bounded by the longest piece.
+void for_each_piece(const std::filesystem::path& path, Cuts cuts, const UsePiece& use);
 /// Calls `use` for each piece of a text in memory.
-void for_each_piece_of(std::string_view text, const UsePiece& use);
+void for_each_piece_of(std::string_view text, Cuts cuts, const UsePiece& use);
 
 }  // namespace troupe::stages

@@ -26,7 +26,7 @@ namespace {
 constexpr std::array<char, 8> kMagic = {'T', 'R', 'O', 'U', 'P', 'E', 'T', 'K'};
 constexpr std::uint32_t kVersion = 2;
 /// Version of the rules that give a text its ids; part of the key.
-constexpr int kKeyVersion = 2;
+constexpr int kKeyVersion = 3;
 
 /// The last bytes of a cache file, after the ids, the documents' ends and the key.
 struct TrailerBytes {

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
+
 #include "stages/storage/input_file.h"
+#include "stages/tokenizers/utf8.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -20,6 +23,7 @@ class SentencePieceTokenizer final : public Tokenizer {
           fmt::format("tokenizer {}: not a SentencePiece model ({}); give \"{}\" or a .model "
                       "file made by spm_train",
                       path, status.message(), kBytesTokenizer));
+    newline_ = ids_of("\n");
   }
 
   int vocab_size() const override { return processor_.GetPieceSize(); }
@@ -30,14 +34,20 @@ class SentencePieceTokenizer final : public Tokenizer {
     return id;
   }
 
-  std::vector<std::int32_t> encode(std::string_view text) const override {
-    std::vector<int> ids;
-    const auto status = processor_.Encode({text.data(), text.size()}, &ids);
-    if (!status.ok())
-      throw Error(ErrorKind::data, fmt::format("SentencePiece cannot encode a text of {} bytes: {}",
-                                               text.size(), status.ToString()));
+  /// A text behind a newline is encoded together with the newline, so that it gets no dummy prefix,
+  /// and the ids that a newline alone has are taken away. They are there unless the vocabulary has
+  /// a piece that spans the newline.
+  std::vector<std::int32_t> encode(std::string_view text, Place place) const override {
+    if (place == Place::start) return ids_of(text);
+    if (text.empty()) return {};
+    std::vector<std::int32_t> ids = ids_of("\n" + std::string(text));
+    if (ids.size() < newline_.size() || !std::equal(newline_.begin(), newline_.end(), ids.begin()))
+      return ids_of(text);
+    ids.erase(ids.begin(), ids.begin() + std::ssize(newline_));
     return ids;
   }
+
+  Cuts cuts() const override { return Cuts::at_lines; }
 
   std::string decode(std::span<const std::int32_t> ids) const override {
     check_decodable(ids, vocab_size());
@@ -50,7 +60,18 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
  private:
+  std::vector<std::int32_t> ids_of(std::string_view bytes) const {
+    const std::string text = valid_utf8(bytes);
+    std::vector<int> ids;
+    const auto status = processor_.Encode(text, &ids);
+    if (!status.ok())
+      throw Error(ErrorKind::data, fmt::format("SentencePiece cannot encode a text of {} bytes: {}",
+                                               text.size(), status.ToString()));
+    return ids;
+  }
+
   sentencepiece::SentencePieceProcessor processor_;
+  std::vector<std::int32_t> newline_;  ///< ids of a newline alone
 };
 
 }  // namespace

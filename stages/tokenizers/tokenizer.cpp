@@ -17,10 +17,12 @@ class ByteTokenizer final : public Tokenizer {
     return static_cast<unsigned char>(token[0]);
   }
 
-  std::vector<std::int32_t> encode(std::string_view text) const override {
+  std::vector<std::int32_t> encode(std::string_view text, Place /*place*/) const override {
     const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
     return {bytes, bytes + text.size()};
   }
+
+  Cuts cuts() const override { return Cuts::anywhere; }
 
   std::string decode(std::span<const std::int32_t> ids) const override {
     check_decodable(ids, vocab_size());

@@ -10,6 +10,21 @@
 
 namespace troupe::stages {
 
+/// Where a text lies that is encoded.
+enum class Place {
+  start,          ///< it begins a document
+  after_newline,  ///< it continues a document, behind a newline
+};
+
+/// Where a document may be cut so that the ids of its parts, one after the other, are those of the
+/// whole.
+enum class Cuts {
+  anywhere,
+  at_lines,          ///< behind a newline, before a character that is no white space
+  at_lone_newlines,  ///< as at_lines, but the newline also follows such a character
+  nowhere,
+};
+
 /// A tokenizer that needs no network: "bytes" (id = byte value) or a SentencePiece .model file.
 /// Const calls may run in any thread.
 class Tokenizer {
@@ -24,10 +39,14 @@ class Tokenizer {
   /// The id of a token by its name, as "</s>".
   virtual std::optional<std::int32_t> id_of(std::string_view token) const = 0;
 
-  virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
+  /// The ids that the tokenizer's own library gives a text. Every invalid part of UTF-8 counts as
+  /// one U+FFFD (valid_utf8), except that "bytes" keeps all bytes.
+  virtual std::vector<std::int32_t> encode(std::string_view text,
+                                           Place place = Place::start) const = 0;
+  virtual Cuts cuts() const = 0;
+
   /// The text of the ids. From "bytes" these are the bytes as they are, which may end inside a
-  /// UTF-8 sequence; from SentencePiece it is UTF-8. Throws Error{data} for an id outside the
-  /// vocabulary.
+  /// UTF-8 sequence; else it is UTF-8. Throws Error{data} for an id outside the vocabulary.
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
 };
 

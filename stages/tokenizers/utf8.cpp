@@ -1,5 +1,7 @@
 #include "stages/tokenizers/utf8.h"
 
+#include <utf8.h>
+
 #include <algorithm>
 
 namespace troupe::stages {
@@ -55,6 +57,10 @@ std::string valid_utf8(std::string_view bytes) {
   return text;
 }
 
+bool is_valid_utf8(std::string_view bytes) {
+  return utf8::is_valid(bytes.begin(), bytes.end());
+}
+
 std::size_t incomplete_tail(std::string_view text) {
   const std::size_t longest = std::min<std::size_t>(3, text.size());
   for (std::size_t tail = 1; tail <= longest; ++tail) {
@@ -62,6 +68,37 @@ std::size_t incomplete_tail(std::string_view text) {
     if (part.cut && part.bytes == tail) return tail;
   }
   return 0;
+}
+
+char32_t first_char(std::string_view text) {
+  const char* begin = text.data();
+  return static_cast<char32_t>(utf8::unchecked::peek_next(begin));
+}
+
+std::size_t first_char_bytes(std::string_view text) {
+  return lead_of(static_cast<unsigned char>(text[0])).length;
+}
+
+char32_t last_char(std::string_view text) {
+  return first_char(text.substr(text.size() - last_char_bytes(text)));
+}
+
+std::size_t last_char_bytes(std::string_view text) {
+  std::size_t bytes = 1;
+  while (bytes < text.size() && (text[text.size() - bytes] & 0xc0) == 0x80) ++bytes;
+  return bytes;
+}
+
+std::string utf8_of(char32_t character) {
+  std::string text;
+  utf8::append(character, text);
+  return text;
+}
+
+bool is_white_space(char32_t c) {
+  return (c >= 0x9 && c <= 0xd) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+         c == 0x3000;
 }
 
 }  // namespace troupe::stages

@@ -10,8 +10,20 @@ namespace troupe::stages {
 /// Standard section 3.9, "substitution of maximal subparts"), as Python's and Hugging Face's
 /// decoders do. utf8-cpp's replace_invalid() puts one for a whole run of continuation bytes.
 std::string valid_utf8(std::string_view bytes);
+bool is_valid_utf8(std::string_view bytes);
 
 /// Bytes at the end of `text` that begin a character but do not finish it: 0 to 3.
 std::size_t incomplete_tail(std::string_view text);
+
+// Characters of well-formed UTF-8 that is not empty.
+char32_t first_char(std::string_view text);
+std::size_t first_char_bytes(std::string_view text);
+char32_t last_char(std::string_view text);
+std::size_t last_char_bytes(std::string_view text);
+
+std::string utf8_of(char32_t character);
+
+/// Unicode's property White_Space, which has not changed since version 6.3.
+bool is_white_space(char32_t character);
 
 }  // namespace troupe::stages

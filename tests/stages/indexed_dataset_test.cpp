@@ -129,6 +129,13 @@ BOOST_AUTO_TEST_CASE(json_lines_become_documents) {
   BOOST_TEST(test::content_of(prefix + ".idx") == idx(8, {2, 0, 2}, {0, 4, 4}, {0, 1, 2, 3}));
 }
 
+BOOST_AUTO_TEST_CASE(invalid_utf8_in_json_lines_is_replaced) {
+  const std::string lines = dir.write("in.jsonl", "{\"text\": \"a\xff\xe2\x82\"}");
+  write_indexed_dataset({lines}, "bytes", prefix);
+  BOOST_TEST(test::content_of(prefix + ".bin") ==
+             raw<std::uint16_t>({'a', 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd}));
+}
+
 BOOST_AUTO_TEST_CASE(a_text_file_is_one_document_of_its_pieces) {
   const std::string a = dir.write("a.txt", std::string(kPieceBytes + 5, 'a')),
                     b = dir.write("b.txt", "b");
@@ -162,7 +169,7 @@ BOOST_AUTO_TEST_CASE(malformed_input_is_refused_with_file_and_line_and_nothing_i
   refuse("[1]\n", "in.jsonl:1");
   refuse("{\"texts\": \"a\"}", "in.jsonl:1");
   refuse("{\"text\": \"a\"", "in.jsonl:1");
-  refuse("{\"text\": \"\xff\"}", "in.jsonl:1");
+  refuse("{\"text\": \"\\ud800\"}", "in.jsonl:1");
   expect_error(ErrorKind::data, {"nowhere.jsonl", "No such file"},
                [&] { write_indexed_dataset({(dir / "nowhere.jsonl").string()}, "bytes", prefix); });
   const std::string empty = dir.write("empty.txt", "");

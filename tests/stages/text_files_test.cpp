@@ -14,9 +14,16 @@ using test::expect_error;
 
 namespace {
 
-std::vector<std::string> pieces_of(const std::string& path) {
-  std::vector<std::string> pieces;
-  for_each_piece(path, [&](const Piece& piece) { pieces.emplace_back(piece.text); });
+/// The pieces of a file, which are those of its text in memory.
+std::vector<std::string> pieces_of(const std::string& path, Cuts cuts = Cuts::anywhere) {
+  std::vector<std::string> pieces, from_memory;
+  for_each_piece(path, cuts, [&](const Piece& piece) {
+    BOOST_TEST((piece.place == Place::start) == pieces.empty());
+    pieces.emplace_back(piece.text);
+  });
+  const std::string text = test::content_of(path);
+  for_each_piece_of(text, cuts, [&](const Piece& p) { from_memory.emplace_back(p.text); });
+  BOOST_TEST(pieces == from_memory, boost::test_tools::per_element());
   return pieces;
 }
 
@@ -62,6 +69,35 @@ BOOST_AUTO_TEST_CASE(pieces_end_after_the_last_newline_of_a_window) {
   BOOST_TEST(pieces_of(dir.write("empty", "")).empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_cut_at_lines_comes_before_a_character_that_is_no_white_space) {
+  const test::TempDir dir;
+  const std::string head(kPieceBytes - 20, 'a');
+  Cuts cuts = Cuts::at_lines;
+  const auto first_piece = [&](const std::string& lines) {
+    const auto pieces =
+        pieces_of(dir.write("text", head + lines + std::string(kPieceBytes, 'z')), cuts);
+    return pieces[0].substr(head.size());
+  };
+  BOOST_TEST(first_piece("\nb\n c\n\n d") == "\n");
+  BOOST_TEST(first_piece("\nb\n\tc\r\nd\n") == "\nb\n\tc\r\nd\n");
+  BOOST_TEST(first_piece("\nb\n\xe2\x82\xac") == "\nb\n");  // a euro sign
+  BOOST_TEST(first_piece("\nb\n\xe3\x80\x80x") == "\n");    // a wide space
+  BOOST_TEST(first_piece("\nb\n\xffx") == "\nb\n");         // no UTF-8
+  cuts = Cuts::at_lone_newlines;
+  BOOST_TEST(first_piece("\nb\r\nc\n\nd \ne\xe3\x80\x80\nf") == "\n");
+  BOOST_TEST(first_piece("\nb\xe2\x82\xac\nc") == "\nb\xe2\x82\xac\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_piece_is_as_long_as_its_next_cut_is_far) {
+  const test::TempDir dir;
+  const std::string line(5 * kPieceBytes, 'a'), text = line + "\n" + line + "\n b\nc";
+  const auto lines = pieces_of(dir.write("text", text), Cuts::at_lines);
+  BOOST_REQUIRE(lines.size() == 2u);
+  BOOST_TEST(lines[0] == line + "\n");
+  BOOST_TEST((pieces_of(dir.write("text", text), Cuts::nowhere) == std::vector{text}));
+  BOOST_TEST(pieces_of(dir.write("text", ""), Cuts::nowhere).empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_window_without_a_newline_is_not_cut_inside_a_character) {
   const test::TempDir dir;
   const std::string text = std::string(kPieceBytes - 2, 'a') + "\xe2\x82\xac" + "b";  // a euro sign
@@ -81,12 +117,15 @@ BOOST_AUTO_TEST_CASE(pieces_join_to_the_file_whatever_it_holds) {
     const std::size_t newline_every = 1 + test::below(random, 3 * kPieceBytes);
     for (char& c : text) c = static_cast<char>(0x80 | random());  // bytes that end no line
     for (std::size_t i = newline_every; i < text.size(); i += newline_every) text[i] = '\n';
-    std::string joined;
-    for (const std::string& piece : pieces_of(dir.write("text", text))) {
-      BOOST_REQUIRE(!piece.empty());
-      BOOST_REQUIRE(piece.size() <= kPieceBytes);
-      joined += piece;
+    for (const Cuts cuts :
+         {Cuts::anywhere, Cuts::at_lines, Cuts::at_lone_newlines, Cuts::nowhere}) {
+      std::string joined;
+      for (const std::string& piece : pieces_of(dir.write("text", text), cuts)) {
+        BOOST_REQUIRE(!piece.empty());
+        BOOST_REQUIRE((piece.size() <= kPieceBytes || cuts != Cuts::anywhere));
+        joined += piece;
+      }
+      BOOST_REQUIRE(joined == text);
     }
-    BOOST_REQUIRE(joined == text);
   }
 }

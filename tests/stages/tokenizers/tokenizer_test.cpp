@@ -32,6 +32,17 @@ BOOST_AUTO_TEST_CASE(a_sentencepiece_model_encodes_and_decodes) {
   BOOST_TEST(tokenizer->decode({}).empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_text_behind_a_newline_has_no_dummy_prefix) {
+  const test::TempDir dir;
+  const auto tokenizer =
+      Tokenizer::open(dir.write("tok.model", test::sentencepiece_model(0, true)));
+  const std::vector<std::int32_t> first = {6, 3}, later = {3};
+  BOOST_TEST(tokenizer->encode("the") == first, boost::test_tools::per_element());
+  BOOST_TEST(tokenizer->encode("the", Place::after_newline) == later,
+             boost::test_tools::per_element());
+  BOOST_TEST(tokenizer->encode("", Place::after_newline).empty());
+}
+
 BOOST_AUTO_TEST_CASE(tokens_are_known_by_name) {
   const test::TempDir dir;
   const auto tokenizer = Tokenizer::open(dir.write("tok.model", test::sentencepiece_model()));

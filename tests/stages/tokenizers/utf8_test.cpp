@@ -39,3 +39,21 @@ BOOST_AUTO_TEST_CASE(an_incomplete_tail_is_what_a_next_byte_could_finish) {
   BOOST_TEST(incomplete_tail("\x80\x80\x80") == 0u);
   BOOST_TEST(incomplete_tail("\xe0\x80") == 0u);  // no character begins so
 }
+
+BOOST_AUTO_TEST_CASE(characters_are_found_at_both_ends) {
+  const std::string text = "\xc3\xa4-\xf0\x9f\x8e\xad";
+  BOOST_TEST((first_char(text) == 0xe4));
+  BOOST_TEST(first_char_bytes(text) == 2u);
+  BOOST_TEST((last_char(text) == 0x1f3ad));
+  BOOST_TEST(last_char_bytes(text) == 4u);
+  BOOST_TEST(utf8_of(0x1f3ad) == "\xf0\x9f\x8e\xad");
+}
+
+BOOST_AUTO_TEST_CASE(white_space_is_that_of_unicode) {
+  int count = 0;
+  for (char32_t c = 0; c < 0x110000; ++c) count += is_white_space(c) ? 1 : 0;
+  BOOST_TEST(count == 25);
+  BOOST_TEST(is_white_space(U'\u3000'));
+  BOOST_TEST(!is_white_space(U'\u180e'));
+  BOOST_TEST(!is_white_space(0x1c));
+}
