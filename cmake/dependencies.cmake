@@ -18,6 +18,7 @@ pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)               # libhwy-de
 pkg_check_modules(ucx REQUIRED IMPORTED_TARGET ucx)                  # libucx-dev
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)              # libhwloc-dev
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)  # libsentencepiece-dev
+pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)         # libpcre2-dev
 pkg_check_modules(prometheus REQUIRED IMPORTED_TARGET prometheus-cpp-pull)  # prometheus-cpp-dev
 find_package(civetweb REQUIRED)                                      # libcivetweb-dev
 find_package(CAF REQUIRED)                                           # libcaf-dev

@@ -79,6 +79,7 @@ LIBRARIES = {
     "prometheus": ("launch/monitors/prometheus.",),
     "CivetServer": ("launch/monitors/web.",),
     "Random123": ("tensor/random.",),
+    "pcre2": ("stages/tokenizers/",),
     "boost": ("transport/", "launch/monitors/tfrecord.", "tests/"),
 }
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')

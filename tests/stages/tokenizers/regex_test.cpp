@@ -1,0 +1,66 @@
+#include "stages/tokenizers/regex.h"
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "tests/support/expect_error.h"
+
+using namespace troupe;
+using namespace troupe::stages;
+using test::expect_error;
+
+namespace {
+
+using Texts = std::vector<std::string>;
+
+Texts found(const Regex& regex, const std::string& text) {
+  Texts texts;
+  for (const auto& [begin, end] : regex.matches(text))
+    texts.push_back(text.substr(begin, end - begin));
+  return texts;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(matches_follow_each_other_and_the_first_alternative_counts) {
+  BOOST_TEST(found(Regex("a|ab|b"), "ab-b") == (Texts{"a", "b", "b"}));
+  BOOST_TEST(found(Regex("\\p{L}+(?!x)"), "abcx de") == (Texts{"abcx", "de"}));
+  BOOST_TEST(found(Regex("x++x"), "xxx").empty());
+  BOOST_TEST(found(Regex("a"), "").empty());
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_a_line_is_before_every_newline) {
+  BOOST_TEST(found(Regex("b$"), "ab\nb\nbc\rb") == (Texts{"b", "b", "b"}));
+  BOOST_TEST(found(Regex(".+"), "a\rb\nc") == (Texts{"a\rb", "c"}));
+}
+
+BOOST_AUTO_TEST_CASE(characters_are_those_of_unicode_14) {
+  // The Mongolian vowel separator U+180E was white space once; the vocabulary of letters has grown.
+  BOOST_TEST(found(Regex("\\s"), "\xe1\xa0\x8e\xc2\x85\xe3\x80\x80\x1c") ==
+             (Texts{"\xc2\x85", "\xe3\x80\x80"}));
+  BOOST_TEST(found(Regex("\\p{L}"), "\xea\x9f\x80-\xf0\x9f\x98\x80") == Texts{"\xea\x9f\x80"});
+  // Without case, an s is the long s, and a k the Kelvin sign.
+  BOOST_TEST(found(Regex("(?i:'s|k)"), "'\xc5\xbf'S\xe2\x84\xaa") ==
+             (Texts{"'\xc5\xbf", "'S", "\xe2\x84\xaa"}));
+}
+
+BOOST_AUTO_TEST_CASE(a_literal_is_no_pattern) {
+  BOOST_TEST(found(Regex::literal(".*"), "a.*b..*") == (Texts{".*", ".*"}));
+}
+
+BOOST_AUTO_TEST_CASE(a_long_text_needs_no_long_stack) {
+  const std::size_t length = 3'000'000;
+  const Regex words("\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+|(?:a|b)+");
+  const auto spaces = words.matches(std::string(length, ' ') + "a");
+  BOOST_REQUIRE(spaces.size() == 3u);
+  BOOST_TEST(spaces[0].end == length - 1);
+  const auto letters = words.matches(std::string(length, 'a'));
+  BOOST_REQUIRE(letters.size() == 1u);
+  BOOST_TEST(letters[0].end == length);
+}
+
+BOOST_AUTO_TEST_CASE(a_pattern_that_cannot_be_used_is_refused) {
+  expect_error(ErrorKind::data, {"[b-a]", "wrong"}, [] { Regex("[b-a]"); });
+  expect_error(ErrorKind::data, {"a*", "empty text"}, [] { Regex("a*"); });
+  expect_error(ErrorKind::data, {"\\w", "exactly"}, [] { Regex("\\w"); });
+}
