@@ -1,13 +1,12 @@
 #include "stages/hugging_face/hf_tokenizer.h"
 
 #include <sentencepiece_processor.h>
-#include <utf8.h>
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "stages/checkpoint/checkpoint_state.h"
 #include "stages/storage/input_file.h"
+#include "stages/tokenizers/byte_alphabet.h"
 #include "stages/tokenizers/tokenizer.h"
 #include "tensor/error.h"
 
@@ -20,22 +19,11 @@ namespace fs = std::filesystem;
 constexpr const char* kTokenizerJson = "tokenizer.json";
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 
-std::string utf8_of(int code) {
-  std::string text;
-  utf8::append(static_cast<char32_t>(code), text);
-  return text;
-}
-
-/// A vocabulary whose ids are the bytes. The format has characters, not bytes: GPT-2's table gives
-/// each byte one, the byte itself if it is a visible character of Latin-1, else the next character
-/// from 256 on.
+/// A vocabulary whose ids are the bytes.
 json byte_vocabulary() {
   json vocabulary = json::object();
-  int next = 256;
-  for (int byte = 0; byte < 256; ++byte) {
-    const bool visible = (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte != 0xad);
-    vocabulary[utf8_of(visible ? byte : next++)] = byte;
-  }
+  for (int byte = 0; byte < 256; ++byte)
+    vocabulary[letter_of_byte(static_cast<unsigned char>(byte))] = byte;
   return vocabulary;
 }
 
