@@ -215,10 +215,10 @@ void add_tokenize(CLI::App& app, TokenizeOptions& o) {
   CLI::App* sub = command(
       app, "tokenize", "Turn text into an indexed dataset, PREFIX.bin and PREFIX.idx",
       "  troupe tokenize books/*.txt --tokenizer spm.model -o data/books\n"
-      "  troupe tokenize corpus.jsonl --tokenizer bytes -o data/corpus\n"
+      "  troupe tokenize corpus.jsonl --tokenizer tokenizer.json -o data/corpus\n"
       "A .jsonl file is a document a line, from its \"text\"; any other file is one document.");
   sub->add_option("files", o.files, "Text or JSONL files, or globs")->required()->type_name("FILE");
-  sub->add_option("--tokenizer", o.tokenizer, "bytes, or a SentencePiece .model")
+  sub->add_option("--tokenizer", o.tokenizer, "bytes, a SentencePiece .model, or a tokenizer.json")
       ->capture_default_str();
   sub->add_option("-o,--output", o.output, "Path of the dataset without .bin and .idx")
       ->required()

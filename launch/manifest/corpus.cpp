@@ -84,8 +84,7 @@ int tokenizer_size(const Manifest& m) try {
   const std::string& name = m.text("data.tokenizer");
   std::error_code ignored;
   if (name != stages::kBytesTokenizer && !fs::exists(name, ignored))
-    throw Error(ErrorKind::data,
-                fmt::format("{}: no such SentencePiece model; 'bytes' needs none", name));
+    throw Error(ErrorKind::data, fmt::format("{}: no such tokenizer; 'bytes' needs no file", name));
   return stages::Tokenizer::open(name)->vocab_size();
 } catch (const Error& error) {
   m.fail("data.tokenizer", error.what(), error.kind());

@@ -54,7 +54,8 @@ constexpr std::array kOtherKeys{
         "Text files or globs in order (each glob sorted bytewise), or one .bin with its .idx; a "
         ".jsonl is read as the \"text\" of every line. Must be given"},
     Key{"data", "tokenizer", text, "\"bytes\"", "path",
-        "bytes (a token's id is the byte's value) or a SentencePiece .model; bytes needs no file"},
+        "A tokenizer.json, a SentencePiece .model, or bytes, which needs no file: a token's id is "
+        "the byte's value"},
     Key{"data", "shuffle", boolean, "false", "",
         "Samples in a seeded random order; off, so that others can replay a run"},
     Key{"data",

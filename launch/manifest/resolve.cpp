@@ -130,8 +130,9 @@ void resolve_cluster(Manifest& m, const Machine& machine) {
 
 void resolve_paths(Manifest& m) {
   if (m.text("data.tokenizer").empty())
-    m.fail("data.tokenizer",
-           "data.tokenizer is empty; it must be 'bytes' or a SentencePiece model");
+    m.fail(
+        "data.tokenizer",
+        "data.tokenizer is empty; it must be 'bytes', a SentencePiece .model or a tokenizer.json");
   if (m.text("data.tokenizer") != "bytes")
     m.resolve("data.tokenizer", m.absolute("data.tokenizer", m.text("data.tokenizer")));
   if (!m.text("checkpoint.resume").empty())

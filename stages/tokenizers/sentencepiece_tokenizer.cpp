@@ -18,11 +18,10 @@ class SentencePieceTokenizer final : public Tokenizer {
     const std::string model = read_whole_file(path, kMaxTokenizerBytes);
     const auto status = processor_.LoadFromSerializedProto(model);
     if (!status.ok())
-      throw Error(
-          ErrorKind::data,
-          fmt::format("tokenizer {}: not a SentencePiece model ({}); give \"{}\" or a .model "
-                      "file made by spm_train",
-                      path, status.message(), kBytesTokenizer));
+      throw Error(ErrorKind::data,
+                  fmt::format("tokenizer {}: not a SentencePiece model ({}); give \"{}\", a .model "
+                              "file made by spm_train, or a tokenizer.json",
+                              path, status.message(), kBytesTokenizer));
     newline_ = ids_of("\n");
   }
 

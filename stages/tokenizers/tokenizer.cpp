@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "stages/tokenizers/json_tokenizer.h"
 #include "stages/tokenizers/sentencepiece_tokenizer.h"
 #include "tensor/error.h"
 
@@ -34,7 +35,15 @@ class ByteTokenizer final : public Tokenizer {
 
 std::unique_ptr<Tokenizer> Tokenizer::open(const std::string& name) {
   if (name == kBytesTokenizer) return std::make_unique<ByteTokenizer>();
-  return open_sentencepiece(name);
+  return name.ends_with(".json") ? open_json_tokenizer(name) : open_sentencepiece(name);
+}
+
+std::vector<std::int32_t> Tokenizer::encode_framed(std::string_view text) const {
+  auto [ids, after] = frame();
+  const std::vector<std::int32_t> inner = encode(text);
+  ids.insert(ids.end(), inner.begin(), inner.end());
+  ids.insert(ids.end(), after.begin(), after.end());
+  return ids;
 }
 
 void check_decodable(std::span<const std::int32_t> ids, int vocab_size) {

@@ -25,13 +25,13 @@ enum class Cuts {
   nowhere,
 };
 
-/// A tokenizer that needs no network: "bytes" (id = byte value) or a SentencePiece .model file.
-/// Const calls may run in any thread.
+/// A tokenizer that needs no network: "bytes" (id = byte value), a SentencePiece .model, or a
+/// tokenizer.json of Hugging Face's tokenizers. Const calls may run in any thread.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  /// Opens a tokenizer by its name in the manifest. Throws Error{data} if the file is missing or no
-  /// SentencePiece model.
+  /// Opens a tokenizer by its name in the manifest. Throws Error{data}, naming the file and the
+  /// part at fault, if the file is missing or broken, or asks for what cannot be done exactly.
   static std::unique_ptr<Tokenizer> open(const std::string& name);
 
   /// Ids are below this.
@@ -39,14 +39,24 @@ class Tokenizer {
   /// The id of a token by its name, as "</s>".
   virtual std::optional<std::int32_t> id_of(std::string_view token) const = 0;
 
-  /// The ids that the tokenizer's own library gives a text. Every invalid part of UTF-8 counts as
-  /// one U+FFFD (valid_utf8), except that "bytes" keeps all bytes.
+  /// The ids that the tokenizer's own library gives a text, no special token added. Every invalid
+  /// part of UTF-8 counts as one U+FFFD (valid_utf8), except that "bytes" keeps all bytes.
   virtual std::vector<std::int32_t> encode(std::string_view text,
                                            Place place = Place::start) const = 0;
   virtual Cuts cuts() const = 0;
 
-  /// The text of the ids. From "bytes" these are the bytes as they are, which may end inside a
-  /// UTF-8 sequence; else it is UTF-8. Throws Error{data} for an id outside the vocabulary.
+  /// Special tokens that the tokenizer's library adds to a whole text where it is asked to. Only a
+  /// tokenizer.json can have some: a .model says nothing about them.
+  struct Frame {
+    std::vector<std::int32_t> before, after;
+  };
+  virtual Frame frame() const { return {}; }
+  /// The ids of a whole text within its frame.
+  std::vector<std::int32_t> encode_framed(std::string_view text) const;
+
+  /// The text of the ids, in which special tokens have none. From "bytes" these are the bytes as
+  /// they are, which may end inside a UTF-8 sequence; else it is UTF-8. Throws Error{data} for an
+  /// id outside the vocabulary.
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
 };
 

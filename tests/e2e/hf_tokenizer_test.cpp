@@ -56,6 +56,17 @@ std::vector<std::uint16_t> own_ids(const Workplace& place, const std::string& te
   return ids;
 }
 
+/// A tokenizer.json of the kind of Llama 3, and texts with the ids that Hugging Face's tokenizers
+/// give them.
+json llama3_golden() {
+  return json::parse(content_of(TROUPE_SOURCE_FOLDER "/tests/stages/tokenizers/golden.json"))[0];
+}
+
+std::string without_special_tokens(json tokenizer) {
+  tokenizer["post_processor"] = nullptr;
+  return tokenizer.dump();
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_has_what_a_reader_of_its_tokenizer_needs) {
@@ -71,9 +82,13 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_has_what_a_reader_of_its_tokenizer_needs) {
   const std::string script = place.dir.write("ids_of.py", kIdsOf);
   const bool has_transformers =
       std::system((python() + " -c 'import transformers' 2>/dev/null").c_str()) == 0;
-  for (const std::string& tokenizer : {std::string("bytes"), model}) {
-    const std::string name = tokenizer == model ? "sentencepiece" : "bytes";
+  const std::string byte_level =
+      place.dir.write("tok.json", without_special_tokens(llama3_golden()["tokenizer"]));
+  const std::vector<std::pair<std::string, std::string>> tokenizers{
+      {"bytes", "bytes"}, {"sentencepiece", model}, {"byte_level", byte_level}};
+  for (const auto& [name, tokenizer] : tokenizers) {
     BOOST_REQUIRE(troupe({"launch", place.manifest(name, {{"data.tokenizer", '"' + tokenizer + '"'},
+                                                          {"model.vocab_size", "400"},
                                                           {"run.max_steps", "1"},
                                                           {"optimizer.warmup_steps", "0"}})})
                       .exit_code == 0);
@@ -90,6 +105,36 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_has_what_a_reader_of_its_tokenizer_needs) {
     for (std::size_t i = 0; i < texts.size(); ++i)
       BOOST_TEST((ids[i].get<std::vector<std::uint16_t>>() == own_ids(place, texts[i], tokenizer)),
                  name << " of " << texts[i] << ": " << ids[i]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_prompt_has_the_ids_of_its_tokenizer_with_special_tokens) {
+  const Workplace place;
+  const json golden = llama3_golden();
+  const json& expected = golden["texts"][2];
+  BOOST_REQUIRE(expected["framed"] != expected["ids"]);
+  const std::string tokenizer = place.dir.write("tok.json", golden["tokenizer"].dump());
+  const auto train = [&](const std::string& name, Keys keys) {
+    keys.insert(
+        {{"model.vocab_size", "400"}, {"run.max_steps", "1"}, {"optimizer.warmup_steps", "0"}});
+    const Finished done = troupe({"launch", place.manifest(name, keys)});
+    BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+    return place.checkpoint(name, 1);
+  };
+  const std::string trained = train("trained", {{"data.tokenizer", '"' + tokenizer + '"'}}),
+                    exported = (place.dir / "exported").string(),
+                    imported = (place.dir / "imported").string();
+  BOOST_REQUIRE(troupe({"export", trained, exported}).exit_code == 0);
+  BOOST_REQUIRE(troupe({"import", exported, imported}).exit_code == 0);
+  // A file beside it that is no tokenizer: tokenizer.json comes first.
+  write_file(exported + "/tokenizer.model", "no model");
+  const std::string further =
+      train("further", {{"model.from", '"' + exported + '"'}, {"data.tokenizer", ""}});
+  for (const std::string& model : {trained, exported, imported, further}) {
+    const Finished done =
+        troupe({"generate", model, "--prompt", expected["text"], "--tokens", "2", "--json"});
+    BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+    BOOST_TEST((json::parse(done.out)["outputs"][0]["prompt_ids"] == expected["framed"]), done.out);
   }
 }
 

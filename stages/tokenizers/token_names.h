@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stages/tokenizers/added_tokens.h"
+#include "stages/tokenizers/json_part.h"
+#include "stages/tokenizers/text_hash.h"
+
+namespace troupe::stages {
+
+/// All tokens of a tokenizer.json, those of the model and those added, by name and by id.
+class TokenNames {
+ public:
+  /// Reads the added tokens ("added_tokens", a list). Throws Error{data} for one whose id is not
+  /// the one that tokenizers gives it: that of the same token in the model, or else the next after
+  /// all others.
+  TokenNames(const Vocabulary& model, const std::optional<JsonPart>& added);
+
+  /// The largest id, plus 1.
+  int vocab_size() const { return static_cast<int>(tokens_.size()); }
+  std::optional<std::int32_t> id_of(std::string_view name) const;
+  /// The name of an id below vocab_size(); empty if no token has it.
+  const std::string& name_of(std::int32_t id) const {
+    return tokens_[static_cast<std::size_t>(id)].name;
+  }
+  bool is_special(std::int32_t id) const { return tokens_[static_cast<std::size_t>(id)].special; }
+  /// The added tokens, special ones first.
+  const std::vector<AddedToken>& added() const { return added_; }
+
+ private:
+  struct Token {
+    std::string name;
+    bool added = false;
+    bool special = false;
+  };
+  Token& token_at(std::int32_t id);
+  void add(const JsonPart& part, std::int32_t next_id);
+
+  Vocabulary ids_;
+  std::vector<Token> tokens_;  ///< by id
+  std::vector<AddedToken> added_;
+};
+
+}  // namespace troupe::stages
