@@ -215,7 +215,7 @@ void add_tokenize(CLI::App& app, TokenizeOptions& o) {
   CLI::App* sub = command(
       app, "tokenize", "Turn text into an indexed dataset, PREFIX.bin and PREFIX.idx",
       "  troupe tokenize books/*.txt --tokenizer spm.model -o data/books\n"
-      "  troupe tokenize corpus.jsonl --tokenizer tokenizer.json -o data/corpus\n"
+      "  troupe tokenize corpus.jsonl --tokenizer tokenizer.json --append '</s>' -o data/corpus\n"
       "A .jsonl file is a document a line, from its \"text\"; any other file is one document.");
   sub->add_option("files", o.files, "Text or JSONL files, or globs")->required()->type_name("FILE");
   sub->add_option("--tokenizer", o.tokenizer, "bytes, a SentencePiece .model, or a tokenizer.json")
@@ -223,6 +223,10 @@ void add_tokenize(CLI::App& app, TokenizeOptions& o) {
   sub->add_option("-o,--output", o.output, "Path of the dataset without .bin and .idx")
       ->required()
       ->type_name("PREFIX");
+  sub->add_flag("--add-special-tokens", o.add_special_tokens,
+                "Put around each document what the tokenizer.json's post-processor says");
+  sub->add_option("--append", o.append, "Put this token behind each document, as </s>")
+      ->type_name("TOKEN");
 }
 
 void add_schedule(CLI::App& app, ScheduleOptions& o) {

@@ -122,6 +122,8 @@ struct TokenizeOptions {
   std::vector<std::string> files;
   std::string tokenizer = "bytes";
   std::string output;  ///< path of the dataset without .bin and .idx
+  bool add_special_tokens = false;
+  std::optional<std::string> append;  ///< a token, by its name
 };
 
 /// Options of `troupe schedule`, which generates and simulates schedules without a run.

@@ -6,15 +6,36 @@
 #include "launch/manifest/tokenizing.h"
 #include "schedules/counted.h"
 #include "stages/token_data.h"
+#include "tensor/error.h"
 
 namespace troupe::launch {
+namespace {
+
+/// The ids that the options put around each document.
+stages::Tokenizer::Frame frame_of(const TokenizeOptions& options,
+                                  const stages::Tokenizer& tokenizer) {
+  stages::Tokenizer::Frame frame;
+  if (options.add_special_tokens) frame = tokenizer.frame();
+  if (options.append) {
+    const auto id = tokenizer.id_of(*options.append);
+    if (!id)
+      throw Error(ErrorKind::usage, fmt::format("--append: {} has no token \"{}\"",
+                                                options.tokenizer, *options.append));
+    frame.after.push_back(*id);
+  }
+  return frame;
+}
+
+}  // namespace
 
 int run(const TokenizeOptions& options) {
   const auto files = stages::expand_files(options.files);
+  const auto tokenizer = stages::Tokenizer::open(options.tokenizer);
   SignalWatch signals("");
   Tokenizing tokenizing(signals);
-  const auto index =
-      stages::write_indexed_dataset(files, options.tokenizer, options.output, tokenizing.options());
+  stages::EncodeOptions encode = tokenizing.options();
+  encode.frame = frame_of(options, *tokenizer);
+  const auto index = stages::write_indexed_dataset(files, *tokenizer, options.output, encode);
   print(fmt::format("{} {} of {} in {}.bin and .idx\n", grouped(index.num_tokens),
                     index.num_tokens == 1 ? "token" : "tokens",
                     schedules::counted(index.num_documents, "document"), options.output));

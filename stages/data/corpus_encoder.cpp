@@ -35,6 +35,7 @@ void CorpusEncoder::add(const Piece& piece) {
 }
 
 void CorpusEncoder::end_document() {
+  add_ids(options_.frame.after);
   end_sequence();
   batch_.push_back({.ends = Ends::document});
 }

@@ -20,6 +20,9 @@ using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 struct EncodeOptions {
   int threads = 1;  ///< threads that encode; the ids are the same for every number
   Progress progress;
+  /// Ids that are put before and after each document. A token cache has none: its key does not
+  /// tell them.
+  Tokenizer::Frame frame = {};
 };
 
 /// What part of a dataset ends with a text.
@@ -39,8 +42,9 @@ class CorpusEncoder {
   /// Where the tokenizer allows a document to be cut into pieces.
   Cuts cuts() const { return tokenizer_.cuts(); }
 
-  /// Adds a piece of a document. Throws what the tokenizer, the use or the progress throws for any
-  /// text so far.
+  // A document is begun, has its pieces added, and is ended. All of these throw what the tokenizer,
+  // the use or the progress throws for any text so far.
+  void begin_document() { add_ids(options_.frame.before); }
   void add(const Piece& piece);
   /// Ends a sequence within the document.
   void end_sequence() { batch_.push_back({.ends = Ends::sequence}); }
@@ -56,6 +60,9 @@ class CorpusEncoder {
     Ends ends = Ends::nothing;
     std::vector<std::int32_t> ids;
   };
+  void add_ids(const std::vector<std::int32_t>& ids) {
+    if (!ids.empty()) batch_.push_back({.ids = ids});
+  }
   void encode_batch();
 
   const Tokenizer& tokenizer_;

@@ -30,6 +30,7 @@ void add_json_lines(const std::string& path, CorpusEncoder& encoder) {
   std::string line;
   for (std::int64_t number = 1; std::getline(file, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    encoder.begin_document();
     for_each_piece_of(text_of(line, path, number), encoder.cuts(),
                       [&](const Piece& piece) { encoder.add(piece); });
     encoder.end_document();
@@ -38,6 +39,7 @@ void add_json_lines(const std::string& path, CorpusEncoder& encoder) {
 }
 
 void add_text(const std::string& path, CorpusEncoder& encoder) {
+  encoder.begin_document();
   for_each_piece(path, encoder.cuts(), [&](const Piece& piece) {
     if (piece.place != Place::start) encoder.end_sequence();
     encoder.add(piece);

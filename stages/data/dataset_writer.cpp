@@ -75,7 +75,7 @@ class DatasetWriter {
 }  // namespace
 
 DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
-                                   const std::string& tokenizer_name, const std::string& prefix,
+                                   const Tokenizer& tokenizer, const std::string& prefix,
                                    const EncodeOptions& options) {
   const std::string bin = prefix + ".bin", idx = prefix + ".idx";
   for (const std::string& path : {bin, idx})
@@ -83,12 +83,11 @@ DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
       throw Error(ErrorKind::data,
                   fmt::format("{} exists and is not replaced; give another prefix", path));
   for (const std::string& file : files) require_text(file);
-  const auto tokenizer = Tokenizer::open(tokenizer_name);
-  const bool narrow = tokenizer->vocab_size() < kFirstWideVocabulary;
+  const bool narrow = tokenizer.vocab_size() < kFirstWideVocabulary;
   PublishedFile bin_file(bin), idx_file(idx);
   DatasetWriter writer(bin_file.file(), narrow ? TokenWidth::u16 : TokenWidth::i32);
   CorpusEncoder encoder(
-      *tokenizer, options, size_of_files(files),
+      tokenizer, options, size_of_files(files),
       [&writer](std::span<const std::int32_t> ids, Ends ends) { writer.add(ids, ends); });
   for (const std::string& file : files) add_file(file, encoder);
   encoder.finish();

@@ -94,6 +94,7 @@ TokenWidth width_for(int vocab_size) {
 
 void write_cache(const TokenSource& source, const std::string& key,
                  const std::filesystem::path& path, const EncodeOptions& options) {
+  TROUPE_ASSERT(options.frame.before.empty() && options.frame.after.empty());
   const auto tokenizer = Tokenizer::open(source.tokenizer);
   const TokenWidth width = width_for(tokenizer->vocab_size());
   PublishedFile cache(path);

@@ -124,4 +124,40 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_with_a_text_is_told_by_its_name) {
   BOOST_TEST(eval.err.find(".tokens") == std::string::npos, eval.err);
 }
 
+BOOST_AUTO_TEST_CASE(special_tokens_are_put_around_documents) {
+  const TempDir dir;
+  const std::string tokenizer = dir.write("tok.json", R"({"added_tokens": [
+    {"id": 2, "content": "<s>", "special": true}, {"id": 3, "content": "</s>", "special": true}],
+    "post_processor": {"type": "TemplateProcessing", "single": [
+      {"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
+      "special_tokens": {"<s>": {"ids": [2]}}},
+    "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})");
+  const std::string lines = dir.write("in.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"\"}\n");
+  const auto ids_with = [&](const std::vector<std::string>& options) {
+    const std::string out = (dir / "out").string();
+    for (const char* ending : {".bin", ".idx"}) fs::remove(out + ending);
+    std::vector<std::string> command{"tokenize", lines, "--tokenizer", tokenizer, "-o", out};
+    command.insert(command.end(), options.begin(), options.end());
+    const Finished done = troupe(command);
+    BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+    std::string ids;
+    const std::string bin = content_of(out + ".bin");
+    for (std::size_t i = 0; i < bin.size(); i += 2) ids += static_cast<char>('0' + bin[i]);
+    return ids;
+  };
+  BOOST_TEST(ids_with({}) == "01");
+  BOOST_TEST(ids_with({"--add-special-tokens"}) == "2012");
+  BOOST_TEST(ids_with({"--append", "</s>"}) == "0133");
+  BOOST_TEST(ids_with({"--add-special-tokens", "--append", "</s>"}) == "201323");
+  const Finished unknown = troupe({"tokenize", lines, "--tokenizer", tokenizer, "-o",
+                                   (dir / "never").string(), "--append", "<eot>"});
+  BOOST_TEST(unknown.exit_code == 64);
+  BOOST_TEST(unknown.err.find("no token \"<eot>\"") != std::string::npos, unknown.err);
+  const std::string other = dir.write("other.json", R"({"model": {"type": "WordPiece"}})");
+  const Finished refused =
+      troupe({"tokenize", lines, "--tokenizer", other, "-o", (dir / "never").string()});
+  BOOST_TEST(refused.exit_code == 65);
+  BOOST_TEST(refused.err.find("other.json: model: ") != std::string::npos, refused.err);
+}
+
 }  // namespace troupe::test

@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(any_dataset_is_read_or_refused) {
   const std::string prefix = (dir / "set").string();
   const std::string lines =
       dir.write("in.jsonl", "{\"text\":\"abc\"}\n{\"text\":\"\"}\n{\"text\":\"defgh\"}\n");
-  write_indexed_dataset({lines}, "bytes", prefix);
+  write_indexed_dataset({lines}, *Tokenizer::open("bytes"), prefix);
   const std::string bin = test::content_of(prefix + ".bin"),
                     idx = test::content_of(prefix + ".idx");
   for (int round = 0; round < kRounds; ++round) {

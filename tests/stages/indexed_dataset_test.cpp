@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_dataset_is_used_as_it_is_and_alone) {
 BOOST_AUTO_TEST_CASE(json_lines_become_documents) {
   const std::string lines = dir.write(
       "in.jsonl", "{\"text\": \"ab\", \"id\": 1}\n\n{\"text\": \"\"}\n{\"text\":\"\\u00e4\"}");
-  const DatasetIndex index = write_indexed_dataset({lines}, "bytes", prefix);
+  const DatasetIndex index = write_indexed_dataset({lines}, *Tokenizer::open("bytes"), prefix);
   BOOST_TEST(index.num_documents == 3);
   BOOST_TEST(test::content_of(prefix + ".bin") == raw<std::uint16_t>({'a', 'b', 0xc3, 0xa4}));
   BOOST_TEST(test::content_of(prefix + ".idx") == idx(8, {2, 0, 2}, {0, 4, 4}, {0, 1, 2, 3}));
@@ -131,15 +131,28 @@ BOOST_AUTO_TEST_CASE(json_lines_become_documents) {
 
 BOOST_AUTO_TEST_CASE(invalid_utf8_in_json_lines_is_replaced) {
   const std::string lines = dir.write("in.jsonl", "{\"text\": \"a\xff\xe2\x82\"}");
-  write_indexed_dataset({lines}, "bytes", prefix);
+  write_indexed_dataset({lines}, *Tokenizer::open("bytes"), prefix);
   BOOST_TEST(test::content_of(prefix + ".bin") ==
              raw<std::uint16_t>({'a', 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd}));
+}
+
+BOOST_AUTO_TEST_CASE(what_frames_a_document_is_in_its_first_and_last_sequence) {
+  const std::string text = dir.write("a.txt", std::string(kPieceBytes + 1, 'a')),
+                    empty = dir.write("b.jsonl", "{\"text\": \"\"}");
+  write_indexed_dataset({text, empty}, *Tokenizer::open("bytes"), prefix,
+                        {.frame = {.before = {1, 2}, .after = {3}}});
+  BOOST_TEST(test::content_of(prefix + ".idx") == idx(8, {kPieceBytes + 2, 2, 3},
+                                                      {0, 2 * kPieceBytes + 4, 2 * kPieceBytes + 8},
+                                                      {0, 2, 3}));
+  const std::vector<std::int32_t> ids = tokens(prefix);
+  BOOST_TEST((std::vector(ids.begin(), ids.begin() + 3) == std::vector<std::int32_t>{1, 2, 'a'}));
+  BOOST_TEST((std::vector(ids.end() - 5, ids.end()) == std::vector<std::int32_t>{'a', 3, 1, 2, 3}));
 }
 
 BOOST_AUTO_TEST_CASE(a_text_file_is_one_document_of_its_pieces) {
   const std::string a = dir.write("a.txt", std::string(kPieceBytes + 5, 'a')),
                     b = dir.write("b.txt", "b");
-  const DatasetIndex index = write_indexed_dataset({a, b}, "bytes", prefix);
+  const DatasetIndex index = write_indexed_dataset({a, b}, *Tokenizer::open("bytes"), prefix);
   BOOST_TEST(index.num_documents == 2);
   BOOST_TEST(index.num_sequences == 3);
   BOOST_TEST(read_dataset_index(prefix).num_tokens == static_cast<std::int64_t>(kPieceBytes) + 6);
@@ -152,8 +165,8 @@ BOOST_AUTO_TEST_CASE(ids_take_32_bits_from_a_vocabulary_of_65500) {
   const int own = 3 + 5 + 26;
   const std::string below = dir.write("a.model", test::sentencepiece_model(65499 - own));
   const std::string at = dir.write("b.model", test::sentencepiece_model(65500 - own));
-  write_indexed_dataset({text}, below, (dir / "narrow").string());
-  write_indexed_dataset({text}, at, (dir / "wide").string());
+  write_indexed_dataset({text}, *Tokenizer::open(below), (dir / "narrow").string());
+  write_indexed_dataset({text}, *Tokenizer::open(at), (dir / "wide").string());
   BOOST_TEST(test::content_of(dir / "narrow.bin") == raw<std::uint16_t>({3, 6, 4}));
   BOOST_TEST(test::content_of(dir / "wide.bin") == raw<std::int32_t>({3, 6, 4}));
   BOOST_TEST((tokens((dir / "wide").string()) == std::vector<std::int32_t>{3, 6, 4}));
@@ -163,28 +176,29 @@ BOOST_AUTO_TEST_CASE(malformed_input_is_refused_with_file_and_line_and_nothing_i
   const auto refuse = [&](const std::string& lines, const std::string& place) {
     const std::string path = dir.write("in.jsonl", lines);
     expect_error(ErrorKind::data, {place, "\"text\""},
-                 [&] { write_indexed_dataset({path}, "bytes", prefix); });
+                 [&] { write_indexed_dataset({path}, *Tokenizer::open("bytes"), prefix); });
   };
   refuse("{\"text\": \"a\"}\n{\"text\": 3}\n", "in.jsonl:2");
   refuse("[1]\n", "in.jsonl:1");
   refuse("{\"texts\": \"a\"}", "in.jsonl:1");
   refuse("{\"text\": \"a\"", "in.jsonl:1");
   refuse("{\"text\": \"\\ud800\"}", "in.jsonl:1");
-  expect_error(ErrorKind::data, {"nowhere.jsonl", "No such file"},
-               [&] { write_indexed_dataset({(dir / "nowhere.jsonl").string()}, "bytes", prefix); });
+  expect_error(ErrorKind::data, {"nowhere.jsonl", "No such file"}, [&] {
+    write_indexed_dataset({(dir / "nowhere.jsonl").string()}, *Tokenizer::open("bytes"), prefix);
+  });
   const std::string empty = dir.write("empty.txt", "");
   expect_error(ErrorKind::data, {"empty.txt"},
-               [&] { write_indexed_dataset({empty}, "bytes", prefix); });
+               [&] { write_indexed_dataset({empty}, *Tokenizer::open("bytes"), prefix); });
   for (const auto& entry : std::filesystem::directory_iterator(dir.path()))
     BOOST_TEST(!entry.path().filename().string().starts_with("set"));
 }
 
 BOOST_AUTO_TEST_CASE(tokens_are_no_text) {
   const std::string text = dir.write("a.txt", "abc");
-  write_indexed_dataset({text}, "bytes", prefix);
+  write_indexed_dataset({text}, *Tokenizer::open("bytes"), prefix);
   for (const std::string& name : {prefix + ".bin", prefix + ".idx", dir.write("b.gz", "x")})
     expect_error(ErrorKind::data, {name, "no text"}, [&] {
-      write_indexed_dataset({text, name}, "bytes", dir / "other");
+      write_indexed_dataset({text, name}, *Tokenizer::open("bytes"), dir / "other");
     });
   BOOST_TEST(!std::filesystem::exists(dir / "other.bin"));
 }
@@ -193,7 +207,7 @@ BOOST_AUTO_TEST_CASE(an_existing_dataset_is_not_replaced) {
   write(kSound, kSixteenBits);
   const std::string text = dir.write("text", "x");
   expect_error(ErrorKind::data, {"set.bin", "exists"},
-               [&] { write_indexed_dataset({text}, "bytes", prefix); });
+               [&] { write_indexed_dataset({text}, *Tokenizer::open("bytes"), prefix); });
   BOOST_TEST(test::content_of(prefix + ".bin") == kSixteenBits);
 }
 
@@ -201,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_leaves_no_dataset) {
   const std::string text = dir.write("text", std::string(5000, 'x'));
   const test::FileSizeLimit limit(1000);
   expect_error(ErrorKind::internal, {"set.bin", "File too large"},
-               [&] { write_indexed_dataset({text}, "bytes", prefix); });
+               [&] { write_indexed_dataset({text}, *Tokenizer::open("bytes"), prefix); });
   BOOST_TEST(!std::filesystem::exists(prefix + ".bin"));
 }
 

@@ -55,7 +55,8 @@ BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
       {"logits", {"-h", "--help", "--ids", "-o", "--output", "--threads", "--device"}},
       {"import", {"-h", "--help"}},
       {"export", {"-h", "--help", "--dtype"}},
-      {"tokenize", {"-h", "--help", "--tokenizer", "-o", "--output"}},
+      {"tokenize",
+       {"-h", "--help", "--tokenizer", "-o", "--output", "--add-special-tokens", "--append"}},
       {"schedule",
        {"-h", "--help", "--kind", "--stages", "--chunks", "--microbatches", "--costs", "--memory",
         "--group-size", "--compare", "--blocking-sends", "--no-barrier", "--json", "--csv",
@@ -120,6 +121,10 @@ BOOST_AUTO_TEST_CASE(a_command_line_becomes_its_options) {
       std::get<TokenizeOptions>(parsed({"tokenize", "a", "b", "--tokenizer", "t", "-o", "out"}));
   BOOST_TEST(tokenize.files.size() == 2u);
   BOOST_TEST(tokenize.output == "out");
+  BOOST_TEST(!tokenize.add_special_tokens);
+  BOOST_TEST(
+      (std::get<TokenizeOptions>(parsed({"tokenize", "a", "-o", "b", "--append", "</s>"})).append ==
+       "</s>"));
   BOOST_TEST(std::get<StatusOptions>(parsed({"status", "r", "--json"})).json);
   BOOST_TEST(std::get<AttachOptions>(parsed({"attach", "r", "--events", "step"})).events == "step");
   const auto trace = std::get<TraceOptions>(parsed({"trace", "r", "--steps", "2", "-o", "t"}));

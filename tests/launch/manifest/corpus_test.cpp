@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_text_is_refused_by_its_name) {
 BOOST_AUTO_TEST_CASE(an_id_beyond_the_vocabulary_is_found_before_anything_starts) {
   const Place place;
   const auto text = place.dir.write("a.txt", "0123456789");
-  stages::write_indexed_dataset({text}, "bytes", place.dir / "set");
+  stages::write_indexed_dataset({text}, *stages::Tokenizer::open("bytes"), place.dir / "set");
   for (const char* eval : {"", "[eval]\nfiles = \"set.bin\"\n"}) {
     place.refused(ErrorKind::data, {"m.toml:4:9:", "set.bin", "token 5", "id 53", "vocab_size 53"},
                   "\"set.bin\"", std::string("[model]\nvocab_size = 53\n") + eval);
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(an_id_beyond_the_vocabulary_is_found_before_anything_starts
 BOOST_AUTO_TEST_CASE(a_dataset_stands_alone) {
   const Place place;
   const auto text = place.dir.write("a.txt", "0123456789");
-  stages::write_indexed_dataset({text}, "bytes", place.dir / "set");
+  stages::write_indexed_dataset({text}, *stages::Tokenizer::open("bytes"), place.dir / "set");
   for (const char* name : {"\"set.bin\"", "\"set\""}) {
     auto m = place.manifest(name);
     launch::check_corpus(m);
