@@ -207,11 +207,19 @@ BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
   BOOST_TEST(shell.out().starts_with("actor: "));
   shell.run(
       "build/release/troupe generate RUN/checkpoints/step-400 --prompt-file prompts.txt --top-p "
-      "0.9 "
-      "--json");
+      "0.9 --json");
   BOOST_TEST(nlohmann::json::parse(shell.out()).at("outputs").size() == 2u);
   shell.run("build/release/troupe eval RUN/checkpoints/step-400 --files text.txt --steps 100");
   BOOST_TEST(shell.out().starts_with("loss "));
+
+  shell.run("build/release/troupe export RUN/checkpoints/step-400 my-model --dtype bfloat16");
+  shell.run("build/release/troupe launch --from my-model --data text.txt --set mesh.pp=2", {},
+            " --set run.max_steps=2 --set batch.seq_len=16");
+  BOOST_TEST(step_numbers("runs/my-model").size() == 2u);
+  shell.run("build/release/troupe generate my-model --prompt 'The ' --tokens 100", {{"100", "10"}});
+  BOOST_TEST(shell.out().starts_with("The "));
+  shell.run("build/release/troupe tokenize text.txt --tokenizer my-model/tokenizer.json -o tokens");
+  BOOST_TEST(fs::file_size("tokens.bin") > 0u);
 
   std::set<std::string> known = shell.taken();
   for (const auto& [command, reason] : kNotRun) known.insert(command);
