@@ -22,6 +22,9 @@ class Work {
   /// Makes ops that `stream` is given from now on run after the collective. A group of hosts blocks
   /// the caller, because ops of a CPU run when they are called, and throws as wait() does.
   virtual void wait(Stream& stream) = 0;
+  /// When it was done, in seconds of std::chrono::steady_clock. Only once done() has been true or a
+  /// wait of the host has returned.
+  virtual double finished_s() const = 0;
 };
 
 enum class Reduction { sum, max, average };

@@ -319,7 +319,9 @@ void Collective::end(const Job& job) {
 
 void Collective::update_over() {
   if ((!is_finished() && !group_->is_aborted()) || running_jobs_ > 0) return;
-  if (over_.exchange(true, std::memory_order_release)) return;
+  if (done()) return;
+  finished_s_ = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+  over_.store(true, std::memory_order_release);
   group_->on_over(*this);
 }
 

@@ -85,6 +85,7 @@ class Collective : public NamedWork {
   bool done() const override { return over_.load(std::memory_order_acquire); }
   void wait() override;
   void wait(tensor::Stream&) override { wait(); }
+  double finished_s() const override { return finished_s_; }
   void announce() override;
   static void operator delete(Collective* self, std::destroying_delete_t);
   /// Destroys a collective for the group, which operator delete does not.
@@ -199,6 +200,7 @@ class Collective : public NamedWork {
   std::uint32_t next_round_ = 0;
   std::uint32_t rounds_left_ = 0;
   int running_jobs_ = 0;
+  double finished_s_ = 0;              ///< written before over_ is set
   std::atomic<bool> over_{false};      ///< finished or aborted, and no job runs any more
   std::shared_ptr<SlotMemory> slots_;  ///< shared with the pool that it returns to
   static constexpr std::size_t kRoundsAtOnce = 4;

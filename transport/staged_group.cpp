@@ -42,7 +42,7 @@ class StagedGroup::HostStream final : public Stream {
 class StagedGroup::Staged final : public NamedWork {
  public:
   explicit Staged(StagedGroup& of)
-      : group(of), copied_in(of.device_.make_event()), copied_out(of.device_.make_event()) {}
+      : group(of), copied_in(of.device_.make_event()), copied_out(of.device_.make_timed_event()) {}
   static void operator delete(Staged* self, std::destroying_delete_t) {
     self->group.take_back(*self);
   }
@@ -66,6 +66,7 @@ class StagedGroup::Staged final : public NamedWork {
     if (!is_copied_back) return group.copy_back(*this, stream);
     copied_out->wait(stream);
   }
+  double finished_s() const override { return copied_out->reached_s(); }
   WaitNote note() const override {
     const Work* const host = begun.load(std::memory_order_acquire);
     if (const auto* named = dynamic_cast<const NamedWork*>(host)) return named->note();

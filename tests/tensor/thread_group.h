@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -44,6 +45,7 @@ struct Call {
   Reduction reduction = Reduction::sum;
   int root = 0;
   bool finished = false;
+  double finished_s = 0;
 };
 
 /// Where the members of a group meet.
@@ -208,6 +210,7 @@ class ThreadGroup final : public ProcessGroup {
       while (!call_->finished) group_.run_oldest();
     }
     void wait(Stream&) override { wait(); }
+    double finished_s() const override { return call_->finished_s; }
 
    private:
     ThreadGroup& group_;
@@ -265,6 +268,8 @@ class ThreadGroup final : public ProcessGroup {
         set_element(call->out[k], static_cast<std::int64_t>(i), results[k][i]);
     }
     call->finished = true;
+    call->finished_s =
+        std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
     waiting_.pop_front();
   }
 

@@ -1,4 +1,5 @@
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -73,6 +74,26 @@ BOOST_AUTO_TEST_CASE(a_stream_waits_for_a_collective) {
     work->wait(self.stream);
     self.stream.synchronize();
     return work->done() && x == std::vector<float>(100'000, sum_of_members(2));
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(a_collective_tells_when_it_was_done) {
+  const auto now_s = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
+  GroupMembers members(2);
+  BOOST_TEST(members.all([&](const GroupMember& self) {
+    bool ok = true;
+    for (const std::size_t count : {10u, 300'000u}) {
+      std::vector<float> x = numbered(self, count);
+      const double begin_s = now_s();
+      const auto work = self.group.all_reduce(self.stream, view(x));
+      work->wait();
+      const double end_s = now_s();
+      ok = ok && begin_s <= work->finished_s() && work->finished_s() <= end_s;
+    }
+    return ok;
   }));
 }
 
