@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "tensor/error.h"
@@ -67,6 +68,20 @@ Chunk::Chunk(const ChunkSpec& spec, const Layers& layers, const Parameters& para
   if (spec.head) {
     head_ = {.master = parameters.head_weights(), .packed = packed.head};
     head_gradients_ = parameters.head_gradients();
+  }
+  name_gradients(parameters);
+}
+
+void Chunk::name_gradients(const Parameters& parameters) {
+  for (const Pass pass : {Pass::backward, Pass::weight_gradient}) {
+    NodeRow& row = rows_[static_cast<std::size_t>(pass)];
+    for (std::size_t i = 0; i < row.nodes.size(); ++i) {
+      if (row.nodes[i].work != Node::Work::weight_gradient) continue;
+      std::vector<int>& numbers = gradient_numbers_.emplace_back();
+      for (const Tensor& gradient : gradients_of(row.nodes[i]))
+        std::ranges::copy(parameters.numbers_of(gradient), std::back_inserter(numbers));
+      row.ends[i].gradients = numbers;
+    }
   }
 }
 

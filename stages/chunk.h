@@ -95,6 +95,8 @@ class Chunk {
   /// What a weight gradient writes; tensors that the model's kind lacks are empty.
   std::vector<tensor::Tensor> gradients_of(const Node& node) const;
   char& has_gradient(const Node& node);
+  /// Lets the nodes of backwards say to which gradients they add.
+  void name_gradients(const Parameters& parameters);
   DeferredSlot& deferred_of(const BackwardCall& call);
   /// Whether the chunk's input is also the head's input.
   bool begins_with_head() const { return spec_.head && blocks_.empty() && !spec_.embedding; }
@@ -110,7 +112,8 @@ class Chunk {
 
   ChunkSpec spec_;
   const Layers* layers_;
-  std::array<NodeRow, 4> rows_;  // by pass
+  std::array<NodeRow, 4> rows_;                     // by pass
+  std::vector<std::vector<int>> gradient_numbers_;  // NodeEnd::gradients of rows_
   std::vector<BlockWeights> blocks_;
   std::vector<BlockParameters> block_gradients_;
   HeadWeights head_;

@@ -219,6 +219,20 @@ HeadParameters Parameters::head_gradients() const {
   return gradients;
 }
 
+std::vector<int> Parameters::numbers_of(const Tensor& gradients) const {
+  std::vector<int> numbers;
+  if (!gradients) return numbers;
+  const Tensor& part =
+      head_use_.data == gradients.data ? first_of(kEmbeddingLayer).gradient : gradients;
+  const auto* const begin = part.as<float>();
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    const auto* const gradient = all_[i].gradient.as<float>();
+    if (gradient >= begin && gradient < begin + part.num_elements())
+      numbers.push_back(static_cast<int>(i));
+  }
+  return numbers;
+}
+
 void Parameters::add_tied_uses(tensor::Stream& stream) const {
   if (head_use_) ops_.accumulate(stream, head_use_, first_of(kEmbeddingLayer).gradient);
 }

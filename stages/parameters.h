@@ -60,6 +60,8 @@ class Parameters {
   /// The gradients of parameters that every shard has all of, and of those by key and value head.
   std::span<const tensor::Tensor> replicated_gradients() const { return replicated_gradients_; }
   std::span<const tensor::Tensor> kv_head_gradients() const { return kv_head_gradients_; }
+  /// Numbers in all() of the parameters whose gradients lie in this tensor, one of the views above.
+  std::vector<int> numbers_of(const tensor::Tensor& gradients) const;
 
   /// Adds the gradient of the head's use of a tied embedding if this stage has both uses.
   void add_tied_uses(tensor::Stream& stream) const;

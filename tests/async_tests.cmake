@@ -31,7 +31,7 @@ endfunction()
 # Of the tests of stages those that compute or hold a device's memory: not stage_streams, which runs on both devices, nor
 # stage_memory, whose device only counts.
 foreach(name completions generator initialize model_gradient layer_dropout packed_copies stage_parameters
-             stage_recompute stage_shards stage_split stage_update value_head checkpoint checkpoint_damage
+             stage_readiness stage_recompute stage_shards stage_split stage_update value_head checkpoint checkpoint_damage
              checkpoint_dirs checkpoint_memory checkpoint_shards hf_copies)
   troupe_async_test(stages.${name}_test "unit;cuda" 600)
 endforeach()
