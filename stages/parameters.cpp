@@ -144,8 +144,7 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
                     .owned_by_stage = entry.owned_by_stage,
                     .whole_shape = entry.info.shape,
                     .region = entry.region});
-    if (entry.info.split == Split::none) replicated_gradients_.push_back(all_.back().gradient);
-    if (entry.info.split == Split::kv_rows) kv_head_gradients_.push_back(all_.back().gradient);
+    splits_.push_back(entry.info.split);
   }
   for (std::size_t i = 0; i < all_.size(); ++i)
     first_of_layer_.emplace(layout.entries[i].info.layer, i);
@@ -233,8 +232,11 @@ std::vector<int> Parameters::numbers_of(const Tensor& gradients) const {
   return numbers;
 }
 
-void Parameters::add_tied_uses(tensor::Stream& stream) const {
-  if (head_use_) ops_.accumulate(stream, head_use_, first_of(kEmbeddingLayer).gradient);
+void Parameters::add_tied_uses(tensor::Stream& stream, const ParameterRange& parameters) const {
+  if (!head_use_) return;
+  const auto embedding = static_cast<int>(first_of_layer_.at(kEmbeddingLayer));
+  if (embedding < parameters.first || embedding >= parameters.end) return;
+  ops_.accumulate(stream, head_use_, first_of(kEmbeddingLayer).gradient);
 }
 
 }  // namespace troupe::stages

@@ -57,14 +57,13 @@ class Parameters {
   EmbeddingParameters embedding_weights() const { return embedding(&Parameter::weight); }
   EmbeddingParameters embedding_gradients() const { return embedding(&Parameter::gradient); }
 
-  /// The gradients of parameters that every shard has all of, and of those by key and value head.
-  std::span<const tensor::Tensor> replicated_gradients() const { return replicated_gradients_; }
-  std::span<const tensor::Tensor> kv_head_gradients() const { return kv_head_gradients_; }
+  /// How the shards divide a parameter, by its number in all().
+  Split split_of(int parameter) const { return splits_[static_cast<std::size_t>(parameter)]; }
   /// Numbers in all() of the parameters whose gradients lie in this tensor, one of the views above.
   std::vector<int> numbers_of(const tensor::Tensor& gradients) const;
 
-  /// Adds the gradient of the head's use of a tied embedding if this stage has both uses.
-  void add_tied_uses(tensor::Stream& stream) const;
+  /// Stage::add_tied_uses().
+  void add_tied_uses(tensor::Stream& stream, const ParameterRange& parameters) const;
 
  private:
   /// The first parameter of a layer (ParameterInfo::layer).
@@ -85,7 +84,7 @@ class Parameters {
   tensor::Buffer previous_memory_;  ///< weights, then two moments
   tensor::Tensor weights_, saved_weights_;
   std::vector<Parameter> all_, next_;
-  std::vector<tensor::Tensor> replicated_gradients_, kv_head_gradients_;
+  std::vector<Split> splits_;
   std::map<int, std::size_t> first_of_layer_;  ///< indices into all_
 };
 

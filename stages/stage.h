@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,12 +49,28 @@ struct Parameter {
   tensor::Region region;
 };
 
+/// Consecutive parameters of Stage::parameters(), by number.
+struct ParameterRange {
+  int first = 0;
+  int end = 0;  ///< one past the last
+};
+
+/// Shards that hold the same parameters, so that the gradient of each is a part of a sum.
+enum class Sharers {
+  all,  ///< all shards of the stage: norms, whole biases and positions, if each has tokens of its
+        ///< own
+  kv_head,  ///< those with the same key and value heads: these heads
+};
+
 /// The groups of the shards that compute a stage's layers together. Null for a stage of one shard;
-/// `kv_head` also if no other shard has the same key and value heads.
+/// `gradients` also if all shards have the same tokens, `kv_head` if no other shard has the same
+/// key and value heads. sum_over_shards() has groups of its own, because its calls come between
+/// those of passes at times that differ between shards.
 struct ShardGroups {
-  tensor::ProcessGroup* forward = nullptr;   ///< for collectives of forwards and evaluations
-  tensor::ProcessGroup* backward = nullptr;  ///< for those of backwards and of end_backward()
-  tensor::ProcessGroup* kv_head = nullptr;   ///< the shards that share key and value heads
+  tensor::ProcessGroup* forward = nullptr;    ///< for collectives of forwards and evaluations
+  tensor::ProcessGroup* backward = nullptr;   ///< for those of backwards
+  tensor::ProcessGroup* gradients = nullptr;  ///< for sum_over_shards(): all shards
+  tensor::ProcessGroup* kv_head = nullptr;    ///< the same: those with the same heads
 };
 
 /// The state of one pipeline rank: chunks with parameters, activations and optimizer state. It
@@ -77,10 +94,10 @@ struct ShardGroups {
 /// for the last node of its slot, on whichever stream that was. A call only hands the node to its
 /// stream: the caller must wait for what it reads or uses again, by ran() or synchronize().
 ///
-/// A step: begin_step(), the plan's forward and backward calls, synchronize(), the exchange of
-/// tied_gradient(), end_backward(), the sum of gradients() over copies and replicas,
-/// squared_norms(), apply(). A step that is given up half way is simply followed by the next
-/// begin_step().
+/// A step: begin_step(), the plan's forward and backward calls, synchronize(), what completes the
+/// gradients (data_parallel/data_parallel.h, or end_backward() where there is nobody else),
+/// squared_norms(), apply(). Gradients of some parameters may be completed while backwards of
+/// others run. A step that is given up half way is simply followed by the next begin_step().
 class Stage {
  public:
   virtual ~Stage() = default;
@@ -134,13 +151,21 @@ class Stage {
   virtual tensor::Tensor gradients() const = 0;
   /// The gradient of this stage's use of tied embeddings, [vocab_size, hidden_size], a part of
   /// gradients(), if the other use lies on another stage. The caller replaces the gradients of both
-  /// stages by their sum, embedding + head, before end_backward(). Empty if the embeddings are not
-  /// tied, or if this stage has no use of them or has both uses, in which case end_backward() forms
-  /// the same sum.
+  /// stages by their sum, embedding + head, before anything else is added. Empty if the embeddings
+  /// are not tied, or if this stage has no use of them or has both uses (add_tied_uses()).
   virtual tensor::Tensor tied_gradient() const = 0;
-  /// Completes gradients(). Called after the last action and the exchange of tied_gradient().
-  /// Blocks until it has run, as squared_norms(), apply() and step_back() do.
-  virtual void end_backward() = 0;
+  /// Adds the head's use of a tied embedding to the embedding's if this stage has both and the
+  /// embedding is among these parameters. Called once a step, when both uses are complete.
+  virtual void add_tied_uses(tensor::Stream& stream, const ParameterRange& parameters) = 0;
+  /// Starts the sum of the gradients of those of these parameters that the sharers hold alike. Null
+  /// if there is nothing to add. Every shard calls it for the same parameters in the same order.
+  virtual std::unique_ptr<tensor::Work> sum_over_shards(tensor::Stream& stream,
+                                                        const ParameterRange& parameters,
+                                                        Sharers sharers) = 0;
+  /// Completes gradients() of a stage that has no replica and no copy, after the last action and
+  /// the exchange of tied_gradient(). Blocks until it has run, as squared_norms(), apply() and
+  /// step_back() do.
+  void end_backward();
   /// Sum of squares of the gradient of each of parameters(); 0 for parameters that are not owned.
   virtual void squared_norms(std::span<double> out) const = 0;
   /// One optimizer update of all parameters; weight decay follows Parameter::decays.
@@ -164,6 +189,15 @@ inline void Stage::backward(const BackwardCall& call) {
   const int count = static_cast<int>(nodes(call.chunk, call.pass).size());
   for (int node = 0; node < count; ++node) backward_node(call, node);
   ran(call.chunk, call.slot).synchronize();
+}
+inline void Stage::end_backward() {
+  synchronize();
+  const ParameterRange all{.first = 0, .end = static_cast<int>(parameters().size())};
+  tensor::Stream& stream = stream_of(Pass::backward);
+  add_tied_uses(stream, all);
+  for (const Sharers sharers : {Sharers::all, Sharers::kv_head})
+    if (const auto work = sum_over_shards(stream, all, sharers)) work->wait(stream);
+  synchronize();
 }
 
 }  // namespace troupe::stages

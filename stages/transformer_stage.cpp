@@ -116,7 +116,12 @@ class TransformerStage final : public Stage {
   std::span<const Parameter> parameters() const override { return parameters_.all(); }
   Tensor gradients() const override { return parameters_.gradients(); }
   Tensor tied_gradient() const override { return parameters_.tied_gradient(); }
-  void end_backward() override;
+  void add_tied_uses(tensor::Stream& stream, const ParameterRange& parameters) override {
+    parameters_.add_tied_uses(stream, parameters);
+  }
+  std::unique_ptr<tensor::Work> sum_over_shards(tensor::Stream& stream,
+                                                const ParameterRange& parameters,
+                                                Sharers sharers) override;
   void squared_norms(std::span<double> out) const override;
   void apply(const tensor::AdamWStep& step) override;
   void step_back() override;
@@ -127,12 +132,12 @@ class TransformerStage final : public Stage {
   const Chunk& chunk_at(int chunk) const;
   Chunk& chunk_at(int chunk);
   void pack_if_stale();
-  void sum_replicated_gradients();
   Tensor number_at(std::size_t i) const;
 
   const StageSpec spec_;
   tensor::TensorParallelGroups groups_, groups_again_;
-  tensor::ProcessGroup* kv_head_group_ = nullptr;
+  tensor::ProcessGroup *gradient_group_ = nullptr, *kv_head_group_ = nullptr;
+  std::vector<Tensor> shared_gradients_;  // scratch memory of sum_over_shards()
   tensor::Ops& ops_;
   const Streams streams_, streams_again_;
   const Layers layers_;
@@ -186,6 +191,7 @@ void TransformerStage::join(const ShardGroups& groups) {
   for (Chunk& chunk : chunks_) chunk.forget_collectives();
   groups_ = {.forward = groups.forward, .backward = groups.backward};
   groups_again_ = {.forward = groups.backward, .backward = groups.backward};
+  gradient_group_ = groups.gradients;
   kv_head_group_ = groups.kv_head;
 }
 
@@ -247,23 +253,19 @@ double TransformerStage::collective_wait_s() const {
   return seconds;
 }
 
-void TransformerStage::end_backward() {
-  for (Chunk& chunk : chunks_) chunk.complete_gradients();
-  parameters_.add_tied_uses(streams_.backward());
-  sum_replicated_gradients();
-  streams_.synchronize();
-}
-
-/// Gradients of parameters that several shards hold are parts of sums: of norms, whole biases and
-/// positions with sequence parallelism, because each shard has tokens of its own, and of key and
-/// value heads that several shards share, because each has query heads of its own.
-void TransformerStage::sum_replicated_gradients() {
-  const auto sum = [this](tensor::ProcessGroup* group, std::span<const Tensor> gradients) {
-    if (!gradients.empty()) group->all_reduce_many(streams_.backward(), gradients)->wait();
-  };
-  if (spec_.sharding.size > 1 && spec_.sharding.sequence_parallel)
-    sum(groups_.backward, parameters_.replicated_gradients());
-  if (kv_head_group_) sum(kv_head_group_, parameters_.kv_head_gradients());
+std::unique_ptr<tensor::Work> TransformerStage::sum_over_shards(tensor::Stream& stream,
+                                                                const ParameterRange& parameters,
+                                                                Sharers sharers) {
+  const bool by_head = sharers == Sharers::kv_head;
+  tensor::ProcessGroup* const group = by_head ? kv_head_group_ : gradient_group_;
+  if (!group) return nullptr;
+  const Split split = by_head ? Split::kv_rows : Split::none;
+  shared_gradients_.clear();
+  for (int i = parameters.first; i < parameters.end; ++i)
+    if (parameters_.split_of(i) == split)
+      shared_gradients_.push_back(parameters_.all()[static_cast<std::size_t>(i)].gradient);
+  if (shared_gradients_.empty()) return nullptr;
+  return group->all_reduce_many(stream, shared_gradients_);
 }
 
 void TransformerStage::squared_norms(std::span<double> out) const {

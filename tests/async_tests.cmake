@@ -32,14 +32,14 @@ endfunction()
 # stage_memory, whose device only counts.
 foreach(name completions generator initialize model_gradient layer_dropout packed_copies stage_parameters
              stage_readiness stage_recompute stage_shards stage_split stage_update value_head checkpoint checkpoint_damage
-             checkpoint_dirs checkpoint_memory checkpoint_shards hf_copies)
+             checkpoint_dirs checkpoint_memory checkpoint_shards data_parallel hf_copies)
   troupe_async_test(stages.${name}_test "unit;cuda" 600)
 endforeach()
 foreach(name ucx_group ucx_exchanges ucx_reductions)
   troupe_async_test(transport.${name}_test "unit;cuda;thread" 300)
 endforeach()
 # Not allocation, because this device allocates for every op.
-foreach(name plan_runner shard_pairs)
+foreach(name plan_runner replicas shard_pairs)
   troupe_async_test(actors.${name}_test "unit;cuda;thread" 300)
 endforeach()
 foreach(name tap rank_executor first_shard_reads)

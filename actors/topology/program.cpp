@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "tensor/error.h"
@@ -33,6 +34,14 @@ class SlotNumbers {
   std::vector<std::pair<int, int>> taken_;
 };
 
+/// Marks the last instruction of each chunk that computes weight gradients.
+void mark_last_gradients(Program& program) {
+  std::set<int> seen;
+  for (auto next = program.rbegin(); next != program.rend(); ++next)
+    if (next->op == schedules::Op::B || next->op == schedules::Op::W)
+      next->last_gradients = seen.insert(next->chunk).second;
+}
+
 }  // namespace
 
 Program compile(const RankAssembly& part, const std::vector<schedules::Action>& actions) {
@@ -63,6 +72,7 @@ Program compile(const RankAssembly& part, const std::vector<schedules::Action>& 
     if (action.op == Op::B || action.op == Op::W) live[chunk].give_back(next.slot);
     program.push_back(next);
   }
+  mark_last_gradients(program);
   return program;
 }
 

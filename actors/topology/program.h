@@ -14,11 +14,12 @@ struct Instruction {
   int chunk = 0;         ///< number among the chunks of the stage
   int global_chunk = 0;  ///< number among the chunks of the pipeline
   int microbatch = 0;
-  int slot = 0;                ///< activation slot, held from F to B or W
-  int deferred = 0;            ///< slot for what I keeps for W
-  bool first = false;          ///< the model's first chunk: reads tokens, has no input
-  bool last = false;           ///< the model's last chunk: computes the loss, has no output
-  bool overlaps_next = false;  ///< a forward that runs together with the backward after it
+  int slot = 0;                 ///< activation slot, held from F to B or W
+  int deferred = 0;             ///< slot for what I keeps for W
+  bool first = false;           ///< the model's first chunk: reads tokens, has no input
+  bool last = false;            ///< the model's last chunk: computes the loss, has no output
+  bool last_gradients = false;  ///< the chunk's last weight gradients of the step
+  bool overlaps_next = false;   ///< a forward that runs together with the backward after it
 };
 
 /// A rank's plan, compiled: slots are numbered statically, so that running it decides and allocates

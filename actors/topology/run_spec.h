@@ -7,6 +7,7 @@
 #include "schedules/costs.h"
 #include "schedules/plan.h"
 #include "stages/data/documents.h"
+#include "stages/data_parallel/data_parallel.h"
 #include "stages/model_config.h"
 #include "stages/optimizer.h"
 #include "stages/recompute.h"
@@ -67,6 +68,7 @@ struct RunSpec {
   } schedule;
 
   stages::Recompute recompute;
+  stages::DataParallelSpec data_parallel;
 
   struct AutoLayout {
     bool on = false;

@@ -93,11 +93,13 @@ struct PlanRunner::Drain {
 };
 
 PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, tensor::Device& device,
-                       Program program, const StepTokens::Source& tokens)
+                       Program program, const StepTokens::Source& tokens,
+                       stages::DataParallel* data_parallel)
     : stage_(stage),
       channel_(channel),
       program_(std::move(program)),
       tokens_(tokens, device),
+      data_parallel_(data_parallel),
       num_microbatches_(tokens.num_microbatches),
       losses_(device.allocate(static_cast<std::size_t>(num_microbatches_) * sizeof(double),
                               tensor::MemoryKind::pinned)),
@@ -228,6 +230,17 @@ void PlanRunner::advance(ActiveAction& pass, Step& step) {
   }
   hand_over(pass, end, step);
   if (pass.done()) count_finished(pass);
+  if (data_parallel_) tell_of_gradients(pass, end);
+}
+
+void PlanRunner::tell_of_gradients(const ActiveAction& pass, const stages::NodeEnd& end) {
+  using stages::Microbatch;
+  const Instruction& next = pass.next;
+  if (!end.gradients.empty())
+    data_parallel_->added(end.gradients,
+                          next.last_gradients ? Microbatch::last : Microbatch::earlier,
+                          stage_.ran(next.chunk, next.slot));
+  data_parallel_->progress();
 }
 
 void PlanRunner::compute(ActiveAction& pass) {

@@ -7,6 +7,7 @@
 #include "actors/topology/program.h"
 #include "actors/worker/action_clock.h"
 #include "actors/worker/step_tokens.h"
+#include "stages/data_parallel/data_parallel.h"
 #include "stages/stage.h"
 #include "transport/channel.h"
 
@@ -38,13 +39,15 @@ class PlanRunner {
     bool record = false;  ///< whether to keep the times of every action
     Tap* tap = nullptr;   ///< looks at the tensors that are sent; null: none
   };
-  /// All references outlive the plan runner.
+  /// All references outlive the plan runner. `data_parallel` is told of the gradients that are
+  /// added to in a step that its owner begins and finishes; null: nobody is.
   PlanRunner(stages::Stage& stage, transport::Channel& channel, tensor::Device& device,
-             Program program, const StepTokens::Source& tokens);
+             Program program, const StepTokens::Source& tokens,
+             stages::DataParallel* data_parallel = nullptr);
 
   /// Trains on the samples of data step `data_step` (from 0). `message_step` keys the messages;
-  /// both ends of every edge use the same. Afterwards the gradients of this rank are complete, and
-  /// the weights unchanged.
+  /// both ends of every edge use the same. Afterwards this rank has added all that it has to its
+  /// gradients, and the weights are unchanged.
   PlanResult train(std::int64_t data_step, std::uint64_t message_step, const Watch& watch);
   PlanResult train(std::int64_t data_step, std::uint64_t message_step) {
     return train(data_step, message_step, Watch{});
@@ -90,6 +93,7 @@ class PlanRunner {
   void compute(ActiveAction& pass);
   void hand_over(const ActiveAction& pass, const stages::NodeEnd& end, const Step& step);
   void count_finished(const ActiveAction& pass);
+  void tell_of_gradients(const ActiveAction& pass, const stages::NodeEnd& end);
   void run(ActiveAction pass, Step& step);
   void run_pair(ActiveAction forward, ActiveAction backward, Step& step);
   const tensor::Work* awaited(const ActiveAction& pass) const;
@@ -103,6 +107,7 @@ class PlanRunner {
   transport::Channel& channel_;
   const Program program_;
   StepTokens tokens_;
+  stages::DataParallel* const data_parallel_;
   const int num_microbatches_;
   const tensor::Buffer losses_;  // pinned: a float64 for each microbatch
   std::vector<double> waits_;    // by chunk of the stage and direction

@@ -88,7 +88,8 @@ void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin
   train.shuffle = spec.data.shuffle;
   train.origin = sample_origin;
   if (opens) now.feed = open_feed(spec.data.tokens, train);
-  now.runner.emplace(now.stage(), channel, device, program, data(now.feed.get()));
+  now.runner.emplace(now.stage(), channel, device, program, data(now.feed.get()),
+                     now.data_parallel.get());
   if (spec.eval.interval <= 0) return;
   if (opens) now.eval_feed = open_feed(spec.eval.tokens, feed_spec(spec, shape));
   now.eval_runner.emplace(now.stage(), channel, device, compile(now.part, now.part.eval_actions),

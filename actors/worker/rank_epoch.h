@@ -9,6 +9,7 @@
 #include "actors/worker/neighbour_copies.h"
 #include "actors/worker/plan_runner.h"
 #include "actors/worker/token_broadcast.h"
+#include "stages/data_parallel/data_parallel.h"
 #include "stages/token_data.h"
 #include "tensor/process_group.h"
 
@@ -33,9 +34,9 @@ struct RankEpoch {
   std::vector<double> squared_norms;
   std::unique_ptr<stages::DataFeed> feed, eval_feed;
   std::unique_ptr<tensor::ProcessGroup> tied, mirror, replicas;
-  /// The shards of the stage: a group for forwards and one for backwards, which may be in any order
-  /// to each other, and one of the shards that share key and value heads.
-  std::unique_ptr<tensor::ProcessGroup> shard_forwards, shard_backwards, kv_head;
+  /// stages::ShardGroups: collectives of two of them may be in any order to each other.
+  std::unique_ptr<tensor::ProcessGroup> shard_forwards, shard_backwards, shard_gradients, kv_head;
+  std::unique_ptr<stages::DataParallel> data_parallel;  ///< completes the stage's gradients
   std::optional<TokenBroadcast> tokens;  ///< [data] reader = "first-shard", on stages that read
   std::optional<NeighbourCopies> copies;
   std::optional<PlanRunner> runner, eval_runner;

@@ -40,7 +40,6 @@ RankExecutor::RankExecutor(RunSpec spec, const Member& self, NodeFactory make_no
       slots_(std::make_shared<transport::SlotPool>()),
       device_(tensor::make_device(spec_.cluster.device)),
       node_(new_node()),
-      reductions_(device_->make_stream()),
       warm_stage_(spec_, *device_, slots_, node_->shares_memory()) {}
 
 RankExecutor::~RankExecutor() {
@@ -73,10 +72,12 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
     now.copies->send(now.stage(), order.step - 1);
   std::optional<Tap> tap;
   if (!order.taps.empty()) tap.emplace(order, now.part, now.rank, spec_.dir + "/taps", *device_);
+  now.data_parallel->begin_step();
   const PlanResult result =
       now.runner->train(order.step - 1, static_cast<std::uint64_t>(order.step),
                         {.record = order.trace, .tap = tap ? &*tap : nullptr});
-  reduce_gradients();
+  set_state("reducing");
+  now.data_parallel->finish();
   now.stage().squared_norms(now.squared_norms);
   Prepared vote{.epoch = order.epoch,
                 .step = order.step,
@@ -118,18 +119,6 @@ std::vector<TracedActions> RankExecutor::take_trace() {
 
 std::vector<Tapped> RankExecutor::take_tapped() {
   return std::exchange(tapped_, {});
-}
-
-/// Completes the gradients: both uses of a tied matrix, then both copies of the parameters, are
-/// added before the replicas' sums, so that a replica's gradient has the same bits however its
-/// pipeline is cut.
-void RankExecutor::reduce_gradients() {
-  RankEpoch& now = *epoch_;
-  set_state("reducing");
-  if (now.tied) now.tied->all_reduce(*reductions_, now.stage().tied_gradient())->wait();
-  now.stage().end_backward();
-  if (now.mirror) now.mirror->all_reduce(*reductions_, now.stage().gradients())->wait();
-  if (now.replicas) now.replicas->all_reduce(*reductions_, now.stage().gradients())->wait();
 }
 
 void RankExecutor::commit(const Commit& order) {

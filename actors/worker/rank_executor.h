@@ -92,7 +92,6 @@ class RankExecutor {
   std::unique_ptr<transport::UcxNode> new_node() const;
   void refuse_if_interrupted(std::uint32_t epoch) const;
   Prepared compute_step(const RunStep& order);
-  void reduce_gradients();
   void set_state(const char* state);
 
   const RunSpec spec_;
@@ -105,8 +104,6 @@ class RankExecutor {
   /// The process's one device, before all that has its memory.
   const std::unique_ptr<tensor::Device> device_;
   std::unique_ptr<transport::UcxNode> node_;  ///< replaced only by halt(), under the lock
-  /// The stream of the collectives, which begin once the stage's own ops have run.
-  std::unique_ptr<tensor::Stream> reductions_;
   WarmStage warm_stage_;
   std::unique_ptr<RankEpoch> epoch_;
   std::unique_ptr<RankEpoch> before_;  ///< the epoch before, until all ranks have reached epoch_

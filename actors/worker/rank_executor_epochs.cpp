@@ -73,12 +73,14 @@ void RankExecutor::leave_epoch() {
     ended->runner.reset();
     ended->eval_runner.reset();
     ended->tokens.reset();
+    ended->data_parallel.reset();
     ended->tied.reset();
     ended->mirror.reset();
     ended->replicas.reset();
     if (ended->state) ended->stage().join({});
     ended->shard_forwards.reset();
     ended->shard_backwards.reset();
+    ended->shard_gradients.reset();
     ended->kv_head.reset();
   }
 }
@@ -288,7 +290,7 @@ void RankExecutor::load(const EnterEpoch& order, StageState& state) {
 
 void RankExecutor::make_groups(RankEpoch& now) {
   const Epoch& epoch = now.epoch;
-  enum Kind { tied, replicas, mirror, shard_forwards, shard_backwards, kv_head };
+  enum Kind { tied, replicas, mirror, shard_forwards, shard_backwards, shard_gradients, kv_head };
   // Groups of one kind have no rank in common, so that the first rank tells them apart.
   const auto make = [&](Kind kind, const std::string& name, std::vector<int> ranks) {
     std::unique_ptr<tensor::ProcessGroup> group;
@@ -300,27 +302,37 @@ void RankExecutor::make_groups(RankEpoch& now) {
   };
   const RankAssembly& part = now.part;
   const std::string stage = std::to_string(part.place.stage);
-  now.tied = make(tied, "tied embedding", part.tied_ranks);
-  now.replicas = make(replicas, "replicas of stage " + stage, part.replica_ranks);
+  const std::string tied_name = "tied embedding", replicas_name = "replicas of stage " + stage;
+  std::string mirror_name;
   if (const auto& pair = part.mirror_ranks; !pair.empty())
-    now.mirror = make(
-        mirror,
-        "copies on ranks " + std::to_string(pair.front()) + " and " + std::to_string(pair.back()),
-        pair);
+    mirror_name =
+        "copies on ranks " + std::to_string(pair.front()) + " and " + std::to_string(pair.back());
+  now.tied = make(tied, tied_name, part.tied_ranks);
+  now.replicas = make(replicas, replicas_name, part.replica_ranks);
+  now.mirror = make(mirror, mirror_name, part.mirror_ranks);
   const std::string shards = "shards of stage " + stage;
   now.shard_forwards = make(shard_forwards, shards + ", forwards", part.shard_ranks);
   now.shard_backwards = make(shard_backwards, shards + ", backwards", part.shard_ranks);
+  if (part.stage.sharding.sequence_parallel)
+    now.shard_gradients = make(shard_gradients, shards + ", gradients", part.shard_ranks);
   now.kv_head = make(kv_head, shards + ", key and value heads", part.kv_head_ranks);
   {
     const std::lock_guard lock(mutex_);
     groups_.clear();
-    for (auto* group : {now.tied.get(), now.mirror.get(), now.replicas.get(),
-                        now.shard_forwards.get(), now.shard_backwards.get(), now.kv_head.get()})
-      if (group) groups_.push_back(group);
+    for (const auto* group : {&now.tied, &now.mirror, &now.replicas, &now.shard_forwards,
+                              &now.shard_backwards, &now.shard_gradients, &now.kv_head})
+      if (*group) groups_.push_back(group->get());
   }
   now.stage().join({.forward = now.shard_forwards.get(),
                     .backward = now.shard_backwards.get(),
+                    .gradients = now.shard_gradients.get(),
                     .kv_head = now.kv_head.get()});
+  now.data_parallel =
+      stages::make_replicated(spec_.data_parallel, now.stage(),
+                              {.tied = {.group = now.tied.get(), .name = tied_name},
+                               .mirror = {.group = now.mirror.get(), .name = mirror_name},
+                               .replicas = {.group = now.replicas.get(), .name = replicas_name}},
+                              *device_);
   refuse_if_interrupted(epoch.number);
 }
 

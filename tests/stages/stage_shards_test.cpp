@@ -149,8 +149,12 @@ std::vector<Shard> train_all(const Setup& setup, Collectives* of_backwards = nul
         ThreadGroup f(forward, i, setup.moves), b(backward, i, setup.moves);
         ThreadGroup head(heads[static_cast<std::size_t>(i / sharing)], i % sharing, setup.moves);
         try {
-          shards[static_cast<std::size_t>(i)] = train(
-              setup, i, {.forward = &f, .backward = &b, .kv_head = sharing > 1 ? &head : nullptr});
+          shards[static_cast<std::size_t>(i)] =
+              train(setup, i,
+                    {.forward = &f,
+                     .backward = &b,
+                     .gradients = setup.sequence_parallel ? &b : nullptr,
+                     .kv_head = sharing > 1 ? &head : nullptr});
           if (i == 0 && of_backwards)
             for (const auto& [name, traffic] : b.traffic()) (*of_backwards)[name] = traffic.calls;
         } catch (const std::exception& fault) {

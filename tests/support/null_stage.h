@@ -44,7 +44,11 @@ class NullStage : public stages::Stage {
   std::span<const stages::Parameter> parameters() const override { return {}; }
   tensor::Tensor gradients() const override { return {}; }
   tensor::Tensor tied_gradient() const override { return {}; }
-  void end_backward() override {}
+  void add_tied_uses(tensor::Stream&, const stages::ParameterRange&) override {}
+  std::unique_ptr<tensor::Work> sum_over_shards(tensor::Stream&, const stages::ParameterRange&,
+                                                stages::Sharers) override {
+    return nullptr;
+  }
   void squared_norms(std::span<double>) const override {}
   void apply(const tensor::AdamWStep&) override {}
   void step_back() override {}

@@ -92,7 +92,8 @@ class ThreadCluster {
   }
   /// The interpreter of the rank's plan. Stage, channel and device outlive it.
   actors::PlanRunner runner(int rank, stages::Stage& stage, transport::Channel& channel,
-                            tensor::Device& device) const {
+                            tensor::Device& device,
+                            stages::DataParallel* data_parallel = nullptr) const {
     const actors::RankAssembly own = part(rank);
     return {stage,
             channel,
@@ -104,7 +105,8 @@ class ThreadCluster {
              .rows = stages::row_sizes(spec_.batch.documents,
                                        spec_.batch.micro * spec_.batch.seq_len, spec_.mesh.tp),
              .samples = spec_.batch.micro,
-             .num_microbatches = assembly_.plan.num_microbatches}};
+             .num_microbatches = assembly_.plan.num_microbatches},
+            data_parallel};
   }
 
  private:

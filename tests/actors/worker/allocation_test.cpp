@@ -4,10 +4,12 @@
 #include <new>
 
 #include "actors/worker/plan_runner.h"
+#include "stages/data_parallel/data_parallel.h"
+#include "tests/support/gradient_stage.h"
 #include "tests/support/null_stage.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/thread_cluster.h"
-#include "transport/ucx/ucx_node.h"
+#include "tests/transport/ucx/ucx_nodes.h"
 
 // Counts every operator new of the process, on all threads: UCX is C and does not use it, so that
 // only the program's own allocations count.
@@ -62,6 +64,32 @@ BOOST_AUTO_TEST_CASE(interpreter_and_data_plane_allocate_nothing_after_the_secon
     });
     BOOST_TEST(before == after,
                after - before << " allocations at " << micro << " samples a microbatch");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(reductions_of_gradients_allocate_nothing_after_the_second_step) {
+  for (const auto wire : {tensor::DType::f32, tensor::DType::bf16}) {
+    test::UcxNodes nodes(2);
+    long before = -1, after = -2;
+    test::on_ranks(2, [&](int rank) {
+      test::GradientStage stage(std::vector<std::int64_t>(40, 30'000));
+      const auto group = nodes.node(rank).make_group(1, 1, 1, "replicas", {0, 1}, rank);
+      const auto all = stages::make_replicated(
+          {.buckets = {.size = 1}, .wire = wire, .checks_finite = true}, stage,
+          {.replicas = {.group = group.get(), .name = "replicas"}}, stage.device());
+      for (int step = 0; step < 40; ++step) {
+        if (rank == 0 && step == 4) before = allocations;
+        all->begin_step();
+        for (int i = 39; i >= 0; --i) {
+          all->added({&i, 1}, stages::Microbatch::last, stage.ran(0, 0));
+          all->progress();
+        }
+        all->finish();
+      }
+      if (rank == 0) after = allocations;
+      group->barrier(stage.stream_of(stages::Pass::backward))->wait();
+    });
+    BOOST_TEST(before == after, after - before << " allocations");
   }
 }
 

@@ -4,12 +4,12 @@
 
 #include "actors/worker/plan_runner.h"
 #include "tests/support/null_stage.h"
+#include "tests/support/rank_groups.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/test_device.h"
 #include "tests/support/thread_cluster.h"
 #include "tests/transport/ucx/ucx_nodes.h"
 #include "transport/memory_channel.h"
-#include "transport/staged_group.h"
 
 // Tests pairs of actions in stages of several shards: which node runs next differs between shards,
 // and no shard may wait in a collective that another has no reason to start.
@@ -18,25 +18,6 @@ namespace troupe::actors {
 namespace {
 
 using stages::Pass;
-
-/// The groups of one rank's shards, as an epoch makes them.
-struct Groups {
-  Groups(transport::UcxNode& node, tensor::Device& device, const RankAssembly& part, int rank) {
-    const auto make = [&](int kind, const std::vector<int>& ranks) {
-      std::unique_ptr<tensor::ProcessGroup> group;
-      if (ranks.empty()) return group;
-      group = node.make_group(test::ThreadCluster::kRun, test::ThreadCluster::kEpoch,
-                              100 * kind + ranks.front(), "shards", ranks, rank);
-      return transport::group_for(device, std::move(group), "shards");
-    };
-    forward = make(1, part.shard_ranks);
-    backward = make(2, part.shard_ranks);
-    kv_head = make(3, part.kv_head_ranks);
-  }
-  stages::ShardGroups view() const { return {forward.get(), backward.get(), kv_head.get()}; }
-
-  std::unique_ptr<tensor::ProcessGroup> forward, backward, kv_head;
-};
 
 struct Trained {
   std::vector<double> losses;                                           // by step
@@ -56,8 +37,8 @@ Trained train(const RunSpec& spec, int steps) {
     auto& channel = nodes.channel(rank);
     channel.set_deadline(std::chrono::seconds(30));
     cluster.open(channel, rank);
-    const Groups groups(nodes.node(rank), *device, part, rank);
-    stage->join(groups.view());
+    const test::RankGroups groups(nodes.node(rank), *device, part, rank);
+    stage->join(groups.shards());
     PlanRunner runner = cluster.runner(rank, *stage, channel, *device);
     for (int step = 0; step < steps; ++step) {
       const PlanResult result = runner.train(step, static_cast<std::uint64_t>(step));

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "stages/data_parallel/buckets.h"
+#include "stages/stage.h"
+#include "tensor/dtype.h"
+
+namespace troupe::stages {
+
+struct StageSpec;
+
+/// How the replicas of a stage reduce their gradients.
+struct DataParallelSpec {
+  BucketRule buckets{.size = 1'000'000};
+  bool overlaps = true;  ///< whether a bucket's reduction runs beside the backwards of others
+  /// What travels between replicas: float32, or bfloat16, which is added in float32 and rounded
+  /// once. The shards and copies of a replica always exchange float32.
+  tensor::DType wire = tensor::DType::f32;
+  bool checks_finite = false;  ///< looks for gradients that are not finite before they are added
+  /// Buckets whose norm is above it, before they are added, are reported; 0: none.
+  double large_norm = 0;
+  bool checks() const { return checks_finite || large_norm > 0; }
+  bool operator==(const DataParallelSpec&) const = default;
+};
+
+/// A group of a stage's gradients, and its name in reports; null if there is none.
+struct GradientGroup {
+  tensor::ProcessGroup* group = nullptr;
+  std::string name{};
+};
+/// Who adds to a stage's gradients beside its own shards.
+struct GradientGroups {
+  GradientGroup tied;      ///< the stage with the other use of a tied embedding
+  GradientGroup mirror;    ///< the stage that holds a copy of the same layers
+  GradientGroup replicas;  ///< this stage in all replicas
+};
+
+/// The collectives of one kind of a step.
+struct CollectiveReport {
+  std::string group;
+  const char* operation = "";  ///< "all-reduce"
+  int count = 0;
+  std::int64_t bytes = 0;  ///< of the whole tensors, as they travel
+  double time_s = 0;       ///< from each one's call to its end, added up
+  double exposed_s = 0;    ///< the part of it that the caller stood still for them
+};
+
+/// When a bucket's collective over one of the groups was under way; times of the steady clock.
+struct CollectiveSpan {
+  const CollectiveReport* of = nullptr;
+  int bucket = 0;
+  double begin_s = 0;
+  double end_s = 0;
+};
+
+/// A bucket whose norm, before it was added to others, is above DataParallelSpec::large_norm.
+struct LargeBucket {
+  int bucket = 0;
+  double norm = 0;
+};
+
+/// Whether later microbatches of the step add to a gradient.
+enum class Microbatch { earlier, last };
+
+/// Keeps the replicas of a stage equal: completes the gradients of a step, so that all of them make
+/// the same update. A step is begin_step(); added() for each node of a backward, as it is queued;
+/// finish(). All calls come from the compute thread, in the same order on every replica and shard
+/// of the stage. A collective that fails, because a member is lost, throws Error{unavailable}; the
+/// next begin_step() forgets the step that was given up. Nothing allocates after the second step.
+class DataParallel {
+ public:
+  virtual ~DataParallel() = default;
+
+  virtual void begin_step() = 0;
+  /// Says that the node which was queued last, and at whose end `ran` is marked, adds to these
+  /// gradients. For an earlier microbatch that starts nothing (others call it no_sync). For the
+  /// last one it starts the reduction of each bucket that lacked nothing else.
+  virtual void added(std::span<const int> parameters, Microbatch microbatch,
+                     tensor::Event& ran) = 0;
+  /// Goes on with reductions under way. Called now and then; never waits for another rank.
+  virtual void progress() = 0;
+  /// Starts the reductions of what is left, and blocks until Stage::gradients() is complete. Called
+  /// after Stage::synchronize().
+  virtual void finish() = 0;
+
+  // What the last finish() found, valid until the next begin_step().
+
+  virtual std::span<const CollectiveReport> collectives() const = 0;
+  /// The same, one by one, in the order of their ends as this rank noticed them.
+  virtual std::span<const CollectiveSpan> spans() const = 0;
+  /// "the gradient of NAME, in bucket 3, is not finite before it is summed"; empty: all are finite,
+  /// or nobody looked.
+  virtual const std::string& not_finite() const = 0;
+  virtual std::span<const LargeBucket> large_buckets() const = 0;
+};
+
+/// Every replica holds all gradients and all training state. `stage` and the groups outlive it; the
+/// groups that are given decide who is added. The device is the stage's.
+std::unique_ptr<DataParallel> make_replicated(const DataParallelSpec& spec, Stage& stage,
+                                              GradientGroups groups, tensor::Device& device);
+/// Bytes that make_replicated() allocates for a stage with so many replicas.
+std::int64_t replicated_bytes(const DataParallelSpec& spec, const StageSpec& stage, int replicas);
+
+}  // namespace troupe::stages

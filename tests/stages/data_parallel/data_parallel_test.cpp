@@ -1,0 +1,186 @@
+#include "stages/data_parallel/data_parallel.h"
+
+#include <boost/test/unit_test.hpp>
+#include <thread>
+
+#include "tests/contract/data_parallel_contract.h"
+#include "tests/support/single_process_replicas.h"
+#include "tests/tensor/thread_group.h"
+
+namespace troupe::test {
+namespace {
+
+using stages::DataParallelSpec;
+using stages::Microbatch;
+using tensor::Moves;
+using tensor::ThreadGroup;
+
+template <typename Body>
+void on_threads(int count, const Body& body) {
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < count; ++i) threads.emplace_back([&body, i] { body(i); });
+}
+
+OnReplicas over_groups(Moves moves) {
+  return [moves](int replicas, const DataParallelSpec& spec, const auto& sizes, const auto& body) {
+    const auto meeting = std::make_shared<tensor::Meeting>(replicas);
+    on_threads(replicas, [&](int replica) {
+      GradientStage stage(sizes);
+      ThreadGroup group(meeting, replica, moves);
+      const auto all = stages::make_replicated(
+          spec, stage, {.replicas = {.group = &group, .name = "replicas"}}, stage.device());
+      body(replica, stage, *all);
+    });
+  };
+}
+
+void over_memory(int replicas, const DataParallelSpec& spec, const std::vector<std::int64_t>& sizes,
+                 const EachReplica& body) {
+  const auto meeting = std::make_shared<SingleProcessReplica::Meeting>(replicas);
+  on_threads(replicas, [&](int replica) {
+    GradientStage stage(sizes);
+    SingleProcessReplica all(meeting, replica, spec, stage);
+    body(replica, stage, all);
+  });
+}
+
+const std::vector<OnReplicas> kAll{over_groups(Moves::at_call), over_groups(Moves::at_wait),
+                                   over_memory};
+
+/// One replica in a group of its own, whose collectives are done only when they are waited for.
+struct Alone {
+  explicit Alone(const DataParallelSpec& spec, bool mirrored = false)
+      : stage(kSizes),
+        group(std::make_shared<tensor::Meeting>(1), 0, Moves::at_wait),
+        mirror(std::make_shared<tensor::Meeting>(1), 0, Moves::at_wait),
+        all(stages::make_replicated(
+            spec, stage,
+            {.mirror = {.group = mirrored ? &mirror : nullptr, .name = "mirror"},
+             .replicas = {.group = &group, .name = "replicas"}},
+            stage.device())) {
+    all->begin_step();
+  }
+  void add(int parameter, Microbatch microbatch = Microbatch::last) {
+    all->added({&parameter, 1}, microbatch, stage.ran(0, 0));
+    all->progress();
+  }
+  int begun() const {
+    const auto found = group.traffic().find("all_reduce");
+    return found == group.traffic().end() ? 0 : found->second.calls;
+  }
+
+  GradientStage stage;
+  ThreadGroup group, mirror;
+  std::unique_ptr<stages::DataParallel> all;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(replicas_get_the_same_sums_for_every_bucket_size) {
+  for (const OnReplicas& on_replicas : kAll) check_sums(on_replicas);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_that_nobody_added_to_are_summed) {
+  for (const OnReplicas& on_replicas : kAll) check_left_over(on_replicas);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_are_checked_before_they_are_summed) {
+  for (const OnReplicas& on_replicas : kAll) check_checks(on_replicas);
+}
+
+BOOST_AUTO_TEST_CASE(a_bucket_begins_with_the_last_gradient_that_it_lacks) {
+  Alone one({.buckets = {.size = 200}});  // {6, 5}, {4, 3, 2}, {1, 0}
+  for (int i = 0; i < 7; ++i) one.add(i, Microbatch::earlier);
+  BOOST_TEST(one.begun() == 0);
+  one.add(4);
+  one.add(3);
+  BOOST_TEST(one.begun() == 0);
+  one.add(2);
+  BOOST_TEST(one.begun() == 1);  // although it is not the first bucket
+  one.add(5);
+  BOOST_TEST(one.begun() == 1);
+  one.add(6);
+  BOOST_TEST(one.begun() == 2);
+  one.all->finish();
+  BOOST_TEST(one.begun() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_few_buckets_are_under_way_at_once) {
+  Alone one({.buckets = {.size = 1}});
+  for (int i = 6; i >= 0; --i) one.add(i);
+  BOOST_TEST(one.begun() == 4);
+  one.all->finish();
+  BOOST_TEST(one.begun() == 7);
+}
+
+BOOST_AUTO_TEST_CASE(without_overlap_nothing_begins_before_the_end) {
+  for (const auto& [overlaps, mirrored] : {std::pair{false, false}, {true, true}}) {
+    Alone one({.buckets = {.size = 1}, .overlaps = overlaps}, mirrored);
+    for (int i = 6; i >= 0; --i) one.add(i);
+    BOOST_TEST(one.begun() == 0);
+    one.all->finish();
+    BOOST_TEST(one.begun() == 7);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_matrix_that_another_stage_has_too_keeps_no_bucket_waiting) {
+  GradientStage stage(kSizes);
+  stage.tie();
+  ThreadGroup tied(std::make_shared<tensor::Meeting>(1), 0, Moves::at_wait);
+  ThreadGroup replicas(std::make_shared<tensor::Meeting>(1), 0, Moves::at_wait);
+  const auto all = stages::make_replicated({.buckets = {.size = 1}}, stage,
+                                           {.tied = {.group = &tied, .name = "tied"},
+                                            .replicas = {.group = &replicas, .name = "replicas"}},
+                                           stage.device());
+  all->begin_step();
+  for (const int i : {0, 1, 2}) {
+    all->added({&i, 1}, Microbatch::last, stage.ran(0, 0));
+    all->progress();
+  }
+  BOOST_TEST(tied.traffic().empty());
+  BOOST_TEST(replicas.traffic().at("all_reduce").calls == 2);
+  all->finish();
+  BOOST_TEST(tied.traffic().at("all_reduce").calls == 1);
+  BOOST_TEST(replicas.traffic().at("all_reduce").calls == 7);
+  BOOST_REQUIRE(all->spans().size() == 8u);
+  BOOST_TEST(all->spans().back().bucket == 6);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_that_was_given_up_is_forgotten) {
+  Alone one({.buckets = {.size = 1'000'000}});
+  for (const int i : {6, 5, 4}) one.add(i);
+  one.all->begin_step();
+  for (const int i : {3, 2, 1, 0}) one.add(i);
+  BOOST_TEST(one.begun() == 0);
+  for (const int i : {6, 5, 4}) one.add(i);
+  BOOST_TEST(one.begun() == 1);
+  one.all->finish();
+}
+
+BOOST_AUTO_TEST_CASE(collectives_are_counted_as_they_travel) {
+  const std::int64_t elements = 320 + 64 + 64 + 128 + 64 + 704 + 64;
+  for (const auto& [wire, bytes] :
+       {std::pair{tensor::DType::f32, 4 * elements}, {tensor::DType::bf16, 2 * elements}}) {
+    Alone one({.buckets = {.count = 3}, .wire = wire});
+    for (int step = 0; step < 2; ++step) {
+      one.all->begin_step();
+      for (int i = 6; i >= 0; --i) one.add(i);
+      one.all->finish();
+      BOOST_REQUIRE(one.all->collectives().size() == 1u);
+      const stages::CollectiveReport& row = one.all->collectives().front();
+      BOOST_TEST(row.group == "replicas");
+      BOOST_TEST(row.operation == "all-reduce");
+      BOOST_TEST(row.count == 3);
+      BOOST_TEST(row.bytes == bytes);
+      BOOST_TEST(row.time_s >= 0);
+      BOOST_TEST(row.exposed_s >= 0);
+      BOOST_REQUIRE(one.all->spans().size() == 3u);
+      for (const stages::CollectiveSpan& span : one.all->spans()) {
+        BOOST_TEST(span.of == &row);
+        BOOST_TEST(span.begin_s <= span.end_s);
+      }
+    }
+  }
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/topology/assembly.h"
+#include "stages/data_parallel/data_parallel.h"
+#include "tests/support/thread_cluster.h"
+#include "transport/staged_group.h"
+#include "transport/ucx/ucx_node.h"
+
+namespace troupe::test {
+
+/// The groups of one rank, as an epoch makes them.
+struct RankGroups {
+  RankGroups(transport::UcxNode& node, tensor::Device& device, const actors::RankAssembly& part,
+             int rank) {
+    int kind = 0;
+    const auto make = [&](const std::string& name, const std::vector<int>& ranks) {
+      std::unique_ptr<tensor::ProcessGroup> group;
+      ++kind;
+      if (ranks.empty()) return group;
+      group = node.make_group(ThreadCluster::kRun, ThreadCluster::kEpoch,
+                              100 * kind + ranks.front(), name, ranks, rank);
+      return transport::group_for(device, std::move(group), name);
+    };
+    forward = make("forwards", part.shard_ranks);
+    backward = make("backwards", part.shard_ranks);
+    gradients = make("gradients",
+                     part.stage.sharding.sequence_parallel ? part.shard_ranks : std::vector<int>{});
+    kv_head = make("heads", part.kv_head_ranks);
+    tied = make("tied", part.tied_ranks);
+    mirror = make("mirror", part.mirror_ranks);
+    replicas = make("replicas", part.replica_ranks);
+  }
+  stages::ShardGroups shards() const {
+    return {.forward = forward.get(),
+            .backward = backward.get(),
+            .gradients = gradients.get(),
+            .kv_head = kv_head.get()};
+  }
+  stages::GradientGroups gradient_groups() const {
+    return {.tied = {.group = tied.get(), .name = "tied"},
+            .mirror = {.group = mirror.get(), .name = "mirror"},
+            .replicas = {.group = replicas.get(), .name = "replicas"}};
+  }
+
+  std::unique_ptr<tensor::ProcessGroup> forward, backward, gradients, kv_head, tied, mirror,
+      replicas;
+};
+
+}  // namespace troupe::test
