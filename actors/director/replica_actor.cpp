@@ -153,6 +153,12 @@ void ReplicaActor::add(const Ready& answer) {
 
 void ReplicaActor::add(const Prepared& answer) {
   if (!accepts(answer, "Prepared")) return;
+  for (const Prepared::Large& large : answer.large)
+    context_.hub.publish(
+        {.epoch = answer.epoch,
+         .step = answer.step,
+         .rank = answer.rank,
+         .body = LargeGradient{.bucket = large.bucket, .norm = to_double(large.norm)}});
   if (!prepared_.add(index_of(answer.rank), answer)) return;
   const auto& votes = prepared_.answers();
   send(context_.director,

@@ -48,7 +48,15 @@ StepReport::Measured measured(const RunSpec::Mesh& mesh, const std::vector<Prepa
                              .device_used_bytes = vote.device_used,
                              .device_total_bytes = vote.device_total});
     add_edges(edges, vote);
+    for (const Prepared::Collectives& row : vote.collectives)
+      report.collectives.push_back({.group = row.group,
+                                    .operation = row.operation,
+                                    .count = row.count,
+                                    .bytes = row.bytes,
+                                    .time_s = to_double(row.time_s),
+                                    .exposed_s = to_double(row.exposed_s)});
   }
+  report.collectives = StepReport::of_groups(report.collectives);
   return report;
 }
 

@@ -33,6 +33,12 @@ ActionsTraced to_event(const TracedActions& actions) {
                              .waited_s = to_double(row.waited_s),
                              .collective_s = to_double(row.collective_s),
                              .sent_s = to_double(row.sent_s)});
+  for (const TracedActions::Collective& collective : actions.collectives)
+    event.collectives.push_back({.group = collective.group,
+                                 .operation = collective.operation,
+                                 .bucket = collective.bucket,
+                                 .begin_s = to_double(collective.begin_s),
+                                 .end_s = to_double(collective.end_s)});
   return event;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <vector>
 
 #include "schedules/action.h"
@@ -17,6 +18,14 @@ constexpr int kMostRanks = 1 << 20;
 bool is_duration(Bits bits) {
   const double seconds = to_double(bits);
   return std::isfinite(seconds) && seconds >= 0;
+}
+
+/// Whether a text may be the name of a group or an operation, which files and monitors show.
+bool is_name(std::string_view text) {
+  constexpr std::size_t kMostLetters = 64;
+  return text.size() <= kMostLetters && std::ranges::all_of(text, [](char c) {
+           return c >= ' ' && c <= '~' && c != '"' && c != '\\';
+         });
 }
 
 bool is_rank(std::int64_t rank, int num_ranks) {
@@ -76,9 +85,20 @@ std::string fault_in(const Prepared& answer, const ReplicaPart& part) {
   for (const auto& waited : answer.waited)
     if (!is_rank(waited.from, part.num_ranks))
       return fmt::format("an edge from rank {}", waited.from);
-  const bool are_times = is_duration(answer.busy_s) && is_duration(answer.collective_s) &&
-                         is_duration(answer.wall_s) &&
-                         std::ranges::all_of(answer.waited, is_duration, &Prepared::Waited::wait_s);
+  for (const auto& row : answer.collectives)
+    if (row.count < 0 || row.bytes < 0)
+      return fmt::format("{} collectives of {} bytes", row.count, row.bytes);
+  for (const auto& row : answer.collectives)
+    if (!is_name(row.group) || !is_name(row.operation)) return "a group with an impossible name";
+  for (const auto& large : answer.large)
+    if (large.bucket < 0) return fmt::format("bucket {}", large.bucket);
+  const bool are_times =
+      is_duration(answer.busy_s) && is_duration(answer.collective_s) &&
+      is_duration(answer.wall_s) &&
+      std::ranges::all_of(answer.waited, is_duration, &Prepared::Waited::wait_s) &&
+      std::ranges::all_of(answer.collectives, [](const auto& row) {
+        return is_duration(row.time_s) && is_duration(row.exposed_s);
+      });
   return are_times ? "" : "a time that is not finite or is negative";
 }
 
@@ -106,6 +126,13 @@ std::string fault_in(const TracedActions& actions, int num_ranks, int num_chunks
     for (const Bits time :
          {row.begin_s, row.end_s, row.sent_s, row.busy_s, row.collective_s, row.waited_s})
       if (!std::isfinite(to_double(time))) return "a time that is not finite or is negative";
+  }
+  for (const auto& collective : actions.collectives) {
+    if (!is_name(collective.group) || !is_name(collective.operation))
+      return "a group with an impossible name";
+    if (collective.bucket < 0) return fmt::format("bucket {}", collective.bucket);
+    if (!is_duration(collective.begin_s) || !is_duration(collective.end_s))
+      return "a time that is not finite or is negative";
   }
   return "";
 }

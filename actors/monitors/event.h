@@ -67,7 +67,16 @@ struct ActionsTraced {
     double collective_s = 0;  ///< time in which a collective of the shards was lacking
     double sent_s = 0;  ///< time when its output left, which may be before end_s; 0: no output
   };
+  /// A collective that completed a bucket of gradients while actions ran, or after them.
+  struct Collective {
+    std::string group;
+    std::string operation;
+    int bucket = 0;
+    double begin_s = 0;
+    double end_s = 0;
+  };
   std::vector<Action> actions;
+  std::vector<Collective> collectives;
   bool complete = false;  ///< whether these are the rank's last actions of the step
 };
 /// A tensor that the event's rank has sent; published only while a monitor taps that edge.
@@ -87,6 +96,12 @@ struct StragglerFound {
   double score = 0;  ///< score as defined in actors/monitors/straggler.h
   double busy_s = 0;
   double usual_busy_s = 0;
+};
+/// The norm of a bucket of the rank's gradients is above data_parallel.large_grad_norm, before it
+/// is added to those of others.
+struct LargeGradient {
+  int bucket = 0;
+  double norm = 0;
 };
 /// The first cause of a failure; its consequences are not reported separately.
 struct FailureDetected {
@@ -126,16 +141,17 @@ struct RunEnded {
   Outcome outcome;
 };
 
-using EventBody = std::variant<StepCommitted, EvaluationDone, CheckpointSaved, NotFinite,
-                               MembershipChanged, RankActivity, DirectorActivity, ActionsTraced,
-                               TensorTapped, StragglerFound, FailureDetected, PhaseBegun, Recovered,
-                               Rescaled, MonitorAttached, MonitorDetached, Note, RunEnded>;
+using EventBody =
+    std::variant<StepCommitted, EvaluationDone, CheckpointSaved, NotFinite, MembershipChanged,
+                 RankActivity, DirectorActivity, ActionsTraced, TensorTapped, StragglerFound,
+                 LargeGradient, FailureDetected, PhaseBegun, Recovered, Rescaled, MonitorAttached,
+                 MonitorDetached, Note, RunEnded>;
 
 inline constexpr std::size_t kNumEventKinds = std::variant_size_v<EventBody>;
 inline constexpr std::array<std::string_view, kNumEventKinds> kEventNames{
-    "step",      "evaluation", "checkpoint", "not_finite", "membership", "activity",
-    "director",  "actions",    "tensor",     "straggler",  "failure",    "phase",
-    "recovered", "rescaled",   "attached",   "detached",   "note",       "ended"};
+    "step",     "evaluation", "checkpoint", "not_finite",     "membership", "activity", "director",
+    "actions",  "tensor",     "straggler",  "large_gradient", "failure",    "phase",    "recovered",
+    "rescaled", "attached",   "detached",   "note",           "ended"};
 
 /// An event with its place in the run.
 struct RunEvent {

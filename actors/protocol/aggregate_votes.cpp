@@ -28,6 +28,10 @@ ReplicaPrepared aggregate_votes(int replica, const std::vector<Prepared>& votes,
     if (vote.bad_microbatch >= 0 && sum.not_finite.empty())
       sum.not_finite = "the loss of microbatch " + std::to_string(vote.bad_microbatch) +
                        " is not finite " + place(replica, v, shards);
+    if (!vote.bad_gradient.empty() && sum.not_finite.empty()) {
+      sum.not_finite = "rank " + std::to_string(vote.rank) + ": " + vote.bad_gradient;
+      sum.is_own = true;
+    }
     for (std::size_t i = 0; i < owned.size() && i < vote.squared_norms.size(); ++i)
       if (owned[i] < squares.size()) squares[owned[i]] += to_double(vote.squared_norms[i]);
   }

@@ -49,6 +49,8 @@ struct ReplicaPrepared {
   std::int64_t targets = 0;  ///< of the step in all replicas, as Prepared::targets
   double squared_norm = 0;   ///< of the whole model's gradient, equal in all replicas
   std::string not_finite;    ///< where a loss or gradient is not finite; empty if all are
+  /// Whether `not_finite` is of a gradient before the sum over replicas, and so no other replica's.
+  bool is_own = false;
 };
 struct ReplicaSaved {
   std::uint32_t epoch = 0;

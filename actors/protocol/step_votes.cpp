@@ -11,6 +11,7 @@ void StepVotes::begin(int num_replicas) {
   targets_ = 0;
   squared_norm_ = 0;
   not_finite_.clear();
+  is_own_ = false;
 }
 
 void StepVotes::add(const ReplicaPrepared& vote) {
@@ -20,7 +21,10 @@ void StepVotes::add(const ReplicaPrepared& vote) {
     targets_ = vote.targets;
     squared_norm_ = vote.squared_norm;
   }
-  if (not_finite_.empty()) not_finite_ = vote.not_finite;
+  if (not_finite_.empty() || (vote.is_own && !is_own_)) {
+    not_finite_ = vote.not_finite;
+    is_own_ = vote.is_own;
+  }
 }
 
 double StepVotes::loss(std::int64_t targets) const {

@@ -31,7 +31,9 @@ class StepVotes {
   std::vector<double> loss_sums_;  // by replica
   std::int64_t targets_ = 0;
   double squared_norm_ = 0;
-  std::string not_finite_;  // from the first vote that is not finite; empty: none
+  /// From the first vote that is not finite, or the first that is so by itself; empty: none.
+  std::string not_finite_;
+  bool is_own_ = false;
 };
 
 }  // namespace troupe::actors

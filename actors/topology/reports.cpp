@@ -2,7 +2,31 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
 namespace troupe::actors {
+
+std::vector<StepReport::Collectives> StepReport::of_groups(
+    const std::vector<Collectives>& of_members) {
+  std::vector<Collectives> rows;
+  std::map<std::pair<std::string_view, std::string_view>, std::size_t> index;
+  for (const Collectives& member : of_members) {
+    const auto [known, is_new] = index.try_emplace({member.group, member.operation}, rows.size());
+    if (is_new) {
+      rows.push_back(member);
+      continue;
+    }
+    Collectives& row = rows[known->second];
+    row.count = std::max(row.count, member.count);
+    row.bytes = std::max(row.bytes, member.bytes);
+    row.time_s = std::max(row.time_s, member.time_s);
+    row.exposed_s = std::max(row.exposed_s, member.exposed_s);
+  }
+  return rows;
+}
 
 std::string to_string(const ChangeReport& change, const char* between) {
   std::string what = change.planned ? change.order : change.cause;

@@ -26,6 +26,15 @@ struct StepReport {
     std::uint64_t bytes = 0;
     double wait_s = 0;  ///< time that `to` waited for messages of `from`
   };
+  /// The collectives of a step that complete gradients, of one group and operation.
+  struct Collectives {
+    std::string group;
+    std::string operation;
+    int count = 0;           ///< of a member
+    std::int64_t bytes = 0;  ///< of a member: whole tensors, as they travel
+    double time_s = 0;       ///< from calls to ends, of the member that took longest
+    double exposed_s = 0;    ///< that the member which waited longest stood still for them
+  };
   std::int64_t step = 0;  ///< from 1
   double loss = 0;        ///< mean over the global batch's targets, before the update
   double grad_norm = 0;   ///< before clipping
@@ -39,12 +48,16 @@ struct StepReport {
   struct Measured {
     std::vector<StageTime> stages;
     std::vector<EdgeBytes> edges;
+    std::vector<Collectives> collectives;
   };
   std::vector<std::shared_ptr<const Measured>> replicas;
 
   /// What the stages of all replicas measured.
   std::vector<StageTime> stages() const { return all(&Measured::stages); }
   std::vector<EdgeBytes> edges() const { return all(&Measured::edges); }
+  std::vector<Collectives> collectives() const { return of_groups(all(&Measured::collectives)); }
+  /// One row for the rows of all members of a group.
+  static std::vector<Collectives> of_groups(const std::vector<Collectives>& of_members);
 
  private:
   template <typename T>

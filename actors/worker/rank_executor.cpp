@@ -85,6 +85,7 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
                 .loss_sum = to_bits(result.loss_sum),
                 .targets = result.targets,
                 .bad_microbatch = result.bad_microbatch,
+                .bad_gradient = now.data_parallel->not_finite(),
                 .busy_s = to_bits(result.busy_s),
                 .collective_s = to_bits(result.collective_s),
                 .wall_s = to_bits(result.wall_s)};
@@ -92,6 +93,15 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
   vote.device_used = memory.used;
   vote.device_total = memory.total;
   for (const std::size_t i : now.owned) vote.squared_norms.push_back(to_bits(now.squared_norms[i]));
+  for (const stages::CollectiveReport& row : now.data_parallel->collectives())
+    vote.collectives.push_back({.group = row.group,
+                                .operation = row.operation,
+                                .count = row.count,
+                                .bytes = row.bytes,
+                                .time_s = to_bits(row.time_s),
+                                .exposed_s = to_bits(row.exposed_s)});
+  for (const stages::LargeBucket& large : now.data_parallel->large_buckets())
+    vote.large.push_back({.bucket = large.bucket, .norm = to_bits(large.norm)});
   const auto counts = node_->channel().counts();
   now.edge_bytes.resize(counts.edges.size());
   for (std::size_t i = 0; i < counts.edges.size(); ++i) {
@@ -108,7 +118,8 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
   }
   add_waits(vote, *now.runner, now.part, now.rank);
   if (tap) tapped_ = tap->take();
-  if (order.trace) trace_ = traced_actions(*now.runner, now.part, now.rank, order);
+  if (order.trace)
+    trace_ = traced_actions(*now.runner, now.part, now.rank, order, now.data_parallel->spans());
   set_state("prepared");
   return vote;
 }

@@ -49,13 +49,23 @@ TracedActions::Row row_of(const PlanRunner::Recorded& recorded, const RankAssemb
 }  // namespace
 
 std::vector<TracedActions> traced_actions(const PlanRunner& runner, const RankAssembly& part,
-                                          int rank, const RunStep& order) {
+                                          int rank, const RunStep& order,
+                                          std::span<const stages::CollectiveSpan> collectives) {
   std::vector<TracedActions> messages;
-  for (std::size_t i = 0; i < runner.recorded().size(); ++i) {
-    if (i % kActionsPerMessage == 0)
+  std::size_t rows = 0;
+  const auto message_of_next = [&]() -> TracedActions& {
+    if (rows++ % kActionsPerMessage == 0)
       messages.push_back({.epoch = order.epoch, .step = order.step, .rank = rank});
-    messages.back().rows.push_back(row_of(runner.recorded()[i], part, rank));
-  }
+    return messages.back();
+  };
+  for (const PlanRunner::Recorded& recorded : runner.recorded())
+    message_of_next().rows.push_back(row_of(recorded, part, rank));
+  for (const stages::CollectiveSpan& span : collectives)
+    message_of_next().collectives.push_back({.group = span.of->group,
+                                             .operation = span.of->operation,
+                                             .bucket = span.bucket,
+                                             .begin_s = to_bits(span.begin_s),
+                                             .end_s = to_bits(span.end_s)});
   if (!messages.empty()) messages.back().complete = true;
   return messages;
 }

@@ -43,6 +43,18 @@ json edges_of(const StepReport& report) {
   return edges;
 }
 
+json collectives_of(const StepReport& report) {
+  json rows = json::array();
+  for (const auto& c : report.collectives())
+    rows.push_back({{"group", c.group},
+                    {"op", c.operation},
+                    {"count", c.count},
+                    {"bytes", c.bytes},
+                    {"time_s", c.time_s},
+                    {"exposed_s", c.exposed_s}});
+  return rows;
+}
+
 // The fields of each kind, without those that every event has.
 
 json body_of(const StepCommitted& e) {
@@ -54,7 +66,8 @@ json body_of(const StepCommitted& e) {
           {"tokens_per_s", r.tokens_per_s()},
           {"step_s", r.step_s},
           {"stages", stages_of(r)},
-          {"edges", edges_of(r)}};
+          {"edges", edges_of(r)},
+          {"collectives", collectives_of(r)}};
 }
 json body_of(const EvaluationDone& e) {
   return {{"eval_loss", e.loss}};
@@ -101,7 +114,16 @@ json body_of(const ActionsTraced& e) {
                        {"waited_s", a.waited_s},
                        {"collective_s", a.collective_s},
                        {"sent_s", a.sent_s}});
-  return {{"actions", std::move(actions)}, {"complete", e.complete}};
+  json collectives = json::array();
+  for (const auto& c : e.collectives)
+    collectives.push_back({{"group", c.group},
+                           {"op", c.operation},
+                           {"bucket", c.bucket},
+                           {"begin_s", c.begin_s},
+                           {"end_s", c.end_s}});
+  return {{"actions", std::move(actions)},
+          {"collectives", std::move(collectives)},
+          {"complete", e.complete}};
 }
 json body_of(const TensorTapped& e) {
   json body{{"to", e.to},
@@ -121,6 +143,9 @@ json body_of(const TensorTapped& e) {
 json body_of(const StragglerFound& e) {
   return {{"replica", e.replica}, {"stage", e.stage},   {"shard", e.shard},
           {"score", e.score},     {"busy_s", e.busy_s}, {"usual_busy_s", e.usual_busy_s}};
+}
+json body_of(const LargeGradient& e) {
+  return {{"bucket", e.bucket}, {"norm", e.norm}};
 }
 json body_of(const FailureDetected& e) {
   return {{"cause", e.cause}, {"detect_s", e.detect_s}};

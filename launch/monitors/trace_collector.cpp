@@ -73,6 +73,12 @@ void TraceCollector::add(const json& event) {
                            .sent_s = number_of(a, "sent_s"),
                            .from = static_cast<int>(integer_of(a, "from", -1)),
                            .to = static_cast<int>(integer_of(a, "to", -1))});
+  for (const json& c : objects_of(event, "collectives"))
+    row.collectives.push_back({.group = text_of(c, "group"),
+                               .operation = text_of(c, "op"),
+                               .bucket = integer_of(c, "bucket"),
+                               .begin_s = number_of(c, "begin_s"),
+                               .end_s = number_of(c, "end_s")});
   row.complete = flag_of(event, "complete");
   const bool whole = ranks.size() == ranks_.size() &&
                      std::ranges::all_of(ranks, [](const auto& r) { return r.second.complete; });
@@ -125,6 +131,16 @@ void TraceCollector::append_step(json& events, std::int64_t step, const Step& ra
     if (*phase == 'f') events.back()["bp"] = "e";  // binds the arrow to the action that begins here
   };
   for (const auto& [rank, row] : ranks) {
+    for (const Collective& c : row.collectives)
+      for (const bool ends : {false, true})
+        events.push_back({{"ph", ends ? "e" : "b"},
+                          {"pid", rank},
+                          {"tid", rank},
+                          {"cat", "collective"},
+                          {"name", c.operation},
+                          {"id", fmt::format("{}:{}:{}:{}", step, rank, c.group, c.bucket)},
+                          {"ts", microseconds((ends ? c.end_s : c.begin_s) - origin_s)},
+                          {"args", {{"step", step}, {"group", c.group}, {"bucket", c.bucket}}}});
     // At most two actions run at the same time, a pair or those of two streams. Bars of one track
     // must not overlap.
     double end_s[] = {0, 0};

@@ -12,7 +12,9 @@ namespace troupe::launch {
 /// Gathers the actions of whole steps from events and writes them as a trace for Perfetto or
 /// Chrome: a process for each rank, an "X" event for each action and for each wait before one, and
 /// a flow arrow from the action that sent a message, at the time when it left, to the action that
-/// needed it. Times are of the ranks' monotonic clock, relative to the first action.
+/// needed it, and a pair of "b" and "e" for each collective that completes a bucket of gradients,
+/// several of which may be under way at once. Times are of the ranks' monotonic clock, relative to
+/// the first action.
 class TraceCollector {
  public:
   /// Collects `num_steps` steps. `status` is the run's status, which lists its ranks.
@@ -32,8 +34,14 @@ class TraceCollector {
     double begin_s = 0, end_s = 0, waited_s = 0, sent_s = 0;
     int from = -1, to = -1;
   };
+  struct Collective {
+    std::string group, operation;
+    std::int64_t bucket = 0;
+    double begin_s = 0, end_s = 0;
+  };
   struct RankActions {
     std::vector<Action> actions;
+    std::vector<Collective> collectives;
     bool complete = false;
   };
   using Step = std::map<int, RankActions>;  // actions by rank

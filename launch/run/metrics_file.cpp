@@ -59,13 +59,19 @@ std::string metrics_line(const actors::StepReport& r, std::optional<double> mfu)
   for (const auto& e : r.edges())
     edges += fmt::format(R"({}{{"from":{},"to":{},"bytes":{}}})", edges.empty() ? "" : ",", e.from,
                          e.to, e.bytes);
+  std::string collectives;
+  for (const auto& c : r.collectives())
+    collectives += fmt::format(
+        R"({}{{"group":"{}","op":"{}","count":{},"bytes":{},"time_s":{},"exposed_s":{}}})",
+        collectives.empty() ? "" : ",", c.group, c.operation, c.count, c.bytes, plain(c.time_s),
+        plain(c.exposed_s));
   return fmt::format(
       R"({{"step":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"first_sample":{},)"
       R"("tokens_per_s":{},"step_s":{},{})"
-      R"("stages":[{}],"edges":[{}]}})",
+      R"("stages":[{}],"edges":[{}],"collectives":[{}]}})",
       r.step, exact(r.loss), exact(r.grad_norm), plain(r.lr), r.tokens, r.first_sample,
       plain(r.tokens_per_s()), plain(r.step_s), mfu ? fmt::format(R"("mfu":{},)", plain(*mfu)) : "",
-      stages, edges);
+      stages, edges, collectives);
 }
 
 std::string metrics_line(const actors::EvalReport& r) {

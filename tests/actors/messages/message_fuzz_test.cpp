@@ -37,7 +37,11 @@ constexpr ReplicaPart kPart{.epoch = 1,
                             .committed = 3};
 
 const TracedActions kTraced{
-    .epoch = 1, .step = 4, .rank = 2, .rows = {{.name = "1F0", .from = 0, .to = 1}}};
+    .epoch = 1,
+    .step = 4,
+    .rank = 2,
+    .rows = {{.name = "1F0", .from = 0, .to = 1}},
+    .collectives = {{.group = "replicas of stage 1", .operation = "all-reduce", .bucket = 1}}};
 
 bool is_mine(int rank) {
   return rank == 2 || rank == 3;
@@ -70,7 +74,13 @@ BOOST_AUTO_TEST_CASE(no_answer_of_another_place_or_time_is_accepted) {
                  .rank = 2,
                  .squared_norms = {1},
                  .sent = {{.to = 3, .bytes = 1}},
-                 .waited = {{.from = 3, .wait_s = 1}}});
+                 .waited = {{.from = 3, .wait_s = 1}},
+                 .collectives = {{.group = "replicas of stage 1", .count = 1, .bytes = 1}},
+                 .large = {{.bucket = 1, .norm = 1}}});
+  for (const char* name : {"a \"quoted\" group", "two\nlines", "back\\slash"})
+    BOOST_TEST(
+        fault_in(Prepared{.epoch = 1, .step = 4, .rank = 2, .collectives = {{.group = name}}},
+                 kPart) == "a group with an impossible name");
   BOOST_TEST(refused > 100);
   BOOST_TEST(accepted > 0);
 }

@@ -137,13 +137,19 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
                                   .squared_norms = {to_bits(nan), to_bits(-0.0), to_bits(5e-324)},
                                   .busy_s = to_bits(1.5),
                                   .wall_s = to_bits(2.5),
-                                  .sent = {{.to = 1, .bytes = 1ull << 50}}});
+                                  .sent = {{.to = 1, .bytes = 1ull << 50}},
+                                  .collectives = {{.group = "g", .bytes = 1ll << 50}},
+                                  .large = {{.bucket = 4, .norm = to_bits(nan)}}});
   BOOST_TEST(copy.loss_sum == to_bits(inf));
   BOOST_TEST(
       (copy.squared_norms == std::vector<Bits>{to_bits(nan), to_bits(-0.0), to_bits(5e-324)}));
   BOOST_TEST(copy.targets == 1ll << 40);
   BOOST_TEST(copy.bad_microbatch == 2);
   BOOST_TEST(copy.sent.at(0).bytes == 1ull << 50);
+  BOOST_TEST(copy.collectives.at(0).group == "g");
+  BOOST_TEST(copy.collectives.at(0).bytes == 1ll << 50);
+  BOOST_TEST(copy.large.at(0).bucket == 4);
+  BOOST_TEST(copy.large.at(0).norm == to_bits(nan));
   BOOST_TEST(round_trip(system, Ready{.epoch = 1, .rank = 0, .digest = 8, .parameters = {4, 5}})
                  .parameters.at(1) == 5u);
   BOOST_TEST(round_trip(system, Tapped{.norm = to_bits(nan), .histogram = {1, 2}, .file = "f"})

@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <limits>
 
+#include "actors/protocol/step_votes.h"
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {
@@ -46,6 +47,25 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_named) {
   const std::vector<Prepared> votes{Prepared{.bad_microbatch = 6}};
   BOOST_TEST(aggregate_votes(1, votes, {Ready{}}, 1, parameters).not_finite ==
              "the loss of microbatch 6 is not finite on stage 0 of replica 1");
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_before_the_sum_is_its_rank_s) {
+  const auto parameters = stages::parameters_of(test::small_run().model);
+  const Ready owner{.parameters = {0}};
+  const std::vector<Bits> not_a_number{to_bits(std::numeric_limits<double>::quiet_NaN())};
+  const std::vector<Prepared> innocent{Prepared{.squared_norms = not_a_number}};
+  const std::vector<Prepared> culprit{
+      Prepared{.rank = 3, .bad_gradient = "the gradient of x", .squared_norms = not_a_number}};
+  const ReplicaPrepared first = aggregate_votes(0, innocent, {owner}, 1, parameters);
+  const ReplicaPrepared second = aggregate_votes(1, culprit, {owner}, 1, parameters);
+  BOOST_TEST(!first.is_own);
+  BOOST_TEST(second.is_own);
+  BOOST_TEST(second.not_finite == "rank 3: the gradient of x");
+  StepVotes votes;
+  votes.begin(2);
+  votes.add(first);
+  votes.add(second);
+  BOOST_TEST(votes.not_finite(1) == "rank 3: the gradient of x");
 }
 
 }  // namespace troupe::actors

@@ -71,6 +71,30 @@ BOOST_AUTO_TEST_CASE(actions_waits_and_messages_become_events) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(collectives_of_buckets_may_be_under_way_at_once) {
+  TraceCollector trace({{"ranks", json::array({{{"rank", 0}}})}}, 1);
+  json event = actions_event(3, 0, {action("0B0", 1, 4, -1, -1)});
+  for (const int bucket : {0, 1})
+    event["collectives"].push_back({{"group", "replicas of stage 0"},
+                                    {"op", "all-reduce"},
+                                    {"bucket", bucket},
+                                    {"begin_s", 2 + bucket},
+                                    {"end_s", 5 + bucket}});
+  trace.add(event);
+  const json file = trace.chrome_trace();
+  const auto begins = of_phase(file, "b"), ends = of_phase(file, "e");
+  BOOST_REQUIRE(begins.size() == 2u);
+  BOOST_REQUIRE(ends.size() == 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    BOOST_TEST(begins[i].at("id") == ends[i].at("id"));
+    BOOST_TEST(begins[i].at("name") == "all-reduce");
+    BOOST_TEST(begins[i].at("args").at("bucket") == static_cast<int>(i));
+    BOOST_TEST(begins[i].at("ts") == 1e6 + 1e6 * static_cast<double>(i));
+    BOOST_TEST(ends[i].at("ts") == 4e6 + 1e6 * static_cast<double>(i));
+  }
+  BOOST_TEST(begins[0].at("id") != begins[1].at("id"));
+}
+
 BOOST_AUTO_TEST_CASE(the_second_of_a_pair_has_its_own_track) {
   TraceCollector trace(kStatus, 1);
   trace.add(actions_event(

@@ -15,7 +15,13 @@ using nlohmann::json;
 BOOST_AUTO_TEST_CASE(a_step_line_has_its_fields_and_all_digits) {
   const actors::StepReport::Measured measured{
       .stages = {{.replica = 0, .stage = 1, .busy_s = 0.25, .idle_s = 0.125}},
-      .edges = {{.from = 0, .to = 1, .bytes = 1ull << 40}}};
+      .edges = {{.from = 0, .to = 1, .bytes = 1ull << 40}},
+      .collectives = {{.group = "replicas of stage 1",
+                       .operation = "all-reduce",
+                       .count = 4,
+                       .bytes = 4000,
+                       .time_s = 0.5,
+                       .exposed_s = 0.25}}};
   const actors::StepReport report{
       .step = 3,
       .loss = 5.0 / 3,
@@ -34,12 +40,39 @@ BOOST_AUTO_TEST_CASE(a_step_line_has_its_fields_and_all_digits) {
   BOOST_TEST(row["tokens_per_s"] == 2048.0);
   BOOST_TEST(row["stages"][0]["busy_s"] == 0.25);
   BOOST_TEST(row["edges"][0]["bytes"] == 1ull << 40);
+  BOOST_TEST((row["collectives"] == json::parse(R"([{"group": "replicas of stage 1",
+      "op": "all-reduce", "count": 4, "bytes": 4000, "time_s": 0.5, "exposed_s": 0.25}])")));
   std::vector<std::string> names;
   for (const auto& [name, value] : row.items()) names.push_back(name);
-  const std::vector<std::string> expected{"edges",  "first_sample", "grad_norm", "loss",
-                                          "lr",     "stages",       "step",      "step_s",
-                                          "tokens", "tokens_per_s"};
+  const std::vector<std::string> expected{"collectives", "edges",  "first_sample", "grad_norm",
+                                          "loss",        "lr",     "stages",       "step",
+                                          "step_s",      "tokens", "tokens_per_s"};
   BOOST_TEST(names == expected, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_group_has_one_row_of_the_slowest_member) {
+  using Measured = actors::StepReport::Measured;
+  const auto rows = [](double time_s, double exposed_s) {
+    return std::vector<actors::StepReport::Collectives>{
+        {.group = "a",
+         .operation = "all-reduce",
+         .count = 2,
+         .bytes = 8,
+         .time_s = time_s,
+         .exposed_s = exposed_s},
+        {.group = "b", .operation = "all-reduce", .count = 1, .bytes = 4}};
+  };
+  actors::StepReport report;
+  report.replicas = {std::make_shared<Measured>(Measured{.collectives = rows(3, 1)}),
+                     std::make_shared<Measured>(Measured{.collectives = rows(2, 1.5)})};
+  const auto all = report.collectives();
+  BOOST_REQUIRE(all.size() == 2u);
+  BOOST_TEST(all[0].group == "a");
+  BOOST_TEST(all[0].count == 2);
+  BOOST_TEST(all[0].bytes == 8);
+  BOOST_TEST(all[0].time_s == 3.0);
+  BOOST_TEST(all[0].exposed_s == 1.5);
+  BOOST_TEST(all[1].count == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_line_tells_of_gpus_where_there_are_some) {
