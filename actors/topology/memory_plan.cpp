@@ -63,6 +63,7 @@ std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape
     RankMemory bytes = part.place.replica == 0
                            ? memory_of_stage(part.stage, spec.cluster.device, *device)
                            : memory[static_cast<std::size_t>(rank - in_replica)];
+    bytes.buckets = stages::replicated_bytes(spec.data_parallel, part.stage, shape.mesh.dp);
     bytes.pools = pool_bytes(part, rank);
     memory.push_back(bytes);
   }
@@ -74,6 +75,7 @@ RankMemory memory_of_spare(const std::vector<RankMemory>& ranks) {
   RankMemory spare = ranks.front();
   for (const RankMemory& rank : ranks) {
     if (rank.stage.total() > spare.stage.total()) spare.stage = rank.stage;
+    spare.buckets = std::max(spare.buckets, rank.buckets);
     spare.workspace = std::max(spare.workspace, rank.workspace);
     spare.pools = std::max(spare.pools, rank.pools);
   }

@@ -18,6 +18,7 @@ inline constexpr std::int64_t kProcessBytes = std::int64_t{32} << 20;
 /// Bytes that one rank takes.
 struct RankMemory {
   stages::StageMemory stage;
+  std::int64_t buckets = 0;  ///< what gradients travel in, if not from where they lie
   /// What a GPU takes beside the stage's tensors: scratch of the libraries' products and attention,
   /// and the process's context. 0 on a CPU.
   std::int64_t workspace = 0;
@@ -28,8 +29,12 @@ struct RankMemory {
   std::int64_t process = kProcessBytes;
   bool on_gpu = false;
   /// Bytes of the memory of a GPU; 0 on a CPU.
-  std::int64_t device_total() const { return on_gpu ? stage.total() + workspace + context : 0; }
-  std::int64_t total() const { return stage.total() + workspace + context + pools + process; }
+  std::int64_t device_total() const {
+    return on_gpu ? stage.total() + buckets + workspace + context : 0;
+  }
+  std::int64_t total() const {
+    return stage.total() + buckets + workspace + context + pools + process;
+  }
   /// Bytes of the machine's memory.
   std::int64_t host_total() const { return total() - device_total(); }
 };

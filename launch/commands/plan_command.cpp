@@ -47,6 +47,7 @@ json ranks_json(const Placement& placement, double bandwidth) {
                       {"optimizer", r.memory.optimizer},
                       {"activations", r.memory.activations},
                       {"packed", r.memory.packed},
+                      {"buckets", r.buckets},
                       {"workspace", r.workspace},
                       {"context", r.context},
                       {"pools", r.pools},

@@ -30,9 +30,10 @@ std::string memory_rows(const Placement& placement) {
       fmt::format(kRow, "rank", "weights", "gradients", "optimizer", "activations", "packed",
                   on_gpu ? "workspace" : "pools", on_gpu ? "context" : "process", "total");
   for (const RankPlacement& r : placement.ranks)
-    rows += fmt::format(kRow, r.rank, bytes_text(r.memory.weights), bytes_text(r.memory.gradients),
-                        bytes_text(r.memory.optimizer), bytes_text(r.memory.activations),
-                        bytes_text(r.memory.packed), bytes_text(on_gpu ? r.workspace : r.pools),
+    rows += fmt::format(kRow, r.rank, bytes_text(r.memory.weights),
+                        bytes_text(r.memory.gradients + r.buckets), bytes_text(r.memory.optimizer),
+                        bytes_text(r.memory.activations), bytes_text(r.memory.packed),
+                        bytes_text(on_gpu ? r.workspace : r.pools),
                         bytes_text(on_gpu ? r.context : r.process),
                         bytes_text(on_gpu ? r.device_bytes : r.total_bytes));
   return rows;

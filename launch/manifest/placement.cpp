@@ -103,6 +103,7 @@ Placement place(const actors::RunSpec& spec) {
                       .layers = {},
                       .parameters = parameters[static_cast<std::size_t>(rank) % parameters.size()],
                       .memory = bytes.stage,
+                      .buckets = bytes.buckets,
                       .workspace = bytes.workspace,
                       .context = bytes.context,
                       .pools = bytes.pools,

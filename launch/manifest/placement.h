@@ -27,7 +27,7 @@ struct RankPlacement {
   std::int64_t parameters = 0;  ///< of two copies of a parameter only the owner's counts
   stages::StageMemory memory;
   /// Bytes as in actors::RankMemory.
-  std::int64_t workspace = 0, context = 0, pools = 0, process = 0;
+  std::int64_t buckets = 0, workspace = 0, context = 0, pools = 0, process = 0;
   std::int64_t device_bytes = 0;  ///< of a GPU's memory
   std::int64_t total_bytes = 0;   ///< of GPU and machine together
 };
