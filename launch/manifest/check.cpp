@@ -4,6 +4,7 @@
 #include <utf8.h>
 
 #include <algorithm>
+#include <iterator>
 #include <variant>
 
 #include "actors/topology/layer_split.h"
@@ -273,6 +274,23 @@ void check_recompute(const Manifest& m) {
            "one of the two out");
 }
 
+void check_data_parallel(const Manifest& m) {
+  const std::int64_t count = m.integer("data_parallel.num_buckets");
+  if (count == 0) return;
+  const std::string size = to_toml(m.value("data_parallel.bucket_size"));
+  if (size != find_key("data_parallel", "bucket_size")->fallback)
+    m.fail("data_parallel.num_buckets",
+           fmt::format("data_parallel.num_buckets = {} and data_parallel.bucket_size = {} both say "
+                       "how gradients are cut; leave one of the two out",
+                       count, size));
+  const auto parameters = std::ssize(stages::parameters_of(to_run_spec(m).model));
+  if (count > parameters)
+    m.fail("data_parallel.num_buckets",
+           fmt::format("data_parallel.num_buckets = {}, but a bucket holds whole parameters, and "
+                       "the model has {}; at most {}",
+                       count, parameters, parameters));
+}
+
 void check_optimizer(const Manifest& m) {
   if (m.number("optimizer.min_lr") > m.number("optimizer.lr"))
     m.fail("optimizer.min_lr",
@@ -329,6 +347,7 @@ void check(const Manifest& manifest) {
   check_costs(manifest);
   check_layout(manifest);
   check_recompute(manifest);
+  check_data_parallel(manifest);
   check_optimizer(manifest);
   check_data(manifest);
   check_device(manifest);

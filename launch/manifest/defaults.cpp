@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "launch/manifest/data_parallel_keys.h"
 #include "launch/manifest/key_rules.h"
 #include "launch/manifest/model_keys.h"
-
 #include "stages/data/documents.h"
 
 namespace troupe::launch {
@@ -204,7 +204,9 @@ constexpr std::array kOtherKeys{
         "Whether each shard keeps a part of every input that full keeps, and all of them gather it "
         "again. Not with mesh.sequence_parallel, where each has tokens of its own; has no effect "
         "on one shard. Off, because it takes a collective a group"},
+};
 
+constexpr std::array kLaterKeys{
     Key{"checkpoint", "interval", integer, "100", "steps",
         "Steps between checkpoints, 0: only at the end; little is lost if a run dies",
         Rule{.min = 0, .max = 1e12}},
@@ -304,9 +306,37 @@ constexpr std::array kOtherKeys{
         "other sites could make, are refused"},
 };
 
-constexpr auto kKeys = joined(joined(kRunKeys, kModelKeys), kOtherKeys);
+constexpr auto kKeys =
+    joined(joined(joined(kRunKeys, kModelKeys), kOtherKeys), joined(kDataParallelKeys, kLaterKeys));
+
+constexpr std::string_view kNotAveraged =
+    "nothing is averaged: each loss is divided by the number of tokens of the step already";
+constexpr std::string_view kWireIsSumInFloat32 =
+    "grad_reduce_dtype says what travels, and every sum is in float32";
+
+constexpr std::array kForeignKeys{
+    ForeignKey{"data_parallel", "average_in_collective", kNotAveraged},
+    ForeignKey{"data_parallel", "gradient_reduce_div_fusion", kNotAveraged},
+    ForeignKey{"data_parallel", "grad_reduce_in_fp32", kWireIsSumInFloat32},
+    ForeignKey{"data_parallel", "reduce_scatter_with_fp32_accumulation", kWireIsSumInFloat32},
+    ForeignKey{"data_parallel", "use_distributed_optimizer",
+               "sharding says what the replicas divide"},
+    ForeignKey{"data_parallel", "data_parallel_sharding_strategy",
+               "sharding says what the replicas divide"},
+    ForeignKey{"data_parallel", "check_for_nan_in_grad", "the key is check_for_nan"},
+    ForeignKey{"data_parallel", "check_for_large_grads",
+               "large_grad_norm is the norm from which a bucket is reported"},
+    ForeignKey{"data_parallel", "pad_buckets_for_high_nccl_busbw",
+               "buckets end with parameters, so that no layout depends on the number of replicas"},
+    ForeignKey{"data_parallel", "delay_wgrad_compute",
+               "a schedule.kind such as zb-h1 computes weight gradients later"},
+};
 
 }  // namespace
+
+std::span<const ForeignKey> foreign_keys() {
+  return kForeignKeys;
+}
 
 std::span<const Key> manifest_keys() {
   return kKeys;

@@ -48,6 +48,12 @@ struct RenamedKey {
   std::string_view table, old_name, name;
 };
 inline constexpr std::array kRenamedKeys{RenamedKey{"recovery", "on_loss", "on_failure"}};
+
+/// A key of Megatron-LM that the manifest does not have, and what is there instead.
+struct ForeignKey {
+  std::string_view table, name, instead;
+};
+std::span<const ForeignKey> foreign_keys();
 /// The key of a table with this name; null if there is none.
 const Key* find_key(std::string_view table, std::string_view name);
 /// The rule as a phrase for messages: "at least 1 and at most 4096".

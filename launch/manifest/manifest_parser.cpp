@@ -173,12 +173,15 @@ std::string unknown_table(std::string_view table) {
                      nearest(table, tables), quoted_list(tables));
 }
 
-/// The nearest known key: first the one it was renamed to, then the same name in another table,
-/// then by edit distance.
+/// The nearest known key: first the one it was renamed to, then what another program's key is here,
+/// then the same name in another table, then by edit distance.
 std::string unknown_key(std::string_view table, std::string_view name) {
   for (const RenamedKey& key : kRenamedKeys)
     if (key.table == table && key.old_name == name)
       return fmt::format("'{0}.{1}' is called '{0}.{2}' now", table, name, key.name);
+  for (const ForeignKey& key : foreign_keys())
+    if (key.table == table && key.name == name)
+      return fmt::format("'{}.{}' is a name of Megatron-LM; here {}", table, name, key.instead);
   std::vector<std::string_view> names;
   for (const Key& key : manifest_keys()) {
     if (key.name == name)

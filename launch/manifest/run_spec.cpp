@@ -91,6 +91,17 @@ stages::Recompute recompute_of(const Manifest& m) {
           .kept_microbatches = narrow(m.integer("recompute.kept_microbatches"))};
 }
 
+stages::DataParallelSpec data_parallel_of(const Manifest& m) {
+  const int num_buckets = narrow(m.integer("data_parallel.num_buckets"));
+  const bool is_bf16 = m.text("data_parallel.grad_reduce_dtype") == "bfloat16";
+  return {.buckets = {.size = num_buckets > 0 ? 0 : m.integer("data_parallel.bucket_size"),
+                      .count = num_buckets},
+          .overlaps = m.flag("data_parallel.overlap_grad_reduce"),
+          .wire = is_bf16 ? tensor::DType::bf16 : tensor::DType::f32,
+          .checks_finite = m.flag("data_parallel.check_for_nan"),
+          .large_norm = m.number("data_parallel.large_grad_norm")};
+}
+
 tensor::DeviceSpec device_of(const Manifest& m) {
   const bool is_cuda = m.text("cluster.device") == "cuda";
   const bool deterministic = m.flag("cluster.deterministic");
@@ -134,6 +145,7 @@ actors::RunSpec to_run_spec(const Manifest& m) {
                    .csv = m.text("schedule.csv"),
                    .costs = m.text("schedule.costs")},
       .recompute = recompute_of(m),
+      .data_parallel = data_parallel_of(m),
       .auto_layout = {.on = m.flag("schedule.auto_layout"),
                       .gain = m.number("schedule.auto_layout_gain"),
                       .steps = m.integer("schedule.auto_layout_steps")},

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "launch/manifest/key_rules.h"
+
+// The keys of [data_parallel], a part of manifest_keys(). Only defaults.cpp includes this.
+
+namespace troupe::launch {
+
+inline constexpr std::array<std::string_view, 1> kShardings{"none"};
+inline constexpr std::array<std::string_view, 2> kWires{"float32", "bfloat16"};
+
+inline constexpr std::array kDataParallelKeys{
+    Key{"data_parallel",
+        "sharding",
+        Kind::text,
+        "\"none\"",
+        "",
+        "What the replicas of a stage divide among themselves: none, each holds all weights, "
+        "gradients and moments",
+        {},
+        kShardings},
+    Key{"data_parallel", "bucket_size", Kind::integer, "1000000", "elements",
+        "Replicas add their gradients in buckets of whole parameters, each full with so many "
+        "elements. Small ones begin early beside the backward pass, large ones take fewer messages",
+        from_one_to(1e15)},
+    Key{"data_parallel", "num_buckets", Kind::integer, "0", "buckets",
+        "Buckets of a stage, of about equal size, instead of bucket_size; 0: bucket_size decides",
+        Rule{.min = 0, .max = 1e6}},
+    Key{"data_parallel", "overlap_grad_reduce", Kind::boolean, "true", "",
+        "Whether a bucket is added as soon as its gradients are complete, while backwards of other "
+        "layers compute. On; off only shows what it hides. No bit depends on it"},
+    Key{"data_parallel",
+        "grad_reduce_dtype",
+        Kind::text,
+        "\"float32\"",
+        "",
+        "What gradients travel as between replicas: float32, or bfloat16, half the bytes, added in "
+        "float32 and rounded once. float32, as exactness comes before speed",
+        {},
+        kWires},
+    Key{"data_parallel", "check_for_nan", Kind::boolean, "false", "",
+        "Look for gradients that are not finite before they are added, so that the run ends with "
+        "the rank, bucket and parameter that had the first. Off, as it reads every gradient once "
+        "more; the sum is always checked"},
+    Key{"data_parallel", "large_grad_norm", Kind::number, "0.0", "",
+        "An event for each bucket whose norm is above it before it is added; 0: none", kFinite},
+};
+
+}  // namespace troupe::launch
