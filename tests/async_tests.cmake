@@ -50,8 +50,8 @@ foreach(name rank_executor first_shard_reads)  # their workers open the device's
 endforeach()
 
 # Of the end-to-end tests those whose runs compute.
-foreach(name auto_layout auto_schedule collectives commands dropout ending examples first_shard full_disk gpt2 hf_tokenizer
-             hugging_face initializer kills layouts monitors newcomers rank_names recompute recovery_memory resume screen
+foreach(name auto_layout auto_schedule collectives commands data_parallel dropout ending examples first_shard full_disk
+             gpt2 hf_tokenizer hugging_face initializer kills layouts monitors newcomers rank_names recompute recovery_memory resume screen
              traces two_copies)
   troupe_async_test(e2e.${name}_test "e2e;cuda" 600)
 endforeach()
