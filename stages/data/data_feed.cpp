@@ -17,31 +17,72 @@ std::string too_few(const TokenFile& tokens, const FeedSpec& spec) {
                      tokens.name(), tokens.num_tokens(), spec.seq_len, spec.seq_len + 1);
 }
 
+std::vector<double> weights_of(const std::vector<FeedSource>& sources) {
+  std::vector<double> weights;
+  for (const FeedSource& source : sources) weights.push_back(source.weight);
+  return weights;
+}
+
+std::vector<FeedSource> one_source(std::unique_ptr<TokenFile> tokens) {
+  std::vector<FeedSource> sources;
+  sources.push_back({.tokens = std::move(tokens)});
+  return sources;
+}
+
 }  // namespace
 
-DataFeed::DataFeed(std::unique_ptr<TokenFile> tokens, const FeedSpec& spec)
-    : tokens_(std::move(tokens)), spec_(spec), samples_(*tokens_, spec.seq_len, spec.documents) {
+struct DataFeed::Source {
+  std::unique_ptr<TokenFile> tokens;
+  SampleTable samples;
+};
+
+DataFeed::DataFeed(std::vector<FeedSource> sources, const FeedSpec& spec)
+    : spec_(spec), mixture_(weights_of(sources)) {
   TROUPE_ASSERT(spec.seq_len > 0 && spec.micro > 0 && spec.replicas > 0);
   TROUPE_ASSERT(spec.global > 0 && spec.global % (spec.replicas * spec.micro) == 0);
-  if (num_samples() < 1) throw Error(ErrorKind::data, too_few(*tokens_, spec));
+  for (FeedSource& source : sources) {
+    SampleTable samples(*source.tokens, spec.seq_len, spec.documents);
+    if (samples.size() < 1) throw Error(ErrorKind::data, too_few(*source.tokens, spec));
+    sources_.push_back({.tokens = std::move(source.tokens), .samples = std::move(samples)});
+  }
 }
+
+DataFeed::DataFeed(std::unique_ptr<TokenFile> tokens, const FeedSpec& spec)
+    : DataFeed(one_source(std::move(tokens)), spec) {}
 
 DataFeed::~DataFeed() = default;
 
+int DataFeed::num_sources() const {
+  return static_cast<int>(sources_.size());
+}
+
+std::int64_t DataFeed::num_samples() const {
+  std::int64_t samples = 0;
+  for (const Source& source : sources_) samples += source.samples.size();
+  return samples;
+}
+
 Sample DataFeed::sample(std::int64_t step, std::int64_t n) const {
-  const std::int64_t number = spec_.origin + step * spec_.global + n;
-  const std::int64_t epoch = number / num_samples();
-  std::int64_t place = number % num_samples();
-  if (spec_.shuffle) place = shuffled(spec_.seed, epoch, num_samples(), place);
-  return samples_[place];
+  const auto [source, number] = mixture_[spec_.origin + step * spec_.global + n];
+  const SampleTable& samples = sources_[static_cast<std::size_t>(source)].samples;
+  std::int64_t place = number % samples.size();
+  // A seed for each source: two of one size, such as the two languages of a corpus, would otherwise
+  // have the same order.
+  if (spec_.shuffle)
+    place = shuffled(spec_.seed + static_cast<std::uint64_t>(source), number / samples.size(),
+                     samples.size(), place);
+  Sample sample = samples[place];
+  sample.source = source;
+  return sample;
 }
 
 void DataFeed::read(const Sample& sample, std::span<std::int32_t> ids,
                     std::span<std::int32_t> targets) const {
-  tokens_->read(sample.begin, ids);
-  tokens_->read(sample.begin + 1, targets);
-  check_ids(*tokens_, sample.begin, ids, spec_.vocab_size);
-  check_ids(*tokens_, sample.begin + sample.targets, targets.last(1), spec_.vocab_size);
+  const TokenFile& tokens = *sources_[static_cast<std::size_t>(sample.source)].tokens;
+  tokens.read(sample.begin, ids);
+  tokens.read(sample.begin + 1, targets);
+  check_ids(tokens, sample.begin, ids, spec_.vocab_size);
+  check_ids(tokens, sample.begin + sample.targets, targets.last(1), spec_.vocab_size);
 }
 
 void DataFeed::microbatch(std::int64_t step, int replica, int microbatch,

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "stages/data/mixture.h"
 #include "stages/data/sample_table.h"
 #include "stages/data/token_file.h"
 
@@ -24,16 +26,27 @@ struct FeedSpec {
   std::int64_t origin = 0;
 };
 
-/// Samples as a pure function of the step: step k (from 0) holds samples origin + k*G ... origin +
-/// k*G+G-1 modulo the number of samples, in the table's order or in a shuffled one, which is in
+/// Tokens of one source, and how often its samples are drawn beside those of other sources.
+struct FeedSource {
+  std::unique_ptr<TokenFile> tokens;
+  double weight = 1;  ///< above 0
+};
+
+/// Samples as a pure function of the step: step k (from 0) holds the positions origin + k*G ...
+/// origin + k*G+G-1. A Mixture says which sample of which source each is, counted modulo the
+/// source's number of samples, in the table's order or in a shuffled one, which is in
 /// stages/README.md. Const calls may run in any thread and allocate nothing.
 class DataFeed {
  public:
-  /// Throws Error{data} if the tokens do not make one sample.
+  /// Throws Error{data} if the tokens of a source do not make one sample.
+  DataFeed(std::vector<FeedSource> sources, const FeedSpec& spec);
+  /// One source.
   DataFeed(std::unique_ptr<TokenFile> tokens, const FeedSpec& spec);
   ~DataFeed();
   const FeedSpec& spec() const { return spec_; }
-  std::int64_t num_samples() const { return samples_.size(); }
+  int num_sources() const;
+  /// Samples of all sources.
+  std::int64_t num_samples() const;
   /// The n-th sample of a step, 0 <= n < G.
   Sample sample(std::int64_t step, std::int64_t n) const;
   /// Fills a sample's ids and targets, sample.targets of each. Throws Error{data} for a token that
@@ -47,9 +60,11 @@ class DataFeed {
                   std::span<std::int32_t> targets) const;
 
  private:
-  std::unique_ptr<TokenFile> tokens_;
+  struct Source;
+
   FeedSpec spec_;
-  SampleTable samples_;
+  std::vector<Source> sources_;
+  Mixture mixture_;
 };
 
 }  // namespace troupe::stages

@@ -13,6 +13,7 @@ namespace troupe::stages {
 struct Sample {
   std::int64_t begin = 0;
   std::int64_t targets = 0;
+  int source = 0;  ///< number of the token file among those of a feed
   bool operator==(const Sample&) const = default;
 };
 

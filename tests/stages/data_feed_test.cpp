@@ -131,6 +131,66 @@ BOOST_AUTO_TEST_CASE(a_shuffled_epoch_uses_each_sample_once_and_the_next_in_anot
   BOOST_TEST((first == second));
 }
 
+// Checks the definition in its plain form: position p is what the mixture draws, and each source is
+// walked through by itself, epoch after epoch.
+BOOST_AUTO_TEST_CASE(every_sample_of_a_mixture_is_the_one_of_the_definition) {
+  std::mt19937_64 random(test::fresh_seed());
+  for (int round = 0; round < 100; ++round) {
+    const bool joined = test::below(random, 2) == 0;
+    FeedSpec spec{.documents = joined ? Documents::joined : Documents::packed,
+                  .seq_len = 1 + static_cast<std::int64_t>(test::below(random, 5)),
+                  .global = 1 + static_cast<std::int64_t>(test::below(random, 4)),
+                  .shuffle = test::below(random, 2) == 1,
+                  .seed = random()};
+    std::vector<FeedSource> sources;
+    std::vector<std::int64_t> sizes;
+    std::vector<double> weights;
+    for (std::uint64_t i = 0, count = 1 + test::below(random, 4); i < count; ++i) {
+      const std::int64_t length =
+          spec.seq_len + 1 + static_cast<std::int64_t>(test::below(random, 60));
+      sources.push_back(
+          {.tokens = std::make_unique<MemoryTokens>(MemoryTokens::of_lengths({length})),
+           .weight = 1 + static_cast<double>(test::below(random, 9))});
+      sizes.push_back(joined ? (length - 1) / spec.seq_len
+                             : (length - 1 + spec.seq_len - 1) / spec.seq_len);
+      weights.push_back(sources.back().weight);
+    }
+    const Mixture mixture(weights);
+    const DataFeed feed(std::move(sources), spec);
+    BOOST_TEST(feed.num_samples() == std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}));
+    for (std::int64_t p = 0; p < 50 * spec.global; ++p) {
+      const auto [source, number] = mixture[p];
+      const std::int64_t size = sizes[static_cast<std::size_t>(source)];
+      std::int64_t place = number % size;
+      if (spec.shuffle)
+        place =
+            shuffled(spec.seed + static_cast<std::uint64_t>(source), number / size, size, place);
+      const Sample sample = feed.sample(p / spec.global, p % spec.global);
+      BOOST_REQUIRE(sample.source == source);
+      BOOST_REQUIRE(sample.begin == place * spec.seq_len);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_samples_of_a_mixture_are_read_from_their_sources) {
+  std::vector<FeedSource> sources;
+  sources.push_back({.tokens = std::make_unique<MemoryTokens>(std::vector{1, 2, 3})});
+  sources.push_back({.tokens = std::make_unique<MemoryTokens>(std::vector{7, 8, 9, 99})});
+  const FeedSpec spec{.seq_len = 2, .micro = 4, .global = 4, .vocab_size = 10};
+  const DataFeed feed(std::move(sources), spec);
+  const Batch batch = microbatch(feed, spec, 0, 0, 0);
+  BOOST_TEST((batch.ids == std::vector<std::int32_t>{1, 2, 7, 8, 1, 2, 7, 8}));
+  BOOST_TEST((batch.targets == std::vector<std::int32_t>{2, 3, 8, 9, 2, 3, 8, 9}));
+}
+
+BOOST_AUTO_TEST_CASE(a_source_too_short_for_a_sample_is_refused) {
+  std::vector<FeedSource> sources;
+  sources.push_back({.tokens = std::make_unique<MemoryTokens>(std::vector{1, 2, 3})});
+  sources.push_back({.tokens = std::make_unique<MemoryTokens>(std::vector{7, 8})});
+  expect_error(ErrorKind::data, {"corpus", "2 tokens", "need 3"},
+               [&] { DataFeed(std::move(sources), FeedSpec{.seq_len = 2}); });
+}
+
 BOOST_AUTO_TEST_CASE(an_id_beyond_the_vocabulary_is_refused_with_its_place) {
   const FeedSpec spec{.seq_len = 2, .micro = 1, .global = 2, .vocab_size = 10};
   const auto feed_of = [&](std::vector<std::int32_t> ids) {
