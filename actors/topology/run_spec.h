@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "schedules/costs.h"
 #include "schedules/plan.h"
@@ -27,8 +28,16 @@ struct RunSpec {
   stages::OptimizerConfig optimizer;
 
   struct Data {
-    std::string tokens;  ///< path of the token file (TokenFile::open)
-    std::string digest;  ///< of the token ids (stages::scan_tokens); checkpoints record it
+    struct Source {
+      std::string name;    ///< empty: the one source of a run that has no mixture
+      std::string tokens;  ///< path of the token file (TokenFile::open)
+      double weight = 1;
+      bool operator==(const Source&) const = default;
+    };
+    std::vector<Source> sources;
+    /// Digest of the token ids (stages::scan_tokens), or of a mixture's digests and weights;
+    /// checkpoints record it.
+    std::string digest;
     std::string tokenizer = "bytes";
     bool shuffle = false;
     /// Whether the first shard of a stage alone opens the token files and sends the others what it

@@ -20,9 +20,12 @@ stages::FeedSpec feed_spec(const RunSpec& spec, const ClusterShape& shape) {
           .vocab_size = spec.model.vocab_size};
 }
 
-std::unique_ptr<stages::DataFeed> open_feed(const std::string& tokens,
+std::unique_ptr<stages::DataFeed> open_feed(const std::vector<RunSpec::Data::Source>& sources,
                                             const stages::FeedSpec& spec) {
-  return std::make_unique<stages::DataFeed>(stages::TokenFile::open(tokens), spec);
+  std::vector<stages::FeedSource> files;
+  for (const auto& source : sources)
+    files.push_back({.tokens = stages::TokenFile::open(source.tokens), .weight = source.weight});
+  return std::make_unique<stages::DataFeed>(std::move(files), spec);
 }
 
 /// Whether the rank holds an end of the model, which reads ids or targets.
@@ -87,11 +90,11 @@ void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin
   stages::FeedSpec train = feed_spec(spec, shape);
   train.shuffle = spec.data.shuffle;
   train.origin = sample_origin;
-  if (opens) now.feed = open_feed(spec.data.tokens, train);
+  if (opens) now.feed = open_feed(spec.data.sources, train);
   now.runner.emplace(now.stage(), channel, device, program, data(now.feed.get()),
                      now.data_parallel.get());
   if (spec.eval.interval <= 0) return;
-  if (opens) now.eval_feed = open_feed(spec.eval.tokens, feed_spec(spec, shape));
+  if (opens) now.eval_feed = open_feed({{.tokens = spec.eval.tokens}}, feed_spec(spec, shape));
   now.eval_runner.emplace(now.stage(), channel, device, compile(now.part, now.part.eval_actions),
                           data(now.eval_feed.get()));
 }

@@ -317,7 +317,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
   write_directory(start, *start.directory, control, console);
   console.show(summary(spec, placement, start.manifest.flag("cluster.pin")) + gpu_line(machine));
-  console.show(corpus_line(spec, corpus));
+  console.show(corpus_lines(spec, corpus));
   console.show(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));
   tell_start(start, !options.resume.empty(), console);
   RunDirectory directory = std::move(*start.directory);

@@ -19,6 +19,18 @@ namespace {
 
 using nlohmann::json;
 
+template <typename T>
+json value_json(const T& value) {
+  return value;
+}
+
+json value_json(const Mix& mix) {
+  json sources = json::array();
+  for (const MixSource& source : mix)
+    sources.push_back({{"name", source.name}, {"files", source.files}, {"weight", source.weight}});
+  return sources;
+}
+
 /// The resolved manifest as JSON, an object for each table.
 json manifest_json(const Manifest& manifest) {
   json out;
@@ -26,7 +38,9 @@ json manifest_json(const Manifest& manifest) {
     const std::string name = fmt::format("{}.{}", key.table, key.name);
     if (!manifest.has(name)) continue;
     std::visit(
-        [&](const auto& value) { out[std::string(key.table)][std::string(key.name)] = value; },
+        [&](const auto& value) {
+          out[std::string(key.table)][std::string(key.name)] = value_json(value);
+        },
         manifest.value(name));
   }
   return out;

@@ -152,16 +152,22 @@ std::string gpu_line(const Machine& machine) {
                      bytes_text(static_cast<std::int64_t>(gpu.memory_bytes)));
 }
 
-std::string corpus_line(const actors::RunSpec& spec, const Corpus& corpus) {
-  const double epochs = static_cast<double>(spec.max_steps) *
-                        static_cast<double>(spec.batch.global) /
-                        static_cast<double>(corpus.samples);
+std::string corpus_lines(const actors::RunSpec& spec, const Corpus& corpus) {
   const auto text = [](std::int64_t number, const char* noun) {
     return number == 1 ? counted(number, noun) : grouped(number) + " " + noun + "s";
   };
-  return fmt::format("corpus    {}, {}; {} {} {:.2f} data epochs\n", text(corpus.tokens, "token"),
-                     text(corpus.samples, "sample"), text(spec.max_steps, "step"),
-                     spec.max_steps == 1 ? "is" : "are", epochs);
+  std::string lines;
+  for (const Corpus::Source& source : corpus.sources) {
+    const double epochs = static_cast<double>(spec.max_steps) *
+                          static_cast<double>(spec.batch.global) * source.share /
+                          static_cast<double>(source.samples);
+    lines += fmt::format("corpus    {}{}, {}; {}{} {} {:.2f} data epochs\n",
+                         source.name.empty() ? "" : source.name + ": ",
+                         text(source.tokens, "token"), text(source.samples, "sample"),
+                         source.name.empty() ? "" : fmt::format("{:.1f} % of ", 100 * source.share),
+                         text(spec.max_steps, "step"), spec.max_steps == 1 ? "is" : "are", epochs);
+  }
+  return lines;
 }
 
 }  // namespace troupe::launch

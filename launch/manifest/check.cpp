@@ -11,6 +11,7 @@
 #include "actors/topology/schedule_kinds.h"
 #include "actors/topology/shape_rules.h"
 #include "launch/host/suggest.h"
+#include "launch/manifest/data_check.h"
 #include "launch/manifest/host_names.h"
 #include "launch/manifest/http_address.h"
 #include "launch/manifest/model_kind.h"
@@ -60,7 +61,12 @@ void check_texts(const Manifest& m) {
     const std::string name = fmt::format("{}.{}", key.table, key.name);
     const auto* text = std::get_if<std::string>(&m.value(name));
     const auto* texts = std::get_if<std::vector<std::string>>(&m.value(name));
-    if ((text && spoiled(*text)) || (texts && std::ranges::any_of(*texts, spoiled)))
+    const auto* mix = std::get_if<Mix>(&m.value(name));
+    const auto is_spoiled = [&](const MixSource& source) {
+      return spoiled(source.name) || std::ranges::any_of(source.files, spoiled);
+    };
+    if ((text && spoiled(*text)) || (texts && std::ranges::any_of(*texts, spoiled)) ||
+        (mix && std::ranges::any_of(*mix, is_spoiled)))
       m.fail(name, fmt::format("{} must be UTF-8 without a zero byte", name));
   }
 }
@@ -302,13 +308,7 @@ void check_optimizer(const Manifest& m) {
                        m.text("optimizer.decay")));
 }
 
-void check_data(const Manifest& m) {
-  if (m.texts("data.files").empty())
-    m.fail("data.files", "data.files must name the text to train on: files = [\"corpus/*.txt\"]");
-  if (m.integer("eval.interval") > 0 && m.texts("eval.files").empty())
-    m.fail("eval.interval",
-           fmt::format("eval.interval = {} needs eval.files, the text to evaluate on",
-                       m.integer("eval.interval")));
+void check_checkpoint(const Manifest& m) {
   if (m.flag("checkpoint.weights_only") && m.text("checkpoint.resume").empty())
     m.fail(
         "checkpoint.weights_only",
@@ -350,6 +350,7 @@ void check(const Manifest& manifest) {
   check_data_parallel(manifest);
   check_optimizer(manifest);
   check_data(manifest);
+  check_checkpoint(manifest);
   check_device(manifest);
   check_monitor(manifest);
 }

@@ -11,6 +11,7 @@
 #include "launch/host/machine.h"
 #include "launch/manifest/run_spec.h"
 #include "schedules/counted.h"
+#include "stages/storage/xxh64.h"
 #include "stages/token_data.h"
 
 namespace troupe::launch {
@@ -18,8 +19,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kTrained = "data.files";
-constexpr const char* kEvaluated = "eval.files";
+/// Text that becomes one token file.
+struct Text {
+  const char* key = "";            ///< the key that names it
+  std::string name;                ///< its name in messages
+  std::vector<std::string> files;  ///< maybe globs
+};
+
+Text trained(const Manifest& m) {
+  return {.key = "data.files", .name = "data.files", .files = m.texts("data.files")};
+}
+
+Text trained(const MixSource& source) {
+  return {
+      .key = "data.mix", .name = fmt::format("data.mix '{}'", source.name), .files = source.files};
+}
+
+Text evaluated(const Manifest& m) {
+  return {.key = "eval.files", .name = "eval.files", .files = m.texts("eval.files")};
+}
 
 /// Calls `body` and gives its errors the place in the manifest that names the files.
 template <typename Body>
@@ -54,27 +72,27 @@ std::int64_t check_file(const Manifest& m, const char* key, const std::string& f
 }
 
 /// For what is known before a file of joined samples is tokenized.
-void check_one_sample(const Manifest& m, const char* key, std::int64_t tokens) {
+void check_one_sample(const Manifest& m, const Text& text, std::int64_t tokens) {
   const std::int64_t seq_len = m.integer("batch.seq_len");
   if (tokens > seq_len) return;
   m.fail(
-      key,
+      text.key,
       fmt::format("{} holds {}, but a sample takes batch.seq_len + 1 = {}; nearest: seq_len = {}",
-                  key, schedules::counted(tokens, "token"), seq_len + 1,
+                  text.name, schedules::counted(tokens, "token"), seq_len + 1,
                   std::max<std::int64_t>(tokens - 1, 1)),
       ErrorKind::data);
 }
 
 /// The samples that a token file makes. Throws if there is none.
-std::int64_t count_samples(const Manifest& m, const char* key, const stages::TokenFile& tokens) {
+std::int64_t count_samples(const Manifest& m, const Text& text, const stages::TokenFile& tokens) {
   const stages::Documents documents = to_run_spec(m).batch.documents;
-  if (documents == stages::Documents::joined) check_one_sample(m, key, tokens.num_tokens());
+  if (documents == stages::Documents::joined) check_one_sample(m, text, tokens.num_tokens());
   const stages::SampleTable samples(tokens, m.integer("batch.seq_len"), documents);
   if (samples.size() > 0) return samples.size();
-  m.fail(key,
+  m.fail(text.key,
          fmt::format("{} holds {} in {}, but with batch.documents = '{}' a sample is a document of "
                      "at least 2 tokens; 'joined' joins them",
-                     key, schedules::counted(tokens.num_tokens(), "token"),
+                     text.name, schedules::counted(tokens.num_tokens(), "token"),
                      schedules::counted(tokens.num_documents(), "document"),
                      m.text("batch.documents")),
          ErrorKind::data);
@@ -101,46 +119,89 @@ void check_tokenizer(const Manifest& m) {
 }
 
 /// Reads every token id of a .bin, because an id without a row of the embedding would end the run
-/// at some step.
-void check_dataset(Manifest& m, const char* key) {
-  const auto tokens = about_files(m, key, [&] { return stages::TokenFile::open(m.texts(key)[0]); });
-  count_samples(m, key, *tokens);
-  const std::string digest = about_files(
-      m, key, [&] { return stages::scan_tokens(*tokens, m.integer("model.vocab_size")); });
-  if (std::string_view(key) == kTrained) m.resolve("data.digest", digest);
+/// at some step. Returns their digest.
+std::string check_dataset(const Manifest& m, const Text& text) {
+  const auto tokens =
+      about_files(m, text.key, [&] { return stages::TokenFile::open(text.files.front()); });
+  count_samples(m, text, *tokens);
+  return about_files(m, text.key,
+                     [&] { return stages::scan_tokens(*tokens, m.integer("model.vocab_size")); });
 }
 
-/// Checks the files of one key after its globs were expanded.
-void check_files(Manifest& m, const char* key) {
-  const auto& files = m.texts(key);
+/// Checks files after globs were expanded. Returns the digest of their tokens if it is known
+/// without tokenizing them.
+std::string check_files(const Manifest& m, const Text& text) {
+  const auto& files = text.files;
   if (std::ranges::any_of(files, stages::is_indexed_dataset)) {
     if (files.size() > 1)
-      m.fail(key, fmt::format("{} lists a .bin token file with {} other files; it stands alone",
-                              key, files.size() - 1));
+      m.fail(text.key,
+             fmt::format("{} lists a .bin token file with {} other files; it stands alone",
+                         text.name, files.size() - 1));
     tokenizer_size(m);  // only checks that it opens: the ids themselves are read below
-    check_dataset(m, key);
-    return;
+    return check_dataset(m, text);
   }
   std::int64_t bytes = 0;
-  for (const std::string& file : files) bytes += check_file(m, key, file);
+  for (const std::string& file : files) bytes += check_file(m, text.key, file);
   check_tokenizer(m);
   // Only a part of a JSON line is text, so the sizes of JSON files tell no number of tokens.
   if (m.text("data.tokenizer") == stages::kBytesTokenizer &&
       std::ranges::none_of(files, stages::is_json_lines) &&
       to_run_spec(m).batch.documents == stages::Documents::joined)
-    check_one_sample(m, key, bytes);
+    check_one_sample(m, text, bytes);
+  return "";
 }
 
-/// Makes the token file for the files of one key and counts its tokens and samples in `corpus`.
-void prepare(Manifest& m, const char* key, const char* tokens_key, Corpus& corpus,
-             const stages::EncodeOptions& options) {
+/// The text with its globs expanded.
+Text expanded(const Manifest& m, Text text) {
+  std::vector<std::string> files;
+  for (const std::string& pattern : text.files) {
+    const auto found = expand(m, text.key, pattern);
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  text.files = std::move(files);
+  return text;
+}
+
+/// Makes the token file of a text and returns its path.
+std::string prepare(const Manifest& m, const Text& text, const stages::EncodeOptions& options,
+                    Corpus& corpus) {
   const std::string path = stages::prepare_tokens(
-      {.files = m.texts(key), .tokenizer = m.text("data.tokenizer")}, token_cache(), options);
+      {.files = text.files, .tokenizer = m.text("data.tokenizer")}, token_cache(), options);
   corpus.holds.emplace_back(path);
+  return path;
+}
+
+/// Adds what a source holds to the corpus. Returns the digest of its tokens: `known`, if that is
+/// not empty.
+std::string add_source(const Manifest& m, const Text& text, const std::string& path,
+                       Corpus::Source source, const std::string& known, Corpus& corpus) {
   const auto tokens = stages::TokenFile::open(path);
-  corpus.tokens = tokens->num_tokens();
-  corpus.samples = count_samples(m, key, *tokens);
-  m.resolve(tokens_key, path);
+  source.tokens = tokens->num_tokens();
+  source.samples = count_samples(m, text, *tokens);
+  corpus.sources.push_back(std::move(source));
+  return known.empty() ? stages::scan_tokens(*tokens, m.integer("model.vocab_size")) : known;
+}
+
+/// What decides which samples a mixture draws: tokens and weights, in the order of the sources.
+std::string digest_of(const Mix& mix) {
+  std::string text;
+  for (const MixSource& source : mix)
+    text += fmt::format("{} {}\n", source.digest, to_toml(Value(source.weight)));
+  return stages::to_hex(stages::xxh64(text));
+}
+
+void prepare_mix(Manifest& m, const stages::EncodeOptions& options, Corpus& corpus) {
+  Mix mix = m.mix();
+  double weights = 0;
+  for (const MixSource& source : mix) weights += source.weight;
+  for (MixSource& source : mix) {
+    source.tokens = prepare(m, trained(source), options, corpus);
+    source.digest =
+        add_source(m, trained(source), source.tokens,
+                   {.name = source.name, .share = source.weight / weights}, source.digest, corpus);
+  }
+  m.resolve("data.digest", digest_of(mix));
+  m.resolve("data.mix", std::move(mix));
 }
 
 fs::path cache_home() {
@@ -152,24 +213,36 @@ fs::path cache_home() {
 }  // namespace
 
 void check_corpus(Manifest& m) {
-  for (const char* key : {kTrained, kEvaluated}) {
-    std::vector<std::string> files;
-    for (const std::string& pattern : m.texts(key)) {
-      const auto found = expand(m, key, pattern);
-      files.insert(files.end(), found.begin(), found.end());
-    }
-    m.resolve(key, files);
-    if (!files.empty()) check_files(m, key);
-  }
+  const auto checked = [&m](const Text& text, std::vector<std::string>& files) {
+    const Text whole = expanded(m, text);
+    files = whole.files;
+    return files.empty() ? "" : check_files(m, whole);
+  };
+  std::vector<std::string> files;
+  const std::string digest = checked(trained(m), files);
+  m.resolve("data.files", files);
+  if (!digest.empty()) m.resolve("data.digest", digest);
+  Mix mix = m.mix();
+  for (MixSource& source : mix) source.digest = checked(trained(source), source.files);
+  m.resolve("data.mix", std::move(mix));
+  checked(evaluated(m), files);
+  m.resolve("eval.files", files);
 }
 
 Corpus prepare_corpus(Manifest& m, const stages::EncodeOptions& options) {
   Corpus corpus;
-  if (m.integer("eval.interval") > 0) prepare(m, kEvaluated, "eval.tokens", corpus, options);
-  prepare(m, kTrained, "data.tokens", corpus, options);  // last: it is what `corpus` counts
-  if (m.text("data.digest").empty())
-    m.resolve("data.digest", stages::scan_tokens(*stages::TokenFile::open(m.text("data.tokens")),
-                                                 m.integer("model.vocab_size")));
+  if (m.integer("eval.interval") > 0) {
+    const std::string path = prepare(m, evaluated(m), options, corpus);
+    count_samples(m, evaluated(m), *stages::TokenFile::open(path));
+    m.resolve("eval.tokens", path);
+  }
+  if (!m.mix().empty()) {
+    prepare_mix(m, options, corpus);
+    return corpus;
+  }
+  const std::string path = prepare(m, trained(m), options, corpus);
+  m.resolve("data.digest", add_source(m, trained(m), path, {}, m.text("data.digest"), corpus));
+  m.resolve("data.tokens", path);
   return corpus;
 }
 

@@ -9,23 +9,28 @@
 
 namespace troupe::launch {
 
-/// Replaces the globs of data.files and eval.files by the files they match, sorted bytewise, and
-/// checks what can be checked without reading the text: files exist and are not empty, the
-/// tokenizer opens, its tokens fit the model, a byte corpus makes at least one sample. Every token
-/// id of a .bin is read. Throws Error{data}, or Error{manifest} if a number of the manifest is at
-/// fault.
+/// Replaces the globs of data.files, data.mix and eval.files by the files they match, sorted
+/// bytewise, and checks what can be checked without reading the text: files exist and are not
+/// empty, the tokenizer opens, its tokens fit the model, a byte corpus makes at least one sample.
+/// Every token id of a .bin is read. Throws Error{data}, or Error{manifest} if a number of the
+/// manifest is at fault.
 void check_corpus(Manifest& manifest);
 
 /// The token files of a run.
 struct Corpus {
-  std::int64_t tokens = 0;                    ///< number of tokens in data.files
-  std::int64_t samples = 0;                   ///< number of samples that they make
+  struct Source {
+    std::string name;          ///< empty: data.files
+    double share = 1;          ///< of the run's samples
+    std::int64_t tokens = 0;   ///< number of tokens in its files
+    std::int64_t samples = 0;  ///< number of samples that they make
+  };
+  std::vector<Source> sources;
   std::vector<stages::TokenCacheHold> holds;  ///< keep the files in the cache
 };
 
-/// Tokenizes data.files, and eval.files if the run evaluates, and sets data.tokens, data.digest and
-/// eval.tokens. Files that the cache has are not tokenized again. Throws Error{data} if the tokens
-/// do not make one sample.
+/// Tokenizes data.files or data.mix, and eval.files if the run evaluates, and sets data.tokens or
+/// those of the sources, data.digest and eval.tokens. Files that the cache has are not tokenized
+/// again. Throws Error{data} if the tokens of a source do not make one sample.
 Corpus prepare_corpus(Manifest& manifest, const stages::EncodeOptions& options);
 
 /// The directory of the token files: $XDG_CACHE_HOME/troupe, or else ~/.cache/troupe. Creates it if

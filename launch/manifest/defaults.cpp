@@ -7,6 +7,7 @@
 
 #include "launch/manifest/data_parallel_keys.h"
 #include "launch/manifest/key_rules.h"
+#include "launch/manifest/mix_keys.h"
 #include "launch/manifest/model_keys.h"
 #include "stages/data/documents.h"
 
@@ -52,12 +53,15 @@ constexpr std::array kRunKeys{
 constexpr std::array kOtherKeys{
     Key{"data", "files", texts, "[]", "paths",
         "Text files or globs in order (each glob sorted bytewise), or one .bin with its .idx; a "
-        ".jsonl is read as the \"text\" of every line. Must be given"},
+        ".jsonl is read as the \"text\" of every line. This or data.mix must be given"},
+    Key{"data", "mix", mix, "[]", "",
+        "Several sources instead of files, each a table [[data.mix]] with the keys below. Samples "
+        "are drawn by weight, and each source is read in its own order, again when it ends"},
     Key{"data", "tokenizer", text, "\"bytes\"", "path",
         "A tokenizer.json, a SentencePiece .model, or bytes, which needs no file: a token's id is "
         "the byte's value"},
     Key{"data", "shuffle", boolean, "false", "",
-        "Samples in a seeded random order; off, so that others can replay a run"},
+        "Samples of each source in a seeded random order; off, so that others can replay a run"},
     Key{"data",
         "reader",
         text,
@@ -340,6 +344,10 @@ std::span<const ForeignKey> foreign_keys() {
 
 std::span<const Key> manifest_keys() {
   return kKeys;
+}
+
+std::span<const Key> mix_keys() {
+  return kMixKeys;
 }
 
 const Key* find_key(std::string_view table, std::string_view name) {

@@ -9,13 +9,15 @@
 #include <variant>
 #include <vector>
 
+#include "launch/manifest/mix.h"
+
 namespace troupe::launch {
 
 /// The kind of value that a key of the manifest holds. An integer is accepted as a number, and one
-/// text as a list of texts; a pair is a list of two numbers.
-enum class Kind { boolean, integer, number, text, texts, pair };
+/// text as a list of texts; a pair is a list of two numbers, a mix a list of tables.
+enum class Kind { boolean, integer, number, text, texts, pair, mix };
 using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>,
-                           std::vector<double>>;
+                           std::vector<double>, Mix>;
 
 /// The range that a number, or every number of a list, must be in.
 struct Rule {
@@ -42,6 +44,9 @@ struct Key {
 
 /// All keys, grouped by table, in the order in which the resolved manifest prints them.
 std::span<const Key> manifest_keys();
+/// The keys of a table of [[data.mix]], in the order in which the resolved manifest prints them.
+/// One without a default must be given.
+std::span<const Key> mix_keys();
 
 /// A key that has another name in manifests of earlier versions.
 struct RenamedKey {

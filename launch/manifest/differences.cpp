@@ -28,10 +28,13 @@ void compare_data(const actors::RunSpec& spec, const stages::CheckpointInfo& inf
           info.training->documents);
   if (spec.data.shuffle && info.training->shuffle)
     compare(cursor, "run.seed", spec.seed, info.training->seed);
+  const bool is_mix = !spec.data.sources.front().name.empty();
   const bool known = !spec.data.digest.empty() && !info.training->digest.empty();
   if (known && spec.data.digest != info.training->digest)
-    cursor.push_back(fmt::format("data.files hold other tokens (XXH64 {}, was {})",
-                                 spec.data.digest, info.training->digest));
+    cursor.push_back(fmt::format(
+        "{} (XXH64 {}, was {})",
+        is_mix ? "data.mix has other tokens or weights" : "data.files hold other tokens",
+        spec.data.digest, info.training->digest));
 }
 
 /// Compares the settings that change how a step trains, but not its samples.

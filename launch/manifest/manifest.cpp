@@ -50,6 +50,15 @@ std::string listed(const std::vector<T>& items, const F& print) {
   return "[" + out + "]";
 }
 
+/// A source as an inline table.
+std::string source_text(const MixSource& source) {
+  std::string out = fmt::format("{{ name = {}, files = {}, weight = {}", quoted(source.name),
+                                listed(source.files, quoted), digits(source.weight));
+  if (!source.tokens.empty()) out += fmt::format(", tokens = {}", quoted(source.tokens));
+  if (!source.digest.empty()) out += fmt::format(", digest = {}", quoted(source.digest));
+  return out + " }";
+}
+
 struct Printer {
   std::string operator()(bool flag) const { return flag ? "true" : "false"; }
   std::string operator()(std::int64_t integer) const { return fmt::format("{}", integer); }
@@ -61,18 +70,29 @@ struct Printer {
   std::string operator()(const std::vector<double>& numbers) const {
     return listed(numbers, digits);
   }
+  std::string operator()(const Mix& mix) const { return listed(mix, source_text); }
 };
+
+/// The items of a list as TOML; none of what is no list, or one of numbers, which is short.
+std::vector<std::string> items_of(const Value& value) {
+  std::vector<std::string> items;
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value))
+    for (const std::string& text : *texts) items.push_back(quoted(text));
+  if (const auto* mix = std::get_if<Mix>(&value))
+    for (const MixSource& source : *mix) items.push_back(source_text(source));
+  return items;
+}
 
 /// The line "name = value" with its line break. A list that would be too long for a screen gets one
 /// line for each item.
 std::string setting_line(std::string_view name, const Value& value) {
   constexpr std::size_t kMostColumns = 100;
   const std::string line = fmt::format("{} = {}\n", name, to_toml(value));
-  const auto* texts = std::get_if<std::vector<std::string>>(&value);
-  if (!texts || line.size() <= kMostColumns + 1) return line;
-  std::string items;
-  for (const std::string& text : *texts) items += fmt::format("  {},\n", quoted(text));
-  return fmt::format("{} = [\n{}]\n", name, items);
+  const auto items = items_of(value);
+  if (items.empty() || line.size() <= kMostColumns + 1) return line;
+  std::string lines;
+  for (const std::string& item : items) lines += fmt::format("  {},\n", item);
+  return fmt::format("{} = [\n{}]\n", name, lines);
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ class Manifest {
   const std::vector<double>& pair(std::string_view key) const {
     return get<std::vector<double>>(key);
   }
+  const Mix& mix() const { return get<Mix>("data.mix"); }
   const Value& value(std::string_view key) const { return setting(key).value; }
 
   /// Whether the user set the key, in the file or by an override; false for a key that run.derived

@@ -4,124 +4,15 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <cmath>
-#include <optional>
 
 #include "launch/host/suggest.h"
+#include "launch/manifest/toml_values.h"
 
 namespace troupe::launch {
 namespace {
 
-[[noreturn]] void refuse(const std::string& place, const std::string& message) {
-  throw Error(ErrorKind::manifest, fmt::format("{}: {}", place, message));
-}
-
 std::string place_of(const std::string& file, const toml::source_region& region) {
   return fmt::format("{}:{}:{}", file, region.begin.line, region.begin.column);
-}
-
-std::string_view name_of(Kind kind) {
-  switch (kind) {
-    case Kind::boolean:
-      return "true or false";
-    case Kind::integer:
-      return "an integer";
-    case Kind::number:
-      return "a number";
-    case Kind::text:
-      return "a text in quotes";
-    case Kind::texts:
-      return "a text or a list of texts, in quotes";
-    case Kind::pair:
-      return "a list of two numbers";
-  }
-  return "";
-}
-
-std::string_view name_of(toml::node_type type) {
-  switch (type) {
-    case toml::node_type::table:
-      return "a table";
-    case toml::node_type::array:
-      return "another list";
-    case toml::node_type::string:
-      return "a text";
-    case toml::node_type::integer:
-      return "an integer";
-    case toml::node_type::floating_point:
-      return "a number";
-    case toml::node_type::boolean:
-      return "true or false";
-    default:
-      return "a date or time";
-  }
-}
-
-/// The elements of a list as T; none if one of them is not a T.
-template <typename T>
-std::optional<Value> list_of(const toml::node& node) {
-  std::vector<T> items;
-  for (const toml::node& item : *node.as_array()) {
-    const std::optional<T> value = item.value<T>();
-    if (!value || item.is_boolean()) return std::nullopt;
-    items.push_back(*value);
-  }
-  return items;
-}
-
-/// The node as a value of `kind`; none if it has another type.
-std::optional<Value> convert(const toml::node& node, Kind kind) {
-  switch (kind) {
-    case Kind::boolean:
-      if (node.is_boolean()) return *node.value<bool>();
-      break;
-    case Kind::integer:
-      if (node.is_integer()) return *node.value<std::int64_t>();
-      break;
-    case Kind::number:
-      if (node.is_number()) return *node.value<double>();
-      break;
-    case Kind::text:
-      if (node.is_string()) return *node.value<std::string>();
-      break;
-    case Kind::texts:
-      if (node.is_string()) return std::vector<std::string>{*node.value<std::string>()};
-      if (node.is_array()) return list_of<std::string>(node);
-      break;
-    case Kind::pair:
-      if (node.is_array() && node.as_array()->size() == 2) return list_of<double>(node);
-      break;
-  }
-  return std::nullopt;
-}
-
-/// The part of a user's word that a message repeats.
-std::string_view brief(std::string_view word) {
-  return word.substr(0, 64);
-}
-
-bool satisfies(const Rule& rule, double x) {
-  const bool low = rule.above_min ? x > rule.min : x >= rule.min;
-  const bool high = rule.below_max ? x < rule.max : x <= rule.max;
-  return low && high;
-}
-
-/// Why a value of the right type is not valid; empty if it is.
-std::string broken_rule(const Key& key, const Value& value) {
-  const std::string name = fmt::format("{}.{}", key.table, key.name);
-  std::vector<double> numbers;
-  if (const auto* integer = std::get_if<std::int64_t>(&value))
-    numbers = {static_cast<double>(*integer)};
-  if (const auto* number = std::get_if<double>(&value)) numbers = {*number};
-  if (const auto* list = std::get_if<std::vector<double>>(&value)) numbers = *list;
-  for (const double x : numbers)
-    if (key.rule && !satisfies(*key.rule, x))
-      return fmt::format("{} = {} must be {}", name, to_toml(value), range_text(*key.rule));
-  const auto* text = std::get_if<std::string>(&value);
-  if (text && !key.choices.empty() && std::ranges::find(key.choices, *text) == key.choices.end())
-    return fmt::format("{} = '{}': did you mean '{}'? It is one of {}", name, brief(*text),
-                       nearest(*text, key.choices), quoted_list(key.choices));
-  return "";
 }
 
 /// Parses the line "value = ..." and returns the table with this one node. `wrong` makes the
@@ -149,15 +40,6 @@ std::string described(const toml::parse_error& error) {
     if (text.find(guess) != std::string_view::npos)
       return "this is not a TOML value; a text needs quotes, numbers, true and false need none";
   return std::string(text);
-}
-
-/// The node as a value of the key's kind. Throws Error{manifest} if it has another type.
-Value require(const Key& key, const toml::node& node, const std::string& place) {
-  std::optional<Value> value = convert(node, key.kind);
-  if (!value)
-    refuse(place, fmt::format("{}.{} must be {}, not {}", key.table, key.name, name_of(key.kind),
-                              name_of(node.type())));
-  return *value;
 }
 
 /// Whether an override's text has no quotes, which shells remove.
@@ -205,8 +87,6 @@ std::string unknown_top(std::string_view name, const toml::node& node) {
 void ManifestParser::set(const Key& key, Value value, Manifest::Origin origin,
                          const std::string& place) {
   const std::string name = fmt::format("{}.{}", key.table, key.name);
-  const std::string broken = broken_rule(key, value);
-  if (!broken.empty()) refuse(place, broken);
   manifest_.settings_[name] = {
       .value = std::move(value), .present = true, .origin = origin, .place = place};
 }
@@ -220,9 +100,9 @@ void ManifestParser::defaults() {
     }
     const toml::table parsed =
         parse_value(std::string(key.fallback), name, [&] { return std::string(key.fallback); });
-    const std::optional<Value> value = convert(*parsed.get("value"), key.kind);
-    TROUPE_ASSERT(value.has_value());
-    set(key, *value, Manifest::Origin::fallback, name);
+    const Value value =
+        value_of(key, *parsed.get("value"), [&](const toml::node&) { return name; });
+    set(key, value, Manifest::Origin::fallback, name);
   }
 }
 
@@ -248,8 +128,10 @@ void ManifestParser::read_table(std::string_view table, const toml::table& nodes
   for (const auto& [name, node] : nodes) {
     const Key* key = find_key(table, name.str());
     if (!key) refuse(place_of(manifest_.name_, name.source()), unknown_key(table, name.str()));
-    const std::string place = place_of(manifest_.name_, node.source());
-    set(*key, require(*key, node, place), Manifest::Origin::file, place);
+    const auto place = [this](const toml::node& at) {
+      return place_of(manifest_.name_, at.source());
+    };
+    set(*key, value_of(*key, node, place), Manifest::Origin::file, place(node));
   }
 }
 
@@ -287,7 +169,9 @@ void ManifestParser::override_with(const std::string& assignment) {
   if (!key) refuse(place, unknown_key(table, name));
   const toml::table parsed = parse_value(is_bare(*key, text) ? to_toml(Value(text)) : text, place,
                                          [&] { return not_of_kind(*key, text); });
-  set(*key, require(*key, *parsed.get("value"), place), Manifest::Origin::override_, place);
+  const Value value =
+      value_of(*key, *parsed.get("value"), [&](const toml::node&) { return place; });
+  set(*key, value, Manifest::Origin::override_, place);
 }
 
 }  // namespace troupe::launch

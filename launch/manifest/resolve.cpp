@@ -78,6 +78,27 @@ void resolve_optimizer(Manifest& m) {
   });
 }
 
+/// The names of files as absolute paths.
+std::vector<std::string> resolved_files(const Manifest& m, const char* key,
+                                        std::vector<std::string> files) {
+  for (std::string& file : files) {
+    if (file.empty()) m.fail(key, fmt::format("{} holds an empty name; name files to read", key));
+    file = m.absolute(key, file);
+  }
+  return files;
+}
+
+/// Gives every source its name, and absolute paths.
+void resolve_mix(Manifest& m) {
+  Mix mix = m.mix();
+  for (MixSource& source : mix) {
+    if (source.name.empty() && !source.files.empty()) source.name = source.files.front();
+    source.files = resolved_files(m, "data.mix", source.files);
+    source.tokens = source.digest = "";  // known when the text is tokenized
+  }
+  m.resolve("data.mix", mix);
+}
+
 /// The text of a plan file. A syntax error or a broken rule is reported with the file's line.
 std::string read_plan(const Manifest& m, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -137,14 +158,9 @@ void resolve_paths(Manifest& m) {
     m.resolve("data.tokenizer", m.absolute("data.tokenizer", m.text("data.tokenizer")));
   if (!m.text("checkpoint.resume").empty())
     m.resolve("checkpoint.resume", m.absolute("checkpoint.resume", m.text("checkpoint.resume")));
-  for (const auto* key : {"data.files", "eval.files"}) {
-    std::vector<std::string> files = m.texts(key);
-    for (std::string& file : files) {
-      if (file.empty()) m.fail(key, fmt::format("{} holds an empty name; name files to read", key));
-      file = m.absolute(key, file);
-    }
-    m.resolve(key, files);
-  }
+  for (const auto* key : {"data.files", "eval.files"})
+    m.resolve(key, resolved_files(m, key, m.texts(key)));
+  resolve_mix(m);
   // These become known when the text is tokenized.
   for (const auto* key : {"data.tokens", "data.digest", "eval.tokens"})
     m.resolve(key, std::string());

@@ -21,6 +21,14 @@ stages::Documents documents_of(const std::string& name) {
   return stages::Documents(std::ranges::find(names, name) - names.begin());
 }
 
+std::vector<actors::RunSpec::Data::Source> sources_of(const Manifest& m) {
+  std::vector<actors::RunSpec::Data::Source> sources;
+  for (const MixSource& source : m.mix())
+    sources.push_back({.name = source.name, .tokens = source.tokens, .weight = source.weight});
+  if (sources.empty()) sources.push_back({.tokens = m.text("data.tokens")});
+  return sources;
+}
+
 stages::Decay decay_of(const std::string& name) {
   if (name == "linear") return stages::Decay::linear;
   if (name == "cosine") return stages::Decay::cosine;
@@ -126,7 +134,7 @@ actors::RunSpec to_run_spec(const Manifest& m) {
       .max_steps = m.integer("run.max_steps"),
       .model = model_of(m),
       .optimizer = optimizer_of(m),
-      .data = {.tokens = m.text("data.tokens"),
+      .data = {.sources = sources_of(m),
                .digest = m.text("data.digest"),
                .tokenizer = m.text("data.tokenizer"),
                .shuffle = m.flag("data.shuffle"),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tensor/error.h"
 
@@ -33,7 +34,7 @@ Mixture::Mixture(std::span<const double> weights) {
   TROUPE_ASSERT(std::isfinite(largest) && weight_of(splits_.back()) > 0);
   double left = 0;  // weight of this split and those after it, over the largest: no overflow
   for (auto split = splits_.rbegin(); split != splits_.rend(); ++split) {
-    const double weight = weight_of(*split) / largest;
+    const double weight = std::max(weight_of(*split) / largest, std::numeric_limits<double>::min());
     left += weight;
     split->part = static_cast<std::uint64_t>(std::clamp(weight / left * kOne, 1.0, kOne - 1));
   }

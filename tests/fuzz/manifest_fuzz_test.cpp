@@ -10,6 +10,9 @@
 namespace troupe::test {
 namespace {
 
+const std::string kMix =
+    R"(data.mix=[{files = ["/a", "/b"], weight = 0.5}, {name = "c", files = "/c", weight = 2}])";
+
 /// Runs `read`. True if it ends without an error.
 template <typename Read>
 bool survives(const Read& read) {
@@ -50,7 +53,7 @@ BOOST_AUTO_TEST_CASE(mutated_manifests) {
 
 BOOST_AUTO_TEST_CASE(changed_numbers) {
   std::mt19937_64 random(fresh_seed());
-  const std::string all = checked(kSmallManifest).to_toml();
+  const std::string all = checked(kSmallManifest, {kMix, "data.files=[]"}).to_toml();
   for (int i = 0; i < 4000; ++i) {
     std::string text = all;
     for (std::size_t changes = 1 + below(random, 3); changes > 0; --changes)
@@ -65,14 +68,16 @@ BOOST_AUTO_TEST_CASE(changed_numbers) {
 
 BOOST_AUTO_TEST_CASE(mutated_resolved_texts) {
   std::mt19937_64 random(fresh_seed());
-  const std::string all = checked(kSmallManifest, {"mesh.pp=2"}).to_toml();
+  const std::string all = checked(kSmallManifest, {"mesh.pp=2", kMix, "data.files=[]"}).to_toml();
   for (int i = 0; i < 2000; ++i) survives([&] { launch::parse_resolved(mutated(all, random)); });
 }
 
 BOOST_AUTO_TEST_CASE(mutated_overrides) {
   std::mt19937_64 random(fresh_seed());
-  for (int i = 0; i < 2000; ++i)
+  for (int i = 0; i < 2000; ++i) {
     survives([&] { checked(kSmallManifest, {mutated("optimizer.betas=[0.9, 0.95]", random)}); });
+    survives([&] { checked(kSmallManifest, {"data.files=[]", mutated(kMix, random)}); });
+  }
 }
 
 }  // namespace troupe::test

@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(scaled_weights_are_the_same_mixture) {
 }
 
 BOOST_AUTO_TEST_CASE(a_source_of_little_weight_comes_too) {
-  const Mixture mixture(std::vector{1e9, 1e-9});
+  const Mixture mixture(std::vector{1e308, 1e-308});
   BOOST_TEST(mixture[std::int64_t{1} << 33].source == 0);
   std::int64_t low = 0, high = std::int64_t{1} << 33;  // the first position with one of it before
   while (low + 1 < high) {

@@ -42,7 +42,8 @@ std::vector<Numbers> train(RunSpec spec, const std::vector<std::string>& paths) 
   std::vector<std::unique_ptr<RankExecutor>> executors;
   for (int rank = 0; rank < kShards; ++rank) {
     Member self{.id = rank, .incarnation = static_cast<std::uint64_t>(rank) + 10};
-    spec.data.tokens = spec.eval.tokens = paths.at(static_cast<std::size_t>(rank));
+    spec.eval.tokens = paths.at(static_cast<std::size_t>(rank));
+    spec.data.sources = {{.name = "", .tokens = spec.eval.tokens}};
     executors.push_back(std::make_unique<RankExecutor>(
         spec, self, [](auto slots) { return transport::UcxNode::create({.slots = slots}); }));
     self.address = executors.back()->address();

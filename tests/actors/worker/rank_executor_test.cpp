@@ -28,7 +28,8 @@ class Replicas {
     spec.cluster.device = test::test_device_spec();
     spec.model.vocab_size = 256;
     const std::string text = dir_.write("text.txt", std::string(2000, 'x'));
-    spec.data.tokens = stages::prepare_tokens({.files = {text}}, dir_ / "cache");
+    spec.data.sources = {
+        {.name = "", .tokens = stages::prepare_tokens({.files = {text}}, dir_ / "cache")}};
     Epoch epoch{.number = 1, .shape = first_shape(spec), .members = {}};
     for (int rank = 0; rank < kReplicas; ++rank) {
       Member self{.id = rank, .incarnation = static_cast<std::uint64_t>(rank) + 10};

@@ -86,8 +86,15 @@ BOOST_AUTO_TEST_CASE(the_first_screen_fits_100_columns) {
 BOOST_AUTO_TEST_CASE(the_corpus_is_told_in_tokens_samples_and_data_epochs) {
   // 12 steps of 16 samples of 64 tokens, from 128 samples.
   const auto spec = launch::to_run_spec(checked(kSmallManifest));
-  BOOST_TEST(launch::corpus_line(spec, {.tokens = 128 * 64 + 1, .samples = 128}) ==
+  launch::Corpus corpus;
+  corpus.sources = {{.name = "", .tokens = 128 * 64 + 1, .samples = 128}};
+  BOOST_TEST(launch::corpus_lines(spec, corpus) ==
              "corpus    8,193 tokens, 128 samples; 12 steps are 1.50 data epochs\n");
+  corpus.sources = {{.name = "a", .share = 0.75, .tokens = 8193, .samples = 128},
+                    {.name = "b", .share = 0.25, .tokens = 65, .samples = 1}};
+  BOOST_TEST(launch::corpus_lines(spec, corpus) ==
+             "corpus    a: 8,193 tokens, 128 samples; 75.0 % of 12 steps are 1.12 data epochs\n"
+             "corpus    b: 65 tokens, 1 sample; 25.0 % of 12 steps are 48.00 data epochs\n");
 }
 
 }  // namespace troupe::test

@@ -391,7 +391,8 @@ BOOST_AUTO_TEST_CASE(a_worker_reads_the_same_spec_from_the_resolved_text) {
   BOOST_TEST(spec.optimizer.beta2 == 0.123456789012345678);
   BOOST_TEST((spec.optimizer.decay == stages::Decay::wsd));
   BOOST_TEST(spec.optimizer.max_steps == 12);
-  BOOST_TEST(spec.data.tokens == "/cache/tokens");
+  BOOST_REQUIRE(spec.data.sources.size() == 1u);
+  BOOST_TEST(spec.data.sources[0].tokens == "/cache/tokens");
   BOOST_TEST(spec.mesh.dp == 2);
   BOOST_TEST(spec.num_microbatches() == 4);
   BOOST_TEST(spec.checkpoint.keep == 7);

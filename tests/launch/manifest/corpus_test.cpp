@@ -162,4 +162,42 @@ BOOST_AUTO_TEST_CASE(a_dataset_stands_alone) {
   place.refused(ErrorKind::data, {"set.idx"}, "\"set.bin\"");
 }
 
+BOOST_AUTO_TEST_CASE(each_source_of_a_mixture_is_tokenized_by_itself) {
+  const Place place;
+  place.dir.write("a.txt", "0123456789");
+  place.dir.write("b1.txt", "abcdefghij");
+  place.dir.write("b2.txt", "abcdefghij");
+  const auto mixed = [&](const std::string& weights) {
+    auto m =
+        place.manifest("[]", "mix = [{files = \"a.txt\", weight = " + weights.substr(0, 1) +
+                                 "}, {files = \"b*.txt\", weight = " + weights.substr(1) + "}]\n");
+    launch::check_corpus(m);
+    launch::prepare_corpus(m, {});
+    return m;
+  };
+  const auto m = mixed("12");
+  BOOST_REQUIRE(m.mix().size() == 2u);
+  BOOST_TEST(m.mix()[1].files.size() == 2u);
+  BOOST_TEST(stages::TokenFile::open(m.mix()[0].tokens)->num_tokens() == 10);
+  BOOST_TEST(stages::TokenFile::open(m.mix()[1].tokens)->num_tokens() == 20);
+  BOOST_TEST(m.text("data.tokens") == "");
+  BOOST_TEST(m.text("data.digest") == mixed("12").text("data.digest"));
+  BOOST_TEST(m.text("data.digest") != mixed("21").text("data.digest"));
+}
+
+BOOST_AUTO_TEST_CASE(a_source_that_cannot_be_used_is_named) {
+  const Place place;
+  place.dir.write("good.txt", "0123456789");
+  place.dir.write("short.txt", "12345678");
+  const auto mixed = [](const char* bad) {
+    return std::string("mix = [{files = \"good.txt\", weight = 1}, {name = \"x\", files = \"") +
+           bad + "\", weight = 1}]\n";
+  };
+  place.refused(ErrorKind::data, {"m.toml:5:7:", "data.mix 'x' holds 8 tokens", "seq_len + 1 = 9"},
+                "[]", mixed("short.txt"));
+  place.refused(ErrorKind::data, {"m.toml:5:7:", "nowhere.txt"}, "[]", mixed("nowhere.txt"));
+  place.refused(ErrorKind::data, {"a.gz", "no text"}, "[]",
+                (place.dir.write("a.gz", "x"), mixed("a.gz")));
+}
+
 }  // namespace troupe::test

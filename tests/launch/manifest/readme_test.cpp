@@ -20,18 +20,28 @@ std::string limits_of(const launch::Key& key) {
   return " One of " + choices + ".";
 }
 
+constexpr const char* kHead = "\n| key | default | unit | meaning |\n|---|---|---|---|\n";
+
+std::string row_of(const launch::Key& key, const char* no_default) {
+  return fmt::format("| {} | {} | {} | {}.{} |\n", key.name,
+                     key.fallback.empty() ? no_default : fmt::format("`{}`", key.fallback),
+                     key.unit, key.meaning, limits_of(key));
+}
+
 std::string reference_table() {
   std::string out;
   std::string_view table;
   for (const launch::Key& key : launch::manifest_keys()) {
-    if (key.table != table)
-      out += fmt::format("\n**[{}]**\n\n| key | default | unit | meaning |\n|---|---|---|---|\n",
-                         key.table);
+    if (key.table != table) out += fmt::format("\n**[{}]**\n{}", key.table, kHead);
     table = key.table;
-    out += fmt::format("| {} | {} | {} | {}.{} |\n", key.name,
-                       key.fallback.empty() ? "derived" : fmt::format("`{}`", key.fallback),
-                       key.unit, key.meaning, limits_of(key));
+    out += row_of(key, "derived");
   }
+  return out;
+}
+
+std::string mix_table() {
+  std::string out = fmt::format("\n**[[data.mix]]**\n{}", kHead);
+  for (const launch::Key& key : launch::mix_keys()) out += row_of(key, "must be given");
   return out;
 }
 
@@ -39,10 +49,10 @@ std::string reference_table() {
 
 BOOST_AUTO_TEST_CASE(the_reference_in_the_readme_is_the_table_of_the_program) {
   const auto readme = std::filesystem::path(__FILE__).parent_path() / "../../../launch/README.md";
-  const std::string table = reference_table();
-  BOOST_TEST(content_of(readme).find(table) != std::string::npos,
-             "launch/README.md does not hold this text:\n"
-                 << table);
+  for (const std::string& table : {reference_table(), mix_table()})
+    BOOST_TEST(content_of(readme).find(table) != std::string::npos,
+               "launch/README.md does not hold this text:\n"
+                   << table);
 }
 
 }  // namespace troupe::test
