@@ -30,7 +30,8 @@ function(troupe_cuda_test file)
     troupe_test(${file} "unit;cuda" 120 troupe_cuda_plans)
   elseif(name STREQUAL "compiled_kernels_test")
     if(TARGET troupe_cuda_kernels)
-      troupe_test(${file} "unit;cuda" 120)
+      pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)  # libzstd-dev
+      troupe_test(${file} "unit;cuda" 120 PkgConfig::zstd)
       add_dependencies(cuda.${name} troupe_cuda_kernels)
       set_property(TEST cuda.${name} APPEND PROPERTY
                    ENVIRONMENT "TROUPE_KERNEL_OBJECTS=$<JOIN:$<TARGET_OBJECTS:troupe_cuda_kernels>,:>")
