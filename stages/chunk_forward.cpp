@@ -54,7 +54,7 @@ void Chunk::run_loss(const Node& node, ChunkSlot& slot, const ForwardCall& call,
       slot.pending.forward = head.reduce_sums(slot.head);
       return;
     default:
-      return head.loss(call.targets, loss_scale, slot.head, call.loss);
+      return head.loss(call.targets, loss_scale, slot.head, call.loss, call.token_losses);
   }
 }
 

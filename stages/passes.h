@@ -63,6 +63,9 @@ struct ForwardCall {
   /// One float64 in pinned memory, given to the head's chunk alone. Once the head's last node has
   /// run it holds the sum of the tokens' losses, and 0 beyond shard 0.
   tensor::Tensor loss{};
+  /// If given: float64 in pinned memory, one a row, which then hold each token's loss; 0 where a
+  /// row has no target. A shard that sums nothing needs none.
+  tensor::Tensor token_losses{};
 };
 
 /// A backward of one microbatch in one chunk, or a part of it.

@@ -134,9 +134,12 @@ class Ops {
 
   /// loss (float64, one element) = the sum over T of -log softmax(logits[T,V])[target]; logits
   /// float32, targets[T] int32, each < V or kNoTarget. If dlogits (act) is given: dlogits =
-  /// (softmax - onehot) * scale; it may be logits itself if it is float32.
+  /// (softmax - onehot) * scale; it may be logits itself if it is float32. If token_losses[T]
+  /// (float64) is given: each token's part of the sum, 0 without a target. Both may lie in pinned
+  /// memory.
   virtual void cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets,
-                             float scale, const Tensor& loss, const Tensor& dlogits = {}) = 0;
+                             float scale, const Tensor& loss, const Tensor& dlogits = {},
+                             const Tensor& token_losses = {}) = 0;
 
   // The cross-entropy of logits[T,V] (float32) that are a shard's columns, in three parts. Between
   // them the caller reduces over the shards what the part gave: the maximum, then the sums.
@@ -151,10 +154,11 @@ class Ops {
                           const Tensor& targets, const Tensor& max, const Tensor& sums) = 0;
   /// sum (float64, one element) = the loss summed over T, each target a class or the ignored one.
   /// If dlogits[T,V] (act) is given: the gradient of the shard's columns, times scale, and 0 for
-  /// padding; it may be exponentials itself if it is float32.
+  /// padding; it may be exponentials itself if it is float32. token_losses as of cross_entropy().
   virtual void vocab_loss(Stream& stream, const Tensor& exponentials, const VocabColumns& columns,
                           const Tensor& targets, const Tensor& sums, const VocabLoss& loss,
-                          const Tensor& sum, const Tensor& dlogits = {}) = 0;
+                          const Tensor& sum, const Tensor& dlogits = {},
+                          const Tensor& token_losses = {}) = 0;
 
   /// sum (float64, one element) = the sum of squares of x[N] (float32), accumulated in float64 in
   /// an order that depends on N alone.

@@ -6,6 +6,7 @@
 
 #include "actors/director/director.h"
 #include "actors/director/scheduler_actor.h"
+#include "actors/director/step_report.h"
 #include "actors/topology/assembly.h"
 #include "actors/topology/reports.h"
 #include "stages/checkpoint.h"
@@ -240,6 +241,7 @@ StepReport Director::report(const OrderCommit& commit) {
       .grad_norm = commit.grad_norm,
       .lr = stages::learning_rate(spec.optimizer, commit.step),
       .tokens = commit.targets,
+      .sources = losses_of(spec.data.sources, measured_),
       .first_sample = context_.sample_origin + (commit.step - 1) * spec.batch.global,
       .step_s = std::chrono::duration<double>(now - std::exchange(step_begin_, now)).count()};
   step.replicas = measured_;

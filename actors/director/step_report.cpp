@@ -31,6 +31,14 @@ void add_edges(Edges& edges, const Prepared& vote) {
     edges.at(static_cast<int>(waited.from), vote.rank).wait_s = to_double(waited.wait_s);
 }
 
+void add_sources(std::vector<StepReport::SourceSum>& sums, const Prepared& vote) {
+  sums.resize(std::max(sums.size(), vote.sources.size()));
+  for (std::size_t i = 0; i < vote.sources.size(); ++i) {
+    sums[i].loss_sum += to_double(vote.sources[i].loss_sum);
+    sums[i].targets += vote.sources[i].targets;
+  }
+}
+
 }  // namespace
 
 StepReport::Measured measured(const RunSpec::Mesh& mesh, const std::vector<Prepared>& votes) {
@@ -55,9 +63,28 @@ StepReport::Measured measured(const RunSpec::Mesh& mesh, const std::vector<Prepa
                                     .bytes = row.bytes,
                                     .time_s = to_double(row.time_s),
                                     .exposed_s = to_double(row.exposed_s)});
+    add_sources(report.sources, vote);
   }
   report.collectives = StepReport::of_groups(report.collectives);
   return report;
+}
+
+std::vector<StepReport::SourceLoss> losses_of(
+    const std::vector<RunSpec::Data::Source>& sources,
+    const std::vector<std::shared_ptr<const StepReport::Measured>>& replicas) {
+  std::vector<StepReport::SourceLoss> losses;
+  for (std::size_t i = 0; i < sources.size() && sources.size() > 1; ++i) {
+    StepReport::SourceSum sum;
+    for (const auto& replica : replicas) {
+      if (!replica || i >= replica->sources.size()) continue;
+      sum.loss_sum += replica->sources[i].loss_sum;
+      sum.targets += replica->sources[i].targets;
+    }
+    losses.push_back({.name = sources[i].name,
+                      .loss = sum.loss_sum / static_cast<double>(sum.targets),
+                      .tokens = sum.targets});
+  }
+  return losses;
 }
 
 }  // namespace troupe::actors

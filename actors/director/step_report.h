@@ -1,14 +1,22 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "actors/messages/messages.h"
 #include "actors/topology/reports.h"
+#include "actors/topology/run_spec.h"
 
 namespace troupe::actors {
 
 /// What the stages of a replica measured in a step: their times, and the bytes and waits of each
 /// edge. `votes` are ordered by stage.
 StepReport::Measured measured(const RunSpec::Mesh& mesh, const std::vector<Prepared>& votes);
+
+/// The losses of a mixture's sources over all replicas, whose sums are added in the order of
+/// replicas; none of a single source.
+std::vector<StepReport::SourceLoss> losses_of(
+    const std::vector<RunSpec::Data::Source>& sources,
+    const std::vector<std::shared_ptr<const StepReport::Measured>>& replicas);
 
 }  // namespace troupe::actors

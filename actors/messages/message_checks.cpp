@@ -80,6 +80,8 @@ std::string fault_in(const Prepared& answer, const ReplicaPart& part) {
       !fault.empty())
     return fault;
   if (answer.targets < 0) return fmt::format("{} targets", answer.targets);
+  for (const auto& source : answer.sources)
+    if (source.targets < 0) return fmt::format("{} targets of a source", source.targets);
   for (const auto& sent : answer.sent)
     if (!is_rank(sent.to, part.num_ranks)) return fmt::format("an edge to rank {}", sent.to);
   for (const auto& waited : answer.waited)

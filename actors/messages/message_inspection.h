@@ -53,9 +53,10 @@ TROUPE_INSPECT(Prepared::Sent, x.to, x.bytes)
 TROUPE_INSPECT(Prepared::Waited, x.from, x.wait_s)
 TROUPE_INSPECT(Prepared::Collectives, x.group, x.operation, x.count, x.bytes, x.time_s, x.exposed_s)
 TROUPE_INSPECT(Prepared::Large, x.bucket, x.norm)
-TROUPE_INSPECT(Prepared, x.epoch, x.step, x.rank, x.loss_sum, x.targets, x.bad_microbatch,
-               x.bad_gradient, x.squared_norms, x.busy_s, x.collective_s, x.wall_s, x.device_used,
-               x.device_total, x.sent, x.waited, x.collectives, x.large)
+TROUPE_INSPECT(Prepared::OfSource, x.loss_sum, x.targets)
+TROUPE_INSPECT(Prepared, x.epoch, x.step, x.rank, x.loss_sum, x.targets, x.sources,
+               x.bad_microbatch, x.bad_gradient, x.squared_norms, x.busy_s, x.collective_s,
+               x.wall_s, x.device_used, x.device_total, x.sent, x.waited, x.collectives, x.large)
 TROUPE_INSPECT(TracedActions::Row, x.name, x.begin_s, x.end_s, x.sent_s, x.busy_s, x.collective_s,
                x.waited_s, x.from, x.to)
 TROUPE_INSPECT(TracedActions::Collective, x.group, x.operation, x.bucket, x.begin_s, x.end_s)

@@ -28,6 +28,10 @@ struct Prepared {
     std::uint32_t from = 0;  ///< rank
     Bits wait_s = 0;         ///< time spent waiting for messages of `from`
   };
+  struct OfSource {
+    Bits loss_sum = 0;
+    std::int64_t targets = 0;  ///< in the rank's replica
+  };
   /// stages::CollectiveReport
   struct Collectives {
     std::string group;
@@ -47,6 +51,8 @@ struct Prepared {
   int rank = 0;
   Bits loss_sum = 0;
   std::int64_t targets = 0;  ///< of the step in all replicas; 0: each token of joined samples
+  /// The parts of loss_sum by source; none from ranks that do not tell them apart.
+  std::vector<OfSource> sources;
   int bad_microbatch = -1;
   std::string bad_gradient;         ///< stages::DataParallel::not_finite()
   std::vector<Bits> squared_norms;  ///< of the parameters in Ready::parameters, in that order

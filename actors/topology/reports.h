@@ -35,12 +35,23 @@ struct StepReport {
     double time_s = 0;       ///< from calls to ends, of the member that took longest
     double exposed_s = 0;    ///< that the member which waited longest stood still for them
   };
+  struct SourceSum {
+    double loss_sum = 0;
+    std::int64_t targets = 0;
+  };
+  /// What samples of one source had.
+  struct SourceLoss {
+    std::string name;
+    double loss = 0;  ///< mean over its targets; NaN if the step had none of it
+    std::int64_t tokens = 0;
+  };
   std::int64_t step = 0;  ///< from 1
   double loss = 0;        ///< mean over the global batch's targets, before the update
   double grad_norm = 0;   ///< before clipping
   double lr = 0;
   std::int64_t tokens = 0;
-  std::int64_t first_sample = 0;  ///< counting on, not modulo the number of samples
+  std::vector<SourceLoss> sources;  ///< none of a run without a mixture
+  std::int64_t first_sample = 0;    ///< counting on, not modulo the number of samples
   double step_s = 0;
   double tokens_per_s() const { return step_s > 0 ? static_cast<double>(tokens) / step_s : 0; }
   /// What the stages of a replica measured. Shared, because a report of many ranks has many
@@ -49,6 +60,7 @@ struct StepReport {
     std::vector<StageTime> stages;
     std::vector<EdgeBytes> edges;
     std::vector<Collectives> collectives;
+    std::vector<SourceSum> sources;
   };
   std::vector<std::shared_ptr<const Measured>> replicas;
 

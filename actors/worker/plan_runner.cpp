@@ -100,9 +100,7 @@ PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, tensor
       program_(std::move(program)),
       tokens_(tokens, device),
       data_parallel_(data_parallel),
-      num_microbatches_(tokens.num_microbatches),
-      losses_(device.allocate(static_cast<std::size_t>(num_microbatches_) * sizeof(double),
-                              tensor::MemoryKind::pinned)),
+      losses_(tokens, device),
       clock_(device) {
   action_s_.resize(program_.size());
   sent_after_.resize(program_.size());
@@ -114,7 +112,7 @@ PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
                              const Watch& watch) {
   const auto begin = Clock::now();
   Step step{.message_step = message_step, .tap = watch.tap, .records = watch.record};
-  std::fill_n(losses(), num_microbatches_, 0.0);
+  losses_.begin();
   std::fill(waits_.begin(), waits_.end(), 0.0);
   if (watch.record) {
     recorded_.assign(program_.size(), {});
@@ -147,7 +145,7 @@ PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
 PlanResult PlanRunner::evaluate(std::int64_t data_step, std::uint64_t message_step) {
   const auto begin = Clock::now();
   Step step{.message_step = message_step};
-  std::fill_n(losses(), num_microbatches_, 0.0);
+  losses_.begin();
   step.collective_s += tokens_.begin(data_step);
   for (std::size_t i = 0; i < program_.size(); ++i) {
     evaluate_one(i, step);
@@ -192,7 +190,7 @@ void PlanRunner::evaluate_one(std::size_t instruction, Step& step) {
                       tokens_.targets(next.microbatch), tokens_.documents(next.microbatch));
   step.busy_s += seconds_since(begin);
   if (next.last)
-    losses()[next.microbatch] = loss;
+    losses_.set(next.microbatch, loss);
   else
     channel_.send(*pass.needs.buffer, pass.output);
   if (!next.first) channel_.release(into(next, step.message_step, Direction::forward));
@@ -246,18 +244,21 @@ void PlanRunner::tell_of_gradients(const ActiveAction& pass, const stages::NodeE
 void PlanRunner::compute(ActiveAction& pass) {
   const Instruction& next = pass.next;
   if (next.op == Op::F) {
-    const auto m = static_cast<std::size_t>(next.microbatch);
-    return stage_.forward_node({.chunk = next.chunk,
-                                .slot = next.slot,
-                                .input = pass.input,
-                                .output = pass.output,
-                                .ids = tokens_.ids(next.microbatch),
-                                .targets = tokens_.targets(next.microbatch),
-                                .place = pass.place,
-                                .documents = tokens_.documents(next.microbatch),
-                                .step_targets = tokens_.num_targets(),
-                                .loss = losses_.view(tensor::DType::f64, {1}, m * sizeof(double))},
-                               pass.node);
+    const std::span targets = tokens_.targets(next.microbatch);
+    return stage_.forward_node(
+        {.chunk = next.chunk,
+         .slot = next.slot,
+         .input = pass.input,
+         .output = pass.output,
+         .ids = tokens_.ids(next.microbatch),
+         .targets = targets,
+         .place = pass.place,
+         .documents = tokens_.documents(next.microbatch),
+         .step_targets = tokens_.num_targets(),
+         .loss = losses_.of_microbatch(next.microbatch),
+         .token_losses =
+             next.last ? losses_.of_rows(next.microbatch, std::ssize(targets)) : Tensor{}},
+        pass.node);
   }
   stage_.backward_node({.pass = pass_of(next.op),
                         .chunk = next.chunk,
@@ -382,16 +383,15 @@ void PlanRunner::read_times(Step& step) {
 
 PlanResult PlanRunner::finish(const Step& step, double wall_s) {
   const double within_calls_s = stage_.collective_wait_s();
-  PlanResult result{.targets = tokens_.num_targets(),
-                    .busy_s = step.busy_s,
-                    .collective_s = within_calls_s + step.collective_s,
-                    .wall_s = wall_s,
-                    .longest_action_s = step.longest_s};
-  for (int m = 0; m < num_microbatches_; ++m) {
-    result.loss_sum += losses()[m];
-    if (!std::isfinite(losses()[m]) && result.bad_microbatch < 0) result.bad_microbatch = m;
-  }
-  return result;
+  const StepLosses::Total losses = losses_.add_up(tokens_);
+  return {.loss_sum = losses.sum,
+          .targets = tokens_.num_targets(),
+          .sources = losses.sources,
+          .bad_microbatch = losses.bad_microbatch,
+          .busy_s = step.busy_s,
+          .collective_s = within_calls_s + step.collective_s,
+          .wall_s = wall_s,
+          .longest_action_s = step.longest_s};
 }
 
 }  // namespace troupe::actors

@@ -2,10 +2,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "actors/topology/program.h"
 #include "actors/worker/action_clock.h"
+#include "actors/worker/step_losses.h"
 #include "actors/worker/step_tokens.h"
 #include "stages/data_parallel/data_parallel.h"
 #include "stages/stage.h"
@@ -20,8 +22,11 @@ struct PlanResult {
   /// The losses of this rank's microbatches, added in ascending order; 0 without the head.
   double loss_sum = 0;
   std::int64_t targets = 0;  ///< of the step, those of all replicas; 0: of joined samples
-  int bad_microbatch = -1;   ///< the first microbatch whose loss is not finite; -1: none
-  double busy_s = 0;         ///< time in calls of the stage, without what follows
+  /// What of it is each source's, if the rank tells them apart (StepTokens::Source::num_sources).
+  /// Valid until the runner's next step.
+  std::span<const StepTokens::SourceSum> sources;
+  int bad_microbatch = -1;  ///< the first microbatch whose loss is not finite; -1: none
+  double busy_s = 0;        ///< time in calls of the stage, without what follows
   /// Time in which nothing was computed because the next nodes lacked a collective of the shards.
   double collective_s = 0;
   double wall_s = 0;
@@ -101,16 +106,14 @@ class PlanRunner {
   void wait_for_pair(ActiveAction& forward, ActiveAction& backward, Step& step);
   void read_times(Step& step);
   PlanResult finish(const Step& step, double wall_s);
-  double* losses() const { return static_cast<double*>(losses_.data()); }
 
   stages::Stage& stage_;
   transport::Channel& channel_;
   const Program program_;
   StepTokens tokens_;
   stages::DataParallel* const data_parallel_;
-  const int num_microbatches_;
-  const tensor::Buffer losses_;  // pinned: a float64 for each microbatch
-  std::vector<double> waits_;    // by chunk of the stage and direction
+  StepLosses losses_;
+  std::vector<double> waits_;  // by chunk of the stage and direction
   std::vector<Recorded> recorded_;
   ActionClock clock_;
   std::vector<double> action_s_;            // scratch memory of read_times(), by instruction

@@ -34,6 +34,12 @@ bool reads_tokens(const Program& program) {
                              [](const Instruction& next) { return next.first || next.last; });
 }
 
+/// Whether the rank has losses, and of several sources. The first shard has them for all.
+bool tells_sources_apart(const RankAssembly& part, const Program& program, const RunSpec& spec) {
+  return spec.data.sources.size() > 1 && part.place.shard == 0 &&
+         std::ranges::any_of(program, [](const Instruction& next) { return next.last; });
+}
+
 void number_parameters(RankEpoch& now, const RunSpec& spec) {
   const auto all = stages::parameters_of(spec.model);
   const auto mine = now.stage().parameters();
@@ -91,8 +97,10 @@ void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin
   train.shuffle = spec.data.shuffle;
   train.origin = sample_origin;
   if (opens) now.feed = open_feed(spec.data.sources, train);
-  now.runner.emplace(now.stage(), channel, device, program, data(now.feed.get()),
-                     now.data_parallel.get());
+  StepTokens::Source trained = data(now.feed.get());
+  if (tells_sources_apart(now.part, program, spec))
+    trained.num_sources = static_cast<int>(spec.data.sources.size());
+  now.runner.emplace(now.stage(), channel, device, program, trained, now.data_parallel.get());
   if (spec.eval.interval <= 0) return;
   if (opens) now.eval_feed = open_feed({{.tokens = spec.eval.tokens}}, feed_spec(spec, shape));
   now.eval_runner.emplace(now.stage(), channel, device, compile(now.part, now.part.eval_actions),

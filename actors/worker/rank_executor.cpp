@@ -89,6 +89,8 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
                 .busy_s = to_bits(result.busy_s),
                 .collective_s = to_bits(result.collective_s),
                 .wall_s = to_bits(result.wall_s)};
+  for (const auto& sum : result.sources)
+    vote.sources.push_back({.loss_sum = to_bits(sum.loss), .targets = sum.targets});
   const tensor::DeviceMemory memory = device_->memory();
   vote.device_used = memory.used;
   vote.device_total = memory.total;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/worker/token_broadcast.h"
+#include "tensor/ops.h"
 
 namespace troupe::actors {
 namespace {
@@ -111,6 +112,24 @@ std::int64_t StepTokens::num_targets() const {
   std::int64_t targets = 0;
   std::memcpy(&targets, all().last(kCountElements).data(), sizeof targets);
   return targets;
+}
+
+void StepTokens::add_by_source(int microbatch, std::span<const double> losses,
+                               std::span<SourceSum> sums) const {
+  const auto of_rows = targets(microbatch);
+  const auto add = [&](const stages::Sample& sample, std::int64_t first) {
+    SourceSum& sum = sums[static_cast<std::size_t>(sample.source)];
+    const auto begin = static_cast<std::size_t>(first);
+    for (std::size_t row = begin; row < begin + static_cast<std::size_t>(sample.targets); ++row) {
+      if (of_rows[row] == tensor::kNoTarget) continue;
+      sum.loss += losses[row];
+      ++sum.targets;
+    }
+  };
+  if (batches_)
+    batches_->for_each_sample(source_.replica, microbatch, add);
+  else
+    source_.feed->for_each_sample(step_, source_.replica, microbatch, add);
 }
 
 tensor::Tensor StepTokens::used_part(const tensor::Tensor& edge, int microbatch) const {

@@ -30,6 +30,8 @@ class StepTokens {
     stages::RowSizes rows{};   ///< of a microbatch
     std::int64_t samples = 1;  ///< number of samples in a microbatch; of documents the mean
     int num_microbatches = 0;
+    /// Sources whose losses the rank tells apart; 0: none. The rank then has a feed.
+    int num_sources = 0;
   };
   /// `device` outlives the object.
   StepTokens(const Source& source, tensor::Device& device);
@@ -49,6 +51,15 @@ class StepTokens {
   stages::DocumentRows documents(int microbatch) const;
   /// Targets of the step in all replicas; 0 if samples are joined.
   std::int64_t num_targets() const;
+  /// What samples of one source have together.
+  struct SourceSum {
+    double loss = 0;
+    std::int64_t targets = 0;
+  };
+  /// Adds each source's targets in a microbatch, and their losses, to its sum. `losses` has one for
+  /// each row. Called after load().
+  void add_by_source(int microbatch, std::span<const double> losses,
+                     std::span<SourceSum> sums) const;
   /// The part of a tensor between chunks that the microbatch's rows use.
   tensor::Tensor used_part(const tensor::Tensor& edge, int microbatch) const;
   /// Where the microbatch stands in the data.

@@ -209,6 +209,9 @@ nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, con
     status["tokens_per_s"] = pace->tokens_per_s;
     status["time_left_s"] = pace->left_s;
     if (pace->mfu) status["mfu"] = *pace->mfu;
+    for (const auto& source : pace->sources)
+      status["sources"].push_back(
+          {{"name", source.name}, {"loss", source.loss}, {"tokens", source.tokens}});
     if (pace->device_total_bytes > 0) {
       status["device_used_bytes"] = pace->device_used_bytes;
       status["device_total_bytes"] = pace->device_total_bytes;

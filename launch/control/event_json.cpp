@@ -55,19 +55,27 @@ json collectives_of(const StepReport& report) {
   return rows;
 }
 
+json with_sources(json fields, const StepReport& report) {
+  for (const auto& source : report.sources)
+    fields["sources"].push_back(
+        {{"name", source.name}, {"loss", source.loss}, {"tokens", source.tokens}});
+  return fields;
+}
+
 // The fields of each kind, without those that every event has.
 
 json body_of(const StepCommitted& e) {
   const StepReport& r = e.report;
-  return {{"loss", r.loss},
-          {"grad_norm", r.grad_norm},
-          {"lr", r.lr},
-          {"tokens", r.tokens},
-          {"tokens_per_s", r.tokens_per_s()},
-          {"step_s", r.step_s},
-          {"stages", stages_of(r)},
-          {"edges", edges_of(r)},
-          {"collectives", collectives_of(r)}};
+  return with_sources({{"loss", r.loss},
+                       {"grad_norm", r.grad_norm},
+                       {"lr", r.lr},
+                       {"tokens", r.tokens},
+                       {"tokens_per_s", r.tokens_per_s()},
+                       {"step_s", r.step_s},
+                       {"stages", stages_of(r)},
+                       {"edges", edges_of(r)},
+                       {"collectives", collectives_of(r)}},
+                      r);
 }
 json body_of(const EvaluationDone& e) {
   return {{"eval_loss", e.loss}};

@@ -90,6 +90,10 @@ class PrometheusEndpoint::Metrics {
                         "Messages that wait for an actor: the director, or a rank's stage.")),
         mfu_(gauges(registry, "troupe_train_mfu_ratio",
                     "Model FLOP/s over the peak rate of all ranks.")),
+        source_loss_(gauges(registry, "troupe_train_source_loss",
+                            "Loss of a mixture's source in the newest step that had it.")),
+        source_tokens_(counters(registry, "troupe_train_source_tokens_total",
+                                "Tokens of a mixture's source that were trained on.")),
         mailboxes_(mailbox_),
         queued_(gauges(registry, "troupe_link_queue_depth",
                        "Tensors of rank src that wait for a credit of rank dst.")),
@@ -116,6 +120,11 @@ class PrometheusEndpoint::Metrics {
     lr_.Set(r.lr);
     tokens_.Increment(static_cast<double>(r.tokens));
     step_s_.Observe(r.step_s);
+    for (const auto& source : r.sources) {
+      if (source.tokens == 0) continue;
+      source_loss_.Add({{"source", source.name}}).Set(source.loss);
+      source_tokens_.Add({{"source", source.name}}).Increment(static_cast<double>(source.tokens));
+    }
     if (const auto utilization = peak_.utilization(r, num_ranks_)) mfu_.Add({}).Set(*utilization);
     for (const auto& s : r.stages()) {
       const Labels place{{"replica", std::to_string(s.replica)},
@@ -212,7 +221,8 @@ class PrometheusEndpoint::Metrics {
                                      "Time that an event took an actor.")
                               .Add({{"actor", "director"}}, handler_buckets());
   PassingSeries<Counter> busy_, idle_, bytes_, waits_;
-  Family<Gauge>&mailbox_, &mfu_;
+  Family<Gauge>&mailbox_, &mfu_, &source_loss_;
+  Family<Counter>& source_tokens_;
   PassingSeries<Gauge> mailboxes_, queued_, resident_, device_used_, device_total_;
   Family<Counter>& recent_events_;
 };

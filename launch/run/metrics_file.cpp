@@ -33,6 +33,15 @@ std::string device_fields(const actors::StepReport::StageTime& stage) {
                      stage.device_total_bytes);
 }
 
+/// The losses of a mixture's sources; empty without one.
+std::string sources_field(const actors::StepReport& report) {
+  std::string sources;
+  for (const auto& source : report.sources)
+    sources += fmt::format(R"({}{{"name":{},"loss":{},"tokens":{}}})", sources.empty() ? "" : ",",
+                           nlohmann::json(source.name).dump(), exact(source.loss), source.tokens);
+  return sources.empty() ? "" : fmt::format(R"("sources":[{}],)", sources);
+}
+
 /// What a line of the file is about; none for an incomplete line.
 struct Subject {
   std::int64_t step = 0;
@@ -67,11 +76,11 @@ std::string metrics_line(const actors::StepReport& r, std::optional<double> mfu)
         plain(c.exposed_s));
   return fmt::format(
       R"({{"step":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"first_sample":{},)"
-      R"("tokens_per_s":{},"step_s":{},{})"
+      R"("tokens_per_s":{},"step_s":{},{}{})"
       R"("stages":[{}],"edges":[{}],"collectives":[{}]}})",
       r.step, exact(r.loss), exact(r.grad_norm), plain(r.lr), r.tokens, r.first_sample,
       plain(r.tokens_per_s()), plain(r.step_s), mfu ? fmt::format(R"("mfu":{},)", plain(*mfu)) : "",
-      stages, edges, collectives);
+      sources_field(r), stages, edges, collectives);
 }
 
 std::string metrics_line(const actors::EvalReport& r) {

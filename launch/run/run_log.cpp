@@ -54,7 +54,8 @@ void RunLog::on_step(const actors::StepReport& report) {
   Pace pace{.loss = report.loss,
             .tokens_per_s = report.tokens_per_s(),
             .left_s = step_times_.left_s(max_steps_ - report.step),
-            .mfu = mfu};
+            .mfu = mfu,
+            .sources = report.sources};
   for (const auto& stage : report.stages()) {
     pace.device_used_bytes += stage.device_used_bytes;
     pace.device_total_bytes += stage.device_total_bytes;

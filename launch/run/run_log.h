@@ -53,6 +53,7 @@ class RunLog : public actors::RunObserver {
     std::optional<double> mfu = {};       ///< PeakRate::utilization()
     std::uint64_t device_used_bytes = 0;  ///< of the GPUs of all ranks; 0 on CPUs
     std::uint64_t device_total_bytes = 0;
+    std::vector<actors::StepReport::SourceLoss> sources = {};  ///< StepReport::sources
   };
   /// The pace of this launch; none before its first step. Callable from any thread.
   std::optional<Pace> pace() const;

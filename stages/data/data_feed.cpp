@@ -88,12 +88,12 @@ void DataFeed::read(const Sample& sample, std::span<std::int32_t> ids,
 void DataFeed::microbatch(std::int64_t step, int replica, int microbatch,
                           std::span<std::int32_t> ids, std::span<std::int32_t> targets) const {
   const auto seq_len = static_cast<std::size_t>(spec_.seq_len);
-  const auto micro = static_cast<std::size_t>(spec_.micro);
-  TROUPE_ASSERT(ids.size() == micro * seq_len && targets.size() == ids.size());
-  const std::int64_t first = replica * (spec_.global / spec_.replicas) + microbatch * spec_.micro;
-  for (std::size_t i = 0; i < micro; ++i)
-    read(sample(step, first + static_cast<std::int64_t>(i)), ids.subspan(i * seq_len, seq_len),
-         targets.subspan(i * seq_len, seq_len));
+  TROUPE_ASSERT(ids.size() == static_cast<std::size_t>(spec_.micro) * seq_len &&
+                targets.size() == ids.size());
+  for_each_sample(step, replica, microbatch, [&](const Sample& sample, std::int64_t row) {
+    const auto begin = static_cast<std::size_t>(row);
+    read(sample, ids.subspan(begin, seq_len), targets.subspan(begin, seq_len));
+  });
 }
 
 }  // namespace troupe::stages

@@ -49,13 +49,20 @@ class DataFeed {
   std::int64_t num_samples() const;
   /// The n-th sample of a step, 0 <= n < G.
   Sample sample(std::int64_t step, std::int64_t n) const;
+  /// Calls use(sample, row) for each sample of a microbatch of whole samples, with its first row:
+  /// replica d takes the d-th contiguous G/D of the step's, its microbatch j the j-th contiguous
+  /// `micro` of these.
+  template <typename Use>
+  void for_each_sample(std::int64_t step, int replica, int microbatch, const Use& use) const {
+    const std::int64_t first = replica * (spec_.global / spec_.replicas) + microbatch * spec_.micro;
+    for (std::int64_t i = 0; i < spec_.micro; ++i) use(sample(step, first + i), i * spec_.seq_len);
+  }
   /// Fills a sample's ids and targets, sample.targets of each. Throws Error{data} for a token that
   /// is not below vocab_size.
   void read(const Sample& sample, std::span<std::int32_t> ids,
             std::span<std::int32_t> targets) const;
-  /// Fills ids and targets, each [micro * seq_len], with whole samples: replica d takes the d-th
-  /// contiguous G/D of the step's, its microbatch j the j-th contiguous `micro` of these. Throws as
-  /// read() does.
+  /// Fills ids and targets, each [micro * seq_len], with the samples of for_each_sample(). Throws
+  /// as read() does.
   void microbatch(std::int64_t step, int replica, int microbatch, std::span<std::int32_t> ids,
                   std::span<std::int32_t> targets) const;
 

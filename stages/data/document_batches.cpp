@@ -38,21 +38,6 @@ int DocumentBatches::number_of(int replica, int microbatch) const {
   return replica * static_cast<int>(spec.global / spec.replicas / spec.micro) + microbatch;
 }
 
-template <typename Use>
-void DocumentBatches::for_each_sample(int number, const Use& use) const {
-  const FeedSpec& spec = feed_->spec();
-  if (!is_packed()) {
-    for (std::int64_t i = 0; i < spec.micro; ++i)
-      use(samples_[size(number * spec.micro + i)], i * spec.seq_len);
-    return;
-  }
-  std::int64_t row = 0;
-  for (const std::int32_t n : partition_.microbatch(number)) {
-    use(samples_[size(n)], row);
-    row += samples_[size(n)].targets;
-  }
-}
-
 DocumentBatches::Rows DocumentBatches::lay_out(int replica, int microbatch,
                                                std::span<std::int32_t> starts,
                                                std::span<std::int32_t> positions) const {
@@ -64,7 +49,7 @@ DocumentBatches::Rows DocumentBatches::lay_out(int replica, int microbatch,
     std::iota(places.begin(), places.end(), 0);
     out.rows = row + length;
   };
-  for_each_sample(number_of(replica, microbatch), [&](const Sample& sample, std::int64_t row) {
+  for_each_sample(replica, microbatch, [&](const Sample& sample, std::int64_t row) {
     add(row, sample.targets);
     if (!is_packed() && sample.targets < seq_len)
       add(row + sample.targets, seq_len - sample.targets);
@@ -81,7 +66,7 @@ void DocumentBatches::read(int replica, int microbatch, std::span<std::int32_t> 
                            std::span<std::int32_t> targets) const {
   std::ranges::fill(ids, 0);
   std::ranges::fill(targets, tensor::kNoTarget);
-  for_each_sample(number_of(replica, microbatch), [&](const Sample& sample, std::int64_t row) {
+  for_each_sample(replica, microbatch, [&](const Sample& sample, std::int64_t row) {
     feed_->read(sample, ids.subspan(size(row), size(sample.targets)),
                 targets.subspan(size(row), size(sample.targets)));
   });

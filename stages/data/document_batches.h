@@ -36,6 +36,10 @@ class DocumentBatches {
   /// its document. There is room for as many rows as a microbatch can have, and one start more.
   Rows lay_out(int replica, int microbatch, std::span<std::int32_t> starts,
                std::span<std::int32_t> positions) const;
+  /// Calls use(sample, row) for each sample of a microbatch, with its first row. The rows of the
+  /// sample's targets follow each other.
+  template <typename Use>
+  void for_each_sample(int replica, int microbatch, const Use& use) const;
   /// Fills `rows` ids and targets each. Throws Error{data} for a token that is not below
   /// vocab_size.
   void read(int replica, int microbatch, std::span<std::int32_t> ids,
@@ -45,9 +49,6 @@ class DocumentBatches {
   bool is_packed() const { return feed_->spec().documents == Documents::packed; }
   /// The number of a microbatch among those of all replicas.
   int number_of(int replica, int microbatch) const;
-  /// Calls use(sample, row) for each sample of a microbatch, with its first row.
-  template <typename Use>
-  void for_each_sample(int number, const Use& use) const;
 
   const DataFeed* feed_;
   std::int64_t row_step_;
@@ -55,5 +56,22 @@ class DocumentBatches {
   SamplePartition partition_;
   std::int64_t num_targets_ = 0;
 };
+
+template <typename Use>
+void DocumentBatches::for_each_sample(int replica, int microbatch, const Use& use) const {
+  const FeedSpec& spec = feed_->spec();
+  const int number = number_of(replica, microbatch);
+  if (!is_packed()) {
+    for (std::int64_t i = 0; i < spec.micro; ++i)
+      use(samples_[static_cast<std::size_t>(number * spec.micro + i)], i * spec.seq_len);
+    return;
+  }
+  std::int64_t row = 0;
+  for (const std::int32_t n : partition_.microbatch(number)) {
+    const Sample& sample = samples_[static_cast<std::size_t>(n)];
+    use(sample, row);
+    row += sample.targets;
+  }
+}
 
 }  // namespace troupe::stages

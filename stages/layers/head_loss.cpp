@@ -119,15 +119,17 @@ std::unique_ptr<tensor::Work> HeadLoss::reduce_sums(const HeadActivations& kept)
 }
 
 void HeadLoss::loss(std::span<const std::int32_t> targets, float scale, const HeadActivations& kept,
-                    const Tensor& sum) const {
+                    const Tensor& sum, const Tensor& token_losses) const {
   tensor::Stream& stream = streams_.forward();
   const HeadScratch& scratch = kept.scratch;
   // One shard needs no exchange between maximum, sums and loss: one op computes all.
   if (parallel_.size == 1) {
     ops_.copy(stream, host_tokens(targets), scratch.targets);
-    return ops_.cross_entropy(stream, kept.logits, scratch.targets, scale, sum, kept.dlogits);
+    return ops_.cross_entropy(stream, kept.logits, scratch.targets, scale, sum, kept.dlogits,
+                              token_losses);
   }
-  loss_->finish(stream, kept.logits, scratch.targets, scratch.loss, scale, sum, kept.dlogits);
+  loss_->finish(stream, kept.logits, scratch.targets, scratch.loss, scale, sum, kept.dlogits,
+                token_losses);
   if (parallel_.shard > 0) ops_.fill_zero(stream, sum);
 }
 

@@ -93,9 +93,9 @@ class HeadLoss {
   void local_sums(std::span<const std::int32_t> targets, const HeadActivations& kept) const;
   std::unique_ptr<tensor::Work> reduce_sums(const HeadActivations& kept) const;
   /// sum (float64, one element) = the sum of the tokens' losses, on shard 0; 0 on others. Fills
-  /// kept.dlogits, times `scale`, unless it is empty.
+  /// kept.dlogits, times `scale`, unless it is empty. token_losses: each token's loss, or empty.
   void loss(std::span<const std::int32_t> targets, float scale, const HeadActivations& kept,
-            const tensor::Tensor& sum) const;
+            const tensor::Tensor& sum, const tensor::Tensor& token_losses) const;
 
   /// Fills deferred.dx with the gradient of kept.norm, or a part of the sum that is.
   void input_gradient(const HeadWeights& weights, const HeadActivations& kept,

@@ -51,14 +51,15 @@ class CpuOps final : public Ops {
   void embedding_range_backward(Stream& stream, const Tensor& ids, std::int64_t first,
                                 const Tensor& dx, const Tensor& dtable) override;
   void cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets, float scale,
-                     const Tensor& loss, const Tensor& dlogits) override;
+                     const Tensor& loss, const Tensor& dlogits,
+                     const Tensor& token_losses) override;
   void vocab_max(Stream& stream, const Tensor& logits, std::int64_t valid,
                  const Tensor& max) override;
   void vocab_sums(Stream& stream, const Tensor& logits, const VocabColumns& columns,
                   const Tensor& targets, const Tensor& max, const Tensor& sums) override;
   void vocab_loss(Stream& stream, const Tensor& exponentials, const VocabColumns& columns,
                   const Tensor& targets, const Tensor& sums, const VocabLoss& loss,
-                  const Tensor& sum, const Tensor& dlogits) override;
+                  const Tensor& sum, const Tensor& dlogits, const Tensor& token_losses) override;
   void sum_of_squares(Stream& stream, const Tensor& x, const Tensor& sum) override;
   void adamw(Stream& stream, const AdamWStep& step, const Tensor& gradient, const Tensor& w,
              const Tensor& m, const Tensor& v, const Tensor& w_out, const Tensor& m_out,

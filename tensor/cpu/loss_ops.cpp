@@ -50,7 +50,8 @@ void clear_row(const Tensor& x, std::int64_t row) {
 
 /// Returns the summed loss of the rows [begin, end).
 double cross_entropy_rows(const Tensor& logits, const Tensor& targets, float scale,
-                          const Tensor& dlogits, std::int64_t begin, std::int64_t end) {
+                          const Tensor& dlogits, const Tensor& token_losses, std::int64_t begin,
+                          std::int64_t end) {
   const std::int64_t vocabulary = logits.shape[1];
   double loss = 0;
   for (std::int64_t t = begin; t < end; ++t) {
@@ -58,10 +59,14 @@ double cross_entropy_rows(const Tensor& logits, const Tensor& targets, float sca
     const std::int32_t target = targets.as<std::int32_t>()[t];
     if (target == kNoTarget) {
       if (dlogits) clear_row(dlogits, t);
+      if (token_losses) token_losses.as<double>()[t] = 0;
       continue;
     }
     const LogSumExp normalizer = log_sum_exp(row, vocabulary);
-    loss += normalizer.log_sum + (static_cast<double>(normalizer.max) - row[target]);
+    const double of_token =
+        normalizer.log_sum + (static_cast<double>(normalizer.max) - row[target]);
+    loss += of_token;
+    if (token_losses) token_losses.as<double>()[t] = of_token;
     if (!dlogits) continue;
     with_type(dlogits.dtype, [&](auto* type) HWY_ATTR {
       using T = std::remove_pointer_t<decltype(type)>;
@@ -84,11 +89,13 @@ HWY_EXPORT(cross_entropy_rows);
 }  // namespace
 
 void CpuOps::cross_entropy(Stream&, const Tensor& logits, const Tensor& targets, float scale,
-                           const Tensor& loss, const Tensor& dlogits) {
+                           const Tensor& loss, const Tensor& dlogits, const Tensor& token_losses) {
   TROUPE_ASSERT(loss.dtype == DType::f64 && loss.num_elements() == 1);
   TROUPE_ASSERT(logits.dtype == DType::f32 && logits.shape.rank() == 2);
   TROUPE_ASSERT(targets.dtype == DType::i32 && targets.num_elements() == logits.shape[0]);
   TROUPE_ASSERT(!dlogits || dlogits.num_elements() == logits.num_elements());
+  TROUPE_ASSERT(!token_losses || (token_losses.dtype == DType::f64 &&
+                                  token_losses.num_elements() == logits.shape[0]));
   for (std::int64_t t = 0; t < targets.num_elements(); ++t) {
     const std::int32_t target = targets.as<std::int32_t>()[t];
     TROUPE_ASSERT(target == kNoTarget || (target >= 0 && target < logits.shape[1]));
@@ -96,7 +103,7 @@ void CpuOps::cross_entropy(Stream&, const Tensor& logits, const Tensor& targets,
   const auto run = HWY_DYNAMIC_DISPATCH(cross_entropy_rows);
   *loss.as<double>() =
       parallel_sum(threads_, logits.shape[0], [&](std::int64_t begin, std::int64_t end) {
-        return run(logits, targets, scale, dlogits, begin, end);
+        return run(logits, targets, scale, dlogits, token_losses, begin, end);
       });
 }
 

@@ -80,7 +80,8 @@ HWY_INLINE void gradient_row(const float* exponentials, const RowGradient& row, 
 /// Returns the summed loss of the rows [begin, end).
 double vocab_loss_rows(const Tensor& exponentials, const VocabColumns& columns,
                        const Tensor& targets, const Tensor& sums, const VocabLoss& loss,
-                       const Tensor& dlogits, std::int64_t begin, std::int64_t end) {
+                       const Tensor& dlogits, const Tensor& token_losses, std::int64_t begin,
+                       std::int64_t end) {
   const std::int64_t width = exponentials.shape[1], rows = exponentials.shape[0];
   const double classes = static_cast<double>(loss.classes), s = loss.smoothing;
   double total = 0;
@@ -88,16 +89,19 @@ double vocab_loss_rows(const Tensor& exponentials, const VocabColumns& columns,
     const float* sum = sums.as<float>() + t;
     const std::int32_t target = targets.as<std::int32_t>()[t];
     RowGradient row{0, 0, 0, -1};
+    double of_token = 0;
     if (target != loss.ignored) {
       const double log_sum = std::log(static_cast<double>(sum[0])), log_p = sum[rows] - log_sum;
       const double mean_log_p = s > 0 ? sum[2 * rows] / classes - log_sum : 0.0;
-      total -= (1 - s) * log_p + s * mean_log_p;
+      of_token = -((1 - s) * log_p + s * mean_log_p);
+      total += of_token;
       row.factor = static_cast<float>(loss.scale / sum[0]);
       row.subtracted = static_cast<float>(loss.scale * s / classes);
       // expm1: no digits cancel if the target's probability is near 1.
       row.at_target = static_cast<float>(loss.scale * (std::expm1(log_p) + s - s / classes));
       row.target = target - columns.first;
     }
+    if (token_losses) token_losses.as<double>()[t] = of_token;
     if (!dlogits) continue;
     with_type(dlogits.dtype, [&](auto* type) HWY_ATTR {
       using T = std::remove_pointer_t<decltype(type)>;
@@ -156,12 +160,14 @@ void CpuOps::vocab_sums(Stream&, const Tensor& logits, const VocabColumns& colum
 
 void CpuOps::vocab_loss(Stream&, const Tensor& exponentials, const VocabColumns& columns,
                         const Tensor& targets, const Tensor& sums, const VocabLoss& loss,
-                        const Tensor& sum, const Tensor& dlogits) {
+                        const Tensor& sum, const Tensor& dlogits, const Tensor& token_losses) {
   TROUPE_ASSERT(sum.dtype == DType::f64 && sum.num_elements() == 1);
   check_columns(exponentials, columns.valid);
   check_sums(sums, targets, exponentials.shape[0]);
   TROUPE_ASSERT(loss.smoothing == 0 || sums.shape[0] == 3);
   TROUPE_ASSERT(!dlogits || dlogits.num_elements() == exponentials.num_elements());
+  TROUPE_ASSERT(!token_losses || (token_losses.dtype == DType::f64 &&
+                                  token_losses.num_elements() == exponentials.shape[0]));
   for (std::int64_t t = 0; t < targets.num_elements(); ++t) {
     const std::int32_t target = targets.as<std::int32_t>()[t];
     TROUPE_ASSERT(target == loss.ignored || (target >= 0 && target < loss.classes));
@@ -169,7 +175,7 @@ void CpuOps::vocab_loss(Stream&, const Tensor& exponentials, const VocabColumns&
   const auto run = HWY_DYNAMIC_DISPATCH(vocab_loss_rows);
   *sum.as<double>() =
       parallel_sum(threads_, exponentials.shape[0], [&](std::int64_t begin, std::int64_t end) {
-        return run(exponentials, columns, targets, sums, loss, dlogits, begin, end);
+        return run(exponentials, columns, targets, sums, loss, dlogits, token_losses, begin, end);
       });
 }
 

@@ -21,6 +21,13 @@ void check_sums(const Tensor& sums, std::int64_t rows) {
   TROUPE_ASSERT(sums.shape[0] == 2 || sums.shape[0] == 3);
 }
 
+/// Where each row's loss is written before all are added.
+void* row_losses(Stream& stream, const Tensor& token_losses, std::int64_t rows) {
+  if (!token_losses) return kernel_stream(stream).scratch(loss_scratch(rows));
+  TROUPE_ASSERT(token_losses.dtype == DType::f64 && token_losses.num_elements() == rows);
+  return token_losses.data;
+}
+
 VocabShard shard_of(const Tensor& logits, const VocabColumns& columns) {
   TROUPE_ASSERT(logits.dtype == DType::f32 && logits.shape.rank() == 2);
   TROUPE_ASSERT(columns.valid >= 0 && columns.valid <= logits.shape[1]);
@@ -33,7 +40,8 @@ VocabShard shard_of(const Tensor& logits, const VocabColumns& columns) {
 }  // namespace
 
 void CudaOps::cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets,
-                            float scale, const Tensor& loss, const Tensor& dlogits) {
+                            float scale, const Tensor& loss, const Tensor& dlogits,
+                            const Tensor& token_losses) {
   check_logits(logits, targets);
   check_loss(loss, logits, dlogits);
   launch_cross_entropy({.rows = logits.shape[0],
@@ -44,8 +52,7 @@ void CudaOps::cross_entropy(Stream& stream, const Tensor& logits, const Tensor& 
                         .scale = scale,
                         .dlogits = dlogits.data,
                         .gradient_dtype = dlogits.dtype},
-                       loss.as<double>(),
-                       kernel_stream(stream).scratch(loss_scratch(logits.shape[0])),
+                       loss.as<double>(), row_losses(stream, token_losses, logits.shape[0]),
                        handle_of(stream));
 }
 
@@ -68,7 +75,7 @@ void CudaOps::vocab_sums(Stream& stream, const Tensor& logits, const VocabColumn
 
 void CudaOps::vocab_loss(Stream& stream, const Tensor& exponentials, const VocabColumns& columns,
                          const Tensor& targets, const Tensor& sums, const VocabLoss& loss,
-                         const Tensor& sum, const Tensor& dlogits) {
+                         const Tensor& sum, const Tensor& dlogits, const Tensor& token_losses) {
   const VocabShard shard = shard_of(exponentials, columns);
   check_logits(exponentials, targets);
   check_sums(sums, exponentials.shape[0]);
@@ -84,7 +91,7 @@ void CudaOps::vocab_loss(Stream& stream, const Tensor& exponentials, const Vocab
                      .scale = loss.scale,
                      .dlogits = dlogits.data,
                      .gradient_dtype = dlogits.dtype},
-                    sum.as<double>(), kernel_stream(stream).scratch(loss_scratch(shard.rows)),
+                    sum.as<double>(), row_losses(stream, token_losses, shard.rows),
                     handle_of(stream));
 }
 

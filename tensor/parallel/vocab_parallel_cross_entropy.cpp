@@ -67,10 +67,12 @@ std::unique_ptr<Work> VocabParallelCrossEntropy::reduce_sums(Stream& stream,
 
 void VocabParallelCrossEntropy::finish(Stream& stream, const Tensor& exponentials,
                                        const Tensor& targets, const CrossEntropyScratch& scratch,
-                                       float scale, const Tensor& sum, const Tensor& dlogits) {
+                                       float scale, const Tensor& sum, const Tensor& dlogits,
+                                       const Tensor& token_losses) {
   VocabLoss loss = loss_;
   loss.scale = scale;
-  ops_.vocab_loss(stream, exponentials, columns_, targets, scratch.sums, loss, sum, dlogits);
+  ops_.vocab_loss(stream, exponentials, columns_, targets, scratch.sums, loss, sum, dlogits,
+                  token_losses);
 }
 
 void VocabParallelCrossEntropy::loss(Stream& stream, const Tensor& logits, const Tensor& targets,

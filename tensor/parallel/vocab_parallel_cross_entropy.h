@@ -57,10 +57,10 @@ class VocabParallelCrossEntropy {
   std::unique_ptr<Work> reduce_sums(Stream& stream, const CrossEntropyScratch& scratch);
   /// sum (float64, one element) = the loss, summed over the tokens in an order that depends on T
   /// alone. If dlogits[T, V/n] (act) is given: the gradient times `scale`; it may be the float32
-  /// logits.
+  /// logits. If token_losses[T] (float64) is given: each token's loss.
   void finish(Stream& stream, const Tensor& exponentials, const Tensor& targets,
               const CrossEntropyScratch& scratch, float scale, const Tensor& sum,
-              const Tensor& dlogits = {});
+              const Tensor& dlogits = {}, const Tensor& token_losses = {});
 
   /// All parts.
   void loss(Stream& stream, const Tensor& logits, const Tensor& targets,

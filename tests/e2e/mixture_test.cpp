@@ -1,4 +1,5 @@
 #include <boost/test/unit_test.hpp>
+#include <fstream>
 #include <random>
 
 #include "tests/support/trained_run.h"
@@ -67,6 +68,73 @@ BOOST_AUTO_TEST_CASE(a_mixture_has_the_same_bits_on_every_pipeline_and_after_a_r
     const Numbers one = trained(mixed.place, name + "-one", keys({{"mesh.dp", "1"}}));
     BOOST_TEST(distance(one, whole) < 1e-6);
   }
+}
+
+/// What each step of a run says of its sources.
+std::vector<nlohmann::json> steps_of(const std::string& run) {
+  std::ifstream file(run + "/metrics.jsonl");
+  std::vector<nlohmann::json> steps;
+  for (std::string line; std::getline(file, line);) steps.push_back(nlohmann::json::parse(line));
+  return steps;
+}
+
+BOOST_AUTO_TEST_CASE(every_step_tells_the_loss_of_each_source) {
+  const Mixed mixed;
+  std::vector<nlohmann::json> whole;
+  int number = 0;
+  const Keys interleaved{
+      {"mesh.pp", "2"}, {"schedule.kind", "\"interleaved\""}, {"schedule.chunks", "3"}};
+  for (const auto& [documents, keys] :
+       {std::pair{"joined", Keys{}},
+        {"joined", {{"mesh.pp", "2"}, {"mesh.dp", "2"}}},
+        {"joined", {{"mesh.pp", "2"}, {"schedule.kind", "\"dualpipe\""}}},
+        {"packed", {{"mesh.dp", "2"}}},
+        {"padded", interleaved},
+        {"packed", {{"mesh.tp", "2"}, {"data.reader", "\"first-shard\""}}}}) {
+    const std::string name = "run" + std::to_string(number++);
+    trained(mixed.place, name, mixed.keys(documents, "5, 2, 1", keys));
+    const auto steps = steps_of(mixed.place.run(name));
+    BOOST_REQUIRE(steps.size() == 6u);
+    for (const auto& step : steps) {
+      const auto& sources = step.at("sources");
+      BOOST_REQUIRE(sources.size() == 3u);
+      double loss = 0;
+      std::int64_t tokens = 0;
+      for (const auto& source : sources) {
+        loss += source["loss"].get<double>() * source["tokens"].get<double>();
+        tokens += source["tokens"].get<std::int64_t>();
+      }
+      BOOST_TEST(tokens == step["tokens"].get<std::int64_t>());
+      BOOST_TEST(loss / static_cast<double>(tokens) == step["loss"].get<double>(),
+                 boost::test_tools::tolerance(1e-12));
+    }
+    if (documents != std::string("joined")) continue;
+    // Sixteen samples of sixteen tokens by 5, 2 and 1.
+    for (const auto& step : steps) {
+      BOOST_TEST(step["sources"][0]["name"] == "letters");
+      BOOST_TEST(step["sources"][0]["tokens"] == 10 * 16);
+      BOOST_TEST(step["sources"][2]["tokens"] == 2 * 16);
+    }
+    if (whole.empty()) whole = steps;
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      for (std::size_t s = 0; s < 3; ++s)
+        BOOST_TEST(steps[i]["sources"][s]["loss"].get<double>() ==
+                       whole[i]["sources"][s]["loss"].get<double>(),
+                   boost::test_tools::tolerance(1e-5));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_status_of_a_run_tells_of_its_sources) {
+  const Mixed mixed;
+  const Keys keys = mixed.keys("packed", "1, 1, 1", {{"run.max_steps", "1000000"}});
+  TroupeProgram run({"launch", mixed.place.manifest("run", keys)});
+  BOOST_REQUIRE(run.read_until("step 2/"));
+  const auto sources = status_of(mixed.place.run("run")).at("sources");
+  BOOST_REQUIRE(sources.size() == 3u);
+  BOOST_TEST(sources[1]["name"] == "documents");
+  BOOST_TEST(sources[1]["tokens"].get<int>() > 0);
+  BOOST_TEST(sources[1]["loss"].get<double>() > 0);
+  stop_after(2, run, mixed.place.run("run"));
 }
 
 BOOST_AUTO_TEST_CASE(one_source_is_the_corpus) {

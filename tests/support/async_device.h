@@ -235,9 +235,10 @@ class AsyncDevice final : public tensor::Device {
       submit(stream, {ids, dx}, {dtable}, &Ops::embedding_range_backward, ids, first, dx, dtable);
     }
     void cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets, float scale,
-                       const Tensor& loss, const Tensor& dlogits) override {
-      submit(stream, {logits, targets}, {loss, dlogits}, &Ops::cross_entropy, logits, targets,
-             scale, loss, dlogits);
+                       const Tensor& loss, const Tensor& dlogits,
+                       const Tensor& token_losses) override {
+      submit(stream, {logits, targets}, {loss, dlogits, token_losses}, &Ops::cross_entropy, logits,
+             targets, scale, loss, dlogits, token_losses);
     }
     void vocab_max(Stream& stream, const Tensor& logits, std::int64_t valid,
                    const Tensor& max) override {
@@ -250,9 +251,9 @@ class AsyncDevice final : public tensor::Device {
     }
     void vocab_loss(Stream& stream, const Tensor& exponentials, const tensor::VocabColumns& columns,
                     const Tensor& targets, const Tensor& sums, const tensor::VocabLoss& loss,
-                    const Tensor& sum, const Tensor& dlogits) override {
-      submit(stream, {exponentials, targets, sums}, {sum, dlogits}, &Ops::vocab_loss, exponentials,
-             columns, targets, sums, loss, sum, dlogits);
+                    const Tensor& sum, const Tensor& dlogits, const Tensor& token_losses) override {
+      submit(stream, {exponentials, targets, sums}, {sum, dlogits, token_losses}, &Ops::vocab_loss,
+             exponentials, columns, targets, sums, loss, sum, dlogits, token_losses);
     }
     void sum_of_squares(Stream& stream, const Tensor& x, const Tensor& sum) override {
       submit(stream, {x}, {sum}, &Ops::sum_of_squares, x, sum);

@@ -33,6 +33,13 @@ class MemoryTokens final : public stages::TokenFile {
     return other;
   }
 
+  /// These documents with `first` added to each id.
+  MemoryTokens with_ids_from(std::int32_t first) const {
+    MemoryTokens other = *this;
+    for (std::int32_t& id : other.ids_) id += first;
+    return other;
+  }
+
   const std::string& name() const override { return path_; }
   std::int64_t num_tokens() const override { return std::ssize(ids_); }
   void read(std::int64_t begin, std::span<std::int32_t> out) const override {

@@ -152,7 +152,7 @@ class NullDevice final : public tensor::Device {
     void add_positions(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
     void add_rows(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
     void positions_backward(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
-    void cross_entropy(Stream&, const Tensor&, const Tensor&, float, const Tensor&,
+    void cross_entropy(Stream&, const Tensor&, const Tensor&, float, const Tensor&, const Tensor&,
                        const Tensor&) override {}
     void embedding_range(Stream&, const Tensor&, std::int64_t, const Tensor&,
                          const Tensor&) override {}
@@ -162,7 +162,7 @@ class NullDevice final : public tensor::Device {
     void vocab_sums(Stream&, const Tensor&, const tensor::VocabColumns&, const Tensor&,
                     const Tensor&, const Tensor&) override {}
     void vocab_loss(Stream&, const Tensor&, const tensor::VocabColumns&, const Tensor&,
-                    const Tensor&, const tensor::VocabLoss&, const Tensor&,
+                    const Tensor&, const tensor::VocabLoss&, const Tensor&, const Tensor&,
                     const Tensor&) override {}
     void sum_of_squares(Stream&, const Tensor&, const Tensor&) override {}
     void adamw(Stream&, const tensor::AdamWStep&, const Tensor&, const Tensor&, const Tensor&,

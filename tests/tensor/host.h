@@ -119,7 +119,8 @@ class Host {
   static Values read(const Tensor& x) {
     const Bytes bytes = bytes_of(x);
     Values values(static_cast<std::size_t>(x.num_elements()));
-    for (std::size_t i = 0; i < values.size(); ++i) {
+    if (x.dtype == DType::f64) std::memcpy(values.data(), bytes.data(), bytes.size());
+    for (std::size_t i = 0; i < values.size() && x.dtype != DType::f64; ++i) {
       float value = 0;
       BFloat16 narrow;
       if (x.dtype == DType::f32) std::memcpy(&value, &bytes[4 * i], 4);

@@ -37,6 +37,34 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(each_token_has_its_loss) {
+  for_each_setup([](DType, Host& host) {
+    for (const std::int64_t vocabulary : {5, 16, 300}) {
+      const std::vector<std::int32_t> targets{4, kNoTarget, 0, 2, kNoTarget, 1, 3};
+      const auto rows = static_cast<std::int64_t>(targets.size());
+      const Tensor logits = host.normal(DType::f32, {rows, vocabulary}, "logits", 5);
+      const Tensor token_losses = host.output(DType::f64, {rows});
+      const auto loss_of = [&](const Tensor& each) {
+        return host.number_of([&](const Tensor& loss) {
+          host.ops().cross_entropy(host.stream(), logits, host.ids(targets), 1, loss, {}, each);
+        });
+      };
+      BOOST_TEST(loss_of(token_losses) == loss_of({}));
+      const Values values = Host::read(logits), losses = Host::read(token_losses);
+      for (std::size_t t = 0; t < targets.size(); ++t) {
+        const auto row = values.begin() + static_cast<std::ptrdiff_t>(t) * vocabulary;
+        const double expected =
+            targets[t] == kNoTarget
+                ? 0
+                : reference::cross_entropy(Values(row, row + vocabulary), {targets[t]},
+                                           static_cast<std::size_t>(vocabulary), 1)
+                      .loss;
+        BOOST_TEST(std::abs(losses[t] - expected) <= 2e-7 * (1 + std::abs(expected)));
+      }
+    }
+  });
+}
+
 BOOST_AUTO_TEST_CASE(a_token_without_a_target_has_no_loss_and_no_gradient) {
   for_each_setup([](DType dtype, Host& host) {
     for (const std::int64_t vocabulary : {5, 16, 300}) {

@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
@@ -102,6 +104,16 @@ void check(Host& host, DType dtype, const Case& c) {
       });
     };
     const double alone = loss_of({});
+    const Tensor token_losses = host.output(DType::f64, {c.rows});
+    BOOST_TEST(host.number_of([&](const Tensor& sum) {
+      host.ops().vocab_loss(host.stream(), s.logits, s.columns, targets, s.sums, options, sum, {},
+                            token_losses);
+    }) == alone);
+    const Values losses = Host::read(token_losses);
+    BOOST_TEST(std::abs(std::accumulate(losses.begin(), losses.end(), 0.0) - expected.loss) <=
+               1e-6 * expected.loss);
+    for (std::size_t t = 0; t < losses.size(); ++t)
+      BOOST_TEST((losses[t] == 0) == (c.targets()[t] == -100));
     const bool in_place = dtype == DType::f32;
     const Tensor dlogits = in_place ? s.logits : host.output(dtype, s.logits.shape);
     BOOST_TEST(loss_of(dlogits) == alone);

@@ -7,7 +7,8 @@
 #include "tensor/dtype.h"
 
 // Cross-entropy over logits[rows, columns] (float32), as tensor/ops.h defines it. A target that is
-// no class makes the loss a NaN. `loss` is one number, which may lie in pinned host memory.
+// no class makes the loss a NaN. `loss` is one number. It and
+// `scratch` may lie in pinned host memory.
 
 namespace troupe::tensor::cuda {
 
@@ -21,7 +22,8 @@ struct CrossEntropy {
   void* dlogits = nullptr;  ///< null: no gradient. May be `logits` if it is float32.
   DType gradient_dtype = DType::f32;
 };
-/// Bytes of `scratch` that launch_cross_entropy and launch_vocab_loss need.
+/// Bytes of `scratch` that launch_cross_entropy and launch_vocab_loss need. They leave each row's
+/// loss in it, a double.
 std::size_t loss_scratch(std::int64_t rows);
 void launch_cross_entropy(const CrossEntropy& entropy, double* loss, void* scratch,
                           cudaStream_t stream);

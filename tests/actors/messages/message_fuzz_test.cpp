@@ -72,6 +72,7 @@ BOOST_AUTO_TEST_CASE(no_answer_of_another_place_or_time_is_accepted) {
   check(Prepared{.epoch = 1,
                  .step = 4,
                  .rank = 2,
+                 .sources = {{.targets = 1}},
                  .squared_norms = {1},
                  .sent = {{.to = 3, .bytes = 1}},
                  .waited = {{.from = 3, .wait_s = 1}},

@@ -133,6 +133,7 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
                                   .rank = 3,
                                   .loss_sum = to_bits(inf),
                                   .targets = 1ll << 40,
+                                  .sources = {{}, {.loss_sum = to_bits(nan), .targets = 1ll << 39}},
                                   .bad_microbatch = 2,
                                   .squared_norms = {to_bits(nan), to_bits(-0.0), to_bits(5e-324)},
                                   .busy_s = to_bits(1.5),
@@ -144,6 +145,9 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
   BOOST_TEST(
       (copy.squared_norms == std::vector<Bits>{to_bits(nan), to_bits(-0.0), to_bits(5e-324)}));
   BOOST_TEST(copy.targets == 1ll << 40);
+  BOOST_REQUIRE(copy.sources.size() == 2u);
+  BOOST_TEST(copy.sources[1].loss_sum == to_bits(nan));
+  BOOST_TEST(copy.sources[1].targets == 1ll << 39);
   BOOST_TEST(copy.bad_microbatch == 2);
   BOOST_TEST(copy.sent.at(0).bytes == 1ull << 50);
   BOOST_TEST(copy.collectives.at(0).group == "g");

@@ -31,6 +31,8 @@ RunEvent step_event(std::int64_t step, double loss) {
               .report = {.step = step,
                          .loss = loss,
                          .tokens = 100,
+                         .sources = {{.name = "books", .loss = loss + 1, .tokens = 60},
+                                     {.name = "code", .loss = loss, .tokens = 40}},
                          .step_s = 0.03,
                          .replicas = {std::make_shared<StepReport::Measured>(measured)}}}};
 }
@@ -107,8 +109,11 @@ BOOST_AUTO_TEST_CASE(prometheus_scrapes_what_was_published) {
   hub.publish({.body = EvaluationDone{.loss = 4.5}});
   const std::string text = get_until(endpoint.url(), "troupe_eval_loss 4.5");
   for (const char* line :
-       {"troupe_train_loss 2.25\n", "troupe_train_tokens_total 200\n",
+       {"troupe_train_loss 2.25\n",
+        "troupe_train_tokens_total 200\n",
         "troupe_train_steps_total 2\n",
+        "troupe_train_source_loss{source=\"books\"} 3.25\n",
+        "troupe_train_source_tokens_total{source=\"code\"} 80\n",
         "troupe_train_step_duration_seconds_bucket{le=\"0.05\"} 2\n",
         "troupe_train_step_duration_seconds_bucket{le=\"0.02\"} 0\n",
         "troupe_train_step_duration_seconds_count 2\n",
@@ -123,8 +128,10 @@ BOOST_AUTO_TEST_CASE(prometheus_scrapes_what_was_published) {
         "troupe_link_queue_depth{dst=\"0\",src=\"1\"} 2\n",
         "troupe_actor_handler_duration_seconds_bucket{actor=\"director\",le=\"1e-05\"} 1\n",
         "troupe_actor_handler_duration_seconds_count{actor=\"director\"} 2\n",
-        "troupe_train_mfu_ratio 1\n", "troupe_run_events_total{kind=\"recovered\"} 1\n",
-        "troupe_recovery_stall_seconds_count 1\n", "troupe_build_info{version=\""})
+        "troupe_train_mfu_ratio 1\n",
+        "troupe_run_events_total{kind=\"recovered\"} 1\n",
+        "troupe_recovery_stall_seconds_count 1\n",
+        "troupe_build_info{version=\""})
     BOOST_TEST(text.find(line) != std::string::npos, line << " is not in\n" << text);
 }
 

@@ -91,6 +91,19 @@ BOOST_AUTO_TEST_CASE(a_line_tells_of_gpus_where_there_are_some) {
   BOOST_TEST(!json::parse(launch::metrics_line(report)).contains("mfu"));
 }
 
+BOOST_AUTO_TEST_CASE(a_line_tells_of_the_sources_of_a_mixture) {
+  const actors::StepReport report{
+      .loss = 1,
+      .sources = {{.name = "a \"b\"", .loss = 0.1, .tokens = 48},
+                  {.name = "c", .loss = std::numeric_limits<double>::quiet_NaN()}}};
+  const std::string line = launch::metrics_line(report);
+  BOOST_TEST(line.find("\"loss\":0.10000000000000001,") != std::string::npos, line);
+  const json sources = json::parse(line)["sources"];
+  BOOST_REQUIRE(sources.size() == 2u);
+  BOOST_TEST(sources[0] == json({{"name", "a \"b\""}, {"loss", 0.1}, {"tokens", 48}}));
+  BOOST_TEST(sources[1] == json({{"name", "c"}, {"loss", nullptr}, {"tokens", 0}}));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_not_finite_is_null) {
   const json row = json::parse(launch::metrics_line(
       actors::StepReport{.loss = std::numeric_limits<double>::quiet_NaN(),

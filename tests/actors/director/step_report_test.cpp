@@ -1,0 +1,45 @@
+#include "actors/director/step_report.h"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+
+using namespace troupe::actors;
+
+namespace {
+
+Prepared vote(int rank, std::vector<Prepared::OfSource> sources) {
+  return {.rank = rank, .sources = std::move(sources)};
+}
+
+std::shared_ptr<const StepReport::Measured> replica(const std::vector<Prepared>& votes) {
+  return std::make_shared<StepReport::Measured>(
+      measured({.pp = static_cast<int>(votes.size())}, votes));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(losses_of_sources_are_means_over_all_replicas) {
+  const std::vector<RunSpec::Data::Source> sources{
+      {.name = "a", .tokens = ""}, {.name = "b", .tokens = ""}, {.name = "c", .tokens = ""}};
+  // In the second replica both ranks have losses, as with two copies of the parameters.
+  const auto losses =
+      losses_of(sources, {replica({vote(0, {}), vote(1, {{to_bits(3), 2}, {to_bits(8), 4}, {}})}),
+                          replica({vote(0, {{to_bits(1), 1}, {}, {}}),
+                                   vote(1, {{to_bits(2), 1}, {to_bits(4), 2}, {}})})});
+  BOOST_REQUIRE(losses.size() == 3u);
+  BOOST_TEST(losses[0].name == "a");
+  BOOST_TEST(losses[0].loss == 6.0 / 4);
+  BOOST_TEST(losses[0].tokens == 4);
+  BOOST_TEST(losses[1].loss == 12.0 / 6);
+  BOOST_TEST(losses[1].tokens == 6);
+  BOOST_TEST(std::isnan(losses[2].loss));
+  BOOST_TEST(losses[2].tokens == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_tells_of_more_sources_than_there_are_is_cut_off) {
+  const auto all = replica({vote(0, {{to_bits(1), 1}, {to_bits(2), 1}, {to_bits(3), 1}})});
+  BOOST_TEST(losses_of({{.name = "a", .tokens = ""}, {.name = "b", .tokens = ""}}, {all}).size() ==
+             2u);
+  BOOST_TEST(losses_of({{.name = "", .tokens = ""}}, {all}).empty());
+  BOOST_TEST(losses_of({}, {nullptr}).empty());
+}
