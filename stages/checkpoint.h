@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "stages/data/documents.h"
+#include "stages/data/loss_on.h"
 #include "stages/model_config.h"
 #include "stages/sharding.h"
 #include "stages/stage.h"
@@ -23,6 +24,7 @@ struct Training {
   std::string digest;  ///< of the corpus (scan_tokens); empty if not known
   bool shuffle = false;
   std::string documents{name_of(Documents::joined)};  ///< how the corpus becomes samples
+  std::string loss_on{name_of(LossOn::all)};          ///< which of their tokens are targets
   std::int64_t global = 0;                            ///< samples per step
   double lr = 0;                                      ///< of the last update
   bool operator==(const Training&) const = default;

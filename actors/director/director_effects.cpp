@@ -37,6 +37,7 @@ stages::Training training_of(const RunSpec& spec, std::int64_t step) {
           .digest = spec.data.digest,
           .shuffle = spec.data.shuffle,
           .documents = std::string(stages::name_of(spec.batch.documents)),
+          .loss_on = std::string(stages::name_of(spec.data.loss_on)),
           .global = spec.batch.global,
           .lr = stages::learning_rate(spec.optimizer, step)};
 }

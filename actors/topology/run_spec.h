@@ -8,6 +8,7 @@
 #include "schedules/costs.h"
 #include "schedules/plan.h"
 #include "stages/data/documents.h"
+#include "stages/data/loss_on.h"
 #include "stages/data_parallel/data_parallel.h"
 #include "stages/model_config.h"
 #include "stages/optimizer.h"
@@ -40,6 +41,7 @@ struct RunSpec {
     std::string digest;
     std::string tokenizer = "bytes";
     bool shuffle = false;
+    stages::LossOn loss_on = stages::LossOn::all;
     /// Whether the first shard of a stage alone opens the token files and sends the others what it
     /// reads.
     bool first_shard_reads = false;

@@ -89,13 +89,16 @@ std::int64_t count_samples(const Manifest& m, const Text& text, const stages::To
   if (documents == stages::Documents::joined) check_one_sample(m, text, tokens.num_tokens());
   const stages::SampleTable samples(tokens, m.integer("batch.seq_len"), documents);
   if (samples.size() > 0) return samples.size();
-  m.fail(text.key,
-         fmt::format("{} holds {} in {}, but with batch.documents = '{}' a sample is a document of "
-                     "at least 2 tokens; 'joined' joins them",
-                     text.name, schedules::counted(tokens.num_tokens(), "token"),
-                     schedules::counted(tokens.num_documents(), "document"),
-                     m.text("batch.documents")),
-         ErrorKind::data);
+  m.fail(
+      text.key,
+      fmt::format("{} holds {} in {}, but with batch.documents = '{}' a sample is a document of "
+                  "at least 2 tokens{}",
+                  text.name, schedules::counted(tokens.num_tokens(), "token"),
+                  schedules::counted(tokens.num_documents(), "document"), m.text("batch.documents"),
+                  to_run_spec(m).data.loss_on == stages::LossOn::response
+                      ? ", one of them behind its prompt"
+                      : "; 'joined' joins them"),
+      ErrorKind::data);
 }
 
 int tokenizer_size(const Manifest& m) try {
@@ -132,6 +135,9 @@ std::string check_dataset(const Manifest& m, const Text& text) {
 /// without tokenizing them.
 std::string check_files(const Manifest& m, const Text& text) {
   const auto& files = text.files;
+  if (to_run_spec(m).data.loss_on == stages::LossOn::response)
+    for (const std::string& file : files)
+      about_files(m, text.key, [&] { stages::require_responses(file); });
   if (std::ranges::any_of(files, stages::is_indexed_dataset)) {
     if (files.size() > 1)
       m.fail(text.key,
@@ -165,8 +171,10 @@ Text expanded(const Manifest& m, Text text) {
 /// Makes the token file of a text and returns its path.
 std::string prepare(const Manifest& m, const Text& text, const stages::EncodeOptions& options,
                     Corpus& corpus) {
-  const std::string path = stages::prepare_tokens(
-      {.files = text.files, .tokenizer = m.text("data.tokenizer")}, token_cache(), options);
+  const std::string path = stages::prepare_tokens({.files = text.files,
+                                                   .tokenizer = m.text("data.tokenizer"),
+                                                   .loss_on = to_run_spec(m).data.loss_on},
+                                                  token_cache(), options);
   corpus.holds.emplace_back(path);
   return path;
 }

@@ -38,6 +38,10 @@ void check_data(const Manifest& m) {
            "data.files must name the text to train on: files = [\"corpus/*.txt\"], or "
            "[[data.mix]] several sources");
   check_mix(m);
+  if (m.text("data.loss_on") == "response" && m.text("batch.documents") == "joined")
+    m.fail("data.loss_on",
+           "data.loss_on = 'response' needs samples that are documents, each with its prompt, but "
+           "batch.documents = 'joined'; take 'packed' or 'padded'");
   if (m.integer("eval.interval") > 0 && m.texts("eval.files").empty())
     m.fail("eval.interval",
            fmt::format("eval.interval = {} needs eval.files, the text to evaluate on",

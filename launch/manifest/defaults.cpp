@@ -10,6 +10,7 @@
 #include "launch/manifest/mix_keys.h"
 #include "launch/manifest/model_keys.h"
 #include "stages/data/documents.h"
+#include "stages/data/loss_on.h"
 
 namespace troupe::launch {
 namespace {
@@ -53,7 +54,8 @@ constexpr std::array kRunKeys{
 constexpr std::array kOtherKeys{
     Key{"data", "files", texts, "[]", "paths",
         "Text files or globs in order (each glob sorted bytewise), or one .bin with its .idx; a "
-        ".jsonl is read as the \"text\" of every line. This or data.mix must be given"},
+        ".jsonl is read as the \"text\" of every line, or its \"prompt\" and \"response\". This or "
+        "data.mix must be given"},
     Key{"data", "mix", mix, "[]", "",
         "Several sources instead of files, each a table [[data.mix]] with the keys below. Samples "
         "are drawn by weight, and each source is read in its own order, again when it ends"},
@@ -62,6 +64,17 @@ constexpr std::array kOtherKeys{
         "the byte's value"},
     Key{"data", "shuffle", boolean, "false", "",
         "Samples of each source in a seeded random order; off, so that others can replay a run"},
+    Key{"data",
+        "loss_on",
+        text,
+        "\"all\"",
+        "",
+        "Which tokens of a document are trained: all but the first; or response, those of the "
+        "\"response\" of each line of a .jsonl, not those of its \"prompt\". All, as plain text "
+        "has "
+        "no prompts",
+        {},
+        stages::kLossOnNames},
     Key{"data",
         "reader",
         text,

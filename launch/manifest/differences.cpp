@@ -26,6 +26,8 @@ void compare_data(const actors::RunSpec& spec, const stages::CheckpointInfo& inf
   compare(cursor, "data.shuffle", spec.data.shuffle, info.training->shuffle);
   compare(cursor, "batch.documents", std::string(stages::name_of(spec.batch.documents)),
           info.training->documents);
+  compare(cursor, "data.loss_on", std::string(stages::name_of(spec.data.loss_on)),
+          info.training->loss_on);
   if (spec.data.shuffle && info.training->shuffle)
     compare(cursor, "run.seed", spec.seed, info.training->seed);
   const bool is_mix = !spec.data.sources.front().name.empty();

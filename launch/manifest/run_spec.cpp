@@ -29,6 +29,11 @@ std::vector<actors::RunSpec::Data::Source> sources_of(const Manifest& m) {
   return sources;
 }
 
+stages::LossOn loss_on_of(const std::string& name) {
+  return name == stages::name_of(stages::LossOn::response) ? stages::LossOn::response
+                                                           : stages::LossOn::all;
+}
+
 stages::Decay decay_of(const std::string& name) {
   if (name == "linear") return stages::Decay::linear;
   if (name == "cosine") return stages::Decay::cosine;
@@ -138,6 +143,7 @@ actors::RunSpec to_run_spec(const Manifest& m) {
                .digest = m.text("data.digest"),
                .tokenizer = m.text("data.tokenizer"),
                .shuffle = m.flag("data.shuffle"),
+               .loss_on = loss_on_of(m.text("data.loss_on")),
                .first_shard_reads = m.text("data.reader") == "first-shard"},
       .batch = {.seq_len = m.integer("batch.seq_len"),
                 .micro = m.integer("batch.micro"),

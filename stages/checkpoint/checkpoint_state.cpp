@@ -53,8 +53,9 @@ std::optional<Training> parse_training(const json& state, const std::filesystem:
                .shuffle = get_bool(*training, "shuffle", path),
                .global = get_integer(*training, "global", path),
                .lr = get_number(*training, "lr", path)};
-  // Older versions joined the samples of every run.
+  // Older versions joined the samples of every run, and trained on all of them.
   if (training->contains("documents")) out.documents = get_string(*training, "documents", path);
+  if (training->contains("loss_on")) out.loss_on = get_string(*training, "loss_on", path);
   return out;
 }
 
@@ -103,9 +104,13 @@ void write_checkpoint_state(const std::filesystem::path& dir, const CheckpointSt
       {"files", files},
   };
   if (const auto& training = state.info.training)
-    content["training"] = {{"seed", training->seed},       {"digest", training->digest},
-                           {"shuffle", training->shuffle}, {"documents", training->documents},
-                           {"global", training->global},   {"lr", training->lr}};
+    content["training"] = {{"seed", training->seed},
+                           {"digest", training->digest},
+                           {"shuffle", training->shuffle},
+                           {"documents", training->documents},
+                           {"loss_on", training->loss_on},
+                           {"global", training->global},
+                           {"lr", training->lr}};
   write_whole_file(dir / kStateFile, content.dump(2) + '\n');
 }
 

@@ -26,7 +26,7 @@ struct EncodeOptions {
 };
 
 /// What part of a dataset ends with a text.
-enum class Ends { nothing, sequence, document };
+enum class Ends { nothing, prompt, sequence, document };
 
 /// Encodes texts in several threads and hands their ids on in the order of the texts. Memory is
 /// bounded by one batch of text and its ids.
@@ -46,6 +46,8 @@ class CorpusEncoder {
   // the use or the progress throws for any text so far.
   void begin_document() { add_ids(options_.frame.before); }
   void add(const Piece& piece);
+  /// Ends the prompt that the document begins with.
+  void end_prompt() { batch_.push_back({.ends = Ends::prompt}); }
   /// Ends a sequence within the document.
   void end_sequence() { batch_.push_back({.ends = Ends::sequence}); }
   /// Ends the document and its last sequence.

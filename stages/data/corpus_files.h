@@ -3,12 +3,14 @@
 #include <string>
 
 #include "stages/data/corpus_encoder.h"
+#include "stages/data/loss_on.h"
 
 namespace troupe::stages {
 
-/// Hands a file to the encoder by its format. The "text" of each line of a .jsonl file is one
-/// document and one sequence; any other file is one document with a sequence for each piece. Throws
-/// Error{data} for a file that cannot be read, or a line without a "text", naming it.
-void add_file(const std::string& path, CorpusEncoder& encoder);
+/// Hands a file to the encoder by its format. Each line of a .jsonl file is one document and one
+/// sequence: its "text", or its "prompt" and its "response", which with LossOn::response it must
+/// have. Any other file is one document with a sequence for each piece. Throws Error{data} for a
+/// file that cannot be read, or a line that is none of this, naming it.
+void add_file(const std::string& path, LossOn loss_on, CorpusEncoder& encoder);
 
 }  // namespace troupe::stages

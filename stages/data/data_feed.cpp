@@ -2,17 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "stages/data/shuffle.h"
 #include "stages/data/token_scan.h"
 #include "tensor/error.h"
+#include "tensor/ops.h"
 
 namespace troupe::stages {
 namespace {
 
 std::string too_few(const TokenFile& tokens, const FeedSpec& spec) {
   if (spec.documents != Documents::joined)
-    return fmt::format("{}: {} tokens in {} documents, but a sample is a document of at least 2",
-                       tokens.name(), tokens.num_tokens(), tokens.num_documents());
+    return fmt::format(
+        "{}: {} tokens in {} documents, but a sample is a document of at least 2, "
+        "one of them behind its prompt",
+        tokens.name(), tokens.num_tokens(), tokens.num_documents());
   return fmt::format("{}: {} tokens, but one sample of seq_len {} and its targets need {}",
                      tokens.name(), tokens.num_tokens(), spec.seq_len, spec.seq_len + 1);
 }
@@ -83,6 +88,7 @@ void DataFeed::read(const Sample& sample, std::span<std::int32_t> ids,
   tokens.read(sample.begin + 1, targets);
   check_ids(tokens, sample.begin, ids, spec_.vocab_size);
   check_ids(tokens, sample.begin + sample.targets, targets.last(1), spec_.vocab_size);
+  std::ranges::fill(targets.first(static_cast<std::size_t>(sample.masked)), tensor::kNoTarget);
 }
 
 void DataFeed::microbatch(std::int64_t step, int replica, int microbatch,

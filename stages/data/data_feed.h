@@ -57,7 +57,8 @@ class DataFeed {
     const std::int64_t first = replica * (spec_.global / spec_.replicas) + microbatch * spec_.micro;
     for (std::int64_t i = 0; i < spec_.micro; ++i) use(sample(step, first + i), i * spec_.seq_len);
   }
-  /// Fills a sample's ids and targets, sample.targets of each. Throws Error{data} for a token that
+  /// Fills a sample's ids and targets, sample.targets of each; masked targets become
+  /// tensor::kNoTarget. Throws Error{data} for a token that
   /// is not below vocab_size.
   void read(const Sample& sample, std::span<std::int32_t> ids,
             std::span<std::int32_t> targets) const;

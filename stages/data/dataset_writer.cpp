@@ -89,7 +89,7 @@ DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
   CorpusEncoder encoder(
       tokenizer, options, size_of_files(files),
       [&writer](std::span<const std::int32_t> ids, Ends ends) { writer.add(ids, ends); });
-  for (const std::string& file : files) add_file(file, encoder);
+  for (const std::string& file : files) add_file(file, LossOn::all, encoder);
   encoder.finish();
   if (writer.index().num_tokens == 0)
     throw Error(ErrorKind::data, fmt::format("no token in {}", fmt::join(files, ", ")));

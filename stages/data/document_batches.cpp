@@ -28,7 +28,7 @@ void DocumentBatches::begin(std::int64_t step) {
   num_targets_ = 0;
   for (std::size_t n = 0; n < samples_.size(); ++n) {
     samples_[n] = feed_->sample(step, static_cast<std::int64_t>(n));
-    num_targets_ += samples_[n].targets;
+    num_targets_ += samples_[n].trained();
   }
   if (is_packed()) partition_.deal(samples_);
 }

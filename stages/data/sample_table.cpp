@@ -23,10 +23,17 @@ SampleTable::SampleTable(const TokenFile& tokens, std::int64_t seq_len, Document
   }
 }
 
+/// The pieces of a document all of whose targets are of its prompt: those of piece i are the tokens
+/// i * seq_len + 1 to (i + 1) * seq_len.
+std::int64_t SampleTable::skipped_pieces(std::int64_t document) const {
+  return std::max<std::int64_t>(tokens_->prompt_length(document) - 1, 0) / seq_len_;
+}
+
 std::int64_t SampleTable::samples_of(std::int64_t document) const {
   const std::int64_t tokens =
       tokens_->document_begin(document + 1) - tokens_->document_begin(document);
-  return tokens < 2 ? 0 : (tokens - 1 + seq_len_ - 1) / seq_len_;
+  if (tokens < 2 || tokens_->prompt_length(document) == tokens) return 0;
+  return (tokens - 1 + seq_len_ - 1) / seq_len_ - skipped_pieces(document);
 }
 
 Sample SampleTable::operator[](std::int64_t n) const {
@@ -35,9 +42,13 @@ Sample SampleTable::operator[](std::int64_t n) const {
   std::int64_t document = (after - before_.begin() - 1) * kStride;
   std::int64_t piece = n - *(after - 1);
   for (std::int64_t count; piece >= (count = samples_of(document)); ++document) piece -= count;
-  const std::int64_t begin = tokens_->document_begin(document) + piece * seq_len_;
+  const std::int64_t first = tokens_->document_begin(document);
+  const std::int64_t begin = first + (skipped_pieces(document) + piece) * seq_len_;
   const std::int64_t last = tokens_->document_begin(document + 1) - 1;
-  return {.begin = begin, .targets = std::min(seq_len_, last - begin)};
+  const std::int64_t of_prompt = first + tokens_->prompt_length(document) - (begin + 1);
+  return {.begin = begin,
+          .targets = std::min(seq_len_, last - begin),
+          .masked = std::max<std::int64_t>(of_prompt, 0)};
 }
 
 }  // namespace troupe::stages

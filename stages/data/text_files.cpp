@@ -121,6 +121,14 @@ void require_text(const std::string& path) {
                   fmt::format("{}: a {} file holds no text; {}", path, format.suffix, format.hint));
 }
 
+void require_responses(const std::string& path) {
+  if (!is_json_lines(path))
+    throw Error(ErrorKind::data,
+                fmt::format("{}: no .jsonl file with a \"prompt\" and a \"response\" in each line, "
+                            "which a loss on responses takes",
+                            path));
+}
+
 void for_each_piece(const std::filesystem::path& path, Cuts cuts, const UsePiece& use) {
   const InputFile file = InputFile::open(path);
   std::string window;

@@ -16,11 +16,14 @@ namespace troupe::stages {
 /// a match.
 std::vector<std::string> expand_files(const std::vector<std::string>& patterns);
 
-/// Whether the file's name says that it holds one document per line, in the line's "text".
+/// Whether the file's name says that it holds one document per line, each a JSON object.
 bool is_json_lines(const std::string& path);
 /// Throws Error{data} for a file whose name says that it holds no text: it is compressed, a table,
 /// or tokens.
 void require_text(const std::string& path);
+
+/// Throws Error{data} for a file whose name says that it holds no prompts and responses.
+void require_responses(const std::string& path);
 
 /// Bytes of text that are looked at for a cut; a piece is longer only if it has none. It is small
 /// because SentencePiece takes more time per byte for a long text than for a short one.

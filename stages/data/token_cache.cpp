@@ -25,6 +25,8 @@ namespace {
 
 constexpr std::array<char, 8> kMagic = {'T', 'R', 'O', 'U', 'P', 'E', 'T', 'K'};
 constexpr std::uint32_t kVersion = 2;
+/// Version of files with prompts.
+constexpr std::uint32_t kPromptsVersion = 3;
 /// Version of the rules that give a text its ids; part of the key.
 constexpr int kKeyVersion = 3;
 
@@ -47,13 +49,19 @@ std::uint64_t sum_of(const TrailerBytes& trailer, std::string_view key) {
   return sum.digest();
 }
 
-/// Whether ids, documents' ends and key are `body` bytes long. Divisions come first, because the
+/// Numbers that a file has for each document.
+std::uint64_t numbers_of_document(const TrailerBytes& trailer) {
+  return trailer.version == kPromptsVersion ? 2 : 1;
+}
+
+/// Whether ids, documents' numbers and key are `body` bytes long. Divisions come first, because the
 /// products could overflow.
 bool fits(const TrailerBytes& trailer, std::uint64_t body) {
   if (trailer.key_bytes > body) return false;
   std::uint64_t rest = body - trailer.key_bytes;
-  if (trailer.num_documents > rest / sizeof(std::int64_t)) return false;
-  rest -= trailer.num_documents * sizeof(std::int64_t);
+  const std::uint64_t of_document = numbers_of_document(trailer) * sizeof(std::int64_t);
+  if (trailer.num_documents > rest / of_document) return false;
+  rest -= trailer.num_documents * of_document;
   return rest % trailer.width == 0 && rest / trailer.width == trailer.num_tokens;
 }
 
@@ -71,8 +79,9 @@ std::string key_of(const TokenSource& source) {
   key += source.tokenizer == kBytesTokenizer
              ? fmt::format("tokenizer {}\n", kBytesTokenizer)
              : fmt::format("tokenizer {}\n", identity_of(source.tokenizer));
+  const char* lines = source.loss_on == LossOn::response ? "responses" : "documents";
   for (const std::string& file : source.files)
-    key += fmt::format("{} {}\n", is_json_lines(file) ? "documents" : "file", identity_of(file));
+    key += fmt::format("{} {}\n", is_json_lines(file) ? lines : "file", identity_of(file));
   return key;
 }
 
@@ -100,12 +109,15 @@ void write_cache(const TokenSource& source, const std::string& key,
   PublishedFile cache(path);
   TokenWriter tokens(cache.file(), width);
   std::vector<std::int64_t> documents;  // the end of each
+  std::vector<std::int64_t> prompts;    // the length of each document's
   const auto add = [&](std::span<const std::int32_t> ids, Ends ends) {
     tokens.append(ids);
+    if (ends == Ends::prompt)
+      prompts.push_back(tokens.num_tokens() - (documents.empty() ? 0 : documents.back()));
     if (ends == Ends::document) documents.push_back(tokens.num_tokens());
   };
   CorpusEncoder encoder(*tokenizer, options, size_of_files(source.files), add);
-  for (const std::string& file : source.files) add_file(file, encoder);
+  for (const std::string& file : source.files) add_file(file, source.loss_on, encoder);
   encoder.finish();
   if (tokens.num_tokens() == 0)
     throw Error(ErrorKind::data,
@@ -117,8 +129,12 @@ void write_cache(const TokenSource& source, const std::string& key,
                        .num_documents = documents.size(),
                        .key_bytes = key.size(),
                        .width = static_cast<std::uint32_t>(width)};
-  trailer.sum = sum_of(trailer, key);
   cache.file().write(std::as_bytes(std::span(documents)));
+  if (source.loss_on == LossOn::response) {
+    trailer.version = kPromptsVersion;
+    cache.file().write(std::as_bytes(std::span(prompts)));
+  }
+  trailer.sum = sum_of(trailer, key);
   cache.file().write(key);
   cache.file().write(std::as_bytes(std::span(&trailer, 1)));
   cache.publish();
@@ -138,6 +154,8 @@ std::string prepare_tokens(const TokenSource& source, const std::string& cache_d
                            const EncodeOptions& options) {
   if (source.files.empty())
     throw Error(ErrorKind::data, "no data files are given; name text files or a .bin/.idx dataset");
+  if (source.loss_on == LossOn::response)
+    for (const std::string& file : source.files) require_responses(file);
   for (const std::string& file : source.files) {
     if (!is_indexed_dataset(file)) continue;
     if (source.files.size() > 1)
@@ -169,8 +187,9 @@ TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path) {
   const std::uint64_t body = file.size() - sizeof trailer;
   file.read(body, std::as_writable_bytes(std::span(&trailer, 1)));
   if (trailer.magic != kMagic) throw refuse("it does not end in TROUPETK");
-  if (trailer.version != kVersion)
-    throw refuse(fmt::format("version {}, expected {}", trailer.version, kVersion));
+  if (trailer.version != kVersion && trailer.version != kPromptsVersion)
+    throw refuse(
+        fmt::format("version {}, expected {} or {}", trailer.version, kVersion, kPromptsVersion));
   if (trailer.width != 1 && trailer.width != 2 && trailer.width != 4)
     throw refuse(fmt::format("{} bytes per token, expected 1, 2 or 4", trailer.width));
   if (!fits(trailer, body))
@@ -184,6 +203,7 @@ TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path) {
   return {.width = TokenWidth{trailer.width},
           .num_tokens = static_cast<std::int64_t>(trailer.num_tokens),
           .num_documents = static_cast<std::int64_t>(trailer.num_documents),
+          .has_prompts = trailer.version == kPromptsVersion,
           .key = std::move(key)};
 }
 

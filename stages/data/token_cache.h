@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "stages/data/corpus_encoder.h"
+#include "stages/data/loss_on.h"
 #include "stages/data/token_width.h"
 
 namespace troupe::stages {
@@ -15,6 +16,8 @@ struct TokenSource {
   /// Text files in order, or one Megatron .bin/.idx prefix or .bin file.
   std::vector<std::string> files;
   std::string tokenizer = "bytes";
+  /// With LossOn::response all files are .jsonl, and the cache keeps how long prompts are.
+  LossOn loss_on = LossOn::all;
 };
 
 /// Turns the source into a token cache file once (keyed by path, size and mtime of every file and
@@ -26,11 +29,13 @@ std::string prepare_tokens(const TokenSource& source, const std::string& cache_d
                            const EncodeOptions& options = {});
 
 /// What the end of a token cache file says (stages/README.md gives the bytes). The ids begin at
-/// byte 0; the end of each document follows them.
+/// byte 0; the end of each document follows them, and then, if there are prompts, the length of
+/// each document's.
 struct TokenCacheTrailer {
   TokenWidth width = TokenWidth::u8;
   std::int64_t num_tokens = 0;
   std::int64_t num_documents = 0;
+  bool has_prompts = false;
   std::string key;  ///< the source in words
 };
 

@@ -44,36 +44,49 @@ class MappedTokens : public TokenFile {
   std::int64_t num_tokens_;
 };
 
-/// A token cache: the ends of its documents follow the ids.
+/// A token cache: the ends of its documents follow the ids, then the lengths of prompts.
 class CachedTokens final : public MappedTokens {
  public:
   CachedTokens(const std::string& path, std::string name, const TokenCacheTrailer& trailer)
       : MappedTokens(path, std::move(name), trailer.width, trailer.num_tokens),
-        num_documents_(trailer.num_documents) {
-    const auto ends = static_cast<std::size_t>(num_documents_) * sizeof(std::int64_t);
-    if (bytes().size() - ids_bytes() < ends)
+        num_documents_(trailer.num_documents),
+        has_prompts_(trailer.has_prompts) {
+    const auto numbers = static_cast<std::size_t>((has_prompts_ ? 2 : 1) * num_documents_);
+    if (bytes().size() - ids_bytes() < numbers * sizeof(std::int64_t))
       throw Error(ErrorKind::data, path + ": changed while it was opened");
-    for (std::int64_t i = 0; i < num_documents_; ++i)
-      if (document_begin(i + 1) < document_begin(i)) throw wrong_documents(path);
-    if (document_begin(num_documents_) != num_tokens()) throw wrong_documents(path);
+    const auto refuse = [&path](const char* why) {
+      throw Error(ErrorKind::data, path + ": not a token file: " + why);
+    };
+    for (std::int64_t i = 0; i < num_documents_; ++i) {
+      const std::int64_t length = document_begin(i + 1) - document_begin(i);
+      if (length < 0) refuse(kWrongEnds);
+      if (prompt_length(i) < 0 || prompt_length(i) > length)
+        refuse("a prompt is longer than its document");
+    }
+    if (document_begin(num_documents_) != num_tokens()) refuse(kWrongEnds);
   }
 
   std::int64_t num_documents() const override { return num_documents_; }
   std::int64_t document_begin(std::int64_t i) const override {
-    std::int64_t end = 0;
-    if (i == 0) return end;
-    const std::size_t at = ids_bytes() + static_cast<std::size_t>(i - 1) * sizeof end;
-    std::memcpy(&end, bytes().data() + at, sizeof end);
-    return end;
+    return i == 0 ? 0 : number_at(i - 1);
+  }
+  std::int64_t prompt_length(std::int64_t i) const override {
+    return has_prompts_ ? number_at(num_documents_ + i) : 0;
   }
 
  private:
-  static Error wrong_documents(const std::string& path) {
-    return Error(ErrorKind::data,
-                 path + ": not a token file: the ends of its documents do not ascend to its end");
+  static constexpr const char* kWrongEnds = "the ends of its documents do not ascend to its end";
+
+  /// The i-th number behind the ids.
+  std::int64_t number_at(std::int64_t i) const {
+    std::int64_t number = 0;
+    const std::size_t at = ids_bytes() + static_cast<std::size_t>(i) * sizeof number;
+    std::memcpy(&number, bytes().data() + at, sizeof number);
+    return number;
   }
 
   std::int64_t num_documents_;
+  bool has_prompts_;
 };
 
 /// The .bin of a dataset, whose documents its .idx has.

@@ -27,6 +27,9 @@ class TokenFile {
   virtual std::int64_t num_documents() const = 0;
   /// The first token of a document, counted from 0; num_tokens() for i = num_documents().
   virtual std::int64_t document_begin(std::int64_t i) const = 0;
+  /// The tokens at the beginning of a document that are its prompt, which are no targets; 0 where
+  /// prompts are not told apart.
+  virtual std::int64_t prompt_length([[maybe_unused]] std::int64_t i) const { return 0; }
 };
 
 }  // namespace troupe::stages

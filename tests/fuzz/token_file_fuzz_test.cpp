@@ -39,13 +39,16 @@ BOOST_AUTO_TEST_CASE(any_token_cache_is_read_or_refused) {
   std::mt19937_64 random(test::fresh_seed());
   const test::TempDir dir;
   const std::string text = dir.write("text", "some text to be tokens");
-  const std::string sound =
-      test::content_of(prepare_tokens({.files = {text}}, dir.path().string()));
-  int num_refused = 0;
-  for (int round = 0; round < kRounds; ++round)
-    num_refused += refused(dir.write("file.tokens", test::mutated(sound, random)), "file.tokens");
-  BOOST_TEST(num_refused > kRounds / 2);
-  BOOST_TEST(!refused(dir.write("file.tokens", sound), "file.tokens"));
+  const std::string lines = dir.write("in.jsonl", "{\"prompt\":\"some\",\"response\":\"text\"}\n");
+  for (const TokenSource& source :
+       {TokenSource{.files = {text}}, TokenSource{.files = {lines}, .loss_on = LossOn::response}}) {
+    const std::string sound = test::content_of(prepare_tokens(source, dir.path().string()));
+    int num_refused = 0;
+    for (int round = 0; round < kRounds; ++round)
+      num_refused += refused(dir.write("file.tokens", test::mutated(sound, random)), "file.tokens");
+    BOOST_TEST(num_refused > kRounds / 2);
+    BOOST_TEST(!refused(dir.write("file.tokens", sound), "file.tokens"));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(any_dataset_is_read_or_refused) {

@@ -86,6 +86,52 @@ BOOST_AUTO_TEST_CASE(documents_are_cut_so_that_each_token_but_their_first_is_a_t
   }
 }
 
+// Checks the definition token by token: what follows a prompt is a target once, and nothing of the
+// prompt is; a sample without a target is none.
+BOOST_AUTO_TEST_CASE(the_tokens_behind_each_prompt_are_targets_once) {
+  std::mt19937_64 random(test::fresh_seed());
+  for (int round = 0; round < 300; ++round) {
+    Lengths lengths = random_lengths(random, 20, 30), prompts;
+    lengths.push_back(3);
+    for (const std::int64_t length : lengths)
+      prompts.push_back(static_cast<std::int64_t>(test::below(random, length + 1)));
+    prompts.back() = 1;
+    const MemoryTokens tokens = MemoryTokens::of_lengths(lengths).with_prompts(prompts);
+    const auto seq_len = static_cast<std::int64_t>(1 + test::below(random, 8));
+    std::vector<std::int32_t> expected, trained;
+    for (std::int64_t d = 0; d < tokens.num_documents(); ++d)
+      for (std::int64_t t = std::max<std::int64_t>(tokens.prompt_length(d), 1);
+           t < tokens.document_begin(d + 1) - tokens.document_begin(d); ++t)
+        expected.push_back(static_cast<std::int32_t>(tokens.document_begin(d) + t));
+    const FeedSpec spec{
+        .documents = Documents::packed, .seq_len = seq_len, .vocab_size = tokens.num_tokens() + 1};
+    const DataFeed feed(std::make_unique<MemoryTokens>(tokens), spec);
+    DocumentBatches batches(feed, 1);
+    for (std::int64_t n = 0; n < feed.num_samples(); ++n) {
+      batches.begin(n);
+      const Microbatch m = microbatch(batches, 0, 0, seq_len + 1);
+      std::int64_t targets = 0;
+      for (std::size_t row = 0; row < m.targets.size(); ++row) {
+        if (m.targets[row] == tensor::kNoTarget) continue;
+        BOOST_REQUIRE(m.targets[row] == m.ids[row] + 1);
+        trained.push_back(m.targets[row]);
+        ++targets;
+      }
+      BOOST_REQUIRE(targets > 0);
+      BOOST_REQUIRE(targets == batches.num_targets());
+    }
+    BOOST_REQUIRE(trained == expected);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_corpus_of_prompts_alone_is_refused) {
+  const MemoryTokens tokens = MemoryTokens::of_lengths({3, 1}).with_prompts({3, 0});
+  test::expect_error(ErrorKind::data, {"corpus", "2 documents", "behind its prompt"}, [&] {
+    DataFeed(std::make_unique<MemoryTokens>(tokens),
+             FeedSpec{.documents = Documents::padded, .seq_len = 4});
+  });
+}
+
 BOOST_AUTO_TEST_CASE(a_corpus_without_a_document_of_two_tokens_is_refused) {
   const FeedSpec spec{.documents = Documents::packed, .seq_len = 4};
   test::expect_error(ErrorKind::data, {"corpus", "3 documents", "at least 2"}, [&] {

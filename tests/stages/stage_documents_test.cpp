@@ -56,10 +56,12 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 const std::vector<Case> kCases = {
     {"llama", llama()}, {"llama, dynamic rotation", dynamic_rotation()}, {"gpt2", gpt2()}};
 
-/// Some documents, of which one is cut, and a few too short for a sample.
-stages::DataFeed feed_of(Documents documents) {
+/// Some documents, of which one is cut, and a few too short for a sample. With prompts, one piece
+/// of the cut one is all prompt, and one document has nothing else.
+stages::DataFeed feed_of(Documents documents, bool has_prompts = false) {
   const std::vector<std::int64_t> lengths = {3, 1, 21, 7, 0, 45, 2, 12, 5};
   MemoryTokens tokens = MemoryTokens::of_lengths(lengths);
+  if (has_prompts) tokens = tokens.with_prompts({2, 0, 20, 7, 0, 26, 1, 0, 3});
   return {std::make_unique<MemoryTokens>(tokens.with_ids_below(kVocab)),
           {.documents = documents,
            .seq_len = kSeqLen,
@@ -112,16 +114,19 @@ std::pair<double, double> distance(const tensor::Tensor& gradient, const referen
 
 }  // namespace
 
-BOOST_DATA_TEST_CASE(documents_train_as_each_alone, boost::unit_test::data::make(kCases), c) {
+BOOST_DATA_TEST_CASE(documents_train_as_each_alone,
+                     boost::unit_test::data::make(kCases) *
+                         boost::unit_test::data::make({false, true}),
+                     c, has_prompts) {
   for (const Documents documents : {Documents::packed, Documents::padded}) {
     const auto device = test::make_test_device(2);
     const auto pipeline = whole(c.model, documents, *device);
-    const stages::DataFeed feed = feed_of(documents);
+    const stages::DataFeed feed = feed_of(documents, has_prompts);
     const StepResult got = pipeline->gradients(batch_of(feed));
 
     const stages::Stage& stage = *pipeline->stages().front();
     std::int64_t targets = 0;
-    for (int n = 0; n < kMicro * kMicrobatches; ++n) targets += feed.sample(0, n).targets;
+    for (int n = 0; n < kMicro * kMicrobatches; ++n) targets += feed.sample(0, n).trained();
     double loss = 0;
     std::map<std::string, reference::Values> gradients;
     for (int n = 0; n < kMicro * kMicrobatches; ++n) {

@@ -13,6 +13,7 @@
 #include "stages/data/text_files.h"
 #include "stages/data/token_cache_pruning.h"
 #include "stages/data/token_file.h"
+#include "stages/data/token_scan.h"
 #include "stages/tokenizers/tokenizer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/file_size_limit.h"
@@ -234,6 +235,66 @@ BOOST_AUTO_TEST_CASE(a_sound_cache_of_another_source_is_not_taken) {
   BOOST_TEST(text_of(prepare({a})) == "text of a");
 }
 
+BOOST_AUTO_TEST_CASE(a_cache_knows_where_prompts_end) {
+  const std::string lines = dir.write("chat.jsonl",
+                                      "{\"prompt\": \"2+2=\", \"response\": \"4\"}\n\n"
+                                      "{\"response\": \"no question\", \"prompt\": \"\"}\n"
+                                      "{\"prompt\": \"no answer\", \"response\": \"\"}\n");
+  const std::string path = prepare_tokens({.files = {lines}, .loss_on = LossOn::response}, cache);
+  BOOST_TEST(text_of(path) == "2+2=4no questionno answer");
+  const auto file = TokenFile::open(path);
+  BOOST_REQUIRE(file->num_documents() == 3);
+  BOOST_TEST(file->document_begin(1) == 5);
+  BOOST_TEST(file->prompt_length(0) == 4);
+  BOOST_TEST(file->prompt_length(1) == 0);
+  BOOST_TEST(file->prompt_length(2) == 9);
+  const auto all = TokenFile::open(prepare({lines}));
+  BOOST_TEST(all->name() != file->name());
+  BOOST_TEST(text_of(all->name()) == "2+2=4no questionno answer");
+  BOOST_TEST(all->prompt_length(0) == 0);
+  BOOST_TEST(scan_tokens(*all, 256) != scan_tokens(*file, 256));
+}
+
+BOOST_AUTO_TEST_CASE(a_prompt_has_the_ids_of_a_text_and_a_response_goes_on_behind_it) {
+  const auto model = dir.write("spm.model", test::sentencepiece_model());
+  const auto tokenizer = Tokenizer::open(model);
+  const std::string prompt = "What is the answer?\nTell me", response = " The answer.\nIt is it";
+  const std::string lines =
+      dir.write("a.jsonl",
+                "{\"prompt\": \"What is the answer?\\nTell me\", \"response\": \" The "
+                "answer.\\nIt is it\"}\n");
+  const std::string path =
+      prepare_tokens({.files = {lines}, .tokenizer = model, .loss_on = LossOn::response}, cache);
+  auto expected = tokenizer->encode(prompt);
+  const auto length = std::ssize(expected);
+  for (const std::int32_t id : tokenizer->encode(response, Place::after_newline))
+    expected.push_back(id);
+  BOOST_TEST(tokens_of(path) == expected, boost::test_tools::per_element());
+  BOOST_TEST(TokenFile::open(path)->prompt_length(0) == length);
+}
+
+BOOST_AUTO_TEST_CASE(lines_without_what_the_loss_is_on_are_named) {
+  const auto refused = [&](const std::string& line, LossOn loss_on,
+                           const std::vector<std::string>& words) {
+    const std::string file =
+        dir.write("bad.jsonl", "{\"prompt\": \"p\", \"response\": \"r\"}\n" + line + "\n");
+    auto all = words;
+    all.push_back("bad.jsonl:2:");
+    expect_error(ErrorKind::data, all,
+                 [&] { prepare_tokens({.files = {file}, .loss_on = loss_on}, cache); });
+  };
+  refused("{\"prompt\": \"p\"}", LossOn::all, {"\"text\"", "\"prompt\" and \"response\""});
+  refused("{\"prompt\": \"p\"}", LossOn::response, {"\"prompt\" and \"response\""});
+  refused("{\"text\": \"t\"}", LossOn::response, {"\"prompt\" and \"response\""});
+  refused("{\"prompt\": 1, \"response\": \"r\"}", LossOn::response, {"strings"});
+  refused("[]", LossOn::response, {"JSON object"});
+  refused("{\"messages\": []}", LossOn::response, {"\"messages\" are not read", "\"prompt\""});
+  refused("{\"messages\": []}", LossOn::all, {"\"messages\" are not read"});
+  const std::string text = dir.write("text.txt", "text");
+  expect_error(ErrorKind::data, {"text.txt", "\"prompt\""},
+               [&] { prepare_tokens({.files = {text}, .loss_on = LossOn::response}, cache); });
+}
+
 BOOST_AUTO_TEST_CASE(processes_that_prepare_at_once_all_get_the_whole_stream) {
   const std::string content(3 * kPieceBytes, 'x');
   const std::string text = dir.write("text", content);
@@ -293,6 +354,14 @@ BOOST_AUTO_TEST_CASE(what_is_no_token_file_is_refused_by_name) {
   std::string bad_end = good;
   bad_end[std::string("text").size()] = 3;
   refused(bad_end, "ends of its documents");
+  const std::string lines = dir.write("a.jsonl", "{\"prompt\": \"abc\", \"response\": \"d\"}\n");
+  std::string bad_prompt =
+      test::content_of(prepare_tokens({.files = {lines}, .loss_on = LossOn::response}, cache));
+  for (const char length : {'\5', '\xff'}) {  // of four tokens; the sign lies in the last byte
+    bad_prompt[4 + 8 + (length > 0 ? 0 : 7)] = length;
+    refused(bad_prompt, "a prompt is longer");
+    bad_prompt[4 + 8] = 3;
+  }
   expect_error(ErrorKind::data, {"nowhere"}, [&] { TokenFile::open((dir / "nowhere").string()); });
 }
 

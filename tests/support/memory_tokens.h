@@ -40,6 +40,13 @@ class MemoryTokens final : public stages::TokenFile {
     return other;
   }
 
+  /// These documents with prompts of these lengths.
+  MemoryTokens with_prompts(std::vector<std::int64_t> prompts) const {
+    MemoryTokens other = *this;
+    other.prompts_ = std::move(prompts);
+    return other;
+  }
+
   const std::string& name() const override { return path_; }
   std::int64_t num_tokens() const override { return std::ssize(ids_); }
   void read(std::int64_t begin, std::span<std::int32_t> out) const override {
@@ -49,11 +56,15 @@ class MemoryTokens final : public stages::TokenFile {
   std::int64_t document_begin(std::int64_t i) const override {
     return begins_[static_cast<std::size_t>(i)];
   }
+  std::int64_t prompt_length(std::int64_t i) const override {
+    return prompts_.empty() ? 0 : prompts_[static_cast<std::size_t>(i)];
+  }
 
  private:
   std::string path_ = "corpus";
   std::vector<std::int32_t> ids_;
   std::vector<std::int64_t> begins_;
+  std::vector<std::int64_t> prompts_;  // none: no document has one
 };
 
 }  // namespace troupe::test

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "tensor/ops.h"
 #include "tensor/rotary.h"
 
 // Every op of a Llama layer with its gradient, in double precision and plain loops, as the kernels'
@@ -136,13 +137,14 @@ inline Values embedding_backward(const std::vector<std::int32_t>& ids, const Val
 }
 
 struct CrossEntropy {
-  double loss = 0;  // summed over the tokens
+  double loss = 0;  // summed over the tokens; those without a target have none, and no gradient
   Values dlogits;   // (softmax - onehot) * scale
 };
 inline CrossEntropy cross_entropy(const Values& logits, const std::vector<std::int32_t>& targets,
                                   Index vocabulary, double scale) {
   CrossEntropy result{0, Values(logits.size())};
   for (Index t = 0; t < targets.size(); ++t) {
+    if (targets[t] == tensor::kNoTarget) continue;
     const double* row = &logits[t * vocabulary];
     const double max = *std::max_element(row, row + vocabulary);
     double sum = 0;

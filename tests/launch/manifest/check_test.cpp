@@ -361,6 +361,13 @@ BOOST_AUTO_TEST_CASE(a_plan_of_two_copies_has_them_on_mirrored_ranks) {
   refused(with("0F0,1F1,1B1,0B0", 1), {"an even number p of ranks", "p = 1", "nearest: 2"});
 }
 
+BOOST_AUTO_TEST_CASE(a_loss_on_responses_needs_documents) {
+  refused({"data.loss_on=response"}, {"data.loss_on = 'response'", "'joined'", "'packed'"});
+  refused({"data.loss_on=responses", "batch.documents=packed"}, {"did you mean 'response'"});
+  const auto m = checked(kSmallManifest, {"data.loss_on=response", "batch.documents=padded"});
+  BOOST_TEST((launch::to_run_spec(m).data.loss_on == stages::LossOn::response));
+}
+
 BOOST_AUTO_TEST_CASE(settings_that_need_others_say_which) {
   refused({"eval.interval=5"}, {"eval.interval = 5", "eval.files"});
   refused({"checkpoint.weights_only=true"}, {"checkpoint.resume"});

@@ -162,6 +162,23 @@ BOOST_AUTO_TEST_CASE(a_dataset_stands_alone) {
   place.refused(ErrorKind::data, {"set.idx"}, "\"set.bin\"");
 }
 
+BOOST_AUTO_TEST_CASE(a_loss_on_responses_takes_lines_that_have_some) {
+  const Place place;
+  const std::string responses = "loss_on = \"response\"\n[model]\nvocab_size = 256\n";
+  place.dir.write("a.txt", "0123456789");
+  stages::write_indexed_dataset({place.dir / "a.txt"}, *stages::Tokenizer::open("bytes"),
+                                place.dir / "set");
+  for (const char* file : {"a.txt", "set.bin"})
+    place.refused(ErrorKind::data, {"m.toml:4:9:", file, "\"prompt\""},
+                  '"' + std::string(file) + '"', responses);
+  place.dir.write("prompts.jsonl", "{\"prompt\": \"abc\", \"response\": \"\"}\n");
+  auto m = place.manifest("\"prompts.jsonl\"", responses);
+  m.resolve("batch.documents", std::string("packed"));
+  launch::check_corpus(m);
+  expect_error(ErrorKind::data, {"3 tokens in 1 document", "behind its prompt"},
+               [&] { launch::prepare_corpus(m, {}); });
+}
+
 BOOST_AUTO_TEST_CASE(each_source_of_a_mixture_is_tokenized_by_itself) {
   const Place place;
   place.dir.write("a.txt", "0123456789");

@@ -66,6 +66,9 @@ BOOST_AUTO_TEST_CASE(a_cursor_that_means_other_samples_is_refused_unless_it_is_m
   cursor_differs({"batch.seq_len=32"}, "batch.seq_len is 32, was 64");
   cursor_differs({"data.shuffle=true"}, "data.shuffle is true, was false");
   cursor_differs({}, "data.files hold other tokens (XXH64 bb, was aa)", trained_info(), "bb");
+  auto responses = trained_info();
+  responses.training->loss_on = "response";
+  cursor_differs({}, "data.loss_on is all, was response", responses);
   auto shuffled = trained_info();
   shuffled.training->shuffle = true;
   cursor_differs({"data.shuffle=true", "run.seed=2"}, "run.seed is 2, was 1", shuffled);
