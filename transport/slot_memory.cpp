@@ -1,7 +1,9 @@
 #include "transport/slot_memory.h"
 
 #include <sys/ipc.h>
+#include <sys/mman.h>
 #include <sys/shm.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <limits>
@@ -15,12 +17,20 @@ namespace {
 /// Where the slots begin in a segment; the nonce lies at its start.
 constexpr std::size_t kSlotsOffset = 64;
 
-/// A System V segment in this process's address space.
+/// Whole pages that hold so many bytes.
+std::size_t in_pages(std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) / page * page;
+}
+
+/// A System V segment of so many bytes in this process's address space.
 class Attachment {
  public:
-  explicit Attachment(int id) : base_(::shmat(id, nullptr, 0)) {}
+  Attachment(int id, std::size_t bytes) : base_(::shmat(id, nullptr, 0)), bytes_(bytes) {}
+  /// On Linux a segment whose pages are all unmapped is detached. ThreadSanitizer knows munmap but
+  /// not shmdt, and would take a later segment at this address for the same memory.
   ~Attachment() {
-    if (is_valid()) ::shmdt(base_);
+    if (is_valid()) ::munmap(base_, in_pages(bytes_));
   }
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
@@ -38,6 +48,7 @@ class Attachment {
 
  private:
   void* base_;
+  std::size_t bytes_;
 };
 
 class PrivateSlots : public SlotMemory {
@@ -54,7 +65,7 @@ class PrivateSlots : public SlotMemory {
 
 class SharedSlots : public SlotMemory {
  public:
-  SharedSlots(int id, std::size_t bytes) : attachment_(id), bytes_(bytes) {
+  SharedSlots(int id, std::size_t bytes) : attachment_(id, kSlotsOffset + bytes), bytes_(bytes) {
     // Marked for removal at once: the segment lives on while a process is attached to it, and Linux
     // lets any process attach that knows the id.
     ::shmctl(id, IPC_RMID, nullptr);
@@ -89,7 +100,7 @@ class SharedSlots : public SlotMemory {
 
 class AttachedSlots : public MappedSlots {
  public:
-  explicit AttachedSlots(int id) : attachment_(id) {}
+  AttachedSlots(int id, std::size_t segment_bytes) : attachment_(id, segment_bytes) {}
   /// Brings in all pages, so that no write meets a page fault.
   void make_present(std::size_t bytes) const { attachment_.make_present(bytes); }
   std::byte* data() const override { return attachment_.slots(); }
@@ -121,7 +132,7 @@ std::unique_ptr<MappedSlots> map_slots(const SegmentName& name, std::size_t byte
   shmid_ds status{};
   if (::shmctl(id, IPC_STAT, &status) != 0 || status.shm_segsz < kSlotsOffset + bytes)
     return nullptr;
-  auto slots = std::make_unique<AttachedSlots>(id);
+  auto slots = std::make_unique<AttachedSlots>(id, status.shm_segsz);
   if (!slots->has_nonce(name.nonce)) return nullptr;
   slots->make_present(bytes);
   return slots;
