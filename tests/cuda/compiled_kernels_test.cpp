@@ -28,10 +28,11 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The code for GPUs within an object, which is compressed: all frames of zstd (RFC 8878) in it.
+/// An object, and behind it the code for GPUs in it that is compressed: all frames of zstd (RFC
+/// 8878).
 std::string unpacked(std::string_view object) {
   constexpr std::string_view kFrame = "\x28\xb5\x2f\xfd";
-  std::string content;
+  std::string content(object);
   for (auto at = object.find(kFrame); at != object.npos; at = object.find(kFrame, at + 1)) {
     const auto size = ZSTD_getFrameContentSize(&object[at], object.size() - at);
     const auto packed = ZSTD_findFrameCompressedSize(&object[at], object.size() - at);
