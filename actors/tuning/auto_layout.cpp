@@ -35,8 +35,7 @@ std::string times_text(const Measured& measured, const LayerTimes& times) {
     layers += fmt::format("{}{:.3f}", layers.empty() ? "" : ", ", both_ways(layer));
   return fmt::format(
       "steps {}-{} took {:.2f} ms; forward and backward together, in ms, a layer takes {} by "
-      "stage, the "
-      "embedding {:.3f}, the head {:.3f}",
+      "stage, the embedding {:.3f}, the head {:.3f}",
       measured.first_step, measured.last_step, measured.step_s * 1e3, layers,
       both_ways(times.embedding), both_ways(times.head));
 }

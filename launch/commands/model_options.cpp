@@ -8,9 +8,9 @@ void add_logits(CLI::App& app, LogitsOptions& o) {
   CLI::App* sub = command(
       app, "logits", "Write what a checkpoint's model computes for lists of token ids",
       "  troupe logits runs/first/checkpoints/step-1000 --ids ids.jsonl -o logits.safetensors\n"
-      "The file has a tensor logits.I [tokens, vocabulary] in float32 for each line I, from 0; of "
-      "a "
-      "value\nhead [tokens, 1].");
+      "The file has a tensor logits.I [tokens, vocabulary] in float32 for each line I, from 0; "
+      "of a value\n"
+      "head [tokens, 1].");
   sub->add_option("checkpoint", o.checkpoint, kCheckpoint)->required()->type_name("CHECKPOINT");
   sub->add_option("--ids", o.ids, "File with a JSON list of token ids in each line")
       ->required()

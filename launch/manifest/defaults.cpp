@@ -71,8 +71,7 @@ constexpr std::array kOtherKeys{
         "",
         "Which tokens of a document are trained: all but the first; or response, those of the "
         "\"response\" of each line of a .jsonl, not those of its \"prompt\". All, as plain text "
-        "has "
-        "no prompts",
+        "has no prompts",
         {},
         stages::kLossOnNames},
     Key{"data",
@@ -81,10 +80,8 @@ constexpr std::array kOtherKeys{
         "\"every-shard\"",
         "",
         "Which shards of a stage open the token files: each, as a file that is mapped costs "
-        "nothing; "
-        "or the first alone, which sends the others the tokens of each step, where they cannot see "
-        "the "
-        "files",
+        "nothing; or the first alone, which sends the others the tokens of each step, where they "
+        "cannot see the files",
         {},
         kReaders},
     Key{"data", "tokens", text, "", "path",
@@ -108,11 +105,10 @@ constexpr std::array kOtherKeys{
         "\"joined\"",
         "",
         "How the corpus becomes samples: joined, one stream of tokens cut every seq_len, across "
-        "the "
-        "bounds of documents; padded, each document (a line of a .jsonl, a document of an .idx, or "
-        "another file) by itself, cut where it is longer than seq_len, in a row that padding fills "
-        "up; or packed, the same samples side by side without padding, which costs less. joined, "
-        "as corpora of plain text have no documents",
+        "the bounds of documents; padded, each document (a line of a .jsonl, a document of an "
+        ".idx, or another file) by itself, cut where it is longer than seq_len, in a row that "
+        "padding fills up; or packed, the same samples side by side without padding, which costs "
+        "less. joined, as corpora of plain text have no documents",
         {},
         stages::kDocumentsNames},
 
@@ -157,8 +153,7 @@ constexpr std::array kOtherKeys{
         from_one_to(1024)},
     Key{"mesh", "sequence_parallel", boolean, "false", "",
         "Whether shards divide the tokens between their layers too, which takes less memory and "
-        "the "
-        "same communication. Has no effect on one shard"},
+        "the same communication. Has no effect on one shard"},
     Key{"mesh", "layout", text, "\"\"", "",
         "How layers are split over chunks: even (or empty), ends, parameters, the layers of each "
         "chunk as 3,2,1, or Megatron-LM's letters; the rules are below. Even is right if layers "
@@ -210,8 +205,7 @@ constexpr std::array kOtherKeys{
         kRecomputeMethods},
     Key{"recompute", "num_layers", integer, "1", "layers",
         "Layers of a group, or of a chunk's block; single layers keep the most inputs, but need "
-        "the "
-        "least memory while they are computed again",
+        "the least memory while they are computed again",
         from_one_to(4096)},
     Key{"recompute", "kept_microbatches", integer, "0", "microbatches",
         "Of the microbatches that a chunk holds at once, so many keep everything: the first ones "
@@ -255,8 +249,7 @@ constexpr std::array kLaterKeys{
         "\"cpu\"",
         "",
         "What a rank computes with: cpu, its cores; or cuda, an NVIDIA GPU, the first of those "
-        "that "
-        "CUDA_VISIBLE_DEVICES names, and pp = dp = tp = 1. The CPU, as every machine has one",
+        "that CUDA_VISIBLE_DEVICES names, and pp = dp = tp = 1. The CPU, as every machine has one",
         {},
         kDevices},
     Key{"cluster",

@@ -23,8 +23,7 @@ inline constexpr std::array kModelKeys{
         "\"llama\"",
         "",
         "What the layers are: llama (RMSNorm, rotary positions, SwiGLU) or gpt2 (LayerNorm, "
-        "learned "
-        "positions, GELU, biases)",
+        "learned positions, GELU, biases)",
         {},
         kModelKinds},
     Key{"model", "from", Kind::text, "\"\"", "path",
