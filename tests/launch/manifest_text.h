@@ -7,6 +7,7 @@
 #include "launch/manifest/check.h"
 #include "launch/manifest/manifest.h"
 #include "launch/manifest/resolve.h"
+#include "tests/support/expect_error.h"
 
 namespace troupe::test {
 
@@ -42,6 +43,13 @@ inline launch::Manifest checked(const std::string& text,
   launch::resolve(manifest, kMachine);
   launch::check(manifest);
   return manifest;
+}
+
+/// Checks that the small manifest with these overrides is refused with a message that has all
+/// words.
+inline void refused(const std::vector<std::string>& overrides,
+                    const std::vector<std::string>& words, ErrorKind kind = ErrorKind::manifest) {
+  expect_error(kind, words, [&] { checked(kSmallManifest, overrides); });
 }
 
 }  // namespace troupe::test

@@ -12,15 +12,6 @@
 // Tests values that are derived from others, and values that do not fit together.
 
 namespace troupe::test {
-namespace {
-
-void refused(const std::vector<std::string>& overrides, const std::vector<std::string>& words,
-             ErrorKind kind = ErrorKind::manifest) {
-  expect_error(kind, words, [&] { checked(kSmallManifest, overrides); });
-}
-
-}  // namespace
-
 BOOST_AUTO_TEST_CASE(derived_values_follow_the_others) {
   const auto m = checked(kSmallManifest);
   BOOST_TEST(m.integer("model.head_dim") == 16);
@@ -71,36 +62,6 @@ BOOST_AUTO_TEST_CASE(recompute_has_modes_that_fit_the_model) {
   refused({"recompute.mode=full", "recompute.distribute_saved_activations=true",
            "mesh.sequence_parallel=true", "mesh.tp=2"},
           {"distribute_saved_activations", "sequence_parallel"});
-}
-
-BOOST_AUTO_TEST_CASE(gradients_are_reduced_as_the_manifest_says) {
-  using stages::DataParallelSpec;
-  const auto read = [](std::vector<std::string> overrides) {
-    for (std::string& text : overrides) text = "data_parallel." + text;
-    return launch::to_run_spec(checked(kSmallManifest, overrides)).data_parallel;
-  };
-  const auto bad = [](std::vector<std::string> overrides, const std::vector<std::string>& words) {
-    for (std::string& text : overrides) text = "data_parallel." + text;
-    refused(overrides, words);
-  };
-  BOOST_TEST((read({}) == DataParallelSpec{}));
-  BOOST_TEST((read({"bucket_size=500"}) == DataParallelSpec{.buckets = {.size = 500}}));
-  BOOST_TEST((read({"num_buckets=4", "overlap_grad_reduce=false", "grad_reduce_dtype=bfloat16",
-                    "check_for_nan=true", "large_grad_norm=2"}) ==
-              DataParallelSpec{.buckets = {.count = 4},
-                               .overlaps = false,
-                               .wire = tensor::DType::bf16,
-                               .checks_finite = true,
-                               .large_norm = 2}));
-  bad({"bucket_size=0"}, {"bucket_size", "at least 1"});
-  bad({"bucket_size=1000", "num_buckets=2"}, {"bucket_size = 1000", "num_buckets = 2"});
-  bad({"num_buckets=500"}, {"num_buckets = 500", "has 57", "at most 57"});
-  bad({"grad_reduce_dtype=float16"}, {"float16", "'bfloat16'", "'float32'"});
-  bad({"large_grad_norm=-1.0"}, {"large_grad_norm", "at least 0"});
-  bad({"sharding=zero2"}, {"sharding", "zero2", "'none'"});
-  for (const launch::ForeignKey& key : launch::foreign_keys())
-    refused({std::string(key.table) + "." + std::string(key.name) + "=true"},
-            {std::string(key.name), "Megatron-LM", std::string(key.instead)});
 }
 
 BOOST_AUTO_TEST_CASE(a_model_of_kind_gpt2_has_its_own_keys) {
