@@ -1,12 +1,15 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "actors/topology/assembly.h"
 #include "stages/data_parallel/data_parallel.h"
+#include "tests/support/test_device.h"
 #include "tests/support/thread_cluster.h"
+#include "tests/transport/ucx/ucx_nodes.h"
 #include "transport/staged_group.h"
 #include "transport/ucx/ucx_node.h"
 
@@ -48,6 +51,33 @@ struct RankGroups {
 
   std::unique_ptr<tensor::ProcessGroup> forward, backward, gradients, kv_head, tied, mirror,
       replicas;
+};
+
+/// What a rank computes with in a thread of its own, joined to its groups. The channel is one of
+/// `nodes`.
+struct ThreadRank {
+  ThreadRank(const ThreadCluster& cluster, UcxNodes& nodes, int rank)
+      : part(cluster.part(rank)),
+        device(make_test_device()),
+        stage(cluster.make_stage(rank, *device)),
+        channel(opened(cluster, nodes, rank)),
+        groups(nodes.node(rank), *device, part, rank) {
+    stage->join(groups.shards());
+  }
+
+  const actors::RankAssembly part;
+  const std::unique_ptr<tensor::Device> device;
+  const std::unique_ptr<stages::Stage> stage;
+  transport::Channel& channel;
+  const RankGroups groups;
+
+ private:
+  static transport::Channel& opened(const ThreadCluster& cluster, UcxNodes& nodes, int rank) {
+    auto& channel = nodes.channel(rank);
+    channel.set_deadline(std::chrono::seconds(30));
+    cluster.open(channel, rank);
+    return channel;
+  }
 };
 
 }  // namespace troupe::test

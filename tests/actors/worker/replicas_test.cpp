@@ -33,17 +33,11 @@ Trained train(const RunSpec& spec, int steps) {
                   .ends_s = std::vector<double>(ranks, 0.0)};
   std::mutex mutex;
   test::on_ranks(spec.num_ranks(), [&](int rank) {
-    const RankAssembly part = cluster.part(rank);
-    const auto device = test::make_test_device();
-    const auto stage = cluster.make_stage(rank, *device);
-    auto& channel = nodes.channel(rank);
-    channel.set_deadline(std::chrono::seconds(30));
-    cluster.open(channel, rank);
-    const test::RankGroups groups(nodes.node(rank), *device, part, rank);
-    stage->join(groups.shards());
-    const auto data_parallel =
-        stages::make_replicated(spec.data_parallel, *stage, groups.gradient_groups(), *device);
-    PlanRunner runner = cluster.runner(rank, *stage, channel, *device, data_parallel.get());
+    const test::ThreadRank own(cluster, nodes, rank);
+    const auto data_parallel = stages::make_replicated(spec.data_parallel, *own.stage,
+                                                       own.groups.gradient_groups(), *own.device);
+    PlanRunner runner =
+        cluster.runner(rank, *own.stage, own.channel, *own.device, data_parallel.get());
     for (int step = 0; step < steps; ++step) {
       data_parallel->begin_step();
       const PlanResult result = runner.train(step, static_cast<std::uint64_t>(step));
@@ -55,7 +49,7 @@ Trained train(const RunSpec& spec, int steps) {
     const std::lock_guard lock(mutex);
     trained.spans[static_cast<std::size_t>(rank)].assign(data_parallel->spans().begin(),
                                                          data_parallel->spans().end());
-    for (const auto& parameter : stage->parameters()) {
+    for (const auto& parameter : own.stage->parameters()) {
       const auto* data = test::opened(parameter.gradient).as<float>();
       trained.gradients[std::to_string(rank) + " " + parameter.name].assign(
           data, data + parameter.gradient.num_elements());

@@ -31,25 +31,18 @@ Trained train(const RunSpec& spec, int steps) {
   Trained trained{.losses = std::vector<double>(static_cast<std::size_t>(steps), 0.0)};
   std::mutex mutex;
   test::on_ranks(spec.num_ranks(), [&](int rank) {
-    const RankAssembly part = cluster.part(rank);
-    const auto device = test::make_test_device();
-    const auto stage = cluster.make_stage(rank, *device);
-    auto& channel = nodes.channel(rank);
-    channel.set_deadline(std::chrono::seconds(30));
-    cluster.open(channel, rank);
-    const test::RankGroups groups(nodes.node(rank), *device, part, rank);
-    stage->join(groups.shards());
-    PlanRunner runner = cluster.runner(rank, *stage, channel, *device);
+    const test::ThreadRank own(cluster, nodes, rank);
+    PlanRunner runner = cluster.runner(rank, *own.stage, own.channel, *own.device);
     for (int step = 0; step < steps; ++step) {
       const PlanResult result = runner.train(step, static_cast<std::uint64_t>(step));
-      stage->end_backward();
+      own.stage->end_backward();
       const std::lock_guard lock(mutex);
       trained.losses[static_cast<std::size_t>(step)] += result.loss_sum;
     }
     const std::lock_guard lock(mutex);
-    for (const auto& parameter : stage->parameters()) {
+    for (const auto& parameter : own.stage->parameters()) {
       const auto* data = test::opened(parameter.gradient).as<float>();
-      trained.gradients[{part.place.shard, parameter.name}].assign(
+      trained.gradients[{own.part.place.shard, parameter.name}].assign(
           data, data + parameter.gradient.num_elements());
     }
   });
