@@ -2,34 +2,14 @@
 
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
-#include <new>
 
 #include "stages/transformer_stage.h"
+#include "tests/support/counted_new.h"
 #include "tests/support/null_device.h"
 #include "tests/support/recomputes.h"
 
 using namespace troupe;
 using namespace troupe::test;
-
-namespace {
-
-thread_local std::size_t allocations = 0;
-
-}  // namespace
-
-// Not inlined, because the compiler would see a free() of memory that a new expression made.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* data = std::malloc(bytes > 0 ? bytes : 1)) return data;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* data) noexcept {
-  std::free(data);
-}
-[[gnu::noinline]] void operator delete(void* data, std::size_t) noexcept {
-  std::free(data);
-}
 
 namespace {
 
@@ -150,7 +130,7 @@ void check_step(stages::ModelKind kind, const stages::Recompute& recompute) {
   const std::vector<std::int32_t> tokens(14, 1);
   std::vector<double> norms(stage->parameters().size());
   const std::size_t device_bytes = device.allocated();
-  const std::size_t before = allocations;
+  const long before = allocations;
   stage->begin_step();
   stage->forward({.chunk = 0, .slot = 0, .output = edge, .ids = tokens});
   stage->forward({.chunk = 1, .slot = 1, .input = edge, .targets = tokens});

@@ -1,36 +1,14 @@
 #include <atomic>
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
-#include <new>
 
 #include "actors/worker/plan_runner.h"
 #include "stages/data_parallel/data_parallel.h"
+#include "tests/support/counted_new.h"
 #include "tests/support/gradient_stage.h"
 #include "tests/support/null_stage.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/thread_cluster.h"
 #include "tests/transport/ucx/ucx_nodes.h"
-
-// Counts every operator new of the process, on all threads: UCX is C and does not use it, so that
-// only the program's own allocations count.
-
-namespace {
-
-std::atomic<long> allocations{0};
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* p = std::malloc(size)) return p;
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::size_t) noexcept {
-  std::free(p);
-}
 
 namespace troupe::actors {
 
@@ -57,10 +35,10 @@ BOOST_AUTO_TEST_CASE(interpreter_and_data_plane_allocate_nothing_after_the_secon
       cluster.open(channel, rank);
       PlanRunner runner = cluster.runner(rank, stage, channel, stage.device());
       for (std::uint64_t step = 0; step < 40; ++step) {
-        if (rank == 0 && step == 3) before = allocations;
+        if (rank == 0 && step == 3) before = test::allocations;
         runner.train(static_cast<std::int64_t>(step), step);
       }
-      if (rank == 0) after = allocations;
+      if (rank == 0) after = test::allocations;
     });
     BOOST_TEST(before == after,
                after - before << " allocations at " << micro << " samples a microbatch");
@@ -78,7 +56,7 @@ BOOST_AUTO_TEST_CASE(reductions_of_gradients_allocate_nothing_after_the_second_s
           {.buckets = {.size = 1}, .wire = wire, .checks_finite = true}, stage,
           {.replicas = {.group = group.get(), .name = "replicas"}}, stage.device());
       for (int step = 0; step < 40; ++step) {
-        if (rank == 0 && step == 4) before = allocations;
+        if (rank == 0 && step == 4) before = test::allocations;
         all->begin_step();
         for (int i = 39; i >= 0; --i) {
           all->added({&i, 1}, stages::Microbatch::last, stage.ran(0, 0));
@@ -86,7 +64,7 @@ BOOST_AUTO_TEST_CASE(reductions_of_gradients_allocate_nothing_after_the_second_s
         }
         all->finish();
       }
-      if (rank == 0) after = allocations;
+      if (rank == 0) after = test::allocations;
       group->barrier(stage.stream_of(stages::Pass::backward))->wait();
     });
     BOOST_TEST(before == after, after - before << " allocations");
