@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(a_run_chooses_its_schedule_and_says_what_it_won) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_loss_while_it_measures_only_begins_that_anew) {
+BOOST_AUTO_TEST_CASE(a_loss_while_it_measures_or_changes_costs_nothing_but_time) {
   const Workplace place;
   const std::string run = place.run("run");
   Keys keys = kAuto;
@@ -52,7 +52,9 @@ BOOST_AUTO_TEST_CASE(a_loss_while_it_measures_only_begins_that_anew) {
   TroupeProgram program({"launch", place.manifest("run", keys)});
   BOOST_REQUIRE(program.read_until("step 2/"));
   kill(workers_of(run).at(1), SIGKILL);
-  BOOST_REQUIRE(program.read_until("recovered at step "));
+  // The line is "recovered at step N", or "changed at step N: ..., and recovered: ..." if the loss
+  // came so late that the new schedule was ordered already.
+  BOOST_REQUIRE(program.read_until("recovered"));
   if (program.shown().find("predicted gain") == std::string::npos)
     BOOST_REQUIRE(program.read_until("predicted gain"));
   BOOST_TEST(troupe({"stop", run}).exit_code == 0);
