@@ -103,6 +103,7 @@ class Director : public ControlActor {
   void perform(const OrderEvaluate& effect);
   void perform(const ReportEvaluation& effect);
   void perform(const ReportUnsaved& effect);
+  void perform(const ReportRepair& effect);
   void perform(const AnswerScale& effect);
   void perform(const StartTimer& effect);
   void perform(const OrderFinish& effect);

@@ -318,6 +318,10 @@ void Director::perform(const ReportUnsaved& effect) {
   tell(Note{.text = fmt::format("step {} could not be saved: {}", effect.step, effect.error)});
 }
 
+void Director::perform(const ReportRepair& effect) {
+  announce(effect.difference + "; it has been given those weights");
+}
+
 /// Reports a text for people to the observer and the monitors.
 void Director::announce(const std::string& text) {
   context_.observer.on_event(text);

@@ -1,5 +1,7 @@
 #include "actors/director/replica_actor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -11,6 +13,15 @@ namespace troupe::actors {
 namespace {
 
 struct Look {};
+
+std::string difference_of(const Ready& ready, const ClusterShape& shape) {
+  const Ready::Difference& found = ready.difference;
+  if (found.parameter.empty()) return "";
+  return fmt::format("{} had other weights than replica {}: {} parameter{}, {}{}",
+                     name_of(shape, ready.rank), found.reference, found.count,
+                     found.count == 1 ? "" : "s", found.count == 1 ? "" : "the first ",
+                     found.parameter);
+}
 
 }  // namespace
 }  // namespace troupe::actors
@@ -146,8 +157,10 @@ void ReplicaActor::add(const Ready& answer) {
   if (!accepts(answer, "Ready")) return;
   if (!ready_.add(index_of(answer.rank), answer)) return;
   ReplicaReady all{.epoch = answer.epoch, .replica = context_.replica};
-  for (const Ready& ready : ready_.answers())
+  for (const Ready& ready : ready_.answers()) {
     all.move_s = std::max(all.move_s, to_double(ready.move_s));
+    if (all.difference.empty()) all.difference = difference_of(ready, orders_->epoch().shape);
+  }
   send(context_.director, Event{all});
 }
 

@@ -20,7 +20,8 @@ bool is_duration(Bits bits) {
   return std::isfinite(seconds) && seconds >= 0;
 }
 
-/// Whether a text may be the name of a group or an operation, which files and monitors show.
+/// Whether a text may be the name of a parameter, a group or an operation, which files and monitors
+/// show.
 bool is_name(std::string_view text) {
   constexpr std::size_t kMostLetters = 64;
   return text.size() <= kMostLetters && std::ranges::all_of(text, [](char c) {
@@ -72,6 +73,11 @@ std::string fault_of_shape(const ClusterShape& shape) {
 
 std::string fault_in(const Ready& answer, const ReplicaPart& part) {
   if (std::string fault = fault_of_place(answer, part); !fault.empty()) return fault;
+  const Ready::Difference& difference = answer.difference;
+  if (!is_name(difference.parameter) || difference.count < 0 ||
+      !is_rank(difference.reference, part.num_ranks))
+    return fmt::format("{} parameters that differ from replica {}'s", difference.count,
+                       difference.reference);
   return is_duration(answer.move_s) ? "" : "a time that is not finite or is negative";
 }
 

@@ -127,12 +127,19 @@ struct Warm {
 };
 
 struct Ready {
+  /// How the rank's weights differed from those of its stage that most replicas have.
+  struct Difference {
+    std::string parameter;  ///< the first that differed; empty: none did
+    int count = 0;          ///< parameters that differed
+    int reference = 0;      ///< a replica that has the others
+  };
   std::uint32_t epoch = 0;
   int rank = 0;
   Bits move_s = 0;  ///< how long the state took to arrive
   std::uint64_t digest = 0;
   /// Canonical numbers of the parameters that the rank owns.
   std::vector<std::uint32_t> parameters;
+  Difference difference;
 };
 
 struct Saved {

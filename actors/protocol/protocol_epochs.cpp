@@ -80,6 +80,13 @@ StatePlan DirectorProtocol::choose_state(const Epoch& next) const {
 void DirectorProtocol::handle(const ReplicaReady& event) {
   if (phase_ != Phase::preparing || event.epoch != epoch_.number) return;
   move_s_ = std::max(move_s_, event.move_s);
+  if (!event.difference.empty()) {
+    if (!spec_.data_parallel.repairs)
+      return fail(ErrorKind::internal,
+                  event.difference + ", after step " + std::to_string(committed_) +
+                      "; data_parallel.on_difference = \"repair\" makes them equal");
+    emit(ReportRepair{.difference = event.difference});
+  }
   ready_.add(event.replica);
   if (ready_.complete()) settle();
 }

@@ -39,6 +39,8 @@ struct ReplicaReady {
   std::uint32_t epoch = 0;
   int replica = 0;
   double move_s = 0;  ///< time until the slowest stage had its state
+  /// Where its weights differed from another replica's; empty: nowhere.
+  std::string difference;
 };
 /// All stages of a replica have voted on a step; the numbers are sums over the replica.
 struct ReplicaPrepared {
@@ -206,6 +208,10 @@ struct ReportUnsaved {
   std::int64_t step = 0;
   std::string error;
 };
+/// The weights of a replica were repaired: they differed from another's.
+struct ReportRepair {
+  std::string difference;
+};
 /// The answer to ScaleOrdered. `refused` is why the change was not made; it is empty once the first
 /// step of the new shape is committed.
 struct AnswerScale {
@@ -227,10 +233,10 @@ struct End {
   Outcome outcome;
 };
 
-using Effect =
-    std::variant<SpawnWorker, KillWorker, ReportWorkerLost, ReportRefused, OrderHalt, OrderWarmUp,
-                 WarmUpSpare, StartEpoch, ReportEpoch, OrderLeave, OrderStep, OrderCommit,
-                 OrderSave, PublishCheckpoint, AbandonCheckpoint, OrderEvaluate, ReportEvaluation,
-                 ReportUnsaved, AnswerScale, StartTimer, OrderFinish, KillWorkers, End>;
+using Effect = std::variant<SpawnWorker, KillWorker, ReportWorkerLost, ReportRefused, OrderHalt,
+                            OrderWarmUp, WarmUpSpare, StartEpoch, ReportEpoch, OrderLeave,
+                            OrderStep, OrderCommit, OrderSave, PublishCheckpoint, AbandonCheckpoint,
+                            OrderEvaluate, ReportEvaluation, ReportUnsaved, ReportRepair,
+                            AnswerScale, StartTimer, OrderFinish, KillWorkers, End>;
 
 }  // namespace troupe::actors

@@ -80,6 +80,7 @@ class RankExecutor {
   void connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part);
   void take_state(const EnterEpoch& order, RankEpoch* now);
   void move_state(const EnterEpoch& order, RankEpoch* now);
+  Ready::Difference compare_replicas(RankEpoch& now);
   void copy_first_state(RankEpoch& now, const std::vector<int>& copied);
   void load(const EnterEpoch& order, StageState& state);
   void open_channel(std::uint32_t epoch, const Epoch& members, std::vector<transport::Edge> edges,

@@ -6,6 +6,7 @@
 #include "actors/worker/rank_executor.h"
 #include "actors/worker/state_mover.h"
 #include "stages/checkpoint.h"
+#include "stages/data_parallel/weight_comparison.h"
 #include "tensor/error.h"
 #include "transport/staged_group.h"
 
@@ -157,6 +158,7 @@ std::optional<Ready> RankExecutor::prepare(const EnterEpoch& order) {
   open_channel(training(epoch.number), epoch, now->part.edges, std::move(kept));
   make_groups(*now);
   add_runners(*now, spec_, order.start.sample_origin, node_->channel(), *device_);
+  ready.difference = compare_replicas(*now);
   if (now->copies) copy_first_state(*now, order.start.state.copied);
   ready.parameters = now->parameters;
   {
@@ -261,6 +263,19 @@ void RankExecutor::move_state(const EnterEpoch& order, RankEpoch* now) {
   if (!edges.empty()) open_channel(moving(order.epoch.number), order.epoch, edges);
   mover.perform(memory, node_->channel());
   if (now && !memory.in_place) now->stage().weights_changed();
+}
+
+/// Looks for weights that differ between the stage's replicas, and repairs them if that is ordered.
+/// A copy that a neighbour already holds of the state stays as it was.
+Ready::Difference RankExecutor::compare_replicas(RankEpoch& now) {
+  if (!now.replicas) return {};
+  const auto found = stages::compare_weights(now.stage(), *now.replicas, *device_);
+  if (!found.all_equal && spec_.data_parallel.repairs)
+    stages::copy_state(now.stage(), *now.replicas, found.reference, *device_);
+  if (found.first < 0) return {};
+  return {.parameter = now.stage().parameters()[static_cast<std::size_t>(found.first)].name,
+          .count = found.count,
+          .reference = found.reference};
 }
 
 /// Makes copies of the state that the epoch starts from before its first step. Copies that

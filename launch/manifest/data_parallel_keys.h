@@ -10,6 +10,7 @@
 namespace troupe::launch {
 
 inline constexpr std::array<std::string_view, 1> kShardings{"none"};
+inline constexpr std::array<std::string_view, 2> kOnDifference{"stop", "repair"};
 inline constexpr std::array<std::string_view, 2> kWires{"float32", "bfloat16"};
 
 inline constexpr std::array kDataParallelKeys{
@@ -47,6 +48,16 @@ inline constexpr std::array kDataParallelKeys{
         "more; the sum is always checked"},
     Key{"data_parallel", "large_grad_norm", Kind::number, "0.0", "",
         "An event for each bucket whose norm is above it before it is added; 0: none", kFinite},
+    Key{"data_parallel",
+        "on_difference",
+        Kind::text,
+        "\"stop\"",
+        "",
+        "What to do if replicas have different weights when the run starts, resumes, or goes on "
+        "after a loss or change: stop the run, or repair them, with the weights and moments that "
+        "most replicas have. Stop, as something is broken",
+        {},
+        kOnDifference},
 };
 
 }  // namespace troupe::launch

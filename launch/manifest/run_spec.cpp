@@ -112,7 +112,8 @@ stages::DataParallelSpec data_parallel_of(const Manifest& m) {
           .overlaps = m.flag("data_parallel.overlap_grad_reduce"),
           .wire = is_bf16 ? tensor::DType::bf16 : tensor::DType::f32,
           .checks_finite = m.flag("data_parallel.check_for_nan"),
-          .large_norm = m.number("data_parallel.large_grad_norm")};
+          .large_norm = m.number("data_parallel.large_grad_norm"),
+          .repairs = m.text("data_parallel.on_difference") == "repair"};
 }
 
 tensor::DeviceSpec device_of(const Manifest& m) {

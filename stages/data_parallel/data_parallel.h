@@ -23,6 +23,8 @@ struct DataParallelSpec {
   bool checks_finite = false;  ///< looks for gradients that are not finite before they are added
   /// Buckets whose norm is above it, before they are added, are reported; 0: none.
   double large_norm = 0;
+  /// Whether replicas whose weights differ when an epoch begins are made equal; else the run ends.
+  bool repairs = false;
   bool checks() const { return checks_finite || large_norm > 0; }
   bool operator==(const DataParallelSpec&) const = default;
 };

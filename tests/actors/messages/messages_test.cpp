@@ -154,8 +154,15 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
   BOOST_TEST(copy.collectives.at(0).bytes == 1ll << 50);
   BOOST_TEST(copy.large.at(0).bucket == 4);
   BOOST_TEST(copy.large.at(0).norm == to_bits(nan));
-  BOOST_TEST(round_trip(system, Ready{.epoch = 1, .rank = 0, .digest = 8, .parameters = {4, 5}})
-                 .parameters.at(1) == 5u);
+  const Ready ready =
+      round_trip(system, Ready{.epoch = 1,
+                               .rank = 0,
+                               .digest = 8,
+                               .parameters = {4, 5},
+                               .difference = {.parameter = "p", .count = 2, .reference = 1}});
+  BOOST_TEST(ready.parameters.at(1) == 5u);
+  BOOST_TEST((ready.difference.parameter == "p" && ready.difference.count == 2 &&
+              ready.difference.reference == 1));
   BOOST_TEST(round_trip(system, Tapped{.norm = to_bits(nan), .histogram = {1, 2}, .file = "f"})
                  .histogram.at(1) == 2u);
   BOOST_TEST(round_trip(system, Saved{.epoch = 1, .step = 2, .rank = 3}).rank == 3);

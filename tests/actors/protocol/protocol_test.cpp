@@ -80,6 +80,28 @@ BOOST_AUTO_TEST_CASE(a_loss_or_norm_that_is_not_finite_is_never_committed) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(replicas_that_differ_end_the_run_unless_they_are_repaired) {
+  for (const bool repairs : {false, true}) {
+    RunSpec spec = test::small_run();
+    spec.mesh.dp = 2;
+    spec.data_parallel.repairs = repairs;
+    Driver driver(spec);
+    driver.on(Started{});
+    for (int rank = 0; rank < spec.num_ranks(); ++rank) driver.on(driver.joined(rank));
+    const auto effects =
+        driver.on(ReplicaReady{.epoch = 1, .replica = 1, .difference = "rank 1 had others"});
+    if (repairs) {
+      BOOST_REQUIRE(find<ReportRepair>(effects));
+      BOOST_TEST(find<ReportRepair>(effects)->difference == "rank 1 had others");
+      BOOST_TEST(find<OrderStep>(driver.on(ReplicaReady{.epoch = 1, .replica = 0})));
+      continue;
+    }
+    const Outcome outcome = end_of(driver);
+    BOOST_TEST(outcome.exit_code == 70);
+    BOOST_TEST(outcome.reason.find("rank 1 had others, after step 0") == 0u, outcome.reason);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_last_step_is_saved_then_the_run_ends_with_0) {
   Driver driver(test::small_run());
   driver.start();

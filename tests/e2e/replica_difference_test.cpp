@@ -1,0 +1,94 @@
+#include <signal.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/process_memory.h"
+#include "tests/support/small_manifest.h"
+#include "tests/support/troupe_program.h"
+
+// Tests that a run notices replicas whose weights differ. Some memory of a live worker is
+// overwritten, as a broken machine might. With a learning rate of zero the weights stay those of
+// the checkpoint of step 0, so that they can be found.
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Keys kFrozen{{"mesh.dp", "3"},
+                   {"batch.global", "24"},
+                   {"recovery.neighbour_copies", "false"},
+                   {"optimizer.lr", "0.0"},
+                   {"optimizer.warmup_steps", "0"},
+                   {"checkpoint.initial", "true"},
+                   {"run.max_steps", "1000000"}};
+const std::string kDamaged = "model.layers.2.mlp.up_proj.weight";
+
+/// The first row of a weight in a checkpoint of one file.
+std::string first_row(const fs::path& checkpoint, const std::string& name) {
+  std::ifstream file(checkpoint / "model-00001-of-00001.safetensors", std::ios::binary);
+  std::uint64_t size = 0;
+  file.read(reinterpret_cast<char*>(&size), sizeof size);
+  std::string header(size, '\0');
+  file.read(header.data(), static_cast<std::streamsize>(size));
+  const auto entry = nlohmann::json::parse(header).at(name);
+  std::string row(entry.at("shape").at(1).get<std::size_t>() * sizeof(float), '\0');
+  file.seekg(static_cast<std::streamoff>(sizeof size + size +
+                                         entry.at("data_offsets").at(0).get<std::uint64_t>()));
+  file.read(row.data(), static_cast<std::streamsize>(row.size()));
+  return row;
+}
+
+/// Starts a run whose replica 1 then has another weight than replica 0.
+std::unique_ptr<TroupeProgram> damaged(const Workplace& place, const Keys& keys) {
+  auto program = std::make_unique<TroupeProgram>(
+      std::vector<std::string>{"launch", place.manifest("run", keys)});
+  while (!fs::exists(place.checkpoint("run", 0)))
+    BOOST_REQUIRE(!program->read_line().empty());
+  const std::string row = first_row(place.checkpoint("run", 0), kDamaged);
+  std::string other = row;
+  other[2] ^= 1;
+  const pid_t worker = workers_of(place.run("run")).at(1);
+  // An update that has read the weight may write it back, so that it is overwritten until it stays.
+  int times = 0;
+  for (int found = -1; found != 0; times += found) found = overwrite(worker, row, other);
+  BOOST_REQUIRE(times > 0);
+  return program;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_run_ends_where_its_replicas_are_found_to_differ) {
+  const Workplace place;
+  const auto program = damaged(place, kFrozen);
+  troupe({"scale", place.run("run"), "--dp", "2"});
+  const Finished done = program->finish();
+  BOOST_TEST(done.exit_code == 70);
+  const std::string what =
+      "rank 1 (replica 1, stage 0) had other weights than replica 0: 1 parameter, " + kDamaged;
+  BOOST_TEST(done.err.find(what) != std::string::npos, done.err);
+  BOOST_TEST(done.err.find("on_difference = \"repair\"") != std::string::npos, done.err);
+}
+
+BOOST_AUTO_TEST_CASE(on_order_a_replica_gets_the_weights_of_another) {
+  const Workplace place;
+  Keys keys = kFrozen;
+  keys["data_parallel.on_difference"] = "\"repair\"";
+  const auto program = damaged(place, keys);
+  BOOST_TEST(troupe({"scale", place.run("run"), "--dp", "2"}).exit_code == 0);
+  BOOST_TEST(program->read_until("it has been given those weights"));
+  BOOST_TEST(program->shown().find(kDamaged) != std::string::npos, program->shown());
+  // Nothing is left to find.
+  BOOST_TEST(troupe({"scale", place.run("run"), "--dp", "3"}).exit_code == 0);
+  BOOST_TEST(troupe({"stop", place.run("run")}).exit_code == 0);
+  BOOST_TEST(program->finish().exit_code == 0);
+  const auto last = step_numbers(place.run("run")).rbegin()->first;
+  BOOST_TEST(first_row(place.checkpoint("run", last), kDamaged) ==
+             first_row(place.checkpoint("run", 0), kDamaged));
+}
+
+}  // namespace troupe::test
