@@ -107,7 +107,7 @@ Manifest trained_manifest(const Start& start) {
 
 /// Writes the first files of the run directory. Until now nothing was changed; from now on the
 /// directory belongs to this run.
-void write_directory(const Start& start, const RunDirectory& directory,
+void write_directory(const Start& start, const Machine& machine, const RunDirectory& directory,
                      const ControlServer& control, ConsoleWriter& console) {
   for (const TornCheckpoint& torn : start.torn) {
     console.show(fmt::format("going back to step {}: {}; it is kept as {}.torn\n", start.step(),
@@ -117,6 +117,9 @@ void write_directory(const Start& start, const RunDirectory& directory,
   directory.remove(kOutcomeFile);
   cut_back_metrics(directory.path() / kMetricsFile, start.step());
   directory.write(kManifestFile, start.manifest.to_toml());
+  nlohmann::json where = to_json(machine);
+  where["version"] = TROUPE_VERSION;
+  directory.write(kMachineFile, where.dump() + "\n");
   directory.write_private(kControlFile, to_json(ControlAddress{.host = "127.0.0.1",
                                                                .port = control.port(),
                                                                .token = control.token(),
@@ -318,7 +321,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   // From here on signals wait for train(): once the run has a directory, they end it in order.
   signals.orders({});
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
-  write_directory(start, *start.directory, control, console);
+  write_directory(start, machine, *start.directory, control, console);
   console.show(summary(spec, placement, start.manifest.flag("cluster.pin")) + gpu_line(machine));
   console.show(corpus_lines(spec, corpus));
   console.show(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));

@@ -113,15 +113,7 @@ json body_of(const DirectorActivity& e) {
 }
 json body_of(const ActionsTraced& e) {
   json actions = json::array();
-  for (const auto& a : e.actions)
-    actions.push_back({{"name", a.name},
-                       {"begin_s", a.begin_s},
-                       {"end_s", a.end_s},
-                       {"from", a.from},
-                       {"to", a.to},
-                       {"waited_s", a.waited_s},
-                       {"collective_s", a.collective_s},
-                       {"sent_s", a.sent_s}});
+  for (const auto& action : e.actions) actions.push_back(to_json(action));
   json collectives = json::array();
   for (const auto& c : e.collectives)
     collectives.push_back({{"group", c.group},
@@ -181,6 +173,17 @@ json body_of(const RunEnded& e) {
 }
 
 }  // namespace
+
+json to_json(const ActionsTraced::Action& a) {
+  return {{"name", a.name},
+          {"begin_s", a.begin_s},
+          {"end_s", a.end_s},
+          {"from", a.from},
+          {"to", a.to},
+          {"waited_s", a.waited_s},
+          {"collective_s", a.collective_s},
+          {"sent_s", a.sent_s}};
+}
 
 json to_json(const RunEvent& event) {
   json out = std::visit([](const auto& body) { return body_of(body); }, event.body);

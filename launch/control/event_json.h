@@ -11,6 +11,9 @@ namespace troupe::launch {
 /// of durations end in _s. launch/README.md lists the fields of each kind.
 nlohmann::json to_json(const actors::RunEvent& event);
 
+/// An action as the `actions` of an event have it.
+nlohmann::json to_json(const actors::ActionsTraced::Action& action);
+
 /// The kinds named in a text such as "step,failure"; all for an empty text. Throws Error{usage}
 /// naming a kind that does not exist.
 actors::EventMask parse_kinds(const std::string& names);

@@ -5,27 +5,49 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <climits>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 
+#include "launch/host/device_json.h"
+
 namespace troupe::launch {
 namespace {
 
-/// Counts the cores that have a hardware thread that this process is bound to.
-int count_cores() {
+using Topology = std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)>;
+
+/// What hwloc finds; null if it finds nothing.
+Topology load_topology() {
   hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return 1;
-  const std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)> topology(
-      raw, hwloc_topology_destroy);
-  if (hwloc_topology_load(raw) != 0) return 1;
+  if (hwloc_topology_init(&raw) != 0) return {nullptr, hwloc_topology_destroy};
+  Topology topology(raw, hwloc_topology_destroy);
+  if (hwloc_topology_load(raw) != 0) topology.reset();
+  return topology;
+}
+
+/// Counts the cores that have a hardware thread that this process is bound to.
+int count_cores(hwloc_topology_t topology) {
   const std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)> bound(hwloc_bitmap_alloc(),
                                                                             hwloc_bitmap_free);
-  if (hwloc_get_cpubind(raw, bound.get(), HWLOC_CPUBIND_PROCESS) != 0) return 1;
+  if (hwloc_get_cpubind(topology, bound.get(), HWLOC_CPUBIND_PROCESS) != 0) return 1;
   int count = 0;
-  for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(raw, HWLOC_OBJ_CORE, core));)
+  for (hwloc_obj_t core = nullptr;
+       (core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core));)
     if (hwloc_bitmap_intersects(core->cpuset, bound.get())) ++count;
   return std::max(count, 1);
+}
+
+std::string cpu_name(hwloc_topology_t topology) {
+  const hwloc_obj_t package = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, nullptr);
+  const char* name = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : nullptr;
+  return name ? name : "";
+}
+
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return gethostname(name.data(), name.size()) == 0 ? name.data() : "";
 }
 
 /// The memory limit of the process's control group (version 2); INT64_MAX if there is none.
@@ -39,7 +61,20 @@ std::int64_t memory_limit() {
 
 Machine this_machine() {
   const std::int64_t physical = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  return {.free_cores = count_cores(), .memory_bytes = std::min(physical, memory_limit())};
+  const Topology topology = load_topology();
+  return {.host = host_name(),
+          .cpu = topology ? cpu_name(topology.get()) : "",
+          .free_cores = topology ? count_cores(topology.get()) : 1,
+          .memory_bytes = std::min(physical, memory_limit())};
+}
+
+nlohmann::json to_json(const Machine& machine) {
+  nlohmann::json out{{"host", machine.host},
+                     {"cpu", machine.cpu},
+                     {"cores", machine.free_cores},
+                     {"memory_bytes", machine.memory_bytes}};
+  if (machine.gpus) out["gpus"] = to_json(*machine.gpus);
+  return out;
 }
 
 std::optional<std::filesystem::path> home_directory() {

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 
 #include "tensor/device_library.h"
 
@@ -10,13 +12,17 @@ namespace troupe::launch {
 
 /// The resources that this machine lets a run use.
 struct Machine {
-  int free_cores = 1;  ///< cores (not hardware threads) that this process may run on
+  std::string host = {};  ///< its name
+  std::string cpu = {};   ///< the model of its processor; empty if it is not known
+  int free_cores = 1;     ///< cores (not hardware threads) that this process may run on
   /// Physical memory, or the control group's limit if that is less.
   std::int64_t memory_bytes = 0;
   /// What it has for CUDA; none if nobody asked, as nobody does for a run on the CPU.
   std::optional<tensor::DeviceReport> gpus = {};
 };
 Machine this_machine();
+/// {host, cpu, cores, memory_bytes, and gpus, a device report, if somebody asked for it}.
+nlohmann::json to_json(const Machine& machine);
 
 /// $HOME, or else the home directory in the user database; none if neither has one.
 std::optional<std::filesystem::path> home_directory();

@@ -21,6 +21,7 @@ std::vector<KeyedAddress> addresses_of(const Manifest& manifest) {
 Sinks::Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub,
              const std::function<void(const std::string&)>& print_error)
     : events_(hub, std::filesystem::path(manifest.text("run.dir")) / kEventsFile, print_error),
+      steps_(hub, std::filesystem::path(manifest.text("run.dir")) / kMeasuredStepFile),
       stragglers_(hub) {
   if (manifest.flag("monitor.tensorboard"))
     tensorboard_.emplace(hub, std::filesystem::path(manifest.text("run.dir")) / kTensorBoardFolder,

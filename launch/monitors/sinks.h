@@ -10,13 +10,14 @@
 #include "launch/manifest/manifest.h"
 #include "launch/monitors/event_log.h"
 #include "launch/monitors/prometheus.h"
+#include "launch/monitors/step_sampler.h"
 #include "launch/monitors/tensorboard.h"
 #include "launch/monitors/web.h"
 
 namespace troupe::launch {
 
-/// The monitors in the launching process: events.jsonl, the straggler watch, and those that the
-/// manifest switches on.
+/// The monitors in the launching process: events.jsonl, measured_step.json, the straggler watch,
+/// and those that the manifest switches on.
 class Sinks {
  public:
   /// `print_error` is called from a sink's thread, with a line for people, if the sink cannot
@@ -37,6 +38,7 @@ class Sinks {
 
  private:
   EventLog events_;
+  StepSampler steps_;
   actors::StragglerWatch stragglers_;
   std::optional<TensorBoard> tensorboard_;
   std::optional<PrometheusEndpoint> prometheus_;

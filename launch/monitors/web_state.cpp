@@ -1,7 +1,5 @@
 #include "launch/monitors/web_state.h"
 
-#include <algorithm>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -30,10 +28,10 @@ void WebState::apply(const RunEvent& event) {
     activities_[event.rank] = std::move(row);
     return;
   }
-  if (std::holds_alternative<MembershipChanged>(event.body)) {
+  if (const auto* membership = std::get_if<MembershipChanged>(&event.body)) {
     membership_ = row;
     activities_.clear();
-    traced_.clear();
+    traced_.expect(event.epoch, membership->ranks.size());
   }
   auto& recent_events = recent_events_[event.body.index()];
   recent_events.push_back({.sequence = event.sequence, .event = std::move(row)});
@@ -50,24 +48,16 @@ json WebState::recent_events() const {
 }
 
 /// Adds actions of a rank. A step's timeline is shown when all ranks' actions have arrived.
-void WebState::add_actions(const RunEvent& event, const ActionsTraced& actions) {
-  if (event.step != traced_step_) {
-    traced_step_ = event.step;
-    traced_.clear();
-  }
-  json& row = traced_[event.rank];
-  if (row.is_null()) row = {{"rank", event.rank}, {"actions", json::array()}, {"complete", false}};
-  for (const auto& a : actions.actions)
-    row["actions"].push_back({a.name, a.begin_s, a.end_s, a.from, a.to});
-  row["complete"] = actions.complete;
-  const std::size_t ranks = membership_.contains("ranks") ? membership_["ranks"].size() : 0;
-  const bool whole = traced_.size() == ranks && std::ranges::all_of(traced_, [](const auto& rank) {
-                       return rank.second.at("complete").template get<bool>();
-                     });
+void WebState::add_actions(const RunEvent& event, const ActionsTraced& part) {
+  const auto whole = traced_.add(event, part);
   if (!whole) return;
-  timeline_ = {{"step", event.step}, {"rows", json::array()}};
-  for (auto& [rank, row_of_rank] : traced_) timeline_["rows"].push_back(std::move(row_of_rank));
-  traced_.clear();
+  timeline_ = {{"step", whole->step}, {"rows", json::array()}};
+  for (const auto& [rank, actions] : whole->ranks) {
+    json row{{"rank", rank}, {"actions", json::array()}};
+    for (const auto& a : actions)
+      row["actions"].push_back({a.name, a.begin_s, a.end_s, a.from, a.to});
+    timeline_["rows"].push_back(std::move(row));
+  }
 }
 
 json WebState::snapshot() const {

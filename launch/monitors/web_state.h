@@ -11,6 +11,7 @@
 
 #include "actors/monitors/event.h"
 #include "launch/manifest/peak_rate.h"
+#include "launch/monitors/step_gatherer.h"
 
 namespace troupe::launch {
 
@@ -32,7 +33,7 @@ class WebState {
 
  private:
   nlohmann::json recent_events() const;
-  void add_actions(const actors::RunEvent& event, const actors::ActionsTraced& actions);
+  void add_actions(const actors::RunEvent& event, const actors::ActionsTraced& part);
 
   const std::string run_;
   const PeakRate peak_;
@@ -46,8 +47,7 @@ class WebState {
     nlohmann::json event;
   };
   std::map<std::size_t, std::deque<RecentEvent>> recent_events_;  // newest events of each kind
-  std::int64_t traced_step_ = -1;
-  std::map<int, nlohmann::json> traced_;  // actions of traced_step_ by rank
+  StepGatherer traced_;
   // Timeline of the newest step that all ranks have sent.
   nlohmann::json timeline_ = nlohmann::json::object();
 };

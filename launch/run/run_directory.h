@@ -53,6 +53,8 @@ std::optional<nlohmann::json> read_json(const std::filesystem::path& path);
 // Names of files and folders in a run directory.
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 inline constexpr const char* kEventsFile = "events.jsonl";
+inline constexpr const char* kMeasuredStepFile = "measured_step.json";
+inline constexpr const char* kMachineFile = "machine.json";
 inline constexpr const char* kTensorBoardFolder = "tensorboard";
 inline constexpr const char* kControlFile = "control.json";
 inline constexpr const char* kOutcomeFile = "outcome.json";

@@ -1,0 +1,29 @@
+#include "launch/monitors/step_gatherer.h"
+
+#include <utility>
+
+namespace troupe::launch {
+
+void StepGatherer::expect(std::uint32_t epoch, std::size_t num_ranks) {
+  epoch_ = epoch;
+  num_ranks_ = num_ranks;
+  step_ = {};
+  complete_.clear();
+}
+
+std::optional<WholeStep> StepGatherer::add(const actors::RunEvent& event,
+                                           const actors::ActionsTraced& part) {
+  if (event.epoch != epoch_) return std::nullopt;
+  if (event.step != step_.step) {
+    step_ = {.step = event.step, .ranks = {}};
+    complete_.clear();
+  }
+  auto& actions = step_.ranks[event.rank];
+  actions.insert(actions.end(), part.actions.begin(), part.actions.end());
+  if (part.complete) complete_.insert(event.rank);
+  if (num_ranks_ == 0 || complete_.size() < num_ranks_) return std::nullopt;
+  complete_.clear();
+  return std::exchange(step_, {});
+}
+
+}  // namespace troupe::launch

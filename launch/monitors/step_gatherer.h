@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "actors/monitors/event.h"
+
+namespace troupe::launch {
+
+/// What all ranks did in a step.
+struct WholeStep {
+  std::int64_t step = 0;
+  std::map<int, std::vector<actors::ActionsTraced::Action>> ranks;  ///< actions by rank
+};
+
+/// Puts a step together from the parts that its ranks send. It holds one step: the first part of
+/// another one replaces what has come.
+class StepGatherer {
+ public:
+  /// An epoch has begun, with so many ranks; parts of another one do not count.
+  void expect(std::uint32_t epoch, std::size_t num_ranks);
+  /// Adds a part. Returns the step when this was the last part of the last rank.
+  std::optional<WholeStep> add(const actors::RunEvent& event, const actors::ActionsTraced& part);
+
+ private:
+  std::uint32_t epoch_ = 0;
+  std::size_t num_ranks_ = 0;
+  WholeStep step_;
+  std::set<int> complete_;  // ranks that have sent all their actions
+};
+
+}  // namespace troupe::launch
