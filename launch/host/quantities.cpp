@@ -33,4 +33,10 @@ std::string duration_text(double seconds) {
   return whole >= 86400 ? fmt::format("{}d {}", whole / 86400, time) : time;
 }
 
+std::string span_text(double seconds) {
+  if (seconds < 0.9995) return fmt::format("{:.3g} ms", 1e3 * seconds);
+  if (seconds < 60) return fmt::format("{:.3g} s", seconds);
+  return duration_text(seconds);
+}
+
 }  // namespace troupe::launch

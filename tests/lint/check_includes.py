@@ -38,7 +38,8 @@ SUBFOLDERS = {
         "run": {"host", "manifest"},
         "control": {"host", "manifest", "run"},
         "monitors": {"host", "manifest", "run", "control"},
-        "commands": {"host", "manifest", "run", "control", "monitors"},
+        "report": {"host", "manifest", "run", "control", "monitors"},
+        "commands": {"host", "manifest", "run", "control", "monitors", "report"},
         "examples": {"monitors"},
     },
 }

@@ -23,4 +23,12 @@ BOOST_AUTO_TEST_CASE(durations_are_written_in_days_hours_minutes_seconds) {
   BOOST_TEST(launch::duration_text(-1) == "0:00:00");
 }
 
+BOOST_AUTO_TEST_CASE(short_durations_have_three_digits) {
+  BOOST_TEST(launch::span_text(0) == "0 ms");
+  BOOST_TEST(launch::span_text(0.0123456) == "12.3 ms");
+  BOOST_TEST(launch::span_text(0.9999) == "1 s");
+  BOOST_TEST(launch::span_text(4.5678) == "4.57 s");
+  BOOST_TEST(launch::span_text(3723) == "1:02:03");
+}
+
 }  // namespace troupe::test

@@ -1,0 +1,130 @@
+#include "launch/report/history.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "launch/monitors/event_fields.h"
+
+namespace troupe::launch {
+namespace {
+
+using nlohmann::json;
+
+/// The fields of an event's phases, in their order, and what the phases are called.
+constexpr std::array<std::pair<const char*, const char*>, 6> kPhases{
+    {{"detect_s", "detect"},
+     {"decide_s", "decide"},
+     {"spawn_s", "spawn"},
+     {"move_s", "move"},
+     {"rebuild_s", "rebuild"},
+     {"first_step_s", "first step"}}};
+
+double seconds_of(const json& event, const char* field) {
+  const double value = number_of(event, field);
+  return std::isfinite(value) ? value : 0;
+}
+
+std::vector<Phase> phases_of(const json& event) {
+  std::vector<Phase> phases;
+  const auto found = event.find("phases");
+  if (found == event.end()) return phases;
+  for (const auto& [field, name] : kPhases)
+    phases.push_back({.name = name, .seconds = seconds_of(*found, field)});
+  return phases;
+}
+
+std::string text_for_people(const std::string& kind, const json& event) {
+  if (kind == "straggler")
+    return fmt::format("stage {} of replica {} is slow: {:.1f} ms of work in a step, usual {:.1f}",
+                       integer_of(event, "stage"), integer_of(event, "replica"),
+                       1e3 * number_of(event, "busy_s"), 1e3 * number_of(event, "usual_busy_s"));
+  return text_of(event, "cause");
+}
+
+ShapeSpan shape_of(const json& membership) {
+  ShapeSpan shape{.after_step = integer_of(membership, "step"),
+                  .pp = static_cast<int>(integer_of(membership, "pp", 1)),
+                  .dp = static_cast<int>(integer_of(membership, "dp", 1)),
+                  .tp = static_cast<int>(integer_of(membership, "tp", 1)),
+                  .schedule = text_of(membership, "schedule")};
+  for (const json& rank : objects_of(membership, "ranks")) {
+    const std::string host = text_of(rank, "host");
+    if (std::ranges::find(shape.hosts, host) == shape.hosts.end()) shape.hosts.push_back(host);
+  }
+  return shape;
+}
+
+class Historian {
+ public:
+  void add(const json& event) {
+    const std::string kind = text_of(event, "kind");
+    const double time = seconds_of(event, "time");
+    if (kind == "membership") add_membership(event, time);
+    if (history_.launches.empty()) history_.launches.push_back({.begin = time, .end = time});
+    LaunchSpan& launch = history_.launches.back();
+    launch.end = std::max(launch.end, time);
+    launch.ended |= kind == "ended";
+    if (kind == "checkpoint")
+      history_.checkpoints.push_back({.step = integer_of(event, "step"),
+                                      .time = time,
+                                      .duration_s = seconds_of(event, "duration_s")});
+    constexpr std::array kTold{"failure",    "recovered", "rescaled", "straggler",
+                               "not_finite", "note",      "ended"};
+    if (std::ranges::find(kTold, kind) == kTold.end()) return;
+    history_.happenings.push_back({.kind = kind,
+                                   .time = time,
+                                   .step = integer_of(event, "step"),
+                                   .rank = static_cast<int>(integer_of(event, "rank", -1)),
+                                   .text = text_for_people(kind, event),
+                                   .phases = phases_of(event),
+                                   .stall_s = seconds_of(event, "stall_s")});
+  }
+  History history() { return std::move(history_); }
+
+ private:
+  /// A launcher counts its epochs from 1, so an epoch that is no higher than the one before it is
+  /// of another launcher.
+  void add_membership(const json& event, double time) {
+    const std::int64_t epoch = integer_of(event, "epoch");
+    ShapeSpan shape = shape_of(event);
+    if (epoch <= epoch_ || history_.launches.empty()) {
+      if (!history_.launches.empty())
+        history_.happenings.push_back(
+            {.kind = "launch",
+             .time = time,
+             .step = shape.after_step,
+             .text = "resumed after step " + std::to_string(shape.after_step)});
+      history_.launches.push_back({.begin = time, .end = time});
+    }
+    epoch_ = epoch;
+    // Steps after this one were dropped, by a recovery or because the run was resumed.
+    std::erase_if(history_.shapes,
+                  [&](const ShapeSpan& old) { return old.after_step >= shape.after_step; });
+    if (history_.shapes.empty() || history_.shapes.back().text() != shape.text())
+      history_.shapes.push_back(std::move(shape));
+  }
+
+  History history_;
+  std::int64_t epoch_ = 0;
+};
+
+}  // namespace
+
+std::string ShapeSpan::text() const {
+  std::string out = fmt::format("pp {}", pp);
+  if (dp > 1) out += fmt::format(" x dp {}", dp);
+  if (tp > 1) out += fmt::format(" x tp {}", tp);
+  return schedule.empty() ? out : out + ", " + schedule;
+}
+
+History history_of(const std::vector<json>& events) {
+  Historian historian;
+  for (const json& event : events) historian.add(event);
+  return historian.history();
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace troupe::launch {
+
+/// A part of a recovery or of an ordered change, and how long it took.
+struct Phase {
+  std::string name;
+  double seconds = 0;
+};
+
+/// Something that happened to a run, as people are told of it.
+struct Happening {
+  std::string kind;  ///< kind of the event; "launch": a launcher went on with the run
+  double time = 0;   ///< Unix seconds
+  std::int64_t step = 0;
+  int rank = -1;  ///< rank that it is about; -1: none
+  std::string text;
+  std::vector<Phase> phases;  ///< of recoveries and changes, in order
+  double stall_s = 0;         ///< all phases together
+};
+
+/// A span of steps in which the cluster had one shape.
+struct ShapeSpan {
+  std::int64_t after_step = 0;  ///< the shape's first step is the one after this
+  int pp = 1, dp = 1, tp = 1;
+  std::string schedule;
+  std::vector<std::string> hosts;  ///< of its ranks, each once
+
+  std::string text() const;  ///< "pp 4 x dp 2, 1f1b"
+};
+
+struct SavedCheckpoint {
+  std::int64_t step = 0;
+  double time = 0;
+  double duration_s = 0;
+};
+
+/// The time from the first to the last event of one launcher.
+struct LaunchSpan {
+  double begin = 0;  ///< Unix seconds
+  double end = 0;
+  bool ended = false;  ///< whether it told of its end
+};
+
+/// What events.jsonl tells of a run.
+struct History {
+  std::vector<LaunchSpan> launches;
+  std::vector<ShapeSpan> shapes;
+  std::vector<Happening> happenings;  ///< in order of time
+  std::vector<SavedCheckpoint> checkpoints;
+};
+
+/// Sorts events, oldest first, by what they tell. Events of readers that came and went, and of the
+/// beginning of phases, are left out.
+History history_of(const std::vector<nlohmann::json>& events);
+
+}  // namespace troupe::launch

@@ -1,0 +1,116 @@
+#include "launch/report/metrics.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "launch/monitors/event_fields.h"
+
+namespace troupe::launch {
+namespace {
+
+using nlohmann::json;
+
+std::vector<RankTimes> rank_times(const json& line) {
+  std::vector<RankTimes> ranks;
+  for (const json& s : objects_of(line, "stages"))
+    ranks.push_back({.replica = static_cast<int>(integer_of(s, "replica")),
+                     .stage = static_cast<int>(integer_of(s, "stage")),
+                     .shard = static_cast<int>(integer_of(s, "shard")),
+                     .busy_s = number_of(s, "busy_s"),
+                     .idle_s = number_of(s, "idle_s"),
+                     .collective_s = number_of(s, "collective_s")});
+  return ranks;
+}
+
+double mean(const std::vector<RankTimes>& ranks, double RankTimes::*time) {
+  double sum = 0;
+  for (const RankTimes& rank : ranks) sum += rank.*time;
+  return sum / static_cast<double>(ranks.size());  // NaN without ranks
+}
+
+StepRow step_row(std::int64_t step, const json& line, const std::vector<RankTimes>& ranks) {
+  return {.step = step,
+          .loss = number_of(line, "loss"),
+          .grad_norm = number_of(line, "grad_norm"),
+          .lr = number_of(line, "lr"),
+          .tokens = number_of(line, "tokens"),
+          .step_s = number_of(line, "step_s"),
+          .busy_s = mean(ranks, &RankTimes::busy_s),
+          .idle_s = mean(ranks, &RankTimes::idle_s),
+          .collective_s = mean(ranks, &RankTimes::collective_s)};
+}
+
+bool same_places(const std::vector<RankTimes>& a, const std::vector<RankTimes>& b) {
+  return std::ranges::equal(a, b, [](const RankTimes& x, const RankTimes& y) {
+    return x.replica == y.replica && x.stage == y.stage && x.shard == y.shard;
+  });
+}
+
+/// Adds a step's times to the sums, or begins new sums if the ranks are others.
+void add_rank_times(Metrics& metrics, const std::vector<RankTimes>& ranks) {
+  if (!same_places(metrics.ranks, ranks)) {
+    metrics.ranks = ranks;
+    for (RankTimes& sum : metrics.ranks) sum.busy_s = sum.idle_s = sum.collective_s = 0;
+    metrics.num_summed = 0;
+    return;  // the first step of a shape is a slow one
+  }
+  ++metrics.num_summed;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    RankTimes& sum = metrics.ranks[i];
+    sum.busy_s += ranks[i].busy_s;
+    sum.idle_s += ranks[i].idle_s;
+    sum.collective_s += ranks[i].collective_s;
+  }
+}
+
+template <typename Figure>
+std::vector<Point> points_of(const Metrics& metrics, Figure figure) {
+  std::vector<Point> points;
+  for (const StepRow& row : metrics.steps)
+    points.push_back({.x = static_cast<double>(row.step), .y = figure(row)});
+  return finite(std::move(points));
+}
+
+}  // namespace
+
+Curve loss_curve(const Metrics& metrics) {
+  return smooth_curve(points_of(metrics, [](const StepRow& row) { return row.loss; }));
+}
+Curve speed_curve(const Metrics& metrics) {
+  return smooth_curve(points_of(metrics, [](const StepRow& row) { return row.tokens_per_s(); }));
+}
+Curve norm_curve(const Metrics& metrics) {
+  return smooth_curve(points_of(metrics, [](const StepRow& row) { return row.grad_norm; }));
+}
+Curve rate_curve(const Metrics& metrics) {
+  const auto points = points_of(metrics, [](const StepRow& row) { return row.lr; });
+  return {.raw = points, .smooth = points};
+}
+std::vector<Point> evaluation_points(const Metrics& metrics) {
+  std::vector<Point> points;
+  for (const EvaluationRow& row : metrics.evaluations)
+    points.push_back({.x = static_cast<double>(row.step), .y = row.loss});
+  return finite(std::move(points));
+}
+
+Metrics read_metrics(std::istream& file) {
+  Metrics metrics;
+  for (std::string text; std::getline(file, text);) {
+    const json line = json::parse(text, nullptr, false);
+    const std::int64_t step = integer_of(line, "step", -1);
+    if (step < 0) continue;
+    if (line.contains("eval_loss")) {
+      if (metrics.evaluations.empty() || metrics.evaluations.back().step < step)
+        metrics.evaluations.push_back({.step = step, .loss = number_of(line, "eval_loss")});
+    } else if (metrics.steps.empty() || metrics.steps.back().step < step) {
+      const auto ranks = rank_times(line);
+      metrics.steps.push_back(step_row(step, line, ranks));
+      add_rank_times(metrics, ranks);
+    }
+  }
+  return metrics;
+}
+
+}  // namespace troupe::launch

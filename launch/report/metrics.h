@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <istream>
+#include <vector>
+
+#include "launch/report/curve.h"
+
+namespace troupe::launch {
+
+/// A step, as a line of metrics.jsonl tells of it. What a line lacks is NaN. Times of the ranks are
+/// means over all of them.
+struct StepRow {
+  std::int64_t step = 0;
+  double loss = 0;
+  double grad_norm = 0;
+  double lr = 0;
+  double tokens = 0;
+  double step_s = 0;
+  double busy_s = 0;
+  double idle_s = 0;        ///< within the actions of the step, for whatever reason
+  double collective_s = 0;  ///< the part of it that waited for collectives of shards
+
+  double tokens_per_s() const { return tokens / step_s; }
+};
+
+struct EvaluationRow {
+  std::int64_t step = 0;
+  double loss = 0;
+};
+
+/// What a rank did over some steps.
+struct RankTimes {
+  int replica = 0;
+  int stage = 0;
+  int shard = 0;
+  double busy_s = 0;
+  double idle_s = 0;
+  double collective_s = 0;
+};
+
+struct Metrics {
+  std::vector<StepRow> steps;              ///< ascending
+  std::vector<EvaluationRow> evaluations;  ///< ascending
+  /// Sums over the steps since the ranks were the newest step's, but for the first one of them.
+  std::vector<RankTimes> ranks;
+  std::int64_t num_summed = 0;  ///< number of steps in these sums
+};
+
+/// Curves over the steps.
+Curve loss_curve(const Metrics& metrics);
+Curve speed_curve(const Metrics& metrics);  ///< tokens/s
+Curve norm_curve(const Metrics& metrics);   ///< of the gradient
+Curve rate_curve(const Metrics& metrics);   ///< learning rate, which has no noise: both are one
+std::vector<Point> evaluation_points(const Metrics& metrics);
+
+/// Reads metrics.jsonl. A line that is not whole, or of a step that is there already, is left out,
+/// so that the file of a run that is going on, or was killed, can be read.
+Metrics read_metrics(std::istream& file);
+
+}  // namespace troupe::launch

@@ -1,0 +1,187 @@
+#include "launch/report/step_picture.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "launch/host/quantities.h"
+#include "launch/monitors/event_fields.h"
+#include "schedules/simulate.h"
+#include "schedules/validate.h"
+
+namespace troupe::launch {
+namespace {
+
+using nlohmann::json;
+using schedules::Op;
+
+/// The actions that are whole and take time, in the order in which they began.
+std::vector<TimedAction> actions_of(const json& rank) {
+  std::vector<TimedAction> actions;
+  for (const json& a : objects_of(rank, "actions")) {
+    const auto action = schedules::parse_action(text_of(a, "name"));
+    const double begin = number_of(a, "begin_s"), end = number_of(a, "end_s");
+    if (!action || !(end >= begin)) continue;
+    const double waited = number_of(a, "waited_s");
+    actions.push_back({.action = *action,
+                       .begin_s = begin,
+                       .end_s = end,
+                       .waited_s = std::isfinite(waited) ? waited : 0,
+                       .from = static_cast<int>(integer_of(a, "from", -1))});
+  }
+  std::ranges::stable_sort(actions, {}, &TimedAction::begin_s);
+  return actions;
+}
+
+std::vector<RankRow> rows_of(const json& file) {
+  std::vector<RankRow> rows;
+  for (const json& rank : objects_of(file, "ranks"))
+    rows.push_back({.rank = static_cast<int>(integer_of(rank, "rank")),
+                    .replica = static_cast<int>(integer_of(rank, "replica")),
+                    .stage = static_cast<int>(integer_of(rank, "stage")),
+                    .shard = static_cast<int>(integer_of(rank, "shard")),
+                    .actions = actions_of(rank)});
+  return rows;
+}
+
+/// Makes the first action begin at 0.
+void begin_at_zero(std::vector<RankRow>& rows) {
+  double first = std::numeric_limits<double>::infinity();
+  for (const RankRow& row : rows)
+    for (const TimedAction& a : row.actions) first = std::min(first, a.begin_s);
+  for (RankRow& row : rows)
+    for (TimedAction& a : row.actions) {
+      a.begin_s -= first;
+      a.end_s -= first;
+    }
+}
+
+/// The ranks of the first replica's first shards, by stage.
+std::vector<RankRow> first_pipeline(const std::vector<RankRow>& rows) {
+  std::vector<RankRow> pipeline;
+  for (const RankRow& row : rows)
+    if (row.replica == 0 && row.shard == 0) pipeline.push_back(row);
+  std::ranges::sort(pipeline, {}, &RankRow::stage);
+  return pipeline;
+}
+
+/// The plan by which the ranks acted; none if they followed no valid one.
+std::optional<schedules::Plan> plan_of(const std::vector<RankRow>& pipeline) {
+  std::string csv;
+  for (const RankRow& row : pipeline) {
+    for (const TimedAction& a : row.actions) csv += schedules::to_string(a.action) + ',';
+    csv += '\n';
+  }
+  const auto parsed = schedules::parse_csv(csv);
+  const auto* plan = std::get_if<schedules::Plan>(&parsed);
+  if (!plan || schedules::validate(*plan, schedules::purpose_of(*plan))) return std::nullopt;
+  return *plan;
+}
+
+/// The mean duration of each chunk's actions of each kind.
+schedules::Costs mean_costs(const std::vector<RankRow>& pipeline, int num_chunks) {
+  struct Mean {
+    double sum = 0;
+    int count = 0;
+    double value() const { return count > 0 ? sum / count : 0; }
+  };
+  std::map<std::pair<int, Op>, Mean> means;
+  for (const RankRow& row : pipeline)
+    for (const TimedAction& a : row.actions) {
+      Mean& mean = means[{a.action.chunk, a.action.op}];
+      mean.sum += a.end_s - a.begin_s;
+      ++mean.count;
+    }
+  schedules::Costs costs;
+  for (int chunk = 0; chunk < num_chunks; ++chunk)
+    costs.chunks.push_back({.forward = means[{chunk, Op::F}].value(),
+                            .input_gradient = means[{chunk, Op::I}].value(),
+                            .weight_gradient = means[{chunk, Op::W}].value(),
+                            .backward = means[{chunk, Op::B}].value()});
+  return costs;
+}
+
+std::vector<RankRow> predicted(std::vector<RankRow> pipeline) {
+  const auto plan = plan_of(pipeline);
+  if (!plan) return {};
+  const auto simulation = schedules::simulate(*plan, mean_costs(pipeline, plan->num_chunks()));
+  if (!simulation) return {};
+  for (std::size_t rank = 0; rank < pipeline.size(); ++rank)
+    for (std::size_t i = 0; i < pipeline[rank].actions.size(); ++i) {
+      TimedAction& a = pipeline[rank].actions[i];
+      a = {.action = a.action,
+           .begin_s = simulation->times[rank][i].start,
+           .end_s = simulation->times[rank][i].end};
+    }
+  return pipeline;
+}
+
+double length_of(const std::vector<RankRow>& rows) {
+  double end = 0;
+  for (const RankRow& row : rows)
+    for (const TimedAction& a : row.actions) end = std::max(end, a.end_s);
+  return end;
+}
+
+/// "Rank 2 computes longest, 14 % above the mean." Empty for a single rank, and if all are alike.
+std::string slowest(const std::vector<RankRow>& rows) {
+  double sum = 0;
+  for (const RankRow& row : rows) sum += row.busy_s();
+  const auto longest = std::ranges::max_element(rows, {}, &RankRow::busy_s);
+  const double mean = sum / static_cast<double>(rows.size());
+  const double above = 100 * (longest->busy_s() / mean - 1);
+  if (!(above >= 1)) return "";
+  return fmt::format(" Rank {} (stage {}) computes longest, {:.0f} % above the mean.",
+                     longest->rank, longest->stage, above);
+}
+
+}  // namespace
+
+double RankRow::busy_s() const {
+  double sum = 0, until = 0;
+  for (const TimedAction& a : actions) {  // two may run at the same time
+    sum += std::max(0.0, a.end_s - std::max(until, a.begin_s));
+    until = std::max(until, a.end_s);
+  }
+  return sum;
+}
+
+double StepPicture::measured_s() const {
+  return length_of(measured);
+}
+double StepPicture::predicted_s() const {
+  return length_of(predicted);
+}
+
+std::optional<StepPicture> step_picture(const json& file) {
+  StepPicture picture{.step = integer_of(file, "step"), .measured = rows_of(file), .predicted = {}};
+  begin_at_zero(picture.measured);
+  if (picture.measured_s() == 0) return std::nullopt;
+  picture.predicted = predicted(first_pipeline(picture.measured));
+  return picture;
+}
+
+double idle_share(const std::vector<RankRow>& rows) {
+  double busy = 0;
+  for (const RankRow& row : rows) busy += row.busy_s();
+  return 1 - busy / (length_of(rows) * static_cast<double>(rows.size()));
+}
+
+std::string in_words(const StepPicture& picture) {
+  const double measured = picture.measured_s(), predicted = picture.predicted_s();
+  std::string words =
+      fmt::format("Forwards and backwards of step {} took {}.", picture.step, span_text(measured));
+  if (predicted > 0)
+    words += fmt::format(
+        " The simulator expects {} of these actions if no message and no rank is late: {:.0f} % "
+        "{}.",
+        span_text(predicted), std::abs(100 * (1 - predicted / measured)),
+        predicted <= measured ? "less" : "more");
+  return words + slowest(picture.measured);
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedules/action.h"
+
+namespace troupe::launch {
+
+/// An action of a rank, in seconds since the step's first one began.
+struct TimedAction {
+  schedules::Action action;
+  double begin_s = 0;
+  double end_s = 0;
+  double waited_s = 0;  ///< before begin_s, for a message or a credit
+  int from = -1;        ///< rank whose message it waited for; -1: none
+};
+
+struct RankRow {
+  int rank = 0;
+  int replica = 0;
+  int stage = 0;
+  int shard = 0;
+  std::vector<TimedAction> actions;  ///< in the order in which they began
+
+  double busy_s() const;
+};
+
+/// A measured step, and beside it what the simulator says of the same actions.
+struct StepPicture {
+  std::int64_t step = 0;
+  std::vector<RankRow> measured;
+  /// The stages of one replica: each action takes the mean of its chunk's actions of that kind, and
+  /// messages take no time. Empty if the actions are no valid plan.
+  std::vector<RankRow> predicted;
+
+  double measured_s() const;   ///< from the first action's begin to the last one's end
+  double predicted_s() const;  ///< as above, of the prediction
+};
+
+/// Reads measured_step.json, and simulates it. None if it holds no step.
+std::optional<StepPicture> step_picture(const nlohmann::json& file);
+
+/// The share of the time until the last action's end in which the ranks do nothing, on average.
+double idle_share(const std::vector<RankRow>& rows);
+
+/// How the step differs from the prediction, and which rank computes longest.
+std::string in_words(const StepPicture& picture);
+
+}  // namespace troupe::launch

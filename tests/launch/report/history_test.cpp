@@ -1,0 +1,129 @@
+#include "launch/report/history.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "launch/report/time_account.h"
+
+namespace troupe::test {
+namespace {
+
+using launch::Happening;
+using launch::History;
+using nlohmann::json;
+
+json event(const char* kind, double time, std::int64_t step, json more = json::object()) {
+  more.update({{"kind", kind}, {"time", time}, {"step", step}});
+  return more;
+}
+json membership(double time, std::int64_t step, int epoch, int pp) {
+  return event("membership", time, step,
+               {{"epoch", epoch},
+                {"pp", pp},
+                {"dp", 1},
+                {"tp", 1},
+                {"schedule", "1f1b"},
+                {"ranks", {{{"host", "a"}}, {{"host", "b"}}, {{"host", "a"}}}}});
+}
+const json kPhases{{"detect_s", 0.5}, {"decide_s", 0},     {"spawn_s", 1},
+                   {"move_s", 2},     {"rebuild_s", 0.25}, {"first_step_s", 4}};
+
+/// A run that loses a worker, is scaled, dies, and is resumed.
+std::vector<json> events_of_a_hard_life() {
+  return {membership(100, 0, 1, 2),
+          event("failure", 110, 7, {{"cause", "rank 1 was killed"}, {"rank", 1}}),
+          membership(112, 7, 2, 2),
+          event("phase", 112, 7, {{"phase", "move"}}),
+          event("recovered", 118, 8,
+                {{"cause", "rank 1 was killed"}, {"phases", kPhases}, {"stall_s", 7.75}}),
+          event("checkpoint", 119, 10, {{"duration_s", 0.5}}),
+          membership(120, 12, 3, 3),
+          event("rescaled", 121, 13, {{"cause", "--pp 3"}, {"phases", kPhases}, {"stall_s", 7.75}}),
+          membership(200, 10, 1, 3),
+          event("attached", 201, 10, {{"cause", "status"}}),
+          event("ended", 210, 20, {{"cause", "finished"}, {"exit_code", 0}})};
+}
+
+std::vector<std::string> kinds_of(const History& history) {
+  std::vector<std::string> kinds;
+  for (const Happening& h : history.happenings) kinds.push_back(h.kind);
+  return kinds;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_history_tells_what_happened_in_order) {
+  const History history = launch::history_of(events_of_a_hard_life());
+  BOOST_TEST((kinds_of(history) ==
+              std::vector<std::string>{"failure", "recovered", "rescaled", "launch", "ended"}));
+  const Happening& recovered = history.happenings[1];
+  BOOST_TEST(recovered.step == 8);
+  BOOST_TEST(recovered.stall_s == 7.75);
+  BOOST_REQUIRE(recovered.phases.size() == 6u);
+  BOOST_TEST(recovered.phases[2].name == "spawn");
+  BOOST_TEST(recovered.phases[5].seconds == 4);
+  BOOST_TEST(history.happenings[0].rank == 1);
+  BOOST_TEST(history.happenings[3].text == "resumed after step 10");
+  BOOST_REQUIRE(history.checkpoints.size() == 1u);
+  BOOST_TEST(history.checkpoints[0].duration_s == 0.5);
+}
+
+BOOST_AUTO_TEST_CASE(a_launch_lasts_from_its_first_event_to_its_last) {
+  const History history = launch::history_of(events_of_a_hard_life());
+  BOOST_REQUIRE(history.launches.size() == 2u);
+  BOOST_TEST(history.launches[0].begin == 100);
+  BOOST_TEST(history.launches[0].end == 121);
+  BOOST_TEST(!history.launches[0].ended);
+  BOOST_TEST(history.launches[1].begin == 200);
+  BOOST_TEST(history.launches[1].ended);
+}
+
+BOOST_AUTO_TEST_CASE(shapes_follow_each_other_over_the_steps_that_stayed) {
+  const History history = launch::history_of(events_of_a_hard_life());
+  BOOST_REQUIRE(history.shapes.size() == 2u);
+  BOOST_TEST(history.shapes[0].text() == "pp 2, 1f1b");
+  BOOST_TEST(history.shapes[0].after_step == 0);
+  // The first launch had this shape from step 13 on, but these steps were dropped.
+  BOOST_TEST(history.shapes[1].text() == "pp 3, 1f1b");
+  BOOST_TEST(history.shapes[1].after_step == 10);
+  BOOST_TEST((history.shapes[1].hosts == std::vector<std::string>{"a", "b"}));
+}
+
+BOOST_AUTO_TEST_CASE(events_of_any_form_are_read) {
+  BOOST_TEST(launch::history_of({}).launches.empty());
+  const History history = launch::history_of({json::object(),
+                                              event("failure", 5, 1),
+                                              {{"kind", 7}, {"time", "x"}, {"phases", 3}},
+                                              {{"kind", "recovered"}, {"phases", json::array()}}});
+  BOOST_TEST((kinds_of(history) == std::vector<std::string>{"failure", "recovered"}));
+}
+
+BOOST_AUTO_TEST_CASE(the_parts_of_the_time_add_up_to_the_life_of_the_run) {
+  const History history = launch::history_of(events_of_a_hard_life());
+  launch::Metrics metrics;
+  metrics.steps = {{.step = 1, .step_s = 4, .busy_s = 2, .idle_s = 1.5, .collective_s = 0.5},
+                   {.step = 2, .step_s = 2, .busy_s = 1, .idle_s = 0.5, .collective_s = 0}};
+  const auto seconds = [&](double now) {
+    std::map<std::string, double> by_name;
+    for (const auto& share : launch::where_time_went(metrics, history, now))
+      by_name[share.name] = share.seconds;
+    return by_name;
+  };
+  auto time = seconds(0);
+  BOOST_TEST(time["computing"] == 3);
+  BOOST_TEST(time["waiting for other stages"] == 1.5);
+  BOOST_TEST(time["waiting for shards"] == 0.5);
+  BOOST_TEST(time["ending steps"] == 1);
+  BOOST_TEST(time["recoveries"] == 3.75);  // the first step is among the steps
+  BOOST_TEST(time["ordered changes"] == 3.75);
+  BOOST_TEST(time["other"] == 31 - 6 - 7.5);
+  BOOST_TEST(seconds(1000)["other"] == time["other"]);  // the last launch has ended
+
+  auto events = events_of_a_hard_life();
+  events.pop_back();
+  const auto live = launch::where_time_went(metrics, launch::history_of(events), 1000);
+  double sum = 0;
+  for (const auto& share : live) sum += share.seconds;
+  BOOST_TEST(sum == 21 + 800);
+}
+
+}  // namespace troupe::test
