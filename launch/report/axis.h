@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace troupe::launch {
+
+/// A linear axis of a chart.
+struct Axis {
+  double low = 0;
+  double high = 1;  ///< above low
+  std::vector<double> ticks;
+
+  /// Where a value lies, from 0 at low to 1 at high.
+  double share(double value) const { return (value - low) / (high - low); }
+};
+
+/// An axis that has all values from `low` to `high`, whose ticks are about `num_ticks` multiples of
+/// 1, 2 or 5 times a power of ten; its ends are the outermost ticks.
+Axis rounded_axis(double low, double high, int num_ticks);
+/// An axis whose ends are `low` and `high` themselves, with ticks between them.
+Axis exact_axis(double low, double high, int num_ticks);
+
+/// The ticks' labels, each with as many decimals as tell them apart: "2.25", "12,000".
+std::vector<std::string> labels_of(const Axis& axis);
+
+}  // namespace troupe::launch

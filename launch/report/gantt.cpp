@@ -1,0 +1,136 @@
+#include "launch/report/gantt.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "launch/host/quantities.h"
+#include "launch/report/plot.h"
+#include "schedules/draw.h"
+
+namespace troupe::launch {
+namespace {
+
+using schedules::Op;
+
+constexpr double kRow = 24;
+constexpr double kBox = 20;
+constexpr double kBottom = 22;
+constexpr double kLabelled = 0.022;  // a box with this share of the width shows its microbatch
+
+struct Kind {
+  Op op;
+  const char* name;
+  const char* pattern;  ///< lines over its colour, in a square of 6 pixels; empty: none
+};
+constexpr std::array kKinds{Kind{Op::F, "forward", ""}, Kind{Op::B, "backward", "M0 6L6 0"},
+                            Kind{Op::I, "input gradient", "M0 3L6 3"},
+                            Kind{Op::W, "weight gradient", "M3 0L3 6"}};
+
+std::string letter_of(Op op) {
+  return {static_cast<char>(op)};
+}
+
+std::string fill_of(Op op) {
+  return "url(#op" + letter_of(op) + ")";
+}
+
+std::string hint_of(const RankRow& row, const TimedAction& a) {
+  std::string text =
+      fmt::format("rank {}, {}: {}, from {} on", row.rank, schedules::to_string(a.action),
+                  span_text(a.end_s - a.begin_s), span_text(a.begin_s));
+  if (a.waited_s > 0 && a.from >= 0)
+    text += fmt::format(", after {} of waiting for rank {}", span_text(a.waited_s), a.from);
+  return text;
+}
+
+/// Whether another action of the row runs at the same time for longer than times are exact.
+bool overlaps(const RankRow& row, std::size_t i) {
+  const TimedAction& a = row.actions[i];
+  const double least = 0.02 * (a.end_s - a.begin_s);
+  const auto with = [&](const TimedAction& b) {
+    return std::min(a.end_s, b.end_s) - std::max(a.begin_s, b.begin_s) > least;
+  };
+  return (i > 0 && with(row.actions[i - 1])) ||
+         (i + 1 < row.actions.size() && with(row.actions[i + 1]));
+}
+
+std::string box(const RankRow& row, std::size_t i, double top, double length_s) {
+  const TimedAction& a = row.actions[i];
+  const double from = a.begin_s / length_s, width = (a.end_s - a.begin_s) / length_s;
+  const bool half = overlaps(row, i);
+  const double height = half ? kBox / 2 : kBox;
+  if (half && a.action.op != Op::F) top += height;
+  std::string content = hint(hint_of(row, a)) + element("rect", {{"class", "box"},
+                                                                 {"fill", fill_of(a.action.op)},
+                                                                 {"x", percent(from)},
+                                                                 {"width", percent(width)},
+                                                                 {"y", number(top)},
+                                                                 {"height", number(height)}});
+  if (width >= kLabelled && !half)
+    content += label_at(from + width / 2, top + height / 2 + 4, "middle in",
+                        std::to_string(a.action.microbatch));
+  return element("g", {}, content);
+}
+
+}  // namespace
+
+std::string draw_gantt(const std::string& label, const std::vector<RankRow>& rows,
+                       double length_s) {
+  const double bottom = kRow * static_cast<double>(rows.size());
+  Plot drawn{.label = label, .height = bottom + kBottom};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const double top = kRow * static_cast<double>(i) + 2;
+    drawn.names += name_at(top + kBox / 2 + 4, fmt::format("rank {}", rows[i].rank));
+    drawn.canvas += element("rect", {{"class", "idle"},
+                                     {"x", "0"},
+                                     {"width", "100%"},
+                                     {"y", number(top)},
+                                     {"height", number(kBox)}});
+    for (std::size_t a = 0; a < rows[i].actions.size(); ++a)
+      drawn.canvas += box(rows[i], a, top, length_s);
+  }
+  drawn.canvas += x_ticks(exact_axis(0, 1e3 * length_s, 8), bottom);
+  drawn.names += name_at(bottom + 16, "ms");
+  return plot(drawn);
+}
+
+std::string gantt_legend(const std::vector<RankRow>& rows) {
+  std::string items;
+  for (const Kind& kind : kKinds) {
+    const bool used = std::ranges::any_of(rows, [&](const RankRow& row) {
+      return std::ranges::any_of(row.actions,
+                                 [&](const TimedAction& a) { return a.action.op == kind.op; });
+    });
+    if (!used) continue;
+    items += element(
+        "li", {},
+        element("svg", {{"width", "26"}, {"height", "12"}, {"aria-hidden", "true"}},
+                element("rect", {{"fill", fill_of(kind.op)}, {"width", "24"}, {"height", "12"}})) +
+            escaped(kind.name));
+  }
+  return element("ul", {{"class", "legend"}}, items);
+}
+
+std::string gantt_patterns() {
+  std::string patterns;
+  for (const Kind& kind : kKinds)
+    patterns += element(
+        "pattern",
+        {{"id", "op" + letter_of(kind.op)},
+         {"width", "6"},
+         {"height", "6"},
+         {"patternUnits", "userSpaceOnUse"}},
+        element("rect",
+                {{"width", "6"}, {"height", "6"}, {"fill", schedules::colour_of(kind.op)}}) +
+            element("path", {{"d", kind.pattern},
+                             {"stroke", "#ffffff"},
+                             {"stroke-opacity", "0.35"},
+                             {"stroke-width", "1.2"}}));
+  return element("svg",
+                 {{"class", "patterns"}, {"width", "0"}, {"height", "0"}, {"aria-hidden", "true"}},
+                 element("defs", {}, patterns));
+}
+
+}  // namespace troupe::launch

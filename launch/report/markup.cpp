@@ -1,0 +1,79 @@
+#include "launch/report/markup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "stages/tokenizers/utf8.h"
+
+namespace troupe::launch {
+namespace {
+
+/// The elements that HTML never closes, which end with their tag; all others get an end tag, since
+/// HTML does not know "<p/>".
+constexpr std::array<std::string_view, 3> kVoid{"meta", "br", "link"};
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+/// Whether XML 1.0 cannot have the character that `text` begins with: a control character, U+FFFE
+/// or U+FFFF.
+bool is_forbidden(std::string_view text) {
+  const char c = text.front();
+  if (text.starts_with("\xEF\xBF\xBE") || text.starts_with("\xEF\xBF\xBF")) return true;
+  return static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r';
+}
+
+std::string_view entity_of(char c) {
+  switch (c) {
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '"':
+      return "&quot;";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  const std::string valid = stages::valid_utf8(text);
+  std::string out;
+  for (std::string_view rest = valid; !rest.empty();) {
+    const bool forbidden = is_forbidden(rest);
+    const std::string_view entity = entity_of(rest.front());
+    out += forbidden ? kReplacement : entity.empty() ? rest.substr(0, 1) : entity;
+    rest.remove_prefix(forbidden && rest.front() == '\xEF' ? 3 : 1);
+  }
+  return out;
+}
+
+std::string element(std::string_view name, const Attributes& attributes, std::string_view content) {
+  std::string out = fmt::format("<{}", name);
+  for (const auto& [key, value] : attributes) out += fmt::format(" {}=\"{}\"", key, escaped(value));
+  if (std::ranges::find(kVoid, name) != kVoid.end()) return out + "/>";
+  return out + fmt::format(">{}</{}>", content, name);
+}
+
+std::string text_element(std::string_view name, const Attributes& attributes,
+                         std::string_view text) {
+  return element(name, attributes, escaped(text));
+}
+
+std::string number(double value) {
+  std::string text = fmt::format("{:.3f}", value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+std::string percent(double share) {
+  return number(100 * share) + "%";
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,54 @@
+#include "launch/report/axis.h"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <random>
+
+#include "tests/support/seed.h"
+
+namespace troupe::test {
+
+using launch::Axis;
+using Labels = std::vector<std::string>;
+
+BOOST_AUTO_TEST_CASE(a_rounded_axis_ends_at_its_outermost_ticks) {
+  const Axis axis = launch::rounded_axis(2.1, 5.59, 5);
+  BOOST_TEST(axis.low == 2);
+  BOOST_TEST(axis.high == 6);
+  BOOST_TEST((launch::labels_of(axis) == Labels{"2", "3", "4", "5", "6"}));
+  BOOST_TEST(axis.share(3) == 0.25);
+}
+
+BOOST_AUTO_TEST_CASE(an_exact_axis_ends_at_its_values) {
+  const Axis axis = launch::exact_axis(0, 12345, 4);
+  BOOST_TEST(axis.high == 12345);
+  BOOST_TEST((launch::labels_of(axis) == Labels{"0", "5,000", "10,000"}));
+  BOOST_TEST((launch::labels_of(launch::exact_axis(0, 0.02, 2)) == Labels{"0.00", "0.01", "0.02"}));
+}
+
+BOOST_AUTO_TEST_CASE(an_axis_holds_all_values_at_any_scale) {
+  std::mt19937_64 rng(fresh_seed());
+  for (int i = 0; i < 1000; ++i) {
+    const double scale = std::pow(10, std::uniform_int_distribution<>(-6, 9)(rng));
+    std::uniform_real_distribution<double> value(-scale, scale);
+    const auto [low, high] = std::minmax({value(rng), value(rng)});
+    const Axis axis = launch::rounded_axis(low, high, 5);
+    BOOST_TEST(axis.low <= low + 1e-6 * (high - low));
+    BOOST_TEST(axis.high >= high - 1e-6 * (high - low));
+    BOOST_TEST(axis.ticks.size() >= 2u);
+    BOOST_TEST(axis.ticks.size() <= 8u);
+    const auto labels = launch::labels_of(axis);
+    for (std::size_t l = 1; l < labels.size(); ++l)
+      BOOST_TEST(labels[l] != labels[l - 1], axis.low << " to " << axis.high);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(values_that_are_all_the_same_get_an_axis) {
+  for (const double value : {0.0, 3.0, -7e-9}) {
+    const Axis axis = launch::rounded_axis(value, value, 5);
+    BOOST_TEST(axis.low < value);
+    BOOST_TEST(axis.high > value);
+  }
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,107 @@
+#include <boost/test/unit_test.hpp>
+#include <limits>
+#include <regex>
+
+#include "launch/report/gantt.h"
+#include "launch/report/line_chart.h"
+#include "launch/report/stacked_bar.h"
+#include "launch/report/timeline.h"
+#include "tests/support/xml.h"
+
+namespace troupe::test {
+namespace {
+
+using launch::LineChart;
+using launch::Point;
+using launch::Strip;
+
+LineChart chart_of(std::vector<Point> points) {
+  return {.label = "Loss",
+          .x_name = "step",
+          .height = 222,
+          .x = launch::exact_axis(0, 100000, 5),
+          .series = {{.name = "loss", .look = "raw s0", .points = std::move(points)}}};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_line_has_its_extremes_however_many_points_there_are) {
+  std::vector<Point> points;
+  for (int i = 0; i <= 100000; ++i) points.push_back({.x = static_cast<double>(i), .y = 2});
+  points[31416].y = 9.5;  // one step among many
+  points[77777].y = std::numeric_limits<double>::quiet_NaN();
+  const auto tree = parse_xml(launch::draw(chart_of(points)));
+  const auto paths = attributes_of(tree, "path", "d");
+  BOOST_REQUIRE(paths.size() == 1u);
+  const std::string& path = *paths.begin();
+  BOOST_TEST(path.size() < 80000u);
+  BOOST_TEST(path.starts_with("M0 "));
+  // The axis goes from 2 to 10 over 192 pixels from 200 upwards.
+  BOOST_TEST(path.find("L314.16 20") != std::string::npos);
+  BOOST_TEST(path.find("nan") == std::string::npos);
+  BOOST_TEST(attributes_of(tree, "div", "aria-label").contains("Loss"));
+}
+
+BOOST_AUTO_TEST_CASE(a_chart_without_values_is_empty) {
+  BOOST_TEST(launch::draw(chart_of({})) == "");
+  BOOST_TEST(launch::draw(chart_of({{1, std::numeric_limits<double>::infinity()}})) == "");
+}
+
+BOOST_AUTO_TEST_CASE(one_step_is_a_dot) {
+  const auto paths = attributes_of(parse_xml(launch::draw(chart_of({{50000, 3}}))), "path", "d");
+  BOOST_REQUIRE(paths.size() == 1u);
+  BOOST_TEST(paths.begin()->starts_with("M500 "));
+  BOOST_TEST(paths.begin()->ends_with("h0"));
+}
+
+BOOST_AUTO_TEST_CASE(a_bar_has_its_parts_side_by_side) {
+  const std::string bar = launch::stacked_bar("time",
+                                              {{.name = "a", .value = 1, .text = "25 %"},
+                                               {.name = "none", .value = 0, .text = ""},
+                                               {.name = "b", .value = 3, .text = "75 %"}},
+                                              4);
+  const auto tree = parse_xml(bar);
+  BOOST_TEST((attributes_of(tree, "rect", "x") == std::multiset<std::string>{"0%", "25%"}));
+  BOOST_TEST((attributes_of(tree, "rect", "width") == std::multiset<std::string>{"25%", "75%"}));
+  BOOST_TEST(
+      (attributes_of(tree, "rect", "class") == std::multiset<std::string>{"part p0", "part p2"}));
+  BOOST_TEST(attributes_of(tree, "svg", "aria-label").contains("time: a 25 %, b 75 %."));
+}
+
+BOOST_AUTO_TEST_CASE(marks_in_one_place_become_one_that_names_all) {
+  Strip strip{.name = "saved"};
+  for (int i = 0; i < 10000; ++i)
+    strip.marks.push_back({.x = static_cast<double>(i), .text = "checkpoint " + std::to_string(i)});
+  const std::string drawn = launch::draw_timeline(
+      "what", launch::exact_axis(0, 10000, 5),
+      {{.name = "shape", .spans = {{.from = 0, .to = 5000, .text = "pp 4"}}}, strip});
+  const auto tree = parse_xml(drawn);
+  BOOST_TEST(attributes_of(tree, "path", "d").size() <= 401u);
+  BOOST_TEST(attributes_of(tree, "rect", "width").contains("50%"));
+  for (const char* text : {">pp 4<", "checkpoint 0\n", "checkpoint 9999<"})
+    BOOST_TEST(drawn.find(text) != std::string::npos, text);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_is_drawn_with_a_box_for_each_action) {
+  const auto action = [](const char* name, double begin, double end) {
+    return launch::TimedAction{
+        .action = *schedules::parse_action(name), .begin_s = begin, .end_s = end};
+  };
+  const std::vector<launch::RankRow> rows{
+      {.rank = 3, .actions = {action("0F7", 0, 1), action("0B7", 1, 3)}},
+      {.rank = 4, .actions = {action("1F8", 1, 4), action("1B7", 2, 4)}}};
+  const std::string drawn = launch::draw_gantt("step", rows, 4);
+  const auto tree = parse_xml(drawn);
+  const auto fills = attributes_of(tree, "rect", "fill");
+  BOOST_TEST(fills.count("url(#opF)") == 2u);
+  BOOST_TEST(fills.count("url(#opB)") == 2u);
+  const auto heights = attributes_of(tree, "rect", "height");
+  BOOST_TEST(heights.count("10") == 2u);  // those that overlap share the row
+  BOOST_TEST(drawn.find("rank 3, 0B7: 2 s, from 1 s on") != std::string::npos, drawn);
+  const std::string legend = launch::gantt_legend(rows);
+  BOOST_TEST(legend.find("backward") != std::string::npos);
+  BOOST_TEST(legend.find("weight") == std::string::npos);
+  BOOST_TEST(attributes_of(parse_xml(launch::gantt_patterns()), "pattern", "id").contains("opF"));
+}
+
+}  // namespace troupe::test
