@@ -11,6 +11,7 @@ int run(const PlanOptions& options);
 int run(const LaunchOptions& options);
 int run(const StatusOptions& options);
 int run(const AttachOptions& options);
+int run(const ReportOptions& options);
 int run(const TraceOptions& options);
 int run(const TapOptions& options);
 int run(const ScaleOptions& options);

@@ -110,6 +110,23 @@ void add_attach(CLI::App& app, AttachOptions& o) {
       ->type_name("KIND,KIND");
 }
 
+void add_report(CLI::App& app, ReportOptions& o) {
+  CLI::App* sub = command(
+      app, "report", "Write a page about a run, live or ended, or about several beside each other",
+      "  troupe report runs/first\n"
+      "  troupe report runs/first runs/second -o both.html\n"
+      "  troupe report runs/first --json\n"
+      "The page is one file that needs no other. Reading a run does not disturb it.");
+  sub->add_option("runs", o.runs, "Run directories; several are compared")
+      ->required()
+      ->type_name("RUN");
+  auto* output = sub->add_option("-o,--output", o.output,
+                                 "File to write; default: report.html in the run directory")
+                     ->type_name("FILE.html");
+  sub->add_flag("--json", o.json, "Print the page's data as one JSON object instead")
+      ->excludes(output);
+}
+
 void add_trace(CLI::App& app, TraceOptions& o) {
   CLI::App* sub =
       command(app, "trace", "Record every action of some steps of a live run, for ui.perfetto.dev",
@@ -235,10 +252,10 @@ void add_tokenize(CLI::App& app, TokenizeOptions& o) {
 
 /// Refuses an unknown command, for which CLI11 would report only that a command is missing.
 void check_command(const std::string& given) {
-  constexpr std::array<std::string_view, 17> kNames{
+  constexpr std::array<std::string_view, 18> kNames{
       "plan",   "launch",   "status",   "attach",      "trace",  "tap",
       "scale",  "stop",     "generate", "eval",        "logits", "import",
-      "export", "tokenize", "schedule", "collectives", "doctor"};
+      "export", "tokenize", "schedule", "collectives", "report", "doctor"};
   if (given.empty() || given[0] == '-' || given == "worker" || given == "devices") return;
   if (std::ranges::find(kNames, given) != kNames.end()) return;
   refuse(fmt::format("unknown command '{}'; did you mean '{}'? It is one of {}", given,
@@ -266,6 +283,7 @@ Options parse_options(int argc, const char* const* argv) {
   LaunchOptions launch;
   StatusOptions status;
   AttachOptions attach;
+  ReportOptions report;
   TraceOptions trace;
   TapOptions tap;
   ScaleOptions scale;
@@ -282,6 +300,7 @@ Options parse_options(int argc, const char* const* argv) {
   add_launch(app, launch);
   add_status(app, status);
   add_attach(app, attach);
+  add_report(app, report);
   add_trace(app, trace);
   add_tap(app, tap);
   add_scale(app, scale);
@@ -314,6 +333,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (name == "launch") return launch;
   if (name == "status") return status;
   if (name == "attach") return attach;
+  if (name == "report") return report;
   if (name == "trace") return trace;
   if (name == "tap") return tap;
   if (name == "scale") return scale;

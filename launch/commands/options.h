@@ -37,6 +37,12 @@ struct AttachOptions {
   std::string events;  ///< kinds of events, joined by commas; empty: all but single actions
 };
 
+struct ReportOptions {
+  std::vector<std::string> runs;  ///< run directories; several are compared
+  std::string output;             ///< file to write; empty: report.html of the only run
+  bool json = false;              ///< print the data instead
+};
+
 struct TraceOptions {
   std::string run;
   int steps = 3;
@@ -157,11 +163,11 @@ struct PrintText {
   std::string text;
 };
 
-using Options =
-    std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, AttachOptions, TraceOptions,
-                 TapOptions, ScaleOptions, StopOptions, DoctorOptions, GenerateOptions, EvalOptions,
-                 LogitsOptions, ImportOptions, ExportOptions, TokenizeOptions, ScheduleOptions,
-                 CollectivesOptions, DevicesOptions, WorkerOptions>;
+using Options = std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, AttachOptions,
+                             ReportOptions, TraceOptions, TapOptions, ScaleOptions, StopOptions,
+                             DoctorOptions, GenerateOptions, EvalOptions, LogitsOptions,
+                             ImportOptions, ExportOptions, TokenizeOptions, ScheduleOptions,
+                             CollectivesOptions, DevicesOptions, WorkerOptions>;
 
 /// Parses the whole command line. Throws Error{usage} naming the option that is wrong.
 Options parse_options(int argc, const char* const* argv);

@@ -192,6 +192,8 @@ BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
   BOOST_TEST(tap.exit_code() == 0);
 
   const int stopped = nlohmann::json::parse(content_of("runs/my/outcome.json"))["step"];
+  shell.run("build/release/troupe report RUN");
+  BOOST_TEST(content_of("runs/my/report.html").find("changed") != std::string::npos);
   shell.run("build/release/troupe launch --resume RUN --set run.max_steps=2000",
             {{"2000", std::to_string(stopped + 2)}});
   BOOST_TEST(step_numbers("runs/my").rbegin()->first == stopped + 2);
@@ -200,6 +202,8 @@ BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
       "checkpoint.resume=RUN/checkpoints/step-400",
       {}, " --set run.max_steps=402");
   BOOST_TEST(step_numbers("runs/fork").begin()->first == 401);
+  shell.run("build/release/troupe report RUN runs/fork -o both.html");
+  BOOST_TEST(content_of("both.html").find("2 runs") != std::string::npos);
   BOOST_TEST((step_numbers("runs/fork").at(402) == step_numbers("runs/my").at(402)));
   shell.run(
       "build/release/troupe generate RUN/checkpoints/step-400 --prompt 'actor: ' --tokens 200 "

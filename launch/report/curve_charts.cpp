@@ -1,0 +1,133 @@
+#include "launch/report/curve_charts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "launch/host/quantities.h"
+#include "launch/report/html.h"
+#include "launch/report/line_chart.h"
+
+namespace troupe::launch {
+namespace {
+
+constexpr int kStepTicks = 8, kSmallTicks = 4;
+constexpr std::size_t kLooks = 6;  // s0 to s5 of style.css
+
+std::string look(const char* kind, std::size_t run) {
+  return fmt::format("{} s{}", kind, run % kLooks);
+}
+
+/// "loss", or "loss of lake" where there are several runs.
+std::string named(const std::string& what, const std::vector<NamedRun>& runs, std::size_t i) {
+  return runs.size() == 1 ? what : what + " of " + runs[i].name;
+}
+
+/// What the loss chart says where one points at it.
+std::vector<Hint> loss_hints(const Curve& loss) {
+  constexpr std::size_t kHints = 100;
+  std::vector<Hint> hints;
+  const std::size_t per_hint = (loss.raw.size() + kHints - 1) / kHints;
+  for (std::size_t i = 0; i + 1 < loss.raw.size(); i += per_hint) {
+    const std::size_t next = std::min(i + per_hint, loss.raw.size() - 1);
+    hints.push_back({.from = loss.raw[i].x,
+                     .to = loss.raw[next].x,
+                     .text = fmt::format("step {}: loss {:.4f}, smoothed {:.4f}", loss.raw[i].x,
+                                         loss.raw[i].y, loss.smooth[i].y)});
+  }
+  return hints;
+}
+
+using CurveOf = Curve (*)(const Metrics&);
+
+/// A small chart of a figure, under its name. Empty if no run has it.
+std::string small_chart(const std::vector<NamedRun>& runs, const Axis& steps, const char* name,
+                        CurveOf curve_of) {
+  LineChart chart{.label = fmt::format("{} by step", name),
+                  .x_name = "step",
+                  .height = 150,
+                  .x = exact_axis(steps.low, steps.high, kSmallTicks),
+                  .series = {}};
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    Curve curve = curve_of(runs[i].run->metrics);
+    if (runs.size() == 1)
+      chart.series.push_back({.name = "each", .look = look("raw", i), .points = curve.raw});
+    chart.series.push_back(
+        {.name = "smooth", .look = look("smooth", i), .points = std::move(curve.smooth)});
+  }
+  const std::string drawn = draw(chart);
+  return drawn.empty() ? "" : element("div", {}, text_element("h3", {}, name) + drawn);
+}
+
+}  // namespace
+
+Axis step_axis(const std::vector<NamedRun>& runs) {
+  double first = INFINITY, last = 0;
+  for (const NamedRun& each : runs) {
+    first = std::min(first, static_cast<double>(each.run->metrics.steps.front().step) - 1);
+    last = std::max(last, static_cast<double>(each.run->last_step()));
+  }
+  return exact_axis(first, last, kStepTicks);
+}
+
+std::string loss_chart(const std::vector<NamedRun>& runs, const Axis& steps) {
+  LineChart chart{
+      .label = "Loss by step", .x_name = "step", .height = 300, .x = steps, .series = {}};
+  std::vector<Series> evaluations;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    Curve loss = loss_curve(runs[i].run->metrics);
+    if (loss.raw.empty()) continue;
+    chart.label += fmt::format("; {} from {:.4g} to {:.4g}", named("loss", runs, i),
+                               loss.raw.front().y, loss.smooth.back().y);
+    if (runs.size() == 1) {
+      chart.hints = loss_hints(loss);
+      chart.series.push_back({.name = "each step", .look = look("raw", i), .points = loss.raw});
+    }
+    chart.series.push_back({.name = named(runs.size() == 1 ? "smoothed" : "loss", runs, i),
+                            .look = look("smooth", i),
+                            .points = std::move(loss.smooth)});
+    if (auto points = evaluation_points(runs[i].run->metrics); !points.empty())
+      evaluations.push_back({.name = named("evaluation", runs, i),
+                             .look = look("evaluation", i),
+                             .points = std::move(points),
+                             .shape = Series::Shape::points});
+  }
+  std::ranges::move(evaluations, std::back_inserter(chart.series));
+  const std::string drawn = draw(chart);
+  if (drawn.empty()) return "";
+  const std::string kind = runs.size() == 1 ? "single" : "several";
+  return element("div", {{"class", kind}}, legend(chart.series) + drawn);
+}
+
+std::string small_charts(const std::vector<NamedRun>& runs, const Axis& steps) {
+  const std::string charts = small_chart(runs, steps, "tokens/s", speed_curve) +
+                             small_chart(runs, steps, "norm of the gradient", norm_curve) +
+                             small_chart(runs, steps, "learning rate", rate_curve);
+  return charts.empty() ? "" : element("div", {{"class", "small"}}, charts);
+}
+
+std::string loss_numbers(const RunReport& run) {
+  constexpr std::size_t kRows = 12;
+  Table table{.caption = "Loss at some steps",
+              .head = {"step", "loss", "smoothed", "norm", "learning rate", "tokens/s"},
+              .rows = {},
+              .numbers = {0, 1, 2, 3, 4, 5}};
+  const auto& steps = run.metrics.steps;
+  const Curve loss = loss_curve(run.metrics);
+  for (std::size_t n = 0; n < std::min(kRows, steps.size()); ++n) {
+    const std::size_t i = steps.size() <= kRows ? n : n * (steps.size() - 1) / (kRows - 1);
+    const StepRow& row = steps[i];
+    const auto smooth = std::ranges::find(loss.smooth, static_cast<double>(row.step), &Point::x);
+    table.rows.push_back(
+        {std::to_string(row.step), fmt::format("{:.4f}", row.loss),
+         smooth == loss.smooth.end() ? "" : fmt::format("{:.4f}", smooth->y),
+         fmt::format("{:.3f}", row.grad_norm), fmt::format("{:.3g}", row.lr),
+         std::isfinite(row.tokens_per_s()) ? grouped(std::llround(row.tokens_per_s())) : ""});
+  }
+  return element("details", {},
+                 text_element("summary", {}, "The curves in numbers") + draw_table(table));
+}
+
+}  // namespace troupe::launch

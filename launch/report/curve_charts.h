@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launch/report/axis.h"
+#include "launch/report/run_report.h"
+
+namespace troupe::launch {
+
+/// A run in a picture of several.
+struct NamedRun {
+  std::string name;
+  const RunReport* run = nullptr;
+};
+
+/// The axis of steps that all runs fit.
+Axis step_axis(const std::vector<NamedRun>& runs);
+/// Losses in training and evaluation, as measured and smoothed, with a legend.
+std::string loss_chart(const std::vector<NamedRun>& runs, const Axis& steps);
+/// Speed, norm of the gradient and learning rate, a small chart each.
+std::string small_charts(const std::vector<NamedRun>& runs, const Axis& steps);
+/// Some steps of a curve in numbers, for those who do not see it.
+std::string loss_numbers(const RunReport& run);
+
+}  // namespace troupe::launch

@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launch/host/quantities.h"
+#include "launch/report/html.h"
+#include "launch/report/sections.h"
+#include "launch/report/stacked_bar.h"
+
+// What happened to a run, and the checkpoints that it left.
+
+namespace troupe::launch {
+namespace {
+
+/// The event's kind in words.
+std::string title_of(const Happening& h) {
+  if (h.kind == "failure") return "worker lost";
+  if (h.kind == "rescaled") return "changed";
+  if (h.kind == "launch") return "resumed";
+  if (h.kind == "not_finite") return "not finite";
+  return h.kind;
+}
+
+bool has_phases(const Happening& h) {
+  return !h.phases.empty() && h.stall_s > 0;
+}
+
+/// The phases of all recoveries and changes, as bars of one scale.
+std::string phase_bars(const std::vector<Happening>& happenings) {
+  double longest = 0;
+  for (const Happening& h : happenings)
+    if (has_phases(h)) longest = std::max(longest, h.stall_s);
+  if (longest == 0) return "";
+  Table table{.caption = "Phases of recoveries and changes",
+              .head = {"step", "what", "stall", "phases"},
+              .rows = {},
+              .numbers = {0, 2}};
+  std::string legend;
+  for (const Happening& h : happenings) {
+    if (!has_phases(h)) continue;
+    if (legend.empty())
+      for (std::size_t i = 0; i < h.phases.size(); ++i)
+        legend += element("li", {}, swatch(i) + escaped(h.phases[i].name));
+    std::vector<BarPart> parts;
+    for (const Phase& phase : h.phases)
+      parts.push_back(
+          {.name = phase.name, .value = phase.seconds, .text = span_text(phase.seconds)});
+    table.rows.push_back(
+        {std::to_string(h.step), escaped(title_of(h)), span_text(h.stall_s),
+         stacked_bar(title_of(h) + " at step " + std::to_string(h.step), parts, longest)});
+  }
+  return element("ul", {{"class", "legend"}}, legend) + draw_table(table);
+}
+
+/// What happened, in a sentence.
+std::string sentence_of(const Happening& h) {
+  if (!has_phases(h)) return h.text;
+  if (h.kind == "recovered") return "the run went on after " + span_text(h.stall_s);
+  return fmt::format("{}; the run went on after {}", h.text, span_text(h.stall_s));
+}
+
+std::string list_of(const std::vector<Happening>& happenings) {
+  Table table{.caption = "Events",
+              .head = {"time (UTC)", "step", "event", "rank", "what"},
+              .rows = {},
+              .numbers = {1, 3}};
+  for (const Happening& h : happenings)
+    table.rows.push_back({utc_text(h.time), std::to_string(h.step), escaped(title_of(h)),
+                          h.rank < 0 ? "" : std::to_string(h.rank), escaped(sentence_of(h))});
+  return draw_table(table);
+}
+
+}  // namespace
+
+std::string events_section(const RunReport& run) {
+  const auto& happenings = run.history.happenings;
+  return section("What happened", phase_bars(happenings) + list_of(happenings));
+}
+
+std::string checkpoints_section(const RunReport& run) {
+  Table table{.caption = "Checkpoints",
+              .head = {"checkpoint", "size", "written at (UTC)", "in"},
+              .rows = {},
+              .numbers = {1, 3}};
+  for (const CheckpointRow& row : run.checkpoints)
+    table.rows.push_back({escaped(row.name), bytes_text(row.bytes),
+                          row.saved ? utc_text(row.saved->time) : "",
+                          row.saved ? span_text(row.saved->duration_s) : ""});
+  if (table.rows.empty()) return "";
+  double all = 0;
+  for (const SavedCheckpoint& saved : run.history.checkpoints) all += saved.duration_s;
+  const std::size_t count = run.history.checkpoints.size();
+  return section("Checkpoints",
+                 paragraph(fmt::format("{} in the directory; {} written in {} in all, while "
+                                       "training went on.",
+                                       table.rows.size(), count, span_text(all))) +
+                     draw_table(table));
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,177 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "launch/host/quantities.h"
+#include "launch/monitors/event_fields.h"
+#include "launch/report/curve_charts.h"
+#include "launch/report/html.h"
+#include "launch/report/sections.h"
+#include "launch/report/timeline.h"
+
+// What a run is, how it is, and how its loss fell.
+
+namespace troupe::launch {
+namespace {
+
+std::string code(const std::string& text) {
+  return text_element("code", {}, text);
+}
+
+/// The strips below the loss: what happened at which step.
+std::vector<Strip> strips_of(const RunReport& run) {
+  const History& history = run.history;
+  const auto last = static_cast<double>(run.last_step());
+  Strip shapes{.name = "shape"}, failures{.name = "failures", .look = Strip::Look::cross};
+  Strip changes{.name = "events", .look = Strip::Look::triangle};
+  Strip saved{.name = "saved"};
+  for (std::size_t i = 0; i < history.shapes.size(); ++i) {
+    const bool newest = i + 1 == history.shapes.size();
+    const double to = newest ? last : static_cast<double>(history.shapes[i + 1].after_step);
+    shapes.spans.push_back({.from = static_cast<double>(history.shapes[i].after_step),
+                            .to = std::min(to, last),
+                            .text = history.shapes[i].text()});
+  }
+  for (const Happening& h : history.happenings) {
+    if (h.kind == "note" || h.kind == "ended" || h.kind == "recovered") continue;
+    Strip& strip = h.kind == "failure" ? failures : changes;
+    strip.marks.push_back({.x = std::min(static_cast<double>(h.step), last),
+                           .text = fmt::format("step {}: {}", h.step, h.text)});
+  }
+  for (const SavedCheckpoint& c : history.checkpoints)
+    if (c.step <= run.last_step())
+      saved.marks.push_back(
+          {.x = static_cast<double>(c.step), .text = fmt::format("checkpoint of step {}", c.step)});
+  std::vector<Strip> strips{shapes};
+  for (const Strip& strip : {failures, changes, saved})
+    if (!strip.marks.empty()) strips.push_back(strip);
+  return strips;
+}
+
+double median_speed(const Metrics& metrics) {
+  std::vector<double> speeds;
+  for (const StepRow& row : metrics.steps)
+    if (std::isfinite(row.tokens_per_s())) speeds.push_back(row.tokens_per_s());
+  if (speeds.empty()) return 0;
+  const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2);
+  std::ranges::nth_element(speeds, middle);
+  return *middle;
+}
+
+/// "1 lost worker, 2 changes".
+Fact failures_of(const History& history) {
+  const auto count = [&](const char* kind) {
+    return std::ranges::count(history.happenings, kind, &Happening::kind);
+  };
+  double stall = 0;
+  for (const Happening& h : history.happenings)
+    if (h.kind == "recovered") stall += h.stall_s;
+  return {.name = "lost workers",
+          .value = std::to_string(count("failure")),
+          .more = stall > 0 ? "recovered in " + span_text(stall) : ""};
+}
+
+}  // namespace
+
+std::string loss_section(const RunReport& run) {
+  const std::vector<NamedRun> alone{{.name = run.name(), .run = &run}};
+  const Axis steps = step_axis(alone);
+  const std::string chart = loss_chart(alone, steps);
+  if (chart.empty()) return section("Loss", paragraph("No step has a finite loss."));
+  return section("Loss", chart +
+                             draw_timeline("What happened at which step", steps, strips_of(run)) +
+                             small_charts(alone, steps) + loss_numbers(run));
+}
+
+std::string settings_section(const RunReport& run) {
+  Table table{.caption = "Settings that differ from the defaults",
+              .head = {"key", "value", "default", "meaning"},
+              .rows = {}};
+  for (const ChangedKey& key : changed_keys(run.manifest))
+    table.rows.push_back({text_element("code", {{"class", "key"}}, key.key), code(key.value),
+                          key.fallback.empty() ? "derived" : code(key.fallback),
+                          escaped(key.meaning)});
+  return section("Settings that differ from the defaults", draw_table(table));
+}
+
+std::string machine_section(const RunReport& run) {
+  const nlohmann::json& machine = run.machine;
+  Table table{.caption = "Machine", .head = {"what", "value"}, .rows = {}};
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) table.rows.push_back({name, escaped(value)});
+  };
+  if (!run.history.shapes.empty())
+    add("hosts of the ranks", fmt::format("{}", fmt::join(run.history.shapes.back().hosts, ", ")));
+  add("launcher", text_of(machine, "host"));
+  add("processor", text_of(machine, "cpu"));
+  if (const auto cores = integer_of(machine, "cores"); cores > 0)
+    add("cores", std::to_string(cores));
+  if (const auto bytes = integer_of(machine, "memory_bytes"); bytes > 0)
+    add("memory", bytes_text(bytes));
+  add("ranks compute with", fmt::format("{}, {} thread{} each", run.manifest.text("cluster.device"),
+                                        run.manifest.integer("cluster.threads"),
+                                        run.manifest.integer("cluster.threads") == 1 ? "" : "s"));
+  if (machine.contains("gpus"))
+    for (const nlohmann::json& gpu : objects_of(machine["gpus"], "devices"))
+      add("GPU",
+          fmt::format("{}, {}", text_of(gpu, "name"), bytes_text(integer_of(gpu, "memory_bytes"))));
+  add("Troupe", text_of(machine, "version"));
+  return section("Machine", draw_table(table));
+}
+
+std::string repeat_section(const RunReport& run) {
+  std::string content = paragraph("The saved manifest repeats the run:") +
+                        element("pre", {}, code(run.repeated_by()));
+  return section("Again", content);
+}
+
+std::string state_text(const RunReport& run) {
+  if (!run.ending)
+    return fmt::format("Step {} of {} was done when this report was written.",
+                       grouped(run.last_step()), grouped(run.manifest.integer("run.max_steps")));
+  const Ending& e = *run.ending;
+  return fmt::format("Ended at {}, after step {} of {}, exit code {}: {}.", e.time,
+                     grouped(e.outcome.step), grouped(run.manifest.integer("run.max_steps")),
+                     e.outcome.exit_code, e.outcome.reason);
+}
+
+std::string state_mark(const RunReport& run) {
+  if (!run.ending) return text_element("span", {{"class", "state live"}}, "running");
+  const bool good = run.ending->outcome.exit_code == 0;
+  return text_element("span", {{"class", good ? "state good" : "state bad"}},
+                      good ? "ended in order" : "failed");
+}
+
+std::string facts_of(const RunReport& run) {
+  std::vector<Fact> facts;
+  const Curve loss = loss_curve(run.metrics);
+  if (!loss.smooth.empty())
+    facts.push_back({.name = "loss, smoothed",
+                     .value = fmt::format("{:.4f}", loss.smooth.back().y),
+                     .more = fmt::format("{:.4f} at first", loss.raw.front().y)});
+  const auto evaluations = evaluation_points(run.metrics);
+  if (!evaluations.empty()) {
+    const Point best = *std::ranges::min_element(evaluations, {}, &Point::y);
+    facts.push_back({.name = "evaluation",
+                     .value = fmt::format("{:.4f}", evaluations.back().y),
+                     .more = fmt::format("best {:.4f} at step {}", best.y, best.x)});
+  }
+  facts.push_back({.name = "speed",
+                   .value = grouped(std::llround(median_speed(run.metrics))),
+                   .more = "tokens/s, median step"});
+  facts.push_back({.name = "time",
+                   .value = duration_text(run.seconds()),
+                   .more = fmt::format("for {} steps", grouped(std::ssize(run.metrics.steps)))});
+  facts.push_back({.name = run.manifest.text("model.kind") + " model",
+                   .value = grouped(run.parameters),
+                   .more = fmt::format("parameters, {} layers of width {}, {}",
+                                       run.manifest.integer("model.num_hidden_layers"),
+                                       run.manifest.integer("model.hidden_size"),
+                                       run.manifest.text("model.dtype"))});
+  facts.push_back(failures_of(run.history));
+  return fact_list(facts);
+}
+
+}  // namespace troupe::launch

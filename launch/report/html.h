@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launch/report/markup.h"
+
+// The parts that pages are made of.
+
+namespace troupe::launch {
+
+/// A whole file: markup with the style in it, which needs no other file and no script.
+std::string document(const std::string& title, const std::string& body);
+
+/// A part of a page under a heading; empty if its content is.
+std::string section(const std::string& title, const std::string& content);
+/// A paragraph; empty if the text is.
+std::string paragraph(const std::string& text);
+
+/// A figure that a reader looks for first, and what stands below it.
+struct Fact {
+  std::string name;
+  std::string value;
+  std::string more = {};
+};
+std::string fact_list(const std::vector<Fact>& facts);
+
+/// A table. Cells are markup; columns named in `numbers`, from 0, are aligned to the right.
+struct Table {
+  std::string caption;  ///< for those who do not see the heading above
+  std::vector<std::string> head;
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::size_t> numbers = {};
+};
+/// Empty if there are no rows. Each cell carries its column's name, for screens that are too narrow
+/// for more than three columns.
+std::string draw_table(const Table& table);
+
+/// A date and a time of day in UTC, to the second: "2026-01-31 12:00:00".
+std::string utc_text(double unix_seconds);
+
+}  // namespace troupe::launch

@@ -1,0 +1,149 @@
+#include "launch/report/run_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <utility>
+
+#include "launch/manifest/placement.h"
+#include "launch/manifest/run_spec.h"
+#include "launch/run/run_directory.h"
+#include "stages/checkpoint.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+Metrics metrics_of(const fs::path& run) {
+  std::ifstream file(run / kMetricsFile);
+  return read_metrics(file);
+}
+
+/// The events of a run; a line that is not whole is left out.
+std::vector<json> events_of(const fs::path& run) {
+  std::vector<json> events;
+  std::ifstream file(run / kEventsFile);
+  for (std::string line; std::getline(file, line);) {
+    json event = json::parse(line, nullptr, false);
+    if (event.is_object()) events.push_back(std::move(event));
+  }
+  return events;
+}
+
+/// Files that vanish meanwhile, as those of an old checkpoint may, count as 0.
+std::int64_t bytes_below(const fs::path& directory) {
+  std::int64_t bytes = 0;
+  std::error_code ignored;
+  for (auto entry = fs::recursive_directory_iterator(directory, ignored);
+       entry != fs::recursive_directory_iterator(); entry.increment(ignored)) {
+    const auto size = entry->is_regular_file(ignored) ? entry->file_size(ignored) : 0;
+    if (size != static_cast<std::uintmax_t>(-1)) bytes += static_cast<std::int64_t>(size);
+  }
+  return bytes;
+}
+
+std::vector<CheckpointRow> checkpoints_of(const fs::path& run, const History& history) {
+  std::vector<CheckpointRow> rows;
+  for (const std::int64_t step : stages::complete_checkpoints(run / kCheckpoints)) {
+    CheckpointRow row{.name = fmt::format("step-{}", step), .step = step};
+    row.bytes = bytes_below(run / kCheckpoints / row.name);
+    for (const SavedCheckpoint& saved : history.checkpoints)
+      if (saved.step == step) row.saved = saved;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+[[noreturn]] void refuse_empty(const fs::path& run, bool live) {
+  const std::string none = run.string() + " has no committed step yet";
+  if (live) throw Error(ErrorKind::data, none + "; report it when its first step is done");
+  throw Error(ErrorKind::data, none + ": " + describe(find_ending(run), run.string()));
+}
+
+/// Whether the text means the same to a shell without quotes.
+bool is_plain(const std::string& text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) ||
+           std::string("/._-+=,:@%").find(c) != std::string::npos;
+  });
+}
+
+std::string shell_word(const std::string& text) {
+  if (is_plain(text)) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string dotted(const Key& key) {
+  return fmt::format("{}.{}", key.table, key.name);
+}
+
+}  // namespace
+
+double RunReport::seconds() const {
+  double sum = 0;
+  for (const TimeShare& share : time) sum += share.seconds;
+  return sum;
+}
+
+std::string RunReport::repeated_by() const {
+  return fmt::format("troupe launch {} --set {}",
+                     shell_word((fs::path(directory) / kManifestFile).string()),
+                     shell_word("run.dir=" + directory + "-again"));
+}
+
+RunReport read_report(const fs::path& run, double now) {
+  require_run(run);
+  RunReport report{.directory = (run / "").parent_path().string(),
+                   .manifest = Manifest::read(run / kManifestFile, {}),
+                   .live = has_launcher(run)};
+  report.metrics = metrics_of(run);
+  if (report.metrics.steps.empty()) refuse_empty(run, report.live);
+  if (!report.live) report.ending = find_ending(run);
+  report.parameters = place(to_run_spec(report.manifest)).parameters;
+  report.machine = read_json(run / kMachineFile).value_or(json::object());
+  report.history = history_of(events_of(run));
+  report.time = where_time_went(report.metrics, report.history, report.live ? now : 0);
+  if (const auto step = read_json(run / kMeasuredStepFile)) report.step = step_picture(*step);
+  report.checkpoints = checkpoints_of(run, report.history);
+  return report;
+}
+
+std::vector<ChangedKey> changed_keys(const Manifest& manifest) {
+  const Manifest defaults = Manifest::parse("", "defaults", {});
+  std::vector<ChangedKey> changed;
+  for (const Key& key : manifest_keys()) {
+    const std::string name = dotted(key);
+    if (name == "run.derived" || !manifest.has(name) || !manifest.given(name)) continue;
+    if (defaults.has(name) && defaults.value(name) == manifest.value(name)) continue;
+    changed.push_back({.key = name,
+                       .value = to_toml(manifest.value(name)),
+                       .fallback = defaults.has(name) ? to_toml(defaults.value(name)) : "",
+                       .meaning = std::string(key.meaning)});
+  }
+  return changed;
+}
+
+std::vector<DifferentKey> different_keys(const std::vector<RunReport>& runs) {
+  // They name a run or files that are made for it.
+  constexpr std::array<std::string_view, 6> kOwn{"run.name",    "run.dir",     "run.derived",
+                                                 "data.tokens", "eval.tokens", "data.digest"};
+  std::vector<DifferentKey> different;
+  for (const Key& key : manifest_keys()) {
+    DifferentKey row{.key = dotted(key), .values = {}};
+    if (std::ranges::find(kOwn, row.key) != kOwn.end()) continue;
+    for (const RunReport& run : runs)
+      row.values.push_back(run.manifest.has(row.key) ? to_toml(run.manifest.value(row.key)) : "");
+    if (std::ranges::adjacent_find(row.values, std::not_equal_to()) != row.values.end())
+      different.push_back(std::move(row));
+  }
+  return different;
+}
+
+}  // namespace troupe::launch

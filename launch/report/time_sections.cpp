@@ -1,0 +1,112 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "launch/host/quantities.h"
+#include "launch/report/gantt.h"
+#include "launch/report/html.h"
+#include "launch/report/sections.h"
+#include "launch/report/stacked_bar.h"
+
+// Where the time of a run, and of a step of it, went.
+
+namespace troupe::launch {
+namespace {
+
+/// More ranks than a reader looks at are drawn as one replica.
+constexpr std::size_t kMostRows = 32;
+
+std::string percent_text(double share) {
+  return fmt::format("{:.1f} %", 100 * share);
+}
+
+/// What each rank did in the steps of the newest shape.
+std::string rank_table(const Metrics& metrics) {
+  Table table{.caption = "What each rank did",
+              .head = {"replica", "stage", "shard", "computing", "waiting for stages",
+                       "waiting for shards", "share of its steps"},
+              .rows = {},
+              .numbers = {0, 1, 2, 3, 4, 5}};
+  for (const RankTimes& rank : metrics.ranks) {
+    const double whole = rank.busy_s + rank.idle_s;
+    if (!(whole > 0)) continue;
+    const double busy = rank.busy_s / whole, shards = rank.collective_s / whole;
+    const double waits = std::max(0.0, 1 - busy - shards);
+    const std::string bar = stacked_bar(
+        fmt::format("replica {}, stage {}, shard {}", rank.replica, rank.stage, rank.shard),
+        {{.name = "computing", .value = busy, .text = percent_text(busy)},
+         {.name = "waiting for stages", .value = waits, .text = percent_text(waits)},
+         {.name = "waiting for shards", .value = shards, .text = percent_text(shards)}},
+        1);
+    table.rows.push_back({std::to_string(rank.replica), std::to_string(rank.stage),
+                          std::to_string(rank.shard), percent_text(busy), percent_text(waits),
+                          percent_text(shards), bar});
+  }
+  return element("details", {},
+                 text_element("summary", {},
+                              fmt::format("Rank by rank, over the newest {} steps of this shape",
+                                          metrics.num_summed)) +
+                     draw_table(table));
+}
+
+/// How much of the waits is the schedule's own; empty if that is not known.
+std::string bubble_text(const RunReport& run) {
+  if (!run.step || run.step->predicted.empty()) return "";
+  return fmt::format(
+      " Of forwards and backwards, the schedule itself leaves the ranks idle for {}, and the "
+      "measured step did for {}: the rest are messages and ranks that came late.",
+      percent_text(idle_share(run.step->predicted)), percent_text(idle_share(run.step->measured)));
+}
+
+std::string gantt_of(const char* title, const std::vector<RankRow>& rows, double length_s) {
+  if (rows.empty()) return "";
+  return text_element("h3", {}, title) +
+         draw_gantt(fmt::format("{}: actions of {} ranks over {}", title, rows.size(),
+                                span_text(length_s)),
+                    rows, length_s);
+}
+
+}  // namespace
+
+std::string time_section(const RunReport& run) {
+  const double whole = run.seconds();
+  if (!(whole > 0)) return "";
+  std::vector<BarPart> parts;
+  Table table{.caption = "Where the time went",
+              .head = {"what the ranks did", "share", "time"},
+              .rows = {},
+              .numbers = {1, 2}};
+  for (std::size_t i = 0; i < run.time.size(); ++i) {
+    const TimeShare& share = run.time[i];
+    const std::string part = percent_text(share.seconds / whole);
+    parts.push_back({.name = share.name, .value = share.seconds, .text = part});
+    if (share.seconds > 0)
+      table.rows.push_back(
+          {swatch(i) + escaped(share.name) + text_element("small", {}, share.meaning), part,
+           span_text(share.seconds)});
+  }
+  return section("Where the time went",
+                 paragraph(fmt::format("{} in all, on average over the ranks.", span_text(whole)) +
+                           bubble_text(run)) +
+                     stacked_bar("Where the time went", parts, whole) + draw_table(table) +
+                     rank_table(run.metrics));
+}
+
+std::string step_section(const RunReport& run) {
+  if (!run.step) return "";
+  const StepPicture& picture = *run.step;
+  std::vector<RankRow> shown = picture.measured;
+  std::string note;
+  if (shown.size() > kMostRows) {
+    std::erase_if(shown, [](const RankRow& row) { return row.replica > 0 || row.shard > 0; });
+    note = " Drawn are the first shards of the first replica.";
+  }
+  const double length = std::max(picture.measured_s(), picture.predicted_s());
+  return section("A step, rank by rank",
+                 paragraph(in_words(picture) + note) + gantt_legend(shown) +
+                     gantt_of("As measured", shown, length) +
+                     gantt_of("As the simulator expects it", picture.predicted, length));
+}
+
+}  // namespace troupe::launch
