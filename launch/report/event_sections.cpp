@@ -18,6 +18,7 @@ std::string title_of(const Happening& h) {
   if (h.kind == "rescaled") return "changed";
   if (h.kind == "launch") return "resumed";
   if (h.kind == "not_finite") return "not finite";
+  if (h.kind == "large_gradient") return "large gradient";
   return h.kind;
 }
 

@@ -42,6 +42,9 @@ std::string text_for_people(const std::string& kind, const json& event) {
     return fmt::format("stage {} of replica {} is slow: {:.1f} ms of work in a step, usual {:.1f}",
                        integer_of(event, "stage"), integer_of(event, "replica"),
                        1e3 * number_of(event, "busy_s"), 1e3 * number_of(event, "usual_busy_s"));
+  if (kind == "large_gradient")
+    return fmt::format("bucket {} of its gradients has a norm of {:.4g}",
+                       integer_of(event, "bucket"), number_of(event, "norm"));
   return text_of(event, "cause");
 }
 
@@ -72,8 +75,8 @@ class Historian {
       history_.checkpoints.push_back({.step = integer_of(event, "step"),
                                       .time = time,
                                       .duration_s = seconds_of(event, "duration_s")});
-    constexpr std::array kTold{"failure",    "recovered", "rescaled", "straggler",
-                               "not_finite", "note",      "ended"};
+    constexpr std::array kTold{"failure",        "recovered",  "rescaled", "straggler",
+                               "large_gradient", "not_finite", "note",     "ended"};
     if (std::ranges::find(kTold, kind) == kTold.end()) return;
     history_.happenings.push_back({.kind = kind,
                                    .time = time,

@@ -1,6 +1,7 @@
 #include "launch/report/metrics.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -30,6 +31,16 @@ double mean(const std::vector<RankTimes>& ranks, double RankTimes::*time) {
   return sum / static_cast<double>(ranks.size());  // NaN without ranks
 }
 
+/// Groups work side by side, so that of the longest one counts.
+double exposed_of(const json& line) {
+  std::map<std::string, double> by_group;
+  for (const json& c : objects_of(line, "collectives"))
+    by_group[text_of(c, "group")] += number_of(c, "exposed_s");
+  double longest = 0;
+  for (const auto& [group, seconds] : by_group) longest = std::max(longest, seconds);
+  return longest;
+}
+
 StepRow step_row(std::int64_t step, const json& line, const std::vector<RankTimes>& ranks) {
   return {.step = step,
           .loss = number_of(line, "loss"),
@@ -39,7 +50,8 @@ StepRow step_row(std::int64_t step, const json& line, const std::vector<RankTime
           .step_s = number_of(line, "step_s"),
           .busy_s = mean(ranks, &RankTimes::busy_s),
           .idle_s = mean(ranks, &RankTimes::idle_s),
-          .collective_s = mean(ranks, &RankTimes::collective_s)};
+          .collective_s = mean(ranks, &RankTimes::collective_s),
+          .exposed_s = exposed_of(line)};
 }
 
 bool same_places(const std::vector<RankTimes>& a, const std::vector<RankTimes>& b) {
@@ -93,6 +105,12 @@ std::vector<Point> evaluation_points(const Metrics& metrics) {
   for (const EvaluationRow& row : metrics.evaluations)
     points.push_back({.x = static_cast<double>(row.step), .y = row.loss});
   return finite(std::move(points));
+}
+
+double exposed_s(const Metrics& metrics) {
+  double sum = 0;
+  for (const StepRow& row : metrics.steps) sum += row.exposed_s;
+  return sum;
 }
 
 Metrics read_metrics(std::istream& file) {

@@ -20,6 +20,8 @@ struct StepRow {
   double busy_s = 0;
   double idle_s = 0;        ///< within the actions of the step, for whatever reason
   double collective_s = 0;  ///< the part of it that waited for collectives of shards
+  /// The longest that a rank stood still for collectives that complete gradients; 0 without any.
+  double exposed_s = 0;
 
   double tokens_per_s() const { return tokens / step_s; }
 };
@@ -53,6 +55,9 @@ Curve speed_curve(const Metrics& metrics);  ///< tokens/s
 Curve norm_curve(const Metrics& metrics);   ///< of the gradient
 Curve rate_curve(const Metrics& metrics);   ///< learning rate, which has no noise: both are one
 std::vector<Point> evaluation_points(const Metrics& metrics);
+
+/// The sum of StepRow::exposed_s.
+double exposed_s(const Metrics& metrics);
 
 /// Reads metrics.jsonl. A line that is not whole, or of a step that is there already, is left out,
 /// so that the file of a run that is going on, or was killed, can be read.

@@ -131,6 +131,7 @@ json to_json(const RunReport& run) {
            {"settings", settings_json(run.manifest)},
            {"curves", curves_json(run.metrics)},
            {"time", time_json(run)},
+           {"exposed_s", exposed_s(run.metrics)},
            {"ranks", ranks_json(run.metrics)},
            {"shapes", shapes_json(run.history)},
            {"events", happenings_json(run.history)},

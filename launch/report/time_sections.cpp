@@ -59,6 +59,14 @@ std::string bubble_text(const RunReport& run) {
       percent_text(idle_share(run.step->predicted)), percent_text(idle_share(run.step->measured)));
 }
 
+/// What the replicas' communication costs; empty without any.
+std::string exposed_text(const RunReport& run) {
+  const double exposed = exposed_s(run.metrics);
+  if (!(exposed > 0)) return "";
+  return fmt::format(" Collectives that complete gradients held up a rank for {} at most.",
+                     percent_text(exposed / run.seconds()));
+}
+
 std::string gantt_of(const char* title, const std::vector<RankRow>& rows, double length_s) {
   if (rows.empty()) return "";
   return text_element("h3", {}, title) +
@@ -88,7 +96,7 @@ std::string time_section(const RunReport& run) {
   }
   return section("Where the time went",
                  paragraph(fmt::format("{} in all, on average over the ranks.", span_text(whole)) +
-                           bubble_text(run)) +
+                           exposed_text(run) + bubble_text(run)) +
                      stacked_bar("Where the time went", parts, whole) + draw_table(table) +
                      rank_table(run.metrics));
 }

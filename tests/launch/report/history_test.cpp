@@ -88,6 +88,17 @@ BOOST_AUTO_TEST_CASE(shapes_follow_each_other_over_the_steps_that_stayed) {
   BOOST_TEST((history.shapes[1].hosts == std::vector<std::string>{"a", "b"}));
 }
 
+BOOST_AUTO_TEST_CASE(events_without_a_cause_are_told_by_their_numbers) {
+  const History history = launch::history_of(
+      {event("large_gradient", 5, 3, {{"rank", 2}, {"bucket", 4}, {"norm", 125.5}}),
+       event("straggler", 6, 3,
+             {{"stage", 1}, {"replica", 0}, {"busy_s", 0.02}, {"usual_busy_s", 0.01}})});
+  BOOST_REQUIRE(history.happenings.size() == 2u);
+  BOOST_TEST(history.happenings[0].text == "bucket 4 of its gradients has a norm of 125.5");
+  BOOST_TEST(history.happenings[1].text ==
+             "stage 1 of replica 0 is slow: 20.0 ms of work in a step, usual 10.0");
+}
+
 BOOST_AUTO_TEST_CASE(events_of_any_form_are_read) {
   BOOST_TEST(launch::history_of({}).launches.empty());
   const History history = launch::history_of({json::object(),

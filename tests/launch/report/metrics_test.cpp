@@ -38,6 +38,16 @@ BOOST_AUTO_TEST_CASE(a_step_has_the_means_of_its_ranks) {
   BOOST_TEST(metrics.evaluations[0].loss == 2.25);
 }
 
+BOOST_AUTO_TEST_CASE(of_groups_that_work_side_by_side_the_longest_counts) {
+  const auto metrics = read(R"({"step":1,"collectives":[{"group":"a","exposed_s":1},)"
+                            R"({"group":"b","exposed_s":2},{"group":"a","exposed_s":1.5}]})"
+                            "\n"
+                            R"({"step":2,"collectives":[{"group":"b","exposed_s":0.5}]})");
+  BOOST_REQUIRE(metrics.steps.size() == 2u);
+  BOOST_TEST(metrics.steps[0].exposed_s == 2.5);
+  BOOST_TEST(launch::exposed_s(metrics) == 3);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_torn_repeated_or_strange_is_left_out) {
   const std::string whole = step_line(3, kOne);
   const auto metrics = read(whole + step_line(2, kOne) + whole + "{}\n[]\n7\n\n{\"step\":\"x\"}\n" +
