@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "actors/tuning/step_meter.h"
 #include "launch/host/quantities.h"
 #include "launch/monitors/event_fields.h"
 #include "launch/report/curve_charts.h"
@@ -52,15 +54,11 @@ std::vector<Strip> strips_of(const RunReport& run) {
 
 double median_speed(const Metrics& metrics) {
   std::vector<double> speeds;
-  for (const StepRow& row : metrics.steps)
-    if (std::isfinite(row.tokens_per_s())) speeds.push_back(row.tokens_per_s());
-  if (speeds.empty()) return 0;
-  const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2);
-  std::ranges::nth_element(speeds, middle);
-  return *middle;
+  for (const Point& p : speed_curve(metrics).raw) speeds.push_back(p.y);
+  return actors::median(std::move(speeds));
 }
 
-/// "1 lost worker, 2 changes".
+/// How many workers were lost, and what that cost.
 Fact failures_of(const History& history) {
   const auto count = [&](const char* kind) {
     return std::ranges::count(history.happenings, kind, &Happening::kind);

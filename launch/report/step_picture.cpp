@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "actors/tuning/step_meter.h"
 #include "launch/host/quantities.h"
 #include "launch/monitors/event_fields.h"
 #include "schedules/simulate.h"
@@ -82,33 +83,27 @@ std::optional<schedules::Plan> plan_of(const std::vector<RankRow>& pipeline) {
   return *plan;
 }
 
-/// The mean duration of each chunk's actions of each kind.
-schedules::Costs mean_costs(const std::vector<RankRow>& pipeline, int num_chunks) {
-  struct Mean {
-    double sum = 0;
-    int count = 0;
-    double value() const { return count > 0 ? sum / count : 0; }
-  };
-  std::map<std::pair<int, Op>, Mean> means;
+/// The median duration of each chunk's actions of each kind; one that the system interrupted does
+/// not count for all.
+schedules::Costs median_costs(const std::vector<RankRow>& pipeline, int num_chunks) {
+  std::map<std::pair<int, Op>, std::vector<double>> durations;
   for (const RankRow& row : pipeline)
-    for (const TimedAction& a : row.actions) {
-      Mean& mean = means[{a.action.chunk, a.action.op}];
-      mean.sum += a.end_s - a.begin_s;
-      ++mean.count;
-    }
+    for (const TimedAction& a : row.actions)
+      durations[{a.action.chunk, a.action.op}].push_back(a.end_s - a.begin_s);
+  const auto of = [&](int chunk, Op op) { return actors::median(durations[{chunk, op}]); };
   schedules::Costs costs;
   for (int chunk = 0; chunk < num_chunks; ++chunk)
-    costs.chunks.push_back({.forward = means[{chunk, Op::F}].value(),
-                            .input_gradient = means[{chunk, Op::I}].value(),
-                            .weight_gradient = means[{chunk, Op::W}].value(),
-                            .backward = means[{chunk, Op::B}].value()});
+    costs.chunks.push_back({.forward = of(chunk, Op::F),
+                            .input_gradient = of(chunk, Op::I),
+                            .weight_gradient = of(chunk, Op::W),
+                            .backward = of(chunk, Op::B)});
   return costs;
 }
 
 std::vector<RankRow> predicted(std::vector<RankRow> pipeline) {
   const auto plan = plan_of(pipeline);
   if (!plan) return {};
-  const auto simulation = schedules::simulate(*plan, mean_costs(pipeline, plan->num_chunks()));
+  const auto simulation = schedules::simulate(*plan, median_costs(pipeline, plan->num_chunks()));
   if (!simulation) return {};
   for (std::size_t rank = 0; rank < pipeline.size(); ++rank)
     for (std::size_t i = 0; i < pipeline[rank].actions.size(); ++i) {

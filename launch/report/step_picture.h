@@ -33,8 +33,8 @@ struct RankRow {
 struct StepPicture {
   std::int64_t step = 0;
   std::vector<RankRow> measured;
-  /// The stages of one replica: each action takes the mean of its chunk's actions of that kind, and
-  /// messages take no time. Empty if the actions are no valid plan.
+  /// The stages of one replica: each action takes the median of its chunk's actions of that kind,
+  /// and messages take no time. Empty if the actions are no valid plan.
   std::vector<RankRow> predicted;
 
   double measured_s() const;   ///< from the first action's begin to the last one's end

@@ -57,6 +57,19 @@ BOOST_AUTO_TEST_CASE(the_rank_that_computes_longest_is_named) {
   BOOST_TEST(words.find("Rank 1 (stage 1) computes longest, 9 %") != std::string::npos, words);
 }
 
+BOOST_AUTO_TEST_CASE(one_action_that_was_interrupted_does_not_change_the_prediction) {
+  const auto only_rank = [](double third) {
+    return json{{"step", 1},
+                {"ranks",
+                 {rank(0, 0,
+                       {action("0F0", 0, 1), action("0F1", 1, 2), action("0F2", 2, third),
+                        action("0B0", third, third + 2), action("0B1", third + 2, third + 4),
+                        action("0B2", third + 4, third + 6)})}}};
+  };
+  BOOST_TEST(launch::step_picture(only_rank(3))->predicted_s() == 9);
+  BOOST_TEST(launch::step_picture(only_rank(100))->predicted_s() == 9);
+}
+
 BOOST_AUTO_TEST_CASE(actions_at_the_same_time_count_once_as_busy) {
   const auto picture = launch::step_picture(
       {{"step", 1}, {"ranks", {rank(0, 0, {action("0F0", 0, 2), action("0B0", 1, 4)})}}});
