@@ -101,10 +101,38 @@ std::string loss_chart(const std::vector<NamedRun>& runs, const Axis& steps) {
   return element("div", {{"class", kind}}, legend(chart.series) + drawn);
 }
 
+std::string source_chart(const Metrics& metrics, const Axis& steps) {
+  LineChart chart{.label = "Loss of each source by step",
+                  .x_name = "step",
+                  .height = 200,
+                  .x = steps,
+                  .series = {}};
+  Table table{.caption = "Sources",
+              .head = {"source", "loss, smoothed", "tokens", "share"},
+              .rows = {},
+              .numbers = {1, 2, 3}};
+  double tokens = 0;
+  for (const SourceRow& source : metrics.sources) tokens += source.tokens;
+  for (std::size_t i = 0; i < metrics.sources.size(); ++i) {
+    const SourceRow& source = metrics.sources[i];
+    if (source.losses.empty()) continue;
+    Curve loss = smooth_curve(source.losses);
+    table.rows.push_back({escaped(source.name), fmt::format("{:.4f}", loss.smooth.back().y),
+                          grouped(std::llround(source.tokens)),
+                          fmt::format("{:.1f} %", 100 * source.tokens / tokens)});
+    chart.series.push_back(
+        {.name = source.name, .look = look("smooth", i), .points = std::move(loss.smooth)});
+  }
+  if (table.rows.empty()) return "";
+  return text_element("h3", {}, "loss of each source, smoothed") + legend(chart.series) +
+         draw(chart) + draw_table(table);
+}
+
 std::string small_charts(const std::vector<NamedRun>& runs, const Axis& steps) {
   const std::string charts = small_chart(runs, steps, "tokens/s", speed_curve) +
                              small_chart(runs, steps, "norm of the gradient", norm_curve) +
-                             small_chart(runs, steps, "learning rate", rate_curve);
+                             small_chart(runs, steps, "learning rate", rate_curve) +
+                             small_chart(runs, steps, "MFU, % of the peak rate", mfu_curve);
   return charts.empty() ? "" : element("div", {{"class", "small"}}, charts);
 }
 

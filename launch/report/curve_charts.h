@@ -18,7 +18,9 @@ struct NamedRun {
 Axis step_axis(const std::vector<NamedRun>& runs);
 /// Losses in training and evaluation, as measured and smoothed, with a legend.
 std::string loss_chart(const std::vector<NamedRun>& runs, const Axis& steps);
-/// Speed, norm of the gradient and learning rate, a small chart each.
+/// Losses of a mixture's sources, smoothed; empty without a mixture.
+std::string source_chart(const Metrics& metrics, const Axis& steps);
+/// Speed, norm of the gradient, learning rate and model FLOP utilization, a small chart each.
 std::string small_charts(const std::vector<NamedRun>& runs, const Axis& steps);
 /// Some steps of a curve in numbers, for those who do not see it.
 std::string loss_numbers(const RunReport& run);

@@ -52,10 +52,10 @@ std::vector<Strip> strips_of(const RunReport& run) {
   return strips;
 }
 
-double median_speed(const Metrics& metrics) {
-  std::vector<double> speeds;
-  for (const Point& p : speed_curve(metrics).raw) speeds.push_back(p.y);
-  return actors::median(std::move(speeds));
+double median_of(const std::vector<Point>& points) {
+  std::vector<double> values;
+  for (const Point& p : points) values.push_back(p.y);
+  return actors::median(std::move(values));
 }
 
 /// How many workers were lost, and what that cost.
@@ -80,7 +80,8 @@ std::string loss_section(const RunReport& run) {
   if (chart.empty()) return section("Loss", paragraph("No step has a finite loss."));
   return section("Loss", chart +
                              draw_timeline("What happened at which step", steps, strips_of(run)) +
-                             small_charts(alone, steps) + loss_numbers(run));
+                             source_chart(run.metrics, steps) + small_charts(alone, steps) +
+                             loss_numbers(run));
 }
 
 std::string settings_section(const RunReport& run) {
@@ -157,8 +158,16 @@ std::string facts_of(const RunReport& run) {
                      .more = fmt::format("best {:.4f} at step {}", best.y, best.x)});
   }
   facts.push_back({.name = "speed",
-                   .value = grouped(std::llround(median_speed(run.metrics))),
+                   .value = grouped(std::llround(median_of(speed_curve(run.metrics).raw))),
                    .more = "tokens/s, median step"});
+  if (const auto mfu = mfu_curve(run.metrics).raw; !mfu.empty())
+    facts.push_back({.name = "of the peak rate",
+                     .value = fmt::format("{:.1f} %", median_of(mfu)),
+                     .more = "model FLOP/s, median step"});
+  if (const RankTimes* gpu = fullest_gpu(run.metrics))
+    facts.push_back({.name = "GPU memory",
+                     .value = bytes_text(gpu->device_used_bytes),
+                     .more = "at most, of " + bytes_text(gpu->device_total_bytes)});
   facts.push_back({.name = "time",
                    .value = duration_text(run.seconds()),
                    .more = fmt::format("for {} steps", grouped(std::ssize(run.metrics.steps)))});

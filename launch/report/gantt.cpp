@@ -6,8 +6,8 @@
 #include <array>
 
 #include "launch/host/quantities.h"
+#include "launch/report/patterns.h"
 #include "launch/report/plot.h"
-#include "schedules/draw.h"
 
 namespace troupe::launch {
 namespace {
@@ -22,19 +22,9 @@ constexpr double kLabelled = 0.022;  // a box with this share of the width shows
 struct Kind {
   Op op;
   const char* name;
-  const char* pattern;  ///< lines over its colour, in a square of 6 pixels; empty: none
 };
-constexpr std::array kKinds{Kind{Op::F, "forward", ""}, Kind{Op::B, "backward", "M0 6L6 0"},
-                            Kind{Op::I, "input gradient", "M0 3L6 3"},
-                            Kind{Op::W, "weight gradient", "M3 0L3 6"}};
-
-std::string letter_of(Op op) {
-  return {static_cast<char>(op)};
-}
-
-std::string fill_of(Op op) {
-  return "url(#op" + letter_of(op) + ")";
-}
+constexpr std::array kKinds{Kind{Op::F, "forward"}, Kind{Op::B, "backward"},
+                            Kind{Op::I, "input gradient"}, Kind{Op::W, "weight gradient"}};
 
 std::string hint_of(const RankRow& row, const TimedAction& a) {
   std::string text =
@@ -111,26 +101,6 @@ std::string gantt_legend(const std::vector<RankRow>& rows) {
             escaped(kind.name));
   }
   return element("ul", {{"class", "legend"}}, items);
-}
-
-std::string gantt_patterns() {
-  std::string patterns;
-  for (const Kind& kind : kKinds)
-    patterns += element(
-        "pattern",
-        {{"id", "op" + letter_of(kind.op)},
-         {"width", "6"},
-         {"height", "6"},
-         {"patternUnits", "userSpaceOnUse"}},
-        element("rect",
-                {{"width", "6"}, {"height", "6"}, {"fill", schedules::colour_of(kind.op)}}) +
-            element("path", {{"d", kind.pattern},
-                             {"stroke", "#ffffff"},
-                             {"stroke-opacity", "0.35"},
-                             {"stroke-width", "1.2"}}));
-  return element("svg",
-                 {{"class", "patterns"}, {"width", "0"}, {"height", "0"}, {"aria-hidden", "true"}},
-                 element("defs", {}, patterns));
 }
 
 }  // namespace troupe::launch

@@ -13,7 +13,5 @@ std::string draw_gantt(const std::string& label, const std::vector<RankRow>& row
 
 /// A list of the kinds of actions among the rows with their looks.
 std::string gantt_legend(const std::vector<RankRow>& rows);
-/// The patterns by which the looks differ in addition to their colours; a page needs them once.
-std::string gantt_patterns();
 
 }  // namespace troupe::launch

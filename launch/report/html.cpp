@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <ctime>
 
-#include "launch/report/gantt.h"
+#include "launch/report/patterns.h"
 #include "launch/report/style.h"
 
 namespace troupe::launch {
@@ -19,7 +19,7 @@ std::string document(const std::string& title, const std::string& body) {
   return "<!DOCTYPE html>\n" +
          element("html", {{"xmlns", "http://www.w3.org/1999/xhtml"}, {"lang", "en"}},
                  element("head", {}, head) + "\n" +
-                     element("body", {}, gantt_patterns() + element("main", {}, body))) +
+                     element("body", {}, fill_patterns() + element("main", {}, body))) +
          "\n";
 }
 

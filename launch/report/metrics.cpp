@@ -1,6 +1,7 @@
 #include "launch/report/metrics.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -21,7 +22,9 @@ std::vector<RankTimes> rank_times(const json& line) {
                      .shard = static_cast<int>(integer_of(s, "shard")),
                      .busy_s = number_of(s, "busy_s"),
                      .idle_s = number_of(s, "idle_s"),
-                     .collective_s = number_of(s, "collective_s")});
+                     .collective_s = number_of(s, "collective_s"),
+                     .device_used_bytes = integer_of(s, "device_used_bytes"),
+                     .device_total_bytes = integer_of(s, "device_total_bytes")});
   return ranks;
 }
 
@@ -48,6 +51,7 @@ StepRow step_row(std::int64_t step, const json& line, const std::vector<RankTime
           .lr = number_of(line, "lr"),
           .tokens = number_of(line, "tokens"),
           .step_s = number_of(line, "step_s"),
+          .mfu = number_of(line, "mfu"),
           .busy_s = mean(ranks, &RankTimes::busy_s),
           .idle_s = mean(ranks, &RankTimes::idle_s),
           .collective_s = mean(ranks, &RankTimes::collective_s),
@@ -74,6 +78,20 @@ void add_rank_times(Metrics& metrics, const std::vector<RankTimes>& ranks) {
     sum.busy_s += ranks[i].busy_s;
     sum.idle_s += ranks[i].idle_s;
     sum.collective_s += ranks[i].collective_s;
+    sum.device_used_bytes = std::max(sum.device_used_bytes, ranks[i].device_used_bytes);
+  }
+}
+
+void add_sources(Metrics& metrics, std::int64_t step, const json& line) {
+  for (const json& of_step : objects_of(line, "sources")) {
+    const std::string name = text_of(of_step, "name");
+    auto source = std::ranges::find(metrics.sources, name, &SourceRow::name);
+    if (source == metrics.sources.end())
+      source = metrics.sources.insert(source, {.name = name, .losses = {}});
+    const double loss = number_of(of_step, "loss"), tokens = number_of(of_step, "tokens");
+    if (!std::isfinite(loss)) continue;
+    source->losses.push_back({.x = static_cast<double>(step), .y = loss});
+    if (std::isfinite(tokens)) source->tokens += tokens;
   }
 }
 
@@ -107,6 +125,16 @@ std::vector<Point> evaluation_points(const Metrics& metrics) {
   return finite(std::move(points));
 }
 
+Curve mfu_curve(const Metrics& metrics) {
+  return smooth_curve(points_of(metrics, [](const StepRow& row) { return 100 * row.mfu; }));
+}
+
+const RankTimes* fullest_gpu(const Metrics& metrics) {
+  const auto fullest = std::ranges::max_element(metrics.ranks, {}, &RankTimes::device_used_bytes);
+  const bool known = fullest != metrics.ranks.end() && fullest->device_total_bytes > 0;
+  return known ? &*fullest : nullptr;
+}
+
 double exposed_s(const Metrics& metrics) {
   double sum = 0;
   for (const StepRow& row : metrics.steps) sum += row.exposed_s;
@@ -126,6 +154,7 @@ Metrics read_metrics(std::istream& file) {
       const auto ranks = rank_times(line);
       metrics.steps.push_back(step_row(step, line, ranks));
       add_rank_times(metrics, ranks);
+      add_sources(metrics, step, line);
     }
   }
   return metrics;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <istream>
+#include <string>
 #include <vector>
 
 #include "launch/report/curve.h"
@@ -17,6 +18,7 @@ struct StepRow {
   double lr = 0;
   double tokens = 0;
   double step_s = 0;
+  double mfu = 0;  ///< model FLOP utilization, from 0 to 1
   double busy_s = 0;
   double idle_s = 0;        ///< within the actions of the step, for whatever reason
   double collective_s = 0;  ///< the part of it that waited for collectives of shards
@@ -39,11 +41,21 @@ struct RankTimes {
   double busy_s = 0;
   double idle_s = 0;
   double collective_s = 0;
+  std::int64_t device_used_bytes = 0;   ///< of its GPU's memory, at most; 0 without a GPU
+  std::int64_t device_total_bytes = 0;  ///< of its GPU
+};
+
+/// A source of a mixture.
+struct SourceRow {
+  std::string name;
+  double tokens = 0;          ///< targets that were of it
+  std::vector<Point> losses;  ///< by step, of those that had a sample of it
 };
 
 struct Metrics {
   std::vector<StepRow> steps;              ///< ascending
   std::vector<EvaluationRow> evaluations;  ///< ascending
+  std::vector<SourceRow> sources;          ///< in the manifest's order; none without a mixture
   /// Sums over the steps since the ranks were the newest step's, but for the first one of them.
   std::vector<RankTimes> ranks;
   std::int64_t num_summed = 0;  ///< number of steps in these sums
@@ -54,7 +66,11 @@ Curve loss_curve(const Metrics& metrics);
 Curve speed_curve(const Metrics& metrics);  ///< tokens/s
 Curve norm_curve(const Metrics& metrics);   ///< of the gradient
 Curve rate_curve(const Metrics& metrics);   ///< learning rate, which has no noise: both are one
+Curve mfu_curve(const Metrics& metrics);    ///< model FLOP utilization in percent
 std::vector<Point> evaluation_points(const Metrics& metrics);
+
+/// The rank whose GPU had the least memory left; null if none has a GPU.
+const RankTimes* fullest_gpu(const Metrics& metrics);
 
 /// The sum of StepRow::exposed_s.
 double exposed_s(const Metrics& metrics);

@@ -26,18 +26,31 @@ json curves_json(const Metrics& metrics) {
           {"eval_loss", points_json(evaluation_points(metrics))},
           {"tokens_per_s", points_json(speed_curve(metrics).raw)},
           {"grad_norm", points_json(norm_curve(metrics).raw)},
-          {"lr", points_json(rate_curve(metrics).raw)}};
+          {"lr", points_json(rate_curve(metrics).raw)},
+          {"mfu_percent", points_json(mfu_curve(metrics).raw)}};
+}
+
+json sources_json(const Metrics& metrics) {
+  json out = json::array();
+  for (const SourceRow& source : metrics.sources)
+    out.push_back(
+        {{"name", source.name}, {"tokens", source.tokens}, {"loss", points_json(source.losses)}});
+  return out;
 }
 
 json ranks_json(const Metrics& metrics) {
   json out = json::array();
-  for (const RankTimes& rank : metrics.ranks)
+  for (const RankTimes& rank : metrics.ranks) {
     out.push_back({{"replica", rank.replica},
                    {"stage", rank.stage},
                    {"shard", rank.shard},
                    {"busy_s", rank.busy_s},
                    {"idle_s", rank.idle_s},
                    {"collective_s", rank.collective_s}});
+    if (rank.device_total_bytes == 0) continue;
+    out.back()["device_used_bytes"] = rank.device_used_bytes;
+    out.back()["device_total_bytes"] = rank.device_total_bytes;
+  }
   return out;
 }
 
@@ -130,6 +143,7 @@ json to_json(const RunReport& run) {
            {"machine", run.machine},
            {"settings", settings_json(run.manifest)},
            {"curves", curves_json(run.metrics)},
+           {"sources", sources_json(run.metrics)},
            {"time", time_json(run)},
            {"exposed_s", exposed_s(run.metrics)},
            {"ranks", ranks_json(run.metrics)},

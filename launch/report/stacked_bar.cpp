@@ -1,16 +1,9 @@
 #include "launch/report/stacked_bar.h"
 
+#include "launch/report/patterns.h"
 #include "launch/report/plot.h"
 
 namespace troupe::launch {
-namespace {
-
-std::string look_of(std::size_t n) {
-  return "part p" + std::to_string(n);
-}
-
-}  // namespace
-
 std::string stacked_bar(const std::string& label, const std::vector<BarPart>& parts, double whole) {
   std::string content, read = label + ":";
   double begin = 0;
@@ -19,7 +12,8 @@ std::string stacked_bar(const std::string& label, const std::vector<BarPart>& pa
     if (!(part.value > 0)) continue;
     const std::string text = part.name + " " + part.text;
     content += element("rect",
-                       {{"class", look_of(i)},
+                       {{"class", "part"},
+                        {"fill", fill_of_part(i)},
                         {"x", percent(begin / whole)},
                         {"width", percent(part.value / whole)},
                         {"y", "0"},
@@ -33,9 +27,10 @@ std::string stacked_bar(const std::string& label, const std::vector<BarPart>& pa
 }
 
 std::string swatch(std::size_t n) {
-  return element("svg",
-                 {{"class", "swatch"}, {"width", "12"}, {"height", "12"}, {"aria-hidden", "true"}},
-                 element("rect", {{"class", look_of(n)}, {"width", "12"}, {"height", "12"}}));
+  return element(
+      "svg", {{"class", "swatch"}, {"width", "12"}, {"height", "12"}, {"aria-hidden", "true"}},
+      element("rect",
+              {{"class", "part"}, {"fill", fill_of_part(n)}, {"width", "12"}, {"height", "12"}}));
 }
 
 }  // namespace troupe::launch

@@ -28,6 +28,8 @@ std::string rank_table(const Metrics& metrics) {
                        "waiting for shards", "share of its steps"},
               .rows = {},
               .numbers = {0, 1, 2, 3, 4, 5}};
+  const bool gpus = fullest_gpu(metrics) != nullptr;
+  if (gpus) table.head.push_back("GPU memory, at most");
   for (const RankTimes& rank : metrics.ranks) {
     const double whole = rank.busy_s + rank.idle_s;
     if (!(whole > 0)) continue;
@@ -42,6 +44,9 @@ std::string rank_table(const Metrics& metrics) {
     table.rows.push_back({std::to_string(rank.replica), std::to_string(rank.stage),
                           std::to_string(rank.shard), percent_text(busy), percent_text(waits),
                           percent_text(shards), bar});
+    if (gpus)
+      table.rows.back().push_back(fmt::format("{} of {}", bytes_text(rank.device_used_bytes),
+                                              bytes_text(rank.device_total_bytes)));
   }
   return element("details", {},
                  text_element("summary", {},

@@ -48,6 +48,40 @@ BOOST_AUTO_TEST_CASE(of_groups_that_work_side_by_side_the_longest_counts) {
   BOOST_TEST(launch::exposed_s(metrics) == 3);
 }
 
+BOOST_AUTO_TEST_CASE(sources_have_the_losses_of_the_steps_that_had_a_sample_of_them) {
+  const auto metrics = read(R"({"step":1,"sources":[{"name":"books","loss":3,"tokens":60},)"
+                            R"({"name":"code","loss":null,"tokens":0}]})"
+                            "\n"
+                            R"({"step":2,"sources":[{"name":"books","loss":2,"tokens":40},)"
+                            R"({"name":"code","loss":4,"tokens":10}]})");
+  BOOST_REQUIRE(metrics.sources.size() == 2u);
+  const std::vector<launch::Point> books{{1, 3}, {2, 2}}, code{{2, 4}};
+  BOOST_TEST(metrics.sources[0].name == "books");
+  BOOST_TEST(metrics.sources[0].tokens == 100);
+  BOOST_TEST((metrics.sources[0].losses == books));
+  BOOST_TEST((metrics.sources[1].losses == code));
+  BOOST_TEST(read(step_line(1, kOne)).sources.empty());
+}
+
+BOOST_AUTO_TEST_CASE(of_gpus_the_rate_and_the_fullest_memory_are_known) {
+  const auto line = [](int step, int used) {
+    return R"({"step":)" + std::to_string(step) +
+           R"(,"mfu":0.25,"stages":[{"stage":0,"device_used_bytes":2,"device_total_bytes":9},)" +
+           R"({"stage":1,"device_used_bytes":)" + std::to_string(used) +
+           R"(,"device_total_bytes":8}]})" + "\n";
+  };
+  const auto metrics = read(line(1, 3) + line(2, 6) + line(3, 4));
+  const launch::RankTimes* fullest = launch::fullest_gpu(metrics);
+  BOOST_REQUIRE(fullest);
+  BOOST_TEST(fullest->stage == 1);
+  BOOST_TEST(fullest->device_used_bytes == 6);
+  BOOST_TEST(fullest->device_total_bytes == 8);
+  BOOST_TEST(launch::mfu_curve(metrics).raw.front().y == 25);
+  const auto without = read(step_line(1, kOne));
+  BOOST_TEST(!launch::fullest_gpu(without));
+  BOOST_TEST(launch::mfu_curve(without).raw.empty());
+}
+
 BOOST_AUTO_TEST_CASE(what_is_torn_repeated_or_strange_is_left_out) {
   const std::string whole = step_line(3, kOne);
   const auto metrics = read(whole + step_line(2, kOne) + whole + "{}\n[]\n7\n\n{\"step\":\"x\"}\n" +
