@@ -4,13 +4,13 @@
 
 #include "launch/commands/commands.h"
 #include "launch/commands/run_summary.h"
+#include "launch/commands/sinks.h"
 #include "launch/host/console.h"
 #include "launch/manifest/differences.h"
 #include "launch/manifest/gpus.h"
 #include "launch/manifest/inputs.h"
 #include "launch/manifest/run_spec.h"
 #include "launch/manifest/warnings.h"
-#include "launch/monitors/sinks.h"
 #include "launch/run/result_file.h"
 #include "schedules/draw.h"
 

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <utility>
 
+#include "launch/charts/html.h"
+#include "launch/charts/line_chart.h"
 #include "launch/host/quantities.h"
-#include "launch/report/html.h"
-#include "launch/report/line_chart.h"
 
 namespace troupe::launch {
 namespace {

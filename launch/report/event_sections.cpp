@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "launch/charts/html.h"
+#include "launch/charts/stacked_bar.h"
 #include "launch/host/quantities.h"
-#include "launch/report/html.h"
 #include "launch/report/sections.h"
-#include "launch/report/stacked_bar.h"
 
 // What happened to a run, and the checkpoints that it left.
 

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "actors/tuning/step_meter.h"
+#include "launch/charts/html.h"
+#include "launch/charts/timeline.h"
 #include "launch/host/quantities.h"
 #include "launch/monitors/event_fields.h"
 #include "launch/report/curve_charts.h"
-#include "launch/report/html.h"
 #include "launch/report/sections.h"
-#include "launch/report/timeline.h"
 
 // What a run is, how it is, and how its loss fell.
 

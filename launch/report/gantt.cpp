@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "launch/charts/patterns.h"
+#include "launch/charts/plot.h"
 #include "launch/host/quantities.h"
-#include "launch/report/patterns.h"
-#include "launch/report/plot.h"
 
 namespace troupe::launch {
 namespace {

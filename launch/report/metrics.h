@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/report/curve.h"
+#include "launch/charts/curve.h"
 
 namespace troupe::launch {
 

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "launch/report/curve.h"
+#include "launch/charts/curve.h"
 
 namespace troupe::launch {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <set>
 
+#include "launch/charts/html.h"
 #include "launch/host/quantities.h"
 #include "launch/report/curve_charts.h"
-#include "launch/report/html.h"
 #include "launch/report/sections.h"
 
 namespace troupe::launch {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "launch/charts/html.h"
+#include "launch/charts/stacked_bar.h"
 #include "launch/host/quantities.h"
 #include "launch/report/gantt.h"
-#include "launch/report/html.h"
 #include "launch/report/sections.h"
-#include "launch/report/stacked_bar.h"
 
 // Where the time of a run, and of a step of it, went.
 

@@ -1,4 +1,4 @@
-#include "launch/monitors/web_state.h"
+#include "launch/web/web_state.h"
 
 #include <string>
 #include <utility>

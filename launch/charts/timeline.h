@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/report/axis.h"
+#include "launch/charts/axis.h"
 
 namespace troupe::launch {
 

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "launch/report/axis.h"
-#include "launch/report/markup.h"
+#include "launch/charts/axis.h"
+#include "launch/charts/markup.h"
 
 // What all charts of a report share. A chart is as wide as the page lets it be, without a script
 // and with letters that keep their size: positions across are shares of the width, heights are

@@ -1,4 +1,4 @@
-#include "launch/report/axis.h"
+#include "launch/charts/axis.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

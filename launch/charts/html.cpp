@@ -1,4 +1,4 @@
-#include "launch/report/html.h"
+#include "launch/charts/html.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <ctime>
 
-#include "launch/report/patterns.h"
-#include "launch/report/style.h"
+#include "launch/charts/patterns.h"
+#include "launch/charts/style.h"
 
 namespace troupe::launch {
 

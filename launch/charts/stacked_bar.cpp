@@ -1,7 +1,7 @@
-#include "launch/report/stacked_bar.h"
+#include "launch/charts/stacked_bar.h"
 
-#include "launch/report/patterns.h"
-#include "launch/report/plot.h"
+#include "launch/charts/patterns.h"
+#include "launch/charts/plot.h"
 
 namespace troupe::launch {
 std::string stacked_bar(const std::string& label, const std::vector<BarPart>& parts, double whole) {

@@ -1,4 +1,4 @@
-#include "launch/report/curve.h"
+#include "launch/charts/curve.h"
 
 #include <algorithm>
 #include <array>

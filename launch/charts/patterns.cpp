@@ -1,8 +1,8 @@
-#include "launch/report/patterns.h"
+#include "launch/charts/patterns.h"
 
 #include <array>
 
-#include "launch/report/markup.h"
+#include "launch/charts/markup.h"
 #include "schedules/draw.h"
 
 namespace troupe::launch {

@@ -12,7 +12,7 @@
 #include "launch/monitors/prometheus.h"
 #include "launch/monitors/step_sampler.h"
 #include "launch/monitors/tensorboard.h"
-#include "launch/monitors/web.h"
+#include "launch/web/web_page.h"
 
 namespace troupe::launch {
 

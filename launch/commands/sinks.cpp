@@ -1,4 +1,4 @@
-#include "launch/monitors/sinks.h"
+#include "launch/commands/sinks.h"
 
 #include <filesystem>
 #include <vector>

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "launch/report/axis.h"
-#include "launch/report/curve.h"
+#include "launch/charts/axis.h"
+#include "launch/charts/curve.h"
 
 namespace troupe::launch {
 

@@ -1,4 +1,4 @@
-#include "launch/monitors/web.h"
+#include "launch/web/web_page.h"
 
 #include <CivetServer.h>
 #include <fmt/format.h>
@@ -10,8 +10,8 @@
 #include "actors/monitors/subscriber_thread.h"
 #include "launch/control/control_protocol.h"
 #include "launch/manifest/host_names.h"
-#include "launch/monitors/page.h"
-#include "launch/monitors/web_state.h"
+#include "launch/web/page.h"
+#include "launch/web/web_state.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {

@@ -1,4 +1,4 @@
-#include "launch/report/markup.h"
+#include "launch/charts/markup.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
-#include "launch/report/line_chart.h"
+#include "launch/charts/line_chart.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
-#include "launch/report/plot.h"
+#include "launch/charts/plot.h"
 
 namespace troupe::launch {
 namespace {

@@ -1,4 +1,4 @@
-#include "launch/report/plot.h"
+#include "launch/charts/plot.h"
 
 namespace troupe::launch {
 

@@ -1,9 +1,9 @@
-#include "launch/report/timeline.h"
+#include "launch/charts/timeline.h"
 
 #include <cmath>
 #include <map>
 
-#include "launch/report/plot.h"
+#include "launch/charts/plot.h"
 
 namespace troupe::launch {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/report/markup.h"
+#include "launch/charts/markup.h"
 
 // The parts that pages are made of.
 
