@@ -143,13 +143,13 @@ void TraceCollector::append_step(json& events, std::int64_t step, const Step& ra
                           {"args", {{"step", step}, {"group", c.group}, {"bucket", c.bucket}}}});
     // At most two actions run at the same time, a pair or those of two streams. Bars of one track
     // must not overlap.
-    double end_s[] = {0, 0};
+    double ends_s[] = {0, 0};  // of the last bar on each track
     auto actions = row.actions;
     std::ranges::stable_sort(actions, {}, &Action::begin_s);
     for (const Action& a : actions) {
-      const bool second = a.begin_s < end_s[0];
+      const bool second = a.begin_s < ends_s[0];
       const int track = second ? second_track(rank) : rank;
-      const double free_s = std::exchange(end_s[second ? 1 : 0], a.end_s);
+      const double free_s = std::exchange(ends_s[second ? 1 : 0], a.end_s);
       const auto bar = [&](const std::string& name, const char* category, double begin_s,
                            double end_s) {
         events.push_back({{"ph", "X"},

@@ -291,6 +291,7 @@ class Simulation {
   void perform(const OrderEvaluate&) {}
   void perform(const ReportEvaluation&) {}
   void perform(const ReportUnsaved&) {}
+  void perform(const ReportRepair&) {}
   void perform(const AnswerScale& effect) {
     if (open_orders_.erase(effect.order) == 0) result_.broken = "an order was answered twice";
     ++result_.answered;
