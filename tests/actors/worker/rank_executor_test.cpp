@@ -41,9 +41,12 @@ class Replicas {
       epoch.members.push_back(self);
     }
     const Assembly assembly = assemble(spec, epoch.shape);
-    for (int rank = 0; rank < kReplicas; ++rank) {
+    const auto begin = [&](int rank) {
       trainer(rank).begin_epoch({.epoch = epoch, .start = {.digest = assembly.digest}});
-    }
+    };
+    auto other = std::async(std::launch::async, begin, 1);
+    begin(0);  // at the same time, because replicas compare their weights
+    other.get();
     epoch_ = epoch.number;
     spec_ = spec;
   }
@@ -110,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_rank_names_the_collective_it_waits_in_and_who_is_missing)
     std::this_thread::yield();
   BOOST_TEST(trainer.activity().state == "waiting");
   BOOST_TEST(trainer.activity().waiting_for ==
-             "all-reduce 0 of group \"replicas of stage 0\", missing rank 1");
+             "all-reduce 1 of group \"replicas of stage 0\", missing rank 1");
   replicas.run_step(1);
   step.get();
   BOOST_TEST(trainer.activity().waiting_for == "");
