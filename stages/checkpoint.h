@@ -13,6 +13,7 @@
 #include "stages/data/documents.h"
 #include "stages/data/loss_on.h"
 #include "stages/model_config.h"
+#include "stages/progress.h"
 #include "stages/sharding.h"
 #include "stages/stage.h"
 
@@ -106,16 +107,16 @@ class CheckpointReader {
   virtual void check_model(const ModelConfig& model) const = 0;
   /// Reads every byte and compares it with its checksum. Throws Error{data} naming the damaged
   /// file.
-  virtual void verify() const = 0;
+  virtual void verify(const Progress& progress = {}) const = 0;
   /// Fills Parameter::region of the stage's weights (and optimizer state unless weights_only, or
   /// unless there is none) and calls weights_changed(); rows of padding are left as they are. Reads
   /// its own bytes, or the written regions that overlap it, each compared with its checksum, a
   /// block at a time: a shard of as many as wrote reads no more than its own bytes. Throws
   /// Error{data} naming file and tensor.
-  virtual void load(Stage& stage, bool weights_only) const = 0;
+  virtual void load(Stage& stage, bool weights_only, const Progress& progress = {}) const = 0;
   /// Does the same for the weights alone, of parameters in memory of `device` that no Stage has.
-  virtual void load_weights(std::span<const Parameter> parameters,
-                            tensor::Device& device) const = 0;
+  virtual void load_weights(std::span<const Parameter> parameters, tensor::Device& device,
+                            const Progress& progress = {}) const = 0;
 };
 
 /// Numbers N of the complete checkpoints step-N under a run's checkpoints directory, ascending.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "stages/checkpoint/weight_dtype.h"
+#include "stages/progress.h"
 
 // Models between Hugging Face directories and checkpoints. Either may be given where the other is
 // expected: what is read is a checkpoint as CheckpointReader opens it.
@@ -26,11 +27,12 @@ struct ModelCopy {
 /// Error{internal} with the system's reason, and Error{retry} soon after it was asked to stop; then
 /// nothing is left.
 ModelCopy import_model(const std::filesystem::path& from, const std::filesystem::path& to,
-                       const std::stop_token& stop = {});
+                       const std::stop_token& stop = {}, const Progress& progress = {});
 
 /// Makes the Hugging Face directory `to` from a checkpoint, with weights of this dtype or, without
 /// one, as they are stored. One file stays one. Throws as import_model does.
 ModelCopy export_model(const std::filesystem::path& from, const std::filesystem::path& to,
-                       std::optional<WeightDType> dtype, const std::stop_token& stop = {});
+                       std::optional<WeightDType> dtype, const std::stop_token& stop = {},
+                       const Progress& progress = {});
 
 }  // namespace troupe::stages

@@ -207,9 +207,9 @@ RankExecutor::Activity RankExecutor::activity() const {
           .edges = node_->channel().counts().edges};
 }
 
-void RankExecutor::set_state(const char* state) {
+void RankExecutor::set_state(std::string state) {
   const std::lock_guard lock(mutex_);
-  state_ = state;
+  state_ = std::move(state);
 }
 
 }  // namespace troupe::actors

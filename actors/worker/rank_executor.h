@@ -93,7 +93,7 @@ class RankExecutor {
   std::unique_ptr<transport::UcxNode> new_node() const;
   void refuse_if_interrupted(std::uint32_t epoch) const;
   Prepared compute_step(const RunStep& order);
-  void set_state(const char* state);
+  void set_state(std::string state);
 
   const RunSpec spec_;
   const Member self_;
@@ -116,7 +116,7 @@ class RankExecutor {
 
   std::atomic<std::uint64_t> progress_{0};  ///< progress of plan runners that are gone
   mutable std::mutex mutex_;  // guards what other threads read: the members below, node_
-  const char* state_ = "starting";
+  std::string state_ = "starting";
   std::vector<tensor::ProcessGroup*> groups_;
   const PlanRunner* runner_ = nullptr;
   double longest_action_s_ = 0;

@@ -300,7 +300,10 @@ void RankExecutor::load(const EnterEpoch& order, StageState& state) {
   }
   const auto checkpoint = stages::CheckpointReader::open(order.start.checkpoint);
   checkpoint->check_model(spec_.model);
-  checkpoint->load(*state.stage, order.start.weights_only);
+  checkpoint->load(*state.stage, order.start.weights_only,
+                   [this](std::uint64_t done, std::uint64_t total) {
+                     set_state("loading, " + std::to_string(100 * done / total) + " %");
+                   });
 }
 
 void RankExecutor::make_groups(RankEpoch& now) {

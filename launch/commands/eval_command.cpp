@@ -13,6 +13,7 @@
 #include "launch/commands/commands.h"
 #include "launch/commands/inference.h"
 #include "launch/host/console.h"
+#include "launch/host/progress_line.h"
 #include "launch/manifest/corpus.h"
 #include "launch/manifest/tokenizing.h"
 #include "schedules/counted.h"
@@ -83,7 +84,7 @@ Evaluation evaluate(const EvalOptions& options, const stages::CheckpointReader& 
 
   const auto device = device_for(options.device, options.threads);
   const auto stage = whole_model(info.model, micro, seq_len, *device);
-  checkpoint.load(*stage, true);
+  checkpoint.load(*stage, true, options.json ? nullptr : progress_line("loading weights,"));
   stage->begin_step();
   // Pinned, so that a GPU can read the tokens.
   const auto count_of_step = static_cast<std::size_t>(micro * seq_len);

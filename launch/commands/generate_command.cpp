@@ -7,6 +7,7 @@
 #include "launch/commands/generation_plan.h"
 #include "launch/commands/inference.h"
 #include "launch/host/console.h"
+#include "launch/host/progress_line.h"
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/end_tokens.h"
 #include "stages/generation/completions.h"
@@ -70,7 +71,8 @@ int run(const GenerateOptions& options) {
   stages::Generator generator(
       spec, [&] { return device_for(options.device, std::max(1, threads / options.tp)); });
   generator.load_weights([&](auto parameters, tensor::Device& device) {
-    checkpoint->load_weights(parameters, device);
+    checkpoint->load_weights(parameters, device,
+                             options.json ? nullptr : progress_line("loading weights,"));
   });
   stages::Completions complete(generator, *tokenizer,
                                {.temperature = options.temperature,

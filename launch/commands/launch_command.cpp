@@ -14,6 +14,7 @@
 #include "launch/control/control_server.h"
 #include "launch/host/console.h"
 #include "launch/host/console_writer.h"
+#include "launch/host/progress_line.h"
 #include "launch/host/signals.h"
 #include "launch/manifest/corpus.h"
 #include "launch/manifest/differences.h"
@@ -47,12 +48,16 @@ struct Start {
   std::int64_t step() const { return goes_on_from ? goes_on_from->step : 0; }
 };
 
+stages::Progress verifying() {
+  return progress_line("verifying the checkpoint,");
+}
+
 Start new_run(const LaunchOptions& options, const Machine& machine) {
   Start start{.manifest =
                   options.from.empty()
                       ? load_manifest(options.manifest, options.overrides, machine)
                       : manifest_of_model(options.from, options.files, options.overrides, machine)};
-  start.goes_on_from = check_start(start.manifest);
+  start.goes_on_from = check_start(start.manifest, verifying());
   RunDirectory::check_free(start.manifest.text("run.dir"));
   return start;
 }
@@ -75,13 +80,13 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
   start.directory.emplace(std::move(directory));
   // The directory may have been moved since; the run continues where it is now.
   start.manifest.resolve("run.dir", path.string());
-  ResumePoint point = find_resume_point(path);
+  ResumePoint point = find_resume_point(path, verifying());
   start.torn = std::move(point.torn);
   if (!point.checkpoint) {
     if (!start.torn.empty())
       throw Error(ErrorKind::data, fmt::format("{} has no checkpoint to go on from: {}",
                                                path.string(), start.torn.front().reason));
-    start.goes_on_from = check_start(start.manifest);
+    start.goes_on_from = check_start(start.manifest, verifying());
     return start;
   }
   refuse_overrides(

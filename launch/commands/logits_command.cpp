@@ -8,6 +8,7 @@
 #include "launch/commands/commands.h"
 #include "launch/commands/inference.h"
 #include "launch/host/console.h"
+#include "launch/host/progress_line.h"
 #include "schedules/counted.h"
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/safetensors.h"
@@ -68,7 +69,7 @@ class LogitsOfLength {
         logits_(device.allocate(static_cast<std::size_t>(length * outputs_) * sizeof(float),
                                 tensor::MemoryKind::device)),
         copies_(device) {
-    checkpoint.load(*stage_, /*weights_only=*/true);
+    checkpoint.load(*stage_, /*weights_only=*/true, progress_line("loading weights,"));
     stage_->begin_step();
   }
 

@@ -6,6 +6,7 @@
 
 #include "launch/commands/commands.h"
 #include "launch/host/console.h"
+#include "launch/host/progress_line.h"
 #include "launch/host/signals.h"
 #include "schedules/counted.h"
 #include "stages/hugging_face.h"
@@ -63,14 +64,16 @@ class StoppedBySignal {
 
 int run(const ImportOptions& options) {
   const StoppedBySignal stop;
-  tell(stages::import_model(options.model, options.output, stop.token()), options.output);
+  tell(stages::import_model(options.model, options.output, stop.token(),
+                            progress_line("importing", "imported")),
+       options.output);
   return 0;
 }
 
 int run(const ExportOptions& options) {
   const StoppedBySignal stop;
   tell(stages::export_model(options.checkpoint, options.output, dtype_named(options.dtype),
-                            stop.token()),
+                            stop.token(), progress_line("exporting", "exported")),
        options.output);
   return 0;
 }

@@ -6,6 +6,7 @@
 #include "launch/commands/run_summary.h"
 #include "launch/commands/sinks.h"
 #include "launch/host/console.h"
+#include "launch/host/progress_line.h"
 #include "launch/manifest/differences.h"
 #include "launch/manifest/gpus.h"
 #include "launch/manifest/inputs.h"
@@ -103,7 +104,8 @@ int run(const PlanOptions& options) {
   const Manifest manifest = load_manifest(options.manifest, options.overrides, machine);
   Sinks::check_hosts(manifest);
   look_for_gpus(manifest, machine);
-  const auto goes_on_from = check_start(manifest);
+  const auto goes_on_from =
+      check_start(manifest, options.json ? nullptr : progress_line("verifying the checkpoint,"));
   const actors::RunSpec spec = to_run_spec(manifest);
   const Placement placement = place(spec);
   for (const std::string& warning : warnings(spec, placement, machine))

@@ -64,13 +64,14 @@ Manifest manifest_of_model(const std::filesystem::path& model,
   return complete(Manifest::parse("", whole.filename().string(), all), machine);
 }
 
-std::optional<stages::CheckpointInfo> check_start(const Manifest& m) {
+std::optional<stages::CheckpointInfo> check_start(const Manifest& m,
+                                                  const stages::Progress& progress) {
   const bool is_new = m.text(kResume).empty();
   const char* key = is_new ? kFrom : kResume;
   if (m.text(key).empty()) return std::nullopt;
   const auto checkpoint =
       about(key, m, [&] { return stages::CheckpointReader::open(m.text(key)); });
-  about(key, m, [&] { checkpoint->verify(); });
+  about(key, m, [&] { checkpoint->verify(progress); });
   if (is_new || m.flag("checkpoint.weights_only")) {
     check_model(key, m, *checkpoint);
     return std::nullopt;

@@ -25,7 +25,8 @@ Manifest manifest_of_model(const std::filesystem::path& model,
 /// reads every byte that has a checksum. Returns the checkpoint's state that the run continues:
 /// none without a checkpoint, from model.from and with checkpoint.weights_only. Throws Error{data}
 /// naming what differs or is damaged, or Error{manifest} if no steps are left.
-std::optional<stages::CheckpointInfo> check_start(const Manifest& manifest);
+std::optional<stages::CheckpointInfo> check_start(const Manifest& manifest,
+                                                  const stages::Progress& progress = {});
 
 /// Checks that the run can continue from this checkpoint: same model, same data, steps left to do.
 /// Throws Error{data} naming what differs, or Error{manifest} if no steps are left.

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <string>
 
 #include "launch/host/signals.h"
@@ -9,9 +8,8 @@
 
 namespace troupe::launch {
 
-/// Progress output and signal handling while text is tokenized. Standard error shows how much is
-/// done: continuously on a terminal, else with a line every ten seconds. The first signal ends the
-/// work with an Error{retry} and leaves no file behind; a second one ends the process.
+/// A progress_line() and signal handling while text is tokenized. The first signal ends the work
+/// with an Error{retry} and leaves no file behind; a second one ends the process.
 class Tokenizing {
  public:
   /// Sets the watch's orders for its lifetime. The watch must outlive it.
@@ -23,17 +21,13 @@ class Tokenizing {
   stages::EncodeOptions options();
 
  private:
-  using Clock = std::chrono::steady_clock;
   void progress(std::uint64_t done, std::uint64_t total);
-  void show(std::uint64_t done, std::uint64_t total);
 
   SignalWatch& signals_;
-  const bool terminal_;
   const int threads_;
   std::atomic<bool> stopped_ = false;
   std::string reason_;  ///< written before stopped_ is set
-  Clock::time_point begin_ = Clock::now();
-  Clock::time_point shown_ = begin_;
+  stages::Progress line_;
 };
 
 }  // namespace troupe::launch

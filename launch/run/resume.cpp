@@ -32,13 +32,13 @@ std::vector<std::int64_t> saved_steps(const fs::path& checkpoints) {
 
 }  // namespace
 
-ResumePoint find_resume_point(const fs::path& run) {
+ResumePoint find_resume_point(const fs::path& run, const stages::Progress& progress) {
   ResumePoint point;
   for (const std::int64_t step : saved_steps(run / kCheckpoints)) {
     const fs::path path = run / kCheckpoints / fmt::format("step-{}", step);
     try {
       auto checkpoint = stages::CheckpointReader::open(path);
-      checkpoint->verify();
+      checkpoint->verify(progress);
       point.path = path;
       point.checkpoint = std::move(checkpoint);
       return point;

@@ -24,7 +24,8 @@ struct ResumePoint {
 
 /// Finds the newest checkpoint of a run directory that is complete and undamaged, which is checked
 /// by reading every byte.
-ResumePoint find_resume_point(const std::filesystem::path& run);
+ResumePoint find_resume_point(const std::filesystem::path& run,
+                              const stages::Progress& progress = {});
 
 /// Renames a torn checkpoint to <name>.torn, so that its step can be saved again.
 void set_aside(const TornCheckpoint& torn);

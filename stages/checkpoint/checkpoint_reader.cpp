@@ -43,6 +43,14 @@ const ParameterInfo& info_of(const std::map<std::string, ParameterInfo>& infos,
   return found->second;
 }
 
+/// Bytes of the parameters' weights, as they are in memory.
+std::uint64_t bytes_of(std::span<const Parameter> parameters) {
+  std::uint64_t bytes = 0;
+  for (const Parameter& parameter : parameters)
+    bytes += static_cast<std::uint64_t>(parameter.region.num_elements()) * sizeof(float);
+  return bytes;
+}
+
 class OpenCheckpoint final : public CheckpointReader {
  public:
   OpenCheckpoint(fs::path dir, CheckpointContent content)
@@ -55,33 +63,43 @@ class OpenCheckpoint final : public CheckpointReader {
   }
   void check_model(const ModelConfig& model) const override;
 
-  void verify() const override {
-    about(dir_, [this] {
-      for (const SafetensorsFile& file : content_.weights_files) file.verify();
-      for (const SafetensorsFile& file : content_.optimizer_files) file.verify();
+  void verify(const Progress& progress) const override {
+    std::uint64_t total = 0;
+    for (const auto* files : {&content_.weights_files, &content_.optimizer_files})
+      for (const SafetensorsFile& file : *files) total += file.bytes_with_sums();
+    ProgressSum verified(progress, total);
+    about(dir_, [&] {
+      for (const auto* files : {&content_.weights_files, &content_.optimizer_files})
+        for (const SafetensorsFile& file : *files) file.verify(verified);
     });
   }
 
-  void load(Stage& stage, bool weights_only) const override {
+  void load(Stage& stage, bool weights_only, const Progress& progress) const override {
     const auto infos = parameters_by_name(content_.info.model);
     const bool without_state = weights_only || content_.optimizer.empty();
+    ProgressSum loaded(progress, bytes_of(stage.parameters()) * (without_state ? 1 : 3));
     tensor::HostCopies copies(stage.stream_of(Pass::forward).device());
     about(dir_, [&] {
       for (const Parameter& parameter : stage.parameters()) {
         const ParameterInfo& info = info_of(infos, parameter);
         const std::string& name = info.stored.tensor;
+        const std::uint64_t bytes = bytes_of({&parameter, 1});
         read_tensor(content_.weights, name, info, parameter, parameter.weight, copies);
+        loaded.add(bytes);
         if (without_state) continue;
         const TensorMap& state = content_.optimizer;
         read_tensor(state, exp_avg_name(name), info, parameter, parameter.exp_avg, copies);
         read_tensor(state, exp_avg_sq_name(name), info, parameter, parameter.exp_avg_sq, copies);
+        loaded.add(2 * bytes);
       }
     });
     copies.synchronize();
     stage.weights_changed();
   }
 
-  void load_weights(std::span<const Parameter> parameters, tensor::Device& device) const override {
+  void load_weights(std::span<const Parameter> parameters, tensor::Device& device,
+                    const Progress& progress) const override {
+    ProgressSum loaded(progress, bytes_of(parameters));
     const auto infos = parameters_by_name(content_.info.model);
     tensor::HostCopies copies(device);
     about(dir_, [&] {
@@ -89,6 +107,7 @@ class OpenCheckpoint final : public CheckpointReader {
         const ParameterInfo& info = info_of(infos, parameter);
         read_tensor(content_.weights, info.stored.tensor, info, parameter, parameter.weight,
                     copies);
+        loaded.add(bytes_of({&parameter, 1}));
       }
     });
     copies.synchronize();

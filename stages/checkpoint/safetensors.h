@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "stages/checkpoint/region_bytes.h"
+#include "stages/progress.h"
 #include "tensor/region.h"
 #include "tensor/tensor.h"
 
@@ -75,8 +76,11 @@ class SafetensorsFile {
   /// types are widened in a buffer of their own.
   void read_floats(const TensorEntry& entry, const tensor::Region& wanted, std::span<float> out,
                    Order order = Order::rows) const;
-  /// Checks the bytes of every tensor that has an XXH64.
+  /// Checks the bytes of every tensor that has an XXH64, and reports them region by region.
+  void verify(ProgressSum& verified) const;
   void verify() const;
+  /// The number of bytes that verify() reads.
+  std::uint64_t bytes_with_sums() const;
 
  private:
   StoredMatrix matrix_of(const TensorEntry& entry) const;

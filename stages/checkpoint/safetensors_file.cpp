@@ -16,6 +16,10 @@ using tensor::Region;
 
 namespace {
 
+std::uint64_t bytes_of(const TensorEntry& entry, const RegionSum& sum) {
+  return static_cast<std::uint64_t>(sum.region.num_elements()) * entry.element_bytes;
+}
+
 constexpr std::uint64_t kLengthBytes = 8;
 
 }  // namespace
@@ -76,14 +80,29 @@ void SafetensorsFile::read_floats(const TensorEntry& entry, const Region& wanted
   });
 }
 
-void SafetensorsFile::verify() const {
+void SafetensorsFile::verify(ProgressSum& verified) const {
   const InputFile input = InputFile::open(path_);
   std::vector<std::byte> buffer(kBlockBytes);
   for (const TensorEntry& entry : header_.tensors)
-    for (const RegionSum& expected : entry.sums)
+    for (const RegionSum& expected : entry.sums) {
       check(
           entry, expected,
           read_region(input, matrix_of(entry), expected.region, buffer, [](const auto&, auto) {}));
+      verified.add(bytes_of(entry, expected));
+    }
+}
+
+void SafetensorsFile::verify() const {
+  const Progress nobody;
+  ProgressSum verified(nobody, bytes_with_sums());
+  verify(verified);
+}
+
+std::uint64_t SafetensorsFile::bytes_with_sums() const {
+  std::uint64_t bytes = 0;
+  for (const TensorEntry& entry : header_.tensors)
+    for (const RegionSum& sum : entry.sums) bytes += bytes_of(entry, sum);
+  return bytes;
 }
 
 void SafetensorsFile::read_blocks(const TensorEntry& entry, const Region& wanted,

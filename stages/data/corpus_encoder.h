@@ -8,18 +8,14 @@
 #include <vector>
 
 #include "stages/data/text_files.h"
+#include "stages/progress.h"
 #include "stages/tokenizers/tokenizer.h"
 
 namespace troupe::stages {
 
-/// How much of a long work is done, in bytes of text. Called now and then, and at the end with both
-/// numbers equal, from the thread that asked for the work. An exception from it ends the work,
-/// which then leaves no file behind.
-using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
-
 struct EncodeOptions {
-  int threads = 1;  ///< threads that encode; the ids are the same for every number
-  Progress progress;
+  int threads = 1;    ///< threads that encode; the ids are the same for every number
+  Progress progress;  ///< in bytes of text; after an exception from it no file is left
   /// Ids that are put before and after each document. A token cache has none: its key does not
   /// tell them.
   Tokenizer::Frame frame = {};

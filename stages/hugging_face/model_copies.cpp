@@ -33,14 +33,15 @@ std::string recorded_tokenizer(const std::string& tokenizer) {
 
 }  // namespace
 
-ModelCopy import_model(const fs::path& from, const fs::path& to, const std::stop_token& stop) {
+ModelCopy import_model(const fs::path& from, const fs::path& to, const std::stop_token& stop,
+                       const Progress& progress) {
   const CheckpointContent content = open_content(from);
   const ModelSource source = read_source(from);
   PublishedDirectory directory(to);
   const fs::path& dir = directory.path();
   CheckpointState state;
   const auto add = [&](const std::string& name) { state.files[name] = record_of(dir / name); };
-  const auto files = copy_weights(content, dir, weights_file, std::nullopt, stop);
+  const auto files = copy_weights(content, dir, weights_file, std::nullopt, {stop, progress});
   write_index(dir / kWeightsIndexFile, map_tensors(files));
   for (const SafetensorsFile& file : files) add(file.path().filename().string());
   add(kWeightsIndexFile);
@@ -60,7 +61,7 @@ ModelCopy import_model(const fs::path& from, const fs::path& to, const std::stop
 }
 
 ModelCopy export_model(const fs::path& from, const fs::path& to, std::optional<WeightDType> dtype,
-                       const std::stop_token& stop) {
+                       const std::stop_token& stop, const Progress& progress) {
   const CheckpointContent content = open_content(from);
   const ModelSource source = read_source(from);
   PublishedDirectory directory(to);
@@ -68,7 +69,7 @@ ModelCopy export_model(const fs::path& from, const fs::path& to, std::optional<W
   const auto name = [](int part, int num_parts) {
     return num_parts == 1 ? kWeightsFile : weights_file(part, num_parts);
   };
-  const auto files = copy_weights(content, dir, name, dtype, stop);
+  const auto files = copy_weights(content, dir, name, dtype, {stop, progress});
   if (files.size() > 1) write_index(dir / kWeightsIndexFile, map_tensors(files));
   write_whole_file(dir / kConfigFile,
                    dtype ? with_dtype(source.config, name_of(*dtype)) : source.config);

@@ -57,19 +57,26 @@ TensorLayout layout_of(const std::string& name, const TensorEntry& entry,
           .regions = regions_of(entry)};
 }
 
-/// Copies these tensors into one file.
-SafetensorsFile copy_file(const TensorMap& tensors, const fs::path& path,
-                          std::optional<WeightDType> dtype, const std::stop_token& stop) {
+/// The layout of a file with these tensors.
+SafetensorsLayout layout_of(const TensorMap& tensors, std::optional<WeightDType> dtype) {
   std::vector<TensorLayout> layouts;
   for (const auto& [name, place] : tensors) layouts.push_back(layout_of(name, *place.entry, dtype));
-  const SafetensorsLayout layout(std::move(layouts));
+  return SafetensorsLayout(std::move(layouts));
+}
+
+/// Copies these tensors into one file.
+SafetensorsFile copy_file(const TensorMap& tensors, const SafetensorsLayout& layout,
+                          const fs::path& path, std::optional<WeightDType> dtype,
+                          const std::stop_token& stop, ProgressSum& written) {
   OutputFile file = OutputFile::create(path);
   file.write(layout.head());
   file.resize(layout.size());
   for (const auto& [name, place] : tensors)
     for (const Region& region : regions_of(*place.entry)) {
       if (stop.stop_requested()) throw Error(ErrorKind::retry, "stopped half way");
-      write_region(file, layout, {name, region, read(place, region, dtype)});
+      const std::vector<std::byte> bytes = read(place, region, dtype);
+      write_region(file, layout, {name, region, bytes});
+      written.add(bytes.size());
     }
   file.sync_and_close();
   return SafetensorsFile::open(path);
@@ -79,19 +86,26 @@ SafetensorsFile copy_file(const TensorMap& tensors, const fs::path& path,
 
 std::vector<SafetensorsFile> copy_weights(const CheckpointContent& content, const fs::path& dir,
                                           const FileName& name, std::optional<WeightDType> dtype,
-                                          const std::stop_token& stop) {
+                                          const CopyWatch& watch) {
   std::vector<TensorMap> parts;
+  std::vector<SafetensorsLayout> layouts;
+  std::uint64_t total = 0;
   for (const SafetensorsFile& file : content.weights_files) {
     TensorMap tensors;
     for (const auto& [tensor, place] : content.weights)
       if (place.file == &file) tensors.emplace(tensor, place);
-    if (!tensors.empty()) parts.push_back(std::move(tensors));
+    if (tensors.empty()) continue;
+    layouts.push_back(layout_of(tensors, dtype));
+    total += layouts.back().size() - layouts.back().head().size();
+    parts.push_back(std::move(tensors));
   }
+  ProgressSum written(watch.progress, total);
   std::vector<SafetensorsFile> copies;
   const int num_parts = static_cast<int>(parts.size());
-  for (int part = 0; part < num_parts; ++part)
-    copies.push_back(
-        copy_file(parts[static_cast<std::size_t>(part)], dir / name(part, num_parts), dtype, stop));
+  for (std::size_t part = 0; part < parts.size(); ++part)
+    copies.push_back(copy_file(parts[part], layouts[part],
+                               dir / name(static_cast<int>(part), num_parts), dtype, watch.stop,
+                               written));
   return copies;
 }
 

@@ -86,6 +86,34 @@ BOOST_AUTO_TEST_CASE(what_it_says_of_the_run_is_read_back) {
   BOOST_CHECK_NO_THROW(reader->verify());
 }
 
+BOOST_AUTO_TEST_CASE(reading_tells_how_far_it_is) {
+  const test::TempDir dir;
+  const CheckpointInfo info = small_info(12);
+  const auto reader = CheckpointReader::open(write_checkpoint(dir.path(), info, {0, 1, 3}));
+  FakeStage stage(info.model, 0, 3);
+  std::uint64_t floats = 0;
+  for (const Parameter& parameter : stage.parameters())
+    floats += static_cast<std::uint64_t>(parameter.weight.num_elements());
+  std::uint64_t last = 0, calls = 0, expected = 0;
+  const Progress progress = [&](std::uint64_t done, std::uint64_t total) {
+    BOOST_TEST(done > last);
+    BOOST_TEST(total == expected);
+    last = done;
+    ++calls;
+  };
+  const auto reads = [&](std::uint64_t bytes, const auto& read) {
+    last = calls = 0;
+    expected = bytes;
+    read();
+    BOOST_TEST(last == bytes);
+    BOOST_TEST(calls > stage.parameters().size() / 2);
+  };
+  reads(3 * 4 * floats, [&] { reader->verify(progress); });
+  reads(3 * 4 * floats, [&] { reader->load(stage, false, progress); });
+  reads(4 * floats, [&] { reader->load(stage, true, progress); });
+  reads(4 * floats, [&] { reader->load_weights(stage.parameters(), stage.device(), progress); });
+}
+
 BOOST_AUTO_TEST_CASE(rotary_embeddings_and_biases_are_read_back) {
   using tensor::RotaryType;
   for (const tensor::Rotary& rotary :

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "stages/progress.h"
+
+namespace troupe::launch {
+
+/// Tells on standard error how far a long work is, how fast it is and when it will be done: on a
+/// terminal in a line that is written anew, else in a line every ten seconds, none for shorter
+/// work. A line is "<doing> 1.2 GiB, 34 % done, ...", the last one "<did> 1.2 GiB in 5.6 s, ...";
+/// without `did` nothing is left on a terminal. `by` follows the rate: " with 2 threads". One
+/// thread calls the result.
+stages::Progress progress_line(const std::string& doing, const std::string& did = "",
+                               const std::string& by = "");
+
+}  // namespace troupe::launch
