@@ -22,7 +22,7 @@ struct EncodeOptions {
 };
 
 /// What part of a dataset ends with a text.
-enum class Ends { nothing, prompt, sequence, document };
+enum class Ends { nothing, prompt, response, sequence, document };
 
 /// Encodes texts in several threads and hands their ids on in the order of the texts. Memory is
 /// bounded by one batch of text and its ids.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "stages/data/masked_tokens.h"
 #include "stages/data/shuffle.h"
 #include "stages/data/token_scan.h"
 #include "tensor/error.h"
@@ -88,7 +89,12 @@ void DataFeed::read(const Sample& sample, std::span<std::int32_t> ids,
   tokens.read(sample.begin + 1, targets);
   check_ids(tokens, sample.begin, ids, spec_.vocab_size);
   check_ids(tokens, sample.begin + sample.targets, targets.last(1), spec_.vocab_size);
-  std::ranges::fill(targets.first(static_cast<std::size_t>(sample.masked)), tensor::kNoTarget);
+  const std::int64_t first = sample.begin + 1;
+  for_each_masked(tokens, {first, first + sample.targets}, [&](const TokenSpan& span) {
+    std::ranges::fill(targets.subspan(static_cast<std::size_t>(span.begin - first),
+                                      static_cast<std::size_t>(span.end - span.begin)),
+                      tensor::kNoTarget);
+  });
 }
 
 void DataFeed::microbatch(std::int64_t step, int replica, int microbatch,

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "stages/data/masked_tokens.h"
+
 namespace troupe::stages {
 namespace {
 
 /// Documents whose samples are counted anew for each look-up, so that a corpus of many documents
 /// takes little memory.
-constexpr std::int64_t kStride = 64;
+constexpr std::int64_t kStride = 16;
 
 }  // namespace
 
@@ -23,32 +25,39 @@ SampleTable::SampleTable(const TokenFile& tokens, std::int64_t seq_len, Document
   }
 }
 
-/// The pieces of a document all of whose targets are of its prompt: those of piece i are the tokens
-/// i * seq_len + 1 to (i + 1) * seq_len.
-std::int64_t SampleTable::skipped_pieces(std::int64_t document) const {
-  return std::max<std::int64_t>(tokens_->prompt_length(document) - 1, 0) / seq_len_;
+/// The pieces that a document is cut into, those that are no samples among them.
+std::int64_t SampleTable::pieces_of(std::int64_t document) const {
+  const std::int64_t tokens =
+      tokens_->document_begin(document + 1) - tokens_->document_begin(document);
+  return tokens < 2 ? 0 : (tokens - 1 + seq_len_ - 1) / seq_len_;
+}
+
+Sample SampleTable::piece(std::int64_t document, std::int64_t number) const {
+  const std::int64_t begin = tokens_->document_begin(document) + number * seq_len_;
+  const std::int64_t last = tokens_->document_begin(document + 1) - 1;
+  const std::int64_t targets = std::min(seq_len_, last - begin);
+  return {.begin = begin,
+          .targets = targets,
+          .masked = count_masked(*tokens_, {.begin = begin + 1, .end = begin + 1 + targets})};
 }
 
 std::int64_t SampleTable::samples_of(std::int64_t document) const {
-  const std::int64_t tokens =
-      tokens_->document_begin(document + 1) - tokens_->document_begin(document);
-  if (tokens < 2 || tokens_->prompt_length(document) == tokens) return 0;
-  return (tokens - 1 + seq_len_ - 1) / seq_len_ - skipped_pieces(document);
+  const std::int64_t pieces = pieces_of(document);
+  if (tokens_->num_masked() == 0) return pieces;
+  std::int64_t samples = 0;
+  for (std::int64_t i = 0; i < pieces; ++i) samples += piece(document, i).trained() > 0;
+  return samples;
 }
 
 Sample SampleTable::operator[](std::int64_t n) const {
   if (documents_ == Documents::joined) return {.begin = n * seq_len_, .targets = seq_len_};
   const auto after = std::upper_bound(before_.begin(), before_.end(), n);
   std::int64_t document = (after - before_.begin() - 1) * kStride;
-  std::int64_t piece = n - *(after - 1);
-  for (std::int64_t count; piece >= (count = samples_of(document)); ++document) piece -= count;
-  const std::int64_t first = tokens_->document_begin(document);
-  const std::int64_t begin = first + (skipped_pieces(document) + piece) * seq_len_;
-  const std::int64_t last = tokens_->document_begin(document + 1) - 1;
-  const std::int64_t of_prompt = first + tokens_->prompt_length(document) - (begin + 1);
-  return {.begin = begin,
-          .targets = std::min(seq_len_, last - begin),
-          .masked = std::max<std::int64_t>(of_prompt, 0)};
+  n -= *(after - 1);
+  for (std::int64_t count; n >= (count = samples_of(document)); ++document) n -= count;
+  if (tokens_->num_masked() == 0) return piece(document, n);
+  for (std::int64_t i = 0;; ++i)
+    if (const Sample sample = piece(document, i); sample.trained() > 0 && n-- == 0) return sample;
 }
 
 }  // namespace troupe::stages

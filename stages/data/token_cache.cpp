@@ -24,23 +24,23 @@ namespace troupe::stages {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'T', 'R', 'O', 'U', 'P', 'E', 'T', 'K'};
-constexpr std::uint32_t kVersion = 2;
-/// Version of files with prompts.
-constexpr std::uint32_t kPromptsVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 /// Version of the rules that give a text its ids; part of the key.
-constexpr int kKeyVersion = 3;
+constexpr int kKeyVersion = 4;
 
-/// The last bytes of a cache file, after the ids, the documents' ends and the key.
+/// The last bytes of a cache file, after the ids, the documents' ends, the masked spans and the
+/// key.
 struct TrailerBytes {
   std::uint64_t num_tokens = 0;
   std::uint64_t num_documents = 0;
+  std::uint64_t num_masked = 0;
   std::uint64_t key_bytes = 0;
   std::uint32_t width = 0;
   std::uint32_t version = kVersion;
   std::uint64_t sum = 0;  ///< XXH64 of the key and the fields above
   std::array<char, 8> magic = kMagic;
 };
-static_assert(sizeof(TrailerBytes) == 48);
+static_assert(sizeof(TrailerBytes) == 56);
 
 std::uint64_t sum_of(const TrailerBytes& trailer, std::string_view key) {
   Xxh64 sum;
@@ -49,19 +49,15 @@ std::uint64_t sum_of(const TrailerBytes& trailer, std::string_view key) {
   return sum.digest();
 }
 
-/// Numbers that a file has for each document.
-std::uint64_t numbers_of_document(const TrailerBytes& trailer) {
-  return trailer.version == kPromptsVersion ? 2 : 1;
-}
-
-/// Whether ids, documents' numbers and key are `body` bytes long. Divisions come first, because the
+/// Whether ids, documents, spans and key are `body` bytes long. Divisions come first, because the
 /// products could overflow.
 bool fits(const TrailerBytes& trailer, std::uint64_t body) {
   if (trailer.key_bytes > body) return false;
   std::uint64_t rest = body - trailer.key_bytes;
-  const std::uint64_t of_document = numbers_of_document(trailer) * sizeof(std::int64_t);
-  if (trailer.num_documents > rest / of_document) return false;
-  rest -= trailer.num_documents * of_document;
+  if (trailer.num_documents > rest / sizeof(std::int64_t)) return false;
+  rest -= trailer.num_documents * sizeof(std::int64_t);
+  if (trailer.num_masked > rest / sizeof(TokenSpan)) return false;
+  rest -= trailer.num_masked * sizeof(TokenSpan);
   return rest % trailer.width == 0 && rest / trailer.width == trailer.num_tokens;
 }
 
@@ -109,12 +105,15 @@ void write_cache(const TokenSource& source, const std::string& key,
   PublishedFile cache(path);
   TokenWriter tokens(cache.file(), width);
   std::vector<std::int64_t> documents;  // the end of each
-  std::vector<std::int64_t> prompts;    // the length of each document's
+  std::vector<TokenSpan> masked;
+  std::int64_t part = 0;  // where the prompt or response begins
   const auto add = [&](std::span<const std::int32_t> ids, Ends ends) {
     tokens.append(ids);
-    if (ends == Ends::prompt)
-      prompts.push_back(tokens.num_tokens() - (documents.empty() ? 0 : documents.back()));
-    if (ends == Ends::document) documents.push_back(tokens.num_tokens());
+    const std::int64_t end = tokens.num_tokens();
+    if (ends == Ends::document) documents.push_back(end);
+    if (ends == Ends::prompt && source.loss_on == LossOn::response && end > part)
+      masked.push_back({.begin = part, .end = end});
+    if (ends == Ends::prompt || ends == Ends::response || ends == Ends::document) part = end;
   };
   CorpusEncoder encoder(*tokenizer, options, size_of_files(source.files), add);
   for (const std::string& file : source.files) add_file(file, source.loss_on, encoder);
@@ -127,13 +126,11 @@ void write_cache(const TokenSource& source, const std::string& key,
                                              fmt::join(source.files, ", ")));
   TrailerBytes trailer{.num_tokens = static_cast<std::uint64_t>(tokens.num_tokens()),
                        .num_documents = documents.size(),
+                       .num_masked = masked.size(),
                        .key_bytes = key.size(),
                        .width = static_cast<std::uint32_t>(width)};
   cache.file().write(std::as_bytes(std::span(documents)));
-  if (source.loss_on == LossOn::response) {
-    trailer.version = kPromptsVersion;
-    cache.file().write(std::as_bytes(std::span(prompts)));
-  }
+  cache.file().write(std::as_bytes(std::span(masked)));
   trailer.sum = sum_of(trailer, key);
   cache.file().write(key);
   cache.file().write(std::as_bytes(std::span(&trailer, 1)));
@@ -187,23 +184,23 @@ TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path) {
   const std::uint64_t body = file.size() - sizeof trailer;
   file.read(body, std::as_writable_bytes(std::span(&trailer, 1)));
   if (trailer.magic != kMagic) throw refuse("it does not end in TROUPETK");
-  if (trailer.version != kVersion && trailer.version != kPromptsVersion)
-    throw refuse(
-        fmt::format("version {}, expected {} or {}", trailer.version, kVersion, kPromptsVersion));
+  if (trailer.version != kVersion)
+    throw refuse(fmt::format("version {}, expected {}", trailer.version, kVersion));
   if (trailer.width != 1 && trailer.width != 2 && trailer.width != 4)
     throw refuse(fmt::format("{} bytes per token, expected 1, 2 or 4", trailer.width));
   if (!fits(trailer, body))
-    throw refuse(fmt::format(
-        "{} tokens of {} bytes, {} documents and a key of {} bytes do not "
-        "make its {} bytes",
-        trailer.num_tokens, trailer.width, trailer.num_documents, trailer.key_bytes, file.size()));
+    throw refuse(
+        fmt::format("{} tokens of {} bytes, {} documents, {} spans and a key of {} bytes do not "
+                    "make its {} bytes",
+                    trailer.num_tokens, trailer.width, trailer.num_documents, trailer.num_masked,
+                    trailer.key_bytes, file.size()));
   std::string key(trailer.key_bytes, '\0');
   file.read(body - trailer.key_bytes, std::as_writable_bytes(std::span(key)));
   if (sum_of(trailer, key) != trailer.sum) throw refuse("the checksum of its trailer is wrong");
   return {.width = TokenWidth{trailer.width},
           .num_tokens = static_cast<std::int64_t>(trailer.num_tokens),
           .num_documents = static_cast<std::int64_t>(trailer.num_documents),
-          .has_prompts = trailer.version == kPromptsVersion,
+          .num_masked = static_cast<std::int64_t>(trailer.num_masked),
           .key = std::move(key)};
 }
 

@@ -16,7 +16,7 @@ struct TokenSource {
   /// Text files in order, or one Megatron .bin/.idx prefix or .bin file.
   std::vector<std::string> files;
   std::string tokenizer = "bytes";
-  /// With LossOn::response all files are .jsonl, and the cache keeps how long prompts are.
+  /// With LossOn::response all files are .jsonl, and the cache keeps which tokens are of prompts.
   LossOn loss_on = LossOn::all;
 };
 
@@ -29,13 +29,12 @@ std::string prepare_tokens(const TokenSource& source, const std::string& cache_d
                            const EncodeOptions& options = {});
 
 /// What the end of a token cache file says (stages/README.md gives the bytes). The ids begin at
-/// byte 0; the end of each document follows them, and then, if there are prompts, the length of
-/// each document's.
+/// byte 0; the end of each document follows them, and then begin and end of each masked span.
 struct TokenCacheTrailer {
   TokenWidth width = TokenWidth::u8;
   std::int64_t num_tokens = 0;
   std::int64_t num_documents = 0;
-  bool has_prompts = false;
+  std::int64_t num_masked = 0;
   std::string key;  ///< the source in words
 };
 

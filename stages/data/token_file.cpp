@@ -44,34 +44,39 @@ class MappedTokens : public TokenFile {
   std::int64_t num_tokens_;
 };
 
-/// A token cache: the ends of its documents follow the ids, then the lengths of prompts.
+/// A token cache: the ends of its documents follow the ids, then the masked spans.
 class CachedTokens final : public MappedTokens {
  public:
   CachedTokens(const std::string& path, std::string name, const TokenCacheTrailer& trailer)
       : MappedTokens(path, std::move(name), trailer.width, trailer.num_tokens),
         num_documents_(trailer.num_documents),
-        has_prompts_(trailer.has_prompts) {
-    const auto numbers = static_cast<std::size_t>((has_prompts_ ? 2 : 1) * num_documents_);
+        num_masked_(trailer.num_masked) {
+    const auto numbers = static_cast<std::size_t>(num_documents_ + 2 * num_masked_);
     if (bytes().size() - ids_bytes() < numbers * sizeof(std::int64_t))
       throw Error(ErrorKind::data, path + ": changed while it was opened");
     const auto refuse = [&path](const char* why) {
       throw Error(ErrorKind::data, path + ": not a token file: " + why);
     };
-    for (std::int64_t i = 0; i < num_documents_; ++i) {
-      const std::int64_t length = document_begin(i + 1) - document_begin(i);
-      if (length < 0) refuse(kWrongEnds);
-      if (prompt_length(i) < 0 || prompt_length(i) > length)
-        refuse("a prompt is longer than its document");
-    }
+    for (std::int64_t i = 0; i < num_documents_; ++i)
+      if (document_begin(i + 1) < document_begin(i)) refuse(kWrongEnds);
     if (document_begin(num_documents_) != num_tokens()) refuse(kWrongEnds);
+    std::int64_t done = 0;
+    for (std::int64_t i = 0; i < num_masked_; ++i) {
+      const auto [begin, end] = masked(i);
+      if (begin < done || end <= begin || end > num_tokens())
+        refuse("the spans that are no targets do not ascend to its end");
+      done = end;
+    }
   }
 
   std::int64_t num_documents() const override { return num_documents_; }
   std::int64_t document_begin(std::int64_t i) const override {
     return i == 0 ? 0 : number_at(i - 1);
   }
-  std::int64_t prompt_length(std::int64_t i) const override {
-    return has_prompts_ ? number_at(num_documents_ + i) : 0;
+  std::int64_t num_masked() const override { return num_masked_; }
+  TokenSpan masked(std::int64_t i) const override {
+    return {.begin = number_at(num_documents_ + 2 * i),
+            .end = number_at(num_documents_ + 2 * i + 1)};
   }
 
  private:
@@ -86,7 +91,7 @@ class CachedTokens final : public MappedTokens {
   }
 
   std::int64_t num_documents_;
-  bool has_prompts_;
+  std::int64_t num_masked_;
 };
 
 /// The .bin of a dataset, whose documents its .idx has.

@@ -7,6 +7,13 @@
 
 namespace troupe::stages {
 
+/// The tokens [begin, end) of a file.
+struct TokenSpan {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  bool operator==(const TokenSpan&) const = default;
+};
+
 /// One stream of token ids in a memory-mapped file, and where its documents begin. Const calls may
 /// run in any thread and allocate nothing.
 class TokenFile {
@@ -27,9 +34,10 @@ class TokenFile {
   virtual std::int64_t num_documents() const = 0;
   /// The first token of a document, counted from 0; num_tokens() for i = num_documents().
   virtual std::int64_t document_begin(std::int64_t i) const = 0;
-  /// The tokens at the beginning of a document that are its prompt, which are no targets; 0 where
-  /// prompts are not told apart.
-  virtual std::int64_t prompt_length([[maybe_unused]] std::int64_t i) const { return 0; }
+  /// Spans of tokens that are no targets, as prompts; none where prompts are not told apart.
+  virtual std::int64_t num_masked() const { return 0; }
+  /// Such a span. None is empty, and each begins where the one before it ends, or later.
+  virtual TokenSpan masked([[maybe_unused]] std::int64_t i) const { return {}; }
 };
 
 }  // namespace troupe::stages

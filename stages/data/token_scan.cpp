@@ -35,10 +35,9 @@ std::string scan_tokens(const TokenFile& tokens, std::int64_t vocab_size) {
     check_ids(tokens, begin, ids, vocab_size);
     sum.update(std::as_bytes(std::span(ids)));
   }
-  for (std::int64_t i = 0; i < tokens.num_documents(); ++i) {
-    if (tokens.prompt_length(i) == 0) continue;
-    const std::int64_t end = tokens.document_begin(i) + tokens.prompt_length(i);
-    sum.update(std::as_bytes(std::span(&end, 1)));
+  for (std::int64_t i = 0; i < tokens.num_masked(); ++i) {
+    const TokenSpan span = tokens.masked(i);
+    sum.update(std::as_bytes(std::span(&span, 1)));
   }
   return to_hex(sum.digest());
 }

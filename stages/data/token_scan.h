@@ -14,8 +14,8 @@ void check_ids(const TokenFile& tokens, std::int64_t begin, std::span<const std:
                std::int64_t vocab_size);
 
 /// Reads every token and checks its id. Returns the XXH64 of all ids as 32-bit numbers, and of
-/// where prompts end, if there are some, as 64-bit numbers: one stream of tokens has the same sum
-/// in any file and with any width of ids.
+/// where masked spans begin and end, as 64-bit numbers: one stream of tokens has the same sum in
+/// any file and with any width of ids.
 std::string scan_tokens(const TokenFile& tokens, std::int64_t vocab_size);
 
 }  // namespace troupe::stages

@@ -86,23 +86,32 @@ BOOST_AUTO_TEST_CASE(documents_are_cut_so_that_each_token_but_their_first_is_a_t
   }
 }
 
-// Checks the definition token by token: what follows a prompt is a target once, and nothing of the
-// prompt is; a sample without a target is none.
-BOOST_AUTO_TEST_CASE(the_tokens_behind_each_prompt_are_targets_once) {
+// Checks the definition token by token: what is not masked is a target once, and nothing that is
+// masked; a sample without a target is none.
+BOOST_AUTO_TEST_CASE(tokens_that_are_not_masked_are_targets_once) {
   std::mt19937_64 random(test::fresh_seed());
   for (int round = 0; round < 300; ++round) {
-    Lengths lengths = random_lengths(random, 20, 30), prompts;
+    Lengths lengths = random_lengths(random, 20, 30);
     lengths.push_back(3);
-    for (const std::int64_t length : lengths)
-      prompts.push_back(static_cast<std::int64_t>(test::below(random, length + 1)));
-    prompts.back() = 1;
-    const MemoryTokens tokens = MemoryTokens::of_lengths(lengths).with_prompts(prompts);
+    const MemoryTokens plain = MemoryTokens::of_lengths(lengths);
+    const std::int64_t last = plain.num_tokens() - 3;  // of the last document two are trained
+    std::vector<bool> is_masked(static_cast<std::size_t>(plain.num_tokens()));
+    std::vector<TokenSpan> masked;
+    const std::uint64_t longest = 1 + test::below(random, 20);
+    for (std::int64_t begin = 0, end; begin < last; begin = end) {
+      begin += static_cast<std::int64_t>(test::below(random, longest));
+      end = std::min(last, begin + 1 + static_cast<std::int64_t>(test::below(random, longest)));
+      if (begin >= end) break;
+      masked.push_back({.begin = begin, .end = end});
+      for (auto t = begin; t < end; ++t) is_masked[static_cast<std::size_t>(t)] = true;
+    }
+    const MemoryTokens tokens = plain.with_masked(masked);
     const auto seq_len = static_cast<std::int64_t>(1 + test::below(random, 8));
     std::vector<std::int32_t> expected, trained;
     for (std::int64_t d = 0; d < tokens.num_documents(); ++d)
-      for (std::int64_t t = std::max<std::int64_t>(tokens.prompt_length(d), 1);
-           t < tokens.document_begin(d + 1) - tokens.document_begin(d); ++t)
-        expected.push_back(static_cast<std::int32_t>(tokens.document_begin(d) + t));
+      for (std::int64_t t = tokens.document_begin(d) + 1; t < tokens.document_begin(d + 1); ++t)
+        if (!is_masked[static_cast<std::size_t>(t)])
+          expected.push_back(static_cast<std::int32_t>(t));
     const FeedSpec spec{
         .documents = Documents::packed, .seq_len = seq_len, .vocab_size = tokens.num_tokens() + 1};
     const DataFeed feed(std::make_unique<MemoryTokens>(tokens), spec);

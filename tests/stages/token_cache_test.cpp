@@ -245,13 +245,13 @@ BOOST_AUTO_TEST_CASE(a_cache_knows_where_prompts_end) {
   const auto file = TokenFile::open(path);
   BOOST_REQUIRE(file->num_documents() == 3);
   BOOST_TEST(file->document_begin(1) == 5);
-  BOOST_TEST(file->prompt_length(0) == 4);
-  BOOST_TEST(file->prompt_length(1) == 0);
-  BOOST_TEST(file->prompt_length(2) == 9);
+  BOOST_REQUIRE(file->num_masked() == 2);
+  BOOST_TEST((file->masked(0) == TokenSpan{0, 4}));
+  BOOST_TEST((file->masked(1) == TokenSpan{16, 25}));
   const auto all = TokenFile::open(prepare({lines}));
   BOOST_TEST(all->name() != file->name());
   BOOST_TEST(text_of(all->name()) == "2+2=4no questionno answer");
-  BOOST_TEST(all->prompt_length(0) == 0);
+  BOOST_TEST(all->num_masked() == 0);
   BOOST_TEST(scan_tokens(*all, 256) != scan_tokens(*file, 256));
 }
 
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(a_prompt_has_the_ids_of_a_text_and_a_response_goes_on_behin
   for (const std::int32_t id : tokenizer->encode(response, Place::after_newline))
     expected.push_back(id);
   BOOST_TEST(tokens_of(path) == expected, boost::test_tools::per_element());
-  BOOST_TEST(TokenFile::open(path)->prompt_length(0) == length);
+  BOOST_TEST((TokenFile::open(path)->masked(0) == TokenSpan{0, length}));
 }
 
 BOOST_AUTO_TEST_CASE(lines_without_what_the_loss_is_on_are_named) {
@@ -345,22 +345,22 @@ BOOST_AUTO_TEST_CASE(what_is_no_token_file_is_refused_by_name) {
   refused(std::string(100, 'x'), "TROUPETK");
   refused(with(20, 9), "version 9");
   refused(with(24, 3), "3 bytes per token");
-  for (const std::size_t count : {48, 40}) {  // of tokens, and of documents
+  for (const std::size_t count : {56, 48, 40}) {  // of tokens, of documents, of spans
     refused(with(count, 5), "do not make its");
     refused(with(count - 7, '\x80'), "do not make its");  // beyond 2^63
   }
   refused(good.substr(1), "do not make its");
-  refused(with(49, 'X'), "checksum");
+  refused(with(57, 'X'), "checksum");
   std::string bad_end = good;
   bad_end[std::string("text").size()] = 3;
   refused(bad_end, "ends of its documents");
   const std::string lines = dir.write("a.jsonl", "{\"prompt\": \"abc\", \"response\": \"d\"}\n");
-  std::string bad_prompt =
+  const std::string masked =
       test::content_of(prepare_tokens({.files = {lines}, .loss_on = LossOn::response}, cache));
-  for (const char length : {'\5', '\xff'}) {  // of four tokens; the sign lies in the last byte
-    bad_prompt[4 + 8 + (length > 0 ? 0 : 7)] = length;
-    refused(bad_prompt, "a prompt is longer");
-    bad_prompt[4 + 8] = 3;
+  for (const auto& [at, byte] : {std::pair{12, 3}, {12 + 7, 0xff}, {20, 5}, {20 + 7, 0xff}}) {
+    std::string bad_span = masked;  // four ids, the document's end, begin and end of its prompt
+    bad_span[static_cast<std::size_t>(at)] = static_cast<char>(byte);
+    refused(bad_span, "the spans that are no targets");
   }
   expect_error(ErrorKind::data, {"nowhere"}, [&] { TokenFile::open((dir / "nowhere").string()); });
 }

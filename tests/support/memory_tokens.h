@@ -40,11 +40,18 @@ class MemoryTokens final : public stages::TokenFile {
     return other;
   }
 
-  /// These documents with prompts of these lengths.
-  MemoryTokens with_prompts(std::vector<std::int64_t> prompts) const {
+  /// These documents with masked spans.
+  MemoryTokens with_masked(std::vector<stages::TokenSpan> masked) const {
     MemoryTokens other = *this;
-    other.prompts_ = std::move(prompts);
+    other.masked_ = std::move(masked);
     return other;
+  }
+  /// These documents with prompts of these lengths, which are masked.
+  MemoryTokens with_prompts(const std::vector<std::int64_t>& prompts) const {
+    std::vector<stages::TokenSpan> masked;
+    for (std::size_t i = 0; i < prompts.size(); ++i)
+      if (prompts[i] > 0) masked.push_back({.begin = begins_[i], .end = begins_[i] + prompts[i]});
+    return with_masked(std::move(masked));
   }
 
   const std::string& name() const override { return path_; }
@@ -56,15 +63,16 @@ class MemoryTokens final : public stages::TokenFile {
   std::int64_t document_begin(std::int64_t i) const override {
     return begins_[static_cast<std::size_t>(i)];
   }
-  std::int64_t prompt_length(std::int64_t i) const override {
-    return prompts_.empty() ? 0 : prompts_[static_cast<std::size_t>(i)];
+  std::int64_t num_masked() const override { return std::ssize(masked_); }
+  stages::TokenSpan masked(std::int64_t i) const override {
+    return masked_[static_cast<std::size_t>(i)];
   }
 
  private:
   std::string path_ = "corpus";
   std::vector<std::int32_t> ids_;
   std::vector<std::int64_t> begins_;
-  std::vector<std::int64_t> prompts_;  // none: no document has one
+  std::vector<stages::TokenSpan> masked_;
 };
 
 }  // namespace troupe::test
