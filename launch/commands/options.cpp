@@ -233,7 +233,8 @@ void add_tokenize(CLI::App& app, TokenizeOptions& o) {
       app, "tokenize", "Turn text into an indexed dataset, PREFIX.bin and PREFIX.idx",
       "  troupe tokenize books/*.txt --tokenizer spm.model -o data/books\n"
       "  troupe tokenize corpus.jsonl --tokenizer tokenizer.json --append '</s>' -o data/corpus\n"
-      "A .jsonl file is a document a line, from its \"text\"; any other file is one document.");
+      "A .jsonl file is a document a line, from its \"text\", \"prompt\" and \"response\", or "
+      "\"messages\"; any other file is one document.");
   sub->add_option("files", o.files, "Text or JSONL files, or globs")->required()->type_name("FILE");
   sub->add_option("--tokenizer", o.tokenizer, "bytes, a SentencePiece .model, or a tokenizer.json")
       ->capture_default_str();

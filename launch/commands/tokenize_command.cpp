@@ -11,19 +11,12 @@
 namespace troupe::launch {
 namespace {
 
-/// The ids that the options put around each document.
-stages::Tokenizer::Frame frame_of(const TokenizeOptions& options,
-                                  const stages::Tokenizer& tokenizer) {
-  stages::Tokenizer::Frame frame;
-  if (options.add_special_tokens) frame = tokenizer.frame();
-  if (options.append) {
-    const auto id = tokenizer.id_of(*options.append);
-    if (!id)
-      throw Error(ErrorKind::usage, fmt::format("--append: {} has no token \"{}\"",
-                                                options.tokenizer, *options.append));
-    frame.after.push_back(*id);
-  }
-  return frame;
+std::int32_t id_to_append(const TokenizeOptions& options, const stages::Tokenizer& tokenizer) {
+  const auto id = tokenizer.id_of(*options.append);
+  if (!id)
+    throw Error(ErrorKind::usage, fmt::format("--append: {} has no token \"{}\"", options.tokenizer,
+                                              *options.append));
+  return *id;
 }
 
 }  // namespace
@@ -34,7 +27,8 @@ int run(const TokenizeOptions& options) {
   SignalWatch signals("");
   Tokenizing tokenizing(signals);
   stages::EncodeOptions encode = tokenizing.options();
-  encode.frame = frame_of(options, *tokenizer);
+  if (options.add_special_tokens) encode.frame = tokenizer->frame();
+  if (options.append) encode.append.push_back(id_to_append(options, *tokenizer));
   const auto index = stages::write_indexed_dataset(files, *tokenizer, options.output, encode);
   print(fmt::format("{} {} of {} in {}.bin and .idx\n", grouped(index.num_tokens),
                     index.num_tokens == 1 ? "token" : "tokens",

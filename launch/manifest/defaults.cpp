@@ -54,8 +54,8 @@ constexpr std::array kRunKeys{
 constexpr std::array kOtherKeys{
     Key{"data", "files", texts, "[]", "paths",
         "Text files or globs in order (each glob sorted bytewise), or one .bin with its .idx; a "
-        ".jsonl is read as the \"text\" of every line, or its \"prompt\" and \"response\". This or "
-        "data.mix must be given"},
+        ".jsonl is read as the \"text\" of every line, its \"prompt\" and \"response\", or its "
+        "\"messages\". This or data.mix must be given"},
     Key{"data", "mix", mix, "[]", "",
         "Several sources instead of files, each a table [[data.mix]] with the keys below. Samples "
         "are drawn by weight, and each source is read in its own order, again when it ends"},
@@ -70,8 +70,8 @@ constexpr std::array kOtherKeys{
         "\"all\"",
         "",
         "Which tokens of a document are trained: all but the first; or response, those of the "
-        "\"response\" of each line of a .jsonl, not those of its \"prompt\". All, as plain text "
-        "has no prompts",
+        "\"response\" of each line of a .jsonl, not those of its \"prompt\", or what the assistant "
+        "says in its \"messages\". All, as plain text has no prompts",
         {},
         stages::kLossOnNames},
     Key{"data",

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "stages/storage/input_file.h"
+#include "stages/tokenizers/token_bounds.h"
 
 namespace troupe::stages {
 namespace {
@@ -27,8 +28,20 @@ CorpusEncoder::CorpusEncoder(const Tokenizer& tokenizer, EncodeOptions options,
       use_(std::move(use)) {}
 
 void CorpusEncoder::add(const Piece& piece) {
-  batch_.push_back({.text = std::string(piece.text), .place = piece.place});
-  batch_bytes_ += piece.text.size();
+  add_text({.text = std::string(piece.text), .place = piece.place});
+}
+
+void CorpusEncoder::add_conversation(const ChatText& chat) {
+  add_text({.text = chat.text, .parts = chat.ends});
+  end_prompt();  // what is behind the last response is read as well
+  add_ids(options_.append);
+  end_sequence();
+  batch_.push_back({.ends = Ends::document});
+}
+
+void CorpusEncoder::add_text(Text text) {
+  batch_bytes_ += text.text.size();
+  batch_.push_back(std::move(text));
   if (batch_bytes_ >= kBatchBytes * static_cast<std::size_t>(options_.threads) ||
       batch_.size() >= kBatchTexts)
     encode_batch();
@@ -36,6 +49,7 @@ void CorpusEncoder::add(const Piece& piece) {
 
 void CorpusEncoder::end_document() {
   add_ids(options_.frame.after);
+  add_ids(options_.append);
   end_sequence();
   batch_.push_back({.ends = Ends::document});
 }
@@ -45,14 +59,30 @@ void CorpusEncoder::finish() {
   if (options_.progress) options_.progress(total_bytes_, total_bytes_);
 }
 
+void CorpusEncoder::encode(Text& text) const {
+  if (text.text.empty()) return;
+  text.ids = tokenizer_.encode(text.text, text.place);
+  text.parts = tokens_before(tokenizer_, text.text, text.ids, text.parts);
+}
+
+void CorpusEncoder::hand_on(const Text& text) const {
+  const std::span<const std::int32_t> ids = text.ids;
+  std::size_t begin = 0;
+  Ends ends = Ends::prompt;
+  for (const std::size_t end : text.parts) {
+    use_(ids.subspan(begin, end - begin), ends);
+    begin = end;
+    ends = ends == Ends::prompt ? Ends::response : Ends::prompt;
+  }
+  use_(ids.subspan(begin), text.ends);
+}
+
 void CorpusEncoder::encode_batch() {
   std::atomic<std::size_t> next = 0;
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(options_.threads));
   const auto work = [&](std::exception_ptr& error) {
     try {
-      for (std::size_t i; (i = next++) < batch_.size();)
-        if (Text& text = batch_[i]; !text.text.empty())
-          text.ids = tokenizer_.encode(text.text, text.place);
+      for (std::size_t i; (i = next++) < batch_.size();) encode(batch_[i]);
     } catch (...) {
       error = std::current_exception();
     }
@@ -65,7 +95,7 @@ void CorpusEncoder::encode_batch() {
   }
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
-  for (const Text& text : batch_) use_(text.ids, text.ends);
+  for (const Text& text : batch_) hand_on(text);
   done_bytes_ = std::min(done_bytes_ + batch_bytes_, total_bytes_);
   batch_.clear();
   batch_bytes_ = 0;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "stages/chat/chat_template.h"
 #include "stages/data/text_files.h"
 #include "stages/progress.h"
 #include "stages/tokenizers/tokenizer.h"
@@ -16,9 +17,11 @@ namespace troupe::stages {
 struct EncodeOptions {
   int threads = 1;    ///< threads that encode; the ids are the same for every number
   Progress progress;  ///< in bytes of text; after an exception from it no file is left
-  /// Ids that are put before and after each document. A token cache has none: its key does not
-  /// tell them.
+  /// Ids that are put before and after each document but conversations, whose template writes the
+  /// special tokens. A token cache has none: its key does not tell them.
   Tokenizer::Frame frame = {};
+  /// Ids that are put behind each document. A token cache has none.
+  std::vector<std::int32_t> append = {};
 };
 
 /// What part of a dataset ends with a text.
@@ -35,6 +38,7 @@ class CorpusEncoder {
   CorpusEncoder(const Tokenizer& tokenizer, EncodeOptions options, std::uint64_t total_bytes,
                 Use use);
 
+  const Tokenizer& tokenizer() const { return tokenizer_; }
   /// Where the tokenizer allows a document to be cut into pieces.
   Cuts cuts() const { return tokenizer_.cuts(); }
 
@@ -48,6 +52,8 @@ class CorpusEncoder {
   void end_sequence() { batch_.push_back({.ends = Ends::sequence}); }
   /// Ends the document and its last sequence.
   void end_document();
+  /// Adds a document that is a conversation.
+  void add_conversation(const ChatText& chat);
   /// Hands on the rest once every text has been added. Throws as add() does.
   void finish();
 
@@ -56,8 +62,13 @@ class CorpusEncoder {
     std::string text;
     Place place = Place::start;
     Ends ends = Ends::nothing;
-    std::vector<std::int32_t> ids;
+    /// Bytes at which prompts and responses end in turn; once it is encoded, ids.
+    std::vector<std::size_t> parts = {};
+    std::vector<std::int32_t> ids = {};
   };
+  void add_text(Text text);
+  void encode(Text& text) const;
+  void hand_on(const Text& text) const;
   void add_ids(const std::vector<std::int32_t>& ids) {
     if (!ids.empty()) batch_.push_back({.ids = ids});
   }

@@ -4,7 +4,9 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "stages/chat/chat_template.h"
 #include "stages/data/text_files.h"
 #include "stages/storage/input_file.h"
 #include "stages/tokenizers/utf8.h"
@@ -13,59 +15,74 @@
 namespace troupe::stages {
 namespace {
 
-/// A line's text, after what it answers.
-struct Line {
-  std::string prompt, text;
-};
+using nlohmann::json;
 
 /// The string of a member; none if it is missing or something else.
-const std::string* string_of(const nlohmann::json& object, const char* member) {
+const std::string* string_of(const json& object, const char* member) {
   const auto found = object.find(member);
   return found == object.end() ? nullptr : found->get_ptr<const std::string*>();
 }
 
-/// Parses a line of JSON, in which every invalid part of UTF-8 counts as one U+FFFD.
-Line parse_line(std::string_view line, LossOn loss_on, const std::string& place) {
-  const auto document =
-      nlohmann::json::parse(valid_utf8(line), nullptr, /*allow_exceptions=*/false);
-  if (document.is_object()) {
+/// Adds the lines of a .jsonl file to an encoder.
+class LineReader {
+ public:
+  LineReader(LossOn loss_on, CorpusEncoder& encoder) : loss_on_(loss_on), encoder_(encoder) {}
+
+  /// Every invalid part of UTF-8 in the line counts as one U+FFFD.
+  void add(std::string_view line) {
+    const json document = json::parse(valid_utf8(line), nullptr, /*allow_exceptions=*/false);
+    if (!document.is_object()) refuse();
     const std::string* text = string_of(document, "text");
-    if (text && loss_on == LossOn::all) return {.prompt = "", .text = *text};
+    if (text && loss_on_ == LossOn::all) return add_text("", *text);
     const std::string* prompt = string_of(document, "prompt");
     const std::string* response = string_of(document, "response");
-    if (prompt && response) return {.prompt = *prompt, .text = *response};
-    if (document.contains("messages"))
-      throw Error(ErrorKind::data,
-                  fmt::format("{}: \"messages\" are not read, because how they become a text is "
-                              "each model's own; write them as a \"prompt\" and a \"response\"",
-                              place));
+    if (prompt && response) return add_text(*prompt, *response);
+    if (!document.contains("messages")) refuse();
+    if (!template_) template_ = ChatTemplate::of_tokenizer(encoder_.tokenizer().name());
+    const json& messages = document["messages"];
+    encoder_.add_conversation(loss_on_ == LossOn::all
+                                  ? ChatText{.text = template_->text_of(messages), .ends = {}}
+                                  : template_->parts_of(messages));
   }
-  throw Error(
-      ErrorKind::data,
-      fmt::format("{}: expected a JSON object with {}the strings \"prompt\" and \"response\"",
-                  place, loss_on == LossOn::all ? "a string \"text\", or " : ""));
-}
 
-void add_line(const Line& line, CorpusEncoder& encoder) {
-  encoder.begin_document();
-  for_each_piece_of(line.prompt, encoder.cuts(), [&](const Piece& piece) { encoder.add(piece); });
-  encoder.end_prompt();
+ private:
+  [[noreturn]] void refuse() const {
+    throw Error(ErrorKind::data,
+                fmt::format("expected a JSON object with {}the strings \"prompt\" and "
+                            "\"response\", or a list \"messages\"",
+                            loss_on_ == LossOn::all ? "a string \"text\", " : ""));
+  }
+
+  void add_text(const std::string& prompt, const std::string& text);
+
+  const LossOn loss_on_;
+  CorpusEncoder& encoder_;
+  std::optional<ChatTemplate> template_;  ///< once a line has messages
+};
+
+void LineReader::add_text(const std::string& prompt, const std::string& text) {
+  encoder_.begin_document();
+  for_each_piece_of(prompt, encoder_.cuts(), [&](const Piece& piece) { encoder_.add(piece); });
+  encoder_.end_prompt();
   // What follows a prompt is encoded as what continues a document, and by itself: the prompt then
   // has the ids that it has when the model is asked to answer it.
-  for_each_piece_of(line.text, encoder.cuts(), [&](const Piece& piece) {
-    encoder.add(
-        {.text = piece.text, .place = line.prompt.empty() ? piece.place : Place::after_newline});
+  for_each_piece_of(text, encoder_.cuts(), [&](const Piece& piece) {
+    encoder_.add(
+        {.text = piece.text, .place = prompt.empty() ? piece.place : Place::after_newline});
   });
-  encoder.end_document();
+  encoder_.end_document();
 }
 
 void add_json_lines(const std::string& path, LossOn loss_on, CorpusEncoder& encoder) {
   InputFile::open(path);  // throws with the reason if it cannot be read
   std::ifstream file(path, std::ios::binary);
+  LineReader reader(loss_on, encoder);
   std::string line;
-  for (std::int64_t number = 1; std::getline(file, line); ++number)
-    if (line.find_first_not_of(" \t\r") != std::string::npos)
-      add_line(parse_line(line, loss_on, fmt::format("{}:{}", path, number)), encoder);
+  for (std::int64_t number = 1; std::getline(file, line); ++number) try {
+      if (line.find_first_not_of(" \t\r") != std::string::npos) reader.add(line);
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("{}:{}: {}", path, number, error.what()));
+    }
   if (file.bad()) throw Error(ErrorKind::data, fmt::format("{}: cannot read to its end", path));
 }
 

@@ -124,8 +124,8 @@ void require_text(const std::string& path) {
 void require_responses(const std::string& path) {
   if (!is_json_lines(path))
     throw Error(ErrorKind::data,
-                fmt::format("{}: no .jsonl file with a \"prompt\" and a \"response\" in each line, "
-                            "which a loss on responses takes",
+                fmt::format("{}: no .jsonl file with a \"prompt\" and a \"response\", or "
+                            "\"messages\", in each line, which a loss on responses takes",
                             path));
 }
 

@@ -22,7 +22,8 @@ bool is_json_lines(const std::string& path);
 /// or tokens.
 void require_text(const std::string& path);
 
-/// Throws Error{data} for a file whose name says that it holds no prompts and responses.
+/// Throws Error{data} for a file whose name says that its lines have no prompts and responses, or
+/// messages.
 void require_responses(const std::string& path);
 
 /// Bytes of text that are looked at for a cut; a piece is longer only if it has none. It is small

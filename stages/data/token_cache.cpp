@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
@@ -78,6 +79,9 @@ std::string key_of(const TokenSource& source) {
   const char* lines = source.loss_on == LossOn::response ? "responses" : "documents";
   for (const std::string& file : source.files)
     key += fmt::format("{} {}\n", is_json_lines(file) ? lines : "file", identity_of(file));
+  if (std::ranges::any_of(source.files, is_json_lines))
+    for (const auto& file : chat_template_files(source.tokenizer))
+      key += fmt::format("chat template {}\n", identity_of(file));
   return key;
 }
 
@@ -99,7 +103,8 @@ TokenWidth width_for(int vocab_size) {
 
 void write_cache(const TokenSource& source, const std::string& key,
                  const std::filesystem::path& path, const EncodeOptions& options) {
-  TROUPE_ASSERT(options.frame.before.empty() && options.frame.after.empty());
+  TROUPE_ASSERT(options.frame.before.empty() && options.frame.after.empty() &&
+                options.append.empty());
   const auto tokenizer = Tokenizer::open(source.tokenizer);
   const TokenWidth width = width_for(tokenizer->vocab_size());
   PublishedFile cache(path);

@@ -34,8 +34,11 @@ class ByteTokenizer final : public Tokenizer {
 }  // namespace
 
 std::unique_ptr<Tokenizer> Tokenizer::open(const std::string& name) {
-  if (name == kBytesTokenizer) return std::make_unique<ByteTokenizer>();
-  return name.ends_with(".json") ? open_json_tokenizer(name) : open_sentencepiece(name);
+  std::unique_ptr<Tokenizer> tokenizer = name == kBytesTokenizer ? std::make_unique<ByteTokenizer>()
+                                         : name.ends_with(".json") ? open_json_tokenizer(name)
+                                                                   : open_sentencepiece(name);
+  tokenizer->name_ = name;
+  return tokenizer;
 }
 
 std::vector<std::int32_t> Tokenizer::encode_framed(std::string_view text) const {

@@ -33,6 +33,8 @@ class Tokenizer {
   /// Opens a tokenizer by its name in the manifest. Throws Error{data}, naming the file and the
   /// part at fault, if the file is missing or broken, or asks for what cannot be done exactly.
   static std::unique_ptr<Tokenizer> open(const std::string& name);
+  /// The name by which it was opened.
+  const std::string& name() const { return name_; }
 
   /// Ids are below this.
   virtual int vocab_size() const = 0;
@@ -58,6 +60,9 @@ class Tokenizer {
   /// they are, which may end inside a UTF-8 sequence; else it is UTF-8. Throws Error{data} for an
   /// id outside the vocabulary.
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
+
+ private:
+  std::string name_;
 };
 
 /// The manifest's name of the tokenizer that needs no file.

@@ -1,13 +1,12 @@
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "tests/support/python_program.h"
 #include "tests/support/sentencepiece_model.h"
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
@@ -19,28 +18,13 @@ namespace {
 
 using nlohmann::json;
 
-/// The program that prints the ids of texts; TROUPE_PYTHON names an interpreter that has
-/// transformers.
+/// The program that prints the ids of texts.
 const std::string kIdsOf = R"(
 import json, sys
 from transformers import AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
 print(json.dumps([tokenizer(text)["input_ids"] for text in json.load(open(sys.argv[2]))]))
 )";
-
-std::string python() {
-  const char* given = std::getenv("TROUPE_PYTHON");
-  return given ? given : "python3";
-}
-
-std::string output_of(const std::string& command) {
-  std::string out;
-  FILE* pipe = popen(command.c_str(), "r");
-  BOOST_REQUIRE(pipe);
-  for (int c; (c = std::fgetc(pipe)) != EOF;) out += static_cast<char>(c);
-  BOOST_REQUIRE(pclose(pipe) == 0);
-  return out;
-}
 
 /// The ids that training gives a text.
 std::vector<std::uint16_t> own_ids(const Workplace& place, const std::string& text,
@@ -80,8 +64,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_has_what_a_reader_of_its_tokenizer_needs) {
                       "\ttab\u2581\u2581"};
   const std::string file = place.dir.write("texts.json", texts.dump());
   const std::string script = place.dir.write("ids_of.py", kIdsOf);
-  const bool has_transformers =
-      std::system((python() + " -c 'import transformers' 2>/dev/null").c_str()) == 0;
+  const bool compares = has_transformers();
   const std::string byte_level =
       place.dir.write("tok.json", without_special_tokens(llama3_golden()["tokenizer"]));
   const std::vector<std::pair<std::string, std::string>> tokenizers{
@@ -95,11 +78,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_has_what_a_reader_of_its_tokenizer_needs) {
     const std::string checkpoint = place.checkpoint(name, 1);
     const json config = json::parse(content_of(checkpoint + "/tokenizer_config.json"));
     BOOST_TEST(config.contains("tokenizer_class"));
-    if (!has_transformers) {
-      BOOST_TEST_MESSAGE("SKIPPED: " << python() << " has no transformers");
-      std::fputs("SKIPPED: ids are not compared, python has no transformers\n", stderr);
-      continue;
-    }
+    if (!compares) continue;
     const json ids = json::parse(
         output_of(python() + " " + script + " " + checkpoint + " " + file + " 2>/dev/null"));
     for (std::size_t i = 0; i < texts.size(); ++i)

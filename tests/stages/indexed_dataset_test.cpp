@@ -140,13 +140,14 @@ BOOST_AUTO_TEST_CASE(what_frames_a_document_is_in_its_first_and_last_sequence) {
   const std::string text = dir.write("a.txt", std::string(kPieceBytes + 1, 'a')),
                     empty = dir.write("b.jsonl", "{\"text\": \"\"}");
   write_indexed_dataset({text, empty}, *Tokenizer::open("bytes"), prefix,
-                        {.frame = {.before = {1, 2}, .after = {3}}});
-  BOOST_TEST(test::content_of(prefix + ".idx") == idx(8, {kPieceBytes + 2, 2, 3},
-                                                      {0, 2 * kPieceBytes + 4, 2 * kPieceBytes + 8},
-                                                      {0, 2, 3}));
+                        {.frame = {.before = {1, 2}, .after = {3}}, .append = {4}});
+  BOOST_TEST(
+      test::content_of(prefix + ".idx") ==
+      idx(8, {kPieceBytes + 2, 3, 4}, {0, 2 * kPieceBytes + 4, 2 * kPieceBytes + 10}, {0, 2, 3}));
   const std::vector<std::int32_t> ids = tokens(prefix);
   BOOST_TEST((std::vector(ids.begin(), ids.begin() + 3) == std::vector<std::int32_t>{1, 2, 'a'}));
-  BOOST_TEST((std::vector(ids.end() - 5, ids.end()) == std::vector<std::int32_t>{'a', 3, 1, 2, 3}));
+  BOOST_TEST(
+      (std::vector(ids.end() - 7, ids.end()) == std::vector<std::int32_t>{'a', 3, 4, 1, 2, 3, 4}));
 }
 
 BOOST_AUTO_TEST_CASE(a_text_file_is_one_document_of_its_pieces) {
