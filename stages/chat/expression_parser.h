@@ -1,5 +1,8 @@
 #pragma once
 
+#include <initializer_list>
+#include <string_view>
+
 #include "stages/chat/jinja_tree.h"
 #include "stages/chat/token_stream.h"
 

@@ -4,8 +4,10 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "stages/storage/input_file.h"
+#include "stages/tokenizers/tokenizer_config.h"
 #include "stages/tokenizers/utf8.h"
 #include "tensor/error.h"
 
@@ -23,6 +25,7 @@ class SentencePieceTokenizer final : public Tokenizer {
                               "file made by spm_train, or a tokenizer.json",
                               path, status.message(), kBytesTokenizer));
     newline_ = ids_of("\n");
+    read_frame(path);
   }
 
   int vocab_size() const override { return processor_.GetPieceSize(); }
@@ -47,6 +50,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
   Cuts cuts() const override { return Cuts::at_lines; }
+  Frame frame() const override { return frame_; }
 
   std::string decode(std::span<const std::int32_t> ids) const override {
     check_decodable(ids, vocab_size());
@@ -59,6 +63,24 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
  private:
+  /// A .model says nothing about special tokens around a text; the file beside it may.
+  void read_frame(const std::string& path) {
+    const TokenizerConfig config(std::filesystem::path(path).parent_path());
+    const auto add = [&](const char* flag, const char* token, const char* otherwise,
+                         std::vector<std::int32_t>& side) {
+      if (!config.is_set(flag)) return;
+      const auto given = config.has_token(token) ? config.token(token) : otherwise;
+      if (!given) return;
+      const auto id = id_of(*given);
+      if (!id)
+        throw Error(ErrorKind::data, fmt::format("{}: {} \"{}\" is no token of {}",
+                                                 config.path().string(), token, *given, path));
+      side.push_back(*id);
+    };
+    add("add_bos_token", "bos_token", "<s>", frame_.before);
+    add("add_eos_token", "eos_token", "</s>", frame_.after);
+  }
+
   std::vector<std::int32_t> ids_of(std::string_view bytes) const {
     const std::string text = valid_utf8(bytes);
     std::vector<int> ids;
@@ -71,6 +93,7 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   sentencepiece::SentencePieceProcessor processor_;
   std::vector<std::int32_t> newline_;  ///< ids of a newline alone
+  Frame frame_;
 };
 
 }  // namespace

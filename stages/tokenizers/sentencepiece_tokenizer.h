@@ -7,8 +7,9 @@
 
 namespace troupe::stages {
 
-/// A SentencePiece .model, by the library itself. Throws Error{data} naming the file if it is
-/// missing or no model.
+/// A SentencePiece .model, by the library itself. Its frame is what add_bos_token and add_eos_token
+/// of a tokenizer_config.json beside it ask for. Throws Error{data} naming the file if it is
+/// missing or no model, or lacks such a token.
 std::unique_ptr<Tokenizer> open_sentencepiece(const std::string& path);
 
 }  // namespace troupe::stages

@@ -47,8 +47,8 @@ class Tokenizer {
                                            Place place = Place::start) const = 0;
   virtual Cuts cuts() const = 0;
 
-  /// Special tokens that the tokenizer's library adds to a whole text where it is asked to. Only a
-  /// tokenizer.json can have some: a .model says nothing about them.
+  /// Special tokens that the tokenizer's library adds to a whole text where it is asked to: those
+  /// of a tokenizer.json, or of the tokenizer_config.json beside a .model.
   struct Frame {
     std::vector<std::int32_t> before, after;
   };

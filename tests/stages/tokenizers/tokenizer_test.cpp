@@ -32,6 +32,33 @@ BOOST_AUTO_TEST_CASE(a_sentencepiece_model_encodes_and_decodes) {
   BOOST_TEST(tokenizer->decode({}).empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_sentencepiece_model_has_the_frame_that_the_file_beside_it_asks_for) {
+  const test::TempDir dir;
+  const std::string model = dir.write("tok.model", test::sentencepiece_model());
+  const auto framed = [&](const std::string& config) {
+    dir.write("tokenizer_config.json", config);
+    return Tokenizer::open(model)->encode_framed("the");
+  };
+  const auto id_of = [&](const char* token) {
+    return Tokenizer::open(model)->id_of(token).value();
+  };
+  const std::int32_t bos = id_of("<s>"), eos = id_of("</s>"), the = 3;
+  using Ids = std::vector<std::int32_t>;
+  // As LlamaTokenizer of transformers 5.23 has them.
+  BOOST_TEST((Tokenizer::open(model)->encode_framed("the") == Ids{the}));
+  BOOST_TEST((framed("{}") == Ids{the}));
+  BOOST_TEST((framed(R"({"add_bos_token": true})") == Ids{bos, the}));
+  BOOST_TEST((framed(R"({"add_bos_token": false, "add_eos_token": null})") == Ids{the}));
+  BOOST_TEST((framed(R"({"add_bos_token": true, "add_eos_token": true})") == Ids{bos, the, eos}));
+  BOOST_TEST(
+      (framed(R"({"add_bos_token": true, "bos_token": {"content": "</s>"}})") == Ids{eos, the}));
+  BOOST_TEST((framed(R"({"add_bos_token": true, "bos_token": null})") == Ids{the}));
+  expect_error(ErrorKind::data, {"tokenizer_config.json", "bos_token \"<new>\" is no token of"},
+               [&] { framed(R"({"add_bos_token": true, "bos_token": "<new>"})"); });
+  expect_error(ErrorKind::data, {"tokenizer_config.json: expected a JSON object"},
+               [&] { framed("["); });
+}
+
 BOOST_AUTO_TEST_CASE(a_text_behind_a_newline_has_no_dummy_prefix) {
   const test::TempDir dir;
   const auto tokenizer =
