@@ -1,6 +1,7 @@
 #pragma once
 
 // From text to microbatches: tokenizer, token files, and which samples a step uses.
+#include "stages/data/corpus_count.h"
 #include "stages/data/corpus_encoder.h"
 #include "stages/data/data_feed.h"
 #include "stages/data/document_batches.h"

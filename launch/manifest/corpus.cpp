@@ -19,6 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A text of at most as many bytes as both say is encoded to see whether it makes a sample.
+/// Of any text: it takes some hundredths of a second.
+constexpr std::int64_t kShortBytes = 1 << 16;
+/// For each token of a sample, with what is around the text in a line of JSON.
+constexpr std::int64_t kLongestTokenBytes = 16;
+
 /// Text that becomes one token file.
 struct Text {
   const char* key = "";            ///< the key that names it
@@ -71,7 +77,7 @@ std::int64_t check_file(const Manifest& m, const char* key, const std::string& f
   return bytes;
 }
 
-/// For what is known before a file of joined samples is tokenized.
+/// For joined samples.
 void check_one_sample(const Manifest& m, const Text& text, std::int64_t tokens) {
   const std::int64_t seq_len = m.integer("batch.seq_len");
   if (tokens > seq_len) return;
@@ -83,36 +89,57 @@ void check_one_sample(const Manifest& m, const Text& text, std::int64_t tokens) 
       ErrorKind::data);
 }
 
+/// For a text of which no document makes a sample.
+[[noreturn]] void fail_without_document(const Manifest& m, const Text& text, std::int64_t tokens,
+                                        std::int64_t documents) {
+  m.fail(text.key,
+         fmt::format("{} holds {} in {}, but with batch.documents = '{}' a sample is a document of "
+                     "at least 2 tokens{}",
+                     text.name, schedules::counted(tokens, "token"),
+                     schedules::counted(documents, "document"), m.text("batch.documents"),
+                     to_run_spec(m).data.loss_on == stages::LossOn::response
+                         ? ", one of them behind its prompt"
+                         : "; 'joined' joins them"),
+         ErrorKind::data);
+}
+
 /// The samples that a token file makes. Throws if there is none.
 std::int64_t count_samples(const Manifest& m, const Text& text, const stages::TokenFile& tokens) {
   const stages::Documents documents = to_run_spec(m).batch.documents;
   if (documents == stages::Documents::joined) check_one_sample(m, text, tokens.num_tokens());
   const stages::SampleTable samples(tokens, m.integer("batch.seq_len"), documents);
-  if (samples.size() > 0) return samples.size();
-  m.fail(
-      text.key,
-      fmt::format("{} holds {} in {}, but with batch.documents = '{}' a sample is a document of "
-                  "at least 2 tokens{}",
-                  text.name, schedules::counted(tokens.num_tokens(), "token"),
-                  schedules::counted(tokens.num_documents(), "document"), m.text("batch.documents"),
-                  to_run_spec(m).data.loss_on == stages::LossOn::response
-                      ? ", one of them behind its prompt"
-                      : "; 'joined' joins them"),
-      ErrorKind::data);
+  if (samples.size() == 0)
+    fail_without_document(m, text, tokens.num_tokens(), tokens.num_documents());
+  return samples.size();
 }
 
-int tokenizer_size(const Manifest& m) try {
+/// Throws if a text that is not yet tokenized is too short. Only a short file can be, and only
+/// these are read: a larger one that holds less than a sample, as JSON around hardly any text, is
+/// found when it is tokenized.
+void check_length(const Manifest& m, const Text& text, std::int64_t bytes,
+                  const stages::Tokenizer& tokenizer) {
+  if (bytes > kShortBytes + kLongestTokenBytes * m.integer("batch.seq_len")) return;
+  const actors::RunSpec spec = to_run_spec(m);
+  const stages::CorpusCount count = about_files(
+      m, text.key, [&] { return stages::count_corpus(text.files, spec.data.loss_on, tokenizer); });
+  if (spec.batch.documents == stages::Documents::joined)
+    check_one_sample(m, text, count.tokens);
+  else if (count.with_targets == 0)
+    fail_without_document(m, text, count.tokens, count.documents);
+}
+
+std::unique_ptr<stages::Tokenizer> open_tokenizer(const Manifest& m) try {
   const std::string& name = m.text("data.tokenizer");
   std::error_code ignored;
   if (name != stages::kBytesTokenizer && !fs::exists(name, ignored))
     throw Error(ErrorKind::data, fmt::format("{}: no such tokenizer; 'bytes' needs no file", name));
-  return stages::Tokenizer::open(name)->vocab_size();
+  return stages::Tokenizer::open(name);
 } catch (const Error& error) {
   m.fail("data.tokenizer", error.what(), error.kind());
 }
 
-void check_tokenizer(const Manifest& m) {
-  const int tokens = tokenizer_size(m);
+void check_tokenizer(const Manifest& m, const stages::Tokenizer& tokenizer) {
+  const int tokens = tokenizer.vocab_size();
   const std::int64_t vocab = m.integer("model.vocab_size");
   if (tokens > vocab)
     m.fail("model.vocab_size",
@@ -143,17 +170,14 @@ std::string check_files(const Manifest& m, const Text& text) {
       m.fail(text.key,
              fmt::format("{} lists a .bin token file with {} other files; it stands alone",
                          text.name, files.size() - 1));
-    tokenizer_size(m);  // only checks that it opens: the ids themselves are read below
+    open_tokenizer(m);  // only checks that it opens: the ids themselves are read below
     return check_dataset(m, text);
   }
   std::int64_t bytes = 0;
   for (const std::string& file : files) bytes += check_file(m, text.key, file);
-  check_tokenizer(m);
-  // Only a part of a JSON line is text, so the sizes of JSON files tell no number of tokens.
-  if (m.text("data.tokenizer") == stages::kBytesTokenizer &&
-      std::ranges::none_of(files, stages::is_json_lines) &&
-      to_run_spec(m).batch.documents == stages::Documents::joined)
-    check_one_sample(m, text, bytes);
+  const auto tokenizer = open_tokenizer(m);
+  check_tokenizer(m, *tokenizer);
+  check_length(m, text, bytes, *tokenizer);
   return "";
 }
 

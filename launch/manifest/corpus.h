@@ -10,8 +10,8 @@
 namespace troupe::launch {
 
 /// Replaces the globs of data.files, data.mix and eval.files by the files they match, sorted
-/// bytewise, and checks what can be checked without reading the text: files exist and are not
-/// empty, the tokenizer opens, its tokens fit the model, a byte corpus makes at least one sample.
+/// bytewise, and checks what can be checked without reading long texts: files exist and are not
+/// empty, the tokenizer opens, its tokens fit the model, a short text makes at least one sample.
 /// Every token id of a .bin is read. Throws Error{data}, or Error{manifest} if a number of the
 /// manifest is at fault.
 void check_corpus(Manifest& manifest);

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(text_that_cannot_be_used_is_named_with_its_place) {
 
 BOOST_AUTO_TEST_CASE(a_tokenizer_must_exist_and_fit_the_model) {
   const Place place;
-  place.dir.write("good.txt", "123456789");
+  place.dir.write("good.txt", "abcdefghij");
   place.dir.write("no.model", "no protobuf at all");
   const auto model = place.dir.write("spm.model", sentencepiece_model());
   const auto tokens = stages::Tokenizer::open(model)->vocab_size();
@@ -113,11 +113,40 @@ BOOST_AUTO_TEST_CASE(json_lines_are_their_texts) {
   }
   BOOST_TEST(digests[0] == digests[1]);
   BOOST_TEST(tokens[0] != tokens[1]);
-  place.dir.write("bad.jsonl", "{\"text\": \"0123456789\"}\n{\"txt\": \"x\"}\n");
-  auto bad = place.manifest("\"bad.jsonl\"");
-  launch::check_corpus(bad);
-  expect_error(ErrorKind::data, {"bad.jsonl:2:", "\"text\""},
-               [&] { launch::prepare_corpus(bad, {}); });
+}
+
+BOOST_AUTO_TEST_CASE(short_json_lines_are_read_before_anything_starts) {
+  const Place place;
+  const std::string bad = "{\"text\": \"0123456789\"}\n{\"txt\": \"x\"}\n";
+  place.dir.write("bad.jsonl", bad);
+  place.refused(ErrorKind::data, {"m.toml:4:9:", "bad.jsonl:2:", "\"text\""}, "\"bad.jsonl\"");
+  place.dir.write("short.jsonl", "{\"text\": \"0123\"}\n{\"text\": \"4567\"}\n");
+  place.refused(ErrorKind::data, {"m.toml:4:9:", "data.files holds 8 tokens", "seq_len = 7"},
+                "\"short.jsonl\"");
+  place.dir.write("good.jsonl", "{\"text\": \"012345678\"}\n");
+  place.refused(ErrorKind::data, {"m.toml:6:9:", "eval.files holds 8 tokens"}, "\"good.jsonl\"",
+                "[eval]\nfiles = \"short.jsonl\"\n");
+  place.refused(ErrorKind::data, {"data.mix 'x' holds 8 tokens"}, "[]",
+                "mix = [{name = \"x\", files = \"short.jsonl\", weight = 1}]\n");
+  // One that is not short may hold little text: that is seen when it is tokenized.
+  place.dir.write("long.jsonl",
+                  "{\"text\": \"0123\", \"url\": \"" + std::string(70'000, 'x') + "\"}\n");
+  auto m = place.manifest("\"long.jsonl\"");
+  launch::check_corpus(m);
+  expect_error(ErrorKind::data, {"4 tokens"}, [&] { launch::prepare_corpus(m, {}); });
+}
+
+BOOST_AUTO_TEST_CASE(short_texts_are_counted_in_tokens_and_documents) {
+  const Place place;
+  const auto model = place.dir.write("spm.model", sentencepiece_model());
+  place.dir.write("words.txt", "the cat sat");  // the, space, cat, " sat"
+  const std::string tokenizer = "tokenizer = \"spm.model\"\n[model]\nvocab_size = 400\n";
+  place.refused(ErrorKind::data, {"data.files holds 4 tokens"}, "\"words.txt\"", tokenizer);
+  place.dir.write("one.jsonl", "{\"text\": \"a\"}\n{\"text\": \"\"}\n");
+  auto m = place.manifest("\"one.jsonl\"");
+  m.resolve("batch.documents", std::string("packed"));
+  expect_error(ErrorKind::data, {"1 token in 2 documents", "'joined' joins them"},
+               [&] { launch::check_corpus(m); });
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_text_is_refused_by_its_name) {
@@ -174,9 +203,8 @@ BOOST_AUTO_TEST_CASE(a_loss_on_responses_takes_lines_that_have_some) {
   place.dir.write("prompts.jsonl", "{\"prompt\": \"abc\", \"response\": \"\"}\n");
   auto m = place.manifest("\"prompts.jsonl\"", responses);
   m.resolve("batch.documents", std::string("packed"));
-  launch::check_corpus(m);
   expect_error(ErrorKind::data, {"3 tokens in 1 document", "behind its prompt"},
-               [&] { launch::prepare_corpus(m, {}); });
+               [&] { launch::check_corpus(m); });
 }
 
 BOOST_AUTO_TEST_CASE(each_source_of_a_mixture_is_tokenized_by_itself) {
