@@ -321,4 +321,11 @@ void Director::on_failure(const std::string& what) {
   handle(DirectorFailed{.message = what});
 }
 
+/// Where an epoch's state comes from (ChangeReport::from).
+std::string Director::origin_of(const StatePlan& state) const {
+  if (state.from_memory) return "memory";
+  const bool resumes = !context_.spec.checkpoint.resume.empty();
+  return resumes || protocol_.saved() == state.step ? "checkpoint" : "start";
+}
+
 }  // namespace troupe::actors

@@ -113,6 +113,7 @@ class Director : public ControlActor {
   void open_join_port();
   void close_join_port();
   void begin(const Epoch& epoch, const StatePlan& state);
+  std::string origin_of(const StatePlan& state) const;
   template <typename Order>
   void order_all(const Order& order);
   StepReport report(const OrderCommit& commit);

@@ -112,7 +112,7 @@ void Director::perform(const WarmUpSpare& effect) {
 
 void Director::perform(const StartEpoch& effect) {
   const bool changes = clock_.running();
-  if (changes) clock_.begins();
+  if (changes) clock_.begins(origin_of(effect.state));
   if (shape_.empty()) shape_ = to_string(effect.epoch.shape);
   list_ranks(effect.epoch);
   const RunStatus listed = context_.board.read();
@@ -224,7 +224,10 @@ void Director::report_change(std::int64_t step) {
   change_.after = shape_;
   context_.observer.on_event(to_string(change_, kInLog));
   if (change_.recovery)
-    tell(Recovered{.cause = change_.cause, .phases = change_.phases, .stall_s = change_.stall_s},
+    tell(Recovered{.cause = change_.cause,
+                   .from = change_.from,
+                   .phases = change_.phases,
+                   .stall_s = change_.stall_s},
          change_.rank, step);
   if (change_.planned) context_.observer.on_scaled(protocol_.epoch().shape);
   if (change_.planned)

@@ -117,6 +117,7 @@ struct PhaseBegun {
 /// The first step after a failure is committed.
 struct Recovered {
   std::string cause;
+  std::string from;  ///< ChangeReport::from
   RecoveryPhases phases;
   double stall_s = 0;  ///< all phases together
 };

@@ -33,7 +33,8 @@ void RecoveryClock::halting(const std::string& order, const std::string& reason)
   report_.phases.decide_s = seconds(decided_ - noticed_);
 }
 
-void RecoveryClock::begins() {
+void RecoveryClock::begins(const std::string& from) {
+  report_.from = from;
   gathered_ = now();
   report_.phases.spawn_s = seconds(gathered_ - decided_);
 }

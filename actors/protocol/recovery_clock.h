@@ -21,7 +21,9 @@ class RecoveryClock {
   /// Notes that the director has decided, and why. `order` is the ordered change; empty: none. Not
   /// called if no worker is left to halt.
   void halting(const std::string& order, const std::string& reason);
-  void begins();  ///< notes that all workers have joined and halted
+  /// Notes that all workers have joined and halted, and where their state comes from
+  /// (ChangeReport::from).
+  void begins(const std::string& from);
   /// Notes that all ranks are ready; `move_s` is how long the slowest waited for its state.
   void reached(double move_s);
   bool running() const { return begin_.has_value(); }

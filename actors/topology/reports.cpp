@@ -36,13 +36,14 @@ std::string to_string(const ChangeReport& change, const char* between) {
     shapes = fmt::format("{0}before: {1}{0}after:  {2}", between, change.before, change.after);
   const RecoveryPhases& p = change.phases;
   return fmt::format(
-      "{} at step {}: {}; {:.2f} s (notice {:.2f}, decide {:.2f}, gather {:.2f}, move {:.2f}, "
+      "{} at step {} from {}: {}; {:.2f} s (notice {:.2f}, decide {:.2f}, gather {:.2f}, move "
+      "{:.2f}, "
       "rebuild {:.2f}, first step {:.2f}){}",
       change.planned    ? "changed"
       : change.recovery ? "recovered"
                         : "went on",
-      change.step, what, change.stall_s, p.detect_s, p.decide_s, p.spawn_s, p.move_s, p.rebuild_s,
-      p.first_step_s, shapes);
+      change.step, change.from, what, change.stall_s, p.detect_s, p.decide_s, p.spawn_s, p.move_s,
+      p.rebuild_s, p.first_step_s, shapes);
 }
 
 }  // namespace troupe::actors

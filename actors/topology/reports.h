@@ -103,8 +103,10 @@ struct ChangeReport {
   std::string cause;      ///< cause of the first loss
   bool planned = false;   ///< the change was ordered, whatever was lost on the way
   std::string order;
-  int rank = -1;       ///< rank that was lost first; -1: none
-  int losses = 0;      ///< workers that were lost
+  int rank = -1;   ///< rank that was lost first; -1: none
+  int losses = 0;  ///< workers that were lost
+  /// Where the state came from: "memory", "checkpoint", or "start", what the run began with.
+  std::string from;
   std::string before;  ///< mesh, schedule and layers, for people
   std::string after;
   std::int64_t step = 0;  ///< first step that was committed after the change

@@ -154,7 +154,10 @@ json body_of(const PhaseBegun& e) {
   return {{"phase", e.phase}};
 }
 json body_of(const Recovered& e) {
-  return {{"cause", e.cause}, {"phases", phases_of(e.phases)}, {"stall_s", e.stall_s}};
+  return {{"cause", e.cause},
+          {"from", e.from},
+          {"phases", phases_of(e.phases)},
+          {"stall_s", e.stall_s}};
 }
 json body_of(const Rescaled& e) {
   return {{"cause", e.cause}, {"phases", phases_of(e.phases)}, {"stall_s", e.stall_s}};

@@ -23,9 +23,10 @@ BOOST_AUTO_TEST_CASE(the_phases_of_a_loss_are_its_stall) {
   const auto detect_s = clock.lost(half_a_second_ago(), 1, "killed");
   BOOST_TEST(!clock.lost(half_a_second_ago(), 2, "killed too").has_value());
   clock.halting("", "rank 0 ended");
-  clock.begins();
+  clock.begins("memory");
   clock.reached(0);
   const auto report = clock.finish();
+  BOOST_TEST(report.from == "memory");
   BOOST_TEST(report.rank == 1);
   BOOST_TEST(report.losses == 2);
   BOOST_TEST(report.phases.detect_s >= 0.5);
@@ -37,7 +38,7 @@ BOOST_AUTO_TEST_CASE(the_phases_of_a_loss_are_its_stall) {
 BOOST_AUTO_TEST_CASE(the_phases_are_the_stall_where_nobody_is_left_to_halt) {
   RecoveryClock clock;
   clock.lost(half_a_second_ago(), 0, "killed");
-  clock.begins();
+  clock.begins("checkpoint");
   clock.reached(0);
   const auto report = clock.finish();
   BOOST_TEST(report.phases.decide_s == 0);

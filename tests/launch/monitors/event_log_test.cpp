@@ -39,6 +39,7 @@ BOOST_AUTO_TEST_CASE(a_recovery_is_a_line_with_its_phases) {
                  .step = 17,
                  .rank = 1,
                  .body = Recovered{.cause = "rank 1 was killed",
+                                   .from = "memory",
                                    .phases = {.detect_s = 0.01, .first_step_s = 0.5},
                                    .stall_s = 0.75}});
   }
@@ -50,6 +51,7 @@ BOOST_AUTO_TEST_CASE(a_recovery_is_a_line_with_its_phases) {
   BOOST_TEST(row.at("step") == 17);
   BOOST_TEST(row.at("rank") == 1);
   BOOST_TEST(row.at("cause") == "rank 1 was killed");
+  BOOST_TEST(row.at("from") == "memory");
   BOOST_TEST(row.at("stall_s") == 0.75);
   BOOST_TEST(row.at("time").get<double>() > 1e9);
   const json& phases = row.at("phases");
