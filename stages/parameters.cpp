@@ -115,6 +115,16 @@ ParameterLayout lay_out_parameters(const StageSpec& spec) {
   return layout;
 }
 
+std::vector<GradientPiece> pieces_of(const ParameterLayout& layout) {
+  std::vector<tensor::Shape> shapes;
+  std::vector<std::int64_t> offsets;
+  for (const ParameterLayout::Entry& entry : layout.entries) {
+    shapes.push_back(entry.shape);
+    offsets.push_back(entry.offset);
+  }
+  return cut_into_pieces(shapes, offsets);
+}
+
 Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
     : model_(spec.model), ops_(device.ops()) {
   const ParameterLayout layout = lay_out_parameters(spec);

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "stages/gradient_pieces.h"
 #include "stages/layers/decoder_block.h"
 #include "stages/layers/embedding.h"
 #include "stages/layers/head_loss.h"
@@ -31,6 +32,8 @@ struct ParameterLayout {
   std::int64_t tied_size = 0;
 };
 ParameterLayout lay_out_parameters(const StageSpec& spec);
+/// The pieces of the gradients of this layout.
+std::vector<GradientPiece> pieces_of(const ParameterLayout& layout);
 
 /// A stage's parameters with gradients and optimizer state.
 class Parameters {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "stages/chunk.h"
+#include "stages/gradient_pieces.h"
 #include "stages/parameters.h"
 #include "tensor/error.h"
 
@@ -69,11 +70,6 @@ std::size_t activation_bytes(const StageSpec& spec, const Layers& layers) {
   return count.bytes();
 }
 
-/// A norm of each parameter, and the loss of an evaluation.
-std::size_t numbers_bytes(std::size_t num_parameters) {
-  return (num_parameters + 1) * sizeof(double);
-}
-
 class TransformerStage final : public Stage {
  public:
   TransformerStage(const StageSpec& spec, Device& device);
@@ -132,7 +128,6 @@ class TransformerStage final : public Stage {
   const Chunk& chunk_at(int chunk) const;
   Chunk& chunk_at(int chunk);
   void pack_if_stale();
-  Tensor number_at(std::size_t i) const;
 
   const StageSpec spec_;
   tensor::TensorParallelGroups groups_, groups_again_;
@@ -144,8 +139,8 @@ class TransformerStage final : public Stage {
   Parameters parameters_;
   const Buffer packed_memory_;
   const Buffer activation_memory_;
-  const Buffer
-      numbers_;  ///< pinned: a float64 for each parameter's norm, then an evaluation's loss
+  const Buffer loss_;  ///< pinned: of an evaluation, a float64
+  const GradientSquares squares_;
   std::vector<Chunk> chunks_;
   /// By parameter: what apply() writes beside its weight, instead of packing; empty if the device
   /// must pack.
@@ -164,8 +159,8 @@ TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
       packed_memory_(device.allocate(packed_bytes(spec, layers_), tensor::MemoryKind::device)),
       activation_memory_(
           device.allocate(activation_bytes(spec, layers_), tensor::MemoryKind::device)),
-      numbers_(
-          device.allocate(numbers_bytes(parameters_.all().size()), tensor::MemoryKind::pinned)) {
+      loss_(device.allocate(sizeof(double), tensor::MemoryKind::pinned)),
+      squares_(parameters_.all(), parameters_.gradients(), device) {
   Arena packed_arena(packed_memory_.data());
   Arena activation_arena(activation_memory_.data());
   const auto packed = lay_out_packed(spec_.chunks, layers_, packed_arena);
@@ -222,7 +217,7 @@ double TransformerStage::evaluate(int chunk, const Tensor& input, const Tensor& 
                                   std::span<const std::int32_t> ids,
                                   std::span<const std::int32_t> targets,
                                   const DocumentRows& documents) {
-  const Tensor loss = number_at(parameters().size());
+  const Tensor loss = loss_.view(tensor::DType::f64, {1});
   *loss.as<double>() = 0;
   pack_if_stale();
   streams_.forward_waits();
@@ -234,11 +229,6 @@ double TransformerStage::evaluate(int chunk, const Tensor& input, const Tensor& 
                             .loss = loss});
   streams_.synchronize();
   return *loss.as<double>();
-}
-
-/// The i-th float64 of the numbers that ops write for the host.
-Tensor TransformerStage::number_at(std::size_t i) const {
-  return numbers_.view(tensor::DType::f64, {1}, i * sizeof(double));
 }
 
 void TransformerStage::synchronize() {
@@ -269,13 +259,10 @@ std::unique_ptr<tensor::Work> TransformerStage::sum_over_shards(tensor::Stream& 
 }
 
 void TransformerStage::squared_norms(std::span<double> out) const {
-  const auto all = parameters();
-  TROUPE_ASSERT(out.size() == all.size());
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (all[i].owned) ops_.sum_of_squares(streams_.backward(), all[i].gradient, number_at(i));
+  squares_.sum(streams_.backward(),
+               {.first = 0, .end = static_cast<int>(squares_.pieces().size())});
   streams_.backward().synchronize();
-  for (std::size_t i = 0; i < all.size(); ++i)
-    out[i] = all[i].owned ? *number_at(i).as<double>() : 0.0;
+  squares_.add_up(out);
 }
 
 void TransformerStage::apply(const tensor::AdamWStep& step) {
@@ -322,8 +309,8 @@ StageMemory plan_memory(const StageSpec& spec, Device& device) {
     memory.gradients = storage + layout.tied_size * float_bytes;
     memory.optimizer = (spec.keep_previous ? 5 : 2) * storage;
   }
-  memory.activations = static_cast<std::int64_t>(activation_bytes(spec, layers) +
-                                                 numbers_bytes(layout.entries.size()));
+  memory.activations = static_cast<std::int64_t>(activation_bytes(spec, layers) + sizeof(double)) +
+                       (spec.training ? GradientSquares::bytes(pieces_of(layout).size()) : 0);
   memory.packed = static_cast<std::int64_t>(packed_bytes(spec, layers));
   return memory;
 }

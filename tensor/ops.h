@@ -160,9 +160,11 @@ class Ops {
                           const Tensor& sum, const Tensor& dlogits = {},
                           const Tensor& token_losses = {}) = 0;
 
-  /// sum (float64, one element) = the sum of squares of x[N] (float32), accumulated in float64 in
-  /// an order that depends on N alone.
-  virtual void sum_of_squares(Stream& stream, const Tensor& x, const Tensor& sum) = 0;
+  /// sums[i] (float64) = the sum of squares of the i-th `piece` elements of x[N] (float32), of
+  /// which the last may be fewer: N / piece, rounded up, of them. Each is accumulated in float64 in
+  /// an order that depends on its number of elements alone.
+  virtual void sums_of_squares(Stream& stream, const Tensor& x, std::int64_t piece,
+                               const Tensor& sums) = 0;
 
   /// One AdamW update of N float32 elements. Reads w, m, v, gradient; writes w_out, m_out, v_out,
   /// which may be w, m, v. copy[N] (act), if given, becomes w_out in its dtype.

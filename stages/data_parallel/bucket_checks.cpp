@@ -37,9 +37,10 @@ void BucketChecks::begin_step() {
 void BucketChecks::look_at(const Bucket& bucket, tensor::Stream& stream) {
   if (!spec_.checks()) return;
   const auto parameters = stage_.parameters();
-  for (int i = bucket.parameters.first; i < bucket.parameters.end; ++i)
-    stream.device().ops().sum_of_squares(stream, parameters[static_cast<std::size_t>(i)].gradient,
-                                         square_of(i));
+  for (int i = bucket.parameters.first; i < bucket.parameters.end; ++i) {
+    const tensor::Tensor& gradient = parameters[static_cast<std::size_t>(i)].gradient;
+    stream.device().ops().sums_of_squares(stream, gradient, gradient.num_elements(), square_of(i));
+  }
 }
 
 /// A sum of float32 squares in float64 cannot overflow: it is finite if all elements are.

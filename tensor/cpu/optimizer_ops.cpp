@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tensor/adamw_factors.h"
 #include "tensor/cpu/cpu_ops.h"
 #include "tensor/cpu/parallel.h"
@@ -69,13 +71,16 @@ HWY_EXPORT(sum_of_squares_range);
 
 }  // namespace
 
-void CpuOps::sum_of_squares(Stream&, const Tensor& x, const Tensor& sum) {
-  TROUPE_ASSERT(x.dtype == DType::f32);
-  TROUPE_ASSERT(sum.dtype == DType::f64 && sum.num_elements() == 1);
+void CpuOps::sums_of_squares(Stream&, const Tensor& x, std::int64_t piece, const Tensor& sums) {
+  const std::int64_t count = x.num_elements();
+  TROUPE_ASSERT(x.dtype == DType::f32 && sums.dtype == DType::f64 && piece > 0);
+  TROUPE_ASSERT(sums.num_elements() == (count + piece - 1) / piece);
   const auto run = HWY_DYNAMIC_DISPATCH(sum_of_squares_range);
-  *sum.as<double>() =
-      parallel_sum(threads_, x.num_elements(), [&](std::int64_t begin, std::int64_t end) {
-        return run(x.as<float>() + begin, end - begin);
+  const std::int64_t pieces_at_once = std::max<std::int64_t>(1, kGrain / piece);
+  parallel_ranges(
+      threads_, sums.num_elements(), pieces_at_once, [&](std::int64_t first, std::int64_t end) {
+        for (std::int64_t i = first; i < end; ++i)
+          sums.as<double>()[i] = run(x.as<float>() + i * piece, std::min(piece, count - i * piece));
       });
 }
 

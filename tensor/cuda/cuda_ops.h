@@ -58,7 +58,8 @@ class CudaOps final : public Ops {
   void vocab_loss(Stream& stream, const Tensor& exponentials, const VocabColumns& columns,
                   const Tensor& targets, const Tensor& sums, const VocabLoss& loss,
                   const Tensor& sum, const Tensor& dlogits, const Tensor& token_losses) override;
-  void sum_of_squares(Stream& stream, const Tensor& x, const Tensor& sum) override;
+  void sums_of_squares(Stream& stream, const Tensor& x, std::int64_t piece,
+                       const Tensor& sums) override;
   void adamw(Stream& stream, const AdamWStep& step, const Tensor& gradient, const Tensor& w,
              const Tensor& m, const Tensor& v, const Tensor& w_out, const Tensor& m_out,
              const Tensor& v_out, const Tensor& copy) override;

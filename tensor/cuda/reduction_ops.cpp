@@ -14,12 +14,12 @@ void CudaOps::bias_gradient(Stream& stream, const Tensor& dy, const Tensor& db, 
                      kernel_stream(stream).scratch(column_sums_scratch(terms)), handle_of(stream));
 }
 
-void CudaOps::sum_of_squares(Stream& stream, const Tensor& x, const Tensor& sum) {
-  TROUPE_ASSERT(x.dtype == DType::f32 && sum.dtype == DType::f64 && sum.num_elements() == 1);
+void CudaOps::sums_of_squares(Stream& stream, const Tensor& x, std::int64_t piece,
+                              const Tensor& sums) {
   const std::int64_t count = x.num_elements();
-  launch_sum_of_squares(x.as<float>(), count, sum.as<double>(),
-                        kernel_stream(stream).scratch(sum_of_squares_scratch(count)),
-                        handle_of(stream));
+  TROUPE_ASSERT(x.dtype == DType::f32 && sums.dtype == DType::f64 && piece > 0);
+  TROUPE_ASSERT(sums.num_elements() == (count + piece - 1) / piece);
+  launch_sums_of_squares(x.as<float>(), count, piece, sums.as<double>(), handle_of(stream));
 }
 
 }  // namespace troupe::tensor::cuda

@@ -6,7 +6,7 @@ from measure import Row, Worker, json_of
 SIZES = {"1b5": "1.45 billion parameters", "7b": "4 layers as of 7 billion parameters"}
 SEQUENCES = (2048, 4096)
 KERNELS = ("rms_norm", "rms_norm_backward", "embedding", "embedding_backward", "swiglu", "swiglu_backward",
-           "cross_entropy", "adamw", "sum_of_squares")
+           "cross_entropy", "adamw", "sums_of_squares")
 
 
 def has_gpu(bench):

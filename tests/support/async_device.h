@@ -255,8 +255,9 @@ class AsyncDevice final : public tensor::Device {
       submit(stream, {exponentials, targets, sums}, {sum, dlogits, token_losses}, &Ops::vocab_loss,
              exponentials, columns, targets, sums, loss, sum, dlogits, token_losses);
     }
-    void sum_of_squares(Stream& stream, const Tensor& x, const Tensor& sum) override {
-      submit(stream, {x}, {sum}, &Ops::sum_of_squares, x, sum);
+    void sums_of_squares(Stream& stream, const Tensor& x, std::int64_t piece,
+                         const Tensor& sums) override {
+      submit(stream, {x}, {sums}, &Ops::sums_of_squares, x, piece, sums);
     }
     void adamw(Stream& stream, const tensor::AdamWStep& step, const Tensor& gradient,
                const Tensor& w, const Tensor& m, const Tensor& v, const Tensor& w_out,

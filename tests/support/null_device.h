@@ -164,7 +164,7 @@ class NullDevice final : public tensor::Device {
     void vocab_loss(Stream&, const Tensor&, const tensor::VocabColumns&, const Tensor&,
                     const Tensor&, const tensor::VocabLoss&, const Tensor&, const Tensor&,
                     const Tensor&) override {}
-    void sum_of_squares(Stream&, const Tensor&, const Tensor&) override {}
+    void sums_of_squares(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
     void adamw(Stream&, const tensor::AdamWStep&, const Tensor&, const Tensor&, const Tensor&,
                const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {
     }

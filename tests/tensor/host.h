@@ -95,7 +95,8 @@ class Host {
     });
   }
   double sum_of_squares(const Tensor& x) {
-    return number_of([&](const Tensor& sum) { ops().sum_of_squares(*stream_, x, sum); });
+    return number_of(
+        [&](const Tensor& sum) { ops().sums_of_squares(*stream_, x, x.num_elements(), sum); });
   }
 
   /// Gives a Linear or Attention scratch memory of exactly the size it asks for, full of NaNs.

@@ -1,3 +1,4 @@
+#include <cstring>
 #include <limits>
 
 #include "tests/tensor/host.h"
@@ -91,6 +92,27 @@ BOOST_AUTO_TEST_CASE(sum_of_squares_is_exact_to_double_for_any_number_of_threads
     BOOST_TEST(sum == expected, boost::test_tools::tolerance(1e-12));
     BOOST_TEST(two.sum_of_squares(x) == sum);
   }
+}
+
+BOOST_AUTO_TEST_CASE(each_piece_has_the_sum_that_it_has_alone) {
+  for (const std::int64_t count : {1, 4096, 10'000})
+    for (const std::int64_t piece : {1, 7, 1000, 4096, 20'000}) {
+      Host one(1), two(2);
+      const Tensor x = one.normal(DType::f32, {count}, "x");
+      const std::int64_t pieces = (count + piece - 1) / piece;
+      const Tensor sums = one.zeros(DType::f64, {pieces}), others = two.zeros(DType::f64, {pieces});
+      one.ops().sums_of_squares(one.stream(), x, piece, sums);
+      two.ops().sums_of_squares(two.stream(), x, piece, others);
+      BOOST_TEST(same_bits(sums, others));
+      const Bytes all = Host::bytes_of(sums);
+      for (std::int64_t i = 0; i < pieces; ++i) {
+        const Tensor alone{
+            x.as<float>() + i * piece, DType::f32, {std::min(piece, count - i * piece)}};
+        double sum = 0;
+        std::memcpy(&sum, &all[static_cast<std::size_t>(i) * sizeof sum], sizeof sum);
+        BOOST_TEST(sum == one.sum_of_squares(alone));
+      }
+    }
 }
 
 BOOST_AUTO_TEST_CASE(sum_of_squares_does_not_overflow_and_shows_nan) {

@@ -9,7 +9,6 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kAtOnce = 4;             // loads of a thread that are on their way
-constexpr std::int64_t kBlocks = 4;    // for each multiprocessor
 constexpr int kMostSumThreads = 1024;  // of launch_sum
 
 /// Writes the sum over the block's threads, which are whole warps, first warp first.
@@ -45,19 +44,20 @@ __device__ __forceinline__ double square(float x) {
   return static_cast<double>(x) * x;
 }
 
-/// Block i writes its share to parts[i]. The order of the sum is the same whether x is aligned to
+/// Block i writes the sum of the i-th piece. The order of a sum is the same whether x is aligned to
 /// 16 bytes or not.
 template <bool kAligned>
 __global__ void __launch_bounds__(kThreads)
-    sum_of_squares_kernel(const float* x, std::int64_t count, double* parts) {
+    sums_of_squares_kernel(const float* x, std::int64_t count, std::int64_t piece, double* sums) {
   SHARED(double, shared, kThreads / 32);
-  const std::int64_t fours = (count + 3) / 4, step = std::int64_t{gridDim.x} * kThreads;
+  const std::int64_t begin = blockIdx.x * piece, left = count - begin;
+  const std::int64_t size = left < piece ? left : piece, fours = (size + 3) / 4;
   double even = 0, odd = 0;
-  std::int64_t first = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  for (; first < fours; first += step * kAtOnce) {
+  for (std::int64_t first = threadIdx.x; first < fours; first += kThreads * kAtOnce) {
     Pack<4> v[kAtOnce];
 #pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) v[k] = load_four<kAligned>(x, first + k * step, count);
+    for (int k = 0; k < kAtOnce; ++k)
+      v[k] = load_four<kAligned>(x + begin, first + k * kThreads, size);
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
       even += square(v[k][0]);
@@ -66,11 +66,7 @@ __global__ void __launch_bounds__(kThreads)
       odd += square(v[k][3]);
     }
   }
-  write_block_sum(even + odd, shared, parts + blockIdx.x);
-}
-
-unsigned blocks_of(std::int64_t count) {
-  return grid_blocks(divide_up<std::int64_t>(count, 4 * kThreads * kAtOnce), kBlocks);
+  write_block_sum(even + odd, shared, sums + blockIdx.x);
 }
 
 }  // namespace
@@ -82,19 +78,15 @@ void launch_sum(const double* parts, std::int64_t count, double* sum, cudaStream
   launch(sum_kernel, dim3(1), dim3(whole_warps(threads)), 0, stream, parts, count, sum);
 }
 
-std::size_t sum_of_squares_scratch(std::int64_t count) {
-  return blocks_of(count) * sizeof(double);
-}
-
-void launch_sum_of_squares(const float* x, std::int64_t count, double* sum, void* scratch,
-                           cudaStream_t stream) {
-  const unsigned blocks = blocks_of(count);
-  double* const parts = blocks == 1 ? sum : static_cast<double*>(scratch);
-  with_constant(are_aligned({x}), [&](auto aligned) {
-    launch(sum_of_squares_kernel<aligned()>, dim3(blocks), dim3(kThreads), 0, stream, x, count,
-           parts);
-  });
-  if (blocks > 1) launch_sum(parts, blocks, sum, stream);
+void launch_sums_of_squares(const float* x, std::int64_t count, std::int64_t piece, double* sums,
+                            cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(divide_up(count, piece));
+  const bool is_aligned = are_aligned({x}) && piece % 4 == 0;
+  const auto launch_for = [&](auto aligned) {
+    launch(sums_of_squares_kernel<aligned()>, dim3(blocks), dim3(kThreads), 0, stream, x, count,
+           piece, sums);
+  };
+  with_constant(is_aligned, launch_for);
 }
 
 }  // namespace troupe::tensor::cuda

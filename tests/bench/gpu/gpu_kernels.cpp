@@ -116,12 +116,14 @@ void add_optimizer_ops(Kernels& kernels) {
   const Tensor m = kernels.zeros(DType::f32, {kParameters});
   const Tensor v = kernels.zeros(DType::f32, {kParameters});
   const Tensor copy = kernels.zeros(DType::bf16, {kParameters});
-  const Tensor sum = kernels.zeros(DType::f64, {1});
+  constexpr std::int64_t kPieces = 256;
+  constexpr std::int64_t piece = (kParameters + kPieces - 1) / kPieces;
+  const Tensor sums = kernels.zeros(DType::f64, {kPieces});
   const AdamWStep step{};
   kernels.add("adamw", 30 * kElements,
               [&](Ops& ops, Stream& s) { ops.adamw(s, step, g, w, m, v, w, m, v, copy); });
-  kernels.add("sum_of_squares", 4 * kElements,
-              [&](Ops& ops, Stream& s) { ops.sum_of_squares(s, g, sum); });
+  kernels.add("sums_of_squares", 4 * kElements,
+              [&](Ops& ops, Stream& s) { ops.sums_of_squares(s, g, piece, sums); });
   kernels.clear();
 }
 
