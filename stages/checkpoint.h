@@ -109,7 +109,9 @@ class CheckpointReader {
   /// file.
   virtual void verify(const Progress& progress = {}) const = 0;
   /// Fills Parameter::region of the stage's weights (and optimizer state unless weights_only, or
-  /// unless there is none) and calls weights_changed(); rows of padding are left as they are. Reads
+  /// unless there is none) and calls weights_changed(); rows of padding are left as they are. If
+  /// replicas divide the state, the weights of slices that this one does not keep are left too:
+  /// DataParallel::share_weights() completes them. Reads
   /// its own bytes, or the written regions that overlap it, each compared with its checksum, a
   /// block at a time: a shard of as many as wrote reads no more than its own bytes. Throws
   /// Error{data} naming file and tensor.

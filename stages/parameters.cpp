@@ -52,10 +52,17 @@ Buffer allocate(tensor::Device& device, std::int64_t elements) {
                          tensor::MemoryKind::device);
 }
 
-Tensor view(const Buffer& buffer, const ParameterLayout::Entry& entry, std::int64_t skip = 0) {
+Tensor view(const Buffer& buffer, const ParameterLayout::Entry& entry) {
   if (!buffer.data()) return {};
   return buffer.view(DType::f32, entry.shape,
-                     static_cast<std::size_t>(skip + entry.offset) * sizeof(float));
+                     static_cast<std::size_t>(entry.offset) * sizeof(float));
+}
+
+Tensor view(const Buffer& buffer, const ParameterLayout::Entry::Place& place,
+            std::int64_t skip = 0) {
+  if (!buffer.data()) return {};
+  return buffer.view(DType::f32, place.shape,
+                     static_cast<std::size_t>(skip + place.offset) * sizeof(float));
 }
 
 /// Joins the rows of adjacent matrices or vectors into one view.
@@ -93,6 +100,48 @@ class LayerCursor {
   Tensor Parameter::*field_;
 };
 
+struct Places {
+  std::vector<tensor::Shape> shapes;
+  std::vector<std::int64_t> offsets;
+};
+Places places_of(const ParameterLayout& layout) {
+  Places places;
+  for (const ParameterLayout::Entry& entry : layout.entries) {
+    places.shapes.push_back(entry.shape);
+    places.offsets.push_back(entry.offset);
+  }
+  return places;
+}
+
+/// Lays the rows of a slice out close together. Returns the elements that they take.
+std::int64_t lay_out_slice(int slice, ParameterLayout& layout,
+                           ParameterLayout::Entry::Place ParameterLayout::Entry::*places) {
+  const auto i = static_cast<std::size_t>(slice);
+  std::int64_t end = 0;
+  for (ParameterLayout::Entry& entry : layout.entries) {
+    const std::int64_t rows = entry.row_cuts[i + 1] - entry.row_cuts[i];
+    entry.*places = {.offset = end, .shape = {rows * entry.shape.num_elements() / entry.shape[0]}};
+    end = aligned(end + (entry.*places).shape.num_elements());
+  }
+  return end;
+}
+
+/// Moments lie where their parameters do, unless the replicas divide them.
+void lay_out_moments(const StateSharding& sharding, ParameterLayout& layout) {
+  using Entry = ParameterLayout::Entry;
+  const auto [shapes, offsets] = places_of(layout);
+  auto cuts = cut_rows(shapes, offsets, layout.size, sharding);
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    layout.entries[i].row_cuts = std::move(cuts[i]);
+    layout.entries[i].moments = {.offset = offsets[i], .shape = shapes[i]};
+  }
+  layout.moments = layout.size;
+  if (sharding.count == 1) return;
+  layout.moments = lay_out_slice(sharding.index, layout, &Entry::moments);
+  if (sharding.twins)
+    layout.twin_moments = lay_out_slice(sharding.twin(), layout, &Entry::twin_moments);
+}
+
 }  // namespace
 
 ParameterLayout lay_out_parameters(const StageSpec& spec) {
@@ -112,16 +161,12 @@ ParameterLayout lay_out_parameters(const StageSpec& spec) {
   if (spec.model.tie_word_embeddings && has_embedding(spec) && has_head(spec)) {
     layout.tied_size = layout.entries.front().shape.num_elements();
   }
+  lay_out_moments(spec.state, layout);
   return layout;
 }
 
 std::vector<GradientPiece> pieces_of(const ParameterLayout& layout) {
-  std::vector<tensor::Shape> shapes;
-  std::vector<std::int64_t> offsets;
-  for (const ParameterLayout::Entry& entry : layout.entries) {
-    shapes.push_back(entry.shape);
-    offsets.push_back(entry.offset);
-  }
+  const auto [shapes, offsets] = places_of(layout);
   return cut_into_pieces(shapes, offsets);
 }
 
@@ -129,39 +174,46 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
     : model_(spec.model), ops_(device.ops()) {
   const ParameterLayout layout = lay_out_parameters(spec);
   weight_memory_ = allocate(device, layout.size);
+  weights_ = weight_memory_.view(DType::f32, {layout.size});
   if (spec.training) {
     gradient_memory_ = allocate(device, layout.size);
-    exp_avg_memory_ = allocate(device, layout.size);
-    exp_avg_sq_memory_ = allocate(device, layout.size);
+    exp_avg_memory_ = allocate(device, layout.moments);
+    exp_avg_sq_memory_ = allocate(device, layout.moments);
+    twin_memory_ = allocate(device, 2 * layout.twin_moments);
     tied_memory_ = allocate(device, layout.tied_size);
     gradients_ = gradient_memory_.view(DType::f32, {layout.size});
     if (layout.tied_size > 0) head_use_ = view(tied_memory_, layout.entries.front());
   }
   const bool keeps = spec.training && spec.keep_previous;
   if (keeps) {
-    previous_memory_ = allocate(device, 3 * layout.size);
-    weights_ = weight_memory_.view(DType::f32, {layout.size});
+    previous_memory_ = allocate(device, layout.size + 2 * layout.moments);
     saved_weights_ = previous_memory_.view(DType::f32, {layout.size});
   }
   for (const ParameterLayout::Entry& entry : layout.entries) {
     all_.push_back({.name = entry.info.name,
                     .weight = view(weight_memory_, entry),
                     .gradient = view(gradient_memory_, entry),
-                    .exp_avg = view(exp_avg_memory_, entry),
-                    .exp_avg_sq = view(exp_avg_sq_memory_, entry),
+                    .exp_avg = view(exp_avg_memory_, entry.moments),
+                    .exp_avg_sq = view(exp_avg_sq_memory_, entry.moments),
+                    .twin_exp_avg = view(twin_memory_, entry.twin_moments),
+                    .twin_exp_avg_sq = view(twin_memory_, entry.twin_moments, layout.twin_moments),
                     .decays = spec.decay_all || entry.info.shape.rank() >= 2,
                     .owned = entry.owned,
                     .owned_by_stage = entry.owned_by_stage,
                     .whole_shape = entry.info.shape,
-                    .region = entry.region});
+                    .region = entry.region,
+                    .row_cuts = entry.row_cuts,
+                    .slice = spec.state.index,
+                    .twin_slice = spec.state.twin()});
     splits_.push_back(entry.info.split);
   }
   for (std::size_t i = 0; i < all_.size(); ++i)
     first_of_layer_.emplace(layout.entries[i].info.layer, i);
   next_ = all_;
   for (std::size_t i = 0; keeps && i < next_.size(); ++i) {
-    next_[i].exp_avg = view(previous_memory_, layout.entries[i], layout.size);
-    next_[i].exp_avg_sq = view(previous_memory_, layout.entries[i], 2 * layout.size);
+    const auto& moments = layout.entries[i].moments;
+    next_[i].exp_avg = view(previous_memory_, moments, layout.size);
+    next_[i].exp_avg_sq = view(previous_memory_, moments, layout.size + layout.moments);
   }
 }
 

@@ -16,7 +16,8 @@ namespace troupe::stages {
 /// Where a stage's parameters lie in each of its storages (weights, gradients, moments): float32,
 /// canonical order, on 256-byte boundaries, except that those which one product computes with (q,
 /// k, v; gate, up) follow each other directly, weights and biases apart. Elements between
-/// parameters are zero.
+/// parameters are zero. Moments may be those of a slice alone; then each parameter's begins on a
+/// boundary.
 struct ParameterLayout {
   struct Entry {
     ParameterInfo info;
@@ -25,9 +26,18 @@ struct ParameterLayout {
     tensor::Region region;    ///< Parameter::region
     bool owned = true;        ///< Parameter::owned
     bool owned_by_stage = true;
+    std::vector<std::int64_t> row_cuts;  ///< Parameter::row_cuts
+    /// Where the moments of a slice lie in their storages.
+    struct Place {
+      std::int64_t offset = 0;
+      tensor::Shape shape;
+    };
+    Place moments, twin_moments;
   };
   std::vector<Entry> entries;
-  std::int64_t size = 0;  ///< elements of one storage
+  std::int64_t size = 0;          ///< elements of one storage
+  std::int64_t moments = 0;       ///< elements of each storage of moments
+  std::int64_t twin_moments = 0;  ///< the same, of the slice that is kept for another replica
   /// Elements of the head's own gradient of a tied embedding in this stage.
   std::int64_t tied_size = 0;
 };
@@ -49,6 +59,7 @@ class Parameters {
   /// Exchanges the moments of next() and all().
   void swap_moments();
   tensor::Tensor gradients() const { return gradients_; }
+  tensor::Tensor weights() const { return weights_; }
   /// The gradient of the matrix that embedding and head share: see Stage::tied_gradient().
   tensor::Tensor tied_gradient() const;
 
@@ -81,6 +92,7 @@ class Parameters {
   tensor::Buffer gradient_memory_;
   tensor::Buffer exp_avg_memory_;
   tensor::Buffer exp_avg_sq_memory_;
+  tensor::Buffer twin_memory_;  ///< both moments
   tensor::Buffer tied_memory_;
   tensor::Tensor gradients_;
   tensor::Tensor head_use_;         ///< gradient of the head's use if both uses are here

@@ -27,14 +27,31 @@ struct ChunkSpec {
   bool operator==(const ChunkSpec&) const = default;
 };
 
+/// A slice (Parameter::row_cuts) of a tensor that holds `region` and maybe rows of padding after
+/// it, without the padding.
+inline tensor::Region cut_region(const tensor::Region& region,
+                                 std::span<const std::int64_t> row_cuts, int slice) {
+  if (row_cuts.empty()) return region;
+  const auto i = static_cast<std::size_t>(slice);
+  tensor::Region kept = region;
+  kept.row += row_cuts[i];
+  kept.rows = row_cuts[i + 1] - row_cuts[i];
+  return intersection(kept, region);
+}
+
 /// A parameter that a stage holds, with its training state. All tensors but the weight are empty in
 /// a stage that does not train. Views stay valid as long as the stage.
 struct Parameter {
   std::string name;         ///< ParameterInfo::name
   tensor::Tensor weight;    ///< float32 master
   tensor::Tensor gradient;  ///< float32, the sum of the step so far, once there is a first one
+  /// The moments of this replica's slice, which is all unless the replicas divide them. Without
+  /// rows, tensors of no elements.
   tensor::Tensor exp_avg;
   tensor::Tensor exp_avg_sq;
+  /// The moments of `twin_slice`; empty if it is none.
+  tensor::Tensor twin_exp_avg{};
+  tensor::Tensor twin_exp_avg_sq{};
   bool decays = false;  ///< whether weight decay applies: to matrices, or to all if so asked
   /// Whether this stage owns the parameter. False for a copy of a parameter that another stage
   /// owns: the head's of a tied embedding, or a whole chunk's (ChunkSpec::owned). It is updated
@@ -47,6 +64,17 @@ struct Parameter {
   /// The elements of the whole parameter that this stage holds, row by row; rows of padding may
   /// follow them in each tensor.
   tensor::Region region;
+  /// Where the replicas cut the rows of the tensors: slice i, from row_cuts[i] to row_cuts[i + 1],
+  /// is kept and updated by replica i. Empty: there is one slice, of all rows.
+  std::vector<std::int64_t> row_cuts{};
+  int slice = 0;        ///< this replica's
+  int twin_slice = -1;  ///< another replica's, which this one keeps and updates too; -1: none
+
+  int num_slices() const { return row_cuts.empty() ? 1 : static_cast<int>(row_cuts.size()) - 1; }
+  /// The elements of the whole parameter that are in a slice, without padding.
+  tensor::Region region_of(int number) const { return cut_region(region, row_cuts, number); }
+  /// The rows of a slice, of the weight or the gradient, one after the other.
+  tensor::Tensor rows_of(int number, const tensor::Tensor& x) const;
 };
 
 /// Consecutive parameters of Stage::parameters(), by number.
@@ -149,6 +177,8 @@ class Stage {
   /// One contiguous float32 tensor over all gradients of parameters(), to be summed over replicas.
   /// Elements between parameters are zero.
   virtual tensor::Tensor gradients() const = 0;
+  /// All weights, laid out alike.
+  virtual tensor::Tensor weights() const = 0;
   /// The gradient of this stage's use of tied embeddings, [vocab_size, hidden_size], a part of
   /// gradients(), if the other use lies on another stage. The caller replaces the gradients of both
   /// stages by their sum, embedding + head, before anything else is added. Empty if the embeddings
@@ -168,7 +198,8 @@ class Stage {
   void end_backward();
   /// Sum of squares of the gradient of each of parameters(); 0 for parameters that are not owned.
   virtual void squared_norms(std::span<double> out) const = 0;
-  /// One optimizer update of all parameters; weight decay follows Parameter::decays.
+  /// One optimizer update of the slices that this replica keeps; weight decay follows
+  /// Parameter::decays.
   virtual void apply(const tensor::AdamWStep& step) = 0;
   /// Undoes the last apply(). Needs StageSpec::keep_previous, and an apply() since the weights were
   /// last written or stepped back. Any kept view of parameters() still holds, but what exp_avg and
@@ -179,6 +210,16 @@ class Stage {
   /// that was called had run. They are packed again before their next use.
   virtual void weights_changed() = 0;
 };
+
+inline tensor::Tensor Parameter::rows_of(int number, const tensor::Tensor& x) const {
+  if (row_cuts.empty()) return x;
+  const auto i = static_cast<std::size_t>(number);
+  const std::int64_t columns = x.num_elements() / x.shape[0];
+  const auto skipped = static_cast<std::size_t>(row_cuts[i] * columns);
+  return {x.as<std::byte>() + skipped * size_of(x.dtype),
+          x.dtype,
+          {(row_cuts[i + 1] - row_cuts[i]) * columns}};
+}
 
 inline void Stage::forward(const ForwardCall& call) {
   const int count = static_cast<int>(nodes(call.chunk, Pass::forward).size());

@@ -111,6 +111,7 @@ class TransformerStage final : public Stage {
 
   std::span<const Parameter> parameters() const override { return parameters_.all(); }
   Tensor gradients() const override { return parameters_.gradients(); }
+  Tensor weights() const override { return parameters_.weights(); }
   Tensor tied_gradient() const override { return parameters_.tied_gradient(); }
   void add_tied_uses(tensor::Stream& stream, const ParameterRange& parameters) override {
     parameters_.add_tied_uses(stream, parameters);
@@ -128,6 +129,7 @@ class TransformerStage final : public Stage {
   const Chunk& chunk_at(int chunk) const;
   Chunk& chunk_at(int chunk);
   void pack_if_stale();
+  void update_twin(const Parameter& parameter, const tensor::AdamWStep& step);
 
   const StageSpec spec_;
   tensor::TensorParallelGroups groups_, groups_again_;
@@ -171,7 +173,8 @@ TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
   }
   std::vector<PackedCopy> matrices;
   for (const Chunk& chunk : chunks_) chunk.add_packed_copies(matrices);
-  packed_copies_ = copies_of(parameters_.all(), matrices);
+  // Weights that others update are packed when they have come.
+  if (spec_.state.count == 1) packed_copies_ = copies_of(parameters_.all(), matrices);
 }
 
 const Chunk& TransformerStage::chunk_at(int chunk) const {
@@ -271,14 +274,29 @@ void TransformerStage::apply(const tensor::AdamWStep& step) {
   if (spec_.keep_previous) parameters_.save_weights(streams_.backward());
   const auto now = parameters_.all(), next = parameters_.next();
   for (std::size_t i = 0; i < now.size(); ++i) {
-    ops_.adamw(streams_.backward(), now[i].decays ? step : without_decay, now[i].gradient,
-               now[i].weight, now[i].exp_avg, now[i].exp_avg_sq, now[i].weight, next[i].exp_avg,
-               next[i].exp_avg_sq, packed_copies_.empty() ? Tensor{} : packed_copies_[i]);
+    const Parameter& parameter = now[i];
+    const tensor::AdamWStep& own_step = parameter.decays ? step : without_decay;
+    const Tensor weight = parameter.rows_of(parameter.slice, parameter.weight);
+    if (weight.num_elements() > 0)
+      ops_.adamw(streams_.backward(), own_step,
+                 parameter.rows_of(parameter.slice, parameter.gradient), weight, parameter.exp_avg,
+                 parameter.exp_avg_sq, weight, next[i].exp_avg, next[i].exp_avg_sq,
+                 packed_copies_.empty() ? Tensor{} : packed_copies_[i]);
+    if (parameter.twin_slice >= 0) update_twin(parameter, own_step);
   }
   streams_.synchronize();
   if (spec_.keep_previous) parameters_.swap_moments();
   has_previous_ = spec_.keep_previous;
   packed_is_stale_ = packed_copies_.empty();
+}
+
+/// Updates the slice that is kept for another replica.
+void TransformerStage::update_twin(const Parameter& parameter, const tensor::AdamWStep& step) {
+  const Tensor weight = parameter.rows_of(parameter.twin_slice, parameter.weight);
+  if (weight.num_elements() == 0) return;
+  ops_.adamw(streams_.backward(), step, parameter.rows_of(parameter.twin_slice, parameter.gradient),
+             weight, parameter.twin_exp_avg, parameter.twin_exp_avg_sq, weight,
+             parameter.twin_exp_avg, parameter.twin_exp_avg_sq, {});
 }
 
 void TransformerStage::step_back() {
@@ -297,6 +315,15 @@ void TransformerStage::weights_changed() {
 
 }  // namespace
 
+std::int64_t optimizer_bytes(const StageSpec& spec) {
+  if (!spec.training) return 0;
+  const ParameterLayout layout = lay_out_parameters(spec);
+  const std::int64_t elements =
+      (spec.keep_previous ? layout.size + 4 * layout.moments : 2 * layout.moments) +
+      2 * layout.twin_moments;
+  return elements * static_cast<std::int64_t>(sizeof(float));
+}
+
 StageMemory plan_memory(const StageSpec& spec, Device& device) {
   const Streams streams(device);
   const Layers layers = make_layers(spec, device, {streams, nullptr}, {streams, nullptr});
@@ -307,7 +334,7 @@ StageMemory plan_memory(const StageSpec& spec, Device& device) {
   memory.weights = storage;
   if (spec.training) {
     memory.gradients = storage + layout.tied_size * float_bytes;
-    memory.optimizer = (spec.keep_previous ? 5 : 2) * storage;
+    memory.optimizer = optimizer_bytes(spec);
   }
   memory.activations = static_cast<std::int64_t>(activation_bytes(spec, layers) + sizeof(double)) +
                        (spec.training ? GradientSquares::bytes(pieces_of(layout).size()) : 0);

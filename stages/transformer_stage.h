@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "stages/data/documents.h"
+#include "stages/data_parallel/slices.h"
 #include "stages/model_config.h"
 #include "stages/recompute.h"
 #include "stages/sharding.h"
@@ -27,6 +28,7 @@ struct StageSpec {
   /// If false, there are no gradients, optimizer state or activation slots, and only evaluate() may
   /// be called; always false with a value head.
   bool training = true;
+  StateSharding state;  ///< of the moments, among the replicas
   /// Whether the state before the last update is kept for step_back().
   bool keep_previous = false;
   bool operator==(const StageSpec&) const = default;
@@ -36,7 +38,7 @@ struct StageSpec {
 struct StageMemory {
   std::int64_t weights = 0;
   std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;  ///< with what keep_previous keeps
+  std::int64_t optimizer = 0;  ///< with what keep_previous and twins keep
   /// Slots, deferred slots and scratch, the products' included, and pinned places for norms and
   /// losses.
   std::int64_t activations = 0;
@@ -46,6 +48,8 @@ struct StageMemory {
 /// The memory that a stage would take. Prepares the device's products to learn how much they need,
 /// but allocates none of it.
 StageMemory plan_memory(const StageSpec& spec, tensor::Device& device);
+/// StageMemory::optimizer alone.
+std::int64_t optimizer_bytes(const StageSpec& spec);
 
 /// A decoder's stage. Weights are zero until written through parameters() (initialize() or a
 /// checkpoint). The device outlives the stage; the caller is, or becomes, its compute thread.

@@ -32,7 +32,7 @@ endfunction()
 # stage_memory, whose device only counts.
 foreach(name completions generator initialize model_gradient layer_dropout packed_copies stage_parameters
              stage_readiness stage_recompute stage_shards stage_split stage_update value_head checkpoint checkpoint_damage
-             checkpoint_dirs checkpoint_memory checkpoint_shards data_parallel hf_copies weight_comparison)
+             checkpoint_dirs checkpoint_memory checkpoint_shards data_parallel hf_copies twins weight_comparison)
   troupe_async_test(stages.${name}_test "unit;cuda" 600)
 endforeach()
 foreach(name ucx_group ucx_exchanges ucx_reductions)

@@ -59,11 +59,13 @@ std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape
   const int in_replica = shape.mesh.ranks_of_replica();
   for (int rank = 0; rank < shape.num_ranks(); ++rank) {
     const RankAssembly part = part_of_run(assembly, spec, shape, rank);
-    // Replicas are alike, so the others take the stage memory of the one before.
+    // Replicas are alike but for their slices, so the others take the stage memory of the one
+    // before.
     RankMemory bytes = part.place.replica == 0
                            ? memory_of_stage(part.stage, spec.cluster.device, *device)
                            : memory[static_cast<std::size_t>(rank - in_replica)];
-    bytes.buckets = stages::replicated_bytes(spec.data_parallel, part.stage, shape.mesh.dp);
+    bytes.stage.optimizer = stages::optimizer_bytes(part.stage);
+    bytes.buckets = stages::data_parallel_bytes(spec.data_parallel, part.stage, shape.mesh.dp);
     bytes.pools = pool_bytes(part, rank);
     memory.push_back(bytes);
   }

@@ -33,7 +33,7 @@ struct RankEpoch {
   std::vector<std::size_t> owned;         // indices of the owned parameters in stage->parameters()
   std::vector<double> squared_norms;
   std::unique_ptr<stages::DataFeed> feed, eval_feed;
-  std::unique_ptr<tensor::ProcessGroup> tied, mirror, replicas;
+  std::unique_ptr<tensor::ProcessGroup> tied, mirror, replicas, twins;
   /// stages::ShardGroups: collectives of two of them may be in any order to each other.
   std::unique_ptr<tensor::ProcessGroup> shard_forwards, shard_backwards, shard_gradients, kv_head;
   std::unique_ptr<stages::DataParallel> data_parallel;  ///< completes the stage's gradients

@@ -72,13 +72,14 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
     now.copies->send(now.stage(), order.step - 1);
   std::optional<Tap> tap;
   if (!order.taps.empty()) tap.emplace(order, now.part, now.rank, spec_.dir + "/taps", *device_);
+  now.data_parallel->complete_weights();
   now.data_parallel->begin_step();
   const PlanResult result =
       now.runner->train(order.step - 1, static_cast<std::uint64_t>(order.step),
                         {.record = order.trace, .tap = tap ? &*tap : nullptr});
   set_state("reducing");
   now.data_parallel->finish();
-  now.stage().squared_norms(now.squared_norms);
+  now.data_parallel->squared_norms(now.squared_norms);
   Prepared vote{.epoch = order.epoch,
                 .step = order.step,
                 .rank = now.rank,
@@ -137,17 +138,21 @@ std::vector<Tapped> RankExecutor::take_tapped() {
 void RankExecutor::commit(const Commit& order) {
   finish_writing();
   set_state("applying");
-  epoch_->stage().apply(
+  epoch_->data_parallel->apply(
       stages::adamw_step(spec_.optimizer, order.step, to_double(order.clip_factor)));
+  // The update is made, whatever becomes of the gather.
   epoch_->state->step = order.step;
+  epoch_->data_parallel->share_weights();
   set_state("ready");
 }
 
 void RankExecutor::save(const Save& order, const std::function<void(Saved)>& answer) {
   finish_writing();
   Saved saved{.epoch = order.epoch, .step = order.step, .rank = epoch_->rank};
-  // All replicas hold the same bits; the first one writes.
-  if (epoch_->part.place.replica != 0) return answer(saved);
+  epoch_->data_parallel->complete_weights();
+  // Replicas that divide nothing hold the same bits; the first one writes.
+  const bool has_slice = epoch_->part.stage.state.count > 1;
+  if (epoch_->part.place.replica != 0 && !has_slice) return answer(saved);
   writer_.start(order.dir, epoch_->stage(), spec_.model,
                 {.part = epoch_->part.place.stage,
                  .num_parts = epoch_->epoch.shape.mesh.pp,
@@ -167,6 +172,7 @@ void RankExecutor::finish_writing() {
 Evaluated RankExecutor::evaluate(const Evaluate& order) {
   set_state("evaluating");
   end_epochs_before();
+  epoch_->data_parallel->complete_weights();
   const PlanResult result = epoch_->eval_runner->evaluate(order.batch, kEvalStep + next_eval_++);
   set_state("ready");
   return {.epoch = order.epoch,

@@ -78,6 +78,7 @@ void RankExecutor::leave_epoch() {
     ended->tied.reset();
     ended->mirror.reset();
     ended->replicas.reset();
+    ended->twins.reset();
     if (ended->state) ended->stage().join({});
     ended->shard_forwards.reset();
     ended->shard_backwards.reset();
@@ -157,6 +158,7 @@ std::optional<Ready> RankExecutor::prepare(const EnterEpoch& order) {
                           : std::vector<transport::KeptSlots>{};
   open_channel(training(epoch.number), epoch, now->part.edges, std::move(kept));
   make_groups(*now);
+  now->data_parallel->share_weights();  // of slices that were moved or loaded
   add_runners(*now, spec_, order.start.sample_origin, node_->channel(), *device_);
   ready.difference = compare_replicas(*now);
   if (now->copies) copy_first_state(*now, order.start.state.copied);
@@ -266,9 +268,10 @@ void RankExecutor::move_state(const EnterEpoch& order, RankEpoch* now) {
 }
 
 /// Looks for weights that differ between the stage's replicas, and repairs them if that is ordered.
-/// A copy that a neighbour already holds of the state stays as it was.
+/// A copy that a neighbour already holds of the state stays as it was. Weights that are gathered
+/// from one owner each cannot differ.
 Ready::Difference RankExecutor::compare_replicas(RankEpoch& now) {
-  if (!now.replicas) return {};
+  if (!now.replicas || now.part.stage.state.count > 1) return {};
   const auto found = stages::compare_weights(now.stage(), *now.replicas, *device_);
   if (!found.all_equal && spec_.data_parallel.repairs)
     stages::copy_state(now.stage(), *now.replicas, found.reference, *device_);
@@ -308,7 +311,16 @@ void RankExecutor::load(const EnterEpoch& order, StageState& state) {
 
 void RankExecutor::make_groups(RankEpoch& now) {
   const Epoch& epoch = now.epoch;
-  enum Kind { tied, replicas, mirror, shard_forwards, shard_backwards, shard_gradients, kv_head };
+  enum Kind {
+    tied,
+    replicas,
+    twins,
+    mirror,
+    shard_forwards,
+    shard_backwards,
+    shard_gradients,
+    kv_head
+  };
   // Groups of one kind have no rank in common, so that the first rank tells them apart.
   const auto make = [&](Kind kind, const std::string& name, std::vector<int> ranks) {
     std::unique_ptr<tensor::ProcessGroup> group;
@@ -320,13 +332,15 @@ void RankExecutor::make_groups(RankEpoch& now) {
   };
   const RankAssembly& part = now.part;
   const std::string stage = std::to_string(part.place.stage);
-  const std::string tied_name = "tied embedding", replicas_name = "replicas of stage " + stage;
+  const std::string tied_name = "tied embedding", replicas_name = "replicas of stage " + stage,
+                    twins_name = "twins of stage " + stage;
   std::string mirror_name;
   if (const auto& pair = part.mirror_ranks; !pair.empty())
     mirror_name =
         "copies on ranks " + std::to_string(pair.front()) + " and " + std::to_string(pair.back());
   now.tied = make(tied, tied_name, part.tied_ranks);
   now.replicas = make(replicas, replicas_name, part.replica_ranks);
+  if (part.stage.state.twins) now.twins = make(twins, twins_name, part.replica_ranks);
   now.mirror = make(mirror, mirror_name, part.mirror_ranks);
   const std::string shards = "shards of stage " + stage;
   now.shard_forwards = make(shard_forwards, shards + ", forwards", part.shard_ranks);
@@ -337,8 +351,9 @@ void RankExecutor::make_groups(RankEpoch& now) {
   {
     const std::lock_guard lock(mutex_);
     groups_.clear();
-    for (const auto* group : {&now.tied, &now.mirror, &now.replicas, &now.shard_forwards,
-                              &now.shard_backwards, &now.shard_gradients, &now.kv_head})
+    for (const auto* group :
+         {&now.tied, &now.mirror, &now.replicas, &now.twins, &now.shard_forwards,
+          &now.shard_backwards, &now.shard_gradients, &now.kv_head})
       if (*group) groups_.push_back(group->get());
   }
   now.stage().join({.forward = now.shard_forwards.get(),
@@ -346,11 +361,12 @@ void RankExecutor::make_groups(RankEpoch& now) {
                     .gradients = now.shard_gradients.get(),
                     .kv_head = now.kv_head.get()});
   now.data_parallel =
-      stages::make_replicated(spec_.data_parallel, now.stage(),
-                              {.tied = {.group = now.tied.get(), .name = tied_name},
-                               .mirror = {.group = now.mirror.get(), .name = mirror_name},
-                               .replicas = {.group = now.replicas.get(), .name = replicas_name}},
-                              *device_);
+      stages::make_data_parallel(spec_.data_parallel, now.stage(),
+                                 {.tied = {.group = now.tied.get(), .name = tied_name},
+                                  .mirror = {.group = now.mirror.get(), .name = mirror_name},
+                                  .replicas = {.group = now.replicas.get(), .name = replicas_name},
+                                  .twins = {.group = now.twins.get(), .name = twins_name}},
+                                 *device_);
   refuse_if_interrupted(epoch.number);
 }
 

@@ -20,21 +20,23 @@ struct PartFile {
   std::map<std::string, TensorLayout> tensors;
   std::vector<NamedRegion> regions;
 
-  /// Adds a parameter to the tensor of this name, which may hold others too.
+  /// Adds what this replica keeps of a parameter to the tensor of this name, which may hold others
+  /// too. `kept` has its elements, and maybe padding after them.
   void add(const std::string& name, const ParameterInfo& info, const Parameter& parameter,
-           const tensor::Tensor& tensor, const std::vector<tensor::Region>& written_regions) {
+           const tensor::Tensor& kept, const std::vector<tensor::Region>& written_regions) {
     TensorLayout& layout = tensors[name];
     layout.name = name;
     layout.shape = stored_tensor(info).shape;
     layout.regions.insert(layout.regions.end(), written_regions.begin(), written_regions.end());
-    TROUPE_ASSERT(tensor.dtype == tensor::DType::f32);
-    TROUPE_ASSERT(tensor.num_elements() >= parameter.region.num_elements());
-    const auto elements = static_cast<std::size_t>(parameter.region.num_elements());
-    if (parameter.owned && elements > 0)
-      regions.push_back({.tensor = name,
-                         .region = stored_region(info, parameter.region),
-                         .bytes = std::as_bytes(std::span(tensor.as<float>(), elements)),
-                         .order = stored_order(info)});
+    const tensor::Region region = parameter.region_of(parameter.slice);
+    const auto elements = static_cast<std::size_t>(region.num_elements());
+    if (!parameter.owned || elements == 0) return;
+    TROUPE_ASSERT(kept.dtype == tensor::DType::f32);
+    TROUPE_ASSERT(kept.num_elements() >= region.num_elements());
+    regions.push_back({.tensor = name,
+                       .region = stored_region(info, region),
+                       .bytes = std::as_bytes(std::span(kept.as<float>(), elements)),
+                       .order = stored_order(info)});
   }
 
   void write(const fs::path& path, tensor::HostCopies& copies,
@@ -45,13 +47,17 @@ struct PartFile {
   }
 };
 
-/// The regions of all shards that have elements, in the coordinates of the parameter's tensor. A
-/// shard's part of the vocabulary may be padding.
+/// What each replica of each shard keeps of a parameter, in the coordinates of its tensor. Shards
+/// have tensors of one shape, and so cut them at the same rows. A part of the vocabulary may be
+/// padding.
 std::vector<tensor::Region> written_regions(const ParameterInfo& info, const ModelConfig& model,
-                                            int shards) {
-  std::vector<tensor::Region> regions = owned_regions(info, model, shards);
-  std::erase_if(regions, [](const tensor::Region& region) { return region.num_elements() == 0; });
-  for (tensor::Region& region : regions) region = stored_region(info, region);
+                                            int shards, const Parameter& parameter) {
+  std::vector<tensor::Region> regions;
+  for (const tensor::Region& region : owned_regions(info, model, shards))
+    for (int replica = 0; replica < parameter.num_slices(); ++replica) {
+      const tensor::Region kept = cut_region(region, parameter.row_cuts, replica);
+      if (kept.num_elements() > 0) regions.push_back(stored_region(info, kept));
+    }
   return regions;
 }
 
@@ -72,9 +78,10 @@ void write_checkpoint_part(const fs::path& dir, const Stage& stage, const ModelC
     const ParameterInfo& info = infos.at(parameter.name);
     TROUPE_ASSERT(parameter.whole_shape == info.shape);
     TROUPE_ASSERT(parameter.region == region_of(info, model, part.sharding));
-    const auto regions = written_regions(info, model, part.sharding.size);
+    const auto regions = written_regions(info, model, part.sharding.size, parameter);
     const std::string& name = info.stored.tensor;
-    weights.add(name, info, parameter, parameter.weight, regions);
+    weights.add(name, info, parameter, parameter.rows_of(parameter.slice, parameter.weight),
+                regions);
     optimizer.add(exp_avg_name(name), info, parameter, parameter.exp_avg, regions);
     optimizer.add(exp_avg_sq_name(name), info, parameter, parameter.exp_avg_sq, regions);
   }

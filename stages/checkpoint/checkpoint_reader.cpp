@@ -14,16 +14,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Fills the parameter's region in `out`, one of its tensors, from the file's tensor of this name.
+/// Fills `out`, which holds this region of the parameter, from the file's tensor of this name.
 void read_tensor(const TensorMap& tensors, const std::string& name, const ParameterInfo& info,
-                 const Parameter& parameter, const tensor::Tensor& out,
+                 const tensor::Region& region, const tensor::Tensor& out,
                  tensor::HostCopies& copies) {
   const auto& [file, entry] = find_tensor(tensors, name, stored_tensor(info).shape);
-  const std::int64_t elements = parameter.region.num_elements();
+  const std::int64_t elements = region.num_elements();
+  if (elements == 0) return;
   TROUPE_ASSERT(out.data != nullptr && out.dtype == tensor::DType::f32);
   TROUPE_ASSERT(out.num_elements() >= elements);
   copies.fill({out.data, out.dtype, {elements}}, [&](const tensor::Tensor& host) {
-    file->read_floats(*entry, stored_region(info, parameter.region),
+    file->read_floats(*entry, stored_region(info, region),
                       {host.as<float>(), static_cast<std::size_t>(elements)}, stored_order(info));
   });
 }
@@ -43,11 +44,18 @@ const ParameterInfo& info_of(const std::map<std::string, ParameterInfo>& infos,
   return found->second;
 }
 
-/// Bytes of the parameters' weights, as they are in memory.
+/// Bytes of a region of a parameter, as they are in memory.
+std::uint64_t bytes_of(const tensor::Region& region) {
+  return static_cast<std::uint64_t>(region.num_elements()) * sizeof(float);
+}
+
+/// Bytes of the weights that are kept of these parameters.
 std::uint64_t bytes_of(std::span<const Parameter> parameters) {
   std::uint64_t bytes = 0;
-  for (const Parameter& parameter : parameters)
-    bytes += static_cast<std::uint64_t>(parameter.region.num_elements()) * sizeof(float);
+  for (const Parameter& parameter : parameters) {
+    bytes += bytes_of(parameter.region_of(parameter.slice));
+    if (parameter.twin_slice >= 0) bytes += bytes_of(parameter.region_of(parameter.twin_slice));
+  }
   return bytes;
 }
 
@@ -83,14 +91,20 @@ class OpenCheckpoint final : public CheckpointReader {
       for (const Parameter& parameter : stage.parameters()) {
         const ParameterInfo& info = info_of(infos, parameter);
         const std::string& name = info.stored.tensor;
-        const std::uint64_t bytes = bytes_of({&parameter, 1});
-        read_tensor(content_.weights, name, info, parameter, parameter.weight, copies);
-        loaded.add(bytes);
-        if (without_state) continue;
-        const TensorMap& state = content_.optimizer;
-        read_tensor(state, exp_avg_name(name), info, parameter, parameter.exp_avg, copies);
-        read_tensor(state, exp_avg_sq_name(name), info, parameter, parameter.exp_avg_sq, copies);
-        loaded.add(2 * bytes);
+        const auto read_slice = [&](int slice, const tensor::Tensor& exp_avg,
+                                    const tensor::Tensor& exp_avg_sq) {
+          const tensor::Region kept = parameter.region_of(slice);
+          const tensor::Tensor weight = parameter.rows_of(slice, parameter.weight);
+          read_tensor(content_.weights, name, info, kept, weight, copies);
+          loaded.add(bytes_of(kept));
+          if (without_state) return;
+          read_tensor(content_.optimizer, exp_avg_name(name), info, kept, exp_avg, copies);
+          read_tensor(content_.optimizer, exp_avg_sq_name(name), info, kept, exp_avg_sq, copies);
+          loaded.add(2 * bytes_of(kept));
+        };
+        read_slice(parameter.slice, parameter.exp_avg, parameter.exp_avg_sq);
+        if (parameter.twin_slice >= 0)
+          read_slice(parameter.twin_slice, parameter.twin_exp_avg, parameter.twin_exp_avg_sq);
       }
     });
     copies.synchronize();
@@ -105,9 +119,9 @@ class OpenCheckpoint final : public CheckpointReader {
     about(dir_, [&] {
       for (const Parameter& parameter : parameters) {
         const ParameterInfo& info = info_of(infos, parameter);
-        read_tensor(content_.weights, info.stored.tensor, info, parameter, parameter.weight,
+        read_tensor(content_.weights, info.stored.tensor, info, parameter.region, parameter.weight,
                     copies);
-        loaded.add(bytes_of({&parameter, 1}));
+        loaded.add(bytes_of(parameter.region));
       }
     });
     copies.synchronize();

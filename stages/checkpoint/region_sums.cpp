@@ -36,23 +36,45 @@ std::optional<Region> parse_region(std::string_view text) {
   return region;
 }
 
-/// Whether the regions, ascending, divide the whole along one dim, whose members are given.
-bool divide(const std::vector<RegionSum>& sums, const Region& whole, std::int64_t Region::*begin,
-            std::int64_t Region::*size) {
+/// A dim of regions.
+struct Dim {
+  std::int64_t Region::*begin;
+  std::int64_t Region::*size;
+};
+constexpr Dim kRows{.begin = &Region::row, .size = &Region::rows};
+constexpr Dim kColumns{.begin = &Region::column, .size = &Region::columns};
+
+bool is_alike(const Region& a, const Region& b, const Dim& dim) {
+  return a.*dim.begin == b.*dim.begin && a.*dim.size == b.*dim.size;
+}
+
+/// Whether the regions divide the whole into bands along `dim`, and each band along `other`. Both
+/// follow each other without gaps.
+bool divide(std::vector<RegionSum> sums, const Region& whole, const Dim& dim, const Dim& other) {
+  std::ranges::sort(sums, {}, [&](const RegionSum& sum) {
+    return std::pair(sum.region.*dim.begin, sum.region.*other.begin);
+  });
   std::int64_t next = 0;
-  for (const auto& [region, sum] : sums) {
-    Region expected = whole;
-    expected.*begin = next;
-    expected.*size = region.*size;
-    if (region != expected || region.*size < 1 || region.*size > whole.*size - next) return false;
-    next += region.*size;
+  for (auto band = sums.begin(); band != sums.end();) {
+    const Region first = band->region;
+    if (first.*dim.begin != next || first.*dim.size < 1 || first.*dim.size > whole.*dim.size - next)
+      return false;
+    std::int64_t next_in_band = 0;
+    for (; band != sums.end() && is_alike(band->region, first, dim); ++band) {
+      const Region& region = band->region;
+      if (region.*other.begin != next_in_band || region.*other.size < 1 ||
+          region.*other.size > whole.*other.size - next_in_band)
+        return false;
+      next_in_band += region.*other.size;
+    }
+    if (next_in_band != whole.*other.size) return false;
+    next += first.*dim.size;
   }
-  return next == whole.*size;
+  return next == whole.*dim.size;
 }
 
 bool divide(const std::vector<RegionSum>& sums, const Region& whole) {
-  return divide(sums, whole, &Region::row, &Region::rows) ||
-         divide(sums, whole, &Region::column, &Region::columns);
+  return divide(sums, whole, kRows, kColumns) || divide(sums, whole, kColumns, kRows);
 }
 
 bool comes_before(const RegionSum& a, const RegionSum& b) {

@@ -19,8 +19,8 @@ std::string region_name(const std::string& tensor, const tensor::Region& region,
 std::string sum_key(const std::string& region_name);
 
 /// Gives each tensor of the header the checksums that the metadata holds of it. Throws Error{data}
-/// naming a tensor whose regions do not follow each other without gaps, by rows or by columns, from
-/// its begin to its end.
+/// naming a tensor whose regions do not divide it into bands of rows, or of columns, and these the
+/// other way, without gaps.
 void attach_sums(SafetensorsHeader& header);
 
 }  // namespace troupe::stages

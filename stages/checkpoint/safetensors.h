@@ -38,7 +38,7 @@ struct TensorEntry {
   /// none. If elements are smaller than a byte, it is a matrix of bytes with one column.
   tensor::Region whole;
   std::uint64_t element_bytes = 0;  ///< of the matrix
-  /// What has a checksum, in order: the whole, or the regions that divide it by rows or by columns.
+  /// What has a checksum, in order: the whole, or the regions that divide it into bands.
   /// Empty if the file does not hold any of this tensor.
   std::vector<RegionSum> sums;
 

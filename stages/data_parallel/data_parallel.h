@@ -13,10 +13,19 @@ namespace troupe::stages {
 
 struct StageSpec;
 
-/// How the replicas of a stage reduce their gradients.
+/// What the replicas of a stage divide among themselves.
+enum class StateDivision {
+  none,   ///< nothing: each holds all weights, gradients and moments
+  optim,  ///< moments, and with them the update
+};
+
+/// How the replicas of a stage reduce their gradients, and what each of them keeps.
 struct DataParallelSpec {
+  StateDivision division = StateDivision::none;
   BucketRule buckets{.size = 1'000'000};
   bool overlaps = true;  ///< whether a bucket's reduction runs beside the backwards of others
+  /// Whether weights that other replicas have updated travel beside what follows the update.
+  bool overlaps_gather = true;
   /// What travels between replicas: float32, or bfloat16, which is added in float32 and rounded
   /// once. The shards and copies of a replica always exchange float32.
   tensor::DType wire = tensor::DType::f32;
@@ -39,16 +48,25 @@ struct GradientGroups {
   GradientGroup tied;      ///< the stage with the other use of a tied embedding
   GradientGroup mirror;    ///< the stage that holds a copy of the same layers
   GradientGroup replicas;  ///< this stage in all replicas
+  /// A second group of the same replicas in the same order, if each keeps the slice of the one
+  /// before it too (StateSharding::twins).
+  GradientGroup twins;
 };
 
 /// The collectives of one kind of a step.
 struct CollectiveReport {
   std::string group;
-  const char* operation = "";  ///< "all-reduce"
+  const char* operation = "";  ///< "all-reduce", "reduce-scatter", "all-to-all", "all-gather"
   int count = 0;
   std::int64_t bytes = 0;  ///< of the whole tensors, as they travel
   double time_s = 0;       ///< from each one's call to its end, added up
   double exposed_s = 0;    ///< the part of it that the caller stood still for them
+
+  void clear() {
+    count = 0;
+    bytes = 0;
+    time_s = exposed_s = 0;
+  }
 };
 
 /// When a bucket's collective over one of the groups was under way; times of the steady clock.
@@ -68,11 +86,12 @@ struct LargeBucket {
 /// Whether later microbatches of the step add to a gradient.
 enum class Microbatch { earlier, last };
 
-/// Keeps the replicas of a stage equal: completes the gradients of a step, so that all of them make
-/// the same update. A step is begin_step(); added() for each node of a backward, as it is queued;
-/// finish(). All calls come from the compute thread, in the same order on every replica and shard
-/// of the stage. A collective that fails, because a member is lost, throws Error{unavailable}; the
-/// next begin_step() forgets the step that was given up. Nothing allocates after the second step.
+/// Keeps the replicas of a stage equal: completes the gradients of a step and updates the weights.
+/// A step is complete_weights(); begin_step(); added() for each node of a backward, as it is
+/// queued; finish(); squared_norms(); apply(); share_weights(). All calls come from the compute
+/// thread, in the same order on every replica and shard of the stage. A collective that fails,
+/// because a member is lost, throws Error{unavailable}; the next begin_step() forgets the step that
+/// was given up. Nothing allocates after the second step.
 class DataParallel {
  public:
   virtual ~DataParallel() = default;
@@ -85,11 +104,24 @@ class DataParallel {
                      tensor::Event& ran) = 0;
   /// Goes on with reductions under way. Called now and then; never waits for another rank.
   virtual void progress() = 0;
-  /// Starts the reductions of what is left, and blocks until Stage::gradients() is complete. Called
-  /// after Stage::synchronize().
+  /// Starts the reductions of what is left, and blocks until Stage::gradients() are complete in
+  /// the slices that this replica keeps (Parameter::row_cuts); elsewhere gradients may have any
+  /// values then. Called after Stage::synchronize().
   virtual void finish() = 0;
+  /// Stage::squared_norms() of the gradients of all slices.
+  virtual void squared_norms(std::span<double> out) = 0;
+  /// Stage::apply(). Needs no other replica: once it returns, the update is made in all slices that
+  /// this one keeps.
+  virtual void apply(const tensor::AdamWStep& step) = 0;
+  /// Starts to gather the weights of slices that only others keep: after an update, or after each
+  /// replica was given its slices.
+  virtual void share_weights() = 0;
+  /// Blocks until the weights are whole. Nobody may read or write them between share_weights() and
+  /// this.
+  virtual void complete_weights() = 0;
 
-  // What the last finish() found, valid until the next begin_step().
+  // What the last finish() found, valid until the next begin_step(); all-gathers are those of the
+  // share_weights() before.
 
   virtual std::span<const CollectiveReport> collectives() const = 0;
   /// The same, one by one, in the order of their ends as this rank noticed them.
@@ -100,11 +132,13 @@ class DataParallel {
   virtual std::span<const LargeBucket> large_buckets() const = 0;
 };
 
-/// Every replica holds all gradients and all training state. `stage` and the groups outlive it; the
-/// groups that are given decide who is added. The device is the stage's.
-std::unique_ptr<DataParallel> make_replicated(const DataParallelSpec& spec, Stage& stage,
-                                              GradientGroups groups, tensor::Device& device);
-/// Bytes that make_replicated() allocates for a stage with so many replicas.
-std::int64_t replicated_bytes(const DataParallelSpec& spec, const StageSpec& stage, int replicas);
+/// What keeps the replicas of a stage equal. `stage` and the groups outlive it; the groups that are
+/// given decide who is added. The stage's slices are those of the group of replicas and of
+/// `spec.buckets`, or it has all state. The device is the stage's.
+std::unique_ptr<DataParallel> make_data_parallel(const DataParallelSpec& spec, Stage& stage,
+                                                 GradientGroups groups, tensor::Device& device);
+/// Bytes that make_data_parallel() allocates for a stage with so many replicas.
+std::int64_t data_parallel_bytes(const DataParallelSpec& spec, const StageSpec& stage,
+                                 int replicas);
 
 }  // namespace troupe::stages

@@ -124,6 +124,44 @@ struct Fixture {
 
 BOOST_FIXTURE_TEST_SUITE(checkpoint_shards, Fixture)
 
+/// Replicas that divide the state write the tensors that one would, and read their slices of any.
+BOOST_AUTO_TEST_CASE(replicas_write_and_read_slices) {
+  for (const ModelConfig& saved : {model_of(13, false), gpt2_of(13, true)})
+    for (const int shards : {1, 2, 4})
+      for (const int replicas : {2, 3}) {
+        const test::TempDir temp;
+        const fs::path dir = unfinished_checkpoint(temp.path(), 7);
+        const auto each_rank = [&](const auto& body) {
+          for (int shard = 0; shard < shards; ++shard)
+            for (int replica = 0; replica < replicas; ++replica)
+              body(Sharding{.size = shards, .shard = shard},
+                   test::FakeReplica{.index = replica, .count = replicas});
+        };
+        each_rank([&](const Sharding& sharding, const test::FakeReplica& replica) {
+          FakeStage stage(saved, 0, 3, sharding, replica);
+          stage.fill();
+          write_checkpoint_part(dir, stage, saved, {.sharding = sharding});
+        });
+        finish_checkpoint(dir, info_of(saved), 1);
+        const auto reader = CheckpointReader::open(temp.path() / "step-7");
+        reader->verify();
+        for (const int readers : {1, 2, 3}) check_load(*reader, {0, 3}, readers);
+        each_rank([&](const Sharding& sharding, const test::FakeReplica& replica) {
+          FakeStage loaded(saved, 0, 3, sharding, replica);
+          FakeStage expected(saved, 0, 3, sharding, replica);
+          expected.fill();
+          reader->load(loaded, /*weights_only=*/false);
+          for (std::size_t p = 0; p < loaded.parameters().size(); ++p) {
+            const Parameter &a = loaded.parameters()[p], &b = expected.parameters()[p];
+            const auto slice = [](const Parameter& p) { return p.rows_of(p.slice, p.weight); };
+            BOOST_TEST(test::same_bytes(slice(a), slice(b)), a.name);
+            BOOST_TEST(test::same_bytes(a.exp_avg, b.exp_avg), a.name);
+            BOOST_TEST(test::same_bytes(a.exp_avg_sq, b.exp_avg_sq), a.name);
+          }
+        });
+      }
+}
+
 BOOST_AUTO_TEST_CASE(any_shards_read_what_any_shards_wrote) {
   for (const ModelConfig& written : {model_of(13, false), model_of(13, true), model_of(5, false),
                                      gpt2_of(13, false), gpt2_of(13, true)})

@@ -12,13 +12,19 @@
 
 namespace troupe::test {
 
+/// Which of how many replicas a stage is that divide each parameter's rows as evenly as they can.
+struct FakeReplica {
+  int index = 0;
+  int count = 1;
+};
+
 /// A stage that only holds parameters: those of the decoder layers [first, end), with embedding and
 /// head as a pipeline would place them, or a shard's regions of them. It computes nothing.
 class FakeStage : public NullStage {
  public:
   FakeStage(const stages::ModelConfig& model, int first, int end,
-            const stages::Sharding& sharding = {})
-      : NullStage(1, {}), model_(model), sharding_(sharding) {
+            const stages::Sharding& sharding = {}, const FakeReplica& replica = {})
+      : NullStage(1, {}), model_(model), sharding_(sharding), replica_(replica) {
     const auto last = static_cast<int>(model.num_hidden_layers);
     for (const stages::ParameterInfo& info : stages::parameters_of(model)) {
       const bool held = info.layer < 0       ? first == 0
@@ -35,9 +41,10 @@ class FakeStage : public NullStage {
   /// the whole parameter.
   void fill() {
     for (const stages::Parameter& parameter : parameters_) {
-      fill(parameter, parameter.weight, "w");
-      fill(parameter, parameter.exp_avg, "m");
-      fill(parameter, parameter.exp_avg_sq, "v");
+      fill(parameter, parameter.region, parameter.weight, "w");
+      const tensor::Region kept = parameter.region_of(parameter.slice);
+      fill(parameter, kept, parameter.exp_avg, "m");
+      fill(parameter, kept, parameter.exp_avg_sq, "v");
     }
   }
   int times_changed() const { return times_changed_; }
@@ -48,15 +55,23 @@ class FakeStage : public NullStage {
  private:
   void add(const stages::ParameterInfo& info, bool owned) {
     const tensor::Shape shape = stages::local_shape(info, model_, sharding_);
+    std::vector<std::int64_t> cuts;
+    for (int i = 0; i <= replica_.count; ++i) cuts.push_back(shape[0] * i / replica_.count);
+    const auto index = static_cast<std::size_t>(replica_.index);
+    const tensor::Shape kept = shape.rank() > 1
+                                   ? tensor::Shape{cuts[index + 1] - cuts[index], shape[1]}
+                                   : tensor::Shape{cuts[index + 1] - cuts[index]};
     parameters_.push_back({.name = info.name,
                            .weight = make(shape),
                            .gradient = {},
-                           .exp_avg = make(shape),
-                           .exp_avg_sq = make(shape),
+                           .exp_avg = make(kept),
+                           .exp_avg_sq = make(kept),
                            .owned = owned && stages::owns_region(info, model_, sharding_),
                            .owned_by_stage = owned,
                            .whole_shape = info.shape,
-                           .region = stages::region_of(info, model_, sharding_)});
+                           .region = stages::region_of(info, model_, sharding_),
+                           .row_cuts = std::move(cuts),
+                           .slice = replica_.index});
   }
   tensor::Tensor make(const tensor::Shape& shape) {
     memory_.push_back(
@@ -64,10 +79,10 @@ class FakeStage : public NullStage {
                           tensor::MemoryKind::device));
     return memory_.back().view(tensor::DType::f32, shape);
   }
-  static void fill(const stages::Parameter& parameter, const tensor::Tensor& tensor,
-                   const std::string& kind) {
+  static void fill(const stages::Parameter& parameter, const tensor::Region& region,
+                   const tensor::Tensor& tensor, const std::string& kind) {
     const auto base = static_cast<float>(std::hash<std::string>{}(parameter.name + kind) % 100000);
-    const auto& [row, rows, column, columns] = parameter.region;
+    const auto& [row, rows, column, columns] = region;
     const std::int64_t stride = tensor::whole(parameter.whole_shape).columns;
     float* next = opened(tensor).as<float>();
     for (std::int64_t r = row; r < row + rows; ++r)
@@ -77,6 +92,7 @@ class FakeStage : public NullStage {
 
   stages::ModelConfig model_;
   stages::Sharding sharding_;
+  FakeReplica replica_;
   std::vector<tensor::Buffer> memory_;
   std::vector<stages::Parameter> parameters_;
   int times_changed_ = 0;

@@ -9,8 +9,8 @@
 
 namespace troupe::test {
 
-/// A stage that only has gradients: of parameters w0, w1, ... with these numbers of elements, each
-/// on a boundary of 64 elements, and a node of a backward for each.
+/// A stage that only has gradients, and memory for weights: of parameters w0, w1, ... with these
+/// numbers of elements, each on a boundary of 64 elements, and a node of a backward for each.
 class GradientStage : public NullStage {
  public:
   explicit GradientStage(const std::vector<std::int64_t>& sizes) : NullStage(1, {}) {
@@ -29,10 +29,14 @@ class GradientStage : public NullStage {
     }
     for (const int& number : numbers_) ends_.push_back({.gradients = {&number, 1}});
     gradients_ = memory_.view(tensor::DType::f32, {total});
+    weight_memory_ = device().allocate(gradients_.num_bytes(), tensor::MemoryKind::device);
   }
 
   std::span<const stages::Parameter> parameters() const override { return parameters_; }
   tensor::Tensor gradients() const override { return gradients_; }
+  tensor::Tensor weights() const override {
+    return weight_memory_.view(gradients_.dtype, gradients_.shape);
+  }
   std::span<const stages::NodeEnd> nodes(int, stages::Pass) const override { return ends_; }
 
   /// Lets the first parameter be a tied matrix whose other use another stage has.
@@ -57,7 +61,7 @@ class GradientStage : public NullStage {
   }
 
  private:
-  tensor::Buffer memory_;
+  tensor::Buffer memory_, weight_memory_;
   tensor::Tensor gradients_, tied_;
   std::vector<int> numbers_;
   std::vector<stages::Parameter> parameters_;

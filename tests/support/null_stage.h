@@ -43,6 +43,7 @@ class NullStage : public stages::Stage {
   tensor::Device& device() { return *device_; }
   std::span<const stages::Parameter> parameters() const override { return {}; }
   tensor::Tensor gradients() const override { return {}; }
+  tensor::Tensor weights() const override { return {}; }
   tensor::Tensor tied_gradient() const override { return {}; }
   void add_tied_uses(tensor::Stream&, const stages::ParameterRange&) override {}
   std::unique_ptr<tensor::Work> sum_over_shards(tensor::Stream&, const stages::ParameterRange&,

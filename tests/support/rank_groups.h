@@ -36,6 +36,7 @@ struct RankGroups {
     tied = make("tied", part.tied_ranks);
     mirror = make("mirror", part.mirror_ranks);
     replicas = make("replicas", part.replica_ranks);
+    twins = make("twins", part.stage.state.twins ? part.replica_ranks : std::vector<int>{});
   }
   stages::ShardGroups shards() const {
     return {.forward = forward.get(),
@@ -46,11 +47,12 @@ struct RankGroups {
   stages::GradientGroups gradient_groups() const {
     return {.tied = {.group = tied.get(), .name = "tied"},
             .mirror = {.group = mirror.get(), .name = "mirror"},
-            .replicas = {.group = replicas.get(), .name = "replicas"}};
+            .replicas = {.group = replicas.get(), .name = "replicas"},
+            .twins = {.group = twins.get(), .name = "twins"}};
   }
 
   std::unique_ptr<tensor::ProcessGroup> forward, backward, gradients, kv_head, tied, mirror,
-      replicas;
+      replicas, twins;
 };
 
 /// What a rank computes with in a thread of its own, joined to its groups. The channel is one of

@@ -24,7 +24,7 @@ class SingleProcessReplica final : public stages::DataParallel {
   };
 
   SingleProcessReplica(std::shared_ptr<Meeting> meeting, int replica,
-                       const stages::DataParallelSpec& spec, const stages::Stage& stage)
+                       const stages::DataParallelSpec& spec, stages::Stage& stage)
       : meeting_(std::move(meeting)), replica_(replica), spec_(spec), stage_(stage) {
     const auto* const begin = stage.gradients().as<float>();
     std::vector<std::int64_t> offsets;
@@ -51,6 +51,10 @@ class SingleProcessReplica final : public stages::DataParallel {
     }
     meeting_->here.arrive_and_wait();
   }
+  void squared_norms(std::span<double> out) override { stage_.squared_norms(out); }
+  void apply(const tensor::AdamWStep& step) override { stage_.apply(step); }
+  void share_weights() override {}
+  void complete_weights() override {}
   std::span<const stages::CollectiveReport> collectives() const override { return {}; }
   std::span<const stages::CollectiveSpan> spans() const override { return {}; }
   const std::string& not_finite() const override { return not_finite_; }
@@ -84,7 +88,7 @@ class SingleProcessReplica final : public stages::DataParallel {
   const std::shared_ptr<Meeting> meeting_;
   const int replica_;
   const stages::DataParallelSpec spec_;
-  const stages::Stage& stage_;
+  stages::Stage& stage_;
   std::vector<stages::Bucket> buckets_;
   std::string not_finite_;
   std::vector<stages::LargeBucket> large_buckets_;

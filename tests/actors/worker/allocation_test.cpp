@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(reductions_of_gradients_allocate_nothing_after_the_second_s
     test::on_ranks(2, [&](int rank) {
       test::GradientStage stage(std::vector<std::int64_t>(40, 30'000));
       const auto group = nodes.node(rank).make_group(1, 1, 1, "replicas", {0, 1}, rank);
-      const auto all = stages::make_replicated(
+      const auto all = stages::make_data_parallel(
           {.buckets = {.size = 1}, .wire = wire, .checks_finite = true}, stage,
           {.replicas = {.group = group.get(), .name = "replicas"}}, stage.device());
       for (int step = 0; step < 40; ++step) {

@@ -34,8 +34,8 @@ Trained train(const RunSpec& spec, int steps) {
   std::mutex mutex;
   test::on_ranks(spec.num_ranks(), [&](int rank) {
     const test::ThreadRank own(cluster, nodes, rank);
-    const auto data_parallel = stages::make_replicated(spec.data_parallel, *own.stage,
-                                                       own.groups.gradient_groups(), *own.device);
+    const auto data_parallel = stages::make_data_parallel(
+        spec.data_parallel, *own.stage, own.groups.gradient_groups(), *own.device);
     PlanRunner runner =
         cluster.runner(rank, *own.stage, own.channel, *own.device, data_parallel.get());
     for (int step = 0; step < steps; ++step) {

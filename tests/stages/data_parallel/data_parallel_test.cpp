@@ -1,8 +1,12 @@
 #include "stages/data_parallel/data_parallel.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <map>
+#include <mutex>
 #include <thread>
 
+#include "stages/data_parallel/slices.h"
 #include "tests/contract/data_parallel_contract.h"
 #include "tests/support/single_process_replicas.h"
 #include "tests/tensor/thread_group.h"
@@ -21,14 +25,19 @@ void on_threads(int count, const Body& body) {
   for (int i = 0; i < count; ++i) threads.emplace_back([&body, i] { body(i); });
 }
 
-OnReplicas over_groups(Moves moves) {
-  return [moves](int replicas, const DataParallelSpec& spec, const auto& sizes, const auto& body) {
+OnReplicas over_groups(Moves moves, bool twins = false) {
+  return [moves, twins](int replicas, const DataParallelSpec& spec, const auto& sizes,
+                        const auto& body) {
     const auto meeting = std::make_shared<tensor::Meeting>(replicas);
+    const auto twins_meeting = std::make_shared<tensor::Meeting>(replicas);
     on_threads(replicas, [&](int replica) {
       GradientStage stage(sizes);
-      ThreadGroup group(meeting, replica, moves);
-      const auto all = stages::make_replicated(
-          spec, stage, {.replicas = {.group = &group, .name = "replicas"}}, stage.device());
+      ThreadGroup group(meeting, replica, moves), again(twins_meeting, replica, moves);
+      const auto all = stages::make_data_parallel(
+          spec, stage,
+          {.replicas = {.group = &group, .name = "replicas"},
+           .twins = {.group = twins ? &again : nullptr, .name = "twins"}},
+          stage.device());
       body(replica, stage, *all);
     });
   };
@@ -53,7 +62,7 @@ struct Alone {
       : stage(kSizes),
         group(std::make_shared<tensor::Meeting>(1), 0, Moves::at_wait),
         mirror(std::make_shared<tensor::Meeting>(1), 0, Moves::at_wait),
-        all(stages::make_replicated(
+        all(stages::make_data_parallel(
             spec, stage,
             {.mirror = {.group = mirrored ? &mirror : nullptr, .name = "mirror"},
              .replicas = {.group = &group, .name = "replicas"}},
@@ -86,6 +95,68 @@ BOOST_AUTO_TEST_CASE(gradients_that_nobody_added_to_are_summed) {
 
 BOOST_AUTO_TEST_CASE(gradients_are_checked_before_they_are_summed) {
   for (const OnReplicas& on_replicas : kAll) check_checks(on_replicas);
+}
+
+/// Norms, gradients of slices and gathered weights of replicas that divide the state.
+void check_slices(int replicas, bool twins, const DataParallelSpec& spec) {
+  std::mutex mutex;
+  std::map<int, std::vector<double>> norms;
+  over_groups(Moves::at_wait, twins)(
+      replicas, spec, kSizes, [&](int replica, auto& stage, auto& all) {
+        const std::vector<int> order{6, 5, 4, 3, 2, 1, 0};
+        const auto pieces = stages::cut_into_pieces(stage.parameters(), stage.gradients());
+        std::vector<std::int64_t> offsets;
+        for (const stages::GradientPiece& piece : pieces) offsets.push_back(piece.begin);
+        std::vector<double> squares(kSizes.size());
+        for (int step = 0; step < 3; ++step) {
+          run_step(replica, step, order, stage, all);
+          all.squared_norms(squares);
+          const tensor::Tensor weights = opened(stage.weights());
+          std::fill_n(weights.template as<float>(), weights.num_elements(),
+                      static_cast<float>(replica));
+          all.apply({});
+          all.share_weights();
+          all.complete_weights();
+          const std::lock_guard lock(mutex);
+          if (norms.contains(step)) BOOST_TEST(squares == norms[step]);
+          norms[step] = squares;
+          for (const auto& bucket :
+               stages::cut_into_buckets(offsets, stage.gradients().num_elements(), spec.buckets)) {
+            const auto slices = stages::cut_into_slices(bucket, pieces, replicas);
+            for (int owner = 0; owner < replicas; ++owner) {
+              const bool is_kept = owner == replica || (twins && (owner + 1) % replicas == replica);
+              const auto& [run, begin, end] = slices[static_cast<std::size_t>(owner)];
+              for (std::int64_t i = begin; i < end; ++i)
+                BOOST_REQUIRE(weights.template as<float>()[i] == static_cast<float>(owner));
+              for (int i = run.first; i < run.end; ++i) {
+                const auto sum = expected_sum(replicas, step, i, spec);
+                double square = 0;
+                for (const double x : sum) square += x * x;
+                BOOST_TEST(squares[static_cast<std::size_t>(i)] == square,
+                           boost::test_tools::tolerance(1e-12));
+                if (is_kept) BOOST_TEST((stage.gradient(i) == sum));
+              }
+            }
+          }
+        }
+        const std::int64_t elements = stage.gradients().num_elements();
+        const auto width = static_cast<std::int64_t>(tensor::size_of(spec.wire));
+        std::map<std::string, std::int64_t> bytes;
+        for (const stages::CollectiveReport& row : all.collectives())
+          bytes[row.operation] = row.bytes;
+        BOOST_TEST(bytes.size() == (twins ? 3u : 2u));
+        BOOST_TEST(bytes.at("reduce-scatter") == width * elements);
+        BOOST_TEST(bytes.at("all-gather") == 4 * elements);
+      });
+}
+
+BOOST_AUTO_TEST_CASE(a_divided_state_completes_slices_and_gathers_them) {
+  for (DataParallelSpec spec : data_parallel_specs()) {
+    spec.division = stages::StateDivision::optim;
+    spec.overlaps_gather = spec.overlaps;
+    for (const int replicas : {2, 3})
+      for (const bool twins : {false, true}) check_slices(replicas, twins, spec);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_bucket_begins_with_the_last_gradient_that_it_lacks) {
@@ -128,10 +199,11 @@ BOOST_AUTO_TEST_CASE(a_matrix_that_another_stage_has_too_keeps_no_bucket_waiting
   stage.tie();
   ThreadGroup tied(std::make_shared<tensor::Meeting>(1), 0, Moves::at_wait);
   ThreadGroup replicas(std::make_shared<tensor::Meeting>(1), 0, Moves::at_wait);
-  const auto all = stages::make_replicated({.buckets = {.size = 1}}, stage,
-                                           {.tied = {.group = &tied, .name = "tied"},
-                                            .replicas = {.group = &replicas, .name = "replicas"}},
-                                           stage.device());
+  const auto all =
+      stages::make_data_parallel({.buckets = {.size = 1}}, stage,
+                                 {.tied = {.group = &tied, .name = "tied"},
+                                  .replicas = {.group = &replicas, .name = "replicas"}},
+                                 stage.device());
   all->begin_step();
   for (const int i : {0, 1, 2}) {
     all->added({&i, 1}, Microbatch::last, stage.ran(0, 0));

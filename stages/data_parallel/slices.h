@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "stages/data_parallel/buckets.h"
+#include "stages/gradient_pieces.h"
+
+namespace troupe::stages {
+
+/// How the replicas of a stage divide its training state: each keeps the moments of a slice of
+/// every bucket, and updates the weights there.
+struct StateSharding {
+  int count = 1;  ///< replicas that divide it; 1: each keeps all of it
+  int index = 0;  ///< which of them this one is
+  BucketRule buckets{};
+  bool twins = false;  ///< each keeps, and updates, the slice of the one before it too
+  /// The slice that it keeps for another; -1: none.
+  int twin() const { return twins ? (index + count - 1) % count : -1; }
+  bool operator==(const StateSharding&) const = default;
+};
+
+/// A replica's part of a bucket, maybe empty. Padding belongs to what precedes it.
+struct Slice {
+  PieceRange pieces;
+  std::int64_t begin = 0;  ///< elements of Stage::gradients()
+  std::int64_t end = 0;
+  std::int64_t size() const { return end - begin; }
+};
+
+/// Cuts a bucket among `count` replicas, between pieces (all those of the stage), as evenly as
+/// these allow: a cut is half a piece from the even one at most.
+std::vector<Slice> cut_into_slices(const Bucket& bucket, std::span<const GradientPiece> pieces,
+                                   int count);
+
+/// Where the rows of each parameter are cut among the replicas: replica i keeps the rows from
+/// cuts[i] to cuts[i + 1] of the parameter's tensors, count + 1 numbers for each parameter.
+std::vector<std::vector<std::int64_t>> cut_rows(std::span<const tensor::Shape> shapes,
+                                                std::span<const std::int64_t> offsets,
+                                                std::int64_t size, const StateSharding& sharding);
+
+}  // namespace troupe::stages
