@@ -102,7 +102,7 @@ BeginEpoch EpochOrders::begin_of(int member) const {
       .epoch = {.run = whole_.epoch.run, .number = whole_.epoch.number, .shape = shape},
       .start = {.state = {.step = whole.state.step,
                           .from_memory = whole.state.from_memory,
-                          .shards = whole.state.shards,
+                          .kept = whole.state.kept,
                           .moves = moves_[static_cast<std::size_t>(member)]},
                 .checkpoint = whole.checkpoint,
                 .weights_only = whole.weights_only,

@@ -172,10 +172,13 @@ std::string fault_in(const EnterEpoch& order, std::uint64_t incarnation) {
   if (order.epoch.rank_of(incarnation) < 0) return "an epoch that this worker is not in";
   if (order.start.state.step < 0)
     return fmt::format("step {} to start after", order.start.state.step);
+  const StatePlan& state = order.start.state;
+  if (state.from_memory)
+    if (std::string fault = fault_of_shape(state.kept); !fault.empty()) return fault;
   std::vector<int> known;
   for (const auto& [place, member] : order.epoch.members) known.push_back(place);
-  for (const StateMove& move : order.start.state.moves)
-    if (move.unit < 0 || move.copy_of < -1 || !is_rank(move.shard, order.start.state.shards) ||
+  for (const StateMove& move : state.moves)
+    if (move.unit < 0 || move.copy_of < -1 || !is_rank(move.part, state.kept.num_ranks()) ||
         !std::ranges::binary_search(known, move.from) ||
         !std::ranges::binary_search(known, move.to))
       return fmt::format("unit {} of state from {} to {}", move.unit, move.from, move.to);

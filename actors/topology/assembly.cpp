@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "actors/topology/state_parts.h"
 #include "actors/topology/state_plan.h"
 #include "stages/row_sizes.h"
 #include "stages/storage/xxh64.h"
@@ -130,6 +131,7 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Cluste
       part.chunks.push_back(c);
   part.stage =
       stage_spec(assembly, spec, shape.layout, part.chunks, sharding_at(shape.mesh, part.place));
+  part.stage.state = state_sharding_of(spec, shape, rank);
   part.actions = assembly.plan.actions[stage];
   part.eval_actions = assembly.eval_plan.actions[stage];
 

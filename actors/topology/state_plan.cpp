@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
+#include <utility>
+
+#include "actors/topology/state_parts.h"
 
 namespace troupe::actors {
 namespace {
@@ -17,10 +19,10 @@ bool has(const StateInventory& held, std::int64_t step) {
   return held.step == step || (held.has_previous && held.step == step + 1);
 }
 
-/// A shard's part of a unit.
+/// A part of a unit.
 struct UnitPart {
   int unit = 0;
-  int shard = 0;
+  int part = 0;
   auto operator<=>(const UnitPart&) const = default;
 };
 using Sources = std::map<UnitPart, std::vector<Source>>;
@@ -28,11 +30,12 @@ using Sources = std::map<UnitPart, std::vector<Source>>;
 /// All places that hold the state of `step`; own state comes before copies.
 Sources find_sources(const RunSpec& spec, const Epoch& kept, const Epoch& next,
                      const std::map<std::uint64_t, StateInventory>& inventory, std::int64_t step) {
+  const StateParts parts(spec, kept.shape);
   Sources own, copied;
   const auto add = [&](Sources& sources, int rank_of_kept, const Source& source) {
-    const int shard = place_of(kept.shape.mesh, rank_of_kept).shard;
-    for (const int unit : units_of(spec, kept.shape, rank_of_kept))
-      sources[{.unit = unit, .shard = shard}].push_back(source);
+    for (const int part : parts.kept_by(rank_of_kept))
+      for (const int unit : units_of(spec, kept.shape, rank_of_kept))
+        sources[{.unit = unit, .part = part}].push_back(source);
   };
   for (const auto& [incarnation, held] : inventory) {
     const int member = next.rank_of(incarnation);
@@ -48,13 +51,10 @@ Sources find_sources(const RunSpec& spec, const Epoch& kept, const Epoch& next,
   return own;
 }
 
-/// The nearest source: the receiver itself, else a member of its replica, else any other.
-Source best_source(const std::vector<Source>& sources, int to, const RunSpec::Mesh& mesh) {
-  const auto distance = [&](const Source& source) {
-    if (source.member == to) return 0;
-    return place_of(mesh, source.member).replica == place_of(mesh, to).replica ? 1 : 2;
-  };
-  return *std::ranges::min_element(sources, {}, distance);
+/// 0: the receiver itself; 1: a member of its replica; 2: any other.
+int distance(const Source& source, int to, const RunSpec::Mesh& mesh) {
+  if (source.member == to) return 0;
+  return place_of(mesh, source.member).replica == place_of(mesh, to).replica ? 1 : 2;
 }
 
 std::vector<int> copied_ranks(const RunSpec& spec, const Epoch& kept, const Epoch& next,
@@ -73,55 +73,87 @@ std::vector<int> copied_ranks(const RunSpec& spec, const Epoch& kept, const Epoc
   return ranks;
 }
 
-/// Which parts of the units a shard of a new epoch takes from those of the old one. Decoder layers
-/// are alike, so that the first stands for all.
-class PartsOfUnits {
+/// Finds the moves of one step's state, from the ranks of one epoch to those of the next.
+class MoveFinder {
  public:
-  PartsOfUnits(const stages::ModelConfig& model, int from_shards, int to_shards)
-      : layers_(static_cast<int>(model.num_hidden_layers)) {
-    stages::ModelConfig small = model;
-    small.num_hidden_layers = 1;
-    for (int from = 0; from < from_shards; ++from)
-      for (int to = 0; to < to_shards; ++to)
-        for (const auto& info : stages::parameters_of(small))
-          if (moved_region(info, small, {.size = from_shards, .shard = from},
-                           {.size = to_shards, .shard = to})
-                  .num_elements() > 0)
-            travels_.insert({unit_of(info, small), from, to});
+  MoveFinder(const RunSpec& spec, const Epoch& kept, const Epoch& next, Sources sources)
+      : spec_(spec),
+        next_(next),
+        sources_(std::move(sources)),
+        from_(spec, kept.shape),
+        to_(spec, next.shape) {
+    for (const auto& info : stages::parameters_of(spec.model))
+      parameters_[unit_of(info, spec.model)].push_back(info);
+    for (int stage = 0; stage < kept.shape.mesh.pp; ++stage)
+      for (const int unit : units_of(spec, kept.shape, rank_at(kept.shape.mesh, {.stage = stage})))
+        stages_[unit].push_back(stage);
   }
-  bool travels(int unit, int from, int to) const {
-    const int like = unit > layers_ ? unit - layers_ + 1 : std::min(unit, 1);
-    return travels_.contains({like, from, to});
+
+  /// Those of one unit to a rank, from the stage whose parts are nearest: a tied matrix lies on
+  /// two. None if no stage's parts are all held.
+  std::optional<std::vector<StateMove>> find(int unit, int rank) const {
+    std::optional<Moves> best;
+    for (const int stage : stages_.at(unit)) {
+      auto moves = find_from(stage, unit, rank);
+      if (moves && (!best || moves->distance < best->distance)) best = std::move(moves);
+      if (!from_.are_slices()) break;  // all stages have the same parts
+    }
+    if (!best) return std::nullopt;
+    return std::move(best->all);
   }
 
  private:
-  const int layers_;
-  std::set<std::tuple<int, int, int>> travels_;  ///< unit of the small model, shard, shard
+  struct Moves {
+    std::vector<StateMove> all;
+    int distance = 0;  ///< of their sources, added up
+  };
+
+  std::optional<Moves> find_from(int stage, int unit, int rank) const {
+    Moves moves;
+    for (const int part : from_.of_stage(stage)) {
+      if (!travels(unit, part, rank)) continue;
+      const auto found = sources_.find({.unit = unit, .part = part});
+      if (found == sources_.end()) return std::nullopt;
+      const auto far = [&](const Source& s) { return distance(s, rank, next_.shape.mesh); };
+      const Source source = *std::ranges::min_element(found->second, {}, far);
+      moves.distance += far(source);
+      moves.all.push_back({.unit = unit,
+                           .from = source.member,
+                           .to = rank,
+                           .copy_of = source.copy_of,
+                           .part = part});
+    }
+    return moves;
+  }
+  /// Whether the rank keeps anything of the part.
+  bool travels(int unit, int part, int rank) const {
+    const std::vector<int> kept = to_.kept_by(rank);
+    return std::ranges::any_of(parameters_.at(unit), [&](const stages::ParameterInfo& info) {
+      return std::ranges::any_of(kept, [&](int into) {
+        return moved_region(info, spec_.model, from_, part, to_, into).num_elements() > 0;
+      });
+    });
+  }
+
+  const RunSpec& spec_;
+  const Epoch& next_;
+  const Sources sources_;
+  const StateParts from_, to_;
+  std::map<int, std::vector<stages::ParameterInfo>> parameters_;  // by unit
+  std::map<int, std::vector<int>> stages_;  // of the old epoch that hold a unit
 };
 
 std::optional<StatePlan> plan_step(const RunSpec& spec, const Epoch& kept, const Epoch& next,
                                    const std::map<std::uint64_t, StateInventory>& inventory,
                                    std::int64_t step) {
-  const auto sources = find_sources(spec, kept, next, inventory, step);
-  const int shards = kept.shape.mesh.tp;
-  const PartsOfUnits parts(spec.model, shards, next.shape.mesh.tp);
-  StatePlan plan{.step = step, .from_memory = true, .shards = shards};
-  for (int rank = 0; rank < next.num_ranks(); ++rank) {
-    const int to_shard = place_of(next.shape.mesh, rank).shard;
+  const MoveFinder finder(spec, kept, next, find_sources(spec, kept, next, inventory, step));
+  StatePlan plan{.step = step, .from_memory = true, .kept = kept.shape};
+  for (int rank = 0; rank < next.num_ranks(); ++rank)
     for (const int unit : units_of(spec, next.shape, rank)) {
-      for (int shard = 0; shard < shards; ++shard) {
-        if (!parts.travels(unit, shard, to_shard)) continue;
-        const auto found = sources.find({.unit = unit, .shard = shard});
-        if (found == sources.end()) return std::nullopt;
-        const Source source = best_source(found->second, rank, next.shape.mesh);
-        plan.moves.push_back({.unit = unit,
-                              .from = source.member,
-                              .to = rank,
-                              .copy_of = source.copy_of,
-                              .shard = shard});
-      }
+      const auto moves = finder.find(unit, rank);
+      if (!moves) return std::nullopt;
+      plan.moves.insert(plan.moves.end(), moves->begin(), moves->end());
     }
-  }
   plan.copied = copied_ranks(spec, kept, next, inventory, step);
   return plan;
 }

@@ -26,7 +26,7 @@ int unit_of_layer(int layer, int num_layers);
 std::vector<int> units_of(const RunSpec& spec, const ClusterShape& shape, int rank);
 
 /// Whether the ranks of a shape copy their state to a neighbour: they do if no other rank has it.
-/// Replicas are each other's copies, and so are a rank and its mirror.
+/// Replicas are each other's copies, or twins of each other's slices; so are a rank and its mirror.
 bool copies_state(const RunSpec& spec, const ClusterShape& shape);
 /// The rank of the same shard `distance` stages further on in the same replica; after the last
 /// stage comes the first. In a replica of one stage shards take the place of stages.
@@ -67,21 +67,21 @@ struct StateInventory {
   std::vector<CopyRecord> copies;
 };
 
-/// The way of one unit of state, or of one shard's part of it. `from` may be `to`: within one
-/// worker's memory.
+/// The way of one unit of state, or of one part of it. `from` may be `to`: within one worker's
+/// memory.
 struct StateMove {
   int unit = 0;
   int from = 0;      ///< member of the new epoch
   int to = 0;        ///< rank of the new epoch
   int copy_of = -1;  ///< taken from a copy of this rank of the old epoch; -1: from its own state
-  int shard = 0;     ///< shard of the old epoch whose part it is
+  int part = 0;      ///< of the old epoch (StateParts)
   bool operator==(const StateMove&) const = default;
 };
 
 struct StatePlan {
   std::int64_t step = 0;
   bool from_memory = false;      ///< false: every rank loads it from disk, or initialises it
-  int shards = 1;                ///< of a stage of the old epoch
+  ClusterShape kept;             ///< of the old epoch, whose parts are moved
   std::vector<StateMove> moves;  ///< in the order in which all ranks perform them
   /// Ranks whose next neighbour still holds their copy of this state: it need not travel again.
   std::vector<int> copied;

@@ -27,6 +27,16 @@ std::uint32_t training(std::uint32_t epoch) {
 /// How long a wait polls before it sleeps, if there are enough cores.
 constexpr std::chrono::microseconds kSpin{50};
 
+/// The state that a rank's stage keeps, by part.
+std::map<int, StateMover::Units> parts_in(const stages::Stage& stage, const RunSpec& spec,
+                                          const ClusterShape& shape, int rank) {
+  const StateParts parts(spec, shape);
+  std::map<int, StateMover::Units> held;
+  for (const int part : parts.kept_by(rank))
+    held[part] = units_in(stage, spec.model, parts.slice_of(part));
+  return held;
+}
+
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -184,7 +194,7 @@ void RankExecutor::use_cores(const CoreUse& use) {
 void RankExecutor::connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part) {
   const int me = epoch.rank_of(self_.incarnation);
   std::set<int> peers;
-  for (const int peer : StateMover(state, spec_.model, epoch.shape, me, *device_).peers())
+  for (const int peer : StateMover(state, spec_, epoch.shape, me, *device_).peers())
     peers.insert(peer);
   if (part) peers.merge(peers_of(*part));
   for (const int peer : peers) {
@@ -247,7 +257,7 @@ void RankExecutor::move_state(const EnterEpoch& order, RankEpoch* now) {
       epoch_->stage().step_back();
       epoch_->state->step = plan.step;
     }
-    memory.own = units_in(epoch_->stage(), spec_.model);
+    memory.own = parts_in(epoch_->stage(), spec_, epoch_->epoch.shape, epoch_->rank);
     for (const auto& copy : held_) {
       if (copy.step != plan.step) continue;
       const auto units = units_of(spec_, epoch_->epoch.shape, copy.rank);
@@ -256,10 +266,10 @@ void RankExecutor::move_state(const EnterEpoch& order, RankEpoch* now) {
     }
   }
   if (now) {
-    memory.into = units_in(now->stage(), spec_.model);
+    memory.into = parts_in(now->stage(), spec_, now->epoch.shape, now->rank);
     memory.in_place = epoch_ && now->state == epoch_->state;
   }
-  StateMover mover(plan, spec_.model, order.epoch.shape, order.epoch.rank_of(self_.incarnation),
+  StateMover mover(plan, spec_, order.epoch.shape, order.epoch.rank_of(self_.incarnation),
                    *device_);
   const auto edges = mover.edges();
   if (!edges.empty()) open_channel(moving(order.epoch.number), order.epoch, edges);

@@ -22,14 +22,28 @@ int chunk_of_edge(int from, int to) {
 
 }  // namespace
 
-/// The elements that a move carries, as they lie in one of its ends' memory.
-TensorRow StateMover::row_of(const std::map<int, UnitState>& units, const StateMove& move) const {
+TensorRow StateMover::row_of(const Units& units, const StateMove& move, int into) const {
   const auto found = units.find(move.unit);
   if (found == units.end())
     throw Error(ErrorKind::internal,
                 "unit " + std::to_string(move.unit) + " of the state is to move, and is not here");
-  return moved_row(found->second, model_, {.size = plan_.shards, .shard = move.shard},
-                   sharding_of(shape_, move.to));
+  return moved_row(found->second, [&](const stages::ParameterInfo& info) {
+    return moved_region(info, model_, from_, move.part, to_, into);
+  });
+}
+
+/// What a move carries lies in the order of the parts that it goes into, at both its ends.
+TensorRow StateMover::row_from(const Memory& memory, const StateMove& move) const {
+  const Units& units = move.copy_of < 0 ? memory.own.at(move.part) : memory.copies.at(move.copy_of);
+  TensorRow row;
+  for (const int into : to_.kept_by(move.to)) row.add(row_of(units, move, into));
+  return row;
+}
+
+TensorRow StateMover::row_into(const Memory& memory, const StateMove& move) const {
+  TensorRow row;
+  for (const int into : to_.kept_by(move.to)) row.add(row_of(memory.into.at(into), move, into));
+  return row;
 }
 
 std::vector<transport::Edge> StateMover::edges() const {
@@ -98,17 +112,16 @@ void StateMover::perform(const Memory& memory, transport::Channel& channel) {
     const bool mine = move.from == member_, to_me = move.to == member_;
     if (!mine && !to_me) continue;
     if (!mine) {
-      take(row_of(memory.into, move), move.from, channel);
+      take(row_into(memory, move), move.from, channel);
       continue;
     }
-    const auto& units = move.copy_of < 0 ? memory.own : memory.copies.at(move.copy_of);
-    const TensorRow from = row_of(units, move);
+    const TensorRow from = row_from(memory, move);
     const bool is_held = move.copy_of >= 0;
     if (!to_me) {
       give(from, is_held, move.to, channel);
       gives = true;
     } else if (!memory.in_place || is_held) {
-      copy(from, is_held, row_of(memory.into, move));
+      copy(from, is_held, row_into(memory, move));
     }
   }
   stream_->synchronize();

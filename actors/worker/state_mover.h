@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include "actors/topology/state_parts.h"
 #include "actors/topology/state_plan.h"
 #include "actors/worker/unit_state.h"
 #include "transport/channel.h"
@@ -14,21 +15,23 @@ namespace troupe::actors {
 /// need not know the moves of others.
 class StateMover {
  public:
-  /// The units in this member's memory: `own` of its own state, `copies` of the copies that it
-  /// holds in host memory, by rank of the epoch before, and `into` of the new stage.
+  using Units = std::map<int, UnitState>;  ///< by unit
+  /// The state in this member's memory: `own` by part of the epoch before, `copies` that it holds
+  /// in host memory, by rank of that epoch, and `into` of the new stage, by part of the new epoch.
   struct Memory {
-    std::map<int, UnitState> own;
-    std::map<int, std::map<int, UnitState>> copies;
-    std::map<int, UnitState> into;
+    std::map<int, Units> own;
+    std::map<int, Units> copies;
+    std::map<int, Units> into;
     bool in_place = false;  ///< `into` and `own` are the same memory
   };
 
   /// `shape` is that of the new epoch. All references outlive the mover.
-  StateMover(const StatePlan& plan, const stages::ModelConfig& model, const ClusterShape& shape,
-             int member, tensor::Device& device)
+  StateMover(const StatePlan& plan, const RunSpec& spec, const ClusterShape& shape, int member,
+             tensor::Device& device)
       : plan_(plan),
-        model_(model),
-        shape_(shape),
+        model_(spec.model),
+        from_(spec, plan.kept),
+        to_(spec, shape),
         member_(member),
         stream_(device.make_stream()),
         copies_(device) {}
@@ -47,11 +50,14 @@ class StateMover {
   void take(const TensorRow& into, int from, transport::Channel& channel);
   void copy(const TensorRow& from, bool is_held, const TensorRow& into);
   transport::MessageKey next_key(int from, int to);
-  TensorRow row_of(const std::map<int, UnitState>& units, const StateMove& move) const;
+  /// The elements of a move that go into a part, as they lie in these units.
+  TensorRow row_of(const Units& units, const StateMove& move, int into) const;
+  TensorRow row_from(const Memory& memory, const StateMove& move) const;
+  TensorRow row_into(const Memory& memory, const StateMove& move) const;
 
   const StatePlan& plan_;
   const stages::ModelConfig& model_;
-  const ClusterShape& shape_;
+  const StateParts from_, to_;
   const int member_;
   const std::unique_ptr<tensor::Stream> stream_;  ///< of copies from stage to stage
   tensor::HostCopies copies_;

@@ -71,7 +71,8 @@ void TensorRow::copy(tensor::Stream& stream, std::int64_t begin, const tensor::T
   });
 }
 
-std::map<int, UnitState> units_in(const stages::Stage& stage, const stages::ModelConfig& model) {
+std::map<int, UnitState> units_in(const stages::Stage& stage, const stages::ModelConfig& model,
+                                  int slice) {
   std::map<int, UnitState> units;
   const auto all = stages::parameters_of(model);
   auto info = all.begin();  // both are in canonical order
@@ -80,10 +81,12 @@ std::map<int, UnitState> units_in(const stages::Stage& stage, const stages::Mode
     TROUPE_ASSERT(info != all.end());
     ParameterState& state = units[unit_of(*info, model)].emplace_back();
     state.info = *info;
-    state.region = parameter.region;
-    state.tensors[0].add(parameter.weight);
-    state.tensors[1].add(parameter.exp_avg);
-    state.tensors[2].add(parameter.exp_avg_sq);
+    state.region = parameter.region_of(slice);
+    if (state.region.num_elements() == 0) continue;
+    const bool is_twin = slice == parameter.twin_slice;
+    state.tensors[0].add(parameter.rows_of(slice, parameter.weight));
+    state.tensors[1].add(is_twin ? parameter.twin_exp_avg : parameter.exp_avg);
+    state.tensors[2].add(is_twin ? parameter.twin_exp_avg_sq : parameter.exp_avg_sq);
   }
   return units;
 }
@@ -108,12 +111,12 @@ std::map<int, UnitState> units_in(const TensorRow& memory, std::span<const int> 
   return held;
 }
 
-TensorRow moved_row(const UnitState& unit, const stages::ModelConfig& model,
-                    const stages::Sharding& from, const stages::Sharding& to) {
+TensorRow moved_row(const UnitState& unit,
+                    const std::function<tensor::Region(const stages::ParameterInfo&)>& region_of) {
   TensorRow row;
   for (const ParameterState& state : unit) {
     const tensor::Region& held = state.region;
-    const tensor::Region moved = stages::moved_region(state.info, model, from, to);
+    const tensor::Region moved = region_of(state.info);
     TROUPE_ASSERT(moved.num_elements() == 0 || intersection(held, moved) == moved);
     // Whole rows follow each other in memory; parts of rows do not.
     const bool is_whole = moved.columns == held.columns;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <vector>
@@ -42,26 +43,27 @@ class TensorRow {
   std::vector<std::int64_t> ends_;  ///< by tensor: the row's elements up to its end
 };
 
-/// The training state of a parameter in some memory: the weight and both moments. Each tensor holds
-/// the elements of `region` row by row, and maybe padding after them.
+/// A part of the training state of a parameter in some memory: the weight and both moments. Each
+/// tensor holds the elements of `region` row by row, and maybe padding after them.
 struct ParameterState {
   stages::ParameterInfo info;
   tensor::Region region;
   std::array<TensorRow, kTensorsOfParameter> tensors;
 };
-/// A unit's parameters (actors/topology/state_plan.h), or a shard's part of them.
+/// A unit's parameters (actors/topology/state_plan.h), or a part of them.
 using UnitState = std::vector<ParameterState>;
 
-/// What the stage holds, by unit.
-std::map<int, UnitState> units_in(const stages::Stage& stage, const stages::ModelConfig& model);
+/// What the stage keeps of a slice, its own or the one whose twin it has, by unit.
+std::map<int, UnitState> units_in(const stages::Stage& stage, const stages::ModelConfig& model,
+                                  int slice);
 /// Views of a shard's part of these units, by unit. They lie one after the other in `memory`.
 std::map<int, UnitState> units_in(const TensorRow& memory, std::span<const int> units,
                                   const stages::ModelConfig& model,
                                   const stages::Sharding& sharding);
-/// The elements of the unit that go from one shard to another (stages::moved_region), in one row
-/// that is the same at both. The unit holds them.
-TensorRow moved_row(const UnitState& unit, const stages::ModelConfig& model,
-                    const stages::Sharding& from, const stages::Sharding& to);
+/// The elements of these regions of the unit's parameters, in one row that is the same wherever the
+/// unit lies. The unit holds them.
+TensorRow moved_row(const UnitState& unit,
+                    const std::function<tensor::Region(const stages::ParameterInfo&)>& region_of);
 
 /// A view of `count` elements of x from `begin` on.
 tensor::Tensor slice(const tensor::Tensor& x, std::int64_t begin, std::int64_t count);

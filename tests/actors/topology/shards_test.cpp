@@ -5,6 +5,7 @@
 #include <set>
 
 #include "actors/topology/assembly.h"
+#include "actors/topology/state_parts.h"
 #include "actors/topology/state_plan.h"
 #include "actors/worker/unit_state.h"
 #include "stages/parameters.h"
@@ -45,22 +46,21 @@ std::vector<std::int64_t> elements_of(const stages::ParameterInfo& info, const t
   return elements;
 }
 
-/// A shard's part of one unit, every element of it with the same value, or with its own number.
+/// A part of one unit, every element of it with the same value, or with its own number.
 struct Memory {
-  Memory(const stages::ModelConfig& model, int unit, const stages::Sharding& sharding,
+  Memory(const stages::ModelConfig& model, int unit, const StateParts& parts, int part,
          bool filled) {
     for (const auto& info : stages::parameters_of(model)) {
       if (unit_of(info, model) != unit) continue;
-      ParameterState& part = state.emplace_back();
-      part.info = info;
-      part.region = region_of(info, model, sharding);
-      const auto numbers = elements_of(info, part.region);
-      const auto shape = local_shape(info, model, sharding);
-      for (TensorRow& tensor : part.tensors) {
-        values.emplace_back(static_cast<std::size_t>(shape.num_elements()), filled ? 0.0f : -1.0f);
-        for (std::size_t i = 0; i < numbers.size() && filled; ++i)
-          values.back()[i] = static_cast<float>(numbers[i]);
-        tensor.add({values.back().data(), tensor::DType::f32, shape});
+      ParameterState& held = state.emplace_back();
+      held.info = info;
+      held.region = parts.region(part, info);
+      const auto numbers = elements_of(info, held.region);
+      for (TensorRow& tensor : held.tensors) {
+        values.emplace_back(numbers.size(), -1.0f);
+        if (filled) std::ranges::copy(numbers, values.back().begin());
+        if (!numbers.empty())
+          tensor.add({values.back().data(), tensor::DType::f32, {std::ssize(numbers)}});
       }
     }
   }
@@ -79,16 +79,6 @@ void copy(const TensorRow& source, const TensorRow& target) {
     }
     at += x.num_elements();
   }
-}
-
-/// Whether two memories have the same values, padding aside.
-bool holds_alike(const Memory& a, const Memory& b) {
-  for (std::size_t i = 0; i < a.values.size(); ++i) {
-    const auto size = a.state[i / kTensorsOfParameter].region.num_elements();
-    if (!std::equal(a.values[i].begin(), a.values[i].begin() + size, b.values[i].begin()))
-      return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -183,50 +173,91 @@ BOOST_AUTO_TEST_CASE(parameters_are_in_the_order_of_their_units) {
   }
 }
 
+/// From every mesh to every other: what the moves carry is all that the new ranks keep. If replicas
+/// have twins, one of the old ranks is dead.
 void check_moves(const RunSpec& spec) {
-  for (const int from : {1, 2, 4})
-    for (const int to : {1, 2, 4}) {
+  const std::vector<RunSpec::Mesh> meshes{
+      {},        {.tp = 2},          {.tp = 4},          {.pp = 2},
+      {.dp = 2}, {.dp = 3, .tp = 2}, {.pp = 2, .dp = 3}, {.pp = 2, .dp = 2, .tp = 2}};
+  for (const auto& from : meshes)
+    for (const auto& to : meshes) {
       RunSpec before = spec, after = spec;
-      before.mesh.tp = from;
-      after.mesh.tp = to;
+      before.mesh = from;
+      after.mesh = to;
       Epoch kept{.number = 1, .shape = first_shape(before), .members = {}};
       Epoch next{.number = 2, .shape = first_shape(after), .members = {}};
+      const StateParts given_by(spec, kept.shape), taken_by(spec, next.shape);
+      const int dead = state_sharding_of(spec, kept.shape, 0).twins ? kept.num_ranks() / 2 : -1;
       std::map<std::uint64_t, StateInventory> inventory;
-      for (int i = 0; i < std::max(from, to); ++i) {
+      for (int i = 0; i < std::max(kept.num_ranks(), next.num_ranks()); ++i) {
         const Member member{.id = i, .incarnation = static_cast<std::uint64_t>(i) + 100};
-        if (i < from) kept.members.push_back(member);
-        next.members.push_back(member);
-        inventory[member.incarnation] = {.step = i < from ? 7 : -1};
+        if (i < kept.num_ranks()) kept.members.push_back(member);
+        next.members.push_back(i == dead ? Member{.id = i, .incarnation = 900} : member);
+        if (i != dead) inventory[member.incarnation] = {.step = i < kept.num_ranks() ? 7 : -1};
       }
       const auto plan = plan_state(spec, kept, next, inventory, 7);
       BOOST_REQUIRE(plan);
-      BOOST_TEST(plan->shards == from);
-      for (int rank = 0; rank < to; ++rank) {
-        const stages::Sharding into = sharding_of(next.shape, rank);
-        for (const int unit : units_of(after, next.shape, rank)) {
-          Memory taken(spec.model, unit, into, false);
-          for (const StateMove& move : plan->moves) {
-            if (move.to != rank || move.unit != unit) continue;
-            const stages::Sharding giver{.size = from, .shard = move.shard};
-            const Memory given(spec.model, unit, giver, true);
-            const TensorRow source = moved_row(given.state, spec.model, giver, into);
-            const TensorRow target = moved_row(taken.state, spec.model, giver, into);
-            BOOST_REQUIRE(source.size() == target.size());
-            BOOST_TEST(source.size() > 0);
-            BOOST_TEST(move.from == move.shard);  // rank = shard of the old epoch
-            copy(source, target);
+      BOOST_TEST((plan->kept == kept.shape));
+      for (int rank = 0; rank < next.num_ranks(); ++rank)
+        for (const int unit : units_of(after, next.shape, rank))
+          for (const int into : taken_by.kept_by(rank)) {
+            Memory taken(spec.model, unit, taken_by, into, false);
+            for (const StateMove& move : plan->moves) {
+              if (move.to != rank || move.unit != unit) continue;
+              BOOST_TEST(move.from != dead);
+              const auto carried = [&](const stages::ParameterInfo& info) {
+                return moved_region(info, spec.model, given_by, move.part, taken_by, into);
+              };
+              const Memory given(spec.model, unit, given_by, move.part, true);
+              const TensorRow source = moved_row(given.state, carried);
+              const TensorRow target = moved_row(taken.state, carried);
+              BOOST_REQUIRE(source.size() == target.size());
+              copy(source, target);
+            }
+            const Memory expected(spec.model, unit, taken_by, into, true);
+            BOOST_REQUIRE_MESSAGE(taken.values == expected.values,
+                                  "unit " << unit << " of rank " << rank << ", from "
+                                          << to_string(kept.shape) << " to "
+                                          << to_string(next.shape));
           }
-          const Memory expected(spec.model, unit, into, true);
-          BOOST_REQUIRE_MESSAGE(holds_alike(expected, taken),
-                                "unit " << unit << " from tp " << from << " to " << to);
-        }
-      }
     }
 }
 
-BOOST_AUTO_TEST_CASE(state_of_any_shards_becomes_that_of_any_others) {
-  check_moves(spec_of({}));
-  check_moves(gpt2_spec_of({}));
+BOOST_AUTO_TEST_CASE(state_of_any_shape_becomes_that_of_any_other) {
+  for (RunSpec spec : {spec_of({}), gpt2_spec_of({})}) {
+    check_moves(spec);
+    spec.data_parallel = {.division = stages::StateDivision::optim, .buckets = {.size = 3000}};
+    check_moves(spec);
+    spec.recovery.neighbour_copies = false;
+    check_moves(spec);
+  }
+}
+
+/// Two copies of each slice lie on replicas that follow each other.
+BOOST_AUTO_TEST_CASE(slices_survive_any_death_but_that_of_two_neighbours) {
+  RunSpec spec = spec_of({.dp = 4});
+  spec.data_parallel.division = stages::StateDivision::optim;
+  Epoch kept{.number = 1, .shape = first_shape(spec), .members = {}};
+  for (int i = 0; i < 4; ++i)
+    kept.members.push_back({.id = i, .incarnation = static_cast<std::uint64_t>(i) + 100});
+  const auto survives = [&](const std::set<int>& dead) {
+    Epoch next{.number = 2, .shape = kept.shape, .members = {}};
+    std::map<std::uint64_t, StateInventory> inventory;
+    for (int i = 0; i < 4; ++i) {
+      const std::uint64_t incarnation = (dead.contains(i) ? 900u : 100u) + static_cast<unsigned>(i);
+      next.members.push_back({.id = i, .incarnation = incarnation});
+      if (!dead.contains(i)) inventory[incarnation] = {.step = 7};
+    }
+    return plan_state(spec, kept, next, inventory, 7).has_value();
+  };
+  for (int i = 0; i < 4; ++i) {
+    BOOST_TEST(survives({i}));
+    BOOST_TEST(!survives({i, (i + 1) % 4}));
+    BOOST_TEST(survives({i, (i + 2) % 4}));
+  }
+  spec.recovery.neighbour_copies = false;
+  BOOST_TEST(survives({}));
+  BOOST_TEST(!survives({2}));
 }
 
 }  // namespace troupe::actors

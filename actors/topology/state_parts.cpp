@@ -1,0 +1,92 @@
+#include "actors/topology/state_parts.h"
+
+#include <utility>
+
+#include "stages/parameters.h"
+#include "stages/sharding.h"
+
+namespace troupe::actors {
+namespace {
+
+bool keeps_twins(const RunSpec& spec, const ClusterShape& shape) {
+  return spec.recovery.neighbour_copies && spec.recovery.on_failure != RunSpec::OnFailure::stop &&
+         shape.layout.copies() == 1;
+}
+
+/// What decides which parameters a rank's stage has, and how they are cut.
+stages::StageSpec parameters_of_rank(const RunSpec& spec, const ClusterShape& shape, int rank) {
+  stages::StageSpec stage{.model = spec.model,
+                          .chunks = {},
+                          .sharding = sharding_of(shape, rank),
+                          .state = state_sharding_of(spec, shape, rank)};
+  for (std::size_t i = 0; i < shape.layout.chunks.size(); ++i)
+    if (const auto& chunk = shape.layout.chunks[i]; chunk.stage == place_of(shape.mesh, rank).stage)
+      stage.chunks.push_back({.first_layer = chunk.first_layer,
+                              .end_layer = chunk.end_layer,
+                              .embedding = shape.layout.is_first(i),
+                              .head = shape.layout.is_last(i)});
+  return stage;
+}
+
+}  // namespace
+
+bool divides_state(const RunSpec& spec, const ClusterShape& shape) {
+  return spec.data_parallel.division != stages::StateDivision::none && shape.mesh.dp > 1;
+}
+
+stages::StateSharding state_sharding_of(const RunSpec& spec, const ClusterShape& shape, int rank) {
+  if (!divides_state(spec, shape)) return {};
+  return {.count = shape.mesh.dp,
+          .index = place_of(shape.mesh, rank).replica,
+          .buckets = spec.data_parallel.buckets,
+          .twins = keeps_twins(spec, shape)};
+}
+
+StateParts::StateParts(const RunSpec& spec, const ClusterShape& shape)
+    : spec_(spec), shape_(shape) {
+  if (!divides_state(spec, shape)) return;
+  for (int stage = 0; stage < shape.mesh.pp; ++stage) {
+    const int rank = rank_at(shape.mesh, {.stage = stage});
+    auto layout = stages::lay_out_parameters(parameters_of_rank(spec, shape, rank));
+    RowCuts& cuts = row_cuts_.emplace_back();
+    for (auto& entry : layout.entries) cuts[entry.info.name] = std::move(entry.row_cuts);
+  }
+}
+
+std::vector<int> StateParts::kept_by(int rank) const {
+  RankPlace place = place_of(shape_.mesh, rank);
+  if (!are_slices()) return {rank_at(shape_.mesh, {.shard = place.shard})};
+  const int twin = state_sharding_of(spec_, shape_, rank).twin();
+  if (twin < 0) return {rank};
+  place.replica = twin;
+  return {rank, rank_at(shape_.mesh, place)};
+}
+
+std::vector<int> StateParts::of_stage(int stage) const {
+  std::vector<int> parts;
+  const int replicas = are_slices() ? shape_.mesh.dp : 1;
+  for (int replica = 0; replica < replicas; ++replica)
+    for (int shard = 0; shard < shape_.mesh.tp; ++shard)
+      parts.push_back(rank_at(
+          shape_.mesh, {.replica = replica, .stage = are_slices() ? stage : 0, .shard = shard}));
+  return parts;
+}
+
+tensor::Region StateParts::region(int part, const stages::ParameterInfo& info) const {
+  const tensor::Region of_shard = stages::region_of(info, spec_.model, sharding_of(part));
+  if (!are_slices()) return of_shard;
+  const RankPlace place = place_of(shape_.mesh, part);
+  const RowCuts& of_stage = row_cuts_[static_cast<std::size_t>(place.stage)];
+  const auto cuts = of_stage.find(info.name);
+  if (cuts == of_stage.end()) return {};
+  return stages::cut_region(of_shard, cuts->second, place.replica);
+}
+
+tensor::Region moved_region(const stages::ParameterInfo& info, const stages::ModelConfig& model,
+                            const StateParts& from, int part, const StateParts& to, int into) {
+  const tensor::Region of_shards =
+      stages::moved_region(info, model, from.sharding_of(part), to.sharding_of(into));
+  return intersection(of_shards, intersection(from.region(part, info), to.region(into, info)));
+}
+
+}  // namespace troupe::actors

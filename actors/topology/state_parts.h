@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "actors/topology/epoch.h"
+#include "stages/data_parallel/slices.h"
+#include "stages/model_config.h"
+#include "tensor/region.h"
+
+namespace troupe::actors {
+
+/// Whether the replicas of a shape divide the training state of their stage.
+bool divides_state(const RunSpec& spec, const ClusterShape& shape);
+/// How a rank's replica takes part in that. With `recovery.neighbour_copies` each replica keeps the
+/// slice of the one before it too, its twin, unless a mirror has it.
+stages::StateSharding state_sharding_of(const RunSpec& spec, const ClusterShape& shape, int rank);
+
+/// The parts into which a shape divides the training state, so that each part lies on one rank
+/// whole, and maybe on others alike. If the replicas divide it, a part is the slice of one rank,
+/// and has its name. Else it is what one shard has of the whole model, and is named by the first
+/// rank with that shard. Regions are those of whole parameters.
+class StateParts {
+ public:
+  StateParts(const RunSpec& spec, const ClusterShape& shape);
+
+  /// The parts that a rank keeps: its own; with twins also that of the replica before.
+  std::vector<int> kept_by(int rank) const;
+  /// The parts that together hold what ranks of a stage do.
+  std::vector<int> of_stage(int stage) const;
+  /// Whether each stage has parts of its own.
+  bool are_slices() const { return !row_cuts_.empty(); }
+  /// The slice (stages::Parameter::row_cuts) that the part is.
+  int slice_of(int part) const { return place_of(shape_.mesh, part).replica; }
+  stages::Sharding sharding_of(int part) const { return actors::sharding_of(shape_, part); }
+  /// What a part has of a parameter; without elements if it has none.
+  tensor::Region region(int part, const stages::ParameterInfo& info) const;
+
+ private:
+  using RowCuts = std::map<std::string, std::vector<std::int64_t>>;  // by parameter
+
+  const RunSpec& spec_;
+  const ClusterShape& shape_;
+  std::vector<RowCuts> row_cuts_;  // by stage, alike for all its shards; empty: not divided
+};
+
+/// The elements of a parameter that `part` of one shape gives to `into`, a part of another one.
+/// They are in both. What several shards have alike is given by its owner, unless both shapes have
+/// as many shards.
+tensor::Region moved_region(const stages::ParameterInfo& info, const stages::ModelConfig& model,
+                            const StateParts& from, int part, const StateParts& to, int into);
+
+}  // namespace troupe::actors
