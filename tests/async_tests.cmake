@@ -52,7 +52,7 @@ endforeach()
 # Of the end-to-end tests those whose runs compute.
 foreach(name auto_layout auto_schedule collectives commands data_parallel dropout ending examples first_shard full_disk
              gpt2 hf_tokenizer hugging_face initializer kills layouts mixture monitors newcomers rank_names recompute
-             recovery_memory replica_difference responses resume screen traces two_copies)
+             recovery_memory replica_difference responses resume screen sharding traces two_copies)
   troupe_async_test(e2e.${name}_test "e2e;cuda" 600)
 endforeach()
 # Some of the faults and meshes; soak_tests.cmake has every mesh of shards. Not the thousands of steps that fill a pipe.

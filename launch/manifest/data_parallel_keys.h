@@ -9,7 +9,8 @@
 
 namespace troupe::launch {
 
-inline constexpr std::array<std::string_view, 1> kShardings{"none"};
+inline constexpr std::array<std::string_view, 4> kShardings{"none", "optim", "optim_grads",
+                                                            "optim_grads_params"};
 inline constexpr std::array<std::string_view, 2> kOnDifference{"stop", "repair"};
 inline constexpr std::array<std::string_view, 2> kWires{"float32", "bfloat16"};
 
@@ -20,7 +21,9 @@ inline constexpr std::array kDataParallelKeys{
         "\"none\"",
         "",
         "What the replicas of a stage divide among themselves: none, each holds all weights, "
-        "gradients and moments",
+        "gradients and moments; optim, each holds the moments of a slice of every bucket and "
+        "updates the weights there. The others are words of later versions, and refused. No bit "
+        "depends on it",
         {},
         kShardings},
     Key{"data_parallel", "bucket_size", Kind::integer, "1000000", "elements",
@@ -33,6 +36,10 @@ inline constexpr std::array kDataParallelKeys{
     Key{"data_parallel", "overlap_grad_reduce", Kind::boolean, "true", "",
         "Whether a bucket is added as soon as its gradients are complete, while backwards of other "
         "layers compute. On; off only shows what it hides. No bit depends on it"},
+    Key{"data_parallel", "overlap_param_gather", Kind::boolean, "true", "",
+        "With a sharding: whether weights that other replicas have updated travel beside what "
+        "follows the update, until they are read. On; off only shows what it hides. No bit depends "
+        "on it"},
     Key{"data_parallel",
         "grad_reduce_dtype",
         Kind::text,

@@ -294,7 +294,9 @@ constexpr std::array kLaterKeys{
         Rule{.min = 0, .max = 1e6}},
     Key{"recovery", "neighbour_copies", boolean, "true", "",
         "Each stage holds its neighbour's state: a lost worker costs at most one step, at the "
-        "price of three times the state's memory more, 37 bytes a parameter"},
+        "price of three times the state's memory more, 37 bytes a parameter. With "
+        "data_parallel.sharding each replica holds another's moments instead: 8 bytes a parameter, "
+        "divided by mesh.dp, and a lost worker costs nothing"},
 
     Key{"monitor", "log_interval", integer, "1", "steps", "Steps between console lines; every step",
         Rule{.min = 1, .max = 1e9}},
@@ -329,6 +331,9 @@ constexpr std::array kForeignKeys{
     ForeignKey{"data_parallel", "gradient_reduce_div_fusion", kNotAveraged},
     ForeignKey{"data_parallel", "grad_reduce_in_fp32", kWireIsSumInFloat32},
     ForeignKey{"data_parallel", "reduce_scatter_with_fp32_accumulation", kWireIsSumInFloat32},
+    ForeignKey{
+        "data_parallel", "num_distributed_optimizer_instances",
+        "num_optimizer_instances is not supported yet: all replicas share one set of shards"},
     ForeignKey{"data_parallel", "use_distributed_optimizer",
                "sharding says what the replicas divide"},
     ForeignKey{"data_parallel", "data_parallel_sharding_strategy",

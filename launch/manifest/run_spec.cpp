@@ -107,9 +107,12 @@ stages::Recompute recompute_of(const Manifest& m) {
 stages::DataParallelSpec data_parallel_of(const Manifest& m) {
   const int num_buckets = narrow(m.integer("data_parallel.num_buckets"));
   const bool is_bf16 = m.text("data_parallel.grad_reduce_dtype") == "bfloat16";
-  return {.buckets = {.size = num_buckets > 0 ? 0 : m.integer("data_parallel.bucket_size"),
+  const bool shards = m.text("data_parallel.sharding") == "optim";
+  return {.division = shards ? stages::StateDivision::optim : stages::StateDivision::none,
+          .buckets = {.size = num_buckets > 0 ? 0 : m.integer("data_parallel.bucket_size"),
                       .count = num_buckets},
           .overlaps = m.flag("data_parallel.overlap_grad_reduce"),
+          .overlaps_gather = m.flag("data_parallel.overlap_param_gather"),
           .wire = is_bf16 ? tensor::DType::bf16 : tensor::DType::f32,
           .checks_finite = m.flag("data_parallel.check_for_nan"),
           .large_norm = m.number("data_parallel.large_grad_norm"),

@@ -67,6 +67,24 @@ BOOST_AUTO_TEST_CASE(buckets_and_overlap_change_no_bit_of_a_run) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_divided_state_changes_no_bit_of_a_run) {
+  const Workplace place;
+  int number = 0;
+  for (const Keys& mesh : {kTwo, Keys{{"mesh.dp", "2"}, {"mesh.tp", "2"}},
+                           Keys{{"mesh.dp", "3"}, {"mesh.pp", "2"}, {"batch.global", "12"}}}) {
+    const auto run = [&](const Keys& keys) {
+      return trained(place, "divided" + std::to_string(number++), reduced(keys, mesh));
+    };
+    const Numbers base = run({});
+    const Keys optim{{"sharding", "\"optim\""}};
+    check_same(run(optim), base, "divided");
+    Keys apart = optim;
+    apart["bucket_size"] = "1";
+    apart["overlap_param_gather"] = "false";
+    check_same(run(apart), base, "divided, in many buckets");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(metrics_tell_what_travelled) {
   const Workplace place;
   const json plan = json::parse(troupe({"plan", place.manifest("plan", kTwo), "--json"}).out);

@@ -29,12 +29,22 @@ BOOST_AUTO_TEST_CASE(gradients_are_reduced_as_the_manifest_says) {
                                .wire = tensor::DType::bf16,
                                .checks_finite = true,
                                .large_norm = 2}));
+  const auto divided =
+      launch::to_run_spec(checked(kSmallManifest, {"mesh.dp=2", "data_parallel.sharding=optim",
+                                                   "data_parallel.overlap_param_gather=false"}));
+  BOOST_TEST((divided.data_parallel == DataParallelSpec{.division = stages::StateDivision::optim,
+                                                        .overlaps_gather = false}));
   bad({"bucket_size=0"}, {"bucket_size", "at least 1"});
   bad({"bucket_size=1000", "num_buckets=2"}, {"bucket_size = 1000", "num_buckets = 2"});
   bad({"num_buckets=500"}, {"num_buckets = 500", "has 57", "at most 57"});
   bad({"grad_reduce_dtype=float16"}, {"float16", "'bfloat16'", "'float32'"});
   bad({"large_grad_norm=-1.0"}, {"large_grad_norm", "at least 0"});
-  bad({"sharding=zero2"}, {"sharding", "zero2", "'none'"});
+  bad({"sharding=zero2"}, {"sharding", "zero2", "'none'", "'optim'"});
+  bad({"sharding=optim"}, {"sharding = 'optim'", "dp = 1", "dp = 2"});
+  bad({"sharding=optim_grads"}, {"'optim_grads'", "nearest: 'optim'"});
+  refused({"mesh.dp=2", "data_parallel.sharding=optim", "data_parallel.on_difference=repair"},
+          {"on_difference = 'repair'", "'optim'", "leave it out"});
+  bad({"overlap_param_gather=false"}, {"overlap_param_gather", "'none'", "leave it out"});
   for (const launch::ForeignKey& key : launch::foreign_keys())
     refused({std::string(key.table) + "." + std::string(key.name) + "=true"},
             {std::string(key.name), "Megatron-LM", std::string(key.instead)});
