@@ -69,6 +69,10 @@ json ranks_json(const Placement& placement, double bandwidth) {
                       {"process", r.process},
                       {"device", r.device_bytes},
                       {"total", r.total_bytes}}},
+                    {"formula_bytes",
+                     {{"weights", r.formula.weights},
+                      {"gradients", r.formula.gradients},
+                      {"optimizer", r.formula.optimizer}}},
                     {"to_shards_bytes", r.to_shards.count}});
     if (bandwidth > 0) rows.back()["to_shards_s"] = r.to_shards.count / bandwidth / 1e9;
   }
@@ -119,6 +123,7 @@ int run(const PlanOptions& options) {
     const json out{{"manifest", manifest_json(manifest)},
                    {"parameters", placement.parameters},
                    {"recompute_saved_bytes", placement.saved_bytes},
+                   {"sharding", placement.sharding},
                    {"ranks", ranks_json(placement, options.bandwidth)},
                    {"schedule", schedule_json(spec, placement)}};
     print(out.dump(2) + "\n");

@@ -76,6 +76,15 @@ std::string recompute_lines(const stages::Recompute& recompute, const Placement&
   return out;
 }
 
+/// What the fullest rank takes under each sharding of the state; empty for one replica.
+std::string sharding_line(const Placement& placement) {
+  if (placement.sharding.size() < 2) return "";
+  std::string modes;
+  for (const auto& [name, bytes] : placement.sharding)
+    modes += fmt::format("{}{} {}", modes.empty() ? "" : ", ", name, bytes_text(bytes));
+  return fmt::format("sharding  the fullest rank takes, by data_parallel.sharding: {}\n", modes);
+}
+
 /// What shards send each other at most; empty for stages of one shard.
 std::string shards_line(const Placement& placement, double bandwidth) {
   double most = 0;
@@ -139,7 +148,7 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
   out += shards_line(placement, bandwidth);
   out += collectives_line(placement);
   out += place_rows(placement);
-  return out + memory_lines(placement);
+  return out + memory_lines(placement) + sharding_line(placement);
 }
 
 std::string gpu_line(const Machine& machine) {

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "actors/topology/assembly.h"
 #include "actors/topology/memory_plan.h"
+#include "actors/topology/state_parts.h"
+#include "actors/topology/state_plan.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -50,6 +53,37 @@ std::int64_t bytes_saved(const actors::RunSpec& spec, const actors::ClusterShape
   return bytes;
 }
 
+RankPlacement::Formula formula_of(const actors::RunSpec& spec, const actors::ClusterShape& shape,
+                                  int rank, std::int64_t parameters) {
+  const auto state = actors::state_sharding_of(spec, shape, rank);
+  const std::int64_t weights = 4 * parameters, moments = 2 * weights / state.count;
+  std::int64_t kept = state.twins ? moments : 0;
+  if (actors::copies_state(spec, shape)) kept = weights + moments;  // of the step before
+  return {.weights = weights, .gradients = weights, .optimizer = moments + kept};
+}
+
+std::int64_t fullest(const std::vector<actors::RankMemory>& memory) {
+  return std::ranges::max(memory, {}, &actors::RankMemory::total).total();
+}
+
+/// Placement::sharding. `memory` is that of the spec.
+std::map<std::string, std::int64_t> bytes_by_sharding(
+    const actors::RunSpec& spec, const actors::ClusterShape& shape,
+    const actors::Assembly& assembly, const std::vector<actors::RankMemory>& memory) {
+  using Division = stages::StateDivision;
+  std::map<std::string, std::int64_t> bytes;
+  for (const auto& [name, division] :
+       {std::pair{"none", Division::none}, {"optim", Division::optim}}) {
+    if (division != Division::none && shape.mesh.dp == 1) continue;
+    actors::RunSpec other = spec;
+    other.data_parallel.division = division;
+    bytes[name] = division == spec.data_parallel.division
+                      ? fullest(memory)
+                      : fullest(actors::memory_of(other, shape, assembly));
+  }
+  return bytes;
+}
+
 tensor::CommunicationShape communication_of(const actors::RunSpec& spec,
                                             const std::vector<int>& layers) {
   return {.hidden = spec.model.hidden_size,
@@ -89,6 +123,7 @@ Placement place(const actors::RunSpec& spec) {
   const auto memory = actors::memory_of(spec, shape, assembly);
   if (spec.recompute.mode != stages::Recompute::Mode::none)
     placement.saved_bytes = bytes_saved(spec, shape, assembly, memory);
+  placement.sharding = bytes_by_sharding(spec, shape, assembly, memory);
   placement.spares = spec.recovery.spares;
   const actors::RankMemory spare = actors::memory_of_spare(memory);
   placement.spare_bytes = spare.total();
@@ -110,6 +145,7 @@ Placement place(const actors::RunSpec& spec) {
                       .process = bytes.process,
                       .device_bytes = bytes.device_total(),
                       .total_bytes = bytes.total()};
+    row.formula = formula_of(spec, shape, rank, row.parameters);
     for (const auto& chunk : shape.layout.chunks)
       for (int layer = chunk.first_layer; chunk.stage == at.stage && layer < chunk.end_layer;
            ++layer)

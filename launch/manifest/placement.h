@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,13 @@ struct RankPlacement {
   tensor::Bytes to_shards;
   std::int64_t parameters = 0;  ///< of two copies of a parameter only the owner's counts
   stages::StageMemory memory;
+  /// What the state would take without padding and in even slices: 4 bytes a parameter for each of
+  /// weight and gradient and 8 for the moments, divided by the replicas that divide them, and what
+  /// is kept of them for recovery.
+  struct Formula {
+    std::int64_t weights = 0, gradients = 0, optimizer = 0;
+  };
+  Formula formula;
   /// Bytes as in actors::RankMemory.
   std::int64_t buckets = 0, workspace = 0, context = 0, pools = 0, process = 0;
   std::int64_t device_bytes = 0;  ///< of a GPU's memory
@@ -42,6 +50,9 @@ struct Placement {
   schedules::Plan plan;
   /// Bytes of activations, over all ranks, that recompute saves; below 0 if it costs more.
   std::int64_t saved_bytes = 0;
+  /// By the word of data_parallel.sharding, of those that this mesh can have: the bytes that the
+  /// fullest rank would take.
+  std::map<std::string, std::int64_t> sharding = {};
   schedules::Simulation simulation;  ///< simulated with actors::unit_costs()
   /// Simulated with schedule.costs, in a unit of its own; none without it.
   std::optional<schedules::Simulation> expected = {};

@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(no_schedule_sees_a_divided_state) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_divided_state_is_seen_in_metrics) {
+BOOST_AUTO_TEST_CASE(a_divided_state_is_seen_in_metrics_and_plan) {
   const Workplace place;
   const Keys keys = with(kOptim, {{"mesh.dp", "2"}, {"data_parallel.num_buckets", "4"}});
   trained(place, "seen", with(keys, {{"run.max_steps", "2"}}));
@@ -130,6 +130,10 @@ BOOST_AUTO_TEST_CASE(a_divided_state_is_seen_in_metrics) {
   }
   BOOST_REQUIRE(rows.contains("all-to-all"));
   BOOST_TEST(rows["all-to-all"].at("group") == "twins of stage 0");
+  const json plan = json::parse(troupe({"plan", place.manifest("plan", keys), "--json"}).out);
+  const std::int64_t total = plan.at("ranks").at(0).at("memory_bytes").at("total");
+  BOOST_TEST(plan.at("sharding").at("optim") >= total);
+  BOOST_TEST(plan.at("sharding").at("none") > 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_death_costs_a_divided_state_nothing) {

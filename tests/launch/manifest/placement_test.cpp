@@ -1,5 +1,6 @@
 #include "launch/manifest/placement.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <numeric>
 
@@ -127,6 +128,31 @@ BOOST_AUTO_TEST_CASE(copies_of_a_neighbours_state_are_planned) {
     BOOST_TEST(with.ranks[i].pools - without.ranks[i].pools > 2 * 3 * state);
   }
   BOOST_TEST(placed({}).ranks[0].pools == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_divided_state_takes_less_and_its_twins_as_much_again) {
+  const std::string optim = "data_parallel.sharding=optim";
+  const auto none = placed({"mesh.dp=4"}), twins = placed({"mesh.dp=4", optim});
+  const auto alone = placed({"mesh.dp=4", optim, "recovery.neighbour_copies=false"});
+  std::int64_t of_alone = 0, of_twins = 0, fullest = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto& row = alone.ranks[i];
+    BOOST_TEST(row.formula.optimizer == 8 * row.parameters / 4);
+    BOOST_TEST(twins.ranks[i].formula.optimizer == 2 * row.formula.optimizer);
+    BOOST_TEST(none.ranks[i].formula.optimizer == 8 * row.parameters);
+    // Half a piece more or less, in one bucket of this small model.
+    BOOST_TEST(
+        static_cast<double>(row.memory.optimizer) == static_cast<double>(row.formula.optimizer),
+        boost::test_tools::tolerance(0.05));
+    of_alone += row.memory.optimizer;
+    of_twins += twins.ranks[i].memory.optimizer;
+    fullest = std::max(fullest, twins.ranks[i].total_bytes);
+  }
+  BOOST_TEST(of_twins == 2 * of_alone);
+  BOOST_TEST(none.sharding.at("optim") == fullest);
+  BOOST_TEST(twins.sharding.at("none") == none.ranks[0].total_bytes);
+  BOOST_TEST(twins.sharding.at("none") > fullest);
+  BOOST_TEST(placed({}).sharding.size() == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(layers_in_a_row_are_written_as_ranges) {
