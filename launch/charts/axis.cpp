@@ -29,12 +29,35 @@ void part(double& low, double& high) {
 
 }  // namespace
 
+double Axis::share(double value) const {
+  if (scale == Scale::linear) return (value - low) / (high - low);
+  return std::log(value / low) / std::log(high / low);
+}
+
 Axis rounded_axis(double low, double high, int num_ticks) {
   part(low, high);
   const double distance = distance_of_ticks(high - low, num_ticks);
   const double first = std::floor(low / distance + 1e-9), last = std::ceil(high / distance - 1e-9);
   Axis axis{.low = first * distance, .high = last * distance, .ticks = {}};
   for (double tick = first; tick <= last; ++tick) axis.ticks.push_back(tick * distance);
+  return axis;
+}
+
+Axis logarithmic_axis(double low, double high, int num_ticks) {
+  part(low, high);
+  if (high < 10 * low) {
+    Axis axis = rounded_axis(low, high, num_ticks);
+    std::erase_if(axis.ticks, [](double tick) { return tick <= 0; });
+    axis.low = std::min(low, axis.ticks.front());
+    axis.scale = Scale::logarithmic;
+    return axis;
+  }
+  const double decades = std::log10(high / low);
+  Axis axis{.low = low, .high = high, .ticks = {}, .scale = Scale::logarithmic};
+  for (double power = std::pow(10, std::floor(std::log10(low))); power <= high; power *= 10)
+    for (const int factor : {1, 2, 5})
+      if (factor == 1 || 3 * decades <= num_ticks) axis.ticks.push_back(factor * power);
+  std::erase_if(axis.ticks, [&](double tick) { return tick < low || tick > high; });
   return axis;
 }
 

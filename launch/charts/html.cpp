@@ -11,15 +11,17 @@
 
 namespace troupe::launch {
 
-std::string document(const std::string& title, const std::string& body) {
+std::string document(const Document& parts) {
   const std::string head =
       element("meta", {{"charset", "utf-8"}}) +
       element("meta", {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}}) +
-      text_element("title", {}, title) + element("style", {}, kStyle);
+      text_element("title", {}, parts.title) + element("style", {}, kStyle + parts.style);
+  const std::string script = parts.script.empty() ? "" : element("script", {}, parts.script);
   return "<!DOCTYPE html>\n" +
-         element("html", {{"xmlns", "http://www.w3.org/1999/xhtml"}, {"lang", "en"}},
-                 element("head", {}, head) + "\n" +
-                     element("body", {}, fill_patterns() + element("main", {}, body))) +
+         element(
+             "html", {{"xmlns", "http://www.w3.org/1999/xhtml"}, {"lang", "en"}},
+             element("head", {}, head) + "\n" +
+                 element("body", {}, fill_patterns() + element("main", {}, parts.body) + script)) +
          "\n";
 }
 

@@ -9,8 +9,14 @@
 
 namespace troupe::launch {
 
-/// A whole file: markup with the style in it, which needs no other file and no script.
-std::string document(const std::string& title, const std::string& body);
+struct Document {
+  std::string title;
+  std::string body;
+  std::string style = {};   ///< beside style.css
+  std::string script = {};  ///< run when the body is there
+};
+/// A whole file with style and script in it, which needs no other one.
+std::string document(const Document& parts);
 
 /// A part of a page under a heading; empty if its content is.
 std::string section(const std::string& title, const std::string& content);

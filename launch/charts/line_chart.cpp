@@ -49,12 +49,22 @@ class Canvas {
   static Axis y_axis(const LineChart& chart) {
     double low = std::numeric_limits<double>::infinity(), high = -low;
     for (const Series& series : chart.series)
-      for (const Point& p : finite(series.points)) {
+      for (const Point& p : shown(chart, series)) {
         low = std::min(low, p.y);
         high = std::max(high, p.y);
       }
-    return low <= high ? rounded_axis(low, high, static_cast<int>(chart.height / kTick))
-                       : Axis{.low = 0, .high = 0, .ticks = {}};
+    if (low > high) return Axis{.low = 0, .high = 0, .ticks = {}};
+    const int num_ticks = static_cast<int>(chart.height / kTick);
+    return chart.scale == Scale::linear ? rounded_axis(low, high, num_ticks)
+                                        : logarithmic_axis(low, high, num_ticks);
+  }
+
+  /// The points that have a place in the chart.
+  static std::vector<Point> shown(const LineChart& chart, const Series& series) {
+    std::vector<Point> points = finite(series.points);
+    if (chart.scale == Scale::logarithmic)
+      std::erase_if(points, [](const Point& p) { return p.y <= 0; });
+    return points;
   }
 
   double bottom() const { return chart_.height - kBottom; }
@@ -62,7 +72,7 @@ class Canvas {
 
   std::string line(const Series& series) const {
     std::string path;
-    for (const Point& p : thinned(finite(series.points), static_cast<std::size_t>(kColumns)))
+    for (const Point& p : thinned(shown(chart_, series), static_cast<std::size_t>(kColumns)))
       path += (path.empty() ? "M" : "L") + number(kColumns * chart_.x.share(p.x)) + " " +
               number(y(p.y));
     if (series.points.size() == 1) path += "h0";  // a dot
@@ -71,7 +81,7 @@ class Canvas {
 
   std::string points(const Series& series) const {
     std::string out;
-    for (const Point& p : thinned(finite(series.points), static_cast<std::size_t>(kColumns / 8)))
+    for (const Point& p : thinned(shown(chart_, series), static_cast<std::size_t>(kColumns / 8)))
       out += at_point(chart_.x.share(p.x), y(p.y),
                       element("path", {{"class", series.look}, {"d", "M0 -4L4 0L0 4L-4 0Z"}},
                               hint(series.name + ": " + number(p.y) + " at " + number(p.x))));

@@ -29,7 +29,8 @@ struct LineChart {
   std::string x_name;  ///< written at the end of the axis
   double height = 200;
   Axis x;
-  std::vector<Series> series;  ///< later ones lie over earlier ones
+  Scale scale = Scale::linear;  ///< of the y axis; values of 0 and below have no place on the other
+  std::vector<Series> series;   ///< later ones lie over earlier ones
   std::vector<Hint> hints = {};
 };
 

@@ -14,6 +14,7 @@ constexpr const char* kRising = "M-1 1L1 -1M0 6L6 0M5 7L7 5";
 constexpr const char* kFalling = "M-1 5L1 7M0 0L6 6M5 -1L7 1";
 constexpr const char* kLevel = "M0 3L6 3";
 constexpr const char* kUpright = "M3 0L3 6";
+constexpr const char* kCross = "M0 3L6 3M3 0L3 6";
 
 struct Lines {
   Op op;
@@ -21,9 +22,9 @@ struct Lines {
 };
 constexpr std::array kActions{Lines{Op::F, ""}, Lines{Op::B, kRising}, Lines{Op::I, kLevel},
                               Lines{Op::W, kUpright}};
-/// Of the parts p0 to p6 of style.css.
-constexpr std::array kParts{
-    "", kRising, kLevel, kUpright, kFalling, "M2.5 3L3.5 3", "M0 3L6 3M3 0L3 6"};
+// Lines of the parts p0 to p7 of style.css.
+constexpr std::array kParts{"",       kRising, kLevel,         kUpright,
+                            kFalling, kCross,  "M2.5 3L3.5 3", kRising};
 
 std::string name_of(Op op) {
   return std::string("op") + static_cast<char>(op);
@@ -36,9 +37,10 @@ std::string name_of_part(std::size_t n) {
 /// A square of 6 pixels with lines over its ground.
 std::string pattern(const std::string& id, Attributes ground, const char* path) {
   ground.insert(ground.end(), {{"width", "6"}, {"height", "6"}});
-  const std::string lines = element(
-      "path",
-      {{"d", path}, {"stroke", "#ffffff"}, {"stroke-opacity", "0.45"}, {"stroke-width", "1.2"}});
+  const std::string lines = element("path", {{"d", path},
+                                             {"stroke", id == "waiting" ? "#e69f00" : "#ffffff"},
+                                             {"stroke-opacity", "0.45"},
+                                             {"stroke-width", "1.2"}});
   return element("pattern",
                  {{"id", id}, {"width", "6"}, {"height", "6"}, {"patternUnits", "userSpaceOnUse"}},
                  element("rect", ground) + (*path == 0 ? "" : lines));
@@ -52,6 +54,7 @@ std::string fill_patterns() {
     patterns += pattern(name_of(lines.op), {{"fill", schedules::colour_of(lines.op)}}, lines.path);
   for (std::size_t n = 0; n < kParts.size(); ++n)
     patterns += pattern(name_of_part(n), {{"class", "p" + std::to_string(n)}}, kParts[n]);
+  patterns += pattern("waiting", {{"class", "idle"}}, kFalling);
   return element("svg",
                  {{"class", "patterns"}, {"width", "0"}, {"height", "0"}, {"aria-hidden", "true"}},
                  element("defs", {}, patterns));

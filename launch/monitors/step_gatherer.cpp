@@ -2,7 +2,24 @@
 
 #include <utility>
 
+#include "launch/control/event_json.h"
+
 namespace troupe::launch {
+
+nlohmann::json to_json(const WholeStep& step, const std::vector<actors::RankStatus>& ranks) {
+  using nlohmann::json;
+  json rows = json::array();
+  for (const actors::RankStatus& rank : ranks) {
+    json actions = json::array();
+    for (const auto& action : step.ranks.at(rank.rank)) actions.push_back(launch::to_json(action));
+    rows.push_back({{"rank", rank.rank},
+                    {"replica", rank.replica},
+                    {"stage", rank.stage},
+                    {"shard", rank.shard},
+                    {"actions", std::move(actions)}});
+  }
+  return {{"step", step.step}, {"ranks", std::move(rows)}};
+}
 
 void StepGatherer::expect(std::uint32_t epoch, std::size_t num_ranks) {
   epoch_ = epoch;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <vector>
@@ -16,6 +17,10 @@ struct WholeStep {
   std::int64_t step = 0;
   std::map<int, std::vector<actors::ActionsTraced::Action>> ranks;  ///< actions by rank
 };
+
+/// The step as {step, ranks: [{rank, replica, stage, shard, actions}]}. `ranks` has all of the
+/// step.
+nlohmann::json to_json(const WholeStep& step, const std::vector<actors::RankStatus>& ranks);
 
 /// Puts a step together from the parts that its ranks send. It holds one step: the first part of
 /// another one replaces what has come.

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "launch/control/control_protocol.h"
-#include "launch/control/event_json.h"
 #include "stages/storage/output_file.h"
 #include "tensor/error.h"
 
@@ -13,21 +12,6 @@ namespace {
 using namespace actors;
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
-
-/// {step, ranks: [{rank, replica, stage, shard, actions}]}.
-json to_json(const WholeStep& step, const std::vector<RankStatus>& ranks) {
-  json rows = json::array();
-  for (const RankStatus& rank : ranks) {
-    json actions = json::array();
-    for (const auto& action : step.ranks.at(rank.rank)) actions.push_back(launch::to_json(action));
-    rows.push_back({{"rank", rank.rank},
-                    {"replica", rank.replica},
-                    {"stage", rank.stage},
-                    {"shard", rank.shard},
-                    {"actions", std::move(actions)}});
-  }
-  return {{"step", step.step}, {"ranks", std::move(rows)}};
-}
 
 }  // namespace
 

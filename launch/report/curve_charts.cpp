@@ -21,7 +21,7 @@ std::string look(const char* kind, std::size_t run) {
 }
 
 /// "loss", or "loss of lake" where there are several runs.
-std::string named(const std::string& what, const std::vector<NamedRun>& runs, std::size_t i) {
+std::string named(const std::string& what, const std::vector<Losses>& runs, std::size_t i) {
   return runs.size() == 1 ? what : what + " of " + runs[i].name;
 }
 
@@ -30,35 +30,49 @@ std::vector<Hint> loss_hints(const Curve& loss) {
   constexpr std::size_t kHints = 100;
   std::vector<Hint> hints;
   const std::size_t per_hint = (loss.raw.size() + kHints - 1) / kHints;
+  auto smooth = loss.smooth.begin();
   for (std::size_t i = 0; i + 1 < loss.raw.size(); i += per_hint) {
     const std::size_t next = std::min(i + per_hint, loss.raw.size() - 1);
+    while (smooth + 1 != loss.smooth.end() && smooth->x < loss.raw[i].x) ++smooth;
     hints.push_back({.from = loss.raw[i].x,
                      .to = loss.raw[next].x,
                      .text = fmt::format("step {}: loss {:.4f}, smoothed {:.4f}", loss.raw[i].x,
-                                         loss.raw[i].y, loss.smooth[i].y)});
+                                         loss.raw[i].y, smooth->y)});
   }
   return hints;
 }
 
-using CurveOf = Curve (*)(const Metrics&);
+LineChart empty_small_chart(const char* name, const Axis& steps) {
+  return {.label = fmt::format("{} by step", name),
+          .x_name = "step",
+          .height = 150,
+          .x = exact_axis(steps.low, steps.high, kSmallTicks),
+          .series = {}};
+}
 
-/// A small chart of a figure, under its name. Empty if no run has it.
-std::string small_chart(const std::vector<NamedRun>& runs, const Axis& steps, const char* name,
-                        CurveOf curve_of) {
-  LineChart chart{.label = fmt::format("{} by step", name),
-                  .x_name = "step",
-                  .height = 150,
-                  .x = exact_axis(steps.low, steps.high, kSmallTicks),
-                  .series = {}};
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    Curve curve = curve_of(runs[i].run->metrics);
-    if (runs.size() == 1)
-      chart.series.push_back({.name = "each", .look = look("raw", i), .points = curve.raw});
-    chart.series.push_back(
-        {.name = "smooth", .look = look("smooth", i), .points = std::move(curve.smooth)});
-  }
+std::string under_its_name(const char* name, const LineChart& chart) {
   const std::string drawn = draw(chart);
   return drawn.empty() ? "" : element("div", {}, text_element("h3", {}, name) + drawn);
+}
+
+void add_curve(LineChart& chart, Curve curve) {
+  chart.series.push_back({.name = "each", .look = look("raw", 0), .points = std::move(curve.raw)});
+  chart.series.push_back(
+      {.name = "smooth", .look = look("smooth", 0), .points = std::move(curve.smooth)});
+}
+
+using CurveOf = Curve (*)(const Metrics&);
+
+/// A small chart of a figure of all runs.
+std::string small_chart_of(const std::vector<NamedRun>& runs, const Axis& steps, const char* name,
+                           CurveOf curve_of) {
+  if (runs.size() == 1) return small_chart(name, curve_of(runs.front().run->metrics), steps);
+  LineChart chart = empty_small_chart(name, steps);
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    chart.series.push_back({.name = "smooth",
+                            .look = look("smooth", i),
+                            .points = curve_of(runs[i].run->metrics).smooth});
+  return under_its_name(name, chart);
 }
 
 }  // namespace
@@ -72,26 +86,40 @@ Axis step_axis(const std::vector<NamedRun>& runs) {
   return exact_axis(first, last, kStepTicks);
 }
 
-std::string loss_chart(const std::vector<NamedRun>& runs, const Axis& steps) {
-  LineChart chart{
-      .label = "Loss by step", .x_name = "step", .height = 300, .x = steps, .series = {}};
+std::vector<Losses> losses_of(const std::vector<NamedRun>& runs) {
+  std::vector<Losses> losses;
+  for (const NamedRun& each : runs)
+    losses.push_back({.name = each.name,
+                      .training = loss_curve(each.run->metrics),
+                      .evaluations = evaluation_points(each.run->metrics)});
+  return losses;
+}
+
+std::string loss_chart(std::vector<Losses> runs, const Axis& steps, Scale scale) {
+  LineChart chart{.label = "Loss by step",
+                  .x_name = "step",
+                  .height = 300,
+                  .x = steps,
+                  .scale = scale,
+                  .series = {}};
   std::vector<Series> evaluations;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    Curve loss = loss_curve(runs[i].run->metrics);
+    Curve& loss = runs[i].training;
     if (loss.raw.empty()) continue;
     chart.label += fmt::format("; {} from {:.4g} to {:.4g}", named("loss", runs, i),
                                loss.raw.front().y, loss.smooth.back().y);
     if (runs.size() == 1) {
       chart.hints = loss_hints(loss);
-      chart.series.push_back({.name = "each step", .look = look("raw", i), .points = loss.raw});
+      chart.series.push_back(
+          {.name = "each step", .look = look("raw", i), .points = std::move(loss.raw)});
     }
     chart.series.push_back({.name = named(runs.size() == 1 ? "smoothed" : "loss", runs, i),
                             .look = look("smooth", i),
                             .points = std::move(loss.smooth)});
-    if (auto points = evaluation_points(runs[i].run->metrics); !points.empty())
+    if (!runs[i].evaluations.empty())
       evaluations.push_back({.name = named("evaluation", runs, i),
                              .look = look("evaluation", i),
-                             .points = std::move(points),
+                             .points = std::move(runs[i].evaluations),
                              .shape = Series::Shape::points});
   }
   std::ranges::move(evaluations, std::back_inserter(chart.series));
@@ -99,6 +127,12 @@ std::string loss_chart(const std::vector<NamedRun>& runs, const Axis& steps) {
   if (drawn.empty()) return "";
   const std::string kind = runs.size() == 1 ? "single" : "several";
   return element("div", {{"class", kind}}, legend(chart.series) + drawn);
+}
+
+std::string small_chart(const char* name, Curve curve, const Axis& steps) {
+  LineChart chart = empty_small_chart(name, steps);
+  add_curve(chart, std::move(curve));
+  return under_its_name(name, chart);
 }
 
 std::string source_chart(const Metrics& metrics, const Axis& steps) {
@@ -129,10 +163,10 @@ std::string source_chart(const Metrics& metrics, const Axis& steps) {
 }
 
 std::string small_charts(const std::vector<NamedRun>& runs, const Axis& steps) {
-  const std::string charts = small_chart(runs, steps, "tokens/s", speed_curve) +
-                             small_chart(runs, steps, "norm of the gradient", norm_curve) +
-                             small_chart(runs, steps, "learning rate", rate_curve) +
-                             small_chart(runs, steps, "MFU, % of the peak rate", mfu_curve);
+  const std::string charts = small_chart_of(runs, steps, "tokens/s", speed_curve) +
+                             small_chart_of(runs, steps, "norm of the gradient", norm_curve) +
+                             small_chart_of(runs, steps, "learning rate", rate_curve) +
+                             small_chart_of(runs, steps, "MFU, % of the peak rate", mfu_curve);
   return charts.empty() ? "" : element("div", {{"class", "small"}}, charts);
 }
 

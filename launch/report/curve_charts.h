@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "launch/charts/axis.h"
+#include "launch/charts/curve.h"
 #include "launch/report/run_report.h"
 
 namespace troupe::launch {
@@ -16,8 +17,17 @@ struct NamedRun {
 
 /// The axis of steps that all runs fit.
 Axis step_axis(const std::vector<NamedRun>& runs);
+/// Losses of a run.
+struct Losses {
+  std::string name;  ///< of the run
+  Curve training;
+  std::vector<Point> evaluations;
+};
+std::vector<Losses> losses_of(const std::vector<NamedRun>& runs);
 /// Losses in training and evaluation, as measured and smoothed, with a legend.
-std::string loss_chart(const std::vector<NamedRun>& runs, const Axis& steps);
+std::string loss_chart(std::vector<Losses> runs, const Axis& steps, Scale scale = Scale::linear);
+/// A small chart of a figure by step, under its name. Empty if there are no points.
+std::string small_chart(const char* name, Curve curve, const Axis& steps);
 /// Losses of a mixture's sources, smoothed; empty without a mixture.
 std::string source_chart(const Metrics& metrics, const Axis& steps);
 /// Speed, norm of the gradient, learning rate and model FLOP utilization, a small chart each.

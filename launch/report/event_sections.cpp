@@ -17,6 +17,7 @@ std::string title_of(const Happening& h) {
   if (h.kind == "failure") return "worker lost";
   if (h.kind == "rescaled") return "changed";
   if (h.kind == "launch") return "resumed";
+  if (h.kind == "membership") return "cluster";
   if (h.kind == "not_finite") return "not finite";
   if (h.kind == "large_gradient") return "large gradient";
   return h.kind;
@@ -74,8 +75,11 @@ std::string list_of(const std::vector<Happening>& happenings) {
 }  // namespace
 
 std::string events_section(const RunReport& run) {
-  const auto& happenings = run.history.happenings;
-  return section("What happened", phase_bars(happenings) + list_of(happenings));
+  return section("What happened", happenings_markup(run.history.happenings));
+}
+
+std::string happenings_markup(const std::vector<Happening>& happenings) {
+  return phase_bars(happenings) + list_of(happenings);
 }
 
 std::string checkpoints_section(const RunReport& run) {

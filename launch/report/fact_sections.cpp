@@ -7,10 +7,10 @@
 
 #include "actors/tuning/step_meter.h"
 #include "launch/charts/html.h"
-#include "launch/charts/timeline.h"
 #include "launch/host/quantities.h"
 #include "launch/monitors/event_fields.h"
 #include "launch/report/curve_charts.h"
+#include "launch/report/history_strips.h"
 #include "launch/report/sections.h"
 
 // What a run is, how it is, and how its loss fell.
@@ -20,36 +20,6 @@ namespace {
 
 std::string code(const std::string& text) {
   return text_element("code", {}, text);
-}
-
-/// The strips below the loss: what happened at which step.
-std::vector<Strip> strips_of(const RunReport& run) {
-  const History& history = run.history;
-  const auto last = static_cast<double>(run.last_step());
-  Strip shapes{.name = "shape"}, failures{.name = "failures", .look = Strip::Look::cross};
-  Strip changes{.name = "events", .look = Strip::Look::triangle};
-  Strip saved{.name = "saved"};
-  for (std::size_t i = 0; i < history.shapes.size(); ++i) {
-    const bool newest = i + 1 == history.shapes.size();
-    const double to = newest ? last : static_cast<double>(history.shapes[i + 1].after_step);
-    shapes.spans.push_back({.from = static_cast<double>(history.shapes[i].after_step),
-                            .to = std::min(to, last),
-                            .text = history.shapes[i].text()});
-  }
-  for (const Happening& h : history.happenings) {
-    if (h.kind == "note" || h.kind == "ended" || h.kind == "recovered") continue;
-    Strip& strip = h.kind == "failure" ? failures : changes;
-    strip.marks.push_back({.x = std::min(static_cast<double>(h.step), last),
-                           .text = fmt::format("step {}: {}", h.step, h.text)});
-  }
-  for (const SavedCheckpoint& c : history.checkpoints)
-    if (c.step <= run.last_step())
-      saved.marks.push_back(
-          {.x = static_cast<double>(c.step), .text = fmt::format("checkpoint of step {}", c.step)});
-  std::vector<Strip> strips{shapes};
-  for (const Strip& strip : {failures, changes, saved})
-    if (!strip.marks.empty()) strips.push_back(strip);
-  return strips;
 }
 
 double median_of(const std::vector<Point>& points) {
@@ -76,10 +46,11 @@ Fact failures_of(const History& history) {
 std::string loss_section(const RunReport& run) {
   const std::vector<NamedRun> alone{{.name = run.name(), .run = &run}};
   const Axis steps = step_axis(alone);
-  const std::string chart = loss_chart(alone, steps);
+  const std::string chart = loss_chart(losses_of(alone), steps);
   if (chart.empty()) return section("Loss", paragraph("No step has a finite loss."));
   return section("Loss", chart +
-                             draw_timeline("What happened at which step", steps, strips_of(run)) +
+                             draw_timeline("What happened at which step", steps,
+                                           strips_of(run.history, run.last_step())) +
                              source_chart(run.metrics, steps) + small_charts(alone, steps) +
                              loss_numbers(run));
 }

@@ -27,12 +27,27 @@ constexpr std::array kKinds{Kind{Op::F, "forward"}, Kind{Op::B, "backward"},
                             Kind{Op::I, "input gradient"}, Kind{Op::W, "weight gradient"}};
 
 std::string hint_of(const RankRow& row, const TimedAction& a) {
-  std::string text =
-      fmt::format("rank {}, {}: {}, from {} on", row.rank, schedules::to_string(a.action),
-                  span_text(a.end_s - a.begin_s), span_text(a.begin_s));
-  if (a.waited_s > 0 && a.from >= 0)
-    text += fmt::format(", after {} of waiting for rank {}", span_text(a.waited_s), a.from);
-  return text;
+  return fmt::format("rank {}, {}: {}, from {} on", row.rank, schedules::to_string(a.action),
+                     span_text(a.end_s - a.begin_s), span_text(a.begin_s));
+}
+
+/// The wait before an action, from the end of the one before it; empty if it did not wait.
+std::string wait_before(const RankRow& row, std::size_t i, double top, double length_s) {
+  const TimedAction& a = row.actions[i];
+  const double earliest = i == 0 ? 0 : row.actions[i - 1].end_s;
+  const double begin = std::max(earliest, a.begin_s - a.waited_s);
+  if (a.from < 0 || !(begin < a.begin_s)) return "";
+  return element(
+      "rect",
+      {{"class", "wait"},
+       {"x", percent(begin / length_s)},
+       {"width", percent((a.begin_s - begin) / length_s)},
+       {"y", number(top)},
+       {"height", number(kBox)}},
+      hint(fmt::format("rank {} waits {} for the {} of microbatch {} from rank {}, for {}",
+                       row.rank, span_text(a.begin_s - begin),
+                       a.action.op == Op::F ? "activations" : "gradients", a.action.microbatch,
+                       a.from, schedules::to_string(a.action))));
 }
 
 /// Whether another action of the row runs at the same time for longer than times are exact.
@@ -79,7 +94,7 @@ std::string draw_gantt(const std::string& label, const std::vector<RankRow>& row
                                      {"y", number(top)},
                                      {"height", number(kBox)}});
     for (std::size_t a = 0; a < rows[i].actions.size(); ++a)
-      drawn.canvas += box(rows[i], a, top, length_s);
+      drawn.canvas += wait_before(rows[i], a, top, length_s) + box(rows[i], a, top, length_s);
   }
   drawn.canvas += x_ticks(exact_axis(0, 1e3 * length_s, 8), bottom);
   drawn.names += name_at(bottom + 16, "ms");
@@ -88,18 +103,22 @@ std::string draw_gantt(const std::string& label, const std::vector<RankRow>& row
 
 std::string gantt_legend(const std::vector<RankRow>& rows) {
   std::string items;
+  const auto item = [&](const Attributes& look, const char* name) {
+    Attributes square = look;
+    square.insert(square.end(), {{"width", "24"}, {"height", "12"}});
+    items += element("li", {},
+                     element("svg", {{"width", "26"}, {"height", "12"}, {"aria-hidden", "true"}},
+                             element("rect", square)) +
+                         escaped(name));
+  };
   for (const Kind& kind : kKinds) {
     const bool used = std::ranges::any_of(rows, [&](const RankRow& row) {
       return std::ranges::any_of(row.actions,
                                  [&](const TimedAction& a) { return a.action.op == kind.op; });
     });
-    if (!used) continue;
-    items += element(
-        "li", {},
-        element("svg", {{"width", "26"}, {"height", "12"}, {"aria-hidden", "true"}},
-                element("rect", {{"fill", fill_of(kind.op)}, {"width", "24"}, {"height", "12"}})) +
-            escaped(kind.name));
+    if (used) item({{"fill", fill_of(kind.op)}}, kind.name);
   }
+  item({{"class", "wait"}}, "waiting for a message");
   return element("ul", {{"class", "legend"}}, items);
 }
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fstream>
 #include <utility>
 
+#include "launch/host/quantities.h"
 #include "launch/monitors/event_fields.h"
 
 namespace troupe::launch {
@@ -37,17 +39,6 @@ std::vector<Phase> phases_of(const json& event) {
   return phases;
 }
 
-std::string text_for_people(const std::string& kind, const json& event) {
-  if (kind == "straggler")
-    return fmt::format("stage {} of replica {} is slow: {:.1f} ms of work in a step, usual {:.1f}",
-                       integer_of(event, "stage"), integer_of(event, "replica"),
-                       1e3 * number_of(event, "busy_s"), 1e3 * number_of(event, "usual_busy_s"));
-  if (kind == "large_gradient")
-    return fmt::format("bucket {} of its gradients has a norm of {:.4g}",
-                       integer_of(event, "bucket"), number_of(event, "norm"));
-  return text_of(event, "cause");
-}
-
 ShapeSpan shape_of(const json& membership) {
   ShapeSpan shape{.after_step = integer_of(membership, "step"),
                   .pp = static_cast<int>(integer_of(membership, "pp", 1)),
@@ -61,61 +52,77 @@ ShapeSpan shape_of(const json& membership) {
   return shape;
 }
 
-class Historian {
- public:
-  void add(const json& event) {
-    const std::string kind = text_of(event, "kind");
-    const double time = seconds_of(event, "time");
-    if (kind == "membership") add_membership(event, time);
-    if (history_.launches.empty()) history_.launches.push_back({.begin = time, .end = time});
-    LaunchSpan& launch = history_.launches.back();
-    launch.end = std::max(launch.end, time);
-    launch.ended |= kind == "ended";
-    if (kind == "checkpoint")
-      history_.checkpoints.push_back({.step = integer_of(event, "step"),
-                                      .time = time,
-                                      .duration_s = seconds_of(event, "duration_s")});
-    constexpr std::array kTold{"failure",        "recovered",  "rescaled", "straggler",
-                               "large_gradient", "not_finite", "note",     "ended"};
-    if (std::ranges::find(kTold, kind) == kTold.end()) return;
-    history_.happenings.push_back({.kind = kind,
-                                   .time = time,
-                                   .step = integer_of(event, "step"),
-                                   .rank = static_cast<int>(integer_of(event, "rank", -1)),
-                                   .text = text_for_people(kind, event),
-                                   .phases = phases_of(event),
-                                   .stall_s = seconds_of(event, "stall_s")});
-  }
-  History history() { return std::move(history_); }
-
- private:
-  /// A launcher counts its epochs from 1, so an epoch that is no higher than the one before it is
-  /// of another launcher.
-  void add_membership(const json& event, double time) {
-    const std::int64_t epoch = integer_of(event, "epoch");
-    ShapeSpan shape = shape_of(event);
-    if (epoch <= epoch_ || history_.launches.empty()) {
-      if (!history_.launches.empty())
-        history_.happenings.push_back(
-            {.kind = "launch",
-             .time = time,
-             .step = shape.after_step,
-             .text = "resumed after step " + std::to_string(shape.after_step)});
-      history_.launches.push_back({.begin = time, .end = time});
-    }
-    epoch_ = epoch;
-    // Steps after this one were dropped, by a recovery or because the run was resumed.
-    std::erase_if(history_.shapes,
-                  [&](const ShapeSpan& old) { return old.after_step >= shape.after_step; });
-    if (history_.shapes.empty() || history_.shapes.back().text() != shape.text())
-      history_.shapes.push_back(std::move(shape));
-  }
-
-  History history_;
-  std::int64_t epoch_ = 0;
-};
+std::string text_for_people(const std::string& kind, const json& event) {
+  if (kind == "straggler")
+    return fmt::format("stage {} of replica {} is slow: {:.1f} ms of work in a step, usual {:.1f}",
+                       integer_of(event, "stage"), integer_of(event, "replica"),
+                       1e3 * number_of(event, "busy_s"), 1e3 * number_of(event, "usual_busy_s"));
+  if (kind == "large_gradient")
+    return fmt::format("bucket {} of its gradients has a norm of {:.4g}",
+                       integer_of(event, "bucket"), number_of(event, "norm"));
+  if (kind == "evaluation") return fmt::format("loss {:.4f}", number_of(event, "eval_loss"));
+  if (kind == "checkpoint")
+    return fmt::format("{}, written in {}", text_of(event, "path"),
+                       span_text(seconds_of(event, "duration_s")));
+  if (kind == "membership") return shape_of(event).text();
+  if (kind == "phase") return text_of(event, "phase");
+  if (kind == "director")
+    return fmt::format("{} messages wait for the director", integer_of(event, "mailbox_depth"));
+  return text_of(event, "cause");
+}
 
 }  // namespace
+
+void Historian::add(const json& event) {
+  const std::string kind = text_of(event, "kind");
+  const double time = seconds_of(event, "time");
+  if (kind == "membership") add_membership(event, time);
+  if (history_.launches.empty()) history_.launches.push_back({.begin = time, .end = time});
+  LaunchSpan& launch = history_.launches.back();
+  launch.end = std::max(launch.end, time);
+  launch.ended |= kind == "ended";
+  if (kind == "checkpoint")
+    history_.checkpoints.push_back({.step = integer_of(event, "step"),
+                                    .time = time,
+                                    .duration_s = seconds_of(event, "duration_s")});
+  constexpr std::array kTold{"failure",        "recovered",  "rescaled", "straggler",
+                             "large_gradient", "not_finite", "note",     "ended"};
+  if (std::ranges::find(kTold, kind) != kTold.end())
+    history_.happenings.push_back(happening_of(event));
+}
+
+/// A launcher counts its epochs from 1, so an epoch that is no higher than the one before it is of
+/// another launcher.
+void Historian::add_membership(const json& event, double time) {
+  const std::int64_t epoch = integer_of(event, "epoch");
+  ShapeSpan shape = shape_of(event);
+  if (epoch <= epoch_ || history_.launches.empty()) {
+    if (!history_.launches.empty())
+      history_.happenings.push_back(
+          {.kind = "launch",
+           .time = time,
+           .step = shape.after_step,
+           .text = "resumed after step " + std::to_string(shape.after_step)});
+    history_.launches.push_back({.begin = time, .end = time});
+  }
+  epoch_ = epoch;
+  // Steps after this one were dropped, by a recovery or because the run was resumed.
+  std::erase_if(history_.shapes,
+                [&](const ShapeSpan& old) { return old.after_step >= shape.after_step; });
+  if (history_.shapes.empty() || history_.shapes.back().text() != shape.text())
+    history_.shapes.push_back(std::move(shape));
+}
+
+Happening happening_of(const json& event) {
+  const std::string kind = text_of(event, "kind");
+  return {.kind = kind,
+          .time = seconds_of(event, "time"),
+          .step = integer_of(event, "step"),
+          .rank = static_cast<int>(integer_of(event, "rank", -1)),
+          .text = text_for_people(kind, event),
+          .phases = phases_of(event),
+          .stall_s = seconds_of(event, "stall_s")};
+}
 
 std::string ShapeSpan::text() const {
   std::string out = fmt::format("pp {}", pp);
@@ -128,6 +135,16 @@ History history_of(const std::vector<json>& events) {
   Historian historian;
   for (const json& event : events) historian.add(event);
   return historian.history();
+}
+
+std::vector<json> read_events(const std::filesystem::path& path) {
+  std::vector<json> events;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    json event = json::parse(line, nullptr, false);
+    if (event.is_object()) events.push_back(std::move(event));
+  }
+  return events;
 }
 
 }  // namespace troupe::launch

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -57,6 +58,24 @@ struct History {
 
 /// Sorts events, oldest first, by what they tell. Events of readers that came and went, and of the
 /// beginning of phases, are left out.
+class Historian {
+ public:
+  void add(const nlohmann::json& event);
+  const History& history() const { return history_; }
+
+ private:
+  void add_membership(const nlohmann::json& event, double time);
+
+  History history_;
+  std::int64_t epoch_ = 0;
+};
 History history_of(const std::vector<nlohmann::json>& events);
+
+/// What a person is told of an event of any kind but steps.
+Happening happening_of(const nlohmann::json& event);
+
+/// Reads events.jsonl. A line that is not whole is left out, and a file that cannot be opened has
+/// none.
+std::vector<nlohmann::json> read_events(const std::filesystem::path& path);
 
 }  // namespace troupe::launch

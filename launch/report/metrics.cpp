@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
@@ -44,8 +44,8 @@ double exposed_of(const json& line) {
   return longest;
 }
 
-StepRow step_row(std::int64_t step, const json& line, const std::vector<RankTimes>& ranks) {
-  return {.step = step,
+StepRow row_of(const json& line, const std::vector<RankTimes>& ranks) {
+  return {.step = integer_of(line, "step"),
           .loss = number_of(line, "loss"),
           .grad_norm = number_of(line, "grad_norm"),
           .lr = number_of(line, "lr"),
@@ -105,6 +105,10 @@ std::vector<Point> points_of(const Metrics& metrics, Figure figure) {
 
 }  // namespace
 
+StepRow step_row(const json& line) {
+  return row_of(line, rank_times(line));
+}
+
 Curve loss_curve(const Metrics& metrics) {
   return smooth_curve(points_of(metrics, [](const StepRow& row) { return row.loss; }));
 }
@@ -141,6 +145,11 @@ double exposed_s(const Metrics& metrics) {
   return sum;
 }
 
+Metrics read_metrics(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return read_metrics(file);
+}
+
 Metrics read_metrics(std::istream& file) {
   Metrics metrics;
   for (std::string text; std::getline(file, text);) {
@@ -152,7 +161,7 @@ Metrics read_metrics(std::istream& file) {
         metrics.evaluations.push_back({.step = step, .loss = number_of(line, "eval_loss")});
     } else if (metrics.steps.empty() || metrics.steps.back().step < step) {
       const auto ranks = rank_times(line);
-      metrics.steps.push_back(step_row(step, line, ranks));
+      metrics.steps.push_back(row_of(line, ranks));
       add_rank_times(metrics, ranks);
       add_sources(metrics, step, line);
     }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <istream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -75,8 +77,13 @@ const RankTimes* fullest_gpu(const Metrics& metrics);
 /// The sum of StepRow::exposed_s.
 double exposed_s(const Metrics& metrics);
 
+/// The step that a line, or the event of the step, tells of.
+StepRow step_row(const nlohmann::json& line);
+
 /// Reads metrics.jsonl. A line that is not whole, or of a step that is there already, is left out,
-/// so that the file of a run that is going on, or was killed, can be read.
+/// so that the file of a run that is going on, or was killed, can be read. A file that cannot be
+/// opened has no lines.
 Metrics read_metrics(std::istream& file);
+Metrics read_metrics(const std::filesystem::path& path);
 
 }  // namespace troupe::launch

@@ -69,11 +69,11 @@ std::vector<std::string> names_of(const std::vector<RunReport>& runs) {
 std::string run_page(const RunReport& run, double now) {
   const std::string header =
       element("header", {}, text_element("h1", {}, run.name()) + state_mark(run));
-  return document(run.name() + " - troupe report",
-                  header + paragraph(state_text(run)) + facts_of(run) + loss_section(run) +
-                      time_section(run) + step_section(run) + events_section(run) +
-                      checkpoints_section(run) + settings_section(run) + machine_section(run) +
-                      repeat_section(run) + footer(now));
+  return document({.title = run.name() + " - troupe report",
+                   .body = header + paragraph(state_text(run)) + facts_of(run) + loss_section(run) +
+                           time_section(run) + step_section(run) + events_section(run) +
+                           checkpoints_section(run) + settings_section(run) + machine_section(run) +
+                           repeat_section(run) + footer(now)});
 }
 
 std::string comparison_page(const std::vector<RunReport>& runs, double now) {
@@ -84,12 +84,13 @@ std::string comparison_page(const std::vector<RunReport>& runs, double now) {
   const Axis steps = step_axis(named);
   const std::string title = fmt::format("{} runs", runs.size());
   return document(
-      title + " - troupe report",
-      element("header", {}, text_element("h1", {}, title)) +
-          section("Runs", run_table(runs, names)) +
-          section("Loss", paragraph("Training losses, and speeds and norms, are smoothed.") +
-                              loss_chart(named, steps) + small_charts(named, steps)) +
-          section("Settings that differ", difference_table(runs, names)) + footer(now));
+      {.title = title + " - troupe report",
+       .body =
+           element("header", {}, text_element("h1", {}, title)) +
+           section("Runs", run_table(runs, names)) +
+           section("Loss", paragraph("Training losses, and speeds and norms, are smoothed.") +
+                               loss_chart(losses_of(named), steps) + small_charts(named, steps)) +
+           section("Settings that differ", difference_table(runs, names)) + footer(now)});
 }
 
 }  // namespace troupe::launch

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <utility>
 
 #include "launch/manifest/placement.h"
@@ -18,22 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-Metrics metrics_of(const fs::path& run) {
-  std::ifstream file(run / kMetricsFile);
-  return read_metrics(file);
-}
-
-/// The events of a run; a line that is not whole is left out.
-std::vector<json> events_of(const fs::path& run) {
-  std::vector<json> events;
-  std::ifstream file(run / kEventsFile);
-  for (std::string line; std::getline(file, line);) {
-    json event = json::parse(line, nullptr, false);
-    if (event.is_object()) events.push_back(std::move(event));
-  }
-  return events;
-}
 
 /// Files that vanish meanwhile, as those of an old checkpoint may, count as 0.
 std::int64_t bytes_below(const fs::path& directory) {
@@ -103,14 +86,15 @@ RunReport read_report(const fs::path& run, double now) {
   RunReport report{.directory = (run / "").parent_path().string(),
                    .manifest = Manifest::read(run / kManifestFile, {}),
                    .live = has_launcher(run)};
-  report.metrics = metrics_of(run);
+  report.metrics = read_metrics(run / kMetricsFile);
   if (report.metrics.steps.empty()) refuse_empty(run, report.live);
   if (!report.live) report.ending = find_ending(run);
   report.parameters = place(to_run_spec(report.manifest)).parameters;
   report.machine = read_json(run / kMachineFile).value_or(json::object());
-  report.history = history_of(events_of(run));
-  report.time = where_time_went(report.metrics, report.history, report.live ? now : 0);
+  report.history = history_of(read_events(run / kEventsFile));
   if (const auto step = read_json(run / kMeasuredStepFile)) report.step = step_picture(*step);
+  report.time = where_time_went(time_sums(report.metrics), report.history, report.live ? now : 0,
+                                report.step ? bubble_of(*report.step) : std::nullopt);
   report.checkpoints = checkpoints_of(run, report.history);
   return report;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "launch/report/run_report.h"
 
@@ -16,6 +17,12 @@ std::string checkpoints_section(const RunReport& run);
 std::string settings_section(const RunReport& run);
 std::string machine_section(const RunReport& run);
 std::string repeat_section(const RunReport& run);
+
+/// Bars of the phases of recoveries and changes, and a table of what happened.
+std::string happenings_markup(const std::vector<Happening>& happenings);
+
+/// A measured step and its prediction, with the difference in words.
+std::string step_markup(const StepPicture& picture);
 
 /// How a run ended, or how far it is.
 std::string state_text(const RunReport& run);

@@ -166,6 +166,11 @@ double idle_share(const std::vector<RankRow>& rows) {
   return 1 - busy / (length_of(rows) * static_cast<double>(rows.size()));
 }
 
+std::optional<double> bubble_of(const StepPicture& picture) {
+  if (picture.predicted.empty()) return std::nullopt;
+  return idle_share(picture.predicted);
+}
+
 std::string in_words(const StepPicture& picture) {
   const double measured = picture.measured_s(), predicted = picture.predicted_s();
   std::string words =

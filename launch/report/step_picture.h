@@ -47,6 +47,9 @@ std::optional<StepPicture> step_picture(const nlohmann::json& file);
 /// The share of the time until the last action's end in which the ranks do nothing, on average.
 double idle_share(const std::vector<RankRow>& rows);
 
+/// The idle share of the prediction; none without one.
+std::optional<double> bubble_of(const StepPicture& picture);
+
 /// How the step differs from the prediction, and which rank computes longest.
 std::string in_words(const StepPicture& picture);
 

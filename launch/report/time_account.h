@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,22 @@ struct TimeShare {
   double seconds = 0;
 };
 
+/// Sums over steps, on average over the ranks. A time that is not known counts as none.
+struct TimeSums {
+  double steps_s = 0;
+  double busy_s = 0;
+  double waits_s = 0;  ///< for other stages
+  double collective_s = 0;
+
+  void add(const StepRow& row);
+};
+TimeSums time_sums(const Metrics& metrics);
+
 /// What the ranks did while the run lived, on average over them. The parts add up to that time.
-/// `now` is the end of a launch that goes on; else a launch ends with its last event.
-std::vector<TimeShare> where_time_went(const Metrics& metrics, const History& history, double now);
+/// `now` is the end of a launch that goes on; else a launch ends with its last event. `bubble` is
+/// the share of forwards and backwards in which the schedule itself leaves the ranks idle; without
+/// it all waits for other stages are one part.
+std::vector<TimeShare> where_time_went(const TimeSums& sums, const History& history, double now,
+                                       std::optional<double> bubble);
 
 }  // namespace troupe::launch

@@ -107,8 +107,10 @@ std::string time_section(const RunReport& run) {
 }
 
 std::string step_section(const RunReport& run) {
-  if (!run.step) return "";
-  const StepPicture& picture = *run.step;
+  return run.step ? section("A step, rank by rank", step_markup(*run.step)) : "";
+}
+
+std::string step_markup(const StepPicture& picture) {
   std::vector<RankRow> shown = picture.measured;
   std::string note;
   if (shown.size() > kMostRows) {
@@ -116,10 +118,9 @@ std::string step_section(const RunReport& run) {
     note = " Drawn are the first shards of the first replica.";
   }
   const double length = std::max(picture.measured_s(), picture.predicted_s());
-  return section("A step, rank by rank",
-                 paragraph(in_words(picture) + note) + gantt_legend(shown) +
-                     gantt_of("As measured", shown, length) +
-                     gantt_of("As the simulator expects it", picture.predicted, length));
+  return paragraph(in_words(picture) + note) + gantt_legend(shown) +
+         gantt_of("As measured", shown, length) +
+         gantt_of("As the simulator expects it", picture.predicted, length);
 }
 
 }  // namespace troupe::launch

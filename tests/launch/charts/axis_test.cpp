@@ -51,4 +51,26 @@ BOOST_AUTO_TEST_CASE(values_that_are_all_the_same_get_an_axis) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_logarithmic_axis_has_powers_of_ten) {
+  const launch::Axis axis = launch::logarithmic_axis(0.5, 2000, 8);
+  const auto near = boost::test_tools::tolerance(1e-12);
+  BOOST_REQUIRE(axis.ticks.size() == 4u);
+  BOOST_TEST(axis.ticks.front() == 1, near);
+  BOOST_TEST(axis.ticks.back() == 1000, near);
+  BOOST_TEST(axis.share(0.5) == 0);
+  BOOST_TEST(axis.share(2000) == 1, near);
+  BOOST_TEST(axis.share(10) - axis.share(1) == axis.share(1000) - axis.share(100), near);
+  BOOST_TEST(launch::logarithmic_axis(1, 100, 8).ticks.size() == 7u);  // 1, 2, 5, 10, 20, 50, 100
+}
+
+BOOST_AUTO_TEST_CASE(within_one_power_a_logarithmic_axis_has_the_ticks_of_a_linear_one) {
+  const launch::Axis axis = launch::logarithmic_axis(1.5, 6, 4);
+  BOOST_TEST((axis.ticks == std::vector<double>{2, 4, 6}));
+  BOOST_TEST(axis.low == 1.5);
+  BOOST_TEST(axis.share(3) == 0.5, boost::test_tools::tolerance(1e-12));  // 1.5 * 2 * 2 = 6
+  const launch::Axis same = launch::logarithmic_axis(2, 2, 4);
+  BOOST_TEST(same.low > 0);
+  BOOST_TEST(same.high > same.low);
+}
+
 }  // namespace troupe::test

@@ -22,9 +22,32 @@ BOOST_AUTO_TEST_CASE(a_step_is_drawn_with_a_box_for_each_action) {
   const auto heights = attributes_of(tree, "rect", "height");
   BOOST_TEST(heights.count("10") == 2u);  // those that overlap share the row
   BOOST_TEST(drawn.find("rank 3, 0B7: 2 s, from 1 s on") != std::string::npos, drawn);
+  BOOST_TEST(!attributes_of(tree, "rect", "class").contains("wait"));
   const std::string legend = launch::gantt_legend(rows);
   BOOST_TEST(legend.find("backward") != std::string::npos);
   BOOST_TEST(legend.find("weight") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_is_drawn_from_the_action_before_it_on) {
+  const auto late = [](double waited, int from) {
+    const std::vector<launch::RankRow> rows{
+        {.rank = 1,
+         .actions = {{.action = *schedules::parse_action("1F0"), .begin_s = 0, .end_s = 1},
+                     {.action = *schedules::parse_action("1F1"),
+                      .begin_s = 3,
+                      .end_s = 4,
+                      .waited_s = waited,
+                      .from = from}}}};
+    return launch::draw_gantt("step", rows, 4);
+  };
+  const std::string drawn = late(1.5, 0);
+  BOOST_TEST(attributes_of(parse_xml(drawn), "rect", "x").contains("37.5%"));
+  BOOST_TEST(drawn.find("rank 1 waits 1.5 s for the activations of microbatch 1 from rank 0") !=
+             std::string::npos);
+  // The clock of a wait may have begun while the action before it ran.
+  BOOST_TEST(attributes_of(parse_xml(late(2.5, 0)), "rect", "width").contains("50%"));
+  for (const std::string& none : {late(1.5, -1), late(0, 0)})
+    BOOST_TEST(!attributes_of(parse_xml(none), "rect", "class").contains("wait"));
 }
 
 }  // namespace troupe::test

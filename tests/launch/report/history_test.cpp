@@ -113,9 +113,10 @@ BOOST_AUTO_TEST_CASE(the_parts_of_the_time_add_up_to_the_life_of_the_run) {
   launch::Metrics metrics;
   metrics.steps = {{.step = 1, .step_s = 4, .busy_s = 2, .idle_s = 1.5, .collective_s = 0.5},
                    {.step = 2, .step_s = 2, .busy_s = 1, .idle_s = 0.5, .collective_s = 0}};
-  const auto seconds = [&](double now) {
+  const auto seconds = [&](double now, std::optional<double> bubble = {}) {
     std::map<std::string, double> by_name;
-    for (const auto& share : launch::where_time_went(metrics, history, now))
+    for (const auto& share :
+         launch::where_time_went(launch::time_sums(metrics), history, now, bubble))
       by_name[share.name] = share.seconds;
     return by_name;
   };
@@ -128,10 +129,18 @@ BOOST_AUTO_TEST_CASE(the_parts_of_the_time_add_up_to_the_life_of_the_run) {
   BOOST_TEST(time["ordered changes"] == 3.75);
   BOOST_TEST(time["other"] == 31 - 6 - 7.5);
   BOOST_TEST(seconds(1000)["other"] == time["other"]);  // the last launch has ended
+  // Ranks that compute for 3 s in three quarters of the time idle for 1 s in the last one.
+  time = seconds(0, 0.25);
+  BOOST_TEST(time["bubble"] == 1);
+  BOOST_TEST(time["late messages"] == 0.5);
+  time = seconds(0, 0.9);  // more than the ranks waited
+  BOOST_TEST(time["bubble"] == 1.5);
+  BOOST_TEST(time["late messages"] == 0);
 
   auto events = events_of_a_hard_life();
   events.pop_back();
-  const auto live = launch::where_time_went(metrics, launch::history_of(events), 1000);
+  const auto live = launch::where_time_went(launch::time_sums(metrics), launch::history_of(events),
+                                            1000, std::nullopt);
   double sum = 0;
   for (const auto& share : live) sum += share.seconds;
   BOOST_TEST(sum == 21 + 800);
