@@ -266,7 +266,14 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
                                        .worker_command = {"/proc/self/exe", "worker"},
                                        .memory_bytes = machine.memory_bytes},
                                       log);
-    sinks.emplace(manifest, peak, cluster->hub(),
+    RunOrders orders{
+        .token = control.token(),
+        .stop = [&] { cluster->stop("stopped from the page"); },
+        .scale = [&](const actors::ScaleRequest& request,
+                     auto answer) { cluster->scale(request, std::move(answer)); },
+        .manifest = [&] { return Manifest::read(directory.path() / kManifestFile, {}); },
+        .machine = machine};
+    sinks.emplace(manifest, peak, cluster->hub(), std::move(orders),
                   [&](const std::string& text) { log.on_event(text); });
     console.show(endpoint_lines(sinks->endpoints()));
     signals.orders({.stop = [&](const std::string& reason) { cluster->stop(reason); },

@@ -1,6 +1,7 @@
 #include "launch/commands/sinks.h"
 
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "launch/run/run_directory.h"
@@ -16,9 +17,18 @@ std::vector<KeyedAddress> addresses_of(const Manifest& manifest) {
   return addresses;
 }
 
+WatchedRun watched_run(const Manifest& manifest, const PeakRate& peak) {
+  const std::filesystem::path run = manifest.text("run.dir");
+  return {.name = manifest.text("run.name"),
+          .max_steps = manifest.integer("run.max_steps"),
+          .peak = peak,
+          .past_steps = read_metrics(run / kMetricsFile),
+          .past_events = read_events(run / kEventsFile)};
+}
+
 }  // namespace
 
-Sinks::Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub,
+Sinks::Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub, RunOrders orders,
              const std::function<void(const std::string&)>& print_error)
     : events_(hub, std::filesystem::path(manifest.text("run.dir")) / kEventsFile, print_error),
       steps_(hub, std::filesystem::path(manifest.text("run.dir")) / kMeasuredStepFile),
@@ -29,8 +39,8 @@ Sinks::Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub,
   if (const std::string& address = manifest.text("monitor.prometheus"); !address.empty())
     prometheus_.emplace(hub, parse_http_address(address), peak);
   if (const std::string& address = manifest.text("monitor.web"); !address.empty())
-    web_.emplace(hub, parse_http_address(address), manifest.text("run.name"),
-                 manifest.texts("monitor.hosts"), peak);
+    web_.emplace(hub, parse_http_address(address), watched_run(manifest, peak),
+                 manifest.texts("monitor.hosts"), std::move(orders));
 }
 
 void Sinks::check(const Manifest& manifest) {

@@ -24,7 +24,8 @@ class Sinks {
   /// write. Throws Error{manifest} naming an address that cannot be bound. The hub must outlive the
   /// sinks.
   /// `peak` is for the model FLOP utilization.
-  Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub,
+  /// `orders` is what the page can order of the run.
+  Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub, RunOrders orders,
         const std::function<void(const std::string&)>& print_error);
 
   /// Throws Error{manifest} if an address that the manifest names is not free now, so that the user

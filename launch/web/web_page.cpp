@@ -8,10 +8,11 @@
 #include <optional>
 
 #include "actors/monitors/subscriber_thread.h"
+#include "launch/charts/html.h"
 #include "launch/control/control_protocol.h"
 #include "launch/manifest/host_names.h"
 #include "launch/web/page.h"
-#include "launch/web/web_state.h"
+#include "launch/web/state_replies.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -22,18 +23,26 @@ using Clock = std::chrono::steady_clock;
 
 /// A page that has not asked for this long counts as closed.
 constexpr std::chrono::seconds kLooking{5};
+/// Requests that are answered at a time. A reader that does not take its answer holds up one of
+/// these, for as long as a request may take, and nothing else.
+constexpr int kThreads = 8;
+
+std::string page_of(const WatchedRun& run) {
+  return document(
+      {.title = run.name, .body = kPageBody, .style = kPageStyle, .script = kPageScript});
+}
 
 /// Subscribes to actions while a browser shows the page.
 class Tracer {
  public:
-  Tracer(Hub& hub, WebState& state) : hub_(hub), state_(state) {}
+  Tracer(Hub& hub, RunWatch& watch) : hub_(hub), watch_(watch) {}
   void look() {
     const std::lock_guard lock(mutex_);
     last_look_ = Clock::now();
     if (!thread_)
       thread_.emplace(hub_, "web timeline", mask_of<ActionsTraced>(),
                       [this](const Subscription::Batch& batch) {
-                        for (const auto& event : batch.events) state_.apply(*event);
+                        for (const auto& event : batch.events) watch_.apply(*event);
                       });
   }
   void rest_if_nobody_looks() {
@@ -43,7 +52,7 @@ class Tracer {
 
  private:
   Hub& hub_;
-  WebState& state_;
+  RunWatch& watch_;
   std::mutex mutex_;  // guards the members below
   Clock::time_point last_look_;
   std::optional<SubscriberThread> thread_;
@@ -60,63 +69,101 @@ void reply(mg_connection* connection, const char* status, const char* type,
   mg_write(connection, body.data(), body.size());
 }
 
+/// The body of a request; of one that is longer than any order, the beginning.
+std::string body_of(mg_connection* connection) {
+  std::string body(OrderDesk::kMostBytes, '\0');
+  std::size_t size = 0;
+  for (int got = 1; size < body.size() && got > 0; size += static_cast<std::size_t>(got))
+    if (got = mg_read(connection, body.data() + size, body.size() - size); got < 0) break;
+  body.resize(size);
+  return body;
+}
+
 }  // namespace
 
-/// Answers GET / and GET /state if the request addresses this host by one of its names.
+/// Answers GET /, GET /state and POST /order if the request addresses this host by one of its
+/// names.
 class WebPage::Handler : public CivetHandler {
  public:
-  Handler(const HostNames& hosts, const WebState& state, Tracer& tracer)
-      : hosts_(hosts), state_(state), tracer_(tracer) {}
+  struct Answers {
+    RunWatch& watch;
+    StateReplies& replies;
+    OrderDesk& orders;
+    Tracer& tracer;
+    std::string page;
+  };
+  Handler(const HostNames& hosts, Answers answers) : hosts_(hosts), answers_(std::move(answers)) {}
 
   bool handleGet(CivetServer*, mg_connection* connection) override {
+    if (!is_for_us(connection)) return true;
     const mg_request_info* request = mg_get_request_info(connection);
-    const char* host = mg_get_header(connection, "Host");
     const std::string path = request->local_uri ? request->local_uri : "";
-    if (!host || !hosts_.has(host)) {
-      reply(connection, "403 Forbidden", "text/plain",
-            "this page answers to its own names; give this one to the run in monitor.hosts\n");
-    } else if (path == "/") {
-      reply(connection, "200 OK", "text/html", kPage);
+    if (path == "/") {
+      reply(connection, "200 OK", "text/html", answers_.page);
     } else if (path == "/state") {
-      tracer_.look();
-      reply(connection, "200 OK", "application/json", to_text(state_.snapshot()));
+      answers_.tracer.look();
+      auto state = answers_.replies.reply_to(request->query_string ? request->query_string : "");
+      state["order"] = answers_.orders.newest();
+      reply(connection, "200 OK", "application/json", to_text(state));
     } else {
-      reply(connection, "404 Not Found", "text/plain", "there is / and /state\n");
+      reply(connection, "404 Not Found", "text/plain", "there is /, /state and /order\n");
     }
     return true;
   }
 
+  bool handlePost(CivetServer*, mg_connection* connection) override {
+    if (!is_for_us(connection)) return true;
+    const auto body = body_of(connection);
+    const auto answer = answers_.orders.answer(body, answers_.watch.step_s());
+    const std::string status = answer.status == 200   ? "200 OK"
+                               : answer.status == 403 ? "403 Forbidden"
+                                                      : "400 Bad Request";
+    reply(connection, status.c_str(), "application/json", to_text(answer.body));
+    return true;
+  }
+
  private:
+  /// Whether the request names this host; if not, it is answered.
+  bool is_for_us(mg_connection* connection) const {
+    const char* host = mg_get_header(connection, "Host");
+    if (host && hosts_.has(host)) return true;
+    reply(connection, "403 Forbidden", "text/plain",
+          "this page answers to its own names; give this one to the run in monitor.hosts\n");
+    return false;
+  }
+
   const HostNames& hosts_;
-  const WebState& state_;
-  Tracer& tracer_;
+  const Answers answers_;
 };
 
 struct WebPage::Parts {
   HttpAddress address;
   HostNames hosts;
-  WebState state;
+  RunWatch watch;
+  StateReplies replies{watch};
+  OrderDesk orders;
   Tracer tracer;
   Handler handler;
   std::optional<CivetServer> server;
   std::optional<SubscriberThread> thread;
 
-  Parts(Hub& hub, const HttpAddress& where, const std::string& run,
-        const std::vector<std::string>& names, const PeakRate& peak)
+  Parts(Hub& hub, const HttpAddress& where, const WatchedRun& run,
+        const std::vector<std::string>& names, RunOrders allowed)
       : address(where),
         hosts(names, where),
-        state(run, peak),
-        tracer(hub, state),
-        handler(hosts, state, tracer) {}
+        watch(run),
+        orders(std::move(allowed)),
+        tracer(hub, watch),
+        handler(hosts, {watch, replies, orders, tracer, page_of(run)}) {}
 };
 
-WebPage::WebPage(Hub& hub, const HttpAddress& address, const std::string& run,
-                 const std::vector<std::string>& hosts, const PeakRate& peak)
-    : parts_(std::make_unique<Parts>(hub, address, run, hosts, peak)) {
+WebPage::WebPage(Hub& hub, const HttpAddress& address, const WatchedRun& run,
+                 const std::vector<std::string>& hosts, RunOrders orders)
+    : parts_(std::make_unique<Parts>(hub, address, run, hosts, std::move(orders))) {
   try {
-    parts_->server.emplace(std::vector<std::string>{"listening_ports", address.text(),
-                                                    "num_threads", "2", "request_timeout_ms",
-                                                    "5000", "enable_keep_alive", "no"});
+    parts_->server.emplace(std::vector<std::string>{
+        "listening_ports", address.text(), "num_threads", std::to_string(kThreads),
+        "request_timeout_ms", "5000", "enable_keep_alive", "no"});
   } catch (const std::exception& e) {
     throw Error(ErrorKind::manifest,
                 fmt::format("monitor.web = \"{}\" cannot be used: {}; port 0 takes any free port",
@@ -125,7 +172,7 @@ WebPage::WebPage(Hub& hub, const HttpAddress& address, const std::string& run,
   parts_->server->addHandler("/", parts_->handler);
   parts_->thread.emplace(hub, "web", all_events() & ~mask_of<ActionsTraced>(),
                          [parts = parts_.get()](const Subscription::Batch& batch) {
-                           for (const auto& event : batch.events) parts->state.apply(*event);
+                           for (const auto& event : batch.events) parts->watch.apply(*event);
                            parts->tracer.rest_if_nobody_looks();
                          });
 }

@@ -1,0 +1,170 @@
+#include "launch/web/mesh_picture.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "launch/charts/markup.h"
+#include "launch/charts/stacked_bar.h"
+#include "launch/host/quantities.h"
+
+namespace troupe::launch {
+namespace {
+
+/// Beyond so many stages boxes have no room for words; hints tell them.
+constexpr int kWordyStages = 8;
+/// A wait that takes less of a step is not worth a word.
+constexpr double kNoticedWait = 0.05;
+
+using Stage = std::vector<const RankNow*>;  // its shards
+using Mesh = std::map<int, std::map<int, Stage>>;
+
+Mesh mesh_of(const std::vector<RankNow>& ranks) {
+  Mesh mesh;
+  for (const RankNow& rank : ranks) mesh[rank.replica][rank.stage].push_back(&rank);
+  return mesh;
+}
+
+const char* look_of(const RankNow& rank) {
+  if (rank.state == "lost") return "rank lost";
+  if (!rank.waiting_for.empty() || rank.state == "waiting") return "rank waits";
+  if (rank.state == "running") return "rank busy";
+  return "rank starts";
+}
+
+std::string doing_of(const RankNow& rank) {
+  return rank.waiting_for.empty() ? rank.state : "waits for " + rank.waiting_for;
+}
+
+double busy_share(const RankNow& rank) {
+  const double whole = rank.busy_s + rank.idle_s;
+  return whole > 0 ? rank.busy_s / whole : 0;
+}
+
+/// The memory that a person looks at: that of the GPU if there is one.
+std::string memory_of(const RankNow& rank) {
+  if (rank.device_total_bytes > 0)
+    return fmt::format("{} of {}", bytes_text(static_cast<std::int64_t>(rank.device_used_bytes)),
+                       bytes_text(static_cast<std::int64_t>(rank.device_total_bytes)));
+  return rank.resident_bytes > 0 ? bytes_text(static_cast<std::int64_t>(rank.resident_bytes)) : "";
+}
+
+std::string box(const RankNow& rank, bool has_shards) {
+  const double busy = busy_share(rank);
+  const std::string place =
+      fmt::format("rank {}: replica {}, stage {}{}", rank.rank, rank.replica, rank.stage,
+                  has_shards ? fmt::format(", shard {}", rank.shard) : "");
+  const std::string told =
+      fmt::format("{}\n{}\nbusy {:.0f} % of the newest step\nmemory {}\nprocess {} on {}", place,
+                  doing_of(rank), 100 * busy, memory_of(rank), rank.pid, rank.host);
+  const std::string name = has_shards ? fmt::format("rank {} . shard {}", rank.rank, rank.shard)
+                                      : fmt::format("rank {}", rank.rank);
+  return element("div",
+                 {{"class", look_of(rank)},
+                  {"tabindex", "0"},
+                  {"role", "group"},
+                  {"aria-label", told},
+                  {"data-hint", told}},
+                 element("div", {{"class", "title"}},
+                         text_element("b", {}, name) +
+                             text_element("span", {}, fmt::format("{:.0f} % busy", 100 * busy))) +
+                     stacked_bar("busy", {{.name = "busy", .value = busy, .text = ""}}, 1) +
+                     element("div", {{"class", "title"}},
+                             text_element("span", {{"class", "doing"}}, doing_of(rank)) +
+                                 text_element("span", {}, memory_of(rank))));
+}
+
+/// What goes from the ranks of one stage to those of another, all together.
+struct Flow {
+  double bytes_per_s = 0;
+  double wait_share = 0;  ///< of the rank that waited longest
+};
+
+Flow flow_between(const RunNow& run, const Stage& from, const Stage& to) {
+  const auto among = [](const Stage& stage, int rank) {
+    return std::ranges::any_of(stage, [&](const RankNow* r) { return r->rank == rank; });
+  };
+  Flow flow;
+  for (const EdgeNow& edge : run.edges) {
+    if (!among(from, edge.from) || !among(to, edge.to)) continue;
+    flow.bytes_per_s += edge.bytes_per_s;
+    flow.wait_share = std::max(flow.wait_share, edge.wait_share);
+  }
+  return flow;
+}
+
+std::string rate_text(double bytes_per_s) {
+  return bytes_text(std::llround(bytes_per_s)) + "/s";
+}
+
+/// One direction of an arrow: the rate, and how much the receiver waits for it.
+std::string direction(const Flow& flow, const char* look) {
+  std::string out = text_element("span", {{"class", look}}, rate_text(flow.bytes_per_s));
+  if (flow.wait_share >= kNoticedWait)
+    out += text_element("span", {{"class", "late"}},
+                        fmt::format("{:.0f} % waited", 100 * flow.wait_share));
+  return out;
+}
+
+std::string arrow(const RunNow& run, const Stage& left, const Stage& right) {
+  const Flow forth = flow_between(run, left, right), back = flow_between(run, right, left);
+  const int from = left.front()->stage, to = right.front()->stage;
+  const auto told = [](const char* what, int sender, int receiver, const Flow& flow) {
+    return fmt::format(
+        "{} from stage {} to {}: {}, for which the receiver waits {:.0f} % of a step", what, sender,
+        receiver, rate_text(flow.bytes_per_s), 100 * flow.wait_share);
+  };
+  const std::string text =
+      told("activations", from, to, forth) + "\n" + told("gradients", to, from, back);
+  return element("div",
+                 {{"class", "arrow"}, {"data-hint", text}, {"role", "img"}, {"aria-label", text}},
+                 direction(forth, "forth") + direction(back, "back"));
+}
+
+/// What travels beside the arrows, as between the last stage and the first of a schedule with
+/// several chunks.
+std::string other_flows(const RunNow& run, const std::map<int, Stage>& stages) {
+  std::string text;
+  for (const auto& [from, sender] : stages)
+    for (const auto& [to, receiver] : stages) {
+      if (std::abs(from - to) <= 1) continue;
+      const Flow flow = flow_between(run, sender, receiver);
+      if (flow.bytes_per_s > 0)
+        text += fmt::format("{}stage {} to {}: {}", text.empty() ? "Also " : "; ", from, to,
+                            rate_text(flow.bytes_per_s));
+    }
+  return text;
+}
+
+}  // namespace
+
+std::string mesh_picture(const RunNow& run) {
+  if (run.ranks.empty()) return text_element("p", {}, "No worker has joined yet.");
+  const Mesh mesh = mesh_of(run.ranks);
+  std::string rows, others;
+  int most_stages = 0;
+  for (const auto& [replica, stages] : mesh) {
+    std::string row;
+    const Stage* before = nullptr;
+    for (const auto& [number, stage] : stages) {
+      if (before) row += arrow(run, *before, stage);
+      std::string boxes;
+      for (const RankNow* rank : stage) boxes += box(*rank, stage.size() > 1);
+      row += element("div", {{"class", "stage"}}, boxes);
+      before = &stage;
+    }
+    rows += element("div",
+                    {{"class", "replica"},
+                     {"role", "group"},
+                     {"aria-label", fmt::format("replica {}", replica)}},
+                    row);
+    most_stages = std::max(most_stages, static_cast<int>(stages.size()));
+    if (replica == 0) others = other_flows(run, stages);
+  }
+  return element("div", {{"class", most_stages > kWordyStages ? "mesh many" : "mesh"}}, rows) +
+         (others.empty() ? "" : text_element("p", {}, others + "."));
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,67 @@
+#include "launch/web/order_desk.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "launch/control/control_protocol.h"
+#include "launch/control/scale_request.h"
+#include "launch/web/order_preview.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+
+using nlohmann::json;
+
+OrderDesk::Answer OrderDesk::answer(const std::string& request, double step_s) {
+  const auto trusted =
+      orders_.token.empty() ? std::nullopt : authenticated_request(request, orders_.token);
+  if (!trusted)
+    return {.status = 403,
+            .body = {{"error",
+                      "this is not the token of this run; it is in control.json of the "
+                      "run directory"}}};
+  try {
+    return {.status = 200, .body = serve(trusted->at("request"), *trusted, step_s)};
+  } catch (const Error& error) {
+    return {.status = 400, .body = {{"error", error.what()}}};
+  }
+}
+
+json OrderDesk::serve(const std::string& name, const json& request, double step_s) {
+  if (name == "greet") return {{"text", ""}};
+  if (name == "preview")
+    return {
+        {"text", preview_of(orders_.manifest(), parse_scale(request), orders_.machine, step_s)}};
+  if (name == "scale") {
+    scale(parse_scale(request));
+    return {{"text", "ordered"}};
+  }
+  if (name == "stop") {
+    orders_.stop();
+    return {{"text", "ordered: the run ends after this step"}};
+  }
+  throw Error(
+      ErrorKind::usage,
+      fmt::format("no order is called '{}'; there are greet, preview, scale and stop", name));
+}
+
+void OrderDesk::scale(const actors::ScaleRequest& request) {
+  const std::string order = actors::to_string(request);
+  if (order.empty()) throw Error(ErrorKind::usage, "nothing to change: fill in at least one field");
+  const auto tell = [news = news_, order](const std::string& text) {
+    const std::lock_guard lock(news->mutex);
+    news->text = order + ": " + text;
+  };
+  tell("under way");
+  orders_.scale(request, [tell](const actors::ScaleAnswer& answer) {
+    tell((answer.code == 0 ? "" : "refused: ") + answer.text);
+  });
+}
+
+std::string OrderDesk::newest() const {
+  const std::lock_guard lock(news_->mutex);
+  return news_->text;
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "actors/topology/reports.h"
+#include "actors/topology/scale.h"
+#include "launch/host/machine.h"
+#include "launch/manifest/manifest.h"
+
+namespace troupe::launch {
+
+/// The calls that a page makes into its run. They may come from several threads at a time.
+struct RunOrders {
+  std::string token;  ///< the control socket's; empty: nobody may order anything
+  std::function<void()> stop;
+  /// Orders a change of shape; `answer` is called once, from any thread.
+  std::function<void(const actors::ScaleRequest& request,
+                     std::function<void(const actors::ScaleAnswer&)> answer)>
+      scale;
+  std::function<Manifest()> manifest;  ///< resolved for the current shape
+  Machine machine = {};
+};
+
+/// Takes the orders of pages. All functions are callable from any thread.
+class OrderDesk {
+ public:
+  static constexpr std::size_t kMostBytes = 64 * 1024;
+
+  explicit OrderDesk(RunOrders orders) : orders_(std::move(orders)) {}
+
+  struct Answer {
+    int status = 200;  ///< of HTTP
+    nlohmann::json body;
+  };
+  /// Answers a request as the control socket takes them: {token, request, ...}, where the request
+  /// is "stop", "scale" with its fields, "preview" with those of a scale, which changes nothing, or
+  /// "greet", which only tries the token. The body is {text}, or {error}. `step_s` is the time of a
+  /// step now.
+  Answer answer(const std::string& request, double step_s);
+  /// What became of the newest change that was ordered; empty: none was.
+  std::string newest() const;
+
+ private:
+  nlohmann::json serve(const std::string& name, const nlohmann::json& request, double step_s);
+  void scale(const actors::ScaleRequest& request);
+
+  const RunOrders orders_;
+  // Shared with answers, which may come when the desk is gone.
+  struct News {
+    std::mutex mutex;
+    std::string text;
+  };
+  const std::shared_ptr<News> news_ = std::make_shared<News>();
+};
+
+}  // namespace troupe::launch

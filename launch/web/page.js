@@ -1,0 +1,187 @@
+"use strict";
+// The run draws the parts of the page, as markup; this asks for those that have changed.
+
+const byId = id => document.getElementById(id);
+const versions = {};  // by part, of what is shown
+
+/** Makes `old` the same as `fresh`, node by node, so that what is focused, opened or pointed at stays. */
+function morph(old, fresh) {
+  if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) return old.replaceWith(fresh);
+  if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+    return;
+  }
+  for (const {name} of [...old.attributes])
+    if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+  for (const {name, value} of fresh.attributes)
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  const were = [...old.childNodes];
+  [...fresh.childNodes].forEach((node, i) => i < were.length ? morph(were[i], node) : old.append(node));
+  were.slice(fresh.childNodes.length).forEach(node => node.remove());
+}
+
+/** Shows a part. A hint is shown by this script, which does so on a tap and for the keyboard, too. */
+function show(name, markup) {
+  const fresh = new DOMParser().parseFromString(`<div id="${name}">${markup}</div>`, "text/html").body.firstChild;
+  for (const title of fresh.querySelectorAll("title")) {
+    title.parentNode.setAttribute("data-hint", title.textContent);
+    title.remove();
+  }
+  for (const name of ["class", "aria-live"])
+    if (byId(fresh.id).hasAttribute(name)) fresh.setAttribute(name, byId(fresh.id).getAttribute(name));
+  morph(byId(name), fresh);
+}
+
+const pressed = id => byId(id).getAttribute("aria-pressed") === "true";
+
+async function ask() {
+  const query = new URLSearchParams(versions);
+  if (pressed("log")) query.set("scale", "log");
+  if (pressed("routine")) query.set("routine", "yes");
+  const reply = await fetch("state?" + query, {cache: "no-store", signal: AbortSignal.timeout(10000)});
+  const state = await reply.json();
+  for (const [name, part] of Object.entries(state.parts)) {
+    versions[name] = part.version;
+    show(name, part.markup);
+  }
+  document.title = state.title;
+  byId("order").textContent = state.order;
+  if (state.parts.events) filter();
+  return state.ended;
+}
+
+let timer = 0;
+async function refresh() {
+  clearTimeout(timer);
+  let wait = 1000;
+  try {
+    if (await ask()) return byId("silence").textContent = "";  // nothing more will come
+    byId("silence").textContent = "";
+  } catch (error) {
+    byId("silence").textContent = "The run does not answer; this is what it showed last.";
+    wait = 3000;
+  }
+  timer = setTimeout(refresh, wait);
+}
+
+// A page that nobody sees asks for nothing, so that the run need not measure for it.
+document.addEventListener("visibilitychange", () => document.hidden ? clearTimeout(timer) : refresh());
+
+for (const id of ["log", "routine"])
+  byId(id).addEventListener("click", () => {
+    byId(id).setAttribute("aria-pressed", !pressed(id));
+    refresh();
+  });
+
+// Events by kind and by words.
+
+const hiddenKinds = new Set();
+const kindOf = row => row.querySelector("td[data-name=event]").textContent;
+
+function filter() {
+  const words = byId("search").value.toLowerCase();
+  const rows = [...byId("events").querySelectorAll("tbody tr")].filter(row => row.querySelector("td[data-name=event]"));
+  const counts = {};
+  for (const row of rows) {
+    const kind = kindOf(row);
+    counts[kind] = (counts[kind] ?? 0) + 1;
+    row.hidden = hiddenKinds.has(kind) || !row.textContent.toLowerCase().includes(words);
+  }
+  const focused = document.activeElement?.dataset?.kind;
+  byId("kinds").replaceChildren(...Object.keys(counts).sort().map(kind => {
+    const button = document.createElement("button");
+    button.textContent = `${kind} ${counts[kind]}`;
+    button.dataset.kind = kind;
+    button.setAttribute("aria-pressed", !hiddenKinds.has(kind));
+    button.onclick = () => {
+      hiddenKinds.delete(kind) || hiddenKinds.add(kind);
+      filter();
+    };
+    return button;
+  }));
+  if (focused) byId("kinds").querySelector(`[data-kind="${CSS.escape(focused)}"]`)?.focus();
+}
+byId("search").addEventListener("input", filter);
+
+// Hints: on pointing, on a tap, and for what has the focus.
+
+/** Shows the hint of an element beside a place in the window, or below the element; hides it if there is none. */
+function hint(target, x, y) {
+  const box = byId("hint");
+  box.hidden = !target;
+  if (!target) return;
+  box.textContent = target.dataset.hint;
+  const place = target.getBoundingClientRect();
+  [x, y] = [x ?? place.left, y ?? place.bottom];
+  box.style.left = Math.max(4, Math.min(x + 12, innerWidth - box.offsetWidth - 4)) + "px";
+  box.style.top = (y + 18 + box.offsetHeight > innerHeight ? y - box.offsetHeight - 10 : y + 18) + "px";
+}
+const hinted = target => target.closest?.("[data-hint]");
+for (const kind of ["pointermove", "pointerdown"])
+  document.addEventListener(kind, event => hint(hinted(event.target), event.clientX, event.clientY));
+document.addEventListener("focusin", event => hint(hinted(event.target)));
+document.addEventListener("keydown", event => { if (event.key === "Escape") hint(null); });
+addEventListener("scroll", () => hint(document.querySelector("[data-hint]:focus-visible")), {passive: true});
+
+// Orders, with the run's token, which this tab keeps until it is closed.
+
+async function order(request, fields = {}) {
+  const answer = byId("answer");
+  answer.className = "";
+  try {
+    const token = sessionStorage.getItem("token") ?? byId("token").value;
+    const reply = await fetch("order", {method: "POST", body: JSON.stringify({token, request, ...fields})});
+    const body = await reply.json();
+    answer.textContent = body.error ?? body.text;
+    if (reply.ok) sessionStorage.setItem("token", token);
+    if (reply.status === 403) sessionStorage.removeItem("token");
+    if (!reply.ok) answer.className = "bad";
+    showOrders();
+    return reply.ok;
+  } catch (error) {
+    answer.className = "bad";
+    answer.textContent = "The run does not answer.";
+    return false;
+  }
+}
+
+function showOrders() {
+  const known = sessionStorage.getItem("token") !== null;
+  byId("greet").hidden = known;
+  byId("change").hidden = !known;
+}
+
+/** What the form asks for; a field that is empty asks for nothing. */
+function asked() {
+  const fields = {};
+  for (const input of byId("change").querySelectorAll("input"))
+    if (input.value) fields[input.name] = input.type === "number" ? Number(input.value) : input.value;
+  return fields;
+}
+
+byId("orders-open").addEventListener("click", () => {
+  showOrders();
+  byId("orders").showModal();
+});
+byId("greet").addEventListener("submit", event => {
+  event.preventDefault();
+  order("greet");
+});
+// An order is given only as it was shown.
+byId("change").addEventListener("input", () => byId("scale").disabled = true);
+byId("change").addEventListener("submit", async event => {
+  event.preventDefault();
+  byId("scale").disabled = !await order("preview", asked());
+});
+byId("scale").addEventListener("click", () => {
+  byId("scale").disabled = true;
+  order("scale", asked());
+});
+byId("stop").addEventListener("click", async () => {
+  const button = byId("stop");
+  if (button.dataset.sure) return order("stop");
+  button.dataset.sure = "yes";
+  button.textContent = "Stop the run now";
+});
+
+refresh();

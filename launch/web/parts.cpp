@@ -1,0 +1,162 @@
+#include "launch/web/parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "launch/charts/html.h"
+#include "launch/charts/stacked_bar.h"
+#include "launch/host/quantities.h"
+#include "launch/report/curve_charts.h"
+#include "launch/report/history_strips.h"
+#include "launch/report/sections.h"
+#include "launch/web/mesh_picture.h"
+
+namespace troupe::launch {
+namespace {
+
+using Mood = RunNow::Mood;
+
+const char* look_of(Mood mood) {
+  switch (mood) {
+    case Mood::working:
+      return "live";
+    case Mood::ended:
+      return "good";
+    case Mood::changing:
+    case Mood::failed:
+      break;
+  }
+  return "bad";
+}
+
+std::int64_t step_of(const RunNow& run) {
+  return run.newest ? run.newest->step : 0;
+}
+
+std::string progress_bar(const RunNow& run) {
+  const double done = static_cast<double>(step_of(run)) / static_cast<double>(run.max_steps);
+  return element("div",
+                 {{"class", std::string("progress ") + look_of(run.mood)},
+                  {"role", "progressbar"},
+                  {"aria-label", "steps"},
+                  {"aria-valuemin", "0"},
+                  {"aria-valuemax", std::to_string(run.max_steps)},
+                  {"aria-valuenow", std::to_string(step_of(run))}},
+                 element("div", {{"style", "width:" + percent(std::min(done, 1.0))}}));
+}
+
+std::string head(const RunNow& run) {
+  const std::string state =
+      run.ended() ? (run.mood == Mood::ended ? "ended in order" : "failed") : run.doing;
+  std::string reach = fmt::format("step {} of {}", grouped(step_of(run)), grouped(run.max_steps));
+  if (!run.history.shapes.empty()) reach += " - " + run.history.shapes.back().text();
+  const std::string left = run.ended()      ? run.doing
+                           : run.left_s > 0 ? duration_text(run.left_s) + " left"
+                                            : "";
+  return element("header", {},
+                 text_element("h1", {}, run.name) +
+                     text_element(
+                         "span",
+                         {{"class", std::string("state ") + look_of(run.mood)}, {"role", "status"}},
+                         state)) +
+         progress_bar(run) +
+         element("div", {{"class", "reach"}},
+                 text_element("span", {}, reach) + text_element("span", {}, left));
+}
+
+std::string facts(const RunNow& run, const Curve& loss) {
+  if (!run.newest) return paragraph("No step is done yet.");
+  const StepRow& step = *run.newest;
+  std::vector<Fact> facts{
+      {.name = "loss",
+       .value = fmt::format("{:.4f}", step.loss),
+       .more = loss.smooth.empty() ? "" : fmt::format("{:.4f} smoothed", loss.smooth.back().y)}};
+  if (!run.evaluations.empty()) {
+    const EvaluationRow& last = run.evaluations.back();
+    facts.push_back({.name = "evaluation",
+                     .value = fmt::format("{:.4f}", last.loss),
+                     .more = fmt::format("at step {}", last.step)});
+  }
+  facts.push_back({.name = "tokens/s",
+                   .value = grouped(std::llround(step.tokens_per_s())),
+                   .more = span_text(step.step_s) + " a step"});
+  facts.push_back({.name = "gradient norm",
+                   .value = fmt::format("{:.3f}", step.grad_norm),
+                   .more = fmt::format("learning rate {:.3g}", step.lr)});
+  if (std::isfinite(step.mfu))
+    facts.push_back({.name = "of the peak rate",
+                     .value = fmt::format("{:.1f} %", 100 * step.mfu),
+                     .more = "model FLOP/s"});
+  return fact_list(facts);
+}
+
+Axis steps_of(const Curve& curve, int num_ticks) {
+  return exact_axis(curve.raw.front().x - 1, curve.raw.back().x, num_ticks);
+}
+
+std::string loss_part(const RunNow& run, const Curve& loss, Scale scale) {
+  if (loss.raw.empty()) return paragraph("The curve begins with the first step.");
+  const Axis steps = steps_of(loss, 8);
+  std::vector<Point> evaluations;
+  for (const EvaluationRow& row : run.evaluations)
+    evaluations.push_back({.x = static_cast<double>(row.step), .y = row.loss});
+  return loss_chart({{.name = run.name, .training = loss, .evaluations = std::move(evaluations)}},
+                    steps, scale) +
+         draw_timeline("What happened at which step", steps, strips_of(run.history, step_of(run)));
+}
+
+std::string speed_part(const RunNow& run) {
+  Curve speed = run.speed.curve();
+  if (speed.raw.empty()) return "";
+  const Axis steps = steps_of(speed, 4);
+  return small_chart("tokens/s", std::move(speed), steps);
+}
+
+/// Where the time went, as a bar whose legend has the shares.
+std::string time_part(const RunNow& run) {
+  const auto shares = where_time_went(run.sums, run.history, run.ended() ? 0 : run.time,
+                                      run.picture ? bubble_of(*run.picture) : std::nullopt);
+  double whole = 0;
+  for (const TimeShare& share : shares) whole += share.seconds;
+  if (!(whole > 0)) return "";
+  std::vector<BarPart> parts;
+  std::string legend;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const std::string part = fmt::format("{:.1f} %", 100 * shares[i].seconds / whole);
+    parts.push_back({.name = shares[i].name, .value = shares[i].seconds, .text = part});
+    if (shares[i].seconds >= 0.0005 * whole)
+      legend += element("li", {{"data-hint", shares[i].meaning}},
+                        swatch(i) + escaped(shares[i].name + " " + part));
+  }
+  return text_element("h3", {}, "where the time went") +
+         stacked_bar("Where the time went", parts, whole) +
+         element("ul", {{"class", "legend"}}, legend);
+}
+
+/// The newest events first.
+std::string events_part(const RunNow& run, bool routine) {
+  std::vector<Happening> all(run.happenings.begin(), run.happenings.end());
+  if (routine) all.insert(all.end(), run.routine.begin(), run.routine.end());
+  std::ranges::stable_sort(all, std::greater(), &Happening::time);
+  return happenings_markup(all);
+}
+
+}  // namespace
+
+std::vector<Part> parts_of(const RunNow& run, const View& view) {
+  const Curve loss = run.loss.curve();
+  return {{.id = "head", .markup = head(run)},
+          {.id = "facts", .markup = facts(run, loss)},
+          {.id = "loss", .markup = loss_part(run, loss, view.scale)},
+          {.id = "speed", .markup = speed_part(run)},
+          {.id = "time", .markup = time_part(run)},
+          {.id = "mesh", .markup = mesh_picture(run)},
+          {.id = "step",
+           .markup = run.picture ? step_markup(*run.picture)
+                                 : paragraph("A step is recorded while somebody looks.")},
+          {.id = "events", .markup = events_part(run, view.routine)}};
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launch/charts/axis.h"
+#include "launch/web/run_now.h"
+
+namespace troupe::launch {
+
+/// A part of the page, which the page's script puts in the element of this id.
+struct Part {
+  std::string id;
+  std::string markup;
+};
+
+/// What a reader has chosen to see.
+struct View {
+  Scale scale = Scale::linear;  ///< of the loss
+  bool routine = false;         ///< whether signs of life are among the events
+};
+
+/// All parts of the page.
+std::vector<Part> parts_of(const RunNow& run, const View& view);
+
+}  // namespace troupe::launch

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/charts/long_curve.h"
+#include "launch/report/history.h"
+#include "launch/report/metrics.h"
+#include "launch/report/step_picture.h"
+#include "launch/report/time_account.h"
+
+namespace troupe::launch {
+
+/// A rank as it said last.
+struct RankNow {
+  int rank = 0;
+  int replica = 0;
+  int stage = 0;
+  int shard = 0;
+  int pid = 0;
+  std::string host;
+  std::string state;        ///< RankStatus::state
+  std::string waiting_for;  ///< empty: for nothing
+  std::uint64_t resident_bytes = 0;
+  double busy_s = 0;  ///< in the newest step
+  double idle_s = 0;
+  std::uint64_t device_used_bytes = 0;  ///< of its GPU; 0 without one
+  std::uint64_t device_total_bytes = 0;
+};
+
+/// What one rank sent another in the newest step.
+struct EdgeNow {
+  int from = 0;
+  int to = 0;
+  double bytes_per_s = 0;
+  double wait_share = 0;  ///< of the step, that `to` waited for messages of `from`
+};
+
+/// A run at one moment, as its page shows it.
+struct RunNow {
+  std::string name;
+  std::string doing = "starting";  ///< "training", "recovering: spawn", or why it ended
+  enum class Mood { working, changing, ended, failed } mood = Mood::changing;
+  double time = 0;  ///< Unix seconds
+  std::int64_t max_steps = 0;
+  double left_s = 0;              ///< until the last step; 0 before the first one
+  std::optional<StepRow> newest;  ///< newest step
+  std::vector<EvaluationRow> evaluations;
+  LongCurve loss, speed;  ///< over all steps
+  TimeSums sums;          ///< over all steps
+  History history;
+  std::deque<Happening>
+      happenings;                 ///< the newest of each kind, with those that History leaves out
+  std::deque<Happening> routine;  ///< the newest signs of life, and comings and goings
+  std::vector<RankNow> ranks;
+  std::vector<EdgeNow> edges;
+  std::optional<StepPicture> picture;  ///< a step that was recorded while somebody looked
+
+  bool ended() const { return mood == Mood::ended || mood == Mood::failed; }
+};
+
+}  // namespace troupe::launch

@@ -1,0 +1,170 @@
+#include "launch/web/run_watch.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "launch/control/event_json.h"
+#include "launch/monitors/event_fields.h"
+
+namespace troupe::launch {
+namespace {
+
+using nlohmann::json;
+using namespace actors;
+
+void add_row(RunNow& now, const StepRow& row) {
+  const auto step = static_cast<double>(row.step);
+  now.loss.add({.x = step, .y = row.loss});
+  now.speed.add({.x = step, .y = row.tokens_per_s()});
+  now.sums.add(row);
+  now.newest = row;
+}
+
+/// Adds a happening to those of all kinds, and drops the oldest one of its kind if they are too
+/// many.
+void add_limited(std::deque<Happening>& happenings, Happening happening, std::size_t most) {
+  const std::string kind = happening.kind;
+  happenings.push_back(std::move(happening));
+  if (std::ranges::count(happenings, kind, &Happening::kind) > static_cast<std::ptrdiff_t>(most))
+    happenings.erase(std::ranges::find(happenings, kind, &Happening::kind));
+}
+
+bool is_routine(const std::string& kind) {
+  constexpr std::array kRoutine{"director", "phase", "attached", "detached", "tensor"};
+  return std::ranges::find(kRoutine, kind) != kRoutine.end();
+}
+
+}  // namespace
+
+RunWatch::RunWatch(const WatchedRun& run) : peak_(run.peak) {
+  now_.name = run.name;
+  now_.max_steps = run.max_steps;
+  for (const StepRow& row : run.past_steps.steps) add_row(now_, row);
+  now_.evaluations = run.past_steps.evaluations;
+  for (const json& event : run.past_events) {
+    historian_.add(event);
+    add_happening(event);
+  }
+}
+
+void RunWatch::apply(const RunEvent& event) {
+  const std::lock_guard lock(mutex_);
+  if (const auto* part = std::get_if<ActionsTraced>(&event.body)) {
+    if (const auto whole = gatherer_.add(event, *part)) recorded_ = to_json(*whole, members_);
+    return;
+  }
+  if (const auto* activity = std::get_if<RankActivity>(&event.body))
+    return add_activity(event.rank, *activity);
+  const json fields = to_json(event);
+  follow_state(event);
+  if (const auto* step = std::get_if<StepCommitted>(&event.body))
+    return add_step(step->report, fields);
+  if (const auto* evaluation = std::get_if<EvaluationDone>(&event.body))
+    now_.evaluations.push_back({.step = event.step, .loss = evaluation->loss});
+  if (const auto* membership = std::get_if<MembershipChanged>(&event.body))
+    add_members(event, *membership);
+  if (!std::holds_alternative<DirectorActivity>(event.body)) historian_.add(fields);
+  add_happening(fields);
+}
+
+void RunWatch::add_happening(const json& event) {
+  Happening happening = happening_of(event);
+  if (is_routine(happening.kind))
+    add_limited(now_.routine, std::move(happening), kMostRoutine);
+  else
+    add_limited(now_.happenings, std::move(happening), kMostHappenings);
+}
+
+void RunWatch::add_step(const StepReport& report, const json& event) {
+  StepRow row = step_row(event);
+  const auto stages = report.stages();
+  if (const auto mfu = peak_.utilization(report, static_cast<double>(stages.size())))
+    row.mfu = *mfu;
+  add_row(now_, row);
+  step_times_.add(report.step_s);
+  now_.left_s = step_times_.left_s(now_.max_steps - report.step);
+  for (const auto& times : stages)
+    for (RankNow& rank : now_.ranks)
+      if (rank.replica == times.replica && rank.stage == times.stage && rank.shard == times.shard) {
+        rank.busy_s = times.busy_s;
+        rank.idle_s = times.idle_s;
+        rank.device_used_bytes = times.device_used_bytes;
+        rank.device_total_bytes = times.device_total_bytes;
+      }
+  now_.edges.clear();
+  for (const auto& edge : report.edges())
+    now_.edges.push_back({.from = edge.from,
+                          .to = edge.to,
+                          .bytes_per_s = static_cast<double>(edge.bytes) / report.step_s,
+                          .wait_share = edge.wait_s / report.step_s});
+}
+
+void RunWatch::add_activity(int number, const RankActivity& activity) {
+  const auto rank = std::ranges::find(now_.ranks, number, &RankNow::rank);
+  if (rank == now_.ranks.end()) return;
+  rank->state = activity.state;
+  rank->waiting_for = activity.waiting_for;
+  rank->resident_bytes = activity.resident_bytes;
+}
+
+void RunWatch::add_members(const RunEvent& event, const MembershipChanged& membership) {
+  members_ = membership.ranks;
+  gatherer_.expect(event.epoch, members_.size());
+  step_times_.forget_earlier();
+  now_.ranks.clear();
+  now_.edges.clear();
+  for (const RankStatus& member : members_)
+    now_.ranks.push_back({.rank = member.rank,
+                          .replica = member.replica,
+                          .stage = member.stage,
+                          .shard = member.shard,
+                          .pid = member.pid,
+                          .host = member.host,
+                          .state = "starting"});
+}
+
+/// What the run does, told by what happened last.
+void RunWatch::follow_state(const RunEvent& event) {
+  const auto changes = [&](const std::string& how) {
+    now_.doing = how;
+    now_.mood = RunNow::Mood::changing;
+  };
+  if (std::holds_alternative<FailureDetected>(event.body)) {
+    change_ = "recovering";
+    changes(change_);
+    if (const auto lost = std::ranges::find(now_.ranks, event.rank, &RankNow::rank);
+        lost != now_.ranks.end())
+      lost->state = "lost";
+  } else if (const auto* phase = std::get_if<PhaseBegun>(&event.body)) {
+    changes((change_.empty() ? "changing" : change_) + ": " + phase->phase);
+  } else if (std::holds_alternative<StepCommitted>(event.body)) {
+    change_.clear();
+    now_.doing = "training";
+    now_.mood = RunNow::Mood::working;
+  } else if (const auto* end = std::get_if<RunEnded>(&event.body)) {
+    now_.doing = end->outcome.reason;
+    now_.mood = end->outcome.exit_code == 0 ? RunNow::Mood::ended : RunNow::Mood::failed;
+  }
+}
+
+double RunWatch::step_s() const {
+  const std::lock_guard lock(mutex_);
+  return step_times_.left_s(1);
+}
+
+RunNow RunWatch::now(double time) const {
+  std::optional<json> recorded;
+  RunNow now;
+  {
+    const std::lock_guard lock(mutex_);
+    now = now_;
+    now.history = historian_.history();
+    recorded = recorded_;
+  }
+  now.time = time;
+  if (recorded) now.picture = step_picture(*recorded);
+  return now;
+}
+
+}  // namespace troupe::launch

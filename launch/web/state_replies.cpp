@@ -1,0 +1,61 @@
+#include "launch/web/state_replies.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+
+namespace troupe::launch {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+/// The names and values of a query.
+std::map<std::string, std::string> fields_of(const std::string& query) {
+  std::map<std::string, std::string> fields;
+  for (std::size_t begin = 0; begin < query.size();) {
+    const std::size_t end = std::min(query.find('&', begin), query.size());
+    const std::string field = query.substr(begin, end - begin);
+    const std::size_t equals = std::min(field.find('='), field.size());
+    fields[field.substr(0, equals)] = equals < field.size() ? field.substr(equals + 1) : "";
+    begin = end + 1;
+  }
+  return fields;
+}
+
+double unix_seconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+}  // namespace
+
+const StateReplies::Drawn& StateReplies::drawn_for(const View& view) {
+  Drawn& drawn = drawn_[{view.scale, view.routine}];
+  const auto now = Clock::now();
+  if (!drawn.parts.empty() && now - drawn.when < kFresh) return drawn;
+  const RunNow run = watch_.now(unix_seconds());
+  drawn.when = now;
+  drawn.title = fmt::format("{}: {}", run.name, run.doing);
+  drawn.ended = run.ended();
+  for (Part& part : parts_of(run, view)) {
+    const std::string version = fmt::format("{:x}", std::hash<std::string>()(part.markup));
+    drawn.parts[part.id] = {version, std::move(part.markup)};
+  }
+  return drawn;
+}
+
+json StateReplies::reply_to(const std::string& query) {
+  auto known = fields_of(query);
+  const View view{.scale = known["scale"] == "log" ? Scale::logarithmic : Scale::linear,
+                  .routine = known["routine"] == "yes"};
+  const std::lock_guard lock(mutex_);
+  const Drawn& drawn = drawn_for(view);
+  json reply{{"title", drawn.title}, {"ended", drawn.ended}, {"parts", json::object()}};
+  for (const auto& [id, part] : drawn.parts)
+    if (const auto& [version, markup] = part; known[id] != version)
+      reply["parts"][id] = {{"version", version}, {"markup", markup}};
+  return reply;
+}
+
+}  // namespace troupe::launch

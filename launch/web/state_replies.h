@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "launch/web/parts.h"
+#include "launch/web/run_watch.h"
+
+namespace troupe::launch {
+
+/// The answers to pages that ask for a run's state. Many readers cost as much as one, because parts
+/// are drawn anew only when those drawn last are old. Callable from any thread.
+class StateReplies {
+ public:
+  /// For how long parts are good.
+  static constexpr std::chrono::milliseconds kFresh{400};
+
+  /// The watch must outlive the replies.
+  explicit StateReplies(const RunWatch& watch) : watch_(watch) {}
+
+  /// {title, ended, parts: {id: {version, markup}}} with the parts whose version is another than
+  /// the one that `query` names, as "loss=1f&mesh=2a". The query may also have "scale=log" and
+  /// "routine=yes".
+  nlohmann::json reply_to(const std::string& query);
+
+ private:
+  struct Drawn {
+    std::chrono::steady_clock::time_point when;
+    std::string title;
+    bool ended = false;
+    std::map<std::string, std::pair<std::string, std::string>> parts;  // version and markup by id
+  };
+  const Drawn& drawn_for(const View& view);
+
+  const RunWatch& watch_;
+  std::mutex mutex_;  // guards drawn_
+  std::map<std::pair<Scale, bool>, Drawn> drawn_;
+};
+
+}  // namespace troupe::launch

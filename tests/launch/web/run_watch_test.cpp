@@ -1,0 +1,201 @@
+#include "launch/web/run_watch.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "launch/web/parts.h"
+#include "launch/web/state_replies.h"
+#include "tests/launch/step_event.h"
+#include "tests/support/xml.h"
+
+namespace troupe::test {
+namespace {
+
+using namespace actors;
+using launch::RunNow;
+using launch::RunWatch;
+using nlohmann::json;
+
+constexpr double kNow = 1.8e9;
+
+RunEvent event_of(EventBody body, std::int64_t step = 0, double time = 100) {
+  return {.epoch = 1, .step = step, .body = std::move(body), .time = time};
+}
+
+RunEvent members(int pp, int dp) {
+  MembershipChanged membership{.pipeline = {.pp = pp, .dp = dp}, .schedule = "1f1b"};
+  for (int rank = 0; rank < pp * dp; ++rank)
+    membership.ranks.push_back(
+        {.rank = rank, .replica = rank / pp, .stage = rank % pp, .host = "<host>"});
+  return event_of(std::move(membership));
+}
+
+RunWatch watched(std::int64_t max_steps = 100) {
+  return RunWatch({.name = "a & b", .max_steps = max_steps, .peak = {}});
+}
+
+std::string part_of(const RunNow& run, const std::string& id, const launch::View& view = {}) {
+  for (const launch::Part& part : parts_of(run, view))
+    if (part.id == id) return part.markup;
+  BOOST_REQUIRE_MESSAGE(false, "no part " << id);
+  return "";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_part_is_well_formed_at_every_moment) {
+  RunWatch watch = watched();
+  const auto check = [&] {
+    for (const bool routine : {false, true})
+      for (const auto scale : {launch::Scale::linear, launch::Scale::logarithmic})
+        for (const auto& part : parts_of(watch.now(kNow), {.scale = scale, .routine = routine}))
+          BOOST_CHECK_NO_THROW(parse_xml("<x>" + part.markup + "</x>"));
+  };
+  check();
+  watch.apply(members(2, 1));
+  check();
+  watch.apply(step_event(1, 3.5));
+  check();
+  watch.apply(event_of(DirectorActivity{.mailbox_depth = 3}, 1));
+  watch.apply(event_of(FailureDetected{.cause = "rank 1 was killed by <script>"}, 1));
+  check();
+  watch.apply(step_event(2, -1));
+  watch.apply(event_of(RunEnded{.outcome = {.exit_code = 70, .step = 2, .reason = "it broke"}}, 2));
+  check();
+  BOOST_TEST(watch.now(kNow).ended());
+}
+
+BOOST_AUTO_TEST_CASE(the_state_is_what_happened_last) {
+  RunWatch watch = watched();
+  const auto doing = [&] { return watch.now(kNow).doing; };
+  BOOST_TEST(doing() == "starting");
+  watch.apply(members(2, 1));
+  BOOST_TEST(doing() == "starting");
+  watch.apply(step_event(1, 3));
+  BOOST_TEST(doing() == "training");
+  RunEvent failure = event_of(FailureDetected{.cause = "killed"}, 1);
+  failure.rank = 1;
+  watch.apply(failure);
+  BOOST_TEST(doing() == "recovering");
+  BOOST_TEST(watch.now(kNow).ranks[1].state == "lost");
+  BOOST_TEST(has(part_of(watch.now(kNow), "mesh"), "rank lost"));
+  watch.apply(event_of(PhaseBegun{.phase = "move"}, 1));
+  BOOST_TEST(doing() == "recovering: move");
+  watch.apply(members(2, 1));
+  watch.apply(step_event(2, 3));
+  BOOST_TEST(doing() == "training");
+  watch.apply(event_of(PhaseBegun{.phase = "spawn"}, 2));
+  BOOST_TEST(doing() == "changing: spawn");
+  watch.apply(event_of(RunEnded{.outcome = {.exit_code = 0, .step = 2, .reason = "finished"}}, 2));
+  BOOST_TEST(doing() == "finished");
+  BOOST_TEST(has(part_of(watch.now(kNow), "head"), "ended in order"));
+}
+
+BOOST_AUTO_TEST_CASE(the_mesh_shows_every_rank_and_what_travels) {
+  RunWatch watch = watched();
+  watch.apply(members(2, 2));
+  RunEvent activity = event_of(RankActivity{
+      .state = "waiting", .waiting_for = "F of microbatch 3", .resident_bytes = 5 << 20});
+  activity.rank = 3;
+  watch.apply(activity);
+  RunEvent step = step_event(1, 3);
+  std::get<StepCommitted>(step.body).report.replicas = {std::make_shared<StepReport::Measured>(
+      StepReport::Measured{.stages = {{.replica = 1, .stage = 1, .busy_s = 3, .idle_s = 1}},
+                           .edges = {{.from = 2, .to = 3, .bytes = 3072, .wait_s = 0.015},
+                                     {.from = 3, .to = 2, .bytes = 6144}}})};
+  watch.apply(step);
+  const std::string mesh = part_of(watch.now(kNow), "mesh");
+  const auto tree = parse_xml("<x>" + mesh + "</x>");
+  const auto labels = attributes_of(tree, "div", "aria-label");
+  BOOST_TEST(labels.count("replica 1") == 1u);
+  for (const char* text :
+       {"rank 0: replica 0, stage 0", "rank 3: replica 1, stage 1", "waits for F of microbatch 3",
+        "75 % busy", "5.0 MiB", "100.0 KiB/s", "200.0 KiB/s", "50 % waited", "&lt;host&gt;"})
+    BOOST_TEST(has(mesh, text), text);
+}
+
+BOOST_AUTO_TEST_CASE(a_long_run_is_shown_whole_by_few_points) {
+  RunWatch watch = watched(200'000);
+  for (int step = 1; step <= 100'000; ++step) watch.apply(step_event(step, step == 70'000 ? 9 : 2));
+  const std::string loss = part_of(watch.now(kNow), "loss");
+  BOOST_TEST(loss.size() < 400'000u);
+  BOOST_TEST(has(loss, "M0.01 "));  // the first step
+  BOOST_TEST(has(loss, "L700"));    // the peak
+  BOOST_TEST(has(loss, "L1000 "));  // the last one
+  BOOST_TEST(has(part_of(watch.now(kNow), "head"), "step 100,000 of 200,000"));
+}
+
+BOOST_AUTO_TEST_CASE(a_resumed_run_begins_where_it_began) {
+  launch::WatchedRun run{.name = "run", .max_steps = 10};
+  for (int step = 1; step <= 3; ++step)
+    run.past_steps.steps.push_back({.step = step, .loss = 5.0 - step, .tokens = 1, .step_s = 1});
+  run.past_events = {json{{"kind", "failure"}, {"time", 5}, {"step", 2}, {"cause", "long ago"}}};
+  RunWatch watch(run);
+  watch.apply(step_event(4, 1));
+  const RunNow now = watch.now(kNow);
+  BOOST_TEST(now.loss.curve().raw.size() == 4u);
+  BOOST_TEST(has(part_of(now, "events"), "long ago"));
+}
+
+BOOST_AUTO_TEST_CASE(what_comes_all_the_time_pushes_no_failure_out_and_is_shown_on_demand) {
+  RunWatch watch = watched();
+  watch.apply(event_of(FailureDetected{.cause = "rank 1 was killed"}, 1, 101));
+  watch.apply(event_of(EvaluationDone{.loss = 4.25}, 1, 102));
+  for (std::uint64_t i = 0; i < 3000; ++i) {
+    watch.apply(event_of(DirectorActivity{.mailbox_depth = i}, 1, 103));
+    watch.apply(event_of(Note{.text = "note " + std::to_string(i)}, 1, 104));
+  }
+  const RunNow now = watch.now(kNow);
+  const std::string events = part_of(now, "events"),
+                    all = part_of(now, "events", {.routine = true});
+  for (const char* text : {"rank 1 was killed", "loss 4.2500", "note 2999"}) {
+    BOOST_TEST(has(events, text), text);
+    BOOST_TEST(has(all, text), text);
+  }
+  BOOST_TEST(events.find("note 2999") < events.find("rank 1 was killed"));  // newest first
+  BOOST_TEST(!has(events, "note 12<"));
+  BOOST_TEST(!has(events, "wait for the director"));
+  BOOST_TEST(has(all, "2999 messages wait for the director"));
+  BOOST_TEST(now.routine.size() == RunWatch::kMostRoutine);
+}
+
+BOOST_AUTO_TEST_CASE(gpus_are_told_of_where_there_are_some) {
+  const auto shown = [](const launch::PeakRate& peak, std::uint64_t memory) {
+    RunWatch watch({.name = "run", .max_steps = 10, .peak = peak});
+    watch.apply(members(1, 1));
+    RunEvent event = step_event(1, 3.5);
+    std::get<StepCommitted>(event.body).report.replicas = {
+        std::make_shared<StepReport::Measured>(StepReport::Measured{
+            .stages = {{.device_used_bytes = memory / 2, .device_total_bytes = memory}},
+            .edges = {}})};
+    watch.apply(event);
+    const RunNow now = watch.now(kNow);
+    return part_of(now, "facts") + part_of(now, "mesh");
+  };
+  const std::string known = shown({.flop_per_token = 6, .flop_per_s = 40000}, 8 << 20);
+  BOOST_TEST(has(known, "50.0 %"));
+  BOOST_TEST(has(known, "4.0 MiB of 8.0 MiB"));
+  BOOST_TEST(!has(shown({}, 0), "peak rate"));
+}
+
+BOOST_AUTO_TEST_CASE(only_parts_that_the_reader_does_not_have_are_sent) {
+  RunWatch watch = watched();
+  watch.apply(step_event(1, 3.5));
+  launch::StateReplies replies(watch);
+  const json first = replies.reply_to("");
+  BOOST_TEST(first.at("title") == "a & b: training");
+  std::string query;
+  for (const auto& [id, part] : first.at("parts").items())
+    query += id + "=" + part.at("version").get<std::string>() + "&";
+  BOOST_TEST(replies.reply_to(query).at("parts").empty());
+  const json other = replies.reply_to(query + "scale=log").at("parts");
+  BOOST_TEST(other.size() == 1u);
+  BOOST_TEST(other.contains("loss"));
+  for (const char* strange : {"loss", "&&=&", "loss=%00", "scale=log=log"})
+    BOOST_TEST(replies.reply_to(strange).at("parts").contains("loss"), strange);
+}
+
+}  // namespace troupe::test
