@@ -271,7 +271,8 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
         .stop = [&] { cluster->stop("stopped from the page"); },
         .scale = [&](const actors::ScaleRequest& request,
                      auto answer) { cluster->scale(request, std::move(answer)); },
-        .manifest = [&] { return Manifest::read(directory.path() / kManifestFile, {}); },
+        .manifest = [path = directory.path() / kManifestFile] { return Manifest::read(path, {}); },
+        .status = [&] { return to_json(cluster->status(), spec.name); },
         .machine = machine};
     sinks.emplace(manifest, peak, cluster->hub(), std::move(orders),
                   [&](const std::string& text) { log.on_event(text); });

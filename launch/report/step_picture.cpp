@@ -177,8 +177,8 @@ std::string in_words(const StepPicture& picture) {
       fmt::format("Forwards and backwards of step {} took {}.", picture.step, span_text(measured));
   if (predicted > 0)
     words += fmt::format(
-        " The simulator expects {} of these actions if no message and no rank is late: {:.0f} % "
-        "{}.",
+        " The simulator expects {} if each action takes its kind's median time and no message is "
+        "late: {:.0f} % {}.",
         span_text(predicted), std::abs(100 * (1 - predicted / measured)),
         predicted <= measured ? "less" : "more");
   return words + slowest(picture.measured);

@@ -6,6 +6,7 @@
 
 #include "launch/control/control_protocol.h"
 #include "launch/control/scale_request.h"
+#include "launch/monitors/event_fields.h"
 #include "launch/web/order_preview.h"
 #include "tensor/error.h"
 
@@ -41,9 +42,15 @@ json OrderDesk::serve(const std::string& name, const json& request, double step_
     orders_.stop();
     return {{"text", "ordered: the run ends after this step"}};
   }
-  throw Error(
-      ErrorKind::usage,
-      fmt::format("no order is called '{}'; there are greet, preview, scale and stop", name));
+  if (name == "trace")
+    return {{"text", "traced; open the file with ui.perfetto.dev"},
+            {"trace", probe_.trace(integer_of(request, "steps"))}};
+  if (name == "tap")
+    return {{"text", probe_.tap(text_of(request, "edge"), flag_of(request, "backward"))}};
+  throw Error(ErrorKind::usage,
+              fmt::format("no order is called '{}'; there are greet, preview, scale, stop, tap and "
+                          "trace",
+                          name));
 }
 
 void OrderDesk::scale(const actors::ScaleRequest& request) {

@@ -9,6 +9,7 @@
 #include "actors/topology/scale.h"
 #include "launch/host/machine.h"
 #include "launch/manifest/manifest.h"
+#include "launch/web/run_probe.h"
 
 namespace troupe::launch {
 
@@ -20,7 +21,8 @@ struct RunOrders {
   std::function<void(const actors::ScaleRequest& request,
                      std::function<void(const actors::ScaleAnswer&)> answer)>
       scale;
-  std::function<Manifest()> manifest;  ///< resolved for the current shape
+  std::function<Manifest()> manifest;      ///< resolved for the current shape
+  std::function<nlohmann::json()> status;  ///< as `troupe status --json` prints it
   Machine machine = {};
 };
 
@@ -29,16 +31,18 @@ class OrderDesk {
  public:
   static constexpr std::size_t kMostBytes = 64 * 1024;
 
-  explicit OrderDesk(RunOrders orders) : orders_(std::move(orders)) {}
+  /// The hub must outlive the desk.
+  OrderDesk(RunOrders orders, actors::Hub& hub)
+      : orders_(std::move(orders)), probe_(hub, orders_.status) {}
 
   struct Answer {
     int status = 200;  ///< of HTTP
     nlohmann::json body;
   };
   /// Answers a request as the control socket takes them: {token, request, ...}, where the request
-  /// is "stop", "scale" with its fields, "preview" with those of a scale, which changes nothing, or
-  /// "greet", which only tries the token. The body is {text}, or {error}. `step_s` is the time of a
-  /// step now.
+  /// is "stop", "scale" with its fields, "preview" with those of a scale, which changes nothing,
+  /// "trace" with {steps}, "tap" with {edge, backward}, or "greet", which only tries the token. The
+  /// body is {text}, for a trace also {trace}, or {error}. `step_s` is the time of a step now.
   Answer answer(const std::string& request, double step_s);
   /// What became of the newest change that was ordered; empty: none was.
   std::string newest() const;
@@ -48,6 +52,7 @@ class OrderDesk {
   void scale(const actors::ScaleRequest& request);
 
   const RunOrders orders_;
+  const RunProbe probe_;
   // Shared with answers, which may come when the desk is gone.
   struct News {
     std::mutex mutex;

@@ -137,7 +137,7 @@ async function order(request, fields = {}) {
     if (reply.status === 403) sessionStorage.removeItem("token");
     if (!reply.ok) answer.className = "bad";
     showOrders();
-    return reply.ok;
+    return reply.ok && body;
   } catch (error) {
     answer.className = "bad";
     answer.textContent = "The run does not answer.";
@@ -154,7 +154,7 @@ function showOrders() {
 /** What the form asks for; a field that is empty asks for nothing. */
 function asked() {
   const fields = {};
-  for (const input of byId("change").querySelectorAll("input"))
+  for (const input of byId("change").querySelectorAll("input[name]"))
     if (input.value) fields[input.name] = input.type === "number" ? Number(input.value) : input.value;
   return fields;
 }
@@ -172,6 +172,20 @@ byId("change").addEventListener("input", () => byId("scale").disabled = true);
 byId("change").addEventListener("submit", async event => {
   event.preventDefault();
   byId("scale").disabled = !await order("preview", asked());
+});
+byId("trace").addEventListener("click", async () => {
+  byId("answer").textContent = "Tracing ...";
+  const body = await order("trace", {steps: Number(byId("steps").value)});
+  if (!body) return;
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([JSON.stringify(body.trace)], {type: "application/json"}));
+  link.download = "trace.json";
+  link.click();
+  URL.revokeObjectURL(link.href);
+});
+byId("tap").addEventListener("click", () => {
+  byId("answer").textContent = "Waiting for tensors ...";
+  order("tap", {edge: byId("edge").value, backward: byId("direction").value === "gradients"});
 });
 byId("scale").addEventListener("click", () => {
   byId("scale").disabled = true;

@@ -152,7 +152,7 @@ struct WebPage::Parts {
       : address(where),
         hosts(names, where),
         watch(run),
-        orders(std::move(allowed)),
+        orders(std::move(allowed), hub),
         tracer(hub, watch),
         handler(hosts, {watch, replies, orders, tracer, page_of(run)}) {}
 };

@@ -169,6 +169,10 @@ BOOST_AUTO_TEST_CASE(an_order_is_shown_before_it_is_given_and_needs_the_token,
   page.wait_for("document.querySelectorAll('#mesh .rank').length === 2");
   page.wait_for(text_of("#order") + ".includes('pp 1 x dp 1')");
 
+  page.click("#tap");
+  page.wait_for(text_of("#answer") + ".includes('microbatch')");
+  page.click("#trace");
+  page.wait_for(text_of("#answer") + ".includes('traced')");
   page.click("#stop");
   page.click("#stop");
   BOOST_TEST(watched.program.finish().exit_code == 0);

@@ -1,7 +1,10 @@
 #include "launch/web/order_desk.h"
 
 #include <boost/test/unit_test.hpp>
+#include <future>
+#include <set>
 
+#include "launch/control/control_protocol.h"
 #include "launch/web/order_preview.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
@@ -14,11 +17,20 @@ using nlohmann::json;
 
 constexpr const char* kToken = "secret";
 
+/// The status of two stages that train one microbatch a step.
+json two_stages() {
+  actors::RunStatus status{.state = "running", .step = 1, .max_steps = 100};
+  status.pipeline = {.pp = 2, .stage_of_chunk = {0, 1}, .microbatches = 1};
+  status.ranks = {{.rank = 0}, {.rank = 1, .stage = 1}};
+  return launch::to_json(status, "run");
+}
+
 /// A run that notes what it is ordered.
 struct FakeRun {
   int stops = 0;
   std::vector<std::string> changes;
   std::function<void(const actors::ScaleAnswer&)> answer;
+  actors::Hub hub;
   OrderDesk desk{{.token = kToken,
                   .stop = [this] { ++stops; },
                   .scale =
@@ -26,7 +38,9 @@ struct FakeRun {
                         changes.push_back(to_string(request));
                         answer = std::move(told);
                       },
-                  .manifest = [] { return checked(kSmallManifest); }}};
+                  .manifest = [] { return checked(kSmallManifest); },
+                  .status = [] { return two_stages(); }},
+                 hub};
 
   OrderDesk::Answer ask(json request, const std::string& token = kToken) {
     request["token"] = token;
@@ -47,7 +61,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_done_without_the_token) {
   for (const char* body : {"", "{}", "[]", "stop", R"({"token":"secret"})",
                            R"({"token":"secret","request":7})", R"({"token":["secret"]})"})
     BOOST_TEST(run.desk.answer(body, 0).status == 403, body);
-  OrderDesk closed({.token = "", .stop = [&] { ++run.stops; }});
+  OrderDesk closed({.token = "", .stop = [&] { ++run.stops; }}, run.hub);
   BOOST_TEST(closed.answer(R"({"token":"","request":"stop"})", 0).status == 403);
   BOOST_TEST(run.stops == 0);
   BOOST_TEST(run.ask({{"request", "greet"}}).status == 200);
@@ -90,6 +104,48 @@ BOOST_AUTO_TEST_CASE(a_change_is_ordered_and_its_end_is_told) {
   run.ask({{"request", "scale"}, {"pp", 9}});
   run.answer({.code = 64, .text = "no"});
   BOOST_TEST(run.desk.newest() == "--pp 9: refused: no");
+}
+
+BOOST_AUTO_TEST_CASE(a_trace_has_the_steps_that_were_asked_for) {
+  FakeRun run;
+  auto answer = std::async(std::launch::async, [&] {
+    return run.ask({{"request", "trace"}, {"steps", 2}});
+  });
+  for (int step = 1; answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready; ++step)
+    for (int rank = 0; rank < 2; ++rank)
+      run.hub.publish(
+          {.step = step,
+           .rank = rank,
+           .body = actors::ActionsTraced{.actions = {{.name = "0F0", .begin_s = 1, .end_s = 2}},
+                                         .complete = true}});
+  const auto [status, body] = answer.get();
+  BOOST_TEST(status == 200, body.dump());
+  std::set<std::int64_t> steps;
+  for (const json& event : body.at("trace").at("traceEvents"))
+    if (event.at("ph") == "X") steps.insert(event.at("args").at("step").get<std::int64_t>());
+  BOOST_TEST(steps.size() == 2u);
+  BOOST_TEST(run.ask({{"request", "trace"}, {"steps", 0}}).status == 400);
+  BOOST_TEST(run.ask({{"request", "trace"}, {"steps", 21}}).status == 400);
+  BOOST_TEST(!run.hub.wanted<actors::ActionsTraced>());
+}
+
+BOOST_AUTO_TEST_CASE(a_tap_tells_of_the_next_tensors_of_an_edge) {
+  FakeRun run;
+  auto answer = std::async(std::launch::async, [&] {
+    return run.ask({{"request", "tap"}, {"edge", "1:0"}, {"backward", true}});
+  });
+  for (int step = 1; answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready; ++step)
+    run.hub.publish({.step = step,
+                     .rank = 1,
+                     .body = actors::TensorTapped{
+                         .to = 0, .backward = true, .summary = {.elements = 48, .norm = 2.5}}});
+  const auto [status, body] = answer.get();
+  BOOST_TEST(status == 200, body.dump());
+  BOOST_TEST(has(body, "text", "48 elements, norm 2.5"));
+  const auto refused = run.ask({{"request", "tap"}, {"edge", "0:7"}});
+  BOOST_TEST(refused.status == 400);
+  BOOST_TEST(has(refused.body, "error", "0:1"), refused.body.dump());
+  BOOST_TEST(run.ask({{"request", "tap"}, {"edge", "x"}}).status == 400);
 }
 
 }  // namespace troupe::test
