@@ -71,6 +71,7 @@ class LocalCluster : public Cluster {
     return outcome_;
   }
 
+  void save() override { caf::anon_send(director_, Event{SaveOrdered{}}); }
   void stop(const std::string& reason) override {
     caf::anon_send(director_, Event{StopOrdered{.reason = reason}});
   }

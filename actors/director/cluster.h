@@ -30,6 +30,9 @@ class Cluster {
   virtual ~Cluster() = default;
   /// Blocks until the run has ended and every worker is gone.
   virtual Outcome run() = 0;
+  /// Saves a checkpoint of the step in progress when it is committed. May be called from any
+  /// thread.
+  virtual void save() = 0;
   /// Ends the run after the step in progress, with a checkpoint and exit code 0. Only the first
   /// order counts. May be called from any thread.
   virtual void stop(const std::string& reason) = 0;

@@ -111,6 +111,7 @@ class DirectorProtocol {
 
   // Defined in protocol_end.cpp: the end of the run.
   void handle(const DirectorFailed& event);
+  void handle(const SaveOrdered& event);
   void handle(const StopOrdered& event);
   void handle(const StopNowOrdered& event);
   void fail(ErrorKind kind, const std::string& message);
@@ -160,6 +161,7 @@ class DirectorProtocol {
   ReplicaAnswers ready_;     // used while preparing
   double move_s_ = 0;        // for ReportEpoch::move_s
   bool spares_due_ = false;  // keep_spares() is due when the epoch's first step is committed
+  bool save_due_ = false;    // a checkpoint was ordered, of the next step that is committed
   std::set<std::uint64_t> warm_spares_;  // spares that were asked to prepare for any rank
 
   std::int64_t committed_ = 0;

@@ -100,6 +100,8 @@ struct ScaleOrdered {
   std::uint64_t order = 0;
   ScaleRequest request;
 };
+/// A checkpoint of the next step that is committed.
+struct SaveOrdered {};
 struct StopOrdered {
   std::string reason;
 };
@@ -115,7 +117,7 @@ struct TimerRang {
 using Event =
     std::variant<Started, MemberJoined, MemberHalted, MemberWarm, ReplicaReady, ReplicaPrepared,
                  ReplicaSaved, ReplicaEvaluated, Published, WorkerExited, WorkerFailed,
-                 DirectorFailed, ScaleOrdered, StopOrdered, StopNowOrdered, TimerRang>;
+                 DirectorFailed, ScaleOrdered, SaveOrdered, StopOrdered, StopNowOrdered, TimerRang>;
 
 // --- effects
 

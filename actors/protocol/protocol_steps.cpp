@@ -53,7 +53,8 @@ void DirectorProtocol::commit() {
 
 void DirectorProtocol::after_commit() {
   const auto interval = spec_.checkpoint.interval;
-  if (is_over() || (interval > 0 && committed_ % interval == 0)) return save();
+  const bool ordered = std::exchange(save_due_, false);
+  if (is_over() || ordered || (interval > 0 && committed_ % interval == 0)) return save();
   evaluate_or_go_on();
 }
 
@@ -64,6 +65,10 @@ bool DirectorProtocol::is_over() const {
 }
 
 // --- checkpoints
+
+void DirectorProtocol::handle(const SaveOrdered&) {
+  save_due_ = true;
+}
 
 /// Saves the last committed step. Workers write while the next step computes; only the run's end,
 /// and the next checkpoint, wait until this one is published.

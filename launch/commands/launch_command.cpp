@@ -269,6 +269,7 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
     RunOrders orders{
         .token = control.token(),
         .stop = [&] { cluster->stop("stopped from the page"); },
+        .save = [&] { cluster->save(); },
         .scale = [&](const actors::ScaleRequest& request,
                      auto answer) { cluster->scale(request, std::move(answer)); },
         .manifest = [path = directory.path() / kManifestFile] { return Manifest::read(path, {}); },

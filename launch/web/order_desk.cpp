@@ -38,6 +38,10 @@ json OrderDesk::serve(const std::string& name, const json& request, double step_
     scale(parse_scale(request));
     return {{"text", "ordered"}};
   }
+  if (name == "save") {
+    orders_.save();
+    return {{"text", "ordered: a checkpoint of this step"}};
+  }
   if (name == "stop") {
     orders_.stop();
     return {{"text", "ordered: the run ends after this step"}};
@@ -48,8 +52,8 @@ json OrderDesk::serve(const std::string& name, const json& request, double step_
   if (name == "tap")
     return {{"text", probe_.tap(text_of(request, "edge"), flag_of(request, "backward"))}};
   throw Error(ErrorKind::usage,
-              fmt::format("no order is called '{}'; there are greet, preview, scale, stop, tap and "
-                          "trace",
+              fmt::format("no order is called '{}'; there are greet, preview, save, scale, stop, "
+                          "tap and trace",
                           name));
 }
 

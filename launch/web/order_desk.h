@@ -17,6 +17,7 @@ namespace troupe::launch {
 struct RunOrders {
   std::string token;  ///< the control socket's; empty: nobody may order anything
   std::function<void()> stop;
+  std::function<void()> save;  ///< orders a checkpoint of the step in progress
   /// Orders a change of shape; `answer` is called once, from any thread.
   std::function<void(const actors::ScaleRequest& request,
                      std::function<void(const actors::ScaleAnswer&)> answer)>
@@ -40,9 +41,10 @@ class OrderDesk {
     nlohmann::json body;
   };
   /// Answers a request as the control socket takes them: {token, request, ...}, where the request
-  /// is "stop", "scale" with its fields, "preview" with those of a scale, which changes nothing,
-  /// "trace" with {steps}, "tap" with {edge, backward}, or "greet", which only tries the token. The
-  /// body is {text}, for a trace also {trace}, or {error}. `step_s` is the time of a step now.
+  /// is "stop", "save", "scale" with its fields, "preview" with those of a scale, which changes
+  /// nothing, "trace" with {steps}, "tap" with {edge, backward}, or "greet", which only tries the
+  /// token. The body is {text}, for a trace also {trace}, or {error}. `step_s` is the time of a
+  /// step now.
   Answer answer(const std::string& request, double step_s);
   /// What became of the newest change that was ordered; empty: none was.
   std::string newest() const;

@@ -191,6 +191,7 @@ byId("scale").addEventListener("click", () => {
   byId("scale").disabled = true;
   order("scale", asked());
 });
+byId("save").addEventListener("click", () => order("save"));
 byId("stop").addEventListener("click", async () => {
   const button = byId("stop");
   if (button.dataset.sure) return order("stop");

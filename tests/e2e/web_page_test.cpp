@@ -169,6 +169,10 @@ BOOST_AUTO_TEST_CASE(an_order_is_shown_before_it_is_given_and_needs_the_token,
   page.wait_for("document.querySelectorAll('#mesh .rank').length === 2");
   page.wait_for(text_of("#order") + ".includes('pp 1 x dp 1')");
 
+  // The manifest asks for no checkpoints.
+  BOOST_TEST(page.value_of(rows_with("checkpoint")) == 0);
+  page.click("#save");
+  page.wait_for(rows_with("checkpoint") + " === 1");
   page.click("#tap");
   page.wait_for(text_of("#answer") + ".includes('microbatch')");
   page.click("#trace");

@@ -27,12 +27,13 @@ json two_stages() {
 
 /// A run that notes what it is ordered.
 struct FakeRun {
-  int stops = 0;
+  int stops = 0, saves = 0;
   std::vector<std::string> changes;
   std::function<void(const actors::ScaleAnswer&)> answer;
   actors::Hub hub;
   OrderDesk desk{{.token = kToken,
                   .stop = [this] { ++stops; },
+                  .save = [this] { ++saves; },
                   .scale =
                       [this](const actors::ScaleRequest& request, auto told) {
                         changes.push_back(to_string(request));
@@ -67,6 +68,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_done_without_the_token) {
   BOOST_TEST(run.ask({{"request", "greet"}}).status == 200);
   BOOST_TEST(run.ask({{"request", "stop"}}).status == 200);
   BOOST_TEST(run.stops == 1);
+  BOOST_TEST(run.ask({{"request", "save"}}).status == 200);
+  BOOST_TEST(run.saves == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_preview_shows_the_numbers_of_a_plan_and_changes_nothing) {
