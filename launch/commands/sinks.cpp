@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "launch/manifest/run_spec.h"
 #include "launch/run/run_directory.h"
 
 namespace troupe::launch {
@@ -22,6 +23,7 @@ WatchedRun watched_run(const Manifest& manifest, const PeakRate& peak) {
   return {.name = manifest.text("run.name"),
           .max_steps = manifest.integer("run.max_steps"),
           .peak = peak,
+          .spec = [path = run / kManifestFile] { return to_run_spec(Manifest::read(path, {})); },
           .past_steps = read_metrics(run / kMetricsFile),
           .past_events = read_events(run / kEventsFile)};
 }

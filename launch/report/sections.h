@@ -21,8 +21,9 @@ std::string repeat_section(const RunReport& run);
 /// Bars of the phases of recoveries and changes, and a table of what happened.
 std::string happenings_markup(const std::vector<Happening>& happenings);
 
-/// A measured step and its prediction, with the difference in words.
-std::string step_markup(const StepPicture& picture);
+/// A measured step and its prediction, with the difference in words, and an advice that follows
+/// from it.
+std::string step_markup(const StepPicture& picture, const std::string& advice);
 
 /// How a run ended, or how far it is.
 std::string state_text(const RunReport& run);

@@ -6,7 +6,9 @@
 #include "launch/charts/html.h"
 #include "launch/charts/stacked_bar.h"
 #include "launch/host/quantities.h"
+#include "launch/manifest/run_spec.h"
 #include "launch/report/gantt.h"
+#include "launch/report/layout_advice.h"
 #include "launch/report/sections.h"
 
 // Where the time of a run, and of a step of it, went.
@@ -107,10 +109,12 @@ std::string time_section(const RunReport& run) {
 }
 
 std::string step_section(const RunReport& run) {
-  return run.step ? section("A step, rank by rank", step_markup(*run.step)) : "";
+  if (!run.step) return "";
+  const std::string advice = layout_advice(*run.step, to_run_spec(run.manifest));
+  return section("A step, rank by rank", step_markup(*run.step, advice));
 }
 
-std::string step_markup(const StepPicture& picture) {
+std::string step_markup(const StepPicture& picture, const std::string& advice) {
   std::vector<RankRow> shown = picture.measured;
   std::string note;
   if (shown.size() > kMostRows) {
@@ -118,7 +122,7 @@ std::string step_markup(const StepPicture& picture) {
     note = " Drawn are the first shards of the first replica.";
   }
   const double length = std::max(picture.measured_s(), picture.predicted_s());
-  return paragraph(in_words(picture) + note) + gantt_legend(shown) +
+  return paragraph(in_words(picture) + advice + note) + gantt_legend(shown) +
          gantt_of("As measured", shown, length) +
          gantt_of("As the simulator expects it", picture.predicted, length);
 }

@@ -154,7 +154,7 @@ std::vector<Part> parts_of(const RunNow& run, const View& view) {
           {.id = "time", .markup = time_part(run)},
           {.id = "mesh", .markup = mesh_picture(run)},
           {.id = "step",
-           .markup = run.picture ? step_markup(*run.picture)
+           .markup = run.picture ? step_markup(*run.picture, run.advice)
                                  : paragraph("A step is recorded while somebody looks.")},
           {.id = "events", .markup = events_part(run, view.routine)}};
 }

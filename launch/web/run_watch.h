@@ -1,6 +1,6 @@
 #pragma once
 
-#include <map>
+#include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/monitors/event.h"
+#include "actors/topology/run_spec.h"
 #include "launch/manifest/peak_rate.h"
 #include "launch/monitors/step_gatherer.h"
 #include "launch/run/step_times.h"
@@ -20,6 +21,7 @@ struct WatchedRun {
   std::string name;
   std::int64_t max_steps = 0;
   PeakRate peak = {};
+  std::function<actors::RunSpec()> spec = {};  ///< for the current shape, from any thread
   // What the launches before this one left, in their order.
   Metrics past_steps = {};
   std::vector<nlohmann::json> past_events = {};

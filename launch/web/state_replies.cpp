@@ -34,7 +34,9 @@ const StateReplies::Drawn& StateReplies::drawn_for(const View& view) {
   Drawn& drawn = drawn_[{view.scale, view.routine}];
   const auto now = Clock::now();
   if (!drawn.parts.empty() && now - drawn.when < kFresh) return drawn;
-  const RunNow run = watch_.now(unix_seconds());
+  RunNow run = watch_.now(unix_seconds());
+  if (run.picture && !run.history.shapes.empty())
+    run.advice = advisor_.advice(run.history.shapes.back().text(), *run.picture);
   drawn.when = now;
   drawn.title = fmt::format("{}: {}", run.name, run.doing);
   drawn.ended = run.ended();

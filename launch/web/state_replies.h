@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "launch/web/advisor.h"
 #include "launch/web/parts.h"
 #include "launch/web/run_watch.h"
 
@@ -20,7 +21,8 @@ class StateReplies {
   static constexpr std::chrono::milliseconds kFresh{400};
 
   /// The watch must outlive the replies.
-  explicit StateReplies(const RunWatch& watch) : watch_(watch) {}
+  explicit StateReplies(const RunWatch& watch, Advisor advisor = Advisor({}))
+      : watch_(watch), advisor_(std::move(advisor)) {}
 
   /// {title, ended, parts: {id: {version, markup}}} with the parts whose version is another than
   /// the one that `query` names, as "loss=1f&mesh=2a". The query may also have "scale=log" and
@@ -37,7 +39,8 @@ class StateReplies {
   const Drawn& drawn_for(const View& view);
 
   const RunWatch& watch_;
-  std::mutex mutex_;  // guards drawn_
+  std::mutex mutex_;  // guards the members below
+  Advisor advisor_;
   std::map<std::pair<Scale, bool>, Drawn> drawn_;
 };
 

@@ -96,25 +96,25 @@ class WebPage::Handler : public CivetHandler {
 
   bool handleGet(CivetServer*, mg_connection* connection) override {
     if (!is_for_us(connection)) return true;
-    const mg_request_info* request = mg_get_request_info(connection);
-    const std::string path = request->local_uri ? request->local_uri : "";
+    const std::string path = path_of(connection);
     if (path == "/") {
       reply(connection, "200 OK", "text/html", answers_.page);
     } else if (path == "/state") {
       answers_.tracer.look();
-      auto state = answers_.replies.reply_to(request->query_string ? request->query_string : "");
+      const char* query = mg_get_request_info(connection)->query_string;
+      auto state = answers_.replies.reply_to(query ? query : "");
       state["order"] = answers_.orders.newest();
       reply(connection, "200 OK", "application/json", to_text(state));
     } else {
-      reply(connection, "404 Not Found", "text/plain", "there is /, /state and /order\n");
+      refuse_path(connection);
     }
     return true;
   }
 
   bool handlePost(CivetServer*, mg_connection* connection) override {
     if (!is_for_us(connection)) return true;
-    const auto body = body_of(connection);
-    const auto answer = answers_.orders.answer(body, answers_.watch.step_s());
+    if (path_of(connection) != "/order") return refuse_path(connection);
+    const auto answer = answers_.orders.answer(body_of(connection), answers_.watch.step_s());
     const std::string status = answer.status == 200   ? "200 OK"
                                : answer.status == 403 ? "403 Forbidden"
                                                       : "400 Bad Request";
@@ -123,6 +123,16 @@ class WebPage::Handler : public CivetHandler {
   }
 
  private:
+  static std::string path_of(const mg_connection* connection) {
+    const char* path = mg_get_request_info(connection)->local_uri;
+    return path ? path : "";
+  }
+
+  static bool refuse_path(mg_connection* connection) {
+    reply(connection, "404 Not Found", "text/plain", "there is /, /state and /order\n");
+    return true;
+  }
+
   /// Whether the request names this host; if not, it is answered.
   bool is_for_us(mg_connection* connection) const {
     const char* host = mg_get_header(connection, "Host");
@@ -140,7 +150,7 @@ struct WebPage::Parts {
   HttpAddress address;
   HostNames hosts;
   RunWatch watch;
-  StateReplies replies{watch};
+  StateReplies replies;
   OrderDesk orders;
   Tracer tracer;
   Handler handler;
@@ -152,6 +162,7 @@ struct WebPage::Parts {
       : address(where),
         hosts(names, where),
         watch(run),
+        replies(watch, Advisor(run.spec)),
         orders(std::move(allowed), hub),
         tracer(hub, watch),
         handler(hosts, {watch, replies, orders, tracer, page_of(run)}) {}
