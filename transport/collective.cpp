@@ -321,6 +321,7 @@ void Collective::update_over() {
   if ((!is_finished() && !group_->is_aborted()) || running_jobs_ > 0) return;
   if (done()) return;
   finished_s_ = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+  failed_ = !is_finished();
   over_.store(true, std::memory_order_release);
   group_->on_over(*this);
 }

@@ -86,6 +86,7 @@ class Collective : public NamedWork {
   void wait() override;
   void wait(tensor::Stream&) override { wait(); }
   double finished_s() const override { return finished_s_; }
+  bool failed() const override { return failed_; }
   void announce() override;
   static void operator delete(Collective* self, std::destroying_delete_t);
   /// Destroys a collective for the group, which operator delete does not.
@@ -201,6 +202,7 @@ class Collective : public NamedWork {
   std::uint32_t rounds_left_ = 0;
   int running_jobs_ = 0;
   double finished_s_ = 0;              ///< written before over_ is set
+  bool failed_ = false;                ///< the same
   std::atomic<bool> over_{false};      ///< finished or aborted, and no job runs any more
   std::shared_ptr<SlotMemory> slots_;  ///< shared with the pool that it returns to
   static constexpr std::size_t kRoundsAtOnce = 4;

@@ -32,6 +32,9 @@ class NamedWork : public tensor::Work {
  public:
   /// Called with the lock of the link that carries the collective.
   virtual WaitNote note() const = 0;
+  /// Whether it ended without its results, so that wait() throws. Only once done() has been true.
+  /// Takes no lock.
+  virtual bool failed() const = 0;
   /// Makes threads that wait in the link that carries the collective ask done() again. Called
   /// without the link's lock.
   virtual void announce() {}

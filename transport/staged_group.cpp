@@ -48,12 +48,17 @@ class StagedGroup::Staged final : public NamedWork {
   }
 
   bool done() const override {
-    if (failed.load(std::memory_order_acquire)) return true;
+    if (has_fault.load(std::memory_order_acquire)) return true;
     const Work* const host = begun.load(std::memory_order_acquire);
     if (!host) static_cast<void>(copied_in->done());  // throws if the device has failed
     if (!host || !host->done()) return false;
-    finish();
+    if (!failed()) finish();
     return true;
+  }
+  bool failed() const override {
+    if (has_fault.load(std::memory_order_acquire)) return true;
+    const auto* const named = dynamic_cast<const NamedWork*>(begun.load(std::memory_order_acquire));
+    return named && named->failed();
   }
   void wait() override {
     group.wait_begun(*this);
@@ -96,7 +101,7 @@ class StagedGroup::Staged final : public NamedWork {
   std::unique_ptr<Work> work;
   std::exception_ptr fault;  ///< why it could not begin
   std::atomic<const Work*> begun{nullptr};
-  std::atomic<bool> failed{false};
+  std::atomic<bool> has_fault{false};
 };
 
 void StagedGroup::Destroy::operator()(Staged* staged) const {
@@ -266,7 +271,7 @@ void StagedGroup::on_copied(Staged& staged) {
       if (auto* const named = dynamic_cast<NamedWork*>(next.work.get())) named->announce();
     } catch (...) {
       next.fault = std::current_exception();
-      next.failed.store(true, std::memory_order_release);
+      next.has_fault.store(true, std::memory_order_release);
       hosts_->abort("a collective could not begin");  // wakes who waits for it
     }
   }
@@ -280,9 +285,9 @@ void StagedGroup::on_copied(Staged& staged) {
 void StagedGroup::wait_begun(Staged& staged) {
   std::unique_lock lock(mutex_);
   while (!begun_.wait_for(lock, std::chrono::seconds(1),
-                          [&] { return staged.begun.load() || staged.failed.load(); }))
+                          [&] { return staged.begun.load() || staged.has_fault.load(); }))
     static_cast<void>(staged.copied_in->done());
-  if (staged.failed.load()) std::rethrow_exception(staged.fault);
+  if (staged.has_fault.load()) std::rethrow_exception(staged.fault);
 }
 
 /// Queues the copies of the results.
@@ -303,7 +308,7 @@ void StagedGroup::take_back(Staged& staged) {
     // It has failed; nobody waits for the reason, which is that of the group.
   }
   staged.begun.store(nullptr);
-  staged.failed.store(false);
+  staged.has_fault.store(false);
   staged.fault = nullptr;
   staged.work.reset();
   idle_.push_back(&staged);

@@ -263,6 +263,25 @@ BOOST_AUTO_TEST_CASE(disconnecting_a_member_ends_the_group) {
   supervisor.join();
 }
 
+BOOST_AUTO_TEST_CASE(a_gather_that_is_aborted_leaves_a_members_own_values) {
+  constexpr std::size_t kCount = 300'000;
+  GroupMembers members(2);
+  BOOST_TEST(members.all([&](const GroupMember& self) {
+    std::vector<float> whole(2 * kCount, 1);
+    const auto begin = static_cast<std::size_t>(self.number) * kCount;
+    const auto gather = [&] {
+      return self.group.all_gather(self.stream, view(whole, begin, kCount), view(whole));
+    };
+    gather()->wait();
+    if (self.number == 1) return true;  // and does not come again
+    std::fill_n(whole.begin(), kCount, 2);
+    auto work = gather();
+    self.group.abort("the other member is lost");
+    work.reset();
+    return std::count(whole.begin(), whole.begin() + kCount, 2) == kCount;
+  }));
+}
+
 BOOST_AUTO_TEST_CASE(a_new_epoch_works_after_an_abort) {
   UcxNodes nodes(2);
   const MemberStream stream, other_stream;
