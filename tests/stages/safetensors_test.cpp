@@ -160,6 +160,8 @@ BOOST_AUTO_TEST_CASE(checksums_must_cover_their_tensor_once) {
            {"[0:4,0:2]"},
            {"[0:4,0:1]", "[0:4,1:1]"},
            {"[3:1,0:2]", "[0:1,0:2]", "[1:2,0:2]"},
+           {"[0:2,0:1]", "[0:2,1:1]", "[2:2,0:2]"},
+           {"[0:1,0:1]", "[1:3,0:1]", "[0:2,1:1]", "[2:2,1:1]"},
            {"[0:1]", "[x:4,0:2]", "[0:4,0:2", "[00:4,0:2]", "b"}})  // names of other things
     accepted(with(regions));
   for (const std::vector<std::string>& regions :
@@ -174,7 +176,8 @@ BOOST_AUTO_TEST_CASE(checksums_must_cover_their_tensor_once) {
                                              {"[0:4,0:2]", "[4:0,0:2]"},
                                              {"[-1:5,0:2]"},
                                              {"[0:9223372036854775807,0:2]", "[1:3,0:2]"},
-                                             {"[0:2,0:1]", "[0:2,1:1]", "[2:2,0:2]"}})
+                                             {"[0:2,0:1]", "[0:2,1:1]", "[2:2,0:1]"},
+                                             {"[0:2,0:2]", "[2:2,0:1]", "[2:1,1:1]"}})
     refused(with(regions), "the checksums of tensor a do not cover it once");
 }
 
