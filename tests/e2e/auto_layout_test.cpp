@@ -41,21 +41,27 @@ BOOST_AUTO_TEST_CASE(layers_leave_the_stage_of_a_heavy_head_and_no_loss_changes)
       "1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3,1F4,1B4,1F5,1B5,1F6,1B6,1F7,1B7\n\"\"\"";
   int number = 0;
   for (const Keys& keys :
-       {Keys{}, Keys{{"schedule.kind", "\"zb-h1\""}}, Keys{{"schedule.kind", "\"interleaved\""}},
+       {Keys{{"schedule.kind", "\"zb-h1\""}}, Keys{{"schedule.kind", "\"interleaved\""}},
         Keys{{"schedule.kind", "\"csv\""}, {"schedule.csv", own}}}) {
     const std::string name = "run" + std::to_string(number++);
     const Finished done = troupe({"launch", place.manifest(name, automatic(keys))});
     BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
     BOOST_TEST((step_numbers(place.run(name)) == want), name);
     BOOST_TEST(done.out.find("auto_layout: steps ") != std::string::npos, done.out);
-    if (!keys.empty()) continue;
-    BOOST_TEST(done.out.find("layers " + kUneven + " become ") != std::string::npos, done.out);
-    BOOST_TEST(done.out.find("measured gain") != std::string::npos, done.out);
-    // A run that is resumed keeps the split that was chosen, unless it was measured to be slower.
-    const std::string manifest = content_of(place.run(name) + "/manifest.toml");
-    if (done.out.find("goes back to " + kUneven) == std::string::npos)
-      BOOST_TEST(manifest.find("layout = \"" + kUneven + '"') == std::string::npos, manifest);
   }
+  // On a busy machine one measurement may suggest no move, but not all of them.
+  Keys endless = automatic({});
+  endless["run.max_steps"] = "1000000";
+  const std::string run = place.run("endless");
+  TroupeProgram program({"launch", place.manifest("endless", endless)});
+  BOOST_REQUIRE(program.read_until("layers " + kUneven + " become "));
+  BOOST_REQUIRE(program.read_until("measured gain"));
+  const auto got = stop_after(static_cast<int>(want.size()), program, run);
+  BOOST_TEST((got == want));
+  // A run that is resumed keeps the split that was chosen, unless it was measured to be slower.
+  const std::string manifest = content_of(run + "/manifest.toml");
+  if (program.shown().find("goes back to " + kUneven) == std::string::npos)
+    BOOST_TEST(manifest.find("layout = \"" + kUneven + '"') == std::string::npos, manifest);
 }
 
 /// The test makes steps in the new split longer by stopping a worker, which goes on with the run,
