@@ -43,12 +43,16 @@ std::string first_row(const fs::path& checkpoint, const std::string& name) {
   return row;
 }
 
-/// Starts a run whose replica 1 then has another weight than replica 0.
+/// A change in which every worker keeps its place.
+std::vector<std::string> order_of_new_epoch(const Workplace& place) {
+  return {"scale", place.run("run"), "--schedule", "gpipe"};
+}
+
+/// Starts a run of three replicas of which one then has another weight than the two others.
 std::unique_ptr<TroupeProgram> damaged(const Workplace& place, const Keys& keys) {
   auto program = std::make_unique<TroupeProgram>(
       std::vector<std::string>{"launch", place.manifest("run", keys)});
-  while (!fs::exists(place.checkpoint("run", 0)))
-    BOOST_REQUIRE(!program->read_line().empty());
+  while (!fs::exists(place.checkpoint("run", 0))) BOOST_REQUIRE(!program->read_line().empty());
   const std::string row = first_row(place.checkpoint("run", 0), kDamaged);
   std::string other = row;
   other[2] ^= 1;
@@ -65,25 +69,24 @@ std::unique_ptr<TroupeProgram> damaged(const Workplace& place, const Keys& keys)
 BOOST_AUTO_TEST_CASE(a_run_ends_where_its_replicas_are_found_to_differ) {
   const Workplace place;
   const auto program = damaged(place, kFrozen);
-  troupe({"scale", place.run("run"), "--dp", "2"});
+  troupe(order_of_new_epoch(place));
   const Finished done = program->finish();
   BOOST_TEST(done.exit_code == 70);
-  const std::string what =
-      "rank 1 (replica 1, stage 0) had other weights than replica 0: 1 parameter, " + kDamaged;
-  BOOST_TEST(done.err.find(what) != std::string::npos, done.err);
+  BOOST_TEST(done.err.find("had other weights than replica ") != std::string::npos, done.err);
+  BOOST_TEST(done.err.find(": 1 parameter, " + kDamaged) != std::string::npos, done.err);
   BOOST_TEST(done.err.find("on_difference = \"repair\"") != std::string::npos, done.err);
 }
 
-BOOST_AUTO_TEST_CASE(on_order_a_replica_gets_the_weights_of_another) {
+BOOST_AUTO_TEST_CASE(on_order_a_replica_gets_the_weights_that_most_have) {
   const Workplace place;
   Keys keys = kFrozen;
   keys["data_parallel.on_difference"] = "\"repair\"";
   const auto program = damaged(place, keys);
-  BOOST_TEST(troupe({"scale", place.run("run"), "--dp", "2"}).exit_code == 0);
+  BOOST_TEST(troupe(order_of_new_epoch(place)).exit_code == 0);
   BOOST_TEST(program->read_until("it has been given those weights"));
   BOOST_TEST(program->shown().find(kDamaged) != std::string::npos, program->shown());
   // Nothing is left to find.
-  BOOST_TEST(troupe({"scale", place.run("run"), "--dp", "3"}).exit_code == 0);
+  BOOST_TEST(troupe({"scale", place.run("run"), "--dp", "2"}).exit_code == 0);
   BOOST_TEST(troupe({"stop", place.run("run")}).exit_code == 0);
   BOOST_TEST(program->finish().exit_code == 0);
   const auto last = step_numbers(place.run("run")).rbegin()->first;

@@ -10,6 +10,9 @@
 
 namespace troupe::test {
 
+/// Longer runs of addresses are a sanitizer's records, nearly all of them without memory.
+inline constexpr unsigned long kLargest = 1ul << 30;
+
 /// Overwrites the bytes `from`, wherever they lie in the writable memory of a descendant of this
 /// process, by as many bytes `to`. Returns how often they were there.
 inline int overwrite(pid_t pid, const std::string& from, const std::string& to) {
@@ -22,7 +25,7 @@ inline int overwrite(pid_t pid, const std::string& from, const std::string& to) 
     unsigned long begin = 0, end = 0;
     char access[5] = {};
     if (std::sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, access) != 3) continue;
-    if (access[0] != 'r' || access[1] != 'w') continue;
+    if (access[0] != 'r' || access[1] != 'w' || end - begin > kLargest) continue;
     std::string bytes(end - begin, '\0');
     const ssize_t size = pread(memory, bytes.data(), bytes.size(), static_cast<off_t>(begin));
     bytes.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
