@@ -32,13 +32,13 @@ enum class Reduction { sum, max, average };
 /// Members 0..size()-1 that compute together. All members call the same collectives in the same
 /// order, from one thread each. A collective reads and writes its tensors after the ops that
 /// `stream` was given before the call; they stay valid until it is done, and no other collective
-/// under way writes them. Elements are float32, float64, bfloat16, int32 or int64, and all tensors
-/// of a call have one dtype. `out` may hold `in` at this member's place in it (in place), but may
-/// not overlap it otherwise. Counts are in elements, one for each member, and may be zero.
-///
-/// What a reduction of bfloat16 rounds, and the order in which it adds, is the group's own.
-/// UcxGroup adds every element in ascending member order, in float32 for bfloat16 and rounded once,
-/// whatever the size and the algorithm, so that all members hold bitwise equal results.
+/// under way writes them. Elements are float32, float64, bfloat16, int32 or int64; all tensors of a
+/// call have one dtype, but for a reduce-scatter of bfloat16 into float32. `out` may hold `in` at
+/// this member's place in it (in place) but may not overlap it otherwise, nor where dtypes differ.
+/// Counts are in elements, one for each member, and may be zero. The order in which a reduction
+/// adds, and what it rounds of bfloat16, is the group's own. UcxGroup adds every element in
+/// ascending member order, bfloat16 in float32, rounded once or, into float32, not at all, whatever
+/// the size and the algorithm, so that all members hold bitwise equal results.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -82,6 +82,8 @@ class ProcessGroup {
   virtual void abort(const std::string& reason) = 0;
   /// Why the group has ended; empty as long as it works. Callable from any thread.
   virtual std::string fault() const = 0;
+  /// Bytes that the group holds to work in; 0 if it does not know. Callable from any thread.
+  virtual std::int64_t bytes() const { return 0; }
 };
 
 }  // namespace troupe::tensor

@@ -106,7 +106,9 @@ struct ChannelCounts {
   std::uint64_t dropped_old = 0;        ///< messages of an older epoch or another run
   std::uint64_t dropped_duplicate = 0;  ///< messages that had arrived before
   std::uint64_t refused = 0;            ///< messages that did not fit their edge
-  std::vector<EdgeCount> edges;         ///< from this rank to others, one entry per pair
+  /// Bytes of all buffers: slots that messages arrive in, and what this rank sends from.
+  std::uint64_t buffer_bytes = 0;
+  std::vector<EdgeCount> edges;  ///< from this rank to others, one entry per pair
 };
 
 /// One rank's end of the data plane: tensors by key, bounded by credits. A sender has no credit

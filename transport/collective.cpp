@@ -10,9 +10,6 @@
 namespace troupe::transport {
 namespace {
 
-/// The bytes of a piece: several pieces stay in a second-level cache between the steps that they go
-/// through.
-constexpr std::size_t kPieceBytes = 256u << 10;
 /// A job of at most this size is done at once, with the lock held: it takes no longer than handing
 /// it to another thread.
 constexpr std::size_t kAtOnceBytes = 16u << 10;
@@ -75,12 +72,26 @@ void Collective::start(const Call& call, std::uint64_t sequence) {
   num_rounds_ = static_cast<std::uint32_t>((most + step_ - 1) / step_);
   if (operation_ == Operation::barrier && group_->size() > 1) num_rounds_ = 1;
   slot_bytes_ = round_up(std::min(most, step_) * in_.element_bytes());
+  receives_ = num_receives();
   next_round_ = 0;
   rounds_left_ = num_rounds_;
-  take_slots();
+}
+
+std::size_t Collective::needed_bytes() const {
+  return slots_bytes(most_elements() * in_.element_bytes(), receives_);
+}
+
+void Collective::begin(std::shared_ptr<SlotMemory> slots) {
+  slots_ = std::move(slots);
   for (Round& round : rounds_)
     if (next_round_ < num_rounds_) launch(round);
   update_over();
+}
+
+std::size_t Collective::staging_bytes() const {
+  std::size_t bytes = 0;
+  for (const Round& round : rounds_) bytes += round.staging.bytes();
+  return bytes;
 }
 
 std::size_t Collective::most_elements() const {
@@ -93,12 +104,12 @@ std::size_t Collective::most_elements() const {
   return most;
 }
 
-void Collective::take_slots() {
-  const std::size_t others = flows_.size() - 1;
-  // Two slots for each other member, one in each phase.
-  const std::size_t bytes =
-      std::min<std::size_t>(kRoundsAtOnce, num_rounds_) * 2 * others * slot_bytes_;
-  if (bytes > 0 && (!slots_ || slots_->bytes() < bytes)) slots_ = group_->allocate(bytes);
+std::size_t Collective::num_receives() const {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < flows_.size(); ++i)
+    if (static_cast<int>(i) != group_->member())
+      for (const Piece& piece : flows_[i].receives) count += piece.size > 0 ? 1 : 0;
+  return count;
 }
 
 void Collective::launch(Round& round) {
@@ -113,6 +124,7 @@ void Collective::launch(Round& round) {
   round.summands.assign(flows_.size(), nullptr);
   round.shares.resize(flows_.size());
   round.parts.clear();
+  round.num_slots = 0;
   // At most four per member: one to send and one to receive in each of the two phases.
   round.parts.reserve(4 * flows_.size());
   for (std::size_t i = 0; i < flows_.size(); ++i) {
@@ -145,10 +157,8 @@ void Collective::add_part(Round& round, Part::Kind kind, std::uint32_t phase, in
   part.piece = cut_piece;
   part.bytes = cut_piece.size * in_.element_bytes();
   if (kind == Part::Kind::send || part.bytes == 0) return;
-  const auto others = flows_.size() - 1;
-  const auto other = static_cast<std::size_t>(member < group_->member() ? member : member - 1);
   const auto at = static_cast<std::size_t>(&round - rounds_.data());
-  part.slot = slots_->data() + ((at * 2 + phase) * others + other) * slot_bytes_;
+  part.slot = slots_->data() + (at * receives_ + round.num_slots++) * slot_bytes_;
   if (is_summand(part)) round.summands[static_cast<std::size_t>(member)] = part.slot;
 }
 
@@ -294,8 +304,11 @@ void Collective::reduce(Round& round) const {
       const std::byte* values = round.summands[member];
       round.shares[member] = values ? values + offset_bytes : data;
     }
-    std::byte* out = round.result ? round.result + offset_bytes : data;
-    tensor::ordered_reduction(round.shares, out, count, dtype_, reduction_);
+    std::byte* out = round.result ? round.result + offset * out_.element_bytes() : data;
+    if (widens_)
+      tensor::ordered_reduction_to_f32(round.shares, out, count, reduction_);
+    else
+      tensor::ordered_reduction(round.shares, out, count, dtype_, reduction_);
   });
 }
 

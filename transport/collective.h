@@ -11,6 +11,7 @@
 
 #include "tensor/device.h"
 #include "tensor/process_group.h"
+#include "transport/collective_room.h"
 #include "transport/link.h"
 #include "transport/slot_memory.h"
 #include "transport/tensor_row.h"
@@ -97,7 +98,16 @@ class Collective : public NamedWork {
 
   // The members below are for the group, with the worker's lock held.
 
+  /// Takes a call, which begins later.
   void start(const Call& call, std::uint64_t sequence);
+  /// Bytes of the slots that it needs; 0: none.
+  std::size_t needed_bytes() const;
+  /// Begins to run, with slots of at least needed_bytes().
+  void begin(std::shared_ptr<SlotMemory> slots);
+  /// Takes the slots of a collective that is finished.
+  std::shared_ptr<SlotMemory> take_slots() { return std::move(slots_); }
+  /// Bytes that it holds beside its slots.
+  std::size_t staging_bytes() const;
   /// Takes the collective out of its group: from now on it only waits for UCX to let go of its
   /// memory.
   void leave_group() { group_ = nullptr; }
@@ -146,6 +156,7 @@ class Collective : public NamedWork {
     bool is_reducing = false;
     bool is_reduced = false;
     std::uint32_t index = 0;
+    std::size_t num_slots = 0;    ///< that its parts have
     Piece own;                    ///< elements of the input that this member reduces
     std::byte* result = nullptr;  ///< where the reduced elements go; null: to their own place
     std::vector<Part> parts;      ///< reserved at once: transfers point to them
@@ -168,9 +179,9 @@ class Collective : public NamedWork {
   void plan_broadcast(int root);
 
   std::size_t most_elements() const;
-  void take_slots();
   void launch(Round& round);
   void add_part(Round& round, Part::Kind kind, std::uint32_t phase, int member, Piece piece);
+  std::size_t num_receives() const;
   Piece cut(Piece piece, std::uint32_t round) const;
   bool is_summand(const Part& part) const;
   Round& round_of(const Part& part);
@@ -193,9 +204,11 @@ class Collective : public NamedWork {
   std::vector<Flow> flows_;   ///< by member
   Piece own_;                 ///< elements of the input that this member reduces
   bool is_gathered_ = false;  ///< every member reduces all elements
+  bool widens_ = false;       ///< bfloat16 is reduced into float32
   std::uint64_t sequence_ = 0;
   std::uint64_t record_ = 0;
   std::size_t slot_bytes_ = 0;  ///< between two slots
+  std::size_t receives_ = 0;    ///< pieces that arrive in a full round
   std::size_t step_ = 0;        ///< elements of a full piece
   std::uint32_t num_rounds_ = 0;
   std::uint32_t next_round_ = 0;
@@ -204,9 +217,8 @@ class Collective : public NamedWork {
   double finished_s_ = 0;              ///< written before over_ is set
   bool failed_ = false;                ///< the same
   std::atomic<bool> over_{false};      ///< finished or aborted, and no job runs any more
-  std::shared_ptr<SlotMemory> slots_;  ///< shared with the pool that it returns to
-  static constexpr std::size_t kRoundsAtOnce = 4;
-  std::array<Round, kRoundsAtOnce> rounds_;  ///< several, so that messages hide behind jobs
+  std::shared_ptr<SlotMemory> slots_;  ///< of the group, from begin() to the end
+  std::array<Round, kRoundsAtOnce> rounds_;
 };
 
 }  // namespace troupe::transport

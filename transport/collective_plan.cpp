@@ -7,9 +7,6 @@
 namespace troupe::transport {
 namespace {
 
-/// An all-reduce of at most this size is gathered by every member: one exchange instead of two.
-constexpr std::size_t kGatheredBytes = 32u << 10;
-
 /// The elements of one member where the members' elements lie in member order.
 Piece block(std::span<const std::int64_t> counts, std::size_t member) {
   const auto begin = std::accumulate(
@@ -32,7 +29,7 @@ void Collective::plan(const Call& call) {
   dtype_ = call.in.empty() ? tensor::DType::f32 : call.in.front().dtype;
   in_.assign(call.in);
   out_.assign(call.out);
-  TROUPE_ASSERT(in_.element_bytes() == out_.element_bytes());
+  widens_ = !call.out.empty() && call.out.front().dtype != dtype_;
   flows_.assign(static_cast<std::size_t>(group_->size()), Flow{});
   own_ = {};
   is_gathered_ = false;

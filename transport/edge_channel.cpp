@@ -20,6 +20,14 @@ constexpr std::chrono::seconds kDeviceCheck{1};
 
 }  // namespace
 
+std::size_t OpenEpoch::buffer_bytes() const {
+  std::size_t bytes = 0;
+  for (const Mailbox& mailbox : mailboxes)
+    if (mailbox.memory()) bytes += mailbox.memory()->bytes();
+  for (const Outbox& box : outboxes) bytes += box.buffer_bytes();
+  return bytes;
+}
+
 // --- calls of the compute thread
 
 void EdgeChannel::open(const EpochSpec& spec) {
@@ -173,7 +181,9 @@ void EdgeChannel::flush() {
 ChannelCounts EdgeChannel::counts() const {
   std::unique_lock<Link> lock(link_);
   ChannelCounts counts = counts_;
+  for (const auto& closed : retired_) counts.buffer_bytes += closed->buffer_bytes();
   if (!epoch_) return counts;
+  counts.buffer_bytes += epoch_->buffer_bytes();
   for (const Outbox& box : epoch_->outboxes)
     for (EdgeCount& count : counts.edges)
       if (count.to == box.edge().to) count.queued += box.num_queued();

@@ -32,6 +32,7 @@ struct OpenEpoch {
   std::deque<HandOver> hand_overs;
   std::vector<HandOver*> idle;  ///< hand-overs that wait for nothing
   int in_flight = 0;            ///< buffers being sent, slots being filled, hand-overs that wait
+  std::size_t buffer_bytes() const;
 };
 
 /// The rules of a channel, whatever link moves the bytes: keys, credits, fencing, refusals, named

@@ -12,18 +12,6 @@ std::string type_text(tensor::DType dtype, const tensor::Shape& shape) {
   return fmt::format("{} {}", tensor::name_of(dtype), tensor::to_string(shape));
 }
 
-std::size_t tensor_bytes(const Edge& edge) {
-  return static_cast<std::size_t>(edge.shape.num_elements()) * tensor::size_of(edge.dtype);
-}
-
-std::size_t slot_stride(const Edge& edge) {
-  return (tensor_bytes(edge) + 63) / 64 * 64;
-}
-
-std::size_t slots_bytes(const Edge& edge) {
-  return static_cast<std::size_t>(edge.slots) * slot_stride(edge);
-}
-
 Mailbox::Mailbox(const Edge& edge, std::shared_ptr<SlotMemory> memory, OpenEpoch* epoch, bool kept)
     : edge_(edge),
       digest_(digest(edge)),

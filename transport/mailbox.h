@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/edge_bytes.h"
 #include "transport/link.h"
 
 namespace troupe::transport {
@@ -64,13 +65,7 @@ class Mailbox {
   std::vector<Slot> slots_;
 };
 
-/// Bytes from one slot of an edge to the next.
-std::size_t slot_stride(const Edge& edge);
-/// Bytes of all slots of an edge.
-std::size_t slots_bytes(const Edge& edge);
 /// "float32 [4, 256]".
 std::string type_text(tensor::DType dtype, const tensor::Shape& shape);
-/// Bytes of an edge's tensor.
-std::size_t tensor_bytes(const Edge& edge);
 
 }  // namespace troupe::transport

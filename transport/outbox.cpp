@@ -11,14 +11,8 @@
 namespace troupe::transport {
 namespace {
 
-/// An edge from a rank to itself has no slots: its messages stay in the sender's buffers, of which
-/// there are more in exchange.
-std::size_t num_buffers(const Edge& edge) {
-  return static_cast<std::size_t>(edge.from == edge.to ? edge.slots + kSendBuffers : kSendBuffers);
-}
-
 tensor::Buffer make_buffers(const Edge& edge, tensor::Device* device) {
-  const std::size_t bytes = num_buffers(edge) * slot_stride(edge);
+  const std::size_t bytes = send_buffers_bytes(edge);
   const bool of_device = device && edge.from == edge.to && !device->host_reads_memory();
   return of_device ? device->allocate(bytes, tensor::MemoryKind::device)
                    : tensor::allocate_host(bytes);
@@ -30,7 +24,7 @@ Outbox::Outbox(const Edge& edge, OpenEpoch* epoch, tensor::Device* device)
     : edge_(edge),
       digest_(digest(edge)),
       memory_(make_buffers(edge, device)),
-      buffers_(num_buffers(edge)) {
+      buffers_(num_send_buffers(edge)) {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     buffers_[i].own = static_cast<std::byte*>(memory_.data()) + i * slot_stride(edge);
     buffers_[i].box = this;

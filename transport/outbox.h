@@ -42,6 +42,7 @@ class Outbox {
     return {.chunk = edge_.chunk, .direction = edge_.direction, .digest = digest_};
   }
   bool is_local() const { return edge_.from == edge_.to; }
+  std::size_t buffer_bytes() const { return memory_.bytes(); }
 
   /// Takes the receiver's grant: all slots are free, or, if they are `kept`, credits follow.
   /// `mapped` is null if the slots cannot be mapped here. False if the edge was granted before.

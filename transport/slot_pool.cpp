@@ -49,6 +49,13 @@ void SlotPool::prepare(std::span<const std::size_t> sizes, bool shared) {
   for (const std::size_t bytes : sizes) give_back(make_slots(bytes, shared));
 }
 
+std::size_t SlotPool::free_bytes() {
+  const std::lock_guard lock(mutex_);
+  std::size_t bytes = 0;
+  for (const auto& memory : free_) bytes += memory->bytes();
+  return bytes;
+}
+
 void SlotPool::clear() {
   std::vector<std::unique_ptr<SlotMemory>> unused;
   const std::lock_guard lock(mutex_);

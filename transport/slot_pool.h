@@ -23,6 +23,8 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   void prepare(std::span<const std::size_t> sizes, bool shared);
   /// Gives all free memory back to the system.
   void clear();
+  /// Bytes of the memory that nobody has taken.
+  std::size_t free_bytes();
 
  private:
   std::unique_ptr<SlotMemory> find(std::size_t bytes);

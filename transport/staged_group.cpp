@@ -222,8 +222,10 @@ void StagedGroup::copy_in(Stream& stream, const CollectiveCall& call, Staged& st
   staged.copied_out->wait(stream);  // results of the collective before
   if (staged.memory.bytes() < bytes) {
     staged.copied_out->synchronize();
+    pinned_bytes_ -= static_cast<std::int64_t>(staged.memory.bytes());
     staged.memory = {};
     staged.memory = device_.allocate(bytes, tensor::MemoryKind::pinned);
+    pinned_bytes_ += static_cast<std::int64_t>(bytes);
   }
   std::size_t offset = 0;
   const auto place = [&](const Tensor& x) {

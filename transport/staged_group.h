@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -57,6 +59,7 @@ class StagedGroup final : public tensor::ProcessGroup {
   std::unique_ptr<tensor::Work> barrier(tensor::Stream& stream) override;
   void abort(const std::string& reason) override { hosts_->abort(reason); }
   std::string fault() const override { return hosts_->fault(); }
+  std::int64_t bytes() const override { return hosts_->bytes() + pinned_bytes_.load(); }
 
  private:
   class HostStream;
@@ -82,7 +85,8 @@ class StagedGroup final : public tensor::ProcessGroup {
   std::condition_variable begun_;
   std::deque<Staged*> due_;  ///< collectives that have not begun, in the order of their calls
   std::vector<std::unique_ptr<Staged, Destroy>> all_;
-  std::vector<Staged*> idle_;  ///< without a handle
+  std::vector<Staged*> idle_;                  ///< without a handle
+  std::atomic<std::int64_t> pinned_bytes_{0};  ///< of all_
 };
 
 /// A group for tensors of this device: the group of hosts itself if they read the device's memory.

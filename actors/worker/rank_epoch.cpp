@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tensor/error.h"
-#include "transport/mailbox.h"
+#include "transport/edge_bytes.h"
 
 namespace troupe::actors {
 namespace {

@@ -28,6 +28,7 @@ struct Element<BFloat16> {
   using D = F32;
   static HWY_INLINE Vector read(const BFloat16* p) { return load(p); }
   static HWY_INLINE void write(Vector x, BFloat16* p) { store(x, p); }
+  static HWY_INLINE void write(Vector x, float* p) { store(x, p); }
 };
 
 template <typename D>
@@ -64,8 +65,9 @@ HWY_INLINE hn::Vec<D> reduced(D d, Parts parts, Reduction reduction, const Read&
   return reduction == Reduction::average ? divided(d, x, parts.size()) : x;
 }
 
-template <typename T>
-void reduce_elements(Parts parts, T* out, std::size_t elements, Reduction reduction) {
+/// `Out` is T, or what T is computed with.
+template <typename T, typename Out>
+void reduce_elements(Parts parts, Out* out, std::size_t elements, Reduction reduction) {
   using Type = Element<T>;
   const typename Type::D d;
   const std::size_t step = hn::Lanes(d);
@@ -85,24 +87,28 @@ void reduce_elements(Parts parts, T* out, std::size_t elements, Reduction reduct
     return Type::read(part_lanes);
   };
   const auto x = reduced(d, parts, reduction, read);
-  Type::write(x, part_lanes);
-  std::copy_n(part_lanes, rest, out + i);
+  Out out_lanes[hn::MaxLanes(typename Type::D())];
+  Type::write(x, out_lanes);
+  std::copy_n(out_lanes, rest, out + i);
 }
 
 void reduce_f32(Parts parts, std::byte* out, std::size_t elements, Reduction reduction) {
-  reduce_elements(parts, reinterpret_cast<float*>(out), elements, reduction);
+  reduce_elements<float>(parts, reinterpret_cast<float*>(out), elements, reduction);
 }
 void reduce_bf16(Parts parts, std::byte* out, std::size_t elements, Reduction reduction) {
-  reduce_elements(parts, reinterpret_cast<BFloat16*>(out), elements, reduction);
+  reduce_elements<BFloat16>(parts, reinterpret_cast<BFloat16*>(out), elements, reduction);
+}
+void reduce_bf16_to_f32(Parts parts, std::byte* out, std::size_t elements, Reduction reduction) {
+  reduce_elements<BFloat16>(parts, reinterpret_cast<float*>(out), elements, reduction);
 }
 void reduce_i32(Parts parts, std::byte* out, std::size_t elements, Reduction reduction) {
-  reduce_elements(parts, reinterpret_cast<std::int32_t*>(out), elements, reduction);
+  reduce_elements<std::int32_t>(parts, reinterpret_cast<std::int32_t*>(out), elements, reduction);
 }
 void reduce_f64(Parts parts, std::byte* out, std::size_t elements, Reduction reduction) {
-  reduce_elements(parts, reinterpret_cast<double*>(out), elements, reduction);
+  reduce_elements<double>(parts, reinterpret_cast<double*>(out), elements, reduction);
 }
 void reduce_i64(Parts parts, std::byte* out, std::size_t elements, Reduction reduction) {
-  reduce_elements(parts, reinterpret_cast<std::int64_t*>(out), elements, reduction);
+  reduce_elements<std::int64_t>(parts, reinterpret_cast<std::int64_t*>(out), elements, reduction);
 }
 
 }  // namespace troupe::tensor::HWY_NAMESPACE
@@ -114,6 +120,7 @@ namespace {
 
 HWY_EXPORT(reduce_f32);
 HWY_EXPORT(reduce_bf16);
+HWY_EXPORT(reduce_bf16_to_f32);
 HWY_EXPORT(reduce_i32);
 HWY_EXPORT(reduce_f64);
 HWY_EXPORT(reduce_i64);
@@ -135,6 +142,12 @@ void ordered_reduction(std::span<const std::byte* const> parts, std::byte* out,
     case DType::i64:
       return HWY_DYNAMIC_DISPATCH(reduce_i64)(parts, out, elements, reduction);
   }
+}
+
+void ordered_reduction_to_f32(std::span<const std::byte* const> parts, std::byte* out,
+                              std::size_t elements, Reduction reduction) {
+  TROUPE_ASSERT(!parts.empty());
+  HWY_DYNAMIC_DISPATCH(reduce_bf16_to_f32)(parts, out, elements, reduction);
 }
 
 }  // namespace troupe::tensor

@@ -16,5 +16,8 @@ namespace troupe::tensor {
 /// over the number of parts, and rounds to zero for integers. A maximum is NaN where any part is.
 void ordered_reduction(std::span<const std::byte* const> parts, std::byte* out,
                        std::size_t elements, DType dtype, Reduction reduction);
+/// ordered_reduction() of bfloat16, with a result in float32, which is not rounded to bfloat16.
+void ordered_reduction_to_f32(std::span<const std::byte* const> parts, std::byte* out,
+                              std::size_t elements, Reduction reduction);
 
 }  // namespace troupe::tensor

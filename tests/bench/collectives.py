@@ -66,3 +66,15 @@ def hidden(bench):
         bench.record("both, s", times["both"])
         bench.record("share hidden", 1 - (times["both"] - times["compute"]) / times["alone"])
     return Row(bench.name, bench.median("share hidden"), "share")
+
+
+def sum_error(bench):
+    """The error of a sum over many members that send bfloat16, against a ring that adds in bfloat16."""
+    members = int(bench.name.split("_")[1])
+    for seed in range(bench.repeats(9)):
+        errors = json_of(bench.program("sum_error"), members, seed)
+        bench.record("in float32", errors["float32"])
+        bench.record("in float32, rounded once", errors["rounded"])
+        bench.record("bfloat16 ring", errors["ring"])
+    ours, peer = bench.median("in float32"), bench.median("bfloat16 ring")
+    return Row(bench.name, ours, "relative", peer / ours, f"bfloat16 ring: {peer:.3g}")

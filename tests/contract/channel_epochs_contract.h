@@ -16,6 +16,24 @@ namespace troupe::test {
 
 BOOST_AUTO_TEST_SUITE(channel_epochs_contract)
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(the_buffers_of_an_epoch_are_counted, World, Worlds) {
+  World world(2);
+  BOOST_TEST(world.channel(0).counts().buffer_bytes == 0u);
+  const std::uint64_t message = 64 * sizeof(float);
+  open_both(world, two_way({64}, 4));
+  BOOST_TEST(world.channel(0).counts().buffer_bytes ==
+             (4 + transport::kSendBuffers) * message);  // slots, and what it sends from
+  std::vector<Edge> edges = two_way({64}, 1);
+  edges.push_back({.from = 0, .to = 0, .chunk = 2, .shape = {64}, .slots = 3});
+  world.channel(0).open({.run = kRun, .epoch = 2, .rank = 0, .edges = edges});
+  edges.pop_back();
+  world.channel(1).open({.run = kRun, .epoch = 2, .rank = 1, .edges = edges});
+  // The slots of an edge to itself are buffers of the sender.
+  const std::uint64_t of_edges = 1 + transport::kSendBuffers, of_own = 3 + transport::kSendBuffers;
+  BOOST_TEST(world.channel(0).counts().buffer_bytes >= (of_edges + of_own) * message);
+  BOOST_TEST(world.channel(0).counts().buffer_bytes <= (of_edges + of_own + 1) * message);
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_receiver_may_open_late, World, Worlds) {
   World world(2);
   const auto edges = two_way({1000}, 1);

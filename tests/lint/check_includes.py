@@ -40,14 +40,17 @@ SUBFOLDERS = {
         "monitors": {"host", "manifest", "run", "control"},
         "charts": {"host"},
         "report": {"host", "manifest", "run", "control", "monitors", "charts"},
-        "web": {"host", "manifest", "run", "control", "monitors", "charts", "report"},
-        "commands": {"host", "manifest", "run", "control", "monitors", "charts", "report", "web"},
+        "watch": {"host", "manifest", "run", "control", "monitors", "charts", "report"},
+        "web": {"host", "manifest", "run", "control", "monitors", "charts", "report", "watch"},
+        "screen": {"host", "manifest", "run", "control", "monitors", "charts", "report", "watch"},
+        "commands": {"host", "manifest", "run", "control", "monitors", "charts", "report", "watch", "web", "screen"},
         "examples": {"monitors"},
     },
 }
 # subfolder -> the only headers of other folders that it may include
 SUBFOLDER_SEES = {
-    "actors/topology": ("schedules/", "stages/", "tensor/", "transport/channel.h"),
+    "actors/topology": ("schedules/", "stages/", "tensor/", "transport/channel.h", "transport/edge_bytes.h",
+                       "transport/collective_room.h"),
 }
 # subfolder -> libraries that it may not include, although its folder may
 SUBFOLDER_LACKS = {"actors/topology": ("caf",), "actors/protocol": ("caf",), "actors/tuning": ("caf",)}

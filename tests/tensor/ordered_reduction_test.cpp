@@ -55,6 +55,29 @@ BOOST_AUTO_TEST_CASE(bfloat16_is_rounded_once) {
   for (const std::uint16_t bits : out) BOOST_TEST(to_float(BFloat16{bits}) == 258.0f);
 }
 
+BOOST_AUTO_TEST_CASE(bfloat16_may_be_left_in_float32) {
+  std::mt19937_64 random(test::fresh_seed());
+  std::normal_distribution<float> normal;
+  for (const std::size_t count : {1u, 7u, 16u, 33u, 1000u}) {
+    std::vector<std::vector<BFloat16>> parts(5, std::vector<BFloat16>(count));
+    for (auto& part : parts)
+      for (BFloat16& x : part) x = to_bfloat16(normal(random));
+    std::vector<float> sums(count + 1, 77), averages(count + 1, 77);
+    ordered_reduction_to_f32(pointers(parts), reinterpret_cast<std::byte*>(sums.data()), count,
+                             Reduction::sum);
+    ordered_reduction_to_f32(pointers(parts), reinterpret_cast<std::byte*>(averages.data()), count,
+                             Reduction::average);
+    for (std::size_t i = 0; i < count; ++i) {
+      float sum = to_float(parts[0][i]);
+      for (std::size_t p = 1; p < parts.size(); ++p) sum += to_float(parts[p][i]);
+      BOOST_TEST(sums[i] == sum);
+      BOOST_TEST(averages[i] == sum / 5);
+    }
+    BOOST_TEST(sums[count] == 77.0f);  // nothing is written past the end
+    BOOST_TEST(averages[count] == 77.0f);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_maximum_is_nan_where_any_part_is) {
   std::vector<std::vector<float>> parts{{1, kNan, 3, -2, kNan}, {5, 2, kNan, -7, kNan}};
   for (auto& part : parts) part.resize(37, part[0]);

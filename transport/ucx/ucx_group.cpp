@@ -39,16 +39,18 @@ void copy_elements(const Tensor& from, std::int64_t from_begin, const Tensor& to
 }  // namespace
 
 UcxGroup::UcxGroup(GroupHub& hub, const GroupKey& key, const std::string& name,
-                   std::vector<int> ranks, int this_rank)
+                   std::vector<int> ranks, int this_rank, const CollectiveRoom& room)
     : hub_(hub),
       key_(key),
       name_(name),
       ranks_(std::move(ranks)),
       member_(member_of(this_rank)),
-      counts_(ranks_.size()) {
+      counts_(ranks_.size()),
+      free_slots_(static_cast<std::size_t>(room.at_once)) {
   // Enough for members a few collectives ahead, so that a step allocates nothing.
   requests_.reserve(64 * ranks_.size());
-  TROUPE_ASSERT(member_ >= 0);
+  TROUPE_ASSERT(member_ >= 0 && room.at_once > 0);
+  enlarge_slots(room.slots_bytes);
   const std::lock_guard lock(hub_.worker());
   hub_.add(*this);
 }
@@ -101,7 +103,8 @@ std::unique_ptr<Work> UcxGroup::reduce_scatter_uneven(Stream& stream, const Tens
                                                       Reduction reduction) {
   TROUPE_ASSERT(counts.size() == ranks_.size() && in.num_elements() == sum(counts) &&
                 out.num_elements() == counts[static_cast<std::size_t>(member_)] &&
-                in.dtype == out.dtype);
+                (in.dtype == out.dtype ||
+                 (in.dtype == tensor::DType::bf16 && out.dtype == tensor::DType::f32)));
   return start(stream, {.operation = Operation::reduce_scatter,
                         .in = {&in, 1},
                         .out = {&out, 1},
@@ -154,7 +157,55 @@ std::unique_ptr<Work> UcxGroup::start(Stream& stream, const Collective::Call& ca
   idle_.pop_back();
   active_.push_back(collective);
   collective->start(call, next_sequence_++);
+  waiting_.push_back(collective);
+  is_aborted() ? collective->on_abort() : begin_waiting();
   return std::unique_ptr<Work>(collective);
+}
+
+/// Begins as many collectives as there is memory for, in their order, which is the same at all
+/// members: so the oldest that is not done has memory at each of them.
+void UcxGroup::begin_waiting() {
+  if (std::exchange(is_beginning_, true)) return;  // one that ends at once lets this loop go on
+  while (!is_aborted() && first_waiting_ < waiting_.size()) {
+    Collective& next = *waiting_[first_waiting_];
+    const std::size_t bytes = next.needed_bytes();
+    if (bytes > 0 && free_slots_.empty()) break;
+    ++first_waiting_;
+    next.begin(bytes > 0 ? take_slots(bytes) : nullptr);
+  }
+  if (first_waiting_ == waiting_.size()) {
+    waiting_.clear();
+    first_waiting_ = 0;
+  }
+  is_beginning_ = false;
+}
+
+/// All slots grow at once, so that later steps, in which other collectives meet, allocate nothing.
+void UcxGroup::enlarge_slots(std::size_t bytes) {
+  if (bytes <= slots_bytes_) return;
+  slots_bytes_ = bytes;
+  for (auto& slots : free_slots_) slots = hub_.allocate(bytes);
+}
+
+std::shared_ptr<SlotMemory> UcxGroup::take_slots(std::size_t bytes) {
+  enlarge_slots(bytes);
+  std::shared_ptr<SlotMemory> slots = std::move(free_slots_.back());  // still in caches
+  free_slots_.pop_back();
+  return slots;
+}
+
+void UcxGroup::give_slots_back(std::shared_ptr<SlotMemory> slots) {
+  if (slots->bytes() < slots_bytes_) slots = hub_.allocate(slots_bytes_);
+  free_slots_.push_back(std::move(slots));
+}
+
+std::int64_t UcxGroup::bytes() const {
+  const std::lock_guard lock(hub_.worker());
+  std::size_t bytes = 0;
+  for (const auto& slots : free_slots_) bytes += slots ? slots->bytes() : 0;
+  for (const auto& collective : collectives_)
+    bytes += collective->staging_bytes() + (collective->slots() ? collective->slots()->bytes() : 0);
+  return static_cast<std::int64_t>(bytes);
 }
 
 // --- waiting
@@ -186,6 +237,9 @@ void UcxGroup::on_over(Collective& collective) {
   OperationRecord* record = hub_.recorder().find(collective.record());
   if (record && collective.is_finished()) record->finished_s = unix_time();
   hub_.worker().notify();
+  if (!collective.is_finished()) return;
+  if (collective.slots()) give_slots_back(collective.take_slots());
+  begin_waiting();
 }
 
 void UcxGroup::wait_for(Collective& collective) {

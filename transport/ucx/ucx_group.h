@@ -22,7 +22,7 @@ class UcxGroup : public tensor::ProcessGroup {
  public:
   /// `ranks` are in member order. The hub outlives the group.
   UcxGroup(GroupHub& hub, const GroupKey& key, const std::string& name, std::vector<int> ranks,
-           int this_rank);
+           int this_rank, const CollectiveRoom& room);
   ~UcxGroup() override;
 
   using Counts = std::span<const std::int64_t>;
@@ -55,6 +55,7 @@ class UcxGroup : public tensor::ProcessGroup {
   std::unique_ptr<tensor::Work> barrier(tensor::Stream& stream) override;
   void abort(const std::string& reason) override;
   std::string fault() const override;
+  std::int64_t bytes() const override;
 
   // The members below are for the hub and the collectives, with the worker's lock held.
 
@@ -72,8 +73,6 @@ class UcxGroup : public tensor::ProcessGroup {
   void offer(Collective& collective, Part& part);
   /// Sends a part that has been copied to its slot.
   void send(Collective& collective, Part& part);
-  /// Memory for parts to arrive in, shared with other processes of this host if possible.
-  std::shared_ptr<SlotMemory> allocate(std::size_t bytes) { return hub_.allocate(bytes); }
   bool is_aborted() const { return !aborted_.empty(); }
   /// There is a job for any thread.
   void offer_work();
@@ -102,6 +101,10 @@ class UcxGroup : public tensor::ProcessGroup {
   static void on_transfer_done(Transfer& transfer, bool ok);
   void fail(const std::string& reason);
   void leave(Collective& collective);
+  void begin_waiting();
+  void enlarge_slots(std::size_t bytes);
+  std::shared_ptr<SlotMemory> take_slots(std::size_t bytes);
+  void give_slots_back(std::shared_ptr<SlotMemory> slots);
 
   GroupHub& hub_;
   const GroupKey key_;
@@ -116,6 +119,14 @@ class UcxGroup : public tensor::ProcessGroup {
   std::vector<Collective*> active_;    ///< collectives with a handle, in the order of their start
   std::vector<PartRequest> requests_;  ///< requests for parts that this member does not have yet
   std::vector<std::int64_t> counts_;   ///< of an even collective, while it starts
+  /// Collectives in the order of their start; those from first_waiting_ on have not begun.
+  std::vector<Collective*> waiting_;
+  std::size_t first_waiting_ = 0;
+  bool is_beginning_ = false;
+  /// Memory for parts to arrive in, shared with other processes of this host if possible: what no
+  /// collective has now. Each has so many bytes; null while that is 0.
+  std::vector<std::shared_ptr<SlotMemory>> free_slots_;
+  std::size_t slots_bytes_ = 0;
 };
 
 }  // namespace troupe::transport

@@ -52,9 +52,10 @@ class Node : public UcxNode {
   }
   std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t run, std::uint32_t epoch, int id,
                                                    const std::string& name, std::vector<int> ranks,
-                                                   int this_rank) override {
+                                                   int this_rank,
+                                                   const CollectiveRoom& room) override {
     const GroupKey key{.run = run, .epoch = epoch, .id = static_cast<std::uint32_t>(id)};
-    return std::make_unique<UcxGroup>(hub_, key, name, std::move(ranks), this_rank);
+    return std::make_unique<UcxGroup>(hub_, key, name, std::move(ranks), this_rank, room);
   }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "tensor/process_group.h"
 #include "transport/channel.h"
+#include "transport/collective_room.h"
 #include "transport/flight_recorder.h"
 #include "transport/slot_pool.h"
 #include "transport/ucx/ucx_environment.h"
@@ -53,8 +54,8 @@ class UcxNode {
   /// errors; (epoch, id) keeps groups apart and must agree on all members.
   virtual std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t run, std::uint32_t epoch,
                                                            int id, const std::string& name,
-                                                           std::vector<int> ranks,
-                                                           int this_rank) = 0;
+                                                           std::vector<int> ranks, int this_rank,
+                                                           const CollectiveRoom& room = {}) = 0;
 };
 
 }  // namespace troupe::transport

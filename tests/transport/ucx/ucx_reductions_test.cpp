@@ -128,6 +128,44 @@ BOOST_DATA_TEST_CASE(reduce_scatter_gives_each_its_block, kMembers* kSizes, size
   }));
 }
 
+/// The members' values of bfloat16, added in float32 one member after the other.
+std::vector<float> add_in_float32(std::uint64_t seed, int members, std::size_t count) {
+  std::vector<float> sum(count);
+  for (int member = 0; member < members; ++member) {
+    const auto values = values_of<BFloat16>(seed, member, count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const float x = tensor::to_float(values[i]);
+      sum[i] = member == 0 ? x : sum[i] + x;
+    }
+  }
+  return sum;
+}
+
+BOOST_DATA_TEST_CASE(reduce_scatter_of_bfloat16_into_float32_rounds_nothing, kMembers* kSizes, size,
+                     count) {
+  const std::uint64_t seed = fresh_seed();
+  GroupMembers members(size);
+  // Every member has another number of elements, the last one none.
+  std::vector<std::int64_t> counts;
+  std::vector<std::size_t> begins;
+  std::size_t total = 0;
+  for (int i = size - 1; i >= 0; --i) {
+    begins.push_back(total);
+    counts.push_back(static_cast<std::int64_t>(count) * i);
+    total += count * static_cast<std::size_t>(i);
+  }
+  const std::vector<float> sum = add_in_float32(seed, size, total);
+  BOOST_TEST(members.all([&](const GroupMember& self) {
+    const auto i = static_cast<std::size_t>(self.number);
+    std::vector<BFloat16> in = values_of<BFloat16>(seed, self.number, total);
+    const std::vector<BFloat16> before = in;
+    std::vector<float> out(static_cast<std::size_t>(counts[i]));
+    self.group.reduce_scatter_uneven(self.stream, view(in), view(out), counts, Reduction::sum)
+        ->wait();
+    return same_bits(out, slice_of(sum, begins[i], out.size())) && same_bits(in, before);
+  }));
+}
+
 BOOST_AUTO_TEST_CASE(uneven_reduce_scatter_in_place) {
   const std::uint64_t seed = fresh_seed();
   const std::vector<std::int64_t> counts{70'001, 0, 5, 200'000};
