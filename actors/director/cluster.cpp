@@ -71,7 +71,6 @@ class LocalCluster : public Cluster {
     return outcome_;
   }
 
-  void save() override { caf::anon_send(director_, Event{SaveOrdered{}}); }
   void stop(const std::string& reason) override {
     caf::anon_send(director_, Event{StopOrdered{.reason = reason}});
   }
@@ -85,6 +84,11 @@ class LocalCluster : public Cluster {
                                          .answer = [this, answer](const ScaleAnswer& given) {
                                            reports_.then([answer, given] { answer(given); });
                                          }});
+  }
+  void save(std::function<void(const SaveAnswer&)> answer) override {
+    caf::anon_send(director_, SaveOrder{.answer = [this, answer](const SaveAnswer& given) {
+                     reports_.then([answer, given] { answer(given); });
+                   }});
   }
   RunStatus status() const override { return board_.read(); }
   Hub& hub() override { return hub_; }

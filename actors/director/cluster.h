@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/director/save_answer.h"
 #include "actors/monitors/hub.h"
 #include "actors/topology/reports.h"
 #include "actors/topology/run_spec.h"
@@ -30,9 +31,10 @@ class Cluster {
   virtual ~Cluster() = default;
   /// Blocks until the run has ended and every worker is gone.
   virtual Outcome run() = 0;
-  /// Saves a checkpoint of the step in progress when it is committed. May be called from any
-  /// thread.
-  virtual void save() = 0;
+  /// Makes a checkpoint of the step in progress once it is committed. `answer` is called once, from
+  /// a thread of the cluster: when the checkpoint is complete, or with the reason why there is
+  /// none. May be called from any thread.
+  virtual void save(std::function<void(const SaveAnswer&)> answer) = 0;
   /// Ends the run after the step in progress, with a checkpoint and exit code 0. Only the first
   /// order counts. May be called from any thread.
   virtual void stop(const std::string& reason) = 0;

@@ -92,6 +92,7 @@ caf::behavior Director::make_behavior() {
       {
           [this](StartRun) { handle(Started{}); },
           [this](const ScaleOrder& order) { ordered(order); },
+          [this](const SaveOrder& order) { ordered(order); },
           [this](const RanksWatched& by) { on_ranks_watched(by); },
           [this](const Refused& message) { refused(message); },
           [this](const ReplicaVote& vote) { on_vote(vote); },
@@ -114,6 +115,7 @@ void Director::on_exit() {
   replicas_.clear();
   scheduler_ = checkpoints_ = nullptr;
   scale_orders_.clear();
+  save_orders_.clear();
 }
 
 // --- workers join and live
@@ -186,12 +188,6 @@ void Director::report_own_activity() {
   if (context_.hub.wanted<DirectorActivity>())
     tell(DirectorActivity{.mailbox_depth = mailbox().size(), .handler_s = handler_s_});
   handler_s_.clear();
-}
-
-void Director::ordered(const ScaleOrder& order) {
-  const std::uint64_t number = next_order_++;
-  scale_orders_[number] = order;
-  handle(ScaleOrdered{.order = number, .request = order.request});
 }
 
 void Director::refused(const Refused& message) {

@@ -52,6 +52,12 @@ struct ScaleOrder {
   std::function<void(const ScaleAnswer&)> answer;
 };
 
+/// An order to make a checkpoint; `answer` is called with the result. Sent only within the
+/// launcher.
+struct SaveOrder {
+  std::function<void(const SaveAnswer&)> answer;
+};
+
 /// Shell around DirectorProtocol: turns messages into events, and effects into messages and
 /// processes. Its handlers call the observer, which must not block, and access no file.
 class Director : public ControlActor {
@@ -68,7 +74,6 @@ class Director : public ControlActor {
   void on_heartbeat(const Heartbeat& beat);
   void on_ranks_watched(const RanksWatched& by);
   void failed(const Failed& failure);
-  void ordered(const ScaleOrder& order);
   void on_vote(const ReplicaVote& vote);
   template <typename Answer>
   bool accepts(const Answer& answer, const char* name);
@@ -82,6 +87,14 @@ class Director : public ControlActor {
   std::string sender_name();
   void watch_over_workers();
   void report_own_activity();
+
+  // Defined in director_orders.cpp: orders from outside, and their answers.
+  void ordered(const ScaleOrder& order);
+  void ordered(const SaveOrder& order);
+  void perform(const AnswerScale& effect);
+  void perform(const AnswerSave& effect);
+  void answer_changed();
+  void answer_scale(std::uint64_t order, const ScaleAnswer& answer);
 
   // Passes events to the protocol and performs its effects.
   void handle(Event event);
@@ -104,7 +117,6 @@ class Director : public ControlActor {
   void perform(const ReportEvaluation& effect);
   void perform(const ReportUnsaved& effect);
   void perform(const ReportRepair& effect);
-  void perform(const AnswerScale& effect);
   void perform(const StartTimer& effect);
   void perform(const OrderFinish& effect);
   void perform(const KillWorkers& effect);
@@ -122,8 +134,6 @@ class Director : public ControlActor {
   /// Publishes an event of the current epoch to the monitors. `step` -1: the last committed one.
   void tell(EventBody body, int rank = -1, std::int64_t step = -1);
   void report_change(std::int64_t step);
-  void answer_changed();
-  void answer_scale(std::uint64_t order, const ScaleAnswer& answer);
   void list_ranks(const Epoch& epoch);
   void on_failure(const std::string& what) override;
   void on_error_of_peer(const std::string& what) override;
@@ -147,6 +157,7 @@ class Director : public ControlActor {
   ChangeReport change_;            ///< the newest change of the cluster that is over
   std::string shape_;              ///< shape of the newest step, for people
   std::map<std::uint64_t, ScaleOrder> scale_orders_;
+  std::map<std::uint64_t, SaveOrder> save_orders_;
   /// The order that is done, but whose report is not complete yet.
   std::optional<std::uint64_t> unreported_order_;
   std::uint64_t next_order_ = 1;
@@ -160,3 +171,4 @@ class Director : public ControlActor {
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::StartRun)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ScaleOrder)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::SaveOrder)

@@ -19,7 +19,6 @@ namespace troupe::actors {
 namespace {
 
 constexpr const char* kInLog = "; ";
-constexpr const char* kInAnswer = "\n";
 
 Pipeline pipeline_of(const RunSpec& spec, const ClusterShape& shape) {
   Pipeline pipeline{.pp = shape.mesh.pp,
@@ -329,31 +328,6 @@ void Director::perform(const ReportRepair& effect) {
 void Director::announce(const std::string& text) {
   context_.observer.on_event(text);
   tell(Note{.text = text});
-}
-
-void Director::perform(const AnswerScale& effect) {
-  if (!effect.refused.empty())
-    return answer_scale(effect.order,
-                        {.code = static_cast<int>(effect.kind), .text = effect.refused});
-  // If the first step of the new shape is one that is done again, the change is not over yet.
-  if (clock_.running())
-    unreported_order_ = effect.order;
-  else
-    answer_scale(effect.order, {.code = 0, .text = to_string(change_, kInAnswer)});
-}
-
-void Director::answer_changed() {
-  if (unreported_order_)
-    answer_scale(*std::exchange(unreported_order_, std::nullopt),
-                 {.code = 0, .text = to_string(change_, kInAnswer)});
-}
-
-void Director::answer_scale(std::uint64_t order, const ScaleAnswer& answer) {
-  const auto found = scale_orders_.find(order);
-  if (found == scale_orders_.end()) return;
-  const auto tell = found->second.answer;
-  scale_orders_.erase(found);
-  tell(answer);
 }
 
 void Director::perform(const OrderFinish& effect) {

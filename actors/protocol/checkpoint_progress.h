@@ -9,6 +9,14 @@
 
 namespace troupe::actors {
 
+/// An order of a checkpoint, from its arrival until that checkpoint is complete or the order is
+/// given up.
+struct PendingSave {
+  std::uint64_t id = 0;
+  /// The step that is saved for it; none: the next one that is committed.
+  std::optional<std::int64_t> step;
+};
+
 /// The newest checkpoint of the run, and at most one that is being made: ranks write their parts,
 /// then the whole is published. Once its publishing has begun, a checkpoint is not given up.
 class CheckpointProgress {

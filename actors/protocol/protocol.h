@@ -10,6 +10,7 @@
 #include "actors/protocol/epoch_gathering.h"
 #include "actors/protocol/evaluation_round.h"
 #include "actors/protocol/pending_scale.h"
+#include "actors/protocol/protocol_effects.h"
 #include "actors/protocol/protocol_events.h"
 #include "actors/protocol/replica_answers.h"
 #include "actors/protocol/roster.h"
@@ -59,12 +60,15 @@ class DirectorProtocol {
  private:
   // Defined in protocol_steps.cpp: the step transaction.
   void handle(const ReplicaPrepared& event);
+  void handle(const SaveOrdered& event);
   void handle(const ReplicaSaved& event);
   void handle(const Published& event);
   void handle(const ReplicaEvaluated& event);
   void commit();
   void after_commit();
   void save();
+  void answer_saved();
+  void answer_save(ErrorKind kind, const std::string& refused);
   void evaluate_or_go_on();
   void order_batches();
   void go_on();
@@ -111,7 +115,6 @@ class DirectorProtocol {
 
   // Defined in protocol_end.cpp: the end of the run.
   void handle(const DirectorFailed& event);
-  void handle(const SaveOrdered& event);
   void handle(const StopOrdered& event);
   void handle(const StopNowOrdered& event);
   void fail(ErrorKind kind, const std::string& message);
@@ -161,7 +164,6 @@ class DirectorProtocol {
   ReplicaAnswers ready_;     // used while preparing
   double move_s_ = 0;        // for ReportEpoch::move_s
   bool spares_due_ = false;  // keep_spares() is due when the epoch's first step is committed
-  bool save_due_ = false;    // a checkpoint was ordered, of the next step that is committed
   std::set<std::uint64_t> warm_spares_;  // spares that were asked to prepare for any rank
 
   std::int64_t committed_ = 0;
@@ -169,6 +171,7 @@ class DirectorProtocol {
   StepVotes votes_;             // used while running
   EvaluationRound evaluation_;  // used while evaluating
   CheckpointProgress checkpoint_;
+  std::optional<PendingSave> save_;
   std::optional<PendingScale> scale_;
   WorkerFailures failures_;
   RunEnd end_;

@@ -60,8 +60,10 @@ void DirectorProtocol::finish_in_order() {
 
 void DirectorProtocol::finish(Outcome outcome) {
   if (end_.refused_step()) outcome = outcome_of_refused_step(outcome.reason);
-  answer_scale(ErrorKind::unavailable,
-               "the run ended at step " + std::to_string(committed_) + ": " + outcome.reason);
+  const std::string ended =
+      "the run ended at step " + std::to_string(committed_) + ": " + outcome.reason;
+  answer_scale(ErrorKind::unavailable, ended);
+  answer_save(ErrorKind::unavailable, ended);
   phase_ = Phase::ending;
   end_.decide(outcome);
   if (roster_.empty()) return end_if_alone();

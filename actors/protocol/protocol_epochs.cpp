@@ -16,6 +16,7 @@ void DirectorProtocol::gather(const std::string& reason, bool reconnect) {
   phase_ = Phase::gathering;
   failures_.forget_symptom();
   checkpoint_.give_up();
+  if (save_ && !writing()) save_->step.reset();  // the order stands
   cool_down();
   if (gathering_.open(roster_))
     emit(OrderHalt{.epoch = gathering_.number(),

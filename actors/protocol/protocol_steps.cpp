@@ -53,7 +53,8 @@ void DirectorProtocol::commit() {
 
 void DirectorProtocol::after_commit() {
   const auto interval = spec_.checkpoint.interval;
-  const bool ordered = std::exchange(save_due_, false);
+  if (save_ && !save_->step) save_->step = committed_;
+  const bool ordered = save_ && save_->step == committed_;
   if (is_over() || ordered || (interval > 0 && committed_ % interval == 0)) return save();
   evaluate_or_go_on();
 }
@@ -66,14 +67,42 @@ bool DirectorProtocol::is_over() const {
 
 // --- checkpoints
 
-void DirectorProtocol::handle(const SaveOrdered&) {
-  save_due_ = true;
+void DirectorProtocol::handle(const SaveOrdered& event) {
+  const auto refuse = [&](ErrorKind kind, const std::string& text) {
+    emit(AnswerSave{.order = event.order, .kind = kind, .refused = text});
+  };
+  if (phase_ == Phase::ending || end_.stop_reason())
+    return refuse(ErrorKind::unavailable,
+                  "the run is ending at step " + std::to_string(committed_));
+  if (writing())  // a second one would keep the steps waiting for the first
+    return refuse(ErrorKind::retry,
+                  "the checkpoint of step " + std::to_string(*writing()) + " is being written");
+  if (save_)
+    return refuse(ErrorKind::retry, "a checkpoint of the next step has been ordered already");
+  save_ = {.id = event.order, .step = {}};
+}
+
+/// Answers an order whose checkpoint is complete, or could not be written.
+void DirectorProtocol::answer_saved() {
+  if (!save_ || !save_->step || !checkpoint_.settled(*save_->step)) return;
+  if (saved() >= *save_->step) return answer_save(ErrorKind::usage, "");
+  answer_save(ErrorKind::internal, "step " + std::to_string(*save_->step) +
+                                       " could not be saved: " + checkpoint_.error());
+}
+
+void DirectorProtocol::answer_save(ErrorKind kind, const std::string& refused) {
+  if (!save_) return;
+  emit(AnswerSave{.order = save_->id, .step = saved(), .kind = kind, .refused = refused});
+  save_.reset();
 }
 
 /// Saves the last committed step. Workers write while the next step computes; only the run's end,
 /// and the next checkpoint, wait until this one is published.
 void DirectorProtocol::save() {
-  if (checkpoint_.settled(committed_)) return evaluate_or_go_on();
+  if (checkpoint_.settled(committed_)) {
+    answer_saved();
+    return evaluate_or_go_on();
+  }
   if (checkpoint_.writing()) {
     phase_ = Phase::saving;
     return;
@@ -96,6 +125,7 @@ void DirectorProtocol::handle(const Published& event) {
   if (phase_ == Phase::ending) return end_if_alone();
   if (!event.error.empty())  // training goes on; the next checkpoint may succeed
     emit(ReportUnsaved{.step = event.step, .error = event.error});
+  answer_saved();
   if (phase_ == Phase::saving) save();
   if (phase_ == Phase::gathering) begin_if_complete();
 }

@@ -15,6 +15,7 @@ int run(const ReportOptions& options);
 int run(const TraceOptions& options);
 int run(const TapOptions& options);
 int run(const ScaleOptions& options);
+int run(const CheckpointOptions& options);
 int run(const StopOptions& options);
 int run(const CollectivesOptions& options);
 int run(const DoctorOptions& options);

@@ -269,7 +269,7 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
     RunOrders orders{
         .token = control.token(),
         .stop = [&] { cluster->stop("stopped from the page"); },
-        .save = [&] { cluster->save(); },
+        .save = [&](auto answer) { cluster->save(std::move(answer)); },
         .scale = [&](const actors::ScaleRequest& request,
                      auto answer) { cluster->scale(request, std::move(answer)); },
         .manifest = [path = directory.path() / kManifestFile] { return Manifest::read(path, {}); },
@@ -288,6 +288,7 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
                    .stop = [&] { cluster->stop("stopped by troupe stop"); },
                    .scale = [&](const actors::ScaleRequest& request,
                                 auto answer) { cluster->scale(request, std::move(answer)); },
+                   .save = [&](auto answer) { cluster->save(std::move(answer)); },
                    .hub = &cluster->hub()});
     outcome = cluster->run();
   } catch (const Error& error) {

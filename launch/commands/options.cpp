@@ -200,6 +200,15 @@ void add_scale(CLI::App& app, ScaleOptions& o) {
   sub->add_option("--schedule", o.schedule, "A schedule's name")->type_name("KIND");
 }
 
+void add_checkpoint(CLI::App& app, CheckpointOptions& o) {
+  CLI::App* sub = command(app, "checkpoint",
+                          "Save a live run at its next step, which goes on meanwhile; prints where",
+                          "  troupe checkpoint runs/first\n"
+                          "Returns when the checkpoint is complete. One is made at a time.");
+  sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
+  sub->add_flag("--json", o.json, "Print one JSON object: step, checkpoint");
+}
+
 void add_stop(CLI::App& app, StopOptions& o) {
   CLI::App* sub =
       command(app, "stop",
@@ -253,10 +262,10 @@ void add_tokenize(CLI::App& app, TokenizeOptions& o) {
 
 /// Refuses an unknown command, for which CLI11 would report only that a command is missing.
 void check_command(const std::string& given) {
-  constexpr std::array<std::string_view, 18> kNames{
-      "plan",   "launch",   "status",   "attach",      "trace",  "tap",
-      "scale",  "stop",     "generate", "eval",        "logits", "import",
-      "export", "tokenize", "schedule", "collectives", "report", "doctor"};
+  constexpr std::array<std::string_view, 19> kNames{
+      "plan",     "launch",     "status",      "attach", "trace",  "tap",    "scale",
+      "stop",     "checkpoint", "generate",    "eval",   "logits", "import", "export",
+      "tokenize", "schedule",   "collectives", "report", "doctor"};
   if (given.empty() || given[0] == '-' || given == "worker" || given == "devices") return;
   if (std::ranges::find(kNames, given) != kNames.end()) return;
   refuse(fmt::format("unknown command '{}'; did you mean '{}'? It is one of {}", given,
@@ -288,6 +297,7 @@ Options parse_options(int argc, const char* const* argv) {
   TraceOptions trace;
   TapOptions tap;
   ScaleOptions scale;
+  CheckpointOptions checkpoint;
   StopOptions stop;
   CollectivesOptions collectives;
   GenerateOptions generate;
@@ -305,6 +315,7 @@ Options parse_options(int argc, const char* const* argv) {
   add_trace(app, trace);
   add_tap(app, tap);
   add_scale(app, scale);
+  add_checkpoint(app, checkpoint);
   add_stop(app, stop);
   add_collectives(app, collectives);
   add_generate(app, generate);
@@ -338,6 +349,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (name == "trace") return trace;
   if (name == "tap") return tap;
   if (name == "scale") return scale;
+  if (name == "checkpoint") return checkpoint;
   if (name == "stop") return stop;
   if (name == "collectives") return collectives;
   if (name == "doctor") return DoctorOptions{};

@@ -74,6 +74,11 @@ struct ScaleOptions {
   std::optional<std::string> schedule;
 };
 
+struct CheckpointOptions {
+  std::string run;
+  bool json = false;
+};
+
 struct StopOptions {
   std::string run;
 };
@@ -163,11 +168,12 @@ struct PrintText {
   std::string text;
 };
 
-using Options = std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, AttachOptions,
-                             ReportOptions, TraceOptions, TapOptions, ScaleOptions, StopOptions,
-                             DoctorOptions, GenerateOptions, EvalOptions, LogitsOptions,
-                             ImportOptions, ExportOptions, TokenizeOptions, ScheduleOptions,
-                             CollectivesOptions, DevicesOptions, WorkerOptions>;
+using Options =
+    std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, AttachOptions, ReportOptions,
+                 TraceOptions, TapOptions, ScaleOptions, CheckpointOptions, StopOptions,
+                 DoctorOptions, GenerateOptions, EvalOptions, LogitsOptions, ImportOptions,
+                 ExportOptions, TokenizeOptions, ScheduleOptions, CollectivesOptions,
+                 DevicesOptions, WorkerOptions>;
 
 /// Parses the whole command line. Throws Error{usage} naming the option that is wrong.
 Options parse_options(int argc, const char* const* argv);

@@ -18,6 +18,9 @@ namespace troupe::launch {
 //     run has ended
 //   {"token": "...", "request": "scale", "pp": 3, ...}  ->  {"code": 0, "text": what it cost} when
 //     the change is done; if it fails, the exit code and the reason
+//   {"token": "...", "request": "save"}  ->  {"code": 0, "step": 12} when the checkpoint of that
+//   step
+//     is complete; if there is none, {"code": exit code, "text": the reason}
 //   {"token": "...", "request": "attach", "kinds": "step,failure", "credit": 16, "who": "..."}, for
 //     tensors also with "tap" (launch/control/tap_request.h)  ->  {"attached": status}, then one
 //     {"events": [...], "dropped": n} for each credit that the reader grants, with its request or

@@ -233,10 +233,12 @@ bool ControlServer::answer(ControlConnection& c, const std::string& frame) {
     handlers_.stop();
   } else if (name == "scale") {
     scale(c, *request);
+  } else if (name == "save") {
+    save(c);
   } else if (name == "attach") {
     attach(c, *request);
   } else {
-    c.enqueue(to_frame({{"error", "unknown request; it is status, stop, scale or attach"}}));
+    c.enqueue(to_frame({{"error", "unknown request; it is status, stop, scale, save or attach"}}));
   }
   return true;
 }
@@ -246,19 +248,34 @@ void ControlServer::scale(ControlConnection& c, const nlohmann::json& request) {
     const actors::ScaleRequest wish = parse_scale(request);
     c.order = ++orders_;
     handlers_.scale(wish, [this, order = c.order](const actors::ScaleAnswer& answer) {
-      {
-        const std::lock_guard lock(mutex_);
-        answers_.emplace_back(order, answer);
-      }
-      wake();
+      on_answer(order, {{"code", answer.code}, {"text", answer.text}});
     });
   } catch (const Error& e) {
     c.enqueue(to_frame({{"error", e.what()}}));
   }
 }
 
+void ControlServer::save(ControlConnection& c) {
+  c.order = ++orders_;
+  handlers_.save([this, order = c.order](const actors::SaveAnswer& answer) {
+    if (answer.code == 0)
+      on_answer(order, {{"code", 0}, {"step", answer.step}});
+    else
+      on_answer(order, {{"code", answer.code}, {"text", answer.text}});
+  });
+}
+
+/// Called from any thread.
+void ControlServer::on_answer(std::uint64_t order, nlohmann::json answer) {
+  {
+    const std::lock_guard lock(mutex_);
+    answers_.emplace_back(order, std::move(answer));
+  }
+  wake();
+}
+
 void ControlServer::tell_answers() {
-  std::vector<std::pair<std::uint64_t, actors::ScaleAnswer>> answers;
+  std::vector<std::pair<std::uint64_t, nlohmann::json>> answers;
   {
     const std::lock_guard lock(mutex_);
     answers.swap(answers_);
@@ -268,7 +285,7 @@ void ControlServer::tell_answers() {
       if (c.order == order) {
         c.order = 0;
         c.deadline = Clock::now() + options_.timeout;
-        c.enqueue(to_frame({{"code", answer.code}, {"text", answer.text}}));
+        c.enqueue(to_frame(answer));
       }
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/director/save_answer.h"
 #include "actors/monitors/hub.h"
 #include "actors/topology/scale.h"
 #include "launch/control/control_connection.h"
@@ -29,6 +30,8 @@ struct ControlHandlers {
   std::function<void(const actors::ScaleRequest& request,
                      std::function<void(const actors::ScaleAnswer&)> answer)>
       scale;
+  /// Orders a checkpoint; `answer` as that of a change of shape.
+  std::function<void(std::function<void(const actors::SaveAnswer&)> answer)> save;
   /// The source of the events for attached readers; must outlive the server's thread.
   actors::Hub* hub = nullptr;
 };
@@ -71,6 +74,8 @@ class ControlServer {
   bool hear(ControlConnection& connection);
   bool answer(ControlConnection& connection, const std::string& frame);
   void scale(ControlConnection& connection, const nlohmann::json& request);
+  void save(ControlConnection& connection);
+  void on_answer(std::uint64_t order, nlohmann::json answer);
   void tell_answers();
   void attach(ControlConnection& connection, const nlohmann::json& request);
   void feed_readers();
@@ -98,7 +103,7 @@ class ControlServer {
 
   std::mutex mutex_;  // guards outcome_, answers_ and quit_
   std::optional<nlohmann::json> outcome_;
-  std::vector<std::pair<std::uint64_t, actors::ScaleAnswer>> answers_;
+  std::vector<std::pair<std::uint64_t, nlohmann::json>> answers_;
   bool quit_ = false;
 
   std::thread thread_;

@@ -39,7 +39,7 @@ json OrderDesk::serve(const std::string& name, const json& request, double step_
     return {{"text", "ordered"}};
   }
   if (name == "save") {
-    orders_.save();
+    save();
     return {{"text", "ordered: a checkpoint of this step"}};
   }
   if (name == "stop") {
@@ -60,13 +60,19 @@ json OrderDesk::serve(const std::string& name, const json& request, double step_
 void OrderDesk::scale(const actors::ScaleRequest& request) {
   const std::string order = actors::to_string(request);
   if (order.empty()) throw Error(ErrorKind::usage, "nothing to change: fill in at least one field");
-  const auto tell = [news = news_, order](const std::string& text) {
-    const std::lock_guard lock(news->mutex);
-    news->text = order + ": " + text;
-  };
+  const auto tell = teller(order);
   tell("under way");
   orders_.scale(request, [tell](const actors::ScaleAnswer& answer) {
     tell((answer.code == 0 ? "" : "refused: ") + answer.text);
+  });
+}
+
+void OrderDesk::save() {
+  const auto tell = teller("checkpoint");
+  tell("under way");
+  orders_.save([tell](const actors::SaveAnswer& answer) {
+    tell(answer.code == 0 ? fmt::format("step {} is saved", answer.step)
+                          : "refused: " + answer.text);
   });
 }
 

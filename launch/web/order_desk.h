@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "actors/director/save_answer.h"
 #include "actors/topology/reports.h"
 #include "actors/topology/scale.h"
 #include "launch/host/machine.h"
@@ -17,7 +18,8 @@ namespace troupe::launch {
 struct RunOrders {
   std::string token;  ///< the control socket's; empty: nobody may order anything
   std::function<void()> stop;
-  std::function<void()> save;  ///< orders a checkpoint of the step in progress
+  /// Orders a checkpoint of the step in progress; `answer` is called once, from any thread.
+  std::function<void(std::function<void(const actors::SaveAnswer&)> answer)> save;
   /// Orders a change of shape; `answer` is called once, from any thread.
   std::function<void(const actors::ScaleRequest& request,
                      std::function<void(const actors::ScaleAnswer&)> answer)>
@@ -46,12 +48,20 @@ class OrderDesk {
   /// token. The body is {text}, for a trace also {trace}, or {error}. `step_s` is the time of a
   /// step now.
   Answer answer(const std::string& request, double step_s);
-  /// What became of the newest change that was ordered; empty: none was.
+  /// What became of the newest change or checkpoint that was ordered; empty: none was.
   std::string newest() const;
 
  private:
   nlohmann::json serve(const std::string& name, const nlohmann::json& request, double step_s);
   void scale(const actors::ScaleRequest& request);
+  void save();
+  /// Makes newest() a text about an order, from any thread and at any time.
+  auto teller(const std::string& order) const {
+    return [news = news_, order](const std::string& text) {
+      const std::lock_guard lock(news->mutex);
+      news->text = order + ": " + text;
+    };
+  }
 
   const RunOrders orders_;
   const RunProbe probe_;

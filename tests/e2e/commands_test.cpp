@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(what_fits_no_memory_here_is_planned_and_not_launched) {
     std::int64_t sum = 0;
     for (const auto& [part, bytes] : rank["memory_bytes"].items())
       sum += part == "total" ? 0 : bytes.get<std::int64_t>();
-    BOOST_TEST(rank["memory_bytes"]["process"] > 0);
+    BOOST_TEST(rank["estimated_bytes"]["process"] > 0);
     BOOST_TEST(rank["memory_bytes"]["total"] == sum);
   }
   check_refused(troupe({"launch", huge}), 78, {"huge.toml", "2 ranks would take", "batch.micro"});

@@ -186,6 +186,8 @@ BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
   shell.run("build/release/troupe collectives RUN");
   BOOST_TEST(shell.out().find("none was interrupted") != std::string::npos, shell.out());
   shell.run("build/release/troupe scale RUN --pp 3");
+  shell.run("build/release/troupe checkpoint RUN");
+  BOOST_TEST(fs::exists(shell.out().substr(0, shell.out().find('\n'))), shell.out());
   shell.run("build/release/troupe stop RUN");
   BOOST_TEST(launch.exit_code() == 0);
   BOOST_TEST(attach.exit_code() == 0);

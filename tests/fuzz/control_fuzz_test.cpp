@@ -3,8 +3,10 @@
 
 #include "launch/control/control_protocol.h"
 #include "launch/control/event_json.h"
-#include "launch/monitors/run_picture.h"
+#include "launch/monitors/received_event.h"
 #include "launch/monitors/trace_collector.h"
+#include "launch/screen/picture.h"
+#include "launch/watch/run_watch.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 
@@ -79,16 +81,18 @@ BOOST_AUTO_TEST_CASE(readers_of_events_stay_whole) {
           .rank = 1, .body = actors::ActionsTraced{.actions = {{.name = "0F0"}}}})),
       to_text(to_json(actors::RunEvent{.body = actors::MembershipChanged{.ranks = {{}}}})),
       to_text(to_json(actors::RunEvent{.body = actors::Recovered{.cause = "c"}}))};
-  RunPicture picture(status);
+  RunWatch watch({.name = "r", .max_steps = 10});
+  watch.begin(received_status(status), 0);
   TraceCollector trace(status, 1);
   for (int round = 0; round < kRounds; ++round) {
     const json event =
         json::parse(mutated(events[random() % std::size(events)], random), nullptr, false);
     if (!event.is_object()) continue;
-    picture.apply(event);
+    if (const auto received = received_event(event)) watch.apply(*received);
+    if (round % 100 == 0) draw_screen(watch.now(1), {}, 80, 24, 0);
     trace.add(event);
   }
-  BOOST_TEST(picture.losses().size() <= RunPicture::kMaxLosses);
+  BOOST_TEST(watch.now(1).loss.curve().smooth.size() <= LongCurve::kMostColumns);
   BOOST_TEST(trace.chrome_trace().contains("traceEvents"));
 }
 

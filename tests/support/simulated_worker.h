@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/protocol/protocol_effects.h"
 #include "actors/protocol/protocol_events.h"
 
 namespace troupe::actors {

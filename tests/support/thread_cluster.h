@@ -95,10 +95,24 @@ class ThreadCluster {
                             tensor::Device& device,
                             stages::DataParallel* data_parallel = nullptr) const {
     const actors::RankAssembly own = part(rank);
+    return runner_of(own, own.actions, stage, channel, device, data_parallel);
+  }
+  /// The interpreter of the rank's evaluations.
+  actors::PlanRunner evaluator(int rank, stages::Stage& stage, transport::Channel& channel,
+                               tensor::Device& device, stages::DataParallel& data_parallel) const {
+    const actors::RankAssembly own = part(rank);
+    return runner_of(own, own.eval_actions, stage, channel, device, &data_parallel);
+  }
+
+ private:
+  actors::PlanRunner runner_of(const actors::RankAssembly& own,
+                               const std::vector<schedules::Action>& actions, stages::Stage& stage,
+                               transport::Channel& channel, tensor::Device& device,
+                               stages::DataParallel* data_parallel) const {
     return {stage,
             channel,
             device,
-            compile(own, own.actions),
+            compile(own, actions),
             {.feed = &feed_,
              .documents = spec_.batch.documents,
              .replica = own.place.replica,
@@ -109,7 +123,6 @@ class ThreadCluster {
             data_parallel};
   }
 
- private:
   const actors::RunSpec spec_;
   const actors::ClusterShape shape_;
   const actors::Assembly assembly_;

@@ -145,20 +145,6 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_due_waits_for_the_one_under_way) {
   BOOST_TEST(find<OrderStep>(effects)->step == 3);
 }
 
-BOOST_AUTO_TEST_CASE(an_ordered_checkpoint_is_of_the_next_step_and_of_no_other) {
-  Driver driver(test::small_run());
-  driver.start();
-  BOOST_TEST(driver.on(SaveOrdered{}).empty());
-  BOOST_TEST(driver.on(SaveOrdered{}).empty());  // two orders are one
-  const auto effects = driver.prepared(1);
-  BOOST_REQUIRE(find<OrderSave>(effects));
-  BOOST_TEST(find<OrderSave>(effects)->step == 1);
-  BOOST_TEST(find<OrderStep>(effects)->step == 2);
-  driver.saved(1);
-  driver.on(Published{.step = 1});
-  BOOST_TEST(!find<OrderSave>(driver.prepared(2)));
-}
-
 BOOST_AUTO_TEST_CASE(evaluation_follows_the_step_and_reports_the_mean) {
   RunSpec spec = test::small_run();
   spec.eval = {.interval = 1, .steps = 2};

@@ -36,12 +36,13 @@ class Simulation {
     std::set<std::int64_t> published;                 // checkpoints
     int recomputed = 0;                               // the most steps that one loss has cost
     int answered = 0;                                 // orders
+    int saved = 0;                                    // orders of a checkpoint that was made
     std::string broken;  // the promise that was broken; empty if none was
   };
 
   /// Runs to the end. Meanwhile `faults` workers die at any moment; if newcomers alone die, before
   /// they have a part.
-  Result run(int faults, int orders, bool newcomers_alone = false) {
+  Result run(int faults, int orders, int saves = 0, bool newcomers_alone = false) {
     feed(Started{});
     const int limit = 20000;
     for (int turn = 0; turn < limit && protocol_.phase() != Phase::ended; ++turn) {
@@ -51,6 +52,10 @@ class Simulation {
       if (orders > 0 && protocol_.committed() > 0 && pick(30) == 0) {
         order();
         --orders;
+      }
+      if (saves > 0 && protocol_.phase() != Phase::ended && pick(50) == 0) {
+        order_save();
+        --saves;
       }
       if (!deliver_one()) {
         if (timer_ == 0) break;
@@ -158,6 +163,12 @@ class Simulation {
     ScaleRequest request;
     request.pp = 1 + pick(4);
     feed(ScaleOrdered{.order = number, .request = request});
+  }
+
+  void order_save() {
+    const std::uint64_t number = ++ordered_;
+    open_saves_.insert(number);
+    feed(SaveOrdered{.order = number});
   }
 
   // The functions perform() do what the actors would do.
@@ -296,6 +307,16 @@ class Simulation {
     if (open_orders_.erase(effect.order) == 0) result_.broken = "an order was answered twice";
     ++result_.answered;
   }
+  void perform(const AnswerSave& effect) {
+    if (open_saves_.erase(effect.order) == 0) result_.broken = "an order was answered twice";
+    if (effect.refused.empty()) {
+      ++result_.saved;
+      if (publishing_ || !result_.published.contains(effect.step))
+        result_.broken = "an ordered checkpoint was told of before it was complete";
+    } else if (effect.kind == ErrorKind::retry && !protocol_.writing() && open_saves_.empty()) {
+      result_.broken = "a checkpoint was refused for another that nobody makes";
+    }
+  }
   void perform(const StartTimer& effect) { timer_ = effect.timer; }
   void perform(const OrderFinish&) {
     for (const auto& [incarnation, worker] : workers_)
@@ -309,7 +330,8 @@ class Simulation {
   void perform(const End& effect) {
     if (publishing_) result_.broken = "the run ended before its checkpoint was published";
     result_.outcome = effect.outcome;
-    if (!open_orders_.empty()) result_.broken = "an order was never answered";
+    if (!open_orders_.empty() || !open_saves_.empty())
+      result_.broken = "an order was never answered";
   }
 
   const RunSpec spec_;
@@ -321,7 +343,7 @@ class Simulation {
   std::set<int> begun_, ready_;  // members of the epoch that is being prepared
   std::map<int, int> votes_;
   Epoch reached_;  // by all ranks
-  std::set<std::uint64_t> open_orders_;
+  std::set<std::uint64_t> open_orders_, open_saves_;
   std::uint64_t ordered_ = 0, timer_ = 0;
   std::int64_t before_loss_ = 0;
   std::optional<std::int64_t> publishing_;
@@ -336,6 +358,7 @@ class Simulation {
 /// it is saved and named, whichever worker dies meanwhile, and nothing beyond it is committed.
 BOOST_AUTO_TEST_CASE(every_run_ends_with_every_step_committed_once) {
   const std::uint64_t first = test::fresh_seed();
+  int saved = 0;
   for (std::uint64_t i = 0; i < 100'000; ++i) {
     const std::uint64_t seed = first + i;
     RunSpec spec = test::small_run(1 + static_cast<int>(seed % 3), seed % 5 == 0 ? 2 : 1);
@@ -349,7 +372,9 @@ BOOST_AUTO_TEST_CASE(every_run_ends_with_every_step_committed_once) {
     const std::int64_t refused = seed % 6 == 1 ? 1 + static_cast<std::int64_t>(seed / 6 % 12) : 0;
     const std::int64_t last = refused > 0 ? refused - 1 : 12;
     Simulation simulation(spec, seed, refused);
-    const auto result = simulation.run(static_cast<int>(seed % 4), static_cast<int>(seed / 4 % 3));
+    const auto result = simulation.run(static_cast<int>(seed % 4), static_cast<int>(seed / 4 % 3),
+                                       static_cast<int>(seed / 12 % 4));
+    saved += result.saved;
     const auto& [exit_code, step, reason] = result.outcome;
     const std::string what = "seed " + std::to_string(seed) + ": " + result.broken + reason;
     BOOST_REQUIRE_MESSAGE(result.broken.empty(), what);
@@ -360,6 +385,7 @@ BOOST_AUTO_TEST_CASE(every_run_ends_with_every_step_committed_once) {
     const bool named = reason.find(checkpoint_path(spec, last)) != std::string::npos;
     BOOST_REQUIRE_MESSAGE(named == (refused > 0 && saves), what);
   }
+  BOOST_TEST(saved > 50'000);
 }
 
 /// The death of a worker that has no part yet ends no run, even one that the loss of a worker would
@@ -376,7 +402,7 @@ BOOST_AUTO_TEST_CASE(newcomers_that_die_cost_nothing) {
     spec.recovery.restarts_per_hour = 0;
     spec.recovery.spares = static_cast<int>(seed / 3 % 2);
     Simulation simulation(spec, seed);
-    const auto result = simulation.run(1 + static_cast<int>(seed % 6), 3, true);
+    const auto result = simulation.run(1 + static_cast<int>(seed % 6), 3, 0, true);
     BOOST_REQUIRE_MESSAGE(result.broken.empty(), "seed " << seed << ": " << result.broken);
     BOOST_REQUIRE_MESSAGE(result.outcome.exit_code == 0 && result.outcome.step == 12,
                           "seed " << seed << ": exit " << result.outcome.exit_code << " at step "

@@ -132,6 +132,8 @@ BOOST_AUTO_TEST_CASE(a_command_line_becomes_its_options) {
   BOOST_TEST(trace.output == "t");
   BOOST_TEST(std::get<StatusOptions>(parsed({"status", "r", "--diagnose"})).diagnose);
   BOOST_TEST((std::holds_alternative<DoctorOptions>(parsed({"doctor"}))));
+  BOOST_TEST(std::get<CheckpointOptions>(parsed({"checkpoint", "r"})).run == "r");
+  BOOST_TEST(std::get<CheckpointOptions>(parsed({"checkpoint", "r", "--json"})).json);
   BOOST_TEST(std::get<StopOptions>(parsed({"stop", "r"})).run == "r");
   BOOST_TEST((std::holds_alternative<WorkerOptions>(parsed({"worker"}))));
   BOOST_TEST(std::get<PrintText>(parsed({"--version"})).text.find("troupe ") == 0u);

@@ -27,13 +27,14 @@ json two_stages() {
 
 /// A run that notes what it is ordered.
 struct FakeRun {
-  int stops = 0, saves = 0;
+  int stops = 0;
   std::vector<std::string> changes;
   std::function<void(const actors::ScaleAnswer&)> answer;
+  std::function<void(const actors::SaveAnswer&)> saved;
   actors::Hub hub;
   OrderDesk desk{{.token = kToken,
                   .stop = [this] { ++stops; },
-                  .save = [this] { ++saves; },
+                  .save = [this](auto told) { saved = std::move(told); },
                   .scale =
                       [this](const actors::ScaleRequest& request, auto told) {
                         changes.push_back(to_string(request));
@@ -68,8 +69,6 @@ BOOST_AUTO_TEST_CASE(nothing_is_done_without_the_token) {
   BOOST_TEST(run.ask({{"request", "greet"}}).status == 200);
   BOOST_TEST(run.ask({{"request", "stop"}}).status == 200);
   BOOST_TEST(run.stops == 1);
-  BOOST_TEST(run.ask({{"request", "save"}}).status == 200);
-  BOOST_TEST(run.saves == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_preview_shows_the_numbers_of_a_plan_and_changes_nothing) {
@@ -107,6 +106,17 @@ BOOST_AUTO_TEST_CASE(a_change_is_ordered_and_its_end_is_told) {
   run.ask({{"request", "scale"}, {"pp", 9}});
   run.answer({.code = 64, .text = "no"});
   BOOST_TEST(run.desk.newest() == "--pp 9: refused: no");
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_is_ordered_and_its_end_is_told) {
+  FakeRun run;
+  BOOST_TEST(has(run.ask({{"request", "save"}}).body, "text", "ordered"));
+  BOOST_TEST(run.desk.newest() == "checkpoint: under way");
+  run.saved({.code = 0, .step = 7, .text = ""});
+  BOOST_TEST(run.desk.newest() == "checkpoint: step 7 is saved");
+  run.ask({{"request", "save"}});
+  run.saved({.code = 75, .text = "another"});
+  BOOST_TEST(run.desk.newest() == "checkpoint: refused: another");
 }
 
 BOOST_AUTO_TEST_CASE(a_trace_has_the_steps_that_were_asked_for) {

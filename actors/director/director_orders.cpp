@@ -1,0 +1,58 @@
+#include <utility>
+
+#include "actors/director/director.h"
+
+// Orders to the director from outside the run, and their answers.
+
+namespace troupe::actors {
+namespace {
+
+constexpr const char* kInAnswer = "\n";
+
+}  // namespace
+
+void Director::ordered(const ScaleOrder& order) {
+  const std::uint64_t number = next_order_++;
+  scale_orders_[number] = order;
+  handle(ScaleOrdered{.order = number, .request = order.request});
+}
+
+void Director::ordered(const SaveOrder& order) {
+  const std::uint64_t number = next_order_++;
+  save_orders_[number] = order;
+  handle(SaveOrdered{.order = number});
+}
+
+void Director::perform(const AnswerScale& effect) {
+  if (!effect.refused.empty())
+    return answer_scale(effect.order,
+                        {.code = static_cast<int>(effect.kind), .text = effect.refused});
+  // If the first step of the new shape is one that is done again, the change is not over yet.
+  if (clock_.running())
+    unreported_order_ = effect.order;
+  else
+    answer_scale(effect.order, {.code = 0, .text = to_string(change_, kInAnswer)});
+}
+
+void Director::answer_changed() {
+  if (unreported_order_)
+    answer_scale(*std::exchange(unreported_order_, std::nullopt),
+                 {.code = 0, .text = to_string(change_, kInAnswer)});
+}
+
+void Director::answer_scale(std::uint64_t order, const ScaleAnswer& answer) {
+  const auto found = scale_orders_.find(order);
+  if (found == scale_orders_.end()) return;
+  const auto tell = found->second.answer;
+  scale_orders_.erase(found);
+  tell(answer);
+}
+
+void Director::perform(const AnswerSave& effect) {
+  const auto order = save_orders_.extract(effect.order);
+  if (order.empty()) return;
+  const int code = effect.refused.empty() ? 0 : static_cast<int>(effect.kind);
+  order.mapped().answer({.code = code, .step = effect.step, .text = effect.refused});
+}
+
+}  // namespace troupe::actors

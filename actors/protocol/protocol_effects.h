@@ -1,0 +1,145 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/topology/epoch.h"
+#include "actors/topology/reports.h"
+#include "actors/topology/state_plan.h"
+#include "tensor/error.h"
+
+// Effects that the director's protocol orders. Plain values.
+
+namespace troupe::actors {
+
+struct SpawnWorker {
+  int id = 0;
+  std::uint64_t incarnation = 0;
+  int rank = -1;  ///< rank that it is meant for; -1: a spare
+};
+struct KillWorker {
+  std::uint64_t incarnation = 0;
+};
+/// A worker is lost, or a connection between two of them. Reported once for each loss.
+struct ReportWorkerLost {
+  int rank = -1;  ///< its rank in the epoch that was running; -1: none
+  std::string cause;
+  bool has_part = false;  ///< the other workers cannot go on without it
+  bool ends_run = false;  ///< the loss ends the run
+};
+/// An event was impossible, and has changed nothing.
+struct ReportRefused {
+  std::string sender;
+  std::string why;
+};
+/// Every worker that has joined is to drop what it does and report which state it holds.
+struct OrderHalt {
+  std::uint32_t epoch = 0;
+  std::uint32_t kept = 0;
+  std::string reason;
+  /// A worker has died, or a connection failed: what was left in connections may spoil them.
+  bool reconnect = true;
+  std::string change;  ///< the order to change the cluster that the epoch is for; empty: none
+};
+/// The assigned workers are to prepare for the shape of an order while the steps go on.
+struct OrderWarmUp {
+  std::uint64_t order = 0;
+  ClusterShape shape;
+  std::vector<std::uint64_t> assignment;  ///< incarnations by rank of the shape
+};
+/// A worker without a part is to prepare to take any part.
+struct WarmUpSpare {
+  std::uint64_t incarnation = 0;
+  ClusterShape shape;
+};
+/// All workers have joined and halted: the epoch, and where its state comes from, are to be handed
+/// out.
+struct StartEpoch {
+  Epoch epoch;
+  StatePlan state;
+};
+/// All ranks have reached the epoch.
+struct ReportEpoch {
+  double move_s = 0;  ///< time until the slowest replica had its state
+};
+/// A worker that is no longer needed is to end in order.
+struct OrderLeave {
+  std::uint64_t incarnation = 0;
+};
+struct OrderStep {
+  std::int64_t step = 0;
+};
+struct OrderCommit {
+  std::int64_t step = 0;
+  double clip_factor = 1;
+  double loss = 0;
+  std::int64_t targets = 0;  ///< whose mean the loss is
+  double grad_norm = 0;
+};
+struct OrderSave {
+  std::int64_t step = 0;
+};
+/// All replicas have answered a Save: the checkpoint is to be completed, or removed if a part is
+/// not written.
+struct PublishCheckpoint {
+  std::int64_t step = 0;
+  std::string error;  ///< why a part is not written; empty: all are
+};
+/// The run's end does not wait for the checkpoint that is being published, which may stay
+/// unfinished.
+struct AbandonCheckpoint {};
+struct OrderEvaluate {
+  std::int64_t step = 0;
+  std::int64_t batch = 0;
+};
+struct ReportEvaluation {
+  std::int64_t step = 0;
+  double loss = 0;
+};
+/// A checkpoint could not be made; the run goes on.
+struct ReportUnsaved {
+  std::int64_t step = 0;
+  std::string error;
+};
+/// The weights of a replica were repaired: they differed from another's.
+struct ReportRepair {
+  std::string difference;
+};
+/// The answer to ScaleOrdered. `refused` is why the change was not made; it is empty once the first
+/// step of the new shape is committed.
+struct AnswerScale {
+  std::uint64_t order = 0;
+  ErrorKind kind = ErrorKind::usage;
+  std::string refused;
+};
+/// The answer to SaveOrdered. `refused` is why there is no checkpoint; it is empty once the one of
+/// `step` is complete.
+struct AnswerSave {
+  std::uint64_t order = 0;
+  std::int64_t step = -1;
+  ErrorKind kind = ErrorKind::usage;
+  std::string refused;
+};
+/// Starts a timer, which replaces the one before it.
+struct StartTimer {
+  std::uint64_t timer = 0;
+  double seconds = 0;
+};
+/// Every worker is to be asked to end.
+struct OrderFinish {
+  std::string reason;
+};
+struct KillWorkers {};
+struct End {
+  Outcome outcome;
+};
+
+using Effect = std::variant<SpawnWorker, KillWorker, ReportWorkerLost, ReportRefused, OrderHalt,
+                            OrderWarmUp, WarmUpSpare, StartEpoch, ReportEpoch, OrderLeave,
+                            OrderStep, OrderCommit, OrderSave, PublishCheckpoint, AbandonCheckpoint,
+                            OrderEvaluate, ReportEvaluation, ReportUnsaved, ReportRepair,
+                            AnswerScale, AnswerSave, StartTimer, OrderFinish, KillWorkers, End>;
+
+}  // namespace troupe::actors
