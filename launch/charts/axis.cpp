@@ -19,12 +19,33 @@ double distance_of_ticks(double width, int num_ticks) {
   return 10 * power;
 }
 
+/// Decimals beyond which a label names a power of ten instead.
+constexpr int kMostDecimals = 5;
+
 /// Ends that are a little apart even if all values are the same.
 void part(double& low, double& high) {
   if (high > low) return;
-  const double margin = std::max(1e-9, std::abs(low) * 0.05);
+  if (low == 0) {  // nothing tells how large a value would be
+    high = 1;
+    return;
+  }
+  const double margin = std::max(1e-300, std::abs(low) * 0.05);
   low -= margin;
   high += margin;
+}
+
+/// An axis from `low` to `high` with ticks at multiples of `distance`.
+Axis ticked(double low, double high, double distance) {
+  Axis axis{.low = low, .high = high, .ticks = {}};
+  const double first = std::ceil(low / distance - 1e-9) + 0.0;  // no -0
+  const double last = std::floor(high / distance + 1e-9);
+  for (double tick = first; tick <= last; ++tick) axis.ticks.push_back(tick * distance);
+  return axis;
+}
+
+/// The power of ten of a number's first digit.
+int power_of(double number) {
+  return static_cast<int>(std::floor(std::log10(number) + 1e-9));
 }
 
 }  // namespace
@@ -63,22 +84,27 @@ Axis logarithmic_axis(double low, double high, int num_ticks) {
 
 Axis exact_axis(double low, double high, int num_ticks) {
   part(low, high);
-  const double distance = distance_of_ticks(high - low, num_ticks);
-  Axis axis{.low = low, .high = high, .ticks = {}};
-  const double first = std::ceil(low / distance - 1e-9) + 0.0;  // no -0
-  const double last = std::floor(high / distance + 1e-9);
-  for (double tick = first; tick <= last; ++tick) axis.ticks.push_back(tick * distance);
-  return axis;
+  return ticked(low, high, distance_of_ticks(high - low, num_ticks));
+}
+
+Axis counting_axis(double low, double high, int num_ticks) {
+  part(low, high);
+  return ticked(low, high, std::max(1.0, distance_of_ticks(high - low, num_ticks)));
 }
 
 std::vector<std::string> labels_of(const Axis& axis) {
-  double distance = axis.high - axis.low;
+  double distance = axis.high - axis.low, largest = 0;
   if (axis.ticks.size() > 1) distance = axis.ticks[1] - axis.ticks[0];
-  const int decimals = std::max(0, -static_cast<int>(std::floor(std::log10(distance) + 1e-9)));
+  for (const double tick : axis.ticks) largest = std::max(largest, std::abs(tick));
+  const int decimals = std::max(0, -power_of(distance));
+  const auto label = [&](double tick) -> std::string {
+    if (decimals == 0) return grouped(std::llround(tick));
+    if (decimals <= kMostDecimals) return fmt::format("{:.{}f}", tick, decimals);
+    const int digits = std::max(0, power_of(largest) - power_of(distance));
+    return tick == 0 ? "0" : fmt::format("{:.{}e}", tick, digits);
+  };
   std::vector<std::string> labels;
-  for (const double tick : axis.ticks)
-    labels.push_back(decimals == 0 ? grouped(std::llround(tick))
-                                   : fmt::format("{:.{}f}", tick, decimals));
+  for (const double tick : axis.ticks) labels.push_back(label(tick));
   return labels;
 }
 

@@ -26,8 +26,11 @@ Axis rounded_axis(double low, double high, int num_ticks);
 Axis logarithmic_axis(double low, double high, int num_ticks);
 /// An axis whose ends are `low` and `high` themselves, with ticks between them.
 Axis exact_axis(double low, double high, int num_ticks);
+/// An exact axis of things that are counted, as steps: its ticks are whole numbers.
+Axis counting_axis(double low, double high, int num_ticks);
 
-/// The ticks' labels, each with as many decimals as tell them apart: "2.25", "12,000".
+/// The ticks' labels, each with as many decimals as tell them apart: "2.25", "12,000", and
+/// "1.5e-07" where that would be too many.
 std::vector<std::string> labels_of(const Axis& axis);
 
 }  // namespace troupe::launch

@@ -3,25 +3,51 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
 
 #include "launch/commands/commands.h"
 #include "launch/control/event_json.h"
 #include "launch/host/console.h"
+#include "launch/host/device_json.h"
 #include "launch/host/signal_fd.h"
+#include "launch/manifest/manifest.h"
+#include "launch/manifest/run_spec.h"
 #include "launch/monitors/attachment.h"
-#include "launch/monitors/terminal_view.h"
+#include "launch/monitors/event_fields.h"
+#include "launch/monitors/received_event.h"
+#include "launch/run/run_directory.h"
+#include "launch/screen/event_lines.h"
+#include "launch/screen/show_screen.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
 namespace {
 
-/// All kinds of events but single actions, which the stages would have to record.
-std::string usual_kinds() {
+using nlohmann::json;
+
+/// All kinds of events but these.
+std::string all_kinds_but(std::initializer_list<std::string_view> left_out) {
   std::string kinds;
   for (const std::string_view name : actors::kEventNames)
-    if (name != "actions") kinds.append(kinds.empty() ? "" : ",").append(name);
+    if (std::ranges::find(left_out, name) == left_out.end())
+      kinds.append(kinds.empty() ? "" : ",").append(name);
   return kinds;
+}
+
+std::unique_ptr<Attachment> attach(const std::string& run, const Attachment::Options& options) {
+  auto opened = Attachment::open(run, options);
+  if (const auto* ending = std::get_if<Ending>(&opened))
+    throw Error(ErrorKind::unavailable, "nothing to attach to: " + describe(*ending, run));
+  return std::move(std::get<std::unique_ptr<Attachment>>(opened));
+}
+
+std::string name_of(const char* what) {
+  return fmt::format("{} of pid {}", what, getpid());
 }
 
 /// The exit code when the run has ended: the launcher's, which is 0 for an orderly end, as it is
@@ -31,40 +57,100 @@ int exit_code_of(const Ending& ending, const std::string& run) {
   return ending.outcome.exit_code;
 }
 
-/// Prints a line for each event until the run ends or the user leaves.
-int print_lines(Attachment& run, const std::string& name, SignalFd& signals) {
+/// Prints what `line_of` makes of each event until the run ends or the user leaves.
+int print_lines(const AttachOptions& options, Attachment& run,
+                const std::function<std::string(const json&)>& line_of) {
+  SignalFd signals{SIGINT, SIGTERM, SIGHUP};
   while (true) {
     std::array<pollfd, 2> ready{{{.fd = run.fd(), .events = POLLIN, .revents = 0},
                                  {.fd = signals.fd(), .events = POLLIN, .revents = 0}}};
     poll(ready.data(), ready.size(), -1);
     if (signals.take() != 0) return 0;
     const Attachment::News news = run.take();
-    if (news.dropped > 0) print(to_text({{"kind", "dropped"}, {"dropped", news.dropped}}) + "\n");
-    for (const auto& event : news.events) print(to_text(event) + "\n");
-    if (news.ended) return exit_code_of(*news.ended, name);
+    if (news.dropped > 0) print(line_of({{"kind", "dropped"}, {"dropped", news.dropped}}));
+    for (const auto& event : news.events) print(line_of(event));
+    if (news.ended) return exit_code_of(*news.ended, options.run);
   }
+}
+
+int print_json(const AttachOptions& options) {
+  const std::string kinds = options.events.empty() ? all_kinds_but({"actions"}) : options.events;
+  const auto run = attach(options.run, {.kinds = kinds, .who = name_of("lines")});
+  return print_lines(options, *run, [](const json& event) { return to_text(event) + "\n"; });
+}
+
+/// Lines for people, where there is no screen.
+int print_texts(const AttachOptions& options) {
+  const std::string kinds = options.events.empty()
+                                ? all_kinds_but({"actions", "activity", "director", "tensor"})
+                                : options.events;
+  const auto run = attach(options.run, {.kinds = kinds, .who = name_of("lines")});
+  EventLines lines(received_status(run->status()).max_steps);
+  return print_lines(options, *run, [&](const json& told) -> std::string {
+    if (text_of(told, "kind") == "dropped")
+      return fmt::format("{} events were missed\n", integer_of(told, "dropped"));
+    const auto event = received_event(told);
+    return event ? lines.line_of(*event) : "";
+  });
+}
+
+/// What the model FLOP utilization is computed from, as the run's launcher knows it. Unknown if its
+/// files are not there or of another version.
+PeakRate peak_of(const std::filesystem::path& run) {
+  try {
+    const Manifest manifest = Manifest::read(run / kManifestFile, {});
+    Machine machine;
+    if (const json told = json::parse(std::ifstream(run / kMachineFile)); told.contains("gpus"))
+      machine.gpus = report_of(told.at("gpus"));
+    return peak_rate(to_run_spec(manifest), manifest.number("monitor.peak_tflops"), machine);
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+/// What the run's files tell of it so far. A run whose files cannot be read is shown from now on.
+WatchedRun watched_run(const std::filesystem::path& run, const json& status) {
+  return {.name = text_of(status, "run"),
+          .max_steps = received_status(status).max_steps,
+          .peak = peak_of(run),
+          .past_steps = read_metrics(run / kMetricsFile),
+          .past_events = read_events(run / kEventsFile)};
+}
+
+/// Actions come by a connection of their own, so that a flood of them pushes nothing else out of
+/// the run's queues.
+std::unique_ptr<Attachment> attach_to_actions(const AttachOptions& options) {
+  try {
+    return attach(options.run, {.kinds = "actions", .who = name_of("last step")});
+  } catch (const Error&) {
+    return nullptr;  // too many readers, or the run ends just now
+  }
+}
+
+int show(const AttachOptions& options, const TerminalKind& kind) {
+  const std::string kinds =
+      options.events.empty() ? all_kinds_but({"actions", "tensor"}) : options.events;
+  const auto news = attach(options.run, {.kinds = kinds, .who = name_of("screen")});
+  const auto actions = attach_to_actions(options);
+  RunWatch watch(watched_run(options.run, news->status()));
+  const double left_s = number_of(news->status(), "time_left_s");
+  watch.begin(received_status(news->status()), std::isfinite(left_s) ? left_s : 0);
+  SignalFd signals{SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
+  const auto ending =
+      show_screen({.news = *news, .actions = actions.get(), .watch = watch}, signals, kind);
+  if (!ending) return 0;
+  if (ending->outcome.exit_code == 0) print(describe(*ending, options.run) + "\n");
+  return exit_code_of(*ending, options.run);
 }
 
 }  // namespace
 
 int run(const AttachOptions& options) {
   parse_kinds(options.events);  // a wrong name is reported before the run is asked
-  SignalFd signals = options.json ? SignalFd{SIGINT, SIGTERM, SIGHUP}
-                                  : SignalFd{SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
-  if (!options.json && isatty(STDOUT_FILENO) == 0)
-    throw Error(ErrorKind::usage,
-                "the output is not a terminal; --json prints a line for each event instead");
-  const std::string who = fmt::format("{} of pid {}", options.json ? "lines" : "screen", getpid());
-  auto opened = Attachment::open(
-      options.run, {.kinds = options.events.empty() ? usual_kinds() : options.events, .who = who});
-  if (const auto* ending = std::get_if<Ending>(&opened))
-    throw Error(ErrorKind::unavailable, "nothing to attach to: " + describe(*ending, options.run));
-  Attachment& run = *std::get<std::unique_ptr<Attachment>>(opened);
-  if (options.json) return print_lines(run, options.run, signals);
-  const auto ending = show_terminal(run, signals);
-  if (!ending) return 0;
-  if (ending->outcome.exit_code == 0) print(describe(*ending, options.run) + "\n");
-  return exit_code_of(*ending, options.run);
+  if (options.json) return print_json(options);
+  const TerminalKind kind = terminal_kind(std::getenv);
+  if (isatty(STDOUT_FILENO) == 0 || !kind.moves) return print_texts(options);
+  return show(options, kind);
 }
 
 }  // namespace troupe::launch

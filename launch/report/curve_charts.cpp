@@ -46,7 +46,7 @@ LineChart empty_small_chart(const char* name, const Axis& steps) {
   return {.label = fmt::format("{} by step", name),
           .x_name = "step",
           .height = 150,
-          .x = exact_axis(steps.low, steps.high, kSmallTicks),
+          .x = counting_axis(steps.low, steps.high, kSmallTicks),
           .series = {}};
 }
 
@@ -83,7 +83,7 @@ Axis step_axis(const std::vector<NamedRun>& runs) {
     first = std::min(first, static_cast<double>(each.run->metrics.steps.front().step) - 1);
     last = std::max(last, static_cast<double>(each.run->last_step()));
   }
-  return exact_axis(first, last, kStepTicks);
+  return counting_axis(first, last, kStepTicks);
 }
 
 std::vector<Losses> losses_of(const std::vector<NamedRun>& runs) {

@@ -12,26 +12,11 @@
 namespace troupe::launch {
 namespace {
 
-/// The event's kind in words.
-std::string title_of(const Happening& h) {
-  if (h.kind == "failure") return "worker lost";
-  if (h.kind == "rescaled") return "changed";
-  if (h.kind == "launch") return "resumed";
-  if (h.kind == "membership") return "cluster";
-  if (h.kind == "not_finite") return "not finite";
-  if (h.kind == "large_gradient") return "large gradient";
-  return h.kind;
-}
-
-bool has_phases(const Happening& h) {
-  return !h.phases.empty() && h.stall_s > 0;
-}
-
 /// The phases of all recoveries and changes, as bars of one scale.
 std::string phase_bars(const std::vector<Happening>& happenings) {
   double longest = 0;
   for (const Happening& h : happenings)
-    if (has_phases(h)) longest = std::max(longest, h.stall_s);
+    if (h.has_phases()) longest = std::max(longest, h.stall_s);
   if (longest == 0) return "";
   Table table{.caption = "Phases of recoveries and changes",
               .head = {"step", "what", "stall", "phases"},
@@ -39,7 +24,7 @@ std::string phase_bars(const std::vector<Happening>& happenings) {
               .numbers = {0, 2}};
   std::string legend;
   for (const Happening& h : happenings) {
-    if (!has_phases(h)) continue;
+    if (!h.has_phases()) continue;
     if (legend.empty())
       for (std::size_t i = 0; i < h.phases.size(); ++i)
         legend += element("li", {}, swatch(i) + escaped(h.phases[i].name));
@@ -48,17 +33,10 @@ std::string phase_bars(const std::vector<Happening>& happenings) {
       parts.push_back(
           {.name = phase.name, .value = phase.seconds, .text = span_text(phase.seconds)});
     table.rows.push_back(
-        {std::to_string(h.step), escaped(title_of(h)), span_text(h.stall_s),
-         stacked_bar(title_of(h) + " at step " + std::to_string(h.step), parts, longest)});
+        {std::to_string(h.step), escaped(h.title()), span_text(h.stall_s),
+         stacked_bar(h.title() + " at step " + std::to_string(h.step), parts, longest)});
   }
   return element("ul", {{"class", "legend"}}, legend) + draw_table(table);
-}
-
-/// What happened, in a sentence.
-std::string sentence_of(const Happening& h) {
-  if (!has_phases(h)) return h.text;
-  if (h.kind == "recovered") return "the run went on after " + span_text(h.stall_s);
-  return fmt::format("{}; the run went on after {}", h.text, span_text(h.stall_s));
 }
 
 std::string list_of(const std::vector<Happening>& happenings) {
@@ -67,8 +45,8 @@ std::string list_of(const std::vector<Happening>& happenings) {
               .rows = {},
               .numbers = {1, 3}};
   for (const Happening& h : happenings)
-    table.rows.push_back({utc_text(h.time), std::to_string(h.step), escaped(title_of(h)),
-                          h.rank < 0 ? "" : std::to_string(h.rank), escaped(sentence_of(h))});
+    table.rows.push_back({utc_text(h.time), std::to_string(h.step), escaped(h.title()),
+                          h.rank < 0 ? "" : std::to_string(h.rank), escaped(h.sentence())});
   return draw_table(table);
 }
 

@@ -34,9 +34,9 @@ std::string hint_of(const RankRow& row, const TimedAction& a) {
 /// The wait before an action, from the end of the one before it; empty if it did not wait.
 std::string wait_before(const RankRow& row, std::size_t i, double top, double length_s) {
   const TimedAction& a = row.actions[i];
-  const double earliest = i == 0 ? 0 : row.actions[i - 1].end_s;
-  const double begin = std::max(earliest, a.begin_s - a.waited_s);
-  if (a.from < 0 || !(begin < a.begin_s)) return "";
+  const auto waits_from = row.wait_begin_s(i);
+  if (!waits_from) return "";
+  const double begin = *waits_from;
   return element(
       "rect",
       {{"class", "wait"},

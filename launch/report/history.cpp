@@ -124,6 +124,22 @@ Happening happening_of(const json& event) {
           .stall_s = seconds_of(event, "stall_s")};
 }
 
+std::string Happening::title() const {
+  if (kind == "failure") return "worker lost";
+  if (kind == "rescaled") return "changed";
+  if (kind == "launch") return "resumed";
+  if (kind == "membership") return "cluster";
+  if (kind == "not_finite") return "not finite";
+  if (kind == "large_gradient") return "large gradient";
+  return kind;
+}
+
+std::string Happening::sentence() const {
+  if (!has_phases()) return text;
+  if (kind == "recovered") return "the run went on after " + span_text(stall_s);
+  return fmt::format("{}; the run went on after {}", text, span_text(stall_s));
+}
+
 std::string ShapeSpan::text() const {
   std::string out = fmt::format("pp {}", pp);
   if (dp > 1) out += fmt::format(" x dp {}", dp);

@@ -23,6 +23,10 @@ struct Happening {
   std::string text;
   std::vector<Phase> phases;  ///< of recoveries and changes, in order
   double stall_s = 0;         ///< all phases together
+
+  std::string title() const;  ///< the kind in words
+  bool has_phases() const { return !phases.empty() && stall_s > 0; }
+  std::string sentence() const;  ///< what happened
 };
 
 /// A span of steps in which the cluster had one shape.

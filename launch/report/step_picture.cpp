@@ -145,6 +145,14 @@ double RankRow::busy_s() const {
   return sum;
 }
 
+std::optional<double> RankRow::wait_begin_s(std::size_t action) const {
+  const TimedAction& a = actions[action];
+  const double earliest = action == 0 ? 0 : actions[action - 1].end_s;
+  const double begin = std::max(earliest, a.begin_s - a.waited_s);
+  if (a.from < 0 || !(begin < a.begin_s)) return std::nullopt;
+  return begin;
+}
+
 double StepPicture::measured_s() const {
   return length_of(measured);
 }

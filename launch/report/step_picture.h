@@ -27,6 +27,9 @@ struct RankRow {
   std::vector<TimedAction> actions;  ///< in the order in which they began
 
   double busy_s() const;
+  /// When the wait before an action began, which is after the end of the one before it; none if the
+  /// action did not wait for a message.
+  std::optional<double> wait_begin_s(std::size_t action) const;
 };
 
 /// A measured step, and beside it what the simulator says of the same actions.

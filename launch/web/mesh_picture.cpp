@@ -4,51 +4,28 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "launch/charts/markup.h"
 #include "launch/charts/stacked_bar.h"
-#include "launch/host/quantities.h"
+#include "launch/watch/mesh.h"
 
 namespace troupe::launch {
 namespace {
 
 /// Beyond so many stages boxes have no room for words; hints tell them.
 constexpr int kWordyStages = 8;
-/// A wait that takes less of a step is not worth a word.
-constexpr double kNoticedWait = 0.05;
-
-using Stage = std::vector<const RankNow*>;  // its shards
-using Mesh = std::map<int, std::map<int, Stage>>;
-
-Mesh mesh_of(const std::vector<RankNow>& ranks) {
-  Mesh mesh;
-  for (const RankNow& rank : ranks) mesh[rank.replica][rank.stage].push_back(&rank);
-  return mesh;
-}
-
 const char* look_of(const RankNow& rank) {
-  if (rank.state == "lost") return "rank lost";
-  if (!rank.waiting_for.empty() || rank.state == "waiting") return "rank waits";
-  if (rank.state == "running") return "rank busy";
+  switch (mood_of(rank)) {
+    case RankMood::lost:
+      return "rank lost";
+    case RankMood::waits:
+      return "rank waits";
+    case RankMood::computes:
+      return "rank busy";
+    case RankMood::starts:
+      break;
+  }
   return "rank starts";
-}
-
-std::string doing_of(const RankNow& rank) {
-  return rank.waiting_for.empty() ? rank.state : "waits for " + rank.waiting_for;
-}
-
-double busy_share(const RankNow& rank) {
-  const double whole = rank.busy_s + rank.idle_s;
-  return whole > 0 ? rank.busy_s / whole : 0;
-}
-
-/// The memory that a person looks at: that of the GPU if there is one.
-std::string memory_of(const RankNow& rank) {
-  if (rank.device_total_bytes > 0)
-    return fmt::format("{} of {}", bytes_text(static_cast<std::int64_t>(rank.device_used_bytes)),
-                       bytes_text(static_cast<std::int64_t>(rank.device_total_bytes)));
-  return rank.resident_bytes > 0 ? bytes_text(static_cast<std::int64_t>(rank.resident_bytes)) : "";
 }
 
 std::string box(const RankNow& rank, bool has_shards) {
@@ -76,29 +53,6 @@ std::string box(const RankNow& rank, bool has_shards) {
                                  text_element("span", {}, memory_of(rank))));
 }
 
-/// What goes from the ranks of one stage to those of another, all together.
-struct Flow {
-  double bytes_per_s = 0;
-  double wait_share = 0;  ///< of the rank that waited longest
-};
-
-Flow flow_between(const RunNow& run, const Stage& from, const Stage& to) {
-  const auto among = [](const Stage& stage, int rank) {
-    return std::ranges::any_of(stage, [&](const RankNow* r) { return r->rank == rank; });
-  };
-  Flow flow;
-  for (const EdgeNow& edge : run.edges) {
-    if (!among(from, edge.from) || !among(to, edge.to)) continue;
-    flow.bytes_per_s += edge.bytes_per_s;
-    flow.wait_share = std::max(flow.wait_share, edge.wait_share);
-  }
-  return flow;
-}
-
-std::string rate_text(double bytes_per_s) {
-  return bytes_text(std::llround(bytes_per_s)) + "/s";
-}
-
 /// One direction of an arrow: the rate, and how much the receiver waits for it.
 std::string direction(const Flow& flow, const char* look) {
   std::string out = text_element("span", {{"class", look}}, rate_text(flow.bytes_per_s));
@@ -108,7 +62,7 @@ std::string direction(const Flow& flow, const char* look) {
   return out;
 }
 
-std::string arrow(const RunNow& run, const Stage& left, const Stage& right) {
+std::string arrow(const RunNow& run, const StageRanks& left, const StageRanks& right) {
   const Flow forth = flow_between(run, left, right), back = flow_between(run, right, left);
   const int from = left.front()->stage, to = right.front()->stage;
   const auto told = [](const char* what, int sender, int receiver, const Flow& flow) {
@@ -125,7 +79,7 @@ std::string arrow(const RunNow& run, const Stage& left, const Stage& right) {
 
 /// What travels beside the arrows, as between the last stage and the first of a schedule with
 /// several chunks.
-std::string other_flows(const RunNow& run, const std::map<int, Stage>& stages) {
+std::string other_flows(const RunNow& run, const std::map<int, StageRanks>& stages) {
   std::string text;
   for (const auto& [from, sender] : stages)
     for (const auto& [to, receiver] : stages) {
@@ -147,7 +101,7 @@ std::string mesh_picture(const RunNow& run) {
   int most_stages = 0;
   for (const auto& [replica, stages] : mesh) {
     std::string row;
-    const Stage* before = nullptr;
+    const StageRanks* before = nullptr;
     for (const auto& [number, stage] : stages) {
       if (before) row += arrow(run, *before, stage);
       std::string boxes;

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "launch/web/run_now.h"
+#include "launch/watch/run_now.h"
 
 namespace troupe::launch {
 

@@ -22,7 +22,9 @@ struct Paper {
       : shape(actors::first_shape(spec)), placement(place(spec)) {}
 
   std::int64_t fullest() const {
-    return std::ranges::max(placement.ranks, {}, &RankPlacement::total_bytes).total_bytes;
+    std::int64_t most = 0;
+    for (const RankPlacement& rank : placement.ranks) most = std::max(most, rank.memory.total());
+    return most;
   }
   /// Time of a step in units of the work of all layers on one microbatch: a chunk has an equal part
   /// of them, and its shards share that.

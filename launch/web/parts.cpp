@@ -31,27 +31,21 @@ const char* look_of(Mood mood) {
   return "bad";
 }
 
-std::int64_t step_of(const RunNow& run) {
-  return run.newest ? run.newest->step : 0;
-}
-
 std::string progress_bar(const RunNow& run) {
-  const double done = static_cast<double>(step_of(run)) / static_cast<double>(run.max_steps);
+  const double done = static_cast<double>(run.step()) / static_cast<double>(run.max_steps);
   return element("div",
                  {{"class", std::string("progress ") + look_of(run.mood)},
                   {"role", "progressbar"},
                   {"aria-label", "steps"},
                   {"aria-valuemin", "0"},
                   {"aria-valuemax", std::to_string(run.max_steps)},
-                  {"aria-valuenow", std::to_string(step_of(run))}},
+                  {"aria-valuenow", std::to_string(run.step())}},
                  element("div", {{"style", "width:" + percent(std::min(done, 1.0))}}));
 }
 
 std::string head(const RunNow& run) {
-  const std::string state =
-      run.ended() ? (run.mood == Mood::ended ? "ended in order" : "failed") : run.doing;
-  std::string reach = fmt::format("step {} of {}", grouped(step_of(run)), grouped(run.max_steps));
-  if (!run.history.shapes.empty()) reach += " - " + run.history.shapes.back().text();
+  std::string reach = fmt::format("step {} of {}", grouped(run.step()), grouped(run.max_steps));
+  if (const std::string shape = run.shape(); !shape.empty()) reach += " - " + shape;
   const std::string left = run.ended()      ? run.doing
                            : run.left_s > 0 ? duration_text(run.left_s) + " left"
                                             : "";
@@ -60,7 +54,7 @@ std::string head(const RunNow& run) {
                      text_element(
                          "span",
                          {{"class", std::string("state ") + look_of(run.mood)}, {"role", "status"}},
-                         state)) +
+                         run.state())) +
          progress_bar(run) +
          element("div", {{"class", "reach"}},
                  text_element("span", {}, reach) + text_element("span", {}, left));
@@ -93,7 +87,7 @@ std::string facts(const RunNow& run, const Curve& loss) {
 }
 
 Axis steps_of(const Curve& curve, int num_ticks) {
-  return exact_axis(curve.raw.front().x - 1, curve.raw.back().x, num_ticks);
+  return counting_axis(curve.raw.front().x - 1, curve.raw.back().x, num_ticks);
 }
 
 std::string loss_part(const RunNow& run, const Curve& loss, Scale scale) {
@@ -104,7 +98,7 @@ std::string loss_part(const RunNow& run, const Curve& loss, Scale scale) {
     evaluations.push_back({.x = static_cast<double>(row.step), .y = row.loss});
   return loss_chart({{.name = run.name, .training = loss, .evaluations = std::move(evaluations)}},
                     steps, scale) +
-         draw_timeline("What happened at which step", steps, strips_of(run.history, step_of(run)));
+         draw_timeline("What happened at which step", steps, strips_of(run.history, run.step()));
 }
 
 std::string speed_part(const RunNow& run) {

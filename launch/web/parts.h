@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "launch/charts/axis.h"
-#include "launch/web/run_now.h"
+#include "launch/watch/run_now.h"
 
 namespace troupe::launch {
 

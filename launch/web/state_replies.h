@@ -9,7 +9,7 @@
 
 #include "launch/web/advisor.h"
 #include "launch/web/parts.h"
-#include "launch/web/run_watch.h"
+#include "launch/watch/run_watch.h"
 
 namespace troupe::launch {
 

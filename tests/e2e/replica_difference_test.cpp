@@ -12,7 +12,8 @@
 
 // Tests that a run notices replicas whose weights differ. Some memory of a live worker is
 // overwritten, as a broken machine might. With a learning rate of zero the weights stay those of
-// the checkpoint of step 0, so that they can be found.
+// the checkpoint of step 0, so that they can be found. No worker is replaced, because a replica's
+// replacement has the weights of another one.
 
 namespace troupe::test {
 namespace {
@@ -22,6 +23,9 @@ namespace fs = std::filesystem;
 const Keys kFrozen{{"mesh.dp", "3"},
                    {"batch.global", "24"},
                    {"recovery.neighbour_copies", "false"},
+                   {"recovery.on_failure", "\"stop\""},
+                   {"recovery.silent", "0"},
+                   {"recovery.hang", "0"},
                    {"optimizer.lr", "0.0"},
                    {"optimizer.warmup_steps", "0"},
                    {"checkpoint.initial", "true"},
@@ -69,7 +73,8 @@ std::unique_ptr<TroupeProgram> damaged(const Workplace& place, const Keys& keys)
 BOOST_AUTO_TEST_CASE(a_run_ends_where_its_replicas_are_found_to_differ) {
   const Workplace place;
   const auto program = damaged(place, kFrozen);
-  troupe(order_of_new_epoch(place));
+  const Finished order = troupe(order_of_new_epoch(place));
+  BOOST_REQUIRE_MESSAGE(order.exit_code == 69, order.out + order.err);  // else the run goes on
   const Finished done = program->finish();
   BOOST_TEST(done.exit_code == 70);
   BOOST_TEST(done.err.find("had other weights than replica ") != std::string::npos, done.err);

@@ -44,10 +44,34 @@ BOOST_AUTO_TEST_CASE(an_axis_holds_all_values_at_any_scale) {
 }
 
 BOOST_AUTO_TEST_CASE(values_that_are_all_the_same_get_an_axis) {
-  for (const double value : {0.0, 3.0, -7e-9}) {
+  for (const double value : {3.0, -7e-9, 1e-310}) {
     const Axis axis = launch::rounded_axis(value, value, 5);
     BOOST_TEST(axis.low < value);
     BOOST_TEST(axis.high > value);
+  }
+  const Axis zero = launch::rounded_axis(0, 0, 5);
+  BOOST_TEST((launch::labels_of(zero) == Labels{"0.0", "0.2", "0.4", "0.6", "0.8", "1.0"}));
+}
+
+BOOST_AUTO_TEST_CASE(an_axis_of_what_is_counted_has_whole_ticks) {
+  BOOST_TEST((launch::labels_of(launch::counting_axis(0, 3, 8)) == Labels{"0", "1", "2", "3"}));
+  BOOST_TEST((launch::labels_of(launch::counting_axis(7, 8, 8)) == Labels{"7", "8"}));
+  BOOST_TEST((launch::counting_axis(0, 12345, 4).ticks == launch::exact_axis(0, 12345, 4).ticks));
+}
+
+BOOST_AUTO_TEST_CASE(labels_stay_short) {
+  BOOST_TEST((launch::labels_of(launch::rounded_axis(0, 3e-7, 3)) ==
+              Labels{"0", "1e-07", "2e-07", "3e-07"}));
+  BOOST_TEST((launch::labels_of(launch::rounded_axis(1e-6, 1.2e-6, 3)) ==
+              Labels{"1.0e-06", "1.1e-06", "1.2e-06"}));
+  BOOST_TEST(
+      (launch::labels_of(launch::rounded_axis(0, 1e-5, 2)) == Labels{"0", "5.0e-06", "1.0e-05"}));
+  std::mt19937_64 rng(fresh_seed());
+  for (int i = 0; i < 1000; ++i) {
+    const double scale = std::pow(10, std::uniform_int_distribution<>(-15, 3)(rng));
+    const double value = std::uniform_real_distribution<double>(-scale, scale)(rng);
+    for (const auto& label : launch::labels_of(launch::rounded_axis(0, value + 2 * scale, 5)))
+      BOOST_TEST(label.size() <= 8u, label);
   }
 }
 

@@ -1,7 +1,9 @@
-#include "launch/web/run_watch.h"
+#include "launch/watch/run_watch.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
+#include "launch/control/event_json.h"
 #include "launch/web/parts.h"
 #include "launch/web/state_replies.h"
 #include "tests/launch/step_event.h"
@@ -76,9 +78,16 @@ BOOST_AUTO_TEST_CASE(the_state_is_what_happened_last) {
   BOOST_TEST(doing() == "starting");
   watch.apply(step_event(1, 3));
   BOOST_TEST(doing() == "training");
+  RunEvent waits = event_of(
+      RankActivity{.state = "waiting", .waiting_for = "a credit", .resident_bytes = 5 << 20}, 1);
+  waits.rank = 1;
+  watch.apply(waits);
+  BOOST_TEST(has(part_of(watch.now(kNow), "mesh"), "waits for a credit"));
   RunEvent failure = event_of(FailureDetected{.cause = "killed"}, 1);
   failure.rank = 1;
   watch.apply(failure);
+  for (const char* gone : {"a credit", "5.0 MiB"})
+    BOOST_TEST(!has(part_of(watch.now(kNow), "mesh"), gone), gone);
   BOOST_TEST(doing() == "recovering");
   BOOST_TEST(watch.now(kNow).ranks[1].state == "lost");
   BOOST_TEST(has(part_of(watch.now(kNow), "mesh"), "rank lost"));
@@ -138,6 +147,54 @@ BOOST_AUTO_TEST_CASE(a_resumed_run_begins_where_it_began) {
   const RunNow now = watch.now(kNow);
   BOOST_TEST(now.loss.curve().raw.size() == 4u);
   BOOST_TEST(has(part_of(now, "events"), "long ago"));
+}
+
+BOOST_AUTO_TEST_CASE(a_watch_may_begin_within_a_run) {
+  const RunEvent failure = event_of(FailureDetected{.cause = "rank 1 was killed"}, 2, 105.25);
+  launch::WatchedRun run{.name = "run", .max_steps = 10};
+  run.past_steps.evaluations = {{.step = 2, .loss = 5}};
+  run.past_events = {launch::to_json(failure)};
+  RunWatch watch(run);
+  watch.begin({.state = "running",
+               .step = 2,
+               .epoch = 1,
+               .ranks = {{.rank = 0, .state = "running", .resident_bytes = 7}}},
+              12.5);
+  RunNow now = watch.now(kNow);
+  BOOST_TEST(now.doing == "training");
+  BOOST_TEST(now.left_s == 12.5);
+  BOOST_TEST(now.ranks.size() == 1u);
+  BOOST_TEST(now.ranks[0].resident_bytes == 7u);
+  BOOST_TEST(now.shape() == "pp 1");
+  // What the run's files had already may come again; it is told once.
+  watch.apply(failure);
+  watch.apply(event_of(EvaluationDone{.loss = 5}, 2, 106));
+  watch.apply(event_of(EvaluationDone{.loss = 4}, 3, 107));
+  now = watch.now(kNow);
+  BOOST_TEST(now.history.happenings.size() == 1u);
+  BOOST_TEST(std::ranges::count(now.happenings, "failure", &launch::Happening::kind) == 1);
+  BOOST_TEST(now.evaluations.size() == 2u);
+  BOOST_TEST(now.doing == "recovering");
+}
+
+BOOST_AUTO_TEST_CASE(a_step_of_which_a_part_was_lost_makes_no_picture) {
+  RunWatch watch = watched();
+  watch.apply(members(1, 1));
+  const auto actions = [&](std::int64_t step, bool complete) {
+    RunEvent event = event_of(
+        ActionsTraced{.actions = {{.name = "0F0", .begin_s = 1, .end_s = 2}}, .complete = complete},
+        step);
+    event.rank = 0;
+    watch.apply(event);
+    const RunNow now = watch.now(kNow);
+    return now.picture ? now.picture->step : 0;
+  };
+  BOOST_TEST(actions(1, false) == 0);
+  BOOST_TEST(actions(1, true) == 1);
+  watch.miss();
+  BOOST_TEST(actions(2, false) == 1);
+  BOOST_TEST(actions(2, true) == 1);
+  BOOST_TEST(actions(3, true) == 3);
 }
 
 BOOST_AUTO_TEST_CASE(what_comes_all_the_time_pushes_no_failure_out_and_is_shown_on_demand) {

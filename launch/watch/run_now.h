@@ -61,6 +61,9 @@ struct RunNow {
   std::string advice;                  ///< what another split of layers would do to it
 
   bool ended() const { return mood == Mood::ended || mood == Mood::failed; }
+  std::int64_t step() const { return newest ? newest->step : 0; }
+  std::string state() const;  ///< in a word or two: "training", "ended in order"
+  std::string shape() const;  ///< "pp 4 x dp 2, 1f1b"; empty before the first worker has joined
 };
 
 }  // namespace troupe::launch

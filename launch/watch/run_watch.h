@@ -4,7 +4,9 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/monitors/event.h"
@@ -12,17 +14,18 @@
 #include "launch/manifest/peak_rate.h"
 #include "launch/monitors/step_gatherer.h"
 #include "launch/run/step_times.h"
-#include "launch/web/run_now.h"
+#include "launch/watch/run_now.h"
 
 namespace troupe::launch {
 
-/// What a page needs to know of its run beside events.
+/// What a picture needs to know of its run beside events.
 struct WatchedRun {
   std::string name;
   std::int64_t max_steps = 0;
   PeakRate peak = {};
   std::function<actors::RunSpec()> spec = {};  ///< for the current shape, from any thread
-  // What the launches before this one left, in their order.
+  // What the run's files had when the watch began, in their order. Events that are among these may
+  // come again.
   Metrics past_steps = {};
   std::vector<nlohmann::json> past_events = {};
 };
@@ -34,10 +37,18 @@ class RunWatch {
   /// Limits for each kind, so that no kind pushes out another.
   static constexpr std::size_t kMostHappenings = 200;
   static constexpr std::size_t kMostRoutine = 50;
+  /// So many of the newest past events are known again if they come.
+  static constexpr std::size_t kMostKnown = 1000;
 
   explicit RunWatch(const WatchedRun& run);
 
+  /// For a watch that begins within a run: its status at that time. `left_s` is the time until the
+  /// last step; 0 if it is not known.
+  void begin(const actors::RunStatus& status, double left_s);
   void apply(const actors::RunEvent& event);
+  /// Events were lost before the next one: actions of a step of which only a part will come make no
+  /// picture.
+  void miss();
   /// `time` is the moment in Unix seconds.
   RunNow now(double time) const;
   /// The time of a usual step of the current shape; 0 before the first one.
@@ -46,7 +57,8 @@ class RunWatch {
  private:
   void add_step(const actors::StepReport& report, const nlohmann::json& event);
   void add_activity(int rank, const actors::RankActivity& activity);
-  void add_members(const actors::RunEvent& event, const actors::MembershipChanged& membership);
+  void add_evaluation(const EvaluationRow& row);
+  void add_members(std::uint32_t epoch, const std::vector<actors::RankStatus>& ranks);
   void add_happening(const nlohmann::json& event);
   void follow_state(const actors::RunEvent& event);
 
@@ -58,7 +70,8 @@ class RunWatch {
   std::string change_;  // "recovering" or "changing", while the cluster does
   StepGatherer gatherer_;
   std::vector<actors::RankStatus> members_;
-  std::optional<nlohmann::json> recorded_;  // the newest step that all ranks have sent
+  std::set<std::pair<double, std::string>> past_;  // time and kind of the newest past events
+  std::optional<nlohmann::json> recorded_;         // the newest step that all ranks have sent
 };
 
 }  // namespace troupe::launch

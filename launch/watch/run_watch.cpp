@@ -1,4 +1,4 @@
-#include "launch/web/run_watch.h"
+#include "launch/watch/run_watch.h"
 
 #include <algorithm>
 #include <array>
@@ -30,6 +30,11 @@ void add_limited(std::deque<Happening>& happenings, Happening happening, std::si
     happenings.erase(std::ranges::find(happenings, kind, &Happening::kind));
 }
 
+/// What tells an event from all others of a run.
+std::pair<double, std::string> identity_of(const json& event) {
+  return {number_of(event, "time"), text_of(event, "kind")};
+}
+
 bool is_routine(const std::string& kind) {
   constexpr std::array kRoutine{"director", "phase", "attached", "detached", "tensor"};
   return std::ranges::find(kRoutine, kind) != kRoutine.end();
@@ -46,6 +51,26 @@ RunWatch::RunWatch(const WatchedRun& run) : peak_(run.peak) {
     historian_.add(event);
     add_happening(event);
   }
+  const std::size_t known = std::min(run.past_events.size(), kMostKnown);
+  for (std::size_t i = run.past_events.size() - known; i < run.past_events.size(); ++i)
+    past_.insert(identity_of(run.past_events[i]));
+}
+
+void RunWatch::begin(const RunStatus& status, double left_s) {
+  const std::lock_guard lock(mutex_);
+  now_.left_s = left_s;
+  if (status.state == "regrouping" || status.state == "starting") {
+    now_.doing = status.state == "starting" ? status.state : "changing";
+  } else {
+    now_.doing = "training";
+    now_.mood = RunNow::Mood::working;
+  }
+  add_members(status.epoch, status.ranks);
+}
+
+void RunWatch::miss() {
+  const std::lock_guard lock(mutex_);
+  gatherer_.leave_out_open_step();
 }
 
 void RunWatch::apply(const RunEvent& event) {
@@ -60,10 +85,11 @@ void RunWatch::apply(const RunEvent& event) {
   follow_state(event);
   if (const auto* step = std::get_if<StepCommitted>(&event.body))
     return add_step(step->report, fields);
-  if (const auto* evaluation = std::get_if<EvaluationDone>(&event.body))
-    now_.evaluations.push_back({.step = event.step, .loss = evaluation->loss});
   if (const auto* membership = std::get_if<MembershipChanged>(&event.body))
-    add_members(event, *membership);
+    add_members(event.epoch, membership->ranks);
+  if (past_.contains(identity_of(fields))) return;
+  if (const auto* evaluation = std::get_if<EvaluationDone>(&event.body))
+    add_evaluation({.step = event.step, .loss = evaluation->loss});
   if (!std::holds_alternative<DirectorActivity>(event.body)) historian_.add(fields);
   add_happening(fields);
 }
@@ -108,9 +134,15 @@ void RunWatch::add_activity(int number, const RankActivity& activity) {
   rank->resident_bytes = activity.resident_bytes;
 }
 
-void RunWatch::add_members(const RunEvent& event, const MembershipChanged& membership) {
-  members_ = membership.ranks;
-  gatherer_.expect(event.epoch, members_.size());
+/// An evaluation that is among those of the past has come again.
+void RunWatch::add_evaluation(const EvaluationRow& row) {
+  if (now_.evaluations.empty() || now_.evaluations.back().step < row.step)
+    now_.evaluations.push_back(row);
+}
+
+void RunWatch::add_members(std::uint32_t epoch, const std::vector<RankStatus>& ranks) {
+  members_ = ranks;
+  gatherer_.expect(epoch, members_.size());
   step_times_.forget_earlier();
   now_.ranks.clear();
   now_.edges.clear();
@@ -121,7 +153,9 @@ void RunWatch::add_members(const RunEvent& event, const MembershipChanged& membe
                           .shard = member.shard,
                           .pid = member.pid,
                           .host = member.host,
-                          .state = "starting"});
+                          .state = member.state.empty() ? "starting" : member.state,
+                          .waiting_for = member.waiting_for,
+                          .resident_bytes = member.resident_bytes});
 }
 
 /// What the run does, told by what happened last.
@@ -134,8 +168,11 @@ void RunWatch::follow_state(const RunEvent& event) {
     change_ = "recovering";
     changes(change_);
     if (const auto lost = std::ranges::find(now_.ranks, event.rank, &RankNow::rank);
-        lost != now_.ranks.end())
+        lost != now_.ranks.end()) {
       lost->state = "lost";
+      lost->waiting_for.clear();
+      lost->resident_bytes = 0;
+    }
   } else if (const auto* phase = std::get_if<PhaseBegun>(&event.body)) {
     changes((change_.empty() ? "changing" : change_) + ": " + phase->phase);
   } else if (std::holds_alternative<StepCommitted>(event.body)) {

@@ -1,0 +1,57 @@
+#include "launch/watch/mesh.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "launch/host/quantities.h"
+
+namespace troupe::launch {
+
+RankMood mood_of(const RankNow& rank) {
+  if (rank.state == "lost") return RankMood::lost;
+  if (!rank.waiting_for.empty() || rank.state == "waiting") return RankMood::waits;
+  return rank.state == "running" ? RankMood::computes : RankMood::starts;
+}
+
+std::string doing_of(const RankNow& rank) {
+  return rank.waiting_for.empty() ? rank.state : "waits for " + rank.waiting_for;
+}
+
+double busy_share(const RankNow& rank) {
+  const double whole = rank.busy_s + rank.idle_s;
+  return whole > 0 ? rank.busy_s / whole : 0;
+}
+
+std::string memory_of(const RankNow& rank) {
+  if (rank.device_total_bytes > 0)
+    return fmt::format("{} of {}", bytes_text(static_cast<std::int64_t>(rank.device_used_bytes)),
+                       bytes_text(static_cast<std::int64_t>(rank.device_total_bytes)));
+  return rank.resident_bytes > 0 ? bytes_text(static_cast<std::int64_t>(rank.resident_bytes)) : "";
+}
+
+Mesh mesh_of(const std::vector<RankNow>& ranks) {
+  Mesh mesh;
+  for (const RankNow& rank : ranks) mesh[rank.replica][rank.stage].push_back(&rank);
+  return mesh;
+}
+
+Flow flow_between(const RunNow& run, const StageRanks& from, const StageRanks& to) {
+  const auto among = [](const StageRanks& stage, int rank) {
+    return std::ranges::any_of(stage, [&](const RankNow* r) { return r->rank == rank; });
+  };
+  Flow flow;
+  for (const EdgeNow& edge : run.edges) {
+    if (!among(from, edge.from) || !among(to, edge.to)) continue;
+    flow.bytes_per_s += edge.bytes_per_s;
+    flow.wait_share = std::max(flow.wait_share, edge.wait_share);
+  }
+  return flow;
+}
+
+std::string rate_text(double bytes_per_s) {
+  return bytes_text(std::llround(bytes_per_s)) + "/s";
+}
+
+}  // namespace troupe::launch
