@@ -31,19 +31,6 @@ std::vector<Tensor> all_of(const LinearParameters& first, const LinearParameters
 
 }  // namespace
 
-std::vector<PackedChunk> lay_out_packed(std::span<const ChunkSpec> chunks, const Layers& layers,
-                                        Arena& arena) {
-  std::vector<PackedChunk> out;
-  for (const ChunkSpec& spec : chunks) {
-    PackedChunk& packed = out.emplace_back();
-    for (int layer = spec.first_layer; layer < spec.end_layer; ++layer) {
-      packed.blocks.push_back(layers.block.lay_out_packed(arena));
-    }
-    if (spec.head) packed.head = layers.head->lay_out_packed(arena);
-  }
-  return out;
-}
-
 Chunk::Chunk(const ChunkSpec& spec, const Layers& layers, const Parameters& parameters,
              const PackedChunk& packed, ChunkActivations activations)
     : spec_(spec),
@@ -53,12 +40,16 @@ Chunk::Chunk(const ChunkSpec& spec, const Layers& layers, const Parameters& para
             row_of(spec, Pass::input_gradient, layers.sharding, layers.recompute),
             row_of(spec, Pass::weight_gradient, layers.sharding, layers.recompute)},
       activations_(std::move(activations)),
+      divides_gradients_(parameters.divides_gradients()),
       has_gradient_(std::max<std::size_t>(1, block_count(spec)) * kParts, true) {
   tensor::Device& device = layers.streams->forward().device();
   for (std::size_t i = 0; i < activations_.slots.size(); ++i) ran_.push_back(device.make_event());
   for (int layer = spec.first_layer; layer < spec.end_layer; ++layer) {
     const auto i = static_cast<std::size_t>(layer - spec.first_layer);
-    blocks_.push_back({.master = parameters.block_weights(layer), .packed = packed.blocks[i]});
+    blocks_.push_back({.master = parameters.block_weights(layer, Pass::forward),
+                       .packed = packed.forward.blocks[i]});
+    backward_blocks_.push_back({.master = parameters.block_weights(layer, Pass::backward),
+                                .packed = packed.backward.blocks[i]});
     block_gradients_.push_back(parameters.block_gradients(layer));
   }
   if (spec.embedding) {
@@ -66,28 +57,56 @@ Chunk::Chunk(const ChunkSpec& spec, const Layers& layers, const Parameters& para
     embedding_gradients_ = parameters.embedding_gradients();
   }
   if (spec.head) {
-    head_ = {.master = parameters.head_weights(), .packed = packed.head};
+    head_ = {.master = parameters.head_weights(Pass::forward), .packed = packed.forward.head};
+    backward_head_ = {.master = parameters.head_weights(Pass::backward),
+                      .packed = packed.backward.head};
     head_gradients_ = parameters.head_gradients();
   }
-  name_gradients(parameters);
+  name_parameters(parameters);
 }
 
-void Chunk::name_gradients(const Parameters& parameters) {
-  for (const Pass pass : {Pass::backward, Pass::weight_gradient}) {
-    NodeRow& row = rows_[static_cast<std::size_t>(pass)];
+void Chunk::name_parameters(const Parameters& parameters) {
+  const auto keep = [&](std::vector<int> numbers) -> std::span<const int> {
+    if (numbers.empty()) return {};
+    return numbers_.emplace_back(std::move(numbers));
+  };
+  const auto layer_of = [&](const Node& node) {
+    return spec_.first_layer + static_cast<int>(node.block);
+  };
+  for (NodeRow& row : rows_)
     for (std::size_t i = 0; i < row.nodes.size(); ++i) {
-      if (row.nodes[i].work != Node::Work::weight_gradient) continue;
-      std::vector<int>& numbers = gradient_numbers_.emplace_back();
-      for (const Tensor& gradient : gradients_of(row.nodes[i]))
-        std::ranges::copy(parameters.numbers_of(gradient), std::back_inserter(numbers));
-      row.ends[i].gradients = numbers;
+      const Node& node = row.nodes[i];
+      const int layer = layer_of(node);
+      if (node.work == Node::Work::weight_gradient) {
+        row.ends[i].gradients = keep(parameters.parts().numbers_of(node.part, layer));
+        if (divides_gradients_)
+          row.ends[i].adds_to = keep(parameters.parts().buckets_of(node.part, layer));
+      }
+      if (parameters.divides_weights() && reads_weights(node))
+        row.ends[i].reads = keep(parameters.parts().buckets_of(node.part, layer));
     }
-  }
+  if (!parameters.divides_weights()) return;
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    unit_of_block_.push_back(
+        parameters.parts()
+            .buckets_of(Node::Sublayer::attention, spec_.first_layer + static_cast<int>(i))
+            .front());
+  if (spec_.head) unit_of_head_ = parameters.parts().buckets_of(Node::Sublayer::head, 0).front();
 }
 
 void Chunk::pack() const {
-  for (const BlockWeights& block : blocks_) layers_->block.pack(block);
-  if (spec_.head) layers_->head->pack(head_);
+  tensor::Stream& stream = layers_->streams->backward();
+  for (const BlockWeights& block : blocks_) layers_->block.pack(stream, block);
+  if (spec_.head) layers_->head->pack(stream, head_);
+}
+
+void Chunk::pack(int bucket, Pass pass) const {
+  const bool is_forward = pass == Pass::forward;
+  tensor::Stream& stream = is_forward ? layers_->streams->forward() : layers_->streams->backward();
+  for (std::size_t i = 0; i < unit_of_block_.size(); ++i)
+    if (unit_of_block_[i] == bucket)
+      layers_->block.pack(stream, is_forward ? blocks_[i] : backward_blocks_[i]);
+  if (unit_of_head_ == bucket) layers_->head->pack(stream, is_forward ? head_ : backward_head_);
 }
 
 void Chunk::add_packed_copies(std::vector<PackedCopy>& matrices) const {
@@ -108,6 +127,7 @@ Branch Chunk::branch_of(const Node& node) {
 void Chunk::forward_node(const ForwardCall& call, int number, float loss_scale) {
   ChunkSlot& slot = at(activations_.slots, call.slot);
   if (number == 0) move_discarded(slot, activations_.discarded);
+  open(Pass::forward, number);
   ran(call.slot).wait(layers_->streams->forward());
   if (number == 0) begin_microbatch(call, slot);
   run_forward(node_at(Pass::forward, number), slot, rows_in_use(call, slot), loss_scale);
@@ -127,6 +147,7 @@ void Chunk::backward_node(const BackwardCall& call, int number) {
       use_tokens(slot, deferred);
     }
   }
+  open(call.pass, number);
   ran(call.slot).wait(layers_->streams->backward());
   run_backward(call.pass, node_at(call.pass, number), slot, deferred);
   ran(call.slot).record(layers_->streams->backward());
@@ -184,7 +205,14 @@ char& Chunk::has_gradient(const Node& node) {
   return has_gradient_[node.block * kParts + part];
 }
 
+void Chunk::open(Pass pass, int node) {
+  if (gate_) collective_wait_s_ += gate_->open(pass, at(row(pass).ends, node));
+}
+
 const tensor::Work* Chunk::awaited(Pass pass, int slot, int node) const {
+  if (gate_)
+    if (const tensor::Work* const work = gate_->awaited(pass, at(row(pass).ends, node)))
+      return work;
   const PendingCollectives& pending = at(activations_.slots, slot).pending;
   for (const PendingCollective which : read_by(pass, node_at(pass, node)))
     if (which && pending.*which && !(pending.*which)->done()) return (pending.*which).get();

@@ -1,23 +1,17 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "stages/activations.h"
 #include "stages/node_row.h"
+#include "stages/packed_chunks.h"
 #include "stages/parameters.h"
 
 namespace troupe::stages {
-
-/// The packed matrices of one chunk.
-struct PackedChunk {
-  std::vector<PackedBlock> blocks;
-  void* head = nullptr;
-};
-std::vector<PackedChunk> lay_out_packed(std::span<const ChunkSpec> chunks, const Layers& layers,
-                                        Arena& arena);
 
 /// The layers of one chunk in order, over numbered slots. Its functions implement those of Stage.
 class Chunk {
@@ -26,12 +20,17 @@ class Chunk {
   Chunk(const ChunkSpec& spec, const Layers& layers, const Parameters& parameters,
         const PackedChunk& packed, ChunkActivations activations);
 
+  /// Packs all weights, or those of one bucket for a pass's nodes.
   void pack() const;
+  void pack(int bucket, Pass pass) const;
+  /// Sets what is told of each node (Stage::set_gate).
+  void set_gate(NodeGate* gate) { gate_ = gate; }
   void add_packed_copies(std::vector<PackedCopy>& matrices) const;
   /// Makes the next gradient of each weight the first one of a step: what the gradients hold is of
   /// an earlier step.
   void begin_step();
-  /// Sets the gradient of each weight that had none since begin_step() to zero.
+  /// Sets the gradient of each weight that had none since begin_step() to zero. Not called if
+  /// gradients are divided, because every microbatch's is the first one then.
   void complete_gradients();
   std::span<const NodeEnd> nodes(Pass pass) const { return row(pass).ends; }
   const tensor::Work* awaited(Pass pass, int slot, int node) const;
@@ -95,8 +94,10 @@ class Chunk {
   /// What a weight gradient writes; tensors that the model's kind lacks are empty.
   std::vector<tensor::Tensor> gradients_of(const Node& node) const;
   char& has_gradient(const Node& node);
-  /// Lets the nodes of backwards say to which gradients they add.
-  void name_gradients(const Parameters& parameters);
+  /// Lets nodes say to which gradients they add, and which weights they read.
+  void name_parameters(const Parameters& parameters);
+  /// Lets the gate open for a node.
+  void open(Pass pass, int node);
   DeferredSlot& deferred_of(const BackwardCall& call);
   /// Whether the chunk's input is also the head's input.
   bool begins_with_head() const { return spec_.head && blocks_.empty() && !spec_.embedding; }
@@ -112,14 +113,19 @@ class Chunk {
 
   ChunkSpec spec_;
   const Layers* layers_;
-  std::array<NodeRow, 4> rows_;                     // by pass
-  std::vector<std::vector<int>> gradient_numbers_;  // NodeEnd::gradients of rows_
+  std::array<NodeRow, 4> rows_;           // by pass
+  std::deque<std::vector<int>> numbers_;  // lists of NodeEnd, of rows_
   std::vector<BlockWeights> blocks_;
+  std::vector<BlockWeights> backward_blocks_;  // the same, as backwards read them
   std::vector<BlockParameters> block_gradients_;
-  HeadWeights head_;
+  HeadWeights head_, backward_head_;
   HeadParameters head_gradients_;
   EmbeddingParameters embedding_, embedding_gradients_;
   ChunkActivations activations_;
+  std::vector<int> unit_of_block_;  // bucket of each block's weights
+  int unit_of_head_ = -1;           // and of the head's matrix
+  const bool divides_gradients_;
+  NodeGate* gate_ = nullptr;
   double collective_wait_s_ = 0;
   std::vector<char> has_gradient_;  // by block and part: whether the step has written it
   std::vector<std::unique_ptr<tensor::Event>> ran_;  // by slot: reached when its last node has run

@@ -79,10 +79,11 @@ void Chunk::input_gradient(const Node& node, const ChunkSlot& slot,
   const std::size_t i = node.block;
   switch (node.part) {
     case Sublayer::head:
-      return layers_->head->input_gradient(head_, slot.head, head_deferred(slot, deferred));
+      return layers_->head->input_gradient(backward_head_, slot.head,
+                                           head_deferred(slot, deferred));
     case Sublayer::final_norm: {
       const HeadDeferred head = head_deferred(slot, deferred);
-      layers_->head->input_gradient_norm(head_, slot.head, head);
+      layers_->head->input_gradient_norm(backward_head_, slot.head, head);
       if (begins_with_head()) send_input_gradient(slot, head.dx);
       return;
     }
@@ -90,17 +91,18 @@ void Chunk::input_gradient(const Node& node, const ChunkSlot& slot,
       return layers_->ops->copy(layers_->streams->backward(), slot.output_gradient,
                                 slot.input_gradient);
     case Sublayer::feed_forward:
-      return block.input_gradient_feed_forward(blocks_[i], dx(slot, deferred, i + 1),
+      return block.input_gradient_feed_forward(backward_blocks_[i], dx(slot, deferred, i + 1),
                                                slot.blocks[i]);
     case Sublayer::post_norm:
-      return block.input_gradient_post_norm(blocks_[i], dx(slot, deferred, i + 1), slot.blocks[i],
-                                            deferred.blocks[i]);
+      return block.input_gradient_post_norm(backward_blocks_[i], dx(slot, deferred, i + 1),
+                                            slot.blocks[i], deferred.blocks[i]);
     case Sublayer::attention:
-      return block.input_gradient_attention(blocks_[i], slot.blocks[i], deferred.blocks[i]);
+      return block.input_gradient_attention(backward_blocks_[i], slot.blocks[i],
+                                            deferred.blocks[i]);
     case Sublayer::input_norm: {
       const bool stays = i > 0 || !reads_input();
       const Tensor& out = stays ? slot.blocks[i].mid : slot.input_gradient;
-      block.input_gradient_input_norm(blocks_[i], slot.blocks[i], deferred.blocks[i], out);
+      block.input_gradient_input_norm(backward_blocks_[i], slot.blocks[i], deferred.blocks[i], out);
       if (i == 0) send_input_gradient(slot, out);
       return;
     }
@@ -118,7 +120,7 @@ HeadDeferred Chunk::head_deferred(const ChunkSlot& slot, const DeferredSlot& def
 
 void Chunk::weight_gradient(const Node& node, const ChunkSlot& slot, const DeferredSlot& deferred) {
   if (node.part == Sublayer::copy) return;
-  const bool is_first = !std::exchange(has_gradient(node), true);
+  const bool is_first = divides_gradients_ || !std::exchange(has_gradient(node), true);
   const Gradient which = is_first ? Gradient::first : Gradient::added;
   const DecoderBlock& block = layers_->block;
   const std::size_t i = node.block;

@@ -14,7 +14,11 @@ void Chunk::evaluate(const ForwardCall& call) {
   if (spec_.head && call.output) slot.head.logits = call.output;
   begin_microbatch(call, slot);
   const ForwardCall in_use = rows_in_use(call, slot);
-  for (const Node& node : row(Pass::forward).nodes) run_forward(node, slot, in_use, 1.0f);
+  const std::vector<Node>& nodes = row(Pass::forward).nodes;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    open(Pass::forward, static_cast<int>(i));
+    run_forward(nodes[i], slot, in_use, 1.0f);
+  }
   slot.head.logits = logits;
 }
 

@@ -31,8 +31,8 @@ void Chunk::run_again(const Node& node, ChunkSlot& slot) {
       slot.pending.again = start_again(node, slot);
       return;
     case Node::Work::finish_output:
-      return layers_->block_again->finish_feed_forward(blocks_[node.block], slot.blocks[node.block],
-                                                       slot.blocks[node.block + 1].x);
+      return layers_->block_again->finish_feed_forward(
+          backward_blocks_[node.block], slot.blocks[node.block], slot.blocks[node.block + 1].x);
     default:
       return compute_again(node, slot);
   }
@@ -45,17 +45,18 @@ void Chunk::compute_again(const Node& node, const ChunkSlot& slot) const {
   const Recompute& recompute = layers_->recompute;
   if (recompute.mode == Recompute::Mode::selective) return block.recompute_core(kept);
   if (recompute.mode == Recompute::Mode::output)
-    return block.recompute_outputs(branch_of(node), blocks_[i], kept);
+    return block.recompute_outputs(branch_of(node), backward_blocks_[i], kept);
   switch (node.part) {
     case Sublayer::input_norm:
-      return block.forward_input_norm(blocks_[i], kept);
+      return block.forward_input_norm(backward_blocks_[i], kept);
     case Sublayer::attention:
-      return block.forward_attention(blocks_[i], kept);
+      return block.forward_attention(backward_blocks_[i], kept);
     case Sublayer::post_norm:
-      return block.forward_post_norm(blocks_[i], kept);
+      return block.forward_post_norm(backward_blocks_[i], kept);
     case Sublayer::feed_forward:
-      if (ends_group(recompute, i, blocks_.size())) return block.forward_act(blocks_[i], kept);
-      return block.forward_feed_forward(blocks_[i], kept, slot.blocks[i + 1].x);
+      if (ends_group(recompute, i, blocks_.size()))
+        return block.forward_act(backward_blocks_[i], kept);
+      return block.forward_feed_forward(backward_blocks_[i], kept, slot.blocks[i + 1].x);
     default:
       assert_failed("the part is computed again", __FILE__, __LINE__);
   }

@@ -28,14 +28,13 @@ std::vector<GradientPiece> cut_into_pieces(std::span<const tensor::Shape> shapes
   return pieces;
 }
 
-std::vector<GradientPiece> cut_into_pieces(std::span<const Parameter> parameters,
-                                           const Tensor& gradients) {
+std::vector<GradientPiece> cut_into_pieces(std::span<const Parameter> parameters) {
   std::vector<tensor::Shape> shapes;
   std::vector<std::int64_t> offsets;
   for (const Parameter& parameter : parameters) {
     if (!parameter.gradient) return {};
     shapes.push_back(parameter.gradient.shape);
-    offsets.push_back(parameter.gradient.as<float>() - gradients.as<float>());
+    offsets.push_back(parameter.offset);
   }
   return cut_into_pieces(shapes, offsets);
 }
@@ -44,10 +43,9 @@ std::int64_t GradientSquares::bytes(std::size_t num_pieces) {
   return static_cast<std::int64_t>(num_pieces * sizeof(double));
 }
 
-GradientSquares::GradientSquares(std::span<const Parameter> parameters, const Tensor& gradients,
-                                 tensor::Device& device)
+GradientSquares::GradientSquares(std::span<const Parameter> parameters, tensor::Device& device)
     : parameters_(parameters),
-      pieces_(cut_into_pieces(parameters, gradients)),
+      pieces_(cut_into_pieces(parameters)),
       sums_(pieces_.empty() ? tensor::Buffer{}
                             : device.allocate(static_cast<std::size_t>(bytes(pieces_.size())),
                                               tensor::MemoryKind::pinned)) {}
@@ -65,12 +63,14 @@ void GradientSquares::sum(tensor::Stream& stream, const PieceRange& pieces) cons
     while (end < pieces.end && pieces_[static_cast<std::size_t>(end)].parameter == piece.parameter)
       ++end;
     const Parameter& parameter = parameters_[static_cast<std::size_t>(piece.parameter)];
-    const Tensor& all = parameter.gradient;
-    const std::int64_t columns = all.num_elements() / all.shape[0];
+    const tensor::Shape& shape = parameter.gradient.shape;
+    const std::int64_t columns = shape.num_elements() / shape[0];
+    const std::int64_t kept_row = piece.row - parameter.first_kept_row();
     const std::int64_t size = pieces_[static_cast<std::size_t>(end - 1)].end - piece.begin;
     stream.device().ops().sums_of_squares(
-        stream, {all.as<float>() + piece.row * columns, all.dtype, {size}},
-        rows_of_piece(all.shape[0], columns) * columns, sums({.first = first, .end = end}));
+        stream,
+        {parameter.kept_gradient.as<float>() + kept_row * columns, tensor::DType::f32, {size}},
+        rows_of_piece(shape[0], columns) * columns, sums({.first = first, .end = end}));
     first = end;
   }
 }

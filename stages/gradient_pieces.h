@@ -14,7 +14,7 @@ namespace troupe::stages {
 struct GradientPiece {
   int parameter = 0;  ///< number in Stage::parameters()
   std::int64_t row = 0;
-  std::int64_t begin = 0;  ///< elements of Stage::gradients()
+  std::int64_t begin = 0;  ///< elements of the stage's layout
   std::int64_t end = 0;
 };
 
@@ -29,26 +29,25 @@ struct PieceRange {
 /// pieces, and none is smaller than 4096 elements but for the last.
 std::int64_t rows_of_piece(std::int64_t rows, std::int64_t columns);
 
-/// Cuts parameters of these shapes, which begin at `offsets` in Stage::gradients(), into pieces.
+/// Cuts parameters of these shapes, which begin at `offsets` of the layout, into pieces.
 std::vector<GradientPiece> cut_into_pieces(std::span<const tensor::Shape> shapes,
                                            std::span<const std::int64_t> offsets);
 /// Cuts the gradients of a stage, which has these parameters; none if it does not train.
-std::vector<GradientPiece> cut_into_pieces(std::span<const Parameter> parameters,
-                                           const tensor::Tensor& gradients);
+std::vector<GradientPiece> cut_into_pieces(std::span<const Parameter> parameters);
 
 /// Sums of squares of a stage's gradients.
 class GradientSquares {
  public:
   /// `parameters` and the device outlive it. Nothing is allocated for parameters without gradients.
-  GradientSquares(std::span<const Parameter> parameters, const tensor::Tensor& gradients,
-                  tensor::Device& device);
+  GradientSquares(std::span<const Parameter> parameters, tensor::Device& device);
   /// Bytes that it allocates.
   static std::int64_t bytes(std::size_t num_pieces);
+  std::int64_t allocated() const { return static_cast<std::int64_t>(sums_.bytes()); }
 
   std::span<const GradientPiece> pieces() const { return pieces_; }
   /// The sums of these pieces, float64, in pinned memory.
   tensor::Tensor sums(const PieceRange& pieces) const;
-  /// Queues the sums of these pieces.
+  /// Queues the sums of these pieces, all of slices that this replica keeps.
   void sum(tensor::Stream& stream, const PieceRange& pieces) const;
   /// For each parameter the total of its pieces' sums, in their order; 0 if it is not owned. All
   /// sums have been computed, or put there.

@@ -1,6 +1,6 @@
 #include "stages/parameters.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "stages/arena.h"
 #include "tensor/error.h"
@@ -13,64 +13,28 @@ using tensor::Tensor;
 
 namespace {
 
-constexpr std::int64_t kAlignedElements = Arena::kAlignment / sizeof(float);
-
-bool has_embedding(const StageSpec& spec) {
-  return std::ranges::any_of(spec.chunks, &ChunkSpec::embedding);
-}
-bool has_head(const StageSpec& spec) {
-  return std::ranges::any_of(spec.chunks, &ChunkSpec::head);
-}
-
-/// Whether the chunk's own layers have the parameter. A tied matrix belongs to the embedding.
-bool has(const ChunkSpec& chunk, const ParameterInfo& info, const ModelConfig& model) {
-  if (info.layer == model.num_hidden_layers) return chunk.head;
-  if (info.layer < 0) return chunk.embedding;
-  return chunk.first_layer <= info.layer && info.layer < chunk.end_layer;
-}
-
-bool owns(const StageSpec& spec, const ParameterInfo& info) {
-  return std::ranges::any_of(spec.chunks, [&](const ChunkSpec& chunk) {
-    return chunk.owned && has(chunk, info, spec.model);
-  });
-}
-
-bool holds(const StageSpec& spec, const ParameterInfo& info) {
-  const auto has_it = [&](const ChunkSpec& chunk) { return has(chunk, info, spec.model); };
-  const bool tied_use =
-      info.layer == kEmbeddingLayer && spec.model.tie_word_embeddings && has_head(spec);
-  return tied_use || std::ranges::any_of(spec.chunks, has_it);
-}
-
-std::int64_t aligned(std::int64_t elements) {
-  return (elements + kAlignedElements - 1) / kAlignedElements * kAlignedElements;
-}
-
 Buffer allocate(tensor::Device& device, std::int64_t elements) {
   if (elements == 0) return {};
   return device.allocate(static_cast<std::size_t>(elements) * sizeof(float),
                          tensor::MemoryKind::device);
 }
 
-Tensor view(const Buffer& buffer, const ParameterLayout::Entry& entry) {
-  if (!buffer.data()) return {};
-  return buffer.view(DType::f32, entry.shape,
-                     static_cast<std::size_t>(entry.offset) * sizeof(float));
+/// A float32 tensor of a storage, from an element on; one of no elements if there is no storage.
+Tensor view(const Buffer& buffer, std::int64_t offset, const tensor::Shape& shape) {
+  if (!buffer.data()) return {nullptr, DType::f32, {0}};
+  return buffer.view(DType::f32, shape, static_cast<std::size_t>(offset) * sizeof(float));
 }
 
-Tensor view(const Buffer& buffer, const ParameterLayout::Entry::Place& place,
-            std::int64_t skip = 0) {
-  if (!buffer.data()) return {};
-  return buffer.view(DType::f32, place.shape,
-                     static_cast<std::size_t>(skip + place.offset) * sizeof(float));
+Tensor view(const Buffer& buffer, const ParameterLayout::Place& place, std::int64_t skip = 0) {
+  return view(buffer, skip + place.offset, place.shape);
 }
 
-/// Joins the rows of adjacent matrices or vectors into one view.
-Tensor join(std::span<const Parameter> parts, Tensor Parameter::*field) {
-  Tensor joined = parts.front().*field;
+/// Joins adjacent matrices or vectors into one view.
+Tensor join(std::span<const Tensor> parts) {
+  Tensor joined = parts.front();
   if (!joined) return {};
   std::int64_t rows = 0;
-  for (const Parameter& part : parts) rows += (part.*field).shape[0];
+  for (const Tensor& part : parts) rows += part.shape[0];
   if (joined.shape.rank() == 1)
     joined.shape = {rows};
   else
@@ -81,12 +45,12 @@ Tensor join(std::span<const Parameter> parts, Tensor Parameter::*field) {
 /// Takes the parameters of a layer one after the other, in canonical order.
 class LayerCursor {
  public:
-  LayerCursor(const Parameter& first, Tensor Parameter::*field) : next_(&first), field_(field) {}
+  explicit LayerCursor(std::span<const Tensor> views) : left_(views) {}
 
   Tensor next(std::size_t joined = 1) {
-    const std::span<const Parameter> parts(next_, joined);
-    next_ += joined;
-    return join(parts, field_);
+    const Tensor all = join(left_.first(joined));
+    left_ = left_.subspan(joined);
+    return all;
   }
   NormParameters norm(bool has_bias) {
     return {.weight = next(), .bias = has_bias ? next() : Tensor{}};
@@ -96,103 +60,38 @@ class LayerCursor {
   }
 
  private:
-  const Parameter* next_;
-  Tensor Parameter::*field_;
+  std::span<const Tensor> left_;
 };
-
-struct Places {
-  std::vector<tensor::Shape> shapes;
-  std::vector<std::int64_t> offsets;
-};
-Places places_of(const ParameterLayout& layout) {
-  Places places;
-  for (const ParameterLayout::Entry& entry : layout.entries) {
-    places.shapes.push_back(entry.shape);
-    places.offsets.push_back(entry.offset);
-  }
-  return places;
-}
-
-/// Lays the rows of a slice out close together. Returns the elements that they take.
-std::int64_t lay_out_slice(int slice, ParameterLayout& layout,
-                           ParameterLayout::Entry::Place ParameterLayout::Entry::*places) {
-  const auto i = static_cast<std::size_t>(slice);
-  std::int64_t end = 0;
-  for (ParameterLayout::Entry& entry : layout.entries) {
-    const std::int64_t rows = entry.row_cuts[i + 1] - entry.row_cuts[i];
-    entry.*places = {.offset = end, .shape = {rows * entry.shape.num_elements() / entry.shape[0]}};
-    end = aligned(end + (entry.*places).shape.num_elements());
-  }
-  return end;
-}
-
-/// Moments lie where their parameters do, unless the replicas divide them.
-void lay_out_moments(const StateSharding& sharding, ParameterLayout& layout) {
-  using Entry = ParameterLayout::Entry;
-  const auto [shapes, offsets] = places_of(layout);
-  auto cuts = cut_rows(shapes, offsets, layout.size, sharding);
-  for (std::size_t i = 0; i < cuts.size(); ++i) {
-    layout.entries[i].row_cuts = std::move(cuts[i]);
-    layout.entries[i].moments = {.offset = offsets[i], .shape = shapes[i]};
-  }
-  layout.moments = layout.size;
-  if (sharding.count == 1) return;
-  layout.moments = lay_out_slice(sharding.index, layout, &Entry::moments);
-  if (sharding.twins)
-    layout.twin_moments = lay_out_slice(sharding.twin(), layout, &Entry::twin_moments);
-}
 
 }  // namespace
 
-ParameterLayout lay_out_parameters(const StageSpec& spec) {
-  ParameterLayout layout;
-  for (ParameterInfo& info : parameters_of(spec.model)) {
-    if (!holds(spec, info)) continue;
-    if (!info.is_joined) layout.size = aligned(layout.size);
-    ParameterLayout::Entry entry{.info = std::move(info), .offset = layout.size};
-    entry.shape = local_shape(entry.info, spec.model, spec.sharding);
-    entry.region = region_of(entry.info, spec.model, spec.sharding);
-    entry.owned_by_stage = owns(spec, entry.info);
-    entry.owned = entry.owned_by_stage && owns_region(entry.info, spec.model, spec.sharding);
-    layout.size += entry.shape.num_elements();
-    layout.entries.push_back(std::move(entry));
-  }
-  layout.size = aligned(layout.size);
-  if (spec.model.tie_word_embeddings && has_embedding(spec) && has_head(spec)) {
-    layout.tied_size = layout.entries.front().shape.num_elements();
-  }
-  lay_out_moments(spec.state, layout);
-  return layout;
-}
-
-std::vector<GradientPiece> pieces_of(const ParameterLayout& layout) {
-  const auto [shapes, offsets] = places_of(layout);
-  return cut_into_pieces(shapes, offsets);
-}
-
 Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
-    : model_(spec.model), ops_(device.ops()) {
-  const ParameterLayout layout = lay_out_parameters(spec);
-  weight_memory_ = allocate(device, layout.size);
-  weights_ = weight_memory_.view(DType::f32, {layout.size});
+    : Parameters(spec, lay_out_parameters(spec), device) {}
+
+Parameters::Parameters(const StageSpec& spec, const ParameterLayout& layout, tensor::Device& device)
+    : model_(spec.model),
+      ops_(device.ops()),
+      divides_gradients_(spec.state.gradients && spec.training),
+      parts_(spec.model, layout) {
+  const bool divides_weights = spec.state.weights;
+  TROUPE_ASSERT(!spec.keep_previous || (!divides_gradients_ && !divides_weights));
+  weight_memory_ = allocate(device, divides_weights ? layout.head_use_begin : layout.size);
+  gathered_memory_ = allocate(device, layout.forward_slots.size + layout.backward_slots.size);
   if (spec.training) {
-    gradient_memory_ = allocate(device, layout.size);
+    gradient_memory_ = allocate(device, divides_gradients_ ? layout.kept_size : layout.size);
+    bucket_memory_ = allocate(device, layout.gradient_slots.size);
     exp_avg_memory_ = allocate(device, layout.moments);
     exp_avg_sq_memory_ = allocate(device, layout.moments);
     twin_memory_ = allocate(device, 2 * layout.twin_moments);
-    tied_memory_ = allocate(device, layout.tied_size);
-    gradients_ = gradient_memory_.view(DType::f32, {layout.size});
-    if (layout.tied_size > 0) head_use_ = view(tied_memory_, layout.entries.front());
+    if (!divides_gradients_) tied_memory_ = allocate(device, layout.tied_size);
   }
-  const bool keeps = spec.training && spec.keep_previous;
-  if (keeps) {
+  if (spec.training && spec.keep_previous) {
     previous_memory_ = allocate(device, layout.size + 2 * layout.moments);
-    saved_weights_ = previous_memory_.view(DType::f32, {layout.size});
+    saved_weights_ = view(previous_memory_, 0, {layout.size});
   }
   for (const ParameterLayout::Entry& entry : layout.entries) {
     all_.push_back({.name = entry.info.name,
-                    .weight = view(weight_memory_, entry),
-                    .gradient = view(gradient_memory_, entry),
+                    .offset = entry.offset,
                     .exp_avg = view(exp_avg_memory_, entry.moments),
                     .exp_avg_sq = view(exp_avg_sq_memory_, entry.moments),
                     .twin_exp_avg = view(twin_memory_, entry.twin_moments),
@@ -206,14 +105,132 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
                     .slice = spec.state.index,
                     .twin_slice = spec.state.twin()});
     splits_.push_back(entry.info.split);
+    bucket_of_.push_back(entry.bucket);
   }
-  for (std::size_t i = 0; i < all_.size(); ++i)
-    first_of_layer_.emplace(layout.entries[i].info.layer, i);
+  view_whole(spec, layout);
+  view_slots(spec, layout);
+  view_kept(spec, layout);
+  view_buckets(spec, layout);
   next_ = all_;
-  for (std::size_t i = 0; keeps && i < next_.size(); ++i) {
+  for (std::size_t i = 0; previous_memory_.data() && i < next_.size(); ++i) {
     const auto& moments = layout.entries[i].moments;
     next_[i].exp_avg = view(previous_memory_, moments, layout.size);
     next_[i].exp_avg_sq = view(previous_memory_, moments, layout.size + layout.moments);
+  }
+}
+
+/// Weights and gradients that are always whole.
+void Parameters::view_whole(const StageSpec& spec, const ParameterLayout& layout) {
+  if (!spec.state.weights) weights_ = view(weight_memory_, 0, {layout.size});
+  if (!divides_gradients_) gradients_ = view(gradient_memory_, 0, {layout.size});
+  if (!divides_gradients_ && layout.tied_size > 0)
+    head_use_ = view(tied_memory_, 0, layout.entries.front().shape);
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    const auto& [offset, shape] = std::pair(layout.entries[i].offset, layout.entries[i].shape);
+    if (weights_) all_[i].weight = view(weight_memory_, offset, shape);
+    if (gradients_) all_[i].gradient = view(gradient_memory_, offset, shape);
+  }
+}
+
+/// Weights and gradients that are whole while their bucket has a slot.
+void Parameters::view_slots(const StageSpec& spec, const ParameterLayout& layout) {
+  const auto in_slot = [&](const Buffer& memory, const BucketSlots& slots, std::size_t bucket,
+                           const ParameterLayout::Entry& entry, std::int64_t skip = 0) {
+    const std::int64_t begin = skip + slots.offset_of(bucket) - layout.buckets[bucket].begin;
+    return view(memory, begin + entry.offset, entry.shape);
+  };
+  const BucketSlots &forward = layout.forward_slots, &backward = layout.backward_slots;
+  const bool gathers_again = !backward.slot_of.empty();
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    const ParameterLayout::Entry& entry = layout.entries[i];
+    const auto bucket = static_cast<std::size_t>(entry.bucket);
+    if (divides_gradients_)
+      all_[i].gradient = in_slot(bucket_memory_, layout.gradient_slots, bucket, entry);
+    if (spec.state.weights) all_[i].weight = in_slot(gathered_memory_, forward, bucket, entry);
+    forward_views_.push_back(all_[i].weight);
+    backward_views_.push_back(gathers_again
+                                  ? in_slot(gathered_memory_, backward, bucket, entry, forward.size)
+                                  : all_[i].weight);
+    gradient_views_.push_back(all_[i].gradient);
+  }
+  if (layout.head_use < 0) return;
+  const auto bucket = static_cast<std::size_t>(layout.head_use);
+  const ParameterLayout::Entry& entry = layout.entries.front();
+  if (divides_gradients_) head_use_ = in_slot(bucket_memory_, layout.gradient_slots, bucket, entry);
+  if (!spec.state.weights) return;
+  forward_head_use_ = in_slot(gathered_memory_, forward, bucket, entry);
+  backward_head_use_ = gathers_again
+                           ? in_slot(gathered_memory_, backward, bucket, entry, forward.size)
+                           : forward_head_use_;
+}
+
+/// The slices that stay.
+void Parameters::view_kept(const StageSpec& spec, const ParameterLayout& layout) {
+  const bool has_twin = spec.state.twin() >= 0;
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    const ParameterLayout::Entry& entry = layout.entries[i];
+    Parameter& parameter = all_[i];
+    const auto place = [&](bool is_divided, const Buffer& memory, const Tensor& whole, bool twin) {
+      if (is_divided) return view(memory, twin ? entry.twin_kept : entry.kept);
+      if (!whole) return Tensor{};
+      return parameter.rows_of(twin ? parameter.twin_slice : parameter.slice, whole);
+    };
+    const bool weights = spec.state.weights, gradients = divides_gradients_;
+    parameter.kept_weight = place(weights, weight_memory_, parameter.weight, false);
+    parameter.kept_gradient = place(gradients, gradient_memory_, parameter.gradient, false);
+    if (!has_twin) continue;
+    parameter.twin_weight = place(weights, weight_memory_, parameter.weight, true);
+    parameter.twin_gradient = place(gradients, gradient_memory_, parameter.gradient, true);
+  }
+}
+
+void Parameters::view_buckets(const StageSpec& spec, const ParameterLayout& layout) {
+  if (!spec.training) return;
+  const auto pieces = pieces_of(layout);
+  const bool divides_weights = spec.state.weights;
+  for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
+    const Bucket& range = layout.buckets[b];
+    const ParameterLayout::Kept& kept = layout.kept[b];
+    StateBucket bucket{.range = range, .is_head_use = static_cast<int>(b) == layout.head_use};
+    const auto slices = cut_into_slices(range, pieces, spec.state.count);
+    const auto slice_of = [&](const Buffer& memory, int number) {
+      const Slice& slice = slices[static_cast<std::size_t>(number)];
+      return view(memory, slice.begin, {slice.size()});
+    };
+    const auto in_slot = [&](const Buffer& memory, const BucketSlots& slots,
+                             std::int64_t skip = 0) {
+      return view(memory, skip + slots.offset_of(b), {range.size()});
+    };
+    if (divides_gradients_) {
+      bucket.gradient = in_slot(bucket_memory_, layout.gradient_slots);
+      bucket.gradient_slot = layout.gradient_slots.slot_of[b];
+      bucket.kept_gradient = view(gradient_memory_, kept.offset, {kept.size});
+      if (spec.state.twins && !bucket.is_head_use)
+        bucket.twin_gradient = view(gradient_memory_, kept.twin_offset, {kept.twin_size});
+    } else if (!bucket.is_head_use) {
+      bucket.gradient = view(gradient_memory_, range.begin, {range.size()});
+      bucket.kept_gradient = slice_of(gradient_memory_, spec.state.index);
+      if (spec.state.twins) bucket.twin_gradient = slice_of(gradient_memory_, spec.state.twin());
+    }
+    if (divides_weights) {
+      // The head's use is gathered from the embedding's slices.
+      const auto source = bucket.is_head_use ? static_cast<std::size_t>(bucket_of_.front()) : b;
+      bucket.kept_weights =
+          view(weight_memory_, layout.kept[source].offset, {layout.kept[source].size});
+      bucket.forward_weights = bucket.backward_weights =
+          in_slot(gathered_memory_, layout.forward_slots);
+      bucket.forward_slot = bucket.backward_slot = layout.forward_slots.slot_of[b];
+      if (!layout.backward_slots.slot_of.empty()) {
+        bucket.backward_weights =
+            in_slot(gathered_memory_, layout.backward_slots, layout.forward_slots.size);
+        bucket.backward_slot = layout.backward_slots.slot_of[b];
+      }
+    } else if (!bucket.is_head_use) {
+      bucket.forward_weights = bucket.backward_weights =
+          view(weight_memory_, range.begin, {range.size()});
+      bucket.kept_weights = slice_of(weight_memory_, spec.state.index);
+    }
+    buckets_.push_back(bucket);
   }
 }
 
@@ -225,6 +242,17 @@ void Parameters::restore_weights(tensor::Stream& stream) const {
   ops_.copy(stream, saved_weights_, weights_);
 }
 
+StageMemory Parameters::allocated() const {
+  const auto sum = [](auto&... buffers) {
+    return static_cast<std::int64_t>((std::size_t{0} + ... + buffers.bytes()));
+  };
+  return {.weights = sum(weight_memory_),
+          .gradients = sum(gradient_memory_, tied_memory_),
+          .optimizer = sum(exp_avg_memory_, exp_avg_sq_memory_, twin_memory_, previous_memory_),
+          .gathered = sum(gathered_memory_),
+          .buckets = sum(bucket_memory_)};
+}
+
 void Parameters::swap_moments() {
   for (std::size_t i = 0; i < all_.size(); ++i) {
     std::swap(all_[i].exp_avg, next_[i].exp_avg);
@@ -232,26 +260,22 @@ void Parameters::swap_moments() {
   }
 }
 
-const Parameter& Parameters::first_of(int layer) const {
-  const auto found = first_of_layer_.find(layer);
-  TROUPE_ASSERT(found != first_of_layer_.end());
-  return all_[found->second];
-}
-
 Tensor Parameters::tied_gradient() const {
-  const bool has_use = first_of_layer_.contains(kEmbeddingLayer);
+  const bool has_use = parts_.has(kEmbeddingLayer);
   const bool exchanges = model_.tie_word_embeddings && has_use && !head_use_;
-  return exchanges ? first_of(kEmbeddingLayer).gradient : Tensor{};
+  if (!exchanges) return {};
+  const Parameter& matrix = all_[parts_.first_of(kEmbeddingLayer)];
+  return divides_gradients_ ? matrix.kept_gradient : matrix.gradient;
 }
 
-EmbeddingParameters Parameters::embedding(Tensor Parameter::*field) const {
-  EmbeddingParameters views{.table = first_of(kEmbeddingLayer).*field, .positions = {}};
-  if (model_.kind == ModelKind::gpt2) views.positions = first_of(kPositionsLayer).*field;
+EmbeddingParameters Parameters::embedding(const Views& all) const {
+  EmbeddingParameters views{.table = all[parts_.first_of(kEmbeddingLayer)], .positions = {}};
+  if (model_.kind == ModelKind::gpt2) views.positions = all[parts_.first_of(kPositionsLayer)];
   return views;
 }
 
-BlockParameters Parameters::block(int layer, Tensor Parameter::*field) const {
-  LayerCursor cursor(first_of(layer), field);
+BlockParameters Parameters::block(int layer, const Views& views) const {
+  LayerCursor cursor(std::span<const Tensor>(views).subspan(parts_.first_of(layer)));
   const bool is_gpt2 = model_.kind == ModelKind::gpt2;
   const bool attention = is_gpt2 || model_.attention_bias, mlp = is_gpt2 || model_.mlp_bias;
   return {.input_norm = cursor.norm(is_gpt2),
@@ -262,43 +286,36 @@ BlockParameters Parameters::block(int layer, Tensor Parameter::*field) const {
           .down = cursor.linear(mlp)};
 }
 
-HeadParameters Parameters::head(Tensor Parameter::*field) const {
-  LayerCursor cursor(first_of(static_cast<int>(model_.num_hidden_layers)), field);
+HeadParameters Parameters::head(const Views& views, const Tensor& head_use) const {
+  LayerCursor cursor(std::span<const Tensor>(views).subspan(
+      parts_.first_of(static_cast<int>(model_.num_hidden_layers))));
   HeadParameters head{.norm = cursor.norm(model_.kind == ModelKind::gpt2)};
-  head.projection = model_.tie_word_embeddings ? first_of(kEmbeddingLayer).*field : cursor.next();
+  head.projection = head_use                     ? head_use
+                    : model_.tie_word_embeddings ? views[parts_.first_of(kEmbeddingLayer)]
+                                                 : cursor.next();
   if (model_.value_head && model_.value_head_bias) head.bias = cursor.next();
   return head;
 }
 
-HeadParameters Parameters::head_weights() const {
-  return head(&Parameter::weight);
+HeadParameters Parameters::head_weights(Pass pass) const {
+  return head(weights_of(pass), pass == Pass::forward ? forward_head_use_ : backward_head_use_);
 }
 
 HeadParameters Parameters::head_gradients() const {
-  HeadParameters gradients = head(&Parameter::gradient);
-  if (head_use_) gradients.projection = head_use_;
-  return gradients;
-}
-
-std::vector<int> Parameters::numbers_of(const Tensor& gradients) const {
-  std::vector<int> numbers;
-  if (!gradients) return numbers;
-  const Tensor& part =
-      head_use_.data == gradients.data ? first_of(kEmbeddingLayer).gradient : gradients;
-  const auto* const begin = part.as<float>();
-  for (std::size_t i = 0; i < all_.size(); ++i) {
-    const auto* const gradient = all_[i].gradient.as<float>();
-    if (gradient >= begin && gradient < begin + part.num_elements())
-      numbers.push_back(static_cast<int>(i));
-  }
-  return numbers;
+  return head(gradient_views_, head_use_);
 }
 
 void Parameters::add_tied_uses(tensor::Stream& stream, const ParameterRange& parameters) const {
   if (!head_use_) return;
-  const auto embedding = static_cast<int>(first_of_layer_.at(kEmbeddingLayer));
-  if (embedding < parameters.first || embedding >= parameters.end) return;
-  ops_.accumulate(stream, head_use_, first_of(kEmbeddingLayer).gradient);
+  const auto embedding = parts_.first_of(kEmbeddingLayer);
+  const auto number = static_cast<int>(embedding);
+  if (number < parameters.first || number >= parameters.end) return;
+  const Parameter& matrix = all_[embedding];
+  if (divides_gradients_)
+    ops_.accumulate(stream, buckets_.back().kept_gradient,
+                    buckets_[static_cast<std::size_t>(bucket_of_[embedding])].kept_gradient);
+  else
+    ops_.accumulate(stream, head_use_, matrix.gradient);
 }
 
 }  // namespace troupe::stages

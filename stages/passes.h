@@ -26,8 +26,12 @@ struct NodeEnd {
   bool output_gradient = false;  ///< no node reads the backward's output_gradient any more
   bool brief = false;            ///< it computes no product: a norm, or the start of a collective
   /// Numbers in Stage::parameters() of those to whose gradients the node adds. Valid as long as the
-  /// stage.
+  /// stage, as the other lists are.
   std::span<const int> gradients{};
+  /// Numbers in Stage::buckets() of those to which the node adds, and of those whose weights it
+  /// reads, if the replicas divide gradients or weights.
+  std::span<const int> adds_to{};
+  std::span<const int> reads{};
 };
 
 /// The place of a microbatch in the data, of which dropout is a function.

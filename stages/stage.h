@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "stages/node_gate.h"
+#include "stages/parameter.h"
 #include "stages/passes.h"
 #include "tensor/device.h"
 #include "tensor/ops.h"
@@ -13,6 +15,8 @@
 #include "tensor/region.h"
 
 namespace troupe::stages {
+
+struct StageMemory;
 
 /// A consecutive range of decoder layers, maybe empty, with the embedding before or the head after
 /// it. A chunk that holds nothing at all copies its input to its output.
@@ -25,62 +29,6 @@ struct ChunkSpec {
   int live = 1;       ///< activation slots: microbatches between F and B or W at once
   int deferred = 0;   ///< slots for what I keeps for W, at once
   bool operator==(const ChunkSpec&) const = default;
-};
-
-/// A slice (Parameter::row_cuts) of a tensor that holds `region` and maybe rows of padding after
-/// it, without the padding.
-inline tensor::Region cut_region(const tensor::Region& region,
-                                 std::span<const std::int64_t> row_cuts, int slice) {
-  if (row_cuts.empty()) return region;
-  const auto i = static_cast<std::size_t>(slice);
-  tensor::Region kept = region;
-  kept.row += row_cuts[i];
-  kept.rows = row_cuts[i + 1] - row_cuts[i];
-  return intersection(kept, region);
-}
-
-/// A parameter that a stage holds, with its training state. All tensors but the weight are empty in
-/// a stage that does not train. Views stay valid as long as the stage.
-struct Parameter {
-  std::string name;         ///< ParameterInfo::name
-  tensor::Tensor weight;    ///< float32 master
-  tensor::Tensor gradient;  ///< float32, the sum of the step so far, once there is a first one
-  /// The moments of this replica's slice, which is all unless the replicas divide them. Without
-  /// rows, tensors of no elements.
-  tensor::Tensor exp_avg;
-  tensor::Tensor exp_avg_sq;
-  /// The moments of `twin_slice`; empty if it is none.
-  tensor::Tensor twin_exp_avg{};
-  tensor::Tensor twin_exp_avg_sq{};
-  bool decays = false;  ///< whether weight decay applies: to matrices, or to all if so asked
-  /// Whether this stage owns the parameter. False for a copy of a parameter that another stage
-  /// owns: the head's of a tied embedding, or a whole chunk's (ChunkSpec::owned). It is updated
-  /// alike, but counted and saved by the owner. False too for a copy of what another shard owns.
-  bool owned = true;
-  /// Whether this stage owns the parameter, through this shard or another one: it lies in the
-  /// stage's files of a checkpoint.
-  bool owned_by_stage = true;
-  tensor::Shape whole_shape;  ///< of the parameter that the shards together hold
-  /// The elements of the whole parameter that this stage holds, row by row; rows of padding may
-  /// follow them in each tensor.
-  tensor::Region region;
-  /// Where the replicas cut the rows of the tensors: slice i, from row_cuts[i] to row_cuts[i + 1],
-  /// is kept and updated by replica i. Empty: there is one slice, of all rows.
-  std::vector<std::int64_t> row_cuts{};
-  int slice = 0;        ///< this replica's
-  int twin_slice = -1;  ///< another replica's, which this one keeps and updates too; -1: none
-
-  int num_slices() const { return row_cuts.empty() ? 1 : static_cast<int>(row_cuts.size()) - 1; }
-  /// The elements of the whole parameter that are in a slice, without padding.
-  tensor::Region region_of(int number) const { return cut_region(region, row_cuts, number); }
-  /// The rows of a slice, of the weight or the gradient, one after the other.
-  tensor::Tensor rows_of(int number, const tensor::Tensor& x) const;
-};
-
-/// Consecutive parameters of Stage::parameters(), by number.
-struct ParameterRange {
-  int first = 0;
-  int end = 0;  ///< one past the last
 };
 
 /// Shards that hold the same parameters, so that the gradient of each is a part of a sum.
@@ -131,9 +79,14 @@ class Stage {
   virtual ~Stage() = default;
 
   virtual int num_chunks() const = 0;
+  /// The bytes that the stage has allocated, which do not change.
+  virtual StageMemory allocated() const = 0;
   /// Sets the groups of the stage's shards, which outlive their use here. Called before anything is
   /// computed, and again when groups end. No node may be under way.
   virtual void join(const ShardGroups& groups) = 0;
+  /// Sets what is told of each node, also of those of evaluations; it outlives its use here. Null:
+  /// nobody.
+  virtual void set_gate(NodeGate* gate) = 0;
   /// Shape of the tensors that travel between chunks, of dtype edge_dtype(): [micro * seq_len,
   /// hidden_size]. A microbatch of documents uses as many rows of it as it has.
   virtual tensor::Shape edge_shape() const = 0;
@@ -157,7 +110,8 @@ class Stage {
   /// none in the step to zero. Called after the last action, and before the buffers of a dropped
   /// step are used otherwise.
   virtual void synchronize() = 0;
-  /// Seconds that nodes have waited for collectives of the shards since begin_step().
+  /// Seconds that nodes have waited for collectives of the shards, or for the gate's, since
+  /// begin_step().
   virtual double collective_wait_s() const = 0;
   /// Calls all nodes of a forward, and blocks until they have run.
   void forward(const ForwardCall& call);
@@ -175,12 +129,17 @@ class Stage {
   /// The stage's parameters in canonical order, each once.
   virtual std::span<const Parameter> parameters() const = 0;
   /// One contiguous float32 tensor over all gradients of parameters(), to be summed over replicas.
-  /// Elements between parameters are zero.
+  /// Elements between parameters are zero. Empty if the replicas divide gradients.
   virtual tensor::Tensor gradients() const = 0;
-  /// All weights, laid out alike.
+  /// All weights, laid out alike. Empty if the replicas divide weights.
   virtual tensor::Tensor weights() const = 0;
+  /// The buckets of a stage whose replicas divide state; else none.
+  virtual std::span<const StateBucket> buckets() const = 0;
+  /// Packs the weights of a bucket, which have been gathered, for a pass's nodes.
+  virtual void pack(int bucket, Pass pass) = 0;
   /// The gradient of this stage's use of tied embeddings, [vocab_size, hidden_size], a part of
-  /// gradients(), if the other use lies on another stage. The caller replaces the gradients of both
+  /// gradients(), or of this replica's slice of it if gradients are divided, if the other use lies
+  /// on another stage. The caller replaces the gradients of both
   /// stages by their sum, embedding + head, before anything else is added. Empty if the embeddings
   /// are not tied, or if this stage has no use of them or has both uses (add_tied_uses()).
   virtual tensor::Tensor tied_gradient() const = 0;
@@ -210,16 +169,6 @@ class Stage {
   /// that was called had run. They are packed again before their next use.
   virtual void weights_changed() = 0;
 };
-
-inline tensor::Tensor Parameter::rows_of(int number, const tensor::Tensor& x) const {
-  if (row_cuts.empty()) return x;
-  const auto i = static_cast<std::size_t>(number);
-  const std::int64_t columns = x.num_elements() / x.shape[0];
-  const auto skipped = static_cast<std::size_t>(row_cuts[i] * columns);
-  return {x.as<std::byte>() + skipped * size_of(x.dtype),
-          x.dtype,
-          {(row_cuts[i + 1] - row_cuts[i]) * columns}};
-}
 
 inline void Stage::forward(const ForwardCall& call) {
   const int count = static_cast<int>(nodes(call.chunk, Pass::forward).size());

@@ -60,7 +60,7 @@ Layers make_layers(const StageSpec& spec, Device& device, const Lane& lane, cons
 
 std::size_t packed_bytes(const StageSpec& spec, const Layers& layers) {
   Arena count;
-  lay_out_packed(spec.chunks, layers, count);
+  lay_out_packed(spec, lay_out_parameters(spec), layers, count);
   return count.bytes();
 }
 
@@ -82,7 +82,11 @@ class TransformerStage final : public Stage {
   }
 
   int num_chunks() const override { return static_cast<int>(chunks_.size()); }
+  StageMemory allocated() const override;
   void join(const ShardGroups& groups) override;
+  void set_gate(NodeGate* gate) override {
+    for (Chunk& chunk : chunks_) chunk.set_gate(gate);
+  }
   tensor::Shape edge_shape() const override {
     const std::int64_t tokens = spec_.micro * spec_.seq_len;
     return stages::edge_shape(row_sizes(spec_.documents, tokens, spec_.sharding.size).capacity,
@@ -112,6 +116,10 @@ class TransformerStage final : public Stage {
   std::span<const Parameter> parameters() const override { return parameters_.all(); }
   Tensor gradients() const override { return parameters_.gradients(); }
   Tensor weights() const override { return parameters_.weights(); }
+  std::span<const StateBucket> buckets() const override { return parameters_.buckets(); }
+  void pack(int bucket, Pass pass) override {
+    for (const Chunk& chunk : chunks_) chunk.pack(bucket, pass);
+  }
   Tensor tied_gradient() const override { return parameters_.tied_gradient(); }
   void add_tied_uses(tensor::Stream& stream, const ParameterRange& parameters) override {
     parameters_.add_tied_uses(stream, parameters);
@@ -162,10 +170,10 @@ TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
       activation_memory_(
           device.allocate(activation_bytes(spec, layers_), tensor::MemoryKind::device)),
       loss_(device.allocate(sizeof(double), tensor::MemoryKind::pinned)),
-      squares_(parameters_.all(), parameters_.gradients(), device) {
+      squares_(parameters_.all(), device) {
   Arena packed_arena(packed_memory_.data());
   Arena activation_arena(activation_memory_.data());
-  const auto packed = lay_out_packed(spec_.chunks, layers_, packed_arena);
+  const auto packed = lay_out_packed(spec_, lay_out_parameters(spec_), layers_, packed_arena);
   auto activations = lay_out_activations(spec_.chunks, layers_, mode_of(spec_), activation_arena);
   for (std::size_t c = 0; c < spec_.chunks.size(); ++c) {
     chunks_.emplace_back(spec_.chunks[c], layers_, parameters_, packed[c],
@@ -185,6 +193,14 @@ Chunk& TransformerStage::chunk_at(int chunk) {
   return const_cast<Chunk&>(std::as_const(*this).chunk_at(chunk));
 }
 
+StageMemory TransformerStage::allocated() const {
+  StageMemory memory = parameters_.allocated();
+  memory.activations =
+      squares_.allocated() + static_cast<std::int64_t>(activation_memory_.bytes() + loss_.bytes());
+  memory.packed = static_cast<std::int64_t>(packed_memory_.bytes());
+  return memory;
+}
+
 void TransformerStage::join(const ShardGroups& groups) {
   for (Chunk& chunk : chunks_) chunk.forget_collectives();
   groups_ = {.forward = groups.forward, .backward = groups.backward};
@@ -193,9 +209,10 @@ void TransformerStage::join(const ShardGroups& groups) {
   kv_head_group_ = groups.kv_head;
 }
 
-/// Packs weights that have changed. They change only while no node reads the packed ones.
+/// Packs weights that have changed. They change only while no node reads the packed ones. Divided
+/// weights are packed when they have been gathered.
 void TransformerStage::pack_if_stale() {
-  if (!packed_is_stale_) return;
+  if (!packed_is_stale_ || spec_.state.weights) return;
   for (const Chunk& chunk : chunks_) chunk.pack();
   packed_is_stale_ = false;
 }
@@ -235,7 +252,7 @@ double TransformerStage::evaluate(int chunk, const Tensor& input, const Tensor& 
 }
 
 void TransformerStage::synchronize() {
-  if (spec_.training)
+  if (spec_.training && !spec_.state.gradients)
     for (Chunk& chunk : chunks_) chunk.complete_gradients();
   streams_.synchronize();
 }
@@ -276,10 +293,9 @@ void TransformerStage::apply(const tensor::AdamWStep& step) {
   for (std::size_t i = 0; i < now.size(); ++i) {
     const Parameter& parameter = now[i];
     const tensor::AdamWStep& own_step = parameter.decays ? step : without_decay;
-    const Tensor weight = parameter.rows_of(parameter.slice, parameter.weight);
+    const Tensor& weight = parameter.kept_weight;
     if (weight.num_elements() > 0)
-      ops_.adamw(streams_.backward(), own_step,
-                 parameter.rows_of(parameter.slice, parameter.gradient), weight, parameter.exp_avg,
+      ops_.adamw(streams_.backward(), own_step, parameter.kept_gradient, weight, parameter.exp_avg,
                  parameter.exp_avg_sq, weight, next[i].exp_avg, next[i].exp_avg_sq,
                  packed_copies_.empty() ? Tensor{} : packed_copies_[i]);
     if (parameter.twin_slice >= 0) update_twin(parameter, own_step);
@@ -292,11 +308,11 @@ void TransformerStage::apply(const tensor::AdamWStep& step) {
 
 /// Updates the slice that is kept for another replica.
 void TransformerStage::update_twin(const Parameter& parameter, const tensor::AdamWStep& step) {
-  const Tensor weight = parameter.rows_of(parameter.twin_slice, parameter.weight);
+  const Tensor& weight = parameter.twin_weight;
   if (weight.num_elements() == 0) return;
-  ops_.adamw(streams_.backward(), step, parameter.rows_of(parameter.twin_slice, parameter.gradient),
-             weight, parameter.twin_exp_avg, parameter.twin_exp_avg_sq, weight,
-             parameter.twin_exp_avg, parameter.twin_exp_avg_sq, {});
+  ops_.adamw(streams_.backward(), step, parameter.twin_gradient, weight, parameter.twin_exp_avg,
+             parameter.twin_exp_avg_sq, weight, parameter.twin_exp_avg, parameter.twin_exp_avg_sq,
+             {});
 }
 
 void TransformerStage::step_back() {
@@ -315,29 +331,29 @@ void TransformerStage::weights_changed() {
 
 }  // namespace
 
-std::int64_t optimizer_bytes(const StageSpec& spec) {
-  if (!spec.training) return 0;
+void plan_state(const StageSpec& spec, StageMemory& memory) {
   const ParameterLayout layout = lay_out_parameters(spec);
-  const std::int64_t elements =
-      (spec.keep_previous ? layout.size + 4 * layout.moments : 2 * layout.moments) +
-      2 * layout.twin_moments;
-  return elements * static_cast<std::int64_t>(sizeof(float));
+  const auto bytes_of = [](std::int64_t elements) {
+    return elements * static_cast<std::int64_t>(sizeof(float));
+  };
+  const StateSharding& state = spec.state;
+  memory.weights = bytes_of(state.weights ? layout.head_use_begin : layout.size);
+  memory.gathered = bytes_of(layout.forward_slots.size + layout.backward_slots.size);
+  if (!spec.training) return;
+  memory.gradients = bytes_of(state.gradients ? layout.kept_size : layout.size + layout.tied_size);
+  memory.buckets = bytes_of(layout.gradient_slots.size);
+  const std::int64_t previous = spec.keep_previous ? layout.size + 2 * layout.moments : 0;
+  memory.optimizer = bytes_of(2 * layout.moments + 2 * layout.twin_moments + previous);
 }
 
 StageMemory plan_memory(const StageSpec& spec, Device& device) {
   const Streams streams(device);
   const Layers layers = make_layers(spec, device, {streams, nullptr}, {streams, nullptr});
-  const ParameterLayout layout = lay_out_parameters(spec);
-  const auto float_bytes = static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t storage = layout.size * float_bytes;
   StageMemory memory;
-  memory.weights = storage;
-  if (spec.training) {
-    memory.gradients = storage + layout.tied_size * float_bytes;
-    memory.optimizer = optimizer_bytes(spec);
-  }
+  plan_state(spec, memory);
+  const std::size_t num_pieces = pieces_of(lay_out_parameters(spec)).size();
   memory.activations = static_cast<std::int64_t>(activation_bytes(spec, layers) + sizeof(double)) +
-                       (spec.training ? GradientSquares::bytes(pieces_of(layout).size()) : 0);
+                       (spec.training ? GradientSquares::bytes(num_pieces) : 0);
   memory.packed = static_cast<std::int64_t>(packed_bytes(spec, layers));
   return memory;
 }

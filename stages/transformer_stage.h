@@ -28,7 +28,7 @@ struct StageSpec {
   /// If false, there are no gradients, optimizer state or activation slots, and only evaluate() may
   /// be called; always false with a value head.
   bool training = true;
-  StateSharding state;  ///< of the moments, among the replicas
+  StateSharding state;  ///< among the replicas
   /// Whether the state before the last update is kept for step_back().
   bool keep_previous = false;
   bool operator==(const StageSpec&) const = default;
@@ -43,13 +43,28 @@ struct StageMemory {
   /// losses.
   std::int64_t activations = 0;
   std::int64_t packed = 0;
-  std::int64_t total() const { return weights + gradients + optimizer + activations + packed; }
+  std::int64_t gathered = 0;  ///< whole weights of few buckets at a time, if weights are divided
+  std::int64_t buckets = 0;   ///< the same of gradients
+  std::int64_t total() const {
+    return weights + gradients + optimizer + activations + packed + gathered + buckets;
+  }
+  StageMemory& operator+=(const StageMemory& more) {
+    weights += more.weights;
+    gradients += more.gradients;
+    optimizer += more.optimizer;
+    activations += more.activations;
+    packed += more.packed;
+    gathered += more.gathered;
+    buckets += more.buckets;
+    return *this;
+  }
 };
 /// The memory that a stage would take. Prepares the device's products to learn how much they need,
 /// but allocates none of it.
 StageMemory plan_memory(const StageSpec& spec, tensor::Device& device);
-/// StageMemory::optimizer alone.
-std::int64_t optimizer_bytes(const StageSpec& spec);
+/// Sets what depends on the slice of the training state that a replica keeps: all but activations
+/// and packed.
+void plan_state(const StageSpec& spec, StageMemory& memory);
 
 /// A decoder's stage. Weights are zero until written through parameters() (initialize() or a
 /// checkpoint). The device outlives the stage; the caller is, or becomes, its compute thread.

@@ -39,7 +39,7 @@ foreach(name ucx_group ucx_exchanges ucx_reductions)
   troupe_async_test(transport.${name}_test "unit;cuda;thread" 300)
 endforeach()
 # Not allocation, because this device allocates for every op.
-foreach(name plan_runner replicas shard_pairs)
+foreach(name divided_replicas plan_runner replicas shard_pairs)
   troupe_async_test(actors.${name}_test "unit;cuda;thread" 300)
 endforeach()
 foreach(name tap rank_executor first_shard_reads)

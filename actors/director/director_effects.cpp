@@ -75,6 +75,7 @@ void Director::perform(const ReportWorkerLost& effect) {
     lost.state = "lost";
     lost.waiting_for.clear();
     lost.resident_bytes = 0;
+    lost.allocated = {};
   });
   if (const auto detect_s = clock_.lost(last_sign_, effect.rank, effect.cause))
     tell(FailureDetected{.cause = effect.cause, .detect_s = *detect_s}, effect.rank);

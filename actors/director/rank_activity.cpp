@@ -16,12 +16,14 @@ void show_activity(const Heartbeat& beat, const Epoch& epoch, std::int64_t step,
     shown.state = beat.state;
     shown.waiting_for = beat.waiting_for;
     shown.resident_bytes = beat.resident_bytes;
+    shown.allocated = beat.allocated;
     shown.saved_bytes = beat.saved_bytes;
   });
   if (!hub.wanted<RankActivity>()) return;
   RankActivity activity{.state = beat.state,
                         .waiting_for = beat.waiting_for,
                         .resident_bytes = beat.resident_bytes,
+                        .allocated = beat.allocated,
                         .mailbox_depth = beat.mailbox_depth};
   for (const Heartbeat::Link& link : beat.links) {
     const int to = epoch.members.rank_of_id(link.to);

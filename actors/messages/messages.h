@@ -8,6 +8,7 @@
 #include "actors/messages/enter_epoch.h"
 #include "actors/messages/step_messages.h"
 #include "actors/messages/tap_request.h"
+#include "actors/topology/allocated_memory.h"
 #include "actors/topology/epoch.h"
 #include "actors/topology/state_plan.h"
 
@@ -178,6 +179,7 @@ struct Heartbeat {
   std::string state;
   std::string waiting_for;
   std::uint64_t resident_bytes = 0;  ///< resident memory of the worker process
+  AllocatedMemory allocated;         ///< of it, what the rank has allocated
   std::uint64_t saved_bytes = 0;     ///< bytes written of its part of the newest checkpoint
   std::uint64_t mailbox_depth = 0;   ///< messages and orders waiting in its queues
   std::vector<Link> links;           ///< connections to the workers that it sends to

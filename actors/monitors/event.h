@@ -43,6 +43,7 @@ struct RankActivity {
   std::string state;
   std::string waiting_for;           ///< what the rank waits for; empty: nothing
   std::uint64_t resident_bytes = 0;  ///< memory of the worker process
+  AllocatedMemory allocated;         ///< what the rank has allocated
   std::uint64_t mailbox_depth = 0;   ///< messages and orders in its stage actor's mailbox
   struct Link {
     int to = 0;      ///< receiving rank

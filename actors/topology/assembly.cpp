@@ -170,6 +170,23 @@ RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const Cl
   return part;
 }
 
+std::vector<int> sharing_ranks(const RankAssembly& part) {
+  const int count = part.stage.state.count;
+  if (count == 1) return part.replica_ranks;
+  const auto first = part.replica_ranks.begin() + part.place.replica / count * count;
+  return {first, first + count};
+}
+
+std::vector<int> instance_ranks(const RankAssembly& part) {
+  const auto count = static_cast<std::size_t>(part.stage.state.count);
+  std::vector<int> ranks;
+  if (count == 1 || count == part.replica_ranks.size()) return ranks;
+  for (std::size_t i = static_cast<std::size_t>(part.place.replica) % count;
+       i < part.replica_ranks.size(); i += count)
+    ranks.push_back(part.replica_ranks[i]);
+  return ranks;
+}
+
 std::set<int> peers_of(const RankAssembly& part) {
   std::set<int> peers;
   peers.insert(part.tied_ranks.begin(), part.tied_ranks.end());

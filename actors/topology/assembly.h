@@ -46,6 +46,11 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Cluste
 /// and has edges for copies.
 RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,
                          int rank);
+/// The replicas that divide training state with the rank: all replica_ranks, or its instance.
+std::vector<int> sharing_ranks(const RankAssembly& part);
+/// The replica_ranks that keep the same slices, one in each instance; empty if there is one
+/// instance.
+std::vector<int> instance_ranks(const RankAssembly& part);
 /// Ranks with which the rank exchanges anything in a step; its own may be among them.
 std::set<int> peers_of(const RankAssembly& part);
 

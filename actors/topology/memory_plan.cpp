@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "actors/topology/gpu_memory.h"
+#include "actors/topology/group_rooms.h"
 #include "tensor/device.h"
 #include "tensor/error.h"
-#include "transport/channel.h"
+#include "transport/edge_bytes.h"
 
 namespace troupe::actors {
 namespace {
@@ -13,10 +14,8 @@ namespace {
 std::int64_t pool_bytes(const RankAssembly& part, int rank) {
   std::int64_t bytes = 0;
   for (const auto& edge : part.edges) {
-    const auto message =
-        edge.shape.num_elements() * static_cast<std::int64_t>(tensor::size_of(edge.dtype));
-    if (edge.to == rank) bytes += edge.slots * message;
-    if (edge.from == rank) bytes += transport::kSendBuffers * message;
+    if (edge.to == rank) bytes += static_cast<std::int64_t>(transport::slots_bytes(edge));
+    if (edge.from == rank) bytes += static_cast<std::int64_t>(transport::send_buffers_bytes(edge));
   }
   return bytes;
 }
@@ -28,9 +27,9 @@ bool on_gpu(const RunSpec& spec) {
 /// The memory of a stage without its edges. `cpu` plans what is alike on every device.
 RankMemory memory_of_stage(const stages::StageSpec& stage, const tensor::DeviceSpec& device,
                            tensor::Device& cpu) {
-  RankMemory memory{.stage = stages::plan_memory(stage, cpu)};
+  RankMemory memory{.allocated = {.stage = stages::plan_memory(stage, cpu)}};
   if (device.kind == tensor::DeviceKind::cpu) return memory;
-  memory.stage.packed = packed_bytes_on_gpu(stage, memory.stage);
+  memory.allocated.stage.packed = packed_bytes_on_gpu(stage, memory.allocated.stage);
   memory.workspace = workspace_on_gpu(stage, device.deterministic);
   memory.context = kContextBytes;
   memory.process += kCudaHostBytes;
@@ -64,9 +63,13 @@ std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape
     RankMemory bytes = part.place.replica == 0
                            ? memory_of_stage(part.stage, spec.cluster.device, *device)
                            : memory[static_cast<std::size_t>(rank - in_replica)];
-    bytes.stage.optimizer = stages::optimizer_bytes(part.stage);
-    bytes.buckets = stages::data_parallel_bytes(spec.data_parallel, part.stage, shape.mesh.dp);
-    bytes.pools = pool_bytes(part, rank);
+    AllocatedMemory& allocated = bytes.allocated;
+    stages::plan_state(part.stage, allocated.stage);
+    stages::DataParallelSpec data_parallel = spec.data_parallel;
+    data_parallel.microbatches = static_cast<int>(spec.batch.microbatches(shape.mesh.dp));
+    allocated.buckets = stages::data_parallel_bytes(data_parallel, part.stage, shape.mesh.dp);
+    allocated.collectives = collectives_bytes(spec, part);
+    allocated.pools = pool_bytes(part, rank);
     memory.push_back(bytes);
   }
   return memory;
@@ -75,11 +78,14 @@ std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape
 RankMemory memory_of_spare(const std::vector<RankMemory>& ranks) {
   TROUPE_ASSERT(!ranks.empty());
   RankMemory spare = ranks.front();
+  AllocatedMemory& most = spare.allocated;
   for (const RankMemory& rank : ranks) {
-    if (rank.stage.total() > spare.stage.total()) spare.stage = rank.stage;
-    spare.buckets = std::max(spare.buckets, rank.buckets);
+    const AllocatedMemory& allocated = rank.allocated;
+    if (allocated.stage.total() > most.stage.total()) most.stage = allocated.stage;
+    most.buckets = std::max(most.buckets, allocated.buckets);
+    most.collectives = std::max(most.collectives, allocated.collectives);
+    most.pools = std::max(most.pools, allocated.pools);
     spare.workspace = std::max(spare.workspace, rank.workspace);
-    spare.pools = std::max(spare.pools, rank.pools);
   }
   return spare;
 }

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "actors/topology/allocated_memory.h"
 #include "actors/topology/assembly.h"
-#include "stages/transformer_stage.h"
 
 namespace troupe::actors {
 
@@ -17,24 +17,18 @@ inline constexpr std::int64_t kProcessBytes = std::int64_t{32} << 20;
 
 /// Bytes that one rank takes.
 struct RankMemory {
-  stages::StageMemory stage;
-  std::int64_t buckets = 0;  ///< what gradients travel in, if not from where they lie
+  AllocatedMemory allocated;
   /// What a GPU takes beside the stage's tensors: scratch of the libraries' products and attention,
-  /// and the process's context. 0 on a CPU.
+  /// and the process's context. 0 on a CPU. These two and `process` are estimates.
   std::int64_t workspace = 0;
   std::int64_t context = 0;
-  /// Bytes of transport buffers. Slots that sender and receiver both map count at the receiver
-  /// alone.
-  std::int64_t pools = 0;
   std::int64_t process = kProcessBytes;
   bool on_gpu = false;
   /// Bytes of the memory of a GPU; 0 on a CPU.
   std::int64_t device_total() const {
-    return on_gpu ? stage.total() + buckets + workspace + context : 0;
+    return on_gpu ? allocated.stage.total() + allocated.buckets + workspace + context : 0;
   }
-  std::int64_t total() const {
-    return stage.total() + buckets + workspace + context + pools + process;
-  }
+  std::int64_t total() const { return allocated.total() + workspace + context + process; }
   /// Bytes of the machine's memory.
   std::int64_t host_total() const { return total() - device_total(); }
 };

@@ -76,4 +76,18 @@ Program compile(const RankAssembly& part, const std::vector<schedules::Action>& 
   return program;
 }
 
+stages::Pass pass_of(schedules::Op op) {
+  switch (op) {
+    case schedules::Op::F:
+      return stages::Pass::forward;
+    case schedules::Op::B:
+      return stages::Pass::backward;
+    case schedules::Op::I:
+      return stages::Pass::input_gradient;
+    case schedules::Op::W:
+      return stages::Pass::weight_gradient;
+  }
+  assert_failed("op is an Op", __FILE__, __LINE__);
+}
+
 }  // namespace troupe::actors

@@ -25,6 +25,8 @@ struct Instruction {
 /// A rank's plan, compiled: slots are numbered statically, so that running it decides and allocates
 /// nothing.
 using Program = std::vector<Instruction>;
+/// The computations of a stage that an operation of a plan asks for.
+stages::Pass pass_of(schedules::Op op);
 Program compile(const RankAssembly& part, const std::vector<schedules::Action>& actions);
 
 }  // namespace troupe::actors

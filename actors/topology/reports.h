@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/topology/allocated_memory.h"
+
 namespace troupe::actors {
 
 /// One committed step.
@@ -133,6 +135,7 @@ struct RankStatus {
   std::string state;        ///< starting, ready, running, waiting, preparing, stopped, lost
   std::string waiting_for;  ///< the named wait; empty: none
   std::uint64_t resident_bytes = 0;  ///< memory of the rank's process; 0: not reported yet
+  AllocatedMemory allocated;         ///< what the rank has allocated; zeros: not reported yet
   std::uint64_t saved_bytes = 0;     ///< size of the rank's part of the newest checkpoint
 };
 

@@ -10,6 +10,7 @@
 #include "actors/topology/layer_split.h"
 #include "actors/topology/schedule_kinds.h"
 #include "actors/topology/shape_rules.h"
+#include "actors/topology/state_parts.h"
 #include "schedules/counted.h"
 #include "tensor/error.h"
 
@@ -64,6 +65,19 @@ void check_mesh(const RunSpec& spec, const ClusterShape& shape) {
            " cannot be shared evenly by " + schedules::counted(dp, "replica") + "; nearest: --dp " +
            text(nearest));
   }
+}
+
+/// Refuses a number of replicas that the run's instances cannot have. After a loss they may have
+/// to.
+void check_instances(const RunSpec& spec, int dp) {
+  const int instances = spec.data_parallel.instances;
+  if (num_instances(spec, dp) == instances) return;
+  int nearest = std::max(2 * instances, dp / instances * instances);
+  while (nearest > 2 * instances && !shares_evenly(spec.batch, nearest)) nearest -= instances;
+  refuse("--dp " + text(dp) + ": the run's " + schedules::counted(instances, "instance") +
+         " (data_parallel.num_optimizer_instances) cannot have as many replicas each, at least "
+         "two; nearest: --dp " +
+         text(nearest));
 }
 
 /// Why the schedule has no plan of this shape; empty if it has one.
@@ -150,6 +164,7 @@ ClusterShape meshed(const RunSpec& spec, const ClusterShape& current, const Scal
   // A user's own plan is for one mesh, however the layers are split.
   if (shape.schedule.kind == "csv" && !request.schedule && shape.mesh == current.mesh) return shape;
   check_mesh(spec, shape);
+  if (request.dp) check_instances(spec, shape.mesh.dp);
   if (shape.mesh.pp != current.mesh.pp) shape.schedule.costs.clear();
   if (request.schedule) {
     shape.schedule = {.kind = *request.schedule, .chunks = 1, .csv = "", .costs = request.costs};

@@ -30,16 +30,26 @@ stages::StageSpec parameters_of_rank(const RunSpec& spec, const ClusterShape& sh
 
 }  // namespace
 
+int num_instances(const RunSpec& spec, int dp) {
+  const int wanted = spec.data_parallel.instances;
+  return dp % wanted == 0 && dp / wanted >= 2 ? wanted : 1;
+}
+
 bool divides_state(const RunSpec& spec, const ClusterShape& shape) {
   return spec.data_parallel.division != stages::StateDivision::none && shape.mesh.dp > 1;
 }
 
 stages::StateSharding state_sharding_of(const RunSpec& spec, const ClusterShape& shape, int rank) {
   if (!divides_state(spec, shape)) return {};
-  return {.count = shape.mesh.dp,
-          .index = place_of(shape.mesh, rank).replica,
+  const int instances = num_instances(spec, shape.mesh.dp), count = shape.mesh.dp / instances;
+  return {.count = count,
+          .index = place_of(shape.mesh, rank).replica % count,
           .buckets = spec.data_parallel.buckets,
-          .twins = keeps_twins(spec, shape)};
+          .twins = instances == 1 && keeps_twins(spec, shape),
+          .gradients = spec.data_parallel.divides_gradients(),
+          .weights = spec.data_parallel.divides_weights(),
+          .prefetch = spec.data_parallel.prefetch,
+          .reshards = spec.data_parallel.reshards};
 }
 
 StateParts::StateParts(const RunSpec& spec, const ClusterShape& shape)
@@ -56,15 +66,18 @@ StateParts::StateParts(const RunSpec& spec, const ClusterShape& shape)
 std::vector<int> StateParts::kept_by(int rank) const {
   RankPlace place = place_of(shape_.mesh, rank);
   if (!are_slices()) return {rank_at(shape_.mesh, {.shard = place.shard})};
-  const int twin = state_sharding_of(spec_, shape_, rank).twin();
-  if (twin < 0) return {rank};
-  place.replica = twin;
-  return {rank, rank_at(shape_.mesh, place)};
+  const stages::StateSharding state = state_sharding_of(spec_, shape_, rank);
+  place.replica = state.index;
+  std::vector<int> parts{rank_at(shape_.mesh, place)};
+  if (state.twin() < 0) return parts;
+  place.replica = state.twin();
+  parts.push_back(rank_at(shape_.mesh, place));
+  return parts;
 }
 
 std::vector<int> StateParts::of_stage(int stage) const {
   std::vector<int> parts;
-  const int replicas = are_slices() ? shape_.mesh.dp : 1;
+  const int replicas = are_slices() ? shape_.mesh.dp / num_instances(spec_, shape_.mesh.dp) : 1;
   for (int replica = 0; replica < replicas; ++replica)
     for (int shard = 0; shard < shape_.mesh.tp; ++shard)
       parts.push_back(rank_at(

@@ -12,16 +12,20 @@
 
 namespace troupe::actors {
 
+/// The instances of a shape with `dp` replicas: groups of consecutive replicas, each of which
+/// divides the training state among its members. As many as the run asks for, or one if, after the
+/// loss of replicas, they no longer have as many members each, at least two.
+int num_instances(const RunSpec& spec, int dp);
 /// Whether the replicas of a shape divide the training state of their stage.
 bool divides_state(const RunSpec& spec, const ClusterShape& shape);
 /// How a rank's replica takes part in that. With `recovery.neighbour_copies` each replica keeps the
-/// slice of the one before it too, its twin, unless a mirror has it.
+/// slice of the one before it too, its twin, unless a mirror or another instance has it.
 stages::StateSharding state_sharding_of(const RunSpec& spec, const ClusterShape& shape, int rank);
 
 /// The parts into which a shape divides the training state, so that each part lies on one rank
-/// whole, and maybe on others alike. If the replicas divide it, a part is the slice of one rank,
-/// and has its name. Else it is what one shard has of the whole model, and is named by the first
-/// rank with that shard. Regions are those of whole parameters.
+/// whole, and maybe on others alike. If the replicas divide it, a part is the slice of one rank of
+/// the first instance, and has its name. Else it is what one shard has of the whole model, and is
+/// named by the first rank with that shard. Regions are those of whole parameters.
 class StateParts {
  public:
   StateParts(const RunSpec& spec, const ClusterShape& shape);

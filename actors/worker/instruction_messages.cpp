@@ -17,18 +17,4 @@ MessageKey out_of(const Instruction& next, std::uint64_t step, Direction directi
   return {step, next.microbatch, to, direction};
 }
 
-stages::Pass pass_of(Op op) {
-  switch (op) {
-    case Op::F:
-      return stages::Pass::forward;
-    case Op::B:
-      return stages::Pass::backward;
-    case Op::I:
-      return stages::Pass::input_gradient;
-    case Op::W:
-      return stages::Pass::weight_gradient;
-  }
-  assert_failed("op is an Op", __FILE__, __LINE__);
-}
-
 }  // namespace troupe::actors

@@ -14,7 +14,5 @@ transport::MessageKey into(const Instruction& next, std::uint64_t step,
 /// the gradient of its input to the chunk before it.
 transport::MessageKey out_of(const Instruction& next, std::uint64_t step,
                              transport::Direction direction);
-/// The computations of a stage that an operation of a plan asks for.
-stages::Pass pass_of(schedules::Op op);
 
 }  // namespace troupe::actors

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/topology/unit_order.h"
 #include "actors/worker/instruction_messages.h"
 #include "actors/worker/tap.h"
 #include "tensor/error.h"
@@ -100,6 +101,7 @@ PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, tensor
       program_(std::move(program)),
       tokens_(tokens, device),
       data_parallel_(data_parallel),
+      units_(unit_order(program_, stage)),
       losses_(tokens, device),
       clock_(device) {
   action_s_.resize(program_.size());
@@ -124,6 +126,7 @@ PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
   clock_.clear();
   tensor::Stream& packing = stage_.stream_of(stages::Pass::backward);
   clock_.begin(ActionClock::kNoAction, packing);
+  if (data_parallel_) data_parallel_->expect(units_);
   stage_.begin_step();
   clock_.end(packing);
   const auto action_at = [&](std::size_t i) {
@@ -146,6 +149,7 @@ PlanResult PlanRunner::evaluate(std::int64_t data_step, std::uint64_t message_st
   const auto begin = Clock::now();
   Step step{.message_step = message_step};
   losses_.begin();
+  if (data_parallel_) data_parallel_->expect(units_);
   step.collective_s += tokens_.begin(data_step);
   for (std::size_t i = 0; i < program_.size(); ++i) {
     evaluate_one(i, step);
@@ -235,8 +239,7 @@ void PlanRunner::tell_of_gradients(const ActiveAction& pass, const stages::NodeE
   using stages::Microbatch;
   const Instruction& next = pass.next;
   if (!end.gradients.empty())
-    data_parallel_->added(end.gradients,
-                          next.last_gradients ? Microbatch::last : Microbatch::earlier,
+    data_parallel_->added(end, next.last_gradients ? Microbatch::last : Microbatch::earlier,
                           stage_.ran(next.chunk, next.slot));
   data_parallel_->progress();
 }

@@ -112,6 +112,7 @@ class PlanRunner {
   const Program program_;
   StepTokens tokens_;
   stages::DataParallel* const data_parallel_;
+  stages::UnitOrder units_;  // of all of the program's nodes
   StepLosses losses_;
   std::vector<double> waits_;  // by chunk of the stage and direction
   std::vector<Recorded> recorded_;

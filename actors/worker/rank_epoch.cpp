@@ -104,7 +104,7 @@ void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin
   if (spec.eval.interval <= 0) return;
   if (opens) now.eval_feed = open_feed({{.tokens = spec.eval.tokens}}, feed_spec(spec, shape));
   now.eval_runner.emplace(now.stage(), channel, device, compile(now.part, now.part.eval_actions),
-                          data(now.eval_feed.get()));
+                          data(now.eval_feed.get()), now.data_parallel.get());
 }
 
 }  // namespace troupe::actors

@@ -33,7 +33,9 @@ struct RankEpoch {
   std::vector<std::size_t> owned;         // indices of the owned parameters in stage->parameters()
   std::vector<double> squared_norms;
   std::unique_ptr<stages::DataFeed> feed, eval_feed;
-  std::unique_ptr<tensor::ProcessGroup> tied, mirror, replicas, twins;
+  std::unique_ptr<tensor::ProcessGroup> tied, mirror, replicas, instances, twins;
+  /// stages::GradientGroups: gathers of divided weights.
+  std::unique_ptr<tensor::ProcessGroup> forward_weights, backward_weights;
   /// stages::ShardGroups: collectives of two of them may be in any order to each other.
   std::unique_ptr<tensor::ProcessGroup> shard_forwards, shard_backwards, shard_gradients, kv_head;
   std::unique_ptr<stages::DataParallel> data_parallel;  ///< completes the stage's gradients
@@ -45,6 +47,16 @@ struct RankEpoch {
 
   stages::Stage& stage() { return *state->stage; }
 };
+
+// Each epoch of the run is two epochs of the data plane: one for state moves, then one for
+// training.
+
+inline std::uint32_t moving_epoch(std::uint32_t epoch) {
+  return 2 * epoch;
+}
+inline std::uint32_t training_epoch(std::uint32_t epoch) {
+  return 2 * epoch + 1;
+}
 
 /// Makes a stage of zeros on the given device, which outlives it. The thread that builds it hands
 /// it over to the compute thread.

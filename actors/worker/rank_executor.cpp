@@ -150,9 +150,8 @@ void RankExecutor::save(const Save& order, const std::function<void(Saved)>& ans
   finish_writing();
   Saved saved{.epoch = order.epoch, .step = order.step, .rank = epoch_->rank};
   epoch_->data_parallel->complete_weights();
-  // Replicas that divide nothing hold the same bits; the first one writes.
-  const bool has_slice = epoch_->part.stage.state.count > 1;
-  if (epoch_->part.place.replica != 0 && !has_slice) return answer(saved);
+  // Instances hold the same bits, as replicas that divide nothing do; the first one writes.
+  if (epoch_->part.place.replica >= epoch_->part.stage.state.count) return answer(saved);
   writer_.start(order.dir, epoch_->stage(), spec_.model,
                 {.part = epoch_->part.place.stage,
                  .num_parts = epoch_->epoch.shape.mesh.pp,
@@ -204,13 +203,33 @@ RankExecutor::Activity RankExecutor::activity() const {
   const std::uint64_t resident_bytes = resident_memory();
   const std::lock_guard lock(mutex_);
   const auto wait = node_->channel().waiting();
+  const auto counts = node_->channel().counts();
+  AllocatedMemory allocated = allocated_;
+  for (const auto* group : groups_) allocated.collectives += group->bytes();
+  allocated.pools = static_cast<std::int64_t>(counts.buffer_bytes + slots_->free_bytes());
   return {.state = wait ? "waiting" : state_,
           .waiting_for = wait ? wait->what : "",
           .progress = progress_ + (runner_ ? runner_->progress() : 0),
           .longest_action_s = longest_action_s_,
           .resident_bytes = resident_bytes,
+          .allocated = allocated,
           .saved_bytes = writer_.bytes(),
-          .edges = node_->channel().counts().edges};
+          .edges = counts.edges};
+}
+
+/// Counts what the epochs have allocated that the rank still has. They may share a stage.
+void RankExecutor::count_memory() {
+  AllocatedMemory all;
+  const StageState* counted = nullptr;
+  for (const RankEpoch* epoch : {epoch_.get(), before_.get()}) {
+    if (!epoch) continue;
+    if (epoch->data_parallel) all.buckets += epoch->data_parallel->allocated();
+    if (!epoch->state || epoch->state.get() == counted) continue;
+    counted = epoch->state.get();
+    all.stage += counted->stage->allocated();
+  }
+  const std::lock_guard lock(mutex_);
+  allocated_ = all;
 }
 
 void RankExecutor::set_state(std::string state) {

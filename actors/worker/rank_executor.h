@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actors/messages/messages.h"
+#include "actors/topology/allocated_memory.h"
 #include "actors/worker/checkpoint_writer.h"
 #include "actors/worker/core_binding.h"
 #include "actors/worker/rank_epoch.h"
@@ -69,6 +70,7 @@ class RankExecutor {
     std::uint64_t progress = 0;
     double longest_action_s = 0;
     std::uint64_t resident_bytes = 0;  ///< resident memory of the process
+    AllocatedMemory allocated;         ///< of all epochs that the rank still has
     std::uint64_t saved_bytes = 0;  ///< bytes written of this rank's part of the newest checkpoint
     std::vector<transport::EdgeCount> edges;  ///< the edges of Channel::counts()
   };
@@ -94,6 +96,7 @@ class RankExecutor {
   void refuse_if_interrupted(std::uint32_t epoch) const;
   Prepared compute_step(const RunStep& order);
   void set_state(std::string state);
+  void count_memory();
 
   const RunSpec spec_;
   const Member self_;
@@ -119,6 +122,7 @@ class RankExecutor {
   std::string state_ = "starting";
   std::vector<tensor::ProcessGroup*> groups_;
   const PlanRunner* runner_ = nullptr;
+  AllocatedMemory allocated_;  ///< but for what groups and the channel hold
   double longest_action_s_ = 0;
   std::uint32_t min_epoch_ = 0;  ///< epochs before this one must not begin any more
   std::string interrupted_;      ///< reason of the last interruption

@@ -8,21 +8,11 @@
 #include "stages/checkpoint.h"
 #include "stages/data_parallel/weight_comparison.h"
 #include "tensor/error.h"
-#include "transport/staged_group.h"
 
 // How a rank leaves an epoch and reaches the next one.
 
 namespace troupe::actors {
 namespace {
-
-// Each epoch of the run is two epochs of the data plane: one for state moves, then one for
-// training.
-std::uint32_t moving(std::uint32_t epoch) {
-  return 2 * epoch;
-}
-std::uint32_t training(std::uint32_t epoch) {
-  return 2 * epoch + 1;
-}
 
 /// How long a wait polls before it sleeps, if there are enough cores.
 constexpr std::chrono::microseconds kSpin{50};
@@ -60,10 +50,10 @@ Halted RankExecutor::halt(const Halt& order) {
                 .incarnation = self_.incarnation,
                 .address = node_->address(),
                 .inventory = {}};
-  if (!epoch_ || epoch_->epoch.number != order.kept) {
+  if (epoch_ && epoch_->epoch.number != order.kept)
     epoch_.reset();  // an epoch that not all ranks have reached counts for nothing
-    return answer;
-  }
+  count_memory();
+  if (!epoch_) return answer;
   answer.inventory.step = epoch_->state->step;
   answer.inventory.has_previous = epoch_->stage().has_previous();
   for (const auto& copy : held_)
@@ -88,7 +78,10 @@ void RankExecutor::leave_epoch() {
     ended->tied.reset();
     ended->mirror.reset();
     ended->replicas.reset();
+    ended->instances.reset();
     ended->twins.reset();
+    ended->forward_weights.reset();
+    ended->backward_weights.reset();
     if (ended->state) ended->stage().join({});
     ended->shard_forwards.reset();
     ended->shard_backwards.reset();
@@ -115,6 +108,7 @@ void RankExecutor::warm_up(const WarmUp& order, const std::function<void()>& ans
 void RankExecutor::end_epochs_before() {
   if (std::exchange(epoch_->reached_by_all, true)) return;
   before_.reset();
+  count_memory();
   if (epoch_->copies && !held_.empty()) epoch_->copies->free_kept();
   held_.clear();
   warm_stage_.release();
@@ -166,7 +160,7 @@ std::optional<Ready> RankExecutor::prepare(const EnterEpoch& order) {
   auto kept = now->copies ? now->copies->kept(held_, order.start.state.step,
                                               is_copied(now->copies->source()))
                           : std::vector<transport::KeptSlots>{};
-  open_channel(training(epoch.number), epoch, now->part.edges, std::move(kept));
+  open_channel(training_epoch(epoch.number), epoch, now->part.edges, std::move(kept));
   make_groups(*now);
   now->data_parallel->share_weights();  // of slices that were moved or loaded
   add_runners(*now, spec_, order.start.sample_origin, node_->channel(), *device_);
@@ -179,6 +173,7 @@ std::optional<Ready> RankExecutor::prepare(const EnterEpoch& order) {
     warm_stage_.set_current(now->part);
   }
   before_ = std::exchange(epoch_, std::move(now));
+  count_memory();
   next_eval_ = 0;
   set_state("ready");
   return ready;
@@ -272,7 +267,7 @@ void RankExecutor::move_state(const EnterEpoch& order, RankEpoch* now) {
   StateMover mover(plan, spec_, order.epoch.shape, order.epoch.rank_of(self_.incarnation),
                    *device_);
   const auto edges = mover.edges();
-  if (!edges.empty()) open_channel(moving(order.epoch.number), order.epoch, edges);
+  if (!edges.empty()) open_channel(moving_epoch(order.epoch.number), order.epoch, edges);
   mover.perform(memory, node_->channel());
   if (now && !memory.in_place) now->stage().weights_changed();
 }
@@ -317,67 +312,6 @@ void RankExecutor::load(const EnterEpoch& order, StageState& state) {
                    [this](std::uint64_t done, std::uint64_t total) {
                      set_state("loading, " + std::to_string(100 * done / total) + " %");
                    });
-}
-
-void RankExecutor::make_groups(RankEpoch& now) {
-  const Epoch& epoch = now.epoch;
-  enum Kind {
-    tied,
-    replicas,
-    twins,
-    mirror,
-    shard_forwards,
-    shard_backwards,
-    shard_gradients,
-    kv_head
-  };
-  // Groups of one kind have no rank in common, so that the first rank tells them apart.
-  const auto make = [&](Kind kind, const std::string& name, std::vector<int> ranks) {
-    std::unique_ptr<tensor::ProcessGroup> group;
-    if (ranks.empty()) return group;
-    const int id = kind * epoch.num_ranks() + ranks.front();
-    for (int& rank : ranks) rank = epoch.members.at(rank).id;
-    group = node_->make_group(epoch.run, training(epoch.number), id, name, ranks, self_.id);
-    return transport::group_for(*device_, std::move(group), name);
-  };
-  const RankAssembly& part = now.part;
-  const std::string stage = std::to_string(part.place.stage);
-  const std::string tied_name = "tied embedding", replicas_name = "replicas of stage " + stage,
-                    twins_name = "twins of stage " + stage;
-  std::string mirror_name;
-  if (const auto& pair = part.mirror_ranks; !pair.empty())
-    mirror_name =
-        "copies on ranks " + std::to_string(pair.front()) + " and " + std::to_string(pair.back());
-  now.tied = make(tied, tied_name, part.tied_ranks);
-  now.replicas = make(replicas, replicas_name, part.replica_ranks);
-  if (part.stage.state.twins) now.twins = make(twins, twins_name, part.replica_ranks);
-  now.mirror = make(mirror, mirror_name, part.mirror_ranks);
-  const std::string shards = "shards of stage " + stage;
-  now.shard_forwards = make(shard_forwards, shards + ", forwards", part.shard_ranks);
-  now.shard_backwards = make(shard_backwards, shards + ", backwards", part.shard_ranks);
-  if (part.stage.sharding.sequence_parallel)
-    now.shard_gradients = make(shard_gradients, shards + ", gradients", part.shard_ranks);
-  now.kv_head = make(kv_head, shards + ", key and value heads", part.kv_head_ranks);
-  {
-    const std::lock_guard lock(mutex_);
-    groups_.clear();
-    for (const auto* group :
-         {&now.tied, &now.mirror, &now.replicas, &now.twins, &now.shard_forwards,
-          &now.shard_backwards, &now.shard_gradients, &now.kv_head})
-      if (*group) groups_.push_back(group->get());
-  }
-  now.stage().join({.forward = now.shard_forwards.get(),
-                    .backward = now.shard_backwards.get(),
-                    .gradients = now.shard_gradients.get(),
-                    .kv_head = now.kv_head.get()});
-  now.data_parallel =
-      stages::make_data_parallel(spec_.data_parallel, now.stage(),
-                                 {.tied = {.group = now.tied.get(), .name = tied_name},
-                                  .mirror = {.group = now.mirror.get(), .name = mirror_name},
-                                  .replicas = {.group = now.replicas.get(), .name = replicas_name},
-                                  .twins = {.group = now.twins.get(), .name = twins_name}},
-                                 *device_);
-  refuse_if_interrupted(epoch.number);
 }
 
 }  // namespace troupe::actors

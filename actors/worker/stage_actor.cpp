@@ -121,12 +121,22 @@ void StageActor::answer(const StageAnswer& result) {
   const auto to_replica = [this](const auto& x) {
     if (replica_) send(replica_, x);
   };
+  // Once a step of an epoch is committed, the status is of this epoch.
+  const auto vote = [&](const Prepared& x) {
+    if (std::exchange(voted_, x.epoch) != x.epoch) tell_activity();
+    to_replica(x);
+  };
   std::visit(Overloaded{[&](const Halted& x) { to_director(x); },
-                        [&](const Failed& x) { to_director(x); }, to_replica},
+                        [&](const Failed& x) { to_director(x); }, vote, to_replica},
              result);
 }
 
 void StageActor::beat() {
+  tell_activity();
+  delayed_send(this, heartbeat_, Beat{});
+}
+
+void StageActor::tell_activity() {
   const auto activity = orders_.activity();
   Heartbeat beat{.incarnation = join_.member.incarnation,
                  .progress = activity.progress,
@@ -134,6 +144,7 @@ void StageActor::beat() {
                  .state = activity.state,
                  .waiting_for = activity.waiting_for,
                  .resident_bytes = activity.resident_bytes,
+                 .allocated = activity.allocated,
                  .saved_bytes = activity.saved_bytes,
                  .mailbox_depth = mailbox().size() + orders_.depth()};
   for (const auto& edge : activity.edges)
@@ -142,7 +153,6 @@ void StageActor::beat() {
     send(replica_, beat);
   else
     send(director_, beat);
-  delayed_send(this, heartbeat_, Beat{});
 }
 
 void StageActor::on_failure(const std::string& what) {

@@ -37,6 +37,7 @@ class StageActor : public ControlActor {
   void refuse(std::uint32_t epoch, const std::string& what);
   void answer(const StageAnswer& answer);
   void beat();
+  void tell_activity();
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr& who) override;
 
@@ -46,6 +47,7 @@ class StageActor : public ControlActor {
   const std::chrono::milliseconds heartbeat_;
   ReplicaRef replica_;       // the replica actor of the epoch that runs; null between epochs
   std::uint32_t epoch_ = 0;  // orders of other epochs are ignored
+  std::uint32_t voted_ = 0;  // the newest epoch of which a step was voted
   Members peers_;            // the peers in the epoch that is about to begin
 };
 

@@ -84,7 +84,7 @@ std::map<int, UnitState> units_in(const stages::Stage& stage, const stages::Mode
     state.region = parameter.region_of(slice);
     if (state.region.num_elements() == 0) continue;
     const bool is_twin = slice == parameter.twin_slice;
-    state.tensors[0].add(parameter.rows_of(slice, parameter.weight));
+    state.tensors[0].add(is_twin ? parameter.twin_weight : parameter.kept_weight);
     state.tensors[1].add(is_twin ? parameter.twin_exp_avg : parameter.exp_avg);
     state.tensors[2].add(is_twin ? parameter.twin_exp_avg_sq : parameter.exp_avg_sq);
   }

@@ -103,7 +103,8 @@ void add_attach(CLI::App& app, AttachOptions& o) {
       "Watch a live run on a screen, or as a line for each event; leaving does not affect it",
       "  troupe attach runs/first\n"
       "  troupe attach runs/first --json --events step,failure,recovered\n"
-      "Ctrl-C or q leaves.");
+      "Ctrl-C or q leaves, and ? explains the screen. A pipe, or a terminal that is dumb, gets "
+      "lines.");
   sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
   sub->add_flag("--json", o.json, "Print one JSON object for each event, a line each");
   sub->add_option("--events", o.events, "Kinds of events; default: all but single actions")

@@ -2,9 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/topology/unit_order.h"
 #include "launch/commands/commands.h"
 #include "launch/commands/run_summary.h"
 #include "launch/commands/sinks.h"
+#include "launch/control/memory_json.h"
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"
 #include "launch/manifest/differences.h"
@@ -56,25 +58,32 @@ json ranks_json(const Placement& placement, double bandwidth) {
                     {"shard", r.shard},
                     {"layers", r.layers},
                     {"parameters", r.parameters},
-                    {"memory_bytes",
-                     {{"weights", r.memory.weights},
-                      {"gradients", r.memory.gradients},
-                      {"optimizer", r.memory.optimizer},
-                      {"activations", r.memory.activations},
-                      {"packed", r.memory.packed},
-                      {"buckets", r.buckets},
-                      {"workspace", r.workspace},
-                      {"context", r.context},
-                      {"pools", r.pools},
-                      {"process", r.process},
-                      {"device", r.device_bytes},
-                      {"total", r.total_bytes}}},
+                    {"memory_bytes", to_json(r.memory.allocated)},
+                    {"estimated_bytes",
+                     {{"workspace", r.memory.workspace},
+                      {"context", r.memory.context},
+                      {"process", r.memory.process}}},
+                    {"device_bytes", r.memory.device_total()},
                     {"formula_bytes",
                      {{"weights", r.formula.weights},
                       {"gradients", r.formula.gradients},
                       {"optimizer", r.formula.optimizer}}},
                     {"to_shards_bytes", r.to_shards.count}});
     if (bandwidth > 0) rows.back()["to_shards_s"] = r.to_shards.count / bandwidth / 1e9;
+  }
+  return rows;
+}
+
+/// What the first rank of each stage exchanges with its replicas in a step.
+json collectives_json(const actors::RunSpec& spec) {
+  const actors::ClusterShape shape = actors::first_shape(spec);
+  const actors::Assembly assembly = actors::assemble(spec, shape);
+  json rows = json::array();
+  for (int stage = 0; stage < shape.mesh.pp; ++stage) {
+    const int rank = actors::rank_at(shape.mesh, {.stage = stage});
+    const auto part = actors::part_of_run(assembly, spec, shape, rank);
+    for (const auto& [operation, count, bytes] : actors::planned_collectives(spec, shape, part))
+      rows.push_back({{"stage", stage}, {"op", operation}, {"count", count}, {"bytes", bytes}});
   }
   return rows;
 }
@@ -124,6 +133,7 @@ int run(const PlanOptions& options) {
                    {"parameters", placement.parameters},
                    {"recompute_saved_bytes", placement.saved_bytes},
                    {"sharding", placement.sharding},
+                   {"collectives", collectives_json(spec)},
                    {"ranks", ranks_json(placement, options.bandwidth)},
                    {"schedule", schedule_json(spec, placement)}};
     print(out.dump(2) + "\n");

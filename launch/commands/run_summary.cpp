@@ -22,20 +22,23 @@ std::string place_rows(const Placement& placement) {
   return rows;
 }
 
-/// The table of what each rank holds in its GPU's memory, or in the machine's where there is none.
+/// The table of what each rank allocates, or of all that it takes of its GPU's memory.
 std::string memory_rows(const Placement& placement) {
-  constexpr auto kRow = "{:>6}{:>11}{:>11}{:>11}{:>12}{:>11}{:>11}{:>11}{:>11}\n";
+  constexpr auto kRow = "{:>6}{:>11}{:>11}{:>11}{:>12}{:>11}{:>12}{:>11}{:>11}\n";
   const bool on_gpu = placement.device_bytes() > 0;
   std::string rows =
       fmt::format(kRow, "rank", "weights", "gradients", "optimizer", "activations", "packed",
-                  on_gpu ? "workspace" : "pools", on_gpu ? "context" : "process", "total");
-  for (const RankPlacement& r : placement.ranks)
-    rows += fmt::format(kRow, r.rank, bytes_text(r.memory.weights),
-                        bytes_text(r.memory.gradients + r.buckets), bytes_text(r.memory.optimizer),
-                        bytes_text(r.memory.activations), bytes_text(r.memory.packed),
-                        bytes_text(on_gpu ? r.workspace : r.pools),
-                        bytes_text(on_gpu ? r.context : r.process),
-                        bytes_text(on_gpu ? r.device_bytes : r.total_bytes));
+                  on_gpu ? "workspace" : "collectives", on_gpu ? "context" : "pools", "total");
+  for (const RankPlacement& r : placement.ranks) {
+    const auto& [stage, buckets, collectives, pools] = r.memory.allocated;
+    rows +=
+        fmt::format(kRow, r.rank, bytes_text(stage.weights + stage.gathered),
+                    bytes_text(stage.gradients + stage.buckets + buckets),
+                    bytes_text(stage.optimizer), bytes_text(stage.activations),
+                    bytes_text(stage.packed), bytes_text(on_gpu ? r.memory.workspace : collectives),
+                    bytes_text(on_gpu ? r.memory.context : pools),
+                    bytes_text(on_gpu ? r.memory.device_total() : r.memory.allocated.total()));
+  }
   return rows;
 }
 
@@ -49,6 +52,9 @@ std::string memory_lines(const Placement& placement) {
   if (placement.spares > 0)
     out += fmt::format(" and {} of {}", counted(placement.spares, "spare"),
                        bytes_text(placement.spare_bytes));
+  if (!on_gpu)
+    out += fmt::format(": what each allocates, and {} for its process",
+                       bytes_text(placement.ranks.front().memory.process));
   return out + '\n' + memory_rows(placement);
 }
 
@@ -76,13 +82,29 @@ std::string recompute_lines(const stages::Recompute& recompute, const Placement&
   return out;
 }
 
-/// What the fullest rank takes under each sharding of the state; empty for one replica.
+/// What the fullest rank allocates under each sharding of the state; empty for one replica.
 std::string sharding_line(const Placement& placement) {
   if (placement.sharding.size() < 2) return "";
   std::string modes;
   for (const auto& [name, bytes] : placement.sharding)
     modes += fmt::format("{}{} {}", modes.empty() ? "" : ", ", name, bytes_text(bytes));
-  return fmt::format("sharding  the fullest rank takes, by data_parallel.sharding: {}\n", modes);
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  return fmt::format(
+      "sharding  the fullest rank allocates, by data_parallel.sharding (least: {}):\n"
+      "          {}\n",
+      std::ranges::min_element(placement.sharding, less)->first, modes);
+}
+
+/// What recovery keeps of slices; empty if nothing is divided, or if none has a twin.
+std::string twins_line(const actors::RunSpec& spec, const Placement& placement) {
+  std::int64_t most = 0;
+  for (const RankPlacement& rank : placement.ranks) most = std::max(most, rank.twin_bytes);
+  if (most == 0) return "";
+  return fmt::format(
+      "twins     slices of another replica take {} of it, so that a death costs nothing;\n"
+      "          recovery.neighbour_copies = false leaves them out\n{}",
+      bytes_text(most),
+      spec.mesh.dp == 2 ? "          with dp = 2 sharding saves little while they are kept\n" : "");
 }
 
 /// What shards send each other at most; empty for stages of one shard.
@@ -148,7 +170,7 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
   out += shards_line(placement, bandwidth);
   out += collectives_line(placement);
   out += place_rows(placement);
-  return out + memory_lines(placement) + sharding_line(placement);
+  return out + memory_lines(placement) + sharding_line(placement) + twins_line(spec, placement);
 }
 
 std::string gpu_line(const Machine& machine) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "actors/messages/secret.h"
+#include "launch/control/memory_json.h"
 
 namespace troupe::launch {
 namespace {
@@ -100,7 +101,8 @@ nlohmann::json to_json(const actors::RunStatus& status, const std::string& run) 
                      {"host", r.host},
                      {"state", r.state},
                      {"waiting_for", r.waiting_for},
-                     {"resident_bytes", r.resident_bytes}});
+                     {"resident_bytes", r.resident_bytes},
+                     {"memory_bytes", to_json(r.allocated)}});
   return {{"run", run},
           {"state", status.state},
           {"step", status.step},

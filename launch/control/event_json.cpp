@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "launch/control/control_protocol.h"
+#include "launch/control/memory_json.h"
 #include "launch/host/suggest.h"
 #include "tensor/error.h"
 
@@ -105,6 +106,7 @@ json body_of(const RankActivity& e) {
   return {{"state", e.state},
           {"waiting_for", e.waiting_for},
           {"resident_bytes", e.resident_bytes},
+          {"memory_bytes", to_json(e.allocated)},
           {"mailbox_depth", e.mailbox_depth},
           {"links", std::move(links)}};
 }

@@ -12,6 +12,7 @@
 #include "actors/topology/shape_rules.h"
 #include "launch/host/suggest.h"
 #include "launch/manifest/data_check.h"
+#include "launch/manifest/data_parallel_check.h"
 #include "launch/manifest/host_names.h"
 #include "launch/manifest/http_address.h"
 #include "launch/manifest/model_kind.h"
@@ -280,50 +281,6 @@ void check_recompute(const Manifest& m) {
            "one of the two out");
 }
 
-void check_sharding_of_state(const Manifest& m) {
-  const std::string& sharding = m.text("data_parallel.sharding");
-  if (sharding == "none") {
-    if (!m.flag("data_parallel.overlap_param_gather"))
-      m.fail("data_parallel.overlap_param_gather",
-             "data_parallel.overlap_param_gather = false means nothing with data_parallel.sharding "
-             "= 'none', where every replica updates all weights itself; leave it out");
-    return;
-  }
-  if (sharding != "optim")
-    m.fail("data_parallel.sharding",
-           fmt::format("data_parallel.sharding = '{}' is not supported yet; nearest: 'optim'",
-                       sharding));
-  if (m.integer("mesh.dp") == 1)
-    m.fail("data_parallel.sharding",
-           fmt::format("data_parallel.sharding = '{}' divides the training state among the "
-                       "replicas, but mesh.dp = 1 leaves nothing to shard over; nearest: dp = 2, "
-                       "or sharding = 'none'",
-                       sharding));
-  if (m.text("data_parallel.on_difference") != "stop")
-    m.fail("data_parallel.on_difference",
-           fmt::format("data_parallel.on_difference = 'repair' means nothing with "
-                       "data_parallel.sharding = '{}', whose replicas gather their weights from "
-                       "one owner each, so that they cannot differ; leave it out",
-                       sharding));
-}
-
-void check_buckets(const Manifest& m) {
-  const std::int64_t count = m.integer("data_parallel.num_buckets");
-  if (count == 0) return;
-  const std::string size = to_toml(m.value("data_parallel.bucket_size"));
-  if (size != find_key("data_parallel", "bucket_size")->fallback)
-    m.fail("data_parallel.num_buckets",
-           fmt::format("data_parallel.num_buckets = {} and data_parallel.bucket_size = {} both say "
-                       "how gradients are cut; leave one of the two out",
-                       count, size));
-  const auto parameters = std::ssize(stages::parameters_of(to_run_spec(m).model));
-  if (count > parameters)
-    m.fail("data_parallel.num_buckets",
-           fmt::format("data_parallel.num_buckets = {}, but a bucket holds whole parameters, and "
-                       "the model has {}; at most {}",
-                       count, parameters, parameters));
-}
-
 void check_optimizer(const Manifest& m) {
   if (m.number("optimizer.min_lr") > m.number("optimizer.lr"))
     m.fail("optimizer.min_lr",
@@ -374,8 +331,7 @@ void check(const Manifest& manifest) {
   check_costs(manifest);
   check_layout(manifest);
   check_recompute(manifest);
-  check_buckets(manifest);
-  check_sharding_of_state(manifest);
+  check_data_parallel(manifest);
   check_optimizer(manifest);
   check_data(manifest);
   check_checkpoint(manifest);

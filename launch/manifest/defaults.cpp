@@ -331,9 +331,8 @@ constexpr std::array kForeignKeys{
     ForeignKey{"data_parallel", "gradient_reduce_div_fusion", kNotAveraged},
     ForeignKey{"data_parallel", "grad_reduce_in_fp32", kWireIsSumInFloat32},
     ForeignKey{"data_parallel", "reduce_scatter_with_fp32_accumulation", kWireIsSumInFloat32},
-    ForeignKey{
-        "data_parallel", "num_distributed_optimizer_instances",
-        "num_optimizer_instances is not supported yet: all replicas share one set of shards"},
+    ForeignKey{"data_parallel", "num_distributed_optimizer_instances",
+               "the key is num_optimizer_instances"},
     ForeignKey{"data_parallel", "use_distributed_optimizer",
                "sharding says what the replicas divide"},
     ForeignKey{"data_parallel", "data_parallel_sharding_strategy",

@@ -49,21 +49,32 @@ std::int64_t bytes_saved(const actors::RunSpec& spec, const actors::ClusterShape
   const auto more = actors::memory_of(keeping, shape, assembly);
   std::int64_t bytes = 0;
   for (std::size_t rank = 0; rank < memory.size(); ++rank)
-    bytes += more[rank].stage.activations - memory[rank].stage.activations;
+    bytes += more[rank].allocated.stage.activations - memory[rank].allocated.stage.activations;
   return bytes;
 }
 
 RankPlacement::Formula formula_of(const actors::RunSpec& spec, const actors::ClusterShape& shape,
                                   int rank, std::int64_t parameters) {
   const auto state = actors::state_sharding_of(spec, shape, rank);
-  const std::int64_t weights = 4 * parameters, moments = 2 * weights / state.count;
-  std::int64_t kept = state.twins ? moments : 0;
-  if (actors::copies_state(spec, shape)) kept = weights + moments;  // of the step before
-  return {.weights = weights, .gradients = weights, .optimizer = moments + kept};
+  const std::int64_t whole = 4 * parameters, slices = (state.twins ? 2 : 1) * whole / state.count;
+  const bool keeps = actors::copies_state(spec, shape);  // the state of the step before
+  return {.weights = state.weights ? slices : whole,
+          .gradients = state.gradients ? slices : whole,
+          .optimizer = 2 * slices + (keeps ? 3 * whole : 0)};
+}
+
+/// What the slice that a rank keeps for another replica takes, by the formula.
+std::int64_t twin_bytes(const actors::RunSpec& spec, const actors::ClusterShape& shape, int rank,
+                        std::int64_t parameters) {
+  const auto state = actors::state_sharding_of(spec, shape, rank);
+  const int tensors = 2 + (state.weights ? 1 : 0) + (state.gradients ? 1 : 0);
+  return state.twins ? 4 * tensors * parameters / state.count : 0;
 }
 
 std::int64_t fullest(const std::vector<actors::RankMemory>& memory) {
-  return std::ranges::max(memory, {}, &actors::RankMemory::total).total();
+  std::int64_t most = 0;
+  for (const actors::RankMemory& rank : memory) most = std::max(most, rank.allocated.total());
+  return most;
 }
 
 /// Placement::sharding. `memory` is that of the spec.
@@ -72,8 +83,10 @@ std::map<std::string, std::int64_t> bytes_by_sharding(
     const actors::Assembly& assembly, const std::vector<actors::RankMemory>& memory) {
   using Division = stages::StateDivision;
   std::map<std::string, std::int64_t> bytes;
-  for (const auto& [name, division] :
-       {std::pair{"none", Division::none}, {"optim", Division::optim}}) {
+  for (const auto& [name, division] : {std::pair{"none", Division::none},
+                                       {"optim", Division::optim},
+                                       {"optim_grads", Division::optim_grads},
+                                       {"optim_grads_params", Division::optim_grads_params}}) {
     if (division != Division::none && shape.mesh.dp == 1) continue;
     actors::RunSpec other = spec;
     other.data_parallel.division = division;
@@ -97,13 +110,13 @@ tensor::CommunicationShape communication_of(const actors::RunSpec& spec,
 
 std::int64_t Placement::total_bytes() const {
   std::int64_t bytes = spares * spare_bytes;
-  for (const RankPlacement& rank : ranks) bytes += rank.total_bytes;
+  for (const RankPlacement& rank : ranks) bytes += rank.memory.total();
   return bytes;
 }
 
 std::int64_t Placement::device_bytes() const {
   std::int64_t bytes = spares * spare_device_bytes;
-  for (const RankPlacement& rank : ranks) bytes += rank.device_bytes;
+  for (const RankPlacement& rank : ranks) bytes += rank.memory.device_total();
   return bytes;
 }
 
@@ -129,7 +142,6 @@ Placement place(const actors::RunSpec& spec) {
   placement.spare_bytes = spare.total();
   placement.spare_device_bytes = spare.device_total();
   for (int rank = 0; rank < spec.num_ranks(); ++rank) {
-    const actors::RankMemory& bytes = memory[static_cast<std::size_t>(rank)];
     const actors::RankPlace at = actors::place_of(shape.mesh, rank);
     RankPlacement row{.rank = rank,
                       .replica = at.replica,
@@ -137,15 +149,9 @@ Placement place(const actors::RunSpec& spec) {
                       .shard = at.shard,
                       .layers = {},
                       .parameters = parameters[static_cast<std::size_t>(rank) % parameters.size()],
-                      .memory = bytes.stage,
-                      .buckets = bytes.buckets,
-                      .workspace = bytes.workspace,
-                      .context = bytes.context,
-                      .pools = bytes.pools,
-                      .process = bytes.process,
-                      .device_bytes = bytes.device_total(),
-                      .total_bytes = bytes.total()};
+                      .memory = memory[static_cast<std::size_t>(rank)]};
     row.formula = formula_of(spec, shape, rank, row.parameters);
+    row.twin_bytes = twin_bytes(spec, shape, rank, row.parameters);
     for (const auto& chunk : shape.layout.chunks)
       for (int layer = chunk.first_layer; chunk.stage == at.stage && layer < chunk.end_layer;
            ++layer)

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "actors/topology/memory_plan.h"
 #include "actors/topology/run_spec.h"
 #include "launch/host/machine.h"
 #include "schedules/plan.h"
 #include "schedules/simulate.h"
-#include "stages/transformer_stage.h"
 #include "tensor/parallel/communication_time.h"
 
 namespace troupe::launch {
@@ -26,7 +26,7 @@ struct RankPlacement {
   /// tensor::communication_volume() counts.
   tensor::Bytes to_shards;
   std::int64_t parameters = 0;  ///< of two copies of a parameter only the owner's counts
-  stages::StageMemory memory;
+  actors::RankMemory memory;
   /// What the state would take without padding and in even slices: 4 bytes a parameter for each of
   /// weight and gradient and 8 for the moments, divided by the replicas that divide them, and what
   /// is kept of them for recovery.
@@ -34,10 +34,7 @@ struct RankPlacement {
     std::int64_t weights = 0, gradients = 0, optimizer = 0;
   };
   Formula formula;
-  /// Bytes as in actors::RankMemory.
-  std::int64_t buckets = 0, workspace = 0, context = 0, pools = 0, process = 0;
-  std::int64_t device_bytes = 0;  ///< of a GPU's memory
-  std::int64_t total_bytes = 0;   ///< of GPU and machine together
+  std::int64_t twin_bytes = 0;  ///< of the slices that it keeps for another replica
 };
 
 /// What each rank of a run holds and what its schedule costs, computed before anything starts.
@@ -51,7 +48,7 @@ struct Placement {
   /// Bytes of activations, over all ranks, that recompute saves; below 0 if it costs more.
   std::int64_t saved_bytes = 0;
   /// By the word of data_parallel.sharding, of those that this mesh can have: the bytes that the
-  /// fullest rank would take.
+  /// fullest rank would allocate.
   std::map<std::string, std::int64_t> sharding = {};
   schedules::Simulation simulation;  ///< simulated with actors::unit_costs()
   /// Simulated with schedule.costs, in a unit of its own; none without it.

@@ -104,13 +104,23 @@ stages::Recompute recompute_of(const Manifest& m) {
           .kept_microbatches = narrow(m.integer("recompute.kept_microbatches"))};
 }
 
+stages::StateDivision division_of(const std::string& sharding) {
+  using Division = stages::StateDivision;
+  if (sharding == "optim") return Division::optim;
+  if (sharding == "optim_grads") return Division::optim_grads;
+  return sharding == "optim_grads_params" ? Division::optim_grads_params : Division::none;
+}
+
 stages::DataParallelSpec data_parallel_of(const Manifest& m) {
   const int num_buckets = narrow(m.integer("data_parallel.num_buckets"));
   const bool is_bf16 = m.text("data_parallel.grad_reduce_dtype") == "bfloat16";
-  const bool shards = m.text("data_parallel.sharding") == "optim";
-  return {.division = shards ? stages::StateDivision::optim : stages::StateDivision::none,
+  return {.division = division_of(m.text("data_parallel.sharding")),
           .buckets = {.size = num_buckets > 0 ? 0 : m.integer("data_parallel.bucket_size"),
                       .count = num_buckets},
+          .every_microbatch = m.text("data_parallel.reduce_every") != "step",
+          .instances = narrow(m.integer("data_parallel.num_optimizer_instances")),
+          .prefetch = narrow(m.integer("data_parallel.prefetch")),
+          .reshards = m.flag("data_parallel.reshard_after_forward"),
           .overlaps = m.flag("data_parallel.overlap_grad_reduce"),
           .overlaps_gather = m.flag("data_parallel.overlap_param_gather"),
           .wire = is_bf16 ? tensor::DType::bf16 : tensor::DType::f32,

@@ -34,6 +34,17 @@ std::string shortage(const actors::RunSpec& spec, const Placement& placement,
                      bytes_text(placement.host_bytes()), bytes_text(machine.memory_bytes));
 }
 
+/// The sharding with the fewest messages that would fit, as advice; empty if none would.
+std::string fitting_sharding(const Placement& placement, const Machine& machine) {
+  const auto ranks = static_cast<std::int64_t>(placement.ranks.size()) + placement.spares;
+  for (const char* const name : {"optim", "optim_grads", "optim_grads_params"})
+    if (const auto found = placement.sharding.find(name);
+        found != placement.sharding.end() && found->second * ranks <= machine.memory_bytes)
+      return fmt::format(", or data_parallel.sharding = \"{}\", with which {} would take {}", name,
+                         counted(ranks, "rank"), bytes_text(found->second * ranks));
+  return "";
+}
+
 }  // namespace
 
 std::vector<std::string> warnings(const actors::RunSpec& spec, const Placement& placement,
@@ -51,11 +62,11 @@ void check_memory(const actors::RunSpec& spec, const Placement& placement, const
   if (text.empty()) return;
   throw Error(
       ErrorKind::manifest,
-      fmt::format("{}: {}; take a smaller batch.micro (now {}), batch.seq_len (now {}) or model{}",
-                  name, text, spec.batch.micro, spec.batch.seq_len,
-                  spec.recompute.mode == stages::Recompute::Mode::full
-                      ? ""
-                      : ", or recompute.mode = \"full\""));
+      fmt::format(
+          "{}: {}; take a smaller batch.micro (now {}), batch.seq_len (now {}) or model{}{}", name,
+          text, spec.batch.micro, spec.batch.seq_len, fitting_sharding(placement, machine),
+          spec.recompute.mode == stages::Recompute::Mode::full ? ""
+                                                               : ", or recompute.mode = \"full\""));
 }
 
 std::string memory_warning(const actors::RunSpec& spec, const Placement& placement,

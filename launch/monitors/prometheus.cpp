@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "actors/monitors/subscriber_thread.h"
+#include "launch/control/memory_json.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -99,6 +100,8 @@ class PrometheusEndpoint::Metrics {
                        "Tensors of rank src that wait for a credit of rank dst.")),
         resident_(gauges(registry, "troupe_process_resident_memory_bytes",
                          "Resident memory of a rank's process.")),
+        allocated_(gauges(registry, "troupe_rank_allocated_memory_bytes",
+                          "Memory that a rank has allocated, by what it is for.")),
         device_used_(gauges(registry, "troupe_device_memory_used_bytes",
                             "Memory of a rank's GPU that processes use.")),
         device_total_(
@@ -156,6 +159,10 @@ class PrometheusEndpoint::Metrics {
     if (event.epoch < members_of_) return;  // a late heartbeat from a rank of an earlier epoch
     const std::string rank = std::to_string(event.rank);
     resident_.of({{"rank", rank}}).Set(static_cast<double>(activity.resident_bytes));
+    const auto allocated = to_json(activity.allocated);
+    for (const auto& [purpose, bytes] : allocated.items())
+      if (purpose != "total")
+        allocated_.of({{"rank", rank}, {"purpose", purpose}}).Set(bytes.get<double>());
     mailboxes_.of({{"actor", "stage"}, {"rank", rank}})
         .Set(static_cast<double>(activity.mailbox_depth));
     for (const auto& link : activity.links)
@@ -189,7 +196,8 @@ class PrometheusEndpoint::Metrics {
   /// Removes the series of the old ranks, stages and links.
   void clear() {
     for (auto* counters : {&busy_, &idle_, &bytes_, &waits_}) counters->clear();
-    for (auto* gauges : {&queued_, &mailboxes_, &resident_, &device_used_, &device_total_})
+    for (auto* gauges :
+         {&queued_, &mailboxes_, &resident_, &allocated_, &device_used_, &device_total_})
       gauges->clear();
   }
 
@@ -223,7 +231,7 @@ class PrometheusEndpoint::Metrics {
   PassingSeries<Counter> busy_, idle_, bytes_, waits_;
   Family<Gauge>&mailbox_, &mfu_, &source_loss_;
   Family<Counter>& source_tokens_;
-  PassingSeries<Gauge> mailboxes_, queued_, resident_, device_used_, device_total_;
+  PassingSeries<Gauge> mailboxes_, queued_, resident_, allocated_, device_used_, device_total_;
   Family<Counter>& recent_events_;
 };
 

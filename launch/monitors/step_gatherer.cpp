@@ -31,6 +31,8 @@ void StepGatherer::expect(std::uint32_t epoch, std::size_t num_ranks) {
 std::optional<WholeStep> StepGatherer::add(const actors::RunEvent& event,
                                            const actors::ActionsTraced& part) {
   if (event.epoch != epoch_) return std::nullopt;
+  if (left_out_ == kNextStep) left_out_ = event.step;
+  if (event.step == left_out_) return std::nullopt;
   if (event.step != step_.step) {
     step_ = {.step = event.step, .ranks = {}};
     complete_.clear();

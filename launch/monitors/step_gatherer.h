@@ -30,12 +30,16 @@ class StepGatherer {
   void expect(std::uint32_t epoch, std::size_t num_ranks);
   /// Adds a part. Returns the step when this was the last part of the last rank.
   std::optional<WholeStep> add(const actors::RunEvent& event, const actors::ActionsTraced& part);
+  /// Parts were lost: the step of the next part that comes, which may lack some, is left out.
+  void leave_out_open_step() { left_out_ = kNextStep; }
 
  private:
   std::uint32_t epoch_ = 0;
   std::size_t num_ranks_ = 0;
   WholeStep step_;
   std::set<int> complete_;  // ranks that have sent all their actions
+  static constexpr std::int64_t kNone = -1, kNextStep = -2;
+  std::int64_t left_out_ = kNone;  // the step that is left out; kNextStep: that of the next part
 };
 
 }  // namespace troupe::launch

@@ -80,8 +80,7 @@ void write_checkpoint_part(const fs::path& dir, const Stage& stage, const ModelC
     TROUPE_ASSERT(parameter.region == region_of(info, model, part.sharding));
     const auto regions = written_regions(info, model, part.sharding.size, parameter);
     const std::string& name = info.stored.tensor;
-    weights.add(name, info, parameter, parameter.rows_of(parameter.slice, parameter.weight),
-                regions);
+    weights.add(name, info, parameter, parameter.kept_weight, regions);
     optimizer.add(exp_avg_name(name), info, parameter, parameter.exp_avg, regions);
     optimizer.add(exp_avg_sq_name(name), info, parameter, parameter.exp_avg_sq, regions);
   }

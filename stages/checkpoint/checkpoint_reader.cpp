@@ -91,10 +91,10 @@ class OpenCheckpoint final : public CheckpointReader {
       for (const Parameter& parameter : stage.parameters()) {
         const ParameterInfo& info = info_of(infos, parameter);
         const std::string& name = info.stored.tensor;
-        const auto read_slice = [&](int slice, const tensor::Tensor& exp_avg,
+        const auto read_slice = [&](int slice, const tensor::Tensor& weight,
+                                    const tensor::Tensor& exp_avg,
                                     const tensor::Tensor& exp_avg_sq) {
           const tensor::Region kept = parameter.region_of(slice);
-          const tensor::Tensor weight = parameter.rows_of(slice, parameter.weight);
           read_tensor(content_.weights, name, info, kept, weight, copies);
           loaded.add(bytes_of(kept));
           if (without_state) return;
@@ -102,9 +102,10 @@ class OpenCheckpoint final : public CheckpointReader {
           read_tensor(content_.optimizer, exp_avg_sq_name(name), info, kept, exp_avg_sq, copies);
           loaded.add(2 * bytes_of(kept));
         };
-        read_slice(parameter.slice, parameter.exp_avg, parameter.exp_avg_sq);
+        read_slice(parameter.slice, parameter.kept_weight, parameter.exp_avg, parameter.exp_avg_sq);
         if (parameter.twin_slice >= 0)
-          read_slice(parameter.twin_slice, parameter.twin_exp_avg, parameter.twin_exp_avg_sq);
+          read_slice(parameter.twin_slice, parameter.twin_weight, parameter.twin_exp_avg,
+                     parameter.twin_exp_avg_sq);
       }
     });
     copies.synchronize();

@@ -1,10 +1,9 @@
 #include "stages/data_parallel/bucket_reduction.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
-#include "stages/parameters.h"
+#include "stages/parameter_layout.h"
 #include "tensor/error.h"
 #include "tensor/ops.h"
 
@@ -18,22 +17,9 @@ namespace {
 /// In place of the calls that a bucket misses: it is in the row of those that begin.
 constexpr int kReady = -1;
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-std::vector<Bucket> buckets_of(const Stage& stage, const BucketRule& rule) {
-  const Tensor all = stage.gradients();
-  std::vector<std::int64_t> offsets;
-  for (const Parameter& parameter : stage.parameters())
-    offsets.push_back(parameter.gradient.as<float>() - all.as<float>());
-  return cut_into_buckets(offsets, all.num_elements(), rule);
-}
-
-/// How many replicas divide the state.
-int num_slices(const DataParallelSpec& spec, const GradientGroups& groups) {
-  if (spec.division == StateDivision::none || !groups.replicas.group) return 1;
-  return groups.replicas.group->size();
+/// The elements that whole gradients take in memory, of all buckets or of their slots.
+std::int64_t written_elements(const ParameterLayout& layout, const StageSpec& stage) {
+  return stage.state.gradients ? layout.gradient_slots.size : layout.size;
 }
 
 std::int64_t wire_bytes(const DataParallelSpec& spec, std::int64_t elements) {
@@ -41,73 +27,83 @@ std::int64_t wire_bytes(const DataParallelSpec& spec, std::int64_t elements) {
   return elements * static_cast<std::int64_t>(tensor::size_of(spec.wire));
 }
 
-tensor::Buffer wire_memory(const DataParallelSpec& spec, const Stage& stage,
+const float* first_gradient(std::span<const SharedBucket> buckets) {
+  const float* first = buckets.front().memory.gradient.as<float>();
+  for (const SharedBucket& bucket : buckets)
+    first = std::min<const float*>(first, bucket.memory.gradient.as<float>());
+  return first;
+}
+
+tensor::Buffer wire_memory(const DataParallelSpec& spec, std::span<const SharedBucket> buckets,
                            tensor::Device& device) {
-  const std::int64_t bytes = wire_bytes(spec, stage.gradients().num_elements());
+  std::int64_t elements = 0;
+  for (const SharedBucket& bucket : buckets)
+    elements = std::max(elements, bucket.memory.gradient.as<float>() + bucket.range().size() -
+                                      first_gradient(buckets));
+  const std::int64_t bytes = wire_bytes(spec, elements);
   if (bytes == 0) return {};
   return device.allocate(static_cast<std::size_t>(bytes), tensor::MemoryKind::device);
 }
 
-}  // namespace
-
-std::vector<BucketReduction::Shares> BucketReduction::shares_of(const Stage& stage,
-                                                                std::span<const Bucket> buckets,
-                                                                int count, int self) {
-  std::vector<Shares> all;
-  if (count == 1) return all;
-  const auto pieces = cut_into_pieces(stage.parameters(), stage.gradients());
-  for (const Bucket& bucket : buckets) {
-    Shares& shares = all.emplace_back();
-    shares.slices = cut_into_slices(bucket, pieces, count);
-    for (const Slice& slice : shares.slices) shares.counts.push_back(slice.size());
-    const auto own = static_cast<std::size_t>(self), n = static_cast<std::size_t>(count);
-    shares.sent.resize(n);
-    shares.received.resize(n);
-    shares.sent[(own + 1) % n] = shares.counts[own];
-    shares.received[(own + n - 1) % n] = shares.counts[(own + n - 1) % n];
-  }
-  return all;
+/// The buckets that have gradients of their own.
+std::vector<SharedBucket> with_gradients(std::vector<SharedBucket> buckets) {
+  std::erase_if(buckets, [](const SharedBucket& bucket) { return !bucket.memory.gradient; });
+  return buckets;
 }
 
+}  // namespace
+
 BucketReduction::BucketReduction(const DataParallelSpec& spec, Stage& stage, GradientGroups groups,
-                                 tensor::Device& device)
+                                 tensor::Device& device, CollectiveLog& log)
     : spec_(spec),
       stage_(stage),
       groups_(std::move(groups)),
+      is_divided_(!stage.gradients()),
       stream_(device.make_stream()),
-      buckets_(buckets_of(stage, spec.buckets)),
-      shares_(shares_of(stage, buckets_, num_slices(spec, groups_),
-                        groups_.replicas.group ? groups_.replicas.group->member() : 0)),
+      buckets_(with_gradients(shared_buckets(spec, stage, groups_.replicas.group))),
       checks_(spec, stage, buckets_, device),
-      wire_(groups_.replicas.group ? wire_memory(spec, stage, device) : tensor::Buffer{}),
+      wire_(groups_.replicas.group ? wire_memory(spec, buckets_, device) : tensor::Buffer{}),
       bucket_of_(stage.parameters().size()),
       adders_(buckets_.size()),
-      tied_bucket_(buckets_.size()) {
+      tied_bucket_(buckets_.size()),
+      log_(log),
+      num_reductions_(buckets_.size()) {
   const auto parameters = stage.parameters();
-  for (std::size_t b = 0; b < buckets_.size(); ++b)
-    for (int i = buckets_[b].parameters.first; i < buckets_[b].parameters.end; ++i) {
-      bucket_of_[static_cast<std::size_t>(i)] = b;
-      const Tensor& gradient = parameters[static_cast<std::size_t>(i)].gradient;
-      if (groups_.tied.group && gradient.data == stage.tied_gradient().data) tied_bucket_ = b;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const StateBucket& bucket = buckets_[b].memory;
+    if (bucket.gradient_slot >= static_cast<int>(last_in_slot_.size())) {
+      last_in_slot_.resize(static_cast<std::size_t>(bucket.gradient_slot) + 1);
+      slot_is_free_.resize(last_in_slot_.size());
     }
-  for (int chunk = 0; chunk < stage.num_chunks(); ++chunk)
-    for (const NodeEnd& node : stage.nodes(chunk, Pass::weight_gradient))
-      for (const int i : node.gradients) ++adders_[bucket_of_[static_cast<std::size_t>(i)]];
-  for (const GradientGroup* group : {&groups_.tied, &groups_.mirror, &groups_.replicas})
-    if (group->group) reports_.push_back({.group = group->name, .operation = "all-reduce"});
-  if (!shares_.empty()) {
-    reports_.back().operation = "reduce-scatter";
-    if (groups_.twins.group)
-      reports_.push_back({.group = groups_.twins.name, .operation = "all-to-all"});
-    reports_.push_back({.group = groups_.replicas.name, .operation = "all-gather"});
+    if (bucket.is_head_use) continue;
+    for (int i = bucket.range.parameters.first; i < bucket.range.parameters.end; ++i) {
+      bucket_of_[static_cast<std::size_t>(i)] = b;
+      const Parameter& parameter = parameters[static_cast<std::size_t>(i)];
+      const Tensor& whole = is_divided_ ? parameter.kept_gradient : parameter.gradient;
+      if (groups_.tied.group && whole.data == stage.tied_gradient().data) tied_bucket_ = b;
+    }
   }
-  ready_.reserve(buckets_.size());
-  spans_.reserve(buckets_.size() * reports_.size());
+  for (auto& event : slot_is_free_) event = device.make_event();
+  for (int chunk = 0; chunk < stage.num_chunks(); ++chunk)
+    for (const NodeEnd& node : stage.nodes(chunk, Pass::weight_gradient)) {
+      for (const int b : node.adds_to) ++adders_[static_cast<std::size_t>(b)];
+      if (is_divided_) continue;
+      for (const int i : node.gradients) ++adders_[bucket_of_[static_cast<std::size_t>(i)]];
+    }
+  const bool has_slices = !stage.buckets().empty();
+  const auto row = [&](const GradientGroup& group, const char* operation) {
+    return group.group ? &log_.add(group.name, operation) : nullptr;
+  };
+  tied_ = row(groups_.tied, "all-reduce");
+  mirror_ = row(groups_.mirror, "all-reduce");
+  replicas_ = row(groups_.replicas, has_slices ? "reduce-scatter" : "all-reduce");
+  instances_ = row(groups_.instances, "all-reduce");
+  if (has_slices) twins_ = row(groups_.twins, "all-to-all");
   begin_step();
 }
 
 BucketReduction::~BucketReduction() {
-  for (UnderWay& left : under_way_) left.work.reset();
+  for (UnderWay& left : under_way_) left = {};
   try {
     stream_->synchronize();  // out of the gradients
   } catch (const Error&) {
@@ -118,49 +114,128 @@ BucketReduction::~BucketReduction() {
 void BucketReduction::begin_step() {
   for (UnderWay& left : under_way_) left = {};
   missing_ = adders_;
+  std::ranges::fill(num_reductions_, 0);
+  std::ranges::fill(last_in_slot_, 0);
   ready_.clear();
-  spans_.clear();
   begun_ = ended_ = 0;
   checks_.begin_step();
-  for (CollectiveReport& report : reports_)
-    if (&report != gathers()) report.clear();
+  for (CollectiveReport* const report : {tied_, mirror_, replicas_, instances_, twins_})
+    if (report) report->clear();
 }
 
 /// Buckets begin in the order in which they get ready, which the plan decides, so that it is the
-/// same on all replicas and shards. A mirrored rank runs another plan: there, all begin at the end.
-/// So does the bucket with a tied matrix whose other use another stage has: it would keep those
-/// behind it waiting until that stage is as far.
-void BucketReduction::added(std::span<const int> parameters, Microbatch microbatch,
-                            tensor::Event& ran) {
-  if (microbatch == Microbatch::earlier || !spec_.overlaps || groups_.mirror.group) return;
+/// same on all replicas and shards. Of whole gradients, those of a mirrored rank, which runs
+/// another plan, all begin at the end. So does the bucket with a tied matrix whose other use
+/// another stage has: it would keep those behind it waiting until that stage is as far.
+void BucketReduction::added(const NodeEnd& node, Microbatch microbatch, tensor::Event& ran) {
   const std::size_t before = ready_.size();
-  for (const int i : parameters) {
-    const std::size_t bucket = bucket_of_[static_cast<std::size_t>(i)];
-    if (--missing_[bucket] > 0 || bucket == tied_bucket_) continue;
-    missing_[bucket] = kReady;
-    ready_.push_back(bucket);
+  if (is_divided_) {
+    for (const int b : node.adds_to) {
+      const auto bucket = static_cast<std::size_t>(b);
+      if (--missing_[bucket] > 0) continue;
+      missing_[bucket] = adders_[bucket];
+      make_ready(bucket);
+    }
+  } else if (microbatch == Microbatch::last && spec_.overlaps && !groups_.mirror.group) {
+    for (const int i : node.gradients) {
+      const std::size_t bucket = bucket_of_[static_cast<std::size_t>(i)];
+      if (--missing_[bucket] > 0 || bucket == tied_bucket_) continue;
+      missing_[bucket] = kReady;
+      make_ready(bucket);
+    }
   }
   if (ready_.size() > before) ran.wait(*stream_);
+}
+
+void BucketReduction::make_ready(std::size_t bucket) {
+  // Both uses of a tied matrix come first and the replicas last, so that a replica's gradient has
+  // the same bits however its pipeline is cut.
+  static constexpr Part kWhole[]{Part::checks,   Part::tied,      Part::uses,
+                                 Part::shards,   Part::kv_heads,  Part::mirror,
+                                 Part::replicas, Part::instances, Part::twins};
+  static constexpr Part kOfMicrobatch[]{Part::checks, Part::shards, Part::kv_heads, Part::replicas};
+  ready_.push_back({.bucket = bucket, .parts = is_divided_ ? Parts(kOfMicrobatch) : Parts(kWhole)});
+  if (is_divided_)
+    last_in_slot_[static_cast<std::size_t>(buckets_[bucket].memory.gradient_slot)] = ready_.size();
 }
 
 void BucketReduction::progress() {
   for (std::size_t place = ended_; place < begun_; ++place) go_on(place);
   while (begun_ < ready_.size()) {
     UnderWay& next = under_way(begun_);
-    if (begun_ >= kUnderWay && next.part != Part::done) return;
-    // The work of the bucket before is given back only now, so that every step has as many.
-    next = {.bucket = &buckets_[ready_[begun_]], .work = nullptr};
+    if (begun_ >= kUnderWay && !next.done) return;
+    next = {.what = ready_[begun_]};
     go_on(begun_++);
   }
 }
 
 void BucketReduction::finish() {
-  for (std::size_t b = 0; b < buckets_.size(); ++b)
-    if (missing_[b] != kReady) ready_.push_back(b);
-  for (progress(); ended_ < ready_.size(); progress()) wait_for(under_way(ended_));
+  if (!is_divided_)
+    for (std::size_t b = 0; b < buckets_.size(); ++b)
+      if (missing_[b] != kReady) make_ready(b);
+  drain();
+  if (is_divided_) complete_slices();
   stream_->synchronize();
-  for (UnderWay& last : under_way_) last.work.reset();
+  for (UnderWay& last : under_way_) last.ended.reset();
   checks_.read();
+}
+
+void BucketReduction::drain() {
+  for (progress(); ended_ < ready_.size(); progress()) wait_for(under_way(ended_));
+}
+
+/// Both uses of a tied matrix are added when each has been summed over replicas and microbatches,
+/// because only slices of them are left then; the copy of the same layers likewise.
+void BucketReduction::complete_slices() {
+  static constexpr Part kOfStep[]{Part::instances, Part::tied, Part::uses, Part::mirror,
+                                  Part::twins};
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const StateBucket& bucket = buckets_[b].memory;
+    if (num_reductions_[b] == 0) stream_->device().ops().fill_zero(*stream_, bucket.kept_gradient);
+  }
+  static constexpr Part kOfHeadUse[]{Part::instances};
+  // The head's use is the last bucket, and must be complete before it is added to the embedding's.
+  for (std::size_t b = buckets_.size(); b-- > 0;) {
+    const bool is_head_use = buckets_[b].memory.is_head_use;
+    ready_.push_back({.bucket = b, .parts = is_head_use ? Parts(kOfHeadUse) : Parts(kOfStep)});
+    if (is_head_use) drain();
+  }
+  drain();
+}
+
+// --- divided gradients: the memory in which nodes write them
+
+/// What must end before the node has the memory for its gradients; null: nothing. Without overlap,
+/// what is under way keeps every node waiting.
+const BucketReduction::UnderWay* BucketReduction::blocking(const NodeEnd& node) {
+  if (!is_divided_ || ended_ == ready_.size()) return nullptr;
+  if (!spec_.overlaps) return &under_way(ended_);
+  for (const int b : node.adds_to) {
+    const int slot = buckets_[static_cast<std::size_t>(b)].memory.gradient_slot;
+    if (last_in_slot_[static_cast<std::size_t>(slot)] > ended_) return &under_way(ended_);
+  }
+  return nullptr;
+}
+
+const tensor::Work* BucketReduction::awaited(const NodeEnd& node) {
+  if (!blocking(node)) return nullptr;
+  progress();
+  const UnderWay* const oldest = blocking(node);
+  return oldest ? oldest->work.get() : nullptr;
+}
+
+double BucketReduction::open(const NodeEnd& node) {
+  double waited_s = 0;
+  while (blocking(node)) {
+    progress();
+    if (blocking(node)) waited_s += wait_for(under_way(ended_));
+  }
+  for (const int b : node.adds_to) {
+    const auto& bucket = buckets_[static_cast<std::size_t>(b)].memory;
+    const auto slot = static_cast<std::size_t>(bucket.gradient_slot);
+    if (last_in_slot_[slot] > 0) slot_is_free_[slot]->wait(stage_.stream_of(Pass::weight_gradient));
+  }
+  return waited_s;
 }
 
 // --- a bucket's parts
@@ -169,139 +244,43 @@ void BucketReduction::finish() {
 /// a bucket does not overtake the one before it.
 void BucketReduction::go_on(std::size_t place) {
   UnderWay& now = under_way(place);
-  while (now.part != Part::done) {
+  while (!now.done) {
     if (now.work) {
       if (!now.work->done()) return;
       end_part(now);
     }
-    const auto next = static_cast<Part>(static_cast<int>(now.part) + 1);
-    if (place > ended_ && under_way(place - 1).part < next) return;
-    now.part = next;
+    if (now.num_begun == now.what.parts.size()) {
+      end(now);
+      break;
+    }
+    if (place > ended_) {
+      const UnderWay& before = under_way(place - 1);
+      if (!before.done && before.num_begun <= now.num_begun) return;
+    }
+    ++now.num_begun;
     begin_part(now);
   }
-  while (ended_ < begun_ && under_way(ended_).part == Part::done) ++ended_;
+  while (ended_ < begun_ && under_way(ended_).done) ++ended_;
 }
 
-void BucketReduction::begin_part(UnderWay& now) {
-  const Bucket& bucket = *now.bucket;
-  switch (now.part) {
-    case Part::checks:
-      return checks_.look_at(bucket, *stream_);
-    case Part::tied:
-      if (number_of(bucket) == tied_bucket_) all_reduce(now, groups_.tied, stage_.tied_gradient());
-      return;
-    case Part::uses:
-      return stage_.add_tied_uses(*stream_, bucket.parameters);
-    case Part::shards:
-      now.work = stage_.sum_over_shards(*stream_, bucket.parameters, Sharers::all);
-      return;
-    case Part::kv_heads:
-      now.work = stage_.sum_over_shards(*stream_, bucket.parameters, Sharers::kv_head);
-      return;
-    case Part::mirror:
-      if (groups_.mirror.group) all_reduce(now, groups_.mirror, gradients(bucket));
-      return;
-    case Part::replicas:
-      if (groups_.replicas.group) reduce_over_replicas(now);
-      return;
-    case Part::twins:
-      if (groups_.twins.group) forward_to_twin(now);
-      return;
-    case Part::none:
-    case Part::done:
-      return;
-  }
+void BucketReduction::end(UnderWay& now) {
+  now.done = true;
+  const StateBucket& bucket = bucket_of(now).memory;
+  if (bucket.gradient_slot >= 0)
+    slot_is_free_[static_cast<std::size_t>(bucket.gradient_slot)]->record(*stream_);
 }
 
-void BucketReduction::reduce_over_replicas(UnderWay& now) {
-  Tensor x = gradients(*now.bucket);
-  if (wire_.data()) {
-    x = on_wire(*now.bucket);
-    stream_->device().ops().copy(*stream_, gradients(*now.bucket), x);
-  }
-  if (shares_.empty()) return all_reduce(now, groups_.replicas, x);
-  begin(now, groups_.replicas, x);
-  now.work = groups_.replicas.group->reduce_scatter_uneven(*stream_, x, own_part(*now.bucket, x),
-                                                           shares_[number_of(*now.bucket)].counts);
-}
-
-void BucketReduction::forward_to_twin(UnderWay& now) {
-  const Bucket& bucket = *now.bucket;
-  const Shares& shares = shares_[number_of(bucket)];
-  const Tensor all = gradients(bucket), own = own_part(bucket, all);
-  begin(now, groups_.twins, own);
-  now.work = groups_.twins.group->all_to_all_uneven(
-      *stream_, own, part_of(replica_before(), bucket, all), shares.sent, shares.received);
-}
-
-void BucketReduction::all_reduce(UnderWay& now, const GradientGroup& group, const Tensor& x) {
-  begin(now, group, x);
-  now.work = group.group->all_reduce(*stream_, x);
-}
-
-void BucketReduction::begin(UnderWay& now, const GradientGroup& group, const Tensor& x) {
-  now.report = report_for(group);
-  now.began_s = now_s();
-  ++now.report->count;
-  now.report->bytes += static_cast<std::int64_t>(x.num_bytes());
-}
-
-void BucketReduction::end_part(UnderWay& now) {
-  now.work->wait(*stream_);
-  if (CollectiveReport* const report = std::exchange(now.report, nullptr)) {
-    spans_.push_back({.of = report,
-                      .bucket = static_cast<int>(number_of(*now.bucket)),
-                      .begin_s = now.began_s,
-                      .end_s = std::max(now.began_s, now.work->finished_s())});
-    report->time_s += spans_.back().end_s - now.began_s;
-  }
-  if (now.part == Part::replicas && wire_.data())
-    stream_->device().ops().copy(*stream_, own_part(*now.bucket, on_wire(*now.bucket)),
-                                 own_part(*now.bucket, gradients(*now.bucket)));
-  const Part last = groups_.twins.group ? Part::twins : Part::replicas;
-  if (now.part != last) now.work.reset();
-}
-
-void BucketReduction::wait_for(UnderWay& oldest) {
-  const double begin_s = now_s();
-  oldest.work->wait();
-  if (oldest.report) oldest.report->exposed_s += now_s() - begin_s;
-}
-
-/// This replica's slice of a tensor of the whole bucket.
-Tensor BucketReduction::own_part(const Bucket& bucket, const Tensor& x) const {
-  if (shares_.empty()) return x;
-  return part_of(groups_.replicas.group->member(), bucket, x);
-}
-
-int BucketReduction::replica_before() const {
-  const int count = groups_.replicas.group->size();
-  return (groups_.replicas.group->member() + count - 1) % count;
-}
-
-Tensor BucketReduction::part_of(int replica, const Bucket& bucket, const Tensor& x) const {
-  const Slice& slice = shares_[number_of(bucket)].slices[static_cast<std::size_t>(replica)];
-  const auto skipped = static_cast<std::size_t>(slice.begin - bucket.begin);
-  return {x.as<std::byte>() + skipped * tensor::size_of(x.dtype), x.dtype, {slice.size()}};
-}
-
-Tensor BucketReduction::gradients(const Bucket& bucket) const {
-  return {stage_.gradients().as<float>() + bucket.begin, DType::f32, {bucket.size()}};
-}
-
-Tensor BucketReduction::on_wire(const Bucket& bucket) const {
-  return wire_.view(spec_.wire, {bucket.size()},
-                    static_cast<std::size_t>(bucket.begin) * tensor::size_of(spec_.wire));
-}
-
-CollectiveReport* BucketReduction::report_for(const GradientGroup& group) {
-  return &*std::ranges::find(reports_, group.name, &CollectiveReport::group);
+Tensor BucketReduction::on_wire(const SharedBucket& bucket) const {
+  const auto first = bucket.memory.gradient.as<float>() - first_gradient(buckets_);
+  return wire_.view(spec_.wire, {bucket.range().size()},
+                    static_cast<std::size_t>(first) * tensor::size_of(spec_.wire));
 }
 
 std::int64_t BucketReduction::bytes(const DataParallelSpec& spec, const StageSpec& stage,
                                     int replicas) {
   const ParameterLayout layout = lay_out_parameters(stage);
-  return (replicas > 1 ? wire_bytes(spec, layout.size) : 0) +
+  const std::int64_t elements = written_elements(layout, stage);
+  return (replicas > 1 ? wire_bytes(spec, elements) : 0) +
          BucketChecks::bytes(spec, layout.entries.size());
 }
 

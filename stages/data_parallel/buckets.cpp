@@ -7,14 +7,17 @@
 namespace troupe::stages {
 
 std::vector<Bucket> cut_into_buckets(std::span<const std::int64_t> offsets, std::int64_t size,
-                                     const BucketRule& rule) {
-  TROUPE_ASSERT((rule.size > 0) != (rule.count > 0));
+                                     const BucketRule& rule, std::span<const Seam> seams) {
+  TROUPE_ASSERT(rule.size == 0 || rule.count == 0);
+  TROUPE_ASSERT(rule.size > 0 || rule.count > 0 || !seams.empty());
   const int num_parameters = static_cast<int>(offsets.size());
   const int count = std::min(rule.count, num_parameters);
   std::vector<Bucket> buckets;
   Bucket next{.parameters = {.first = 0, .end = num_parameters}, .begin = 0, .end = size};
   const auto is_full = [&](int first) {
-    if (first == 0) return true;
+    const Seam seam = seams.empty() ? Seam::free : seams[static_cast<std::size_t>(first)];
+    if (first == 0 || seam == Seam::cut) return true;
+    if (seam == Seam::joined) return false;
     if (rule.size > 0) return next.size() >= rule.size;
     const int number = static_cast<int>(buckets.size()) + 1;
     const bool each_gets_one = first == count - number;  // as many parameters as buckets are left

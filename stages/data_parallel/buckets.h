@@ -4,30 +4,39 @@
 #include <span>
 #include <vector>
 
-#include "stages/stage.h"
-
 namespace troupe::stages {
+
+/// Consecutive parameters of Stage::parameters(), by number.
+struct ParameterRange {
+  int first = 0;
+  int end = 0;  ///< one past the last
+};
 
 /// A run of a stage's gradients that is reduced at once: whole parameters, with the padding behind
 /// each.
 struct Bucket {
   ParameterRange parameters;
-  std::int64_t begin = 0;  ///< elements of Stage::gradients()
+  std::int64_t begin = 0;  ///< elements of the stage's layout
   std::int64_t end = 0;
   std::int64_t size() const { return end - begin; }
 };
 
-/// How many parameters share a bucket. One of the two is given, the other is 0.
+/// How many parameters share a bucket. At most one of the two is given, the other is 0. Without
+/// either, buckets reach from one Seam::cut to the next.
 struct BucketRule {
   std::int64_t size = 0;  ///< elements with which a bucket is full, at least 1
   int count = 0;  ///< buckets of about equal size; a stage with fewer parameters has one for each
   bool operator==(const BucketRule&) const = default;
 };
 
+/// Whether a bucket begins with a parameter: as the rule says, never, or in any case.
+enum class Seam { free, joined, cut };
+
 /// Cuts a stage's gradients of `size` elements, of parameters that begin at `offsets`, ascending
 /// from 0. Buckets are numbered from the end of the layout, because backwards mostly end there
 /// first. They depend on the stage's parameters and the rule alone, not on the number of replicas.
+/// `seams`, by parameter: empty, or where the rule must not or need not decide.
 std::vector<Bucket> cut_into_buckets(std::span<const std::int64_t> offsets, std::int64_t size,
-                                     const BucketRule& rule);
+                                     const BucketRule& rule, std::span<const Seam> seams = {});
 
 }  // namespace troupe::stages

@@ -1,24 +1,23 @@
 #include "stages/data_parallel/data_parallel.h"
 
-#include <utility>
-
-#include "stages/data_parallel/replicated.h"
-#include "stages/data_parallel/sharded_optimizer.h"
+#include "stages/data_parallel/bucket_reduction.h"
+#include "stages/data_parallel/slice_norms.h"
+#include "stages/data_parallel/stage_replicas.h"
+#include "stages/parameter_layout.h"
 
 namespace troupe::stages {
 
 std::unique_ptr<DataParallel> make_data_parallel(const DataParallelSpec& spec, Stage& stage,
-                                                 GradientGroups groups, tensor::Device& device) {
-  if (spec.division == StateDivision::none || !groups.replicas.group)
-    return std::make_unique<Replicated>(spec, stage, std::move(groups), device);
-  return std::make_unique<ShardedOptimizer>(spec, stage, std::move(groups), device);
+                                                 const GradientGroups& groups,
+                                                 tensor::Device& device) {
+  return std::make_unique<StageReplicas>(spec, stage, groups, device);
 }
 
 std::int64_t data_parallel_bytes(const DataParallelSpec& spec, const StageSpec& stage,
                                  int replicas) {
-  const bool is_divided = spec.division != StateDivision::none && replicas > 1;
-  return is_divided ? ShardedOptimizer::bytes(spec, stage, replicas)
-                    : BucketReduction::bytes(spec, stage, replicas);
+  const std::int64_t of_norms =
+      stage.state.count > 1 ? SliceNorms::bytes(pieces_of(lay_out_parameters(stage)).size()) : 0;
+  return BucketReduction::bytes(spec, stage, replicas) + of_norms;
 }
 
 }  // namespace troupe::stages

@@ -31,19 +31,19 @@ std::vector<Slice> cut_into_slices(const Bucket& bucket, std::span<const Gradien
 
 std::vector<std::vector<std::int64_t>> cut_rows(std::span<const tensor::Shape> shapes,
                                                 std::span<const std::int64_t> offsets,
-                                                std::int64_t size, const StateSharding& sharding) {
+                                                std::span<const Bucket> buckets, int count) {
   std::vector<std::vector<std::int64_t>> cuts;
-  const auto count = static_cast<std::size_t>(sharding.count);
+  const auto num_slices = static_cast<std::size_t>(count);
   for (const tensor::Shape& shape : shapes) {
-    cuts.emplace_back(count + 1, shape[0]);
+    cuts.emplace_back(num_slices + 1, shape[0]);
     cuts.back().front() = 0;
   }
   if (count == 1) return cuts;
   const auto pieces = cut_into_pieces(shapes, offsets);
-  for (const Bucket& bucket : cut_into_buckets(offsets, size, sharding.buckets)) {
-    const auto slices = cut_into_slices(bucket, pieces, sharding.count);
+  for (const Bucket& bucket : buckets) {
+    const auto slices = cut_into_slices(bucket, pieces, count);
     for (int i = bucket.parameters.first; i < bucket.parameters.end; ++i)
-      for (std::size_t replica = 1; replica < count; ++replica) {
+      for (std::size_t replica = 1; replica < num_slices; ++replica) {
         const std::int64_t rows = shapes[static_cast<std::size_t>(i)][0];
         const std::int64_t columns = shapes[static_cast<std::size_t>(i)].num_elements() / rows;
         const std::int64_t cut = slices[replica].begin - offsets[static_cast<std::size_t>(i)];

@@ -16,6 +16,14 @@ struct StateSharding {
   int index = 0;  ///< which of them this one is
   BucketRule buckets{};
   bool twins = false;  ///< each keeps, and updates, the slice of the one before it too
+  /// Whether it keeps the gradients of its slices alone, to which those of every microbatch are
+  /// added.
+  bool gradients = false;
+  bool weights = false;  ///< whether it keeps the weights of its slices alone
+  /// With divided weights: buckets that are gathered ahead of the one that is computed with, and
+  /// whether each is given up after its forward, and gathered again for its backward.
+  int prefetch = 1;
+  bool reshards = true;
   /// The slice that it keeps for another; -1: none.
   int twin() const { return twins ? (index + count - 1) % count : -1; }
   bool operator==(const StateSharding&) const = default;
@@ -24,7 +32,7 @@ struct StateSharding {
 /// A replica's part of a bucket, maybe empty. Padding belongs to what precedes it.
 struct Slice {
   PieceRange pieces;
-  std::int64_t begin = 0;  ///< elements of Stage::gradients()
+  std::int64_t begin = 0;  ///< elements of the stage's layout
   std::int64_t end = 0;
   std::int64_t size() const { return end - begin; }
 };
@@ -34,10 +42,11 @@ struct Slice {
 std::vector<Slice> cut_into_slices(const Bucket& bucket, std::span<const GradientPiece> pieces,
                                    int count);
 
-/// Where the rows of each parameter are cut among the replicas: replica i keeps the rows from
-/// cuts[i] to cuts[i + 1] of the parameter's tensors, count + 1 numbers for each parameter.
+/// Where the rows of each parameter are cut among `count` replicas: replica i keeps the rows from
+/// cuts[i] to cuts[i + 1] of the parameter's tensors, count + 1 numbers for each parameter. The
+/// parameters have these shapes and begin at `offsets`.
 std::vector<std::vector<std::int64_t>> cut_rows(std::span<const tensor::Shape> shapes,
                                                 std::span<const std::int64_t> offsets,
-                                                std::int64_t size, const StateSharding& sharding);
+                                                std::span<const Bucket> buckets, int count);
 
 }  // namespace troupe::stages

@@ -58,10 +58,10 @@ InferenceStage::InferenceStage(const InferenceSpec& spec, tensor::Device& device
     whole.other_rows = 0;
     head_.norm = make_norm(layers_.layer, device);
     head_.projection = std::make_unique<tensor::ColumnParallelLinear>(device, whole, parallel);
-    head_.weights.master = parameters_.head_weights();
+    head_.weights.master = parameters_.head_weights(Pass::forward);
   }
   for (int layer = spec.chunk.first_layer; layer < spec.chunk.end_layer; ++layer)
-    blocks_.push_back({.master = parameters_.block_weights(layer), .packed = {}});
+    blocks_.push_back({.master = parameters_.block_weights(layer, Pass::forward), .packed = {}});
   const auto memory_for = [&](auto lay_out) {
     Arena count;
     (this->*lay_out)(count);

@@ -227,11 +227,11 @@ void DecoderBlock::use_tokens(std::int64_t tokens, BlockDeferred& deferred) cons
   use_rows(deferred.dqkv, tokens);
 }
 
-void DecoderBlock::pack(const BlockWeights& weights) const {
-  qkv_->pack(streams_.backward(), weights.master.qkv.weight, weights.packed.qkv);
-  o_->pack(streams_.backward(), weights.master.o.weight, weights.packed.o);
-  gate_up_->pack(streams_.backward(), weights.master.gate_up.weight, weights.packed.gate_up);
-  down_->pack(streams_.backward(), weights.master.down.weight, weights.packed.down);
+void DecoderBlock::pack(tensor::Stream& stream, const BlockWeights& weights) const {
+  qkv_->pack(stream, weights.master.qkv.weight, weights.packed.qkv);
+  o_->pack(stream, weights.master.o.weight, weights.packed.o);
+  gate_up_->pack(stream, weights.master.gate_up.weight, weights.packed.gate_up);
+  down_->pack(stream, weights.master.down.weight, weights.packed.down);
 }
 
 std::array<PackedCopy, 4> DecoderBlock::packed_copies(const BlockWeights& weights) const {

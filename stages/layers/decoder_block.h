@@ -147,7 +147,7 @@ class DecoderBlock {
   void use_tokens(std::int64_t tokens, BlockActivations& kept) const;
   void use_tokens(std::int64_t tokens, BlockDeferred& deferred) const;
 
-  void pack(const BlockWeights& weights) const;
+  void pack(tensor::Stream& stream, const BlockWeights& weights) const;
   std::array<PackedCopy, 4> packed_copies(const BlockWeights& weights) const;
 
   // The nodes of a forward: from x over input_norm to mid, and from mid over post_norm to y.

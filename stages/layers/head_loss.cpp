@@ -84,8 +84,8 @@ void HeadLoss::use_tokens(std::int64_t tokens, HeadDeferred& deferred) const {
   use_rows(deferred.dx, shape_.own_tokens(tokens));
 }
 
-void HeadLoss::pack(const HeadWeights& weights) const {
-  projection_->pack(streams_.backward(), weights.master.projection, weights.packed);
+void HeadLoss::pack(tensor::Stream& stream, const HeadWeights& weights) const {
+  projection_->pack(stream, weights.master.projection, weights.packed);
 }
 
 void HeadLoss::forward_norm(const HeadWeights& weights, const HeadActivations& kept) const {

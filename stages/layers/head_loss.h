@@ -78,7 +78,7 @@ class HeadLoss {
   void use_tokens(std::int64_t tokens, HeadActivations& kept) const;
   void use_tokens(std::int64_t tokens, HeadDeferred& deferred) const;
 
-  void pack(const HeadWeights& weights) const;
+  void pack(tensor::Stream& stream, const HeadWeights& weights) const;
   PackedCopy packed_copy(const HeadWeights& weights) const {
     return {weights.master.projection, projection_->packed_copy(weights.packed)};
   }

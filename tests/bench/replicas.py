@@ -1,4 +1,5 @@
-"""Benchmarks of data parallelism: what two replicas cost, and what backwards hide of their reductions."""
+"""Benchmarks of data parallelism: what two replicas cost, what backwards hide of their reductions, and what it costs to
+divide state among them."""
 import concurrent.futures, statistics
 
 from cluster import MEASURED_MODEL, MICRO, PIPELINE_SAMPLES, SEQ_LEN, RunBox
@@ -7,24 +8,29 @@ from measure import Row, output_of
 GROUP = "replicas of stage 0"
 
 
-def speed(bench, box, name, replicas, samples, dtype):
-    """Tokens/s of a run of the measured model whose replicas have one thread each: the median of its steps except the
-    first. It is bound to no core, because another run may have the same ones in mind."""
+def steps_of(bench, box, name, samples, *settings):
+    """The metrics of a run of the measured model whose replicas have one thread each, of its steps except the first."""
     manifest = box.manifest(name, MEASURED_MODEL, steps=2 if bench.smoke else 6, seq_len=SEQ_LEN, micro=MICRO,
                             samples=samples, pp=1, threads=1)
-    sets = [word for setting in (f"mesh.dp={replicas}", f"model.dtype={dtype}", "cluster.pin=false")
-            for word in ("--set", setting)]
+    sets = [word for setting in settings for word in ("--set", setting)]
     output_of(bench.troupe, "launch", manifest, *sets, timeout=300)
-    return statistics.median(row["tokens_per_s"] for row in box.metrics(name)[1:])
+    return box.metrics(name)[1:]
+
+
+def speed(bench, box, name, samples, *settings):
+    """Tokens/s of such a run: the median of its steps."""
+    return statistics.median(row["tokens_per_s"] for row in steps_of(bench, box, name, samples, *settings))
 
 
 def dp_two(bench):
-    """Two replicas of one thread each, over two runs of one thread that train beside each other on half the samples."""
+    """Two replicas of one thread each, over two runs of one thread that train beside each other on half the samples.
+    None is bound to a core, because both runs would have the same one in mind."""
     dtype = "bfloat16" if bench.name.endswith("_bf16") else "float32"
+    alike = f"model.dtype={dtype}", "cluster.pin=false"
     with RunBox() as box, concurrent.futures.ThreadPoolExecutor() as both:
         for i in range(bench.repeats(5)):
-            two = speed(bench, box, f"two-{i}", 2, PIPELINE_SAMPLES, dtype)
-            halves = [both.submit(speed, bench, box, f"alone-{i}-{side}", 1, PIPELINE_SAMPLES // 2, dtype)
+            two = speed(bench, box, f"two-{i}", PIPELINE_SAMPLES, "mesh.dp=2", *alike)
+            halves = [both.submit(speed, bench, box, f"alone-{i}-{side}", PIPELINE_SAMPLES // 2, *alike)
                       for side in range(2)]
             alone = sum(half.result() for half in halves)
             bench.record("two replicas, tokens/s", two)
@@ -35,14 +41,9 @@ def dp_two(bench):
 
 
 def reductions(bench, box, name, *settings):
-    """Of a run of the measured model with two replicas of one thread, the median over its steps except the first: the
-    share of the reductions' time that the replicas stood still for them, and the time of a step."""
-    steps = 2 if bench.smoke else 6
-    manifest = box.manifest(name, MEASURED_MODEL, steps=steps, seq_len=SEQ_LEN, micro=MICRO, samples=PIPELINE_SAMPLES,
-                            pp=1, threads=1)
-    sets = [word for setting in ("mesh.dp=2", *settings) for word in ("--set", setting)]
-    output_of(bench.troupe, "launch", manifest, *sets, timeout=300)
-    rows = box.metrics(name)[1:]
+    """Of a run with two replicas, the median over its steps: the share of the reductions' time that the replicas stood
+    still for them, and the time of a step."""
+    rows = steps_of(bench, box, name, PIPELINE_SAMPLES, "mesh.dp=2", *settings)
     times = [next(c for c in row["collectives"] if c["group"] == GROUP) for row in rows]
     return (statistics.median(c["exposed_s"] / c["time_s"] for c in times),
             statistics.median(row["step_s"] for row in rows))
@@ -60,3 +61,19 @@ def dp_overlap(bench):
             bench.record("ratio", late_s / step_s)
     return Row(bench.name, bench.median("exposed share"), "share", bench.median("ratio"),
                f"a step without overlap: {bench.median('step without overlap, s'):.3f} s")
+
+
+def sharded_two(bench):
+    """Two replicas of one thread each that divide state, over two that each hold all of it."""
+    sharding = {"zero1_two": "optim", "fsdp_two": "optim_grads_params"}[bench.name]
+    with RunBox() as box:
+        for i in range(bench.repeats(3)):
+            speeds = {}
+            # Each goes first in turn, because a machine that gets slower or faster would favour one of them.
+            for mode in ("none", sharding)[::-1 if i % 2 else 1]:
+                speeds[mode] = speed(bench, box, f"{mode}-{i}", PIPELINE_SAMPLES, "mesh.dp=2",
+                                     f"data_parallel.sharding={mode}")
+                bench.record(f"{mode}, tokens/s", speeds[mode])
+            bench.record("ratio", speeds[sharding] / speeds["none"])
+    return Row(bench.name, bench.median(f"{sharding}, tokens/s"), "tokens/s", bench.median("ratio"),
+               f"nothing divided: {bench.median('none, tokens/s'):.0f} tokens/s")

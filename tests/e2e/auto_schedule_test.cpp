@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(a_run_chooses_its_schedule_and_says_what_it_won) {
     if (keys["mesh.dp"] == "1") BOOST_TEST((step_numbers(place.run(name)) == want));
     // A run that is resumed keeps the schedule that was chosen.
     const std::string manifest = content_of(place.run(name) + "/manifest.toml");
-    BOOST_TEST(manifest.find("\"auto\"") == std::string::npos, manifest);
+    BOOST_TEST(manifest.find("kind = \"auto\"") == std::string::npos, manifest);
     // The manifest also holds the measured costs, whatever the schedule.
     BOOST_TEST(manifest.find("costs = \"F=") != std::string::npos, manifest);
   }

@@ -184,6 +184,59 @@ BOOST_AUTO_TEST_CASE(replicas_come_and_go_with_their_slices) {
   for (const auto& [step, values] : numbers) BOOST_TEST(step == expected++);
 }
 
+/// Each replica keeps gradients, or gradients and weights, of its slices alone.
+BOOST_AUTO_TEST_CASE(divided_gradients_and_weights_survive_deaths_and_changes) {
+  const Workplace place;
+  std::mt19937_64 random(fresh_seed());
+  for (const std::string sharding : {"optim_grads", "optim_grads_params"}) {
+    const Keys keys = with(
+        kEndless,
+        {{"mesh.dp", "2"}, {"mesh.pp", "2"}, {"data_parallel.sharding", '"' + sharding + '"'}});
+    LiveRun run(place, "live_" + sharding, keys);
+    run.lose_a_worker(random);
+    const Numbers before = run.numbers();
+    run.scale("--dp", "3");
+    run.lose_a_worker(random);
+    run.stop();
+    const Numbers undisturbed = calm(place, "calm_" + sharding, keys, run);
+    check_same(before, undisturbed, sharding);
+    BOOST_TEST(distance(run.numbers(), undisturbed) < 1e-5);
+    BOOST_TEST((run.origins().front() == "memory"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(gathered_weights_change_no_bit_of_a_run) {
+  const Workplace place;
+  const Keys two{{"mesh.dp", "2"}, {"mesh.pp", "2"}};
+  const Numbers base =
+      trained(place, "base", with(two, {{"data_parallel.sharding", "\"optim_grads\""}}));
+  const Keys weights = with(two, {{"data_parallel.sharding", "\"optim_grads_params\""}});
+  check_same(trained(place, "gathered", weights), base, "gathered weights");
+  check_same(trained(place, "kept",
+                     with(weights, {{"data_parallel.reshard_after_forward", "false"},
+                                    {"data_parallel.prefetch", "3"}})),
+             base, "weights that stay gathered");
+}
+
+BOOST_AUTO_TEST_CASE(checkpoints_of_one_sharding_resume_under_another) {
+  const Workplace place;
+  const Keys two{{"mesh.dp", "2"}, {"run.max_steps", "6"}};
+  const Numbers whole = trained(place, "whole", two);
+  const std::vector<std::string> shardings{"none", "optim_grads_params", "optim", "optim_grads"};
+  for (std::size_t i = 0; i < shardings.size(); ++i) {
+    const auto divided = [&](std::size_t number) -> Keys {
+      return {{"data_parallel.sharding", '"' + shardings[number % shardings.size()] + '"'}};
+    };
+    const std::string first = "first" + std::to_string(i);
+    trained(place, first, with(with(two, divided(i)), {{"run.max_steps", "3"}}));
+    const Keys resumed{{"checkpoint.resume", '"' + place.checkpoint(first, 3) + '"'}};
+    const Numbers rest =
+        trained(place, "second" + std::to_string(i), with(with(two, divided(i + 1)), resumed));
+    BOOST_TEST(rest.size() == 3u);
+    BOOST_TEST(distance(rest, whole) < 2e-6);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(checkpoints_of_any_shape_resume_in_any_other) {
   const Workplace place;
   std::mt19937_64 random(fresh_seed());

@@ -34,6 +34,30 @@ stages::StageSpec small_stage(bool training, stages::ModelKind kind = stages::Mo
       .training = training};
 }
 
+/// Replicas that divide gradients, or weights, or both.
+std::vector<stages::StateSharding> divided_states() {
+  std::vector<stages::StateSharding> states;
+  for (const auto& [gradients, weights] :
+       {std::pair(true, false), std::pair(false, true), std::pair(true, true)})
+    for (const bool twins : {true, false}) {
+      const stages::StateSharding state{.count = 3,
+                                        .index = 1,
+                                        .buckets = {.size = 2000},
+                                        .twins = twins,
+                                        .gradients = gradients,
+                                        .weights = weights};
+      states.push_back(state);
+      if (!weights) continue;
+      for (const int prefetch : {0, 3}) {
+        states.push_back(state);
+        states.back().prefetch = prefetch;
+      }
+      states.push_back(state);
+      states.back().reshards = false;
+    }
+  return states;
+}
+
 std::vector<stages::StageSpec> many_specs() {
   std::vector<stages::StageSpec> specs;
   for (const bool training : {true, false}) {
@@ -50,6 +74,14 @@ std::vector<stages::StageSpec> many_specs() {
         for (const std::size_t only : {0u, 1u}) {
           specs.push_back(spec);
           specs.back().chunks = {spec.chunks[only]};
+        }
+        for (const stages::StateSharding& state : divided_states()) {
+          if (!training) continue;  // whose weights are never divided
+          specs.push_back(spec);
+          specs.back().state = state;
+          specs.push_back(spec);
+          specs.back().chunks = {spec.chunks[1]};
+          specs.back().state = state;
         }
         spec.chunks = {{.first_layer = 2, .end_layer = 4}};
         specs.push_back(spec);
@@ -82,12 +114,50 @@ BOOST_AUTO_TEST_CASE(a_stage_allocates_what_it_plans) {
     BOOST_TEST(device.allocated() == 0u);
     const auto stage = make_transformer_stage(spec, device);
     BOOST_TEST(static_cast<std::int64_t>(device.allocated()) == plan.total());
+    const stages::StageMemory told = stage->allocated();
+    BOOST_TEST(told.weights == plan.weights);
+    BOOST_TEST(told.gradients == plan.gradients);
+    BOOST_TEST(told.optimizer == plan.optimizer);
+    BOOST_TEST(told.activations == plan.activations);
+    BOOST_TEST(told.packed == plan.packed);
+    BOOST_TEST(told.gathered == plan.gathered);
+    BOOST_TEST(told.buckets == plan.buckets);
+    if (spec.state.weights || spec.state.gradients) continue;
     if (spec.state.count == 1 || !spec.training)
       BOOST_TEST(plan.optimizer == (spec.training ? 2 * plan.weights : 0));
     else
       BOOST_TEST(plan.optimizer < 2 * plan.weights);
     BOOST_TEST(plan.gradients >= (spec.training ? plan.weights : 0));
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_divided_state_takes_its_slices_and_slots) {
+  NullDevice device;
+  stages::StageSpec spec = small_stage(true);
+  spec.model.hidden_size = 192;
+  spec.model.intermediate_size = 256;
+  spec.model.head_dim = 32;
+  spec.model.num_hidden_layers = 40;
+  spec.chunks = {{.first_layer = 0, .end_layer = 40, .embedding = true, .head = true, .live = 1}};
+  const stages::StageMemory whole = plan_memory(spec, device);
+  const auto is_part = [](std::int64_t bytes, std::int64_t of, double share) {
+    return static_cast<double>(bytes) > share * static_cast<double>(of) &&
+           static_cast<double>(bytes) < 2 * share * static_cast<double>(of);
+  };
+  spec.state = {.count = 8, .index = 3, .gradients = true, .weights = true};
+  const stages::StageMemory divided = plan_memory(spec, device);
+  BOOST_TEST(is_part(divided.weights, whole.weights, 1.0 / 10));
+  BOOST_TEST(is_part(divided.gradients, whole.gradients, 1.0 / 10));
+  BOOST_TEST(is_part(divided.optimizer, whole.optimizer, 1.0 / 10));
+  // Two layers for forwards and two for backwards, of forty; gradients of three.
+  BOOST_TEST(is_part(divided.gathered, whole.weights, 4.0 / 50));
+  BOOST_TEST(is_part(divided.buckets, whole.weights, 3.0 / 50));
+  BOOST_TEST(is_part(divided.packed, whole.packed, 4.0 / 50));
+  BOOST_TEST(divided.activations == whole.activations);
+  spec.state.reshards = false;
+  const stages::StageMemory kept = plan_memory(spec, device);
+  BOOST_TEST(kept.gathered == whole.weights);
+  BOOST_TEST(kept.packed == whole.packed);
 }
 
 BOOST_AUTO_TEST_CASE(memory_grows_by_equal_slots) {

@@ -7,15 +7,12 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <thread>
 
 #include "stages/data/text_files.h"
 #include "stages/data/token_cache_pruning.h"
 #include "stages/data/token_file.h"
-#include "stages/data/token_scan.h"
-#include "stages/hugging_face/hf_tokenizer.h"
 #include "stages/tokenizers/tokenizer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/file_size_limit.h"
@@ -24,7 +21,6 @@
 
 using namespace troupe;
 using namespace troupe::stages;
-using nlohmann::json;
 using test::expect_error;
 
 namespace {
@@ -236,115 +232,6 @@ BOOST_AUTO_TEST_CASE(a_sound_cache_of_another_source_is_not_taken) {
   const std::string path_a = prepare({a}), path_b = prepare({b});
   std::filesystem::copy_file(path_b, path_a, std::filesystem::copy_options::overwrite_existing);
   BOOST_TEST(text_of(prepare({a})) == "text of a");
-}
-
-BOOST_AUTO_TEST_CASE(a_cache_knows_where_prompts_end) {
-  const std::string lines = dir.write("chat.jsonl",
-                                      "{\"prompt\": \"2+2=\", \"response\": \"4\"}\n\n"
-                                      "{\"response\": \"no question\", \"prompt\": \"\"}\n"
-                                      "{\"prompt\": \"no answer\", \"response\": \"\"}\n");
-  const std::string path = prepare_tokens({.files = {lines}, .loss_on = LossOn::response}, cache);
-  BOOST_TEST(text_of(path) == "2+2=4no questionno answer");
-  const auto file = TokenFile::open(path);
-  BOOST_REQUIRE(file->num_documents() == 3);
-  BOOST_TEST(file->document_begin(1) == 5);
-  BOOST_REQUIRE(file->num_masked() == 2);
-  BOOST_TEST((file->masked(0) == TokenSpan{0, 4}));
-  BOOST_TEST((file->masked(1) == TokenSpan{16, 25}));
-  const auto all = TokenFile::open(prepare({lines}));
-  BOOST_TEST(all->name() != file->name());
-  BOOST_TEST(text_of(all->name()) == "2+2=4no questionno answer");
-  BOOST_TEST(all->num_masked() == 0);
-  BOOST_TEST(scan_tokens(*all, 256) != scan_tokens(*file, 256));
-}
-
-BOOST_AUTO_TEST_CASE(a_prompt_has_the_ids_of_a_text_and_a_response_goes_on_behind_it) {
-  const auto model = dir.write("spm.model", test::sentencepiece_model());
-  const auto tokenizer = Tokenizer::open(model);
-  const std::string prompt = "What is the answer?\nTell me", response = " The answer.\nIt is it";
-  const std::string lines =
-      dir.write("a.jsonl",
-                "{\"prompt\": \"What is the answer?\\nTell me\", \"response\": \" The "
-                "answer.\\nIt is it\"}\n");
-  const std::string path =
-      prepare_tokens({.files = {lines}, .tokenizer = model, .loss_on = LossOn::response}, cache);
-  auto expected = tokenizer->encode(prompt);
-  const auto length = std::ssize(expected);
-  for (const std::int32_t id : tokenizer->encode(response, Place::after_newline))
-    expected.push_back(id);
-  BOOST_TEST(tokens_of(path) == expected, boost::test_tools::per_element());
-  BOOST_TEST((TokenFile::open(path)->masked(0) == TokenSpan{0, length}));
-}
-
-BOOST_AUTO_TEST_CASE(conversations_are_kept_from_training_but_for_the_assistant) {
-  json tokens = json::array();
-  for (const char* token : {"<user>", "<assistant>", "<end>"})
-    tokens.push_back({{"content", token}, {"id", 256 + tokens.size()}, {"special", true}});
-  json tokenizer = json::parse(hf_tokenizer_files("bytes").at("tokenizer.json"));
-  tokenizer["added_tokens"] = tokens;
-  const std::string path = dir.write("tokenizer.json", tokenizer.dump());
-  const auto use_template = [&](const std::string& source) {
-    dir.write("tokenizer_config.json", json{{"chat_template", source}}.dump());
-  };
-  use_template(
-      "{% for m in messages %}{{ '<' + m.role + '>' + m.content + '<end>' }}{% endfor %}{% if "
-      "add_generation_prompt %}{{ '<assistant>' }}{% endif %}");
-  const auto chat = [](const std::vector<std::pair<std::string, std::string>>& messages) {
-    json list = json::array();
-    for (const auto& [role, content] : messages)
-      list.push_back({{"role", role}, {"content", content}});
-    return json{{"messages", list}}.dump() + "\n";
-  };
-  const std::string lines = dir.write(
-      "chat.jsonl", chat({{"user", "ab"}, {"assistant", "c"}, {"user", "d"}, {"assistant", ""}}) +
-                        "{\"prompt\": \"xy\", \"response\": \"z\"}\n" +
-                        chat({{"assistant", "a"}, {"user", ""}}));
-  const auto prepared = [&](LossOn loss_on) {
-    return prepare_tokens({.files = {lines}, .tokenizer = path, .loss_on = loss_on}, cache);
-  };
-  const std::string response = prepared(LossOn::response);
-  const std::vector<std::int32_t> expected{256, 'a', 'b', 258, 257, 'c', 258, 256, 'd', 258,
-                                           257, 258, 'x', 'y', 'z', 257, 'a', 258, 256, 258};
-  BOOST_TEST(tokens_of(response) == expected, boost::test_tools::per_element());
-  const auto file = TokenFile::open(response);
-  BOOST_TEST(file->num_documents() == 3);
-  std::vector<TokenSpan> masked;
-  for (std::int64_t i = 0; i < file->num_masked(); ++i) masked.push_back(file->masked(i));
-  BOOST_TEST((masked == std::vector<TokenSpan>{{0, 5}, {7, 11}, {12, 14}, {15, 16}, {18, 20}}));
-  const auto all = TokenFile::open(prepared(LossOn::all));
-  BOOST_TEST(tokens_of(all->name()) == expected, boost::test_tools::per_element());
-  BOOST_TEST(all->num_masked() == 0);
-  use_template("{% for m in messages %}{{ m.content }}{% endfor %}");
-  BOOST_TEST(prepared(LossOn::response) != response);
-  use_template("{{ messages | length }}");
-  prepared(LossOn::all);
-  expect_error(ErrorKind::data, {"chat.jsonl:1: ", "tokenizer_config.json", "the first 1 messages"},
-               [&] { prepared(LossOn::response); });
-  use_template("{{ messages | tojson }}");
-  expect_error(ErrorKind::data, {"chat.jsonl:1: ", "line 1: the filter tojson"},
-               [&] { prepared(LossOn::all); });
-}
-
-BOOST_AUTO_TEST_CASE(lines_without_what_the_loss_is_on_are_named) {
-  const auto refused = [&](const std::string& line, LossOn loss_on,
-                           const std::vector<std::string>& words) {
-    const std::string file =
-        dir.write("bad.jsonl", "{\"prompt\": \"p\", \"response\": \"r\"}\n" + line + "\n");
-    auto all = words;
-    all.push_back("bad.jsonl:2:");
-    expect_error(ErrorKind::data, all,
-                 [&] { prepare_tokens({.files = {file}, .loss_on = loss_on}, cache); });
-  };
-  refused("{\"prompt\": \"p\"}", LossOn::all, {"\"text\"", "\"prompt\" and \"response\""});
-  refused("{\"prompt\": \"p\"}", LossOn::response, {"\"prompt\" and \"response\""});
-  refused("{\"text\": \"t\"}", LossOn::response, {"\"prompt\" and \"response\""});
-  refused("{\"prompt\": 1, \"response\": \"r\"}", LossOn::response, {"strings"});
-  refused("[]", LossOn::response, {"JSON object"});
-  refused("{\"messages\": []}", LossOn::response, {"\"messages\" need the chat template"});
-  refused("{\"messages\": []}", LossOn::all, {"\"messages\" need the chat template"});
-  const std::string text = dir.write("text.txt", "text");
-  expect_error(ErrorKind::data, {"text.txt", "\"prompt\""},
-               [&] { prepare_tokens({.files = {text}, .loss_on = LossOn::response}, cache); });
 }
 
 BOOST_AUTO_TEST_CASE(processes_that_prepare_at_once_all_get_the_whole_stream) {

@@ -72,6 +72,8 @@ class FakeStage : public NullStage {
                            .region = stages::region_of(info, model_, sharding_),
                            .row_cuts = std::move(cuts),
                            .slice = replica_.index});
+    stages::Parameter& parameter = parameters_.back();
+    parameter.kept_weight = parameter.rows_of(parameter.slice, parameter.weight);
   }
   tensor::Tensor make(const tensor::Shape& shape) {
     memory_.push_back(

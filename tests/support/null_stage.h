@@ -3,6 +3,7 @@
 #include <array>
 
 #include "stages/node_row.h"
+#include "stages/transformer_stage.h"
 #include "tests/support/test_device.h"
 
 namespace troupe::test {
@@ -22,7 +23,11 @@ class NullStage : public stages::Stage {
         edge_(edge) {}
 
   int num_chunks() const override { return num_chunks_; }
+  stages::StageMemory allocated() const override { return {}; }
   void join(const stages::ShardGroups&) override {}
+  void set_gate(stages::NodeGate*) override {}
+  std::span<const stages::StateBucket> buckets() const override { return {}; }
+  void pack(int, stages::Pass) override {}
   tensor::Shape edge_shape() const override { return edge_; }
   tensor::DType edge_dtype() const override { return tensor::DType::f32; }
   void begin_step() override {}

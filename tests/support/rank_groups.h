@@ -35,8 +35,14 @@ struct RankGroups {
     kv_head = make("heads", part.kv_head_ranks);
     tied = make("tied", part.tied_ranks);
     mirror = make("mirror", part.mirror_ranks);
-    replicas = make("replicas", part.replica_ranks);
-    twins = make("twins", part.stage.state.twins ? part.replica_ranks : std::vector<int>{});
+    replicas = make("replicas", sharing_ranks(part));
+    instances = make("instances", instance_ranks(part));
+    const auto sharing_if = [&](bool has) {
+      return has ? sharing_ranks(part) : std::vector<int>{};
+    };
+    twins = make("twins", sharing_if(part.stage.state.twins));
+    forward_weights = make("weights, forwards", sharing_if(part.stage.state.weights));
+    backward_weights = make("weights, backwards", sharing_if(part.stage.state.weights));
   }
   stages::ShardGroups shards() const {
     return {.forward = forward.get(),
@@ -48,11 +54,14 @@ struct RankGroups {
     return {.tied = {.group = tied.get(), .name = "tied"},
             .mirror = {.group = mirror.get(), .name = "mirror"},
             .replicas = {.group = replicas.get(), .name = "replicas"},
-            .twins = {.group = twins.get(), .name = "twins"}};
+            .instances = {.group = instances.get(), .name = "instances"},
+            .twins = {.group = twins.get(), .name = "twins"},
+            .forward_weights = forward_weights.get(),
+            .backward_weights = backward_weights.get()};
   }
 
   std::unique_ptr<tensor::ProcessGroup> forward, backward, gradients, kv_head, tied, mirror,
-      replicas, twins;
+      replicas, instances, twins, forward_weights, backward_weights;
 };
 
 /// What a rank computes with in a thread of its own, joined to its groups. The channel is one of

@@ -170,9 +170,22 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
       round_trip(system, Evaluated{.epoch = 1, .step = 2, .rank = 3, .loss_sum = 6, .targets = 7});
   BOOST_TEST((evaluated.loss_sum == 6u && evaluated.targets == 7));
   BOOST_TEST(round_trip(system, Failed{.epoch = 1, .kind = 65, .message = "m"}).kind == 65);
-  BOOST_TEST(
-      round_trip(system, Heartbeat{.progress = 1, .state = "s", .waiting_for = "w"}).waiting_for ==
-      "w");
+  const auto beat = round_trip(system, Heartbeat{.state = "s",
+                                                 .waiting_for = "w",
+                                                 .allocated = {.stage = {.weights = 1,
+                                                                         .gradients = 2,
+                                                                         .optimizer = 3,
+                                                                         .activations = 4,
+                                                                         .packed = 5},
+                                                               .buckets = 6,
+                                                               .collectives = 7,
+                                                               .pools = 8}});
+  BOOST_TEST(beat.waiting_for == "w");
+  const AllocatedMemory& allocated = beat.allocated;
+  BOOST_TEST((allocated.stage.weights == 1 && allocated.stage.gradients == 2 &&
+              allocated.stage.optimizer == 3 && allocated.stage.activations == 4 &&
+              allocated.stage.packed == 5));
+  BOOST_TEST((allocated.buckets == 6 && allocated.collectives == 7 && allocated.pools == 8));
 }
 
 }  // namespace troupe::actors

@@ -62,14 +62,14 @@ BOOST_AUTO_TEST_CASE(a_rank_divides_its_memory_between_gpu_and_machine) {
   BOOST_TEST(cpu.host_total() == cpu.total());
   spec.cluster.device.kind = tensor::DeviceKind::cuda;
   const RankMemory gpu = plan();
-  BOOST_TEST(gpu.stage.weights == cpu.stage.weights);
-  BOOST_TEST(gpu.device_total() > kContextBytes + 64 * kMiB + gpu.stage.weights);
-  BOOST_TEST(gpu.host_total() == gpu.pools + kProcessBytes + kCudaHostBytes);
+  BOOST_TEST(gpu.allocated.stage.weights == cpu.allocated.stage.weights);
+  BOOST_TEST(gpu.device_total() > kContextBytes + 64 * kMiB + gpu.allocated.stage.weights);
+  BOOST_TEST(gpu.host_total() == gpu.allocated.pools + kProcessBytes + kCudaHostBytes);
   BOOST_TEST(total_memory(spec, shape) == gpu.host_total());
   // 32 rows of 16 elements are looked up by the embedding; the head's are multiplied.
-  BOOST_TEST(gpu.stage.packed == gpu.stage.weights - 32 * 16 * 4);
+  BOOST_TEST(gpu.allocated.stage.packed == gpu.allocated.stage.weights - 32 * 16 * 4);
   spec.model.dtype = tensor::DType::bf16;
-  BOOST_TEST(plan().stage.packed == (gpu.stage.weights - 32 * 16 * 4) / 2);
+  BOOST_TEST(plan().allocated.stage.packed == (gpu.allocated.stage.weights - 32 * 16 * 4) / 2);
 }
 
 }  // namespace troupe::actors

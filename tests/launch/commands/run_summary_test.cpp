@@ -17,6 +17,27 @@ BOOST_AUTO_TEST_CASE(the_first_screen_says_what_lies_where) {
     BOOST_TEST(text.find(word) != std::string::npos, "no '" << word << "' in\n" << text);
 }
 
+BOOST_AUTO_TEST_CASE(the_first_screen_says_what_each_sharding_takes) {
+  const auto screen = [](const std::vector<std::string>& overrides) {
+    const auto spec = launch::to_run_spec(checked(kSmallManifest, overrides));
+    return launch::summary(spec, launch::place(spec), true);
+  };
+  BOOST_TEST(screen({}).find("sharding") == std::string::npos);
+  const std::string whole = screen({"mesh.dp=4"});
+  for (const char* word :
+       {"none ", ", optim ", ", optim_grads ", ", optim_grads_params ", "(least: "})
+    BOOST_TEST(whole.find(word) != std::string::npos, "no '" << word << "' in\n" << whole);
+  BOOST_TEST(whole.find("twins") == std::string::npos);
+  const std::vector<std::string> divided{"mesh.dp=2", "data_parallel.sharding=\"optim\""};
+  // Both moments of half of 584,928 parameters.
+  const std::string twins = screen(divided);
+  BOOST_TEST(twins.find("take 2.2 MiB of it") != std::string::npos, twins);
+  BOOST_TEST(twins.find("with dp = 2 sharding saves little") != std::string::npos, twins);
+  auto without = divided;
+  without.push_back("recovery.neighbour_copies=false");
+  BOOST_TEST(screen(without).find("twins") == std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(the_first_screen_says_what_is_computed_again) {
   const auto screen = [](const std::vector<std::string>& overrides) {
     const auto spec = launch::to_run_spec(checked(kSmallManifest, overrides));
@@ -63,7 +84,7 @@ BOOST_AUTO_TEST_CASE(the_first_screen_says_what_collectives_cost) {
   // A forward and a backward are in no pair: 0.75 of 3.75 + 7 x 3.
   const std::string pairs = text_of({costs, "schedule.kind=combined-1f1b", "schedule.chunks=1"});
   BOOST_TEST(pairs.find("by stage, 3.0 % of a step") != std::string::npos, pairs);
-  BOOST_TEST(text_of({}).find("collectives") == std::string::npos);
+  BOOST_TEST(text_of({}).find("for collectives") == std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(the_first_screen_fits_100_columns) {
@@ -72,12 +93,13 @@ BOOST_AUTO_TEST_CASE(the_first_screen_fits_100_columns) {
   for (launch::RankPlacement& rank : placement.ranks) {
     rank.parameters = 999'999'999'999;
     const std::int64_t widest = 1023LL << 30;
-    rank.memory = {.weights = widest,
-                   .gradients = widest,
-                   .optimizer = widest,
-                   .activations = widest,
-                   .packed = widest};
-    rank.pools = widest;
+    rank.memory.allocated = {.stage = {.weights = widest,
+                                       .gradients = widest,
+                                       .optimizer = widest,
+                                       .activations = widest,
+                                       .packed = widest},
+                             .collectives = widest,
+                             .pools = widest};
   }
   std::istringstream lines(launch::summary(spec, placement, true));
   for (std::string line; std::getline(lines, line);) BOOST_TEST(line.size() <= 100u, line);

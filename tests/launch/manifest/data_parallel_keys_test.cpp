@@ -41,10 +41,47 @@ BOOST_AUTO_TEST_CASE(gradients_are_reduced_as_the_manifest_says) {
   bad({"large_grad_norm=-1.0"}, {"large_grad_norm", "at least 0"});
   bad({"sharding=zero2"}, {"sharding", "zero2", "'none'", "'optim'"});
   bad({"sharding=optim"}, {"sharding = 'optim'", "dp = 1", "dp = 2"});
-  bad({"sharding=optim_grads"}, {"'optim_grads'", "nearest: 'optim'"});
+  bad({"sharding=optim_grads"}, {"sharding = 'optim_grads'", "dp = 1", "dp = 2"});
   refused({"mesh.dp=2", "data_parallel.sharding=optim", "data_parallel.on_difference=repair"},
           {"on_difference = 'repair'", "'optim'", "leave it out"});
   bad({"overlap_param_gather=false"}, {"overlap_param_gather", "'none'", "leave it out"});
+}
+
+BOOST_AUTO_TEST_CASE(gradients_and_weights_are_divided_as_the_manifest_says) {
+  using stages::DataParallelSpec;
+  using stages::StateDivision;
+  const auto with_two = [](std::vector<std::string> overrides) {
+    for (std::string& text : overrides) text = "data_parallel." + text;
+    overrides.push_back("mesh.dp=2");
+    return overrides;
+  };
+  const auto read = [&](const std::vector<std::string>& overrides) {
+    return launch::to_run_spec(checked(kSmallManifest, with_two(overrides))).data_parallel;
+  };
+  const auto bad = [&](const std::vector<std::string>& overrides,
+                       const std::vector<std::string>& words) {
+    refused(with_two(overrides), words);
+  };
+  BOOST_TEST(
+      (read({"sharding=optim_grads"}) == DataParallelSpec{.division = StateDivision::optim_grads}));
+  BOOST_TEST((read({"sharding=optim_grads", "reduce_every=step"}) ==
+              DataParallelSpec{.division = StateDivision::optim_grads, .every_microbatch = false}));
+  BOOST_TEST(
+      (read({"sharding=optim_grads_params", "prefetch=3", "reshard_after_forward=false"}) ==
+       DataParallelSpec{
+           .division = StateDivision::optim_grads_params, .prefetch = 3, .reshards = false}));
+  bad({"prefetch=2"}, {"prefetch = 2", "'none' keeps them whole", "leave it out"});
+  bad({"sharding=optim_grads", "reshard_after_forward=false"},
+      {"reshard_after_forward = false", "'optim_grads' keeps them whole", "'optim_grads_params'"});
+  bad({"sharding=optim_grads_params", "bucket_size=5"}, {"bucket_size = 5", "leave it out"});
+  bad({"sharding=optim_grads_params", "num_buckets=5"}, {"num_buckets = 5", "leave it out"});
+  bad({"sharding=optim", "reduce_every=microbatch"},
+      {"reduce_every = 'microbatch'", "'optim' keeps them whole", "nearest: 'step'"});
+  bad({"sharding=optim_grads_params", "prefetch=-1"}, {"prefetch", "at least 0"});
+  bad({"reduce_every=week"}, {"reduce_every", "week", "'microbatch'"});
+}
+
+BOOST_AUTO_TEST_CASE(keys_of_other_trainers_are_named) {
   for (const launch::ForeignKey& key : launch::foreign_keys())
     refused({std::string(key.table) + "." + std::string(key.name) + "=true"},
             {std::string(key.name), "Megatron-LM", std::string(key.instead)});

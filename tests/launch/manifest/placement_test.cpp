@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(a_tied_head_is_counted_with_its_embedding) {
   BOOST_TEST(placement.parameters == kAll - kEmbedding);
   BOOST_TEST(placement.ranks[0].parameters == kEmbedding + 2 * kLayer);
   BOOST_TEST(placement.ranks[2].parameters == 2 * kLayer + 96);
-  BOOST_TEST(placement.ranks[2].memory.weights >=
+  BOOST_TEST(placement.ranks[2].memory.allocated.stage.weights >=
              4 * (2 * kLayer + 96 + kEmbedding));  // its copy takes memory
 }
 
@@ -61,9 +61,11 @@ BOOST_AUTO_TEST_CASE(every_layout_holds_the_whole_model_once_a_replica) {
       BOOST_TEST(row.rank == rank++);
       parameters += row.parameters;
       layers.insert(layers.end(), row.layers.begin(), row.layers.end());
-      BOOST_TEST(row.memory.weights >= 4 * row.parameters);
-      BOOST_TEST(row.total_bytes == row.memory.total() + row.pools + actors::kProcessBytes);
-      total += row.total_bytes;
+      const actors::AllocatedMemory& memory = row.memory.allocated;
+      BOOST_TEST(memory.stage.weights >= 4 * row.parameters);
+      BOOST_TEST(row.memory.total() ==
+                 memory.stage.total() + memory.collectives + memory.pools + actors::kProcessBytes);
+      total += row.memory.total();
     }
     const auto replicas = static_cast<std::size_t>(placement.ranks.back().replica + 1);
     BOOST_TEST(parameters == kAll * static_cast<std::int64_t>(replicas));
@@ -94,11 +96,12 @@ BOOST_AUTO_TEST_CASE(a_plan_shows_what_recompute_saves) {
 BOOST_AUTO_TEST_CASE(transport_buffers_are_slots_and_two_to_send) {
   const auto placement = placed({"mesh.pp=2", "recovery.neighbour_copies=false"});
   const std::int64_t message = 2 * 64 * 96 * 4;
-  BOOST_TEST(placed({}).ranks[0].pools == 0);
+  BOOST_TEST(placed({}).ranks[0].memory.allocated.pools == 0);
   for (const auto& row : placement.ranks) {
-    BOOST_TEST(row.pools % message == 0);
-    BOOST_TEST(row.pools >= 4 * message);        // two to send, two to receive
-    BOOST_TEST(row.pools <= (2 + 8) * message);  // no more slots than microbatches
+    const std::int64_t pools = row.memory.allocated.pools;
+    BOOST_TEST(pools % message == 0);
+    BOOST_TEST(pools >= 4 * message);        // two to send, two to receive
+    BOOST_TEST(pools <= (2 + 8) * message);  // no more slots than microbatches
   }
 }
 
@@ -113,7 +116,7 @@ BOOST_AUTO_TEST_CASE(slots_that_two_processes_map_are_counted_once) {
       if (edge.to == rank) slots += edge.slots, ++edges;
   BOOST_TEST(edges == 4);  // each edge counts at both of its ranks
   std::int64_t pools = 0;
-  for (const auto& row : launch::place(spec).ranks) pools += row.pools;
+  for (const auto& row : launch::place(spec).ranks) pools += row.memory.allocated.pools;
   const std::int64_t message = 2 * 64 * 96 * 4;
   BOOST_TEST(pools == (slots + edges * transport::kSendBuffers) * message);
 }
@@ -122,12 +125,16 @@ BOOST_AUTO_TEST_CASE(copies_of_a_neighbours_state_are_planned) {
   const auto without = placed({"mesh.pp=2", "recovery.neighbour_copies=false"});
   const auto with = placed({"mesh.pp=2"});
   for (std::size_t i = 0; i < 2; ++i) {
-    const std::int64_t state = without.ranks[i].memory.weights;  // of one tensor per parameter
-    BOOST_TEST(with.ranks[i].memory.optimizer - without.ranks[i].memory.optimizer == 3 * state);
+    const std::int64_t state =
+        without.ranks[i].memory.allocated.stage.weights;  // of one tensor per parameter
+    BOOST_TEST(with.ranks[i].memory.allocated.stage.optimizer -
+                   without.ranks[i].memory.allocated.stage.optimizer ==
+               3 * state);
     // Two of the neighbour's whole states, of about this size, and what is sent.
-    BOOST_TEST(with.ranks[i].pools - without.ranks[i].pools > 2 * 3 * state);
+    BOOST_TEST(with.ranks[i].memory.allocated.pools - without.ranks[i].memory.allocated.pools >
+               2 * 3 * state);
   }
-  BOOST_TEST(placed({}).ranks[0].pools == 0);
+  BOOST_TEST(placed({}).ranks[0].memory.allocated.pools == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_divided_state_takes_less_and_its_twins_as_much_again) {
@@ -141,16 +148,16 @@ BOOST_AUTO_TEST_CASE(a_divided_state_takes_less_and_its_twins_as_much_again) {
     BOOST_TEST(twins.ranks[i].formula.optimizer == 2 * row.formula.optimizer);
     BOOST_TEST(none.ranks[i].formula.optimizer == 8 * row.parameters);
     // Half a piece more or less, in one bucket of this small model.
-    BOOST_TEST(
-        static_cast<double>(row.memory.optimizer) == static_cast<double>(row.formula.optimizer),
-        boost::test_tools::tolerance(0.05));
-    of_alone += row.memory.optimizer;
-    of_twins += twins.ranks[i].memory.optimizer;
-    fullest = std::max(fullest, twins.ranks[i].total_bytes);
+    BOOST_TEST(static_cast<double>(row.memory.allocated.stage.optimizer) ==
+                   static_cast<double>(row.formula.optimizer),
+               boost::test_tools::tolerance(0.05));
+    of_alone += row.memory.allocated.stage.optimizer;
+    of_twins += twins.ranks[i].memory.allocated.stage.optimizer;
+    fullest = std::max(fullest, twins.ranks[i].memory.allocated.total());
   }
   BOOST_TEST(of_twins == 2 * of_alone);
   BOOST_TEST(none.sharding.at("optim") == fullest);
-  BOOST_TEST(twins.sharding.at("none") == none.ranks[0].total_bytes);
+  BOOST_TEST(twins.sharding.at("none") == none.ranks[0].memory.allocated.total());
   BOOST_TEST(twins.sharding.at("none") > fullest);
   BOOST_TEST(placed({}).sharding.size() == 1u);
 }

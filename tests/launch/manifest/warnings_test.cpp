@@ -35,6 +35,27 @@ BOOST_AUTO_TEST_CASE(more_memory_than_the_machine_has_is_warned_of_and_refused) 
                [&] { launch::check_memory(spec, placement, less, "m.toml"); });
 }
 
+BOOST_AUTO_TEST_CASE(a_sharding_that_would_fit_is_named) {
+  const auto spec = spec_of({"mesh.dp=4", "recovery.neighbour_copies=false"});
+  const auto placement = launch::place(spec);
+  const auto with_bytes = [](std::int64_t bytes) {
+    return launch::Machine{.free_cores = 8, .memory_bytes = bytes};
+  };
+  const auto of = [&](const char* sharding) { return 4 * placement.sharding.at(sharding); };
+  BOOST_TEST_REQUIRE(of("optim") < placement.total_bytes());
+  expect_error(ErrorKind::manifest, {"data_parallel.sharding = \"optim\""}, [&] {
+    launch::check_memory(spec, placement, with_bytes(placement.total_bytes() - 1), "m.toml");
+  });
+  expect_error(ErrorKind::manifest, {"data_parallel.sharding = \"optim_grads_params\""}, [&] {
+    launch::check_memory(spec, placement, with_bytes(of("optim") - 1), "m.toml");
+  });
+  try {
+    launch::check_memory(spec, placement, with_bytes(1), "m.toml");
+  } catch (const Error& error) {
+    BOOST_TEST(!says(error.what(), "data_parallel.sharding"), error.what());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(more_threads_than_cores_are_warned_of) {
   const auto spec = spec_of({"mesh.pp=3", "cluster.threads=2"});
   BOOST_TEST(launch::cores_warning(spec, {.free_cores = 6, .memory_bytes = 1}) == "");

@@ -49,8 +49,10 @@ BOOST_AUTO_TEST_CASE(prometheus_scrapes_what_was_published) {
   hub.publish(step_event(1, 3.5));
   hub.publish(step_event(2, 2.25));
   hub.publish({.rank = 1,
-               .body = RankActivity{
-                   .resident_bytes = 4096, .mailbox_depth = 3, .links = {{.to = 0, .queued = 2}}}});
+               .body = RankActivity{.resident_bytes = 4096,
+                                    .allocated = {.stage = {.weights = 2048}, .pools = 512},
+                                    .mailbox_depth = 3,
+                                    .links = {{.to = 0, .queued = 2}}}});
   hub.publish({.body = DirectorActivity{.mailbox_depth = 5, .handler_s = {5e-6, 2e-3}}});
   hub.publish({.body = Recovered{.stall_s = 0.5}});
   hub.publish({.body = EvaluationDone{.loss = 4.5}});
@@ -70,6 +72,8 @@ BOOST_AUTO_TEST_CASE(prometheus_scrapes_what_was_published) {
         "stage=\"1\"} 2\n",
         "troupe_link_bytes_total{dst=\"1\",kind=\"tensor\",src=\"0\"} 128\n",
         "troupe_process_resident_memory_bytes{rank=\"1\"} 4096\n",
+        "troupe_rank_allocated_memory_bytes{purpose=\"weights\",rank=\"1\"} 2048\n",
+        "troupe_rank_allocated_memory_bytes{purpose=\"pools\",rank=\"1\"} 512\n",
         "troupe_actor_mailbox_depth{actor=\"stage\",rank=\"1\"} 3\n",
         "troupe_actor_mailbox_depth{actor=\"director\"} 5\n",
         "troupe_link_queue_depth{dst=\"0\",src=\"1\"} 2\n",

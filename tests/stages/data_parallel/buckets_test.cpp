@@ -48,6 +48,24 @@ BOOST_AUTO_TEST_CASE(buckets_are_counted_from_the_end) {
   BOOST_TEST((cut({.count = 100}) == std::vector{5, 4, 3, 2, 1, 0}));
 }
 
+BOOST_AUTO_TEST_CASE(seams_decide_before_the_rule_does) {
+  const std::vector<std::int64_t> offsets{0, 100, 110, 150, 250, 260};
+  const auto cut = [&](const BucketRule& rule, const std::vector<Seam>& seams) {
+    return firsts(cut_into_buckets(offsets, 300, rule, seams));
+  };
+  const auto f = Seam::free, j = Seam::joined, c = Seam::cut;
+  // A full bucket waits for the first parameter of what is joined.
+  BOOST_TEST((cut({.size = 1}, {f, f, j, f, j, f}) == std::vector{5, 3, 1, 0}));
+  BOOST_TEST((cut({.size = 1}, {f, f, f, f, f, f}) == std::vector{5, 4, 3, 2, 1, 0}));
+  BOOST_TEST((cut({.size = 50}, {f, j, f, f, j, f}) == std::vector{3, 0}));
+  // A bucket that is not full ends at a cut.
+  BOOST_TEST((cut({.size = 1000}, {f, f, c, f, f, f}) == std::vector{2, 0}));
+  BOOST_TEST((cut({.size = 51}, {f, f, f, f, f, c}) == std::vector{5, 3, 0}));
+  // Without a rule there are the cuts alone.
+  BOOST_TEST((cut({}, {f, f, c, j, c, f}) == std::vector{4, 2, 0}));
+  BOOST_TEST((cut({}, {f, f, f, f, f, f}) == std::vector{0}));
+}
+
 BOOST_AUTO_TEST_CASE(buckets_cover_a_layout_with_whole_parameters) {
   std::mt19937_64 random(test::fresh_seed());
   for (int round = 0; round < 2000; ++round) {

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "stages/data_parallel/data_parallel.h"
+#include "stages/transformer_stage.h"
+
+namespace troupe::stages {
+
+/// What the collectives of one kind of a step are to be: CollectiveReport without times.
+struct PlannedCollectives {
+  const char* operation = "";
+  int count = 0;
+  std::int64_t bytes = 0;
+  bool operator==(const PlannedCollectives&) const = default;
+};
+
+/// The buckets whose weights the nodes of a pass read, as Stage::nodes() of that stage would say
+/// (NodeEnd::reads), node by node; empty lists where a node reads none, or weights are not divided.
+std::vector<std::vector<int>> reads_of(const StageSpec& stage, int chunk, Pass pass);
+
+/// The collectives of a step among the replicas of a stage and, of several instances, between
+/// these: a pure function of the plan. `spec` and `stage` are of one shape, with
+/// DataParallelSpec::microbatches; `order` is what the nodes of a step read. None without replicas.
+std::vector<PlannedCollectives> plan_collectives(const DataParallelSpec& spec,
+                                                 const StageSpec& stage, const UnitOrder& order,
+                                                 int replicas);
+
+}  // namespace troupe::stages
