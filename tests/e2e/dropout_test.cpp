@@ -1,10 +1,8 @@
 #include <signal.h>
 
 #include <boost/test/unit_test.hpp>
-#include <cmath>
 
-#include "tests/support/small_manifest.h"
-#include "tests/support/troupe_program.h"
+#include "tests/support/trained_run.h"
 
 // Tests runs that train with dropout, with real processes: however the model and the batch are
 // divided, and whatever is lost on the way, they drop alike.
@@ -12,31 +10,8 @@
 namespace troupe::test {
 namespace {
 
-using Numbers = std::map<int, StepNumbers>;
-
 const Keys kDropout{
     {"model.hidden_dropout", "0.1"}, {"model.attention_dropout", "0.1"}, {"run.max_steps", "20"}};
-
-Keys with(Keys keys, const Keys& more) {
-  for (const auto& [key, value] : more) keys[key] = value;
-  return keys;
-}
-
-Numbers trained(const Workplace& place, const std::string& name, const Keys& keys) {
-  const Finished done = troupe({"launch", place.manifest(name, keys)});
-  BOOST_REQUIRE_MESSAGE(done.exit_code == 0,
-                        name << " ended with " << done.exit_code << ": " << done.err);
-  return step_numbers(place.run(name));
-}
-
-/// The largest relative difference of losses.
-double distance(const Numbers& a, const Numbers& b) {
-  BOOST_REQUIRE_EQUAL(a.size(), b.size());
-  double worst = 0;
-  for (const auto& [step, numbers] : a)
-    worst = std::max(worst, std::abs(numbers.loss / b.at(step).loss - 1));
-  return worst;
-}
 
 }  // namespace
 

@@ -1,27 +1,15 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
-#include "tests/support/small_manifest.h"
-#include "tests/support/troupe_program.h"
+#include "tests/support/trained_run.h"
 
 // Tests that every layout of one model computes the same numbers, with real processes and real UCX.
 
 namespace troupe::test {
 namespace {
 
-/// Trains and returns the run's numbers.
-std::map<int, StepNumbers> trained(const Workplace& place, const std::string& name,
-                                   const Keys& keys) {
-  const Finished done = troupe({"launch", place.manifest(name, keys)});
-  BOOST_REQUIRE_MESSAGE(done.exit_code == 0,
-                        name << " ended with " << done.exit_code << ": " << done.err);
-  auto numbers = step_numbers(place.run(name));
-  BOOST_REQUIRE_MESSAGE(numbers.size() == 6u, name << " logged " << numbers.size() << " steps");
-  return numbers;
-}
-
-void check_same(const std::string& name, const std::map<int, StepNumbers>& a,
-                const std::map<int, StepNumbers>& b) {
+void check_same(const std::string& name, const Numbers& a, const Numbers& b) {
+  BOOST_REQUIRE_EQUAL(a.size(), b.size());
   for (const auto& [step, numbers] : a)
     BOOST_CHECK_MESSAGE(numbers == b.at(step), name << ", step " << step << ": loss "
                                                     << numbers.loss << " and " << b.at(step).loss
@@ -29,8 +17,8 @@ void check_same(const std::string& name, const std::map<int, StepNumbers>& a,
                                                     << b.at(step).grad_norm);
 }
 
-void check_close(const std::string& name, const std::map<int, StepNumbers>& a,
-                 const std::map<int, StepNumbers>& b, double relative) {
+void check_close(const std::string& name, const Numbers& a, const Numbers& b, double relative) {
+  BOOST_REQUIRE_EQUAL(a.size(), b.size());
   for (const auto& [step, numbers] : a) {
     const double worst = std::abs(numbers.loss - b.at(step).loss) / b.at(step).loss;
     BOOST_CHECK_MESSAGE(worst <= relative,

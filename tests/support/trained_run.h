@@ -15,11 +15,14 @@ namespace troupe::test {
 /// The numbers of a run by step.
 using Numbers = std::map<int, StepNumbers>;
 
-/// The numbers of a run that a launch has ended. Fails the test if it failed.
+/// The numbers of a run that a launch has ended. Fails the test if it failed, or lost a worker on
+/// the way: recovery would hide a stage that crashes in every step.
 inline Numbers trained(const Workplace& place, const std::string& name, const Keys& keys) {
   const Finished done = troupe({"launch", place.manifest(name, keys)});
   BOOST_REQUIRE_MESSAGE(done.exit_code == 0,
                         name << " ended with " << done.exit_code << ": " << done.err);
+  BOOST_REQUIRE_MESSAGE(done.out.find("recovered at step") == std::string::npos,
+                        name << " lost a worker: " << done.out);
   return step_numbers(place.run(name));
 }
 

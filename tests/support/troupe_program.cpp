@@ -148,7 +148,7 @@ void read_new_steps(TroupeProgram& run, const std::filesystem::path& run_dir, in
   const int last = (before.empty() ? 0 : before.rbegin()->first) + count;
   for (int step = 0; step < last;) {
     const std::string line = run.read_line();
-    BOOST_REQUIRE_MESSAGE(!line.empty(), "the run ended before step " << last);
+    if (line.empty()) BOOST_FAIL("the run ended before step " << last << ": " << run.finish().err);
     if (line.starts_with("step ")) step = std::atoi(line.c_str() + std::strlen("step "));
   }
 }
