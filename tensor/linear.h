@@ -36,7 +36,7 @@ enum class Gradient { first, added };
 /// The three products of a linear layer, for one shape; the number of rows of a call is that of its
 /// tensors. One object serves every layer of that shape: the only state of a weight is its packed
 /// form, which the caller keeps, as it does all other memory. A forward may run at the same time as
-/// a gradient; two forwards or two gradients may not, and pack() runs alone.
+/// a gradient, and pack() as either of them; two forwards, two gradients or two packs may not.
 class Linear {
  public:
   virtual ~Linear() = default;

@@ -155,9 +155,10 @@ void Product::set_scratch(void* data) {
 void Product::pack(const float* b, Layout layout, void* packed) {
   const ThreadCount thread_count(threads_);
   memory source = unbound(describe(shape_.k, shape_.n, DType::f32, layout));
+  memory target = unbound(b_.get_desc());  // b_ may be read by a run at the same time
   bind(source, b);
-  bind(b_, packed);
-  dnnl::reorder(source, b_).execute(stream_, source, b_);
+  bind(target, packed);
+  dnnl::reorder(source, target).execute(stream_, source, target);
   if (widened_)
     round_to_bfloat16(threads_, static_cast<float*>(packed),
                       static_cast<std::int64_t>(packed_bytes() / sizeof(float)));

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <thread>
 
 #include "tensor/error.h"
 #include "tests/tensor/host.h"
@@ -158,6 +160,42 @@ BOOST_AUTO_TEST_CASE(one_object_serves_several_packed_weights) {
     linear->forward(host.stream(), x, packed[i].data(), y);
     check_near(y, reference::linear(Host::read(x), Host::read(weights[i]), 4, 16, 32), 2e-6);
   }
+}
+
+// As divided weights are used: the next forward's are packed while a backward runs.
+BOOST_AUTO_TEST_CASE(a_weight_may_be_packed_beside_products_of_another) {
+  Host host(1);
+  const LinearShape shape{.rows = 4, .in = 16, .out = 32};
+  const auto linear = host.device().make_linear(shape);
+  host.give_scratch(*linear);
+  const auto packed_of = [&](const char* name) {
+    Buffer packed = host.device().allocate(linear->packed_bytes(), MemoryKind::device);
+    linear->pack(host.stream(), host.normal(DType::f32, {32, 16}, name), packed.data());
+    return packed;
+  };
+  const Buffer first = packed_of("first"), second = packed_of("second");
+  const Tensor dy = host.normal(DType::f32, {4, 32}, "dy"),
+               w = host.normal(DType::f32, {32, 16}, "w");
+  const Tensor want = host.zeros(DType::f32, {4, 16}), dx = host.zeros(DType::f32, {4, 16});
+  linear->input_gradient(host.stream(), dy, first.data(), want);
+  host.stream().synchronize();
+  std::atomic<bool> is_done{false};
+  std::thread packer([&] {
+    const auto stream = host.device().make_stream();
+    while (!is_done) {
+      linear->pack(*stream, w, second.data());
+      stream->synchronize();
+    }
+  });
+  bool all_same = true;
+  for (int i = 0; i < 10000; ++i) {
+    linear->input_gradient(host.stream(), dy, first.data(), dx);
+    host.stream().synchronize();
+    all_same = all_same && same_bits(want, dx);
+  }
+  is_done = true;
+  packer.join();
+  BOOST_TEST(all_same);
 }
 
 // As inference uses it: whole prompts and single tokens with one packed weight, which holds no more

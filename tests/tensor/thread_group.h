@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -97,7 +98,7 @@ inline double element(const Tensor& of, std::int64_t i) {
     case DType::i32:
       return x.as<std::int32_t>()[i];
     case DType::i64:
-      return static_cast<double>(x.as<std::int64_t>()[i]);
+      return std::bit_cast<double>(x.as<std::int64_t>()[i]);  // moved, and never added
     default:
       return x.as<double>()[i];
   }
@@ -116,7 +117,7 @@ inline void set_element(const Tensor& of, std::int64_t i, double value) {
       x.as<std::int32_t>()[i] = static_cast<std::int32_t>(value);
       break;
     case DType::i64:
-      x.as<std::int64_t>()[i] = static_cast<std::int64_t>(value);
+      x.as<std::int64_t>()[i] = std::bit_cast<std::int64_t>(value);
       break;
     default:
       x.as<double>()[i] = value;
