@@ -162,9 +162,9 @@ std::optional<Ready> RankExecutor::prepare(const EnterEpoch& order) {
                           : std::vector<transport::KeptSlots>{};
   open_channel(training_epoch(epoch.number), epoch, now->part.edges, std::move(kept));
   make_groups(*now);
+  ready.difference = compare_replicas(*now);
   now->data_parallel->share_weights();  // of slices that were moved or loaded
   add_runners(*now, spec_, order.start.sample_origin, node_->channel(), *device_);
-  ready.difference = compare_replicas(*now);
   if (now->copies) copy_first_state(*now, order.start.state.copied);
   ready.parameters = now->parameters;
   {
@@ -272,18 +272,30 @@ void RankExecutor::move_state(const EnterEpoch& order, RankEpoch* now) {
   if (now && !memory.in_place) now->stage().weights_changed();
 }
 
-/// Looks for weights that differ between the stage's replicas, and repairs them if that is ordered.
-/// A copy that a neighbour already holds of the state stays as it was. Weights that are gathered
-/// from one owner each cannot differ.
+/// Looks for weights that differ where several ranks keep them, and repairs them if that is
+/// ordered. A copy that a neighbour already holds of the state stays as it was.
 Ready::Difference RankExecutor::compare_replicas(RankEpoch& now) {
-  if (!now.replicas || now.part.stage.state.count > 1) return {};
-  const auto found = stages::compare_weights(now.stage(), *now.replicas, *device_);
-  if (!found.all_equal && spec_.data_parallel.repairs)
-    stages::copy_state(now.stage(), *now.replicas, found.reference, *device_);
-  if (found.first < 0) return {};
-  return {.parameter = now.stage().parameters()[static_cast<std::size_t>(found.first)].name,
-          .count = found.count,
-          .reference = found.reference};
+  const stages::StateSharding& state = now.part.stage.state;
+  const bool repairs = spec_.data_parallel.repairs;
+  const auto compared_with = [&](const stages::WeightComparison& found, int replica) {
+    if (found.first < 0) return Ready::Difference{};
+    const auto first = static_cast<std::size_t>(found.first);
+    return Ready::Difference{.parameter = now.stage().parameters()[first].name,
+                             .count = found.count,
+                             .reference = replica};
+  };
+  if (now.twins) {
+    const auto found = stages::compare_with_twin(now.stage(), *now.twins, *device_);
+    if (!found.all_equal && repairs) stages::copy_to_twins(now.stage(), *now.twins, *device_);
+    return compared_with(found, now.part.place.replica - state.index + found.reference);
+  }
+  tensor::ProcessGroup* const holders = state.count > 1 ? now.instances.get() : now.replicas.get();
+  if (!holders) return {};
+  const auto found = stages::compare_weights(now.stage(), *holders, *device_);
+  if (!found.all_equal && repairs)
+    stages::copy_state(now.stage(), *holders, found.reference, *device_);
+  return compared_with(
+      found, state.count > 1 ? state.index + found.reference * state.count : found.reference);
 }
 
 /// Makes copies of the state that the epoch starts from before its first step. Copies that

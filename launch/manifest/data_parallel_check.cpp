@@ -81,11 +81,13 @@ void check_sharding_of_state(const Manifest& m) {
                        "replicas, but mesh.dp = 1 leaves nothing to shard over; nearest: dp = 2, "
                        "or sharding = 'none'",
                        sharding));
-  if (m.text("data_parallel.on_difference") != "stop")
+  const bool has_copies =
+      m.flag("recovery.neighbour_copies") || m.integer("data_parallel.num_optimizer_instances") > 1;
+  if (m.text("data_parallel.on_difference") != "stop" && !has_copies)
     m.fail("data_parallel.on_difference",
            fmt::format("data_parallel.on_difference = 'repair' means nothing with "
-                       "data_parallel.sharding = '{}', whose replicas gather their weights from "
-                       "one owner each, so that they cannot differ; leave it out",
+                       "data_parallel.sharding = '{}' and recovery.neighbour_copies = false, where "
+                       "each slice has one owner, so that nothing can differ; leave it out",
                        sharding));
 }
 

@@ -52,18 +52,23 @@ std::vector<std::string> order_of_new_epoch(const Workplace& place) {
   return {"scale", place.run("run"), "--schedule", "gpipe"};
 }
 
-/// Starts a run of three replicas of which one then has another weight than the two others.
-std::unique_ptr<TroupeProgram> damaged(const Workplace& place, const Keys& keys) {
+/// Starts a run of replicas of which these then have another weight than the others.
+std::unique_ptr<TroupeProgram> damaged(const Workplace& place, const Keys& keys,
+                                       const std::vector<std::size_t>& replicas = {1}) {
   auto program = std::make_unique<TroupeProgram>(
       std::vector<std::string>{"launch", place.manifest("run", keys)});
   while (!fs::exists(place.checkpoint("run", 0))) BOOST_REQUIRE(!program->read_line().empty());
   const std::string row = first_row(place.checkpoint("run", 0), kDamaged);
   std::string other = row;
   other[2] ^= 1;
-  const pid_t worker = workers_of(place.run("run")).at(1);
-  // An update that has read the weight may write it back, so that it is overwritten until it stays.
+  const auto workers = workers_of(place.run("run"));
+  // An update that has read the weight may write it back, and another replica of the instance may
+  // send it once more, so that it is overwritten until it stays.
   int times = 0;
-  for (int found = -1; found != 0; times += found) found = overwrite(worker, row, other);
+  for (int found = -1; found != 0; times += found) {
+    found = 0;
+    for (const std::size_t replica : replicas) found += overwrite(workers.at(replica), row, other);
+  }
   BOOST_REQUIRE(times > 0);
   return program;
 }
@@ -80,6 +85,22 @@ BOOST_AUTO_TEST_CASE(a_run_ends_where_its_replicas_are_found_to_differ) {
   BOOST_TEST(done.err.find("had other weights than replica ") != std::string::npos, done.err);
   BOOST_TEST(done.err.find(": 1 parameter, " + kDamaged) != std::string::npos, done.err);
   BOOST_TEST(done.err.find("on_difference = \"repair\"") != std::string::npos, done.err);
+}
+
+// Each instance divides the moments, so that one of its two replicas owns the weight.
+BOOST_AUTO_TEST_CASE(instances_that_divide_state_are_compared) {
+  const Workplace place;
+  Keys keys = kFrozen;
+  keys["mesh.dp"] = "4";
+  keys["data_parallel.sharding"] = "\"optim\"";
+  keys["data_parallel.num_optimizer_instances"] = "2";
+  const auto program = damaged(place, keys, {2, 3});
+  const Finished order = troupe(order_of_new_epoch(place));
+  BOOST_REQUIRE_MESSAGE(order.exit_code == 69, order.out + order.err);  // else the run goes on
+  const Finished done = program->finish();
+  BOOST_TEST(done.exit_code == 70);
+  BOOST_TEST(done.err.find("had other weights than replica ") != std::string::npos, done.err);
+  BOOST_TEST(done.err.find(kDamaged) != std::string::npos, done.err);
 }
 
 BOOST_AUTO_TEST_CASE(on_order_a_replica_gets_the_weights_that_most_have) {

@@ -16,6 +16,7 @@ namespace troupe::test {
 struct FakeReplica {
   int index = 0;
   int count = 1;
+  bool twins = false;  ///< it keeps the slices of the one before it too
 };
 
 /// A stage that only holds parameters: those of the decoder layers [first, end), with embedding and
@@ -45,6 +46,10 @@ class FakeStage : public NullStage {
       const tensor::Region kept = parameter.region_of(parameter.slice);
       fill(parameter, kept, parameter.exp_avg, "m");
       fill(parameter, kept, parameter.exp_avg_sq, "v");
+      if (parameter.twin_slice < 0) continue;
+      const tensor::Region twin = parameter.region_of(parameter.twin_slice);
+      fill(parameter, twin, parameter.twin_exp_avg, "m");
+      fill(parameter, twin, parameter.twin_exp_avg_sq, "v");
     }
   }
   int times_changed() const { return times_changed_; }
@@ -57,10 +62,14 @@ class FakeStage : public NullStage {
     const tensor::Shape shape = stages::local_shape(info, model_, sharding_);
     std::vector<std::int64_t> cuts;
     for (int i = 0; i <= replica_.count; ++i) cuts.push_back(shape[0] * i / replica_.count);
-    const auto index = static_cast<std::size_t>(replica_.index);
-    const tensor::Shape kept = shape.rank() > 1
-                                   ? tensor::Shape{cuts[index + 1] - cuts[index], shape[1]}
-                                   : tensor::Shape{cuts[index + 1] - cuts[index]};
+    const auto shape_of = [&](int slice) {
+      const auto i = static_cast<std::size_t>(slice);
+      const std::int64_t rows = cuts[i + 1] - cuts[i];
+      return shape.rank() > 1 ? tensor::Shape{rows, shape[1]} : tensor::Shape{rows};
+    };
+    const tensor::Shape kept = shape_of(replica_.index);
+    const int twin = (replica_.index + replica_.count - 1) % replica_.count;
+    const tensor::Shape of_twin = shape_of(twin);
     parameters_.push_back({.name = info.name,
                            .weight = make(shape),
                            .gradient = {},
@@ -74,6 +83,11 @@ class FakeStage : public NullStage {
                            .slice = replica_.index});
     stages::Parameter& parameter = parameters_.back();
     parameter.kept_weight = parameter.rows_of(parameter.slice, parameter.weight);
+    if (!replica_.twins) return;
+    parameter.twin_slice = twin;
+    parameter.twin_weight = parameter.rows_of(twin, parameter.weight);
+    parameter.twin_exp_avg = make(of_twin);
+    parameter.twin_exp_avg_sq = make(of_twin);
   }
   tensor::Tensor make(const tensor::Shape& shape) {
     memory_.push_back(

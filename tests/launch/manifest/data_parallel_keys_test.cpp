@@ -42,8 +42,9 @@ BOOST_AUTO_TEST_CASE(gradients_are_reduced_as_the_manifest_says) {
   bad({"sharding=zero2"}, {"sharding", "zero2", "'none'", "'optim'"});
   bad({"sharding=optim"}, {"sharding = 'optim'", "dp = 1", "dp = 2"});
   bad({"sharding=optim_grads"}, {"sharding = 'optim_grads'", "dp = 1", "dp = 2"});
-  refused({"mesh.dp=2", "data_parallel.sharding=optim", "data_parallel.on_difference=repair"},
-          {"on_difference = 'repair'", "'optim'", "leave it out"});
+  refused({"mesh.dp=2", "data_parallel.sharding=optim", "data_parallel.on_difference=repair",
+           "recovery.neighbour_copies=false"},
+          {"on_difference = 'repair'", "'optim'", "neighbour_copies = false", "leave it out"});
   bad({"overlap_param_gather=false"}, {"overlap_param_gather", "'none'", "leave it out"});
 }
 

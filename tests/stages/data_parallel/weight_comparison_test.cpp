@@ -100,4 +100,49 @@ BOOST_AUTO_TEST_CASE(copied_state_is_that_of_the_given_member) {
     BOOST_TEST(values == before[2], boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_twin_learns_what_differs_from_the_owner_and_gets_the_owners) {
+  constexpr int kReplicas = 3;
+  std::mt19937_64 random(fresh_seed());
+  for (int round = 0; round < 10; ++round) {
+    const int odd = static_cast<int>(random() % kReplicas);
+    const std::size_t changed = random() % 4;
+    std::vector<WeightComparison> before(kReplicas), after(kReplicas);
+    std::vector<bool> restored(kReplicas);
+    on_replicas(kReplicas, Moves::at_wait, [&](int member, FakeStage&, auto& group) {
+      FakeStage stage(small_model(), 0, 2, {},
+                      {.index = member, .count = kReplicas, .twins = true});
+      stage.fill();
+      const stages::Parameter& parameter = stage.parameters()[changed];
+      const auto values = [&] {
+        std::vector<float> all;
+        for (const tensor::Tensor& x :
+             {parameter.twin_weight, parameter.twin_exp_avg, parameter.twin_exp_avg_sq})
+          for (std::int64_t i = 0; i < x.num_elements(); ++i)
+            all.push_back(element_of(x, static_cast<std::size_t>(i)));
+        return all;
+      };
+      const auto owners = values();
+      if (member == odd)
+        for (const tensor::Tensor& x :
+             {parameter.twin_weight, parameter.twin_exp_avg, parameter.twin_exp_avg_sq})
+          element_of(x, 0) += 1;
+      const auto own = static_cast<std::size_t>(member);
+      before[own] = stages::compare_with_twin(stage, group, stage.device());
+      stages::copy_to_twins(stage, group, stage.device());
+      after[own] = stages::compare_with_twin(stage, group, stage.device());
+      restored[own] = values() == owners;
+    });
+    for (std::size_t member = 0; member < kReplicas; ++member) {
+      const bool differs = static_cast<int>(member) == odd;
+      BOOST_TEST(!before[member].all_equal);
+      BOOST_TEST(before[member].first == (differs ? static_cast<int>(changed) : -1));
+      BOOST_TEST(before[member].count == (differs ? 1 : 0));
+      BOOST_TEST(before[member].reference ==
+                 (static_cast<int>(member) + kReplicas - 1) % kReplicas);
+      BOOST_TEST((after[member].all_equal && after[member].count == 0));
+      BOOST_TEST(restored[member]);
+    }
+  }
+}
+
 }  // namespace troupe::test
