@@ -3,12 +3,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/test/unit_test.hpp>
+#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <regex>
 #include <set>
 #include <utility>
@@ -17,7 +21,8 @@
 #include "tests/support/troupe_program.h"
 
 // Runs every command of every README and of CONTRIBUTING.md as it is written there. Placeholder
-// words such as RUN stand for what the text says, and runs are shortened.
+// words such as RUN stand for what the text says, and runs are shortened. Those of the walk-through
+// are run one after the other, as its reader does.
 
 namespace troupe::test {
 namespace {
@@ -25,6 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path kSource = TROUPE_SOURCE_FOLDER;
+const fs::path kWalkThrough = kSource / "launch/docs/walk-through.md";
 
 /// Commands that this test cannot run, and why.
 const std::map<std::string, std::string> kNotRun{
@@ -38,10 +44,10 @@ const std::map<std::string, std::string> kNotRun{
     {"troupe scale --layout", "names an option; how it is used stands beside the command scale"},
 };
 
-/// The commands of a page: lines of shell blocks without their comments, and code in the text that
-/// calls troupe with options.
-std::set<std::string> commands_in(const fs::path& page) {
-  std::set<std::string> commands;
+/// The commands of a page in their order: lines of shell blocks without their comments, and then
+/// code in the text that calls troupe with options.
+std::vector<std::string> commands_in(const fs::path& page) {
+  std::vector<std::string> commands;
   std::ifstream file(page);
   bool shell = false;
   std::string prose;
@@ -55,11 +61,11 @@ std::set<std::string> commands_in(const fs::path& page) {
       continue;
     }
     line = std::regex_replace(line, std::regex("\\s*(  #.*)?$"), "");
-    if (!line.empty()) commands.insert(line);
+    if (!line.empty()) commands.push_back(line);
   }
   const std::regex code("`(troupe [^`]* -[^`]*)`");
   for (std::sregex_iterator found(prose.begin(), prose.end(), code), end; found != end; ++found)
-    commands.insert((*found)[1]);
+    commands.push_back((*found)[1]);
   return commands;
 }
 
@@ -69,7 +75,8 @@ std::set<std::string> all_commands() {
        entry != fs::recursive_directory_iterator(); ++entry) {
     const std::string name = entry->path().filename();
     if (name == "build" || name.starts_with('.')) entry.disable_recursion_pending();
-    if (entry->path().extension() == ".md") commands.merge(commands_in(entry->path()));
+    if (entry->path().extension() != ".md" || entry->path() == kWalkThrough) continue;
+    for (std::string& command : commands_in(entry->path())) commands.insert(std::move(command));
   }
   return commands;
 }
@@ -81,9 +88,11 @@ class Background {
   explicit Background(const std::string& command) {
     winsize size{.ws_row = 40, .ws_col = 120, .ws_xpixel = 0, .ws_ypixel = 0};
     pid_ = forkpty(&terminal_, nullptr, nullptr, &size);
-    if (pid_ != 0) return;
-    execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
-    _exit(127);
+    if (pid_ == 0) {
+      execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
+      _exit(127);
+    }
+    reader_ = std::async(std::launch::async, [this] { read_all(); });
   }
   ~Background() {
     if (pid_ > 0) kill(pid_, SIGTERM);
@@ -92,27 +101,41 @@ class Background {
   }
   Background(const Background&) = delete;
 
-  /// Reads until `text` has come.
+  /// Waits until `text` has come, after what earlier calls waited for.
   void read_until(const std::string& text) {
-    std::string got;
-    for (char c; !got.ends_with(text) && read(terminal_, &c, 1) == 1;) got += c;
-    BOOST_REQUIRE_MESSAGE(got.ends_with(text), "no '" << text << "' in: " << got);
-    rest_ = std::async(std::launch::async, [terminal = terminal_] {
-      for (char bytes[4096]; read(terminal, bytes, sizeof bytes) > 0;) {
-      }
-    });
+    std::unique_lock lock(mutex_);
+    auto found = std::string::npos;
+    changed_.wait(lock, [&] { return (found = got_.find(text)) != std::string::npos || ended_; });
+    BOOST_REQUIRE_MESSAGE(found != std::string::npos, "no '" << text << "' in: " << got_);
+    got_.erase(0, found + text.size());
   }
   int exit_code() {
-    if (rest_.valid()) rest_.wait();
+    if (reader_.valid()) reader_.wait();
     int status = 0;
     waitpid(std::exchange(pid_, -1), &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
  private:
+  void read_all() {
+    std::array<char, 4096> bytes;
+    ssize_t size = 0;
+    do {
+      size = read(terminal_, bytes.data(), bytes.size());
+      const std::lock_guard lock(mutex_);
+      if (size > 0) got_.append(bytes.data(), static_cast<std::size_t>(size));
+      ended_ = size <= 0;
+      changed_.notify_all();
+    } while (size > 0);
+  }
+
   int terminal_ = -1;
   pid_t pid_ = -1;
-  std::future<void> rest_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string got_;
+  bool ended_ = false;
+  std::future<void> reader_;
 };
 
 /// A folder in which the commands work as the READMEs describe, with a record of the commands that
@@ -125,6 +148,10 @@ class Shell {
     fs::create_symlink(kSource / "launch", place_.dir / "launch");
     fs::copy_file(place_.dir / "corpus.txt", place_.dir / "text.txt");
     place_.dir.write("prompts.txt", "actor: \nThe \n");
+    // Where quickstart makes its corpus.
+    fs::create_directories(place_.dir / "build/quickstart/corpus");
+    for (const char* name : {"train.txt", "validation.txt"})
+      fs::copy_file(place_.dir / "corpus.txt", place_.dir / "build/quickstart/corpus" / name);
     // A run of many short steps, with a checkpoint at the step that the README names.
     place_.manifest("my", {{"run.max_steps", "1000000"},
                            {"run.dir", ""},
@@ -230,6 +257,44 @@ BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
   std::set<std::string> known = shell.taken();
   for (const auto& [command, reason] : kNotRun) known.insert(command);
   BOOST_TEST(all_commands() == known, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(every_command_of_the_walk_through_works_in_its_order) {
+  const std::string run = "runs/walk-through";
+  // Its run, but with a model that trains in no time, and no end of its own.
+  const std::string quick =
+      " --set model.hidden_size=32 --set model.intermediate_size=48 --set batch.seq_len=16 --set "
+      "run.max_steps=1000000 --set checkpoint.interval=0 --set monitor.log_interval=1 --set "
+      "'data.files=[\"build/quickstart/corpus/train.txt\"]' --set "
+      "'eval.files=[\"build/quickstart/corpus/validation.txt\"]'";
+  Shell shell;
+  std::optional<Background> launch, attach;
+  std::string last;  // the step at which the second launch ends
+  for (const std::string& written : commands_in(kWalkThrough)) {
+    const auto calls = [&](const char* what) { return written.find(what) != std::string::npos; };
+    if (calls("launch launch/docs/walk-through.toml")) {
+      launch.emplace(shell.command(written, {}, quick));
+      launch->read_until("step 20/");
+    } else if (calls(" attach ")) {
+      attach.emplace(shell.command(written));
+      attach->read_until("step");
+    } else if (calls("kill ")) {
+      shell.run(written, {{"PID", std::to_string(workers_of(run).at(2))}});
+      launch->read_until("recovered");
+    } else {
+      shell.run(written, {{"2000", last}}, calls(" plan ") ? quick : "");
+    }
+    if (calls(" stop ")) {
+      const int step = nlohmann::json::parse(content_of(run + "/outcome.json")).at("step");
+      last = std::to_string(step + 2);
+    }
+  }
+  BOOST_TEST(launch->exit_code() == 0);
+  BOOST_TEST(attach->exit_code() == 0);
+  BOOST_TEST(std::to_string(step_numbers(run).rbegin()->first) == last);
+  const std::string report = content_of(run + "/report.html");
+  for (const char* event : {"worker lost", "recovered", "changed", "checkpoint"})
+    BOOST_TEST(report.find(event) != std::string::npos, event);
 }
 
 }  // namespace troupe::test
