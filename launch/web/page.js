@@ -15,9 +15,9 @@ function morph(old, fresh) {
     if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
   for (const {name, value} of fresh.attributes)
     if (old.getAttribute(name) !== value) old.setAttribute(name, value);
-  const were = [...old.childNodes];
-  [...fresh.childNodes].forEach((node, i) => i < were.length ? morph(were[i], node) : old.append(node));
-  were.slice(fresh.childNodes.length).forEach(node => node.remove());
+  const were = [...old.childNodes], wanted = [...fresh.childNodes];  // nodes move from one to the other
+  wanted.forEach((node, i) => i < were.length ? morph(were[i], node) : old.append(node));
+  were.slice(wanted.length).forEach(node => node.remove());
 }
 
 /** Shows a part. A hint is shown by this script, which does so on a tap and for the keyboard, too. */

@@ -81,6 +81,14 @@ BOOST_AUTO_TEST_CASE(a_person_sees_the_run_and_what_happens_to_it,
   page.press("Tab");
   page.wait_for("!document.querySelector('#hint').hidden");
 
+  // A part becomes what the run has drawn, and what is the same in it stays.
+  BOOST_TEST(page.value_of(
+                 "(() => { const made = html => { const e = document.createElement('div'); "
+                 "e.innerHTML = html; return e; }; const old = made('<b>1</b><i>2</i><b>3</b>'); "
+                 "const first = old.firstChild; morph(old, made('<b>1</b><u>2</u><b>4</b>')); "
+                 "return [old.innerHTML, first === old.firstChild]; })()") ==
+             json::parse(R"(["<b>1</b><u>2</u><b>4</b>",true])"));
+
   // The scale of the loss is changed by the keyboard, and what has the focus keeps it.
   page.value_of("document.querySelector('#log').focus()");
   const auto ticks = page.value_of("document.querySelector('#loss .names').textContent");
