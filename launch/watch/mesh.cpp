@@ -4,15 +4,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <string_view>
 
 #include "launch/host/quantities.h"
 
 namespace troupe::launch {
 
 RankMood mood_of(const RankNow& rank) {
-  if (rank.state == "lost") return RankMood::lost;
-  if (!rank.waiting_for.empty() || rank.state == "waiting") return RankMood::waits;
-  return rank.state == "running" ? RankMood::computes : RankMood::starts;
+  const auto is = [&](std::initializer_list<std::string_view> states) {
+    return std::ranges::find(states, rank.state) != states.end();
+  };
+  if (is({"lost"})) return RankMood::lost;
+  if (!rank.waiting_for.empty() || is({"waiting", "ready", "prepared", "halted"}))
+    return RankMood::waits;
+  return is({"running", "reducing", "applying", "saving", "evaluating"}) ? RankMood::computes
+                                                                         : RankMood::starts;
 }
 
 std::string doing_of(const RankNow& rank) {

@@ -11,6 +11,8 @@
 namespace troupe::launch {
 
 enum class RankMood { starts, computes, waits, lost };
+/// What a rank's state amounts to: one that is done with its part, and stands still until all
+/// others are, waits, too.
 RankMood mood_of(const RankNow& rank);
 /// "running", or "waits for ..." with all that the rank tells of its wait.
 std::string doing_of(const RankNow& rank);

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "launch/control/event_json.h"
+#include "launch/watch/mesh.h"
 #include "launch/web/parts.h"
 #include "launch/web/state_replies.h"
 #include "tests/launch/step_event.h"
@@ -83,6 +84,10 @@ BOOST_AUTO_TEST_CASE(the_state_is_what_happened_last) {
   waits.rank = 1;
   watch.apply(waits);
   BOOST_TEST(has(part_of(watch.now(kNow), "mesh"), "waits for a credit"));
+  RunEvent done = event_of(RankActivity{.state = "prepared"}, 1);
+  done.rank = 0;
+  watch.apply(done);
+  BOOST_TEST((mood_of(watch.now(kNow).ranks[0]) == launch::RankMood::waits));
   RunEvent failure = event_of(FailureDetected{.cause = "killed"}, 1);
   failure.rank = 1;
   watch.apply(failure);
