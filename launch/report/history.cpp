@@ -62,7 +62,8 @@ std::string text_for_people(const std::string& kind, const json& event) {
                        integer_of(event, "bucket"), number_of(event, "norm"));
   if (kind == "evaluation") return fmt::format("loss {:.4f}", number_of(event, "eval_loss"));
   if (kind == "checkpoint")
-    return fmt::format("{}, written in {}", text_of(event, "path"),
+    return fmt::format("{}, written in {}",
+                       std::filesystem::path(text_of(event, "path")).filename().string(),
                        span_text(seconds_of(event, "duration_s")));
   if (kind == "membership") return shape_of(event).text();
   if (kind == "phase") return text_of(event, "phase");

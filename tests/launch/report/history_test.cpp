@@ -67,6 +67,12 @@ BOOST_AUTO_TEST_CASE(a_history_tells_what_happened_in_order) {
   BOOST_TEST(history.checkpoints[0].duration_s == 0.5);
 }
 
+BOOST_AUTO_TEST_CASE(a_checkpoint_is_told_by_its_name_which_fits_a_narrow_screen) {
+  const json saved = event("checkpoint", 119, 10,
+                           {{"path", "/a/long/way/run/checkpoints/step-10"}, {"duration_s", 0.5}});
+  BOOST_TEST(launch::happening_of(saved).sentence() == "step-10, written in 500 ms");
+}
+
 BOOST_AUTO_TEST_CASE(a_launch_lasts_from_its_first_event_to_its_last) {
   const History history = launch::history_of(events_of_a_hard_life());
   BOOST_REQUIRE(history.launches.size() == 2u);
