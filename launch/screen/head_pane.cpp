@@ -100,8 +100,8 @@ void draw_facts(Canvas& canvas, const RunNow& run) {
 
 /// Where the time went, without what took less than half a percent.
 void draw_time(Canvas& canvas, const RunNow& run) {
-  const auto shares = where_time_went(run.sums, run.history, run.ended() ? 0 : run.time,
-                                      run.picture ? bubble_of(*run.picture) : std::nullopt);
+  const auto shares =
+      where_time_went(run.sums, run.history, run.ended() ? 0 : run.time, run.bubble);
   double whole = 0;
   for (const TimeShare& share : shares) whole += share.seconds;
   if (!(whole > 0)) return;

@@ -58,6 +58,7 @@ struct RunNow {
   std::vector<RankNow> ranks;
   std::vector<EdgeNow> edges;
   std::optional<StepPicture> picture;  ///< a step that was recorded while somebody looked
+  std::optional<double> bubble;        ///< bubble_of() the newest recorded steps, on average
   std::string advice;                  ///< what another split of layers would do to it
 
   bool ended() const { return mood == Mood::ended || mood == Mood::failed; }

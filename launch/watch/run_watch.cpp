@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "launch/control/event_json.h"
@@ -190,7 +191,22 @@ double RunWatch::step_s() const {
   return step_times_.left_s(1);
 }
 
-RunNow RunWatch::now(double time) const {
+/// Of a single step it depends on whatever slowed an action, and the account of the whole run would
+/// change with each.
+std::optional<double> RunWatch::usual_bubble(const StepPicture& picture) {
+  const auto bubble = bubble_of(picture);
+  const std::lock_guard lock(mutex_);
+  if (bubble && picture.step != bubble_step_) {
+    bubble_step_ = picture.step;
+    bubbles_.push_back(*bubble);
+    if (bubbles_.size() > kMostBubbles) bubbles_.pop_front();
+  }
+  if (bubbles_.empty()) return std::nullopt;
+  return std::accumulate(bubbles_.begin(), bubbles_.end(), 0.0) /
+         static_cast<double>(bubbles_.size());
+}
+
+RunNow RunWatch::now(double time) {
   std::optional<json> recorded;
   RunNow now;
   {
@@ -201,6 +217,7 @@ RunNow RunWatch::now(double time) const {
   }
   now.time = time;
   if (recorded) now.picture = step_picture(*recorded);
+  if (now.picture) now.bubble = usual_bubble(*now.picture);
   return now;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -37,6 +39,8 @@ class RunWatch {
   /// Limits for each kind, so that no kind pushes out another.
   static constexpr std::size_t kMostHappenings = 200;
   static constexpr std::size_t kMostRoutine = 50;
+  /// The bubble is a mean over so many of the newest recorded steps.
+  static constexpr std::size_t kMostBubbles = 16;
   /// So many of the newest past events are known again if they come.
   static constexpr std::size_t kMostKnown = 1000;
 
@@ -50,7 +54,7 @@ class RunWatch {
   /// picture.
   void miss();
   /// `time` is the moment in Unix seconds.
-  RunNow now(double time) const;
+  RunNow now(double time);
   /// The time of a usual step of the current shape; 0 before the first one.
   double step_s() const;
 
@@ -61,6 +65,7 @@ class RunWatch {
   void add_members(std::uint32_t epoch, const std::vector<actors::RankStatus>& ranks);
   void add_happening(const nlohmann::json& event);
   void follow_state(const actors::RunEvent& event);
+  std::optional<double> usual_bubble(const StepPicture& picture);
 
   const PeakRate peak_;
   mutable std::mutex mutex_;  // guards the members below
@@ -72,6 +77,8 @@ class RunWatch {
   std::vector<actors::RankStatus> members_;
   std::set<std::pair<double, std::string>> past_;  // time and kind of the newest past events
   std::optional<nlohmann::json> recorded_;         // the newest step that all ranks have sent
+  std::int64_t bubble_step_ = 0;                   // the step of the newest of these
+  std::deque<double> bubbles_;
 };
 
 }  // namespace troupe::launch

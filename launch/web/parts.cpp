@@ -110,8 +110,8 @@ std::string speed_part(const RunNow& run) {
 
 /// Where the time went, as a bar whose legend has the shares.
 std::string time_part(const RunNow& run) {
-  const auto shares = where_time_went(run.sums, run.history, run.ended() ? 0 : run.time,
-                                      run.picture ? bubble_of(*run.picture) : std::nullopt);
+  const auto shares =
+      where_time_went(run.sums, run.history, run.ended() ? 0 : run.time, run.bubble);
   double whole = 0;
   for (const TimeShare& share : shares) whole += share.seconds;
   if (!(whole > 0)) return "";

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "launch/watch/run_watch.h"
 #include "launch/web/advisor.h"
 #include "launch/web/parts.h"
-#include "launch/watch/run_watch.h"
 
 namespace troupe::launch {
 
@@ -21,7 +21,7 @@ class StateReplies {
   static constexpr std::chrono::milliseconds kFresh{400};
 
   /// The watch must outlive the replies.
-  explicit StateReplies(const RunWatch& watch, Advisor advisor = Advisor({}))
+  explicit StateReplies(RunWatch& watch, Advisor advisor = Advisor({}))
       : watch_(watch), advisor_(std::move(advisor)) {}
 
   /// {title, ended, parts: {id: {version, markup}}} with the parts whose version is another than
@@ -38,7 +38,7 @@ class StateReplies {
   };
   const Drawn& drawn_for(const View& view);
 
-  const RunWatch& watch_;
+  RunWatch& watch_;
   std::mutex mutex_;  // guards the members below
   Advisor advisor_;
   std::map<std::pair<Scale, bool>, Drawn> drawn_;

@@ -202,6 +202,33 @@ BOOST_AUTO_TEST_CASE(a_step_of_which_a_part_was_lost_makes_no_picture) {
   BOOST_TEST(actions(3, true) == 3);
 }
 
+BOOST_AUTO_TEST_CASE(the_bubble_is_that_of_several_steps) {
+  RunWatch watch = watched();
+  watch.apply(members(2, 1));
+  BOOST_TEST(!watch.now(kNow).bubble);
+  // Two microbatches by 1f1b, of which the second stage's actions take `late` each.
+  const auto record = [&](std::int64_t step, double late) {
+    const auto send = [&](int rank, const std::vector<std::string>& names, double duration) {
+      ActionsTraced part{.complete = true};
+      double time = 0;
+      for (const std::string& name : names) {
+        part.actions.push_back({.name = name, .begin_s = time, .end_s = time + duration});
+        time += duration;
+      }
+      RunEvent event = event_of(std::move(part), step);
+      event.rank = rank;
+      watch.apply(event);
+    };
+    send(0, {"0F0", "0F1", "0B0", "0B1"}, 1);
+    send(1, {"1F0", "1B0", "1F1", "1B1"}, late);
+    return watch.now(kNow).bubble.value_or(-1);
+  };
+  const auto exactly = boost::test_tools::tolerance(1e-9);
+  BOOST_TEST(record(1, 1) == 1 / 3.0, exactly);              // 8 of 2 * 6
+  BOOST_TEST(record(2, 2) == (1 / 3.0 + 0.4) / 2, exactly);  // 12 of 2 * 10
+  BOOST_TEST(watch.now(kNow).bubble.value() == (1 / 3.0 + 0.4) / 2, exactly);
+}
+
 BOOST_AUTO_TEST_CASE(what_comes_all_the_time_pushes_no_failure_out_and_is_shown_on_demand) {
   RunWatch watch = watched();
   watch.apply(event_of(FailureDetected{.cause = "rank 1 was killed"}, 1, 101));
