@@ -27,6 +27,8 @@ function show(name, markup) {
     title.parentNode.setAttribute("data-hint", title.textContent);
     title.remove();
   }
+  for (const plot of fresh.querySelectorAll(".plot"))
+    if (plot.querySelector("[data-hint]")) plot.tabIndex = 0;
   for (const name of ["class", "aria-live"])
     if (byId(fresh.id).hasAttribute(name)) fresh.setAttribute(name, byId(fresh.id).getAttribute(name));
   morph(byId(name), fresh);
@@ -109,8 +111,10 @@ byId("search").addEventListener("input", filter);
 function hint(target, x, y) {
   const box = byId("hint");
   box.hidden = !target;
+  byId("spot").hidden = true;
   if (!target) return;
   box.textContent = target.dataset.hint;
+  box.ariaLive = target.hasAttribute("aria-label") ? "off" : "polite";  // or it would be read twice
   const place = target.getBoundingClientRect();
   [x, y] = [x ?? place.left, y ?? place.bottom];
   box.style.left = Math.max(4, Math.min(x + 12, innerWidth - box.offsetWidth - 4)) + "px";
@@ -121,6 +125,48 @@ for (const kind of ["pointermove", "pointerdown"])
   document.addEventListener(kind, event => hint(hinted(event.target), event.clientX, event.clientY));
 document.addEventListener("focusin", event => hint(hinted(event.target)));
 document.addEventListener("keydown", event => { if (event.key === "Escape") hint(null); });
+
+// In a picture that has the focus, arrows lead from one thing with a hint to the next.
+
+const kSigns = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1};
+let reached = null;  // the place in its picture that an arrow led to last; what is there may change
+
+/** The place of an element in a picture. */
+function placeIn(picture, element) {
+  const frame = picture.getBoundingClientRect(), box = element.getBoundingClientRect();
+  return {picture, x: box.x - frame.x, y: box.y - frame.y, width: box.width, height: box.height};
+}
+
+/** What a reader sees next to a place in the direction of an arrow; null: nothing. */
+function nextTo(place, things, key) {
+  const upright = key === "ArrowDown" || key === "ArrowUp";
+  const [along, across] = upright ? ["y", "x"] : ["x", "y"];
+  const sizes = {x: "width", y: "height"};
+  const middle = (box, axis) => box[axis] + box[sizes[axis]] / 2;
+  const costAside = upright ? 1 / 8 : 8;  // rows are read from left to right, and left for the next one
+  let best = null, least = Infinity;
+  for (const thing of things) {
+    const there = placeIn(place.picture, thing), at = middle(place, across);
+    const ahead = kSigns[key] * (middle(there, along) - middle(place, along));
+    const aside = Math.max(there[across] - at, at - there[across] - there[sizes[across]], 0);
+    if (ahead > 1 && ahead + costAside * aside < least) [best, least] = [thing, ahead + costAside * aside];
+  }
+  return best;
+}
+
+document.addEventListener("keydown", event => {
+  const picture = event.target.closest?.(".plot");
+  if (!picture || !kSigns[event.key]) return;
+  event.preventDefault();
+  const things = [...picture.querySelectorAll("[data-hint]")];
+  const thing = reached?.picture === picture ? nextTo(reached, things, event.key) : things[0];
+  if (!thing) return;
+  reached = placeIn(picture, thing);
+  const box = thing.getBoundingClientRect(), spot = byId("spot");
+  hint(thing, box.x + box.width / 2, box.y + box.height / 2);
+  spot.hidden = false;
+  for (const side of ["left", "top", "width", "height"]) spot.style[side] = box[side] + "px";
+});
 addEventListener("scroll", () => hint(document.querySelector("[data-hint]:focus-visible")), {passive: true});
 
 // Orders, with the run's token, which this tab keeps until it is closed.

@@ -81,6 +81,15 @@ BOOST_AUTO_TEST_CASE(a_person_sees_the_run_and_what_happens_to_it,
   page.press("Tab");
   page.wait_for("!document.querySelector('#hint').hidden");
 
+  // Arrows lead through a picture that has the focus.
+  const std::string hint = "document.querySelector('#hint').textContent";
+  page.value_of("document.querySelector('#step .plot').focus()");
+  page.press("ArrowRight");
+  page.wait_for(hint + ".startsWith('rank 0')");
+  page.press("ArrowDown");
+  page.wait_for("!" + hint + ".startsWith('rank 0')");
+  BOOST_TEST(page.value_of("document.querySelector('#spot').hidden") == false);
+
   // A part becomes what the run has drawn, and what is the same in it stays.
   BOOST_TEST(page.value_of(
                  "(() => { const made = html => { const e = document.createElement('div'); "
