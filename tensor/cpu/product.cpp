@@ -92,8 +92,10 @@ bool is_widened(DType input) {
 }  // namespace
 
 bool multiplies_bf16_as_f32() {
-  return dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_bf16 &&
-         __builtin_cpu_is("intel");
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  const int bits = static_cast<int>(isa);  // an instruction set has the bits of those it includes
+  if ((bits & dnnl_cpu_isa_avx512_core) != dnnl_cpu_isa_avx512_core) return true;
+  return isa == dnnl::cpu_isa::avx512_core_bf16 && __builtin_cpu_is("intel");
 }
 
 Product::Product(const ProductShape& shape, int threads)

@@ -27,10 +27,11 @@ struct ProductShape {
   Addend addend = Addend::none;
 };
 
-/// Whether products of bfloat16 matrices are computed as float32 ones on this processor. Intel's
-/// processors without AMX have instructions for bfloat16, but oneDNN is nearly twice as fast with
-/// float32. Products of two bfloat16 numbers are exact in float32 either way. The rule depends on
-/// the processor and never on a measurement, so that runs repeat.
+/// Whether products of bfloat16 matrices are computed as float32 ones on this processor. Without
+/// AVX-512 oneDNN has no others. Intel's processors without AMX have instructions for bfloat16, but
+/// oneDNN is nearly twice as fast with float32. Products of two bfloat16 numbers are exact in
+/// float32 either way. The rule depends on the processor and never on a measurement, so that runs
+/// repeat.
 bool multiplies_bf16_as_f32();
 
 /// One oneDNN matmul primitive with its arguments, for a number of threads. Made once per shape; a
