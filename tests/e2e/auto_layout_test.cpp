@@ -64,8 +64,8 @@ BOOST_AUTO_TEST_CASE(layers_leave_the_stage_of_a_heavy_head_and_no_loss_changes)
     BOOST_TEST(manifest.find("layout = \"" + kUneven + '"') == std::string::npos, manifest);
 }
 
-/// The test makes steps in the new split longer by stopping a worker, which goes on with the run,
-/// in each.
+/// The test makes steps in the new split three times as long, however slow the machine is, by
+/// stopping a worker, which goes on with the run, in each.
 BOOST_AUTO_TEST_CASE(a_move_that_loses_is_taken_back) {
   const Workplace place;
   Keys keys = automatic({});
@@ -75,11 +75,19 @@ BOOST_AUTO_TEST_CASE(a_move_that_loses_is_taken_back) {
   TroupeProgram run({"launch", place.manifest("run", keys)});
   BOOST_REQUIRE(run.read_until("step 1/"));
   const pid_t worker = workers_of(dir).at(0);
-  BOOST_REQUIRE(run.read_until("layers " + kUneven + " become "));
+  const auto begin = std::chrono::steady_clock::now();
+  int steps = 0;
   std::string line;
+  do {
+    line = run.read_line();
+    BOOST_REQUIRE(!line.empty());
+    steps += line.starts_with("step ") ? 1 : 0;
+  } while (line.find("layers " + kUneven + " become ") == std::string::npos);
+  BOOST_REQUIRE(steps > 0);
+  const auto stop = 2 * (std::chrono::steady_clock::now() - begin) / steps;
   for (bool told = false; !told;) {
     kill(worker, SIGSTOP);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::this_thread::sleep_for(stop);
     kill(worker, SIGCONT);
     do {
       line = run.read_line();
