@@ -19,6 +19,9 @@ if(TROUPE_SANITIZE)
                          -fno-sanitize-recover=all)
   target_link_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE})
 endif()
+if(TROUPE_SANITIZE_LIBRARIES)
+  target_link_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE_LIBRARIES})
+endif()
 
 # troupe_library(<folder> [<library>...]): the folder's sources as libtroupe_<folder>.a. PUBLIC libraries are what its
 # headers need; a folder cannot use another that it does not link.
@@ -30,6 +33,9 @@ function(troupe_library folder)
   endif()
   add_library(troupe_${folder} STATIC ${sources})
   target_link_libraries(troupe_${folder} PUBLIC troupe_options ${ARGN})
+  if(TROUPE_SANITIZE_LIBRARIES)
+    target_compile_options(troupe_${folder} PRIVATE -fsanitize=${TROUPE_SANITIZE_LIBRARIES} -fno-sanitize-recover=all)
+  endif()
   target_precompile_headers(troupe_${folder} PRIVATE ${troupe_precompiled})
 endfunction()
 
@@ -43,7 +49,9 @@ endfunction()
 # Tests spend their time in the code they test: their own code need not run fast, but must compile fast.
 add_library(troupe_test_options INTERFACE)
 target_compile_definitions(troupe_test_options INTERFACE BOOST_TEST_MODULE=troupe BOOST_TEST_DYN_LINK)
-if(NOT TROUPE_SANITIZE)  # under a sanitizer unoptimized tests would run too long
+if(TROUPE_SANITIZE)
+  target_compile_options(troupe_test_options INTERFACE -O0)  # with lines, which reports of a sanitizer name
+else()
   target_compile_options(troupe_test_options INTERFACE -O0 -g0)
 endif()
 target_link_libraries(troupe_test_options INTERFACE troupe_options Boost::unit_test_framework)

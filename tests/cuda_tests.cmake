@@ -3,6 +3,10 @@
 if(TROUPE_CUDA_HEADERS)
   add_subdirectory(emulated_grid)
 endif()
+set(kernels)  # compiled; a sanitized build leaves them out
+if(TARGET troupe_cuda_kernels AND NOT TROUPE_SANITIZE)
+  set(kernels troupe_cuda_kernels)
+endif()
 find_file(CUDA_STUB_LIBRARY libcuda.so HINTS ${TROUPE_CUDA_HEADERS}/../lib/stubs ${TROUPE_CUDA_HEADERS}/../lib64/stubs)
 if(CUDA_STUB_LIBRARY)
   add_subdirectory(stub_driver)
@@ -20,7 +24,8 @@ function(troupe_cuda_test file)
       troupe_test(${file} "unit;cuda" 120 troupe_host_cudart_device)
     endif()
   elseif(name MATCHES "^(cudnn_plan|gpu_faults)_test$")  # over the stub driver
-    if(TARGET stub_driver AND TARGET troupe_cuda AND (TARGET troupe_cudnn_plan OR NOT name STREQUAL "cudnn_plan_test"))
+    if(kernels AND TARGET stub_driver AND TARGET troupe_cuda AND
+       (TARGET troupe_cudnn_plan OR NOT name STREQUAL "cudnn_plan_test"))
       troupe_test(${file} "unit;cuda" 300 troupe_cuda_plans $<TARGET_NAME_IF_EXISTS:troupe_cudnn_plan>)
       target_compile_definitions(tensor.${name} PRIVATE
                                  TROUPE_STUB_DRIVER_FOLDER="${CMAKE_CURRENT_BINARY_DIR}/stub_driver/driver")
@@ -29,7 +34,7 @@ function(troupe_cuda_test file)
   elseif(file MATCHES "^tensor/")
     troupe_test(${file} "unit;cuda" 120 troupe_cuda_plans)
   elseif(name STREQUAL "compiled_kernels_test")
-    if(TARGET troupe_cuda_kernels)
+    if(kernels)
       pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)  # libzstd-dev
       troupe_test(${file} "unit;cuda" 120 PkgConfig::zstd)
       add_dependencies(cuda.${name} troupe_cuda_kernels)
@@ -75,7 +80,7 @@ if(TARGET troupe_cuda)  # the tests of linear layers also run on the GPU's, with
   target_link_libraries(troupe_host_cudart_device PUBLIC troupe_emulated_cuda troupe_cuda_plans ${CUBLASLT_LIBRARY}
                                                          ${CMAKE_DL_LIBS})
 endif()
-if(TARGET troupe_cuda_kernels)
+if(kernels)
   add_test(NAME cuda.spills_are_refused
            COMMAND ${CMAKE_CUDA_COMPILER} -std=c++20 -gencode=arch=compute_90a,code=sm_90a ${TROUPE_REFUSE_SPILLS}
                    -I${CMAKE_SOURCE_DIR} -cubin -o /dev/null ${CMAKE_CURRENT_SOURCE_DIR}/cuda/spilling_kernel.cu)
