@@ -16,7 +16,7 @@ if(CMAKE_CUDA_COMPILER)
   # A kernel whose registers do not fit is refused: it would be slow without saying so.
   set(TROUPE_REFUSE_SPILLS -Xptxas=--warn-on-spills,--warning-as-error)
   if(CCACHE_PROGRAM)
-    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${troupe_ccache})
   endif()
 else()
   message(STATUS "No nvcc: the part for GPUs is left out, and a run with device = \"cuda\" will say so")

@@ -1,8 +1,10 @@
 # Settings that all targets share (warnings, sanitizers), and one function per kind of target.
 
 find_program(CCACHE_PROGRAM ccache)
-if(CCACHE_PROGRAM)  # without these options files that include a precompiled header would not be cached
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
+if(CCACHE_PROGRAM)  # clones share the cache; without the other options a precompiled header would keep files out of it
+  set(troupe_ccache ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+                    CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${troupe_ccache})
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
 endif()
 
