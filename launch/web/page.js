@@ -183,6 +183,7 @@ async function order(request, fields = {}) {
     if (reply.status === 403) sessionStorage.removeItem("token");
     if (!reply.ok) answer.className = "bad";
     showOrders();
+    answer.scrollIntoView({block: "nearest"});  // it may be below the window of a telephone
     return reply.ok && body;
   } catch (error) {
     answer.className = "bad";
@@ -238,11 +239,16 @@ byId("scale").addEventListener("click", () => {
   order("scale", asked());
 });
 byId("save").addEventListener("click", () => order("save"));
-byId("stop").addEventListener("click", async () => {
-  const button = byId("stop");
-  if (button.dataset.sure) return order("stop");
-  button.dataset.sure = "yes";
-  button.textContent = "Stop the run now";
+byId("stop").addEventListener("click", () => {
+  if (byId("stop").dataset.sure) return order("stop");
+  sureToStop("yes");
 });
+byId("orders").addEventListener("close", () => sureToStop(""));
+
+/** A stop is asked for twice, without closing the orders between. */
+function sureToStop(sure) {
+  byId("stop").dataset.sure = sure;
+  byId("stop").textContent = sure ? "Stop the run now" : "Stop";
+}
 
 refresh();
