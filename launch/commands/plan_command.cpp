@@ -110,6 +110,14 @@ std::string grid_of(const Placement& placement) {
   return "The schedule of a step is too wide for this text; --svg FILE draws it.\n\n";
 }
 
+/// Fewer ranks are planned at once.
+constexpr int kManyRanks = 64;
+
+stages::Progress progress_of(const actors::RunSpec& spec, const PlanOptions& options) {
+  if (options.json || spec.num_ranks() < kManyRanks) return {};
+  return progress_of_parts(fmt::format("planning the memory of {} ranks", spec.num_ranks()));
+}
+
 }  // namespace
 
 int run(const PlanOptions& options) {
@@ -120,7 +128,7 @@ int run(const PlanOptions& options) {
   const auto goes_on_from =
       check_start(manifest, options.json ? nullptr : progress_line("verifying the checkpoint,"));
   const actors::RunSpec spec = to_run_spec(manifest);
-  const Placement placement = place(spec);
+  const Placement placement = place(spec, progress_of(spec, options));
   for (const std::string& warning : warnings(spec, placement, machine))
     print_error("warning: " + warning);
   if (goes_on_from)

@@ -40,13 +40,32 @@ std::vector<std::int64_t> parameters_by_rank(const actors::RunSpec& spec,
   return count;
 }
 
+/// Counts the memory of all ranks, for which one after the other asks, and tells how far that is.
+class MemoryCounts {
+ public:
+  MemoryCounts(const actors::ClusterShape& shape, const actors::Assembly& assembly,
+               const stages::Progress& progress, std::uint64_t total)
+      : shape_(shape), assembly_(assembly), sum_(progress, total) {
+    sum_.add(0);
+  }
+  std::vector<actors::RankMemory> of(const actors::RunSpec& spec) {
+    auto memory = actors::memory_of(spec, shape_, assembly_);
+    sum_.add(1);
+    return memory;
+  }
+
+ private:
+  const actors::ClusterShape& shape_;
+  const actors::Assembly& assembly_;
+  stages::ProgressSum sum_;
+};
+
 /// What the activations of all ranks would take more if nothing were computed again.
-std::int64_t bytes_saved(const actors::RunSpec& spec, const actors::ClusterShape& shape,
-                         const actors::Assembly& assembly,
+std::int64_t bytes_saved(const actors::RunSpec& spec, MemoryCounts& counts,
                          const std::vector<actors::RankMemory>& memory) {
   actors::RunSpec keeping = spec;
   keeping.recompute = {};
-  const auto more = actors::memory_of(keeping, shape, assembly);
+  const auto more = counts.of(keeping);
   std::int64_t bytes = 0;
   for (std::size_t rank = 0; rank < memory.size(); ++rank)
     bytes += more[rank].allocated.stage.activations - memory[rank].allocated.stage.activations;
@@ -79,20 +98,19 @@ std::int64_t fullest(const std::vector<actors::RankMemory>& memory) {
 
 /// Placement::sharding. `memory` is that of the spec.
 std::map<std::string, std::int64_t> bytes_by_sharding(
-    const actors::RunSpec& spec, const actors::ClusterShape& shape,
-    const actors::Assembly& assembly, const std::vector<actors::RankMemory>& memory) {
+    const actors::RunSpec& spec, MemoryCounts& counts,
+    const std::vector<actors::RankMemory>& memory) {
   using Division = stages::StateDivision;
   std::map<std::string, std::int64_t> bytes;
   for (const auto& [name, division] : {std::pair{"none", Division::none},
                                        {"optim", Division::optim},
                                        {"optim_grads", Division::optim_grads},
                                        {"optim_grads_params", Division::optim_grads_params}}) {
-    if (division != Division::none && shape.mesh.dp == 1) continue;
+    if (division != Division::none && spec.mesh.dp == 1) continue;
     actors::RunSpec other = spec;
     other.data_parallel.division = division;
-    bytes[name] = division == spec.data_parallel.division
-                      ? fullest(memory)
-                      : fullest(actors::memory_of(other, shape, assembly));
+    bytes[name] =
+        division == spec.data_parallel.division ? fullest(memory) : fullest(counts.of(other));
   }
   return bytes;
 }
@@ -120,7 +138,7 @@ std::int64_t Placement::device_bytes() const {
   return bytes;
 }
 
-Placement place(const actors::RunSpec& spec) {
+Placement place(const actors::RunSpec& spec, const stages::Progress& progress) {
   const actors::ClusterShape shape = actors::first_shape(spec);
   const actors::Assembly assembly = actors::assemble(spec, shape);
   const auto simulation = schedules::simulate(assembly.plan, actors::unit_costs(spec));
@@ -133,10 +151,13 @@ Placement place(const actors::RunSpec& spec) {
   if (!spec.schedule.costs.empty())
     placement.expected = schedules::simulate(assembly.plan, actors::costs_of(spec));
   const auto parameters = parameters_by_rank(spec, shape.layout);
-  const auto memory = actors::memory_of(spec, shape, assembly);
-  if (spec.recompute.mode != stages::Recompute::Mode::none)
-    placement.saved_bytes = bytes_saved(spec, shape, assembly, memory);
-  placement.sharding = bytes_by_sharding(spec, shape, assembly, memory);
+  const bool recomputes = spec.recompute.mode != stages::Recompute::Mode::none;
+  const int divisions = spec.mesh.dp == 1 ? 1 : 4;
+  MemoryCounts counts(shape, assembly, progress,
+                      static_cast<std::uint64_t>(divisions + (recomputes ? 1 : 0)));
+  const auto memory = counts.of(spec);
+  if (recomputes) placement.saved_bytes = bytes_saved(spec, counts, memory);
+  placement.sharding = bytes_by_sharding(spec, counts, memory);
   placement.spares = spec.recovery.spares;
   const actors::RankMemory spare = actors::memory_of_spare(memory);
   placement.spare_bytes = spare.total();

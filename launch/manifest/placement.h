@@ -11,6 +11,7 @@
 #include "launch/host/machine.h"
 #include "schedules/plan.h"
 #include "schedules/simulate.h"
+#include "stages/progress.h"
 #include "tensor/parallel/communication_time.h"
 
 namespace troupe::launch {
@@ -59,8 +60,9 @@ struct Placement {
   std::int64_t host_bytes() const { return total_bytes() - device_bytes(); }
 };
 
-/// Computes the placement of a spec that has been checked.
-Placement place(const actors::RunSpec& spec);
+/// Computes the placement of a spec that has been checked. For many layers on thousands of ranks
+/// that takes a while; `progress` is told of the times that memory of all ranks was counted.
+Placement place(const actors::RunSpec& spec, const stages::Progress& progress = {});
 
 /// A list of layers as ranges: "0-2, 6".
 std::string ranges_text(const std::vector<int>& layers);

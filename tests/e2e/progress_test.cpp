@@ -49,6 +49,16 @@ BOOST_AUTO_TEST_CASE(a_terminal_shows_what_is_copied_and_read) {
   BOOST_TEST(!holds(evaluated, "loading weights,"), evaluated);
 }
 
+BOOST_AUTO_TEST_CASE(a_terminal_shows_how_far_the_plan_of_many_ranks_is) {
+  const Workplace place;
+  const std::string many = place.manifest("many", {{"mesh.dp", "64"}, {"batch.global", "128"}});
+  const std::string shown = shown_on_terminal({"plan", many});
+  BOOST_TEST(holds(shown, "\rplanning the memory of 64 ranks\x1b[K"), shown);
+  BOOST_TEST(holds(shown, ", 75 % done, "), shown);
+  BOOST_TEST(!holds(shown_on_terminal({"plan", many, "--json"}), "planning"));
+  BOOST_TEST(!holds(shown_on_terminal({"plan", place.manifest("few")}), "planning"));
+}
+
 BOOST_AUTO_TEST_CASE(short_work_and_json_have_no_progress) {
   const Trained trained;
   const Workplace& place = trained.place;
