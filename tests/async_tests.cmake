@@ -49,11 +49,15 @@ foreach(name rank_executor first_shard_reads)  # their workers open the device's
   add_dependencies(actors.${name}_test troupe_async_library troupe_empty_library)
 endforeach()
 
-# Of the end-to-end tests those whose runs compute.
-foreach(name auto_layout auto_schedule collectives commands data_parallel dropout ending examples first_shard full_disk
-             gpt2 hf_tokenizer hugging_face initializer kills layouts mixture monitors newcomers rank_names recompute
-             recovery_memory replica_difference responses resume screen sharding traces two_copies)
+# Of the end-to-end tests those whose runs compute: what moves state, divides it or overlaps is tried here, the rest by
+# --soak.
+foreach(name collectives data_parallel gpt2 kills layouts recompute recovery_memory replica_difference resume sharding
+             traces two_copies)
   troupe_async_test(e2e.${name}_test "e2e;cuda" 600)
+endforeach()
+foreach(name auto_layout auto_schedule commands dropout ending examples first_shard full_disk hf_tokenizer hugging_face
+             initializer mixture monitors newcomers rank_names responses screen)
+  troupe_async_test(e2e.${name}_test soak 600)
 endforeach()
 # Some of the faults and meshes; soak_tests.cmake has every mesh of shards. Not the thousands of steps that fill a pipe.
 troupe_async_test(e2e.faults_test "e2e;cuda" 600 TROUPE_FAULTS=5)
