@@ -14,9 +14,9 @@ namespace troupe::launch {
 stages::Progress progress_line(const std::string& doing, const std::string& did = "",
                                const std::string& by = "");
 
-/// The same for a work of a few long parts, of which `done` and `total` are numbers: a line for
-/// each, "<doing>, 40 % done, 0:01:20 left", and on a terminal the first at once. Nothing is left
-/// of them there.
+/// Tells on standard error how far a work of a few long parts is, of which `done` and `total` are
+/// numbers: a line for each, "<doing>, 40 % done, 0:01:20 left", and on a terminal the first at
+/// once. Nothing is left of them there.
 stages::Progress progress_of_parts(const std::string& doing);
 
 }  // namespace troupe::launch
