@@ -75,7 +75,7 @@ function(troupe_test file label timeout)
   if(TROUPE_SANITIZE MATCHES "address")
     # A worker that gets a signal must die of it under the sanitizer, too, because its launcher must see it.
     list(APPEND environment "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0"
-         ASAN_OPTIONS=handle_segv=0)
+         ASAN_OPTIONS=handle_segv=0 UBSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/ubsan.supp)
   elseif(TROUPE_SANITIZE STREQUAL "thread")
     # UCX's memory hooks run before ThreadSanitizer knows a thread; libgomp's barriers are unknown to it.
     list(APPEND environment UCX_MEM_EVENTS=n OMP_NUM_THREADS=1)
