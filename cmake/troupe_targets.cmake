@@ -70,7 +70,9 @@ function(troupe_test file label timeout)
   add_executable(${target} ${file})
   target_link_libraries(${target} PRIVATE troupe_test_options ${TEST_UNPARSED_ARGUMENTS})
   target_precompile_headers(${target} REUSE_FROM troupe_test_headers)
-  add_test(NAME ${target} COMMAND ${target} --log_level=test_suite --catch_system_errors=no)
+  # In the folder of the build, to which a cache of compilations makes the names of sources relative.
+  add_test(NAME ${target} COMMAND ${target} --log_level=test_suite --catch_system_errors=no
+           WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   set(environment "TROUPE_BINARY=$<TARGET_FILE:troupe>" UCX_HANDLE_ERRORS=none)
   if(TROUPE_SANITIZE MATCHES "address")
     # A worker that gets a signal must die of it under the sanitizer, too, because its launcher must see it.
