@@ -5,7 +5,6 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -150,8 +149,7 @@ void check_equal(const std::map<int, StepNumbers>& got, const std::map<int, Step
 
 BOOST_AUTO_TEST_CASE(no_fault_changes_a_loss) {
   const std::uint64_t seed = fresh_seed();
-  const char* asked = std::getenv("TROUPE_FAULTS");
-  const int count = asked ? std::atoi(asked) : 20;
+  const int count = number_of("TROUPE_FAULTS", 20);
   const Workplace place;
   const auto want = undisturbed(place, kBase);
   const auto shm = shared_memory();

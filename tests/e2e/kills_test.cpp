@@ -2,7 +2,6 @@
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
-#include <cstdlib>
 #include <random>
 
 #include "tests/support/seed.h"
@@ -15,11 +14,6 @@
 
 namespace troupe::test {
 namespace {
-
-int number_of(const char* variable, int usual) {
-  const char* given = std::getenv(variable);
-  return given ? std::atoi(given) : usual;
-}
 
 /// Follows the run's steps for `period`, at least for one step.
 void follow(TroupeProgram& program, std::chrono::seconds period) {

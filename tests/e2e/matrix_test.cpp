@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <string>
@@ -88,8 +87,7 @@ Point whole(const Point& point) {
 
 BOOST_AUTO_TEST_CASE(every_mesh_trains_as_one_process_does) {
   std::vector<Point> points = all_points();
-  const char* given = std::getenv("TROUPE_POINTS");
-  const auto count = static_cast<std::size_t>(given ? std::atoi(given) : 6);
+  const auto count = static_cast<std::size_t>(number_of("TROUPE_POINTS", 6));
   std::mt19937_64 rng(fresh_seed());
   std::shuffle(points.begin(), points.end(), rng);
   if (count > 0) points.resize(count);

@@ -177,16 +177,11 @@ std::vector<ScheduleShape> shapes_of(const Generator& generator, int first, int 
   return shapes;
 }
 
-/// How many larger shapes of each schedule are tried: a few, or as many as TROUPE_SHAPES says.
-std::size_t larger_shapes() {
-  const char* asked = std::getenv("TROUPE_SHAPES");
-  return asked ? std::strtoull(asked, nullptr, 10) : 40;
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_schedule_is_valid_and_ends) {
   const std::uint64_t seed = troupe::test::fresh_seed();
+  const int num_larger = troupe::test::number_of("TROUPE_SHAPES", 40);
   Random random(seed);
   for (const Generator& generator : generators()) {
     // zb-auto simulates thousands of plans for each plan that it makes.
@@ -194,7 +189,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_is_valid_and_ends) {
     auto shapes = shapes_of(generator, 2, slow ? 3 : 6);
     const auto larger = shapes_of(generator, slow ? 4 : 7, 16);
     std::ranges::sample(larger, std::back_inserter(shapes),
-                        static_cast<std::ptrdiff_t>(larger_shapes() / (slow ? 10 : 1)), random);
+                        num_larger / (slow ? 10 : 1), random);
     for (const ScheduleShape& shape : shapes) {
       BOOST_TEST_CONTEXT("TROUPE_TEST_SEED=" << seed << " " << generator.name << " p "
                                              << shape.stages << " v " << shape.chunks << " m "

@@ -16,4 +16,10 @@ inline std::uint64_t fresh_seed() {
   return seed;
 }
 
+/// How much a test tries: what the environment's variable says, else `usual`.
+inline int number_of(const char* variable, int usual) {
+  const char* given = std::getenv(variable);
+  return given ? std::atoi(given) : usual;
+}
+
 }  // namespace troupe::test

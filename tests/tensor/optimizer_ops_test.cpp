@@ -105,7 +105,8 @@ BOOST_AUTO_TEST_CASE(each_piece_has_the_sum_that_it_has_alone) {
       two.ops().sums_of_squares(two.stream(), x, piece, others);
       BOOST_TEST(same_bits(sums, others));
       const Bytes all = Host::bytes_of(sums);
-      for (std::int64_t i = 0; i < pieces; ++i) {
+      // Some of them, also the last one, which may be shorter: each is a call of the device.
+      for (std::int64_t i = pieces - 1; i >= 0; i -= 1 + pieces / 50) {
         const Tensor alone{
             x.as<float>() + i * piece, DType::f32, {std::min(piece, count - i * piece)}};
         double sum = 0;
