@@ -119,8 +119,7 @@ void lay_out_kept(const StateSharding& state, ParameterLayout& layout) {
       const bool is_head_use = static_cast<int>(b) == layout.head_use;
       if (is_head_use && slice != state.index) continue;
       const Bucket& bucket = layout.buckets[b];
-      const Slice kept =
-          cut_into_slices(bucket, pieces, state.count)[static_cast<std::size_t>(slice)];
+      const Slice kept = slice_of(bucket, pieces, state.count, slice);
       if (is_head_use) layout.head_use_begin = layout.kept_size;
       layout.kept[b].*offset = layout.kept_size;
       layout.kept[b].*size = kept.size();
@@ -133,7 +132,8 @@ void lay_out_kept(const StateSharding& state, ParameterLayout& layout) {
   };
   using Kept = ParameterLayout::Kept;
   using Entry = ParameterLayout::Entry;
-  layout.kept.resize(layout.buckets.size());
+  layout.kept.assign(layout.buckets.size(), {});
+  layout.kept_size = 0;
   if (state.twins)
     add_slices(state.twin(), &Kept::twin_offset, &Kept::twin_size, &Entry::twin_kept);
   add_slices(state.index, &Kept::offset, &Kept::size, &Entry::kept);
@@ -141,8 +141,7 @@ void lay_out_kept(const StateSharding& state, ParameterLayout& layout) {
 }
 
 /// Moments lie where their parameters do, unless the replicas divide them.
-void lay_out_moments(const StateSharding& state, ParameterLayout& layout) {
-  using Entry = ParameterLayout::Entry;
+void cut_moments(const StateSharding& state, ParameterLayout& layout) {
   const auto [shapes, offsets] = places_of(layout);
   auto cuts = cut_rows(shapes, offsets, layout.buckets, state.count);
   for (std::size_t i = 0; i < cuts.size(); ++i) {
@@ -150,9 +149,6 @@ void lay_out_moments(const StateSharding& state, ParameterLayout& layout) {
     layout.entries[i].moments = {.offset = offsets[i], .shape = shapes[i]};
   }
   layout.moments = layout.size;
-  if (state.count == 1) return;
-  layout.moments = lay_out_slice(state.index, layout, &Entry::moments);
-  if (state.twins) layout.twin_moments = lay_out_slice(state.twin(), layout, &Entry::twin_moments);
 }
 
 void cut_buckets(const StageSpec& spec, ParameterLayout& layout) {
@@ -250,16 +246,24 @@ ParameterLayout lay_out_parameters(const StageSpec& spec) {
   const bool both_uses = spec.model.tie_word_embeddings && has_embedding(spec) && has_head(spec);
   if (both_uses) layout.tied_size = layout.entries.front().shape.num_elements();
   cut_buckets(spec, layout);
-  lay_out_moments(spec.state, layout);
+  cut_moments(spec.state, layout);
   if (spec.state.count == 1) return layout;
   if (both_uses && (spec.state.gradients || spec.state.weights)) {
     layout.head_use = static_cast<int>(layout.buckets.size());
     layout.buckets.push_back(
         Bucket{layout.buckets[static_cast<std::size_t>(layout.entries.front().bucket)]});
   }
-  lay_out_kept(spec.state, layout);
   lay_out_slots(spec, layout);
+  keep_slices(spec.state, layout);
   return layout;
+}
+
+void keep_slices(const StateSharding& state, ParameterLayout& layout) {
+  using Entry = ParameterLayout::Entry;
+  if (state.count == 1) return;
+  layout.moments = lay_out_slice(state.index, layout, &Entry::moments);
+  if (state.twins) layout.twin_moments = lay_out_slice(state.twin(), layout, &Entry::twin_moments);
+  lay_out_kept(state, layout);
 }
 
 std::vector<GradientPiece> pieces_of(const ParameterLayout& layout) {

@@ -77,6 +77,8 @@ struct ParameterLayout {
 };
 
 ParameterLayout lay_out_parameters(const StageSpec& spec);
+/// Makes the layout of one replica that of another, `state.index`; the rest of `state` is the same.
+void keep_slices(const StateSharding& state, ParameterLayout& layout);
 /// The pieces of the gradients of this layout.
 std::vector<GradientPiece> pieces_of(const ParameterLayout& layout);
 

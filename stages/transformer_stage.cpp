@@ -331,8 +331,7 @@ void TransformerStage::weights_changed() {
 
 }  // namespace
 
-void plan_state(const StageSpec& spec, StageMemory& memory) {
-  const ParameterLayout layout = lay_out_parameters(spec);
+void plan_state(const StageSpec& spec, const ParameterLayout& layout, StageMemory& memory) {
   const auto bytes_of = [](std::int64_t elements) {
     return elements * static_cast<std::int64_t>(sizeof(float));
   };
@@ -350,8 +349,9 @@ StageMemory plan_memory(const StageSpec& spec, Device& device) {
   const Streams streams(device);
   const Layers layers = make_layers(spec, device, {streams, nullptr}, {streams, nullptr});
   StageMemory memory;
-  plan_state(spec, memory);
-  const std::size_t num_pieces = pieces_of(lay_out_parameters(spec)).size();
+  const ParameterLayout layout = lay_out_parameters(spec);
+  plan_state(spec, layout, memory);
+  const std::size_t num_pieces = pieces_of(layout).size();
   memory.activations = static_cast<std::int64_t>(activation_bytes(spec, layers) + sizeof(double)) +
                        (spec.training ? GradientSquares::bytes(num_pieces) : 0);
   memory.packed = static_cast<std::int64_t>(packed_bytes(spec, layers));

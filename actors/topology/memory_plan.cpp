@@ -4,6 +4,8 @@
 
 #include "actors/topology/gpu_memory.h"
 #include "actors/topology/group_rooms.h"
+#include "actors/topology/state_parts.h"
+#include "stages/parameter_layout.h"
 #include "tensor/device.h"
 #include "tensor/error.h"
 #include "transport/edge_bytes.h"
@@ -24,7 +26,7 @@ bool on_gpu(const RunSpec& spec) {
   return spec.cluster.device.kind == tensor::DeviceKind::cuda;
 }
 
-/// The memory of a stage without its edges. `cpu` plans what is alike on every device.
+/// The memory of a stage alone. `cpu` plans what is alike on every device.
 RankMemory memory_of_stage(const stages::StageSpec& stage, const tensor::DeviceSpec& device,
                            tensor::Device& cpu) {
   RankMemory memory{.allocated = {.stage = stages::plan_memory(stage, cpu)}};
@@ -35,6 +37,19 @@ RankMemory memory_of_stage(const stages::StageSpec& stage, const tensor::DeviceS
   memory.process += kCudaHostBytes;
   memory.on_gpu = true;
   return memory;
+}
+
+/// The memory of a rank of the first replica.
+RankMemory memory_of_rank(const RunSpec& spec, const ClusterShape& shape, const RankAssembly& part,
+                          int rank, tensor::Device& cpu) {
+  RankMemory bytes = memory_of_stage(part.stage, spec.cluster.device, cpu);
+  stages::DataParallelSpec data_parallel = spec.data_parallel;
+  data_parallel.microbatches = static_cast<int>(spec.batch.microbatches(shape.mesh.dp));
+  AllocatedMemory& allocated = bytes.allocated;
+  allocated.buckets = stages::data_parallel_bytes(data_parallel, part.stage, shape.mesh.dp);
+  allocated.collectives = collectives_bytes(spec, part);
+  allocated.pools = pool_bytes(part, rank);
+  return bytes;
 }
 
 struct SplitMemory {
@@ -53,24 +68,19 @@ SplitMemory split_memory(const RunSpec& spec, const ClusterShape& shape) {
 
 std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape,
                                   const Assembly& assembly) {
-  const auto device = tensor::make_cpu_device(spec.cluster.device.threads);
-  std::vector<RankMemory> memory;
+  const auto cpu = tensor::make_cpu_device(spec.cluster.device.threads);
   const int in_replica = shape.mesh.ranks_of_replica();
-  for (int rank = 0; rank < shape.num_ranks(); ++rank) {
-    const RankAssembly part = part_of_run(assembly, spec, shape, rank);
-    // Replicas are alike but for their slices, so the others take the stage memory of the one
-    // before.
-    RankMemory bytes = part.place.replica == 0
-                           ? memory_of_stage(part.stage, spec.cluster.device, *device)
-                           : memory[static_cast<std::size_t>(rank - in_replica)];
-    AllocatedMemory& allocated = bytes.allocated;
-    stages::plan_state(part.stage, allocated.stage);
-    stages::DataParallelSpec data_parallel = spec.data_parallel;
-    data_parallel.microbatches = static_cast<int>(spec.batch.microbatches(shape.mesh.dp));
-    allocated.buckets = stages::data_parallel_bytes(data_parallel, part.stage, shape.mesh.dp);
-    allocated.collectives = collectives_bytes(spec, part);
-    allocated.pools = pool_bytes(part, rank);
-    memory.push_back(bytes);
+  std::vector<RankMemory> memory(static_cast<std::size_t>(shape.num_ranks()));
+  for (int first = 0; first < in_replica; ++first) {
+    const RankAssembly part = part_of_run(assembly, spec, shape, first);
+    const RankMemory of_first = memory_of_rank(spec, shape, part, first, *cpu);
+    // Replicas are alike but for the slices that they keep.
+    stages::ParameterLayout layout = stages::lay_out_parameters(part.stage);
+    for (int rank = first; rank < shape.num_ranks(); rank += in_replica) {
+      RankMemory& bytes = memory[static_cast<std::size_t>(rank)] = of_first;
+      stages::keep_slices(state_sharding_of(spec, shape, rank), layout);
+      stages::plan_state(part.stage, layout, bytes.allocated.stage);
+    }
   }
   return memory;
 }

@@ -6,26 +6,30 @@
 
 namespace troupe::stages {
 
-std::vector<Slice> cut_into_slices(const Bucket& bucket, std::span<const GradientPiece> pieces,
-                                   int count) {
+Slice slice_of(const Bucket& bucket, std::span<const GradientPiece> pieces, int count, int index) {
   const auto number_at = [&](std::int64_t element) {
     return static_cast<int>(std::ranges::lower_bound(pieces, element, {}, &GradientPiece::begin) -
                             pieces.begin());
   };
-  const int end = number_at(bucket.end);
+  const int first = number_at(bucket.begin), end = number_at(bucket.end);
   const auto begin_of = [&](int piece) {
     return piece == end ? bucket.end : pieces[static_cast<std::size_t>(piece)].begin;
   };
-  std::vector<Slice> slices;
-  int first = number_at(bucket.begin);
-  for (int i = 1; i <= count; ++i) {
+  const auto cut = [&](int i) {
+    if (i == count) return end;
     const std::int64_t even = bucket.begin + bucket.size() * i / count;
-    int next = i == count ? end : std::max(first, number_at(even));
-    if (next > first && begin_of(next) - even > even - begin_of(next - 1)) --next;
-    slices.push_back(
-        {.pieces = {.first = first, .end = next}, .begin = begin_of(first), .end = begin_of(next)});
-    first = next;
-  }
+    const int next = number_at(even);
+    const bool is_far = next > first && begin_of(next) - even > even - begin_of(next - 1);
+    return is_far ? next - 1 : next;
+  };
+  const PieceRange range{.first = cut(index), .end = cut(index + 1)};
+  return {.pieces = range, .begin = begin_of(range.first), .end = begin_of(range.end)};
+}
+
+std::vector<Slice> cut_into_slices(const Bucket& bucket, std::span<const GradientPiece> pieces,
+                                   int count) {
+  std::vector<Slice> slices;
+  for (int i = 0; i < count; ++i) slices.push_back(slice_of(bucket, pieces, count, i));
   return slices;
 }
 

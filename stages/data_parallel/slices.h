@@ -37,8 +37,11 @@ struct Slice {
   std::int64_t size() const { return end - begin; }
 };
 
-/// Cuts a bucket among `count` replicas, between pieces (all those of the stage), as evenly as
-/// these allow: a cut is half a piece from the even one at most.
+/// The slice of replica `index` if `count` replicas divide a bucket. Cuts lie between pieces (all
+/// those of the stage), as evenly as these allow: half a piece from the even cut at most.
+Slice slice_of(const Bucket& bucket, std::span<const GradientPiece> pieces, int count, int index);
+
+/// The slices of all replicas.
 std::vector<Slice> cut_into_slices(const Bucket& bucket, std::span<const GradientPiece> pieces,
                                    int count);
 

@@ -1,7 +1,10 @@
 #include "actors/topology/memory_plan.h"
 
 #include <boost/test/unit_test.hpp>
+#include <set>
 
+#include "actors/topology/group_rooms.h"
+#include "tensor/device.h"
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {
@@ -32,6 +35,36 @@ BOOST_AUTO_TEST_CASE(a_spare_counts_as_the_largest_rank) {
   BOOST_TEST(total_memory(spec, two) == without + 3 * spare_of(two));
   BOOST_TEST(total_memory_of_change(spec, two, four) ==
              change + 3 * std::max(spare_of(two), spare_of(four)));
+}
+
+/// Replicas are planned from the first one, with slices of their own.
+BOOST_AUTO_TEST_CASE(each_replica_takes_what_its_own_stage_does) {
+  const auto cpu = tensor::make_cpu_device(1);
+  using Division = stages::StateDivision;
+  for (const Division division :
+       {Division::none, Division::optim, Division::optim_grads, Division::optim_grads_params}) {
+    RunSpec spec = test::small_run(2, 4);
+    spec.data_parallel.division = division;
+    const ClusterShape shape = first_shape(spec);
+    const Assembly assembly = assemble(spec, shape);
+    const auto memory = memory_of(spec, shape, assembly);
+    BOOST_REQUIRE(std::ssize(memory) == 8);
+    std::set<std::int64_t> optimizers;
+    for (int rank = 0; rank < shape.num_ranks(); ++rank) {
+      BOOST_TEST_CONTEXT("division " << static_cast<int>(division) << ", rank " << rank) {
+        const RankAssembly part = part_of_run(assembly, spec, shape, rank);
+        const stages::StageMemory own = stages::plan_memory(part.stage, *cpu);
+        const AllocatedMemory& planned = memory[static_cast<std::size_t>(rank)].allocated;
+        BOOST_TEST(planned.stage.weights == own.weights);
+        BOOST_TEST(planned.stage.gradients == own.gradients);
+        BOOST_TEST(planned.stage.optimizer == own.optimizer);
+        BOOST_TEST(planned.stage.total() == own.total());
+        BOOST_TEST(planned.collectives == collectives_bytes(spec, part));
+        optimizers.insert(own.optimizer);
+      }
+    }
+    BOOST_TEST((optimizers.size() > 2) == (division != Division::none));  // slices differ
+  }
 }
 
 }  // namespace troupe::actors
