@@ -242,6 +242,16 @@ void Parameters::restore_weights(tensor::Stream& stream) const {
   ops_.copy(stream, saved_weights_, weights_);
 }
 
+std::int64_t Parameters::give_up_gradients(tensor::Device& device) {
+  std::size_t bytes = 0;
+  for (const tensor::Buffer* memory : gradient_buffers()) bytes += device.give_back(*memory);
+  return static_cast<std::int64_t>(bytes);
+}
+
+void Parameters::bring_back_gradients(tensor::Device& device) {
+  for (const tensor::Buffer* memory : gradient_buffers()) device.bring_back(*memory);
+}
+
 StageMemory Parameters::allocated() const {
   const auto sum = [](auto&... buffers) {
     return static_cast<std::int64_t>((std::size_t{0} + ... + buffers.bytes()));

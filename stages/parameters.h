@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -26,6 +27,9 @@ class Parameters {
   void restore_weights(tensor::Stream& stream) const;
   /// Exchanges the moments of next() and all().
   void swap_moments();
+  /// Stage::give_up_gradients(), and what makes it undone. The device is that of the parameters.
+  std::int64_t give_up_gradients(tensor::Device& device);
+  void bring_back_gradients(tensor::Device& device);
   tensor::Tensor gradients() const { return gradients_; }
   tensor::Tensor weights() const { return weights_; }
   std::span<const StateBucket> buckets() const { return buckets_; }
@@ -57,6 +61,9 @@ class Parameters {
 
   Parameters(const StageSpec& spec, const ParameterLayout& layout, tensor::Device& device);
   void view_whole(const StageSpec& spec, const ParameterLayout& layout);
+  std::array<const tensor::Buffer*, 3> gradient_buffers() const {
+    return {&gradient_memory_, &bucket_memory_, &tied_memory_};
+  }
   void view_slots(const StageSpec& spec, const ParameterLayout& layout);
   void view_kept(const StageSpec& spec, const ParameterLayout& layout);
   void view_buckets(const StageSpec& spec, const ParameterLayout& layout);

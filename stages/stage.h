@@ -95,6 +95,9 @@ class Stage {
   /// Called before the first action of a step. Packs weights that changed, and makes the next
   /// gradient of each weight the first one, which overwrites what was there.
   virtual void begin_step() = 0;
+  /// Gives the memory of gradients back to the machine until the next begin_step(), as far as the
+  /// device can. Only between steps. Returns the bytes.
+  virtual std::int64_t give_up_gradients() = 0;
   /// The nodes of a pass in the order in which they run, at least one. Valid as long as the stage.
   virtual std::span<const NodeEnd> nodes(int chunk, Pass pass) const = 0;
   /// The first collective that the node would wait for, if one is not done yet. Null: the node

@@ -95,6 +95,7 @@ class TransformerStage final : public Stage {
   tensor::DType edge_dtype() const override { return spec_.model.dtype; }
 
   void begin_step() override;
+  std::int64_t give_up_gradients() override;
   std::span<const NodeEnd> nodes(int chunk, Pass pass) const override {
     return chunk_at(chunk).nodes(pass);
   }
@@ -157,6 +158,7 @@ class TransformerStage final : public Stage {
   std::vector<Tensor> packed_copies_;
   bool packed_is_stale_ = true;
   bool has_previous_ = false;
+  std::int64_t given_up_bytes_ = 0;  ///< of gradients, until the next step
 };
 
 TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
@@ -218,9 +220,18 @@ void TransformerStage::pack_if_stale() {
 }
 
 void TransformerStage::begin_step() {
+  if (std::exchange(given_up_bytes_, 0) > 0)
+    parameters_.bring_back_gradients(streams_.backward().device());
   for (Chunk& chunk : chunks_) chunk.begin_step();
   pack_if_stale();
   streams_.forward_waits();
+}
+
+std::int64_t TransformerStage::give_up_gradients() {
+  if (given_up_bytes_ > 0) return given_up_bytes_;
+  streams_.synchronize();
+  given_up_bytes_ = parameters_.give_up_gradients(streams_.backward().device());
+  return given_up_bytes_;
 }
 
 void TransformerStage::forward_node(const ForwardCall& call, int node) {

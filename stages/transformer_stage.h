@@ -62,9 +62,10 @@ struct StageMemory {
 /// The memory that a stage would take. Prepares the device's products to learn how much they need,
 /// but allocates none of it.
 StageMemory plan_memory(const StageSpec& spec, tensor::Device& device);
-/// Sets what depends on the slice of the training state that a replica keeps: all but activations
-/// and packed.
-void plan_state(const StageSpec& spec, StageMemory& memory);
+struct ParameterLayout;
+/// Sets what depends on the slice of the training state that a replica keeps, which its layout
+/// says: all but activations and packed.
+void plan_state(const StageSpec& spec, const ParameterLayout& layout, StageMemory& memory);
 
 /// A decoder's stage. Weights are zero until written through parameters() (initialize() or a
 /// checkpoint). The device outlives the stage; the caller is, or becomes, its compute thread.

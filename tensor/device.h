@@ -126,6 +126,11 @@ class Device {
   /// Prepares about so many bytes for later calls of allocate(), and gives back the rest of an
   /// earlier reserve. Does nothing if allocations cost little.
   virtual void reserve(std::size_t) {}
+  /// Gives memory of allocate() back to the machine, with no op on it under way, until bring_back()
+  /// or its next use: its content is zero then, its address stays. Returns the bytes; 0: the device
+  /// cannot do that, and the content stays.
+  virtual std::size_t give_back(const Buffer&) { return 0; }
+  virtual void bring_back(const Buffer&) {}
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
   /// An event that also keeps the time of its mark.

@@ -66,6 +66,12 @@ Buffer allocate_host(std::size_t bytes, MemoryKind kind) {
   return {map_present(size), bytes, kind, &unmap};
 }
 
+std::size_t give_back_pages(const Buffer& memory) {
+  if (memory.bytes() < kHugePage) return 0;
+  const std::size_t size = rounded_up(memory.bytes(), kHugePage);
+  return ::madvise(memory.data(), size, MADV_DONTNEED) == 0 ? memory.bytes() : 0;
+}
+
 HostReserve::HostReserve(std::size_t bytes) {
   if (bytes > kLargest) throw std::bad_alloc();
   size_ = rounded_up(bytes, kHugePage) + kSpareAllocations * kHugePage;

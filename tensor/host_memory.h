@@ -11,6 +11,11 @@ namespace troupe::tensor {
 /// fault comes later. Throws std::bad_alloc.
 Buffer allocate_host(std::size_t bytes, MemoryKind kind = MemoryKind::host);
 
+/// Gives the pages of an allocation of allocate_host() back to the system: its content is zero
+/// then, and pages come when it is used again, one by one, or all by make_present(). Returns the
+/// bytes; 0 for a small allocation, whose content stays.
+std::size_t give_back_pages(const Buffer& memory);
+
 /// Pages that are present and zero, for later allocations.
 class HostReserve {
  public:

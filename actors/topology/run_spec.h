@@ -99,6 +99,8 @@ struct RunSpec {
     std::int64_t interval = 0;  ///< in steps; 0: never
     std::int64_t steps = 0;     ///< global batches per evaluation
     std::string tokens;         ///< path of the token file
+    /// Whether workers keep the memory of their gradients during an evaluation.
+    bool keeps_gradients = true;
   } eval;
 
   struct Cluster {

@@ -1,5 +1,6 @@
 #include "actors/worker/rank_executor.h"
 
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -172,6 +173,9 @@ Evaluated RankExecutor::evaluate(const Evaluate& order) {
   set_state("evaluating");
   end_epochs_before();
   epoch_->data_parallel->complete_weights();
+  if (order.batch == 0 && !spec_.eval.keeps_gradients)
+    spdlog::info("gives {} bytes of gradients back until the next step",
+                 epoch_->stage().give_up_gradients());
   const PlanResult result = epoch_->eval_runner->evaluate(order.batch, kEvalStep + next_eval_++);
   set_state("ready");
   return {.epoch = order.epoch,

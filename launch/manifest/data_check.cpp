@@ -46,6 +46,15 @@ void check_data(const Manifest& m) {
     m.fail("eval.interval",
            fmt::format("eval.interval = {} needs eval.files, the text to evaluate on",
                        m.integer("eval.interval")));
+  if (m.flag("eval.keep_gradients")) return;
+  if (m.integer("eval.interval") == 0)
+    m.fail("eval.keep_gradients",
+           "eval.keep_gradients = false is about evaluations, but eval.interval = 0: there are "
+           "none; leave it out, or give an interval");
+  if (m.text("cluster.device") == "cuda")
+    m.fail("eval.keep_gradients",
+           "eval.keep_gradients = false gives memory of the machine back, but the gradients are in "
+           "the memory of GPUs (cluster.device = 'cuda'), which keep it; leave it out");
 }
 
 }  // namespace troupe::launch

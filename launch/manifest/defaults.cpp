@@ -240,6 +240,10 @@ constexpr std::array kLaterKeys{
     Key{"eval", "files", texts, "[]", "paths", "Text to evaluate on, as data.files"},
     Key{"eval", "steps", integer, "4", "global batches",
         "Length of an evaluation; short beside the training between", Rule{.min = 1, .max = 1e9}},
+    Key{"eval", "keep_gradients", boolean, "true", "",
+        "Whether workers keep the memory of their gradients during an evaluation; off, they give "
+        "it back to the machine until the next step, which takes a moment to have it again. On, as "
+        "nobody else needs it"},
     Key{"eval", "tokens", text, "", "path",
         "Written by launch: the token file made of eval.files. Replaced when given"},
 

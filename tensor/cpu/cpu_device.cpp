@@ -81,6 +81,14 @@ void CpuDevice::reserve(std::size_t bytes) {
   if (bytes > 0) replace(std::make_unique<HostReserve>(bytes));
 }
 
+std::size_t CpuDevice::give_back(const Buffer& memory) {
+  return give_back_pages(memory);
+}
+
+void CpuDevice::bring_back(const Buffer& memory) {
+  if (memory.bytes() > 0) make_present(memory.data(), memory.bytes());
+}
+
 std::unique_ptr<Stream> CpuDevice::make_stream() {
   return std::make_unique<CpuStream>(*this);
 }

@@ -19,6 +19,8 @@ class CpuDevice final : public Device {
   /// asks for them.
   Buffer allocate(std::size_t bytes, MemoryKind kind) override;
   void reserve(std::size_t bytes) override;
+  std::size_t give_back(const Buffer& memory) override;
+  void bring_back(const Buffer& memory) override;
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override;
   std::unique_ptr<Event> make_timed_event() override;

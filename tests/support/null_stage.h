@@ -31,6 +31,7 @@ class NullStage : public stages::Stage {
   tensor::Shape edge_shape() const override { return edge_; }
   tensor::DType edge_dtype() const override { return tensor::DType::f32; }
   void begin_step() override {}
+  std::int64_t give_up_gradients() override { return 0; }
   std::span<const stages::NodeEnd> nodes(int, stages::Pass pass) const override {
     return row(pass).ends;
   }

@@ -1,5 +1,8 @@
 #include "tensor/device.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <limits>
@@ -42,6 +45,38 @@ BOOST_AUTO_TEST_CASE(a_buffer_moves_and_frees_once) {
     BOOST_TEST(third.data() == &memory);
   }
   BOOST_TEST(freed == 2);
+}
+
+/// The bytes of a buffer of whole pages that are in memory.
+std::size_t resident(const Buffer& buffer) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages(buffer.bytes() / page);
+  BOOST_REQUIRE(mincore(buffer.data(), buffer.bytes(), pages.data()) == 0);
+  return page * static_cast<std::size_t>(
+                    std::ranges::count_if(pages, [](unsigned char x) { return x & 1; }));
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_was_given_back_comes_again_zeroed) {
+  const auto device = make_cpu_device(1);
+  constexpr std::size_t kSize = std::size_t{4} << 20;
+  const Buffer buffer = device->allocate(kSize, MemoryKind::device);
+  auto* data = static_cast<unsigned char*>(buffer.data());
+  for (const bool brings_back : {true, false}) {
+    std::fill_n(data, kSize, 0xab);
+    BOOST_TEST(resident(buffer) == kSize);
+    BOOST_TEST(device->give_back(buffer) == kSize);
+    BOOST_TEST(resident(buffer) == 0u);
+    if (brings_back) device->bring_back(buffer);
+    BOOST_TEST(resident(buffer) == (brings_back ? kSize : 0));
+    BOOST_TEST(std::all_of(data, data + kSize, [](unsigned char x) { return x == 0; }));
+  }
+  const Buffer small = device->allocate(1000, MemoryKind::device),
+               none = device->allocate(0, MemoryKind::device);
+  std::fill_n(static_cast<unsigned char*>(small.data()), 1000, 0xab);
+  BOOST_TEST(device->give_back(small) == 0u);
+  BOOST_TEST(*static_cast<unsigned char*>(small.data()) == 0xab);
+  BOOST_TEST(device->give_back(none) == 0u);
+  device->bring_back(none);
 }
 
 BOOST_AUTO_TEST_CASE(a_view_starts_at_its_offset) {

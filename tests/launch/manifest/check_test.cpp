@@ -331,6 +331,10 @@ BOOST_AUTO_TEST_CASE(a_loss_on_responses_needs_documents) {
 
 BOOST_AUTO_TEST_CASE(settings_that_need_others_say_which) {
   refused({"eval.interval=5"}, {"eval.interval = 5", "eval.files"});
+  refused({"eval.keep_gradients=false"}, {"eval.keep_gradients = false", "eval.interval = 0"});
+  refused({"eval.keep_gradients=false", "eval.interval=5", "eval.files=[\"e.txt\"]",
+           "cluster.device=cuda"},
+          {"eval.keep_gradients = false", "cluster.device = 'cuda'"});
   refused({"checkpoint.weights_only=true"}, {"checkpoint.resume"});
   refused({"data.files=[]"}, {"data.files"});
   refused({"optimizer.min_lr=1.0"}, {"optimizer.min_lr = 1", "optimizer.lr = 0.001"});
