@@ -2,6 +2,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <tuple>
 
 #include "schedules/costs.h"
 #include "schedules/counted.h"
@@ -46,8 +47,8 @@ class CostReader {
       const auto field = std::ranges::find(fields_, name, &Field::name);
       if (field == fields_.end()) {
         return "'" + std::string(name) +
-               "' is no cost; costs are F, I, W, B, cF, cI, cW, cB, pair, hop, link and "
-               "optimizer, as in F=1,I=1,W=1,hop=0";
+               "' is no cost; costs are F, I, W, B, cF, cI, cW, cB, gF, gB, units, ahead, pair, "
+               "hop, link and optimizer, as in F=1,I=1,W=1,hop=0";
       }
       if (!field->values.empty()) return std::string(name) + " is given twice";
       const std::string wrong = read_values(*field, values);
@@ -91,16 +92,19 @@ class CostReader {
     return {};
   }
 
-  std::array<Field, 12> fields_ = {Field{"F"},    Field{"I"},   Field{"W"},    Field{"B"},
-                                   Field{"cF"},   Field{"cI"},  Field{"cW"},   Field{"cB"},
-                                   Field{"pair"}, Field{"hop"}, Field{"link"}, Field{"optimizer"}};
+  std::array<Field, 16> fields_ = {Field{"F"},    Field{"I"},   Field{"W"},     Field{"B"},
+                                   Field{"cF"},   Field{"cI"},  Field{"cW"},    Field{"cB"},
+                                   Field{"gF"},   Field{"gB"},  Field{"units"}, Field{"ahead"},
+                                   Field{"pair"}, Field{"hop"}, Field{"link"},  Field{"optimizer"}};
   int decimals_ = 0;
   double most_ = 0;
 };
 
 /// The costs that may differ by stage.
-constexpr std::array<std::string_view, 9> kByStage = {"F",  "I",  "W",  "B",   "cF",
-                                                      "cI", "cW", "cB", "pair"};
+constexpr std::array<std::string_view, 11> kByStage = {"F",  "I",  "W",  "B",  "cF",  "cI",
+                                                       "cW", "cB", "gF", "gB", "pair"};
+constexpr std::array<std::string_view, 5> kSingle = {"hop", "link", "optimizer", "units", "ahead"};
+constexpr int kMostParts = 10'000;  // of a chunk
 
 /// The costs of each stage, as many as the longest list has.
 class StageList {
@@ -135,7 +139,9 @@ class StageList {
                      .collectives = {.forward = at("cF", stage).value_or(0),
                                      .input_gradient = at("cI", stage).value_or(0),
                                      .weight_gradient = at("cW", stage).value_or(0),
-                                     .backward = at("cB", stage)}});
+                                     .backward = at("cB", stage)},
+                     .gathers = {.forward = at("gF", stage).value_or(0),
+                                 .backward = at("gB", stage).value_or(0)}});
     }
     return out;
   }
@@ -160,20 +166,32 @@ std::variant<WholeCosts, std::string> parse_costs(std::string_view text, int chu
   CostReader reader;
   std::string wrong = reader.read(text);
   if (!wrong.empty()) return wrong;
-  for (const std::string_view name : {"hop", "link", "optimizer"}) {
+  for (const std::string_view name : kSingle) {
     if (reader.values(name).size() > 1) {
       return std::string(name) + " has one value for all stages, not " +
              std::to_string(reader.values(name).size());
     }
   }
-  const double units = reader.units(chunks);
+  Gathering gathering;
+  for (const auto& [name, least, number] :
+       {std::tuple{"units", 1, &gathering.units}, std::tuple{"ahead", 0, &gathering.ahead}}) {
+    if (reader.values(name).empty()) continue;
+    const double value = reader.values(name).front();
+    if (value != std::floor(value) || value < least || value > kMostParts) {
+      return std::string(name) + " is a whole number from " + std::to_string(least) + " to " +
+             std::to_string(kMostParts);
+    }
+    *number = static_cast<int>(value);
+  }
+  const double units = reader.units(chunks * gathering.units);
   const StageList list(reader, units);
   wrong = list.check();
   if (!wrong.empty()) return wrong;
   return WholeCosts{.costs = {.stages = list.stages(),
                               .hop = list.single("hop"),
                               .link = list.single("link"),
-                              .optimizer = list.single("optimizer")},
+                              .optimizer = list.single("optimizer"),
+                              .gathering = gathering},
                     .units = units};
 }
 

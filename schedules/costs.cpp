@@ -17,7 +17,9 @@ StageCosts divided(const StageCosts& whole, double parts) {
           .collectives = {.forward = whole.collectives.forward / parts,
                           .input_gradient = whole.collectives.input_gradient / parts,
                           .weight_gradient = whole.collectives.weight_gradient / parts,
-                          .backward = part(whole.collectives.backward)}};
+                          .backward = part(whole.collectives.backward)},
+          .gathers = {.forward = whole.gathers.forward / parts,
+                      .backward = whole.gathers.backward / parts}};
 }
 
 /// The part of costs that an action has.

@@ -20,6 +20,24 @@ struct CollectiveCosts {
   bool operator==(const CollectiveCosts&) const = default;
 };
 
+/// How long the weights that replicas divide are gathered for the actions that read them, if each
+/// gather runs alone: all that a forward, and all that a B or I reads.
+struct GatherCosts {
+  double forward = 0;
+  double backward = 0;
+  bool operator==(const GatherCosts&) const = default;
+};
+
+/// How divided weights are gathered: each chunk's in as many units, alike, one after the other.
+struct Gathering {
+  int units = 1;  ///< of a chunk
+  int ahead = 1;  ///< units that are gathered ahead of the one that is computed with
+  /// Whether a unit is given up after the forward that reads it, and gathered again for the
+  /// backward; if not, each is gathered once.
+  bool reshards = true;
+  bool operator==(const Gathering&) const = default;
+};
+
 /// Durations of a whole stage, all in the same unit. With v chunks on a rank, an action of one
 /// chunk costs 1/v of them. If there are two copies of the parameters, they are the durations of
 /// one copy.
@@ -31,6 +49,7 @@ struct StageCosts {
   /// An overlapped F and B; if not set: F + B, and the collectives that they do not hide.
   std::optional<double> pair = {};
   CollectiveCosts collectives = {};  ///< in addition to the durations above
+  GatherCosts gathers = {};          ///< beside the durations above, as far as they can
 };
 
 /// Whether a rank computes while its results travel.
@@ -50,6 +69,7 @@ struct Costs {
   double hop = 0;   ///< latency of an edge between two ranks; a rank's edge to itself has none
   double link = 0;  ///< how long a message keeps the link of two ranks busy: its bytes / bandwidth
   double optimizer = 0;  ///< duration of the optimizer, after the step's last action
+  Gathering gathering = {};
   Sends sends = Sends::overlapped;
   Barrier barrier = Barrier::global;
   Pairs pairs = Pairs::together;
@@ -74,10 +94,11 @@ struct WholeCosts {
   double units = 1;  ///< number of small units in one unit of the text
 };
 /// Reads "F=18.5,I=18,W=9.3,hop=0.6": F, I, W, B, pair, hop, link and optimizer, each once, in any
-/// order; F, I and W must be given. cF, cI, cW and cB are what an action waits for collectives. All
-/// of an action or a pair may differ by stage: "F=1:2:2:1". With
-/// `chunks` chunks per rank, costs of up to 9 decimals are whole numbers in the result. Returns the
-/// reason if the text is not of this form. Never throws.
+/// order; F, I and W must be given. cF, cI, cW and cB are what an action waits for collectives; gF
+/// and gB are GatherCosts, and units and ahead those of Gathering. All of an action or a pair may
+/// differ by stage: "F=1:2:2:1". With `chunks` chunks per rank, costs of up to 9 decimals are whole
+/// numbers in the result, also those of a chunk's units. Returns the reason if the text is not of
+/// this form. Never throws.
 std::variant<WholeCosts, std::string> parse_costs(std::string_view text, int chunks);
 
 }  // namespace troupe::schedules

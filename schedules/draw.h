@@ -23,8 +23,8 @@ enum class Axis { slots, time };
 std::string to_svg(const Plan& plan, const Simulation& simulation, Axis axis = Axis::slots);
 
 /// A simulated plan as a timeline in the Trace Event Format, which Perfetto and Chrome show: a
-/// thread per rank, and a second one for the second actions of pairs; a unit of time is a
-/// millisecond.
+/// thread per rank, a second one for the second actions of pairs, and two for what it gathers of
+/// divided weights; a unit of time is a millisecond.
 std::string to_trace(const Plan& plan, const Simulation& simulation);
 
 /// The duration of the shortest action that takes time; 1 in a plan that takes none.

@@ -28,6 +28,35 @@ std::string event(const Action& action, int track, const Simulation::Span& span)
          "}}";
 }
 
+/// A gather of a unit of a chunk's weights: "2F unit 0" is what forwards of chunk 2 read.
+std::string event(const Gather& gather, int track) {
+  const char op = gather.backward ? 'B' : 'F';
+  return R"({"name":")" + std::to_string(gather.chunk) + op + " unit " +
+         std::to_string(gather.unit) + R"(","cat":"gather","ph":"X","pid":0,"tid":)" +
+         std::to_string(track) + R"(,"ts":)" + number(gather.start * kMicrosecondsPerUnit) +
+         R"(,"dur":)" + number((gather.end - gather.start) * kMicrosecondsPerUnit) +
+         R"(,"args":{"chunk":)" + std::to_string(gather.chunk) + R"(,"unit":)" +
+         std::to_string(gather.unit) + "}}";
+}
+
+/// The tracks of gathers, after those of actions: for forwards, and for backwards.
+template <typename Add>
+void add_gathers(const Plan& plan, const Simulation& simulation, const Add& add) {
+  for (int rank = 0; rank < plan.num_ranks(); ++rank) {
+    for (const bool backward : {false, true}) {
+      const int track = 2 * plan.num_ranks() + 2 * rank + (backward ? 1 : 0);
+      bool named = false;
+      for (const Gather& gather : simulation.gathers[rank]) {
+        if (gather.backward != backward) continue;
+        const std::string title = "rank " + std::to_string(rank) + ", gathers for ";
+        if (!named) add(thread_name(track, title + (backward ? "backwards" : "forwards")));
+        named = true;
+        add(event(gather, track));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::string to_trace(const Plan& plan, const Simulation& simulation) {
@@ -45,6 +74,7 @@ std::string to_trace(const Plan& plan, const Simulation& simulation) {
       add(event(order[i], 2 * rank + (overlaps ? 1 : 0), simulation.times[rank][i]));
     }
   }
+  add_gathers(plan, simulation, add);
   return R"({"displayTimeUnit":"ms","traceEvents":[)"
          "\n" +
          out + "\n]}\n";

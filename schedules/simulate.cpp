@@ -44,7 +44,8 @@ class Clocks {
         forward_(plan),
         backward_(plan),
         clock_(plan.num_ranks(), 0),
-        live_(plan.num_ranks(), 0) {
+        live_(plan.num_ranks(), 0),
+        lanes_(plan.num_ranks(), GatherLanes(costs.gathering)) {
     out_.peak_activations.resize(plan.num_ranks());
     out_.busy.resize(plan.num_ranks());
     out_.collective.resize(plan.num_ranks());
@@ -68,16 +69,19 @@ class Clocks {
       return;
     }
     Result last = input(action);
+    if (starts_pair(action) && input(next(rank)).arrived > last.arrived) last = input(next(rank));
+    const double start = std::max(clock_[rank], last.arrived);
     double length = duration(cost_of(action), action.op);
     if (starts_pair(action)) {
       const Action& backward = next(rank);
-      if (input(backward).arrived > last.arrived) last = input(backward);
-      length = pair_duration(cost_of(action), cost_of(backward), backward.op);
+      const StageCosts of_forward = with_gathers(rank, action, start);
+      length = pair_duration(of_forward, with_gathers(rank, backward, start), backward.op);
       computing += computation(cost_of(backward), backward.op);
-    } else if (is_second_of_pair(rank) && last.arrived <= clock_[rank]) {
-      length -= hidden_with_previous(rank, action);
+    } else {
+      if (is_second_of_pair(rank) && last.arrived <= clock_[rank])
+        length -= hidden_with_previous(rank, action);
+      length += wait_for_gathers(rank, action, start, length);
     }
-    const double start = std::max(clock_[rank], last.arrived);
     note_idle(rank, last, start);
     out_.busy[rank] += length;
     // The second action of a pair may take back what the first one counted.
@@ -87,6 +91,7 @@ class Clocks {
   }
 
   Simulation finish() {
+    for (const GatherLanes& lanes : lanes_) out_.gathers.push_back(lanes.gathers());
     for (int rank = 0; rank < plan_.num_ranks(); ++rank) {
       out_.wall = std::max(out_.wall, clock_[rank]);
       if (out_.times[rank].empty()) continue;
@@ -108,6 +113,19 @@ class Clocks {
   /// Whether the action and the one after it start together.
   bool starts_pair(const Action& action) const {
     return action.overlaps_next && costs_.pairs == Pairs::together;
+  }
+  double wait_for_gathers(int rank, const Action& action, double start, double length) {
+    return lanes_[rank].wait_of(action, start, length, cost_of(action).gathers);
+  }
+  /// The costs of the action's chunk if its waits for gathers were collectives.
+  StageCosts with_gathers(int rank, const Action& action, double start) {
+    StageCosts costs = cost_of(action);
+    const double wait = wait_for_gathers(rank, action, start, duration(costs, action.op));
+    CollectiveCosts& waits = costs.collectives;
+    if (action.op == Op::F) waits.forward += wait;
+    if (action.op == Op::I) waits.input_gradient += wait;
+    if (action.op == Op::B) waits.backward = collective(costs, Op::B) + wait;
+    return costs;
   }
   /// What the collectives of a pair take less than if its actions ran alone.
   double hidden_with_previous(int rank, const Action& backward) const {
@@ -182,6 +200,7 @@ class Clocks {
   Results backward_;
   std::vector<double> clock_;  ///< by rank: when it can go on
   std::vector<int> live_;
+  std::vector<GatherLanes> lanes_;
   std::map<std::pair<int, int>, double> link_free_;  ///< by sender and receiver
   double work_ = 0;  ///< duration of all actions as if each ran alone
   Simulation out_;
@@ -212,6 +231,12 @@ Simulation divided(Simulation s, double units) {
     for (auto& [start, end] : times) {
       start /= units;
       end /= units;
+    }
+  }
+  for (std::vector<Gather>& gathers : s.gathers) {
+    for (Gather& gather : gathers) {
+      gather.start /= units;
+      gather.end /= units;
     }
   }
   return s;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "schedules/costs.h"
+#include "schedules/gather_lanes.h"
 #include "schedules/plan.h"
 
 namespace troupe::schedules {
@@ -35,14 +36,17 @@ struct Simulation {
     double end = 0;
   };
   std::vector<std::vector<Span>> times;  ///< [rank][order], as plan.actions
+  /// By rank: what it gathers of divided weights, forwards' and backwards' in the order of each.
+  std::vector<std::vector<Gather>> gathers;
 };
 
 /// The cost model of the zero-bubble paper (arXiv 2401.10241): an action starts when its rank is
 /// free and its input is there; links cost latency only, buffers are unlimited, sends cost the
 /// sender nothing, unless the costs say otherwise. A pair starts when the inputs of both its parts
-/// are there and ends for both at once, unless Costs::pairs says otherwise. Time is linear in the
-/// number of actions. None if the plan deadlocks. The plan must obey SCHED-1 to SCHED-5 and
-/// SCHED-8.
+/// are there and ends for both at once, unless Costs::pairs says otherwise. Gathers run beside
+/// actions, which wait for them unit by unit (GatherLanes); a wait of one action of a pair is
+/// hidden by the other as that for a collective is. Time is linear in the number of actions. None
+/// if the plan deadlocks. The plan must obey SCHED-1 to SCHED-5 and SCHED-8.
 std::optional<Simulation> simulate(const Plan& plan, const Costs& costs);
 
 /// The simulation with every time divided by `units`.

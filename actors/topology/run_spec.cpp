@@ -9,6 +9,34 @@
 #include "tensor/error.h"
 
 namespace troupe::actors {
+namespace {
+
+/// Takes from the run how divided weights are gathered. Each chunk counts as having as many units.
+schedules::Gathering gathering_of(const RunSpec& spec, const schedules::Costs& costs) {
+  const stages::DataParallelSpec& data_parallel = spec.data_parallel;
+  const bool given = costs.gathering != schedules::Gathering{};
+  if (data_parallel.division != stages::StateDivision::optim_grads_params) {
+    const auto gathers = [](const auto& chunk) {
+      return chunk.gathers != schedules::GatherCosts{};
+    };
+    if (given || std::ranges::any_of(costs.chunks, gathers))
+      throw Error(ErrorKind::manifest,
+                  "schedule.costs has gathers of weights (gF, gB, units, ahead), which only "
+                  "data_parallel.sharding = 'optim_grads_params' does; leave them out");
+    return {};
+  }
+  if (given)
+    throw Error(ErrorKind::manifest,
+                "schedule.costs has units or ahead, which follow from the model and from "
+                "data_parallel.prefetch; leave them out");
+  const auto chunks = static_cast<std::int64_t>(costs.chunks.size());
+  return {
+      .units = static_cast<int>(std::max<std::int64_t>(1, spec.model.num_hidden_layers / chunks)),
+      .ahead = data_parallel.overlaps_gather ? data_parallel.prefetch : 0,
+      .reshards = data_parallel.reshards};
+}
+
+}  // namespace
 
 schedules::Costs costs_of(const RunSpec& spec) {
   if (spec.schedule.costs.empty()) return unit_costs(spec);
@@ -26,6 +54,7 @@ schedules::Costs costs_of(const RunSpec& spec) {
   costs.chunks = std::move(costs.stages);
   costs.stages.assign(1, {});
   costs.pairs = schedules::Pairs::when_ready;
+  costs.gathering = gathering_of(spec, costs);
   return costs;
 }
 

@@ -51,13 +51,13 @@ stages::UnitOrder unit_order(const Program& program, const stages::StageSpec& st
       program, [&](int chunk, stages::Pass pass) { return stages::reads_of(stage, chunk, pass); });
 }
 
-std::vector<stages::PlannedCollectives> planned_collectives(const RunSpec& spec,
-                                                            const ClusterShape& shape,
-                                                            const RankAssembly& part) {
+ReplicaTraffic replica_traffic(const RunSpec& spec, const ClusterShape& shape,
+                               const RankAssembly& part) {
   const auto order = unit_order(compile(part, part.actions), part.stage);
   stages::DataParallelSpec data_parallel = spec.data_parallel;
   data_parallel.microbatches = static_cast<int>(spec.batch.microbatches(shape.mesh.dp));
-  return stages::plan_collectives(data_parallel, part.stage, order, shape.mesh.dp);
+  return {.collectives = stages::plan_collectives(data_parallel, part.stage, order, shape.mesh.dp),
+          .gathers = stages::plan_gathers(part.stage, order)};
 }
 
 }  // namespace troupe::actors

@@ -13,10 +13,13 @@ stages::UnitOrder unit_order(const Program& program, const stages::Stage& stage)
 /// The order for a stage that is only planned.
 stages::UnitOrder unit_order(const Program& program, const stages::StageSpec& stage);
 
-/// The collectives with which a rank completes gradients and gathers weights in a step, among
-/// replicas and instances.
-std::vector<stages::PlannedCollectives> planned_collectives(const RunSpec& spec,
-                                                            const ClusterShape& shape,
-                                                            const RankAssembly& part);
+/// What a rank exchanges with replicas and instances in a step.
+struct ReplicaTraffic {
+  /// The collectives with which it completes gradients and gathers weights.
+  std::vector<stages::PlannedCollectives> collectives;
+  stages::PlannedGathers gathers;
+};
+ReplicaTraffic replica_traffic(const RunSpec& spec, const ClusterShape& shape,
+                               const RankAssembly& part);
 
 }  // namespace troupe::actors

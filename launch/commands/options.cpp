@@ -50,7 +50,8 @@ void add_plan(CLI::App& app, PlanOptions& o) {
   sub->add_flag("--json", o.json, "Print one JSON object, with every key");
   sub->add_option("--svg", o.svg, "Draw the schedule of a step into this file")->type_name("FILE");
   sub->add_option("--bandwidth", o.bandwidth,
-                  "GB/s that a shard sends to others, to tell how long collectives take")
+                  "GB/s that a rank sends to others, to tell how long collectives of shards and of "
+                  "replicas take")
       ->check(number_between(1e-3, 1e6))
       ->type_name("GB/S");
 }

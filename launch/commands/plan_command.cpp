@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "actors/topology/unit_order.h"
 #include "launch/commands/commands.h"
 #include "launch/commands/run_summary.h"
 #include "launch/commands/sinks.h"
@@ -75,15 +74,22 @@ json ranks_json(const Placement& placement, double bandwidth) {
 }
 
 /// What the first rank of each stage exchanges with its replicas in a step.
-json collectives_json(const actors::RunSpec& spec) {
-  const actors::ClusterShape shape = actors::first_shape(spec);
-  const actors::Assembly assembly = actors::assemble(spec, shape);
+json collectives_json(const Placement& placement) {
   json rows = json::array();
-  for (int stage = 0; stage < shape.mesh.pp; ++stage) {
-    const int rank = actors::rank_at(shape.mesh, {.stage = stage});
-    const auto part = actors::part_of_run(assembly, spec, shape, rank);
-    for (const auto& [operation, count, bytes] : actors::planned_collectives(spec, shape, part))
+  for (std::size_t stage = 0; stage < placement.traffic.size(); ++stage)
+    for (const auto& [operation, count, bytes] : placement.traffic[stage].collectives)
       rows.push_back({{"stage", stage}, {"op", operation}, {"count", count}, {"bytes", bytes}});
+  return rows;
+}
+
+/// The units of divided weights that the first rank of each stage gathers in a step, in order.
+json gathers_json(const Placement& placement) {
+  json rows = json::array();
+  for (std::size_t stage = 0; stage < placement.traffic.size(); ++stage) {
+    const auto& [forward, backward, at_once] = placement.traffic[stage].gathers;
+    if (at_once == 0) continue;
+    rows.push_back(
+        {{"stage", stage}, {"at_once", at_once}, {"forward", forward}, {"backward", backward}});
   }
   return rows;
 }
@@ -141,7 +147,8 @@ int run(const PlanOptions& options) {
                    {"parameters", placement.parameters},
                    {"recompute_saved_bytes", placement.saved_bytes},
                    {"sharding", placement.sharding},
-                   {"collectives", collectives_json(spec)},
+                   {"collectives", collectives_json(placement)},
+                   {"gathers", gathers_json(placement)},
                    {"ranks", ranks_json(placement, options.bandwidth)},
                    {"schedule", schedule_json(spec, placement)}};
     print(out.dump(2) + "\n");

@@ -120,8 +120,33 @@ std::string shards_line(const Placement& placement, double bandwidth) {
   return out + '\n';
 }
 
-/// What the shards of each stage wait for collectives, as a share of a step. Empty if nothing is
-/// known of it.
+/// What each replica exchanges with others in a step; empty for one replica.
+std::string replicas_line(const Placement& placement, double bandwidth) {
+  std::int64_t most = 0;
+  int gathers = 0, at_once = 0;
+  for (const auto& [collectives, units] : placement.traffic) {
+    std::int64_t bytes = 0;
+    for (const auto& row : collectives) bytes += row.bytes;
+    most = std::max(most, bytes);
+    gathers = std::max(gathers, static_cast<int>(units.forward.size() + units.backward.size()));
+    at_once = std::max(at_once, units.at_once);
+  }
+  if (most == 0) return "";
+  std::string out =
+      fmt::format("replicas  each reduces and gathers {} in a step", bytes_text(most));
+  if (bandwidth > 0)
+    out += fmt::format(": {:.4g} s at {} GB/s if nothing hides it",
+                       static_cast<double>(most) / bandwidth / 1e9, bandwidth);
+  if (gathers > 0)
+    out += fmt::format(
+        "\n          weights by embedding, layer, and norm with head: {} gathers, room for "
+        "{} at once",
+        gathers, at_once);
+  return out + '\n';
+}
+
+/// What each stage waits for its shards' collectives and for divided weights, as a share of a step.
+/// Empty if nothing is known of it.
 std::string collectives_line(const Placement& placement) {
   if (!placement.expected) return "";
   const schedules::Simulation& expected = *placement.expected;
@@ -168,6 +193,7 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
                   100 * placement.simulation.bubble_rate, placement.digest);
   out += recompute_lines(spec.recompute, placement);
   out += shards_line(placement, bandwidth);
+  out += replicas_line(placement, bandwidth);
   out += collectives_line(placement);
   out += place_rows(placement);
   return out + memory_lines(placement) + sharding_line(placement) + twins_line(spec, placement);

@@ -12,7 +12,7 @@ namespace troupe::launch {
 
 /// A summary of a run for people: model, batch, mesh, schedule and a row for each rank. Every line
 /// has its line break. `pinned` tells whether ranks are bound to cores of their own, `bandwidth`
-/// how many GB/s a shard sends to others; 0: not known.
+/// how many GB/s a rank sends to others; 0: not known.
 std::string summary(const actors::RunSpec& spec, const Placement& placement, bool pinned,
                     double bandwidth = 0);
 

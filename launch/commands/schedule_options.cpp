@@ -24,7 +24,9 @@ void add_schedule(CLI::App& app, ScheduleOptions& o) {
   sub->add_option("--costs", o.costs,
                   "Durations of a whole stage in any one unit: F, I, W, B (default I+W), pair "
                   "(default F+B), F=1:2:1 by stage; cF, cI, cW, cB (waits for collectives of "
-                  "shards, which pairs hide); hop (latency), link (bytes / bandwidth), optimizer")
+                  "shards, which pairs hide); gF, gB (gathers of divided weights beside them, in "
+                  "units a chunk, ahead of the one computed with); hop (latency), link (bytes / "
+                  "bandwidth), optimizer")
       ->capture_default_str();
   sub->add_option("--memory", o.memory,
                   "Most microbatches of a stage that a searched schedule holds: F takes 1, I and W "

@@ -170,8 +170,8 @@ constexpr std::array kOtherKeys{
     Key{"schedule", "costs", text, "\"\"", "",
         "What a searched schedule is made for, as troupe schedule --costs takes it, with one value "
         "or one for each chunk; auto writes here what it measured, whichever schedule it takes. "
-        "plan then tells the share of a step that shards wait for collectives. Empty: all actions "
-        "alike"},
+        "plan then tells the share of a step that stages wait for collectives of shards and for "
+        "divided weights. Empty: all actions alike"},
     Key{"schedule", "auto_layout", boolean, "false", "",
         "Measure the stages, and move layers between them if that makes steps shorter; off, "
         "because a move stops the run for a moment"},

@@ -115,6 +115,19 @@ std::map<std::string, std::int64_t> bytes_by_sharding(
   return bytes;
 }
 
+/// Placement::traffic.
+std::vector<actors::ReplicaTraffic> traffic_of(const actors::RunSpec& spec,
+                                               const actors::ClusterShape& shape,
+                                               const actors::Assembly& assembly) {
+  std::vector<actors::ReplicaTraffic> traffic;
+  for (int stage = 0; shape.mesh.dp > 1 && stage < shape.mesh.pp; ++stage) {
+    const int rank = actors::rank_at(shape.mesh, {.stage = stage});
+    traffic.push_back(
+        actors::replica_traffic(spec, shape, actors::part_of_run(assembly, spec, shape, rank)));
+  }
+  return traffic;
+}
+
 tensor::CommunicationShape communication_of(const actors::RunSpec& spec,
                                             const std::vector<int>& layers) {
   return {.hidden = spec.model.hidden_size,
@@ -158,6 +171,7 @@ Placement place(const actors::RunSpec& spec, const stages::Progress& progress) {
   const auto memory = counts.of(spec);
   if (recomputes) placement.saved_bytes = bytes_saved(spec, counts, memory);
   placement.sharding = bytes_by_sharding(spec, counts, memory);
+  placement.traffic = traffic_of(spec, shape, assembly);
   placement.spares = spec.recovery.spares;
   const actors::RankMemory spare = actors::memory_of_spare(memory);
   placement.spare_bytes = spare.total();

@@ -8,6 +8,7 @@
 
 #include "actors/topology/memory_plan.h"
 #include "actors/topology/run_spec.h"
+#include "actors/topology/unit_order.h"
 #include "launch/host/machine.h"
 #include "schedules/plan.h"
 #include "schedules/simulate.h"
@@ -51,6 +52,8 @@ struct Placement {
   /// By the word of data_parallel.sharding, of those that this mesh can have: the bytes that the
   /// fullest rank would allocate.
   std::map<std::string, std::int64_t> sharding = {};
+  /// By stage, of its first rank; empty for one replica.
+  std::vector<actors::ReplicaTraffic> traffic = {};
   schedules::Simulation simulation;  ///< simulated with actors::unit_costs()
   /// Simulated with schedule.costs, in a unit of its own; none without it.
   std::optional<schedules::Simulation> expected = {};

@@ -22,17 +22,33 @@ struct Sum {
   }
 };
 
-/// The gathers of one lane: those of buckets that their slot does not have already.
-void add_gathers(const ParameterLayout& layout, const BucketSlots& slots,
-                 std::span<const int> order, Sum& sum) {
-  std::vector<int> in_slot(slots.offsets.size(), -1);
+/// What one lane gathers: the buckets that their slot does not have already.
+std::vector<int> gathered_in(const BucketSlots& slots, std::span<const int> order) {
+  std::vector<int> in_slot(slots.offsets.size(), -1), gathered;
   for (const int bucket : order) {
-    const auto number = static_cast<std::size_t>(bucket);
-    int& held = in_slot[static_cast<std::size_t>(slots.slot_of[number])];
+    int& held = in_slot[static_cast<std::size_t>(slots.slot_of[static_cast<std::size_t>(bucket)])];
     if (held == bucket) continue;
     held = bucket;
-    sum.add(layout.buckets[number].size());
+    gathered.push_back(bucket);
   }
+  return gathered;
+}
+
+/// What forwards and backwards gather.
+UnitOrder gathered_in(const ParameterLayout& layout, const StateSharding& state,
+                      const UnitOrder& order) {
+  UnitOrder gathered{.forward = gathered_in(layout.forward_slots, order.forward)};
+  if (state.reshards) gathered.backward = gathered_in(layout.backward_slots, order.backward);
+  return gathered;
+}
+
+std::string name_of_unit(const ParameterLayout& layout, const ModelConfig& model, int bucket) {
+  if (bucket == layout.head_use) return "head";
+  const int first = layout.buckets[static_cast<std::size_t>(bucket)].parameters.first;
+  const int layer = layout.entries[static_cast<std::size_t>(first)].info.layer;
+  if (layer == kEmbeddingLayer) return "embedding";
+  if (layer == kPositionsLayer) return "positions";
+  return layer == model.num_hidden_layers ? "head" : "layer " + std::to_string(layer);
 }
 
 }  // namespace
@@ -48,6 +64,18 @@ std::vector<std::vector<int>> reads_of(const StageSpec& stage, int chunk, Pass p
       reads.back() = parts.buckets_of(node.part, layer);
   }
   return reads;
+}
+
+PlannedGathers plan_gathers(const StageSpec& stage, const UnitOrder& order) {
+  if (!stage.state.weights) return {};
+  const ParameterLayout layout = lay_out_parameters(stage);
+  const UnitOrder gathered = gathered_in(layout, stage.state, order);
+  PlannedGathers plan{.at_once = static_cast<int>(layout.forward_slots.offsets.size())};
+  for (const int bucket : gathered.forward)
+    plan.forward.push_back(name_of_unit(layout, stage.model, bucket));
+  for (const int bucket : gathered.backward)
+    plan.backward.push_back(name_of_unit(layout, stage.model, bucket));
+  return plan;
 }
 
 std::vector<PlannedCollectives> plan_collectives(const DataParallelSpec& spec,
@@ -75,8 +103,10 @@ std::vector<PlannedCollectives> plan_collectives(const DataParallelSpec& spec,
     if (!state.weights) gathered.add(size);
   }
   if (state.weights) {
-    add_gathers(layout, layout.forward_slots, order.forward, gathered);
-    if (state.reshards) add_gathers(layout, layout.backward_slots, order.backward, gathered);
+    const auto [forward, backward] = gathered_in(layout, state, order);
+    for (const auto* units : {&forward, &backward})
+      for (const int unit : *units)
+        gathered.add(layout.buckets[static_cast<std::size_t>(unit)].size());
   }
   std::vector<PlannedCollectives> all{reduced.of("reduce-scatter", spec.wire)};
   if (replicas > state.count) all.push_back(exchanged.of("all-reduce"));

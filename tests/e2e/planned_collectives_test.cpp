@@ -24,12 +24,26 @@ void add(Collectives& all, const json& row, int stage) {
   all[{stage, operation}] = {row.at("count"), is_whole ? row.at("bytes").get<std::int64_t>() : 0};
 }
 
+/// Checks that the plan names each unit that is gathered, in the order of a pass.
+void check_gathers(const json& row, const Collectives& all) {
+  const auto& [count, bytes] = all.at({row.at("stage"), "all-gather"});
+  const json &forward = row.at("forward"), &backward = row.at("backward");
+  BOOST_TEST(static_cast<std::size_t>(count) == forward.size() + backward.size());
+  const std::string first = forward.front();
+  BOOST_TEST((row.at("stage") == 0 ? first == "embedding" : first.starts_with("layer ")), first);
+  BOOST_TEST(row.at("at_once") >= 2);
+}
+
 Collectives planned(const Workplace& place, const std::string& name, const Keys& keys) {
   const Finished done = troupe({"plan", place.manifest(name, keys), "--json"});
   BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   Collectives all;
   const json plan = json::parse(done.out);
   for (const json& row : plan.at("collectives")) add(all, row, row.at("stage"));
+  const bool gathers = keys.contains("data_parallel.sharding") &&
+                       keys.at("data_parallel.sharding") == "\"optim_grads_params\"";
+  BOOST_TEST(!plan.at("gathers").empty() == gathers);
+  for (const json& row : plan.at("gathers")) check_gathers(row, all);
   return all;
 }
 

@@ -53,6 +53,20 @@ BOOST_AUTO_TEST_CASE(all_costs_and_costs_by_stage) {
   BOOST_TEST(all.costs.optimizer == 9);
 }
 
+BOOST_AUTO_TEST_CASE(gathers_are_whole_also_for_each_unit) {
+  const WholeCosts whole = parsed("F=4,I=3,W=3,gF=1:0.5,gB=2,units=8,ahead=0", 2);
+  BOOST_TEST(whole.units == 160);
+  BOOST_TEST(whole.costs.stages[1].gathers.forward == 80);
+  BOOST_TEST(whole.costs.stages[1].gathers.backward == 320);
+  BOOST_TEST(whole.costs.gathering.units == 8);
+  BOOST_TEST(whole.costs.gathering.ahead == 0);
+  BOOST_TEST((parsed("F=1,I=1,W=1").costs.gathering == Gathering{}));
+  check_refused("F=1,I=1,W=1,units=0", "units is a whole number from 1");
+  check_refused("F=1,I=1,W=1,units=1.5", "units is a whole number");
+  check_refused("F=1,I=1,W=1,ahead=20000", "ahead is a whole number from 0 to 10000");
+  check_refused("F=1,I=1,W=1,ahead=1:2", "ahead has one value");
+}
+
 BOOST_AUTO_TEST_CASE(collectives_add_to_an_action_and_hide_in_a_pair) {
   const WholeCosts whole = parsed("F=4,I=3,W=3:5,cF=2,cI=1,cW=0.5,cB=1");
   BOOST_TEST(whole.units == 10);

@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "launch/manifest/placement.h"
 #include "launch/manifest/run_spec.h"
 #include "schedules/generators.h"
 #include "schedules/validate.h"
@@ -308,6 +309,26 @@ BOOST_AUTO_TEST_CASE(searched_schedules_are_made_for_costs) {
   checked(kSmallManifest, {"schedule.kind=1f1b", "mesh.pp=2", costs});
   refused({"schedule.kind=zb-1p", "mesh.pp=3", costs}, {"2 chunks", "there are 3"});
   refused({"schedule.kind=zb-1p", "schedule.costs=F"}, {"schedule.costs: F= is no duration"});
+}
+
+BOOST_AUTO_TEST_CASE(gathers_cost_time_where_weights_are_divided) {
+  const std::string gathers = "schedule.costs=\"F=1,I=1,W=1,gF=1,gB=1\"";
+  const std::string divided = "data_parallel.sharding=optim_grads_params";
+  refused({gathers}, {"schedule.costs", "gF", "'optim_grads_params'"});
+  refused({"mesh.dp=2", divided, "schedule.costs=\"F=1,I=1,W=1,units=4\""},
+          {"schedule.costs", "units", "data_parallel.prefetch"});
+  const auto spec = [&](const std::string& prefetch) {
+    return launch::to_run_spec(checked(
+        kSmallManifest, {"mesh.dp=2", divided, gathers, "data_parallel.prefetch=" + prefetch}));
+  };
+  const schedules::Gathering gathering = costs_of(spec("2")).gathering;
+  BOOST_TEST(gathering.units == spec("2").model.num_hidden_layers);
+  BOOST_TEST(gathering.ahead == 2);
+  BOOST_TEST(gathering.reshards);
+  const auto expected = [&](const std::string& prefetch) {
+    return launch::place(spec(prefetch)).expected->step;
+  };
+  BOOST_TEST(expected("0") > expected("1"));
 }
 
 BOOST_AUTO_TEST_CASE(a_plan_of_two_copies_has_them_on_mirrored_ranks) {
