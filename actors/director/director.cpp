@@ -287,8 +287,9 @@ void Director::handle(Event event) {
 
 void Director::publish_status() {
   context_.board.write([this](RunStatus& status) {
+    const bool has_run = !status.state.empty() && status.state != "starting";
     status.state = state_name(protocol_.phase());
-    if (status.state == "starting" && protocol_.epoch().number > 1) status.state = "regrouping";
+    if (status.state == "starting" && has_run) status.state = "regrouping";
     if (protocol_.stopping() && status.state == "running") status.state = "stopping";
     status.step = protocol_.committed();
     status.max_steps = context_.spec.max_steps;

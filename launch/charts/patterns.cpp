@@ -37,9 +37,10 @@ std::string name_of_part(std::size_t n) {
 /// A square of 6 pixels with lines over its ground.
 std::string pattern(const std::string& id, Attributes ground, const char* path) {
   ground.insert(ground.end(), {{"width", "6"}, {"height", "6"}});
+  const bool waits = id == "waiting";  // not over a colour, but over the page
   const std::string lines = element("path", {{"d", path},
-                                             {"stroke", id == "waiting" ? "#e69f00" : "#ffffff"},
-                                             {"stroke-opacity", "0.45"},
+                                             {"stroke", waits ? "#e69f00" : "#ffffff"},
+                                             {"stroke-opacity", waits ? "0.9" : "0.45"},
                                              {"stroke-width", "1.2"}});
   return element("pattern",
                  {{"id", id}, {"width", "6"}, {"height", "6"}, {"patternUnits", "userSpaceOnUse"}},

@@ -183,12 +183,16 @@ std::string in_words(const StepPicture& picture) {
   const double measured = picture.measured_s(), predicted = picture.predicted_s();
   std::string words =
       fmt::format("Forwards and backwards of step {} took {}.", picture.step, span_text(measured));
+  const double percent = std::round(std::abs(100 * (1 - predicted / measured)));
+  const std::string compared = percent == 0
+                                   ? std::string("the same")
+                                   : fmt::format("{}, {:.0f} % {},", span_text(predicted), percent,
+                                                 predicted <= measured ? "less" : "more");
   if (predicted > 0)
     words += fmt::format(
         " The simulator expects {} if each action takes its kind's median time and no message is "
-        "late: {:.0f} % {}.",
-        span_text(predicted), std::abs(100 * (1 - predicted / measured)),
-        predicted <= measured ? "less" : "more");
+        "late.",
+        compared);
   return words + slowest(picture.measured);
 }
 

@@ -32,9 +32,7 @@ Sign sign_of(Mood mood) {
 }
 
 void draw_state(Canvas& canvas, const RunNow& run) {
-  const std::string left = run.ended()      ? run.doing
-                           : run.left_s > 0 ? duration_text(run.left_s) + " left"
-                                            : "";
+  const std::string left = run.left();
   const int end = canvas.width() - columns_of(left);
   const Sign sign = sign_of(run.mood);
   const std::string state = std::string(sign.mark) + " " + run.state();

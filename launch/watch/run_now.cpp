@@ -2,11 +2,18 @@
 
 #include <algorithm>
 
+#include "launch/host/quantities.h"
+
 namespace troupe::launch {
 
 std::string RunNow::state() const {
   if (mood == Mood::ended) return "ended in order";
   return mood == Mood::failed ? "failed" : doing;
+}
+
+std::string RunNow::left() const {
+  if (ended()) return doing;
+  return mood == Mood::working && left_s > 0 ? duration_text(left_s) + " left" : "";
 }
 
 std::string RunNow::shape() const {

@@ -64,6 +64,9 @@ struct RunNow {
   bool ended() const { return mood == Mood::ended || mood == Mood::failed; }
   std::int64_t step() const { return newest ? newest->step : 0; }
   std::string state() const;  ///< in a word or two: "training", "ended in order"
+  /// The time left: "2 min left"; once the run has ended, why. Empty while no step is computed,
+  /// which takes as long as it takes.
+  std::string left() const;
   std::string shape() const;  ///< "pp 4 x dp 2, 1f1b"; empty before the first worker has joined
 };
 

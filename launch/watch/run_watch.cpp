@@ -173,6 +173,7 @@ void RunWatch::follow_state(const RunEvent& event) {
       lost->state = "lost";
       lost->waiting_for.clear();
       lost->resident_bytes = 0;
+      lost->busy_s = lost->idle_s = 0;
     }
   } else if (const auto* phase = std::get_if<PhaseBegun>(&event.body)) {
     changes((change_.empty() ? "changing" : change_) + ": " + phase->phase);

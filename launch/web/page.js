@@ -48,6 +48,7 @@ async function ask() {
   }
   document.title = state.title;
   byId("order").textContent = state.order;
+  for (const [name, value] of Object.entries(state.shape)) byId("change").elements[name].placeholder = value;
   if (state.parts.events) filter();
   return state.ended;
 }
@@ -78,15 +79,16 @@ for (const id of ["log", "routine"])
 // Events by kind and by words.
 
 const hiddenKinds = new Set();
-const kindOf = row => row.querySelector("td[data-name=event]").textContent;
+const kKindCells = "td[data-name=event], td[data-name=what]";  // the second one is that of phases, as bars
+const kindOf = row => row.querySelector(kKindCells)?.textContent;
 
 function filter() {
   const words = byId("search").value.toLowerCase();
-  const rows = [...byId("events").querySelectorAll("tbody tr")].filter(row => row.querySelector("td[data-name=event]"));
+  const rows = [...byId("events").querySelectorAll("tbody tr")].filter(kindOf);
   const counts = {};
   for (const row of rows) {
     const kind = kindOf(row);
-    counts[kind] = (counts[kind] ?? 0) + 1;
+    if (row.querySelector("td[data-name=event]")) counts[kind] = (counts[kind] ?? 0) + 1;
     row.hidden = hiddenKinds.has(kind) || !row.textContent.toLowerCase().includes(words);
   }
   const focused = document.activeElement?.dataset?.kind;

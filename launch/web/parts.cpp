@@ -46,9 +46,6 @@ std::string progress_bar(const RunNow& run) {
 std::string head(const RunNow& run) {
   std::string reach = fmt::format("step {} of {}", grouped(run.step()), grouped(run.max_steps));
   if (const std::string shape = run.shape(); !shape.empty()) reach += " - " + shape;
-  const std::string left = run.ended()      ? run.doing
-                           : run.left_s > 0 ? duration_text(run.left_s) + " left"
-                                            : "";
   return element("header", {},
                  text_element("h1", {}, run.name) +
                      text_element(
@@ -57,7 +54,7 @@ std::string head(const RunNow& run) {
                          run.state())) +
          progress_bar(run) +
          element("div", {{"class", "reach"}},
-                 text_element("span", {}, reach) + text_element("span", {}, left));
+                 text_element("span", {}, reach) + text_element("span", {}, run.left()));
 }
 
 std::string facts(const RunNow& run, const Curve& loss) {

@@ -28,6 +28,12 @@ double unix_seconds() {
   return std::chrono::duration<double>(now).count();
 }
 
+json shape_of(const History& history) {
+  if (history.shapes.empty()) return json::object();
+  const ShapeSpan& now = history.shapes.back();
+  return {{"pp", now.pp}, {"dp", now.dp}, {"tp", now.tp}, {"schedule", now.schedule}};
+}
+
 }  // namespace
 
 const StateReplies::Drawn& StateReplies::drawn_for(const View& view) {
@@ -40,6 +46,7 @@ const StateReplies::Drawn& StateReplies::drawn_for(const View& view) {
   drawn.when = now;
   drawn.title = fmt::format("{}: {}", run.name, run.doing);
   drawn.ended = run.ended();
+  drawn.shape = shape_of(run.history);
   for (Part& part : parts_of(run, view)) {
     const std::string version = fmt::format("{:x}", std::hash<std::string>()(part.markup));
     drawn.parts[part.id] = {version, std::move(part.markup)};
@@ -53,7 +60,10 @@ json StateReplies::reply_to(const std::string& query) {
                   .routine = known["routine"] == "yes"};
   const std::lock_guard lock(mutex_);
   const Drawn& drawn = drawn_for(view);
-  json reply{{"title", drawn.title}, {"ended", drawn.ended}, {"parts", json::object()}};
+  json reply{{"title", drawn.title},
+             {"ended", drawn.ended},
+             {"shape", drawn.shape},
+             {"parts", json::object()}};
   for (const auto& [id, part] : drawn.parts)
     if (const auto& [version, markup] = part; known[id] != version)
       reply["parts"][id] = {{"version", version}, {"markup", markup}};

@@ -24,8 +24,9 @@ class StateReplies {
   explicit StateReplies(RunWatch& watch, Advisor advisor = Advisor({}))
       : watch_(watch), advisor_(std::move(advisor)) {}
 
-  /// {title, ended, parts: {id: {version, markup}}} with the parts whose version is another than
-  /// the one that `query` names, as "loss=1f&mesh=2a". The query may also have "scale=log" and
+  /// {title, ended, shape: {pp, dp, tp, schedule}, parts: {id: {version, markup}}} with the parts
+  /// whose version is another than the one that `query` names, as "loss=1f&mesh=2a". The shape is
+  /// empty until the run has told it. The query may also have "scale=log" and
   /// "routine=yes".
   nlohmann::json reply_to(const std::string& query);
 
@@ -34,6 +35,7 @@ class StateReplies {
     std::chrono::steady_clock::time_point when;
     std::string title;
     bool ended = false;
+    nlohmann::json shape;
     std::map<std::string, std::pair<std::string, std::string>> parts;  // version and markup by id
   };
   const Drawn& drawn_for(const View& view);

@@ -123,6 +123,8 @@ BOOST_AUTO_TEST_CASE(a_person_sees_the_run_and_what_happens_to_it,
   page.wait_for(rows_with("evaluation") + " > 0");
   page.click("[data-kind=evaluation]");
   BOOST_TEST(page.value_of(rows_with("evaluation")) == 0);
+  page.click("[data-kind=recovered]");  // hides its phases, too
+  BOOST_TEST(page.value_of(rows_with("recovered")) == 0);
   page.click("#search");
   page.value_of(
       "(() => { const s = document.querySelector('#search'); s.value = 'SIGKILL'; "
@@ -173,6 +175,8 @@ BOOST_AUTO_TEST_CASE(an_order_is_shown_before_it_is_given_and_needs_the_token,
   page.wait_for("!document.querySelector('#change').hidden");
 
   BOOST_TEST(page.value_of("document.querySelector('#scale').disabled") == true);
+  BOOST_TEST(page.value_of("[...document.querySelector('[name=schedule]').attributes].some(a => "
+                           "a.value === '1f1b')") == true);  // what is so now
   fill("[name=pp]", "1000");
   page.click("#change button");
   page.wait_for("document.querySelector('#answer').className === 'bad'");

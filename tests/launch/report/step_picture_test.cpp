@@ -50,6 +50,14 @@ BOOST_AUTO_TEST_CASE(a_step_is_simulated_with_the_times_of_its_actions) {
   BOOST_TEST(words.find("longest") == std::string::npos, words);
 }
 
+BOOST_AUTO_TEST_CASE(a_step_as_the_simulator_expects_it_is_called_the_same) {
+  const json step{{"step", 9},
+                  {"ranks", {rank(0, 0, {action("0F0", 10, 11), action("0B0", 11, 13)})}}};
+  const std::string words = launch::in_words(*launch::step_picture(step));
+  BOOST_TEST(words.find("expects the same if") != std::string::npos, words);
+  BOOST_TEST(words.find("%") == std::string::npos, words);
+}
+
 BOOST_AUTO_TEST_CASE(the_rank_that_computes_longest_is_named) {
   json step = late_step();
   step["ranks"][1]["actions"][3]["end_s"] = 18.2;

@@ -90,7 +90,10 @@ BOOST_AUTO_TEST_CASE(the_state_is_what_happened_last) {
   BOOST_TEST((mood_of(watch.now(kNow).ranks[0]) == launch::RankMood::waits));
   RunEvent failure = event_of(FailureDetected{.cause = "killed"}, 1);
   failure.rank = 1;
+  BOOST_TEST(has(part_of(watch.now(kNow), "head"), " left"));
   watch.apply(failure);
+  BOOST_TEST(!has(part_of(watch.now(kNow), "head"), " left"));  // no step is computed
+  BOOST_TEST(busy_share(watch.now(kNow).ranks[1]) == 0);
   for (const char* gone : {"a credit", "5.0 MiB"})
     BOOST_TEST(!has(part_of(watch.now(kNow), "mesh"), gone), gone);
   BOOST_TEST(doing() == "recovering");
@@ -276,6 +279,7 @@ BOOST_AUTO_TEST_CASE(only_parts_that_the_reader_does_not_have_are_sent) {
   launch::StateReplies replies(watch);
   const json first = replies.reply_to("");
   BOOST_TEST(first.at("title") == "a & b: training");
+  BOOST_TEST(first.at("shape").empty());
   std::string query;
   for (const auto& [id, part] : first.at("parts").items())
     query += id + "=" + part.at("version").get<std::string>() + "&";
@@ -285,6 +289,9 @@ BOOST_AUTO_TEST_CASE(only_parts_that_the_reader_does_not_have_are_sent) {
   BOOST_TEST(other.contains("loss"));
   for (const char* strange : {"loss", "&&=&", "loss=%00", "scale=log=log"})
     BOOST_TEST(replies.reply_to(strange).at("parts").contains("loss"), strange);
+  watch.apply(members(4, 2));
+  const json shape{{"pp", 4}, {"dp", 2}, {"tp", 1}, {"schedule", "1f1b"}};
+  BOOST_TEST((launch::StateReplies(watch).reply_to("").at("shape") == shape));
 }
 
 }  // namespace troupe::test
