@@ -32,6 +32,11 @@ class Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
+/// Refuses what a command line or an order asks for.
+[[noreturn]] inline void refuse(const std::string& message) {
+  throw Error(ErrorKind::usage, message);
+}
+
 /// Prints the failed condition and aborts. Never reached by data from outside.
 [[noreturn]] void assert_failed(const char* condition, const char* file, int line);
 

@@ -5,6 +5,7 @@
 #include "tensor/cpu/ordered_reduction.h"
 #include "tensor/error.h"
 #include "tensor/host_memory.h"
+#include "transport/cache_line.h"
 #include "transport/ucx/ucx_group.h"
 
 namespace troupe::transport {
@@ -13,11 +14,6 @@ namespace {
 /// A job of at most this size is done at once, with the lock held: it takes no longer than handing
 /// it to another thread.
 constexpr std::size_t kAtOnceBytes = 16u << 10;
-constexpr std::size_t kCacheLine = 64;
-
-std::size_t round_up(std::size_t bytes) {
-  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
-}
 
 }  // namespace
 
@@ -71,7 +67,7 @@ void Collective::start(const Call& call, std::uint64_t sequence) {
   const std::size_t most = most_elements();
   num_rounds_ = static_cast<std::uint32_t>((most + step_ - 1) / step_);
   if (operation_ == Operation::barrier && group_->size() > 1) num_rounds_ = 1;
-  slot_bytes_ = round_up(std::min(most, step_) * in_.element_bytes());
+  slot_bytes_ = in_cache_lines(std::min(most, step_) * in_.element_bytes());
   receives_ = num_receives();
   next_round_ = 0;
   rounds_left_ = num_rounds_;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "transport/cache_line.h"
+
 namespace troupe::transport {
 namespace {
-
-constexpr std::size_t kCacheLine = 64;
 
 std::size_t divide_up(std::size_t a, std::size_t b) {
   return (a + b - 1) / b;
@@ -16,7 +16,7 @@ std::size_t divide_up(std::size_t a, std::size_t b) {
 /// A slot for each receive of each round under way.
 std::size_t slots_bytes(std::size_t most, std::size_t receives) {
   const std::size_t rounds = std::min(kRoundsAtOnce, divide_up(most, kPieceBytes));
-  const std::size_t slot = divide_up(std::min(most, kPieceBytes), kCacheLine) * kCacheLine;
+  const std::size_t slot = in_cache_lines(std::min(most, kPieceBytes));
   return rounds * receives * slot;
 }
 

@@ -1,5 +1,7 @@
 #include "transport/edge_bytes.h"
 
+#include "transport/cache_line.h"
+
 namespace troupe::transport {
 
 std::size_t tensor_bytes(const Edge& edge) {
@@ -7,8 +9,7 @@ std::size_t tensor_bytes(const Edge& edge) {
 }
 
 std::size_t slot_stride(const Edge& edge) {
-  constexpr std::size_t kCacheLine = 64;
-  return (tensor_bytes(edge) + kCacheLine - 1) / kCacheLine * kCacheLine;
+  return in_cache_lines(tensor_bytes(edge));
 }
 
 std::size_t slots_bytes(const Edge& edge) {

@@ -14,10 +14,6 @@ constexpr std::string_view kLetters = "EtmL|";
 /// The number of letters for 4096 layers in as many chunks, with E and L; no valid text has more.
 constexpr std::size_t kMaxLetters = 2 * 4096 + 1;
 
-[[noreturn]] void refuse(const std::string& text) {
-  throw Error(ErrorKind::usage, text);
-}
-
 /// Writes repetitions out. The grammar of an item of the text: x [*n] | ( x [*n] ... ) *n.
 class Expansion {
  public:

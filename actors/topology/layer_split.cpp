@@ -17,10 +17,6 @@ namespace {
 
 using Rule = LayerSplit::Rule;
 
-[[noreturn]] void refuse(const std::string& text) {
-  throw Error(ErrorKind::usage, text);
-}
-
 std::vector<int> parse_numbers(const std::string& text) {
   std::vector<int> layers;
   const char* const end = text.data() + text.size();

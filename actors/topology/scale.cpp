@@ -17,10 +17,6 @@
 namespace troupe::actors {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) {
-  throw Error(ErrorKind::usage, text);
-}
-
 std::string text(std::int64_t n) {
   return std::to_string(n);
 }

@@ -18,7 +18,7 @@ std::string split_text(const ClusterShape& shape) {
   return fmt::format("{}", fmt::join(layers_of(shape.layout), ","));
 }
 
-ScaleRequest order_of(const ClusterShape& shape) {
+ScaleRequest order_of_layout(const ClusterShape& shape) {
   ScaleRequest order;
   order.layout = split_text(shape);
   return order;
@@ -79,7 +79,7 @@ std::optional<AutoChange::Advice> AutoLayout::decide(const Measured& measured) {
       .text = what + fmt::format("layers {} become {}, predicted {:.2f} ms a step, gain "
                                  "{:.1f} %",
                                  split_text(shape()), split, choice.best.step_s * 1e3, gain),
-      .order = order_of(choice.best.shape)};
+      .order = order_of_layout(choice.best.shape)};
 }
 
 AutoChange::Advice AutoLayout::judge(const GainCheck::Verdict& verdict) {
@@ -87,7 +87,7 @@ AutoChange::Advice AutoLayout::judge(const GainCheck::Verdict& verdict) {
   if (verdict.is_gain()) return {.text = text, .order = std::nullopt};
   taken_back_.push_back(verdict.predicted.shape);
   const ClusterShape& old = verdict.predicted.from;
-  return {.text = text + "; goes back to " + split_text(old), .order = order_of(old)};
+  return {.text = text + "; goes back to " + split_text(old), .order = order_of_layout(old)};
 }
 
 }  // namespace troupe::actors

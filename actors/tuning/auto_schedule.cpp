@@ -38,7 +38,7 @@ std::string ranking_text(const std::vector<Candidate>& all) {
   return text;
 }
 
-ScaleRequest order_of(const ClusterShape& shape) {
+ScaleRequest order_of_schedule(const ClusterShape& shape) {
   ScaleRequest order;
   order.schedule = shape.schedule.kind;
   order.costs = shape.schedule.costs;
@@ -76,7 +76,7 @@ std::optional<AutoChange::Advice> AutoSchedule::decide(const Measured& measured)
                           "predicted gain {:.1f} %",
                           times_text(measured), all.size(), ranking_text(all),
                           best.shape.schedule.kind, gain_percent(measured.step_s, best.step_s)),
-      .order = order_of(best.shape)};
+      .order = order_of_schedule(best.shape)};
 }
 
 AutoChange::Advice AutoSchedule::judge(const GainCheck::Verdict& verdict) {
@@ -84,7 +84,8 @@ AutoChange::Advice AutoSchedule::judge(const GainCheck::Verdict& verdict) {
   const ClusterShape& chosen = verdict.predicted.shape;
   if (verdict.is_gain() || chosen == plain_) return {.text = text, .order = std::nullopt};
   taken_back_.push_back(chosen);
-  return {.text = text + "; goes back to " + plain_->schedule.kind, .order = order_of(*plain_)};
+  return {.text = text + "; goes back to " + plain_->schedule.kind,
+          .order = order_of_schedule(*plain_)};
 }
 
 }  // namespace troupe::actors

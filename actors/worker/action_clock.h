@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -7,6 +8,11 @@
 #include "tensor/device.h"
 
 namespace troupe::actors {
+
+/// Seconds of the steady clock.
+inline double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
 
 /// When the pieces of a step's actions ran, measured where they run. A piece is what is queued on
 /// one stream between begin() and end(). Used by the compute thread alone. Makes events in the

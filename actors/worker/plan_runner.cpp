@@ -19,10 +19,6 @@ using tensor::Tensor;
 using transport::Direction;
 using transport::MessageKey;
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 std::size_t wait_index(Direction direction, int chunk) {
   return 2 * static_cast<std::size_t>(chunk) + static_cast<std::size_t>(direction);
 }

@@ -27,10 +27,6 @@ std::map<int, StateMover::Units> parts_in(const stages::Stage& stage, const RunS
   return held;
 }
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 }  // namespace
 
 Halted RankExecutor::halt(const Halt& order) {

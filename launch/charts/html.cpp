@@ -30,6 +30,10 @@ std::string section(const std::string& title, const std::string& content) {
   return element("section", {}, text_element("h2", {}, title) + content) + "\n";
 }
 
+std::string code(const std::string& text) {
+  return text_element("code", {}, text);
+}
+
 std::string paragraph(const std::string& text) {
   return text.empty() ? "" : text_element("p", {}, text);
 }

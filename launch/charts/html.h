@@ -23,6 +23,9 @@ std::string section(const std::string& title, const std::string& content);
 /// A paragraph; empty if the text is.
 std::string paragraph(const std::string& text);
 
+/// A text that a reader might type or find in a file.
+std::string code(const std::string& text);
+
 /// A figure that a reader looks for first, and what stands below it.
 struct Fact {
   std::string name;

@@ -19,10 +19,6 @@ namespace {
 
 constexpr std::string_view kCsv = "csv:";
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorKind::usage, message);
-}
-
 const schedules::Generator& generator_of(const std::string& kind) {
   if (const auto* found = schedules::find_generator(kind)) return *found;
   std::vector<std::string_view> kinds;

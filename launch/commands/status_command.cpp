@@ -17,8 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::seconds kPatience{10};
-
 /// The status of a run without a launcher: the fields of a live run's status, and how the run
 /// ended.
 json ended_status(const std::filesystem::path& run, const Ending& ending) {
@@ -93,7 +91,7 @@ int tell_ended(const Ending& ending, const StatusOptions& options) {
 int run(const StatusOptions& options) {
   const auto asked = ask_run(options.run, "status");
   if (const auto* ending = std::get_if<Ending>(&asked)) return tell_ended(*ending, options);
-  const auto reply = std::get<std::unique_ptr<ControlClient>>(asked)->receive(kPatience);
+  const auto reply = std::get<std::unique_ptr<ControlClient>>(asked)->receive(kReplyPatience);
   if (!reply) return tell_ended(ended_unanswered(options.run), options);
   if (options.diagnose)
     return tell(diagnose(*reply), fmt::format("run {}: nothing is wrong, step {}", options.run,

@@ -8,15 +8,12 @@
 namespace troupe::launch {
 namespace {
 
-/// The time for the launcher to accept the order. There is no limit for the step in progress, whose
-/// time is not known.
-constexpr std::chrono::seconds kPatience{10};
 constexpr std::chrono::seconds kForEver{0};
 
 /// How the run ended, from the launcher, or from the run's files if the launcher died before it
 /// could tell.
 Ending wait_for_end(ControlClient& launcher, const std::string& run) {
-  if (!launcher.receive(kPatience)) return ended_unanswered(run);
+  if (!launcher.receive(kReplyPatience)) return ended_unanswered(run);
   if (const auto last = launcher.receive(kForEver))
     if (last->contains("ended"))
       if (const auto ending = parse_ending(last->at("ended"))) return *ending;

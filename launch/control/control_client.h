@@ -21,6 +21,9 @@ nlohmann::json to_json(const ControlAddress& address);
 /// The address in a run directory's control.json; none if the file does not exist or is incomplete.
 std::optional<ControlAddress> read_control(const std::filesystem::path& run);
 
+/// How long a command waits for a launcher that has accepted its request.
+inline constexpr std::chrono::seconds kReplyPatience{10};
+
 /// A connection that carries one request.
 class ControlClient {
  public:

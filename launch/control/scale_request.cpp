@@ -7,10 +7,6 @@
 namespace troupe::launch {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) {
-  throw Error(ErrorKind::usage, text);
-}
-
 int count_in(const nlohmann::json& value, const char* field) {
   constexpr int kMax = std::numeric_limits<int>::max();
   if (!value.is_number_integer() || value < -kMax || value > kMax)

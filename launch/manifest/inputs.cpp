@@ -12,7 +12,7 @@ namespace troupe::launch {
 namespace {
 
 constexpr const char* kResume = "checkpoint.resume";
-constexpr const char* kFrom = "model.from";
+constexpr const char* kModelFrom = "model.from";
 
 void check_steps_left(const Manifest& m, const stages::CheckpointInfo& info) {
   const std::int64_t max_steps = m.integer("run.max_steps");
@@ -67,7 +67,7 @@ Manifest manifest_of_model(const std::filesystem::path& model,
 std::optional<stages::CheckpointInfo> check_start(const Manifest& m,
                                                   const stages::Progress& progress) {
   const bool is_new = m.text(kResume).empty();
-  const char* key = is_new ? kFrom : kResume;
+  const char* key = is_new ? kModelFrom : kResume;
   if (m.text(key).empty()) return std::nullopt;
   const auto checkpoint =
       about(key, m, [&] { return stages::CheckpointReader::open(m.text(key)); });

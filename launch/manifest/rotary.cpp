@@ -24,7 +24,7 @@ RotaryType type_of(const Manifest& m) {
 }
 
 template <typename T>
-void derive(Manifest& m, const std::string& key, const T& value) {
+void derive_value(Manifest& m, const std::string& key, const T& value) {
   if (!m.given(key)) m.resolve(key, value);
 }
 
@@ -39,12 +39,12 @@ void check_read(const Manifest& m, const std::string& key) {
 
 void resolve_rotary(Manifest& m) {
   const tensor::Rotary fallback;
-  derive(m, kType, std::string(name_of(fallback.type)));
-  derive(m, "model.rope_theta", fallback.theta);
+  derive_value(m, kType, std::string(name_of(fallback.type)));
+  derive_value(m, "model.rope_theta", fallback.theta);
   for (const tensor::RotaryNumber& number : tensor::kRotaryNumbers)
-    derive(m, key_of(number), fallback.*number.member);
-  derive(m, kOriginal, m.integer("model.max_position_embeddings"));
-  derive(m, kTruncate, fallback.truncate);
+    derive_value(m, key_of(number), fallback.*number.member);
+  derive_value(m, kOriginal, m.integer("model.max_position_embeddings"));
+  derive_value(m, kTruncate, fallback.truncate);
 }
 
 void check_rotary(const Manifest& m) {

@@ -18,10 +18,6 @@
 namespace troupe::launch {
 namespace {
 
-std::string code(const std::string& text) {
-  return text_element("code", {}, text);
-}
-
 double median_of(const std::vector<Point>& points) {
   std::vector<double> values;
   for (const Point& p : points) values.push_back(p.y);

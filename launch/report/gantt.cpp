@@ -19,12 +19,13 @@ constexpr double kBox = 20;
 constexpr double kBottom = 22;
 constexpr double kLabelled = 0.022;  // a box with this share of the width shows its microbatch
 
-struct Kind {
+struct ActionName {
   Op op;
   const char* name;
 };
-constexpr std::array kKinds{Kind{Op::F, "forward"}, Kind{Op::B, "backward"},
-                            Kind{Op::I, "input gradient"}, Kind{Op::W, "weight gradient"}};
+constexpr std::array kKinds{ActionName{Op::F, "forward"}, ActionName{Op::B, "backward"},
+                            ActionName{Op::I, "input gradient"},
+                            ActionName{Op::W, "weight gradient"}};
 
 std::string hint_of(const RankRow& row, const TimedAction& a) {
   return fmt::format("rank {}, {}: {}, from {} on", row.rank, schedules::to_string(a.action),
@@ -111,7 +112,7 @@ std::string gantt_legend(const std::vector<RankRow>& rows) {
                              element("rect", square)) +
                          escaped(name));
   };
-  for (const Kind& kind : kKinds) {
+  for (const ActionName& kind : kKinds) {
     const bool used = std::ranges::any_of(rows, [&](const RankRow& row) {
       return std::ranges::any_of(row.actions,
                                  [&](const TimedAction& a) { return a.action.op == kind.op; });

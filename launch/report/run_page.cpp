@@ -16,10 +16,6 @@ std::string footer(double now) {
   return text_element("footer", {}, "Written by troupe report at " + utc_text(now) + " UTC.");
 }
 
-std::string code(const std::string& text) {
-  return text_element("code", {}, text);
-}
-
 std::string loss_of(const std::vector<Point>& points) {
   return points.empty() ? "" : fmt::format("{:.4f}", points.back().y);
 }

@@ -10,19 +10,20 @@ namespace {
 
 /// What follows ESC [ or ESC O, as xterm and its successors, the Linux console, screen and tmux
 /// send it.
-constexpr std::array<std::pair<std::string_view, Key>, 13> kSequences{{{"A", Key::up},
-                                                                       {"B", Key::down},
-                                                                       {"C", Key::right},
-                                                                       {"D", Key::left},
-                                                                       {"Z", Key::back_tab},
-                                                                       {"H", Key::home},
-                                                                       {"F", Key::end},
-                                                                       {"1~", Key::home},
-                                                                       {"4~", Key::end},
-                                                                       {"5~", Key::page_up},
-                                                                       {"6~", Key::page_down},
-                                                                       {"7~", Key::home},
-                                                                       {"8~", Key::end}}};
+constexpr std::array<std::pair<std::string_view, KeyPress>, 13> kSequences{
+    {{"A", KeyPress::up},
+     {"B", KeyPress::down},
+     {"C", KeyPress::right},
+     {"D", KeyPress::left},
+     {"Z", KeyPress::back_tab},
+     {"H", KeyPress::home},
+     {"F", KeyPress::end},
+     {"1~", KeyPress::home},
+     {"4~", KeyPress::end},
+     {"5~", KeyPress::page_up},
+     {"6~", KeyPress::page_down},
+     {"7~", KeyPress::home},
+     {"8~", KeyPress::end}}};
 /// The longest sequence that is waited for; anything longer is no key.
 constexpr std::size_t kLongest = 16;
 
@@ -32,15 +33,15 @@ bool is_last(char c) {
 
 }  // namespace
 
-std::vector<Key> KeyReader::take(std::string_view bytes) {
+std::vector<KeyPress> KeyReader::take(std::string_view bytes) {
   const std::string all = std::exchange(rest_, {}).append(bytes);
-  std::vector<Key> keys;
+  std::vector<KeyPress> keys;
   for (std::size_t i = 0; i < all.size();) {
     const bool begins =
         all[i] == '\x1b' && i + 1 < all.size() && (all[i + 1] == '[' || all[i + 1] == 'O');
     if (!begins) {
       const auto byte = static_cast<unsigned char>(all[i++]);
-      keys.push_back(byte == '\n' ? Key::enter : static_cast<Key>(byte));
+      keys.push_back(byte == '\n' ? KeyPress::enter : static_cast<KeyPress>(byte));
       continue;
     }
     std::size_t end = i + 2;

@@ -7,7 +7,7 @@
 namespace troupe::launch {
 
 /// A key that a person has pressed: a character, or one of these.
-enum class Key : int {
+enum class KeyPress : int {
   tab = '\t',
   enter = '\r',
   escape = 0x1b,
@@ -28,7 +28,7 @@ class KeyReader {
   /// The keys in these bytes and the rest of earlier ones. Sequences of keys that nobody needs are
   /// left out. An escape at the very end counts as the key of this name, because terminals send
   /// sequences in one piece.
-  std::vector<Key> take(std::string_view bytes);
+  std::vector<KeyPress> take(std::string_view bytes);
 
  private:
   std::string rest_;  // the beginning of a sequence

@@ -12,7 +12,7 @@ namespace {
 
 /// Columns between the labels of the steps, and rows between those of the loss.
 constexpr int kStepTick = 14, kLossTick = 3;
-constexpr int kLeastColumns = 10, kLeastRows = 2;  // of the curve
+constexpr int kLeastCurveColumns = 10, kLeastCurveRows = 2;  // of the curve
 
 /// The values that are shown: on a logarithmic scale those above 0.
 std::vector<Point> shown(std::vector<Point> points, Scale scale) {
@@ -133,10 +133,10 @@ void draw_loss(const Canvas& canvas, const RunNow& run, Scale scale, const PaneV
                {.look = Look::soft});
     return;
   }
-  if (rows < kLeastRows || inner.width() < kLeastColumns) return;
+  if (rows < kLeastCurveRows || inner.width() < kLeastCurveColumns) return;
   const int left = draw_loss_axis(inner, chart.loss, rows);
   const int columns = inner.width() - left;
-  if (columns < kLeastColumns) return;
+  if (columns < kLeastCurveColumns) return;
   draw_curve(inner.part({left, 0, columns, rows}), chart);
   draw_step_axis(inner.part({left, rows, columns, 1}), chart.steps);
 }

@@ -17,12 +17,12 @@ constexpr int kArrow = 3;        // columns between stages
 constexpr int kWordyArrow = 13;  // with what they send each other
 constexpr int kWordyBox = 18;    // least columns of a rank beside such an arrow
 
-struct Sign {
+struct RankSign {
   char32_t mark;
   Look look;
 };
 
-Sign sign_of(const RankNow& rank) {
+RankSign sign_of(const RankNow& rank) {
   switch (mood_of(rank)) {
     case RankMood::computes:
       return {U'\u25cf', Look::live};  // a full circle
@@ -77,7 +77,7 @@ void draw_frame(Canvas& box, Style style) {
 
 /// A rank with a frame: name, busy share, what it does, memory.
 void draw_framed(Canvas box, const RankNow& rank, bool has_shards) {
-  const Sign sign = sign_of(rank);
+  const RankSign sign = sign_of(rank);
   draw_frame(box, {.look = sign.look});
   box.put(2, 0, {.glyph = sign.mark, .style = {.look = sign.look, .bold = true}});
   const int x = box.text(3, 0, " " + name_of(rank, has_shards, "rank "), {.bold = true});
@@ -96,7 +96,7 @@ void draw_framed(Canvas box, const RankNow& rank, bool has_shards) {
 
 /// A rank in few lines: what fits of the same.
 void draw_plain(Canvas box, const RankNow& rank, bool has_shards) {
-  const Sign sign = sign_of(rank);
+  const RankSign sign = sign_of(rank);
   const std::string name = name_of(rank, has_shards, " rank ");
   const bool roomy = box.height() > 1 && box.width() >= columns_of(name) + kBusyText + 2;
   box.put(0, 0, {.glyph = sign.mark, .style = {.look = sign.look, .bold = true}});

@@ -26,22 +26,22 @@ void change_filter(ScreenState& state, const std::vector<std::string>& kinds, in
 }
 
 /// Obeys a key that moves.
-void move(Key key, ScreenState& state, int page) {
+void move(KeyPress key, ScreenState& state, int page) {
   int& scroll = state.scroll();
-  if (key == Key::up || key == Key{'k'}) --scroll;
-  if (key == Key::down || key == Key{'j'}) ++scroll;
-  if (key == Key::page_up) scroll -= page;
-  if (key == Key::page_down) scroll += page;
-  if (key == Key::home) scroll = 0;
-  if (key == Key::end) scroll = kFar;
+  if (key == KeyPress::up || key == KeyPress{'k'}) --scroll;
+  if (key == KeyPress::down || key == KeyPress{'j'}) ++scroll;
+  if (key == KeyPress::page_up) scroll -= page;
+  if (key == KeyPress::page_down) scroll += page;
+  if (key == KeyPress::home) scroll = 0;
+  if (key == KeyPress::end) scroll = kFar;
   scroll = std::max(0, scroll);
-  if (key == Key::tab || key == Key::right) move_focus(state, 1);
-  if (key == Key::back_tab || key == Key::left) move_focus(state, -1);
+  if (key == KeyPress::tab || key == KeyPress::right) move_focus(state, 1);
+  if (key == KeyPress::back_tab || key == KeyPress::left) move_focus(state, -1);
 }
 
 }  // namespace
 
-bool obey(Key key, ScreenState& state, const std::vector<std::string>& kinds, int page) {
+bool obey(KeyPress key, ScreenState& state, const std::vector<std::string>& kinds, int page) {
   const bool helped = std::exchange(state.help, false);  // any key closes the help
   switch (static_cast<int>(key)) {
     case 'q':
@@ -63,10 +63,10 @@ bool obey(Key key, ScreenState& state, const std::vector<std::string>& kinds, in
     case ' ':
       state.frozen = !state.frozen;
       break;
-    case static_cast<int>(Key::enter):
+    case static_cast<int>(KeyPress::enter):
       state.large = !state.large;
       break;
-    case static_cast<int>(Key::escape):
+    case static_cast<int>(KeyPress::escape):
       state.large = false;
       break;
     default:

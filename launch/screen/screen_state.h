@@ -27,6 +27,6 @@ struct ScreenState {
 
 /// Obeys a key. `kinds` are the kinds of events there are, between which the filter changes, and
 /// `page` the lines of the pane in focus. Returns false if the key means to leave.
-bool obey(Key key, ScreenState& state, const std::vector<std::string>& kinds, int page);
+bool obey(KeyPress key, ScreenState& state, const std::vector<std::string>& kinds, int page);
 
 }  // namespace troupe::launch

@@ -87,7 +87,7 @@ class Session {
   void obey_keys() {
     const auto [keys, gone] = terminal_.pressed();
     left_ |= gone;
-    for (const Key key : keys)
+    for (const KeyPress key : keys)
       left_ |=
           !obey(key, state_, now_ ? kinds_of_events(*now_) : std::vector<std::string>{}, page_);
     draw_now();

@@ -14,27 +14,27 @@ namespace {
 
 using schedules::Op;
 
-constexpr int kBusyColumns = 6;   // " 100 %"
-constexpr int kLeastColumns = 8;  // of the actions
-constexpr double kNoticed = 0.1;  // the share of a character that an action must fill
-constexpr int kTimeTick = 14;     // columns between labels of the time
+constexpr int kBusyColumns = 6;         // " 100 %"
+constexpr int kLeastActionColumns = 8;  // of the actions
+constexpr double kNoticed = 0.1;        // the share of a character that an action must fill
+constexpr int kTimeTick = 14;           // columns between labels of the time
 
 /// How an action looks: the ground of its box, and the character behind its name, by which it is
 /// known without colours.
-struct Kind {
+struct ActionLook {
   Op op;
   Look look;
   char32_t fill;
   const char* name;
 };
-constexpr std::array kKinds{Kind{Op::F, Look::forward, U'\u203a', "F forward"},
-                            Kind{Op::B, Look::backward, U'\u2039', "B backward"},
-                            Kind{Op::I, Look::input_gradient, U'-', "I input"},
-                            Kind{Op::W, Look::weight_gradient, U'=', "W weight"}};
+constexpr std::array kKinds{ActionLook{Op::F, Look::forward, U'\u203a', "F forward"},
+                            ActionLook{Op::B, Look::backward, U'\u2039', "B backward"},
+                            ActionLook{Op::I, Look::input_gradient, U'-', "I input"},
+                            ActionLook{Op::W, Look::weight_gradient, U'=', "W weight"}};
 constexpr char32_t kWait = U'\u00b7', kPair = U'x';
 
-const Kind& kind_of(Op op) {
-  return *std::ranges::find(kKinds, op, &Kind::op);
+const ActionLook& kind_of(Op op) {
+  return *std::ranges::find(kKinds, op, &ActionLook::op);
 }
 
 /// What fills a character of a row most.
@@ -86,7 +86,7 @@ std::string name_of(const schedules::Action& action) {
 /// Draws the slots from `begin` to `end`, which belong to one action, or to two at the same time.
 void draw_box(Canvas& canvas, int y, int begin, int end, const RankRow& row, const Slot& slot) {
   const auto& action = row.actions[static_cast<std::size_t>(slot.action)].action;
-  const Kind& kind = kind_of(action.op);
+  const ActionLook& kind = kind_of(action.op);
   std::string name = name_of(action);
   if (slot.other >= 0) name += name_of(row.actions[static_cast<std::size_t>(slot.other)].action);
   const Look look = slot.other >= 0 ? Look::pair : kind.look;
@@ -136,7 +136,7 @@ class Rows {
         left_(columns_of(word_) + columns_of(std::to_string(most_rank)) + 1),
         columns_(canvas.width() - left_ - kBusyColumns) {}
 
-  bool fits() const { return columns_ >= kLeastColumns; }
+  bool fits() const { return columns_ >= kLeastActionColumns; }
   /// A row; `whole_s` is what its busy share is of.
   void draw(int y, const RankRow& row, double whole_s) {
     canvas_.text(0, y, word_ + std::to_string(row.rank), {.look = Look::soft});
@@ -156,7 +156,7 @@ class Rows {
 std::string detail_of(const StepPicture& picture) {
   std::string text =
       fmt::format("step {}: {}", grouped(picture.step), span_text(picture.measured_s()));
-  for (const Kind& kind : kKinds)
+  for (const ActionLook& kind : kKinds)
     if (std::ranges::any_of(picture.measured, [&](const RankRow& row) {
           return std::ranges::any_of(row.actions,
                                      [&](const TimedAction& a) { return a.action.op == kind.op; });

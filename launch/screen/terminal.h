@@ -40,7 +40,7 @@ class Terminal {
   /// A descriptor that is readable when keys were pressed; -1 if there is no keyboard.
   int keyboard() const;
   struct Pressed {
-    std::vector<Key> keys;
+    std::vector<KeyPress> keys;
     bool gone = false;  ///< the terminal is closed
   };
   /// The keys that were pressed. keyboard() must be readable.

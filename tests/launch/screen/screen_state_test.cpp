@@ -5,18 +5,18 @@
 namespace troupe::test {
 namespace {
 
-using launch::Key;
+using launch::KeyPress;
 using launch::PaneId;
 using launch::Scale;
 using launch::ScreenState;
 
 const std::vector<std::string> kKinds{"failure", "note"};
 
-bool press(ScreenState& state, Key key) {
+bool press(ScreenState& state, KeyPress key) {
   return obey(key, state, kKinds, 10);
 }
 bool press(ScreenState& state, char key) {
-  return press(state, static_cast<Key>(key));
+  return press(state, static_cast<KeyPress>(key));
 }
 
 }  // namespace
@@ -26,38 +26,38 @@ BOOST_AUTO_TEST_CASE(tab_and_arrows_go_through_all_panes) {
   const PaneId first = state.focus;
   for (int i = 0; i < launch::kNumPanes; ++i) {
     BOOST_TEST((state.focus == first) == (i == 0));
-    BOOST_TEST(press(state, Key::tab));
+    BOOST_TEST(press(state, KeyPress::tab));
   }
   BOOST_TEST((state.focus == first));
-  press(state, Key::left);
-  press(state, Key::back_tab);
-  press(state, Key::right);
-  press(state, Key::right);
+  press(state, KeyPress::left);
+  press(state, KeyPress::back_tab);
+  press(state, KeyPress::right);
+  press(state, KeyPress::right);
   BOOST_TEST((state.focus == first));
 }
 
 BOOST_AUTO_TEST_CASE(each_pane_is_scrolled_by_itself_and_not_above_its_top) {
   ScreenState state{.focus = PaneId::mesh};
-  press(state, Key::down);
+  press(state, KeyPress::down);
   press(state, 'j');
-  press(state, Key::page_down);
+  press(state, KeyPress::page_down);
   BOOST_TEST(state.scroll() == 12);
-  press(state, Key::tab);
+  press(state, KeyPress::tab);
   BOOST_TEST(state.scroll() == 0);
-  press(state, Key::up);
+  press(state, KeyPress::up);
   BOOST_TEST(state.scroll() == 0);
-  press(state, Key::back_tab);
+  press(state, KeyPress::back_tab);
   press(state, 'k');
   BOOST_TEST(state.scroll() == 11);
-  press(state, Key::home);
+  press(state, KeyPress::home);
   BOOST_TEST(state.scroll() == 0);
-  press(state, Key::end);
+  press(state, KeyPress::end);
   BOOST_TEST(state.scroll() > 100'000);
 }
 
 BOOST_AUTO_TEST_CASE(the_filter_goes_through_the_kinds_there_are_and_begins_at_the_top) {
   ScreenState state;
-  press(state, Key::down);
+  press(state, KeyPress::down);
   std::vector<std::string> filters;
   for (int i = 0; i < 3; ++i) {
     press(state, 'f');
@@ -80,16 +80,16 @@ BOOST_AUTO_TEST_CASE(letters_choose_what_is_shown_and_q_leaves) {
   BOOST_TEST((state.scale == Scale::linear));
   press(state, ' ');
   BOOST_TEST(state.frozen);
-  press(state, Key::enter);
+  press(state, KeyPress::enter);
   BOOST_TEST(state.large);
-  press(state, Key::escape);
+  press(state, KeyPress::escape);
   BOOST_TEST(!state.large);
   press(state, '?');
   BOOST_TEST(state.help);
   press(state, '?');
   BOOST_TEST(!state.help);
   press(state, '?');
-  press(state, Key::down);
+  press(state, KeyPress::down);
   BOOST_TEST(!state.help);
   BOOST_TEST(press(state, 'z'));
   BOOST_TEST(!press(state, 'q'));
