@@ -27,6 +27,11 @@ struct UcxOptions {
 
 /// One process's UCX worker and its progress thread. Channels and groups of the process share it.
 /// Endpoints use UCX's peer error mode, shared memory included.
+///
+/// A node that shared memory with a process that was killed must be replaced: peers write into one
+/// queue of the node's, and one that dies between taking a place in it and filling that place blocks
+/// all that comes after (UCX's mm transports). Calls still end with an error, and the node can be
+/// destroyed; but it may receive nothing any more. Over TCP the node stays usable.
 class UcxNode {
  public:
   /// Throws Error{unavailable} with UCX's own words if the transports cannot be opened.
@@ -39,7 +44,7 @@ class UcxNode {
   /// address are the same, and is replaced if not (a new life of a worker has a new incarnation).
   virtual void connect(int rank, std::uint64_t incarnation, const std::string& address) = 0;
   /// Force-closes the endpoint of a peer known to be dead: what is pending to it completes with an
-  /// error.
+  /// error. Whether the node may be used on: see above.
   virtual void disconnect(int rank) = 0;
 
   /// Changes UcxOptions::spin.

@@ -98,10 +98,12 @@ BOOST_DATA_TEST_CASE(two_processes_exchange_tensors, kTransports, transports) {
 
 BOOST_DATA_TEST_CASE(a_killed_process_is_replaced, kTransports, transports) {
   const ChosenTransports chosen(transports);
+  const auto environment = transport::prepare_ucx();
   std::set<pid_t> pids{::getpid()};
   {
-    const auto node = UcxNode::create({.environment = transport::prepare_ucx()});
+    auto node = UcxNode::create({.environment = environment});
     for (std::uint32_t life = 1; life <= 4; ++life) {
+      if (life > 1 && node->shares_memory()) node = UcxNode::create({.environment = environment});
       const auto child =
           start_echo(*node, life, {.epoch = life, .elements = 200'000, .steps = kEndless});
       pids.insert(child->pid());
