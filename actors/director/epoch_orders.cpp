@@ -1,6 +1,7 @@
 #include "actors/director/epoch_orders.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,9 @@ namespace {
 /// The number of members in one message: an address has some hundred bytes, and a message at most
 /// 64 KiB.
 constexpr std::size_t kMembersOfMessage = 64;
+
+/// The number of moves in one message, of some 20 bytes each.
+constexpr std::size_t kMovesOfMessage = 2048;
 
 /// The place of a rank among those of its replica: the number of its group of replicas.
 std::size_t index_in_replica(const RunSpec::Mesh& mesh, int rank) {
@@ -88,10 +92,22 @@ std::vector<caf::message> EpochOrders::peers_of(int member) const {
   return messages;
 }
 
+std::vector<Moves> EpochOrders::moves_of(int member) const {
+  std::vector<Moves> messages;
+  std::span<const StateMove> rest = moves_[static_cast<std::size_t>(member)];
+  while (!rest.empty()) {
+    const auto some = rest.first(std::min(rest.size(), kMovesOfMessage));
+    messages.push_back({.epoch = whole_.epoch.number, .moves = {some.begin(), some.end()}});
+    rest = rest.subspan(some.size());
+  }
+  return messages;
+}
+
 void EpochOrders::send(ControlActor& from, const StageRef& to, int member) const {
   // A message that is made already has no type that the compiler could compare.
   const auto untyped = caf::actor_cast<caf::actor>(to);
   for (const caf::message& peers : peers_of(member)) from.send(untyped, peers);
+  for (const Moves& moves : moves_of(member)) from.send(to, moves);
   from.send(to, begin_of(member));
 }
 
@@ -102,8 +118,7 @@ BeginEpoch EpochOrders::begin_of(int member) const {
       .epoch = {.run = whole_.epoch.run, .number = whole_.epoch.number, .shape = shape},
       .start = {.state = {.step = whole.state.step,
                           .from_memory = whole.state.from_memory,
-                          .kept = whole.state.kept,
-                          .moves = moves_[static_cast<std::size_t>(member)]},
+                          .kept = whole.state.kept},
                 .checkpoint = whole.checkpoint,
                 .weights_only = whole.weights_only,
                 .sample_origin = whole.sample_origin}};

@@ -26,8 +26,10 @@ class EpochOrders {
   /// The Peers messages for a member, a rank or one beyond the ranks, to be sent before begin_of().
   /// A message for many members is made once.
   std::vector<caf::message> peers_of(int member) const;
+  /// The Moves messages for a member, to be sent before begin_of() too.
+  std::vector<Moves> moves_of(int member) const;
   BeginEpoch begin_of(int member) const;
-  /// Sends a member its Peers and its BeginEpoch.
+  /// Sends a member its Peers, its Moves and its BeginEpoch.
   void send(ControlActor& from, const StageRef& to, int member) const;
 
  private:

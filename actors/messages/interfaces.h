@@ -14,9 +14,10 @@ namespace troupe::actors {
 
 /// A stage, in its worker's process: accepts orders.
 using StageRef =
-    caf::typed_actor<caf::reacts_to<Halt>, caf::reacts_to<Peers>, caf::reacts_to<BeginEpoch>,
-                     caf::reacts_to<WarmUp>, caf::reacts_to<RunStep>, caf::reacts_to<Commit>,
-                     caf::reacts_to<Save>, caf::reacts_to<Evaluate>, caf::reacts_to<Finish>>;
+    caf::typed_actor<caf::reacts_to<Halt>, caf::reacts_to<Peers>, caf::reacts_to<Moves>,
+                     caf::reacts_to<BeginEpoch>, caf::reacts_to<WarmUp>, caf::reacts_to<RunStep>,
+                     caf::reacts_to<Commit>, caf::reacts_to<Save>, caf::reacts_to<Evaluate>,
+                     caf::reacts_to<Finish>>;
 
 /// A replica's actor, in the launcher: accepts what its stages answer within an epoch.
 using ReplicaRef =

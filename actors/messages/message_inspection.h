@@ -35,6 +35,7 @@ TROUPE_INSPECT(Welcome, x.manifest)
 TROUPE_INSPECT(Halt, x.epoch, x.kept, x.reconnect, x.reason)
 TROUPE_INSPECT(Halted, x.epoch, x.incarnation, x.address, x.inventory)
 TROUPE_INSPECT(Peers, x.epoch, x.members)
+TROUPE_INSPECT(Moves, x.epoch, x.moves)
 TROUPE_INSPECT(CoreUse, x.pin, x.spin)
 TROUPE_INSPECT(EpochStart, x.state, x.checkpoint, x.weights_only, x.sample_origin, x.digest,
                x.cores)

@@ -61,9 +61,17 @@ struct Peers {
   std::map<int, Member> members;  ///< members by rank
 };
 
+/// The moves of state that begin or end at the receiver, in order, after those in earlier messages
+/// of this epoch. BeginEpoch follows. Spread like Peers.
+struct Moves {
+  std::uint32_t epoch = 0;
+  std::vector<StateMove> moves;
+};
+
 /// The order to enter a new epoch, with the part of it that concerns the receiver: connect, build,
 /// take the state, answer Ready. The members that the receiver communicates with have come in
-/// Peers. The plan of the steps is not sent: each rank derives it from the shape.
+/// Peers, the moves of its state in Moves, so that there are none in `start`. The plan of the steps
+/// is not sent: each rank derives it from the shape.
 struct BeginEpoch {
   EpochHeader epoch;
   EpochStart start;

@@ -43,6 +43,7 @@ caf::behavior StageActor::make_behavior() {
   return behavior_of<StageRef>({
                                    [this](const Halt& order) { halt(order); },
                                    [this](const Peers& order) { meet(order); },
+                                   [this](const Moves& order) { take(order); },
                                    [this](const BeginEpoch& order) { begin(order); },
                                    [this](const WarmUp& order) { warm_up(order); },
                                    [this](const RunStep& order) { queue(order); },
@@ -67,6 +68,7 @@ void StageActor::halt(const Halt& order) {
   orders_.interrupt(order.epoch, order.reason);
   epoch_ = order.epoch;  // orders of the epoch before now come too late
   peers_ = {};
+  moves_.clear();
   replica_ = nullptr;
   orders_.push(order);
 }
@@ -76,12 +78,18 @@ void StageActor::meet(const Peers& order) {
   for (const auto& [rank, member] : order.members) peers_.add(rank, member);
 }
 
+void StageActor::take(const Moves& order) {
+  if (order.epoch < epoch_) return;
+  moves_.insert(moves_.end(), order.moves.begin(), order.moves.end());
+}
+
 void StageActor::begin(const BeginEpoch& begin) {
   const auto& [run, number, shape] = begin.epoch;
   if (number < epoch_) return;
   EnterEpoch order{
       .epoch = {.run = run, .number = number, .shape = shape, .members = std::exchange(peers_, {})},
       .start = begin.start};
+  order.start.state.moves = std::exchange(moves_, {});
   if (const std::string why = fault_in(order, join_.member.incarnation); !why.empty())
     return refuse(number, "BeginEpoch with " + why);
   epoch_ = number;

@@ -27,6 +27,8 @@ class StageActor : public ControlActor {
   void halt(const Halt& order);
   /// Adds the members in the message to the peers of the next epoch.
   void meet(const Peers& order);
+  /// Adds the moves in the message to those of the next epoch.
+  void take(const Moves& order);
   void begin(const BeginEpoch& order);
   void warm_up(const WarmUp& order);
   template <typename Order>
@@ -45,10 +47,11 @@ class StageActor : public ControlActor {
   const Join join_;
   OrderSink& orders_;
   const std::chrono::milliseconds heartbeat_;
-  ReplicaRef replica_;       // the replica actor of the epoch that runs; null between epochs
-  std::uint32_t epoch_ = 0;  // orders of other epochs are ignored
-  std::uint32_t voted_ = 0;  // the newest epoch of which a step was voted
-  Members peers_;            // the peers in the epoch that is about to begin
+  ReplicaRef replica_;            // the replica actor of the epoch that runs; null between epochs
+  std::uint32_t epoch_ = 0;       // orders of other epochs are ignored
+  std::uint32_t voted_ = 0;       // the newest epoch of which a step was voted
+  Members peers_;                 // the peers in the epoch that is about to begin
+  std::vector<StateMove> moves_;  // the moves of that epoch
 };
 
 }  // namespace troupe::actors

@@ -54,6 +54,16 @@ std::set<int> ranks_in(const std::vector<caf::message>& messages) {
   return ranks;
 }
 
+/// The moves that the messages hold, in their order.
+std::vector<StateMove> moves_in(const std::vector<Moves>& messages) {
+  std::vector<StateMove> moves;
+  for (const Moves& message : messages) {
+    BOOST_TEST(message.epoch == 3u);
+    moves.insert(moves.end(), message.moves.begin(), message.moves.end());
+  }
+  return moves;
+}
+
 std::size_t bytes_of(caf::actor_system& system, caf::message message) {
   std::vector<char> bytes;
   caf::binary_serializer sink{system, bytes};
@@ -79,8 +89,10 @@ void check_orders(int pp, int dp) {
     BOOST_TEST((order.epoch.shape == whole.epoch.shape));
     BOOST_TEST(order.start.state.step == 5);
     BOOST_TEST(order.start.checkpoint == "c");
-    BOOST_TEST(order.start.state.moves.size() == (rank == 1 ? 2u : 1u));
-    for (const StateMove& move : order.start.state.moves) BOOST_TEST(move.to == rank);
+    BOOST_TEST(order.start.state.moves.empty());
+    const auto moves = moves_in(orders.moves_of(rank));
+    BOOST_TEST(moves.size() == (rank == 1 ? 2u : 1u));
+    for (const StateMove& move : moves) BOOST_TEST(move.to == rank);
   }
 }
 
@@ -120,9 +132,9 @@ BOOST_AUTO_TEST_CASE(who_leaves_is_told_to_whom_it_gives) {
   const EpochOrders orders(spec, whole_epoch(spec));
   BOOST_TEST(ranks_in(orders.peers_of(8)) == (std::set<int>{1, 8}),
              boost::test_tools::per_element());
-  const BeginEpoch order = orders.begin_of(8);
-  BOOST_TEST((order.start.state.moves == std::vector<StateMove>{{.unit = 0, .from = 8, .to = 1}}));
-  BOOST_TEST(order.start.digest == 0u);
+  BOOST_TEST(
+      (moves_in(orders.moves_of(8)) == std::vector<StateMove>{{.unit = 0, .from = 8, .to = 1}}));
+  BOOST_TEST(orders.begin_of(8).start.digest == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(a_stage_knows_whether_its_copy_and_its_neighbours_are_there_already) {
@@ -151,6 +163,25 @@ BOOST_AUTO_TEST_CASE(no_order_of_ten_thousand_ranks_is_large) {
       BOOST_TEST(bytes_of(system, caf::make_message(warm_up)) < kMostBytes / 16);
     }
   }
+}
+
+/// One member that leaves gives the state of many layers to many replicas.
+BOOST_AUTO_TEST_CASE(moves_are_spread_over_messages_in_their_order) {
+  ControlPlaneConfig config(1);
+  caf::actor_system system{config};
+  constexpr int kReplicas = 64, kUnits = 130;
+  const RunSpec spec = run_of(1, kReplicas);
+  EnterEpoch whole = whole_epoch(spec);
+  whole.start.state.moves.clear();
+  for (int rank = 0; rank < kReplicas; ++rank)
+    for (int unit = 0; unit < kUnits; ++unit)
+      whole.start.state.moves.push_back({.unit = unit, .from = kReplicas, .to = rank});
+  const EpochOrders orders(spec, whole);
+  const std::vector<Moves> all = orders.moves_of(kReplicas);
+  for (const Moves& message : all)
+    BOOST_TEST(bytes_of(system, caf::make_message(message)) < kMostBytes);
+  BOOST_TEST((moves_in(all) == whole.start.state.moves));
+  BOOST_TEST(moves_in(orders.moves_of(3)).size() == std::size_t{kUnits});
 }
 
 }  // namespace troupe::actors

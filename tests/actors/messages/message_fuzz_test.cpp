@@ -212,7 +212,8 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
           BOOST_TEST(message.why.find(" with ") != std::string::npos, message.why);
         },
         [&](const Event& event) { ready = std::holds_alternative<ReplicaReady>(event); },
-        [](const RanksWatched&) {}, [](const Peers&) {}, [](const BeginEpoch&) {});
+        [](const RanksWatched&) {}, [](const Peers&) {}, [](const Moves&) {},
+        [](const BeginEpoch&) {});
     BOOST_TEST(sent > 50);
     BOOST_TEST(refused == sent);
     self->send_exit(replica, caf::exit_reason::user_shutdown);
@@ -248,9 +249,9 @@ BOOST_AUTO_TEST_CASE(a_stage_carries_out_no_order_that_cannot_be) {
   const RunSpec spec = small_run(2);
   const EnterEpoch whole = two_stages(spec);
   int begun = 0, refused = 0;
-  // Sends a message to a stage actor of its own and reads the answers that come before that actor
+  // Sends messages to a stage actor of its own and reads the answers that come before that actor
   // ends.
-  const auto send = [&](const auto& changed) {
+  const auto send = [&](const auto&... changed) {
     RecordingSink sink;
     caf::scoped_actor self{system};
     const caf::actor stage =
@@ -259,7 +260,7 @@ BOOST_AUTO_TEST_CASE(a_stage_carries_out_no_order_that_cannot_be) {
     Peers peers{.epoch = 1, .members = {}};
     for (const auto& [rank, member] : whole.epoch.members) peers.members[rank] = member;
     self->send(stage, peers);
-    self->send(stage, changed);
+    (self->send(stage, changed), ...);
     self->send(stage, Finish{.reason = "done"});
     sink.finished.get_future().wait();
     for (const StageOrder& order : sink.orders)
@@ -276,11 +277,11 @@ BOOST_AUTO_TEST_CASE(a_stage_carries_out_no_order_that_cannot_be) {
       self->receive([](const Join&) {}, [&](const Failed&) { ++refused; },
                     caf::after(std::chrono::seconds(0)) >> [&] { more = false; });
   };
-  const BeginEpoch begin{
-      .epoch = {.run = 1, .number = 1, .shape = whole.epoch.shape},
-      .start = {
-          .state = {.step = 1, .from_memory = true, .moves = {{.unit = 1, .from = 0, .to = 1}}}}};
+  const BeginEpoch begin{.epoch = {.run = 1, .number = 1, .shape = whole.epoch.shape},
+                         .start = {.state = {.step = 1, .from_memory = true}}};
   every_extreme(begin, send);
+  every_extreme(Moves{.epoch = 1, .moves = {{.unit = 1, .from = 0, .to = 1}}},
+                [&](const Moves& changed) { send(changed, begin); });
   every_extreme(WarmUp{.order = 1, .rank = 1, .shape = whole.epoch.shape}, send);
   every_extreme(RunStep{.epoch = 1, .step = 1, .taps = {{.from = 0, .to = 1}}}, send);
   every_extreme(Commit{.epoch = 1, .step = 1}, send);
