@@ -6,6 +6,41 @@
 #include <utility>
 
 namespace troupe::launch {
+namespace {
+
+/// Weighted sums over the points on one side of a point: of the weights, of the values, and of both
+/// times the distance.
+struct Moments {
+  double weights = 0, distances = 0, squares = 0;
+  double values = 0, products = 0;
+
+  /// The same points, seen from the next one.
+  Moments one_further(double keep) const {
+    return {.weights = keep * weights,
+            .distances = keep * (distances + weights),
+            .squares = keep * (squares + 2 * distances + weights),
+            .values = keep * values,
+            .products = keep * (products + values)};
+  }
+  /// Adds the point itself.
+  void add(double value) {
+    weights += 1;
+    values += value;
+  }
+};
+
+/// The value, at a point, of the line that fits it and the points on both sides best.
+double fitted(const Moments& before, double value, const Moments& after) {
+  const double weights = before.weights + 1 + after.weights;
+  const double distances = after.distances - before.distances;
+  const double squares = before.squares + after.squares;
+  const double values = before.values + value + after.values;
+  const double products = after.products - before.products;
+  const double determinant = weights * squares - distances * distances;
+  return determinant > 0 ? (squares * values - distances * products) / determinant : value;
+}
+
+}  // namespace
 
 std::vector<Point> finite(std::vector<Point> points) {
   std::erase_if(points, [](const Point& p) { return !std::isfinite(p.y); });
@@ -14,25 +49,19 @@ std::vector<Point> finite(std::vector<Point> points) {
 
 std::vector<Point> smoothed(const std::vector<Point>& points, double half_life) {
   const double keep = std::exp2(-1 / half_life);
-  struct Sum {
-    double values = 0, weights = 0;
-    void add(double value, double keep) {
-      values = keep * values + value;
-      weights = keep * weights + 1;
-    }
-  };
-  std::vector<Sum> before(points.size());  // each with the point itself
-  Sum sum;
+  std::vector<Moments> before(points.size());
+  Moments sum;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    sum.add(points[i].y, keep);
-    before[i] = sum;
+    before[i] = sum = sum.one_further(keep);
+    sum.add(points[i].y);
   }
+  const auto [lowest, highest] = std::ranges::minmax_element(points, {}, &Point::y);
   std::vector<Point> out = points;
-  Sum after;
+  Moments after;
   for (std::size_t i = points.size(); i-- > 0;) {
-    after.add(points[i].y, keep);
-    out[i].y = (before[i].values + after.values - points[i].y) /
-               (before[i].weights + after.weights - 1);  // the point itself is in both
+    after = after.one_further(keep);
+    out[i].y = std::clamp(fitted(before[i], points[i].y, after), lowest->y, highest->y);
+    after.add(points[i].y);
   }
   return out;
 }

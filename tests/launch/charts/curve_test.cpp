@@ -32,21 +32,42 @@ BOOST_AUTO_TEST_CASE(values_that_are_not_finite_are_left_out) {
   BOOST_TEST((kept == std::vector<Point>{{2, 5}, {5, 6}}));
 }
 
-BOOST_AUTO_TEST_CASE(a_smoothed_value_is_the_weighted_mean_of_those_around_it) {
+BOOST_AUTO_TEST_CASE(a_smoothed_value_lies_on_the_line_that_fits_those_around_it) {
   std::mt19937_64 rng(fresh_seed());
   const auto points = random_walk(rng, 50);
   const double half_life = 4;
   const auto smooth = launch::smoothed(points, half_life);
   BOOST_REQUIRE(smooth.size() == points.size());
+  const auto [lowest, highest] = std::ranges::minmax_element(points, {}, &Point::y);
   for (std::size_t i = 0; i < points.size(); ++i) {
-    double sum = 0, weights = 0;
-    for (std::size_t j = 0; j < points.size(); ++j) {
-      const double weight = std::pow(0.5, std::abs(points[i].x - points[j].x) / half_life);
-      sum += weight * points[j].y;
-      weights += weight;
+    const auto weight = [&](const Point& p) {
+      return std::pow(0.5, std::abs(points[i].x - p.x) / half_life);
+    };
+    double weights = 0, x = 0, y = 0, xx = 0, xy = 0;
+    for (const Point& p : points) {
+      weights += weight(p);
+      x += weight(p) * p.x;
+      y += weight(p) * p.y;
     }
+    x /= weights;
+    y /= weights;
+    for (const Point& p : points) {
+      xx += weight(p) * (p.x - x) * (p.x - x);
+      xy += weight(p) * (p.x - x) * (p.y - y);
+    }
+    const double line = std::clamp(y + xy / xx * (points[i].x - x), lowest->y, highest->y);
     BOOST_TEST(smooth[i].x == points[i].x);
-    BOOST_TEST(std::abs(smooth[i].y - sum / weights) < 1e-12 * (1 + std::abs(smooth[i].y)));
+    BOOST_TEST(std::abs(smooth[i].y - line) < 1e-9 * (1 + std::abs(line)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_straight_line_stays_as_it_is_to_its_ends) {
+  std::vector<Point> line;
+  for (int i = 0; i < 1000; ++i) line.push_back({.x = 1.0 * i, .y = 10 - 0.01 * i});
+  for (const std::size_t count : {1, 2, 3, 1000}) {
+    const std::vector<Point> some(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(count));
+    const auto smooth = launch::smooth_curve(some).smooth;
+    for (std::size_t i = 0; i < count; ++i) BOOST_TEST(std::abs(smooth[i].y - some[i].y) < 1e-9);
   }
 }
 
