@@ -5,6 +5,7 @@
 #include "launch/manifest/check.h"
 #include "launch/manifest/corpus.h"
 #include "launch/manifest/differences.h"
+#include "launch/manifest/model_source.h"
 #include "launch/manifest/resolve.h"
 #include "launch/manifest/run_spec.h"
 
@@ -12,7 +13,6 @@ namespace troupe::launch {
 namespace {
 
 constexpr const char* kResume = "checkpoint.resume";
-constexpr const char* kModelFrom = "model.from";
 
 void check_steps_left(const Manifest& m, const stages::CheckpointInfo& info) {
   const std::int64_t max_steps = m.integer("run.max_steps");

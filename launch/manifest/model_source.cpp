@@ -7,88 +7,76 @@
 namespace troupe::launch {
 namespace {
 
-constexpr const char* kFrom = "model.from";
-constexpr const char* kTokenizer = "data.tokenizer";
-
-/// Gives keys of a manifest the values of a model.
-class SourceKeys {
- public:
-  explicit SourceKeys(Manifest& manifest) : manifest_(manifest) {}
-
-  /// A key that decides what the weights mean. From now on it counts as given.
-  void fixed(const std::string& key, const Value& value) {
-    if (!manifest_.given(key)) return manifest_.settle(key, value);
-    if (manifest_.value(key) != value)
-      manifest_.fail(key, fmt::format("{} = {} contradicts the model in {}, where it is {}; leave "
-                                      "it out",
-                                      key, to_toml(manifest_.value(key)), kFrom, to_toml(value)));
-  }
-  /// A key that a run may choose.
-  void free(const std::string& key, const Value& value) {
-    if (!manifest_.given(key)) manifest_.resolve(key, value);
-  }
-
- private:
-  Manifest& manifest_;
-};
-
-void take_rotary(const tensor::Rotary& rotary, SourceKeys& keys) {
-  const auto key = [](std::string_view field) { return "model.rope_" + std::string(field); };
-  keys.fixed(key("type"), std::string(tensor::name_of(rotary.type)));
-  keys.fixed(key("theta"), rotary.theta);
-  for (const auto& [field, member] : tensor::kRotaryNumbers)
-    if (tensor::reads(rotary.type, field)) keys.fixed(key(field), rotary.*member);
-  constexpr const char* kOriginal = "original_max_position_embeddings";
-  if (tensor::reads(rotary.type, kOriginal))
-    keys.fixed(key(kOriginal), rotary.original_max_position_embeddings);
-  if (tensor::reads(rotary.type, "truncate")) keys.fixed(key("truncate"), rotary.truncate);
+/// Gives a key that decides what the weights mean its value. From now on the key counts as given.
+void fix(Manifest& m, const std::string& key, const Value& value) {
+  if (!m.given(key)) return m.settle(key, value);
+  if (m.value(key) != value)
+    m.fail(key, fmt::format("{} = {} contradicts the model in {}, where it is {}; leave it out",
+                            key, to_toml(m.value(key)), kModelFrom, to_toml(value)));
 }
 
-void take_model(const stages::ModelConfig& model, SourceKeys& keys) {
-  keys.fixed("model.kind", std::string(stages::name_of(model.kind)));
-  keys.fixed("model.hidden_size", model.hidden_size);
-  keys.fixed("model.intermediate_size", model.intermediate_size);
-  keys.fixed("model.num_hidden_layers", model.num_hidden_layers);
-  keys.fixed("model.num_attention_heads", model.num_attention_heads);
-  keys.fixed("model.num_key_value_heads", model.num_key_value_heads);
-  keys.fixed("model.head_dim", model.head_dim);
-  keys.fixed("model.vocab_size", model.vocab_size);
-  keys.fixed("model.max_position_embeddings", model.max_position_embeddings);
-  keys.fixed("model.tie_word_embeddings", model.tie_word_embeddings);
+void take_rotary(const tensor::Rotary& rotary, Manifest& m) {
+  const auto key = [](std::string_view field) { return "model.rope_" + std::string(field); };
+  fix(m, key("type"), std::string(tensor::name_of(rotary.type)));
+  fix(m, key("theta"), rotary.theta);
+  for (const auto& [field, member] : tensor::kRotaryNumbers)
+    if (tensor::reads(rotary.type, field)) fix(m, key(field), rotary.*member);
+  constexpr const char* kOriginal = "original_max_position_embeddings";
+  if (tensor::reads(rotary.type, kOriginal))
+    fix(m, key(kOriginal), rotary.original_max_position_embeddings);
+  if (tensor::reads(rotary.type, "truncate")) fix(m, key("truncate"), rotary.truncate);
+}
+
+void take_model(const stages::ModelConfig& model, Manifest& m) {
+  fix(m, "model.kind", std::string(stages::name_of(model.kind)));
+  fix(m, "model.hidden_size", model.hidden_size);
+  fix(m, "model.intermediate_size", model.intermediate_size);
+  fix(m, "model.num_hidden_layers", model.num_hidden_layers);
+  fix(m, "model.num_attention_heads", model.num_attention_heads);
+  fix(m, "model.num_key_value_heads", model.num_key_value_heads);
+  fix(m, "model.head_dim", model.head_dim);
+  fix(m, "model.vocab_size", model.vocab_size);
+  fix(m, "model.max_position_embeddings", model.max_position_embeddings);
+  fix(m, "model.tie_word_embeddings", model.tie_word_embeddings);
   if (model.kind == stages::ModelKind::gpt2) {
-    keys.fixed("model.layer_norm_epsilon", model.layer_norm_epsilon);
+    fix(m, "model.layer_norm_epsilon", model.layer_norm_epsilon);
   } else {
-    keys.fixed("model.rms_norm_eps", model.rms_norm_eps);
-    keys.fixed("model.attention_bias", model.attention_bias);
-    keys.fixed("model.mlp_bias", model.mlp_bias);
-    take_rotary(model.rotary, keys);
+    fix(m, "model.rms_norm_eps", model.rms_norm_eps);
+    fix(m, "model.attention_bias", model.attention_bias);
+    fix(m, "model.mlp_bias", model.mlp_bias);
+    take_rotary(model.rotary, m);
   }
-  keys.free("model.initializer_range", model.initializer_range);
-  keys.free("model.hidden_dropout", model.hidden_dropout);
-  keys.free("model.attention_dropout", model.attention_dropout);
+}
+
+/// What a run may choose.
+void suggest(const stages::CheckpointReader& source, Manifest& m) {
+  const stages::ModelConfig& model = source.info().model;
+  m.derive("model.initializer_range", model.initializer_range);
+  m.derive("model.hidden_dropout", model.hidden_dropout);
+  m.derive("model.attention_dropout", model.attention_dropout);
+  m.derive("data.tokenizer", source.tokenizer());
 }
 
 }  // namespace
 
 void resolve_source(Manifest& m) {
-  if (m.text(kFrom).empty()) return;
-  m.resolve(kFrom, m.absolute(kFrom, m.text(kFrom)));
+  if (m.text(kModelFrom).empty()) return;
+  m.resolve(kModelFrom, m.absolute(kModelFrom, m.text(kModelFrom)));
   const auto source = [&] {
     try {
-      return stages::CheckpointReader::open(m.text(kFrom));
+      return stages::CheckpointReader::open(m.text(kModelFrom));
     } catch (const Error& error) {
-      m.fail(kFrom, error.what(), error.kind());
+      m.fail(kModelFrom, error.what(), error.kind());
     }
   }();
   if (source->info().model.value_head)
-    m.fail(kFrom,
+    m.fail(kModelFrom,
            fmt::format("{} has a value head (LlamaForTokenClassification), which is computed and "
                        "copied, but not trained; name a LlamaForCausalLM",
-                       m.text(kFrom)),
+                       m.text(kModelFrom)),
            ErrorKind::data);
-  SourceKeys keys(m);
-  take_model(source->info().model, keys);
-  keys.free(kTokenizer, source->tokenizer());
+  take_model(source->info().model, m);
+  suggest(*source, m);
 }
 
 }  // namespace troupe::launch

@@ -17,11 +17,6 @@
 namespace troupe::launch {
 namespace {
 
-template <typename F>
-void derive(Manifest& m, std::string_view key, const F& value) {
-  if (!m.given(key)) m.resolve(key, value());
-}
-
 void resolve_run(Manifest& m) {
   // The name counts as given from now on, because the resolved manifest is a file of another name.
   if (!m.given("run.name")) m.settle("run.name", std::filesystem::path(m.name()).stem().string());
@@ -41,15 +36,15 @@ void resolve_run(Manifest& m) {
 void resolve_model(Manifest& m) {
   const std::int64_t heads = m.integer("model.num_attention_heads");
   const std::int64_t hidden = m.integer("model.hidden_size");
-  derive(m, "model.num_key_value_heads", [&] { return heads; });
+  m.derive("model.num_key_value_heads", heads);
   // Keys of the other kind have values too, which nobody reads: a resolved manifest has every key.
-  derive(m, "model.rms_norm_eps", [] { return 1e-5; });
-  derive(m, "model.layer_norm_epsilon", [] { return 1e-5; });
-  derive(m, "model.max_position_embeddings", [&] { return m.integer("batch.seq_len"); });
-  derive(m, "model.attention_bias", [] { return false; });
-  derive(m, "model.mlp_bias", [] { return false; });
+  m.derive("model.rms_norm_eps", 1e-5);
+  m.derive("model.layer_norm_epsilon", 1e-5);
+  m.derive("model.max_position_embeddings", m.integer("batch.seq_len"));
+  m.derive("model.attention_bias", false);
+  m.derive("model.mlp_bias", false);
   resolve_rotary(m);
-  derive(m, "model.tie_word_embeddings", [&] { return m.text("model.kind") == "gpt2"; });
+  m.derive("model.tie_word_embeddings", m.text("model.kind") == "gpt2");
   if (m.given("model.head_dim")) return;
   if (hidden % heads != 0) {
     const std::int64_t low = std::max<std::int64_t>(hidden / heads, 1);
@@ -62,20 +57,19 @@ void resolve_model(Manifest& m) {
   m.resolve("model.head_dim", hidden / heads);
 }
 
-void resolve_optimizer(Manifest& m) {
+/// The steps of the decay: those after the warm-up, or the last tenth.
+std::int64_t decay_steps(const Manifest& m) {
   const std::string& decay = m.text("optimizer.decay");
   const std::int64_t max_steps = m.integer("run.max_steps");
   const std::int64_t warmup = m.integer("optimizer.warmup_steps");
-  derive(m, "optimizer.decay_steps", [&]() -> std::int64_t {
-    if (decay == "constant") return 0;
-    if (decay == "wsd") return std::max<std::int64_t>(max_steps / 10, 1);
-    if (warmup >= max_steps)
-      m.fail("optimizer.warmup_steps",
-             fmt::format("optimizer.warmup_steps = {} leaves no step of run.max_steps = {} for the "
-                         "{} decay; at most {}",
-                         warmup, max_steps, decay, max_steps - 1));
-    return max_steps - warmup;
-  });
+  if (decay == "constant") return 0;
+  if (decay == "wsd") return std::max<std::int64_t>(max_steps / 10, 1);
+  if (warmup >= max_steps)
+    m.fail("optimizer.warmup_steps",
+           fmt::format("optimizer.warmup_steps = {} leaves no step of run.max_steps = {} for the "
+                       "{} decay; at most {}",
+                       warmup, max_steps, decay, max_steps - 1));
+  return max_steps - warmup;
 }
 
 /// The names of files as absolute paths.
@@ -124,18 +118,17 @@ void resolve_plan_file(Manifest& m) {
     m.resolve("schedule.csv", read_plan(m, m.absolute("schedule.csv", csv)));
 }
 
-void resolve_chunks(Manifest& m) {
+/// The chunks of a stage that the schedule's kind has, or its plan file.
+std::int64_t chunks_of_schedule(const Manifest& m) {
   const std::string& kind = m.text("schedule.kind");
-  derive(m, "schedule.chunks", [&]() -> std::int64_t {
-    if (kind != "csv") {
-      const schedules::Generator* generator = schedules::find_generator(kind);
-      return generator ? generator->chunks : 1;
-    }
-    const auto parsed = schedules::parse_csv(m.text("schedule.csv"));
-    const auto* plan = std::get_if<schedules::Plan>(&parsed);
-    if (!plan || plan->num_ranks() == 0) return 1;
-    return std::max(1, (plan->num_chunks() + plan->num_ranks() - 1) / plan->num_ranks());
-  });
+  if (kind != "csv") {
+    const schedules::Generator* generator = schedules::find_generator(kind);
+    return generator ? generator->chunks : 1;
+  }
+  const auto parsed = schedules::parse_csv(m.text("schedule.csv"));
+  const auto* plan = std::get_if<schedules::Plan>(&parsed);
+  if (!plan || plan->num_ranks() == 0) return 1;
+  return std::max(1, (plan->num_chunks() + plan->num_ranks() - 1) / plan->num_ranks());
 }
 
 void resolve_cluster(Manifest& m, const Machine& machine) {
@@ -145,8 +138,8 @@ void resolve_cluster(Manifest& m, const Machine& machine) {
                         .spin = std::nullopt,
                         .cores = machine.free_cores},
                        m.integer("mesh.pp") * m.integer("mesh.dp") * m.integer("mesh.tp"));
-  derive(m, "cluster.pin", [&] { return use.pin; });
-  derive(m, "cluster.spin", [&] { return use.spin; });
+  m.derive("cluster.pin", use.pin);
+  m.derive("cluster.spin", use.spin);
 }
 
 void resolve_paths(Manifest& m) {
@@ -172,14 +165,15 @@ void resolve(Manifest& manifest, const Machine& machine) {
   resolve_run(manifest);
   resolve_source(manifest);
   resolve_model(manifest);
-  resolve_optimizer(manifest);
+  if (!manifest.given("optimizer.decay_steps"))
+    manifest.resolve("optimizer.decay_steps", decay_steps(manifest));
   resolve_plan_file(manifest);
   resolve_shape(manifest, machine);
   resolve_paths(manifest);
 }
 
 void resolve_shape(Manifest& manifest, const Machine& machine) {
-  resolve_chunks(manifest);
+  manifest.derive("schedule.chunks", chunks_of_schedule(manifest));
   resolve_cluster(manifest, machine);
 }
 

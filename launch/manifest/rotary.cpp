@@ -23,11 +23,6 @@ RotaryType type_of(const Manifest& m) {
   return type;
 }
 
-template <typename T>
-void derive_value(Manifest& m, const std::string& key, const T& value) {
-  if (!m.given(key)) m.resolve(key, value);
-}
-
 /// Refuses a key that the type does not read.
 void check_read(const Manifest& m, const std::string& key) {
   if (!m.given(key) || tensor::reads(type_of(m), key.substr(kPrefix.size()))) return;
@@ -39,12 +34,12 @@ void check_read(const Manifest& m, const std::string& key) {
 
 void resolve_rotary(Manifest& m) {
   const tensor::Rotary fallback;
-  derive_value(m, kType, std::string(name_of(fallback.type)));
-  derive_value(m, "model.rope_theta", fallback.theta);
+  m.derive(kType, std::string(name_of(fallback.type)));
+  m.derive("model.rope_theta", fallback.theta);
   for (const tensor::RotaryNumber& number : tensor::kRotaryNumbers)
-    derive_value(m, key_of(number), fallback.*number.member);
-  derive_value(m, kOriginal, m.integer("model.max_position_embeddings"));
-  derive_value(m, kTruncate, fallback.truncate);
+    m.derive(key_of(number), fallback.*number.member);
+  m.derive(kOriginal, m.integer("model.max_position_embeddings"));
+  m.derive(kTruncate, fallback.truncate);
 }
 
 void check_rotary(const Manifest& m) {
