@@ -113,13 +113,12 @@ ParameterLayout::Place kept_place(const ParameterLayout::Entry& entry, int slice
 
 /// Storages of slices: by bucket this replica's, then all that it keeps for another.
 void lay_out_kept(const StateSharding& state, ParameterLayout& layout) {
-  const auto pieces = pieces_of(layout);
   const auto add_slices = [&](int slice, auto offset, auto size, auto place) {
     for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
       const bool is_head_use = static_cast<int>(b) == layout.head_use;
       if (is_head_use && slice != state.index) continue;
       const Bucket& bucket = layout.buckets[b];
-      const Slice kept = slice_of(bucket, pieces, state.count, slice);
+      const Slice kept = slice_of(bucket, layout.pieces, state.count, slice);
       if (is_head_use) layout.head_use_begin = layout.kept_size;
       layout.kept[b].*offset = layout.kept_size;
       layout.kept[b].*size = kept.size();
@@ -140,10 +139,12 @@ void lay_out_kept(const StateSharding& state, ParameterLayout& layout) {
   if (layout.head_use < 0) layout.head_use_begin = layout.kept_size;
 }
 
-/// Moments lie where their parameters do, unless the replicas divide them.
-void cut_moments(const StateSharding& state, ParameterLayout& layout) {
+/// Cuts the gradients into pieces and, between pieces, the rows into slices. Moments lie where
+/// their parameters do, unless the replicas divide them.
+void cut_pieces(const StateSharding& state, ParameterLayout& layout) {
   const auto [shapes, offsets] = places_of(layout);
-  auto cuts = cut_rows(shapes, offsets, layout.buckets, state.count);
+  layout.pieces = cut_into_pieces(shapes, offsets);
+  auto cuts = cut_rows(shapes, offsets, layout.buckets, layout.pieces, state.count);
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     layout.entries[i].row_cuts = std::move(cuts[i]);
     layout.entries[i].moments = {.offset = offsets[i], .shape = shapes[i]};
@@ -246,7 +247,7 @@ ParameterLayout lay_out_parameters(const StageSpec& spec) {
   const bool both_uses = spec.model.tie_word_embeddings && has_embedding(spec) && has_head(spec);
   if (both_uses) layout.tied_size = layout.entries.front().shape.num_elements();
   cut_buckets(spec, layout);
-  cut_moments(spec.state, layout);
+  cut_pieces(spec.state, layout);
   if (spec.state.count == 1) return layout;
   if (both_uses && (spec.state.gradients || spec.state.weights)) {
     layout.head_use = static_cast<int>(layout.buckets.size());
@@ -264,11 +265,6 @@ void keep_slices(const StateSharding& state, ParameterLayout& layout) {
   layout.moments = lay_out_slice(state.index, layout, &Entry::moments);
   if (state.twins) layout.twin_moments = lay_out_slice(state.twin(), layout, &Entry::twin_moments);
   lay_out_kept(state, layout);
-}
-
-std::vector<GradientPiece> pieces_of(const ParameterLayout& layout) {
-  const auto [shapes, offsets] = places_of(layout);
-  return cut_into_pieces(shapes, offsets);
 }
 
 }  // namespace troupe::stages

@@ -44,9 +44,10 @@ struct ParameterLayout {
     Place kept, twin_kept;
   };
   std::vector<Entry> entries;
-  std::int64_t size = 0;          ///< elements of one storage
-  std::int64_t moments = 0;       ///< elements of each storage of moments
-  std::int64_t twin_moments = 0;  ///< the same, of the slice that is kept for another replica
+  std::vector<GradientPiece> pieces;  ///< of the gradients of all entries
+  std::int64_t size = 0;              ///< elements of one storage
+  std::int64_t moments = 0;           ///< elements of each storage of moments
+  std::int64_t twin_moments = 0;      ///< the same, of the slice that is kept for another replica
   /// Elements of the head's own gradient of a tied embedding in this stage.
   std::int64_t tied_size = 0;
 
@@ -79,7 +80,5 @@ struct ParameterLayout {
 ParameterLayout lay_out_parameters(const StageSpec& spec);
 /// Makes the layout of one replica that of another, `state.index`; the rest of `state` is the same.
 void keep_slices(const StateSharding& state, ParameterLayout& layout);
-/// The pieces of the gradients of this layout.
-std::vector<GradientPiece> pieces_of(const ParameterLayout& layout);
 
 }  // namespace troupe::stages

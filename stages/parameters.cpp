@@ -186,13 +186,12 @@ void Parameters::view_kept(const StageSpec& spec, const ParameterLayout& layout)
 
 void Parameters::view_buckets(const StageSpec& spec, const ParameterLayout& layout) {
   if (!spec.training) return;
-  const auto pieces = pieces_of(layout);
   const bool divides_weights = spec.state.weights;
   for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
     const Bucket& range = layout.buckets[b];
     const ParameterLayout::Kept& kept = layout.kept[b];
     StateBucket bucket{.range = range, .is_head_use = static_cast<int>(b) == layout.head_use};
-    const auto slices = cut_into_slices(range, pieces, spec.state.count);
+    const auto slices = cut_into_slices(range, layout.pieces, spec.state.count);
     const auto slice_of = [&](const Buffer& memory, int number) {
       const Slice& slice = slices[static_cast<std::size_t>(number)];
       return view(memory, slice.begin, {slice.size()});

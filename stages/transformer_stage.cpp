@@ -362,9 +362,8 @@ StageMemory plan_memory(const StageSpec& spec, Device& device) {
   StageMemory memory;
   const ParameterLayout layout = lay_out_parameters(spec);
   plan_state(spec, layout, memory);
-  const std::size_t num_pieces = pieces_of(layout).size();
   memory.activations = static_cast<std::int64_t>(activation_bytes(spec, layers) + sizeof(double)) +
-                       (spec.training ? GradientSquares::bytes(num_pieces) : 0);
+                       (spec.training ? GradientSquares::bytes(layout.pieces.size()) : 0);
   memory.packed = static_cast<std::int64_t>(packed_bytes(spec, layers));
   return memory;
 }

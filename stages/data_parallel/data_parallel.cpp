@@ -16,7 +16,7 @@ std::unique_ptr<DataParallel> make_data_parallel(const DataParallelSpec& spec, S
 std::int64_t data_parallel_bytes(const DataParallelSpec& spec, const StageSpec& stage,
                                  int replicas) {
   const std::int64_t of_norms =
-      stage.state.count > 1 ? SliceNorms::bytes(pieces_of(lay_out_parameters(stage)).size()) : 0;
+      stage.state.count > 1 ? SliceNorms::bytes(lay_out_parameters(stage).pieces.size()) : 0;
   return BucketReduction::bytes(spec, stage, replicas) + of_norms;
 }
 

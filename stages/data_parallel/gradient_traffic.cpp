@@ -35,7 +35,6 @@ void keep_largest(std::int64_t& largest, std::int64_t elements) {
 
 GradientTraffic gradient_traffic(const BucketRule& rule, const StageSpec& stage) {
   const ParameterLayout layout = lay_out_parameters(stage);
-  const auto pieces = pieces_of(layout);
   const auto buckets = buckets_of(layout, rule);
   const int replicas = stage.state.count;
   GradientTraffic most;
@@ -46,7 +45,7 @@ GradientTraffic gradient_traffic(const BucketRule& rule, const StageSpec& stage)
     keep_largest(most.bucket, bucket.size());
     keep_largest(most.norms, elements_of(layout, bucket, Split::none));
     keep_largest(most.kv_heads, elements_of(layout, bucket, Split::kv_rows));
-    const auto slices = cut_into_slices(bucket, pieces, replicas);
+    const auto slices = cut_into_slices(bucket, layout.pieces, replicas);
     for (std::size_t replica = 0; replicas > 1 && replica < slices.size(); ++replica) {
       keep_largest(most.slice, slices[replica].size());
       keep_largest(most.sums, sums[replica] += slices[replica].pieces.count());

@@ -35,7 +35,8 @@ std::vector<Slice> cut_into_slices(const Bucket& bucket, std::span<const Gradien
 
 std::vector<std::vector<std::int64_t>> cut_rows(std::span<const tensor::Shape> shapes,
                                                 std::span<const std::int64_t> offsets,
-                                                std::span<const Bucket> buckets, int count) {
+                                                std::span<const Bucket> buckets,
+                                                std::span<const GradientPiece> pieces, int count) {
   std::vector<std::vector<std::int64_t>> cuts;
   const auto num_slices = static_cast<std::size_t>(count);
   for (const tensor::Shape& shape : shapes) {
@@ -43,7 +44,6 @@ std::vector<std::vector<std::int64_t>> cut_rows(std::span<const tensor::Shape> s
     cuts.back().front() = 0;
   }
   if (count == 1) return cuts;
-  const auto pieces = cut_into_pieces(shapes, offsets);
   for (const Bucket& bucket : buckets) {
     const auto slices = cut_into_slices(bucket, pieces, count);
     for (int i = bucket.parameters.first; i < bucket.parameters.end; ++i)

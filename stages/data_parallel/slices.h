@@ -47,9 +47,10 @@ std::vector<Slice> cut_into_slices(const Bucket& bucket, std::span<const Gradien
 
 /// Where the rows of each parameter are cut among `count` replicas: replica i keeps the rows from
 /// cuts[i] to cuts[i + 1] of the parameter's tensors, count + 1 numbers for each parameter. The
-/// parameters have these shapes and begin at `offsets`.
+/// parameters have these shapes, begin at `offsets` and are cut into `pieces`.
 std::vector<std::vector<std::int64_t>> cut_rows(std::span<const tensor::Shape> shapes,
                                                 std::span<const std::int64_t> offsets,
-                                                std::span<const Bucket> buckets, int count);
+                                                std::span<const Bucket> buckets,
+                                                std::span<const GradientPiece> pieces, int count);
 
 }  // namespace troupe::stages

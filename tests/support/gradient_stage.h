@@ -200,7 +200,8 @@ class GradientStage : public NullStage {
   void divide(const stages::DataParallelSpec& spec) {
     std::vector<stages::Bucket> ranges;
     for (const stages::StateBucket& bucket : buckets_) ranges.push_back(bucket.range);
-    const auto cuts = stages::cut_rows(shapes_, offsets_, ranges, replica_.count);
+    const auto cuts = stages::cut_rows(shapes_, offsets_, ranges,
+                                       stages::cut_into_pieces(shapes_, offsets_), replica_.count);
     kept_memory_ = allocate(divides_gradients_ ? 2 * (size_ + largest_) : 0);
     kept_weight_memory_ = allocate(divides_weights_ ? size_ : 0);
     const auto num_buckets = static_cast<std::int64_t>(buckets_.size());

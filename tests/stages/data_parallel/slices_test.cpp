@@ -92,7 +92,8 @@ BOOST_AUTO_TEST_CASE(rows_are_cut_where_slices_are) {
   const std::vector<std::int64_t> offsets{0, 64 * 256, 96 * 256};
   const std::int64_t size = 96 * 256 + 128;
   const auto cuts = [&](const BucketRule& rule, int count) {
-    return cut_rows(shapes, offsets, cut_into_buckets(offsets, size, rule), count);
+    return cut_rows(shapes, offsets, cut_into_buckets(offsets, size, rule),
+                    cut_into_pieces(shapes, offsets), count);
   };
   using Cuts = std::vector<std::vector<std::int64_t>>;
   BOOST_TEST((cuts({.count = 1}, 1) == Cuts{{0, 64}, {0, 32}, {0, 100}}));
