@@ -12,9 +12,9 @@
 
 #include "stages/data/documents.h"
 #include "stages/data/loss_on.h"
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
+#include "stages/model/sharding.h"
 #include "stages/progress.h"
-#include "stages/sharding.h"
 #include "stages/stage.h"
 
 namespace troupe::stages {

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "stages/sharding.h"
+#include "stages/model/sharding.h"
 
 namespace troupe::stages {
 

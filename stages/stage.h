@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "stages/node_gate.h"
-#include "stages/parameter.h"
+#include "stages/parameters/parameter.h"
 #include "stages/passes.h"
 #include "tensor/device.h"
 #include "tensor/ops.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "stages/chunk.h"
-#include "stages/gradient_pieces.h"
-#include "stages/parameters.h"
+#include "stages/chunk/chunk.h"
+#include "stages/parameters/gradient_pieces.h"
+#include "stages/parameters/parameters.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {

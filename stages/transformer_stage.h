@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "stages/data/documents.h"
-#include "stages/data_parallel/slices.h"
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
+#include "stages/model/sharding.h"
+#include "stages/parameters/slices.h"
 #include "stages/recompute.h"
-#include "stages/sharding.h"
 #include "stages/stage.h"
 
 namespace troupe::stages {

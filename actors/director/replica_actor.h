@@ -15,7 +15,7 @@
 #include "actors/monitors/hub.h"
 #include "actors/protocol/liveness.h"
 #include "actors/protocol/protocol.h"
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
 
 namespace troupe::actors {
 

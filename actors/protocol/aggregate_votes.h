@@ -6,7 +6,7 @@
 
 #include "actors/messages/messages.h"
 #include "actors/protocol/protocol.h"
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
 
 namespace troupe::actors {
 

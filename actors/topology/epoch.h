@@ -7,7 +7,7 @@
 
 #include "actors/topology/layout.h"
 #include "actors/topology/run_spec.h"
-#include "stages/sharding.h"
+#include "stages/model/sharding.h"
 
 namespace troupe::actors {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
 
 namespace troupe::actors {
 

@@ -5,7 +5,7 @@
 #include "actors/topology/gpu_memory.h"
 #include "actors/topology/group_rooms.h"
 #include "actors/topology/state_parts.h"
-#include "stages/parameter_layout.h"
+#include "stages/parameters/parameter_layout.h"
 #include "tensor/device.h"
 #include "tensor/error.h"
 #include "transport/edge_bytes.h"

@@ -10,7 +10,7 @@
 #include "stages/data/documents.h"
 #include "stages/data/loss_on.h"
 #include "stages/data_parallel/data_parallel.h"
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
 #include "stages/optimizer.h"
 #include "stages/recompute.h"
 #include "tensor/device.h"

@@ -1,7 +1,7 @@
 #include "actors/topology/shape_rules.h"
 
 #include "actors/topology/schedule_kinds.h"
-#include "stages/sharding.h"
+#include "stages/model/sharding.h"
 
 namespace troupe::actors {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "actors/topology/epoch.h"
-#include "stages/data_parallel/slices.h"
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
+#include "stages/parameters/slices.h"
 #include "tensor/region.h"
 
 namespace troupe::actors {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "actors/topology/epoch.h"
-#include "stages/model_config.h"
-#include "stages/sharding.h"
+#include "stages/model/model_config.h"
+#include "stages/model/sharding.h"
 #include "transport/channel.h"
 
 // Which training state an epoch starts from, and which member gives which part of it to which.

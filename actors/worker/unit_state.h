@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "actors/topology/state_plan.h"
-#include "stages/model_config.h"
-#include "stages/sharding.h"
+#include "stages/model/model_config.h"
+#include "stages/model/sharding.h"
 #include "stages/stage.h"
 #include "tensor/device.h"
 #include "tensor/host_copies.h"

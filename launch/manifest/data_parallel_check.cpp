@@ -7,7 +7,7 @@
 #include "launch/manifest/defaults.h"
 #include "launch/manifest/run_spec.h"
 #include "launch/manifest/toml_values.h"
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
 
 namespace troupe::launch {
 namespace {

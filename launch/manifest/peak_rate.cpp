@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
 
 namespace troupe::launch {
 namespace {

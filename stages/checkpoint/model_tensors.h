@@ -5,7 +5,7 @@
 #include <string>
 
 #include "stages/checkpoint/safetensors.h"
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
 
 namespace troupe::stages {
 

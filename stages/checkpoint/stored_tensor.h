@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "stages/checkpoint/region_bytes.h"
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
 #include "tensor/region.h"
 
 // Where the parameters of a model lie in the tensors of its files (StoredAs).

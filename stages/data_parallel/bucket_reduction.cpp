@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "stages/parameter_layout.h"
+#include "stages/parameters/parameter_layout.h"
 #include "tensor/error.h"
 #include "tensor/ops.h"
 

@@ -3,7 +3,7 @@
 #include "stages/data_parallel/bucket_reduction.h"
 #include "stages/data_parallel/slice_norms.h"
 #include "stages/data_parallel/stage_replicas.h"
-#include "stages/parameter_layout.h"
+#include "stages/parameters/parameter_layout.h"
 
 namespace troupe::stages {
 

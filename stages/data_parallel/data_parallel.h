@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "stages/data_parallel/buckets.h"
+#include "stages/parameters/buckets.h"
 #include "stages/stage.h"
 #include "tensor/dtype.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "stages/data_parallel/bucket_reduction.h"
-#include "stages/parameter_layout.h"
+#include "stages/parameters/parameter_layout.h"
 
 namespace troupe::stages {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "stages/data_parallel/buckets.h"
+#include "stages/parameters/buckets.h"
 #include "stages/transformer_stage.h"
 
 namespace troupe::stages {

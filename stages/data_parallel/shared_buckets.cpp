@@ -1,6 +1,6 @@
 #include "stages/data_parallel/shared_buckets.h"
 
-#include "stages/gradient_pieces.h"
+#include "stages/parameters/gradient_pieces.h"
 
 namespace troupe::stages {
 namespace {

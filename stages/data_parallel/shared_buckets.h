@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "stages/data_parallel/data_parallel.h"
-#include "stages/data_parallel/slices.h"
+#include "stages/parameters/slices.h"
 
 namespace troupe::stages {
 

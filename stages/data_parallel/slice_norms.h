@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "stages/data_parallel/shared_buckets.h"
-#include "stages/gradient_pieces.h"
+#include "stages/parameters/gradient_pieces.h"
 
 namespace troupe::stages {
 

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "stages/part_parameters.h"
+#include "stages/parameters/part_parameters.h"
 
 namespace troupe::stages {
 namespace {

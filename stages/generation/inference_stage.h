@@ -6,7 +6,7 @@
 
 #include "stages/generation/cached_block.h"
 #include "stages/generation/token_rows.h"
-#include "stages/parameters.h"
+#include "stages/parameters/parameters.h"
 
 namespace troupe::stages {
 

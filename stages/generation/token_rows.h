@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
 #include "tensor/device.h"
 
 namespace troupe::stages {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
 
 namespace troupe::stages {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "stages/checkpoint/model_tensors.h"
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
 
 namespace troupe::stages {
 

@@ -3,14 +3,14 @@
 #include <array>
 #include <memory>
 
-#include "stages/arena.h"
 #include "stages/layers/activation.h"
+#include "stages/layers/arena.h"
 #include "stages/layers/layer_dropout.h"
 #include "stages/layers/layer_shape.h"
 #include "stages/layers/norm.h"
-#include "stages/packed_copies.h"
+#include "stages/layers/packed_copies.h"
+#include "stages/layers/streams.h"
 #include "stages/recompute.h"
-#include "stages/streams.h"
 #include "tensor/attention.h"
 #include "tensor/ops.h"
 #include "tensor/parallel/column_parallel_linear.h"

@@ -3,10 +3,10 @@
 #include <memory>
 #include <span>
 
-#include "stages/arena.h"
+#include "stages/layers/arena.h"
 #include "stages/layers/layer_dropout.h"
 #include "stages/layers/layer_shape.h"
-#include "stages/streams.h"
+#include "stages/layers/streams.h"
 #include "tensor/linear.h"
 #include "tensor/ops.h"
 #include "tensor/parallel/vocab_parallel_embedding.h"

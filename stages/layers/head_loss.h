@@ -3,11 +3,11 @@
 #include <memory>
 #include <span>
 
-#include "stages/arena.h"
+#include "stages/layers/arena.h"
 #include "stages/layers/layer_shape.h"
 #include "stages/layers/norm.h"
-#include "stages/packed_copies.h"
-#include "stages/streams.h"
+#include "stages/layers/packed_copies.h"
+#include "stages/layers/streams.h"
 #include "tensor/ops.h"
 #include "tensor/parallel/column_parallel_linear.h"
 #include "tensor/parallel/vocab_parallel_cross_entropy.h"

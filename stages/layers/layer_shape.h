@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "stages/model/sharding.h"
 #include "stages/row_sizes.h"
-#include "stages/sharding.h"
 #include "tensor/parallel/tensor_parallel.h"
 
 namespace troupe::stages {

@@ -6,7 +6,7 @@
 #include "stages/layers/embedding.h"
 #include "stages/layers/head_loss.h"
 #include "stages/layers/layer_dropout.h"
-#include "stages/sharding.h"
+#include "stages/model/sharding.h"
 
 namespace troupe::stages {
 

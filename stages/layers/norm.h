@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "stages/arena.h"
+#include "stages/layers/arena.h"
 #include "stages/layers/layer_shape.h"
 #include "tensor/linear.h"
 #include "tensor/ops.h"

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "stages/pending_collectives.h"
+#include "stages/chunk/pending_collectives.h"
 #include "tensor/device.h"
 #include "tests/bench/wait_stage.h"
 #include "transport/ucx/ucx_node.h"

@@ -1,7 +1,7 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
-#include "stages/parameters.h"
+#include "stages/parameters/parameters.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/test_device.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "stages/model_config.h"
-#include "stages/sharding.h"
+#include "stages/model/model_config.h"
+#include "stages/model/sharding.h"
 #include "tests/support/null_stage.h"
 #include "tests/support/test_device.h"
 

@@ -9,8 +9,8 @@
 
 #include "stages/data_parallel/data_parallel.h"
 #include "stages/data_parallel/shared_buckets.h"
-#include "stages/data_parallel/slices.h"
-#include "stages/gradient_pieces.h"
+#include "stages/parameters/gradient_pieces.h"
+#include "stages/parameters/slices.h"
 #include "tests/support/null_stage.h"
 
 namespace troupe::test {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "stages/checkpoint/stored_tensor.h"
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
 #include "tests/support/temp_dir.h"
 
 // Models as Hugging Face directories, written by hand.

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "actors/worker/stage_actor.h"
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
 #include "tensor/error.h"
 
 namespace troupe::test {

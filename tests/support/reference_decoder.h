@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/model_config.h"
+#include "stages/model/model_config.h"
 #include "tests/support/reference_ops.h"
 
 namespace troupe::reference {

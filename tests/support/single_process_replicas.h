@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "stages/data_parallel/data_parallel.h"
-#include "stages/gradient_pieces.h"
+#include "stages/parameters/gradient_pieces.h"
 #include "tensor/dtype.h"
 #include "tests/support/guarded_memory.h"
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <thread>
 
-#include "stages/data_parallel/slices.h"
+#include "stages/parameters/slices.h"
 #include "tests/contract/data_parallel_contract.h"
 #include "tests/support/single_process_replicas.h"
 #include "tests/tensor/thread_group.h"

@@ -1,0 +1,154 @@
+#include "stages/model/model_config.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+// A matrix has at most 2^44 elements, a layer seven of them, and there are at most 2^12 layers.
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxVocab = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxLayers = std::int64_t{1} << 12;
+
+struct Range {
+  std::string_view field;
+  std::int64_t value;
+  std::int64_t largest;
+};
+
+std::string check_range(const Range& range) {
+  if (range.value >= 1 && range.value <= range.largest) return {};
+  return fmt::format("{} = {} must lie between 1 and {}", range.field, range.value, range.largest);
+}
+
+/// The divisors of `whole` next to `wrong`: "3 or 6".
+std::string nearest_divisors(std::int64_t whole, std::int64_t wrong) {
+  std::int64_t below = 0;
+  std::int64_t above = 0;
+  for (std::int64_t d = 1; d <= whole; ++d) {
+    if (whole % d != 0) continue;
+    if (d < wrong) below = d;
+    if (d > wrong && above == 0) above = d;
+  }
+  if (below == 0) return fmt::format("{}", above);
+  if (above == 0) return fmt::format("{}", below);
+  return fmt::format("{} or {}", below, above);
+}
+
+std::string check_sizes(const ModelConfig& c) {
+  for (const Range& range : {Range{"hidden_size", c.hidden_size, kMaxSize},
+                             Range{"intermediate_size", c.intermediate_size, kMaxSize},
+                             Range{"num_hidden_layers", c.num_hidden_layers, kMaxLayers},
+                             Range{"num_attention_heads", c.num_attention_heads, kMaxSize},
+                             Range{"num_key_value_heads", c.num_key_value_heads, kMaxSize},
+                             Range{"vocab_size", c.vocab_size, kMaxVocab}}) {
+    if (auto why = check_range(range); !why.empty()) return why;
+  }
+  return check_range({"max_position_embeddings", c.max_position_embeddings, kMaxSize});
+}
+
+std::string check_llama_positions(const ModelConfig& c) {
+  if (auto why = tensor::check_rotary(c.rotary, c.head_dim); !why.empty()) return why;
+  const std::int64_t original = c.rotary.original_max_position_embeddings;
+  if (c.rotary.type != tensor::RotaryType::dynamic || original == c.max_position_embeddings)
+    return {};
+  return fmt::format(
+      "rope_original_max_position_embeddings = {} must be max_position_embeddings = {} for "
+      "rope_type = 'dynamic'",
+      original, c.max_position_embeddings);
+}
+
+/// One matrix makes queries, keys and values of GPT-2, each as wide as the residual.
+std::string check_gpt2_heads(const ModelConfig& c) {
+  if (c.num_key_value_heads != c.num_attention_heads)
+    return fmt::format(
+        "num_key_value_heads = {} must be num_attention_heads in a model of kind gpt2; nearest: {}",
+        c.num_key_value_heads, c.num_attention_heads);
+  if (c.head_dim * c.num_attention_heads != c.hidden_size)
+    return fmt::format(
+        "head_dim = {} must be hidden_size / num_attention_heads in a model of kind gpt2; nearest: "
+        "{}",
+        c.head_dim, c.hidden_size / c.num_attention_heads);
+  return {};
+}
+
+std::string check_heads(const ModelConfig& c) {
+  if (c.hidden_size % c.num_attention_heads != 0) {
+    return fmt::format("num_attention_heads = {} must divide hidden_size = {}; nearest: {}",
+                       c.num_attention_heads, c.hidden_size,
+                       nearest_divisors(c.hidden_size, c.num_attention_heads));
+  }
+  if (c.num_attention_heads % c.num_key_value_heads != 0) {
+    return fmt::format("num_key_value_heads = {} must divide num_attention_heads = {}; nearest: {}",
+                       c.num_key_value_heads, c.num_attention_heads,
+                       nearest_divisors(c.num_attention_heads, c.num_key_value_heads));
+  }
+  const std::int64_t largest = kMaxSize / c.num_attention_heads;
+  if (auto why = check_range({"head_dim", c.head_dim, largest}); !why.empty()) return why;
+  return c.kind == ModelKind::gpt2 ? check_gpt2_heads(c) : check_llama_positions(c);
+}
+
+std::string check_head(const ModelConfig& c) {
+  if (!c.value_head) return {};
+  if (c.kind != ModelKind::llama)
+    return fmt::format("value_head = true needs a model of kind llama, not {}", name_of(c.kind));
+  if (c.tie_word_embeddings)
+    return "tie_word_embeddings = true cannot be with value_head = true, which has one output";
+  return {};
+}
+
+std::string check_epsilon(std::string_view field, double value) {
+  if (value > 0 && value < 1) return {};
+  return fmt::format("{} = {} must lie between 0 and 1; usual: 1e-5", field, value);
+}
+
+std::string check_numbers(const ModelConfig& c) {
+  for (const auto& [field, value] : {std::pair("rms_norm_eps", c.rms_norm_eps),
+                                     std::pair("layer_norm_epsilon", c.layer_norm_epsilon)})
+    if (auto why = check_epsilon(field, value); !why.empty()) return why;
+  if (!(c.initializer_range >= 0 && std::isfinite(c.initializer_range))) {
+    return fmt::format("initializer_range = {} must not be negative; usual: 0.02",
+                       c.initializer_range);
+  }
+  for (const auto& [field, p] :
+       {std::pair{"hidden_dropout", c.hidden_dropout}, {"attention_dropout", c.attention_dropout}})
+    if (!(p >= 0 && p < 1))
+      return fmt::format("{} = {} must be at least 0 and below 1; usual: 0.1", field, p);
+  if (c.dtype != tensor::DType::f32 && c.dtype != tensor::DType::bf16) {
+    return fmt::format("dtype = {} must be float32 or bfloat16", tensor::name_of(c.dtype));
+  }
+  return {};
+}
+
+}  // namespace
+
+const char* name_of(ModelKind kind) {
+  switch (kind) {
+    case ModelKind::llama:
+      return "llama";
+    case ModelKind::gpt2:
+      return "gpt2";
+  }
+  assert_failed("kind is a ModelKind", __FILE__, __LINE__);
+}
+
+std::optional<tensor::Rotary> rotary_of(const ModelConfig& config) {
+  if (config.kind == ModelKind::gpt2) return std::nullopt;
+  return config.rotary;
+}
+
+std::string check_model(const ModelConfig& config) {
+  for (const auto check : {check_sizes, check_heads, check_head, check_numbers}) {
+    if (auto why = check(config); !why.empty()) return why;
+  }
+  return {};
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,128 @@
+#include "stages/model/sharding.h"
+
+#include <fmt/format.h>
+
+#include "tensor/error.h"
+#include "tensor/parallel/vocab_range.h"
+
+namespace troupe::stages {
+
+using tensor::Region;
+
+namespace {
+
+/// Part `index` of `parts` equal parts of the rows.
+Region rows_of(const Region& all, std::int64_t parts, std::int64_t index) {
+  TROUPE_ASSERT(all.rows % parts == 0);
+  Region part = all;
+  part.rows = all.rows / parts;
+  part.row = index * part.rows;
+  return part;
+}
+
+Region columns_of(const Region& all, std::int64_t parts, std::int64_t index) {
+  TROUPE_ASSERT(all.columns % parts == 0);
+  Region part = all;
+  part.columns = all.columns / parts;
+  part.column = index * part.columns;
+  return part;
+}
+
+Region vocab_of(const Region& all, int shards, int shard) {
+  Region part = all;
+  part.row = std::min(all.rows, shard * vocab_rows(all.rows, shards));
+  part.rows = std::min(all.rows - part.row, vocab_rows(all.rows, shards));
+  return part;
+}
+
+/// The number of shards nearest to `wrong`, below it if there is one, that can divide the model.
+int nearest_sharding(const ModelConfig& model, int wrong) {
+  for (int shards = wrong - 1; shards > 1; --shards)
+    if (check_sharding(model, shards).empty()) return shards;
+  return 1;
+}
+
+}  // namespace
+
+int shards_per_kv_head(const ModelConfig& model, int shards) {
+  return std::max(1, shards / static_cast<int>(model.num_key_value_heads));
+}
+
+std::int64_t vocab_rows(std::int64_t vocab_size, int shards) {
+  return tensor::padded_vocab(vocab_size, shards) / shards;
+}
+
+Region region_of(const ParameterInfo& info, const ModelConfig& model, const Sharding& sharding) {
+  const Region all = tensor::whole(info.shape);
+  const auto [size, shard, sequence_parallel] = sharding;
+  switch (info.split) {
+    case Split::none:
+      return all;
+    case Split::rows:
+      return rows_of(all, size, shard);
+    case Split::columns:
+      return columns_of(all, size, shard);
+    case Split::kv_rows: {
+      const int sharing = shards_per_kv_head(model, size);
+      return rows_of(all, size / sharing, shard / sharing);
+    }
+    case Split::vocab_rows:
+      return vocab_of(all, size, shard);
+  }
+  assert_failed("split is a Split", __FILE__, __LINE__);
+}
+
+bool owns_region(const ParameterInfo& info, const ModelConfig& model, const Sharding& sharding) {
+  if (info.split == Split::none) return sharding.shard == 0;
+  if (info.split != Split::kv_rows) return true;
+  return sharding.shard % shards_per_kv_head(model, sharding.size) == 0;
+}
+
+Region moved_region(const ParameterInfo& info, const ModelConfig& model, const Sharding& from,
+                    const Sharding& to) {
+  if (from.size == to.size) return from.shard == to.shard ? region_of(info, model, to) : Region{};
+  if (!owns_region(info, model, from)) return {};
+  return intersection(region_of(info, model, from), region_of(info, model, to));
+}
+
+std::vector<Region> owned_regions(const ParameterInfo& info, const ModelConfig& model, int shards) {
+  std::vector<Region> regions;
+  for (Sharding sharding{.size = shards}; sharding.shard < shards; ++sharding.shard)
+    if (owns_region(info, model, sharding)) regions.push_back(region_of(info, model, sharding));
+  return regions;
+}
+
+tensor::Shape local_shape(const ParameterInfo& info, const ModelConfig& model,
+                          const Sharding& sharding) {
+  const Region region = region_of(info, model, sharding);
+  if (info.shape.rank() < 2) return {region.rows};
+  const bool padded = info.split == Split::vocab_rows;
+  return {padded ? vocab_rows(info.shape[0], sharding.size) : region.rows, region.columns};
+}
+
+bool gathers_edges(const Sharding& sharding) {
+  return sharding.size > 1 && !sharding.sequence_parallel;
+}
+
+tensor::Shape edge_shape(std::int64_t tokens, std::int64_t hidden_size, const Sharding& sharding) {
+  if (sharding.size == 1) return {tokens, hidden_size};
+  if (sharding.sequence_parallel) return {tokens / sharding.size, hidden_size};
+  return {tokens * hidden_size / sharding.size};
+}
+
+std::string check_sharding(const ModelConfig& model, int shards) {
+  const auto refuse = [&](const char* field, std::int64_t size, const char* rule) {
+    return fmt::format("{} = {} {} = {}; nearest: tp = {}", field, size, rule, shards,
+                       nearest_sharding(model, shards));
+  };
+  const std::int64_t kv_heads = model.num_key_value_heads;
+  if (model.num_attention_heads % shards != 0)
+    return refuse("num_attention_heads", model.num_attention_heads, "must be divisible by tp");
+  if (kv_heads % shards != 0 && shards % kv_heads != 0)
+    return refuse("num_key_value_heads", kv_heads, "must divide, or be divisible by, tp");
+  if (model.intermediate_size % shards != 0)
+    return refuse("intermediate_size", model.intermediate_size, "must be divisible by tp");
+  return {};
+}
+
+}  // namespace troupe::stages
