@@ -48,10 +48,10 @@ struct Subject {
   bool evaluation = false;
 };
 std::optional<Subject> subject_of(const std::string& line) {
-  const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
-  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer())
+  const nlohmann::json fields = nlohmann::json::parse(line, nullptr, false);
+  if (!fields.is_object() || !fields.contains("step") || !fields["step"].is_number_integer())
     return std::nullopt;
-  return Subject{.step = json["step"], .evaluation = json.contains("eval_loss")};
+  return Subject{.step = fields["step"], .evaluation = fields.contains("eval_loss")};
 }
 
 }  // namespace

@@ -11,14 +11,14 @@
 namespace troupe::stages {
 namespace {
 
-std::int32_t id_in(const nlohmann::json& json, const std::filesystem::path& path) {
+std::int32_t id_in(const nlohmann::json& id, const std::filesystem::path& path) {
   const bool is_id =
-      json.is_number_integer() && json >= 0 && json <= std::numeric_limits<std::int32_t>::max();
+      id.is_number_integer() && id >= 0 && id <= std::numeric_limits<std::int32_t>::max();
   if (!is_id)
     throw Error(ErrorKind::data,
                 fmt::format("{}: eos_token_id is {}; it must be a token id or a list of them",
-                            path.string(), json.dump()));
-  return json.get<std::int32_t>();
+                            path.string(), id.dump()));
+  return id.get<std::int32_t>();
 }
 
 }  // namespace

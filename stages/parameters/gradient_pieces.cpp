@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor/error.h"
+#include "tensor/ops.h"
 
 namespace troupe::stages {
 using tensor::Tensor;
