@@ -4,7 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "stages/stage.h"
+#include "stages/parameters/parameter.h"
+#include "tensor/device.h"
 
 namespace troupe::stages {
 

@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(replicas_write_and_read_slices) {
     for (const int shards : {1, 2, 4})
       for (const int replicas : {2, 3}) {
         const test::TempDir temp;
-        const fs::path dir = unfinished_checkpoint(temp.path(), 7);
+        const fs::path written = unfinished_checkpoint(temp.path(), 7);
         const auto each_rank = [&](const auto& body) {
           for (int shard = 0; shard < shards; ++shard)
             for (int replica = 0; replica < replicas; ++replica)
@@ -140,9 +140,9 @@ BOOST_AUTO_TEST_CASE(replicas_write_and_read_slices) {
         each_rank([&](const Sharding& sharding, const test::FakeReplica& replica) {
           FakeStage stage(saved, 0, 3, sharding, replica);
           stage.fill();
-          write_checkpoint_part(dir, stage, saved, {.sharding = sharding});
+          write_checkpoint_part(written, stage, saved, {.sharding = sharding});
         });
-        finish_checkpoint(dir, info_of(saved), 1);
+        finish_checkpoint(written, info_of(saved), 1);
         const auto reader = CheckpointReader::open(temp.path() / "step-7");
         reader->verify();
         for (const int readers : {1, 2, 3}) check_load(*reader, {0, 3}, readers);
