@@ -17,8 +17,8 @@ std::vector<Point> finite(std::vector<Point> points);
 /// At each point the value of the line that fits the values before and after it best, in which a
 /// value counts half as much for every `half_life` points of distance (local linear regression:
 /// Cleveland, Robust Locally Weighted Regression and Smoothing Scatterplots, JASA 1979). Unlike a
-/// mean it neither lags behind nor, at the ends, leans towards the middle; it stays within the range
-/// of the values. The points must be finite and at equal distances.
+/// mean it neither lags behind nor, at the ends, leans towards the middle; it stays within the
+/// range of the values. The points must be finite and at equal distances.
 std::vector<Point> smoothed(const std::vector<Point>& points, double half_life);
 
 /// At most 4 * columns of the points, whose line fills the same pixels as that of all of them if a

@@ -53,7 +53,7 @@ class Manifest {
   bool has(std::string_view key) const { return setting(key).present; }
   /// Gives a key its resolved value. The recorded place where it was set does not change.
   void resolve(std::string_view key, Value value);
-  /// The same for a key that the user did not set.
+  /// Gives a key that the user did not set its resolved value.
   void derive(std::string_view key, Value value) {
     if (!given(key)) resolve(key, std::move(value));
   }

@@ -29,9 +29,9 @@ struct UcxOptions {
 /// Endpoints use UCX's peer error mode, shared memory included.
 ///
 /// A node that shared memory with a process that was killed must be replaced: peers write into one
-/// queue of the node's, and one that dies between taking a place in it and filling that place blocks
-/// all that comes after (UCX's mm transports). Calls still end with an error, and the node can be
-/// destroyed; but it may receive nothing any more. Over TCP the node stays usable.
+/// queue of the node's, and one that dies between taking a place in it and filling that place
+/// blocks all that comes after (UCX's mm transports). Calls still end with an error, and the node
+/// can be destroyed; but it may receive nothing any more. Over TCP the node stays usable.
 class UcxNode {
  public:
   /// Throws Error{unavailable} with UCX's own words if the transports cannot be opened.
