@@ -15,7 +15,7 @@ namespace {
 
 using tensor::Region;
 
-constexpr std::string_view kPrefix = "xxh64:";
+constexpr std::string_view kSumPrefix = "xxh64:";
 
 std::string text_of(const Region& region) {
   return fmt::format("[{}:{},{}:{}]", region.row, region.rows, region.column, region.columns);
@@ -88,15 +88,15 @@ std::string region_name(const std::string& tensor, const Region& region, const R
 }
 
 std::string sum_key(const std::string& region_name) {
-  return std::string(kPrefix) + region_name;
+  return std::string(kSumPrefix) + region_name;
 }
 
 void attach_sums(SafetensorsHeader& header) {
   std::map<std::string_view, TensorEntry*> by_name;
   for (TensorEntry& entry : header.tensors) by_name[entry.name] = &entry;
   for (const auto& [key, sum] : header.metadata) {
-    if (!key.starts_with(kPrefix)) continue;
-    const std::string_view name = std::string_view(key).substr(kPrefix.size());
+    if (!key.starts_with(kSumPrefix)) continue;
+    const std::string_view name = std::string_view(key).substr(kSumPrefix.size());
     if (const auto entry = by_name.find(name); entry != by_name.end()) {
       entry->second->sums.push_back({entry->second->whole, sum});
       continue;

@@ -69,8 +69,10 @@ BOOST_AUTO_TEST_CASE(a_curve_is_drawn_dot_by_dot) {
   for (int i = 0; i < 8; ++i) line += "\u2809";
   BOOST_TEST(row(3) == "3.0\u2524  " + line);
   for (const int y : {1, 2, 4, 5}) BOOST_TEST(row(y).find("\u2809") == std::string::npos);
-  run.loss.add({.x = 5, .y = 4});  // up to the last dot of the first row
-  BOOST_TEST(row(1) == "4.0\u2524          \u285c");
+  // Up to the first row of dots at step 5 and down again, where the smoothed line does not reach.
+  run.loss.add({.x = 5, .y = 4});
+  run.loss.add({.x = 6, .y = 3});
+  BOOST_TEST(row(1) == "4.0\u2524        \u28a0\u2887");
 }
 
 BOOST_AUTO_TEST_CASE(the_loss_has_its_axes_its_evaluations_and_a_scale) {
