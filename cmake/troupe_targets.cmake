@@ -8,8 +8,8 @@ if(CCACHE_PROGRAM)  # clones share the cache; without the other options a precom
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
 endif()
 
-# Headers that are slow to read and included by most sources; folders add their own. Every file still includes what it
-# uses: the preset tsan compiles tensor, schedules and tests without precompiled headers.
+# Headers that are slow to read and included by most sources; folders add their own. Files still include what they
+# use: lint.check_headers compiles each header alone, and the preset tsan tensor, schedules and tests without these.
 set(troupe_precompiled <algorithm> <chrono> <filesystem> <fstream> <functional> <map> <memory> <optional> <string> <variant>
                        <vector>)
 
@@ -41,14 +41,14 @@ function(troupe_library folder)
   target_precompile_headers(troupe_${folder} PRIVATE ${troupe_precompiled})
   # Reading headers once for several sources saves a third of the time. They are few, so that one which was edited is soon
   # compiled again; but nobody edits and rebuilds with a sanitizer. Not for kernels, which Highway compiles once per target,
-  # nor for generators, which call their parts alike. That headers stand alone is what lint.check_headers shows.
+  # nor for generators, which call their parts alike.
   set(sources_at_once 4)
   if(TROUPE_SANITIZE)
     set(sources_at_once 12)
   endif()
   if(NOT folder MATCHES "^(tensor|schedules)$")
     set_target_properties(troupe_${folder} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${sources_at_once})
-    target_compile_options(troupe_${folder} PRIVATE -Wno-subobject-linkage)  # it takes such a source for a header
+    target_compile_options(troupe_${folder} PRIVATE -Wno-subobject-linkage)  # gcc takes such a source for a header
   endif()
 endfunction()
 

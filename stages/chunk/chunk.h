@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "stages/chunk/activations.h"
-#include "stages/chunk/node_row.h"
 #include "stages/chunk/packed_chunks.h"
+#include "stages/node_row.h"
 #include "stages/parameters/parameters.h"
 
 namespace troupe::stages {

@@ -3,7 +3,7 @@
 #include <array>
 #include <memory>
 
-#include "stages/chunk/node_row.h"
+#include "stages/node_row.h"
 #include "tensor/process_group.h"
 
 namespace troupe::stages {

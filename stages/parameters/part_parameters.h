@@ -3,7 +3,7 @@
 #include <map>
 #include <vector>
 
-#include "stages/chunk/node_row.h"
+#include "stages/node_row.h"
 #include "stages/parameters/parameter_layout.h"
 
 namespace troupe::stages {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "stages/chunk/node_row.h"
+#include "stages/node_row.h"
 #include "stages/transformer_stage.h"
 #include "tests/support/test_device.h"
 

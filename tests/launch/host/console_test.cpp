@@ -14,6 +14,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_printed_is_an_error) {
   std::fflush(stdout);
   const int before = ::dup(STDOUT_FILENO);
   const int full = ::open("/dev/full", O_WRONLY);
+  BOOST_REQUIRE(full >= 0);
   ::dup2(full, STDOUT_FILENO);
   expect_error(ErrorKind::data, {"cannot write the output", "No space left on device"},
                [] { launch::print("a line\n"); });

@@ -1,4 +1,4 @@
-#include "stages/chunk/node_row.h"
+#include "stages/node_row.h"
 
 #include <algorithm>
 #include <iterator>
