@@ -25,15 +25,16 @@ if(TROUPE_SANITIZE_LIBRARIES)
   target_link_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE_LIBRARIES})
 endif()
 
-# troupe_library(<folder> [<library>...]): the folder's sources as libtroupe_<folder>.a. PUBLIC libraries are what its
-# headers need; a folder cannot use another that it does not link.
+# troupe_library(<folder> [<library>...]): the folder's sources as libtroupe_<folder>. PUBLIC libraries are what its
+# headers need; a folder cannot use another that it does not link. The presets with a sanitizer set BUILD_SHARED_LIBS:
+# linked into each of more than 300 tests, these libraries would take 25 GB there.
 function(troupe_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/(main|examples/[^/]*|cuda/[^/]*)\\.cpp$")
   if(NOT sources)
     return()
   endif()
-  add_library(troupe_${folder} STATIC ${sources})
+  add_library(troupe_${folder} ${sources})
   target_link_libraries(troupe_${folder} PUBLIC troupe_options ${ARGN})
   if(TROUPE_SANITIZE_LIBRARIES)
     target_compile_options(troupe_${folder} PRIVATE -fsanitize=${TROUPE_SANITIZE_LIBRARIES} -fno-sanitize-recover=all)
