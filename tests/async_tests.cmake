@@ -40,7 +40,7 @@ foreach(name ucx_group ucx_exchanges ucx_reductions)
 endforeach()
 # Not allocation, because this device allocates for every op.
 foreach(name divided_replicas plan_runner replicas shard_pairs)
-  troupe_async_test(actors.${name}_test "unit;cuda;thread" 300)
+  troupe_async_test(actors.${name}_test "unit;cuda;thread" 900)
 endforeach()
 foreach(name tap rank_executor first_shard_reads)
   troupe_async_test(actors.${name}_test "unit;cuda" 300)

@@ -1,5 +1,6 @@
 #include "stages/data_parallel/weight_comparison.h"
 
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <random>
 #include <thread>
@@ -107,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_twin_learns_what_differs_from_the_owner_and_gets_the_owne
     const int odd = static_cast<int>(random() % kReplicas);
     const std::size_t changed = random() % 4;
     std::vector<WeightComparison> before(kReplicas), after(kReplicas);
-    std::vector<bool> restored(kReplicas);
+    std::array<bool, kReplicas> restored{};  // not a vector<bool>, whose elements share bytes
     on_replicas(kReplicas, Moves::at_wait, [&](int member, FakeStage&, auto& group) {
       FakeStage stage(small_model(), 0, 2, {},
                       {.index = member, .count = kReplicas, .twins = true});
