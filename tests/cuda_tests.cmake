@@ -58,10 +58,11 @@ function(troupe_emulated_run_test file)
 endfunction()
 
 # The tests of the ops run on the device that is linked with them: the CPU in tensor.<name>, an emulated GPU in
-# cuda.<name>.
+# cuda.<name>, a GPU in gpu.ops_test.
+set(op_tests attention attention_dropout attention_mask bias cached_attention document_attention dropout embedding
+             gelu layer_norm loss ops optimizer_ops positions row_widths vocab_ops)
 if(TROUPE_CUDA_HEADERS)
-  foreach(name attention attention_dropout attention_mask bias cached_attention document_attention dropout embedding
-               gelu layer_norm loss ops optimizer_ops positions row_widths vocab_ops)
+  foreach(name ${op_tests})
     troupe_test(tensor/${name}_test.cpp "unit;cuda" 600 troupe_emulated_device PREFIX cuda)
   endforeach()
 endif()

@@ -63,6 +63,8 @@ void check_products(const Precision& precision, std::int64_t rows, std::int64_t 
 
 }  // namespace
 
+BOOST_AUTO_TEST_SUITE(products)
+
 BOOST_AUTO_TEST_CASE(products_are_as_exact_as_their_type) {
   const std::string seed = std::to_string(std::random_device{}());
   for (const Precision& precision : kPrecisions)
@@ -73,5 +75,7 @@ BOOST_AUTO_TEST_CASE(products_are_as_exact_as_their_type) {
                          << " x " << out << ", seed " << seed)
   check_products(precision, rows, in, out, seed);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::tensor

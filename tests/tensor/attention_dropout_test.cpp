@@ -23,6 +23,8 @@ Values factors_of(const AttentionShape& shape, const Random& random, double p) {
   return factors;
 }
 
+BOOST_AUTO_TEST_SUITE(attention_dropout)
+
 BOOST_AUTO_TEST_CASE(dropout_agrees_with_the_reference) {
   const std::uint64_t seed = test::fresh_seed();
   const Random random(seed, "dropout");
@@ -187,6 +189,8 @@ BOOST_AUTO_TEST_CASE(a_part_of_the_heads_is_dropped_as_all_of_them_are) {
     }
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
 }  // namespace troupe::tensor

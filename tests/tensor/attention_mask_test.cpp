@@ -63,6 +63,8 @@ Values padding(std::int64_t seq_len, std::int64_t padded) {
   return mask;
 }
 
+BOOST_AUTO_TEST_SUITE(attention_mask)
+
 BOOST_AUTO_TEST_CASE(without_the_causal_rule_every_key_is_seen) {
   for_each_setup([](DType dtype, Host& host) {
     for (const std::int64_t seq_len : {1, 63, 65, 130}) {
@@ -157,6 +159,8 @@ BOOST_AUTO_TEST_CASE(a_nan_is_not_hidden_by_a_row_of_hidden_keys) {
     BOOST_TEST(Host::read(run.out)[4 * 64] == 0);
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
 }  // namespace troupe::tensor

@@ -15,6 +15,8 @@ void check_shape(Host& host, const AttentionShape& shape, double stddev = 1, dou
   }
 }
 
+BOOST_AUTO_TEST_SUITE(attention)
+
 BOOST_AUTO_TEST_CASE(agrees_with_the_reference_at_every_block_edge) {
   for_each_setup([](DType dtype, Host& host) {
     for (const std::int64_t seq_len : {1, 5, 63, 64, 65, 130}) {
@@ -133,6 +135,8 @@ BOOST_AUTO_TEST_CASE(refuses_shapes_that_have_no_meaning) {
                           [](const Error& error) { return error.kind() == ErrorKind::manifest; });
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
 }  // namespace troupe::tensor

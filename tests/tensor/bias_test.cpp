@@ -12,6 +12,8 @@ Values sum(Values a, const Values& b) {
   return a;
 }
 
+BOOST_AUTO_TEST_SUITE(bias)
+
 BOOST_AUTO_TEST_CASE(add_bias_agrees_with_the_reference) {
   for_each_setup([](DType dtype, Host& host) {
     for (const std::int64_t rows : kRows) {
@@ -93,6 +95,8 @@ BOOST_AUTO_TEST_CASE(biases_do_not_hide_a_nan) {
     }
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
 }  // namespace troupe::tensor

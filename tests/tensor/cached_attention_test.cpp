@@ -156,6 +156,8 @@ void check_random_calls(Host& host, const CachedAttentionShape& shape, bool rota
   }
 }
 
+BOOST_AUTO_TEST_SUITE(cached_attention)
+
 BOOST_AUTO_TEST_CASE(agrees_with_the_reference_however_tokens_are_divided_among_calls) {
   const std::uint64_t seed = test::fresh_seed();
   for_each_setup([&](DType dtype, Host& host) {
@@ -244,6 +246,8 @@ BOOST_AUTO_TEST_CASE(refuses_shapes_that_have_no_meaning) {
   refused([](Shape& shape) { shape.kv_heads = 3; });
   refused([](Shape& shape) { shape.dtype = DType::i32; });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
 }  // namespace troupe::tensor

@@ -64,6 +64,8 @@ AttentionShape shape_of(DType dtype) {
           .documents = true};
 }
 
+BOOST_AUTO_TEST_SUITE(document_attention)
+
 BOOST_AUTO_TEST_CASE(each_document_is_attended_to_alone) {
   for_each_setup([](DType dtype, Host& host) {
     const Lengths lengths = {1, 64, 5, 65, 63, 130, 2, 128, 1};
@@ -155,6 +157,8 @@ BOOST_AUTO_TEST_CASE(what_is_computed_again_has_the_same_bits_for_any_number_of_
     BOOST_TEST(same_bits(first.out, again));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
 }  // namespace troupe::tensor

@@ -29,6 +29,8 @@ std::size_t disagreements(const Values& a, const Values& b) {
   return count;
 }
 
+BOOST_AUTO_TEST_SUITE(dropout)
+
 BOOST_AUTO_TEST_CASE(dropout_draws_the_words_of_random) {
   const std::uint64_t seed = test::fresh_seed();
   const Random random(seed, "dropout");
@@ -151,6 +153,8 @@ BOOST_AUTO_TEST_CASE(dropout_hides_a_nan_only_if_it_drops_it) {
     }
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
 }  // namespace troupe::tensor

@@ -6,6 +6,8 @@
 namespace troupe::tensor {
 namespace {
 
+BOOST_AUTO_TEST_SUITE(gelu)
+
 BOOST_AUTO_TEST_CASE(gelu_agrees_with_the_reference_and_works_in_place) {
   for_each_setup([](DType dtype, Host& host) {
     for (const std::int64_t count : {1, 15, 16, 17, 9001}) {
@@ -88,6 +90,8 @@ BOOST_AUTO_TEST_CASE(gelu_does_not_hide_a_nan) {
     for (const double value : Host::read(y)) BOOST_TEST(std::isnan(value));
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
 }  // namespace troupe::tensor

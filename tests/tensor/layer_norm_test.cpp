@@ -32,6 +32,8 @@ Run run(Host& host, DType dtype, std::int64_t rows, std::int64_t channels) {
   return r;
 }
 
+BOOST_AUTO_TEST_SUITE(layer_norm)
+
 BOOST_AUTO_TEST_CASE(layer_norm_agrees_with_the_reference) {
   for_each_setup([](DType dtype, Host& host) {
     for (const std::int64_t rows : {1, 5, 63, 130, 300}) {
@@ -118,6 +120,8 @@ BOOST_AUTO_TEST_CASE(layer_norm_does_not_hide_a_nan) {
     }
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
 }  // namespace troupe::tensor

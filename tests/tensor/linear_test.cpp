@@ -64,6 +64,8 @@ void check_against_reference(Host& host, const LinearShape& s) {
   }
 }
 
+BOOST_AUTO_TEST_SUITE(linear)
+
 BOOST_AUTO_TEST_CASE(the_first_gradient_is_written_over_whatever_was_there) {
   Host host(2);
   for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -264,6 +266,8 @@ BOOST_AUTO_TEST_CASE(refuses_layers_that_have_no_meaning) {
                           [](const Error& error) { return error.kind() == ErrorKind::manifest; });
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
 }  // namespace troupe::tensor

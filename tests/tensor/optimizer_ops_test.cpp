@@ -19,6 +19,8 @@ void step_reference(const AdamWStep& s, const Values& gradient, Values& w, Value
   }
 }
 
+BOOST_AUTO_TEST_SUITE(optimizer_ops)
+
 BOOST_AUTO_TEST_CASE(adamw_follows_the_reference_over_many_steps) {
   for (const int threads : {1, 2}) {
     Host host(threads);
@@ -136,6 +138,8 @@ BOOST_AUTO_TEST_CASE(sum_of_squares_is_the_same_wherever_its_numbers_lie) {
     BOOST_TEST(host.sum_of_squares(moved) == host.sum_of_squares(copied));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
 }  // namespace troupe::tensor

@@ -10,6 +10,8 @@ Tensor rows_of(const Tensor& x, std::int64_t first, std::int64_t count) {
   return {x.as<std::byte>() + static_cast<std::size_t>(first) * row, x.dtype, {count, x.shape[1]}};
 }
 
+BOOST_AUTO_TEST_SUITE(positions)
+
 BOOST_AUTO_TEST_CASE(positions_agree_with_the_reference) {
   for_each_setup([](DType dtype, Host& host) {
     for (const std::int64_t channels : {7, 16, 133}) {
@@ -75,6 +77,8 @@ BOOST_AUTO_TEST_CASE(positions_backward_adds_in_ascending_token_order) {
     BOOST_TEST((Host::read(dpositions) == Values(40, 0.0)));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
 }  // namespace troupe::tensor

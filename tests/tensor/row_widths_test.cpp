@@ -72,6 +72,8 @@ void check_layer_norm(const Maker& make, DType dtype, std::int64_t rows, std::in
   check_near(db, expected.db, 5 * tolerance_of(DType::f32));
 }
 
+BOOST_AUTO_TEST_SUITE(row_widths)
+
 // 4096 float32 or 8192 bfloat16 columns are the most that a thread's registers keep.
 BOOST_AUTO_TEST_CASE(norms_agree_with_the_reference_for_every_width) {
   for_each_setup([](DType dtype, Host& host) {
@@ -159,6 +161,8 @@ BOOST_AUTO_TEST_CASE(cross_entropy_takes_masked_classes) {
     }
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
 }  // namespace troupe::tensor
