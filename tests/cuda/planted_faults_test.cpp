@@ -280,7 +280,7 @@ BOOST_AUTO_TEST_CASE(what_no_device_takes_is_refused) {
   Grid grid(0);
   BOOST_CHECK_THROW(launch(nothing, 0, 32, 0, grid.stream()), Fault);
   BOOST_CHECK_THROW(launch(nothing, 1, 1025, 0, grid.stream()), Fault);
-  BOOST_CHECK_THROW(launch(nothing, 1, 32, 228 * 1024, grid.stream()), Fault);
+  BOOST_CHECK_THROW(launch(nothing, 1, 32, 227 * 1024, grid.stream()), Fault);
   BOOST_CHECK_THROW(launch(nothing, dim3(1, 65536), 32, 0, grid.stream()), Fault);
   void (*large)() = [] {
     SHARED(float, values, 12 * 1024);
@@ -288,6 +288,13 @@ BOOST_AUTO_TEST_CASE(what_no_device_takes_is_refused) {
     static_cast<void>(values[0] + one_more[0]);
   };
   check_fault("has 49156 bytes of static shared memory", large, 1);
+  void (*beside)() = [] {
+    SHARED(float, values, 257);
+    values[threadIdx.x] = dynamic_shared<float>()[threadIdx.x];
+  };
+  BOOST_CHECK_EXCEPTION(launch(beside, 1, 1, 4, grid.stream()), Fault, [](const Fault& fault) {
+    return std::string(fault.what()).find("has 1028 bytes of static") != std::string::npos;
+  });
 }
 
 BOOST_AUTO_TEST_CASE(an_exception_of_a_kernel_reaches_the_caller_and_the_grid_goes_on) {

@@ -196,10 +196,12 @@ SharedMemory& Block::shared(const char* name, const Place& place, const char* ty
     bytes += memory.bytes();
   }
   SharedMemory& memory = shared_.emplace_back(name, place, type, size, n);
-  if (bytes + memory.bytes() > kMostStaticShared) {
+  const std::size_t most =
+      size_.shared_bytes > 0 ? tensor::cuda::kMostStaticBesideDynamic : kMostStaticShared;
+  if (bytes + memory.bytes() > most) {
     throw Fault(
         fmt::format("{}: with {} a block has {} bytes of static shared memory, more than {}",
-                    to_string(place), name, bytes + memory.bytes(), kMostStaticShared));
+                    to_string(place), name, bytes + memory.bytes(), most));
   }
   return memory;
 }

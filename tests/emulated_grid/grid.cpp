@@ -15,15 +15,16 @@ namespace {
 
 // What compute capability 9.0 takes.
 constexpr unsigned kMostThreads = 1024;
-constexpr std::size_t kMostShared = 227 * 1024;
-constexpr unsigned kMostBlocks = 65535;  // along y and z
+constexpr std::size_t kMostShared = 227 * 1024;  // static and dynamic
+constexpr unsigned kMostBlocks = 65535;          // along y and z
 
 void check(const LaunchSize& size) {
   const auto& [blocks, threads, shared_bytes] = size;
   const std::size_t count = std::size_t{threads.x} * threads.y * threads.z;
   if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0 || blocks.x > 0x7fffffff ||
       blocks.y > kMostBlocks || blocks.z > kMostBlocks || count == 0 || count > kMostThreads ||
-      threads.z > 64 || shared_bytes > kMostShared) {
+      threads.z > 64 ||
+      (shared_bytes > 0 && shared_bytes + tensor::cuda::kMostStaticBesideDynamic > kMostShared)) {
     throw Fault(
         fmt::format("no device takes a launch of {} x {} x {} blocks of {} x {} x {} threads "
                     "with {} bytes of shared memory",

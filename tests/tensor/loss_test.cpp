@@ -13,6 +13,8 @@ std::vector<std::int32_t> targets_for(std::int64_t rows, std::int64_t vocabulary
   return targets;
 }
 
+BOOST_AUTO_TEST_SUITE(loss)
+
 BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
   for_each_setup([](DType dtype, Host& host) {
     for (const std::int64_t rows : {1, 5, 65, 300}) {
@@ -34,6 +36,22 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
         }
       }
     }
+  });
+}
+
+// A row of 12,000 float32 fits the 48 KiB of shared memory that a GPU's block has unasked, but not
+// beside the kernel's static arrays. The bound is that of a sum of as many float32 on a CPU.
+BOOST_AUTO_TEST_CASE(a_row_may_nearly_fill_the_shared_memory_of_a_block) {
+  for_each_setup([](DType dtype, Host& host) {
+    constexpr std::int64_t kVocabulary = 12'000;
+    const auto targets = targets_for(2, kVocabulary);
+    const Tensor logits = host.normal(DType::f32, {2, kVocabulary}, "logits", 5);
+    const Tensor dlogits = host.output(dtype, {2, kVocabulary});
+    const reference::CrossEntropy expected =
+        reference::cross_entropy(Host::read(logits), targets, kVocabulary, 0.125);
+    const double loss = host.cross_entropy(logits, host.ids(targets), 0.125f, dlogits);
+    BOOST_TEST(std::abs(loss - expected.loss) <= 2e-6 * std::abs(expected.loss));
+    check_near(dlogits, expected.dlogits, 2e-5 + 3 * tolerance_of(dtype));
   });
 }
 
@@ -136,6 +154,8 @@ BOOST_AUTO_TEST_CASE(nan_and_infinity_reach_the_loss) {
     }
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
 }  // namespace troupe::tensor

@@ -36,10 +36,13 @@ __device__ __forceinline__ T* dynamic_shared() {
   return reinterpret_cast<T*>(dynamic_shared_memory);
 }
 
-inline void check_launch(cudaError_t error) {
+/// Throws Error if a launch of the kernel was refused.
+inline void check_launch(cudaError_t error, const void* kernel) {
   if (error == cudaSuccess) return;
-  throw Error(ErrorKind::internal,
-              std::string("CUDA: a kernel could not be launched: ") + cudaGetErrorString(error));
+  const char* name = nullptr;
+  if (cudaFuncGetName(&name, kernel) != cudaSuccess || name == nullptr) name = "a kernel";
+  throw Error(ErrorKind::internal, std::string("CUDA: ") + name +
+                                       " could not be launched: " + cudaGetErrorString(error));
 }
 
 /// Queues kernel(arguments...) for a grid of threads. A block gets `shared_bytes` of dynamic shared
@@ -47,18 +50,20 @@ inline void check_launch(cudaError_t error) {
 template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, std::size_t shared_bytes,
             cudaStream_t stream, const Arguments&... arguments) {
-  constexpr std::size_t kAlwaysAllowed = 48 * 1024;
+  const void* const address = reinterpret_cast<const void*>(kernel);
+  // More than 48 KiB, static arrays included, must be asked for.
+  constexpr std::size_t kAlwaysAllowed = 48 * 1024 - kMostStaticBesideDynamic;
   if (shared_bytes > kAlwaysAllowed) {
-    check_launch(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(shared_bytes)));
+    check_launch(cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(shared_bytes)),
+                 address);
   }
   cudaLaunchConfig_t size{};
   size.gridDim = blocks;
   size.blockDim = threads;
   size.dynamicSmemBytes = shared_bytes;
   size.stream = stream;
-  check_launch(cudaLaunchKernelEx(&size, kernel, static_cast<Parameters>(arguments)...));
+  check_launch(cudaLaunchKernelEx(&size, kernel, static_cast<Parameters>(arguments)...), address);
 }
 
 }  // namespace troupe::tensor::cuda
