@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <string_view>
 
 #include "tests/gpu/first_questions/child.h"
 #include "tests/gpu/first_questions/questions.h"
@@ -10,6 +11,16 @@ namespace {
 
 /// The memory that one process allocates for itself and another, a multiple of 2 MiB.
 constexpr std::size_t kBytes = std::size_t{64} << 20;
+
+/// What a call returned, as a text that passes between processes: the parent may not even ask CUDA
+/// for the name of an error, because that initializes it.
+using ErrorName = std::array<char, 64>;
+
+ErrorName name_of(cudaError_t error) {
+  ErrorName name{};
+  std::string_view(cudaGetErrorName(error)).copy(name.data(), name.size() - 1);
+  return name;
+}
 
 /// Allocates, sends the handle to the parent, and waits for `body` to end.
 void own(Line& parent, const std::function<void(void* memory)>& body) {
@@ -118,14 +129,15 @@ std::string death_of_the_owner() {
   std::string answer;
   for (const bool writes : {false, true}) {
     Child owner([](Line& parent) { own(parent, [&](void*) { parent.receive<int>(); }); });
-    Child user(
-        [writes](Line& parent) { parent.send(copy_on(parent, open_memory(parent), writes, 3)); });
+    Child user([writes](Line& parent) {
+      parent.send(name_of(copy_on(parent, open_memory(parent), writes, 3)));
+    });
     user.line().send(owner.line().receive<cudaIpcMemHandle_t>());
     user.line().receive<int>();
     owner.kill();
-    const auto error = user.line().receive<cudaError_t>();
+    const auto error = user.line().receive<ErrorName>();
     answer += fmt::format("{}who {} sees {}", writes ? ", " : "", writes ? "writes" : "reads",
-                          cudaGetErrorName(error));
+                          error.data());
   }
   return answer;
 }
@@ -135,7 +147,7 @@ std::string death_of_the_user() {
     own(parent, [&](void* memory) {
       parent.receive<int>();
       const cudaError_t error = cudaMemset(memory, 4, kBytes);
-      parent.send(error == cudaSuccess ? cudaDeviceSynchronize() : error);
+      parent.send(name_of(error == cudaSuccess ? cudaDeviceSynchronize() : error));
       parent.receive<int>();
     });
   });
@@ -145,9 +157,9 @@ std::string death_of_the_user() {
   user.kill();
   user.wait();
   owner.line().send(1);
-  const auto error = owner.line().receive<cudaError_t>();
+  const auto error = owner.line().receive<ErrorName>();
   owner.line().send(1);
-  return fmt::format("the owner goes on with {}", cudaGetErrorName(error));
+  return fmt::format("the owner goes on with {}", error.data());
 }
 
 std::string wait_for_a_dead_process() {
@@ -172,17 +184,19 @@ std::string wait_for_a_dead_process() {
     cudaError_t state = cudaErrorNotReady;
     while (state == cudaErrorNotReady && seconds_since(begin) < 15)
       state = cudaStreamQuery(nullptr);
-    parent.send(state);
+    parent.send(state == cudaErrorNotReady);
+    parent.send(name_of(state));
     parent.send(seconds_since(begin));
   });
   user.line().send(owner.line().receive<cudaIpcEventHandle_t>());
   user.line().receive<int>();
   owner.kill();
   owner.wait();
-  const auto state = user.line().receive<cudaError_t>();
+  const auto waits_still = user.line().receive<bool>();
+  const auto state = user.line().receive<ErrorName>();
   const auto seconds = user.line().receive<double>();
-  if (state == cudaErrorNotReady) return "no, not within 15 s";
-  return fmt::format("its state is {} after {:.1f} s", cudaGetErrorName(state), seconds);
+  if (waits_still) return "no, not within 15 s";
+  return fmt::format("its state is {} after {:.1f} s", state.data(), seconds);
 }
 
 }  // namespace troupe::test
