@@ -4,9 +4,10 @@
 usage: gpu_torch_peer.py 1b5|7b SEQ flash|cudnn DETERMINISTIC
 Prints "ready", the tokens of a step and its version after warm-up steps. Then every line on standard input runs a step
 (all microbatches, gradient clipping, fused AdamW) and answers with its seconds. Weights are float32 and the computation
-bfloat16 by autocast, as ours; DETERMINISTIC 1 asks PyTorch for deterministic algorithms.
+bfloat16 by autocast, as ours; DETERMINISTIC 1 asks PyTorch for deterministic algorithms, which not every attention has.
 """
-import sys, time
+import os, sys
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS refuses deterministic products
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
