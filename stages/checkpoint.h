@@ -35,7 +35,7 @@ struct Training {
 struct CheckpointInfo {
   std::int64_t step = 0;         ///< updates applied; the next step is step + 1
   std::int64_t next_sample = 0;  ///< data cursor: counts on, not modulo the number of samples
-  ModelConfig model;
+  ModelConfig model;             ///< of its groups, what a reader finds is which tensors are frozen
   std::string tokenizer;  ///< manifest name; a SentencePiece model is copied into the checkpoint
   std::int64_t seq_len = 0;
   std::optional<Training> training;  ///< none in checkpoints of older versions

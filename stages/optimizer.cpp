@@ -51,4 +51,11 @@ tensor::AdamWStep adamw_step(const OptimizerConfig& config, std::int64_t step, d
           .gradient_scale = static_cast<float>(factor)};
 }
 
+tensor::AdamWStep step_of(const UpdateRule& rule, const tensor::AdamWStep& step) {
+  tensor::AdamWStep own = step;
+  own.lr = static_cast<float>(step.lr * rule.lr_scale);
+  if (rule.weight_decay) own.weight_decay = static_cast<float>(*rule.weight_decay);
+  return own;
+}
+
 }  // namespace troupe::stages

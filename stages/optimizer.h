@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "stages/model/parameter_group.h"
 #include "tensor/ops.h"
 
 namespace troupe::stages {
@@ -40,5 +41,7 @@ double clip_factor(const OptimizerConfig& config, double norm);
 /// The parameters of update number `step` (from 1) with its learning rate; `factor` is the result
 /// of clip_factor().
 tensor::AdamWStep adamw_step(const OptimizerConfig& config, std::int64_t step, double factor);
+/// The update of a parameter with this rule, which is not frozen.
+tensor::AdamWStep step_of(const UpdateRule& rule, const tensor::AdamWStep& step);
 
 }  // namespace troupe::stages

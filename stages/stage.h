@@ -158,10 +158,10 @@ class Stage {
   /// the exchange of tied_gradient(). Blocks until it has run, as squared_norms(), apply() and
   /// step_back() do.
   void end_backward();
-  /// Sum of squares of the gradient of each of parameters(); 0 for parameters that are not owned.
+  /// Sum of squares of the gradient of each of parameters(); 0 for parameters that are not owned,
+  /// or are frozen.
   virtual void squared_norms(std::span<double> out) const = 0;
-  /// One optimizer update of the slices that this replica keeps; weight decay follows
-  /// Parameter::decays.
+  /// One optimizer update of the slices that this replica keeps, each by Parameter::update.
   virtual void apply(const tensor::AdamWStep& step) = 0;
   /// Undoes the last apply(). Needs StageSpec::keep_previous, and an apply() since the weights were
   /// last written or stepped back. Any kept view of parameters() still holds, but what exp_avg and

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "stages/chunk/chunk.h"
+#include "stages/optimizer.h"
 #include "stages/parameters/gradient_pieces.h"
 #include "stages/parameters/parameters.h"
 #include "tensor/error.h"
@@ -297,13 +298,12 @@ void TransformerStage::squared_norms(std::span<double> out) const {
 }
 
 void TransformerStage::apply(const tensor::AdamWStep& step) {
-  tensor::AdamWStep without_decay = step;
-  without_decay.weight_decay = 0;
   if (spec_.keep_previous) parameters_.save_weights(streams_.backward());
   const auto now = parameters_.all(), next = parameters_.next();
   for (std::size_t i = 0; i < now.size(); ++i) {
     const Parameter& parameter = now[i];
-    const tensor::AdamWStep& own_step = parameter.decays ? step : without_decay;
+    if (parameter.update.frozen) continue;
+    const tensor::AdamWStep own_step = step_of(parameter.update, step);
     const Tensor& weight = parameter.kept_weight;
     if (weight.num_elements() > 0)
       ops_.adamw(streams_.backward(), own_step, parameter.kept_gradient, weight, parameter.exp_avg,

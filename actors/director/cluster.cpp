@@ -22,9 +22,10 @@ class LocalCluster : public Cluster {
         system_(config_) {
     board_.write([&spec](RunStatus& status) {
       status.evaluations = spec.eval.steps;
-      // For each parameter a weight and two moments, all in float32.
+      // For each parameter a weight, and for each that trains two moments, all in float32.
       status.checkpoint_bytes =
-          3 * sizeof(float) * static_cast<std::uint64_t>(stages::num_parameters(spec.model));
+          sizeof(float) * static_cast<std::uint64_t>(stages::num_parameters(spec.model) +
+                                                     2 * num_trained_parameters(spec.model));
     });
     DirectorContext context{.spec = spec,
                             .manifest = options.manifest,

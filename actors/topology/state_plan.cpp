@@ -164,12 +164,16 @@ int unit_of(const stages::ParameterInfo& parameter, const stages::ModelConfig& m
   return unit_of_layer(parameter.layer, static_cast<int>(model.num_hidden_layers));
 }
 
+int num_state_tensors(const stages::ParameterInfo& parameter) {
+  return parameter.update.frozen ? 1 : kMostStateTensors;
+}
+
 std::int64_t size_of_units(std::span<const int> units, const stages::ModelConfig& model,
                            const stages::Sharding& sharding) {
   std::int64_t size = 0;
   for (const auto& parameter : stages::parameters_of(model))
     if (std::ranges::find(units, unit_of(parameter, model)) != units.end())
-      size += kTensorsOfParameter * local_shape(parameter, model, sharding).num_elements();
+      size += num_state_tensors(parameter) * local_shape(parameter, model, sharding).num_elements();
   return size;
 }
 

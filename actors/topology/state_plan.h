@@ -34,8 +34,10 @@ int neighbour_of(const ClusterShape& shape, int rank, int distance);
 
 /// The unit that a parameter belongs to.
 int unit_of(const stages::ParameterInfo& parameter, const stages::ModelConfig& model);
-/// The training state of a parameter: the weight and two moments.
-inline constexpr std::int64_t kTensorsOfParameter = 3;
+/// The most tensors of a parameter's training state: the weight and two moments.
+inline constexpr int kMostStateTensors = 3;
+/// How many a parameter has: the weight alone if it is frozen.
+int num_state_tensors(const stages::ParameterInfo& parameter);
 /// Elements of a shard's part of the units' training state, with its padding.
 std::int64_t size_of_units(std::span<const int> units, const stages::ModelConfig& model,
                            const stages::Sharding& sharding);

@@ -103,7 +103,7 @@ std::map<int, UnitState> units_in(const TensorRow& memory, std::span<const int> 
     state.info = info;
     state.region = stages::region_of(info, model, sharding);
     const std::int64_t size = stages::local_shape(info, model, sharding).num_elements();
-    for (TensorRow& tensor : state.tensors) {
+    for (TensorRow& tensor : state.present()) {
       tensor = memory.part(begin, size);
       begin += size;
     }
@@ -121,7 +121,7 @@ TensorRow moved_row(const UnitState& unit,
     // Whole rows follow each other in memory; parts of rows do not.
     const bool is_whole = moved.columns == held.columns;
     const std::int64_t parts = is_whole ? 1 : moved.rows;
-    for (const TensorRow& tensor : state.tensors)
+    for (const TensorRow& tensor : state.present())
       for (std::int64_t i = 0; i < parts && moved.num_elements() > 0; ++i)
         row.add(tensor.part((moved.row - held.row + i) * held.columns + moved.column - held.column,
                             moved.num_elements() / parts));

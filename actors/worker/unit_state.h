@@ -43,12 +43,19 @@ class TensorRow {
   std::vector<std::int64_t> ends_;  ///< by tensor: the row's elements up to its end
 };
 
-/// A part of the training state of a parameter in some memory: the weight and both moments. Each
-/// tensor holds the elements of `region` row by row, and maybe padding after them.
+/// A part of the training state of a parameter in some memory: the weight and both moments, of
+/// which a frozen one has none. Each tensor holds the elements of `region` row by row, and maybe
+/// padding after them.
 struct ParameterState {
   stages::ParameterInfo info;
   tensor::Region region;
-  std::array<TensorRow, kTensorsOfParameter> tensors;
+  std::array<TensorRow, kMostStateTensors> tensors;
+
+  std::span<TensorRow> present() { return std::span(tensors).first(count()); }
+  std::span<const TensorRow> present() const { return std::span(tensors).first(count()); }
+
+ private:
+  std::size_t count() const { return static_cast<std::size_t>(num_state_tensors(info)); }
 };
 /// A unit's parameters (actors/topology/state_plan.h), or a part of them.
 using UnitState = std::vector<ParameterState>;

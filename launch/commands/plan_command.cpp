@@ -33,6 +33,19 @@ json value_json(const Mix& mix) {
   return sources;
 }
 
+json group_json(const stages::ParameterGroup& group) {
+  const auto& [lr_scale, weight_decay, frozen] = group.update;
+  json out{{"match", group.match}, {"lr_scale", lr_scale}, {"frozen", frozen}};
+  if (weight_decay) out["weight_decay"] = *weight_decay;
+  return out;
+}
+
+json value_json(const Groups& groups) {
+  json out = json::array();
+  for (const stages::ParameterGroup& group : groups) out.push_back(group_json(group));
+  return out;
+}
+
 /// The resolved manifest as JSON, an object for each table.
 json manifest_json(const Manifest& manifest) {
   json out;
@@ -57,6 +70,7 @@ json ranks_json(const Placement& placement, double bandwidth) {
                     {"shard", r.shard},
                     {"layers", r.layers},
                     {"parameters", r.parameters},
+                    {"trained_parameters", r.trained},
                     {"memory_bytes", to_json(r.memory.allocated)},
                     {"estimated_bytes",
                      {{"workspace", r.memory.workspace},
@@ -90,6 +104,16 @@ json gathers_json(const Placement& placement) {
     if (at_once == 0) continue;
     rows.push_back(
         {{"stage", stage}, {"at_once", at_once}, {"forward", forward}, {"backward", backward}});
+  }
+  return rows;
+}
+
+json groups_json(const Placement& placement) {
+  json rows = json::array();
+  for (const auto& [group, tensors, parameters] : placement.groups) {
+    rows.push_back(group_json(group));
+    rows.back()["tensors"] = tensors;
+    rows.back()["parameters"] = parameters;
   }
   return rows;
 }
@@ -145,6 +169,8 @@ int run(const PlanOptions& options) {
   if (options.json) {
     const json out{{"manifest", manifest_json(manifest)},
                    {"parameters", placement.parameters},
+                   {"trained_parameters", placement.trained},
+                   {"groups", groups_json(placement)},
                    {"recompute_saved_bytes", placement.saved_bytes},
                    {"sharding", placement.sharding},
                    {"collectives", collectives_json(placement)},

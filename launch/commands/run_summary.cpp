@@ -161,6 +161,21 @@ std::string collectives_line(const Placement& placement) {
                      shares);
 }
 
+/// What each group of parameters is, and what the optimizer does with it; empty without groups.
+std::string group_lines(const Placement& placement) {
+  std::string out;
+  for (const auto& [group, tensors, parameters] : placement.groups) {
+    const auto& [lr_scale, weight_decay, frozen] = group.update;
+    out += fmt::format("{:<10}{}: {}, {} parameters", out.empty() ? "groups" : "", group.match,
+                       counted(tensors, "tensor"), grouped(parameters));
+    if (frozen) out += ", frozen";
+    if (lr_scale != 1) out += fmt::format(", lr * {}", lr_scale);
+    if (weight_decay) out += fmt::format(", weight decay {}", *weight_decay);
+    out += '\n';
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string summary(const actors::RunSpec& spec, const Placement& placement, bool pinned,
@@ -168,10 +183,14 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
   const auto& model = spec.model;
   std::string out;
   out += fmt::format("run       {} in {}\n", spec.name, spec.dir);
-  out +=
-      fmt::format("model     {}, {} parameters, {} of width {}, {}\n", stages::name_of(model.kind),
-                  grouped(placement.parameters), counted(model.num_hidden_layers, "layer"),
-                  model.hidden_size, tensor::name_of(model.dtype));
+  out += fmt::format("model     {}, {} parameters{}, {} of width {}, {}\n",
+                     stages::name_of(model.kind), grouped(placement.parameters),
+                     placement.trained == placement.parameters
+                         ? ""
+                         : fmt::format(" ({} train)", grouped(placement.trained)),
+                     counted(model.num_hidden_layers, "layer"), model.hidden_size,
+                     tensor::name_of(model.dtype));
+  out += group_lines(placement);
   const bool joined = spec.batch.documents == stages::Documents::joined;
   out += fmt::format("batch     {} of {}{}, {}{} {} a step{}; {} of {}{}\n",
                      counted(spec.batch.global, "sample"), joined ? "" : "at most ",

@@ -4,10 +4,8 @@
 #include <numeric>
 
 namespace troupe::launch {
-namespace {
-
-/// The Levenshtein distance, computed one row at a time.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
+  // One row at a time.
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -21,8 +19,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   }
   return row.back();
 }
-
-}  // namespace
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
   // A word from a file may have any length; no known name has 64 characters.

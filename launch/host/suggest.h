@@ -7,6 +7,9 @@
 
 namespace troupe::launch {
 
+/// The Levenshtein distance.
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
 /// The candidate with the smallest edit distance to `word`, the first of several equally close
 /// ones. There must be at least one candidate.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);

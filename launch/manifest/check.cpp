@@ -16,6 +16,7 @@
 #include "launch/manifest/host_names.h"
 #include "launch/manifest/http_address.h"
 #include "launch/manifest/model_kind.h"
+#include "launch/manifest/parameter_groups.h"
 #include "launch/manifest/run_spec.h"
 #include "schedules/counted.h"
 #include "schedules/generators.h"
@@ -63,11 +64,13 @@ void check_texts(const Manifest& m) {
     const auto* text = std::get_if<std::string>(&m.value(name));
     const auto* texts = std::get_if<std::vector<std::string>>(&m.value(name));
     const auto* mix = std::get_if<Mix>(&m.value(name));
+    const auto* groups = std::get_if<Groups>(&m.value(name));
     const auto is_spoiled = [&](const MixSource& source) {
       return spoiled(source.name) || std::ranges::any_of(source.files, spoiled);
     };
     if ((text && spoiled(*text)) || (texts && std::ranges::any_of(*texts, spoiled)) ||
-        (mix && std::ranges::any_of(*mix, is_spoiled)))
+        (mix && std::ranges::any_of(*mix, is_spoiled)) ||
+        (groups && std::ranges::any_of(*groups, spoiled, &stages::ParameterGroup::match)))
       m.fail(name, fmt::format("{} must be UTF-8 without a zero byte", name));
   }
 }
@@ -333,6 +336,7 @@ void check(const Manifest& manifest) {
   check_recompute(manifest);
   check_data_parallel(manifest);
   check_optimizer(manifest);
+  check_groups(manifest);
   check_data(manifest);
   check_checkpoint(manifest);
   check_device(manifest);

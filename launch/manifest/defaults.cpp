@@ -6,6 +6,7 @@
 #include <array>
 
 #include "launch/manifest/data_parallel_keys.h"
+#include "launch/manifest/group_keys.h"
 #include "launch/manifest/key_rules.h"
 #include "launch/manifest/mix_keys.h"
 #include "launch/manifest/model_keys.h"
@@ -141,6 +142,10 @@ constexpr std::array kOtherKeys{
         Rule{.min = 0, .max = 1e12}},
     Key{"optimizer", "min_lr", number, "0.0", "",
         "Learning rate at the end of the decay; by default it decays to 0", kFinite},
+    Key{"optimizer", "group", groups, "[]", "",
+        "Parameters that are trained otherwise, each a table [[optimizer.group]] with the keys "
+        "below. The first table that matches a parameter decides; what none matches is trained as "
+        "the keys above say"},
 
     Key{"mesh", "pp", integer, "1", "stages",
         "Pipeline stages, a process each; one process unless asked for", from_one_to(1024)},
@@ -362,6 +367,10 @@ std::span<const Key> manifest_keys() {
 
 std::span<const Key> mix_keys() {
   return kMixKeys;
+}
+
+std::span<const Key> group_keys() {
+  return kGroupKeys;
 }
 
 const Key* find_key(std::string_view table, std::string_view name) {

@@ -10,14 +10,18 @@
 #include <vector>
 
 #include "launch/manifest/mix.h"
+#include "stages/model/parameter_group.h"
 
 namespace troupe::launch {
 
+/// The tables of [[optimizer.group]]. group_keys() says what their keys mean.
+using Groups = std::vector<stages::ParameterGroup>;
+
 /// The kind of value that a key of the manifest holds. An integer is accepted as a number, and one
-/// text as a list of texts; a pair is a list of two numbers, a mix a list of tables.
-enum class Kind { boolean, integer, number, text, texts, pair, mix };
+/// text as a list of texts; a pair is a list of two numbers, a mix and groups are lists of tables.
+enum class Kind { boolean, integer, number, text, texts, pair, mix, groups };
 using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>,
-                           std::vector<double>, Mix>;
+                           std::vector<double>, Mix, Groups>;
 
 /// The range that a number, or every number of a list, must be in.
 struct Rule {
@@ -45,8 +49,10 @@ struct Key {
 /// All keys, grouped by table, in the order in which the resolved manifest prints them.
 std::span<const Key> manifest_keys();
 /// The keys of a table of [[data.mix]], in the order in which the resolved manifest prints them.
-/// One without a default must be given.
+/// One without a default must be given. The default may be the name of another key.
 std::span<const Key> mix_keys();
+/// The keys of a table of [[optimizer.group]].
+std::span<const Key> group_keys();
 
 /// A key that has another name in manifests of earlier versions.
 struct RenamedKey {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "launch/manifest/parameter_groups.h"
 #include "launch/manifest/run_spec.h"
 #include "stages/token_data.h"
 
@@ -50,6 +51,8 @@ void compare_training(const actors::RunSpec& spec, const stages::CheckpointInfo&
   }
   if (!spec.data.shuffle || !info.training->shuffle)
     compare(told, "run.seed", spec.seed, info.training->seed);
+  if (const auto frozen = compare_frozen(spec.model, info.model).frozen; !frozen.empty())
+    told.push_back(fmt::format("frozen from now on: {}", fmt::join(frozen, ", ")));
   compare(told, "batch.global", spec.batch.global, info.training->global);
   const double lr = stages::learning_rate(spec.optimizer, info.step);
   if (info.step > 0 && lr != info.training->lr)
@@ -96,6 +99,19 @@ void check_cursor(const Manifest& m, const stages::CheckpointInfo& info) {
                   "checkpoint.weights_only = true; or go on counting in the new data, with "
                   "checkpoint.other_data = true",
                   info.step, info.next_sample, fmt::join(found.cursor, "; ")),
+      ErrorKind::data);
+}
+
+void check_released(const Manifest& m, const stages::CheckpointInfo& info) {
+  const auto released = compare_frozen(to_run_spec(m).model, info.model).released;
+  if (released.empty()) return;
+  m.fail(
+      "checkpoint.resume",
+      fmt::format("{} {} frozen up to step {}, so the checkpoint has no moments of {}. Freeze {} "
+                  "by an optimizer.group as before, or start from the weights alone with "
+                  "checkpoint.weights_only = true",
+                  fmt::join(released, ", "), released.size() == 1 ? "was" : "were", info.step,
+                  released.size() == 1 ? "it" : "them", released.size() == 1 ? "it" : "them"),
       ErrorKind::data);
 }
 

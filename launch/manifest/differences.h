@@ -30,5 +30,8 @@ std::string dead_steps_warning(const actors::RunSpec& spec);
 /// Throws Error{data}, with what the user can do, if the checkpoint's data cursor points to other
 /// samples and checkpoint.other_data is not set.
 void check_cursor(const Manifest& manifest, const stages::CheckpointInfo& info);
+/// Throws Error{data}, with what the user can do, if a parameter trains whose moments the
+/// checkpoint lacks because it was frozen.
+void check_released(const Manifest& manifest, const stages::CheckpointInfo& info);
 
 }  // namespace troupe::launch

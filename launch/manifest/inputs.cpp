@@ -83,6 +83,7 @@ std::optional<stages::CheckpointInfo> check_start(const Manifest& m,
 void check_fits(const Manifest& m, const stages::CheckpointReader& checkpoint) {
   check_model(kResume, m, checkpoint);
   check_cursor(m, checkpoint.info());
+  check_released(m, checkpoint.info());
   check_steps_left(m, checkpoint.info());
 }
 

@@ -59,6 +59,16 @@ std::string source_text(const MixSource& source) {
   return out + " }";
 }
 
+/// A group as an inline table, without what is the default.
+std::string group_text(const stages::ParameterGroup& group) {
+  std::string out = fmt::format("{{ match = {}", quoted(group.match));
+  const auto& [lr_scale, weight_decay, frozen] = group.update;
+  if (lr_scale != 1) out += fmt::format(", lr_scale = {}", digits(lr_scale));
+  if (weight_decay) out += fmt::format(", weight_decay = {}", digits(*weight_decay));
+  if (frozen) out += ", frozen = true";
+  return out + " }";
+}
+
 struct Printer {
   std::string operator()(bool flag) const { return flag ? "true" : "false"; }
   std::string operator()(std::int64_t integer) const { return fmt::format("{}", integer); }
@@ -71,6 +81,7 @@ struct Printer {
     return listed(numbers, digits);
   }
   std::string operator()(const Mix& mix) const { return listed(mix, source_text); }
+  std::string operator()(const Groups& groups) const { return listed(groups, group_text); }
 };
 
 /// The items of a list as TOML; none of what is no list, or one of numbers, which is short.
@@ -80,6 +91,8 @@ std::vector<std::string> items_of(const Value& value) {
     for (const std::string& text : *texts) items.push_back(quoted(text));
   if (const auto* mix = std::get_if<Mix>(&value))
     for (const MixSource& source : *mix) items.push_back(source_text(source));
+  if (const auto* groups = std::get_if<Groups>(&value))
+    for (const stages::ParameterGroup& group : *groups) items.push_back(group_text(group));
   return items;
 }
 

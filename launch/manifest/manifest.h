@@ -41,6 +41,7 @@ class Manifest {
     return get<std::vector<double>>(key);
   }
   const Mix& mix() const { return get<Mix>("data.mix"); }
+  const Groups& groups() const { return get<Groups>("optimizer.group"); }
   const Value& value(std::string_view key) const { return setting(key).value; }
 
   /// Whether the user set the key, in the file or by an override; false for a key that run.derived

@@ -23,21 +23,27 @@ int chunk_of(const actors::Layout& layout, int layer) {
   return last;
 }
 
+struct ParameterCount {
+  std::int64_t all = 0, trained = 0;
+};
+
 /// The number of parameters that each rank of a replica owns. If the schedule keeps two copies of
 /// the parameters, only the first is counted.
-std::vector<std::int64_t> parameters_by_rank(const actors::RunSpec& spec,
-                                             const actors::Layout& layout) {
-  std::vector<std::int64_t> count(static_cast<std::size_t>(spec.mesh.ranks_of_replica()), 0);
+std::vector<ParameterCount> parameters_by_rank(const actors::RunSpec& spec,
+                                               const actors::Layout& layout) {
+  std::vector<ParameterCount> counts(static_cast<std::size_t>(spec.mesh.ranks_of_replica()));
   for (const auto& parameter : stages::parameters_of(spec.model)) {
     const auto& chunk = layout.chunks[static_cast<std::size_t>(chunk_of(layout, parameter.layer))];
     for (actors::RankPlace place{.stage = chunk.stage}; place.shard < spec.mesh.tp; ++place.shard) {
       const auto sharding = actors::sharding_at(spec.mesh, place);
-      if (owns_region(parameter, spec.model, sharding))
-        count[static_cast<std::size_t>(actors::rank_at(spec.mesh, place))] +=
-            region_of(parameter, spec.model, sharding).num_elements();
+      if (!owns_region(parameter, spec.model, sharding)) continue;
+      ParameterCount& count = counts[static_cast<std::size_t>(actors::rank_at(spec.mesh, place))];
+      const std::int64_t owned = region_of(parameter, spec.model, sharding).num_elements();
+      count.all += owned;
+      if (!parameter.update.frozen) count.trained += owned;
     }
   }
-  return count;
+  return counts;
 }
 
 /// Counts the memory of all ranks, for which one after the other asks, and tells how far that is.
@@ -73,21 +79,25 @@ std::int64_t bytes_saved(const actors::RunSpec& spec, MemoryCounts& counts,
 }
 
 RankPlacement::Formula formula_of(const actors::RunSpec& spec, const actors::ClusterShape& shape,
-                                  int rank, std::int64_t parameters) {
+                                  int rank, const ParameterCount& parameters) {
   const auto state = actors::state_sharding_of(spec, shape, rank);
-  const std::int64_t whole = 4 * parameters, slices = (state.twins ? 2 : 1) * whole / state.count;
+  const auto of_slices = [&](std::int64_t bytes) {
+    return (state.twins ? 2 : 1) * bytes / state.count;
+  };
+  const std::int64_t whole = 4 * parameters.all, slices = of_slices(whole);
+  const std::int64_t moments = 8 * parameters.trained;
   const bool keeps = actors::copies_state(spec, shape);  // the state of the step before
   return {.weights = state.weights ? slices : whole,
           .gradients = state.gradients ? slices : whole,
-          .optimizer = 2 * slices + (keeps ? 3 * whole : 0)};
+          .optimizer = of_slices(moments) + (keeps ? whole + moments : 0)};
 }
 
 /// What the slice that a rank keeps for another replica takes, by the formula.
 std::int64_t twin_bytes(const actors::RunSpec& spec, const actors::ClusterShape& shape, int rank,
-                        std::int64_t parameters) {
+                        const ParameterCount& parameters) {
   const auto state = actors::state_sharding_of(spec, shape, rank);
-  const int tensors = 2 + (state.weights ? 1 : 0) + (state.gradients ? 1 : 0);
-  return state.twins ? 4 * tensors * parameters / state.count : 0;
+  const int tensors = (state.weights ? 1 : 0) + (state.gradients ? 1 : 0);
+  return state.twins ? 4 * (2 * parameters.trained + tensors * parameters.all) / state.count : 0;
 }
 
 std::int64_t fullest(const std::vector<actors::RankMemory>& memory) {
@@ -157,6 +167,8 @@ Placement place(const actors::RunSpec& spec, const stages::Progress& progress) {
   const auto simulation = schedules::simulate(assembly.plan, actors::unit_costs(spec));
   TROUPE_ASSERT(simulation.has_value());  // the plan was generated or validated
   Placement placement{.parameters = stages::num_parameters(spec.model),
+                      .trained = stages::num_trained_parameters(spec.model),
+                      .groups = count_groups(spec.model),
                       .ranks = {},
                       .plan = assembly.plan,
                       .simulation = *simulation,
@@ -178,15 +190,17 @@ Placement place(const actors::RunSpec& spec, const stages::Progress& progress) {
   placement.spare_device_bytes = spare.device_total();
   for (int rank = 0; rank < spec.num_ranks(); ++rank) {
     const actors::RankPlace at = actors::place_of(shape.mesh, rank);
+    const ParameterCount& owned = parameters[static_cast<std::size_t>(rank) % parameters.size()];
     RankPlacement row{.rank = rank,
                       .replica = at.replica,
                       .stage = at.stage,
                       .shard = at.shard,
                       .layers = {},
-                      .parameters = parameters[static_cast<std::size_t>(rank) % parameters.size()],
+                      .parameters = owned.all,
+                      .trained = owned.trained,
                       .memory = memory[static_cast<std::size_t>(rank)]};
-    row.formula = formula_of(spec, shape, rank, row.parameters);
-    row.twin_bytes = twin_bytes(spec, shape, rank, row.parameters);
+    row.formula = formula_of(spec, shape, rank, owned);
+    row.twin_bytes = twin_bytes(spec, shape, rank, owned);
     for (const auto& chunk : shape.layout.chunks)
       for (int layer = chunk.first_layer; chunk.stage == at.stage && layer < chunk.end_layer;
            ++layer)

@@ -10,6 +10,7 @@
 #include "actors/topology/run_spec.h"
 #include "actors/topology/unit_order.h"
 #include "launch/host/machine.h"
+#include "launch/manifest/parameter_groups.h"
 #include "schedules/plan.h"
 #include "schedules/simulate.h"
 #include "stages/progress.h"
@@ -28,10 +29,11 @@ struct RankPlacement {
   /// tensor::communication_volume() counts.
   tensor::Bytes to_shards;
   std::int64_t parameters = 0;  ///< of two copies of a parameter only the owner's counts
+  std::int64_t trained = 0;     ///< of them, not frozen
   actors::RankMemory memory;
   /// What the state would take without padding and in even slices: 4 bytes a parameter for each of
-  /// weight and gradient and 8 for the moments, divided by the replicas that divide them, and what
-  /// is kept of them for recovery.
+  /// weight and gradient and 8 for the moments of one that trains, divided by the replicas that
+  /// divide them, and what is kept of them for recovery.
   struct Formula {
     std::int64_t weights = 0, gradients = 0, optimizer = 0;
   };
@@ -42,6 +44,8 @@ struct RankPlacement {
 /// What each rank of a run holds and what its schedule costs, computed before anything starts.
 struct Placement {
   std::int64_t parameters = 0;
+  std::int64_t trained = 0;             ///< of them, not frozen
+  std::vector<GroupCount> groups = {};  ///< of optimizer.group
   std::vector<RankPlacement> ranks;
   int spares = 0;
   std::int64_t spare_bytes = 0;         ///< bytes that each spare takes

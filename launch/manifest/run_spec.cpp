@@ -72,7 +72,8 @@ stages::ModelConfig model_of(const Manifest& m) {
           .initializer = initializer_of(m.text("model.initializer")),
           .hidden_dropout = m.number("model.hidden_dropout"),
           .attention_dropout = m.number("model.attention_dropout"),
-          .dtype = m.text("model.dtype") == "bfloat16" ? tensor::DType::bf16 : tensor::DType::f32};
+          .dtype = m.text("model.dtype") == "bfloat16" ? tensor::DType::bf16 : tensor::DType::f32,
+          .groups = m.groups()};
 }
 
 stages::OptimizerConfig optimizer_of(const Manifest& m) {

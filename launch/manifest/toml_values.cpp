@@ -24,7 +24,7 @@ std::optional<Value> list_of(const toml::node& node) {
   return items;
 }
 
-/// The node as a value of `kind`; none if it has another type.
+/// The node as a value of `kind`, which is no list of tables; none if it has another type.
 std::optional<Value> convert(const toml::node& node, Kind kind) {
   switch (kind) {
     case Kind::boolean:
@@ -47,6 +47,7 @@ std::optional<Value> convert(const toml::node& node, Kind kind) {
       if (node.is_array() && node.as_array()->size() == 2) return list_of<double>(node);
       break;
     case Kind::mix:
+    case Kind::groups:
       break;
   }
   return std::nullopt;
@@ -90,36 +91,59 @@ void set(MixSource& source, const Key& key, Value value) {
   }
 }
 
-MixSource source_of(const toml::table& table, const PlaceOf& place_of) {
+/// Sets one key of a group.
+void set(stages::ParameterGroup& group, const Key& key, Value value) {
+  if (key.name == "match")
+    group.match = std::get<std::string>(std::move(value));
+  else if (key.name == "frozen")
+    group.update.frozen = std::get<bool>(value);
+  else if (key.name == "lr_scale")
+    group.update.lr_scale = std::get<double>(value);
+  else
+    group.update.weight_decay = std::get<double>(value);
+}
+
+template <typename Row>
+Row row_of(const toml::table& table, std::span<const Key> keys, const PlaceOf& place_of) {
+  const std::string_view list = keys.front().table;
   std::vector<std::string_view> names;
-  for (const Key& key : mix_keys()) names.push_back(key.name);
+  for (const Key& key : keys) names.push_back(key.name);
   for (const auto& [name, node] : table)
     if (std::ranges::find(names, name.str()) == names.end())
       refuse(place_of(node),
-             fmt::format("unknown key '{}' of [[data.mix]]; did you mean '{}'? Its "
+             fmt::format("unknown key '{}' of [[{}]]; did you mean '{}'? Its "
                          "keys are {}",
-                         brief(name.str()), nearest(name.str(), names), quoted_list(names)));
-  MixSource source;
-  for (const Key& key : mix_keys()) {
+                         brief(name.str()), list, nearest(name.str(), names), quoted_list(names)));
+  Row row;
+  for (const Key& key : keys) {
     const toml::node* node = table.get(key.name);
     if (node)
-      set(source, key, value_of(key, *node, place_of));
+      set(row, key, value_of(key, *node, place_of));
     else if (key.fallback.empty())
       refuse(place_of(table),
-             fmt::format("a table of [[data.mix]] has no {}: {}", key.name, key.meaning));
+             fmt::format("a table of [[{}]] has no {}: {}", list, key.name, key.meaning));
   }
-  return source;
+  return row;
 }
 
-/// A list of tables as a mix; none if it is something else. An empty list is an empty mix.
-std::optional<Value> mix_of(const toml::node& node, const PlaceOf& place_of) {
+/// A list of tables with these keys; none if it is something else. It may be empty.
+template <typename Row>
+std::optional<Value> rows_of(const toml::node& node, std::span<const Key> keys,
+                             const PlaceOf& place_of) {
   if (!node.is_array()) return std::nullopt;
-  Mix mix;
+  std::vector<Row> rows;
   for (const toml::node& item : *node.as_array()) {
     if (!item.is_table()) return std::nullopt;
-    mix.push_back(source_of(*item.as_table(), place_of));
+    rows.push_back(row_of<Row>(*item.as_table(), keys, place_of));
   }
-  return mix;
+  return rows;
+}
+
+std::optional<Value> convert(const Key& key, const toml::node& node, const PlaceOf& place_of) {
+  if (key.kind == Kind::mix) return rows_of<MixSource>(node, mix_keys(), place_of);
+  if (key.kind == Kind::groups)
+    return rows_of<stages::ParameterGroup>(node, group_keys(), place_of);
+  return convert(node, key.kind);
 }
 
 }  // namespace
@@ -148,6 +172,8 @@ std::string_view name_of(Kind kind) {
       return "a list of two numbers";
     case Kind::mix:
       return "a list of tables, as [[data.mix]] makes it";
+    case Kind::groups:
+      return "a list of tables, as [[optimizer.group]] makes it";
   }
   return "";
 }
@@ -172,8 +198,7 @@ std::string_view name_of(toml::node_type type) {
 }
 
 Value value_of(const Key& key, const toml::node& node, const PlaceOf& place_of) {
-  std::optional<Value> value =
-      key.kind == Kind::mix ? mix_of(node, place_of) : convert(node, key.kind);
+  std::optional<Value> value = convert(key, node, place_of);
   if (!value)
     refuse(place_of(node), fmt::format("{}.{} must be {}, not {}", key.table, key.name,
                                        name_of(key.kind), name_of(node.type())));

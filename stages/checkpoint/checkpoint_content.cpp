@@ -60,9 +60,10 @@ CheckpointContent open_checkpoint(const fs::path& dir) {
   CheckpointState state = read_checkpoint_state(dir);
   open_files(dir, state.files, content);
   content.info = std::move(state.info);
-  const tensor::DType dtype = content.info.model.dtype;
-  content.info.model = read_hf_config(dir / kConfigFile).model;
-  content.info.model.dtype = dtype;
+  ModelConfig model = read_hf_config(dir / kConfigFile).model;
+  model.dtype = content.info.model.dtype;
+  model.groups = std::move(content.info.model.groups);
+  content.info.model = std::move(model);
   content.tokenizer = tokenizer_in(dir, content.info.tokenizer);
   content.weights = map_tensors(content.weights_files);
   content.optimizer = map_tensors(content.optimizer_files);

@@ -81,6 +81,7 @@ void write_checkpoint_part(const fs::path& dir, const Stage& stage, const ModelC
     const auto regions = written_regions(info, model, part.sharding.size, parameter);
     const std::string& name = info.stored.tensor;
     weights.add(name, info, parameter, parameter.kept_weight, regions);
+    if (info.update.frozen) continue;
     optimizer.add(exp_avg_name(name), info, parameter, parameter.exp_avg, regions);
     optimizer.add(exp_avg_sq_name(name), info, parameter, parameter.exp_avg_sq, regions);
   }

@@ -98,8 +98,10 @@ class OpenCheckpoint final : public CheckpointReader {
           read_tensor(content_.weights, name, info, kept, weight, copies);
           loaded.add(bytes_of(kept));
           if (without_state) return;
-          read_tensor(content_.optimizer, exp_avg_name(name), info, kept, exp_avg, copies);
-          read_tensor(content_.optimizer, exp_avg_sq_name(name), info, kept, exp_avg_sq, copies);
+          if (!parameter.update.frozen) {
+            read_tensor(content_.optimizer, exp_avg_name(name), info, kept, exp_avg, copies);
+            read_tensor(content_.optimizer, exp_avg_sq_name(name), info, kept, exp_avg_sq, copies);
+          }
           loaded.add(2 * bytes_of(kept));
         };
         read_slice(parameter.slice, parameter.kept_weight, parameter.exp_avg, parameter.exp_avg_sq);

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "stages/checkpoint/json_file.h"
+#include "stages/checkpoint/stored_tensor.h"
 #include "stages/storage/mapped_file.h"
 #include "stages/storage/output_file.h"
 #include "stages/storage/xxh64.h"
@@ -59,6 +61,19 @@ std::optional<Training> parse_training(const json& state, const std::filesystem:
   return out;
 }
 
+/// A group for each tensor that is named as frozen; none if none is.
+std::vector<ParameterGroup> parse_frozen(const json& state, const std::filesystem::path& path) {
+  std::vector<ParameterGroup> groups;
+  const auto frozen = state.find("frozen");
+  if (frozen == state.end()) return groups;
+  if (!frozen->is_array() ||
+      !std::ranges::all_of(*frozen, [](const json& name) { return name.is_string(); }))
+    throw Error(ErrorKind::data, fmt::format("{}: \"frozen\" is no list of names", path.string()));
+  for (const json& name : *frozen)
+    groups.push_back({.match = name.get<std::string>(), .update = {.frozen = true}});
+  return groups;
+}
+
 }  // namespace
 
 std::string weights_file(int part, int num_parts) {
@@ -103,6 +118,8 @@ void write_checkpoint_state(const std::filesystem::path& dir, const CheckpointSt
       {"tokenizer", state.info.tokenizer},
       {"files", files},
   };
+  for (const StoredTensor& tensor : stored_tensors(state.info.model))
+    if (tensor.frozen) content["frozen"].push_back(tensor.name);
   if (const auto& training = state.info.training)
     content["training"] = {{"seed", training->seed},
                            {"digest", training->digest},
@@ -129,6 +146,7 @@ CheckpointState read_checkpoint_state(const std::filesystem::path& dir) {
   state.info.seq_len = get_integer(content, "seq_len", path);
   state.info.tokenizer = get_string(content, "tokenizer", path);
   state.info.model.dtype = compute_dtype(get_string(content, "dtype", path), path);
+  state.info.model.groups = parse_frozen(content, path);
   state.info.training = parse_training(content, path);
   state.files = parse_files(content, path);
   if (state.info.step < 0 || state.info.next_sample < 0 || state.info.seq_len < 1)

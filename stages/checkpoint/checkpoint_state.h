@@ -30,7 +30,8 @@ struct FileRecord {
   std::string sum;
 };
 
-/// The content of state.json, and in `info` also the model, which config.json holds.
+/// The content of state.json, and in `info` also the model, which config.json holds. What is frozen
+/// has a group by its name in the model.
 struct CheckpointState {
   CheckpointInfo info;
   std::map<std::string, FileRecord> files;

@@ -20,8 +20,8 @@ using TensorMap = std::map<std::string, TensorPlace, std::less<>>;
 TensorMap map_tensors(std::span<const SafetensorsFile> files);
 
 /// Throw Error{data} unless the map holds exactly the model's tensors, or exactly their
-/// optimizer state, of a WeightDType and in their shapes, and a checksum for every region of them;
-/// the message names the tensor and, if one was not written, the region.
+/// optimizer state (none of frozen ones), of a WeightDType and in their shapes, and a checksum for
+/// every region of them; the message names the tensor and, if one was not written, the region.
 void check_weights(const TensorMap& tensors, const ModelConfig& model);
 void check_optimizer(const TensorMap& tensors, const ModelConfig& model);
 

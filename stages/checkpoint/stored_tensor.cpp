@@ -4,9 +4,11 @@ namespace troupe::stages {
 
 StoredTensor stored_tensor(const ParameterInfo& info) {
   const auto& [name, first_row, rows, transposed] = info.stored;
-  if (info.shape.rank() == 1) return {name, {rows}};
-  if (transposed) return {name, {info.shape[1], rows}};
-  return {name, {rows, info.shape[1]}};
+  StoredTensor stored{.name = name, .shape = {rows}, .frozen = info.update.frozen};
+  if (info.shape.rank() == 2)
+    stored.shape =
+        transposed ? tensor::Shape{info.shape[1], rows} : tensor::Shape{rows, info.shape[1]};
+  return stored;
 }
 
 std::vector<StoredTensor> stored_tensors(const ModelConfig& model) {

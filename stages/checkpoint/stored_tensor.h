@@ -15,6 +15,7 @@ namespace troupe::stages {
 struct StoredTensor {
   std::string name;
   tensor::Shape shape;
+  bool frozen = false;  ///< UpdateRule::frozen, alike for all parameters in it
 };
 
 /// The tensor that holds the parameter, with or without others.

@@ -105,7 +105,7 @@ void copy_state(Stage& stage, tensor::ProcessGroup& holders, int from, tensor::D
   const auto stream = device.make_stream();
   for (const Parameter& parameter : stage.parameters())
     for (const Tensor& x : {parameter.kept_weight, parameter.exp_avg, parameter.exp_avg_sq})
-      if (x) holders.broadcast(*stream, x, from)->wait();
+      if (x.num_elements() > 0) holders.broadcast(*stream, x, from)->wait();
   stage.weights_changed();
 }
 
@@ -137,6 +137,7 @@ void copy_to_twins(Stage& stage, tensor::ProcessGroup& twins, tensor::Device& de
   };
   for (const Parameter& parameter : stage.parameters()) {
     copy(parameter.kept_weight, parameter.twin_weight);
+    if (parameter.update.frozen) continue;
     copy(parameter.exp_avg, parameter.twin_exp_avg);
     copy(parameter.exp_avg_sq, parameter.twin_exp_avg_sq);
   }

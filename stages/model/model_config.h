@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "stages/model/parameter_group.h"
 #include "tensor/dtype.h"
 #include "tensor/rotary.h"
 #include "tensor/shape.h"
@@ -62,6 +63,8 @@ struct ModelConfig {
   double hidden_dropout = 0;     ///< probability, in training, at the residual stream's inputs
   double attention_dropout = 0;  ///< of attention's probabilities
   tensor::DType dtype = tensor::DType::f32;  ///< of compute and of edges; weights are float32
+  /// Parameters that training treats otherwise than the rest; the first group that matches decides.
+  std::vector<ParameterGroup> groups{};
   bool operator==(const ModelConfig&) const = default;
 };
 
@@ -109,6 +112,7 @@ struct ParameterInfo {
   /// Whether one product computes with this parameter and the one before it.
   bool is_joined = false;
   StoredAs stored{};
+  UpdateRule update{};  ///< of its group
 };
 
 /// Every parameter in canonical order: embedding, layers, final norm, head, positions. A llama
@@ -119,5 +123,7 @@ struct ParameterInfo {
 std::vector<ParameterInfo> parameters_of(const ModelConfig& config);
 std::map<std::string, ParameterInfo> parameters_by_name(const ModelConfig& config);
 std::int64_t num_parameters(const ModelConfig& config);
+/// Elements of the parameters that are not frozen.
+std::int64_t num_trained_parameters(const ModelConfig& config);
 
 }  // namespace troupe::stages

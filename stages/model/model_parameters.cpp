@@ -137,7 +137,11 @@ std::vector<ParameterInfo> gpt2_parameters(const ModelConfig& c) {
 }  // namespace
 
 std::vector<ParameterInfo> parameters_of(const ModelConfig& config) {
-  return config.kind == ModelKind::gpt2 ? gpt2_parameters(config) : llama_parameters(config);
+  auto all = config.kind == ModelKind::gpt2 ? gpt2_parameters(config) : llama_parameters(config);
+  for (ParameterInfo& info : all)
+    if (const auto* group = group_of(info.stored.tensor, config.groups))
+      info.update = group->update;
+  return all;
 }
 
 std::map<std::string, ParameterInfo> parameters_by_name(const ModelConfig& config) {
@@ -149,6 +153,13 @@ std::map<std::string, ParameterInfo> parameters_by_name(const ModelConfig& confi
 std::int64_t num_parameters(const ModelConfig& config) {
   std::int64_t count = 0;
   for (const ParameterInfo& info : parameters_of(config)) count += info.shape.num_elements();
+  return count;
+}
+
+std::int64_t num_trained_parameters(const ModelConfig& config) {
+  std::int64_t count = 0;
+  for (const ParameterInfo& info : parameters_of(config))
+    if (!info.update.frozen) count += info.shape.num_elements();
   return count;
 }
 

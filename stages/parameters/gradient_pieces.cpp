@@ -81,8 +81,9 @@ void GradientSquares::add_up(std::span<double> out) const {
   std::ranges::fill(out, 0.0);
   const auto* const sums = static_cast<const double*>(sums_.data());
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    const auto parameter = static_cast<std::size_t>(pieces_[i].parameter);
-    if (parameters_[parameter].owned) out[parameter] += sums[i];
+    const auto number = static_cast<std::size_t>(pieces_[i].parameter);
+    const Parameter& parameter = parameters_[number];
+    if (parameter.owned && !parameter.update.frozen) out[number] += sums[i];
   }
 }
 

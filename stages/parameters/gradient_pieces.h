@@ -50,7 +50,8 @@ class GradientSquares {
   tensor::Tensor sums(const PieceRange& pieces) const;
   /// Queues the sums of these pieces, all of slices that this replica keeps.
   void sum(tensor::Stream& stream, const PieceRange& pieces) const;
-  /// For each parameter the total of its pieces' sums, in their order; 0 if it is not owned. All
+  /// For each parameter the total of its pieces' sums, in their order; 0 if it is not owned or is
+  /// frozen. All
   /// sums have been computed, or put there.
   void add_up(std::span<double> out) const;
 

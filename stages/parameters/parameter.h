@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "stages/model/parameter_group.h"
 #include "stages/parameters/buckets.h"
 #include "tensor/region.h"
 #include "tensor/tensor.h"
@@ -39,7 +40,7 @@ struct Parameter {
   tensor::Tensor kept_weight{};
   tensor::Tensor kept_gradient{};
   /// The moments of this replica's slice, which is all unless the replicas divide them. Without
-  /// rows, tensors of no elements.
+  /// rows, or if the parameter is frozen, tensors of no elements.
   tensor::Tensor exp_avg{};
   tensor::Tensor exp_avg_sq{};
   /// Weight, gradient and moments of `twin_slice`; empty if it is none.
@@ -47,7 +48,8 @@ struct Parameter {
   tensor::Tensor twin_gradient{};
   tensor::Tensor twin_exp_avg{};
   tensor::Tensor twin_exp_avg_sq{};
-  bool decays = false;  ///< whether weight decay applies: to matrices, or to all if so asked
+  /// Its weight decay is 0 for norms and biases, unless a group or StageSpec::decay_all gives one.
+  UpdateRule update{};
   /// Whether this stage owns the parameter. False for a copy of a parameter that another stage
   /// owns: the head's of a tied embedding, or a whole chunk's (ChunkSpec::owned). It is updated
   /// alike, but counted and saved by the owner. False too for a copy of what another shard owns.

@@ -87,13 +87,14 @@ std::vector<Seam> seams_of(const StageSpec& spec, const ParameterLayout& layout)
   return seams;
 }
 
-/// Lays the rows of a slice out close together. Returns the elements that they take.
+/// Lays moments of the rows of a slice out close together. Returns the elements that they take.
 std::int64_t lay_out_slice(int slice, ParameterLayout& layout,
                            ParameterLayout::Place ParameterLayout::Entry::*places) {
   const auto i = static_cast<std::size_t>(slice);
   std::int64_t end = 0;
   for (ParameterLayout::Entry& entry : layout.entries) {
-    const std::int64_t rows = entry.row_cuts[i + 1] - entry.row_cuts[i];
+    const bool frozen = entry.info.update.frozen;
+    const std::int64_t rows = frozen ? 0 : entry.row_cuts[i + 1] - entry.row_cuts[i];
     entry.*places = {.offset = end, .shape = {rows * entry.shape.num_elements() / entry.shape[0]}};
     end = aligned(end + (entry.*places).shape.num_elements());
   }
@@ -139,17 +140,25 @@ void lay_out_kept(const StateSharding& state, ParameterLayout& layout) {
   if (layout.head_use < 0) layout.head_use_begin = layout.kept_size;
 }
 
-/// Cuts the gradients into pieces and, between pieces, the rows into slices. Moments lie where
-/// their parameters do, unless the replicas divide them.
+/// Lays whole moments out as their parameters are, without those that are frozen.
+void lay_out_moments(ParameterLayout& layout) {
+  std::int64_t end = 0;
+  for (ParameterLayout::Entry& entry : layout.entries) {
+    if (!entry.info.is_joined) end = aligned(end);
+    entry.moments = {.offset = end,
+                     .shape = entry.info.update.frozen ? tensor::Shape{0} : entry.shape};
+    end += entry.moments.shape.num_elements();
+  }
+  layout.moments = aligned(end);
+}
+
+/// Cuts the gradients into pieces and, between pieces, the rows into slices.
 void cut_pieces(const StateSharding& state, ParameterLayout& layout) {
   const auto [shapes, offsets] = places_of(layout);
   layout.pieces = cut_into_pieces(shapes, offsets);
   auto cuts = cut_rows(shapes, offsets, layout.buckets, layout.pieces, state.count);
-  for (std::size_t i = 0; i < cuts.size(); ++i) {
-    layout.entries[i].row_cuts = std::move(cuts[i]);
-    layout.entries[i].moments = {.offset = offsets[i], .shape = shapes[i]};
-  }
-  layout.moments = layout.size;
+  for (std::size_t i = 0; i < cuts.size(); ++i) layout.entries[i].row_cuts = std::move(cuts[i]);
+  lay_out_moments(layout);
 }
 
 void cut_buckets(const StageSpec& spec, ParameterLayout& layout) {

@@ -37,7 +37,8 @@ struct ParameterLayout {
     bool owned_by_stage = true;
     std::vector<std::int64_t> row_cuts;  ///< Parameter::row_cuts
     int bucket = 0;                      ///< that the parameter is in
-    /// In the storages of moments, where each slice begins on a boundary.
+    /// In the storages of moments, where each slice begins on a boundary; without elements if the
+    /// parameter is frozen.
     Place moments, twin_moments;
     /// In storages of slices of weights or gradients, where the slices of a bucket lie as they do
     /// in the bucket.

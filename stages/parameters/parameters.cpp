@@ -29,6 +29,12 @@ Tensor view(const Buffer& buffer, const ParameterLayout::Place& place, std::int6
   return view(buffer, skip + place.offset, place.shape);
 }
 
+UpdateRule update_of(const ParameterInfo& info, bool decay_all) {
+  UpdateRule update = info.update;
+  if (info.shape.rank() < 2 && !decay_all && !update.weight_decay) update.weight_decay = 0;
+  return update;
+}
+
 /// Joins adjacent matrices or vectors into one view.
 Tensor join(std::span<const Tensor> parts) {
   Tensor joined = parts.front();
@@ -96,7 +102,7 @@ Parameters::Parameters(const StageSpec& spec, const ParameterLayout& layout, ten
                     .exp_avg_sq = view(exp_avg_sq_memory_, entry.moments),
                     .twin_exp_avg = view(twin_memory_, entry.twin_moments),
                     .twin_exp_avg_sq = view(twin_memory_, entry.twin_moments, layout.twin_moments),
-                    .decays = spec.decay_all || entry.info.shape.rank() >= 2,
+                    .update = update_of(entry.info, spec.decay_all),
                     .owned = entry.owned,
                     .owned_by_stage = entry.owned_by_stage,
                     .whole_shape = entry.info.shape,

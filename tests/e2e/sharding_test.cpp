@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "tests/support/run_tensors.h"
 #include "tests/support/seed.h"
 #include "tests/support/trained_run.h"
 
@@ -27,25 +28,6 @@ void check_same(const Numbers& numbers, const Numbers& expected, const std::stri
   BOOST_TEST(!numbers.empty());
   for (const auto& [step, values] : numbers)
     BOOST_TEST((values == expected.at(step)), name << " differs at step " << step);
-}
-
-/// Name to bytes of every tensor in a checkpoint.
-std::map<std::string, std::string> tensors_in(const fs::path& dir) {
-  std::map<std::string, std::string> tensors;
-  for (const auto& entry : fs::directory_iterator(dir)) {
-    if (entry.path().extension() != ".safetensors") continue;
-    const std::string content = content_of(entry.path());
-    std::uint64_t length = 0;
-    content.copy(reinterpret_cast<char*>(&length), sizeof length);
-    const json header = json::parse(content.substr(sizeof length, length));
-    for (const auto& [name, tensor] : header.items()) {
-      if (name == "__metadata__") continue;
-      const auto& offsets = tensor.at("data_offsets");
-      const std::uint64_t begin = offsets.at(0), end = offsets.at(1);
-      tensors[name] = content.substr(sizeof length + length + begin, end - begin);
-    }
-  }
-  return tensors;
 }
 
 /// Where the state of each recovery of a run came from.

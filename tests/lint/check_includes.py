@@ -26,7 +26,7 @@ SUBFOLDERS = {
     "stages": {
         "model": set(),
         "layers": {BESIDE, "model"},
-        "parameters": {BESIDE, "layers"},
+        "parameters": {BESIDE, "layers", "model"},
         "chunk": {BESIDE, "layers", "model", "parameters"},
         "data_parallel": {BESIDE, "parameters"},
         "generation": {BESIDE, "layers", "model", "parameters"},

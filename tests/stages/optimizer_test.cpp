@@ -1,8 +1,12 @@
 #include "stages/optimizer.h"
 
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <utility>
 #include <vector>
+
+#include "tensor/device.h"
 
 using namespace troupe::stages;
 
@@ -74,4 +78,45 @@ BOOST_AUTO_TEST_CASE(an_update_carries_its_numbers) {
   BOOST_TEST(step.weight_decay == 0.3f);
   BOOST_TEST(step.step == 3);
   BOOST_TEST(step.gradient_scale == 0.25f);
+}
+
+BOOST_AUTO_TEST_CASE(a_group_changes_what_it_names) {
+  const troupe::tensor::AdamWStep step = adamw_step({.lr = 0.5, .weight_decay = 0.3}, 3, 0.25);
+  const auto scaled = troupe::stages::step_of({.lr_scale = 0.5}, step);
+  BOOST_TEST(scaled.lr == 0.25f);
+  BOOST_TEST(scaled.weight_decay == 0.3f);
+  BOOST_TEST(scaled.gradient_scale == 0.25f);
+  BOOST_TEST(scaled.step == 3);
+  const auto decayed = troupe::stages::step_of({.weight_decay = 0.0}, step);
+  BOOST_TEST(decayed.lr == 0.5f);
+  BOOST_TEST(decayed.weight_decay == 0.0f);
+}
+
+// torch.optim.AdamW (PyTorch 2.15, float64) gave these weights after four steps with the groups
+// {}, {lr: 0.02 * 0.25} and {lr: 0.02 * 3, weight_decay: 0.5}; lr 0.02, betas (0.9, 0.95), eps
+// 1e-8, weight_decay 0.1; gradients [0.1 k, -0.3, 0.2 / k] of step k.
+BOOST_AUTO_TEST_CASE(groups_are_those_of_torch) {
+  using troupe::tensor::Tensor;
+  const std::vector<std::pair<troupe::stages::UpdateRule, std::array<float, 3>>> groups{
+      {{}, {0.419379238f, -0.912263651f, 1.910872145f}},
+      {{.lr_scale = 0.25}, {0.479798684f, -0.978016495f, 1.977665877f}},
+      {{.lr_scale = 3, .weight_decay = 0.5}, {0.222382613f, -0.655878438f, 1.560535573f}}};
+  const auto device = troupe::tensor::make_cpu_device(1);
+  const auto stream = device->make_stream();
+  for (const auto& [rule, expected] : groups) {
+    std::array<float, 3> w{0.5f, -1, 2}, m{}, v{};
+    const auto tensor = [](std::array<float, 3>& x) {
+      return Tensor{x.data(), troupe::tensor::DType::f32, {3}};
+    };
+    for (int k = 1; k <= 4; ++k) {
+      const auto number = static_cast<float>(k);
+      std::array<float, 3> gradient{0.1f * number, -0.3f, 0.2f / number};
+      const OptimizerConfig config{.lr = 0.02, .weight_decay = 0.1};
+      device->ops().adamw(*stream, troupe::stages::step_of(rule, adamw_step(config, k, 1)),
+                          tensor(gradient), tensor(w), tensor(m), tensor(v), tensor(w), tensor(m),
+                          tensor(v));
+      stream->synchronize();
+    }
+    for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(std::abs(w[i] - expected[i]) < 1e-6f);
+  }
 }

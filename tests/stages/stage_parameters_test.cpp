@@ -50,7 +50,8 @@ BOOST_AUTO_TEST_CASE(a_whole_model_holds_every_parameter_in_canonical_order) {
       BOOST_TEST(p.name == infos[i].name);
       BOOST_TEST((p.weight.shape == infos[i].shape));
       BOOST_TEST(p.owned);
-      BOOST_TEST(p.decays == (infos[i].shape.rank() == 2));
+      const std::optional<double> none;
+      BOOST_TEST((p.update.weight_decay == (infos[i].shape.rank() == 2 ? none : 0.0)));
     }
     BOOST_TEST(!stage.tied_gradient());
   }
@@ -170,5 +171,29 @@ BOOST_AUTO_TEST_CASE(decay_all_includes_norms) {
   PipelineSpec spec = cut(false, {3}, {0});
   spec.decay_all = true;
   Pipeline pipeline(spec, *device, 1);
-  for (const auto& p : pipeline.stages().front()->parameters()) BOOST_TEST(p.decays, p.name);
+  for (const auto& p : pipeline.stages().front()->parameters())
+    BOOST_TEST(!p.update.weight_decay.has_value(), p.name);
+}
+
+BOOST_AUTO_TEST_CASE(frozen_parameters_have_no_moments_and_no_norm) {
+  const auto device = test::make_test_device();
+  PipelineSpec spec = cut(false, {3}, {0});
+  Pipeline all(spec, *device, 1);
+  spec.model.groups = {{.match = "model.layers.[01].*", .update = {.frozen = true}}};
+  Pipeline some(spec, *device, 1);
+  const auto& stage = *some.stages().front();
+  some.step({}, 1, {random_tokens(8, 11, 1)});
+  std::vector<double> norms(stage.parameters().size(), -1.0);
+  stage.squared_norms(norms);
+  for (std::size_t i = 0; i < norms.size(); ++i) {
+    const stages::Parameter& p = stage.parameters()[i];
+    const bool frozen =
+        p.name.find("layers.0") != p.name.npos || p.name.find("layers.1") != p.name.npos;
+    BOOST_TEST(p.exp_avg.num_elements() == (frozen ? 0 : p.weight.num_elements()), p.name);
+    BOOST_TEST(p.exp_avg_sq.num_elements() == p.exp_avg.num_elements());
+    BOOST_TEST((norms[i] == 0.0) == frozen, p.name);
+  }
+  const auto before = all.stages().front()->allocated(), after = stage.allocated();
+  BOOST_TEST(after.optimizer < before.optimizer / 2);
+  BOOST_TEST(after.gradients == before.gradients);
 }

@@ -69,7 +69,7 @@ inline RawTensor as_bfloat16(const RawTensor& floats) {
 inline RawTensors tensors_of(const stages::ModelConfig& model) {
   RawTensors tensors;
   std::uint32_t next = 0x3c00;
-  for (const auto& [name, shape] : stages::stored_tensors(model)) {
+  for (const auto& [name, shape, frozen] : stages::stored_tensors(model)) {
     RawTensor& tensor = tensors[name];
     tensor.dtype = "F32";
     tensor.shape.assign(shape.dims().begin(), shape.dims().end());
