@@ -98,6 +98,7 @@ caf::behavior Director::make_behavior() {
           [this](const ReplicaVote& vote) { on_vote(vote); },
           [this](const TracedActions& actions) { traced(actions); },
           [this](const Tapped& message) { on_tapped(message); },
+          [this](const ParameterHistograms& message) { on_histograms(message); },
           [this](const AutoChange::Advice& advice) { on_advice(advice); },
           [this](const CheckpointFinished& checkpoint) { finished(checkpoint); },
           [this](const MeasureActions& measure) { scheduler_measures_ = measure.on; },
@@ -238,6 +239,10 @@ void Director::traced(const TracedActions& actions) {
 
 void Director::on_tapped(const Tapped& message) {
   if (accepts(message, "Tapped")) tell(to_event(message), message.rank, message.step);
+}
+
+void Director::on_histograms(const ParameterHistograms& message) {
+  if (accepts(message, "ParameterHistograms")) tell(to_event(message), message.rank, message.step);
 }
 
 void Director::on_advice(const AutoChange::Advice& advice) {

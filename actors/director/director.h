@@ -79,6 +79,7 @@ class Director : public ControlActor {
   bool accepts(const Answer& answer, const char* name);
   void traced(const TracedActions& actions);
   void on_tapped(const Tapped& message);
+  void on_histograms(const ParameterHistograms& message);
   void on_advice(const AutoChange::Advice& advice);
   void finished(const CheckpointFinished& checkpoint);
   void refused(const Refused& message);

@@ -55,6 +55,9 @@ caf::behavior ReplicaActor::make_behavior() {
           [this](const Tapped& tapped) {
             if (accepts(tapped, "Tapped")) send(context_.director, tapped);
           },
+          [this](const ParameterHistograms& message) {
+            if (accepts(message, "ParameterHistograms")) send(context_.director, message);
+          },
           [this](const Heartbeat& beat) { on_heartbeat(beat); },
       },
       {

@@ -1,6 +1,7 @@
 #include "actors/director/worker_events.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::actors {
 
@@ -19,6 +20,24 @@ TensorTapped to_event(const Tapped& tapped) {
   std::copy_n(tapped.histogram.begin(),
               std::min(tapped.histogram.size(), event.summary.histogram.size()),
               event.summary.histogram.begin());
+  return event;
+}
+
+ParametersSeen to_event(const ParameterHistograms& histograms) {
+  ParametersSeen event;
+  for (const ParameterHistograms::Row& row : histograms.rows) {
+    ValueHistogram part{.elements = row.elements,
+                        .not_finite = row.not_finite,
+                        .min = to_double(row.min),
+                        .max = to_double(row.max),
+                        .sum = to_double(row.sum),
+                        .squares = to_double(row.squares)};
+    for (std::size_t i = 0; i < row.bins.size(); ++i) part.counts[row.bins[i]] += row.counts[i];
+    event.rows.push_back({.tensor = row.tensor,
+                          .is_gradient = row.is_gradient,
+                          .whole = row.whole,
+                          .part = std::move(part)});
+  }
   return event;
 }
 

@@ -20,10 +20,10 @@ using StageRef =
                      caf::reacts_to<Finish>>;
 
 /// A replica's actor, in the launcher: accepts what its stages answer within an epoch.
-using ReplicaRef =
-    caf::typed_actor<caf::reacts_to<Ready>, caf::reacts_to<Prepared>, caf::reacts_to<Saved>,
-                     caf::reacts_to<Evaluated>, caf::reacts_to<TracedActions>,
-                     caf::reacts_to<Tapped>, caf::reacts_to<Heartbeat>>;
+using ReplicaRef = caf::typed_actor<caf::reacts_to<Ready>, caf::reacts_to<Prepared>,
+                                    caf::reacts_to<Saved>, caf::reacts_to<Evaluated>,
+                                    caf::reacts_to<TracedActions>, caf::reacts_to<Tapped>,
+                                    caf::reacts_to<ParameterHistograms>, caf::reacts_to<Heartbeat>>;
 
 /// The director, in the launcher: accepts what a worker sends outside an epoch, or about itself.
 using DirectorRef = caf::typed_actor<caf::replies_to<Hello>::with<Welcome>, caf::reacts_to<Join>,

@@ -163,6 +163,20 @@ std::string fault_in(const Tapped& tapped, const ReplicaPart& part) {
   return "";
 }
 
+std::string fault_in(const ParameterHistograms& histograms, const ReplicaPart& part) {
+  if (std::string fault = fault_of_step(histograms, part, part.committed, part.committed + 1);
+      !fault.empty())
+    return fault;
+  const auto is_bin = [](int bin) {
+    return bin >= -ParameterHistograms::kBins && bin <= ParameterHistograms::kBins;
+  };
+  for (const ParameterHistograms::Row& row : histograms.rows)
+    if (row.elements < 0 || row.not_finite < 0 || row.elements > row.whole ||
+        row.bins.size() != row.counts.size() || !std::ranges::all_of(row.bins, is_bin))
+      return fmt::format("an impossible histogram of {}", row.tensor);
+  return "";
+}
+
 std::string fault_in(const Heartbeat& beat) {
   return is_duration(beat.longest_action_s) ? "" : "a time that is not finite or is negative";
 }

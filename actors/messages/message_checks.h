@@ -28,6 +28,7 @@ std::string fault_in(const Saved& answer, const ReplicaPart& part);
 std::string fault_in(const Evaluated& answer, const ReplicaPart& part);
 std::string fault_in(const TracedActions& actions, const ReplicaPart& part);
 std::string fault_in(const Tapped& tapped, const ReplicaPart& part);
+std::string fault_in(const ParameterHistograms& histograms, const ReplicaPart& part);
 std::string fault_in(const Heartbeat& beat);
 /// Why a message with actions of any replica is impossible; empty if it is possible.
 std::string fault_in(const TracedActions& actions, int num_ranks, int num_chunks);

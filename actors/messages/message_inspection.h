@@ -65,6 +65,9 @@ TROUPE_INSPECT(TracedActions::Collective, x.group, x.operation, x.bucket, x.begi
 TROUPE_INSPECT(TracedActions, x.epoch, x.step, x.rank, x.rows, x.collectives, x.complete)
 TROUPE_INSPECT(Tapped, x.epoch, x.step, x.rank, x.to, x.backward, x.microbatch, x.elements,
                x.not_finite, x.norm, x.mean, x.min, x.max, x.histogram, x.file, x.error)
+TROUPE_INSPECT(ParameterHistograms::Row, x.tensor, x.is_gradient, x.whole, x.elements, x.not_finite,
+               x.min, x.max, x.sum, x.squares, x.bins, x.counts)
+TROUPE_INSPECT(ParameterHistograms, x.epoch, x.step, x.rank, x.rows)
 TROUPE_INSPECT(Saved, x.epoch, x.step, x.rank, x.error)
 TROUPE_INSPECT(Evaluated, x.epoch, x.step, x.batch, x.rank, x.loss_sum, x.targets)
 TROUPE_INSPECT(Failed, x.epoch, x.incarnation, x.kind, x.message)

@@ -112,4 +112,23 @@ struct Tapped {
   std::string error;  ///< why it could not be dumped; empty: no error
 };
 
+/// ValueHistogram of parts of weights and gradients, each of a tensor of the model's files.
+struct ParameterHistograms {
+  static constexpr int kBins = 512;  ///< of magnitudes
+  struct Row {
+    std::string tensor;
+    bool is_gradient = false;
+    std::int64_t whole = 0;  ///< elements of the whole tensor
+    std::int64_t elements = 0;
+    std::int64_t not_finite = 0;
+    Bits min = 0, max = 0, sum = 0, squares = 0;
+    std::vector<std::int32_t> bins;  ///< those that are not empty
+    std::vector<std::uint64_t> counts;
+  };
+  std::uint32_t epoch = 0;
+  std::int64_t step = 0;
+  int rank = 0;
+  std::vector<Row> rows;
+};
+
 }  // namespace troupe::actors

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/monitors/tensor_summary.h"
+#include "actors/monitors/value_histogram.h"
 #include "actors/topology/reports.h"
 
 // The events of a run, as its monitors receive them: plain values without CAF types. A kind of
@@ -89,6 +90,18 @@ struct TensorTapped {
   std::string file;   ///< file into which it was dumped; empty: none
   std::string error;  ///< why it could not be dumped; empty: it was, or need not be
 };
+/// Parts of weights and gradients that the event's rank has in a step, which is not committed yet:
+/// weights as the step read them, gradients complete and not clipped. Those of all ranks add up to
+/// each tensor once.
+struct ParametersSeen {
+  struct Row {
+    std::string tensor;  ///< as the model's files name it
+    bool is_gradient = false;
+    std::int64_t whole = 0;  ///< elements of the whole tensor
+    ValueHistogram part;
+  };
+  std::vector<Row> rows;
+};
 /// A stage's busy time is far above the time expected of it.
 struct StragglerFound {
   int replica = 0;
@@ -145,15 +158,15 @@ struct RunEnded {
 
 using EventBody =
     std::variant<StepCommitted, EvaluationDone, CheckpointSaved, NotFinite, MembershipChanged,
-                 RankActivity, DirectorActivity, ActionsTraced, TensorTapped, StragglerFound,
-                 LargeGradient, FailureDetected, PhaseBegun, Recovered, Rescaled, MonitorAttached,
-                 MonitorDetached, Note, RunEnded>;
+                 RankActivity, DirectorActivity, ActionsTraced, TensorTapped, ParametersSeen,
+                 StragglerFound, LargeGradient, FailureDetected, PhaseBegun, Recovered, Rescaled,
+                 MonitorAttached, MonitorDetached, Note, RunEnded>;
 
 inline constexpr std::size_t kNumEventKinds = std::variant_size_v<EventBody>;
 inline constexpr std::array<std::string_view, kNumEventKinds> kEventNames{
-    "step",     "evaluation", "checkpoint", "not_finite",     "membership", "activity", "director",
-    "actions",  "tensor",     "straggler",  "large_gradient", "failure",    "phase",    "recovered",
-    "rescaled", "attached",   "detached",   "note",           "ended"};
+    "step",      "evaluation", "checkpoint", "not_finite", "membership",     "activity", "director",
+    "actions",   "tensor",     "histograms", "straggler",  "large_gradient", "failure",  "phase",
+    "recovered", "rescaled",   "attached",   "detached",   "note",           "ended"};
 
 /// An event with its place in the run.
 struct RunEvent {

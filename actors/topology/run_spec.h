@@ -130,6 +130,7 @@ struct RunSpec {
   } recovery;
 
   std::int64_t log_interval = 1;
+  std::int64_t histogram_interval = 0;  ///< steps between histograms of all parameters; 0: none
 
   int num_microbatches() const { return batch.microbatches(mesh.dp); }
   int num_ranks() const { return mesh.num_ranks(); }

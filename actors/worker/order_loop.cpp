@@ -92,8 +92,9 @@ void OrderLoop::run(const std::function<void(StageAnswer)>& answer) {
     try {
       auto result = std::visit(execute, order);
       // Summaries precede the vote, so that the director knows how many samples are left when it
-      // orders the next step.
+      // orders the next step, and has all histograms of a step that it commits.
       for (Tapped& tapped : executor_.take_tapped()) answer(std::move(tapped));
+      for (auto& histograms : executor_.take_histograms()) answer(std::move(histograms));
       if (result) answer(std::move(*result));
       for (TracedActions& actions : executor_.take_trace()) answer(std::move(actions));
     } catch (const std::exception& e) {

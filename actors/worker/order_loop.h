@@ -13,8 +13,8 @@
 namespace troupe::actors {
 
 using StageOrder = std::variant<Halt, EnterEpoch, RunStep, Commit, Save, Evaluate, Finish>;
-using StageAnswer =
-    std::variant<Halted, Ready, Prepared, TracedActions, Tapped, Saved, Evaluated, Failed>;
+using StageAnswer = std::variant<Halted, Ready, Prepared, TracedActions, Tapped,
+                                 ParameterHistograms, Saved, Evaluated, Failed>;
 
 /// The computing side of a worker, as its stage actor sees it. Functions may be called from any
 /// thread and never wait.

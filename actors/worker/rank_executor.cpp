@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "actors/worker/collective_log.h"
+#include "actors/worker/parameter_histograms.h"
 #include "actors/worker/tap.h"
 #include "actors/worker/traced_actions.h"
 #include "stages/optimizer.h"
@@ -122,6 +123,8 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
   }
   add_waits(vote, *now.runner, now.part, now.rank);
   if (tap) tapped_ = tap->take();
+  if (spec_.histogram_interval > 0 && order.step % spec_.histogram_interval == 0)
+    histograms_ = histograms_of(now.stage(), spec_.model, now.part, order, now.rank, *device_);
   if (order.trace)
     trace_ = traced_actions(*now.runner, now.part, now.rank, order, now.data_parallel->spans());
   set_state("prepared");
@@ -134,6 +137,10 @@ std::vector<TracedActions> RankExecutor::take_trace() {
 
 std::vector<Tapped> RankExecutor::take_tapped() {
   return std::exchange(tapped_, {});
+}
+
+std::vector<ParameterHistograms> RankExecutor::take_histograms() {
+  return std::exchange(histograms_, {});
 }
 
 void RankExecutor::commit(const Commit& order) {

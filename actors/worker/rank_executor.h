@@ -51,6 +51,8 @@ class RankExecutor {
   std::vector<TracedActions> take_trace();
   /// Takes the summaries of tensors that run_step was to look at; empty if they were taken.
   std::vector<Tapped> take_tapped();
+  /// The histograms of the last step, if it is one of which they are made.
+  std::vector<ParameterHistograms> take_histograms();
   void commit(const Commit& order);
   /// Writes the state while other orders are carried out; the next commit() waits until it is
   /// written. `answer` is called once, from another thread if this rank has a part to write.
@@ -116,6 +118,7 @@ class RankExecutor {
   CheckpointWriter writer_;  ///< reads the state of epoch_
   std::vector<TracedActions> trace_;
   std::vector<Tapped> tapped_;
+  std::vector<ParameterHistograms> histograms_;
 
   std::atomic<std::uint64_t> progress_{0};  ///< progress of plan runners that are gone
   mutable std::mutex mutex_;  // guards what other threads read: the members below, node_

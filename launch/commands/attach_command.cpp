@@ -74,16 +74,18 @@ int print_lines(const AttachOptions& options, Attachment& run,
 }
 
 int print_json(const AttachOptions& options) {
-  const std::string kinds = options.events.empty() ? all_kinds_but({"actions"}) : options.events;
+  const std::string kinds =
+      options.events.empty() ? all_kinds_but({"actions", "histograms"}) : options.events;
   const auto run = attach(options.run, {.kinds = kinds, .who = name_of("lines")});
   return print_lines(options, *run, [](const json& event) { return to_text(event) + "\n"; });
 }
 
 /// Lines for people, where there is no screen.
 int print_texts(const AttachOptions& options) {
-  const std::string kinds = options.events.empty()
-                                ? all_kinds_but({"actions", "activity", "director", "tensor"})
-                                : options.events;
+  const std::string kinds =
+      options.events.empty()
+          ? all_kinds_but({"actions", "activity", "director", "tensor", "histograms"})
+          : options.events;
   const auto run = attach(options.run, {.kinds = kinds, .who = name_of("lines")});
   EventLines lines(received_status(run->status()).max_steps);
   return print_lines(options, *run, [&](const json& told) -> std::string {
@@ -129,7 +131,7 @@ std::unique_ptr<Attachment> attach_to_actions(const AttachOptions& options) {
 
 int show(const AttachOptions& options, const TerminalKind& kind) {
   const std::string kinds =
-      options.events.empty() ? all_kinds_but({"actions", "tensor"}) : options.events;
+      options.events.empty() ? all_kinds_but({"actions", "tensor", "histograms"}) : options.events;
   const auto news = attach(options.run, {.kinds = kinds, .who = name_of("screen")});
   const auto actions = attach_to_actions(options);
   RunWatch watch(watched_run(options.run, news->status()));

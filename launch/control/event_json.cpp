@@ -142,6 +142,24 @@ json body_of(const TensorTapped& e) {
   if (!e.error.empty()) body["error"] = e.error;
   return body;
 }
+json body_of(const ParametersSeen& e) {
+  json tensors = json::array();
+  for (const auto& row : e.rows) {
+    json bins = json::array();
+    for (const auto& [bin, count] : row.part.counts) bins.push_back({bin, count});
+    tensors.push_back({{"name", row.tensor},
+                       {"of", row.is_gradient ? "gradient" : "weight"},
+                       {"whole", row.whole},
+                       {"elements", row.part.elements},
+                       {"not_finite", row.part.not_finite},
+                       {"min", row.part.min},
+                       {"max", row.part.max},
+                       {"sum", row.part.sum},
+                       {"squares", row.part.squares},
+                       {"bins", std::move(bins)}});
+  }
+  return {{"tensors", std::move(tensors)}};
+}
 json body_of(const StragglerFound& e) {
   return {{"replica", e.replica}, {"stage", e.stage},   {"shard", e.shard},
           {"score", e.score},     {"busy_s", e.busy_s}, {"usual_busy_s", e.usual_busy_s}};

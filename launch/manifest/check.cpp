@@ -312,6 +312,11 @@ void check_device(const Manifest& m) {
 }
 
 void check_monitor(const Manifest& m) {
+  if (m.integer("monitor.histograms") > 0 && !m.flag("monitor.tensorboard"))
+    m.fail("monitor.histograms",
+           fmt::format("monitor.histograms = {} are written for TensorBoard, which is off; take "
+                       "monitor.tensorboard = true too",
+                       m.integer("monitor.histograms")));
   for (const char* key : {"monitor.prometheus", "monitor.web"})
     if (const std::string& address = m.text(key); !address.empty())
       if (const std::string wrong = check_http_address(address); !wrong.empty())

@@ -10,6 +10,7 @@
 #include "launch/manifest/key_rules.h"
 #include "launch/manifest/mix_keys.h"
 #include "launch/manifest/model_keys.h"
+#include "launch/manifest/monitor_keys.h"
 #include "stages/data/documents.h"
 #include "stages/data/loss_on.h"
 
@@ -306,29 +307,10 @@ constexpr std::array kLaterKeys{
         "price of three times the state's memory more, 37 bytes a parameter. With "
         "data_parallel.sharding each replica holds another's moments instead: 8 bytes a parameter, "
         "divided by mesh.dp, and a lost worker costs nothing"},
-
-    Key{"monitor", "log_interval", integer, "1", "steps", "Steps between console lines; every step",
-        Rule{.min = 1, .max = 1e9}},
-    Key{"monitor", "peak_tflops", number, "0.0", "TFLOP/s",
-        "What the device of a rank can do at most, for mfu; 0: what the table of GPUs says, "
-        "and unknown for a CPU",
-        Rule{.min = 0, .max = 1e9}},
-    Key{"monitor", "tensorboard", boolean, "false", "",
-        "Write event files for TensorBoard into tensorboard/ of the run directory"},
-    Key{"monitor", "prometheus", text, "\"\"", "host:port",
-        "Where to answer a Prometheus server, as 127.0.0.1:9090; port 0: any free one, shown by "
-        "status --json; empty: nowhere. Every client that reaches it may read"},
-    Key{"monitor", "web", text, "\"\"", "host:port",
-        "Where to show the run to a browser, as 127.0.0.1:8080; port 0: any free one, shown by "
-        "status --json; empty: nowhere. Every client that reaches it may read"},
-    Key{"monitor", "hosts", texts, "[]", "names",
-        "Names and addresses by which browsers may ask for the page, beside localhost and the "
-        "address of web; empty: all of the machine's own. Requests by other names, which pages of "
-        "other sites could make, are refused"},
 };
 
-constexpr auto kKeys =
-    joined(joined(joined(kRunKeys, kModelKeys), kOtherKeys), joined(kDataParallelKeys, kLaterKeys));
+constexpr auto kKeys = joined(joined(joined(kRunKeys, kModelKeys), kOtherKeys),
+                              joined(joined(kDataParallelKeys, kLaterKeys), kMonitorKeys));
 
 constexpr std::string_view kNotAveraged =
     "nothing is averaged: each loss is divided by the number of tokens of the step already";

@@ -197,7 +197,8 @@ actors::RunSpec to_run_spec(const Manifest& m) {
                    .hang_s = m.number("recovery.hang"),
                    .restarts_per_hour = narrow(m.integer("recovery.restarts_per_hour")),
                    .neighbour_copies = m.flag("recovery.neighbour_copies")},
-      .log_interval = m.integer("monitor.log_interval")};
+      .log_interval = m.integer("monitor.log_interval"),
+      .histogram_interval = m.integer("monitor.histograms")};
 }
 
 actors::RunSpec parse_resolved(const std::string& text) {

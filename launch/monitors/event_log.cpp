@@ -19,7 +19,7 @@ using namespace actors;
 /// no use later.
 EventMask kept_kinds() {
   return all_events() & ~mask_of<StepCommitted, EvaluationDone, RankActivity, DirectorActivity,
-                                 ActionsTraced, TensorTapped>();
+                                 ActionsTraced, TensorTapped, ParametersSeen>();
 }
 
 }  // namespace

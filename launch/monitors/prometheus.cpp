@@ -259,7 +259,8 @@ PrometheusEndpoint::PrometheusEndpoint(Hub& hub, const HttpAddress& address, con
                             address.text(), e.what()));
   }
   parts_->exposer->RegisterCollectable(parts_->registry);
-  parts_->thread.emplace(hub, "prometheus", all_events() & ~mask_of<ActionsTraced, TensorTapped>(),
+  parts_->thread.emplace(hub, "prometheus",
+                         all_events() & ~mask_of<ActionsTraced, TensorTapped, ParametersSeen>(),
                          [parts = parts_.get()](const Subscription::Batch& batch) {
                            for (const auto& event : batch.events) parts->metrics.apply(*event);
                          });

@@ -6,6 +6,8 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "launch/control/control_protocol.h"
 #include "launch/control/event_json.h"
 #include "launch/monitors/tfrecord.h"
+#include "schedules/counted.h"
 
 namespace troupe::launch {
 namespace {
@@ -52,9 +55,36 @@ std::vector<std::string> messages_of(const RunEvent& event, const StepCommitted&
 std::vector<std::string> messages_of(const RunEvent& event, const EvaluationDone& evaluation) {
   return {scalar_event(event.time, event.step, "eval/loss", static_cast<float>(evaluation.loss))};
 }
+std::vector<std::string> messages_of(const RunEvent&, const ParametersSeen&) {
+  return {};  // written when the step is committed
+}
 template <typename Body>
 std::vector<std::string> messages_of(const RunEvent& event, const Body&) {
   return {text_event(event.time, event.step, "run/events", to_text(to_json(event)))};
+}
+
+/// The buckets between the lowest and the highest one that is not empty, with one for each gap.
+HistogramValues values_of(const ValueHistogram& histogram) {
+  HistogramValues values{.min = histogram.min,
+                         .max = histogram.max,
+                         .sum = histogram.sum,
+                         .squares = histogram.squares,
+                         .count = static_cast<double>(histogram.elements - histogram.not_finite)};
+  const auto end_of = [](int bin, int side) {
+    if (bin == 0) return side * ValueHistogram::lower_end(1);
+    const int outer = (bin < 0) == (side < 0) ? 1 : 0;  // away from zero
+    return std::copysign(ValueHistogram::lower_end(std::abs(bin) + outer), bin);
+  };
+  const auto add = [&](double end, double count) {
+    values.ends.push_back(end);
+    values.counts.push_back(count);
+  };
+  for (const auto& [bin, count] : histogram.counts) {
+    const double begin = end_of(bin, -1);
+    if (!values.ends.empty() && values.ends.back() < begin) add(begin, 0);
+    add(end_of(bin, 1), static_cast<double>(count));
+  }
+  return values;
 }
 
 }  // namespace
@@ -72,14 +102,33 @@ void TensorBoard::consume(const Subscription::Batch& batch) {
   if (broken_) return;
   errno = 0;
   if (!file_) open();
-  for (const auto& event : batch.events)
+  for (const auto& event : batch.events) {
     for (const std::string& message :
          std::visit([&](const auto& body) { return messages_of(*event, body); }, event->body))
       write(message);
+    if (const auto* seen = std::get_if<ParametersSeen>(&event->body))
+      histograms_.add(*event, *seen);
+    else if (std::holds_alternative<StepCommitted>(event->body))
+      write_histograms(*event);
+  }
   if (!broken_ && file_ && std::fflush(file_.get()) == 0) return;
   broken_ = true;
   complain_(fmt::format("{} cannot be written: {}; TensorBoard gets nothing more, the run goes on",
                         path_.string(), std::strerror(errno)));
+}
+
+void TensorBoard::write_histograms(const RunEvent& committed) {
+  const std::int64_t step = std::get<StepCommitted>(committed.body).report.step;
+  int incomplete = 0;
+  for (const auto& [tag, whole] : histograms_.take(step)) {
+    if (whole.is_complete())
+      write(histogram_event(committed.time, step, tag, values_of(whole.histogram)));
+    else
+      ++incomplete;
+  }
+  if (incomplete > 0)
+    complain_(fmt::format("TensorBoard lacks {} of step {}, as it is too slow for the run",
+                          schedules::counted(incomplete, "histogram"), step));
 }
 
 void TensorBoard::open() {

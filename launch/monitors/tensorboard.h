@@ -7,13 +7,14 @@
 #include <string>
 
 #include "actors/monitors/subscriber_thread.h"
+#include "launch/monitors/histogram_gatherer.h"
 
 namespace troupe::launch {
 
 /// Writes an event file for TensorBoard: train/loss, train/grad_norm, train/lr, train/tokens_per_s,
-/// train/step_s and eval/loss, the busy share of each stage, and changes of the cluster as text. It
-/// is a monitor like any other: if it cannot write it reports that once and ends, and the run goes
-/// on.
+/// train/step_s and eval/loss, the busy share of each stage, changes of the cluster as text, and
+/// the histograms that the run makes (monitor.histograms). It is a monitor like any other: if it
+/// cannot write it reports that once and ends, and the run goes on.
 class TensorBoard {
  public:
   /// Creates a new file in `folder`, which is created if it does not exist. `print_error` is called
@@ -25,6 +26,7 @@ class TensorBoard {
   void open();
   void consume(const actors::Subscription::Batch& batch);
   void write(const std::string& message);
+  void write_histograms(const actors::RunEvent& committed);
 
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
@@ -34,6 +36,7 @@ class TensorBoard {
   std::filesystem::path path_;
   std::unique_ptr<std::FILE, Close> file_;
   bool broken_ = false;
+  HistogramGatherer histograms_;
   // Declared last, so that it ends before the members that it uses.
   actors::SubscriberThread thread_;
 };

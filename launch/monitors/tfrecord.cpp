@@ -27,6 +27,13 @@ class Message {
     append_little_endian(bytes_, std::bit_cast<std::uint32_t>(value));
     return *this;
   }
+  /// A packed field.
+  Message& fixed(int field, const std::vector<double>& values) {
+    std::string packed;
+    for (const double value : values)
+      append_little_endian(packed, std::bit_cast<std::uint64_t>(value));
+    return text(field, packed);
+  }
   Message& text(int field, std::string_view value) {
     key(field, 2).varint(value.size());
     bytes_.append(value);
@@ -55,7 +62,10 @@ namespace summary {
 constexpr int kValue = 1;
 }
 namespace value {
-constexpr int kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9;
+constexpr int kTag = 1, kSimpleValue = 2, kHistogram = 5, kTensor = 8, kMetadata = 9;
+}
+namespace histogram {
+constexpr int kMin = 1, kMax = 2, kCount = 3, kSum = 4, kSquares = 5, kEnds = 6, kCounts = 7;
 }
 namespace metadata {
 constexpr int kPluginData = 1, kPluginName = 1;
@@ -104,6 +114,20 @@ std::string version_event(double wall_time) {
 std::string scalar_event(double wall_time, std::int64_t step, std::string_view tag, float value) {
   return summary_event(wall_time, step,
                        Message{}.text(value::kTag, tag).fixed(value::kSimpleValue, value));
+}
+
+std::string histogram_event(double wall_time, std::int64_t step, std::string_view tag,
+                            const HistogramValues& values) {
+  const auto content = Message{}
+                           .fixed(histogram::kMin, values.min)
+                           .fixed(histogram::kMax, values.max)
+                           .fixed(histogram::kCount, values.count)
+                           .fixed(histogram::kSum, values.sum)
+                           .fixed(histogram::kSquares, values.squares)
+                           .fixed(histogram::kEnds, values.ends)
+                           .fixed(histogram::kCounts, values.counts);
+  return summary_event(wall_time, step,
+                       Message{}.text(value::kTag, tag).message(value::kHistogram, content));
 }
 
 std::string text_event(double wall_time, std::int64_t step, std::string_view tag,

@@ -181,7 +181,7 @@ WebPage::WebPage(Hub& hub, const HttpAddress& address, const WatchedRun& run,
                             address.text(), e.what()));
   }
   parts_->server->addHandler("/", parts_->handler);
-  parts_->thread.emplace(hub, "web", all_events() & ~mask_of<ActionsTraced>(),
+  parts_->thread.emplace(hub, "web", all_events() & ~mask_of<ActionsTraced, ParametersSeen>(),
                          [parts = parts_.get()](const Subscription::Batch& batch) {
                            for (const auto& event : batch.events) parts->watch.apply(*event);
                            parts->tracer.rest_if_nobody_looks();

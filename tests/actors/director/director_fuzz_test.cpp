@@ -110,6 +110,11 @@ void send_what_replicas_pass_on(Sender& sender, std::uint32_t epoch, std::int64_
   BOOST_TEST(sender.send_extremes(traced_of(epoch + 1, step)) > 0u);
   const Tapped tapped{.epoch = epoch, .step = step, .rank = 0, .to = 1, .histogram = {1}};
   BOOST_TEST(sender.send_extremes(tapped) > 0u);
+  const ParameterHistograms histograms{
+      .epoch = epoch,
+      .step = step,
+      .rows = {{.tensor = "w", .whole = 1, .elements = 1, .bins = {1}, .counts = {1}}}};
+  BOOST_TEST(sender.send_extremes(histograms) > 0u);
 }
 
 /// Sends messages that are not for the director: answers to a replica, and orders.

@@ -69,6 +69,11 @@ BOOST_AUTO_TEST_CASE(no_answer_of_another_place_or_time_is_accepted) {
   check(Saved{.epoch = 1, .step = 3, .rank = 2});
   check(Evaluated{.epoch = 1, .step = 3, .rank = 2});
   check(Tapped{.epoch = 1, .step = 4, .rank = 2, .to = 3, .histogram = {1}});
+  check(ParameterHistograms{
+      .epoch = 1,
+      .step = 4,
+      .rank = 2,
+      .rows = {{.tensor = "w", .whole = 2, .elements = 1, .bins = {-3}, .counts = {1}}}});
   check(Prepared{.epoch = 1,
                  .step = 4,
                  .rank = 2,
@@ -203,6 +208,7 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
     barrage(Saved{.epoch = 1, .step = 0, .rank = 1});
     barrage(Evaluated{.epoch = 1, .step = 0, .rank = 1});
     barrage(Tapped{.epoch = 1, .step = 1, .rank = 1, .to = 0});
+    barrage(ParameterHistograms{.epoch = 1, .step = 1, .rank = 1});
     for (const int rank : {0, 1}) self->send(replica, Ready{.epoch = 1, .rank = rank});
     bool ready = false;
     self->receive_while([&] { return !ready; })(

@@ -165,6 +165,20 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
               ready.difference.reference == 1));
   BOOST_TEST(round_trip(system, Tapped{.norm = to_bits(nan), .histogram = {1, 2}, .file = "f"})
                  .histogram.at(1) == 2u);
+  const auto histograms = round_trip(system, ParameterHistograms{.rows = {{.tensor = "w",
+                                                                           .is_gradient = true,
+                                                                           .whole = 9,
+                                                                           .elements = 8,
+                                                                           .not_finite = 1,
+                                                                           .min = to_bits(-1),
+                                                                           .squares = to_bits(nan),
+                                                                           .bins = {-3, 4},
+                                                                           .counts = {5, 6}}}})
+                              .rows.at(0);
+  BOOST_TEST((histograms.tensor == "w" && histograms.is_gradient && histograms.whole == 9));
+  BOOST_TEST((histograms.elements == 8 && histograms.not_finite == 1));
+  BOOST_TEST((histograms.min == to_bits(-1) && histograms.squares == to_bits(nan)));
+  BOOST_TEST((histograms.bins.at(0) == -3 && histograms.counts.at(1) == 6u));
   BOOST_TEST(round_trip(system, Saved{.epoch = 1, .step = 2, .rank = 3}).rank == 3);
   const auto evaluated =
       round_trip(system, Evaluated{.epoch = 1, .step = 2, .rank = 3, .loss_sum = 6, .targets = 7});

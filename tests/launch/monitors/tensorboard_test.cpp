@@ -2,9 +2,12 @@
 
 #include <bit>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <map>
+#include <vector>
 
 #include "launch/monitors/tfrecord.h"
+#include "tests/support/event_files.h"
 #include "tests/support/temp_dir.h"
 
 // The written files are read back by an independent reader, made from the format's description.
@@ -14,63 +17,11 @@ namespace {
 
 using namespace actors;
 
-std::uint64_t little_endian(std::string_view bytes, std::size_t count) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < count; ++i)
-    value |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-  return value;
-}
-
 /// Returns the data of each record, after checking both of its checksums.
 std::vector<std::string> records_of(std::string_view bytes) {
-  std::vector<std::string> records;
-  while (!bytes.empty()) {
-    BOOST_REQUIRE(bytes.size() >= 16u);
-    const std::size_t length = little_endian(bytes, 8);
-    BOOST_REQUIRE(bytes.size() >= 16 + length);
-    BOOST_TEST(little_endian(bytes.substr(8), 4) == launch::masked_crc32c(bytes.substr(0, 8)));
-    const std::string_view data = bytes.substr(12, length);
-    BOOST_TEST(little_endian(bytes.substr(12 + length), 4) == launch::masked_crc32c(data));
-    records.emplace_back(data);
-    bytes.remove_prefix(16 + length);
-  }
-  return records;
-}
-
-/// A message's fields by number: the raw value of numbers, the bytes of everything else.
-struct Fields {
-  std::map<int, std::uint64_t> numbers;
-  std::map<int, std::string> texts;
-};
-std::uint64_t varint(std::string_view& bytes) {
-  std::uint64_t value = 0;
-  for (int shift = 0;; shift += 7) {
-    BOOST_REQUIRE(!bytes.empty());
-    const auto byte = static_cast<unsigned char>(bytes[0]);
-    bytes.remove_prefix(1);
-    value |= std::uint64_t{byte & 0x7fu} << shift;
-    if (byte < 0x80) return value;
-  }
-}
-Fields fields_of(std::string_view bytes) {
-  Fields fields;
-  while (!bytes.empty()) {
-    const std::uint64_t key = varint(bytes);
-    const int number = static_cast<int>(key >> 3);
-    const std::map<int, std::size_t> fixed{{1, 8}, {5, 4}};
-    if ((key & 7) == 0) {
-      fields.numbers[number] = varint(bytes);
-    } else if ((key & 7) == 2) {
-      const std::size_t length = varint(bytes);
-      fields.texts[number] = bytes.substr(0, length);
-      bytes.remove_prefix(length);
-    } else {
-      const std::size_t size = fixed.at(static_cast<int>(key & 7));
-      fields.numbers[number] = little_endian(bytes, size);
-      bytes.remove_prefix(size);
-    }
-  }
-  return fields;
+  return event_records(bytes, [](std::string_view part, std::uint64_t sum) {
+    BOOST_TEST(sum == launch::masked_crc32c(part));
+  });
 }
 
 struct Scalar {
@@ -128,6 +79,77 @@ BOOST_AUTO_TEST_CASE(a_step_is_scalars_and_a_failure_is_text) {
   BOOST_TEST(scalars.at("train/tokens_per_s").value == 200.0f);
   BOOST_TEST(scalars.at("pipeline/busy_share/replica_0_stage_0").value == 0.75f);
   BOOST_TEST(text.find("rank 1 was killed") != std::string::npos);
+}
+
+namespace {
+
+/// The parts of a tensor of six elements that two ranks have.
+RunEvent part(std::uint32_t epoch, std::vector<float> values, std::int64_t whole = 6) {
+  ParametersSeen::Row row{.tensor = "w", .whole = whole};
+  row.part.add(tensor::Tensor{
+      values.data(), tensor::DType::f32, {static_cast<std::int64_t>(values.size())}});
+  return {.epoch = epoch, .step = 7, .body = ParametersSeen{.rows = {row}}};
+}
+
+/// The histograms in an event file, field by field of TensorFlow's HistogramProto.
+std::vector<Fields> histograms_in(const std::filesystem::path& folder) {
+  std::vector<Fields> histograms;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    for (const std::string& record : records_of(content_of(entry.path()))) {
+      const Fields event = fields_of(record);
+      if (!event.texts.contains(5)) continue;
+      const Fields value = fields_of(fields_of(event.texts.at(5)).texts.at(1));
+      if (!value.texts.contains(5)) continue;
+      BOOST_TEST(value.texts.at(1) == "weights/w");
+      BOOST_TEST(event.numbers.at(2) == 7u);
+      histograms.push_back(fields_of(value.texts.at(5)));
+    }
+  return histograms;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(histograms_of_a_committed_step_are_each_tensor_once) {
+  const TempDir dir;
+  {
+    Hub hub;
+    const launch::TensorBoard board(hub, dir / "tb",
+                                    [](const std::string& text) { BOOST_ERROR(text); });
+    hub.publish(part(1, {9, 9, 9}));  // a step that was given up
+    hub.publish(part(2, {1, -1, 0}));
+    hub.publish(part(2, {1.5f, 1.6f, INFINITY}));
+    hub.publish({.epoch = 2, .step = 7, .body = StepCommitted{.report = {.step = 7}}});
+    hub.publish({.epoch = 2, .step = 8, .body = StepCommitted{.report = {.step = 8}}});
+  }
+  const auto found = histograms_in(dir / "tb");
+  BOOST_REQUIRE(found.size() == 1u);
+  const auto number = [&](int field) { return std::bit_cast<double>(found[0].numbers.at(field)); };
+  BOOST_TEST(number(1) == -1.0);
+  BOOST_TEST(number(2) == double{1.6f});
+  BOOST_TEST(number(3) == 5.0);
+  BOOST_TEST(std::abs(number(4) - 3.1) < 1e-6);
+  // From -1.25 to -1, a gap, what is nearly 0, a gap, from 1 to 1.25, a gap, from 1.5 to 1.75.
+  const double least = std::ldexp(1.0, -64);
+  BOOST_TEST(doubles_of(found[0].texts.at(6)) ==
+                 (std::vector<double>{-1, -least, least, 1, 1.25, 1.5, 1.75}),
+             boost::test_tools::per_element());
+  BOOST_TEST(doubles_of(found[0].texts.at(7)) == (std::vector<double>{1, 0, 1, 0, 1, 0, 2}),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_histogram_that_lacks_a_part_is_told_and_not_written) {
+  const TempDir dir;
+  std::vector<std::string> complaints;
+  {
+    Hub hub;
+    const launch::TensorBoard board(hub, dir / "tb",
+                                    [&](const std::string& text) { complaints.push_back(text); });
+    hub.publish(part(2, {1, -1, 0}));
+    hub.publish({.epoch = 2, .step = 7, .body = StepCommitted{.report = {.step = 7}}});
+  }
+  BOOST_TEST(histograms_in(dir / "tb").empty());
+  BOOST_REQUIRE(complaints.size() == 1u);
+  BOOST_TEST(complaints[0].find("lacks 1 histogram of step 7") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_made_is_told_once) {
