@@ -30,6 +30,7 @@
 #include "launch/run/resume.h"
 #include "launch/run/run_directory.h"
 #include "launch/run/run_log.h"
+#include "tensor/cpu/thread_team.h"
 
 namespace troupe::launch {
 namespace {
@@ -321,6 +322,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
     return 0;
   }
   const actors::RunSpec spec = to_run_spec(start.manifest);
+  tensor::require_threads(spec.cluster.device.threads);
   const Placement placement = place(spec);
   check_memory(spec, placement, machine, start.manifest.name());
   ControlServer control({.port = spec.cluster.port});

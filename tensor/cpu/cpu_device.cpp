@@ -9,6 +9,7 @@
 #include "tensor/cpu/cpu_attention.h"
 #include "tensor/cpu/cpu_cached_attention.h"
 #include "tensor/cpu/cpu_linear.h"
+#include "tensor/cpu/thread_team.h"
 #include "tensor/error.h"
 
 namespace troupe::tensor {
@@ -56,6 +57,7 @@ CpuDevice::CpuDevice(int threads) : threads_(threads), ops_(*this, threads) {
     throw Error(ErrorKind::manifest,
                 fmt::format("{} threads per rank; at least 1 is needed", threads));
   }
+  require_threads(threads);
 }
 
 Buffer CpuDevice::allocate(std::size_t bytes, MemoryKind kind) {

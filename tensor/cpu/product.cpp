@@ -1,30 +1,15 @@
 #include "tensor/cpu/product.h"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include "tensor/cpu/conversion.h"
+#include "tensor/cpu/thread_team.h"
 #include "tensor/error.h"
 
 namespace troupe::tensor {
 namespace {
 
 using dnnl::memory;
-
-/// Sets OpenMP's number of threads for its lifetime: oneDNN asks for it when it prepares a
-/// primitive and when it runs one.
-class ThreadCount {
- public:
-  explicit ThreadCount(int threads) : before_(omp_get_max_threads()) {
-    omp_set_num_threads(threads);
-  }
-  ~ThreadCount() { omp_set_num_threads(before_); }
-  ThreadCount(const ThreadCount&) = delete;
-  ThreadCount& operator=(const ThreadCount&) = delete;
-
- private:
-  const int before_;
-};
 
 memory::data_type type_of(DType dtype) {
   TROUPE_ASSERT(dtype == DType::f32 || dtype == DType::bf16);
@@ -113,7 +98,8 @@ Product::Product(const ProductShape& shape, int threads, const memory::desc& b)
       widened_(is_widened(shape.input)),
       engine_(dnnl::engine::kind::cpu, 0),
       stream_(engine_) {
-  const ThreadCount thread_count(threads_);
+  const ThreadTeam team(threads_);
+  team.check();
   const ProductShape inside = widened_ ? widened(shape) : shape;
   const dnnl::matmul::primitive_desc description = describe_product(inside, b, engine_);
   matmul_ = dnnl::matmul(description);
@@ -155,7 +141,7 @@ void Product::set_scratch(void* data) {
 }
 
 void Product::pack(const float* b, Layout layout, void* packed) {
-  const ThreadCount thread_count(threads_);
+  const ThreadTeam team(threads_);
   memory source = unbound(describe(shape_.k, shape_.n, DType::f32, layout));
   memory target = unbound(b_.get_desc());  // b_ may be read by a run at the same time
   bind(source, b);
@@ -167,7 +153,7 @@ void Product::pack(const float* b, Layout layout, void* packed) {
 }
 
 void Product::run(const void* a, const void* b, void* c, const void* addend) {
-  const ThreadCount thread_count(threads_);
+  const ThreadTeam team(threads_);
   if (widened_) return run_widened(a, b, c, addend);
   bind(a_, a);
   bind(b_, b);

@@ -40,6 +40,17 @@ class OnOneCore {
   cpu_set_t before_{};
 };
 
+/// A variable in the environment of programs that the test starts, during its lifetime.
+class WithVariable {
+ public:
+  WithVariable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~WithVariable() { unsetenv(name_); }
+  WithVariable(const WithVariable&) = delete;
+
+ private:
+  const char* name_;
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_alone_generates_and_evaluates) {
@@ -64,6 +75,32 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_alone_generates_and_evaluates) {
   const double loss = nlohmann::json::parse(eval.out)["loss"];
   BOOST_TEST(loss > 1);
   BOOST_TEST(loss < 6);
+}
+
+BOOST_AUTO_TEST_CASE(settings_of_openmp_change_no_sum_or_are_refused) {
+  const Workplace place;
+  const Keys keys{{"cluster.threads", "2"}, {"run.max_steps", "2"}};
+  BOOST_REQUIRE(troupe({"launch", place.manifest("calm", keys)}).exit_code == 0);
+  const auto eval = [&] {
+    return troupe({"eval", place.checkpoint("calm", 2), "--files", place.dir / "corpus.txt",
+                   "--steps", "2", "--threads", "2", "--json"});
+  };
+  const Finished expected = eval();
+  BOOST_REQUIRE_MESSAGE(expected.exit_code == 0, expected.err);
+  int number = 0;
+  for (const auto& [name, value] : {std::pair{"OMP_DYNAMIC", "true"},
+                                    {"OMP_MAX_ACTIVE_LEVELS", "0"},
+                                    {"OMP_NUM_THREADS", "1"}}) {
+    const WithVariable variable(name, value);
+    BOOST_TEST(eval().out == expected.out, name);
+    const std::string run = "run" + std::to_string(++number);
+    BOOST_REQUIRE(troupe({"launch", place.manifest(run, keys)}).exit_code == 0);
+    BOOST_TEST((step_numbers(place.run(run)) == step_numbers(place.run("calm"))), name);
+  }
+  const WithVariable limit("OMP_THREAD_LIMIT", "1");
+  check_refused(eval(), 69, {"OMP_THREAD_LIMIT = 1", "2 are asked for"});
+  check_refused(troupe({"launch", place.manifest("limited", keys)}), 69, {"OMP_THREAD_LIMIT = 1"});
+  BOOST_TEST(!fs::exists(place.run("limited")));
 }
 
 BOOST_AUTO_TEST_CASE(a_tokenized_dataset_trains_like_its_text) {
