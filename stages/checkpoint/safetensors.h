@@ -73,7 +73,8 @@ class SafetensorsFile {
   /// kBlockBytes; bytes that do not match are an Error{data} naming file, tensor and region.
   void read(const TensorEntry& entry, const tensor::Region& wanted, std::span<std::byte> out) const;
   /// Reads a region of a tensor of a WeightDType as read() does, as float32 in this order. Narrower
-  /// types are widened in a buffer of their own.
+  /// types are widened in a buffer of their own. An element that is no finite number is an
+  /// Error{data}, too.
   void read_floats(const TensorEntry& entry, const tensor::Region& wanted, std::span<float> out,
                    Order order = Order::rows) const;
   /// Checks the bytes of every tensor that has an XXH64, and reports them region by region.

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <optional>
 #include <vector>
 
+#include "stages/checkpoint/finite_values.h"
 #include "stages/checkpoint/region_bytes.h"
 #include "stages/checkpoint/region_sums.h"
 #include "stages/checkpoint/safetensors.h"
@@ -70,7 +72,10 @@ void SafetensorsFile::read_floats(const TensorEntry& entry, const Region& wanted
   TROUPE_ASSERT(dtype.has_value());
   const bool is_narrow = dtype != WeightDType::f32;
   std::vector<float> wide(is_narrow ? kBlockBytes / entry.element_bytes : 0);
+  std::optional<Error> fault;  // told only if no checksum tells of damage
   read_blocks(entry, wanted, [&](const Region& block, std::span<const std::byte> elements) {
+    if (!fault)
+      fault = not_finite({.tensor = entry.name, .file = path_, .region = block}, elements, *dtype);
     if (is_narrow) {
       const auto floats = std::span(wide).first(elements.size() / entry.element_bytes);
       widen(elements, *dtype, floats);
@@ -78,6 +83,7 @@ void SafetensorsFile::read_floats(const TensorEntry& entry, const Region& wanted
     }
     copy_block(block, elements, wanted, std::as_writable_bytes(out), sizeof(float), order);
   });
+  if (fault) throw *fault;
 }
 
 void SafetensorsFile::verify(ProgressSum& verified) const {

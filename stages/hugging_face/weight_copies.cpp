@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "stages/checkpoint/finite_values.h"
 #include "stages/checkpoint/region_writer.h"
 #include "stages/storage/output_file.h"
 #include "tensor/error.h"
@@ -32,20 +33,25 @@ std::vector<Region> regions_of(const TensorEntry& entry) {
   return regions;
 }
 
-/// The bytes of a region in a copy of this dtype.
+/// The bytes of a region in a copy of this dtype. Throws Error{data} for a number that is not
+/// finite, or not in the copy.
 std::vector<std::byte> read(const TensorPlace& place, const Region& region,
                             std::optional<WeightDType> dtype) {
   const TensorEntry& entry = *place.entry;
+  const ElementsOf of{.tensor = entry.name, .file = place.file->path(), .region = region};
   const auto elements = static_cast<std::size_t>(region.num_elements());
-  if (!dtype || stored_name(*dtype) == entry.dtype) {
+  const auto stored = weight_dtype(entry.dtype);
+  if (!dtype || dtype == stored) {
     std::vector<std::byte> bytes(elements * entry.element_bytes);
     place.file->read(entry, region, bytes);
+    if (const auto fault = not_finite(of, bytes, *stored)) throw *fault;
     return bytes;
   }
   std::vector<float> floats(elements);
   place.file->read_floats(entry, region, floats);
   std::vector<std::byte> bytes(elements * size_of(*dtype));
   narrow(floats, *dtype, bytes);
+  if (const auto fault = out_of_range(of, floats, bytes, *dtype)) throw *fault;
   return bytes;
 }
 

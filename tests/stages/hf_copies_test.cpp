@@ -1,5 +1,9 @@
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <set>
 
 #include "stages/hugging_face.h"
@@ -171,6 +175,45 @@ BOOST_AUTO_TEST_CASE(export_rounds_when_asked) {
   BOOST_TEST(json::parse(content_of(dir / "half" / "config.json"))["dtype"] == "bfloat16");
   export_model(dir / "half", dir / "wide", WeightDType::f32);
   BOOST_TEST((weights_in(dir / "wide") == tensors_for(llama_json())));
+}
+
+BOOST_AUTO_TEST_CASE(a_weight_that_is_no_finite_number_is_named) {
+  constexpr const char* kDown = "model.layers.0.mlp.down_proj.weight";
+  const std::string columns = std::to_string(llama_json()["intermediate_size"].get<int>());
+  for (const float value : {std::numeric_limits<float>::quiet_NaN(), -INFINITY}) {
+    for (const bool half : {false, true}) {
+      const fs::path from = dir / fmt::format("{}-{}", value, half);
+      RawTensors tensors = tensors_for(llama_json());
+      RawTensor& down = tensors.at(kDown);
+      const std::size_t second_row = std::stoul(columns) + 3;  // its fourth element
+      std::memcpy(down.bytes.data() + second_row * sizeof value, &value, sizeof value);
+      if (half) down = test::as_bfloat16(down);
+      write_model(from, llama_json(), tensors);
+      const std::vector<std::string> words{"model.safetensors", kDown, fmt::format("{}", value),
+                                           "[1, 3]"};
+      const auto reader = CheckpointReader::open(from);
+      FakeStage stage(reader->info().model, 1, 3);
+      test::expect_error(ErrorKind::data, words, [&] { reader->load(stage, true); });
+      test::expect_error(ErrorKind::data, words, [&] { import_model(from, dir / "in"); });
+      BOOST_TEST(!fs::exists(dir / "in"));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_a_type_cannot_hold_is_not_exported) {
+  constexpr const char* kDown = "model.layers.0.mlp.down_proj.weight";
+  for (const auto& [dtype, value, largest] : {std::tuple{WeightDType::f16, 70'000.0f, "65504"},
+                                              {WeightDType::bf16, 3.4e38f, "3.38953"}}) {
+    RawTensors tensors = tensors_for(llama_json());
+    std::memcpy(tensors.at(kDown).bytes.data(), &value, sizeof value);
+    const fs::path from = dir / std::string(name_of(dtype));
+    write_model(from, llama_json(), tensors);
+    test::expect_error(ErrorKind::data,
+                       {kDown, fmt::format("{}", value), "[0, 0]", name_of(dtype).data(), largest},
+                       [&, wanted = dtype] { export_model(from, dir / "out", wanted); });
+    BOOST_TEST(!fs::exists(dir / "out"));
+    export_model(from, from.string() + "-wide", WeightDType::f32);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_replaced) {

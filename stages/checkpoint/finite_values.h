@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "stages/checkpoint/weight_dtype.h"
+#include "tensor/error.h"
+#include "tensor/region.h"
+
+namespace troupe::stages {
+
+/// Where the elements of a buffer come from or go to.
+struct ElementsOf {
+  std::string_view tensor;
+  const std::filesystem::path& file;
+  const tensor::Region& region;  ///< of the tensor, row after row as in the buffer
+};
+
+/// An Error{data} with the tensor's name, the file, the place and the value of the first element
+/// that is NaN or infinite, with which nothing that is computed is a number; none if all are
+/// finite.
+std::optional<Error> not_finite(const ElementsOf& of, std::span<const std::byte> elements,
+                                WeightDType dtype);
+
+/// An Error{data} with the tensor's name, the place and the value of the first element of `wide`
+/// that became infinite when all were rounded to `narrowed`; none if there is none.
+std::optional<Error> out_of_range(const ElementsOf& of, std::span<const float> wide,
+                                  std::span<const std::byte> narrowed, WeightDType dtype);
+
+}  // namespace troupe::stages
