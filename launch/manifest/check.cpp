@@ -18,6 +18,7 @@
 #include "launch/manifest/model_kind.h"
 #include "launch/manifest/parameter_groups.h"
 #include "launch/manifest/run_spec.h"
+#include "launch/manifest/synonyms.h"
 #include "schedules/counted.h"
 #include "schedules/generators.h"
 #include "schedules/validate.h"
@@ -182,10 +183,13 @@ void check_mirror(const Manifest& m, const schedules::Plan& plan) {
 void check_generated(const Manifest& m) {
   const std::string& kind = m.text("schedule.kind");
   const auto kinds = actors::schedule_kinds();
-  if (std::ranges::find(kinds, kind) == kinds.end())
+  if (std::ranges::find(kinds, kind) == kinds.end()) {
+    if (const auto synonym = value_synonym("schedule", "kind", kind); !synonym.empty())
+      m.fail("schedule.kind", synonym);
     m.fail("schedule.kind",
            fmt::format("schedule.kind = {} is unknown; did you mean '{}'? It is one of {}",
                        to_toml(Value(kind)), nearest(kind, kinds), quoted_list(kinds)));
+  }
   if (kind == "csv") return;
   if (!m.text("schedule.csv").empty())
     m.fail(

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "launch/host/suggest.h"
+#include "launch/manifest/synonyms.h"
 #include "launch/manifest/toml_values.h"
 
 namespace troupe::launch {
@@ -50,13 +51,21 @@ bool is_bare(const Key& key, const std::string& text) {
 }
 
 std::string unknown_table(std::string_view table) {
+  if (const auto here = find_synonym(table_synonyms(), table); !here.empty())
+    return fmt::format("unknown table [{0}]; {0} is [{1}] here", brief(table), here);
   const auto tables = manifest_tables();
   return fmt::format("unknown table [{}]; did you mean [{}]? Tables are {}", brief(table),
                      nearest(table, tables), quoted_list(tables));
 }
 
+/// "learning_rate is optimizer.lr here"; empty if nothing is called so.
+std::string key_synonym(std::string_view name) {
+  const auto here = find_synonym(key_synonyms(), name);
+  return here.empty() ? "" : fmt::format("{} is {} here", brief(name), here);
+}
+
 /// The nearest known key: first the one it was renamed to, then what another program's key is here,
-/// then the same name in another table, then by edit distance.
+/// then the same name in another table, then what others call so, then by edit distance.
 std::string unknown_key(std::string_view table, std::string_view name) {
   for (const RenamedKey& key : kRenamedKeys)
     if (key.table == table && key.old_name == name)
@@ -70,6 +79,8 @@ std::string unknown_key(std::string_view table, std::string_view name) {
       return fmt::format("unknown key '{0}.{1}'; did you mean '{2}.{1}'?", table, name, key.table);
     if (key.table == table) names.push_back(key.name);
   }
+  if (const std::string synonym = key_synonym(name); !synonym.empty())
+    return fmt::format("unknown key '{}.{}'; {}", table, brief(name), synonym);
   return fmt::format("unknown key '{0}.{1}'; did you mean '{0}.{2}'? Keys of [{0}] are {3}", table,
                      brief(name), nearest(name, names), quoted_list(names));
 }
@@ -78,6 +89,9 @@ std::string unknown_key(std::string_view table, std::string_view name) {
 std::string unknown_top(std::string_view name, const toml::node& node) {
   const auto keys = manifest_keys();
   const auto key = std::ranges::find(keys, name, &Key::name);
+  if (const std::string synonym = key_synonym(name);
+      !node.is_table() && key == keys.end() && !synonym.empty())
+    return fmt::format("'{}' stands outside of a table; {}", brief(name), synonym);
   if (node.is_table() || key == keys.end()) return unknown_table(name);
   return fmt::format("'{}' stands outside of a table; did you mean it in [{}]?", name, key->table);
 }

@@ -8,6 +8,7 @@
 
 #include "launch/host/suggest.h"
 #include "launch/manifest/manifest.h"
+#include "launch/manifest/synonyms.h"
 
 namespace troupe::launch {
 namespace {
@@ -71,9 +72,13 @@ std::string broken_rule(const Key& key, const Value& value) {
     if (key.rule && !satisfies(*key.rule, x))
       return fmt::format("{} = {} must be {}", name, to_toml(value), range_text(*key.rule));
   const auto* text = std::get_if<std::string>(&value);
-  if (text && !key.choices.empty() && std::ranges::find(key.choices, *text) == key.choices.end())
+  if (text && !key.choices.empty() && std::ranges::find(key.choices, *text) == key.choices.end()) {
+    if (const auto synonym = value_synonym(key.table, key.name, *text); !synonym.empty())
+      return fmt::format("{} = '{}': {}; it is one of {}", name, brief(*text), synonym,
+                         quoted_list(key.choices));
     return fmt::format("{} = '{}': did you mean '{}'? It is one of {}", name, brief(*text),
                        nearest(*text, key.choices), quoted_list(key.choices));
+  }
   return "";
 }
 

@@ -1,0 +1,78 @@
+#include "launch/manifest/synonyms.h"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <set>
+#include <sstream>
+
+#include "actors/topology/schedule_kinds.h"
+#include "launch/manifest/manifest.h"
+#include "tests/launch/manifest_text.h"
+#include "tests/support/expect_error.h"
+
+// What tables, keys and values are called elsewhere.
+
+namespace troupe::launch {
+namespace {
+
+std::vector<std::string> words_of(std::string_view names) {
+  std::istringstream in{std::string(names)};
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+/// Fails if a name stands twice, or is a name here.
+template <typename IsHere>
+void check_names(std::span<const Synonyms> rows, const IsHere& is_here) {
+  std::set<std::string> seen;
+  for (const Synonyms& row : rows)
+    for (const std::string& name : words_of(row.names)) {
+      BOOST_TEST(seen.insert(name).second, name << " stands twice");
+      BOOST_TEST(!is_here(name), name << " is a name of this program");
+      BOOST_TEST(find_synonym(rows, name) == row.here, name);
+    }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_is_named_instead_exists) {
+  const auto tables = manifest_tables();
+  const auto is_table = [&](std::string_view name) {
+    return std::ranges::find(tables, name) != tables.end();
+  };
+  check_names(table_synonyms(), is_table);
+  for (const Synonyms& row : table_synonyms()) BOOST_TEST(is_table(row.here), row.here);
+  check_names(key_synonyms(), [](std::string_view) { return false; });
+  for (const Synonyms& row : key_synonyms()) {
+    const auto dot = row.here.find('.');
+    BOOST_TEST(find_key(row.here.substr(0, dot), row.here.substr(dot + 1)) != nullptr, row.here);
+  }
+  for (const Key& key : manifest_keys()) {
+    std::vector<std::string_view> choices(key.choices.begin(), key.choices.end());
+    if (key.table == "schedule" && key.name == "kind") choices = actors::schedule_kinds();
+    const auto is_choice = [&](std::string_view value) {
+      return std::ranges::find(choices, value) != choices.end();
+    };
+    const auto rows = value_synonyms(std::string(key.table) + "." + std::string(key.name));
+    check_names(rows, is_choice);
+    for (const Synonyms& row : rows) BOOST_TEST(is_choice(row.here), key.name << " " << row.here);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_key_or_value_of_other_trainers_is_told_by_its_name_here) {
+  const auto refused = [](const std::string& text, const std::vector<std::string>& words) {
+    test::expect_error(ErrorKind::manifest, words, [&] { Manifest::parse(text, "m.toml", {}); });
+  };
+  refused("[optimizer]\nlearning_rate = 1e-3\n",
+          {"m.toml:2:", "'optimizer.learning_rate'", "learning_rate is optimizer.lr here"});
+  refused("[mesh]\ntensor-parallel = 2\n", {"tensor-parallel is mesh.tp here"});
+  refused("[run]\nSteps = 5\n", {"Steps is run.max_steps here"});
+  refused("learning_rate = 1\n", {"outside of a table", "learning_rate is optimizer.lr here"});
+  refused("[training]\nmax_steps = 5\n", {"training is [run] here"});
+  refused("[data_parallel]\nsharding = \"ZeRO-3\"\n",
+          {"ZeRO-3 is sharding = 'optim_grads_params' here"});
+  refused("[model]\ndtype = \"bf16\"\n", {"bf16 is dtype = 'bfloat16' here"});
+}
+
+}  // namespace troupe::launch
