@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "stages/storage/input_file.h"
 #include "stages/storage/output_file.h"
 #include "stages/storage/xxh64.h"
@@ -10,19 +12,29 @@
 namespace troupe::stages {
 namespace {
 
-/// Makes the file unless there is one. Then opens it for writing.
+/// Throws if somebody has written into the file's head what is not of this layout. Zeros are what
+/// nobody has written yet.
+void check_head(const std::filesystem::path& path, const SafetensorsLayout& layout) {
+  const InputFile file = InputFile::open(path);
+  std::string head(std::min<std::uint64_t>(layout.head().size(), file.size()), '\0');
+  file.read(0, std::as_writable_bytes(std::span(head)));
+  for (const auto& [begin, bytes] : layout.parts_between_sums())
+    for (std::size_t i = 0; i < bytes.size() && begin + i < head.size(); ++i)
+      if (head[begin + i] != '\0' && head[begin + i] != bytes[i])
+        throw Error(ErrorKind::internal,
+                    fmt::format("{}: another writer has given it another layout", path.string()));
+}
+
+/// Opens the file, or makes it, and gives it its size and its head but for the checksums. All
+/// writers do so, with the same bytes, at any time: none has to be the first, for which a file
+/// system would need links or locks.
 OutputFile open_shared(const std::filesystem::path& path, const SafetensorsLayout& layout) {
-  PublishedFile made(path);
-  made.file().write(layout.head());
-  made.file().resize(layout.size());
-  made.publish_if_first();
-  std::string head(layout.head().size(), '\0');
-  InputFile::open(path).read(0, std::as_writable_bytes(std::span(head)));
-  layout.unset_sums(head);
-  if (head != layout.head())
-    throw Error(ErrorKind::internal,
-                fmt::format("{}: another writer has given it another layout", path.string()));
-  return OutputFile::open(path);
+  OutputFile file = OutputFile::open(path);
+  check_head(path, layout);
+  file.resize(layout.size());
+  for (const auto& [begin, bytes] : layout.parts_between_sums())
+    file.write_at(begin, std::as_bytes(std::span(bytes)));
+  return file;
 }
 
 }  // namespace

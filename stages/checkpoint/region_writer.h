@@ -28,11 +28,11 @@ struct NamedRegion {
 void write_region(OutputFile& file, const SafetensorsLayout& layout, const NamedRegion& named);
 
 /// Writes and syncs regions of a file's tensors, each with its checksum. Other threads and
-/// processes may write other regions of the file at the same time. The first writer makes the file:
-/// it appears under its name with a whole head, in which no checksum is set, and with tensors of
-/// zeros. So a region that nobody wrote has no checksum. `written`, if given, grows by the bytes of
-/// each region that is written. Throws Error{internal} with the path and the system's reason, or if
-/// the file there has another layout.
+/// processes may write other regions of the file at the same time, and each makes the file if it is
+/// missing. In the place of the checksum of a region that nobody wrote are zeros, which a reader
+/// takes for kUnsetSum. `written`, if given, grows by the bytes of each region that is written.
+/// Throws Error{internal} with the path and the system's reason (DiskFull: once there is room, the
+/// call may be made again), or if the file there has another layout.
 void write_regions(const std::filesystem::path& path, const SafetensorsLayout& layout,
                    const std::vector<NamedRegion>& regions, tensor::HostCopies& copies,
                    std::atomic<std::uint64_t>* written);

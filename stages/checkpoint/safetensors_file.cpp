@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -50,6 +51,7 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   std::string head(file.data_offset_, '\0');
   input.read(0, std::as_writable_bytes(std::span(head)));
   file.header_sum_ = xxh64(head);
+  std::ranges::replace(head, '\0', kUnsetSum[0]);  // checksums that nobody has written
   try {
     file.header_ = parse_safetensors_header(std::string_view(head).substr(kLengthBytes),
                                             file.size_ - file.data_offset_);

@@ -64,8 +64,18 @@ SafetensorsLayout::SafetensorsLayout(std::vector<TensorLayout> tensors) {
   for (auto& [name, place] : places_) place.matrix.begin += head_.size();
 }
 
-void SafetensorsLayout::unset_sums(std::string& head) const {
-  for (const auto& [name, begin] : sums_) head.replace(begin, std::strlen(kUnsetSum), kUnsetSum);
+std::vector<SafetensorsLayout::HeadPart> SafetensorsLayout::parts_between_sums() const {
+  std::vector<std::uint64_t> ends;
+  for (const auto& [name, begin] : sums_) ends.push_back(begin);
+  std::ranges::sort(ends);
+  ends.push_back(head_.size());
+  std::vector<HeadPart> parts;
+  std::uint64_t begin = 0;
+  for (const std::uint64_t end : ends) {
+    parts.push_back({begin, std::string_view(head_).substr(begin, end - begin)});
+    begin = end + std::strlen(kUnsetSum);
+  }
+  return parts;
 }
 
 std::uint64_t SafetensorsLayout::sum_of(const std::string& tensor,

@@ -35,8 +35,12 @@ class SafetensorsLayout {
   const std::string& head() const { return head_; }
   /// Bytes of the file.
   std::uint64_t size() const { return size_; }
-  /// Sets every checksum in the head of a file of this layout to kUnsetSum.
-  void unset_sums(std::string& head) const;
+  struct HeadPart {
+    std::uint64_t begin = 0;  ///< the file's byte at which it begins
+    std::string_view bytes;   ///< lives as long as the layout
+  };
+  /// The head without its checksums, in order: what all writers of a file write alike.
+  std::vector<HeadPart> parts_between_sums() const;
 
   /// The calls below take the name of a tensor of this layout.
   const StoredMatrix& matrix_of(const std::string& tensor) const { return at(tensor).matrix; }

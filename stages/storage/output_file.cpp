@@ -2,23 +2,22 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+#include <random>
 #include <system_error>
 #include <utility>
-
-#include "tensor/error.h"
 
 namespace troupe::stages {
 namespace {
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* action, int code) {
-  throw Error(ErrorKind::internal,
-              fmt::format("{}: cannot {}: {}", path.string(), action, std::strerror(code)));
+  const std::string text =
+      fmt::format("{}: cannot {}: {}", path.string(), action, std::strerror(code));
+  if (code == ENOSPC || code == EDQUOT) throw DiskFull(text);
+  throw Error(ErrorKind::internal, text);
 }
 
 }  // namespace
@@ -39,16 +38,18 @@ OutputFile OutputFile::create(const std::filesystem::path& path) {
 }
 
 OutputFile OutputFile::create_beside(const std::filesystem::path& path) {
-  std::string name = path.string() + ".XXXXXX";
-  const int fd = ::mkostemp(name.data(), O_CLOEXEC);
-  if (fd < 0) fail(path, "create a file beside it", errno);
-  OutputFile file(name, fd);
-  if (::fchmod(fd, 0644) != 0) fail(name, "set the mode", errno);
-  return file;
+  // mkstemp() would give the mode 0600, and some file systems refuse to change a mode.
+  std::random_device random;
+  while (true) {
+    const std::string name = fmt::format("{}.{:08x}", path.string(), random());
+    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd >= 0) return OutputFile(name, fd);
+    if (errno != EEXIST) fail(path, "create a file beside it", errno);
+  }
 }
 
 OutputFile OutputFile::open(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) fail(path, "open", errno);
   return OutputFile(path, fd);
 }
@@ -96,12 +97,6 @@ void PublishedFile::publish() {
   sync_directory(path_.parent_path());
 }
 
-void PublishedFile::publish_if_first() {
-  // A link is made by one process alone, on network file systems too.
-  if (::link(file_.path().c_str(), path_.c_str()) != 0 && errno != EEXIST)
-    fail(path_, "link to", errno);
-}
-
 void write_whole_file(const std::filesystem::path& path, std::string_view content) {
   OutputFile file = OutputFile::create(path);
   file.write(content);
@@ -115,7 +110,9 @@ void sync_directory(const std::filesystem::path& directory) {
   const int result = ::fsync(fd);
   const int code = errno;
   ::close(fd);
-  if (result != 0) fail(path, "sync", code);
+  // These say that the file system has no such call for directories; any other is a failure of it.
+  if (result != 0 && code != EINVAL && code != ENOSYS && code != EOPNOTSUPP)
+    fail(path, "sync", code);
 }
 
 }  // namespace troupe::stages

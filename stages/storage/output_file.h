@@ -7,17 +7,27 @@
 #include <string>
 #include <string_view>
 
+#include "tensor/error.h"
+
 namespace troupe::stages {
 
-/// A file being written. It is complete only after sync_and_close(). Every failure (disk full, I/O
-/// error, missing directory) is an Error{internal} with the path and the system's reason.
+/// The file system, or the user's quota on it, has no room left. Once there is room, writing the
+/// same again may succeed.
+class DiskFull : public Error {
+ public:
+  explicit DiskFull(const std::string& message) : Error(ErrorKind::internal, message) {}
+};
+
+/// A file being written. It is complete only after sync_and_close(). Every failure (I/O error,
+/// missing directory) is an Error{internal} with the path and the system's reason; of a full disk a
+/// DiskFull. No hard link, lock or change of a mode is needed, which some file systems lack.
 class OutputFile {
  public:
   /// Creates the file, or empties an existing one.
   static OutputFile create(const std::filesystem::path& path);
-  /// Creates a new file `<path>.XXXXXX` with a name that no other process uses.
+  /// Creates a new file `<path>.<random digits>` with a name that no other process uses.
   static OutputFile create_beside(const std::filesystem::path& path);
-  /// Opens a file that exists, to write parts of it.
+  /// Opens a file to write parts of it; creates it if it is missing.
   static OutputFile open(const std::filesystem::path& path);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
@@ -53,8 +63,6 @@ class PublishedFile {
 
   OutputFile& file() { return file_; }
   void publish();
-  /// Names the file, unless one of that name is there already, which stays. Syncs nothing.
-  void publish_if_first();
 
  private:
   std::filesystem::path path_;
@@ -64,7 +72,8 @@ class PublishedFile {
 
 /// Writes a small file and syncs it.
 void write_whole_file(const std::filesystem::path& path, std::string_view content);
-/// Makes creations and renames in the directory durable.
+/// Makes creations and renames in the directory durable, if its file system can: some (CIFS, FUSE)
+/// sync files alone.
 void sync_directory(const std::filesystem::path& directory);
 
 }  // namespace troupe::stages
