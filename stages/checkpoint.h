@@ -74,19 +74,28 @@ std::filesystem::path unfinished_checkpoint(const std::filesystem::path& checkpo
 /// syncs them. Called from any thread: copies beside what the stage computes. All shards of a stage
 /// write into the same files, at the same time or one after the other. Requires a model that
 /// check_sharding accepts. `written`, if given, grows by the bytes of each region that is written.
+/// On a full disk older checkpoints of the run beside `dir` make room, but never the newest.
 /// Returns nothing, because finish_checkpoint finds the files. Throws Error{internal} with the path
-/// and the system's reason (disk full).
+/// and the system's reason (disk full, although only one checkpoint is left).
 void write_checkpoint_part(const std::filesystem::path& dir, const Stage& stage,
                            const ModelConfig& model, const CheckpointPart& part,
                            std::atomic<std::uint64_t>* written = nullptr);
 
+/// What completing a checkpoint has done to others.
+struct CheckpointNotes {
+  std::vector<std::int64_t> removed;  ///< steps whose checkpoints made room on a full disk
+  std::filesystem::path set_aside;    ///< what had the name step-N, of another run; empty: nothing
+};
+
 /// Director part, after every rank has written: index, config, tokenizer, state.json, sync, rename
-/// to step-N; files that an unfinished attempt left there are removed. Throws Error{data} naming
-/// the file, tensor or region if the parts do not hold every tensor of the model once and whole,
-/// Error{internal} with the system's reason if writing fails, Error{retry} soon after it was asked
-/// to stop. Replaces nothing: an existing step-N is an Error{data} unless it is incomplete.
-void finish_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& info, int num_parts,
-                       const ModelSource& source = {}, const std::stop_token& stop = {});
+/// to step-N, which note_newest() notes before; files that an unfinished attempt left there are
+/// removed. Throws Error{data} naming the file, tensor or region if the parts do not hold every
+/// tensor of the model once and whole, Error{internal} with the system's reason if writing fails,
+/// Error{retry} soon after it was asked to stop. A run saves a step once: a complete step-N is of
+/// another run, and is set aside under another name.
+CheckpointNotes finish_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& info,
+                                  int num_parts, const ModelSource& source = {},
+                                  const std::stop_token& stop = {});
 
 /// A complete checkpoint, or a Hugging Face directory (config.json and safetensors), which counts
 /// as a checkpoint of step 0 without the state of an optimizer. Opened and checked: file sizes,
@@ -123,8 +132,23 @@ class CheckpointReader {
 
 /// Numbers N of the complete checkpoints step-N under a run's checkpoints directory, ascending.
 std::vector<std::int64_t> complete_checkpoints(const std::filesystem::path& checkpoints);
-/// Removes complete checkpoints other than the newest `keep` (step-0 is exempt), and leftovers of
-/// unfinished ones. Must not be called while a checkpoint is being written there.
+
+// A directory may hold checkpoints of other runs, which somebody has put there. The run's own are
+// those up to the newest that it has saved, whose name the file `newest` beside them holds; without
+// the file, as older versions leave it, all are the run's own.
+
+/// Notes the newest step that the run has saved, or is about to; -1: none. Throws Error{internal}
+/// with the path and the system's reason, or DiskFull.
+void note_newest(const std::filesystem::path& checkpoints, std::int64_t step);
+/// Whether a checkpoint of this step would be one of the run's own.
+bool is_own_checkpoint(const std::filesystem::path& checkpoints, std::int64_t step);
+/// complete_checkpoints() without those of other runs.
+std::vector<std::int64_t> own_checkpoints(const std::filesystem::path& checkpoints);
+/// Removes the run's own complete checkpoints other than the newest `keep` (step-0 is exempt), and
+/// leftovers of unfinished ones. Must not be called while a checkpoint is being written there.
 void prune_checkpoints(const std::filesystem::path& checkpoints, int keep);
+/// Does, with some bytes, what saving needs of a file system, and removes what it made. Throws
+/// Error{internal} with the path and the system's reason if that cannot be done there.
+void try_saving(const std::filesystem::path& checkpoints);
 
 }  // namespace troupe::stages

@@ -1,13 +1,16 @@
+#include "stages/checkpoint/checkpoint_dirs.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
+#include <limits>
 #include <random>
 
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/checkpoint_state.h"
 #include "stages/storage/input_file.h"
+#include "stages/storage/output_file.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -17,22 +20,17 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kUnfinished = ".tmp";
+constexpr const char* kNewestFile = "newest";
+constexpr const char* kNone = "none";
+constexpr auto kNoNote = std::numeric_limits<std::int64_t>::max();
 
-/// The number N of the name step-N.
-std::optional<std::int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(kPrefix)) return {};
-  std::int64_t step = -1;
-  std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
-  if (step < 0 || name != fmt::format("{}{}", kPrefix, step)) return {};
-  return step;
-}
-
-/// Whether this is step-N.<attempt>.tmp, or step-N.tmp as older versions and retire() name it, or a
-/// step-N that was not completed.
-bool is_unfinished(const fs::path& dir) {
-  const std::string name = dir.filename().string();
-  if (name.ends_with(kUnfinished)) return step_of(name.substr(0, name.find('.'))).has_value();
-  return step_of(name).has_value() && !file_exists(dir / kStateFile);
+/// The step that note_newest() has noted, -1 for none; without a note the highest number.
+std::int64_t newest_noted(const fs::path& checkpoints) try {
+  std::string text = read_whole_file(checkpoints / kNewestFile, 100);
+  if (text.ends_with('\n')) text.pop_back();
+  return text == kNone ? -1 : step_of(text).value_or(kNoNote);
+} catch (const Error&) {
+  return kNoNote;
 }
 
 std::vector<fs::path> directories_in(const fs::path& dir) {
@@ -43,6 +41,15 @@ std::vector<fs::path> directories_in(const fs::path& dir) {
   return found;
 }
 
+/// Whether this is step-N.<attempt>.tmp, or step-N.tmp as older versions and give_up_checkpoint()
+/// name it, or a step-N of the run that was not completed.
+bool is_unfinished(const fs::path& dir, std::int64_t newest) {
+  const std::string name = dir.filename().string();
+  if (name.ends_with(kUnfinished)) return step_of(name.substr(0, name.find('.'))).has_value();
+  const auto step = step_of(name);
+  return step && *step <= newest && !file_exists(dir / kStateFile);
+}
+
 void remove_tree(const fs::path& dir) {
   std::error_code code;
   fs::remove_all(dir, code);
@@ -51,24 +58,58 @@ void remove_tree(const fs::path& dir) {
                 fmt::format("checkpoint {}: cannot remove: {}", dir.string(), code.message()));
 }
 
-/// Removes a checkpoint. It is renamed first, because a half removed one must not look complete.
-void retire(const fs::path& dir) {
-  const fs::path unfinished = dir.string() + std::string(kUnfinished);
-  remove_tree(unfinished);
+void move_to(const fs::path& from, const fs::path& to) {
   std::error_code code;
-  fs::rename(dir, unfinished, code);
+  fs::rename(from, to, code);
   if (code)
     throw Error(ErrorKind::internal,
-                fmt::format("checkpoint {}: cannot rename: {}", dir.string(), code.message()));
-  remove_tree(unfinished);
+                fmt::format("checkpoint {}: cannot rename: {}", from.string(), code.message()));
 }
 
 }  // namespace
 
+std::string step_name(std::int64_t step) {
+  return fmt::format("{}{}", kPrefix, step);
+}
+
+std::optional<std::int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return {};
+  std::int64_t step = -1;
+  std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
+  if (step < 0 || name != step_name(step)) return {};
+  return step;
+}
+
+void give_up_checkpoint(const fs::path& checkpoints, std::int64_t step) {
+  const fs::path dir = checkpoints / step_name(step);
+  const fs::path given_up = dir.string() + std::string(kUnfinished);
+  remove_tree(given_up);
+  move_to(dir, given_up);
+}
+
+std::vector<fs::path> given_up_checkpoints(const fs::path& checkpoints) {
+  std::vector<fs::path> given_up;
+  for (const fs::path& dir : directories_in(checkpoints))
+    if (dir.extension() == kUnfinished && step_of(dir.stem().string())) given_up.push_back(dir);
+  return given_up;
+}
+
+fs::path set_aside_checkpoint(const fs::path& dir) {
+  if (!file_exists(dir / kStateFile)) {
+    remove_tree(dir);
+    return {};
+  }
+  fs::path aside = dir.string() + ".other";
+  for (int number = 2; file_exists(aside); ++number)
+    aside = fmt::format("{}.other-{}", dir.string(), number);
+  move_to(dir, aside);
+  return aside;
+}
+
 fs::path unfinished_checkpoint(const fs::path& checkpoints, std::int64_t step) {
   std::random_device random;
   return checkpoints /
-         fmt::format("{}{}.{:08x}{:08x}{}", kPrefix, step, random(), random(), kUnfinished);
+         fmt::format("{}.{:08x}{:08x}{}", step_name(step), random(), random(), kUnfinished);
 }
 
 std::vector<std::int64_t> complete_checkpoints(const fs::path& checkpoints) {
@@ -81,14 +122,38 @@ std::vector<std::int64_t> complete_checkpoints(const fs::path& checkpoints) {
   return steps;
 }
 
+void note_newest(const fs::path& checkpoints, std::int64_t step) {
+  PublishedFile file(checkpoints / kNewestFile);
+  file.file().write((step < 0 ? kNone : step_name(step)) + "\n");
+  file.publish();
+}
+
+bool is_own_checkpoint(const fs::path& checkpoints, std::int64_t step) {
+  return step <= newest_noted(checkpoints);
+}
+
+std::vector<std::int64_t> own_checkpoints(const fs::path& checkpoints) {
+  std::vector<std::int64_t> steps = complete_checkpoints(checkpoints);
+  std::erase_if(steps,
+                [newest = newest_noted(checkpoints)](std::int64_t step) { return step > newest; });
+  return steps;
+}
+
+std::vector<std::int64_t> removable_checkpoints(const fs::path& checkpoints) {
+  std::vector<std::int64_t> steps = own_checkpoints(checkpoints);
+  std::erase(steps, 0);
+  return steps;
+}
+
 void prune_checkpoints(const fs::path& checkpoints, int keep) {
   TROUPE_ASSERT(keep >= 1);
+  const std::int64_t newest = newest_noted(checkpoints);
   for (const fs::path& dir : directories_in(checkpoints))
-    if (is_unfinished(dir)) remove_tree(dir);
-  std::vector<std::int64_t> steps = complete_checkpoints(checkpoints);
-  std::erase(steps, 0);
+    if (is_unfinished(dir, newest)) remove_tree(dir);
+  const std::vector<std::int64_t> steps = removable_checkpoints(checkpoints);
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < steps.size(); ++i)
-    retire(checkpoints / fmt::format("{}{}", kPrefix, steps[i]));
+    give_up_checkpoint(checkpoints, steps[i]);
+  for (const fs::path& dir : given_up_checkpoints(checkpoints)) remove_tree(dir);
 }
 
 }  // namespace troupe::stages

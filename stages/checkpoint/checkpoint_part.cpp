@@ -5,6 +5,7 @@
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/checkpoint_state.h"
 #include "stages/checkpoint/region_writer.h"
+#include "stages/checkpoint/room.h"
 #include "stages/checkpoint/stored_tensor.h"
 #include "stages/storage/output_file.h"
 #include "tensor/error.h"
@@ -39,11 +40,18 @@ struct PartFile {
                        .order = stored_order(info)});
   }
 
+  /// Counts in `written` what the attempt that succeeds has written.
   void write(const fs::path& path, tensor::HostCopies& copies,
              std::atomic<std::uint64_t>* written) {
     std::vector<TensorLayout> layouts;
     for (auto& [name, layout] : tensors) layouts.push_back(std::move(layout));
-    write_regions(path, SafetensorsLayout(std::move(layouts)), regions, copies, written);
+    const SafetensorsLayout layout(std::move(layouts));
+    const std::uint64_t before = written ? written->load() : 0;
+    const fs::path dir = path.parent_path();
+    note_removed(dir, write_with_room(dir.parent_path(), [&] {
+                   if (written) *written = before;
+                   write_regions(path, layout, regions, copies, written);
+                 }));
   }
 };
 

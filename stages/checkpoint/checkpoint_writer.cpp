@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include "stages/checkpoint.h"
+#include "stages/checkpoint/checkpoint_dirs.h"
 #include "stages/checkpoint/checkpoint_state.h"
 #include "stages/checkpoint/model_tensors.h"
+#include "stages/checkpoint/room.h"
 #include "stages/checkpoint/safetensors.h"
 #include "stages/hugging_face/hf_config.h"
 #include "stages/hugging_face/side_files.h"
@@ -47,20 +49,6 @@ std::map<std::string, FileRecord> index_parts(const fs::path& dir, const ModelCo
   return records;
 }
 
-/// The path step-N, made free to be renamed to.
-fs::path free_target(const fs::path& dir, std::int64_t step) {
-  const fs::path target = dir.parent_path() / fmt::format("step-{}", step);
-  if (file_exists(target / kStateFile))
-    throw Error(ErrorKind::data,
-                fmt::format("checkpoint {} exists and is not replaced", target.string()));
-  std::error_code code;
-  fs::remove_all(target, code);  // an incomplete checkpoint
-  if (code)
-    throw Error(ErrorKind::internal,
-                fmt::format("{}: cannot remove: {}", target.string(), code.message()));
-  return target;
-}
-
 /// Removes files that an attempt with other parts has left there.
 void remove_others(const fs::path& dir, const std::map<std::string, FileRecord>& files) {
   std::error_code code;
@@ -71,11 +59,9 @@ void remove_others(const fs::path& dir, const std::map<std::string, FileRecord>&
                 fmt::format("checkpoint {}: cannot clear: {}", dir.string(), code.message()));
 }
 
-}  // namespace
-
-void finish_checkpoint(const fs::path& dir, const CheckpointInfo& info, int num_parts,
-                       const ModelSource& source, const std::stop_token& stop) {
-  const fs::path target = free_target(dir, info.step);
+/// Writes what the ranks have not, state.json last.
+void write_rest(const fs::path& dir, const CheckpointInfo& info, int num_parts,
+                const ModelSource& source, const std::stop_token& stop) {
   CheckpointState state{.info = info, .files = index_parts(dir, info.model, num_parts, stop)};
   const auto add = [&](const std::string& name, const std::string& content) {
     write_whole_file(dir / name, content);
@@ -87,13 +73,29 @@ void finish_checkpoint(const fs::path& dir, const CheckpointInfo& info, int num_
   remove_others(dir, state.files);
   refuse_if_stopped(stop);
   write_checkpoint_state(dir, state);
-  sync_directory(dir);
+}
+
+}  // namespace
+
+CheckpointNotes finish_checkpoint(const fs::path& dir, const CheckpointInfo& info, int num_parts,
+                                  const ModelSource& source, const std::stop_token& stop) {
+  const fs::path checkpoints = dir.parent_path();
+  CheckpointNotes notes{.removed = noted_as_removed(dir), .set_aside = {}};
+  const auto removed = write_with_room(checkpoints, [&] {
+    write_rest(dir, info, num_parts, source, stop);
+    sync_directory(dir);
+    note_newest(checkpoints, info.step);
+  });
+  notes.removed.insert(notes.removed.end(), removed.begin(), removed.end());
+  const fs::path target = checkpoints / step_name(info.step);
+  notes.set_aside = set_aside_checkpoint(target);
   std::error_code code;
   fs::rename(dir, target, code);
   if (code)
     throw Error(ErrorKind::internal, fmt::format("{}: cannot rename to {}: {}", dir.string(),
                                                  target.string(), code.message()));
-  sync_directory(target.parent_path());
+  sync_directory(checkpoints);
+  return notes;
 }
 
 }  // namespace troupe::stages

@@ -30,7 +30,7 @@ std::string line_of(const Finished& done) {
 std::set<std::string> checkpoints_of(const Workplace& place) {
   std::set<std::string> paths;
   for (const auto& entry : fs::directory_iterator(place.run("run") + "/checkpoints"))
-    paths.insert(entry.path());
+    if (entry.is_directory()) paths.insert(entry.path());
   return paths;
 }
 

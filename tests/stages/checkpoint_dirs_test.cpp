@@ -1,8 +1,11 @@
 #include <boost/test/unit_test.hpp>
 
 #include "stages/checkpoint.h"
+#include "stages/checkpoint/room.h"
+#include "stages/storage/output_file.h"
 #include "tests/support/checkpoint_files.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/temp_dir.h"
 
 using namespace troupe;
@@ -102,21 +105,95 @@ BOOST_AUTO_TEST_CASE(one_that_is_stopped_is_not_complete) {
   BOOST_TEST(complete_checkpoints(run.path()).empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_complete_one_is_not_replaced_and_an_incomplete_one_is) {
+BOOST_AUTO_TEST_CASE(a_complete_one_of_others_is_set_aside_and_an_incomplete_one_removed) {
   write_checkpoint(run.path(), small_info(7), {0, 3});
   const std::string before = test::content_of(run / "step-7/state.json");
   CheckpointInfo other = small_info(7);
-  other.next_sample = 1;
-  expect_error(ErrorKind::data, {"step-7", "not replaced"}, [&] {
+  for (const char* aside : {"step-7.other", "step-7.other-2"}) {
+    ++other.next_sample;
     write_checkpoint(run.path(), other, {0, 3});
-  });
-  BOOST_TEST(test::content_of(run / "step-7/state.json") == before);
+    BOOST_TEST(CheckpointReader::open(run / "step-7")->info().next_sample == other.next_sample);
+    BOOST_CHECK_NO_THROW(CheckpointReader::open(run / aside)->verify());
+  }
+  BOOST_TEST(test::content_of(run / "step-7.other/state.json") == before);
   fs::remove(run / "step-7/state.json");
+  other.next_sample = 1;
   write_checkpoint(run.path(), other, {0, 3});
   BOOST_TEST(CheckpointReader::open(run / "step-7")->info().next_sample == 1);
-  prune_checkpoints(run.path(), 1);  // what the refused one has left
-  for (const auto& entry : fs::directory_iterator(run.path()))
-    BOOST_TEST(entry.path().filename() == "step-7");
+  BOOST_TEST(!fs::exists(run / "step-7.other-3"));
+}
+
+BOOST_AUTO_TEST_CASE(those_of_other_runs_neither_count_nor_go) {
+  for (const int step : {0, 5, 10, 1000}) complete("step-" + std::to_string(step));
+  fs::create_directories(run / "step-2000");                           // is just being copied
+  BOOST_TEST((own_checkpoints(run.path()) == Steps{0, 5, 10, 1000}));  // as older versions left it
+  note_newest(run.path(), 10);
+  BOOST_TEST((own_checkpoints(run.path()) == Steps{0, 5, 10}));
+  BOOST_TEST(is_own_checkpoint(run.path(), 10));
+  BOOST_TEST(!is_own_checkpoint(run.path(), 1000));
+  prune_checkpoints(run.path(), 1);
+  BOOST_TEST((steps() == Steps{0, 10, 1000}));
+  BOOST_TEST(fs::exists(run / "step-2000"));
+  note_newest(run.path(), -1);
+  BOOST_TEST(own_checkpoints(run.path()).empty());
+  run.write("newest", "nonsense");
+  BOOST_TEST((own_checkpoints(run.path()) == Steps{0, 10, 1000}));
+}
+
+BOOST_AUTO_TEST_CASE(the_step_that_is_saved_is_noted) {
+  write_checkpoint(run.path(), small_info(7), {0, 3});
+  BOOST_TEST(test::content_of(run / "newest") == "step-7\n");
+}
+
+BOOST_AUTO_TEST_CASE(old_ones_make_room_one_after_the_other_and_the_newest_stays) {
+  for (const int step : {0, 5, 10, 15, 1000}) complete("step-" + std::to_string(step));
+  note_newest(run.path(), 15);
+  int attempts = 0;
+  const auto write_when = [&](auto has_room) {
+    return write_with_room(run.path(), [&, has_room] {
+      ++attempts;
+      if (!has_room()) throw DiskFull("no room");
+    });
+  };
+  BOOST_TEST(write_when([] { return true; }).empty());
+  BOOST_TEST((write_when([&] { return !fs::exists(run / "step-5"); }) == Steps{5}));
+  BOOST_TEST((steps() == Steps{0, 10, 15, 1000}));
+  attempts = 0;
+  BOOST_CHECK_THROW(write_when([] { return false; }), DiskFull);
+  BOOST_TEST(attempts == 2);  // step-10 went in vain
+  BOOST_TEST((steps() == Steps{0, 15, 1000}));
+  // Another rank has begun to remove one, or has just done so.
+  complete("step-12.tmp");
+  BOOST_TEST(write_when([&] { return !fs::exists(run / "step-12.tmp"); }).empty());
+  complete("step-11");
+  attempts = 0;
+  BOOST_TEST(write_when([&] {
+               fs::remove_all(run / "step-11");
+               return attempts == 2;
+             }).empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_has_made_room_is_told_by_the_one_who_completes) {
+  for (const int step : {5, 6}) complete("step-" + std::to_string(step));
+  test::FakeStage stage(test::small_model(), 0, 3);
+  stage.fill();
+  const fs::path dir = unfinished_checkpoint(run.path(), 7);
+  write_checkpoint_part(dir, stage, test::small_model(), {});
+  note_removed(dir, {3, 4});
+  const CheckpointNotes notes = finish_checkpoint(dir, small_info(7), 1);
+  BOOST_TEST((notes.removed == Steps{3, 4}));
+  BOOST_TEST(notes.set_aside.empty());
+  BOOST_TEST(!fs::exists(run / "step-7/step-3.removed"));
+  BOOST_CHECK_NO_THROW(CheckpointReader::open(run / "step-7")->verify());
+}
+
+BOOST_AUTO_TEST_CASE(a_trial_leaves_nothing_and_names_what_cannot_be) {
+  try_saving(run.path());
+  BOOST_TEST(fs::is_empty(run.path()));
+  const test::FileSizeLimit limit(4);
+  expect_error(ErrorKind::internal, {run.path().string(), "File too large"},
+               [&] { try_saving(run.path()); });
+  BOOST_TEST(fs::is_empty(run.path()));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
