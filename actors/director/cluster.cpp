@@ -48,7 +48,7 @@ class LocalCluster : public Cluster {
         context.sample_origin = info.next_sample - info.step * spec.batch.global;
       }
     }
-    const auto have = stages::complete_checkpoints(spec.dir + "/checkpoints");
+    const auto have = stages::own_checkpoints(spec.dir + "/checkpoints");
     if (std::find(have.begin(), have.end(), context.first_step) != have.end())
       context.saved_step = context.first_step;
     director_ = system_.spawn<Director>(std::move(context));

@@ -42,6 +42,7 @@ struct Start {
   /// Checkpoint that it starts from, own or named by the manifest.
   std::optional<stages::CheckpointInfo> goes_on_from;
   std::vector<TornCheckpoint> torn;
+  std::vector<std::filesystem::path> of_others;  ///< newer checkpoints that the run has not written
   bool resumed = false;                   ///< whether it resumes a run in that run's directory
   std::optional<RunDirectory> directory;  ///< directory of a resumed run, which is owned already
 
@@ -83,6 +84,7 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
   start.manifest.resolve("run.dir", path.string());
   ResumePoint point = find_resume_point(path, verifying());
   start.torn = std::move(point.torn);
+  start.of_others = std::move(point.of_others);
   if (!point.checkpoint) {
     if (!start.torn.empty())
       throw Error(ErrorKind::data, fmt::format("{} has no checkpoint to go on from: {}",
@@ -120,6 +122,13 @@ void write_directory(const Start& start, const Machine& machine, const RunDirect
                              torn.reason, torn.path.string()));
     set_aside(torn);
   }
+  for (const std::filesystem::path& other : start.of_others)
+    console.show(
+        fmt::format("note      {} was not written by this run and is left alone; to go on from it: "
+                    "troupe launch {}/{} --set run.dir=DIR --set checkpoint.resume={}\n",
+                    other.string(), directory.path().string(), kManifestFile, other.string()));
+  stages::note_newest(directory.path() / kCheckpoints,
+                      start.checkpoint.empty() ? -1 : start.step());
   directory.remove(kOutcomeFile);
   cut_back_metrics(directory.path() / kMetricsFile, start.step());
   directory.write(kManifestFile, start.manifest.to_toml());

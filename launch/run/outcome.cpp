@@ -59,7 +59,7 @@ Ending find_ending(const std::filesystem::path& run) {
   const auto& newest = std::filesystem::exists(run / kMetricsFile) ? kMetricsFile : kManifestFile;
   struct stat status {};
   if (stat((run / newest).c_str(), &status) == 0) ending.time = utc(status.st_mtime);
-  const auto saved = stages::complete_checkpoints(run / kCheckpoints);
+  const auto saved = stages::own_checkpoints(run / kCheckpoints);
   if (!saved.empty()) ending.checkpoint = run / kCheckpoints / fmt::format("step-{}", saved.back());
   return ending;
 }

@@ -36,6 +36,10 @@ ResumePoint find_resume_point(const fs::path& run, const stages::Progress& progr
   ResumePoint point;
   for (const std::int64_t step : saved_steps(run / kCheckpoints)) {
     const fs::path path = run / kCheckpoints / fmt::format("step-{}", step);
+    if (!stages::is_own_checkpoint(run / kCheckpoints, step)) {
+      point.of_others.insert(point.of_others.begin(), path);
+      continue;
+    }
     try {
       auto checkpoint = stages::CheckpointReader::open(path);
       checkpoint->verify(progress);

@@ -20,10 +20,12 @@ struct ResumePoint {
   std::filesystem::path path;  ///< empty: the run has no usable checkpoint
   std::unique_ptr<stages::CheckpointReader> checkpoint;
   std::vector<TornCheckpoint> torn;  ///< newer checkpoints that are damaged
+  /// Newer ones that the run has not written, ascending: they are left alone.
+  std::vector<std::filesystem::path> of_others;
 };
 
-/// Finds the newest checkpoint of a run directory that is complete and undamaged, which is checked
-/// by reading every byte.
+/// Finds the newest of a run's own checkpoints (stages::own_checkpoints) that is complete and
+/// undamaged, which is checked by reading every byte.
 ResumePoint find_resume_point(const std::filesystem::path& run,
                               const stages::Progress& progress = {});
 

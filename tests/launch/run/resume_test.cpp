@@ -86,6 +86,17 @@ BOOST_AUTO_TEST_CASE(torn_ones_are_passed_over_and_named) {
   BOOST_TEST(launch::find_resume_point(run.path()).torn.empty());
 }
 
+BOOST_AUTO_TEST_CASE(those_of_other_runs_are_passed_over_and_named) {
+  const TempDir run;
+  save(run, {2, 9, 100, 1000});
+  stages::note_newest(run / "checkpoints", 9);
+  const auto point = launch::find_resume_point(run.path());
+  BOOST_TEST(point.path == run / "checkpoints/step-9");
+  BOOST_TEST(point.torn.empty());
+  BOOST_REQUIRE(point.of_others.size() == 2u);
+  BOOST_TEST(point.of_others[0] == run / "checkpoints/step-100");
+}
+
 BOOST_AUTO_TEST_CASE(a_flipped_bit_in_the_weights_is_found) {
   const TempDir run;
   save(run, {4});
