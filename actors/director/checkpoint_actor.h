@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "actors/messages/control_plane.h"
 #include "stages/checkpoint.h"
+#include "stages/storage/claim.h"
 
 namespace troupe::actors {
 
@@ -19,6 +21,7 @@ struct FinishCheckpoint {
   stages::CheckpointInfo info;
   int num_parts = 0;
   int keep = 1;
+  stages::Claim claim;   ///< the run's, to its directory
   std::string error;     ///< why a rank could not write its part; empty: all could
   std::stop_token stop;  ///< requested if the run ends at once
 };
@@ -26,8 +29,8 @@ struct FinishCheckpoint {
 /// The answer to FinishCheckpoint. Sent only within the launcher.
 struct CheckpointFinished {
   std::int64_t step = 0;
-  std::string error;       ///< why the checkpoint is not complete; empty: it is
-  std::string not_pruned;  ///< why older ones could not be removed; empty: no error
+  std::string error;                 ///< why the checkpoint is not complete; empty: it is
+  std::vector<std::string> remarks;  ///< what became of others, a line for people each
 };
 
 /// Completes checkpoints, and removes old ones and what is left of failed ones. Has a thread of its

@@ -31,6 +31,7 @@ class LocalCluster : public Cluster {
                             .manifest = options.manifest,
                             .token = random_token(),
                             .memory_bytes = options.memory_bytes,
+                            .claim = options.claim,
                             .observer = reports_,
                             .hub = hub_,
                             .processes = processes_,

@@ -10,6 +10,7 @@
 #include "actors/topology/reports.h"
 #include "actors/topology/run_spec.h"
 #include "actors/topology/scale.h"
+#include "stages/storage/claim.h"
 
 namespace troupe::actors {
 
@@ -19,6 +20,7 @@ struct ClusterOptions {
   /// run_worker.
   std::vector<std::string> worker_command;
   std::int64_t memory_bytes = 0;  ///< memory that all ranks together may take
+  stages::Claim claim = {};       ///< to the run directory; nothing is saved once it has fallen
 };
 
 /// A run: the director and its actors, in the launching process. Spawns one worker process per

@@ -36,6 +36,7 @@ struct DirectorContext {
   std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
   std::int64_t memory_bytes = 0;   ///< memory that all ranks together may take
   std::int64_t saved_step = -1;    ///< step of a checkpoint in the run directory; -1: none
+  stages::Claim claim;             ///< to the run directory
   stages::ModelSource
       source{};  ///< what every checkpoint keeps of the model that the run began with
   RunObserver& observer;

@@ -259,7 +259,11 @@ void Director::perform(const OrderSave& effect) {
     for (RankStatus& rank : status.ranks) rank.saved_bytes = 0;
   });
   unfinished_ = stages::unfinished_checkpoint(context_.spec.dir + "/checkpoints", effect.step);
-  order_all(Save{.epoch = protocol_.epoch().number, .step = effect.step, .dir = unfinished_});
+  order_all(Save{.epoch = protocol_.epoch().number,
+                 .step = effect.step,
+                 .dir = unfinished_,
+                 .owner_file = context_.claim.file.string(),
+                 .owner = context_.claim.text});
 }
 
 void Director::perform(const PublishCheckpoint& effect) {
@@ -278,6 +282,7 @@ void Director::perform(const PublishCheckpoint& effect) {
                                                .training = training_of(spec, effect.step)},
                                       .num_parts = protocol_.epoch().shape.mesh.pp,
                                       .keep = spec.checkpoint.keep,
+                                      .claim = context_.claim,
                                       .error = effect.error,
                                       .stop = abandon_.get_token()});
 }
@@ -294,7 +299,7 @@ void Director::finished(const CheckpointFinished& checkpoint) {
     tell(CheckpointSaved{.path = path, .duration_s = std::chrono::duration<double>(took).count()},
          -1, checkpoint.step);
   }
-  if (!checkpoint.not_pruned.empty()) announce("older checkpoints stay: " + checkpoint.not_pruned);
+  for (const std::string& remark : checkpoint.remarks) announce(remark);
   handle(Published{.step = checkpoint.step, .error = checkpoint.error});
 }
 

@@ -46,7 +46,7 @@ TROUPE_INSPECT(TapRequest, x.from, x.to, x.backward, x.every, x.microbatch, x.on
                x.dump, x.samples)
 TROUPE_INSPECT(RunStep, x.epoch, x.step, x.trace, x.taps)
 TROUPE_INSPECT(Commit, x.epoch, x.step, x.clip_factor)
-TROUPE_INSPECT(Save, x.epoch, x.step, x.dir)
+TROUPE_INSPECT(Save, x.epoch, x.step, x.dir, x.owner_file, x.owner)
 TROUPE_INSPECT(Evaluate, x.epoch, x.step, x.batch)
 TROUPE_INSPECT(Finish, x.reason)
 TROUPE_INSPECT(Ready::Difference, x.parameter, x.count, x.reference)

@@ -105,6 +105,8 @@ struct Save {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
   std::string dir;  ///< directory for this rank's part
+  /// The run's claim to its directory (stages::Claim).
+  std::string owner_file, owner;
 };
 
 /// The order to run one global batch of the evaluation after a step.

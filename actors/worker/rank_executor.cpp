@@ -13,6 +13,7 @@
 #include "actors/worker/tap.h"
 #include "actors/worker/traced_actions.h"
 #include "stages/optimizer.h"
+#include "stages/storage/claim.h"
 #include "tensor/device.h"
 #include "tensor/error.h"
 
@@ -160,6 +161,12 @@ void RankExecutor::save(const Save& order, const std::function<void(Saved)>& ans
   epoch_->data_parallel->complete_weights();
   // Instances hold the same bits, as replicas that divide nothing do; the first one writes.
   if (epoch_->part.place.replica >= epoch_->part.stage.state.count) return answer(saved);
+  try {
+    stages::Claim{.file = order.owner_file, .text = order.owner}.check();
+  } catch (const Error& error) {
+    saved.error = error.what();
+    return answer(saved);
+  }
   writer_.start(order.dir, epoch_->stage(), spec_.model,
                 {.part = epoch_->part.place.stage,
                  .num_parts = epoch_->epoch.shape.mesh.pp,

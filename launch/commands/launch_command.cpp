@@ -8,6 +8,7 @@
 
 #include "actors/director/cluster.h"
 #include "launch/commands/commands.h"
+#include "launch/commands/run_end.h"
 #include "launch/commands/run_summary.h"
 #include "launch/commands/sinks.h"
 #include "launch/control/control_client.h"
@@ -26,7 +27,7 @@
 #include "launch/manifest/run_spec.h"
 #include "launch/manifest/tokenizing.h"
 #include "launch/manifest/warnings.h"
-#include "launch/run/outcome.h"
+#include "launch/run/claim_watch.h"
 #include "launch/run/resume.h"
 #include "launch/run/run_directory.h"
 #include "launch/run/run_log.h"
@@ -156,68 +157,6 @@ void tell_start(const Start& start, bool resumed, ConsoleWriter& console) {
     console.show(fmt::format("differs   {}\n", difference));
 }
 
-/// Writes outcome.json and removes control.json. If the disk is full, control.json, which is not
-/// needed any more, is removed first to make room.
-void write_ending(const Ending& ending, const RunDirectory& directory, ConsoleWriter& console) {
-  const std::string text = to_json(ending).dump() + "\n";
-  try {
-    directory.write(kOutcomeFile, text);
-    directory.remove(kControlFile);
-  } catch (const Error&) {
-    directory.remove(kControlFile);
-    try {
-      directory.write(kOutcomeFile, text);
-    } catch (const Error& error) {
-      console.print_error(fmt::format("warning: {}", error.what()));
-    }
-  }
-}
-
-struct End {
-  actors::Outcome outcome;
-  std::string checkpoint;  ///< path of the newest checkpoint; empty: none
-  bool is_new = true;      ///< whether the run is not a resumed one
-  bool at_once = false;    ///< whether a second signal stopped it
-};
-
-/// Whether a person stopped a new run before it did anything. Then its directory is removed, so
-/// that the same command can be given again.
-bool has_done_nothing(const End& end) {
-  return end.is_new && end.outcome.step == 0 && end.checkpoint.empty() &&
-         (end.at_once || end.outcome.exit_code == 0);
-}
-
-/// Reports the end of the run: log, outcome.json, control socket and console. Returns the exit
-/// code.
-int report_end(const End& end, RunDirectory directory, ControlServer& control, RunLog& log,
-               ConsoleWriter& console) {
-  const actors::Outcome& outcome = end.outcome;
-  const std::string path = directory.path().string();
-  const Ending ending = ending_now(outcome, end.checkpoint);
-  log.note(describe(ending, path));
-  log.finish();
-  if (has_done_nothing(end))
-    directory.discard();
-  else
-    write_ending(ending, directory, console);
-  {
-    const RunDirectory given_up(std::move(directory));
-  }  // released first, since a client that learns of the end may take over the directory at once
-  control.finish(to_json(ending));
-  if (has_done_nothing(end)) {
-    console.print_error(
-        fmt::format("{} before the first step; {} is removed", outcome.reason, path));
-  } else if (outcome.exit_code == 0) {
-    console.show(fmt::format("{} at step {}{}\n", outcome.reason, outcome.step, saved_as(ending)));
-  } else {
-    console.print_error(outcome.reason);
-    console.print_error(fmt::format("the run ended after step {}{}; logs are in {}/logs",
-                                    outcome.step, saved_as(ending), path));
-  }
-  for (const std::string& trouble : log.troubles()) console.print_error("warning: " + trouble);
-  return outcome.exit_code;
-}
-
 /// The reply to a status request while the run lives.
 nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, const Sinks& sinks,
                            const RunLog& log) {
@@ -267,15 +206,20 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
   // These outlive the objects that serve signals and control requests.
   std::unique_ptr<actors::Cluster> cluster;
   std::optional<Sinks> sinks;
-  std::atomic<bool> at_once = false;
+  std::atomic<bool> at_once = false, fallen = false;
+  ClaimWatch watch(log, directory.claim(), [&] {
+    fallen = true;
+    cluster->stop_now(directory.claim().fault());
+  });
   actors::Outcome outcome{
       .exit_code = static_cast<int>(ErrorKind::internal), .step = start.step(), .reason = ""};
   try {
     cluster = actors::Cluster::create(spec,
                                       {.manifest = manifest.to_toml(),
                                        .worker_command = {"/proc/self/exe", "worker"},
-                                       .memory_bytes = machine.memory_bytes},
-                                      log);
+                                       .memory_bytes = machine.memory_bytes,
+                                       .claim = directory.claim()},
+                                      watch);
     RunOrders orders{
         .token = control.token(),
         .stop = [&] { cluster->stop("stopped from the page"); },
@@ -285,8 +229,9 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
         .manifest = [path = directory.path() / kManifestFile] { return Manifest::read(path, {}); },
         .status = [&] { return to_json(cluster->status(), spec.name); },
         .machine = machine};
-    sinks.emplace(manifest, peak, cluster->hub(), std::move(orders),
-                  [&](const std::string& text) { log.on_event(text); });
+    sinks.emplace(
+        manifest, peak, cluster->hub(), std::move(orders),
+        [&](const std::string& text) { log.on_event(text); }, directory.claim());
     console.show(endpoint_lines(sinks->endpoints()));
     signals.orders({.stop = [&](const std::string& reason) { cluster->stop(reason); },
                     .stop_now =
@@ -308,10 +253,16 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
     outcome.reason = error.what();
   }
   signals.orders({});
+  fallen = fallen || !directory.claim().stands();
+  if (fallen)
+    outcome = {.exit_code = static_cast<int>(ErrorKind::internal),
+               .step = outcome.step,
+               .reason = directory.claim().fault()};
   const End end{.outcome = outcome,
                 .checkpoint = log.checkpoint().empty() ? start.checkpoint : log.checkpoint(),
                 .is_new = !start.resumed,
-                .at_once = at_once};
+                .at_once = at_once,
+                .fallen = fallen};
   return report_end(end, std::move(directory), control, log, console);
 }
 

@@ -31,9 +31,10 @@ WatchedRun watched_run(const Manifest& manifest, const PeakRate& peak) {
 }  // namespace
 
 Sinks::Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub, RunOrders orders,
-             const std::function<void(const std::string&)>& print_error)
-    : events_(hub, std::filesystem::path(manifest.text("run.dir")) / kEventsFile, print_error),
-      steps_(hub, std::filesystem::path(manifest.text("run.dir")) / kMeasuredStepFile),
+             const std::function<void(const std::string&)>& print_error, const stages::Claim& claim)
+    : events_(hub, std::filesystem::path(manifest.text("run.dir")) / kEventsFile, print_error,
+              claim),
+      steps_(hub, std::filesystem::path(manifest.text("run.dir")) / kMeasuredStepFile, claim),
       stragglers_(hub) {
   if (manifest.flag("monitor.tensorboard"))
     tensorboard_.emplace(hub, std::filesystem::path(manifest.text("run.dir")) / kTensorBoardFolder,

@@ -24,9 +24,10 @@ class Sinks {
   /// write. Throws Error{manifest} naming an address that cannot be bound. The hub must outlive the
   /// sinks.
   /// `peak` is for the model FLOP utilization.
-  /// `orders` is what the page can order of the run.
+  /// `orders` is what the page can order of the run. Once the claim to the run's directory has
+  /// fallen, nothing is written there.
   Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub, RunOrders orders,
-        const std::function<void(const std::string&)>& print_error);
+        const std::function<void(const std::string&)>& print_error, const stages::Claim& claim);
 
   /// Throws Error{manifest} if an address that the manifest names is not free now, so that the user
   /// learns of it before anything is written or started.

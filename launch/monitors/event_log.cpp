@@ -25,14 +25,16 @@ EventMask kept_kinds() {
 }  // namespace
 
 EventLog::EventLog(Hub& hub, const std::filesystem::path& path,
-                   std::function<void(const std::string&)> print_error)
+                   std::function<void(const std::string&)> print_error, stages::Claim claim)
     : path_(path),
       complain_(std::move(print_error)),
+      claim_(std::move(claim)),
       file_(std::fopen(path.c_str(), "ae")),
       thread_(hub, "events.jsonl", kept_kinds(),
               [this](const Subscription::Batch& batch) { consume(batch); }) {}
 
 void EventLog::consume(const Subscription::Batch& batch) {
+  if (!claim_.stands()) return;
   if (batch.dropped > 0) missed(batch.dropped, "the disk is too slow");
   for (const auto& event : batch.events)
     if (append(to_text(to_json(*event)) + "\n"))

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "actors/monitors/subscriber_thread.h"
+#include "stages/storage/claim.h"
 
 namespace troupe::launch {
 
@@ -16,9 +17,9 @@ namespace troupe::launch {
 class EventLog {
  public:
   /// `print_error` is called from the log's own thread with a line for people, once each time that
-  /// writing begins to fail.
+  /// writing begins to fail. Nothing is written once the claim to the directory has fallen.
   EventLog(actors::Hub& hub, const std::filesystem::path& path,
-           std::function<void(const std::string&)> print_error);
+           std::function<void(const std::string&)> print_error, stages::Claim claim = {});
 
  private:
   void consume(const actors::Subscription::Batch& batch);
@@ -30,6 +31,7 @@ class EventLog {
   };
   const std::filesystem::path path_;
   const std::function<void(const std::string&)> complain_;
+  const stages::Claim claim_;
   std::unique_ptr<std::FILE, Close> file_;
   std::uint64_t missing_ = 0;  // lines lost since the last written one
   // Declared last, so that it ends before the members that it uses.

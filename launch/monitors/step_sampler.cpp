@@ -15,7 +15,8 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-StepSampler::StepSampler(Hub& hub, std::filesystem::path file) : hub_(hub), file_(std::move(file)) {
+StepSampler::StepSampler(Hub& hub, std::filesystem::path file, stages::Claim claim)
+    : hub_(hub), file_(std::move(file)), claim_(std::move(claim)) {
   start();
   thread_.emplace(hub, "step sampler", mask_of<StepCommitted, MembershipChanged>(),
                   [this](const Subscription::Batch& batch) { follow(batch); });
@@ -67,7 +68,7 @@ bool StepSampler::wants_a_step() {
 void StepSampler::write() {
   const std::lock_guard lock(mutex_);
   const auto step = std::exchange(unwritten_, std::nullopt);
-  if (!step) return;
+  if (!step || !claim_.stands()) return;
   try {
     stages::PublishedFile file(file_);
     file.file().write(to_text(*step) + "\n");

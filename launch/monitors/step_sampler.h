@@ -9,6 +9,7 @@
 
 #include "actors/monitors/subscriber_thread.h"
 #include "launch/monitors/step_gatherer.h"
+#include "stages/storage/claim.h"
 
 namespace troupe::launch {
 
@@ -23,8 +24,9 @@ class StepSampler {
   /// Time between two steps that are taken later.
   static constexpr std::chrono::seconds kPeriod{10};
 
-  /// The hub must outlive the sampler.
-  StepSampler(actors::Hub& hub, std::filesystem::path file);
+  /// The hub must outlive the sampler. Nothing is written once the claim to the file's directory
+  /// has fallen.
+  StepSampler(actors::Hub& hub, std::filesystem::path file, stages::Claim claim = {});
   StepSampler(const StepSampler&) = delete;
   /// Writes the newest step that was taken.
   ~StepSampler();
@@ -38,6 +40,7 @@ class StepSampler {
 
   actors::Hub& hub_;
   const std::filesystem::path file_;
+  const stages::Claim claim_;
   std::mutex mutex_;  // guards the members up to the threads
   StepGatherer gatherer_;
   std::vector<actors::RankStatus> ranks_;  // of the newest epoch

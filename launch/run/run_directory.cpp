@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <random>
 #include <utility>
 
 #include "launch/manifest/manifest.h"
+#include "stages/checkpoint.h"
 #include "stages/storage/output_file.h"
 #include "tensor/error.h"
 
@@ -17,8 +19,6 @@ namespace troupe::launch {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kLockFile = "lock";
 
 bool holds_run(const fs::path& path) {
   std::error_code ignored;
@@ -32,7 +32,21 @@ struct flock whole_file(short type) {
   return lock;
 }
 
-/// Takes the lock and returns the descriptor that holds it; -1 if another process has the lock.
+[[noreturn]] void refuse_lock(const fs::path& path, int code) {
+  // Both say that another process has the lock; any other error is the file system's.
+  if (code == EAGAIN || code == EACCES)
+    throw Error(
+        ErrorKind::manifest,
+        fmt::format("run directory {} is in use by a running launcher; end it with: troupe stop {}",
+                    path.string(), path.string()));
+  throw Error(ErrorKind::manifest,
+              fmt::format("run directory {}: its file system gives no lock ({}), without which two "
+                          "launchers could write into one run; choose a run.dir on another one, "
+                          "or mount it with locks (NFS: a lock service; Lustre: -o flock)",
+                          path.string(), std::strerror(code)));
+}
+
+/// Takes the lock and returns the descriptor that holds it.
 int take_lock(const fs::path& path) {
   const std::string file = path / kLockFile;
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -40,15 +54,28 @@ int take_lock(const fs::path& path) {
     throw Error(ErrorKind::data, fmt::format("cannot write {}: {}", file, std::strerror(errno)));
   struct flock lock = whole_file(F_WRLCK);
   if (fcntl(fd, F_OFD_SETLK, &lock) == 0) return fd;
+  const int code = errno;
   close(fd);
-  return -1;
+  refuse_lock(path, code);
 }
 
-[[noreturn]] void refuse_owned(const fs::path& path) {
-  throw Error(
-      ErrorKind::manifest,
-      fmt::format("run directory {} is in use by a running launcher; end it with: troupe stop {}",
-                  path.string(), path.string()));
+/// A text for the lock file that no other launcher writes: who this is, for people, and random
+/// digits.
+std::string own_text() {
+  std::random_device random;
+  return fmt::format("process {}, {:08x}{:08x}\n", getpid(), random(), random());
+}
+
+/// Refuses a file system that cannot hold checkpoints now, rather than when the first is due.
+void check_can_save(const fs::path& path) {
+  try {
+    stages::try_saving(path / kCheckpoints);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::manifest,
+                fmt::format("run directory {} cannot hold checkpoints: {}; choose a run.dir on "
+                            "another file system",
+                            path.string(), error.what()));
+  }
 }
 
 }  // namespace
@@ -76,7 +103,14 @@ RunDirectory RunDirectory::create(const fs::path& path) {
   if (error)
     throw Error(ErrorKind::manifest,
                 fmt::format("cannot create run directory {}: {}", path.string(), error.message()));
-  return own(path);
+  try {
+    return own(path);
+  } catch (...) {
+    if (has_launcher(path)) throw;  // one that began at the same time
+    for (const char* made : {kLockFile, kLogs, kCheckpoints}) fs::remove(path / made, error);
+    fs::remove(path, error);  // so that the same command can be given again
+    throw;
+  }
 }
 
 RunDirectory RunDirectory::reopen(const fs::path& path) {
@@ -85,28 +119,40 @@ RunDirectory RunDirectory::reopen(const fs::path& path) {
 }
 
 RunDirectory RunDirectory::own(const fs::path& path) {
-  const int lock = take_lock(path);
-  if (lock < 0) refuse_owned(path);
-  RunDirectory directory(path, lock);
-  fs::create_directories(path / "logs");
+  RunDirectory directory(path, take_lock(path), {.file = path / kLockFile, .text = own_text()});
+  directory.write_claim();
+  fs::create_directories(path / kLogs);
   fs::create_directories(path / kCheckpoints);
+  check_can_save(path);
   return directory;
 }
 
+void RunDirectory::write_claim() const {
+  // Written into the locked file itself: one that is renamed to its name would not be locked.
+  const std::string& text = claim_.text;
+  if (ftruncate(lock_fd_, 0) != 0 || pwrite(lock_fd_, text.data(), text.size(), 0) != ssize(text))
+    throw Error(ErrorKind::data,
+                fmt::format("cannot write {}: {}", claim_.file.string(), std::strerror(errno)));
+}
+
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept
-    : path_(std::move(other.path_)), lock_fd_(std::exchange(other.lock_fd_, -1)) {}
+    : path_(std::move(other.path_)),
+      lock_fd_(std::exchange(other.lock_fd_, -1)),
+      claim_(std::move(other.claim_)) {}
 
 RunDirectory::~RunDirectory() {
   if (lock_fd_ >= 0) close(lock_fd_);
 }
 
 void RunDirectory::write(const std::string& name, const std::string& content) const {
+  claim_.check();
   stages::PublishedFile file(path_ / name);
   file.file().write(content);
   file.publish();
 }
 
 void RunDirectory::write_private(const std::string& name, const std::string& content) const {
+  claim_.check();
   const std::string target = path_ / name;
   const std::string beside = target + ".new";
   unlink(beside.c_str());
@@ -121,12 +167,12 @@ void RunDirectory::write_private(const std::string& name, const std::string& con
 
 void RunDirectory::remove(const std::string& name) const {
   std::error_code ignored;
-  fs::remove(path_ / name, ignored);
+  if (claim_.stands()) fs::remove(path_ / name, ignored);
 }
 
 void RunDirectory::discard() const {
   std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  if (claim_.stands()) fs::remove_all(path_, ignored);
 }
 
 void require_run(const fs::path& path) {

@@ -5,42 +5,52 @@
 #include <optional>
 #include <string>
 
+#include "stages/storage/claim.h"
+
 namespace troupe::launch {
 
 /// A run directory that this process owns. The object holds the directory's lock as long as it
-/// lives. The lock is a kernel lock, so a dead launcher holds none.
+/// lives. The lock is a kernel lock, so a dead launcher holds none. Whoever removes the directory,
+/// or the lock, can make it another launcher's nevertheless: then the claim falls, and this object
+/// changes nothing there any more.
 class RunDirectory {
  public:
   /// Throws Error{manifest} naming the directory if it exists and is not empty. Changes nothing.
   static void check_free(const std::filesystem::path& path);
   /// Creates the directory with its fixed folders. Throws Error{manifest} naming the directory if
-  /// it exists and is not empty.
+  /// it exists and is not empty, or if its file system has no locks or cannot hold checkpoints;
+  /// then nothing is left.
   static RunDirectory create(const std::filesystem::path& path);
   /// Takes over the directory of an existing run. Throws Error{data} if it is not a run directory,
-  /// Error{manifest} while another launcher owns it.
+  /// Error{manifest} while another launcher owns it, and for the file systems that create()
+  /// refuses.
   static RunDirectory reopen(const std::filesystem::path& path);
   RunDirectory(RunDirectory&& other) noexcept;
   RunDirectory& operator=(RunDirectory&&) = delete;
   ~RunDirectory();
 
   const std::filesystem::path& path() const { return path_; }
+  const stages::Claim& claim() const { return claim_; }
   /// Replaces one of the directory's files atomically: it has either its new content or the content
-  /// that it had before.
+  /// that it had before. Throws Error{data} if the claim has fallen.
   void write(const std::string& name, const std::string& content) const;
   /// Writes a secret: only the file's owner can read it, from its first byte on.
   void write_private(const std::string& name, const std::string& content) const;
   void remove(const std::string& name) const;
-  /// Removes the directory with all its content, for a run that has done nothing.
+  /// Removes the directory with all its content, for a run that has done nothing. Like remove(),
+  /// does nothing once the claim has fallen.
   void discard() const;
 
  private:
-  RunDirectory(std::filesystem::path path, int lock_fd)
-      : path_(std::move(path)), lock_fd_(lock_fd) {}
+  RunDirectory(std::filesystem::path path, int lock_fd, stages::Claim claim)
+      : path_(std::move(path)), lock_fd_(lock_fd), claim_(std::move(claim)) {}
   /// Takes the lock and creates the missing folders.
   static RunDirectory own(const std::filesystem::path& path);
+  void write_claim() const;
 
   std::filesystem::path path_;
   int lock_fd_ = -1;
+  stages::Claim claim_;
 };
 
 /// Throws Error{data} naming the directory if it holds no run.
@@ -58,6 +68,7 @@ inline constexpr const char* kMachineFile = "machine.json";
 inline constexpr const char* kTensorBoardFolder = "tensorboard";
 inline constexpr const char* kControlFile = "control.json";
 inline constexpr const char* kOutcomeFile = "outcome.json";
+inline constexpr const char* kLockFile = "lock";
 inline constexpr const char* kLogs = "logs";
 inline constexpr const char* kCollectivesFile = "collectives.jsonl";  ///< in logs/rank-R
 inline constexpr const char* kLauncherLog = "logs/launcher.log";

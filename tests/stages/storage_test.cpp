@@ -1,6 +1,7 @@
 #include <boost/test/unit_test.hpp>
 #include <csignal>
 
+#include "stages/storage/claim.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/mapped_file.h"
 #include "stages/storage/output_file.h"
@@ -96,6 +97,23 @@ BOOST_AUTO_TEST_CASE(parts_of_a_file_are_written_at_their_places) {
   BOOST_TEST(test::content_of(dir / "name") == std::string("\0abc\0abc", 8));
   expect_error(ErrorKind::internal, {"nowhere/name", "No such file"},
                [&] { OutputFile::open(dir / "nowhere/name"); });
+}
+
+BOOST_AUTO_TEST_CASE(a_claim_stands_until_the_text_is_another_or_gone) {
+  const test::TempDir dir;
+  BOOST_TEST(Claim{}.stands());
+  std::filesystem::create_directory(dir / "run");
+  const Claim claim{.file = dir.write("run/lock", "process 1, 5f"), .text = "process 1, 5f"};
+  BOOST_TEST(claim.stands());
+  for (const char* other : {"process 2, 5f", "process 1, 5f1", "process 1", ""}) {
+    dir.write("run/lock", other);
+    BOOST_TEST(!claim.stands());
+  }
+  dir.write("run/lock", claim.text);
+  claim.check();
+  std::filesystem::rename(dir / "run", dir / "moved");
+  BOOST_TEST(!claim.stands());
+  expect_error(ErrorKind::data, {(dir / "run").string(), "moved"}, [&] { claim.check(); });
 }
 
 BOOST_AUTO_TEST_CASE(a_full_disk_is_an_error_with_path_and_reason) {

@@ -47,6 +47,27 @@ BOOST_AUTO_TEST_CASE(one_launcher_at_a_time_owns_a_run) {
   BOOST_TEST(launch::has_launcher(run));
 }
 
+BOOST_AUTO_TEST_CASE(who_has_lost_the_directory_changes_nothing_there) {
+  const TempDir dir;
+  const RunDirectory first = RunDirectory::create(dir / "run");
+  BOOST_TEST(first.claim().stands());
+  std::filesystem::remove_all(dir / "run");
+  BOOST_TEST(!first.claim().stands());
+  expect_error(ErrorKind::data, {(dir / "run").string()},
+               [&] { first.write("outcome.json", "1"); });
+  BOOST_TEST(!std::filesystem::exists(dir / "run"));
+  const RunDirectory second = RunDirectory::create(dir / "run");
+  second.write("outcome.json", "2");
+  expect_error(ErrorKind::data, {(dir / "run").string()},
+               [&] { first.write("outcome.json", "1"); });
+  expect_error(ErrorKind::data, {}, [&] { first.write_private("control.json", "1"); });
+  first.remove("outcome.json");
+  first.discard();
+  BOOST_TEST(content_of(dir / "run/outcome.json") == "2");
+  BOOST_TEST(!std::filesystem::exists(dir / "run/control.json"));
+  BOOST_TEST(second.claim().stands());
+}
+
 BOOST_AUTO_TEST_CASE(a_moved_owner_still_owns) {
   const TempDir dir;
   RunDirectory first = RunDirectory::create(dir / "run");

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "actors/topology/reports.h"
+#include "launch/control/control_server.h"
+#include "launch/host/console_writer.h"
+#include "launch/run/run_directory.h"
+#include "launch/run/run_log.h"
+
+namespace troupe::launch {
+
+/// How a launch ended.
+struct End {
+  actors::Outcome outcome;
+  std::string checkpoint;  ///< path of the newest checkpoint; empty: none
+  bool is_new = true;      ///< whether the run is not a resumed one
+  bool at_once = false;    ///< whether a second signal stopped it
+  bool fallen = false;  ///< whether the run's directory is another's, or gone: nothing is written
+};
+
+/// Reports the end of the run: log, outcome.json, control socket and console; releases the
+/// directory. Returns the exit code.
+int report_end(const End& end, RunDirectory directory, ControlServer& control, RunLog& log,
+               ConsoleWriter& console);
+
+}  // namespace troupe::launch
