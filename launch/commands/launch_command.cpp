@@ -78,7 +78,8 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
   const auto path =
       (std::filesystem::absolute(options.resume) / "").lexically_normal().parent_path();
   RunDirectory directory = RunDirectory::reopen(path);
-  Start start{.manifest = load_manifest(path / kManifestFile, options.overrides, machine)};
+  Start start{.manifest =
+                  load_manifest(path / kManifestFile, options.overrides, machine, Purpose::resume)};
   start.resumed = true;
   start.directory.emplace(std::move(directory));
   // The directory may have been moved since; the run continues where it is now.

@@ -332,7 +332,7 @@ void check_monitor(const Manifest& m) {
 
 }  // namespace
 
-void check(const Manifest& manifest) {
+void check(const Manifest& manifest, Purpose purpose) {
   check_texts(manifest);
   check_model_kind(manifest);
   check_model_fields(manifest);
@@ -343,7 +343,7 @@ void check(const Manifest& manifest) {
   check_costs(manifest);
   check_layout(manifest);
   check_recompute(manifest);
-  check_data_parallel(manifest);
+  check_data_parallel(manifest, purpose);
   check_optimizer(manifest);
   check_groups(manifest);
   check_data(manifest);

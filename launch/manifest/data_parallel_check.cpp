@@ -12,7 +12,7 @@
 namespace troupe::launch {
 namespace {
 
-void check_instances(const Manifest& m) {
+void check_instances(const Manifest& m, Purpose purpose) {
   const std::int64_t count = m.integer("data_parallel.num_optimizer_instances");
   const std::int64_t dp = m.integer("mesh.dp");
   if (count == 1) return;
@@ -22,7 +22,8 @@ void check_instances(const Manifest& m) {
                        "data_parallel.sharding = 'none', where each replica has all state; leave "
                        "it out, or take sharding = 'optim'",
                        count));
-  if (dp % count == 0 && dp / count >= 2) return;
+  // After a loss fewer replicas go on, in as many instances as they can form.
+  if (purpose == Purpose::resume || (dp % count == 0 && dp / count >= 2)) return;
   std::int64_t nearest = std::min(count, dp / 2);
   while (nearest > 1 && dp % nearest != 0) --nearest;
   m.fail("data_parallel.num_optimizer_instances",
@@ -64,10 +65,10 @@ void check_keys_of_sharding(const Manifest& m) {
                        sharding));
 }
 
-void check_sharding_of_state(const Manifest& m) {
+void check_sharding_of_state(const Manifest& m, Purpose purpose) {
   const std::string& sharding = m.text("data_parallel.sharding");
   check_keys_of_sharding(m);
-  check_instances(m);
+  check_instances(m, purpose);
   if (sharding == "none") {
     if (!m.flag("data_parallel.overlap_param_gather"))
       m.fail("data_parallel.overlap_param_gather",
@@ -75,7 +76,7 @@ void check_sharding_of_state(const Manifest& m) {
              "= 'none', where every replica updates all weights itself; leave it out");
     return;
   }
-  if (m.integer("mesh.dp") == 1)
+  if (m.integer("mesh.dp") == 1 && purpose == Purpose::launch)
     m.fail("data_parallel.sharding",
            fmt::format("data_parallel.sharding = '{}' divides the training state among the "
                        "replicas, but mesh.dp = 1 leaves nothing to shard over; nearest: dp = 2, "
@@ -110,9 +111,9 @@ void check_buckets(const Manifest& m) {
 
 }  // namespace
 
-void check_data_parallel(const Manifest& m) {
+void check_data_parallel(const Manifest& m, Purpose purpose) {
   check_buckets(m);
-  check_sharding_of_state(m);
+  check_sharding_of_state(m, purpose);
 }
 
 }  // namespace troupe::launch

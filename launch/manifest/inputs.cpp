@@ -37,9 +37,9 @@ void check_model(const char* key, const Manifest& m, const stages::CheckpointRea
   about(key, m, [&] { checkpoint.check_model(to_run_spec(m).model); });
 }
 
-Manifest complete(Manifest manifest, const Machine& machine) {
+Manifest complete(Manifest manifest, const Machine& machine, Purpose purpose = Purpose::launch) {
   resolve(manifest, machine);
-  check(manifest);
+  check(manifest, purpose);
   check_corpus(manifest);
   return manifest;
 }
@@ -47,8 +47,8 @@ Manifest complete(Manifest manifest, const Machine& machine) {
 }  // namespace
 
 Manifest load_manifest(const std::filesystem::path& path, const std::vector<std::string>& overrides,
-                       const Machine& machine) {
-  return complete(Manifest::read(path, overrides), machine);
+                       const Machine& machine, Purpose purpose) {
+  return complete(Manifest::read(path, overrides), machine, purpose);
 }
 
 Manifest manifest_of_model(const std::filesystem::path& model,

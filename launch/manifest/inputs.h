@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launch/host/machine.h"
+#include "launch/manifest/check.h"
 #include "launch/manifest/manifest.h"
 #include "stages/checkpoint.h"
 
@@ -13,7 +14,7 @@ namespace troupe::launch {
 
 /// Reads, resolves and checks a manifest and the text that it names.
 Manifest load_manifest(const std::filesystem::path& path, const std::vector<std::string>& overrides,
-                       const Machine& machine);
+                       const Machine& machine, Purpose purpose = Purpose::launch);
 
 /// The manifest of a run that trains the model in a directory on these files, with overrides for
 /// everything else. Its name is the directory's.
