@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "launch/host/console_writer.h"
 #include "launch/host/progress_line.h"
 #include "launch/host/signals.h"
+#include "launch/manifest/changes.h"
 #include "launch/manifest/corpus.h"
 #include "launch/manifest/differences.h"
 #include "launch/manifest/gpus.h"
@@ -44,6 +46,7 @@ struct Start {
   std::optional<stages::CheckpointInfo> goes_on_from;
   std::vector<TornCheckpoint> torn;
   std::vector<std::filesystem::path> of_others;  ///< newer checkpoints that the run has not written
+  std::vector<std::string> changed;              ///< run.changed of the manifest of a new run
   bool resumed = false;                   ///< whether it resumes a run in that run's directory
   std::optional<RunDirectory> directory;  ///< directory of a resumed run, which is owned already
 
@@ -62,6 +65,8 @@ Start new_run(const LaunchOptions& options, const Machine& machine) {
                       : manifest_of_model(options.from, options.files, options.overrides, machine)};
   start.goes_on_from = check_start(start.manifest, verifying());
   RunDirectory::check_free(start.manifest.text("run.dir"));
+  start.changed = start.manifest.texts("run.changed");
+  start.manifest.resolve("run.changed", std::vector<std::string>{});
   return start;
 }
 
@@ -150,6 +155,11 @@ void tell_start(const Start& start, bool resumed, ConsoleWriter& console) {
   for (const Manifest::Rederived& key : start.manifest.rederived())
     console.show(
         fmt::format("derived   {} = {}, was {}\n", key.key, to_toml(key.is), to_toml(key.was)));
+  if (!resumed && !start.changed.empty())
+    console.show(
+        fmt::format("note      the manifest is of a run that was changed on the way, "
+                    "which this run does not repeat: {}\n",
+                    fmt::join(start.changed, "; ")));
   if (resumed && start.checkpoint.empty())
     console.show("starting  again: this run has no checkpoint of its own\n");
   if (!start.goes_on_from) return;
@@ -201,9 +211,14 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
   spec.cluster.cores = machine.free_cores;
   spec.cluster.emulates_gpus = machine.gpus && machine.gpus->emulates;
   const PeakRate peak = peak_rate(spec, manifest.number("monitor.peak_tflops"), machine);
-  RunLog log(spec, peak, console, [&](const actors::ClusterShape& shape) {
-    directory.write(kManifestFile, with_shape(start.manifest, shape, machine).to_toml());
-  });
+  RunLog log(
+      spec, peak, console,
+      [&, saved = start.manifest](const actors::ClusterShape& shape, std::int64_t step) mutable {
+        Manifest changed = with_shape(start.manifest, shape, machine);
+        note_changes(changed, saved, step);
+        directory.write(kManifestFile, changed.to_toml());
+        saved = std::move(changed);
+      });
   // These outlive the objects that serve signals and control requests.
   std::unique_ptr<actors::Cluster> cluster;
   std::optional<Sinks> sinks;
@@ -293,6 +308,9 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
     return prepare_corpus(start.manifest, tokenizing.options());
   }();
   if (start.goes_on_from) check_cursor(start.manifest, *start.goes_on_from);
+  if (start.resumed)
+    note_changes(start.manifest, Manifest::read(spec.dir + "/" + kManifestFile, {}),
+                 start.step() + 1);
   for (const std::string& warning : warnings(spec, placement, machine))
     console.print_error("warning: " + warning);
 

@@ -52,6 +52,10 @@ constexpr std::array kRunKeys{
         "They are derived again when the file is read; a key that is taken out of this list, or "
         "set by an override, is as it is given"},
 };
+    Key{"run", "changed", texts, "[]", "",
+        "Written by launch: what was changed on the way, by a resume or a live change, and from "
+        "which step on. A launch of this file repeats the run if nothing was; else it trains all "
+        "steps as the last ones. Replaced when given"},
 
 constexpr std::array kOtherKeys{
     Key{"data", "files", texts, "[]", "paths",

@@ -88,8 +88,15 @@ std::string machine_section(const RunReport& run) {
 }
 
 std::string repeat_section(const RunReport& run) {
-  std::string content = paragraph("The saved manifest repeats the run:") +
-                        element("pre", {}, code(run.repeated_by()));
+  const auto& changed = run.manifest.texts("run.changed");
+  std::string content =
+      paragraph(changed.empty() ? "The saved manifest repeats the run:"
+                                : "The saved manifest trains all steps as the last ones. It does "
+                                  "not repeat what was changed on the way:");
+  std::string items;
+  for (const std::string& change : changed) items += text_element("li", {}, change);
+  if (!changed.empty()) content += element("ul", {}, items);
+  content += element("pre", {}, code(run.repeated_by()));
   return section("Again", content);
 }
 

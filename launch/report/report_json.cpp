@@ -150,7 +150,8 @@ json to_json(const RunReport& run) {
            {"shapes", shapes_json(run.history)},
            {"events", happenings_json(run.history)},
            {"checkpoints", checkpoints_json(run.checkpoints)},
-           {"repeat", run.repeated_by()}};
+           {"repeat", run.repeated_by()},
+           {"changed", run.manifest.texts("run.changed")}};
   if (run.ending) out["ending"] = to_json(*run.ending);
   if (run.step) out["measured_step"] = step_json(*run.step);
   return out;

@@ -52,6 +52,7 @@ void RunLog::on_step(const actors::StepReport& report) {
   record(metrics_line(report, mfu));
   step_times_.add(report.step_s);
   Pace pace{.loss = report.loss,
+  step_ = report.step;
             .tokens_per_s = report.tokens_per_s(),
             .left_s = step_times_.left_s(max_steps_ - report.step),
             .mfu = mfu,
@@ -94,7 +95,7 @@ void RunLog::on_not_saved(std::int64_t step, const std::string& error) {
 void RunLog::on_scaled(const actors::ClusterShape& shape) {
   step_times_.forget_earlier();
   try {
-    on_scaled_(shape);
+    on_scaled_(shape, step_);
     set_trouble(Trouble::manifest, "");
   } catch (const Error& error) {
     set_trouble(Trouble::manifest, error.what());

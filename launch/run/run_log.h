@@ -30,7 +30,8 @@ std::string step_line(const actors::StepReport& report, std::int64_t max_steps, 
 /// the console.
 class RunLog : public actors::RunObserver {
  public:
-  using OnScaled = std::function<void(const actors::ClusterShape&)>;
+  /// The cluster has this shape from this step on.
+  using OnScaled = std::function<void(const actors::ClusterShape&, std::int64_t step)>;
   /// `console` must outlive the log.
   RunLog(const actors::RunSpec& spec, const PeakRate& peak, ConsoleWriter& console,
          OnScaled on_scaled);
@@ -80,6 +81,7 @@ class RunLog : public actors::RunObserver {
   std::once_flag log_fails_;
   StepTimes step_times_;
   std::string checkpoint_;
+  std::int64_t step_ = 0;  ///< the newest that was reported
   mutable std::mutex mutex_;
   std::map<Trouble, std::string> troubles_;
   std::optional<Pace> pace_;

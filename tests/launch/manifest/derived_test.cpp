@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "actors/topology/epoch.h"
+#include "launch/manifest/changes.h"
 #include "launch/manifest/reshape.h"
 #include "launch/manifest/run_spec.h"
 #include "tests/launch/manifest_text.h"
@@ -109,6 +110,26 @@ BOOST_AUTO_TEST_CASE(a_change_of_shape_derives_again_and_keeps_the_shape) {
   BOOST_TEST(changed.integer("schedule.chunks") == 3);
   const auto usual = shape_of({"mesh.pp=2", "schedule.kind=interleaved"});
   BOOST_TEST(is_derived(launch::with_shape(one, usual, kMachine), "schedule.chunks"));
+}
+
+BOOST_AUTO_TEST_CASE(a_manifest_says_what_was_changed_on_the_way) {
+  const Manifest first = checked(kSmallManifest);
+  BOOST_TEST(first.texts("run.changed").empty());
+  Manifest resumed = again(first, {"optimizer.lr=0.5", "run.max_steps=99", "mesh.pp=2",
+                                   "schedule.kind=gpipe", "monitor.log_interval=7"});
+  launch::note_changes(resumed, first, 41);
+  const std::vector<std::string> once{"from step 41 on: optimizer.lr = 0.5, was 0.001"};
+  BOOST_TEST((resumed.texts("run.changed") == once));
+  Manifest scaled = again(resumed, {"mesh.dp=2", "schedule.kind=dualpipe", "mesh.pp=2"});
+  launch::note_changes(scaled, resumed, 50);
+  BOOST_REQUIRE(scaled.texts("run.changed").size() == 3u);
+  BOOST_TEST(scaled.texts("run.changed")[0] == once[0]);
+  BOOST_TEST(scaled.texts("run.changed")[1] == "from step 50 on: mesh.dp = 2, was 1");
+  BOOST_TEST(scaled.texts("run.changed")[2].find("\"dualpipe\", was \"gpipe\"") !=
+             std::string::npos);
+  Manifest same = again(scaled, {});
+  launch::note_changes(same, scaled, 60);
+  BOOST_TEST((same.texts("run.changed") == scaled.texts("run.changed")));
 }
 
 BOOST_AUTO_TEST_CASE(only_what_can_be_derived_is_named) {

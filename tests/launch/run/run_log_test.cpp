@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(reports_become_lines_of_the_run_directory) {
   spec.dir = dir.path().string();
   spec.log_interval = 5;
   launch::ConsoleWriter console;
-  launch::RunLog log(spec, {}, console, [](const actors::ClusterShape&) {});
+  launch::RunLog log(spec, {}, console, [](const actors::ClusterShape&, std::int64_t) {});
   log.on_step({.step = 1, .loss = 2, .step_s = 1});
   log.on_eval({.step = 1, .loss = 3});
   log.on_checkpoint(1, "/c/step-1");
