@@ -33,6 +33,7 @@
 #include "launch/run/resume.h"
 #include "launch/run/run_directory.h"
 #include "launch/run/run_log.h"
+#include "launch/run/save_hook.h"
 #include "tensor/cpu/thread_team.h"
 
 namespace troupe::launch {
@@ -204,6 +205,23 @@ std::string endpoint_lines(const nlohmann::json& endpoints) {
   return lines;
 }
 
+SaveHook::Command hook_command(const Manifest& manifest) {
+  const std::filesystem::path run = manifest.text("run.dir");
+  return {.text = manifest.text("checkpoint.on_save"),
+          .patience_s = manifest.number("checkpoint.on_save_timeout"),
+          .log = run / kHookLog,
+          .run = run.string()};
+}
+
+/// Waits for commands that the last checkpoints have begun; a signal ends them.
+void wait_for_hook(SaveHook& hook, SignalWatch& signals, ConsoleWriter& console) {
+  if (hook.busy()) console.show("waiting for checkpoint.on_save of the last checkpoint\n");
+  const auto give_up = [&](const std::string&) { hook.give_up(); };
+  signals.orders({.stop = give_up, .stop_now = give_up});
+  hook.finish();
+  signals.orders({});
+}
+
 int train(const Manifest& manifest, const Start& start, const Machine& machine,
           RunDirectory directory, ControlServer& control, SignalWatch& signals,
           ConsoleWriter& console) {
@@ -211,6 +229,7 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
   spec.cluster.cores = machine.free_cores;
   spec.cluster.emulates_gpus = machine.gpus && machine.gpus->emulates;
   const PeakRate peak = peak_rate(spec, manifest.number("monitor.peak_tflops"), machine);
+  std::optional<SaveHook> hook;
   RunLog log(
       spec, peak, console,
       [&, saved = start.manifest](const actors::ClusterShape& shape, std::int64_t step) mutable {
@@ -218,7 +237,12 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
         note_changes(changed, saved, step);
         directory.write(kManifestFile, changed.to_toml());
         saved = std::move(changed);
+      },
+      [&](std::int64_t step, const std::string& path) {
+        if (hook) hook->saved(step, path);
       });
+  if (!manifest.text("checkpoint.on_save").empty())
+    hook.emplace(hook_command(manifest), [&](const std::string& text) { log.on_event(text); });
   // These outlive the objects that serve signals and control requests.
   std::unique_ptr<actors::Cluster> cluster;
   std::optional<Sinks> sinks;
@@ -279,7 +303,9 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
                 .is_new = !start.resumed,
                 .at_once = at_once,
                 .fallen = fallen};
-  return report_end(end, std::move(directory), control, log, console);
+  const int code = report_end(end, std::move(directory), control, log, console);
+  if (hook && !fallen) wait_for_hook(*hook, signals, console);
+  return code;
 }
 
 int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter& console) {

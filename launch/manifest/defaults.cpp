@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "launch/manifest/checkpoint_keys.h"
 #include "launch/manifest/data_parallel_keys.h"
 #include "launch/manifest/group_keys.h"
 #include "launch/manifest/key_rules.h"
@@ -51,11 +52,11 @@ constexpr std::array kRunKeys{
         "Written by launch: the keys of this file that follow from others or from the machine. "
         "They are derived again when the file is read; a key that is taken out of this list, or "
         "set by an override, is as it is given"},
-};
     Key{"run", "changed", texts, "[]", "",
         "Written by launch: what was changed on the way, by a resume or a live change, and from "
         "which step on. A launch of this file repeats the run if nothing was; else it trains all "
         "steps as the last ones. Replaced when given"},
+};
 
 constexpr std::array kOtherKeys{
     Key{"data", "files", texts, "[]", "paths",
@@ -228,23 +229,6 @@ constexpr std::array kOtherKeys{
 };
 
 constexpr std::array kLaterKeys{
-    Key{"checkpoint", "interval", integer, "100", "steps",
-        "Steps between checkpoints, 0: only at the end; little is lost if a run dies",
-        Rule{.min = 0, .max = 1e12}},
-    Key{"checkpoint", "keep", integer, "3", "checkpoints",
-        "Number of newest checkpoints that are kept; an older one is intact even if the newest is "
-        "damaged",
-        Rule{.min = 1, .max = 1e6}},
-    Key{"checkpoint", "initial", boolean, "false", "", "Save step 0 too; only replays need it"},
-    Key{"checkpoint", "resume", text, "\"\"", "path",
-        "Checkpoint to start from, of any run and layout; none: fresh weights"},
-    Key{"checkpoint", "weights_only", boolean, "false", "",
-        "Take only the weights of resume and start at step 0 with a fresh optimizer; by default "
-        "optimizer and step continue"},
-    Key{"checkpoint", "other_data", boolean, "false", "",
-        "Go on although corpus, seq_len or order of samples are not the checkpoint's: the next "
-        "sample is the one with its number in the new order. By default such a resume is refused"},
-
     Key{"eval", "interval", integer, "0", "steps",
         "Steps between evaluations, 0: never; needs eval.files", Rule{.min = 0, .max = 1e12}},
     Key{"eval", "files", texts, "[]", "paths", "Text to evaluate on, as data.files"},
@@ -314,7 +298,8 @@ constexpr std::array kLaterKeys{
 };
 
 constexpr auto kKeys = joined(joined(joined(kRunKeys, kModelKeys), kOtherKeys),
-                              joined(joined(kDataParallelKeys, kLaterKeys), kMonitorKeys));
+                              joined(joined(kDataParallelKeys, kCheckpointKeys),
+                                     joined(kLaterKeys, kMonitorKeys)));
 
 constexpr std::string_view kNotAveraged =
     "nothing is averaged: each loss is divided by the number of tokens of the step already";

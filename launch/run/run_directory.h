@@ -72,6 +72,7 @@ inline constexpr const char* kLockFile = "lock";
 inline constexpr const char* kLogs = "logs";
 inline constexpr const char* kCollectivesFile = "collectives.jsonl";  ///< in logs/rank-R
 inline constexpr const char* kLauncherLog = "logs/launcher.log";
+inline constexpr const char* kHookLog = "logs/on_save.log";
 inline constexpr const char* kCheckpoints = "checkpoints";
 
 }  // namespace troupe::launch

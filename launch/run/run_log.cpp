@@ -31,10 +31,11 @@ std::string step_line(const actors::StepReport& r, std::int64_t max_steps, doubl
 }
 
 RunLog::RunLog(const actors::RunSpec& spec, const PeakRate& peak, ConsoleWriter& console,
-               OnScaled on_scaled)
+               OnScaled on_scaled, OnSaved on_saved)
     : console_(console),
       peak_(peak),
       on_scaled_(std::move(on_scaled)),
+      on_saved_(std::move(on_saved)),
       max_steps_(spec.max_steps),
       log_interval_(spec.log_interval),
       metrics_(std::filesystem::path(spec.dir) / kMetricsFile),
@@ -51,8 +52,8 @@ void RunLog::on_step(const actors::StepReport& report) {
       peak_.utilization(report, static_cast<double>(report.stages().size()));
   record(metrics_line(report, mfu));
   step_times_.add(report.step_s);
-  Pace pace{.loss = report.loss,
   step_ = report.step;
+  Pace pace{.loss = report.loss,
             .tokens_per_s = report.tokens_per_s(),
             .left_s = step_times_.left_s(max_steps_ - report.step),
             .mfu = mfu,
@@ -84,6 +85,7 @@ void RunLog::on_checkpoint(std::int64_t step, const std::string& path) {
   checkpoint_ = path;
   set_trouble(Trouble::checkpoint, "");
   note(fmt::format("checkpoint of step {} saved: {}", step, path));
+  on_saved_(step, path);
 }
 
 void RunLog::on_not_saved(std::int64_t step, const std::string& error) {

@@ -32,9 +32,10 @@ class RunLog : public actors::RunObserver {
  public:
   /// The cluster has this shape from this step on.
   using OnScaled = std::function<void(const actors::ClusterShape&, std::int64_t step)>;
+  using OnSaved = std::function<void(std::int64_t step, const std::string& path)>;
   /// `console` must outlive the log.
   RunLog(const actors::RunSpec& spec, const PeakRate& peak, ConsoleWriter& console,
-         OnScaled on_scaled);
+         OnScaled on_scaled, OnSaved on_saved);
   ~RunLog() override;
 
   void on_step(const actors::StepReport& report) override;
@@ -74,6 +75,7 @@ class RunLog : public actors::RunObserver {
   ConsoleWriter& console_;
   const PeakRate peak_;
   const OnScaled on_scaled_;
+  const OnSaved on_saved_;
   const std::int64_t max_steps_;
   const std::int64_t log_interval_;
   MetricsFile metrics_;

@@ -23,7 +23,10 @@ BOOST_AUTO_TEST_CASE(reports_become_lines_of_the_run_directory) {
   spec.dir = dir.path().string();
   spec.log_interval = 5;
   launch::ConsoleWriter console;
-  launch::RunLog log(spec, {}, console, [](const actors::ClusterShape&, std::int64_t) {});
+  std::int64_t saved = 0;
+  launch::RunLog log(
+      spec, {}, console, [](const actors::ClusterShape&, std::int64_t) {},
+      [&](std::int64_t step, const std::string&) { saved = step; });
   log.on_step({.step = 1, .loss = 2, .step_s = 1});
   log.on_eval({.step = 1, .loss = 3});
   log.on_checkpoint(1, "/c/step-1");
@@ -32,6 +35,7 @@ BOOST_AUTO_TEST_CASE(reports_become_lines_of_the_run_directory) {
   BOOST_TEST(metrics.starts_with("{\"step\":1,\"loss\":2,"));
   BOOST_TEST(metrics.ends_with("{\"step\":1,\"eval_loss\":3}\n"));
   BOOST_TEST(log.checkpoint() == "/c/step-1");
+  BOOST_TEST(saved == 1);
   const std::string notes = content_of(dir / "logs/launcher.log");
   BOOST_TEST(notes.find("/c/step-1") != std::string::npos);
   BOOST_TEST(notes.find("rank 1 was slow") != std::string::npos);
