@@ -10,6 +10,7 @@ int run(const PrintText& text);
 int run(const PlanOptions& options);
 int run(const LaunchOptions& options);
 int run(const StatusOptions& options);
+int run(const RunsOptions& options);
 int run(const AttachOptions& options);
 int run(const ReportOptions& options);
 int run(const TraceOptions& options);

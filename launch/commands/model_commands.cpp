@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launch/commands/commands.h"
+#include "launch/control/control_protocol.h"
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"
 #include "launch/host/signals.h"
@@ -22,7 +23,13 @@ std::string some_of(const std::vector<std::string>& names) {
                      names.size() - kMost);
 }
 
-void tell(const stages::ModelCopy& copy, const std::string& output) {
+void tell(const stages::ModelCopy& copy, const std::string& output, bool as_json) {
+  if (as_json)
+    return print(to_text({{"directory", output},
+                          {"files", copy.files},
+                          {"unused_fields", copy.unused_fields},
+                          {"left_out", copy.left_out}}) +
+                 "\n");
   std::string lines = fmt::format("{} holds the model", output);
   if (!copy.files.empty()) lines += fmt::format(", with {}", some_of(copy.files));
   lines += '\n';
@@ -60,21 +67,26 @@ class StoppedBySignal {
   SignalWatch signals_{""};  // ends before what its thread uses
 };
 
+/// A program that reads JSON needs no progress.
+stages::Progress progress_unless(bool as_json, const char* doing, const char* done) {
+  return as_json ? stages::Progress{} : progress_line(doing, done);
+}
+
 }  // namespace
 
 int run(const ImportOptions& options) {
   const StoppedBySignal stop;
   tell(stages::import_model(options.model, options.output, stop.token(),
-                            progress_line("importing", "imported")),
-       options.output);
+                            progress_unless(options.json, "importing", "imported")),
+       options.output, options.json);
   return 0;
 }
 
 int run(const ExportOptions& options) {
   const StoppedBySignal stop;
   tell(stages::export_model(options.checkpoint, options.output, dtype_named(options.dtype),
-                            stop.token(), progress_line("exporting", "exported")),
-       options.output);
+                            stop.token(), progress_unless(options.json, "exporting", "exported")),
+       options.output, options.json);
   return 0;
 }
 

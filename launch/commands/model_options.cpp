@@ -3,6 +3,12 @@
 #include "launch/commands/subcommand.h"
 
 namespace troupe::launch {
+namespace {
+
+constexpr const char* kCopyAsJson =
+    "Print one JSON object: directory, files, unused_fields, left_out; no progress";
+
+}  // namespace
 
 void add_logits(CLI::App& app, LogitsOptions& o) {
   CLI::App* sub = command(
@@ -33,6 +39,7 @@ void add_import(CLI::App& app, ImportOptions& o) {
   sub->add_option("output", o.output, "Directory of the checkpoint, which must not exist")
       ->required()
       ->type_name("DIR");
+  sub->add_flag("--json", o.json, kCopyAsJson);
 }
 
 void add_export(CLI::App& app, ExportOptions& o) {
@@ -46,6 +53,7 @@ void add_export(CLI::App& app, ExportOptions& o) {
       ->type_name("DIR");
   sub->add_option("--dtype", o.dtype, "Type of the weights; default: as they are stored")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  sub->add_flag("--json", o.json, kCopyAsJson);
 }
 
 }  // namespace troupe::launch

@@ -264,10 +264,10 @@ void add_tokenize(CLI::App& app, TokenizeOptions& o) {
 
 /// Refuses an unknown command, for which CLI11 would report only that a command is missing.
 void check_command(const std::string& given) {
-  constexpr std::array<std::string_view, 19> kNames{
+  constexpr std::array<std::string_view, 20> kNames{
       "plan",     "launch",     "status",      "attach", "trace",  "tap",    "scale",
       "stop",     "checkpoint", "generate",    "eval",   "logits", "import", "export",
-      "tokenize", "schedule",   "collectives", "report", "doctor"};
+      "tokenize", "schedule",   "collectives", "report", "runs",   "doctor"};
   if (given.empty() || given[0] == '-' || given == "worker" || given == "devices") return;
   if (std::ranges::find(kNames, given) != kNames.end()) return;
   refuse(fmt::format("unknown command '{}'; did you mean '{}'? It is one of {}", given,
@@ -294,6 +294,7 @@ Options parse_options(int argc, const char* const* argv) {
   PlanOptions plan;
   LaunchOptions launch;
   StatusOptions status;
+  RunsOptions runs;
   AttachOptions attach;
   ReportOptions report;
   TraceOptions trace;
@@ -312,6 +313,7 @@ Options parse_options(int argc, const char* const* argv) {
   add_plan(app, plan);
   add_launch(app, launch);
   add_status(app, status);
+  add_runs(app, runs);
   add_attach(app, attach);
   add_report(app, report);
   add_trace(app, trace);
@@ -346,6 +348,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (name == "plan") return plan;
   if (name == "launch") return launch;
   if (name == "status") return status;
+  if (name == "runs") return runs;
   if (name == "attach") return attach;
   if (name == "report") return report;
   if (name == "trace") return trace;

@@ -31,6 +31,11 @@ struct StatusOptions {
   bool diagnose = false;  ///< print what is wrong instead, with exit code 1 if something is
 };
 
+struct RunsOptions {
+  std::string directory = "runs";  ///< where to look for runs
+  bool json = false;
+};
+
 struct AttachOptions {
   std::string run;
   bool json = false;
@@ -121,12 +126,14 @@ struct LogitsOptions {
 struct ImportOptions {
   std::string model;   ///< a Hugging Face directory
   std::string output;  ///< directory of the checkpoint
+  bool json = false;
 };
 
 struct ExportOptions {
   std::string checkpoint;
   std::string output;  ///< the Hugging Face directory
   std::string dtype;   ///< of the weights; empty: as they are stored
+  bool json = false;
 };
 
 struct TokenizeOptions {
@@ -169,10 +176,10 @@ struct PrintText {
 };
 
 using Options =
-    std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, AttachOptions, ReportOptions,
-                 TraceOptions, TapOptions, ScaleOptions, CheckpointOptions, StopOptions,
-                 DoctorOptions, GenerateOptions, EvalOptions, LogitsOptions, ImportOptions,
-                 ExportOptions, TokenizeOptions, ScheduleOptions, CollectivesOptions,
+    std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, RunsOptions, AttachOptions,
+                 ReportOptions, TraceOptions, TapOptions, ScaleOptions, CheckpointOptions,
+                 StopOptions, DoctorOptions, GenerateOptions, EvalOptions, LogitsOptions,
+                 ImportOptions, ExportOptions, TokenizeOptions, ScheduleOptions, CollectivesOptions,
                  DevicesOptions, WorkerOptions>;
 
 /// Parses the whole command line. Throws Error{usage} naming the option that is wrong.

@@ -29,6 +29,7 @@ inline CLI::App* command(CLI::App& app, const char* name, const char* what, cons
 /// Adds the options of a command that computes in this process.
 void add_device(CLI::App* sub, std::string& device, int& threads);
 void add_generate(CLI::App& app, GenerateOptions& o);
+void add_runs(CLI::App& app, RunsOptions& o);
 void add_schedule(CLI::App& app, ScheduleOptions& o);
 
 }  // namespace troupe::launch

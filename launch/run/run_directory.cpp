@@ -20,11 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool holds_run(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path / kManifestFile, ignored);
-}
-
 struct flock whole_file(short type) {
   struct flock lock {};
   lock.l_type = type;
@@ -173,6 +168,11 @@ void RunDirectory::remove(const std::string& name) const {
 void RunDirectory::discard() const {
   std::error_code ignored;
   if (claim_.stands()) fs::remove_all(path_, ignored);
+}
+
+bool holds_run(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path / kManifestFile, ignored);
 }
 
 void require_run(const fs::path& path) {

@@ -53,6 +53,8 @@ class RunDirectory {
   stages::Claim claim_;
 };
 
+/// Whether the directory holds a run.
+bool holds_run(const std::filesystem::path& path);
 /// Throws Error{data} naming the directory if it holds no run.
 void require_run(const std::filesystem::path& path);
 /// Whether a living launcher owns the directory.

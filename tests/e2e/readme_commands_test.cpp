@@ -238,6 +238,8 @@ BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
   shell.run("build/release/troupe report RUN runs/fork -o both.html");
   BOOST_TEST(content_of("both.html").find("2 runs") != std::string::npos);
   BOOST_TEST((step_numbers("runs/fork").at(402) == step_numbers("runs/my").at(402)));
+  shell.run("build/release/troupe runs");
+  BOOST_TEST(shell.out().find("402/402") < shell.out().find("runs/my"), shell.out());
   shell.run(
       "build/release/troupe generate RUN/checkpoints/step-400 --prompt 'actor: ' --tokens 200 "
       "--seed 1");
