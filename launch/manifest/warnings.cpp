@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "launch/host/quantities.h"
 #include "launch/manifest/differences.h"
 #include "schedules/counted.h"
+#include "stages/checkpoint.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -89,14 +93,29 @@ std::string disk_warning(const actors::RunSpec& spec, const Placement& placement
   // A checkpoint has the weights and two moments in float32. Counted are the kept ones, the one
   // being written, and step 0 if it is saved.
   const std::int64_t each = placement.parameters * 3 * 4;
-  const std::int64_t count = (spec.checkpoint.interval > 0 ? spec.checkpoint.keep + 1 : 1) +
-                             (spec.checkpoint.initial ? 1 : 0);
-  if (each * count <= free_bytes) return "";
-  return fmt::format(
-      "{} of {} would take {}, but {} has only {} free; lower checkpoint.keep or free some "
-      "space",
-      counted(count, "checkpoint"), bytes_text(each), bytes_text(each * count), spec.dir,
-      bytes_text(free_bytes));
+  const std::int64_t first = spec.checkpoint.initial ? 1 : 0;
+  const bool several = spec.checkpoint.interval > 0;
+  const std::int64_t count = (several ? spec.checkpoint.keep + 1 : 1) + first;
+  // Those of a run that is resumed make room for its later ones.
+  const auto own = stages::own_checkpoints(
+      std::filesystem::path(actors::checkpoint_path(spec, 0)).parent_path());
+  const std::int64_t room = free_bytes + each * std::ssize(own);
+  if (each * count <= room) return "";
+  const std::string has =
+      fmt::format("{} has room for only {}", spec.dir, bytes_text(std::max<std::int64_t>(room, 0)));
+  if (count == 1)
+    return fmt::format("a checkpoint takes {}, but {}; free some space", bytes_text(each), has);
+  // The last good one stays until the next is complete.
+  const std::int64_t fewest = (several ? 2 : 1) + first;
+  const std::string all = fmt::format("{} of {} take {}", counted(count, "checkpoint"),
+                                      bytes_text(each), bytes_text(each * count));
+  if (each * fewest <= room)
+    return fmt::format(
+        "{}, but {}: older ones make room, and fewer than checkpoint.keep = {} are "
+        "kept",
+        all, has, spec.checkpoint.keep);
+  return fmt::format("{}, and {} of them are needed to save a second time, but {}; free some space",
+                     all, fewest, has);
 }
 
 }  // namespace troupe::launch

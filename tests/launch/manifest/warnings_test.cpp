@@ -69,7 +69,13 @@ BOOST_AUTO_TEST_CASE(too_little_disk_is_warned_of) {
   const auto placement = launch::place(spec);
   const std::int64_t needed = 3 * 12 * placement.parameters;
   BOOST_TEST(launch::disk_warning(spec, placement, needed) == "");
-  BOOST_TEST(says(launch::disk_warning(spec, placement, needed - 1), "checkpoint.keep"));
+  const std::string fewer = launch::disk_warning(spec, placement, needed - 1);
+  BOOST_TEST(says(fewer, "older ones make room, and fewer than checkpoint.keep = 2 are kept"));
+  BOOST_TEST(says(launch::disk_warning(spec, placement, needed / 3), "2 of them are needed"));
+  // One checkpoint is spoken of once.
+  const std::string one = launch::disk_warning(spec_of({"checkpoint.interval=0"}), placement, 0);
+  BOOST_TEST(one.starts_with("a checkpoint takes "), one);
+  BOOST_TEST(says(one, "/runs/small has room for only 0 B"));
 }
 
 BOOST_AUTO_TEST_CASE(what_fits_has_no_warning) {
