@@ -83,10 +83,13 @@ double seconds_now() {
 }  // namespace
 
 LocalProcesses::LocalProcesses(std::vector<std::string> command,
-                               std::function<void(const ProcessExit&)> on_exit)
+                               std::function<void(const ProcessExit&)> on_exit,
+                               ControlGroups groups)
     : command_(std::move(command)),
       on_exit_(std::move(on_exit)),
-      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      groups_(std::move(groups)),
+      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      memory_kills_(groups_.memory_kills()) {
   if (wake_fd_ < 0) os_error("make an event descriptor");
 }
 
@@ -240,7 +243,19 @@ void LocalProcesses::reap(std::size_t index) {
             .clean = WIFEXITED(status) && WEXITSTATUS(status) == 0,
             .by_signal = WIFSIGNALED(status),
             .noticed_s = seconds_now(),
-            .cause = cause_of(status)});
+            .cause = cause_of(status) + memory_words(status)});
+}
+
+/// The kernel counts a process that it kills for lack of memory before it sends the signal, so each
+/// death by SIGKILL takes one of the new counts, and a SIGKILL beyond them came from somebody else.
+std::string LocalProcesses::memory_words(int status) {
+  if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) return "";
+  if (groups_.memory_kills() <= memory_kills_) return "";
+  ++memory_kills_;
+  std::string words = ", sent by the kernel for lack of memory";
+  if (const std::int64_t limit = groups_.memory_limit(); limit != ControlGroups::kNoLimit)
+    words += " (the limit of its control group is " + std::to_string(limit >> 20) + " MiB)";
+  return words;
 }
 
 }  // namespace troupe::actors

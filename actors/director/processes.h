@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/director/control_groups.h"
 #include "actors/messages/worker_bootstrap.h"
 
 namespace troupe::actors {
@@ -18,7 +19,9 @@ struct ProcessExit {
   bool clean = false;
   bool by_signal = false;
   double noticed_s = 0;  ///< when the kernel reported it, on the monotonic clock
-  std::string cause;     ///< "exit code 1", "signal 9 (SIGKILL)"
+  /// "exit code 1", "signal 9 (SIGKILL)", "signal 9 (SIGKILL), sent by the kernel for lack of
+  /// memory".
+  std::string cause;
 };
 
 /// The worker processes of a director. Functions may be called from any thread and do not wait. How
@@ -43,7 +46,9 @@ class LocalProcesses : public Processes {
   /// `command` is a worker's command line; the bootstrap text arrives on its standard input.
   /// Standard output and error go to bootstrap.log_dir/output. `on_exit` is called by the thread in
   /// run().
-  LocalProcesses(std::vector<std::string> command, std::function<void(const ProcessExit&)> on_exit);
+  /// `groups` are those of this process, and so of its workers.
+  LocalProcesses(std::vector<std::string> command, std::function<void(const ProcessExit&)> on_exit,
+                 ControlGroups groups = ControlGroups());
   ~LocalProcesses() override;
   LocalProcesses(const LocalProcesses&) = delete;
 
@@ -68,14 +73,17 @@ class LocalProcesses : public Processes {
   void serve_orders();
   void start(const WorkerBootstrap& bootstrap);
   void reap(std::size_t index);
+  std::string memory_words(int status);
 
   // Constant after construction.
   const std::vector<std::string> command_;
   const std::function<void(const ProcessExit&)> on_exit_;
+  const ControlGroups groups_;
   int wake_fd_ = -1;
 
   // Owned by the thread in run().
   std::vector<Child> children_;
+  std::int64_t memory_kills_ = 0;  ///< how many of groups_.memory_kills() are accounted for
 
   mutable std::mutex mutex_;           // guards the members below
   std::map<std::uint64_t, int> pids_;  // process numbers of children_, by incarnation

@@ -34,11 +34,17 @@ constexpr std::int64_t kLeastSharedMemory = 32 << 20;
 constexpr rlim_t kUsualFiles = 1024;
 
 Checkup cores(const Machine& machine) {
-  return {.what = "cores", .detail = fmt::format("{} free", machine.free_cores)};
+  Checkup checkup{.what = "cores", .detail = fmt::format("{} free", machine.free_cores)};
+  if (machine.cpu_quota)
+    checkup.detail +=
+        fmt::format(", from a control group's quota of {:.3g} cores of time", *machine.cpu_quota);
+  return checkup;
 }
 
 Checkup memory(const Machine& machine) {
-  return {.what = "memory", .detail = bytes_text(machine.memory_bytes)};
+  return {.what = "memory",
+          .detail = bytes_text(machine.memory_bytes) +
+                    (machine.memory_is_limited ? ", the limit of a control group" : "")};
 }
 
 Checkup shared_memory() {

@@ -226,7 +226,7 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
           RunDirectory directory, ControlServer& control, SignalWatch& signals,
           ConsoleWriter& console) {
   actors::RunSpec spec = to_run_spec(manifest);
-  spec.cluster.cores = machine.free_cores;
+  spec.cluster.cores = machine.own_cores();
   spec.cluster.emulates_gpus = machine.gpus && machine.gpus->emulates;
   const PeakRate peak = peak_rate(spec, manifest.number("monitor.peak_tflops"), machine);
   std::optional<SaveHook> hook;

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 
 #include "launch/host/device_json.h"
@@ -50,22 +50,28 @@ std::string host_name() {
   return gethostname(name.data(), name.size()) == 0 ? name.data() : "";
 }
 
-/// The memory limit of the process's control group (version 2); INT64_MAX if there is none.
-std::int64_t memory_limit() {
-  std::ifstream file("/sys/fs/cgroup/memory.max");
-  std::int64_t limit = 0;
-  return file >> limit && limit > 0 ? limit : INT64_MAX;
-}
-
 }  // namespace
+
+Machine limited(Machine machine, const actors::ControlGroups& groups) {
+  if (const std::int64_t limit = groups.memory_limit(); limit < machine.memory_bytes) {
+    machine.memory_bytes = limit;
+    machine.memory_is_limited = true;
+  }
+  if (const double quota = groups.cpu_quota(); quota < machine.free_cores) {
+    machine.free_cores = std::max(1, static_cast<int>(std::ceil(quota)));
+    machine.cpu_quota = quota;
+  }
+  return machine;
+}
 
 Machine this_machine() {
   const std::int64_t physical = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   const Topology topology = load_topology();
-  return {.host = host_name(),
-          .cpu = topology ? cpu_name(topology.get()) : "",
-          .free_cores = topology ? count_cores(topology.get()) : 1,
-          .memory_bytes = std::min(physical, memory_limit())};
+  return limited({.host = host_name(),
+                  .cpu = topology ? cpu_name(topology.get()) : "",
+                  .free_cores = topology ? count_cores(topology.get()) : 1,
+                  .memory_bytes = physical},
+                 actors::ControlGroups());
 }
 
 nlohmann::json to_json(const Machine& machine) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "actors/director/control_groups.h"
 #include "tensor/device_library.h"
 
 namespace troupe::launch {
@@ -14,13 +15,23 @@ namespace troupe::launch {
 struct Machine {
   std::string host = {};  ///< its name
   std::string cpu = {};   ///< the model of its processor; empty if it is not known
-  int free_cores = 1;     ///< cores (not hardware threads) that this process may run on
+  /// Cores (not hardware threads) that this process may run on, or if a quota of its control group
+  /// gives it less time than these have, that time in cores, rounded up.
+  int free_cores = 1;
   /// Physical memory, or the control group's limit if that is less.
   std::int64_t memory_bytes = 0;
   /// What it has for CUDA; none if nobody asked, as nobody does for a run on the CPU.
   std::optional<tensor::DeviceReport> gpus = {};
+  std::optional<double> cpu_quota = {};  ///< processor time in cores, if free_cores follows from it
+  bool memory_is_limited = false;        ///< whether memory_bytes is the control group's limit
+
+  /// How many cores ranks may take for themselves, to be bound to them or to poll. None under a
+  /// quota: other groups run on the same cores, and polling uses up the quota that computing needs.
+  int own_cores() const { return cpu_quota ? 0 : free_cores; }
 };
 Machine this_machine();
+/// The machine as the limits of some control groups leave it.
+Machine limited(Machine machine, const actors::ControlGroups& groups);
 /// {host, cpu, cores, memory_bytes, and gpus, a device report, if somebody asked for it}.
 nlohmann::json to_json(const Machine& machine);
 

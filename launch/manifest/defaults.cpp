@@ -267,9 +267,11 @@ constexpr std::array kLaterKeys{
         "the machine",
         from_one_to(1024)},
     Key{"cluster", "pin", boolean, "", "",
-        "Bind ranks to cores of their own; default: unless ranks * threads exceed the free cores"},
+        "Bind ranks to cores of their own; default: unless ranks * threads exceed the free cores, "
+        "or a control group has a quota of time"},
     Key{"cluster", "spin", boolean, "", "",
-        "Wait for messages by polling; default: if ranks * (threads + 1) fit the free cores"},
+        "Wait for messages by polling; default: if ranks * (threads + 1) fit the free cores, "
+        "without a quota of time"},
     Key{"cluster", "port", integer, "0", "port",
         "Loopback port of status and stop, 0: any free one", Rule{.min = 0, .max = 65535}},
 

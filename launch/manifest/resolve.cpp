@@ -136,7 +136,7 @@ void resolve_cluster(Manifest& m, const Machine& machine) {
       actors::core_use({.device = {.threads = static_cast<int>(m.integer("cluster.threads"))},
                         .pin = std::nullopt,
                         .spin = std::nullopt,
-                        .cores = machine.free_cores},
+                        .cores = machine.own_cores()},
                        m.integer("mesh.pp") * m.integer("mesh.dp") * m.integer("mesh.tp"));
   m.derive("cluster.pin", use.pin);
   m.derive("cluster.spin", use.spin);

@@ -34,8 +34,10 @@ std::string shortage(const actors::RunSpec& spec, const Placement& placement,
                        bytes_text(placement.device_bytes()), machine.gpus->devices.front().name,
                        bytes_text(gpu_bytes));
   if (placement.host_bytes() <= machine.memory_bytes) return "";
-  return fmt::format("{} would take {} in all, but this machine has {}", who,
-                     bytes_text(placement.host_bytes()), bytes_text(machine.memory_bytes));
+  return fmt::format(
+      "{} would take {} in all, but {} {}", who, bytes_text(placement.host_bytes()),
+      machine.memory_is_limited ? "the limit of this control group is" : "this machine has",
+      bytes_text(machine.memory_bytes));
 }
 
 /// The sharding with the fewest messages that would fit, as advice; empty if none would.
@@ -82,10 +84,10 @@ std::string memory_warning(const actors::RunSpec& spec, const Placement& placeme
 std::string cores_warning(const actors::RunSpec& spec, const Machine& machine) {
   const std::int64_t threads = std::int64_t{spec.num_ranks()} * spec.cluster.device.threads;
   if (threads <= machine.free_cores) return "";
-  return fmt::format("{} of {} compute on {}: cores are shared, and ranks wait for each other",
+  return fmt::format("{} of {} compute on {}{}: cores are shared, and ranks wait for each other",
                      counted(spec.num_ranks(), "rank"),
                      counted(spec.cluster.device.threads, "thread"),
-                     counted(machine.free_cores, "core"));
+                     counted(machine.free_cores, "core"), machine.cpu_quota ? " (by a quota)" : "");
 }
 
 std::string disk_warning(const actors::RunSpec& spec, const Placement& placement,

@@ -19,6 +19,7 @@ namespace {
 
 struct Way {
   bool kill = false;
+  ControlGroups groups = ControlGroups();
   std::string logs = std::filesystem::temp_directory_path();
 };
 
@@ -27,10 +28,13 @@ std::map<int, ProcessExit> exits_of(const std::string& script, int count, const 
   const auto dir = std::filesystem::path(way.logs) / ("troupe-processes-" + random_token());
   std::map<int, ProcessExit> exits;
   LocalProcesses* self = nullptr;
-  LocalProcesses processes({"/bin/sh", "-c", script}, [&](const ProcessExit& exit) {
-    exits[static_cast<int>(exit.incarnation) - 7] = exit;
-    if (static_cast<int>(exits.size()) == count) self->quit();
-  });
+  LocalProcesses processes(
+      {"/bin/sh", "-c", script},
+      [&](const ProcessExit& exit) {
+        exits[static_cast<int>(exit.incarnation) - 7] = exit;
+        if (static_cast<int>(exits.size()) == count) self->quit();
+      },
+      way.groups);
   self = &processes;
   for (int rank = 0; rank < count; ++rank)
     processes.spawn({.host = "h",
@@ -85,6 +89,26 @@ BOOST_AUTO_TEST_CASE(exits_are_reported_with_their_cause) {
   BOOST_TEST(failed.incarnation == 7u);
   BOOST_TEST(exits_of("kill -9 $$", 1)[0].cause == "signal 9 (SIGKILL)");
   BOOST_TEST(exits_of("kill -SEGV $$", 1)[0].cause == "signal 11 (SIGSEGV)");
+}
+
+/// Of three workers that get the signal, the kernel says it has killed one.
+BOOST_AUTO_TEST_CASE(a_kill_for_lack_of_memory_is_named_once) {
+  const test::TempDir root;
+  std::filesystem::create_directories(root / "proc/self");
+  std::filesystem::create_directories(root / "sys/fs/cgroup/job");
+  root.write("proc/self/cgroup", "0::/job\n");
+  root.write("sys/fs/cgroup/job/memory.max", "41943040\n");
+  const std::string events = root.write("sys/fs/cgroup/job/memory.events", "oom 7\noom_kill 7\n");
+  const auto exits = exits_of("echo 'oom 8 oom_kill 8' > " + events + "; kill -9 $$", 3,
+                              {.groups = ControlGroups(root.path())});
+  int named = 0;
+  for (const auto& [number, exit] : exits) {
+    BOOST_TEST(exit.cause.starts_with("signal 9 (SIGKILL)"));
+    if (exit.cause.ends_with("by the kernel for lack of memory (the limit of its control group is "
+                             "40 MiB)"))
+      ++named;
+  }
+  BOOST_TEST(named == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_reads_its_bootstrap_on_standard_input) {
