@@ -11,8 +11,8 @@ std::variant<std::unique_ptr<ControlClient>, Ending> ask_run(const std::filesyst
                                                              const std::string& request,
                                                              const nlohmann::json& fields) {
   require_run(run);
+  if (const auto ending = ending_unless_live(run)) return *ending;
   const auto address = read_control(run);
-  if (!has_launcher(run)) return find_ending(run);
   if (address) try {
       return std::make_unique<ControlClient>(*address, request, fields);
     } catch (const Error&) {

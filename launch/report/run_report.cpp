@@ -85,10 +85,10 @@ RunReport read_report(const fs::path& run, double now) {
   require_run(run);
   RunReport report{.directory = (run / "").parent_path().string(),
                    .manifest = Manifest::read(run / kManifestFile, {}),
-                   .live = has_launcher(run)};
+                   .ending = ending_unless_live(run)};
+  report.live = !report.ending;
   report.metrics = read_metrics(run / kMetricsFile);
   if (report.metrics.steps.empty()) refuse_empty(run, report.live);
-  if (!report.live) report.ending = find_ending(run);
   report.parameters = place(to_run_spec(report.manifest)).parameters;
   report.machine = read_json(run / kMachineFile).value_or(json::object());
   report.history = history_of(read_events(run / kEventsFile));

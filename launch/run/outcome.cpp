@@ -64,6 +64,17 @@ Ending find_ending(const std::filesystem::path& run) {
   return ending;
 }
 
+std::optional<Ending> ending_unless_live(const std::filesystem::path& run) {
+  try {
+    if (has_launcher(run)) return std::nullopt;
+  } catch (const Error&) {
+    // A launcher that goes on with a run removes the outcome of its end.
+    if (auto ending = read_ending(run)) return ending;
+    throw;
+  }
+  return find_ending(run);
+}
+
 std::string saved_as(const Ending& e) {
   return e.checkpoint.empty() ? "" : "; newest checkpoint " + e.checkpoint;
 }

@@ -26,6 +26,9 @@ std::optional<Ending> read_ending(const std::filesystem::path& run);
 /// How a run without a launcher ended: read_ending(), or, if its launcher was killed, what the
 /// files in its directory show.
 Ending find_ending(const std::filesystem::path& run);
+/// How a run ended; none while a launcher owns it. Throws Error{data} if this user may not read
+/// what would tell.
+std::optional<Ending> ending_unless_live(const std::filesystem::path& run);
 
 /// The checkpoint as the end of a message: "; newest checkpoint runs/a/checkpoints/step-12", or
 /// empty.

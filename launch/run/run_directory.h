@@ -55,6 +55,9 @@ class RunDirectory {
 
 /// Whether the directory holds a run.
 bool holds_run(const std::filesystem::path& path);
+
+// These throw Error{data} naming a file that this user may not read.
+
 /// Throws Error{data} naming the directory if it holds no run.
 void require_run(const std::filesystem::path& path);
 /// Whether a living launcher owns the directory.

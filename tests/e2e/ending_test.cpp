@@ -1,5 +1,6 @@
 #include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -25,6 +26,20 @@ std::size_t count(const std::string& text, const std::string& what) {
   std::size_t n = 0;
   for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
   return n;
+}
+
+/// A command of a user who may not open the lock of the run: of nobody, where this test is root's,
+/// or else of its owner, who has forbidden it to himself.
+Finished of_another_user(const Workplace& place, const std::vector<std::string>& arguments) {
+  const uid_t self = geteuid(), nobody = 65534;
+  const fs::path lock = fs::path(place.run("run")) / "lock";
+  fs::permissions(place.dir.path(), fs::perms(0755));
+  fs::permissions(lock, fs::perms::none);
+  BOOST_REQUIRE(self != 0 || seteuid(nobody) == 0);
+  const Finished done = troupe(arguments);
+  BOOST_REQUIRE(seteuid(self) == 0);
+  fs::permissions(lock, fs::perms(0600));
+  return done;
 }
 
 }  // namespace
@@ -56,6 +71,12 @@ BOOST_AUTO_TEST_CASE(stop_ends_a_run_and_status_tells_how_it_ended) {
   for (const char* key :
        {"rank", "replica", "stage", "shard", "pid", "host", "state", "waiting_for"})
     BOOST_TEST(status["ranks"][0].contains(key), key);
+  for (const char* command : {"status", "stop", "attach"}) {
+    const Finished foreign = of_another_user(place, {command, place.run("run")});
+    BOOST_TEST(foreign.exit_code == 65, command);
+    BOOST_TEST(foreign.err.find("may not be read") != std::string::npos, foreign.err);
+    BOOST_TEST((foreign.out + foreign.err).find("crashed") == std::string::npos, foreign.err);
+  }
   BOOST_TEST(troupe({"stop", place.run("run")}).exit_code == 0);
   BOOST_TEST(run.finish().exit_code == 0);
   const Finished ended = troupe({"status", place.run("run")});

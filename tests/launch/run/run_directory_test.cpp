@@ -1,6 +1,7 @@
 #include "launch/run/run_directory.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -13,6 +14,25 @@
 namespace troupe::test {
 
 using launch::RunDirectory;
+
+namespace {
+
+/// Lets this process read only what other users may read, where it is root's.
+class WithoutPrivilege {
+ public:
+  WithoutPrivilege() { BOOST_REQUIRE(before_ != 0 || seteuid(65534) == 0); }
+  ~WithoutPrivilege() { BOOST_REQUIRE(seteuid(before_) == 0); }
+  WithoutPrivilege(const WithoutPrivilege&) = delete;
+
+ private:
+  const uid_t before_ = geteuid();
+};
+
+void refuse_reading(const std::filesystem::path& path) {
+  std::filesystem::permissions(path, std::filesystem::perms::none);
+}
+
+}  // namespace
 
 BOOST_AUTO_TEST_CASE(a_directory_with_anything_in_it_is_not_taken) {
   const TempDir dir;
@@ -127,6 +147,39 @@ BOOST_AUTO_TEST_CASE(an_ending_is_kept_and_a_silent_death_is_told) {
     dir.write("run/outcome.json", torn);
     BOOST_TEST(!launch::read_ending(dir / "run").has_value());
   }
+}
+
+/// A run of another user is not told to have crashed because its files cannot be opened.
+BOOST_AUTO_TEST_CASE(what_may_not_be_read_is_said_and_is_no_end) {
+  const auto refused = [](const std::filesystem::path& run, const char* file) {
+    const WithoutPrivilege nobody;
+    expect_error(ErrorKind::data, {(run / file).string(), "may not be read"},
+                 [&] { launch::ask_run(run, "status"); });
+  };
+  const TempDir dir;
+  std::filesystem::permissions(dir.path(), std::filesystem::perms(0755));
+  {
+    const RunDirectory run = RunDirectory::create(dir / "run");
+    run.write(launch::kManifestFile, "");
+    run.write(launch::kControlFile, "{}");
+    std::filesystem::permissions(dir / "run/lock", std::filesystem::perms(0644));
+    refuse_reading(dir / "run/control.json");
+    refused(dir / "run", launch::kControlFile);
+    refuse_reading(dir / "run/lock");
+    refused(dir / "run", "lock");
+  }
+  // Of a run that has ended its outcome tells, if that can be read.
+  const auto ending = launch::ending_now({.exit_code = 0, .step = 9, .reason = "finished"}, "");
+  dir.write("run/outcome.json", launch::to_json(ending).dump());
+  {
+    const WithoutPrivilege nobody;
+    BOOST_TEST(std::get<launch::Ending>(launch::ask_run(dir / "run", "stop")).outcome.step == 9);
+  }
+  refuse_reading(dir / "run/outcome.json");
+  refused(dir / "run", launch::kOutcomeFile);
+  refuse_reading(dir / "run");
+  refused(dir / "run", launch::kManifestFile);
+  std::filesystem::permissions(dir / "run", std::filesystem::perms::owner_all);
 }
 
 BOOST_AUTO_TEST_CASE(a_torn_or_foreign_address_is_none) {
