@@ -103,13 +103,14 @@ void TensorBoard::consume(const Subscription::Batch& batch) {
   errno = 0;
   if (!file_) open();
   for (const auto& event : batch.events) {
+    const bool committed = std::holds_alternative<StepCommitted>(event->body);
+    if (committed) begin_session_at(std::get<StepCommitted>(event->body).report.step, event->time);
     for (const std::string& message :
          std::visit([&](const auto& body) { return messages_of(*event, body); }, event->body))
       write(message);
     if (const auto* seen = std::get_if<ParametersSeen>(&event->body))
       histograms_.add(*event, *seen);
-    else if (std::holds_alternative<StepCommitted>(event->body))
-      write_histograms(*event);
+    if (committed) write_histograms(*event);
   }
   if (!broken_ && file_ && std::fflush(file_.get()) == 0) return;
   broken_ = true;
@@ -137,6 +138,13 @@ void TensorBoard::open() {
   path_ = folder_ / file_name();
   file_.reset(std::fopen(path_.c_str(), "wbe"));
   write(version_event(now()));
+}
+
+/// A run that is resumed, or that goes back to a checkpoint, computes steps again that this file or
+/// an earlier one has.
+void TensorBoard::begin_session_at(std::int64_t step, double time) {
+  if (last_step_ != step - 1) write(session_start_event(time, step));
+  last_step_ = step;
 }
 
 void TensorBoard::write(const std::string& message) {

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "actors/monitors/subscriber_thread.h"
@@ -13,7 +15,8 @@ namespace troupe::launch {
 
 /// Writes an event file for TensorBoard: train/loss, train/grad_norm, train/lr, train/tokens_per_s,
 /// train/step_s and eval/loss, the busy share of each stage, changes of the cluster as text, and
-/// the histograms that the run makes (monitor.histograms). It is a monitor like any other: if it
+/// the histograms that the run makes (monitor.histograms). Where steps are computed again, readers
+/// show the newer ones alone (a SessionLog of kind START). It is a monitor like any other: if it
 /// cannot write it reports that once and ends, and the run goes on.
 class TensorBoard {
  public:
@@ -25,6 +28,7 @@ class TensorBoard {
  private:
   void open();
   void consume(const actors::Subscription::Batch& batch);
+  void begin_session_at(std::int64_t step, double time);
   void write(const std::string& message);
   void write_histograms(const actors::RunEvent& committed);
 
@@ -35,6 +39,7 @@ class TensorBoard {
   const std::function<void(const std::string&)> complain_;
   std::filesystem::path path_;
   std::unique_ptr<std::FILE, Close> file_;
+  std::optional<std::int64_t> last_step_;
   bool broken_ = false;
   HistogramGatherer histograms_;
   // Declared last, so that it ends before the members that it uses.

@@ -56,8 +56,12 @@ class Message {
 
 // Field numbers of TensorFlow's messages.
 namespace event {
-constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5;
+constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;
 }
+namespace session_log {
+constexpr int kStatus = 1;
+constexpr std::uint64_t kStart = 1;
+}  // namespace session_log
 namespace summary {
 constexpr int kValue = 1;
 }
@@ -108,6 +112,14 @@ std::string version_event(double wall_time) {
   return Message{}
       .fixed(event::kWallTime, wall_time)
       .text(event::kFileVersion, "brain.Event:2")
+      .take();
+}
+
+std::string session_start_event(double wall_time, std::int64_t step) {
+  return Message{}
+      .fixed(event::kWallTime, wall_time)
+      .number(event::kStep, static_cast<std::uint64_t>(step))
+      .message(event::kSessionLog, Message{}.number(session_log::kStatus, session_log::kStart))
       .take();
 }
 

@@ -21,6 +21,9 @@ std::string to_record(std::string_view data);
 
 /// The message that every file begins with.
 std::string version_event(double wall_time);
+/// The message of a session that begins at `step`: a reader forgets what it has read of this step
+/// and of later ones, which are computed again.
+std::string session_start_event(double wall_time, std::int64_t step);
 /// A message with one number of a step. Infinities and NaN are kept.
 std::string scalar_event(double wall_time, std::int64_t step, std::string_view tag, float value);
 /// The values of a histogram in TensorBoard's form.

@@ -287,7 +287,11 @@ BOOST_AUTO_TEST_CASE(what_the_manifest_switches_on_is_served) {
   BOOST_TEST(run.finish().exit_code == 0);
   std::size_t files = 0;
   for (const auto& entry : fs::directory_iterator(fs::path(place.run("run")) / "tensorboard"))
-    files += entry.path().filename().string().starts_with("events.out.tfevents.") ? 1 : 0;
+    if (entry.path().filename().string().starts_with("events.out.tfevents.")) {
+      ++files;
+      // A SessionLog of kind START.
+      BOOST_TEST(content_of(entry.path()).find("\x3a\x02\x08\x01") != std::string::npos);
+    }
   BOOST_TEST(files == 1u);
 }
 

@@ -24,6 +24,16 @@ std::vector<std::string> records_of(std::string_view bytes) {
   });
 }
 
+/// The records of the only file in a folder.
+std::vector<std::string> records_below(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    files.push_back(entry.path());
+  BOOST_REQUIRE(files.size() == 1u);
+  BOOST_TEST(files[0].filename().string().starts_with("events.out.tfevents."));
+  return records_of(content_of(files[0]));
+}
+
 struct Scalar {
   std::int64_t step = 0;
   float value = 0;
@@ -53,17 +63,15 @@ BOOST_AUTO_TEST_CASE(a_step_is_scalars_and_a_failure_is_text) {
                                 .replicas = {std::make_shared<StepReport::Measured>(measured)}}}});
     hub.publish({.step = 300, .body = FailureDetected{.cause = "rank 1 was killed"}});
   }
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(dir / "tb"))
-    files.push_back(entry.path());
-  BOOST_REQUIRE(files.size() == 1u);
-  BOOST_TEST(files[0].filename().string().starts_with("events.out.tfevents."));
-  const auto records = records_of(content_of(files[0]));
+  const auto records = records_below(dir / "tb");
   BOOST_REQUIRE(records.size() > 2u);
   BOOST_TEST(fields_of(records[0]).texts.at(3) == "brain.Event:2");
   std::map<std::string, Scalar> scalars;
   std::string text;
-  for (std::size_t i = 1; i < records.size(); ++i) {
+  const Fields session = fields_of(records[1]);
+  BOOST_TEST(session.numbers.at(2) == 300u);
+  BOOST_TEST(fields_of(session.texts.at(7)).numbers.at(1) == 1u);  // SessionLog.START
+  for (std::size_t i = 2; i < records.size(); ++i) {
     const Fields event = fields_of(records[i]);
     BOOST_TEST(std::bit_cast<double>(event.numbers.at(1)) > 1e9);
     const Fields value = fields_of(fields_of(event.texts.at(5)).texts.at(1));
@@ -150,6 +158,24 @@ BOOST_AUTO_TEST_CASE(a_histogram_that_lacks_a_part_is_told_and_not_written) {
   BOOST_TEST(histograms_in(dir / "tb").empty());
   BOOST_REQUIRE(complaints.size() == 1u);
   BOOST_TEST(complaints[0].find("lacks 1 histogram of step 7") != std::string::npos);
+}
+
+/// Readers forget the steps of before, so that none has two values.
+BOOST_AUTO_TEST_CASE(a_session_begins_where_steps_are_computed_again) {
+  const TempDir dir;
+  {
+    Hub hub;
+    const launch::TensorBoard board(hub, dir / "tb",
+                                    [](const std::string& text) { BOOST_ERROR(text); });
+    for (const int step : {5, 6, 7, 6, 7, 8})
+      hub.publish({.step = step, .body = StepCommitted{.report = {.step = step}}});
+  }
+  std::vector<std::uint64_t> begins;
+  for (const std::string& record : records_below(dir / "tb"))
+    if (const Fields event = fields_of(record); event.texts.contains(7))
+      begins.push_back(event.numbers.at(2));
+  const std::vector<std::uint64_t> expected{5, 6};
+  BOOST_TEST(begins == expected, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_made_is_told_once) {
