@@ -76,14 +76,25 @@ void check_instances(const RunSpec& spec, int dp) {
          text(nearest));
 }
 
+/// Why the plan that the user wrote, if there is one, is not for this shape; empty if it is.
+std::string check_own_plan(const RunSpec& spec, const ClusterShape& shape) {
+  if (spec.schedule.kind != "csv")
+    return "this launch has no plan of its own, as schedule.csv names one; give another --schedule";
+  const int microbatches = spec.batch.microbatches(spec.mesh.dp);
+  if (shape.mesh.pp == spec.mesh.pp && spec.batch.microbatches(shape.mesh.dp) == microbatches)
+    return "";
+  return "the run's own schedule, csv, is a plan for one shape, " +
+         schedules::counted(spec.mesh.pp, "stage") + " and " +
+         schedules::counted(microbatches, "microbatch") + "; give --schedule KIND too";
+}
+
 /// Why the schedule has no plan of this shape; empty if it has one.
 std::string check_schedule(const RunSpec& spec, const ClusterShape& shape) {
-  if (shape.schedule.kind == "csv")
-    return "the run's schedule, csv, is a plan for one shape; give --schedule KIND too";
+  if (shape.schedule.kind == "csv") return check_own_plan(spec, shape);
   if (generator_of(shape.schedule.kind))
     return fault_of_schedule(spec.batch, shape.mesh, shape.schedule);
   auto kinds = schedule_kinds();
-  std::erase(kinds, "csv");
+  if (spec.schedule.kind != "csv") std::erase(kinds, "csv");
   return fmt::format("--schedule {} is not a schedule that a run can change to; it is one of {}",
                      shape.schedule.kind, fmt::join(kinds, ", "));
 }
@@ -163,7 +174,11 @@ ClusterShape meshed(const RunSpec& spec, const ClusterShape& current, const Scal
   if (request.dp) check_instances(spec, shape.mesh.dp);
   if (shape.mesh.pp != current.mesh.pp) shape.schedule.costs.clear();
   if (request.schedule) {
-    shape.schedule = {.kind = *request.schedule, .chunks = 1, .csv = "", .costs = request.costs};
+    const bool own = *request.schedule == "csv";
+    shape.schedule = {.kind = *request.schedule,
+                      .chunks = 1,
+                      .csv = own ? spec.schedule.csv : "",
+                      .costs = request.costs};
     shape.schedule.chunks = chunks_under(spec, current, shape, split_chunks);
   }
   const bool by_rule = split_chunks == 0 && (request.layout || shape.mesh.pp != current.mesh.pp);

@@ -199,7 +199,10 @@ void add_scale(CLI::App& app, ScaleOptions& o) {
                   "How layers are split: even, ends, parameters, layers of each chunk as 3,2,1, or "
                   "Megatron-LM's letters")
       ->type_name("SPLIT");
-  sub->add_option("--schedule", o.schedule, "A schedule's name")->type_name("KIND");
+  sub->add_option("--schedule", o.schedule,
+                  "A schedule's name; csv: back to the manifest's own plan")
+      ->type_name("KIND");
+  sub->add_flag("--json", o.json, "Print one JSON object: code (0), text");
 }
 
 void add_checkpoint(CLI::App& app, CheckpointOptions& o) {

@@ -284,7 +284,19 @@ BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_takes_another_split_but_no_other_mesh) {
                      [&] { scaled(spec, now, to_layout("1,1")); });
   ScaleRequest three;
   three.pp = 3;
-  test::expect_error(ErrorKind::usage, {"a plan for one shape"}, [&] { scaled(spec, now, three); });
+  test::expect_error(ErrorKind::usage, {"a plan for one shape, 2 stages and 1 microbatch"},
+                     [&] { scaled(spec, now, three); });
+  // A run that has left its plan finds the way back.
+  ScaleRequest leave, back;
+  leave.schedule = "gpipe";
+  back.schedule = "csv";
+  const ClusterShape left = scaled(spec, now, leave);
+  BOOST_TEST(left.schedule.csv == "");
+  BOOST_TEST((scaled(spec, left, back) == now));
+  test::expect_error(ErrorKind::usage, {"--schedule csv: this launch has no plan of its own"}, [&] {
+    const RunSpec other = test::small_run(2);
+    scaled(other, first_shape(other), back);
+  });
 }
 
 BOOST_AUTO_TEST_CASE(a_rule_holds_for_whatever_shape_comes_next) {
