@@ -15,6 +15,14 @@ void compare(std::vector<std::string>& out, const char* key, const T& is, const 
   if (!(is == was)) out.push_back(fmt::format("{} is {}, was {}", key, is, was));
 }
 
+/// "books 3, notes 1".
+std::string weights_of(const actors::RunSpec& spec) {
+  std::string out;
+  for (const auto& source : spec.data.sources)
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", source.name, source.weight);
+  return out;
+}
+
 /// Compares the settings that decide which samples a step has. Tokenizers are compared by the
 /// digest of their tokens, because a tokenizer's name is a path that may have changed.
 void compare_data(const actors::RunSpec& spec, const stages::CheckpointInfo& info,
@@ -33,11 +41,12 @@ void compare_data(const actors::RunSpec& spec, const stages::CheckpointInfo& inf
     compare(cursor, "run.seed", spec.seed, info.training->seed);
   const bool is_mix = !spec.data.sources.front().name.empty();
   const bool known = !spec.data.digest.empty() && !info.training->digest.empty();
-  if (known && spec.data.digest != info.training->digest)
-    cursor.push_back(fmt::format(
-        "{} (XXH64 {}, was {})",
-        is_mix ? "data.mix has other tokens or weights" : "data.files hold other tokens",
-        spec.data.digest, info.training->digest));
+  if (!known || spec.data.digest == info.training->digest) return;
+  cursor.push_back(
+      fmt::format("{} (XXH64 {}, was {}){}",
+                  is_mix ? "data.mix has other tokens or weights" : "data.files hold other tokens",
+                  spec.data.digest, info.training->digest,
+                  is_mix ? ", its weights are now " + weights_of(spec) : ""));
 }
 
 /// Compares the settings that change how a step trains, but not its samples.

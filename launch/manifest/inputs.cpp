@@ -1,6 +1,9 @@
 #include "launch/manifest/inputs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "launch/manifest/check.h"
 #include "launch/manifest/corpus.h"
@@ -55,13 +58,28 @@ Manifest manifest_of_model(const std::filesystem::path& model,
                            const std::vector<std::string>& files,
                            const std::vector<std::string>& overrides, const Machine& machine) {
   const auto whole = (std::filesystem::absolute(model) / "").lexically_normal().parent_path();
-  const auto set = [](const char* key, const Value& value) {
-    return fmt::format("{}={}", key, to_toml(value));
+  struct Option {
+    const char* key;
+    Value value;
+    std::string given;  ///< what errors name
   };
-  std::vector<std::string> all{set("run.name", whole.filename().string()),
-                               set("model.from", whole.string()), set("data.files", files)};
+  const std::string from = "--from " + model.string();
+  const std::vector<Option> options{
+      {"run.name", whole.filename().string(), from},
+      {kModelFrom, whole.string(), from},
+      {"data.files", files, fmt::format("--data {}", fmt::join(files, " "))}};
+  std::vector<std::string> all;
+  for (const Option& option : options)
+    all.push_back(fmt::format("{}={}", option.key, to_toml(option.value)));
   all.insert(all.end(), overrides.begin(), overrides.end());
-  return complete(Manifest::parse("", whole.filename().string(), all), machine);
+  Manifest manifest = Manifest::parse("", whole.filename().string(), all);
+  const auto is_overridden = [&](const std::string& key) {
+    return std::ranges::any_of(
+        overrides, [&](const std::string& text) { return text.starts_with(key + "="); });
+  };
+  for (const Option& option : options)
+    if (!is_overridden(option.key)) manifest.set_place(option.key, option.given);
+  return complete(std::move(manifest), machine);
 }
 
 std::optional<stages::CheckpointInfo> check_start(const Manifest& m,

@@ -165,6 +165,12 @@ void Manifest::settle(std::string_view key, Value value) {
   list_derived();
 }
 
+void Manifest::set_place(std::string_view key, std::string place) {
+  const auto found = settings_.find(key);
+  TROUPE_ASSERT(found != settings_.end());
+  found->second.place = std::move(place);
+}
+
 void Manifest::list_derived() {
   std::vector<std::string> derived;
   for (const Key& key : manifest_keys())

@@ -58,6 +58,8 @@ class Manifest {
   void derive(std::string_view key, Value value) {
     if (!given(key)) resolve(key, std::move(value));
   }
+  /// Says where a key was set that an option of the command line stands for: "--from Llama".
+  void set_place(std::string_view key, std::string place);
   /// Gives a key a value that is no longer derived from others: from now on it counts as given.
   void settle(std::string_view key, Value value);
 

@@ -73,6 +73,10 @@ BOOST_FIXTURE_TEST_CASE(every_way_in_trains_the_same, Model) {
   BOOST_TEST(
       (trained(place, "resumed", {{"checkpoint.resume", '"' + imported + '"'}}) == expected));
 
+  // Errors name the options that the user gave.
+  const Finished missing = troupe({"launch", "--from", exported, "--data", path("nothing-*.txt")});
+  BOOST_TEST(missing.err.starts_with("troupe: --data " + path("nothing-*.txt") + ": "),
+             missing.err);
   std::vector<std::string> command{"launch", "--from", exported, "--data", path("corpus.txt")};
   const Keys keys{{"run.dir", path("runs/plain")}, {"run.max_steps", "6"},
                   {"batch.seq_len", "16"},         {"batch.micro", "2"},

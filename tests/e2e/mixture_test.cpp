@@ -158,8 +158,8 @@ BOOST_AUTO_TEST_CASE(other_weights_are_another_run) {
                      "third", mixed.keys("joined", "1, 2, 5",
                                          {{"checkpoint.resume", from}, {"run.max_steps", "9"}}))});
   BOOST_TEST(refused.exit_code == 65);
-  BOOST_TEST(refused.err.find("data.mix has other tokens or weights") != std::string::npos,
-             refused.err);
+  for (const char* word : {"data.mix has other tokens or weights", "its weights are now ", " 5. "})
+    BOOST_TEST(refused.err.find(word) != std::string::npos, refused.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_mixture_that_cannot_be_trained_on_is_refused_by_plan_too) {
