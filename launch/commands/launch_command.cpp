@@ -313,6 +313,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   ::signal(SIGXFSZ, SIG_IGN);  // so a file size limit fails the write instead of ending the run
   Machine machine = this_machine();
   Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
+  if (start.manifest.flag("monitor.timestamps")) console.stamp_lines();
   look_for_gpus(start.manifest, machine);
   require_gpu(start.manifest, machine);
   const std::int64_t max_steps = start.manifest.integer("run.max_steps");

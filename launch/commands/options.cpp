@@ -220,6 +220,8 @@ void add_stop(CLI::App& app, StopOptions& o) {
               "End a run in order: finish the step, save a checkpoint; returns when it has ended",
               "  troupe stop runs/first");
   sub->add_option("run", o.run, "The run directory")->required()->type_name("RUN");
+  sub->add_flag("--json", o.json,
+                "Print one JSON object: exit_code, step, reason, ended, checkpoint");
 }
 
 void add_eval(CLI::App& app, EvalOptions& o) {

@@ -77,6 +77,7 @@ struct ScaleOptions {
   std::optional<int> tp;
   std::optional<std::string> layout;  ///< split of the layers over chunks
   std::optional<std::string> schedule;
+  bool json = false;
 };
 
 struct CheckpointOptions {
@@ -86,6 +87,7 @@ struct CheckpointOptions {
 
 struct StopOptions {
   std::string run;
+  bool json = false;
 };
 
 struct GenerateOptions {

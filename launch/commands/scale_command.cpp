@@ -40,7 +40,7 @@ int run(const ScaleOptions& options) {
   const int code = reply->at("code").get<int>();
   const std::string text = reply->at("text").get<std::string>();
   if (code != 0) throw Error(static_cast<ErrorKind>(code), text);
-  print(text + "\n");
+  print((options.json ? reply->dump(2) : text) + "\n");
   return 0;
 }
 

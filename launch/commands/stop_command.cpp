@@ -27,7 +27,7 @@ int run(const StopOptions& options) {
   if (const auto* ending = std::get_if<Ending>(&asked))
     throw Error(ErrorKind::unavailable, "nothing to stop: " + describe(*ending, options.run));
   const Ending ending = wait_for_end(*std::get<std::unique_ptr<ControlClient>>(asked), options.run);
-  print(describe(ending, options.run) + "\n");
+  print((options.json ? to_json(ending).dump(2) : describe(ending, options.run)) + "\n");
   return ending.outcome.exit_code;
 }
 

@@ -1,6 +1,7 @@
 #include "launch/host/console_writer.h"
 
 #include <fcntl.h>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <limits.h>
 #include <poll.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <ctime>
 #include <string_view>
 #include <utility>
 
@@ -30,6 +32,20 @@ int open_own(int fd) {
     if (own >= 0) return own;
   }
   return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+/// Whole lines, each with the local time before it.
+std::string stamped(const std::string& lines) {
+  const std::string now =
+      fmt::format("{:%Y-%m-%d %H:%M:%S%z} ", fmt::localtime(std::time(nullptr)));
+  std::string out;
+  for (std::size_t begin = 0; begin < lines.size();) {
+    const std::size_t end = std::min(lines.find('\n', begin), lines.size() - 1) + 1;
+    out += now;
+    out.append(lines, begin, end - begin);
+    begin = end;
+  }
+  return out;
 }
 
 }  // namespace
@@ -55,6 +71,7 @@ void ConsoleWriter::print_error(const std::string& text) {
 }
 
 void ConsoleWriter::add(Text text) {
+  if (stamps_) text.bytes = stamped(text.bytes);
   {
     const std::lock_guard lock(mutex_);
     if (waiting_.size() == kMaxWaiting) {

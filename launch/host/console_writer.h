@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -24,6 +25,9 @@ class ConsoleWriter {
   ~ConsoleWriter();
   ConsoleWriter(const ConsoleWriter&) = delete;
 
+  /// From now on every line begins with the local time at which it was queued and its zone, as
+  /// "2026-01-31 12:00:00+0100 ".
+  void stamp_lines() { stamps_ = true; }
   /// Queues whole lines, with their ends, for standard output. Callable from any thread; never
   /// blocks.
   void show(std::string lines);
@@ -54,6 +58,7 @@ class ConsoleWriter {
   std::size_t progress_ = 0;  ///< bytes written so far
   bool ending_ = false;
   bool is_done_ = false;
+  std::atomic<bool> stamps_ = false;
   bool has_failed_ = false;
   std::thread thread_;
 };

@@ -13,6 +13,8 @@ inline constexpr std::array kMonitorKeys{
         "What the device of a rank can do at most, for mfu; 0: what the table of GPUs says, "
         "and unknown for a CPU",
         Rule{.min = 0, .max = 1e9}},
+    Key{"monitor", "timestamps", Kind::boolean, "false", "",
+        "Begin each line of the console with the local time; off, as most consoles are watched"},
     Key{"monitor", "tensorboard", Kind::boolean, "false", "",
         "Write event files for TensorBoard into tensorboard/ of the run directory"},
     Key{"monitor", "histograms", Kind::integer, "0", "steps",

@@ -3,6 +3,8 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
 
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
@@ -101,6 +103,40 @@ BOOST_AUTO_TEST_CASE(settings_of_openmp_change_no_sum_or_are_refused) {
   check_refused(eval(), 69, {"OMP_THREAD_LIMIT = 1", "2 are asked for"});
   check_refused(troupe({"launch", place.manifest("limited", keys)}), 69, {"OMP_THREAD_LIMIT = 1"});
   BOOST_TEST(!fs::exists(place.run("limited")));
+}
+
+/// A run that leaves the plan its user wrote goes back to it, each line of its console tells the
+/// time, and the orders answer in JSON.
+BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_is_left_and_found_again) {
+  const Workplace place;
+  const std::string plan =
+      "\"\"\"0F0,0F1,0F2,0F3,0F4,0F5,0F6,0F7,0B0,0B1,0B2,0B3,0B4,0B5,0B6,0B7\n"
+      "1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3,1F4,1B4,1F5,1B5,1F6,1B6,1F7,1B7\n\"\"\"";
+  const std::string dir = place.run("run");
+  TroupeProgram run({"launch", place.manifest("run", {{"run.max_steps", "1000000"},
+                                                      {"mesh.pp", "2"},
+                                                      {"schedule.kind", "\"csv\""},
+                                                      {"schedule.csv", plan},
+                                                      {"monitor.timestamps", "true"}})});
+  BOOST_REQUIRE(run.read_until("step 2/"));
+  check_refused(troupe({"scale", dir, "--pp", "3"}), 64, {"2 stages and 8 microbatches"});
+  for (const char* kind : {"gpipe", "csv"}) {
+    const Finished scaled = troupe({"scale", dir, "--schedule", kind, "--json"});
+    BOOST_REQUIRE_MESSAGE(scaled.exit_code == 0, scaled.err);
+    const auto told = nlohmann::json::parse(scaled.out);
+    BOOST_TEST(told.at("code") == 0);
+    BOOST_TEST(told.at("text").get<std::string>().find(std::string("x dp 1, ") + kind) !=
+               std::string::npos);
+  }
+  const Finished stopped = troupe({"stop", dir, "--json"});
+  BOOST_TEST(stopped.exit_code == 0, stopped.err);
+  BOOST_TEST(nlohmann::json::parse(stopped.out).at("reason") == "stopped by troupe stop");
+  const Finished done = run.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+  std::istringstream lines(done.out);
+  const std::regex stamp("[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}[+-][0-9]{4} .*");
+  for (std::string line; std::getline(lines, line);)
+    BOOST_TEST(std::regex_match(line, stamp), line);
 }
 
 BOOST_AUTO_TEST_CASE(a_tokenized_dataset_trains_like_its_text) {

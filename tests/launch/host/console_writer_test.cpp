@@ -5,6 +5,7 @@
 
 #include <array>
 #include <boost/test/unit_test.hpp>
+#include <regex>
 #include <string>
 #include <thread>
 
@@ -47,6 +48,22 @@ BOOST_AUTO_TEST_CASE(lines_arrive_in_order_on_their_streams) {
   }
   BOOST_TEST(out.rest() == "one\ntwo\nthree\n");
   BOOST_TEST(err.rest() == "troupe: no room\n");
+}
+
+BOOST_AUTO_TEST_CASE(each_line_tells_its_time_if_asked) {
+  Pipe out;
+  {
+    ConsoleWriter console(out.ends[1], out.ends[1]);
+    console.show("before\n");
+    console.stamp_lines();
+    console.show("one\n\ntwo\n");
+    console.print_error("no room");
+  }
+  const std::string stamp = "[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}[+-][0-9]{4} ";
+  const std::string all = out.rest();
+  BOOST_TEST(std::regex_match(all, std::regex("before\n" + stamp + "one\n" + stamp + "\n" + stamp +
+                                              "two\n" + stamp + "troupe: no room\n")),
+             all);
 }
 
 BOOST_AUTO_TEST_CASE(a_long_text_arrives_whole_while_it_is_read) {
