@@ -15,6 +15,7 @@
 #include <optional>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "tests/support/small_manifest.h"
@@ -190,7 +191,70 @@ class Shell {
   std::set<std::string> taken_;
 };
 
+/// The lines of the first block of output on a page that begins with `first`.
+std::vector<std::string> block_in(const fs::path& page, const std::string& first) {
+  std::ifstream file(page);
+  std::string line;
+  while (std::getline(file, line) && !line.starts_with(first)) continue;
+  std::vector<std::string> block;
+  for (; file && line != "```"; std::getline(file, line)) block.push_back(line);
+  return block;
+}
+
+/// A line without what differs between machines: amounts of memory, which follow the instructions
+/// of the processor, and pinning, which follows its cores; and without the folder of the test.
+std::string portable(std::string line) {
+  const std::string here = fs::current_path().string() + "/";
+  for (std::size_t at = 0; (at = line.find(here)) != std::string::npos;)
+    line.erase(at, here.size());
+  line = std::regex_replace(line, std::regex("[0-9.]+ ([KMG]i)?B"), "BYTES");
+  line = std::regex_replace(line, std::regex(", pinned"), "");
+  return std::regex_replace(line, std::regex(" +"), " ");
+}
+
+/// Checks that the output has the printed lines in their order. Where "..." stands between them it
+/// may have others; what follows `end` is not printed by this command.
+void check_printed(const std::vector<std::string>& printed, const std::string& out,
+                   const std::string& end) {
+  std::istringstream lines(out);
+  std::string line;
+  bool gap = true;
+  int compared = 0;
+  for (const std::string& expected : printed) {
+    if (expected.starts_with(end)) break;
+    if (expected == "...") {
+      gap = true;
+      continue;
+    }
+    bool found = false;
+    while (!found && std::getline(lines, line)) {
+      found = portable(line) == portable(expected);
+      if (!gap) break;
+    }
+    BOOST_TEST_REQUIRE(found, "no line '" << expected << "' here in:\n" << out);
+    gap = false;
+    ++compared;
+  }
+  BOOST_TEST(compared > 8);
+}
+
 }  // namespace
+
+/// What pages show of `plan` and of the beginning of a run is what the program prints today.
+BOOST_AUTO_TEST_CASE(printed_plans_are_those_of_the_program) {
+  Shell shell;
+  const std::string data =
+      " --set 'data.files=[\"build/quickstart/corpus/train.txt\"]' --set "
+      "'eval.files=[\"build/quickstart/corpus/validation.txt\"]'";
+  shell.run("build/release/troupe plan launch/docs/walk-through.toml", {}, data);
+  check_printed(block_in(kWalkThrough, "run       walk-through"), shell.out(), "```");
+  const auto quick_start = block_in(kSource / "README.md", "run       quickstart in ");
+  BOOST_REQUIRE(!quick_start.empty());
+  const std::string dir = quick_start[0].substr(quick_start[0].rfind(' ') + 1);
+  shell.run("build/release/troupe plan launch/examples/quickstart.toml", {},
+            data + " --set run.dir=" + dir);
+  check_printed(quick_start, shell.out(), "step ");
+}
 
 BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
   Shell shell;
@@ -232,8 +296,8 @@ BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
   BOOST_TEST(step_numbers("runs/my").rbegin()->first == stopped + 2);
   shell.run(
       "build/release/troupe launch my.toml --set mesh.pp=2 --set run.dir=runs/fork --set "
-      "checkpoint.resume=RUN/checkpoints/step-400",
-      {}, " --set run.max_steps=402");
+      "run.max_steps=800 --set checkpoint.resume=RUN/checkpoints/step-400",
+      {{"800", "402"}});
   BOOST_TEST(step_numbers("runs/fork").begin()->first == 401);
   shell.run("build/release/troupe report RUN runs/fork -o both.html");
   BOOST_TEST(content_of("both.html").find("2 runs") != std::string::npos);
