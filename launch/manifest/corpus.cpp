@@ -154,6 +154,7 @@ std::string check_dataset(const Manifest& m, const Text& text) {
   const auto tokens =
       about_files(m, text.key, [&] { return stages::TokenFile::open(text.files.front()); });
   count_samples(m, text, *tokens);
+  about_files(m, text.key, [&] { stages::verify_dataset(text.files.front()); });
   return about_files(m, text.key,
                      [&] { return stages::scan_tokens(*tokens, m.integer("model.vocab_size")); });
 }

@@ -11,7 +11,9 @@
 #include "stages/data/indexed_dataset.h"
 #include "stages/data/text_files.h"
 #include "stages/storage/input_file.h"
+#include "stages/storage/mapped_file.h"
 #include "stages/storage/output_file.h"
+#include "stages/storage/xxh64.h"
 #include "stages/tokenizers/tokenizer.h"
 #include "tensor/error.h"
 
@@ -32,6 +34,8 @@ class DatasetWriter {
     if (ends == Ends::document) boundaries_.push_back(static_cast<std::int64_t>(lengths_.size()));
   }
 
+  /// XXH64 of the .bin.
+  std::uint64_t sum() const { return tokens_.sum(); }
   void write_index(OutputFile& idx) const {
     const auto dtype = std::find_if(kDatasetDTypes.begin(), kDatasetDTypes.end(),
                                     [this](const DatasetDType& d) { return d.width == width_; });
@@ -77,14 +81,14 @@ class DatasetWriter {
 DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
                                    const Tokenizer& tokenizer, const std::string& prefix,
                                    const EncodeOptions& options) {
-  const std::string bin = prefix + ".bin", idx = prefix + ".idx";
-  for (const std::string& path : {bin, idx})
+  const std::string bin = bin_path(prefix), idx = idx_path(prefix), sums = sums_path(prefix);
+  for (const std::string& path : {bin, idx, sums})
     if (file_exists(path))
       throw Error(ErrorKind::data,
                   fmt::format("{} exists and is not replaced; give another prefix", path));
   for (const std::string& file : files) require_text(file);
   const bool narrow = tokenizer.vocab_size() < kFirstWideVocabulary;
-  PublishedFile bin_file(bin), idx_file(idx);
+  PublishedFile bin_file(bin), idx_file(idx), sums_file(sums);
   DatasetWriter writer(bin_file.file(), narrow ? TokenWidth::u16 : TokenWidth::i32);
   CorpusEncoder encoder(
       tokenizer, options, size_of_files(files),
@@ -94,7 +98,12 @@ DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
   if (writer.index().num_tokens == 0)
     throw Error(ErrorKind::data, fmt::format("no token in {}", fmt::join(files, ", ")));
   writer.write_index(idx_file.file());
+  sums_file.file().write(fmt::format(
+      "{}  {}\n{}  {}\n", to_hex(writer.sum()), std::filesystem::path(bin).filename().string(),
+      to_hex(xxh64(MappedFile::open(idx_file.file().path()).bytes())),
+      std::filesystem::path(idx).filename().string()));
   bin_file.publish();
+  sums_file.publish();
   idx_file.publish();  // last: a .bin without its .idx is no dataset
   return writer.index();
 }

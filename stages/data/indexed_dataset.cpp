@@ -6,10 +6,12 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 
 #include "stages/data/dataset_layout.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/mapped_file.h"
+#include "stages/storage/xxh64.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -17,6 +19,7 @@ namespace {
 
 constexpr std::string_view kBinSuffix = ".bin";
 constexpr std::string_view kIdxSuffix = ".idx";
+constexpr std::string_view kSumsSuffix = ".xxh64";
 
 std::string prefix_of(const std::string& path) {
   for (const std::string_view suffix : {kBinSuffix, kIdxSuffix})
@@ -134,6 +137,31 @@ std::string bin_path(const std::string& path) {
 
 std::string idx_path(const std::string& path) {
   return prefix_of(path) + std::string(kIdxSuffix);
+}
+
+std::string sums_path(const std::string& path) {
+  return prefix_of(path) + std::string(kSumsSuffix);
+}
+
+void verify_dataset(const std::string& path) {
+  constexpr std::size_t kSumDigits = 16, kGap = 2;
+  constexpr std::uint64_t kMostBytes = 1 << 16;
+  const std::string sums = sums_path(path);
+  if (!file_exists(sums)) return;
+  std::istringstream lines(read_whole_file(sums, kMostBytes));
+  for (std::string line; std::getline(lines, line);) {
+    const std::string name = line.size() > kSumDigits + kGap ? line.substr(kSumDigits + kGap) : "";
+    for (const std::string& file : {bin_path(path), idx_path(path)}) {
+      if (std::filesystem::path(file).filename() != name) continue;
+      const std::string sum = to_hex(xxh64(MappedFile::open(file).bytes()));
+      if (line.substr(0, kSumDigits) != sum)
+        throw Error(ErrorKind::data,
+                    fmt::format("{}: its bytes are not those that were written: XXH64 {}, and {} "
+                                "says {}; make the dataset anew, or remove {} if the change is "
+                                "meant",
+                                file, sum, sums, line.substr(0, kSumDigits), sums));
+    }
+  }
 }
 
 DatasetIndex read_dataset_index(const std::string& path) {

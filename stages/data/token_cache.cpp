@@ -16,6 +16,7 @@
 #include "stages/data/token_cache_pruning.h"
 #include "stages/data/token_file.h"
 #include "stages/storage/input_file.h"
+#include "stages/storage/mapped_file.h"
 #include "stages/storage/output_file.h"
 #include "stages/storage/xxh64.h"
 #include "stages/tokenizers/tokenizer.h"
@@ -25,9 +26,9 @@ namespace troupe::stages {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'T', 'R', 'O', 'U', 'P', 'E', 'T', 'K'};
-constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kVersion = 5;
 /// Version of the rules that give a text its ids; part of the key.
-constexpr int kKeyVersion = 4;
+constexpr int kKeyVersion = 5;
 
 /// The last bytes of a cache file, after the ids, the documents' ends, the masked spans and the
 /// key.
@@ -38,10 +39,12 @@ struct TrailerBytes {
   std::uint64_t key_bytes = 0;
   std::uint32_t width = 0;
   std::uint32_t version = kVersion;
-  std::uint64_t sum = 0;  ///< XXH64 of the key and the fields above
+  std::uint64_t ids_sum = 0;     ///< XXH64 of the ids
+  std::uint64_t bounds_sum = 0;  ///< XXH64 of the documents' ends and the masked spans
+  std::uint64_t sum = 0;         ///< XXH64 of the key and the fields above
   std::array<char, 8> magic = kMagic;
 };
-static_assert(sizeof(TrailerBytes) == 56);
+static_assert(sizeof(TrailerBytes) == 72);
 
 std::uint64_t sum_of(const TrailerBytes& trailer, std::string_view key) {
   Xxh64 sum;
@@ -62,13 +65,17 @@ bool fits(const TrailerBytes& trailer, std::uint64_t body) {
   return rest % trailer.width == 0 && rest / trailer.width == trailer.num_tokens;
 }
 
-/// A line that changes whenever the file's content may have.
+/// A line that changes whenever the file's content may have. Size and time of the last write are
+/// what tools set that keep them (cp -p, rsync -a, tar), or another file brings along that is moved
+/// to the name; the number of the file and the time of its last change are the system's own.
 std::string identity_of(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0)
     throw Error(ErrorKind::data, fmt::format("data file {}: {}", path, std::strerror(errno)));
-  return fmt::format("{} size {} mtime {}.{:09}", std::filesystem::canonical(path).string(),
-                     status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  return fmt::format("{} size {} mtime {}.{:09} ctime {}.{:09} inode {}",
+                     std::filesystem::canonical(path).string(), status.st_size,
+                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec,
+                     status.st_ctim.tv_nsec, status.st_ino);
 }
 
 std::string key_of(const TokenSource& source) {
@@ -85,11 +92,29 @@ std::string key_of(const TokenSource& source) {
   return key;
 }
 
+std::uint64_t sum_of(std::span<const std::int64_t> ends, std::span<const TokenSpan> masked) {
+  Xxh64 sum;
+  sum.update(std::as_bytes(ends));
+  sum.update(std::as_bytes(masked));
+  return sum.digest();
+}
+
+/// Whether the file has the bytes that were written, which a disk, a crash of the machine or
+/// another program may have changed since.
+bool is_intact(const std::filesystem::path& cache, const TokenCacheTrailer& trailer) {
+  const MappedFile file = MappedFile::open(cache);
+  const auto ids = static_cast<std::size_t>(trailer.num_tokens) * bytes_of(trailer.width);
+  const auto bounds = static_cast<std::size_t>(trailer.num_documents) * sizeof(std::int64_t) +
+                      static_cast<std::size_t>(trailer.num_masked) * sizeof(TokenSpan);
+  return file.bytes().size() >= ids + bounds && xxh64(file.bytes().first(ids)) == trailer.ids_sum &&
+         xxh64(file.bytes().subspan(ids, bounds)) == trailer.bounds_sum;
+}
+
 bool holds(const std::filesystem::path& cache, const std::string& key) {
   if (!file_exists(cache)) return false;
   try {
-    TokenFile::open(cache);
-    return read_token_cache_trailer(cache).key == key;
+    const TokenCacheTrailer trailer = read_token_cache_trailer(cache);
+    return trailer.key == key && is_intact(cache, trailer);
   } catch (const Error&) {
     return false;  // torn or foreign: it is written anew
   }
@@ -133,7 +158,9 @@ void write_cache(const TokenSource& source, const std::string& key,
                        .num_documents = documents.size(),
                        .num_masked = masked.size(),
                        .key_bytes = key.size(),
-                       .width = static_cast<std::uint32_t>(width)};
+                       .width = static_cast<std::uint32_t>(width),
+                       .ids_sum = tokens.sum(),
+                       .bounds_sum = sum_of(documents, masked)};
   cache.file().write(std::as_bytes(std::span(documents)));
   cache.file().write(std::as_bytes(std::span(masked)));
   trailer.sum = sum_of(trailer, key);
@@ -206,6 +233,8 @@ TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path) {
           .num_tokens = static_cast<std::int64_t>(trailer.num_tokens),
           .num_documents = static_cast<std::int64_t>(trailer.num_documents),
           .num_masked = static_cast<std::int64_t>(trailer.num_masked),
+          .ids_sum = trailer.ids_sum,
+          .bounds_sum = trailer.bounds_sum,
           .key = std::move(key)};
 }
 

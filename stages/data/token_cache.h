@@ -20,11 +20,12 @@ struct TokenSource {
   LossOn loss_on = LossOn::all;
 };
 
-/// Turns the source into a token cache file once (keyed by path, size and mtime of every file and
-/// of the tokenizer; found again by the next run) and returns its path. Memory stays bounded for
-/// any size of text. A .bin with its .idx is checked and used as it is. A damaged or foreign cache
-/// file is written anew; processes that prepare the same source at once do not disturb each other.
-/// Throws Error{data} for missing, unreadable or empty files, naming them.
+/// Turns the source into a token cache file once (keyed by path, size, inode, mtime and ctime of
+/// every file and of the tokenizer; found again by the next run) and returns its path. Memory stays
+/// bounded for any size of text. A .bin with its .idx is checked and used as it is. Every byte of a
+/// cache file is compared with its checksums; a damaged or foreign one is written anew; processes
+/// that prepare the same source at once do not disturb each other. Throws Error{data} for missing,
+/// unreadable or empty files, naming them.
 std::string prepare_tokens(const TokenSource& source, const std::string& cache_dir,
                            const EncodeOptions& options = {});
 
@@ -35,7 +36,9 @@ struct TokenCacheTrailer {
   std::int64_t num_tokens = 0;
   std::int64_t num_documents = 0;
   std::int64_t num_masked = 0;
-  std::string key;  ///< the source in words
+  std::uint64_t ids_sum = 0;     ///< XXH64 of the ids
+  std::uint64_t bounds_sum = 0;  ///< XXH64 of the documents' ends and the masked spans
+  std::string key;               ///< the source in words
 };
 
 /// Reads the trailer and checks it against the file's length. Throws Error{data} naming the file.

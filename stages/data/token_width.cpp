@@ -49,6 +49,7 @@ void TokenWriter::append(std::span<const std::int32_t> ids) {
       break;
   }
   file_.write(packed_);
+  sum_.update(packed_);
   num_tokens_ += static_cast<std::int64_t>(ids.size());
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "stages/storage/output_file.h"
+#include "stages/storage/xxh64.h"
 
 namespace troupe::stages {
 
@@ -27,12 +28,15 @@ class TokenWriter {
   /// Appends ids, each of which must fit the width.
   void append(std::span<const std::int32_t> ids);
   std::int64_t num_tokens() const { return num_tokens_; }
+  /// XXH64 of what was appended, as the file has it.
+  std::uint64_t sum() const { return sum_.digest(); }
 
  private:
   OutputFile& file_;
   TokenWidth width_;
   std::int64_t num_tokens_ = 0;
   std::vector<std::byte> packed_;
+  Xxh64 sum_;
 };
 
 }  // namespace troupe::stages

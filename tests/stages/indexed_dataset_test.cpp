@@ -204,6 +204,22 @@ BOOST_AUTO_TEST_CASE(tokens_are_no_text) {
   BOOST_TEST(!std::filesystem::exists(dir / "other.bin"));
 }
 
+BOOST_AUTO_TEST_CASE(bytes_that_were_changed_since_are_found) {
+  write_indexed_dataset({dir.write("text", "the cat sat")}, *Tokenizer::open("bytes"), prefix);
+  verify_dataset(prefix);
+  for (const std::string& file : {bin_path(prefix), idx_path(prefix)}) {
+    const std::string good = test::content_of(file);
+    std::string bad = good;
+    bad[bad.size() / 2] ^= 1;
+    std::ofstream(file, std::ios::binary) << bad;
+    expect_error(ErrorKind::data, {file, "are not those that were written", "set.xxh64"},
+                 [&] { verify_dataset(prefix); });
+    std::ofstream(file, std::ios::binary) << good;
+  }
+  std::filesystem::remove(sums_path(prefix));  // of a dataset that another program wrote
+  verify_dataset(prefix);
+}
+
 BOOST_AUTO_TEST_CASE(an_existing_dataset_is_not_replaced) {
   write(kSound, kSixteenBits);
   const std::string text = dir.write("text", "x");

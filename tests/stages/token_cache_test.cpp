@@ -201,6 +201,20 @@ BOOST_AUTO_TEST_CASE(the_cache_is_found_again_until_its_source_changes) {
   BOOST_TEST(text_of(prepare({text})) == "longer");
 }
 
+// As cp -p, rsync -a and tar leave a file of another content: of the same size and time.
+BOOST_AUTO_TEST_CASE(a_source_that_keeps_size_and_time_is_read_anew) {
+  const std::string text = dir.write("text", "one"), other = dir.write("other", "two");
+  set_times(text, 5, 3600);
+  BOOST_TEST(text_of(prepare({text})) == "one");
+  const auto written = std::filesystem::last_write_time(text);
+  dir.write("text", "ten");
+  std::filesystem::last_write_time(text, written);
+  BOOST_TEST(text_of(prepare({text})) == "ten");
+  std::filesystem::last_write_time(other, written);
+  std::filesystem::rename(other, text);
+  BOOST_TEST(text_of(prepare({text})) == "two");
+}
+
 BOOST_AUTO_TEST_CASE(another_tokenizer_is_another_cache) {
   const std::string text = dir.write("text", "the cat");
   const std::string model = dir.write("tok.model", test::sentencepiece_model());
@@ -214,13 +228,14 @@ BOOST_AUTO_TEST_CASE(a_damaged_cache_is_written_anew) {
   const std::string text = dir.write("text", "the whole text");
   const std::string path = prepare({text});
   const std::string good = test::content_of(path);
-  std::string wrong_count = good, wrong_key = good, wrong_end = good;
-  wrong_count[good.size() - 48] ^= 1;
-  wrong_key[good.size() - 49] ^= 1;
+  std::string wrong_count = good, wrong_key = good, wrong_end = good, wrong_id = good;
+  wrong_id[4] = 'Z';
+  wrong_count[good.size() - 64] ^= 1;
+  wrong_key[good.size() - 73] ^= 1;
   wrong_end[std::string("the whole text").size()] ^= 1;
   for (const std::string& bad :
        {std::string(), std::string("foreign"), good.substr(0, good.size() - 1), good.substr(1),
-        "x" + good, wrong_count, wrong_key, wrong_end}) {
+        "x" + good, wrong_count, wrong_key, wrong_end, wrong_id}) {
     std::ofstream(path, std::ios::binary) << bad;
     BOOST_TEST(text_of(prepare({text})) == "the whole text");
   }
