@@ -64,17 +64,24 @@ double residual_dropout(ConfigFields& fields) {
   return embedding;
 }
 
+/// A field that transformers also takes by the name that other models have, which then counts.
+std::int64_t aliased(ConfigFields& fields, const char* name, const char* alias,
+                     std::int64_t fallback) {
+  const std::int64_t own = fields.integer(name, fallback);
+  return fields.integer(alias, own);
+}
+
 ModelConfig read_gpt2(ConfigFields& fields) {
   // Three names of one function, the tanh form of GELU.
   check_activation(fields, "activation_function",
                    std::array{"gelu_new", "gelu_pytorch_tanh", "gelu_fast"});
   ModelConfig model{
       .kind = ModelKind::gpt2,
-      .hidden_size = fields.integer("n_embd", 768),
-      .num_hidden_layers = fields.integer("n_layer", 12),
-      .num_attention_heads = fields.integer("n_head", 12),
+      .hidden_size = aliased(fields, "n_embd", "hidden_size", 768),
+      .num_hidden_layers = aliased(fields, "n_layer", "num_hidden_layers", 12),
+      .num_attention_heads = aliased(fields, "n_head", "num_attention_heads", 12),
       .layer_norm_epsilon = fields.number("layer_norm_epsilon", 1e-5),
-      .max_position_embeddings = fields.integer("n_positions", 1024),
+      .max_position_embeddings = aliased(fields, "n_positions", kPositions, 1024),
       .hidden_dropout = residual_dropout(fields),
       .attention_dropout = fields.number("attn_pdrop", 0.1),
   };

@@ -36,10 +36,13 @@ RotaryType type_of(ConfigFields& rope) {
   return type;
 }
 
-std::int64_t original_of(ConfigFields& rope, RotaryType type, std::int64_t positions) {
+/// The one beside the object counts before the one in it.
+std::int64_t original_of(ConfigFields& fields, ConfigFields& rope, RotaryType type,
+                         std::int64_t positions) {
   if (!tensor::reads(type, kOriginal)) return 0;
-  const auto given = rope.optional_integer(kOriginal);
-  return type == RotaryType::dynamic ? positions : given.value_or(positions);
+  const auto within = rope.optional_integer(kOriginal);
+  if (type == RotaryType::dynamic) return positions;
+  return fields.optional_integer(kOriginal).value_or(within.value_or(positions));
 }
 
 /// The number of this name; in YaRN the factor may follow from the lengths.
@@ -58,8 +61,8 @@ std::optional<double> number_of(ConfigFields& rope, const std::string& name, con
 Rotary read_rope(ConfigFields& fields, std::int64_t positions) {
   const json& parameters = fields.value(kParameters);
   const json& scaling = fields.value(kScaling);
-  const json& chosen = scaling.is_null() ? parameters : scaling;
-  const std::string name = scaling.is_null() ? kParameters : kScaling;
+  const json& chosen = scaling.empty() ? parameters : scaling;  // null is empty too
+  const std::string name = scaling.empty() ? kParameters : kScaling;
   Rotary rotary{.theta = fields.optional_number(kTheta).value_or(kDefaultTheta)};
   if (chosen.is_null()) return rotary;
   if (!chosen.is_object()) fields.refuse(name, "expected an object");
@@ -70,7 +73,7 @@ Rotary read_rope(ConfigFields& fields, std::int64_t positions) {
   rotary.type = type_of(rope);
   if (rope.optional_number(kPartial).value_or(1) != 1)
     rope.refuse(kPartial, "Troupe rotates whole heads");
-  rotary.original_max_position_embeddings = original_of(rope, rotary.type, positions);
+  rotary.original_max_position_embeddings = original_of(fields, rope, rotary.type, positions);
   for (const auto& [field, member] : tensor::kRotaryNumbers)
     if (tensor::reads(rotary.type, field))
       if (const auto given = number_of(rope, std::string(field), rotary, positions))

@@ -99,6 +99,11 @@ BOOST_AUTO_TEST_CASE(gpt2_has_other_names) {
   BOOST_TEST(model.max_position_embeddings == 32);
   BOOST_TEST(model.hidden_dropout == 0.2);
   BOOST_TEST(model.attention_dropout == 0.1);
+  const ModelConfig common = model_of(with(
+      gpt2_json(), {{"hidden_size", 12}, {"num_attention_heads", 3}, {"num_hidden_layers", 5}}));
+  BOOST_TEST(common.hidden_size == 12);  // these names count first
+  BOOST_TEST(common.num_attention_heads == 3);
+  BOOST_TEST(common.num_hidden_layers == 5);
   refused(with(gpt2_json(), {{"embd_pdrop", 0.3}}), {"embd_pdrop", "resid_pdrop"});
 }
 
@@ -157,6 +162,12 @@ BOOST_AUTO_TEST_CASE(what_rope_leaves_out_follows_from_positions) {
   BOOST_TEST(yarn.factor == 4.0);
   BOOST_TEST(!yarn.truncate);
   BOOST_TEST(yarn.beta_fast == 32.0);
+  json beside = rope("yarn", {{"factor", 4.0}, {"original_max_position_embeddings", 16}});
+  beside["original_max_position_embeddings"] = 24;  // counts before the one within
+  BOOST_TEST(model_of(beside).rotary.original_max_position_embeddings == 24);
+  json empty = rope("linear", {{"factor", 2.0}});
+  empty["rope_scaling"] = json::object();  // counts as none
+  BOOST_TEST(model_of(empty).rotary.factor == 2.0);
   refused(rope("linear", json::object()), {"rope_parameters", "factor", "linear"});
   refused(rope("llama3", {{"factor", 8.0}}), {"low_freq_factor", "llama3"});
   refused(rope("longrope", {{"factor", 2.0}}), {"rope_type", "longrope"});
