@@ -6,6 +6,7 @@
 #include "launch/commands/commands.h"
 #include "launch/commands/generation_plan.h"
 #include "launch/commands/inference.h"
+#include "launch/commands/model_directory.h"
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"
 #include "stages/checkpoint.h"
@@ -60,7 +61,8 @@ nlohmann::json json_of(const std::string& prompt, const std::vector<std::int32_t
 }  // namespace
 
 int run(const GenerateOptions& options) {
-  const auto checkpoint = open_language_model(options.checkpoint);
+  const std::string directory = model_directory(options.checkpoint);
+  const auto checkpoint = open_language_model(directory);
   const auto tokenizer = stages::Tokenizer::open(checkpoint->tokenizer());
   const std::vector<std::string> texts = prompt_texts(options);
   const auto prompts = encoded(texts, *tokenizer);
@@ -74,14 +76,13 @@ int run(const GenerateOptions& options) {
     checkpoint->load_weights(parameters, device,
                              options.json ? nullptr : progress_line("loading weights,"));
   });
-  stages::Completions complete(generator, *tokenizer,
-                               {.temperature = options.temperature,
-                                .top_k = options.top_k,
-                                .top_p = options.top_p,
-                                .seed = options.seed},
-                               {.tokens = options.tokens,
-                                .ends = stages::end_tokens(options.checkpoint),
-                                .stops = options.stops});
+  stages::Completions complete(
+      generator, *tokenizer,
+      {.temperature = options.temperature,
+       .top_k = options.top_k,
+       .top_p = options.top_p,
+       .seed = options.seed},
+      {.tokens = options.tokens, .ends = stages::end_tokens(directory), .stops = options.stops});
   nlohmann::json outputs = nlohmann::json::array();
   for (std::size_t first = 0; first < prompts.size();) {
     const std::size_t count =

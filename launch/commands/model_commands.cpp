@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launch/commands/commands.h"
+#include "launch/commands/model_directory.h"
 #include "launch/control/control_protocol.h"
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"
@@ -84,8 +85,9 @@ int run(const ImportOptions& options) {
 
 int run(const ExportOptions& options) {
   const StoppedBySignal stop;
-  tell(stages::export_model(options.checkpoint, options.output, dtype_named(options.dtype),
-                            stop.token(), progress_unless(options.json, "exporting", "exported")),
+  tell(stages::export_model(model_directory(options.checkpoint), options.output,
+                            dtype_named(options.dtype), stop.token(),
+                            progress_unless(options.json, "exporting", "exported")),
        options.output, options.json);
   return 0;
 }
