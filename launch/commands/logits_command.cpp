@@ -7,8 +7,10 @@
 
 #include "launch/commands/commands.h"
 #include "launch/commands/inference.h"
+#include "launch/commands/model_directory.h"
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"
+#include "launch/run/result_file.h"
 #include "schedules/counted.h"
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/safetensors.h"
@@ -99,7 +101,8 @@ class LogitsOfLength {
 }  // namespace
 
 int run(const LogitsOptions& options) {
-  const auto checkpoint = stages::CheckpointReader::open(options.checkpoint);
+  const auto checkpoint = stages::CheckpointReader::open(model_directory(options.checkpoint));
+  ResultFile output(options.output);
   const std::vector<Ids> lists = read_ids(options.ids, checkpoint->info().model);
   std::multimap<std::size_t, std::size_t> by_length;
   for (std::size_t i = 0; i < lists.size(); ++i) by_length.emplace(lists[i].size(), i);
@@ -124,7 +127,7 @@ int run(const LogitsOptions& options) {
                         tensor::DType::f32,
                         {rows, static_cast<std::int64_t>(logits[i].size()) / rows}}});
   }
-  stages::write_safetensors(options.output, tensors);
+  output.write([&](stages::OutputFile& file) { stages::write_safetensors(file, tensors); });
   print(fmt::format("{} of {} in {}\n", "logits",
                     schedules::counted(static_cast<std::int64_t>(lists.size()), "list"),
                     options.output));

@@ -35,9 +35,13 @@ ResultFile::ResultFile(const std::string& path) {
 }
 
 void ResultFile::write(std::string_view content) {
+  write([content](stages::OutputFile& file) { file.write(content); });
+}
+
+void ResultFile::write(const std::function<void(stages::OutputFile&)>& content) {
   as_users_error([&] {
-    if (direct_) return direct_->write(content);
-    published_->file().write(content);
+    if (direct_) return content(*direct_);
+    content(published_->file());
     published_->publish();
   });
 }

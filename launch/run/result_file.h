@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,8 @@ class ResultFile {
  public:
   explicit ResultFile(const std::string& path);
   void write(std::string_view content);
+  /// Has the whole content written to the file.
+  void write(const std::function<void(stages::OutputFile&)>& content);
 
  private:
   std::optional<stages::PublishedFile> published_;

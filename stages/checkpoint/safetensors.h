@@ -104,5 +104,8 @@ struct NamedTensor {
 /// Writes and syncs a file, each tensor straight from its memory and with one checksum. Names must
 /// be unique. Throws Error{internal} with the path and the system's reason.
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
+class OutputFile;
+/// Writes the whole content of an empty file.
+void write_safetensors(OutputFile& file, const std::vector<NamedTensor>& tensors);
 
 }  // namespace troupe::stages

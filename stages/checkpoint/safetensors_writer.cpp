@@ -34,13 +34,17 @@ SafetensorsLayout layout_of(const std::vector<NamedTensor>& tensors) {
 }  // namespace
 
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors) {
-  const SafetensorsLayout layout = layout_of(tensors);
   OutputFile file = OutputFile::create(path);
+  write_safetensors(file, tensors);
+  file.sync_and_close();
+}
+
+void write_safetensors(OutputFile& file, const std::vector<NamedTensor>& tensors) {
+  const SafetensorsLayout layout = layout_of(tensors);
   file.write(layout.head());
   for (const auto& [name, tensor] : tensors)
     write_region(file, layout,
                  {name, layout.whole_of(name), {tensor.as<const std::byte>(), tensor.num_bytes()}});
-  file.sync_and_close();
 }
 
 }  // namespace troupe::stages

@@ -38,7 +38,9 @@ PublishedDirectory::PublishedDirectory(fs::path path) : path_(trimmed(path)) {
   unfinished_ = path_.string() + fmt::format(".{:08x}{:08x}.tmp", random(), random());
   std::error_code code;
   fs::create_directories(unfinished_, code);
-  if (code) fail(unfinished_, "create", code);
+  if (code)  // the user named a place where nothing can be written
+    throw Error(ErrorKind::data,
+                fmt::format("{}: cannot create: {}", path_.string(), code.message()));
 }
 
 PublishedDirectory::~PublishedDirectory() {

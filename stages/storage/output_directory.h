@@ -9,7 +9,7 @@ namespace troupe::stages {
 class PublishedDirectory {
  public:
   /// Creates a directory beside `path`, and those above it if they are missing. Throws Error{data}
-  /// if there is anything at `path`, Error{internal} with the system's reason.
+  /// if there is anything at `path`, or with the system's reason if nothing can be made there.
   explicit PublishedDirectory(std::filesystem::path path);
   PublishedDirectory(const PublishedDirectory&) = delete;
   PublishedDirectory& operator=(const PublishedDirectory&) = delete;

@@ -140,6 +140,42 @@ BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_is_left_and_found_again) {
 }
 
 BOOST_AUTO_TEST_CASE(a_tokenized_dataset_trains_like_its_text) {
+BOOST_AUTO_TEST_CASE(a_place_that_cannot_be_written_is_named_before_work) {
+  const Workplace place;
+  BOOST_REQUIRE(troupe({"launch", place.manifest("run")}).exit_code == 0);
+  const std::string saved = place.checkpoint("run", 6), ids = place.dir.write("ids.jsonl", "[1]");
+  const std::string within_file = (place.dir / "corpus.txt/out").string();
+  const std::string model = (place.dir / "model").string();
+  BOOST_REQUIRE(troupe({"export", saved, model}).exit_code == 0);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"logits", saved, "--ids", ids, "-o", within_file},
+        {"logits", saved, "--ids", ids, "-o", place.dir.path().string()},
+        {"import", model, within_file},
+        {"export", saved, within_file}}) {
+    const Finished done = troupe(words);
+    BOOST_TEST(done.exit_code == 65, words[0]);
+    BOOST_TEST(done.err.find(words.back()) != std::string::npos, done.err);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_stands_for_its_newest_checkpoint) {
+  const Workplace place;
+  const std::string manifest = place.manifest("run", {{"checkpoint.interval", "3"}});
+  BOOST_REQUIRE(troupe({"launch", manifest}).exit_code == 0);
+  const auto generated = [](const std::string& model) {
+    return troupe({"generate", model, "--prompt", "the ", "--tokens", "20", "--seed", "1"});
+  };
+  const Finished of_run = generated(place.run("run"));
+  BOOST_REQUIRE_MESSAGE(of_run.exit_code == 0, of_run.err);
+  BOOST_TEST(of_run.out == generated(place.checkpoint("run", 6)).out);
+  BOOST_TEST(of_run.err.find(place.checkpoint("run", 6)) != std::string::npos, of_run.err);
+  fs::remove_all(place.run("run") + "/checkpoints/step-3");
+  fs::remove_all(place.checkpoint("run", 6));
+  const Finished none = generated(place.run("run"));
+  BOOST_TEST(none.exit_code == 65);
+  BOOST_TEST(none.err.find("no checkpoint") != std::string::npos, none.err);
+}
+
   const Workplace place;
   BOOST_REQUIRE(troupe({"launch", place.manifest("text")}).exit_code == 0);
   const std::string prefix = (place.dir / "tokens").string();
