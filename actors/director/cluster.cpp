@@ -21,7 +21,7 @@ class LocalCluster : public Cluster {
         processes_(options.worker_command, [this](const ProcessExit& exit) { on_exit(exit); }),
         system_(config_) {
     board_.write([&spec](RunStatus& status) {
-      status.evaluations = spec.eval.steps;
+      status.evaluations = spec.eval.batches(spec.batch.global);
       // For each parameter a weight, and for each that trains two moments, all in float32.
       status.checkpoint_bytes =
           sizeof(float) * static_cast<std::uint64_t>(stages::num_parameters(spec.model) +

@@ -55,8 +55,9 @@ std::string DirectorProtocol::fault_in(const ReplicaSaved& event) const {
 }
 
 std::string DirectorProtocol::fault_in(const ReplicaEvaluated& event) const {
-  if (event.batch < 0 || event.batch >= spec_.eval.steps)
-    return "batch " + std::to_string(event.batch) + " of " + std::to_string(spec_.eval.steps);
+  const std::int64_t batches = spec_.eval.batches(spec_.batch.global);
+  if (event.batch < 0 || event.batch >= batches)
+    return "batch " + std::to_string(event.batch) + " of " + std::to_string(batches);
   return fault_of_replica(event.epoch, event.replica);
 }
 

@@ -136,7 +136,7 @@ void DirectorProtocol::evaluate_or_go_on() {
   const auto interval = spec_.eval.interval;
   if (stopping() || interval <= 0 || committed_ == 0 || committed_ % interval != 0) return go_on();
   phase_ = Phase::evaluating;
-  evaluation_.begin(spec_.eval.steps, epoch_.shape.mesh.dp);
+  evaluation_.begin(spec_.eval.batches(spec_.batch.global), epoch_.shape.mesh.dp);
   order_batches();
 }
 
@@ -148,9 +148,11 @@ void DirectorProtocol::order_batches() {
 void DirectorProtocol::handle(const ReplicaEvaluated& event) {
   if (phase_ != Phase::evaluating || event.epoch != epoch_.number || event.step != committed_)
     return;
+  // Joined samples have no targets counted: all have equally many.
+  const std::int64_t joined =
+      spec_.eval.samples_in(event.batch, spec_.batch.global) * spec_.batch.seq_len;
   evaluation_.add(event.batch, event.replica,
-                  {.sum = event.loss_sum,
-                   .targets = event.targets > 0 ? event.targets : spec_.global_tokens()});
+                  {.sum = event.loss_sum, .targets = event.targets > 0 ? event.targets : joined});
   if (stopping()) {  // no more batches are ordered
     if (evaluation_.idle()) go_on();
     return;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -99,8 +100,18 @@ struct RunSpec {
     std::int64_t interval = 0;  ///< in steps; 0: never
     std::int64_t steps = 0;     ///< global batches per evaluation
     std::string tokens;         ///< path of the token file
+    std::int64_t samples = 0;   ///< that the token file makes; each counts once at most
     /// Whether workers keep the memory of their gradients during an evaluation.
     bool keeps_gradients = true;
+
+    /// Global batches that an evaluation takes: as many as asked for, or as there are samples.
+    std::int64_t batches(std::int64_t global) const {
+      return std::min(steps, (samples + global - 1) / global);
+    }
+    /// Samples in one of them: the last may have fewer than the others.
+    std::int64_t samples_in(std::int64_t batch, std::int64_t global) const {
+      return std::min(global, samples - batch * global);
+    }
   } eval;
 
   struct Cluster {

@@ -102,7 +102,9 @@ void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin
     trained.num_sources = static_cast<int>(spec.data.sources.size());
   now.runner.emplace(now.stage(), channel, device, program, trained, now.data_parallel.get());
   if (spec.eval.interval <= 0) return;
-  if (opens) now.eval_feed = open_feed({{.tokens = spec.eval.tokens}}, feed_spec(spec, shape));
+  stages::FeedSpec eval = feed_spec(spec, shape);
+  eval.once = true;
+  if (opens) now.eval_feed = open_feed({{.tokens = spec.eval.tokens}}, eval);
   now.eval_runner.emplace(now.stage(), channel, device, compile(now.part, now.part.eval_actions),
                           data(now.eval_feed.get()), now.data_parallel.get());
 }

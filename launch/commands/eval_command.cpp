@@ -2,24 +2,31 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <memory>
 #include <numbers>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "actors/worker/step_tokens.h"
 #include "launch/commands/commands.h"
 #include "launch/commands/inference.h"
+#include "launch/commands/model_directory.h"
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"
 #include "launch/manifest/corpus.h"
 #include "launch/manifest/tokenizing.h"
 #include "schedules/counted.h"
 #include "stages/checkpoint.h"
+#include "stages/row_sizes.h"
 #include "stages/token_data.h"
 #include "tensor/error.h"
+#include "tensor/ops.h"
 
 namespace troupe::launch {
 namespace {
@@ -48,61 +55,150 @@ std::int64_t bytes_after_first(const stages::Tokenizer& tokenizer,
 /// Counts the bytes of text in the targets of samples.
 class ByteCount {
  public:
-  ByteCount(const stages::Tokenizer& tokenizer, std::int64_t seq_len)
-      : tokenizer_(tokenizer), ids_(static_cast<std::size_t>(seq_len) + 1) {}
+  explicit ByteCount(const stages::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
+  /// Adds the targets of a document, or of a sample of joined ones. Those that do not count divide
+  /// it.
   void add(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets) {
-    const std::size_t seq_len = ids_.size() - 1;
-    for (std::size_t at = 0; at < targets.size() && bytes_; at += seq_len) {
-      ids_[0] = inputs[at];
-      std::ranges::copy(targets.subspan(at, seq_len), ids_.begin() + 1);
+    const auto counts = [](std::int32_t target) { return target != tensor::kNoTarget; };
+    for (auto begin = std::ranges::find_if(targets, counts); bytes_ && begin != targets.end();) {
+      const auto end = std::find_if_not(begin, targets.end(), counts);
+      ids_.assign(1, inputs[static_cast<std::size_t>(begin - targets.begin())]);
+      ids_.insert(ids_.end(), begin, end);
       if (std::ranges::max(ids_) < tokenizer_.vocab_size())
         *bytes_ += bytes_after_first(tokenizer_, ids_);
       else
         bytes_.reset();
+      begin = std::find_if(end, targets.end(), counts);
     }
   }
   std::optional<std::int64_t> bytes() const { return bytes_; }
 
  private:
   const stages::Tokenizer& tokenizer_;
-  std::vector<std::int32_t> ids_;  ///< of one sample, and the one before its first target
+  std::vector<std::int32_t> ids_;  ///< targets that follow each other, and the input before them
   std::optional<std::int64_t> bytes_ = 0;
 };
 
+/// Sums up what single steps have.
+class Sums {
+ public:
+  Sums(const stages::Tokenizer& tokenizer, std::int64_t seq_len)
+      : bytes_(tokenizer), seq_len_(seq_len) {}
+
+  void add(double loss, std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
+           const stages::DocumentRows& documents) {
+    loss_ += loss;
+    tokens_ += std::ssize(targets) - std::ranges::count(targets, tensor::kNoTarget);
+    const auto add_bytes = [&](std::int64_t begin, std::int64_t end) {
+      const auto first = static_cast<std::size_t>(begin);
+      const auto rows = static_cast<std::size_t>(end - begin);
+      bytes_.add(ids.subspan(first, rows), targets.subspan(first, rows));
+    };
+    if (documents.starts.empty())
+      for (std::int64_t row = 0; row < std::ssize(targets); row += seq_len_)
+        add_bytes(row, row + seq_len_);
+    for (std::size_t i = 1; i < documents.starts.size(); ++i)
+      add_bytes(documents.starts[i - 1], documents.starts[i]);
+  }
+  Evaluation evaluation() const {
+    return {
+        .loss = loss_ / static_cast<double>(tokens_), .tokens = tokens_, .bytes = bytes_.bytes()};
+  }
+
+ private:
+  ByteCount bytes_;
+  const std::int64_t seq_len_;
+  double loss_ = 0;
+  std::int64_t tokens_ = 0;
+};
+
+/// How text becomes samples, and which of their tokens count.
+struct Samples {
+  stages::Documents documents = stages::Documents::joined;
+  stages::LossOn loss_on = stages::LossOn::all;
+};
+
+/// The value of this name, which is one of `names`.
+template <typename Enum, std::size_t n>
+Enum named(const std::array<std::string_view, n>& names, std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end())
+    throw Error(ErrorKind::data, fmt::format("the checkpoint was trained with '{}', which is none "
+                                             "of {}",
+                                             name, fmt::join(names, ", ")));
+  return Enum(found - names.begin());
+}
+
+/// What the options say, and else what the checkpoint was trained on.
+Samples samples_of(const EvalOptions& options, const stages::CheckpointInfo& info) {
+  const stages::Training training = info.training.value_or(stages::Training{});
+  const Samples samples{
+      .documents = named<stages::Documents>(stages::kDocumentsNames,
+                                            options.documents.value_or(training.documents)),
+      .loss_on =
+          named<stages::LossOn>(stages::kLossOnNames, options.loss_on.value_or(training.loss_on))};
+  if (samples.loss_on == stages::LossOn::response && samples.documents == stages::Documents::joined)
+    throw Error(ErrorKind::usage,
+                "a loss on responses needs samples that are documents, each with its prompt; "
+                "--documents packed");
+  return samples;
+}
+
+/// The token file of the text.
+std::string prepare(const EvalOptions& options, const std::vector<std::string>& files,
+                    const std::string& tokenizer, stages::LossOn loss_on,
+                    SignalWatch& signals) try {
+  for (const std::string& file : files)
+    if (stages::is_indexed_dataset(file)) stages::verify_dataset(file);
+  return stages::prepare_tokens({.files = files, .tokenizer = tokenizer, .loss_on = loss_on},
+                                token_cache(), Tokenizing(signals).options());
+} catch (const Error& error) {
+  const bool follows_training = loss_on == stages::LossOn::response && !options.loss_on;
+  if (!follows_training || error.kind() != ErrorKind::data) throw;
+  throw Error(ErrorKind::data, fmt::format("{}; the checkpoint was trained on responses: --loss-on "
+                                           "all takes every token",
+                                           error.what()));
+}
+
 /// The mean loss over the first samples of the text, each read at most once.
 Evaluation evaluate(const EvalOptions& options, const stages::CheckpointReader& checkpoint,
+                    stages::Documents documents,
                     const std::function<std::unique_ptr<stages::TokenFile>()>& open) {
   const auto& info = checkpoint.info();
   const std::int64_t seq_len = options.seq_len > 0 ? options.seq_len : info.seq_len;
-  stages::FeedSpec feed_spec{
-      .seq_len = seq_len, .micro = 1, .global = 1, .vocab_size = info.model.vocab_size};
+  stages::FeedSpec feed_spec{.documents = documents,
+                             .seq_len = seq_len,
+                             .micro = 1,
+                             .global = 1,
+                             .vocab_size = info.model.vocab_size,
+                             .once = true};
   const std::int64_t samples = stages::DataFeed(open(), feed_spec).num_samples();
   const std::int64_t micro = std::min(samples, kSamplesPerStep);
   feed_spec.micro = feed_spec.global = micro;
   const stages::DataFeed feed(open(), feed_spec);
 
   const auto device = device_for(options.device, options.threads);
-  const auto stage = whole_model(info.model, micro, seq_len, *device);
+  const auto stage = whole_model(info.model, micro, seq_len, *device, documents);
   checkpoint.load(*stage, true, options.json ? nullptr : progress_line("loading weights,"));
   stage->begin_step();
-  // Pinned, so that a GPU can read the tokens.
-  const auto count_of_step = static_cast<std::size_t>(micro * seq_len);
-  const tensor::Buffer tokens =
-      device->allocate(2 * count_of_step * sizeof(std::int32_t), tensor::MemoryKind::pinned);
-  const std::span<std::int32_t> ids(static_cast<std::int32_t*>(tokens.data()), count_of_step);
-  const std::span<std::int32_t> targets(ids.data() + count_of_step, count_of_step);
+  actors::StepTokens tokens({.feed = &feed,
+                             .documents = documents,
+                             .rows = stages::row_sizes(documents, micro * seq_len, 1),
+                             .samples = micro,
+                             .num_microbatches = 1},
+                            *device);
   const auto tokenizer = stages::Tokenizer::open(checkpoint.tokenizer());
-  ByteCount bytes(*tokenizer, seq_len);
-  const std::int64_t steps = std::min(options.steps, samples / micro);
-  double sum = 0;
+  Sums sums(*tokenizer, seq_len);
+  const std::int64_t steps = std::min(options.steps, (samples + micro - 1) / micro);
   for (std::int64_t step = 0; step < steps; ++step) {
-    feed.microbatch(step, 0, 0, ids, targets);
-    bytes.add(ids, targets);
-    sum += stage->evaluate(0, {}, {}, ids, targets);
+    tokens.begin(step);
+    tokens.load(0);
+    const double loss =
+        stage->evaluate(0, {}, {}, tokens.ids(0), tokens.targets(0), tokens.documents(0));
+    sums.add(loss, tokens.ids(0), tokens.targets(0), tokens.documents(0));
   }
-  const std::int64_t count = steps * micro * seq_len;
-  return {.loss = sum / static_cast<double>(count), .tokens = count, .bytes = bytes.bytes()};
+  return sums.evaluation();
 }
 
 /// A model with learned positions has no place for longer samples.
@@ -118,30 +214,40 @@ std::string exact(std::optional<double> number) {
   return number && std::isfinite(*number) ? fmt::format("{:.17g}", *number) : "null";
 }
 
-std::string text_of(const Evaluation& result) {
+std::string text_of(const Evaluation& result, const Samples& samples) {
   std::string text = fmt::format("loss {:.4f}", result.loss);
   if (const auto bits = result.bits_per_byte())
     text += fmt::format(", {:.4f} bits per byte,", *bits);
-  return text + fmt::format(" over {}\n", schedules::counted(result.tokens, "token"));
+  text += fmt::format(" over {}", schedules::counted(result.tokens, "token"));
+  if (samples.loss_on == stages::LossOn::response) text += " of responses";
+  if (samples.documents != stages::Documents::joined)
+    text += fmt::format(" in {} documents", name_of(samples.documents));
+  return text + '\n';
+}
+
+std::string json_of(const Evaluation& result, const Samples& samples) {
+  return fmt::format(
+      "{{\"loss\": {}, \"bits_per_byte\": {}, \"tokens\": {}, \"documents\": \"{}\", "
+      "\"loss_on\": \"{}\"}}\n",
+      exact(result.loss), exact(result.bits_per_byte()), result.tokens, name_of(samples.documents),
+      name_of(samples.loss_on));
 }
 
 }  // namespace
 
 int run(const EvalOptions& options) {
-  const auto checkpoint = open_language_model(options.checkpoint);
+  const auto checkpoint = open_language_model(model_directory(options.checkpoint));
   check_seq_len(options.seq_len, checkpoint->info().model);
+  const Samples samples = samples_of(options, checkpoint->info());
   SignalWatch signals("");
   const std::vector<std::string> files = stages::expand_files(options.files);
   const std::string tokens =
-      stages::prepare_tokens({.files = files, .tokenizer = checkpoint->tokenizer()}, token_cache(),
-                             Tokenizing(signals).options());
+      prepare(options, files, checkpoint->tokenizer(), samples.loss_on, signals);
   const stages::TokenCacheHold hold(tokens);
   const std::string name = fmt::format("{}", fmt::join(files, ", "));
-  const Evaluation result =
-      evaluate(options, *checkpoint, [&] { return stages::TokenFile::open(tokens, name); });
-  print(options.json ? fmt::format("{{\"loss\": {}, \"bits_per_byte\": {}, \"tokens\": {}}}\n",
-                                   exact(result.loss), exact(result.bits_per_byte()), result.tokens)
-                     : text_of(result));
+  const Evaluation result = evaluate(options, *checkpoint, samples.documents,
+                                     [&] { return stages::TokenFile::open(tokens, name); });
+  print(options.json ? json_of(result, samples) : text_of(result, samples));
   return 0;
 }
 

@@ -37,9 +37,9 @@ inline std::unique_ptr<stages::CheckpointReader> open_language_model(const std::
 }
 
 /// A stage that holds the whole model and does not train, for microbatches of `micro` samples.
-inline std::unique_ptr<stages::Stage> whole_model(const stages::ModelConfig& model,
-                                                  std::int64_t micro, std::int64_t seq_len,
-                                                  tensor::Device& device) {
+inline std::unique_ptr<stages::Stage> whole_model(
+    const stages::ModelConfig& model, std::int64_t micro, std::int64_t seq_len,
+    tensor::Device& device, stages::Documents documents = stages::Documents::joined) {
   return stages::make_transformer_stage(
       {.model = model,
        .chunks = {{.first_layer = 0,
@@ -48,6 +48,7 @@ inline std::unique_ptr<stages::Stage> whole_model(const stages::ModelConfig& mod
                    .head = true}},
        .micro = micro,
        .seq_len = seq_len,
+       .documents = documents,
        .training = false},
       device);
 }

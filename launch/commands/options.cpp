@@ -240,6 +240,12 @@ void add_eval(CLI::App& app, EvalOptions& o) {
                   "Tokens of a sample; default: as in training, or as long as the model's "
                   "positions, at most 2048")
       ->check(number_between(1, 1'048'576));
+  sub->add_option("--documents", o.documents,
+                  "How text becomes samples, as batch.documents; default: as in training")
+      ->check(CLI::IsMember({"joined", "padded", "packed"}));
+  sub->add_option("--loss-on", o.loss_on,
+                  "Which tokens count, as data.loss_on; default: as in training")
+      ->check(CLI::IsMember({"all", "response"}));
   sub->add_flag("--json", o.json, "Print one JSON object");
   add_device(sub, o.device, o.threads);
 }

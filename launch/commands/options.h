@@ -110,8 +110,10 @@ struct GenerateOptions {
 struct EvalOptions {
   std::string checkpoint;
   std::vector<std::string> files;
-  std::int64_t steps = 32;   ///< number of steps, of 8 samples each
-  std::int64_t seq_len = 0;  ///< tokens of a sample; 0: as the checkpoint says
+  std::int64_t steps = 32;               ///< number of steps, of 8 samples each
+  std::int64_t seq_len = 0;              ///< tokens of a sample; 0: as the checkpoint says
+  std::optional<std::string> documents;  ///< how text becomes samples; none: as in training
+  std::optional<std::string> loss_on;    ///< which tokens count; none: as in training
   bool json = false;
   std::string device = "cpu";
   int threads = 0;  ///< 0: one thread for each free core

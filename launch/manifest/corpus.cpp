@@ -266,7 +266,7 @@ Corpus prepare_corpus(Manifest& m, const stages::EncodeOptions& options) {
   Corpus corpus;
   if (m.integer("eval.interval") > 0) {
     const std::string path = prepare(m, evaluated(m), options, corpus);
-    count_samples(m, evaluated(m), *stages::TokenFile::open(path));
+    m.resolve("eval.samples", count_samples(m, evaluated(m), *stages::TokenFile::open(path)));
     m.resolve("eval.tokens", path);
   }
   if (!m.mix().empty()) {

@@ -29,8 +29,8 @@ struct Corpus {
 };
 
 /// Tokenizes data.files or data.mix, and eval.files if the run evaluates, and sets data.tokens or
-/// those of the sources, data.digest and eval.tokens. Files that the cache has are not tokenized
-/// again. Throws Error{data} if the tokens of a source do not make one sample.
+/// those of the sources, data.digest, eval.tokens and eval.samples. Files that the cache has are
+/// not tokenized again. Throws Error{data} if the tokens of a source do not make one sample.
 Corpus prepare_corpus(Manifest& manifest, const stages::EncodeOptions& options);
 
 /// The directory of the token files: $XDG_CACHE_HOME/troupe, or else ~/.cache/troupe. Creates it if

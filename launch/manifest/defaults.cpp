@@ -233,13 +233,17 @@ constexpr std::array kLaterKeys{
         "Steps between evaluations, 0: never; needs eval.files", Rule{.min = 0, .max = 1e12}},
     Key{"eval", "files", texts, "[]", "paths", "Text to evaluate on, as data.files"},
     Key{"eval", "steps", integer, "4", "global batches",
-        "Length of an evaluation; short beside the training between", Rule{.min = 1, .max = 1e9}},
+        "The most of an evaluation, which reads each sample once at most",
+        Rule{.min = 1, .max = 1e9}},
     Key{"eval", "keep_gradients", boolean, "true", "",
         "Whether workers keep the memory of their gradients during an evaluation; off, they give "
         "it back to the machine until the next step, which takes a moment to have it again. On, as "
         "nobody else needs it"},
     Key{"eval", "tokens", text, "", "path",
         "Written by launch: the token file made of eval.files. Replaced when given"},
+    Key{"eval", "samples", integer, "", "samples",
+        "Written by launch: what eval.tokens makes. Replaced when given",
+        Rule{.min = 0, .max = 1e15}},
 
     Key{"cluster",
         "device",

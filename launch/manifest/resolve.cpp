@@ -157,6 +157,7 @@ void resolve_paths(Manifest& m) {
   // These become known when the text is tokenized.
   for (const auto* key : {"data.tokens", "data.digest", "eval.tokens"})
     m.resolve(key, std::string());
+  m.resolve("eval.samples", std::int64_t{0});
 }
 
 }  // namespace

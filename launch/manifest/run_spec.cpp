@@ -186,6 +186,7 @@ actors::RunSpec to_run_spec(const Manifest& m) {
       .eval = {.interval = m.integer("eval.interval"),
                .steps = m.integer("eval.steps"),
                .tokens = m.text("eval.tokens"),
+               .samples = m.integer("eval.samples"),
                .keeps_gradients = m.flag("eval.keep_gradients")},
       .cluster = {.device = device_of(m),
                   .pin = given_flag(m, "cluster.pin"),

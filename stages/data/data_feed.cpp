@@ -68,8 +68,15 @@ std::int64_t DataFeed::num_samples() const {
   return samples;
 }
 
+Sample DataFeed::blank() const {
+  const std::int64_t rows = spec_.documents == Documents::joined ? spec_.seq_len : 1;
+  return {.begin = 0, .targets = rows, .masked = rows};
+}
+
 Sample DataFeed::sample(std::int64_t step, std::int64_t n) const {
-  const auto [source, number] = mixture_[spec_.origin + step * spec_.global + n];
+  const std::int64_t position = spec_.origin + step * spec_.global + n;
+  if (spec_.once && position >= num_samples()) return blank();
+  const auto [source, number] = mixture_[position];
   const SampleTable& samples = sources_[static_cast<std::size_t>(source)].samples;
   std::int64_t place = number % samples.size();
   // A seed for each source: two of one size, such as the two languages of a corpus, would otherwise
@@ -89,6 +96,10 @@ void DataFeed::read(const Sample& sample, std::span<std::int32_t> ids,
   tokens.read(sample.begin + 1, targets);
   check_ids(tokens, sample.begin, ids, spec_.vocab_size);
   check_ids(tokens, sample.begin + sample.targets, targets.last(1), spec_.vocab_size);
+  if (sample.trained() == 0) {
+    std::ranges::fill(targets, tensor::kNoTarget);
+    return;
+  }
   const std::int64_t first = sample.begin + 1;
   for_each_masked(tokens, {first, first + sample.targets}, [&](const TokenSpan& span) {
     std::ranges::fill(targets.subspan(static_cast<std::size_t>(span.begin - first),

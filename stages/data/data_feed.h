@@ -24,6 +24,10 @@ struct FeedSpec {
   /// Added to every sample's number. Not 0 after a resume with another batch size, because its
   /// steps count on from the sample that the checkpoint names.
   std::int64_t origin = 0;
+  /// Whether each sample is read once: the positions from num_samples() on hold none, but rows
+  /// whose targets are masked (Sample::trained() is 0), so that any number of samples fills whole
+  /// steps.
+  bool once = false;
 };
 
 /// Tokens of one source, and how often its samples are drawn beside those of other sources.
@@ -69,6 +73,8 @@ class DataFeed {
 
  private:
   struct Source;
+  /// What stands where no sample is: as few rows as the layout allows.
+  Sample blank() const;
 
   FeedSpec spec_;
   std::vector<Source> sources_;

@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
@@ -139,7 +140,6 @@ BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_is_left_and_found_again) {
     BOOST_TEST(std::regex_match(line, stamp), line);
 }
 
-BOOST_AUTO_TEST_CASE(a_tokenized_dataset_trains_like_its_text) {
 BOOST_AUTO_TEST_CASE(a_place_that_cannot_be_written_is_named_before_work) {
   const Workplace place;
   BOOST_REQUIRE(troupe({"launch", place.manifest("run")}).exit_code == 0);
@@ -176,6 +176,7 @@ BOOST_AUTO_TEST_CASE(a_run_stands_for_its_newest_checkpoint) {
   BOOST_TEST(none.err.find("no checkpoint") != std::string::npos, none.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_tokenized_dataset_trains_like_its_text) {
   const Workplace place;
   BOOST_REQUIRE(troupe({"launch", place.manifest("text")}).exit_code == 0);
   const std::string prefix = (place.dir / "tokens").string();
@@ -186,6 +187,15 @@ BOOST_AUTO_TEST_CASE(a_run_stands_for_its_newest_checkpoint) {
       troupe({"launch", place.manifest("bin", {{"data.files", "[\"" + prefix + ".bin\"]"}})})
           .exit_code == 0);
   BOOST_TEST((step_numbers(place.run("bin")) == step_numbers(place.run("text"))));
+  std::fstream(prefix + ".bin", std::ios::in | std::ios::out | std::ios::binary).write("Z", 1);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{
+            "launch", place.manifest("damaged", {{"data.files", "[\"" + prefix + ".bin\"]"}})},
+        {"eval", place.run("text"), "--files", prefix + ".bin"}}) {
+    const Finished damaged = troupe(words);
+    BOOST_TEST(damaged.exit_code == 65);
+    BOOST_TEST(damaged.err.find("tokens.bin: its bytes are not") != std::string::npos, damaged.err);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_corpus_is_read_by_its_format) {

@@ -1,6 +1,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <random>
+#include <sstream>
 
 #include "tests/support/trained_run.h"
 
@@ -52,6 +53,8 @@ class Responses {
     return bytes;
   }
 
+  std::int64_t response(int n) const { return all_.responses[static_cast<std::size_t>(n)]; }
+
   Workplace place;
 
  private:
@@ -99,6 +102,53 @@ BOOST_AUTO_TEST_CASE(responses_have_the_same_bits_on_every_pipeline_and_after_a_
   BOOST_TEST(refused.exit_code == 65);
   BOOST_TEST(refused.err.find("data.loss_on is all, was response") != std::string::npos,
              refused.err);
+}
+
+// Of a set that is no multiple of a step, and that is smaller than asked for: by steps of sixteen
+// samples in the run, of which the second has four, and of eight in the command.
+BOOST_AUTO_TEST_CASE(a_checkpoint_evaluates_as_its_run_did_and_each_sample_once) {
+  const Responses chat(4);
+  std::istringstream lines(content_of(chat.place.dir / "chat.jsonl"));
+  std::string few, line;
+  for (int i = 0; i < 20 && std::getline(lines, line); ++i) few += line + "\n";
+  const std::string held_out = chat.place.dir.write("few.jsonl", few);
+  const Keys evaluated{
+      {"eval.interval", "6"}, {"eval.steps", "100"}, {"eval.files", "[\"" + held_out + "\"]"}};
+  const auto command = [&](const std::string& name, const std::vector<std::string>& more) {
+    std::vector<std::string> words{"eval", chat.place.run(name), "--files", held_out};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished done = troupe(words);
+    BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+    BOOST_TEST(done.err.find("checkpoints/step-6") != std::string::npos, done.err);
+    return done.out;
+  };
+  const auto check = [&](const std::string& name, const Keys& keys) {
+    trained(chat.place, name, with(keys, evaluated));
+    std::ifstream metrics(chat.place.run(name) + "/metrics.jsonl");
+    double loss = 0;
+    for (std::string text; std::getline(metrics, text);)
+      loss = nlohmann::json::parse(text).value("eval_loss", loss);
+    const auto result = nlohmann::json::parse(command(name, {"--json"}));
+    BOOST_TEST(std::abs(result["loss"].get<double>() / loss - 1) < 5e-6, name);
+    return result;
+  };
+  std::int64_t responses = 0;
+  for (int i = 0; i < 20; ++i) responses += chat.response(i);
+  for (const std::string documents : {"packed", "padded"}) {
+    const auto result = check(documents, chat.keys(documents, {{"mesh.dp", "2"}}));
+    BOOST_TEST(result["tokens"] == responses);
+    BOOST_TEST(result["loss_on"] == "response");
+  }
+  BOOST_TEST(check("joined", {{"mesh.pp", "2"}})["documents"] == "joined");
+  const std::string shown = std::to_string(responses) + " tokens of responses in packed documents";
+  BOOST_TEST(command("packed", {}).find(shown) != std::string::npos);
+  const auto all = nlohmann::json::parse(
+      command("packed", {"--loss-on", "all", "--documents", "joined", "--json"}));
+  BOOST_TEST(all["tokens"].get<std::int64_t>() > responses);
+  const Finished refused = troupe(
+      {"eval", chat.place.run("packed"), "--files", (chat.place.dir / "corpus.txt").string()});
+  BOOST_TEST(refused.exit_code == 65);
+  BOOST_TEST(refused.err.find("--loss-on all") != std::string::npos, refused.err);
 }
 
 BOOST_AUTO_TEST_CASE(what_has_no_responses_is_refused_by_plan_too) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "stages/data/shuffle.h"
+#include "tensor/ops.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/memory_tokens.h"
 #include "tests/support/mutate.h"
@@ -47,6 +48,15 @@ BOOST_AUTO_TEST_CASE(a_sample_is_seq_len_tokens_and_its_targets_are_one_further)
   const Batch batch = microbatch(feed, spec, 0, 0, 1);  // samples 2 and 3
   BOOST_TEST((batch.ids == std::vector<std::int32_t>{6, 7, 8, 9, 10, 11}));
   BOOST_TEST((batch.targets == std::vector<std::int32_t>{7, 8, 9, 10, 11, 12}));
+}
+
+BOOST_AUTO_TEST_CASE(read_once_a_sample_is_followed_by_rows_without_targets) {
+  const FeedSpec spec{.seq_len = 3, .micro = 2, .global = 2, .once = true};
+  const DataFeed feed = counting_feed(10, spec);
+  const Batch batch = microbatch(feed, spec, 1, 0, 0);  // sample 2, and none
+  const std::int32_t none = tensor::kNoTarget;
+  BOOST_TEST((batch.targets == std::vector<std::int32_t>{7, 8, 9, none, none, none}));
+  BOOST_TEST(feed.sample(1, 1).trained() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(an_origin_moves_all_samples) {

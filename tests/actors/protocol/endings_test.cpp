@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(why_the_step_before_one_that_is_not_finite_was_not_saved_is
 
 BOOST_AUTO_TEST_CASE(a_stop_orders_no_more_of_an_evaluation) {
   RunSpec spec = test::small_run(1, 2);
-  spec.eval = {.interval = 1, .steps = 1000};
+  spec.eval = {.interval = 1, .steps = 1000, .samples = 1000 * spec.batch.global};
   Driver driver(spec);
   driver.start();
   const auto evaluates = [&](std::int64_t batch) {
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_stop_orders_no_more_of_an_evaluation) {
 
 BOOST_AUTO_TEST_CASE(an_evaluation_is_summed_by_batch_whoever_answers_first) {
   RunSpec spec = test::small_run(1, 2);
-  spec.eval = {.interval = 1, .steps = 2};
+  spec.eval = {.interval = 1, .steps = 2, .samples = 2 * spec.batch.global};
   Driver driver(spec);
   driver.start();
   driver.prepared(1);

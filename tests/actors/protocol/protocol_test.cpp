@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_due_waits_for_the_one_under_way) {
 
 BOOST_AUTO_TEST_CASE(evaluation_follows_the_step_and_reports_the_mean) {
   RunSpec spec = test::small_run();
-  spec.eval = {.interval = 1, .steps = 2};
+  spec.eval = {.interval = 1, .steps = 2, .samples = 2 * spec.batch.global};
   Driver driver(spec);
   driver.start();
   BOOST_TEST(find<OrderEvaluate>(driver.prepared(1)));
@@ -159,9 +159,25 @@ BOOST_AUTO_TEST_CASE(evaluation_follows_the_step_and_reports_the_mean) {
   BOOST_TEST(find<OrderStep>(effects)->step == 2);
 }
 
+BOOST_AUTO_TEST_CASE(an_evaluation_ends_with_its_samples) {
+  RunSpec spec = test::small_run();
+  const std::int64_t seq_len = spec.batch.seq_len;
+  spec.eval = {.interval = 1, .steps = 9, .samples = spec.batch.global + 1};
+  Driver driver(spec);
+  driver.start();
+  driver.prepared(1);
+  driver.on(ReplicaEvaluated{.epoch = 1, .step = 1, .batch = 0, .loss_sum = 100});
+  const auto effects =
+      driver.on(ReplicaEvaluated{.epoch = 1, .step = 1, .batch = 1, .loss_sum = 20});
+  BOOST_REQUIRE(find<ReportEvaluation>(effects));
+  BOOST_TEST(find<ReportEvaluation>(effects)->loss ==
+             120.0 / static_cast<double>(spec.eval.samples * seq_len));
+  BOOST_TEST(!find<OrderEvaluate>(effects));
+}
+
 BOOST_AUTO_TEST_CASE(the_last_step_is_evaluated_too) {
   RunSpec spec = test::small_run();
-  spec.eval = {.interval = 4, .steps = 1};
+  spec.eval = {.interval = 4, .steps = 1, .samples = spec.batch.global};
   Driver driver(spec);
   driver.start();
   for (std::int64_t step = 1; step <= 4; ++step) driver.prepared(step);

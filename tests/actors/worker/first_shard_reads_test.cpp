@@ -64,7 +64,7 @@ RunSpec spec_of_shards() {
   spec.mesh.tp = kShards;
   spec.model.vocab_size = 256;
   spec.recovery.neighbour_copies = false;
-  spec.eval = {.interval = 1, .steps = 1};
+  spec.eval = {.interval = 1, .steps = 1, .samples = spec.batch.global};
   return spec;
 }
 

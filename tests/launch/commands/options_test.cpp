@@ -52,7 +52,8 @@ BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
        {"-h", "--help", "--prompt", "--prompt-file", "--tokens", "--seed", "--temperature",
         "--top-k", "--top-p", "--stop", "--json", "--tp", "--pp", "--threads", "--device"}},
       {"eval",
-       {"-h", "--help", "--files", "--steps", "--seq-len", "--json", "--threads", "--device"}},
+       {"-h", "--help", "--files", "--steps", "--seq-len", "--documents", "--loss-on", "--json",
+        "--threads", "--device"}},
       {"logits", {"-h", "--help", "--ids", "-o", "--output", "--threads", "--device"}},
       {"runs", {"-h", "--help", "--json"}},
       {"import", {"-h", "--help", "--json"}},
@@ -112,6 +113,8 @@ BOOST_AUTO_TEST_CASE(a_command_line_becomes_its_options) {
       std::get<EvalOptions>(parsed({"eval", "c", "--files", "a", "b", "--steps", "4", "--json"}));
   BOOST_TEST((eval.files == std::vector<std::string>{"a", "b"}));
   BOOST_TEST(eval.steps == 4);
+  BOOST_TEST(!eval.documents);  // as in training
+  BOOST_TEST(!eval.loss_on);
   const auto from = std::get<LaunchOptions>(
       parsed({"launch", "--from", "model", "--data", "a.txt", "b.txt", "--set", "mesh.pp=2"}));
   BOOST_TEST(from.from == "model");
@@ -175,6 +178,8 @@ BOOST_AUTO_TEST_CASE(wrong_usage_names_the_option) {
       refused({"scale", "r", option, number}, option);
   refused({"eval", "c", "--files", "f", "--steps", "-1"}, "--steps");
   refused({"eval", "c", "--files", "f", "--threads", "-1"}, "--threads");
+  refused({"eval", "c", "--files", "f", "--documents", "one"}, "--documents");
+  refused({"eval", "c", "--files", "f", "--loss-on", "prompt"}, "--loss-on");
   refused({"tap", "r", "--edge", "0:1", "--every", "0"}, "--every");
   refused({"tap", "r", "--edge", "0:1", "--samples", "-1"}, "--samples");
   refused({"trace", "r", "-o", "f", "--steps", "010"}, "--steps");

@@ -90,6 +90,7 @@ BOOST_AUTO_TEST_CASE(tokens_are_made_once_and_named_in_the_manifest) {
   launch::prepare_corpus(m, {});
   BOOST_TEST(stages::TokenFile::open(m.text("data.tokens"))->num_tokens() == 20);
   BOOST_TEST(stages::TokenFile::open(m.text("eval.tokens"))->num_tokens() == 10);
+  BOOST_TEST(m.integer("eval.samples") == (10 - 1) / m.integer("batch.seq_len"));
   BOOST_TEST(m.text("data.tokens").starts_with((place.dir / "cache/troupe").string()));
   auto again = place.manifest("\"*.txt\"", "[eval]\nfiles = \"b.txt\"\n");
   launch::check_corpus(again);
