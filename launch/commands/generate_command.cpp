@@ -39,7 +39,7 @@ std::vector<std::vector<std::int32_t>> encoded(const std::vector<std::string>& t
                                                const stages::Tokenizer& tokenizer) {
   std::vector<std::vector<std::int32_t>> prompts;
   for (const std::string& text : texts) {
-    prompts.push_back(tokenizer.encode_framed(text));
+    prompts.push_back(tokenizer.encode_prompt(text));
     if (prompts.back().empty())
       throw Error(
           ErrorKind::usage,

@@ -8,6 +8,7 @@
 #include "stages/storage/input_file.h"
 #include "stages/tokenizers/byte_alphabet.h"
 #include "stages/tokenizers/tokenizer.h"
+#include "stages/tokenizers/tokenizer_config.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -17,7 +18,6 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr const char* kTokenizerJson = "tokenizer.json";
-constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 
 /// A vocabulary whose ids are the bytes.
 json byte_vocabulary() {
@@ -87,22 +87,31 @@ bool is_json(const std::string& tokenizer) {
 
 }  // namespace
 
+std::map<std::string, std::string> copies_beside(const std::string& tokenizer) {
+  std::map<std::string, std::string> copies;
+  for (const fs::path& file : files_beside(tokenizer))
+    copies[file.filename().string()] = read_whole_file(file, kMaxTokenizerBytes);
+  return copies;
+}
+
 std::map<std::string, std::string> hf_tokenizer_files(const std::string& tokenizer) {
   const json fast = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                      {"clean_up_tokenization_spaces", false}};
   if (tokenizer == kBytesTokenizer)
-    return {{kTokenizerJson, byte_tokenizer()}, {kTokenizerConfig, fast.dump(2) + '\n'}};
+    return {{kTokenizerJson, byte_tokenizer()}, {kTokenizerConfigFile, fast.dump(2) + '\n'}};
+  std::map<std::string, std::string> files = copies_beside(tokenizer);
+  const bool alone = files.empty();
+  const std::string content = read_whole_file(tokenizer, kMaxTokenizerBytes);
   if (is_json(tokenizer)) {
-    const fs::path config = fs::path(tokenizer).parent_path() / kTokenizerConfig;
-    return {{kTokenizerJson, read_whole_file(tokenizer, kMaxTokenizerBytes)},
-            {kTokenizerConfig, file_exists(config) ? read_whole_file(config, kMaxTokenizerBytes)
-                                                   : fast.dump(2) + '\n'}};
+    files.emplace(kTokenizerConfigFile, fast.dump(2) + '\n');  // if there is none beside it
+    files.emplace(kTokenizerJson, content);
+    return files;
   }
   Tokenizer::open(tokenizer);
-  const std::string model = read_whole_file(tokenizer, kMaxTokenizerBytes);
-  return {{kTokenizerFile, model},
-          {"spiece.model", model},
-          {kTokenizerConfig, sentencepiece_config(model).dump(2) + '\n'}};
+  if (alone) files.emplace(kTokenizerConfigFile, sentencepiece_config(content).dump(2) + '\n');
+  files.emplace(kTokenizerFile, content);
+  files.emplace("spiece.model", content);
+  return files;
 }
 
 std::string tokenizer_file(const std::string& tokenizer) {

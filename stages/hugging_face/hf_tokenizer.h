@@ -7,12 +7,15 @@
 namespace troupe::stages {
 
 /// The tokenizer's files of a checkpoint, by name: what transformers' AutoTokenizer needs to give a
-/// text the ids that training gave it, without any added at its ends. For "bytes" that is a
-/// tokenizer.json. For a SentencePiece model these are copies of it as tokenizer.model, which
-/// Troupe reads, and as spiece.model, which is the name that the class of transformers asks for
-/// which hands a text to the library unchanged. A tokenizer.json is copied, with the
-/// tokenizer_config.json beside it if there is one. Throws Error{data} as Tokenizer::open does.
+/// text the ids that training gave it. For "bytes" that is a tokenizer.json. For a SentencePiece
+/// model these are copies of it as tokenizer.model, which Troupe reads, and as spiece.model, which
+/// is the name that the class of transformers asks for which hands a text to the library unchanged.
+/// A tokenizer.json is copied. So are the files beside either that tell of its tokens and of
+/// conversations. Throws Error{data} as Tokenizer::open does.
 std::map<std::string, std::string> hf_tokenizer_files(const std::string& tokenizer);
+
+/// The files of a checkpoint that are copies of what lies beside the tokenizer.
+std::map<std::string, std::string> copies_beside(const std::string& tokenizer);
 
 /// Which of these files holds the tokenizer.
 std::string tokenizer_file(const std::string& tokenizer);

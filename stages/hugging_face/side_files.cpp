@@ -57,7 +57,11 @@ std::map<std::string, std::string> side_files(const ModelSource& source,
   std::map<std::string, std::string> files = source.files;
   std::map<std::string, std::string> own = hf_tokenizer_files(tokenizer);
   const std::string name = tokenizer_file(tokenizer);
-  if (const auto found = files.find(name); found != files.end() && found->second == own.at(name))
+  const auto is_same = [&files](const auto& file) {
+    const auto found = files.find(file.first);
+    return found != files.end() && found->second == file.second;
+  };
+  if (is_same(*own.find(name)) && std::ranges::all_of(copies_beside(tokenizer), is_same))
     return files;
   for (const std::string_view replaced : kTokenizerFiles) files.erase(std::string(replaced));
   files.merge(own);

@@ -9,8 +9,11 @@
 namespace troupe::stages {
 
 void JsonPart::fail(std::string_view why) const {
-  throw Error(ErrorKind::data, place_.empty() ? fmt::format("{}: {}", file_, why)
-                                              : fmt::format("{}: {}: {}", file_, place_, why));
+  throw Error(ErrorKind::data, fmt::format("{}: {}", where(), why));
+}
+
+std::string JsonPart::where() const {
+  return place_.empty() ? file_ : fmt::format("{}: {}", file_, place_);
 }
 
 std::string JsonPart::text() const {

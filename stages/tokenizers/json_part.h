@@ -17,6 +17,8 @@ class JsonPart {
   JsonPart(std::string file, const nlohmann::json& value) : file_(std::move(file)), value_(value) {}
 
   [[noreturn]] void fail(std::string_view why) const;
+  /// The file, and the place of the value in it.
+  std::string where() const;
   const nlohmann::json& value() const { return value_; }
 
   std::string text() const;

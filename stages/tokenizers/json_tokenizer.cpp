@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -15,6 +16,8 @@
 #include "stages/tokenizers/post_processor.h"
 #include "stages/tokenizers/pre_tokenizer.h"
 #include "stages/tokenizers/token_names.h"
+#include "stages/tokenizers/tokenizer_config.h"
+#include "stages/tokenizers/tokens_beside.h"
 #include "stages/tokenizers/utf8.h"
 #include "tensor/error.h"
 
@@ -47,19 +50,21 @@ class Scratches {
 
 class JsonTokenizer final : public Tokenizer {
  public:
-  explicit JsonTokenizer(const JsonPart& file) : JsonTokenizer(file, read_model(file)) {}
+  JsonTokenizer(const JsonPart& file, const TokenizerConfig& beside)
+      : JsonTokenizer(file, beside, read_model(file)) {}
 
   int vocab_size() const override { return names_.vocab_size(); }
   std::optional<std::int32_t> id_of(std::string_view token) const override {
     return names_.id_of(token);
   }
+  std::string name_of(std::int32_t id) const override { return names_.name_of(id); }
   std::vector<std::int32_t> encode(std::string_view text, Place place) const override;
   Cuts cuts() const override;
   Frame frame() const override { return frame_; }
   std::string decode(std::span<const std::int32_t> ids) const override;
 
  private:
-  JsonTokenizer(const JsonPart& file, const BpeModel& model);
+  JsonTokenizer(const JsonPart& file, const TokenizerConfig& beside, const BpeModel& model);
   static BpeModel read_model(const JsonPart& file);
   void encode_section(std::string_view text, Origin origin, Bpe::Scratch& scratch,
                       std::vector<std::int32_t>& ids) const;
@@ -81,10 +86,18 @@ BpeModel JsonTokenizer::read_model(const JsonPart& file) {
   return read_bpe_model(file.at("model"));
 }
 
-JsonTokenizer::JsonTokenizer(const JsonPart& file, const BpeModel& model)
-    : names_(model.vocabulary, file.find("added_tokens")),
+/// The tokens of the file and of the files beside it.
+TokenNames read_names(const JsonPart& file, const TokenizerConfig& beside, const BpeModel& model) {
+  TokenNames names(model.vocabulary, file.find("added_tokens"));
+  names.add(tokens_beside(beside, names.added()));
+  return names;
+}
+
+JsonTokenizer::JsonTokenizer(const JsonPart& file, const TokenizerConfig& beside,
+                             const BpeModel& model)
+    : names_(read_names(file, beside, model)),
       normalizer_(file.find("normalizer")),
-      added_(names_.added(), normalizer_),
+      added_(found_in_text(names_.added(), beside), normalizer_),
       pre_tokenizer_(file.find("pre_tokenizer")),
       bpe_(model, pre_tokenizer_.byte_level() ? Bpe::Units::bytes : Bpe::Units::characters),
       frame_(read_frame(file.find("post_processor"))),
@@ -179,7 +192,8 @@ json parse(const std::string& path) {
 
 std::unique_ptr<Tokenizer> open_json_tokenizer(const std::string& path) {
   const json content = parse(path);
-  return std::make_unique<JsonTokenizer>(JsonPart(path, content));
+  return std::make_unique<JsonTokenizer>(
+      JsonPart(path, content), TokenizerConfig(std::filesystem::path(path).parent_path()));
 }
 
 }  // namespace troupe::stages

@@ -5,57 +5,79 @@
 #include <algorithm>
 
 #include "stages/tokenizers/bpe_model.h"
+#include "tensor/error.h"
 
 namespace troupe::stages {
 namespace {
 
-AddedToken read_token(const JsonPart& part) {
-  const std::int64_t id = part.at("id").integer();
-  if (id < 0 || id >= kMostTokens)
-    part.at("id").fail(fmt::format("must be an id below {}", kMostTokens));
-  const bool special = part.flag("special", false);
-  return {.content = part.at("content").text(),
-          .id = static_cast<std::int32_t>(id),
-          .single_word = part.flag("single_word", false),
-          .lstrip = part.flag("lstrip", false),
-          .rstrip = part.flag("rstrip", false),
-          .normalized = part.flag("normalized", !special),
-          .special = special};
+/// Special tokens come first where two are found alike.
+void order(std::vector<AddedToken>& tokens) {
+  std::ranges::stable_partition(tokens, &AddedToken::special);
 }
 
 }  // namespace
 
+// tokenizers counts the model's tokens; it does not look for the largest of their ids.
 TokenNames::TokenNames(const Vocabulary& model, const std::optional<JsonPart>& added)
-    : ids_(model) {
+    : ids_(model), next_id_(static_cast<std::int32_t>(model.size())) {
   for (const auto& [name, id] : model) token_at(id).name = name;
-  // tokenizers counts the model's tokens; it does not look for the largest of their ids.
-  auto next_id = static_cast<std::int32_t>(model.size());
   if (!added) return;
-  for (const JsonPart& part : added->items()) {
-    add(part, next_id);
-    if (!added_.empty()) next_id = std::max(next_id, added_.back().id + 1);
-  }
-  std::ranges::stable_partition(added_, &AddedToken::special);
+  for (const JsonPart& part : added->items()) add_own(part);
+  order(added_);
 }
 
-void TokenNames::add(const JsonPart& part, std::int32_t next_id) {
-  AddedToken token = read_token(part);
+void TokenNames::add_own(const JsonPart& part) {
+  AddedToken token = read_added_token(part);
+  const std::int64_t stated = part.at("id").integer();
+  if (stated < 0 || stated >= kMostTokens)
+    part.at("id").fail(fmt::format("must be an id below {}", kMostTokens));
   if (token.content.empty()) return;  // tokenizers passes over it
-  const auto known = ids_.find(token.content);
-  const std::int32_t id = known != ids_.end() ? known->second : next_id;
-  if (token.id != id)
-    part.fail(fmt::format("the token \"{}\" has the id {}, but it must be {}: {}", token.content,
-                          token.id, id,
-                          known != ids_.end() ? "the model has that token"
-                                              : "added tokens follow the others in order"));
-  Token& entry = token_at(id);
-  if (known == ids_.end() && !entry.name.empty())
+  token.id = id_for(token.content);
+  const bool known = ids_.contains(token.content);
+  if (token.id != stated)
+    part.fail(fmt::format(
+        "the token \"{}\" has the id {}, but it must be {}: {}", token.content, stated, token.id,
+        known ? "the model has that token" : "added tokens follow the others in order"));
+  const Token& entry = token_at(token.id);
+  if (!known && !entry.name.empty())
     part.fail(fmt::format("the tokens \"{}\" and \"{}\" have the same id {}", token.content,
-                          entry.name, id));
+                          entry.name, token.id));
   if (entry.added) part.fail(fmt::format("the token \"{}\" is added twice", token.content));
-  ids_.emplace(token.content, id);
+  insert(std::move(token));
+}
+
+void TokenNames::add(const std::vector<TokenBeside>& tokens) {
+  for (const TokenBeside& beside : tokens) {
+    AddedToken token = beside.token;
+    if (token.content.empty()) continue;
+    token.id = id_for(token.content);
+    if (const std::int64_t stated = beside.id.value_or(token.id); stated != token.id)
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: the token \"{}\" has the id {} there, but in the tokenizer {}",
+                              beside.place, token.content, stated, token.id));
+    if (token.id >= kMostTokens)
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: {} tokens are too many", beside.place, token.id));
+    insert(std::move(token));
+  }
+  order(added_);
+}
+
+std::int32_t TokenNames::id_for(const std::string& content) const {
+  const auto known = ids_.find(content);
+  return known != ids_.end() ? known->second : next_id_;
+}
+
+void TokenNames::insert(AddedToken token) {
+  ids_.emplace(token.content, token.id);
+  next_id_ = std::max(next_id_, token.id + 1);
+  Token& entry = token_at(token.id);
+  const bool was_added = entry.added;
   entry = {.name = token.content, .added = true, .special = token.special};
-  added_.push_back(std::move(token));
+  if (was_added)
+    *std::ranges::find(added_, token.id, &AddedToken::id) = std::move(token);
+  else
+    added_.push_back(std::move(token));
 }
 
 TokenNames::Token& TokenNames::token_at(std::int32_t id) {

@@ -9,16 +9,20 @@
 #include "stages/tokenizers/added_tokens.h"
 #include "stages/tokenizers/json_part.h"
 #include "stages/tokenizers/text_hash.h"
+#include "stages/tokenizers/tokens_beside.h"
 
 namespace troupe::stages {
 
-/// All tokens of a tokenizer.json, those of the model and those added, by name and by id.
+/// All tokens of a tokenizer, those of its model and those added, by name and by id.
 class TokenNames {
  public:
   /// Reads the added tokens ("added_tokens", a list). Throws Error{data} for one whose id is not
   /// the one that tokenizers gives it: that of the same token in the model, or else the next after
   /// all others.
   TokenNames(const Vocabulary& model, const std::optional<JsonPart>& added);
+  /// Adds tokens that are named beside the tokenizer by the same rule, or gives those that it has
+  /// their properties. Throws Error{data} for one that would not have the id that its file says.
+  void add(const std::vector<TokenBeside>& tokens);
 
   /// The largest id, plus 1.
   int vocab_size() const { return static_cast<int>(tokens_.size()); }
@@ -38,9 +42,13 @@ class TokenNames {
     bool special = false;
   };
   Token& token_at(std::int32_t id);
-  void add(const JsonPart& part, std::int32_t next_id);
+  void add_own(const JsonPart& part);
+  /// The id that tokenizers gives a token.
+  std::int32_t id_for(const std::string& content) const;
+  void insert(AddedToken token);
 
   Vocabulary ids_;
+  std::int32_t next_id_;       ///< of a token that is not known yet
   std::vector<Token> tokens_;  ///< by id
   std::vector<AddedToken> added_;
 };

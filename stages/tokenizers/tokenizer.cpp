@@ -17,6 +17,7 @@ class ByteTokenizer final : public Tokenizer {
     if (token.size() != 1) return std::nullopt;
     return static_cast<unsigned char>(token[0]);
   }
+  std::string name_of(std::int32_t id) const override { return {static_cast<char>(id)}; }
 
   std::vector<std::int32_t> encode(std::string_view text, Place /*place*/) const override {
     const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
@@ -41,11 +42,10 @@ std::unique_ptr<Tokenizer> Tokenizer::open(const std::string& name) {
   return tokenizer;
 }
 
-std::vector<std::int32_t> Tokenizer::encode_framed(std::string_view text) const {
-  auto [ids, after] = frame();
+std::vector<std::int32_t> Tokenizer::encode_prompt(std::string_view text) const {
+  std::vector<std::int32_t> ids = frame().before;
   const std::vector<std::int32_t> inner = encode(text);
   ids.insert(ids.end(), inner.begin(), inner.end());
-  ids.insert(ids.end(), after.begin(), after.end());
   return ids;
 }
 

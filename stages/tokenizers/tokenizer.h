@@ -40,6 +40,8 @@ class Tokenizer {
   virtual int vocab_size() const = 0;
   /// The id of a token by its name, as "</s>".
   virtual std::optional<std::int32_t> id_of(std::string_view token) const = 0;
+  /// The name of a token, as id_of() takes it, of an id below vocab_size().
+  virtual std::string name_of(std::int32_t id) const = 0;
 
   /// The ids that the tokenizer's own library gives a text, no special token added. Every invalid
   /// part of UTF-8 counts as one U+FFFD (valid_utf8), except that "bytes" keeps all bytes.
@@ -53,8 +55,9 @@ class Tokenizer {
     std::vector<std::int32_t> before, after;
   };
   virtual Frame frame() const { return {}; }
-  /// The ids of a whole text within its frame.
-  std::vector<std::int32_t> encode_framed(std::string_view text) const;
+  /// The ids of a prompt, with which a model is asked to go on: those of a document that begins
+  /// with it. What the frame has behind a text is not there, because the text does not end.
+  std::vector<std::int32_t> encode_prompt(std::string_view text) const;
 
   /// The text of the ids, in which special tokens have none. From "bytes" these are the bytes as
   /// they are, which may end inside a UTF-8 sequence; else it is UTF-8. Throws Error{data} for an
