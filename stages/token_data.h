@@ -5,6 +5,7 @@
 #include "stages/data/corpus_encoder.h"
 #include "stages/data/data_feed.h"
 #include "stages/data/document_batches.h"
+#include "stages/data/file_kind.h"
 #include "stages/data/indexed_dataset.h"
 #include "stages/data/text_files.h"
 #include "stages/data/token_cache.h"

@@ -243,7 +243,7 @@ std::string corpus_lines(const actors::RunSpec& spec, const Corpus& corpus) {
                          source.name.empty() ? "" : fmt::format("{:.1f} % of ", 100 * source.share),
                          text(spec.max_steps, "step"), spec.max_steps == 1 ? "is" : "are", epochs);
   }
-  return lines;
+  return lines + fmt::format("text      {}\n", corpus.framing);
 }
 
 }  // namespace troupe::launch

@@ -19,7 +19,8 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
 /// A line about the GPU that the run would use, or why there is none; empty if it asks for none.
 std::string gpu_line(const Machine& machine);
 
-/// A line about each source of the corpus: tokens, samples, and how often the run reads them.
+/// A line about each source of the corpus: tokens, samples, and how often the run reads them; and
+/// one that tells what is put around texts.
 std::string corpus_lines(const actors::RunSpec& spec, const Corpus& corpus);
 
 }  // namespace troupe::launch

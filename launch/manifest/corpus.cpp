@@ -13,6 +13,7 @@
 #include "schedules/counted.h"
 #include "stages/storage/xxh64.h"
 #include "stages/token_data.h"
+#include "stages/tokenizers/tokens_beside.h"
 
 namespace troupe::launch {
 namespace {
@@ -68,7 +69,7 @@ std::int64_t check_file(const Manifest& m, const char* key, const std::string& f
     m.fail(key, fmt::format("{} is not a file", file), ErrorKind::data);
   if (access(file.c_str(), R_OK) != 0)
     m.fail(key, fmt::format("{} cannot be read", file), ErrorKind::data);
-  about_files(m, key, [&] { stages::require_text(file); });
+  about_files(m, key, [&] { stages::file_kind(file); });
   if (!utf8::is_valid(file))
     m.fail(key, fmt::format("the file name {} is not UTF-8; rename it", stages::valid_utf8(file)),
            ErrorKind::data);
@@ -120,8 +121,9 @@ void check_length(const Manifest& m, const Text& text, std::int64_t bytes,
                   const stages::Tokenizer& tokenizer) {
   if (bytes > kShortBytes + kLongestTokenBytes * m.integer("batch.seq_len")) return;
   const actors::RunSpec spec = to_run_spec(m);
-  const stages::CorpusCount count = about_files(
-      m, text.key, [&] { return stages::count_corpus(text.files, spec.data.loss_on, tokenizer); });
+  const stages::CorpusCount count = about_files(m, text.key, [&] {
+    return stages::count_corpus(text.files, spec.data.loss_on, spec.batch.documents, tokenizer);
+  });
   if (spec.batch.documents == stages::Documents::joined)
     check_one_sample(m, text, count.tokens);
   else if (count.with_targets == 0)
@@ -138,10 +140,12 @@ std::unique_ptr<stages::Tokenizer> open_tokenizer(const Manifest& m) try {
   m.fail("data.tokenizer", error.what(), error.kind());
 }
 
+/// A token that a file beside the tokenizer names may lack a row of the model; if a text has it,
+/// that is found when its ids are read.
 void check_tokenizer(const Manifest& m, const stages::Tokenizer& tokenizer) {
   const int tokens = tokenizer.vocab_size();
   const std::int64_t vocab = m.integer("model.vocab_size");
-  if (tokens > vocab)
+  if (tokens - stages::count_named_from(tokenizer, vocab) > vocab)
     m.fail("model.vocab_size",
            fmt::format("model.vocab_size = {} is less than the {} tokens of data.tokenizer = '{}'; "
                        "at least {}",
@@ -196,9 +200,11 @@ Text expanded(const Manifest& m, Text text) {
 /// Makes the token file of a text and returns its path.
 std::string prepare(const Manifest& m, const Text& text, const stages::EncodeOptions& options,
                     Corpus& corpus) {
+  const actors::RunSpec spec = to_run_spec(m);
   const std::string path = stages::prepare_tokens({.files = text.files,
                                                    .tokenizer = m.text("data.tokenizer"),
-                                                   .loss_on = to_run_spec(m).data.loss_on},
+                                                   .loss_on = spec.data.loss_on,
+                                                   .documents = spec.batch.documents},
                                                   token_cache(), options);
   corpus.holds.emplace_back(path);
   return path;
@@ -237,6 +243,30 @@ void prepare_mix(Manifest& m, const stages::EncodeOptions& options, Corpus& corp
   m.resolve("data.mix", std::move(mix));
 }
 
+/// The names of tokens that stand somewhere, as "<s> before"; empty for none.
+std::string names_at(const stages::Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,
+                     const char* where) {
+  std::string names;
+  for (const std::int32_t id : ids) names += tokenizer.name_of(id);
+  return names.empty() ? names : names + where;
+}
+
+/// What training and generation put around texts.
+std::string framing_of(const Manifest& m) {
+  if (std::ranges::any_of(m.texts("data.files"), stages::is_indexed_dataset))
+    return "tokens are taken as the .bin has them";
+  const auto tokenizer = open_tokenizer(m);
+  const auto [before, after] = tokenizer->frame();
+  const std::string begin = names_at(*tokenizer, before, " before"),
+                    end = names_at(*tokenizer, after, " behind"),
+                    both = begin + (begin.empty() || end.empty() ? "" : " and ") + end;
+  if (both.empty()) return "nothing is put around a text";
+  return to_run_spec(m).batch.documents == stages::Documents::joined
+             ? fmt::format("nothing is put around joined texts; {} a prompt with its response",
+                           both)
+             : fmt::format("{} each text, or prompt with its response", both);
+}
+
 fs::path cache_home() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return cache;
   if (const auto home = home_directory()) return *home / ".cache";
@@ -263,7 +293,7 @@ void check_corpus(Manifest& m) {
 }
 
 Corpus prepare_corpus(Manifest& m, const stages::EncodeOptions& options) {
-  Corpus corpus;
+  Corpus corpus{.sources = {}, .framing = framing_of(m), .holds = {}};
   if (m.integer("eval.interval") > 0) {
     const std::string path = prepare(m, evaluated(m), options, corpus);
     m.resolve("eval.samples", count_samples(m, evaluated(m), *stages::TokenFile::open(path)));

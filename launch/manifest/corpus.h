@@ -25,6 +25,7 @@ struct Corpus {
     std::int64_t samples = 0;  ///< number of samples that they make
   };
   std::vector<Source> sources;
+  std::string framing;                        ///< what is put around texts and prompts, in words
   std::vector<stages::TokenCacheHold> holds;  ///< keep the files in the cache
 };
 

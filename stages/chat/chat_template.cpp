@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -18,7 +20,6 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr const char* kJinjaFile = "chat_template.jinja";
 constexpr const char* kTemplate = "chat_template";
 constexpr std::array<const char*, 7> kSpecialTokens{
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
@@ -79,6 +80,9 @@ json checked(const json& messages) {
     for (const char* member : kReasoning)
       if (!messages[i].value(member, json()).is_null())
         refuse(i, fmt::format("has a member \"{}\", which is not supported", member));
+    if (const json weight = messages[i].value("weight", json());
+        !weight.is_null() && weight != 0 && weight != 1)
+      refuse(i, fmt::format("has the \"weight\" {}; it must be 0 or 1", weight.dump()));
     json message = json::object();
     for (const auto& [name, value] : messages[i].items())
       if (!value.is_null()) message[name] = value;
@@ -87,33 +91,50 @@ json checked(const json& messages) {
   return whole;
 }
 
+/// Whether a message is trained where messages of its role are.
+bool weighs(const json& message) {
+  return message.value("weight", json(1)) != 0;
+}
+
+/// The same of each message of the assistant.
+std::vector<bool> weights_of(const json& messages) {
+  std::vector<bool> all;
+  for (const json& message : messages)
+    if (message["role"] == "assistant") all.push_back(weighs(message));
+  return all;
+}
+
 }  // namespace
 
-std::vector<fs::path> chat_template_files(const std::string& tokenizer) {
-  std::vector<fs::path> files;
-  if (!tokenizer.ends_with(".json")) return files;
-  for (const char* name : {kJinjaFile, kTokenizerConfigFile, kSpecialTokensFile})
-    if (fs::path path = fs::path(tokenizer).parent_path() / name; file_exists(path))
-      files.push_back(std::move(path));
-  return files;
+void check_all_weigh(const json& given) {
+  const json messages = checked(given);
+  if (!std::ranges::all_of(messages, weighs))
+    throw Error(ErrorKind::data,
+                "a message has \"weight\": 0, but all of a text is trained; data.loss_on = "
+                "\"response\" leaves it out of the loss");
+}
+
+std::optional<fs::path> chat_template_file(const std::string& tokenizer) {
+  if (!tokenizer.ends_with(".json")) return std::nullopt;
+  fs::path path = fs::path(tokenizer).parent_path() / kChatTemplateFile;
+  return file_exists(path) ? std::optional(std::move(path)) : std::nullopt;
 }
 
 ChatTemplate ChatTemplate::of_tokenizer(const std::string& tokenizer) {
   if (!tokenizer.ends_with(".json"))
     fail(tokenizer,
          "\"messages\" need the chat template of a model, which lies beside a tokenizer.json");
-  const fs::path dir = fs::path(tokenizer).parent_path(), jinja = dir / kJinjaFile;
-  const TokenizerConfig config(dir);
+  const TokenizerConfig config(fs::path(tokenizer).parent_path());
   std::optional<std::string> source = template_in(config);
   std::string name = fmt::format("{}: {}", config.path().string(), kTemplate);
-  if (file_exists(jinja)) {
-    source = read_whole_file(jinja, kMaxTemplateBytes);
-    name = jinja.string();
+  if (const auto jinja = chat_template_file(tokenizer)) {
+    source = read_whole_file(*jinja, kMaxTemplateBytes);
+    name = jinja->string();
   }
   if (!source)
     fail(tokenizer, fmt::format("no chat template for \"messages\": there is no {} beside it, and "
                                 "no \"{}\" in {}",
-                                kJinjaFile, kTemplate, kTokenizerConfigFile));
+                                kChatTemplateFile, kTemplate, kTokenizerConfigFile));
   if (source->size() > kMaxTemplateBytes || !is_valid_utf8(*source))
     fail(name, fmt::format("no text in UTF-8 of at most {} bytes", kMaxTemplateBytes));
   JinjaVariables variables = special_tokens(config);
@@ -146,6 +167,11 @@ std::size_t ChatTemplate::length_of_first(const json& messages, std::size_t coun
   return text.size();
 }
 
+std::string ChatTemplate::prompt_of(const json& given) const {
+  const json messages = checked(given);
+  return render(messages, messages.size(), Prompt::for_answer).text;
+}
+
 std::string ChatTemplate::text_of(const json& given) const {
   const json messages = checked(given);
   return render(messages, messages.size(), Prompt::none).text;
@@ -160,13 +186,22 @@ ChatText ChatTemplate::parts_of(const json& given) const {
       fail(name_, "what the assistant says cannot be told: it overlaps with other text");
     chat.ends.push_back(end);
   };
-  for (const auto& part : whole.generated) {
-    add(part.begin);
-    add(part.end);
+  if (template_.marks_generated()) {
+    const std::vector<bool> weights = weights_of(messages);
+    const bool all = std::ranges::all_of(weights, std::identity());
+    if (!all && whole.generated.size() != weights.size())
+      fail(name_, fmt::format("a message has \"weight\": 0, but what it says cannot be told: {} "
+                              "messages of the assistant have {} parts marked as generated",
+                              weights.size(), whole.generated.size()));
+    for (std::size_t i = 0; i < whole.generated.size(); ++i) {
+      if (!all && !weights[i]) continue;
+      add(whole.generated[i].begin);
+      add(whole.generated[i].end);
+    }
+    return chat;
   }
-  if (template_.marks_generated()) return chat;
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    if (messages[i]["role"] != "assistant") continue;
+    if (messages[i]["role"] != "assistant" || !weighs(messages[i])) continue;
     add(length_of_first(messages, i, Prompt::for_answer, chat.text));
     add(length_of_first(messages, i + 1, Prompt::none, chat.text));
   }

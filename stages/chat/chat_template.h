@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,10 @@ class ChatTemplate {
   /// message of the role assistant adds to the text of those before it with the prompt for an
   /// answer. Throws as text_of() does, and if the text of the first messages is not the beginning
   /// of that of all.
+  /// A message of the assistant with "weight": 0 is read and not said.
   ChatText parts_of(const nlohmann::json& messages) const;
+  /// The text with which a model is asked for the next message of the assistant.
+  std::string prompt_of(const nlohmann::json& messages) const;
 
  private:
   ChatTemplate(std::string name, JinjaTemplate parsed, JinjaVariables variables)
@@ -51,7 +55,10 @@ class ChatTemplate {
   JinjaVariables variables_;  ///< the special tokens
 };
 
-/// The files beside a tokenizer that its chat template comes from, as far as they exist.
-std::vector<std::filesystem::path> chat_template_files(const std::string& tokenizer);
+/// Throws Error{data} for a message with "weight": 0, which text_of() would not tell apart.
+void check_all_weigh(const nlohmann::json& messages);
+
+/// chat_template.jinja beside a tokenizer, if it exists.
+std::optional<std::filesystem::path> chat_template_file(const std::string& tokenizer);
 
 }  // namespace troupe::stages

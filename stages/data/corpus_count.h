@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "stages/data/documents.h"
 #include "stages/data/loss_on.h"
 #include "stages/tokenizers/tokenizer.h"
 
@@ -18,7 +19,7 @@ struct CorpusCount {
 
 /// Encodes files of text and keeps nothing but the counts. Throws Error{data} as prepare_tokens()
 /// does.
-CorpusCount count_corpus(const std::vector<std::string>& files, LossOn loss_on,
+CorpusCount count_corpus(const std::vector<std::string>& files, LossOn loss_on, Documents documents,
                          const Tokenizer& tokenizer);
 
 }  // namespace troupe::stages

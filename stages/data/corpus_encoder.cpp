@@ -20,12 +20,23 @@ constexpr std::size_t kBatchTexts = std::size_t{1} << 18;
 
 }  // namespace
 
+EncodeOptions for_training(EncodeOptions options, const Tokenizer& tokenizer, Documents documents) {
+  options.frame = tokenizer.frame();
+  options.frames_texts = documents != Documents::joined;
+  return options;
+}
+
 CorpusEncoder::CorpusEncoder(const Tokenizer& tokenizer, EncodeOptions options,
                              std::uint64_t total_bytes, Use use)
     : tokenizer_(tokenizer),
       options_(std::move(options)),
       total_bytes_(total_bytes),
       use_(std::move(use)) {}
+
+void CorpusEncoder::begin_document(Opening opening) {
+  framed_ = opening == Opening::prompt || options_.frames_texts;
+  if (framed_) add_ids(options_.frame.before);
+}
 
 void CorpusEncoder::add(const Piece& piece) {
   add_text({.text = std::string(piece.text), .place = piece.place});
@@ -48,7 +59,7 @@ void CorpusEncoder::add_text(Text text) {
 }
 
 void CorpusEncoder::end_document() {
-  add_ids(options_.frame.after);
+  if (framed_) add_ids(options_.frame.after);
   add_ids(options_.append);
   end_sequence();
   batch_.push_back({.ends = Ends::document});

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "stages/chat/chat_template.h"
+#include "stages/data/documents.h"
 #include "stages/data/text_files.h"
 #include "stages/progress.h"
 #include "stages/tokenizers/tokenizer.h"
@@ -18,11 +19,20 @@ struct EncodeOptions {
   int threads = 1;    ///< threads that encode; the ids are the same for every number
   Progress progress;  ///< in bytes of text; after an exception from it no file is left
   /// Ids that are put before and after each document but conversations, whose template writes the
-  /// special tokens. A token cache has none: its key does not tell them.
+  /// special tokens.
   Tokenizer::Frame frame = {};
-  /// Ids that are put behind each document. A token cache has none.
+  bool frames_texts = true;  ///< else the frame is only around prompts with their responses
+  /// Ids that are put behind each document. Training has none.
   std::vector<std::int32_t> append = {};
 };
+
+/// The options of training. The tokenizer's frame is around each document, so that a prompt has the
+/// ids with which a model is asked to answer it (Tokenizer::encode_prompt). Only texts that are
+/// joined to one stream have nothing around them.
+EncodeOptions for_training(EncodeOptions options, const Tokenizer& tokenizer, Documents documents);
+
+/// What a document begins with.
+enum class Opening { text, prompt };
 
 /// What part of a dataset ends with a text.
 enum class Ends { nothing, prompt, response, sequence, document };
@@ -44,7 +54,7 @@ class CorpusEncoder {
 
   // A document is begun, has its pieces added, and is ended. All of these throw what the tokenizer,
   // the use or the progress throws for any text so far.
-  void begin_document() { add_ids(options_.frame.before); }
+  void begin_document(Opening opening);
   void add(const Piece& piece);
   /// Ends the prompt that the document begins with.
   void end_prompt() { batch_.push_back({.ends = Ends::prompt}); }
@@ -80,6 +90,7 @@ class CorpusEncoder {
   const Use use_;
   std::vector<Text> batch_;
   std::size_t batch_bytes_ = 0;
+  bool framed_ = false;  ///< whether the document that is being added has the frame around it
   std::uint64_t done_bytes_ = 0;
 };
 

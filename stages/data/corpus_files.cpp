@@ -7,9 +7,10 @@
 #include <optional>
 
 #include "stages/chat/chat_template.h"
+#include "stages/data/file_kind.h"
+#include "stages/data/json_line.h"
 #include "stages/data/text_files.h"
 #include "stages/storage/input_file.h"
-#include "stages/tokenizers/utf8.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -28,21 +29,23 @@ class LineReader {
  public:
   LineReader(LossOn loss_on, CorpusEncoder& encoder) : loss_on_(loss_on), encoder_(encoder) {}
 
-  /// Every invalid part of UTF-8 in the line counts as one U+FFFD.
   void add(std::string_view line) {
-    const json document = json::parse(valid_utf8(line), nullptr, /*allow_exceptions=*/false);
+    const json document = parse_json_line(line);
     if (!document.is_object()) refuse();
     const std::string* text = string_of(document, "text");
-    if (text && loss_on_ == LossOn::all) return add_text("", *text);
+    if (text && loss_on_ == LossOn::all) return add_text(Opening::text, "", *text);
     const std::string* prompt = string_of(document, "prompt");
     const std::string* response = string_of(document, "response");
-    if (prompt && response) return add_text(*prompt, *response);
+    if (prompt && response) return add_text(Opening::prompt, *prompt, *response);
     if (!document.contains("messages")) refuse();
     if (!template_) template_ = ChatTemplate::of_tokenizer(encoder_.tokenizer().name());
     const json& messages = document["messages"];
-    encoder_.add_conversation(loss_on_ == LossOn::all
-                                  ? ChatText{.text = template_->text_of(messages), .ends = {}}
-                                  : template_->parts_of(messages));
+    if (loss_on_ == LossOn::all) {
+      check_all_weigh(messages);
+      encoder_.add_conversation({.text = template_->text_of(messages), .ends = {}});
+    } else {
+      encoder_.add_conversation(template_->parts_of(messages));
+    }
   }
 
  private:
@@ -53,15 +56,15 @@ class LineReader {
                             loss_on_ == LossOn::all ? "a string \"text\", " : ""));
   }
 
-  void add_text(const std::string& prompt, const std::string& text);
+  void add_text(Opening opening, const std::string& prompt, const std::string& text);
 
   const LossOn loss_on_;
   CorpusEncoder& encoder_;
   std::optional<ChatTemplate> template_;  ///< once a line has messages
 };
 
-void LineReader::add_text(const std::string& prompt, const std::string& text) {
-  encoder_.begin_document();
+void LineReader::add_text(Opening opening, const std::string& prompt, const std::string& text) {
+  encoder_.begin_document(opening);
   for_each_piece_of(prompt, encoder_.cuts(), [&](const Piece& piece) { encoder_.add(piece); });
   encoder_.end_prompt();
   // What follows a prompt is encoded as what continues a document, and by itself: the prompt then
@@ -87,7 +90,7 @@ void add_json_lines(const std::string& path, LossOn loss_on, CorpusEncoder& enco
 }
 
 void add_text(const std::string& path, CorpusEncoder& encoder) {
-  encoder.begin_document();
+  encoder.begin_document(Opening::text);
   for_each_piece(path, encoder.cuts(), [&](const Piece& piece) {
     if (piece.place != Place::start) encoder.end_sequence();
     encoder.add(piece);
@@ -98,7 +101,8 @@ void add_text(const std::string& path, CorpusEncoder& encoder) {
 }  // namespace
 
 void add_file(const std::string& path, LossOn loss_on, CorpusEncoder& encoder) {
-  is_json_lines(path) ? add_json_lines(path, loss_on, encoder) : add_text(path, encoder);
+  file_kind(path) == FileKind::json_lines ? add_json_lines(path, loss_on, encoder)
+                                          : add_text(path, encoder);
 }
 
 }  // namespace troupe::stages

@@ -7,8 +7,8 @@
 
 namespace troupe::stages {
 
-/// Hands a file to the encoder by its format. Each line of a .jsonl file is one document and one
-/// sequence: its "text" (not with LossOn::response), its "prompt" and its "response", or its
+/// Hands a file to the encoder by its kind (file_kind). Each line of JSON lines is one document and
+/// one sequence: its "text" (not with LossOn::response), its "prompt" and its "response", or its
 /// "messages" as the chat template beside the encoder's tokenizer writes them. Any other file is
 /// one document with a sequence for each piece. Throws Error{data} for a file that cannot be read,
 /// or a line that is none of this, naming it.

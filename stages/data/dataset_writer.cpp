@@ -8,8 +8,8 @@
 #include "stages/data/corpus_encoder.h"
 #include "stages/data/corpus_files.h"
 #include "stages/data/dataset_layout.h"
+#include "stages/data/file_kind.h"
 #include "stages/data/indexed_dataset.h"
-#include "stages/data/text_files.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/mapped_file.h"
 #include "stages/storage/output_file.h"
@@ -86,7 +86,7 @@ DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
     if (file_exists(path))
       throw Error(ErrorKind::data,
                   fmt::format("{} exists and is not replaced; give another prefix", path));
-  for (const std::string& file : files) require_text(file);
+  for (const std::string& file : files) file_kind(file);  // refuses what holds no text
   const bool narrow = tokenizer.vocab_size() < kFirstWideVocabulary;
   PublishedFile bin_file(bin), idx_file(idx), sums_file(sums);
   DatasetWriter writer(bin_file.file(), narrow ? TokenWidth::u16 : TokenWidth::i32);

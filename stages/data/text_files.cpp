@@ -4,7 +4,6 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <array>
 #include <span>
 
 #include "stages/storage/input_file.h"
@@ -71,29 +70,6 @@ void divide(std::uint64_t size, Cuts cuts, const WindowAt& window_at, const UseP
   }
 }
 
-/// A format of corpora that cannot be read as text.
-struct ForeignFormat {
-  std::string_view suffix;
-  std::string_view hint;
-};
-constexpr std::string_view kUnpack = "unpack it first";
-constexpr std::string_view kExport = "write its text as .txt or .jsonl first";
-constexpr std::string_view kTokens = "tokens stand alone, as the .bin with its .idx";
-constexpr std::array<ForeignFormat, 14> kForeign{{{".bz2", kUnpack},
-                                                  {".gz", kUnpack},
-                                                  {".tar", kUnpack},
-                                                  {".xz", kUnpack},
-                                                  {".zip", kUnpack},
-                                                  {".zst", kUnpack},
-                                                  {".arrow", kExport},
-                                                  {".npy", kExport},
-                                                  {".npz", kExport},
-                                                  {".parquet", kExport},
-                                                  {".safetensors", kExport},
-                                                  {".bin", kTokens},
-                                                  {".idx", kTokens},
-                                                  {".tokens", kTokens}}};
-
 }  // namespace
 
 std::vector<std::string> expand_files(const std::vector<std::string>& patterns) {
@@ -108,25 +84,6 @@ std::vector<std::string> expand_files(const std::vector<std::string>& patterns) 
     files.insert(files.end(), paths.begin(), paths.end());
   }
   return files;
-}
-
-bool is_json_lines(const std::string& path) {
-  return path.ends_with(".jsonl");
-}
-
-void require_text(const std::string& path) {
-  for (const ForeignFormat& format : kForeign)
-    if (path.ends_with(format.suffix))
-      throw Error(ErrorKind::data,
-                  fmt::format("{}: a {} file holds no text; {}", path, format.suffix, format.hint));
-}
-
-void require_responses(const std::string& path) {
-  if (!is_json_lines(path))
-    throw Error(ErrorKind::data,
-                fmt::format("{}: no .jsonl file with a \"prompt\" and a \"response\", or "
-                            "\"messages\", in each line, which a loss on responses takes",
-                            path));
 }
 
 void for_each_piece(const std::filesystem::path& path, Cuts cuts, const UsePiece& use) {

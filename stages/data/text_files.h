@@ -16,16 +16,6 @@ namespace troupe::stages {
 /// a match.
 std::vector<std::string> expand_files(const std::vector<std::string>& patterns);
 
-/// Whether the file's name says that it holds one document per line, each a JSON object.
-bool is_json_lines(const std::string& path);
-/// Throws Error{data} for a file whose name says that it holds no text: it is compressed, a table,
-/// or tokens.
-void require_text(const std::string& path);
-
-/// Throws Error{data} for a file whose name says that its lines have no prompts and responses, or
-/// messages.
-void require_responses(const std::string& path);
-
 /// Bytes of text that are looked at for a cut; a piece is longer only if it has none. It is small
 /// because SentencePiece takes more time per byte for a long text than for a short one.
 inline constexpr std::size_t kPieceBytes = std::size_t{1} << 12;

@@ -4,15 +4,14 @@
 #include <fmt/ranges.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
 #include <span>
 
 #include "stages/data/corpus_files.h"
+#include "stages/data/file_kind.h"
 #include "stages/data/indexed_dataset.h"
-#include "stages/data/text_files.h"
 #include "stages/data/token_cache_pruning.h"
 #include "stages/data/token_file.h"
 #include "stages/storage/input_file.h"
@@ -20,6 +19,7 @@
 #include "stages/storage/output_file.h"
 #include "stages/storage/xxh64.h"
 #include "stages/tokenizers/tokenizer.h"
+#include "stages/tokenizers/tokenizer_config.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -85,10 +85,12 @@ std::string key_of(const TokenSource& source) {
              : fmt::format("tokenizer {}\n", identity_of(source.tokenizer));
   const char* lines = source.loss_on == LossOn::response ? "responses" : "documents";
   for (const std::string& file : source.files)
-    key += fmt::format("{} {}\n", is_json_lines(file) ? lines : "file", identity_of(file));
-  if (std::ranges::any_of(source.files, is_json_lines))
-    for (const auto& file : chat_template_files(source.tokenizer))
-      key += fmt::format("chat template {}\n", identity_of(file));
+    key += fmt::format("{} {}\n", file_kind(file) == FileKind::json_lines ? lines : "file",
+                       identity_of(file));
+  for (const auto& file : files_beside(source.tokenizer))
+    key += fmt::format("beside it {}\n", identity_of(file));
+  if (source.tokenizer != kBytesTokenizer)
+    key += source.documents == Documents::joined ? "texts are joined\n" : "texts are apart\n";
   return key;
 }
 
@@ -128,8 +130,7 @@ TokenWidth width_for(int vocab_size) {
 
 void write_cache(const TokenSource& source, const std::string& key,
                  const std::filesystem::path& path, const EncodeOptions& options) {
-  TROUPE_ASSERT(options.frame.before.empty() && options.frame.after.empty() &&
-                options.append.empty());
+  TROUPE_ASSERT(options.append.empty());
   const auto tokenizer = Tokenizer::open(source.tokenizer);
   const TokenWidth width = width_for(tokenizer->vocab_size());
   PublishedFile cache(path);
@@ -145,7 +146,8 @@ void write_cache(const TokenSource& source, const std::string& key,
       masked.push_back({.begin = part, .end = end});
     if (ends == Ends::prompt || ends == Ends::response || ends == Ends::document) part = end;
   };
-  CorpusEncoder encoder(*tokenizer, options, size_of_files(source.files), add);
+  CorpusEncoder encoder(*tokenizer, for_training(options, *tokenizer, source.documents),
+                        size_of_files(source.files), add);
   for (const std::string& file : source.files) add_file(file, source.loss_on, encoder);
   encoder.finish();
   if (tokens.num_tokens() == 0)
@@ -195,7 +197,6 @@ std::string prepare_tokens(const TokenSource& source, const std::string& cache_d
     read_dataset_index(file);
     return file;
   }
-  for (const std::string& file : source.files) require_text(file);
   const std::string key = key_of(source);
   const auto cache = std::filesystem::path(cache_dir) / (to_hex(xxh64(key)) + ".tokens");
   create_directory(cache_dir);

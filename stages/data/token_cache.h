@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "stages/data/corpus_encoder.h"
+#include "stages/data/documents.h"
 #include "stages/data/loss_on.h"
 #include "stages/data/token_width.h"
 
@@ -16,8 +17,10 @@ struct TokenSource {
   /// Text files in order, or one Megatron .bin/.idx prefix or .bin file.
   std::vector<std::string> files;
   std::string tokenizer = "bytes";
-  /// With LossOn::response all files are .jsonl, and the cache keeps which tokens are of prompts.
+  /// With LossOn::response all files are JSON lines, and the cache keeps which tokens are of
+  /// prompts.
   LossOn loss_on = LossOn::all;
+  Documents documents = Documents::joined;  ///< tells what is around a text (for_training)
 };
 
 /// Turns the source into a token cache file once (keyed by path, size, inode, mtime and ctime of

@@ -98,6 +98,9 @@ BOOST_AUTO_TEST_CASE(a_prompt_has_the_ids_of_its_tokenizer_with_special_tokens) 
         {{"model.vocab_size", "400"}, {"run.max_steps", "1"}, {"optimizer.warmup_steps", "0"}});
     const Finished done = troupe({"launch", place.manifest(name, keys)});
     BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+    BOOST_TEST(done.out.find("\ntext      nothing is put around joined texts; <s> before a prompt "
+                             "with its response\n") != std::string::npos,
+               done.out);
     return place.checkpoint(name, 1);
   };
   const std::string trained = train("trained", {{"data.tokenizer", '"' + tokenizer + '"'}}),

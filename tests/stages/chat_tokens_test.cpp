@@ -77,6 +77,38 @@ BOOST_AUTO_TEST_CASE(a_prompt_has_the_ids_of_a_text_and_a_response_goes_on_behin
   BOOST_TEST((TokenFile::open(path)->masked(0) == TokenSpan{0, length}));
 }
 
+BOOST_AUTO_TEST_CASE(training_sees_of_a_prompt_what_generation_sends) {
+  const std::string tokenizer = dir.write("tok.json", R"({"added_tokens": [
+    {"id": 2, "content": "<s>", "special": true}, {"id": 3, "content": "</s>", "special": true}],
+    "post_processor": {"type": "TemplateProcessing", "single": [
+      {"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "</s>"}}],
+      "special_tokens": {"<s>": {"ids": [2]}, "</s>": {"ids": [3]}}},
+    "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})");
+  using Ids = std::vector<std::int32_t>;
+  const auto ids_of = [&](const std::string& line, LossOn loss_on, Documents documents) {
+    const std::string lines = dir.write("a.jsonl", line + "\n" + line + "\n");
+    return tokens_of(prepare_tokens(
+        {.files = {lines}, .tokenizer = tokenizer, .loss_on = loss_on, .documents = documents},
+        cache));
+  };
+  const auto prompt = Tokenizer::open(tokenizer)->encode_prompt("ab");
+  BOOST_TEST((prompt == Ids{2, 0, 1}));
+  const char* pair = R"({"prompt": "ab", "response": "b"})";
+  const Ids framed{2, 0, 1, 1, 3, 2, 0, 1, 1, 3};
+  for (const Documents documents : {Documents::packed, Documents::padded, Documents::joined})
+    BOOST_TEST((ids_of(pair, LossOn::all, documents) == framed));
+  BOOST_TEST((ids_of(pair, LossOn::response, Documents::packed) == framed));
+  const auto file = TokenFile::open(prepare_tokens({.files = {(dir / "a.jsonl").string()},
+                                                    .tokenizer = tokenizer,
+                                                    .loss_on = LossOn::response,
+                                                    .documents = Documents::packed},
+                                                   cache));
+  BOOST_TEST((file->masked(0) == TokenSpan{0, 3}));
+  const char* text = R"({"text": "ab"})";
+  BOOST_TEST((ids_of(text, LossOn::all, Documents::packed) == Ids{2, 0, 1, 3, 2, 0, 1, 3}));
+  BOOST_TEST((ids_of(text, LossOn::all, Documents::joined) == Ids{0, 1, 0, 1}));
+}
+
 BOOST_AUTO_TEST_CASE(conversations_are_kept_from_training_but_for_the_assistant) {
   json tokens = json::array();
   for (const char* token : {"<user>", "<assistant>", "<end>"})
@@ -143,6 +175,7 @@ BOOST_AUTO_TEST_CASE(lines_without_what_the_loss_is_on_are_named) {
   refused("[]", LossOn::response, {"JSON object"});
   refused("{\"messages\": []}", LossOn::response, {"\"messages\" need the chat template"});
   refused("{\"messages\": []}", LossOn::all, {"\"messages\" need the chat template"});
+  refused("{\"text\": \"cut of", LossOn::all, {"no JSON: column 17", "missing closing quote"});
   const std::string text = dir.write("text.txt", "text");
   expect_error(ErrorKind::data, {"text.txt", "\"prompt\""},
                [&] { prepare_tokens({.files = {text}, .loss_on = LossOn::response}, cache); });

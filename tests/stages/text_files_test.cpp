@@ -1,8 +1,11 @@
 #include "stages/data/text_files.h"
 
 #include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
 #include <random>
 
+#include "stages/data/file_kind.h"
+#include "stages/data/json_line.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
@@ -127,5 +130,66 @@ BOOST_AUTO_TEST_CASE(pieces_join_to_the_file_whatever_it_holds) {
       }
       BOOST_REQUIRE(joined == text);
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_file_is_what_its_name_and_its_first_bytes_say) {
+  const test::TempDir dir;
+  const auto kind = [&](const std::string& name, const std::string& content) {
+    return file_kind(dir.write(name, content));
+  };
+  const std::string lines = "{\"text\": \"a\"}\n{\"text\": \"b\"}\n";
+  for (const char* name :
+       {"a.jsonl", "a.JSONL", "a.json", "a.ndjson", "a.jsonlines", "a.jl", "a.txt", "no ending"})
+    BOOST_TEST((kind(name, lines) == FileKind::json_lines), name);
+  BOOST_TEST((kind("bom.txt", "\xef\xbb\xbf" + lines) == FileKind::json_lines));
+  for (const char* text : {"{\"text\" is how it begins", "{\"name\": \"no document\"}", "[1]", "",
+                           "PAR for the course", "BZh is text"})
+    BOOST_TEST((kind("a.txt", text) == FileKind::text), text);
+  BOOST_TEST((kind("zeros.txt", std::string(100, '\0')) == FileKind::text));
+  const auto refused = [&](const std::string& name, const std::string& content,
+                           const std::string& words) {
+    const std::string path = dir.write(name, content);
+    expect_error(ErrorKind::data, {name, words}, [&] { file_kind(path); });
+  };
+  for (const char* name : {"a.csv", "a.TSV", "a.Gz", "a.parquet", "a.bin", "a.tokens"})
+    refused(name, "x", "holds no text");
+  refused("gzip.txt", std::string("\x1f\x8b\x08\0", 4), "packed by gzip");
+  refused("zstd", "\x28\xb5\x2f\xfd", "packed by zstd");
+  refused("tar.txt", std::string(257, 'x') + "ustar" + std::string(9, '0'), "packed by tar");
+  refused("marked.txt",
+          std::string("\xff\xfe"
+                      "a\0b\0",
+                      6),
+          "UTF-16");
+  std::string unmarked;
+  for (const char c : std::string("a text of some letters\n")) (unmarked += c) += '\0';
+  refused("unmarked.txt", unmarked, "UTF-16");
+  refused("list.json", " [\n" + lines, "a list of JSON, not an object in each line");
+}
+
+BOOST_AUTO_TEST_CASE(a_line_of_json_is_read_as_python_reads_it) {
+  const auto text = [](const char* line) {
+    return parse_json_line(line)["text"].get<std::string>();
+  };
+  BOOST_TEST(text(R"({"text": "a \ud83d b"})") == "a \xef\xbf\xbd b");
+  BOOST_TEST(text(R"({"text": "\ude00\ud83d\ud83d\ude00"})") ==
+             "\xef\xbf\xbd\xef\xbf\xbd\xf0\x9f\x98\x80");
+  BOOST_TEST(text(R"({"text": "\\ud83d NaN \" 1e999", "x": [NaN, -Infinity, 1e999, 2]})") ==
+             "\\ud83d NaN \" 1e999");
+  BOOST_TEST(parse_json_line(R"({"a": [Infinity, -1e999, -2.5]})").dump() == R"({"a":[0,0,-2.5]})");
+  const auto refused = [](const std::string& line, const std::vector<std::string>& words) {
+    expect_error(ErrorKind::data, words, [&] { parse_json_line(line); });
+  };
+  refused(R"({"text": "cut of)", {"no JSON: column 17", "missing closing quote"});
+  refused(R"({"text": "a"},)", {"column 14", "expected end of input"});
+  refused(R"({'text': 'a'})", {"column 2", "expected string literal"});
+  refused("{\"text\": \"tab\there\"}", {"column 14", "control character"});
+  refused(R"({"x": NaN, "y": -Infinity, "z": "\ud800", "text": "cut)",
+          {"column 55", "missing closing quote"});
+  try {
+    parse_json_line("{\"text\": \"" + std::string(100000, 'x'));
+  } catch (const Error& error) {
+    BOOST_TEST(std::string(error.what()).size() < 200u);
   }
 }

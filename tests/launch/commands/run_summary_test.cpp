@@ -109,14 +109,17 @@ BOOST_AUTO_TEST_CASE(the_corpus_is_told_in_tokens_samples_and_data_epochs) {
   // 12 steps of 16 samples of 64 tokens, from 128 samples.
   const auto spec = launch::to_run_spec(checked(kSmallManifest));
   launch::Corpus corpus;
+  corpus.framing = "<s> before each text";
   corpus.sources = {{.name = "", .tokens = 128 * 64 + 1, .samples = 128}};
   BOOST_TEST(launch::corpus_lines(spec, corpus) ==
-             "corpus    8,193 tokens, 128 samples; 12 steps are 1.50 data epochs\n");
+             "corpus    8,193 tokens, 128 samples; 12 steps are 1.50 data epochs\n"
+             "text      <s> before each text\n");
   corpus.sources = {{.name = "a", .share = 0.75, .tokens = 8193, .samples = 128},
                     {.name = "b", .share = 0.25, .tokens = 65, .samples = 1}};
   BOOST_TEST(launch::corpus_lines(spec, corpus) ==
              "corpus    a: 8,193 tokens, 128 samples; 75.0 % of 12 steps are 1.12 data epochs\n"
-             "corpus    b: 65 tokens, 1 sample; 25.0 % of 12 steps are 48.00 data epochs\n");
+             "corpus    b: 65 tokens, 1 sample; 25.0 % of 12 steps are 48.00 data epochs\n"
+             "text      <s> before each text\n");
 }
 
 }  // namespace troupe::test

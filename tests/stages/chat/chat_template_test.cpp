@@ -21,6 +21,10 @@ json message(const char* role, const std::string& content) {
   return {{"role", role}, {"content", content}};
 }
 
+json with_weight(const std::string& content, double weight) {
+  return {{"role", "assistant"}, {"content", content}, {"weight", weight}};
+}
+
 struct Model {
   ChatTemplate open() const { return ChatTemplate::of_tokenizer(dir / "tokenizer.json"); }
   void configure(const json& config) const { dir.write("tokenizer_config.json", config.dump()); }
@@ -65,8 +69,8 @@ BOOST_AUTO_TEST_CASE(the_template_and_its_tokens_are_found_as_transformers_finds
   model.configure({{"bos_token", "<B>"}, {"eos_token", ""}, {"added_tokens_decoder", {}}});
   model.dir.write("chat_template.jinja", kPlain);
   BOOST_TEST(model.open().text_of(hello) == "<B>[user]hi");
-  BOOST_TEST(stages::chat_template_files(model.dir / "tokenizer.json").size() == 3u);
-  BOOST_TEST(stages::chat_template_files(model.dir / "tokenizer.model").empty());
+  BOOST_TEST(stages::chat_template_file(model.dir / "tokenizer.json").has_value());
+  BOOST_TEST(!stages::chat_template_file(model.dir / "tokenizer.model").has_value());
 }
 
 BOOST_AUTO_TEST_CASE(what_the_assistant_says_is_told_from_what_it_reads) {
@@ -88,6 +92,37 @@ BOOST_AUTO_TEST_CASE(what_the_assistant_says_is_told_from_what_it_reads) {
   BOOST_TEST((parts_of(marked.parts_of(chat)) ==
               std::vector<std::string>{"system:s\nuser:u\nassistant:", "a.",
                                        "\nuser:v\nassistant:", ".", "\n"}));
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_of_weight_0_is_read) {
+  const Model model;
+  const json chat{message("user", "a"), with_weight("wrong", 0), message("user", "b"),
+                  with_weight("right", 1)};
+  using Parts = std::vector<std::string>;
+  const Parts expected{"<s>[user]a</s>[assistant]wrong</s>[user]b</s>[assistant]", "right</s>", ""};
+  BOOST_TEST((parts_of(with_template(model, kPlain).parts_of(chat)) == expected));
+  const char* marked =
+      "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% "
+      "endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}";
+  BOOST_TEST(
+      (parts_of(with_template(model, marked).parts_of(chat)) == Parts{"awrongb", "right", ""}));
+  const auto refused = [&](const std::vector<std::string>& words, const auto& use) {
+    expect_error(ErrorKind::data, words, use);
+  };
+  refused({"\"weight\": 0", "loss_on"}, [&] { stages::check_all_weigh(chat); });
+  stages::check_all_weigh(json{message("user", "a"), with_weight("b", 1)});
+  refused({"message 1", "\"weight\" 0.5", "0 or 1"},
+          [&] { model.open().parts_of(json::array({with_weight("b", 0.5)})); });
+  const auto twice = with_template(
+      model,
+      "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}");
+  refused({"\"weight\": 0", "2 messages", "4 parts"}, [&] { twice.parts_of(chat); });
+}
+
+BOOST_AUTO_TEST_CASE(a_prompt_asks_for_the_next_answer) {
+  const Model model;
+  const auto chat = with_template(model, kPlain);
+  BOOST_TEST(chat.prompt_of(json::array({message("user", "hi")})) == "<s>[user]hi</s>[assistant]");
 }
 
 BOOST_AUTO_TEST_CASE(members_that_are_null_are_not_there) {

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+namespace troupe::stages {
+
+/// How a file holds the texts of a corpus.
+enum class FileKind {
+  text,        ///< as a whole
+  json_lines,  ///< one document in each line, a JSON object
+};
+
+/// Decides what a file is by the ending of its name, in any case, and by its first bytes: a file
+/// that begins with an object of documents is JSON lines under any name. Throws Error{data} naming
+/// what it holds instead if it is no text in UTF-8, as packed files, tables, tokens and UTF-16, or
+/// a list of JSON, and for a file that cannot be read.
+FileKind file_kind(const std::string& path);
+
+/// Throws Error{data} for a file that is not JSON lines, or as file_kind() does: only these tell
+/// prompts and responses.
+void require_responses(const std::string& path);
+
+}  // namespace troupe::stages

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+namespace troupe::stages {
+
+/// Parses a line of JSON, in which every invalid part of UTF-8 counts as one U+FFFD. It takes what
+/// Python writes beyond JSON: a lone surrogate counts as U+FFFD, and NaN, Infinity and numbers
+/// beyond a double as 0. Throws Error{data} with the parser's reason and the column, counted in
+/// bytes from 1, of a line that is no JSON.
+nlohmann::json parse_json_line(std::string_view line);
+
+}  // namespace troupe::stages
