@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "launch/commands/commands.h"
 #include "launch/commands/generation_plan.h"
@@ -9,6 +10,7 @@
 #include "launch/commands/model_directory.h"
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"
+#include "stages/chat/chat_template.h"
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/end_tokens.h"
 #include "stages/generation/completions.h"
@@ -20,14 +22,17 @@ namespace {
 
 constexpr std::uint64_t kMostPromptBytes = std::uint64_t{1} << 30;
 
-/// --prompt, or the lines of --prompt-file.
+/// --prompt, or the lines of --prompt-file, of which the marks of Windows at the begin of a file
+/// and at the ends of lines are no part.
 std::vector<std::string> prompt_texts(const GenerateOptions& options) {
   if (options.prompt_file.empty()) return {options.prompt};
-  const std::string file = stages::read_whole_file(options.prompt_file, kMostPromptBytes);
+  std::string file = stages::read_whole_file(options.prompt_file, kMostPromptBytes);
+  if (file.starts_with("\xef\xbb\xbf")) file.erase(0, 3);
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < file.size();) {
     const std::size_t end = std::min(file.find('\n', begin), file.size());
     lines.push_back(file.substr(begin, end - begin));
+    if (lines.back().ends_with('\r')) lines.back().pop_back();
     begin = end + 1;
   }
   if (lines.empty())
@@ -35,11 +40,21 @@ std::vector<std::string> prompt_texts(const GenerateOptions& options) {
   return lines;
 }
 
-std::vector<std::vector<std::int32_t>> encoded(const std::vector<std::string>& texts,
+/// What a user says, as a model of conversations is asked to answer it. The template writes special
+/// tokens itself.
+std::vector<std::int32_t> encoded_chat(const std::string& text, const stages::ChatTemplate& chat,
+                                       const stages::Tokenizer& tokenizer) {
+  const nlohmann::json message{{"role", "user"}, {"content", stages::valid_utf8(text)}};
+  return tokenizer.encode(chat.prompt_of(nlohmann::json::array({message})));
+}
+
+std::vector<std::vector<std::int32_t>> encoded(const std::vector<std::string>& texts, bool as_chat,
                                                const stages::Tokenizer& tokenizer) {
+  std::optional<stages::ChatTemplate> chat;
+  if (as_chat) chat = stages::ChatTemplate::of_tokenizer(tokenizer.name());
   std::vector<std::vector<std::int32_t>> prompts;
   for (const std::string& text : texts) {
-    prompts.push_back(tokenizer.encode_prompt(text));
+    prompts.push_back(chat ? encoded_chat(text, *chat, tokenizer) : tokenizer.encode_prompt(text));
     if (prompts.back().empty())
       throw Error(
           ErrorKind::usage,
@@ -65,7 +80,7 @@ int run(const GenerateOptions& options) {
   const auto checkpoint = open_language_model(directory);
   const auto tokenizer = stages::Tokenizer::open(checkpoint->tokenizer());
   const std::vector<std::string> texts = prompt_texts(options);
-  const auto prompts = encoded(texts, *tokenizer);
+  const auto prompts = encoded(texts, options.chat, *tokenizer);
   const stages::GeneratorSpec spec =
       plan_generation(options, checkpoint->info().model, prompts, this_machine().memory_bytes);
 
@@ -92,7 +107,7 @@ int run(const GenerateOptions& options) {
       if (options.json)
         outputs.push_back(json_of(texts[first], prompts[first], completions[i]));
       else
-        print(stages::valid_utf8(texts[first]) + completions[i].text + "\n");
+        print((options.chat ? "" : stages::valid_utf8(texts[first])) + completions[i].text + "\n");
     }
   }
   if (options.json)

@@ -24,6 +24,8 @@ void add_generate(CLI::App& app, GenerateOptions& o) {
     if (prompt->empty() && prompt_file->empty())
       throw CLI::RequiredError("--prompt, or --prompt-file,");
   });
+  sub->add_flag("--chat", o.chat,
+                "Take each prompt as what a user says, and answer it by the model's chat template");
   sub->add_option("--tokens", o.tokens, "Tokens to write")
       ->check(number_between(1, 1'000'000))
       ->capture_default_str();

@@ -255,7 +255,7 @@ void add_tokenize(CLI::App& app, TokenizeOptions& o) {
       app, "tokenize", "Turn text into an indexed dataset, PREFIX.bin and PREFIX.idx",
       "  troupe tokenize books/*.txt --tokenizer spm.model -o data/books\n"
       "  troupe tokenize corpus.jsonl --tokenizer tokenizer.json --append '</s>' -o data/corpus\n"
-      "A .jsonl file is a document a line, from its \"text\", \"prompt\" and \"response\", or "
+      "JSON lines are a document a line, from its \"text\", \"prompt\" and \"response\", or "
       "\"messages\"; any other file is one document.");
   sub->add_option("files", o.files, "Text or JSONL files, or globs")->required()->type_name("FILE");
   sub->add_option("--tokenizer", o.tokenizer, "bytes, a SentencePiece .model, or a tokenizer.json")
@@ -267,6 +267,7 @@ void add_tokenize(CLI::App& app, TokenizeOptions& o) {
                 "Put around each document what the tokenizer.json's post-processor says");
   sub->add_option("--append", o.append, "Put this token behind each document, as </s>")
       ->type_name("TOKEN");
+  sub->add_flag("--json", o.json, "Print one JSON object: prefix, tokens, documents, sequences");
 }
 
 [[noreturn]] void refuse(const std::string& message) {

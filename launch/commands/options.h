@@ -94,6 +94,7 @@ struct GenerateOptions {
   std::string checkpoint;
   std::string prompt;
   std::string prompt_file;  ///< one prompt a line, in place of `prompt`
+  bool chat = false;        ///< a prompt is what a user says
   std::int64_t tokens = 100;
   std::uint64_t seed = 1;
   double temperature = 0.8;
@@ -146,6 +147,7 @@ struct TokenizeOptions {
   std::string output;  ///< path of the dataset without .bin and .idx
   bool add_special_tokens = false;
   std::optional<std::string> append;  ///< a token, by its name
+  bool json = false;
 };
 
 /// Options of `troupe schedule`, which generates and simulates schedules without a run.

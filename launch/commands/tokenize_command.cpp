@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "launch/commands/commands.h"
+#include "launch/commands/writing_output.h"
 #include "launch/host/console.h"
 #include "launch/host/quantities.h"
 #include "launch/manifest/tokenizing.h"
@@ -25,11 +28,22 @@ int run(const TokenizeOptions& options) {
   const auto files = stages::expand_files(options.files);
   const auto tokenizer = stages::Tokenizer::open(options.tokenizer);
   SignalWatch signals("");
-  Tokenizing tokenizing(signals);
+  Tokenizing tokenizing(signals, options.json ? Tokenizing::Quiet::yes : Tokenizing::Quiet::no);
   stages::EncodeOptions encode = tokenizing.options();
   if (options.add_special_tokens) encode.frame = tokenizer->frame();
   if (options.append) encode.append.push_back(id_to_append(options, *tokenizer));
-  const auto index = stages::write_indexed_dataset(files, *tokenizer, options.output, encode);
+  const auto index = writing_output(
+      [&] { return stages::write_indexed_dataset(files, *tokenizer, options.output, encode); });
+  if (options.json) {
+    print(nlohmann::json{{"prefix", options.output},
+                         {"tokens", index.num_tokens},
+                         {"documents", index.num_documents},
+                         {"sequences", index.num_sequences},
+                         {"bytes_per_token", stages::bytes_of(index.width)}}
+              .dump() +
+          "\n");
+    return 0;
+  }
   print(fmt::format("{} {} of {} in {}.bin and .idx\n", grouped(index.num_tokens),
                     index.num_tokens == 1 ? "token" : "tokens",
                     schedules::counted(index.num_documents, "document"), options.output));

@@ -21,9 +21,10 @@ std::string text_of(std::uint64_t bytes) {
 
 }  // namespace
 
-Tokenizing::Tokenizing(SignalWatch& signals)
+Tokenizing::Tokenizing(SignalWatch& signals, Quiet quiet)
     : signals_(signals),
-      threads_(std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {
+      threads_(std::max(1, static_cast<int>(std::thread::hardware_concurrency()))),
+      quiet_(quiet) {
   auto orders = SignalWatch::ending_process(" while text was tokenized");
   orders.stop_now = std::exchange(orders.stop, [this](const std::string& reason) {
     reason_ = reason;
@@ -40,8 +41,9 @@ Tokenizing::~Tokenizing() {
 }
 
 stages::EncodeOptions Tokenizing::options() {
-  line_ =
-      progress_line("tokenizing", "tokenized", " with " + schedules::counted(threads_, "thread"));
+  if (quiet_ == Quiet::no)
+    line_ =
+        progress_line("tokenizing", "tokenized", " with " + schedules::counted(threads_, "thread"));
   return {.threads = threads_,
           .progress = [this](std::uint64_t done, std::uint64_t total) { progress(done, total); }};
 }
@@ -51,7 +53,7 @@ void Tokenizing::progress(std::uint64_t done, std::uint64_t total) {
     throw Error(ErrorKind::retry, fmt::format("{} while text was tokenized, {} of {} done; nothing "
                                               "of it is left, and the same command begins again",
                                               reason_, text_of(done), text_of(total)));
-  line_(done, total);
+  if (line_) line_(done, total);
 }
 
 }  // namespace troupe::launch

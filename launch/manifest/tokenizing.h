@@ -12,8 +12,9 @@ namespace troupe::launch {
 /// with an Error{retry} and leaves no file behind; a second one ends the process.
 class Tokenizing {
  public:
+  enum class Quiet { no, yes };
   /// Sets the watch's orders for its lifetime. The watch must outlive it.
-  explicit Tokenizing(SignalWatch& signals);
+  explicit Tokenizing(SignalWatch& signals, Quiet quiet = Quiet::no);
   Tokenizing(const Tokenizing&) = delete;
   ~Tokenizing();
 
@@ -25,6 +26,7 @@ class Tokenizing {
 
   SignalWatch& signals_;
   const int threads_;
+  const Quiet quiet_;
   std::atomic<bool> stopped_ = false;
   std::string reason_;  ///< written before stopped_ is set
   stages::Progress line_;

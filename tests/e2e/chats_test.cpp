@@ -162,6 +162,27 @@ BOOST_AUTO_TEST_CASE(ids_and_masks_are_those_of_transformers) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_user_is_answered_as_conversations_were_trained) {
+  const Model model(tokenizer_of_bytes(), kUnmarked);
+  trained(model.place, "run", model.keys({{"run.max_steps", "1"}}));
+  const std::string checkpoint = model.place.checkpoint("run", 1);
+  const std::string prompts = model.place.dir.write("prompts.txt", "\xef\xbb\xbfthe cat\r\nhi\r\n");
+  const Finished done = troupe(
+      {"generate", checkpoint, "--chat", "--prompt-file", prompts, "--tokens", "1", "--json"});
+  BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  const json outputs = json::parse(done.out)["outputs"];
+  BOOST_TEST(outputs[0]["prompt"] == "the cat");
+  const std::string text = "<s><mask>user: the cat</s><mask>assistant: ";
+  const std::string file = model.place.dir.write("text.txt", text);
+  BOOST_REQUIRE(troupe({"tokenize", file, "--tokenizer", model.path("model/tokenizer.json"), "-o",
+                        model.path("text")})
+                    .exit_code == 0);
+  const std::string bytes = content_of(model.path("text.bin"));
+  std::vector<std::uint16_t> ids(bytes.size() / sizeof(std::uint16_t));
+  std::memcpy(ids.data(), bytes.data(), bytes.size());
+  BOOST_TEST((outputs[0]["prompt_ids"] == json(ids)), outputs[0]);
+}
+
 BOOST_AUTO_TEST_CASE(conversations_that_cannot_be_read_are_named) {
   const Model model(tokenizer_of_bytes(), "{{ raise_exception('no chats') }}");
   const auto refused = [&](const std::string& words) {

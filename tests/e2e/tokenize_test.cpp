@@ -1,6 +1,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,25 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_with_a_text_is_told_by_its_name) {
   BOOST_TEST(eval.exit_code == 65);
   BOOST_TEST(eval.err.find(text + ": 9 tokens") != std::string::npos, eval.err);
   BOOST_TEST(eval.err.find(".tokens") == std::string::npos, eval.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_dataset_is_told_as_json_or_why_there_is_none) {
+  const TempDir dir;
+  const std::string lines = dir.write("in.JSON", "{\"text\": \"ab\"}\n{\"text\": \"c\"}\n");
+  const std::string prefix = (dir / "out").string();
+  const Finished made = troupe({"tokenize", lines, "-o", prefix, "--json"});
+  BOOST_REQUIRE_MESSAGE(made.exit_code == 0, made.err);
+  BOOST_TEST(made.err == "");
+  BOOST_TEST((nlohmann::json::parse(made.out) == nlohmann::json{{"prefix", prefix},
+                                                                {"tokens", 3},
+                                                                {"documents", 2},
+                                                                {"sequences", 2},
+                                                                {"bytes_per_token", 2}}),
+             made.out);
+  const std::string nowhere = (dir / "nowhere" / "out").string();
+  const Finished lost = troupe({"tokenize", lines, "-o", nowhere});
+  BOOST_TEST(lost.exit_code == 65);
+  BOOST_TEST(lost.err.find(nowhere + ".bin: cannot create") != std::string::npos, lost.err);
 }
 
 BOOST_AUTO_TEST_CASE(special_tokens_are_put_around_documents) {
