@@ -301,6 +301,8 @@ void Director::publish_status() {
     status.epoch = protocol_.epoch().number;
     status.evaluated = protocol_.evaluated();
     status.saving = protocol_.writing();
+    status.catch_up = protocol_.catch_up();
+    if (status.catch_up && status.state == "running") status.state = "catching up";
   });
 }
 
@@ -324,10 +326,10 @@ void Director::on_failure(const std::string& what) {
 }
 
 /// Where an epoch's state comes from (ChangeReport::from).
-std::string Director::origin_of(const StatePlan& state) const {
-  if (state.from_memory) return "memory";
+std::string Director::origin_of(std::int64_t step, bool from_memory) const {
+  if (from_memory) return "memory";
   const bool resumes = !context_.spec.checkpoint.resume.empty();
-  return resumes || protocol_.saved() == state.step ? "checkpoint" : "start";
+  return resumes || protocol_.saved() == step ? "checkpoint" : "start";
 }
 
 }  // namespace troupe::actors

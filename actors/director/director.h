@@ -95,7 +95,6 @@ class Director : public ControlActor {
   void ordered(const SaveOrder& order);
   void perform(const AnswerScale& effect);
   void perform(const AnswerSave& effect);
-  void answer_changed();
   void answer_scale(std::uint64_t order, const ScaleAnswer& answer);
 
   // Passes events to the protocol and performs its effects.
@@ -107,6 +106,7 @@ class Director : public ControlActor {
   void perform(const OrderHalt& effect);
   void perform(const OrderWarmUp& effect);
   void perform(const WarmUpSpare& effect);
+  void perform(const ReportWentBack& effect);
   void perform(const StartEpoch& effect);
   void perform(const ReportEpoch& effect);
   void perform(const OrderLeave& effect);
@@ -127,7 +127,7 @@ class Director : public ControlActor {
   void open_join_port();
   void close_join_port();
   void begin(const Epoch& epoch, const StatePlan& state);
-  std::string origin_of(const StatePlan& state) const;
+  std::string origin_of(std::int64_t step, bool from_memory) const;
   template <typename Order>
   void order_all(const Order& order);
   StepReport report(const OrderCommit& commit);
@@ -135,7 +135,9 @@ class Director : public ControlActor {
   void announce(const std::string& text);
   /// Publishes an event of the current epoch to the monitors. `step` -1: the last committed one.
   void tell(EventBody body, int rank = -1, std::int64_t step = -1);
-  void report_change(std::int64_t step);
+  ChangeReport end_change(RecoveryClock& clock, std::int64_t step);
+  void report_ordered(std::int64_t step);
+  void report_recovered(std::int64_t step);
   void list_ranks(const Epoch& epoch);
   void on_failure(const std::string& what) override;
   void on_error_of_peer(const std::string& what) override;
@@ -153,15 +155,14 @@ class Director : public ControlActor {
   // What each replica measured in the current step.
   std::vector<std::shared_ptr<const StepReport::Measured>> measured_;
   Liveness liveness_;
-  RecoveryClock clock_;
+  RecoveryClock ordered_;      ///< times the order that is carried out
+  RecoveryClock recovery_;     ///< times any other change, whatever is ordered on the way
   std::int64_t reported_ = 0;  ///< the newest reported step; steps up to it are not reported again
   RecoveryClock::Time last_sign_;  ///< when the worker of the current event last gave a sign
-  ChangeReport change_;            ///< the newest change of the cluster that is over
+  ChangeReport change_;            ///< the newest ordered change that is over
   std::string shape_;              ///< shape of the newest step, for people
   std::map<std::uint64_t, ScaleOrder> scale_orders_;
   std::map<std::uint64_t, SaveOrder> save_orders_;
-  /// The order that is done, but whose report is not complete yet.
-  std::optional<std::uint64_t> unreported_order_;
   std::uint64_t next_order_ = 1;
   std::uint64_t refused_ = 0;      ///< number of impossible messages
   std::vector<double> handler_s_;  ///< for DirectorActivity::handler_s

@@ -77,7 +77,7 @@ void Director::perform(const ReportWorkerLost& effect) {
     lost.resident_bytes = 0;
     lost.allocated = {};
   });
-  if (const auto detect_s = clock_.lost(last_sign_, effect.rank, effect.cause))
+  if (const auto detect_s = recovery_.lost(last_sign_, effect.rank, effect.cause))
     tell(FailureDetected{.cause = effect.cause, .detect_s = *detect_s}, effect.rank);
 }
 
@@ -96,7 +96,13 @@ void Director::perform(const OrderHalt& effect) {
   for (const auto& [incarnation, worker] : workers_)
     if (const int rank = epoch.rank_of(incarnation); rank < 0 || rank >= epoch.num_ranks())
       send(worker, halt);
-  clock_.halting(effect.change, effect.reason);
+  // An order that is given up for now has become a part of what stands in its way.
+  if (effect.change.empty() && ordered_.running()) {
+    if (!recovery_.running()) recovery_ = ordered_;
+    ordered_ = {};
+  }
+  if (!effect.change.empty()) ordered_.halting(effect.change, "");
+  if (effect.change.empty() || recovery_.running()) recovery_.halting("", effect.reason);
   tell(PhaseBegun{.phase = "spawn"});
 }
 
@@ -110,9 +116,17 @@ void Director::perform(const WarmUpSpare& effect) {
   send(workers_.at(effect.incarnation), WarmUp{.any_rank = true, .shape = effect.shape});
 }
 
+void Director::perform(const ReportWentBack& effect) {
+  const std::string from = origin_of(effect.way.back_to, effect.from_memory);
+  context_.observer.on_event(fmt::format("{}, from {}", to_string(effect.way), from));
+  tell(WentBack{.way = effect.way, .from = from});
+}
+
 void Director::perform(const StartEpoch& effect) {
-  const bool changes = clock_.running();
-  if (changes) clock_.begins(origin_of(effect.state));
+  const bool changes = ordered_.running() || recovery_.running();
+  const std::string from = origin_of(effect.state.step, effect.state.from_memory);
+  for (RecoveryClock* clock : {&ordered_, &recovery_})
+    if (clock->running()) clock->begins(from);
   if (shape_.empty()) shape_ = to_string(effect.epoch.shape);
   list_ranks(effect.epoch);
   const RunStatus listed = context_.board.read();
@@ -163,10 +177,11 @@ void Director::begin(const Epoch& epoch, const StatePlan& state) {
 }
 
 void Director::perform(const ReportEpoch& effect) {
-  if (clock_.running()) {
-    clock_.reached(effect.move_s);
-    tell(PhaseBegun{.phase = "first step"});
-  }
+  const bool catches_up = protocol_.catch_up().has_value();
+  if (ordered_.running()) ordered_.reached(effect.move_s, false);
+  if (recovery_.running()) recovery_.reached(effect.move_s, catches_up);
+  if (ordered_.running() || recovery_.running())
+    tell(PhaseBegun{.phase = catches_up && !ordered_.running() ? "catch up" : "first step"});
   step_begin_ = std::chrono::steady_clock::now();
 }
 
@@ -210,30 +225,48 @@ void Director::perform(const OrderCommit& effect) {
   const StepReport step = report(effect);
   send(scheduler_,
        StepDone{.epoch = protocol_.epoch().number, .step = effect.step, .seconds = step.step_s});
-  if (effect.step <= reported_) return;  // the step was done again; its report has the same bits
-  reported_ = effect.step;
-  context_.observer.on_step(step);
-  tell(StepCommitted{.report = step}, -1, step.step);
-  if (clock_.running()) report_change(effect.step);
+  const bool again = effect.step <= reported_;
+  if (again) {
+    const CatchUp way = protocol_.newest_way();
+    context_.observer.on_step_again(step, way);
+    tell(StepAgain{.report = step, .way = way}, -1, step.step);
+  } else {
+    reported_ = effect.step;
+    context_.observer.on_step(step);
+    tell(StepCommitted{.report = step}, -1, step.step);
+  }
+  if (ordered_.running()) report_ordered(effect.step);
+  if (!recovery_.running()) return;
+  if (!again) return report_recovered(effect.step);
+  if (effect.step < reported_) return;
+  recovery_.caught_up();
+  tell(PhaseBegun{.phase = "first step"});
 }
 
-void Director::report_change(std::int64_t step) {
-  change_ = clock_.finish();
-  change_.step = step;
-  change_.before = std::exchange(shape_, to_string(protocol_.epoch().shape));
-  change_.after = shape_;
-  context_.observer.on_event(to_string(change_, kInLog));
-  if (change_.recovery)
-    tell(Recovered{.cause = change_.cause,
-                   .from = change_.from,
-                   .phases = change_.phases,
-                   .stall_s = change_.stall_s},
-         change_.rank, step);
-  if (change_.planned) context_.observer.on_scaled(protocol_.epoch().shape);
-  if (change_.planned)
-    tell(Rescaled{.cause = change_.order, .phases = change_.phases, .stall_s = change_.stall_s}, -1,
-         step);
-  answer_changed();
+ChangeReport Director::end_change(RecoveryClock& clock, std::int64_t step) {
+  ChangeReport change = clock.finish();
+  change.step = step;
+  change.before = std::exchange(shape_, to_string(protocol_.epoch().shape));
+  change.after = shape_;
+  context_.observer.on_event(to_string(change, kInLog));
+  return change;
+}
+
+void Director::report_ordered(std::int64_t step) {
+  change_ = end_change(ordered_, step);
+  context_.observer.on_scaled(protocol_.epoch().shape);
+  tell(Rescaled{.cause = change_.order, .phases = change_.phases, .stall_s = change_.stall_s}, -1,
+       step);
+}
+
+void Director::report_recovered(std::int64_t step) {
+  const ChangeReport change = end_change(recovery_, step);
+  if (change.recovery)
+    tell(Recovered{.cause = change.cause,
+                   .from = change.from,
+                   .phases = change.phases,
+                   .stall_s = change.stall_s},
+         change.rank, step);
 }
 
 StepReport Director::report(const OrderCommit& commit) {
@@ -359,13 +392,6 @@ void Director::perform(const End& effect) {
   for (const auto& replica : replicas_) send_exit(replica, caf::exit_reason::user_shutdown);
   for (const auto& helper : {scheduler_, checkpoints_})
     if (helper) send_exit(helper, caf::exit_reason::user_shutdown);
-  if (unreported_order_)
-    answer_scale(
-        *unreported_order_,
-        {.code = 0,
-         .text = fmt::format("changed; the run ended at step {}: {}\nbefore: {}\nafter:  {}",
-                             effect.outcome.step, effect.outcome.reason, shape_,
-                             to_string(protocol_.epoch().shape))});
   tell(RunEnded{.outcome = effect.outcome});
   context_.on_end(effect.outcome);
   quit();

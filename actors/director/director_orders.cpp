@@ -27,17 +27,7 @@ void Director::perform(const AnswerScale& effect) {
   if (!effect.refused.empty())
     return answer_scale(effect.order,
                         {.code = static_cast<int>(effect.kind), .text = effect.refused});
-  // If the first step of the new shape is one that is done again, the change is not over yet.
-  if (clock_.running())
-    unreported_order_ = effect.order;
-  else
-    answer_scale(effect.order, {.code = 0, .text = to_string(change_, kInAnswer)});
-}
-
-void Director::answer_changed() {
-  if (unreported_order_)
-    answer_scale(*std::exchange(unreported_order_, std::nullopt),
-                 {.code = 0, .text = to_string(change_, kInAnswer)});
+  answer_scale(effect.order, {.code = 0, .text = to_string(change_, kInAnswer)});
 }
 
 void Director::answer_scale(std::uint64_t order, const ScaleAnswer& answer) {

@@ -39,6 +39,10 @@ void ReportThread::on_step(const StepReport& report) {
   then([this, report] { observer_.on_step(report); });
 }
 
+void ReportThread::on_step_again(const StepReport& report, const CatchUp& way) {
+  then([this, report, way] { observer_.on_step_again(report, way); });
+}
+
 void ReportThread::on_eval(const EvalReport& report) {
   then([this, report] { observer_.on_eval(report); });
 }

@@ -21,6 +21,7 @@ class ReportThread : public RunObserver {
   ReportThread(const ReportThread&) = delete;
 
   void on_step(const StepReport& report) override;
+  void on_step_again(const StepReport& report, const CatchUp& way) override;
   void on_eval(const EvalReport& report) override;
   void on_checkpoint(std::int64_t step, const std::string& path) override;
   void on_not_saved(std::int64_t step, const std::string& error) override;

@@ -22,6 +22,12 @@ namespace troupe::actors {
 struct StepCommitted {
   StepReport report;
 };
+/// A step that was committed before is computed again, after a recovery went back. No monitor
+/// counts it as a step.
+struct StepAgain {
+  StepReport report;
+  CatchUp way;
+};
 struct EvaluationDone {
   double loss = 0;
 };
@@ -124,11 +130,16 @@ struct FailureDetected {
 };
 /// A phase of a recovery or of a planned change has begun: "spawn" (all ranks stop, and missing
 /// workers are spawned), "move" (state is moved, and plans, connections and buffers are built
-/// anew), or "first step".
+/// anew), "catch up" (steps are computed again), or "first step".
 struct PhaseBegun {
   std::string phase;
 };
-/// The first step after a failure is committed.
+/// A recovery goes back to an older state than the newest step's.
+struct WentBack {
+  CatchUp way;
+  std::string from;  ///< ChangeReport::from
+};
+/// The first new step after a failure is committed.
 struct Recovered {
   std::string cause;
   std::string from;  ///< ChangeReport::from
@@ -157,16 +168,17 @@ struct RunEnded {
 };
 
 using EventBody =
-    std::variant<StepCommitted, EvaluationDone, CheckpointSaved, NotFinite, MembershipChanged,
-                 RankActivity, DirectorActivity, ActionsTraced, TensorTapped, ParametersSeen,
-                 StragglerFound, LargeGradient, FailureDetected, PhaseBegun, Recovered, Rescaled,
-                 MonitorAttached, MonitorDetached, Note, RunEnded>;
+    std::variant<StepCommitted, StepAgain, EvaluationDone, CheckpointSaved, NotFinite,
+                 MembershipChanged, RankActivity, DirectorActivity, ActionsTraced, TensorTapped,
+                 ParametersSeen, StragglerFound, LargeGradient, FailureDetected, PhaseBegun,
+                 WentBack, Recovered, Rescaled, MonitorAttached, MonitorDetached, Note, RunEnded>;
 
 inline constexpr std::size_t kNumEventKinds = std::variant_size_v<EventBody>;
 inline constexpr std::array<std::string_view, kNumEventKinds> kEventNames{
-    "step",      "evaluation", "checkpoint", "not_finite", "membership",     "activity", "director",
-    "actions",   "tensor",     "histograms", "straggler",  "large_gradient", "failure",  "phase",
-    "recovered", "rescaled",   "attached",   "detached",   "note",           "ended"};
+    "step",           "step_again", "evaluation", "checkpoint", "not_finite", "membership",
+    "activity",       "director",   "actions",    "tensor",     "histograms", "straggler",
+    "large_gradient", "failure",    "phase",      "went_back",  "recovered",  "rescaled",
+    "attached",       "detached",   "note",       "ended"};
 
 /// An event with its place in the run.
 struct RunEvent {

@@ -41,6 +41,12 @@ class DirectorProtocol {
 
   Phase phase() const { return phase_; }
   std::int64_t committed() const { return committed_; }
+  /// The newest way back to a step that was committed before, which may be over.
+  CatchUp newest_way() const { return {.back_to = back_to_, .reached = reached_}; }
+  /// The way that is under way: steps that were committed before are computed again.
+  std::optional<CatchUp> catch_up() const {
+    return committed_ < reached_ ? std::optional(newest_way()) : std::nullopt;
+  }
   /// The step of the newest checkpoint in the run directory; -1: none.
   std::int64_t saved() const { return checkpoint_.saved(); }
   /// The epoch that is running or being prepared, or was last; number 0 before the first.
@@ -82,6 +88,7 @@ class DirectorProtocol {
   void handle(const ReplicaReady& event);
   void gather(const std::string& reason, bool reconnect = true);
   void begin_if_complete();
+  void go_back_to(const StatePlan& state);
   StatePlan choose_state(const Epoch& next) const;
   void settle();
   void spawn_missing(const TargetShape& target);
@@ -168,6 +175,8 @@ class DirectorProtocol {
 
   std::int64_t committed_ = 0;
   std::int64_t reached_ = 0;    // the newest step that was ever committed
+  std::int64_t back_to_ = 0;    // the oldest state on the newest way back to reached_
+  std::int64_t evaluated_ = 0;  // the newest step that was evaluated
   StepVotes votes_;             // used while running
   EvaluationRound evaluation_;  // used while evaluating
   CheckpointProgress checkpoint_;

@@ -54,6 +54,11 @@ struct WarmUpSpare {
   std::uint64_t incarnation = 0;
   ClusterShape shape;
 };
+/// The state of the epoch that begins next is older than the newest step of the one before it.
+struct ReportWentBack {
+  CatchUp way;
+  bool from_memory = false;
+};
 /// All workers have joined and halted: the epoch, and where its state comes from, are to be handed
 /// out.
 struct StartEpoch {
@@ -136,10 +141,11 @@ struct End {
   Outcome outcome;
 };
 
-using Effect = std::variant<SpawnWorker, KillWorker, ReportWorkerLost, ReportRefused, OrderHalt,
-                            OrderWarmUp, WarmUpSpare, StartEpoch, ReportEpoch, OrderLeave,
-                            OrderStep, OrderCommit, OrderSave, PublishCheckpoint, AbandonCheckpoint,
-                            OrderEvaluate, ReportEvaluation, ReportUnsaved, ReportRepair,
-                            AnswerScale, AnswerSave, StartTimer, OrderFinish, KillWorkers, End>;
+using Effect =
+    std::variant<SpawnWorker, KillWorker, ReportWorkerLost, ReportRefused, OrderHalt, OrderWarmUp,
+                 WarmUpSpare, ReportWentBack, StartEpoch, ReportEpoch, OrderLeave, OrderStep,
+                 OrderCommit, OrderSave, PublishCheckpoint, AbandonCheckpoint, OrderEvaluate,
+                 ReportEvaluation, ReportUnsaved, ReportRepair, AnswerScale, AnswerSave, StartTimer,
+                 OrderFinish, KillWorkers, End>;
 
 }  // namespace troupe::actors

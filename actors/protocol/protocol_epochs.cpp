@@ -63,12 +63,22 @@ void DirectorProtocol::begin_if_complete() {
   // Publishing a newer checkpoint may remove the one to load from.
   if (!state.from_memory && checkpoint_.publishing()) return;
   epoch_ = std::move(next);
-  committed_ = state.step;
+  go_back_to(state);
   phase_ = Phase::preparing;
   ready_.begin(epoch_.shape.mesh.dp);
   move_s_ = 0;
   ++timer_;  // the gathering's deadline no longer counts
   emit(StartEpoch{.epoch = epoch_, .state = state});
+}
+
+/// Takes up the state of an epoch; steps after it that were committed are computed again.
+void DirectorProtocol::go_back_to(const StatePlan& state) {
+  const bool goes_back = state.step < committed_;
+  if (goes_back) back_to_ = catch_up() ? std::min(back_to_, state.step) : state.step;
+  committed_ = state.step;
+  if (goes_back)
+    emit(ReportWentBack{.way = {.back_to = committed_, .reached = reached_},
+                        .from_memory = state.from_memory});
 }
 
 StatePlan DirectorProtocol::choose_state(const Epoch& next) const {

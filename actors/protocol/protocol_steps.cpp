@@ -134,7 +134,8 @@ void DirectorProtocol::handle(const Published& event) {
 
 void DirectorProtocol::evaluate_or_go_on() {
   const auto interval = spec_.eval.interval;
-  if (stopping() || interval <= 0 || committed_ == 0 || committed_ % interval != 0) return go_on();
+  const bool due = interval > 0 && committed_ > evaluated_ && committed_ % interval == 0;
+  if (stopping() || !due) return go_on();
   phase_ = Phase::evaluating;
   evaluation_.begin(spec_.eval.batches(spec_.batch.global), epoch_.shape.mesh.dp);
   order_batches();
@@ -158,6 +159,7 @@ void DirectorProtocol::handle(const ReplicaEvaluated& event) {
     return;
   }
   if (!evaluation_.complete()) return order_batches();
+  evaluated_ = committed_;  // a step that is computed again is not evaluated again
   emit(ReportEvaluation{.step = committed_, .loss = evaluation_.mean_loss()});
   go_on();
 }

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "schedules/counted.h"
+
 namespace troupe::actors {
 
 std::vector<StepReport::Collectives> StepReport::of_groups(
@@ -28,22 +30,26 @@ std::vector<StepReport::Collectives> StepReport::of_groups(
   return rows;
 }
 
+std::string to_string(const CatchUp& way) {
+  return fmt::format("goes back to step {}, {} to compute again", way.back_to,
+                     schedules::counted(way.reached - way.back_to, "step"));
+}
+
 std::string to_string(const ChangeReport& change, const char* between) {
-  std::string what = change.planned ? change.order : change.cause;
-  if (change.planned && change.recovery) what += ", and recovered: " + change.cause;
+  const bool ordered = !change.order.empty();
   std::string shapes;
-  if (change.planned || change.before != change.after)
+  if (ordered || change.before != change.after)
     shapes = fmt::format("{0}before: {1}{0}after:  {2}", between, change.before, change.after);
-  const RecoveryPhases& p = change.phases;
-  return fmt::format(
-      "{} at step {} from {}: {}; {:.2f} s (notice {:.2f}, decide {:.2f}, gather {:.2f}, move "
-      "{:.2f}, "
-      "rebuild {:.2f}, first step {:.2f}){}",
-      change.planned    ? "changed"
-      : change.recovery ? "recovered"
-                        : "went on",
-      change.step, change.from, what, change.stall_s, p.detect_s, p.decide_s, p.spawn_s, p.move_s,
-      p.rebuild_s, p.first_step_s, shapes);
+  std::string phases;
+  for (const PhaseName& phase : kPhaseNames)
+    phases += fmt::format("{}{} {:.2f}", phases.empty() ? "" : ", ", phase.name,
+                          change.phases.*phase.seconds);
+  return fmt::format("{} at step {} from {}: {}; {:.2f} s ({}){}",
+                     ordered           ? "changed"
+                     : change.recovery ? "recovered"
+                                       : "went on",
+                     change.step, change.from, ordered ? change.order : change.cause,
+                     change.stall_s, phases, shapes);
 }
 
 }  // namespace troupe::actors

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/topology/allocated_memory.h"
@@ -88,30 +90,56 @@ struct EvalReport {
   double loss = 0;
 };
 
-/// Seconds that the parts of a recovery or of an ordered change took, in their order. A part that
-/// was not needed took 0.
+/// Seconds that the parts of a recovery or of an ordered change took, in their order, added up over
+/// all attempts. A part that was not needed took 0.
 struct RecoveryPhases {
   double detect_s = 0;      ///< from the last sign of life to the first notice; 0 for an order
   double decide_s = 0;      ///< to the director's decision
   double spawn_s = 0;       ///< until all had stopped, and missing workers had joined
   double move_s = 0;        ///< until every rank held its state
   double rebuild_s = 0;     ///< plans, connections, buffers
+  double catch_up_s = 0;    ///< steps that were committed before and are computed again
   double first_step_s = 0;  ///< until the first step after it was committed
 };
+/// A phase, by the one name that people are told everywhere and the one that files have.
+struct PhaseName {
+  std::string_view name;
+  const char* field;
+  double RecoveryPhases::*seconds;
+};
+inline constexpr std::array<PhaseName, 7> kPhaseNames{
+    {{"detect", "detect_s", &RecoveryPhases::detect_s},
+     {"decide", "decide_s", &RecoveryPhases::decide_s},
+     {"spawn", "spawn_s", &RecoveryPhases::spawn_s},
+     {"move", "move_s", &RecoveryPhases::move_s},
+     {"rebuild", "rebuild_s", &RecoveryPhases::rebuild_s},
+     {"catch up", "catch_up_s", &RecoveryPhases::catch_up_s},
+     {"first step", "first_step_s", &RecoveryPhases::first_step_s}}};
 
-/// A change of the cluster that is over: a recovery, or one that was ordered.
+/// The way back to the newest step after a recovery went back to an older state: steps are computed
+/// again, and have the bits that they had.
+struct CatchUp {
+  std::int64_t back_to = 0;  ///< step of the state that it went back to
+  std::int64_t reached = 0;  ///< the newest step that was ever committed
+};
+/// "goes back to step 40, 50 steps to compute again".
+std::string to_string(const CatchUp& way);
+
+/// A change of the cluster that is over: one that was ordered, or any other, of which most are
+/// recoveries. An order that is carried out while a recovery catches up is a change of its own.
 struct ChangeReport {
   bool recovery = false;  ///< a worker was lost
   std::string cause;      ///< cause of the first loss
-  bool planned = false;   ///< the change was ordered, whatever was lost on the way
-  std::string order;
-  int rank = -1;   ///< rank that was lost first; -1: none
-  int losses = 0;  ///< workers that were lost
-  /// Where the state came from: "memory", "checkpoint", or "start", what the run began with.
+  std::string order;      ///< empty: the change was not ordered
+  int rank = -1;          ///< rank that was lost first; -1: none
+  int losses = 0;         ///< workers that were lost
+  /// Where the oldest state on the way came from: "memory", "checkpoint", or "start", what the run
+  /// began with.
   std::string from;
   std::string before;  ///< mesh, schedule and layers, for people
   std::string after;
-  std::int64_t step = 0;  ///< first step that was committed after the change
+  std::int64_t step =
+      0;  ///< first step after the change, or, of others than orders, the first new one
   RecoveryPhases phases;
   double stall_s = 0;  ///< all phases together
 };
@@ -151,7 +179,7 @@ struct Pipeline {
 };
 
 struct RunStatus {
-  std::string state;  ///< starting, running, saving, stopping, ended
+  std::string state;  ///< starting, running, catching up, saving, stopping, ended
   std::int64_t step = 0;
   std::int64_t max_steps = 0;
   std::uint32_t epoch = 0;
@@ -162,6 +190,7 @@ struct RunStatus {
   std::int64_t evaluations = 0;           ///< batches of an evaluation
   std::optional<std::int64_t> saving;     ///< step of the checkpoint under way
   std::uint64_t checkpoint_bytes = 0;     ///< size of a checkpoint's tensors
+  std::optional<CatchUp> catch_up;        ///< while steps are computed again
 };
 
 /// How a run ended.
@@ -180,6 +209,8 @@ class RunObserver {
  public:
   virtual ~RunObserver() = default;
   virtual void on_step(const StepReport& report) = 0;
+  /// A step was computed again, with the bits that were reported before.
+  virtual void on_step_again(const StepReport& report, const CatchUp& way) = 0;
   virtual void on_eval(const EvalReport& report) = 0;
   virtual void on_checkpoint(std::int64_t step, const std::string& path) = 0;
   /// A checkpoint could not be written; the run goes on.

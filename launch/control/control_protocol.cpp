@@ -71,6 +71,11 @@ namespace {
 /// The progress of work that takes longer than a step.
 nlohmann::json progress_of(const actors::RunStatus& status) {
   nlohmann::json progress = nlohmann::json::array();
+  if (status.catch_up)
+    progress.push_back({{"what", kCatchingUp},
+                        {"done", status.step - status.catch_up->back_to},
+                        {"of", status.catch_up->reached - status.catch_up->back_to},
+                        {"unit", "steps"}});
   if (status.evaluated)
     progress.push_back({{"what", "evaluation"},
                         {"done", *status.evaluated},

@@ -59,6 +59,9 @@ class FrameReader {
 std::optional<nlohmann::json> authenticated_request(const std::string& frame,
                                                     const std::string& token);
 
+/// What `progress` calls steps that are computed again.
+inline constexpr const char* kCatchingUp = "catching up";
+
 /// A pipeline as {pp, dp, stage_of_chunk: [...], copies, microbatches}.
 nlohmann::json to_json(const actors::Pipeline& pipeline);
 /// A status as {run, state, step, max_steps, epoch, refused, pipeline, progress, resident_bytes,

@@ -16,9 +16,10 @@ namespace {
 using nlohmann::json;
 using namespace actors;
 
-json phases_of(const RecoveryPhases& p) {
-  return {{"detect_s", p.detect_s}, {"decide_s", p.decide_s},   {"spawn_s", p.spawn_s},
-          {"move_s", p.move_s},     {"rebuild_s", p.rebuild_s}, {"first_step_s", p.first_step_s}};
+json phases_of(const RecoveryPhases& phases) {
+  json fields;
+  for (const PhaseName& phase : kPhaseNames) fields[phase.field] = phases.*phase.seconds;
+  return fields;
 }
 
 json stages_of(const StepReport& report) {
@@ -65,8 +66,7 @@ json with_sources(json fields, const StepReport& report) {
 
 // The fields of each kind, without those that every event has.
 
-json body_of(const StepCommitted& e) {
-  const StepReport& r = e.report;
+json fields_of(const StepReport& r) {
   return with_sources({{"loss", r.loss},
                        {"grad_norm", r.grad_norm},
                        {"lr", r.lr},
@@ -77,6 +77,15 @@ json body_of(const StepCommitted& e) {
                        {"edges", edges_of(r)},
                        {"collectives", collectives_of(r)}},
                       r);
+}
+json body_of(const StepCommitted& e) {
+  return fields_of(e.report);
+}
+json body_of(const StepAgain& e) {
+  json fields = fields_of(e.report);
+  fields["back_to"] = e.way.back_to;
+  fields["reached"] = e.way.reached;
+  return fields;
 }
 json body_of(const EvaluationDone& e) {
   return {{"eval_loss", e.loss}};
@@ -172,6 +181,12 @@ json body_of(const FailureDetected& e) {
 }
 json body_of(const PhaseBegun& e) {
   return {{"phase", e.phase}};
+}
+json body_of(const WentBack& e) {
+  return {{"cause", to_string(e.way)},
+          {"from", e.from},
+          {"back_to", e.way.back_to},
+          {"reached", e.way.reached}};
 }
 json body_of(const Recovered& e) {
   return {{"cause", e.cause},

@@ -15,11 +15,11 @@ namespace {
 
 using namespace actors;
 
-/// The kinds that are written. Steps and evaluations are in metrics.jsonl; periodic activity is of
-/// no use later.
+/// The kinds that are written. Steps and evaluations are in metrics.jsonl, which has a step that is
+/// computed again only once; periodic activity is of no use later.
 EventMask kept_kinds() {
-  return all_events() & ~mask_of<StepCommitted, EvaluationDone, RankActivity, DirectorActivity,
-                                 ActionsTraced, TensorTapped, ParametersSeen>();
+  return all_events() & ~mask_of<StepCommitted, StepAgain, EvaluationDone, RankActivity,
+                                 DirectorActivity, ActionsTraced, TensorTapped, ParametersSeen>();
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -81,8 +82,10 @@ class PrometheusEndpoint::Metrics {
         peak_(peak),
         busy_(counters(registry, "troupe_pipeline_stage_busy_seconds_total",
                        "Time a stage computed.")),
-        idle_(counters(registry, "troupe_pipeline_stage_idle_seconds_total",
-                       "Time a stage waited for messages while its plan ran.")),
+        idle_(
+            counters(registry, "troupe_pipeline_stage_idle_seconds_total",
+                     "Time a stage waited while its plan ran: for messages of other stages, or for "
+                     "collectives of its shards and replicas.")),
         bytes_(counters(registry, "troupe_link_bytes_total",
                         "Payload bytes sent from rank src to rank dst.")),
         waits_(counters(registry, "troupe_link_wait_seconds_total",
@@ -133,11 +136,13 @@ class PrometheusEndpoint::Metrics {
       const Labels place{{"replica", std::to_string(s.replica)},
                          {"stage", std::to_string(s.stage)},
                          {"shard", std::to_string(s.shard)}};
-      Labels busy = place, idle = place;
+      Labels busy = place, message = place, collective = place;
       busy["phase"] = "compute";
-      idle["cause"] = "message";
+      message["cause"] = "message";
+      collective["cause"] = "collective";
       busy_.of(busy).Increment(s.busy_s);
-      idle_.of(idle).Increment(s.idle_s);
+      idle_.of(message).Increment(std::max(0.0, s.idle_s - s.collective_s));
+      idle_.of(collective).Increment(s.collective_s);
       if (s.device_total_bytes == 0) continue;
       device_used_.of(place).Set(static_cast<double>(s.device_used_bytes));
       device_total_.of(place).Set(static_cast<double>(s.device_total_bytes));
@@ -150,6 +155,7 @@ class PrometheusEndpoint::Metrics {
       waits_.of(link).Increment(e.wait_s);
     }
   }
+  void count(const RunEvent&, const StepAgain&) { steps_again_.Increment(); }
   void count(const RunEvent&, const EvaluationDone& evaluation) { eval_loss_.Set(evaluation.loss); }
   void count(const RunEvent& event, const CheckpointSaved& checkpoint) {
     checkpoint_s_.Observe(checkpoint.duration_s);
@@ -215,6 +221,9 @@ class PrometheusEndpoint::Metrics {
   Gauge& epoch_ = gauges(registry_, "troupe_run_epoch", "Version of the cluster.").Add({});
   Gauge& ranks_ = gauges(registry_, "troupe_run_ranks", "Ranks of the epoch.").Add({});
   Counter& steps_ = counters(registry_, "troupe_train_steps_total", "Steps committed.").Add({});
+  Counter& steps_again_ = counters(registry_, "troupe_train_steps_again_total",
+                                   "Steps computed again after a recovery went back.")
+                              .Add({});
   Counter& tokens_ = counters(registry_, "troupe_train_tokens_total", "Tokens trained on.").Add({});
   Histogram& step_s_ = histograms(registry_, "troupe_train_step_duration_seconds",
                                   "Wall time from commit to commit.")
@@ -223,7 +232,7 @@ class PrometheusEndpoint::Metrics {
                                         "From the order to save to the complete checkpoint.")
                                  .Add({}, duration_buckets());
   Histogram& stall_s_ = histograms(registry_, "troupe_recovery_stall_seconds",
-                                   "What a recovery added to the time of a step.")
+                                   "From a worker's loss to the end of the first new step.")
                             .Add({}, duration_buckets());
   Histogram& handler_s_ = histograms(registry_, "troupe_actor_handler_duration_seconds",
                                      "Time that an event took an actor.")

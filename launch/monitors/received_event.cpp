@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "launch/control/control_protocol.h"
 #include "launch/monitors/event_fields.h"
 
 namespace troupe::launch {
@@ -38,13 +39,10 @@ json object_of(const json& from, const char* field) {
 }
 
 RecoveryPhases phases_of(const json& event) {
-  const json p = object_of(event, "phases");
-  return {.detect_s = number_of(p, "detect_s"),
-          .decide_s = number_of(p, "decide_s"),
-          .spawn_s = number_of(p, "spawn_s"),
-          .move_s = number_of(p, "move_s"),
-          .rebuild_s = number_of(p, "rebuild_s"),
-          .first_step_s = number_of(p, "first_step_s")};
+  const json fields = object_of(event, "phases");
+  RecoveryPhases phases;
+  for (const PhaseName& phase : kPhaseNames) phases.*phase.seconds = number_of(fields, phase.field);
+  return phases;
 }
 
 StepReport::Measured measured_of(const json& event) {
@@ -86,6 +84,20 @@ StepReport report_of(const json& event) {
                               .tokens = integer_of(source, "tokens")});
   report.replicas = {std::make_shared<StepReport::Measured>(measured_of(event))};
   return report;
+}
+
+CatchUp way_of(const json& event) {
+  return {.back_to = integer_of(event, "back_to"), .reached = integer_of(event, "reached")};
+}
+
+/// The catch-up among the things that are under way.
+std::optional<CatchUp> catch_up_of(const json& status) {
+  for (const json& work : objects_of(status, "progress"))
+    if (text_of(work, "what") == kCatchingUp) {
+      const std::int64_t back_to = integer_of(status, "step") - integer_of(work, "done");
+      return CatchUp{.back_to = back_to, .reached = back_to + integer_of(work, "of")};
+    }
+  return std::nullopt;
 }
 
 std::vector<RankStatus> ranks_of(const json& from) {
@@ -163,6 +175,7 @@ std::optional<EventBody> change_of(const std::string& kind, const json& event) {
   if (kind == "failure")
     return FailureDetected{.cause = cause, .detect_s = number_of(event, "detect_s")};
   if (kind == "phase") return PhaseBegun{.phase = text_of(event, "phase")};
+  if (kind == "went_back") return WentBack{.way = way_of(event), .from = text_of(event, "from")};
   if (kind == "recovered")
     return Recovered{.cause = cause,
                      .from = text_of(event, "from"),
@@ -180,6 +193,7 @@ std::optional<EventBody> change_of(const std::string& kind, const json& event) {
 std::optional<EventBody> body_of(const std::string& kind, const json& event) {
   const std::string cause = text_of(event, "cause");
   if (kind == "step") return StepCommitted{.report = report_of(event)};
+  if (kind == "step_again") return StepAgain{.report = report_of(event), .way = way_of(event)};
   if (kind == "evaluation") return EvaluationDone{.loss = number_of(event, "eval_loss")};
   if (kind == "checkpoint")
     return CheckpointSaved{.path = text_of(event, "path"),
@@ -219,7 +233,8 @@ RunStatus received_status(const json& status) {
           .epoch = static_cast<std::uint32_t>(integer_of(status, "epoch")),
           .refused = count_of(status, "refused"),
           .pipeline = pipeline_of(status),
-          .ranks = ranks_of(status)};
+          .ranks = ranks_of(status),
+          .catch_up = catch_up_of(status)};
 }
 
 }  // namespace troupe::launch

@@ -16,7 +16,7 @@ namespace troupe::launch {
 std::optional<actors::RunEvent> received_event(const nlohmann::json& json);
 
 /// The status of which to_json() of control/control_protocol.h made `json`, without what is under
-/// way.
+/// way but steps that are computed again.
 actors::RunStatus received_status(const nlohmann::json& json);
 
 }  // namespace troupe::launch

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <utility>
 
+#include "actors/topology/reports.h"
 #include "launch/host/quantities.h"
 #include "launch/monitors/event_fields.h"
 
@@ -15,15 +16,6 @@ namespace troupe::launch {
 namespace {
 
 using nlohmann::json;
-
-/// The fields of an event's phases, in their order, and what the phases are called.
-constexpr std::array<std::pair<const char*, const char*>, 6> kPhases{
-    {{"detect_s", "detect"},
-     {"decide_s", "decide"},
-     {"spawn_s", "spawn"},
-     {"move_s", "move"},
-     {"rebuild_s", "rebuild"},
-     {"first_step_s", "first step"}}};
 
 double seconds_of(const json& event, const char* field) {
   const double value = number_of(event, field);
@@ -34,8 +26,8 @@ std::vector<Phase> phases_of(const json& event) {
   std::vector<Phase> phases;
   const auto found = event.find("phases");
   if (found == event.end()) return phases;
-  for (const auto& [field, name] : kPhases)
-    phases.push_back({.name = name, .seconds = seconds_of(*found, field)});
+  for (const actors::PhaseName& phase : actors::kPhaseNames)
+    phases.push_back({.name = std::string(phase.name), .seconds = seconds_of(*found, phase.field)});
   return phases;
 }
 
@@ -78,22 +70,39 @@ void Historian::add(const json& event) {
   const std::string kind = text_of(event, "kind");
   const double time = seconds_of(event, "time");
   if (kind == "membership") add_membership(event, time);
-  if (history_.launches.empty()) history_.launches.push_back({.begin = time, .end = time});
+  if (history_.launches.empty()) begin_launch(time);
   LaunchSpan& launch = history_.launches.back();
   launch.end = std::max(launch.end, time);
   launch.ended |= kind == "ended";
+  if (kind == "went_back") reached_ = integer_of(event, "reached");
+  if (kind == "failure" && !history_.recovering_since)
+    history_.recovering_since = std::max(launch.begin, time - seconds_of(event, "detect_s"));
+  if (kind == "recovered") history_.recovering_since.reset();
+  if (kind == "ended") break_off_recovery();
   if (kind == "checkpoint")
     history_.checkpoints.push_back({.step = integer_of(event, "step"),
                                     .time = time,
                                     .duration_s = seconds_of(event, "duration_s")});
-  constexpr std::array kTold{"failure",        "recovered",  "rescaled", "straggler",
-                             "large_gradient", "not_finite", "note",     "ended"};
+  constexpr std::array kTold{"failure",        "went_back",  "recovered", "rescaled", "straggler",
+                             "large_gradient", "not_finite", "note",      "ended"};
   if (std::ranges::find(kTold, kind) != kTold.end())
     history_.happenings.push_back(happening_of(event));
 }
 
+void Historian::begin_launch(double time) {
+  break_off_recovery();
+  history_.launches.push_back({.begin = time, .end = time});
+  reached_ = 0;
+}
+
+void Historian::break_off_recovery() {
+  if (history_.recovering_since)
+    history_.broken_off_s += history_.launches.back().end - *history_.recovering_since;
+  history_.recovering_since.reset();
+}
+
 /// A launcher counts its epochs from 1, so an epoch that is no higher than the one before it is of
-/// another launcher.
+/// another launcher. Steps that a launcher computes again stay in the shape that they had first.
 void Historian::add_membership(const json& event, double time) {
   const std::int64_t epoch = integer_of(event, "epoch");
   ShapeSpan shape = shape_of(event);
@@ -104,10 +113,11 @@ void Historian::add_membership(const json& event, double time) {
            .time = time,
            .step = shape.after_step,
            .text = "resumed after step " + std::to_string(shape.after_step)});
-    history_.launches.push_back({.begin = time, .end = time});
+    begin_launch(time);
   }
   epoch_ = epoch;
-  // Steps after this one were dropped, by a recovery or because the run was resumed.
+  shape.after_step = std::max(shape.after_step, reached_);
+  // Steps after this one were dropped, because the run was resumed.
   std::erase_if(history_.shapes,
                 [&](const ShapeSpan& old) { return old.after_step >= shape.after_step; });
   if (history_.shapes.empty() || history_.shapes.back().text() != shape.text())
@@ -132,6 +142,7 @@ std::string Happening::title() const {
   if (kind == "membership") return "cluster";
   if (kind == "not_finite") return "not finite";
   if (kind == "large_gradient") return "large gradient";
+  if (kind == "went_back") return "went back";
   return kind;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,8 @@ struct History {
   std::vector<ShapeSpan> shapes;
   std::vector<Happening> happenings;  ///< in order of time
   std::vector<SavedCheckpoint> checkpoints;
+  std::optional<double> recovering_since;  ///< Unix seconds; none: no recovery is under way
+  double broken_off_s = 0;                 ///< recoveries that the end of a launch broke off
 };
 
 /// Sorts events, oldest first, by what they tell. Events of readers that came and went, and of the
@@ -69,9 +72,12 @@ class Historian {
 
  private:
   void add_membership(const nlohmann::json& event, double time);
+  void begin_launch(double time);
+  void break_off_recovery();
 
   History history_;
   std::int64_t epoch_ = 0;
+  std::int64_t reached_ = 0;  // by the newest launch, when it went back to an older state
 };
 History history_of(const std::vector<nlohmann::json>& events);
 

@@ -93,8 +93,9 @@ RunReport read_report(const fs::path& run, double now) {
   report.machine = read_json(run / kMachineFile).value_or(json::object());
   report.history = history_of(read_events(run / kEventsFile));
   if (const auto step = read_json(run / kMeasuredStepFile)) report.step = step_picture(*step);
-  report.time = where_time_went(time_sums(report.metrics), report.history, report.live ? now : 0,
-                                report.step ? bubble_of(*report.step) : std::nullopt);
+  report.time =
+      where_time_went(time_sums(report.metrics, report.history), report.history,
+                      report.live ? now : 0, report.step ? bubble_of(*report.step) : std::nullopt);
   report.checkpoints = checkpoints_of(run, report.history);
   return report;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <set>
 
 namespace troupe::launch {
 namespace {
@@ -10,14 +12,58 @@ double known(double seconds) {
   return std::isfinite(seconds) ? std::max(0.0, seconds) : 0;
 }
 
-/// What the phases before the first step took, in all happenings of a kind; the first step itself
-/// is among the steps.
-double stalls(const History& history, const std::string& kind) {
+bool is_recovery(const Happening& happening) {
+  return happening.kind == "recovered" && !happening.phases.empty();
+}
+bool is_order(const Happening& happening) {
+  return happening.kind == "rescaled" && !happening.phases.empty();
+}
+
+double end_of(const LaunchSpan& launch, const History& history, double now) {
+  const bool newest = &launch == &history.launches.back();
+  return launch.ended ? launch.end : std::max(launch.end, newest ? now : 0);
+}
+
+double recoveries_s(const History& history, double now) {
+  double sum = history.broken_off_s;
+  for (const Happening& happening : history.happenings)
+    if (is_recovery(happening)) sum += known(happening.stall_s);
+  if (history.recovering_since)
+    sum += known(end_of(history.launches.back(), history, now) - *history.recovering_since);
+  return sum;
+}
+
+/// The part of an ordered change that is not within a recovery.
+double own_part_s(const Happening& order, const History& history) {
+  const double begin = order.time - known(order.stall_s);
+  double own = known(order.stall_s);
+  const auto leave_out = [&](double from, double to) {
+    own -= known(std::min(order.time, to) - std::max(begin, from));
+  };
+  for (const Happening& other : history.happenings)
+    if (is_recovery(other)) leave_out(other.time - other.stall_s, other.time);
+  if (history.recovering_since) leave_out(*history.recovering_since, order.time);
+  return known(own);
+}
+
+double orders_s(const History& history) {
   double sum = 0;
   for (const Happening& happening : history.happenings)
-    if (happening.kind == kind && !happening.phases.empty())
-      sum += known(happening.stall_s - happening.phases.back().seconds);
+    if (is_order(happening)) sum += own_part_s(happening, history);
   return sum;
+}
+
+/// The first new steps after changes, without those that a resume has dropped.
+std::set<std::int64_t> first_steps(const History& history) {
+  std::set<std::int64_t> steps;
+  for (const Happening& happening : history.happenings) {
+    if (happening.kind == "launch") steps.erase(steps.upper_bound(happening.step), steps.end());
+    // An order within a recovery ends with a step that is computed again.
+    if (is_recovery(happening) ||
+        (is_order(happening) && own_part_s(happening, history) == known(happening.stall_s)))
+      steps.insert(happening.step);
+  }
+  return steps;
 }
 
 }  // namespace
@@ -29,9 +75,11 @@ void TimeSums::add(const StepRow& row) {
   waits_s += known(row.idle_s - known(row.collective_s));
 }
 
-TimeSums time_sums(const Metrics& metrics) {
+TimeSums time_sums(const Metrics& metrics, const History& history) {
   TimeSums sums;
-  for (const StepRow& row : metrics.steps) sums.add(row);
+  const auto left_out = first_steps(history);
+  for (const StepRow& row : metrics.steps)
+    if (!left_out.contains(row.step)) sums.add(row);
   return sums;
 }
 
@@ -39,10 +87,8 @@ std::vector<TimeShare> where_time_went(const TimeSums& sums, const History& hist
                                        std::optional<double> bubble) {
   double wall = 0;
   for (const LaunchSpan& launch : history.launches)
-    wall += (launch.ended ? launch.end
-                          : std::max(launch.end, &launch == &history.launches.back() ? now : 0)) -
-            launch.begin;
-  const double recoveries = stalls(history, "recovered"), changes = stalls(history, "rescaled");
+    wall += end_of(launch, history, now) - launch.begin;
+  const double recoveries = recoveries_s(history, now), changes = orders_s(history);
   const double own = bubble && *bubble < 1 ? sums.busy_s * *bubble / (1 - *bubble) : 0;
   const double in_bubble = std::min(sums.waits_s, known(own));
   return {{"computing", "forwards and backwards", sums.busy_s},
@@ -54,8 +100,8 @@ std::vector<TimeShare> where_time_went(const TimeSums& sums, const History& hist
           {"waiting for shards", "collectives that no computation hides", sums.collective_s},
           {"ending steps", "sums over replicas, votes and the optimizer",
            known(sums.steps_s - sums.busy_s - sums.collective_s - sums.waits_s)},
-          {"recoveries", "from a worker's loss to the next step", recoveries},
-          {"ordered changes", "from the order to the next step", changes},
+          {"recoveries", "from a worker's loss to the end of the next new step", recoveries},
+          {"ordered changes", "from the order to the end of the next step", changes},
           {"other", "the start, evaluations, last checkpoints, and steps that were dropped",
            known(wall - sums.steps_s - recoveries - changes)}};
 }

@@ -25,7 +25,9 @@ struct TimeSums {
 
   void add(const StepRow& row);
 };
-TimeSums time_sums(const Metrics& metrics);
+/// Sums over all steps but the first after each change of the cluster, which is a part of the
+/// change.
+TimeSums time_sums(const Metrics& metrics, const History& history);
 
 /// What the ranks did while the run lived, on average over them. The parts add up to that time.
 /// `now` is the end of a launch that goes on; else a launch ends with its last event. `bubble` is

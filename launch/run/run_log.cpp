@@ -30,6 +30,12 @@ std::string step_line(const actors::StepReport& r, std::int64_t max_steps, doubl
                      grouped(std::llround(r.tokens_per_s())), duration_text(left_s));
 }
 
+std::string step_again_line(const actors::StepReport& r, const actors::CatchUp& way,
+                            double left_s) {
+  return fmt::format("catching up  step {} of {} again  {} tokens/s  {} left\n", r.step,
+                     way.reached, grouped(std::llround(r.tokens_per_s())), duration_text(left_s));
+}
+
 RunLog::RunLog(const actors::RunSpec& spec, const PeakRate& peak, ConsoleWriter& console,
                OnScaled on_scaled, OnSaved on_saved)
     : console_(console),
@@ -51,6 +57,18 @@ void RunLog::on_step(const actors::StepReport& report) {
   const std::optional<double> mfu =
       peak_.utilization(report, static_cast<double>(report.stages().size()));
   record(metrics_line(report, mfu));
+  const bool first = keep_pace(report, mfu);
+  if (first || report.step % log_interval_ == 0 || report.step == max_steps_)
+    console_.show(step_line(report, max_steps_, step_times_.left_s(max_steps_ - report.step)));
+}
+
+void RunLog::on_step_again(const actors::StepReport& report, const actors::CatchUp& way) {
+  keep_pace(report, peak_.utilization(report, static_cast<double>(report.stages().size())));
+  if (report.step % log_interval_ == 0 || report.step == way.reached)
+    console_.show(step_again_line(report, way, step_times_.left_s(way.reached - report.step)));
+}
+
+bool RunLog::keep_pace(const actors::StepReport& report, std::optional<double> mfu) {
   step_times_.add(report.step_s);
   step_ = report.step;
   Pace pace{.loss = report.loss,
@@ -62,12 +80,8 @@ void RunLog::on_step(const actors::StepReport& report) {
     pace.device_used_bytes += stage.device_used_bytes;
     pace.device_total_bytes += stage.device_total_bytes;
   }
-  const bool first = [&] {
-    const std::lock_guard lock(mutex_);
-    return !std::exchange(pace_, pace);
-  }();
-  if (first || report.step % log_interval_ == 0 || report.step == max_steps_)
-    console_.show(step_line(report, max_steps_, pace.left_s));
+  const std::lock_guard lock(mutex_);
+  return !std::exchange(pace_, pace);
 }
 
 std::optional<RunLog::Pace> RunLog::pace() const {

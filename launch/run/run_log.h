@@ -25,6 +25,10 @@ namespace troupe::launch {
 /// The console line of a step: step, loss, norm, lr, tokens/s, time left.
 std::string step_line(const actors::StepReport& report, std::int64_t max_steps, double left_s);
 
+/// The console line of a step that is computed again: step, tokens/s, time left to the newest one.
+std::string step_again_line(const actors::StepReport& report, const actors::CatchUp& way,
+                            double left_s);
+
 /// Records what a run reports: every step in metrics.jsonl, every monitor.log_interval-th one also
 /// on the console, everything else in logs/launcher.log. Events that a person should see also go to
 /// the console.
@@ -39,6 +43,7 @@ class RunLog : public actors::RunObserver {
   ~RunLog() override;
 
   void on_step(const actors::StepReport& report) override;
+  void on_step_again(const actors::StepReport& report, const actors::CatchUp& way) override;
   void on_eval(const actors::EvalReport& report) override;
   void on_checkpoint(std::int64_t step, const std::string& path) override;
   void on_not_saved(std::int64_t step, const std::string& error) override;
@@ -57,7 +62,8 @@ class RunLog : public actors::RunObserver {
     std::uint64_t device_total_bytes = 0;
     std::vector<actors::StepReport::SourceLoss> sources = {};  ///< StepReport::sources
   };
-  /// The pace of this launch; none before its first step. Callable from any thread.
+  /// The pace of the step that was committed last, be it one that was computed again; none before
+  /// the first step of this launch. Callable from any thread.
   std::optional<Pace> pace() const;
   /// The path of the newest checkpoint of this launch; empty before the first.
   const std::string& checkpoint() const { return checkpoint_; }
@@ -69,6 +75,8 @@ class RunLog : public actors::RunObserver {
 
  private:
   enum class Trouble { metrics, checkpoint, manifest };
+  /// Takes up the pace of a step. Returns whether it is the first of this launch.
+  bool keep_pace(const actors::StepReport& report, std::optional<double> mfu);
   bool set_trouble(Trouble trouble, const std::string& text);
   void record(const std::string& line);
 

@@ -36,6 +36,12 @@ std::string EventLines::line_of(const RunEvent& event) {
     step_times_.add(report.step_s);
     return step_line(report, max_steps_, step_times_.left_s(max_steps_ - report.step));
   }
+  if (const auto* again = std::get_if<StepAgain>(&event.body)) {
+    const StepReport& report = again->report;
+    step_times_.add(report.step_s);
+    return step_again_line(report, again->way,
+                           step_times_.left_s(again->way.reached - report.step));
+  }
   if (std::holds_alternative<MembershipChanged>(event.body)) step_times_.forget_earlier();
   const Happening happening = happening_of(to_json(event));
   return harmless(fmt::format("step {}  {}: {}{}", happening.step, happening.title(),

@@ -1,8 +1,11 @@
 #include "launch/watch/run_now.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "launch/host/quantities.h"
+#include "schedules/counted.h"
 
 namespace troupe::launch {
 
@@ -12,8 +15,15 @@ std::string RunNow::state() const {
 }
 
 std::string RunNow::left() const {
-  if (ended()) return doing;
-  return mood == Mood::working && left_s > 0 ? duration_text(left_s) + " left" : "";
+  if (ended() && history.checkpoints.empty()) return doing;
+  if (ended())
+    return fmt::format("{}; newest checkpoint: step {}", doing, history.checkpoints.back().step);
+  if (mood != Mood::working || left_s <= 0) return "";
+  const std::string rest = duration_text(left_s) + " left";
+  if (!catch_up) return rest;
+  return fmt::format("{} of {} done again, {}",
+                     std::max<std::int64_t>(0, step() - catch_up->back_to),
+                     schedules::counted(catch_up->reached - catch_up->back_to, "step"), rest);
 }
 
 std::string RunNow::shape() const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/topology/reports.h"
 #include "launch/charts/long_curve.h"
 #include "launch/report/history.h"
 #include "launch/report/metrics.h"
@@ -27,6 +28,7 @@ struct RankNow {
   std::uint64_t resident_bytes = 0;
   double busy_s = 0;  ///< in the newest step
   double idle_s = 0;
+  double collective_s = 0;              ///< the part of it that waited for collectives
   std::uint64_t device_used_bytes = 0;  ///< of its GPU; 0 without one
   std::uint64_t device_total_bytes = 0;
 };
@@ -42,12 +44,14 @@ struct EdgeNow {
 /// A run at one moment, as its page shows it.
 struct RunNow {
   std::string name;
-  std::string doing = "starting";  ///< "training", "recovering: spawn", or why it ended
+  /// "training", "recovering: spawn", "catching up", or why it ended.
+  std::string doing = "starting";
   enum class Mood { working, changing, ended, failed } mood = Mood::changing;
   double time = 0;  ///< Unix seconds
   std::int64_t max_steps = 0;
-  double left_s = 0;              ///< until the last step; 0 before the first one
-  std::optional<StepRow> newest;  ///< newest step
+  double left_s = 0;                        ///< until the last step; 0 before the first one
+  std::optional<StepRow> newest;            ///< newest step, be it one that is computed again
+  std::optional<actors::CatchUp> catch_up;  ///< while steps are computed again
   std::vector<EvaluationRow> evaluations;
   LongCurve loss, speed;  ///< over all steps
   TimeSums sums;          ///< over all steps
@@ -63,9 +67,11 @@ struct RunNow {
 
   bool ended() const { return mood == Mood::ended || mood == Mood::failed; }
   std::int64_t step() const { return newest ? newest->step : 0; }
+  /// The newest step that was ever committed.
+  std::int64_t reached() const { return catch_up ? catch_up->reached : step(); }
   std::string state() const;  ///< in a word or two: "training", "ended in order"
-  /// The time left: "2 min left"; once the run has ended, why. Empty while no step is computed,
-  /// which takes as long as it takes.
+  /// The time left: "2 min left", and how far the run has caught up; once it has ended, why. Empty
+  /// while no step is computed, which takes as long as it takes.
   std::string left() const;
   std::string shape() const;  ///< "pp 4 x dp 2, 1f1b"; empty before the first worker has joined
 };

@@ -18,7 +18,6 @@ void add_row(RunNow& now, const StepRow& row) {
   const auto step = static_cast<double>(row.step);
   now.loss.add({.x = step, .y = row.loss});
   now.speed.add({.x = step, .y = row.tokens_per_s()});
-  now.sums.add(row);
   now.newest = row;
 }
 
@@ -52,6 +51,7 @@ RunWatch::RunWatch(const WatchedRun& run) : peak_(run.peak) {
     historian_.add(event);
     add_happening(event);
   }
+  now_.sums = time_sums(run.past_steps, historian_.history());
   const std::size_t known = std::min(run.past_events.size(), kMostKnown);
   for (std::size_t i = run.past_events.size() - known; i < run.past_events.size(); ++i)
     past_.insert(identity_of(run.past_events[i]));
@@ -62,11 +62,18 @@ void RunWatch::begin(const RunStatus& status, double left_s) {
   now_.left_s = left_s;
   if (status.state == "regrouping" || status.state == "starting") {
     now_.doing = status.state == "starting" ? status.state : "changing";
+    if (status.state == "regrouping") change_ = now_.doing;
   } else {
-    now_.doing = "training";
+    now_.doing = status.catch_up ? "catching up" : "training";
     now_.mood = RunNow::Mood::working;
   }
+  now_.catch_up = status.catch_up;
   add_members(status.epoch, status.ranks);
+}
+
+void RunWatch::end(const Outcome& outcome) {
+  const std::lock_guard lock(mutex_);
+  if (!now_.ended()) follow_state({.step = outcome.step, .body = RunEnded{.outcome = outcome}});
 }
 
 void RunWatch::miss() {
@@ -83,9 +90,12 @@ void RunWatch::apply(const RunEvent& event) {
   if (const auto* activity = std::get_if<RankActivity>(&event.body))
     return add_activity(event.rank, *activity);
   const json fields = to_json(event);
+  ends_change_ = !change_.empty();
   follow_state(event);
   if (const auto* step = std::get_if<StepCommitted>(&event.body))
     return add_step(step->report, fields);
+  if (const auto* again = std::get_if<StepAgain>(&event.body))
+    return add_step_again(again->report, fields);
   if (const auto* membership = std::get_if<MembershipChanged>(&event.body))
     add_members(event.epoch, membership->ranks);
   if (past_.contains(identity_of(fields))) return;
@@ -104,11 +114,22 @@ void RunWatch::add_happening(const json& event) {
 }
 
 void RunWatch::add_step(const StepReport& report, const json& event) {
+  const StepRow row = take_up(report, event);
+  add_row(now_, row);
+  if (!ends_change_) now_.sums.add(row);  // else the time is that of the change
+}
+
+/// The curves have the step already, and its time is that of the recovery.
+void RunWatch::add_step_again(const StepReport& report, const json& event) {
+  now_.newest = take_up(report, event);
+}
+
+/// Shows what the ranks did in a step.
+StepRow RunWatch::take_up(const StepReport& report, const json& event) {
   StepRow row = step_row(event);
   const auto stages = report.stages();
   if (const auto mfu = peak_.utilization(report, static_cast<double>(stages.size())))
     row.mfu = *mfu;
-  add_row(now_, row);
   step_times_.add(report.step_s);
   now_.left_s = step_times_.left_s(now_.max_steps - report.step);
   for (const auto& times : stages)
@@ -116,6 +137,7 @@ void RunWatch::add_step(const StepReport& report, const json& event) {
       if (rank.replica == times.replica && rank.stage == times.stage && rank.shard == times.shard) {
         rank.busy_s = times.busy_s;
         rank.idle_s = times.idle_s;
+        rank.collective_s = times.collective_s;
         rank.device_used_bytes = times.device_used_bytes;
         rank.device_total_bytes = times.device_total_bytes;
       }
@@ -125,6 +147,7 @@ void RunWatch::add_step(const StepReport& report, const json& event) {
                           .to = edge.to,
                           .bytes_per_s = static_cast<double>(edge.bytes) / report.step_s,
                           .wait_share = edge.wait_s / report.step_s});
+  return row;
 }
 
 void RunWatch::add_activity(int number, const RankActivity& activity) {
@@ -173,16 +196,25 @@ void RunWatch::follow_state(const RunEvent& event) {
       lost->state = "lost";
       lost->waiting_for.clear();
       lost->resident_bytes = 0;
-      lost->busy_s = lost->idle_s = 0;
+      lost->busy_s = lost->idle_s = lost->collective_s = 0;
     }
   } else if (const auto* phase = std::get_if<PhaseBegun>(&event.body)) {
-    changes((change_.empty() ? "changing" : change_) + ": " + phase->phase);
+    if (change_.empty()) change_ = "changing";
+    changes(change_ + ": " + phase->phase);
+  } else if (const auto* back = std::get_if<WentBack>(&event.body)) {
+    now_.catch_up = back->way;
+  } else if (const auto* again = std::get_if<StepAgain>(&event.body)) {
+    now_.catch_up = again->way;
+    now_.doing = "catching up";
+    now_.mood = RunNow::Mood::working;
   } else if (std::holds_alternative<StepCommitted>(event.body)) {
     change_.clear();
+    now_.catch_up.reset();
     now_.doing = "training";
     now_.mood = RunNow::Mood::working;
   } else if (const auto* end = std::get_if<RunEnded>(&event.body)) {
     now_.doing = end->outcome.reason;
+    now_.catch_up.reset();
     now_.mood = end->outcome.exit_code == 0 ? RunNow::Mood::ended : RunNow::Mood::failed;
   }
 }

@@ -50,6 +50,8 @@ class RunWatch {
   /// last step; 0 if it is not known.
   void begin(const actors::RunStatus& status, double left_s);
   void apply(const actors::RunEvent& event);
+  /// The run has ended. Its own event of that may have come, or been lost.
+  void end(const actors::Outcome& outcome);
   /// Events were lost before the next one: actions of a step of which only a part will come make no
   /// picture.
   void miss();
@@ -60,6 +62,8 @@ class RunWatch {
 
  private:
   void add_step(const actors::StepReport& report, const nlohmann::json& event);
+  void add_step_again(const actors::StepReport& report, const nlohmann::json& event);
+  StepRow take_up(const actors::StepReport& report, const nlohmann::json& event);
   void add_activity(int rank, const actors::RankActivity& activity);
   void add_evaluation(const EvaluationRow& row);
   void add_members(std::uint32_t epoch, const std::vector<actors::RankStatus>& ranks);
@@ -72,7 +76,8 @@ class RunWatch {
   RunNow now_;
   Historian historian_;
   StepTimes step_times_;
-  std::string change_;  // "recovering" or "changing", while the cluster does
+  std::string change_;        // "recovering" or "changing", while the cluster does
+  bool ends_change_ = false;  // the step that is being added is the first after a change
   StepGatherer gatherer_;
   std::vector<actors::RankStatus> members_;
   std::set<std::pair<double, std::string>> past_;  // time and kind of the newest past events

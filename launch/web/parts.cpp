@@ -32,7 +32,10 @@ const char* look_of(Mood mood) {
 }
 
 std::string progress_bar(const RunNow& run) {
-  const double done = static_cast<double>(run.step()) / static_cast<double>(run.max_steps);
+  const auto width = [&](std::int64_t step) {
+    const double share = static_cast<double>(step) / static_cast<double>(run.max_steps);
+    return "width:" + percent(std::min(share, 1.0));
+  };
   return element("div",
                  {{"class", std::string("progress ") + look_of(run.mood)},
                   {"role", "progressbar"},
@@ -40,7 +43,8 @@ std::string progress_bar(const RunNow& run) {
                   {"aria-valuemin", "0"},
                   {"aria-valuemax", std::to_string(run.max_steps)},
                   {"aria-valuenow", std::to_string(run.step())}},
-                 element("div", {{"style", "width:" + percent(std::min(done, 1.0))}}));
+                 element("div", {{"class", "reached"}, {"style", width(run.reached())}}) +
+                     element("div", {{"style", width(run.step())}}));
 }
 
 std::string head(const RunNow& run) {
@@ -95,7 +99,7 @@ std::string loss_part(const RunNow& run, const Curve& loss, Scale scale) {
     evaluations.push_back({.x = static_cast<double>(row.step), .y = row.loss});
   return loss_chart({{.name = run.name, .training = loss, .evaluations = std::move(evaluations)}},
                     steps, scale) +
-         draw_timeline("What happened at which step", steps, strips_of(run.history, run.step()));
+         draw_timeline("What happened at which step", steps, strips_of(run.history, run.reached()));
 }
 
 std::string speed_part(const RunNow& run) {

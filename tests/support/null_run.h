@@ -18,6 +18,7 @@ namespace troupe::test {
 class Progress : public actors::RunObserver {
  public:
   void on_step(const actors::StepReport& report) override;
+  void on_step_again(const actors::StepReport&, const actors::CatchUp&) override {}
   void on_eval(const actors::EvalReport&) override {}
   void on_checkpoint(std::int64_t, const std::string&) override {}
   void on_not_saved(std::int64_t, const std::string&) override {}

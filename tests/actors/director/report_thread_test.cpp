@@ -15,6 +15,9 @@ namespace {
 class Slow : public RunObserver {
  public:
   void on_step(const StepReport& report) override { add("step " + std::to_string(report.step)); }
+  void on_step_again(const StepReport& report, const CatchUp&) override {
+    add("again " + std::to_string(report.step));
+  }
   void on_eval(const EvalReport& report) override { add("eval " + std::to_string(report.step)); }
   void on_checkpoint(std::int64_t, const std::string& path) override { add(path); }
   void on_not_saved(std::int64_t, const std::string& error) override { add(error); }
@@ -38,6 +41,7 @@ BOOST_AUTO_TEST_CASE(who_reports_does_not_wait_and_everything_arrives_in_order) 
   std::vector<std::string> failures;
   ReportThread reports(slow, [&](const std::string& what) { failures.push_back(what); });
   reports.on_step({.step = 1});
+  reports.on_step_again({.step = 1}, {});
   reports.on_eval({.step = 2, .loss = 1});
   reports.on_checkpoint(3, "a path");
   reports.on_not_saved(4, "an error");
@@ -47,7 +51,8 @@ BOOST_AUTO_TEST_CASE(who_reports_does_not_wait_and_everything_arrives_in_order) 
   reports.then([&] { before = slow.told; });
   slow.go.set_value();
   reports.finish();
-  const std::vector<std::string> all{"step 1", "eval 2", "a path", "an error", "an event"};
+  const std::vector<std::string> all{"step 1", "again 1",  "eval 2",
+                                     "a path", "an error", "an event"};
   BOOST_TEST(slow.told == all, boost::test_tools::per_element());
   BOOST_TEST(before == all, boost::test_tools::per_element());
   BOOST_TEST(failures == std::vector<std::string>{"no manifest"}, boost::test_tools::per_element());

@@ -34,6 +34,8 @@ class Simulation {
     Outcome outcome;
     std::map<std::int64_t, std::uint64_t> committed;  // the state that each step has produced
     std::set<std::int64_t> published;                 // checkpoints
+    std::set<std::int64_t> evaluated;                 // steps
+    int went_back = 0;                                // times
     int recomputed = 0;                               // the most steps that one loss has cost
     int answered = 0;                                 // orders
     int saved = 0;                                    // orders of a checkpoint that was made
@@ -200,7 +202,19 @@ class Simulation {
       });
   }
   void perform(const WarmUpSpare&) {}
+  void perform(const ReportWentBack& effect) {
+    ++result_.went_back;
+    told_back_ = effect.way.back_to;
+    if (effect.way.back_to >= newest_ ||
+        effect.way.reached != static_cast<std::int64_t>(result_.committed.size()))
+      result_.broken = "a way back was told that is none";
+  }
   void perform(const StartEpoch& effect) {
+    const std::int64_t back_to = effect.state.step;
+    if (std::exchange(told_back_, std::nullopt) !=
+        (back_to < newest_ ? std::optional(back_to) : std::nullopt))
+      result_.broken = "steps are computed again of which nobody was told";
+    newest_ = back_to;
     if (publishing_ && !effect.state.from_memory)
       result_.broken = "an epoch loads a checkpoint that a newer one may push out";
     ready_.clear();
@@ -270,6 +284,7 @@ class Simulation {
       result_.broken = "a step was committed differently";
     if (is_new && effect.step != static_cast<std::int64_t>(result_.committed.size()))
       result_.broken = "a step was skipped";
+    newest_ = effect.step;
     if (before_loss_ > 0)
       result_.recomputed =
           std::max(result_.recomputed, static_cast<int>(before_loss_ - (effect.step - 1)));
@@ -299,8 +314,25 @@ class Simulation {
     answer(Published{.step = effect.step, .error = ""});
   }
   void perform(const AbandonCheckpoint&) {}
-  void perform(const OrderEvaluate&) {}
-  void perform(const ReportEvaluation&) {}
+  void perform(const OrderEvaluate& effect) {
+    const auto running = std::make_shared<const Epoch>(protocol_.epoch());
+    const auto parts = std::make_shared<std::map<int, int>>();  // done, by replica
+    for (int rank = 0; rank < running->num_ranks(); ++rank)
+      tell(running->members.at(rank).incarnation, [=, this](const SimWorker& w) {
+        if (!w.epoch || w.epoch->number != running->number || w.spoilt) return;
+        const int replica = place_of(running->shape.mesh, rank).replica;
+        if (++(*parts)[replica] == running->shape.mesh.pp)
+          answer(ReplicaEvaluated{.epoch = running->number,
+                                  .step = effect.step,
+                                  .batch = effect.batch,
+                                  .replica = replica,
+                                  .loss_sum = 1});
+      });
+  }
+  void perform(const ReportEvaluation& effect) {
+    if (!result_.evaluated.insert(effect.step).second)
+      result_.broken = "a step was evaluated twice";
+  }
   void perform(const ReportUnsaved&) {}
   void perform(const ReportRepair&) {}
   void perform(const AnswerScale& effect) {
@@ -346,6 +378,8 @@ class Simulation {
   std::set<std::uint64_t> open_orders_, open_saves_;
   std::uint64_t ordered_ = 0, timer_ = 0;
   std::int64_t before_loss_ = 0;
+  std::int64_t newest_ = 0;                // the step of the state that the workers have
+  std::optional<std::int64_t> told_back_;  // to which the next epoch is said to go back
   std::optional<std::int64_t> publishing_;
   double clock_ = 0;
   Result result_;
@@ -354,13 +388,14 @@ class Simulation {
 }  // namespace
 
 /// 100,000 seeded runs, or as many as TROUPE_RUNS says, through deaths, orders and late and
-/// repeated messages: none hangs, skips a step, commits one differently or loses an order. If a
+/// repeated messages: none hangs, skips a step, commits one differently, evaluates one twice, goes
+/// back without a word or loses an order. If a
 /// step's loss is not finite, the step before it is saved and named, whichever worker dies
 /// meanwhile, and nothing beyond it is committed.
 BOOST_AUTO_TEST_CASE(every_run_ends_with_every_step_committed_once) {
   const std::uint64_t first = test::fresh_seed();
   const int runs = test::number_of("TROUPE_RUNS", 100'000);
-  int saved = 0;
+  int saved = 0, went_back = 0, evaluated = 0;
   for (int i = 0; i < runs; ++i) {
     const std::uint64_t seed = first + static_cast<std::uint64_t>(i);
     RunSpec spec = test::small_run(1 + static_cast<int>(seed % 3), seed % 5 == 0 ? 2 : 1);
@@ -369,6 +404,7 @@ BOOST_AUTO_TEST_CASE(every_run_ends_with_every_step_committed_once) {
     spec.recovery.restarts_per_hour = 1000;
     if (seed % 7 == 0) spec.recovery.spares = 1;
     if (seed % 4 == 0) spec.checkpoint.interval = 5;
+    if (seed % 9 == 0) spec.eval = {.interval = 4, .steps = 3};
     spec.checkpoint.initial = seed % 11 == 0;
     if (seed % 10 == 0) spec.data_parallel.division = stages::StateDivision::optim;
     const std::int64_t refused = seed % 6 == 1 ? 1 + static_cast<std::int64_t>(seed / 6 % 12) : 0;
@@ -377,6 +413,8 @@ BOOST_AUTO_TEST_CASE(every_run_ends_with_every_step_committed_once) {
     const auto result = simulation.run(static_cast<int>(seed % 4), static_cast<int>(seed / 4 % 3),
                                        static_cast<int>(seed / 12 % 4));
     saved += result.saved;
+    went_back += result.went_back;
+    evaluated += static_cast<int>(result.evaluated.size());
     const auto& [exit_code, step, reason] = result.outcome;
     const std::string what = "seed " + std::to_string(seed) + ": " + result.broken + reason;
     BOOST_REQUIRE_MESSAGE(result.broken.empty(), what);
@@ -388,6 +426,8 @@ BOOST_AUTO_TEST_CASE(every_run_ends_with_every_step_committed_once) {
     BOOST_REQUIRE_MESSAGE(named == (refused > 0 && saves), what);
   }
   BOOST_TEST(saved > runs / 2);
+  BOOST_TEST(went_back > runs / 10);
+  BOOST_TEST(evaluated > runs / 10);
 }
 
 /// The death of a worker that has no part yet ends no run, even one that the loss of a worker would

@@ -55,9 +55,9 @@ BOOST_AUTO_TEST_CASE(a_recovery_is_a_line_with_its_phases) {
   BOOST_TEST(row.at("stall_s") == 0.75);
   BOOST_TEST(row.at("time").get<double>() > 1e9);
   const json& phases = row.at("phases");
-  BOOST_TEST(phases.size() == 6u);
+  BOOST_TEST(phases.size() == 7u);
   for (const char* name :
-       {"detect_s", "decide_s", "spawn_s", "move_s", "rebuild_s", "first_step_s"})
+       {"detect_s", "decide_s", "spawn_s", "move_s", "rebuild_s", "catch_up_s", "first_step_s"})
     BOOST_TEST(phases.at(name).is_number(), name);
   BOOST_TEST(phases.at("first_step_s") == 0.5);
 }

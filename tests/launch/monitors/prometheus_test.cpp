@@ -55,6 +55,7 @@ BOOST_AUTO_TEST_CASE(prometheus_scrapes_what_was_published) {
                                     .links = {{.to = 0, .queued = 2}}}});
   hub.publish({.body = DirectorActivity{.mailbox_depth = 5, .handler_s = {5e-6, 2e-3}}});
   hub.publish({.body = Recovered{.stall_s = 0.5}});
+  hub.publish({.step = 2, .body = StepAgain{.report = {.step = 2, .loss = 9, .tokens = 100}}});
   hub.publish({.body = EvaluationDone{.loss = 4.5}});
   const std::string text = get_until(endpoint.url(), "troupe_eval_loss 4.5");
   for (const char* line :
@@ -69,7 +70,10 @@ BOOST_AUTO_TEST_CASE(prometheus_scrapes_what_was_published) {
         "troupe_pipeline_stage_busy_seconds_total{phase=\"compute\",replica=\"0\",shard=\"0\","
         "stage=\"1\"} 4\n",
         "troupe_pipeline_stage_idle_seconds_total{cause=\"message\",replica=\"0\",shard=\"0\","
-        "stage=\"1\"} 2\n",
+        "stage=\"1\"} 1.5\n",
+        "troupe_pipeline_stage_idle_seconds_total{cause=\"collective\",replica=\"0\",shard=\"0\","
+        "stage=\"1\"} 0.5\n",
+        "troupe_train_steps_again_total 1\n",
         "troupe_link_bytes_total{dst=\"1\",kind=\"tensor\",src=\"0\"} 128\n",
         "troupe_process_resident_memory_bytes{rank=\"1\"} 4096\n",
         "troupe_rank_allocated_memory_bytes{purpose=\"weights\",rank=\"1\"} 2048\n",

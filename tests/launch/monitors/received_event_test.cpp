@@ -16,8 +16,13 @@ using namespace actors;
 using launch::received_event;
 using nlohmann::json;
 
-constexpr RecoveryPhases kPhases{
-    .detect_s = 1, .decide_s = 2, .spawn_s = 3, .move_s = 4, .rebuild_s = 5, .first_step_s = 6};
+constexpr RecoveryPhases kPhases{.detect_s = 1,
+                                 .decide_s = 2,
+                                 .spawn_s = 3,
+                                 .move_s = 4,
+                                 .rebuild_s = 5,
+                                 .catch_up_s = 7,
+                                 .first_step_s = 6};
 
 /// An event of every kind, with fields that are not their defaults.
 std::vector<EventBody> all_bodies() {
@@ -41,6 +46,7 @@ std::vector<EventBody> all_bodies() {
   const RankStatus rank{.rank = 1, .replica = 2, .stage = 3, .shard = 4, .pid = 5, .host = "h"};
   return {
       StepCommitted{report},
+      StepAgain{.report = report, .way = {.back_to = 4, .reached = 12}},
       EvaluationDone{.loss = 2},
       CheckpointSaved{.path = "p", .duration_s = 1},
       NotFinite{.where = "here"},
@@ -74,6 +80,7 @@ std::vector<EventBody> all_bodies() {
       LargeGradient{.bucket = 1, .norm = 2},
       FailureDetected{.cause = "c", .detect_s = 1},
       PhaseBegun{.phase = "move"},
+      WentBack{.way = {.back_to = 4, .reached = 12}, .from = "checkpoint"},
       Recovered{.cause = "c", .from = "memory", .phases = kPhases, .stall_s = 21},
       Rescaled{.cause = "c", .phases = kPhases, .stall_s = 21},
       MonitorAttached{.who = "w"},
@@ -113,6 +120,12 @@ BOOST_AUTO_TEST_CASE(a_status_is_received_with_its_ranks) {
                                   .resident_bytes = 5}}};
   const json text = launch::to_json(sent, "run");
   BOOST_TEST(launch::to_json(launch::received_status(text), "run") == text);
+  RunStatus catching_up = sent;
+  catching_up.catch_up = {.back_to = 3, .reached = 9};
+  const json progress = launch::to_json(catching_up, "run");
+  BOOST_TEST((progress.at("progress").at(0) ==
+              json{{"what", "catching up"}, {"done", 1}, {"of", 6}, {"unit", "steps"}}));
+  BOOST_TEST(launch::to_json(launch::received_status(progress), "run") == progress);
 }
 
 BOOST_AUTO_TEST_CASE(fields_of_any_type_do_no_harm) {

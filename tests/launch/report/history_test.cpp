@@ -25,7 +25,7 @@ json membership(double time, std::int64_t step, int epoch, int pp) {
                 {"ranks", {{{"host", "a"}}, {{"host", "b"}}, {{"host", "a"}}}}});
 }
 const json kPhases{{"detect_s", 0.5}, {"decide_s", 0},     {"spawn_s", 1},
-                   {"move_s", 2},     {"rebuild_s", 0.25}, {"first_step_s", 4}};
+                   {"move_s", 2},     {"rebuild_s", 0.25}, {"first_step_s", 4}};  // of old files
 
 /// A run that loses a worker, is scaled, dies, and is resumed.
 std::vector<json> events_of_a_hard_life() {
@@ -37,7 +37,7 @@ std::vector<json> events_of_a_hard_life() {
                 {{"cause", "rank 1 was killed"}, {"phases", kPhases}, {"stall_s", 7.75}}),
           event("checkpoint", 119, 10, {{"duration_s", 0.5}}),
           membership(120, 12, 3, 3),
-          event("rescaled", 121, 13, {{"cause", "--pp 3"}, {"phases", kPhases}, {"stall_s", 7.75}}),
+          event("rescaled", 121, 13, {{"cause", "--pp 3"}, {"phases", kPhases}, {"stall_s", 2.5}}),
           membership(200, 10, 1, 3),
           event("attached", 201, 10, {{"cause", "status"}}),
           event("ended", 210, 20, {{"cause", "finished"}, {"exit_code", 0}})};
@@ -58,9 +58,10 @@ BOOST_AUTO_TEST_CASE(a_history_tells_what_happened_in_order) {
   const Happening& recovered = history.happenings[1];
   BOOST_TEST(recovered.step == 8);
   BOOST_TEST(recovered.stall_s == 7.75);
-  BOOST_REQUIRE(recovered.phases.size() == 6u);
+  BOOST_REQUIRE(recovered.phases.size() == 7u);
   BOOST_TEST(recovered.phases[2].name == "spawn");
-  BOOST_TEST(recovered.phases[5].seconds == 4);
+  BOOST_TEST(recovered.phases[5].name == "catch up");
+  BOOST_TEST(recovered.phases[6].seconds == 4);
   BOOST_TEST(history.happenings[0].rank == 1);
   BOOST_TEST(history.happenings[3].text == "resumed after step 10");
   BOOST_REQUIRE(history.checkpoints.size() == 1u);
@@ -118,11 +119,12 @@ BOOST_AUTO_TEST_CASE(the_parts_of_the_time_add_up_to_the_life_of_the_run) {
   const History history = launch::history_of(events_of_a_hard_life());
   launch::Metrics metrics;
   metrics.steps = {{.step = 1, .step_s = 4, .busy_s = 2, .idle_s = 1.5, .collective_s = 0.5},
-                   {.step = 2, .step_s = 2, .busy_s = 1, .idle_s = 0.5, .collective_s = 0}};
+                   {.step = 2, .step_s = 2, .busy_s = 1, .idle_s = 0.5, .collective_s = 0},
+                   {.step = 8, .step_s = 4, .busy_s = 4}};  // the first after the recovery
   const auto seconds = [&](double now, std::optional<double> bubble = {}) {
     std::map<std::string, double> by_name;
     for (const auto& share :
-         launch::where_time_went(launch::time_sums(metrics), history, now, bubble))
+         launch::where_time_went(launch::time_sums(metrics, history), history, now, bubble))
       by_name[share.name] = share.seconds;
     return by_name;
   };
@@ -131,9 +133,9 @@ BOOST_AUTO_TEST_CASE(the_parts_of_the_time_add_up_to_the_life_of_the_run) {
   BOOST_TEST(time["waiting for other stages"] == 1.5);
   BOOST_TEST(time["waiting for shards"] == 0.5);
   BOOST_TEST(time["ending steps"] == 1);
-  BOOST_TEST(time["recoveries"] == 3.75);  // the first step is among the steps
-  BOOST_TEST(time["ordered changes"] == 3.75);
-  BOOST_TEST(time["other"] == 31 - 6 - 7.5);
+  BOOST_TEST(time["recoveries"] == 7.75);  // as the event says, with the first step
+  BOOST_TEST(time["ordered changes"] == 2.5);
+  BOOST_TEST(time["other"] == 31 - 6 - 7.75 - 2.5);
   BOOST_TEST(seconds(1000)["other"] == time["other"]);  // the last launch has ended
   // Ranks that compute for 3 s in three quarters of the time idle for 1 s in the last one.
   time = seconds(0, 0.25);
@@ -145,11 +147,57 @@ BOOST_AUTO_TEST_CASE(the_parts_of_the_time_add_up_to_the_life_of_the_run) {
 
   auto events = events_of_a_hard_life();
   events.pop_back();
-  const auto live = launch::where_time_went(launch::time_sums(metrics), launch::history_of(events),
-                                            1000, std::nullopt);
+  const auto live = launch::where_time_went(launch::time_sums(metrics, history),
+                                            launch::history_of(events), 1000, std::nullopt);
   double sum = 0;
   for (const auto& share : live) sum += share.seconds;
   BOOST_TEST(sum == 21 + 800);
+}
+
+/// A run that goes back from step 40 to step 20 with fewer stages, and is scaled on the way.
+BOOST_AUTO_TEST_CASE(steps_that_are_computed_again_are_told_once) {
+  json catches_up = kPhases;
+  catches_up["catch_up_s"] = 20;
+  std::vector<json> events{
+      membership(100, 0, 1, 2),
+      membership(105, 30, 2, 3),
+      event("failure", 110, 40, {{"cause", "rank 1 was killed"}, {"rank", 1}, {"detect_s", 0.5}}),
+      event("went_back", 111, 20,
+            {{"cause", "goes back to step 20, 20 steps to compute again"},
+             {"back_to", 20},
+             {"reached", 40}}),
+      membership(111, 20, 3, 1),
+      membership(120, 30, 4, 2),
+      event("rescaled", 121, 31, {{"cause", "pp 2"}, {"phases", kPhases}, {"stall_s", 2}})};
+  const auto parts = [&](double now) {
+    launch::Metrics metrics;
+    for (int step = 1; step <= 41; ++step) metrics.steps.push_back({.step = step, .step_s = 0.2});
+    const History history = launch::history_of(events);
+    std::map<std::string, double> by_name;
+    for (const auto& share :
+         launch::where_time_went(launch::time_sums(metrics, history), history, now, std::nullopt))
+      by_name[share.name] = share.seconds;
+    return by_name;
+  };
+  auto time = parts(125);
+  BOOST_TEST(time["recoveries"] == 125 - 109.5);  // under way
+  BOOST_TEST(time["ordered changes"] == 0);       // it is a part of the recovery
+
+  events.push_back(
+      event("recovered", 136, 41,
+            {{"cause", "rank 1 was killed"}, {"phases", catches_up}, {"stall_s", 26.5}}));
+  time = parts(0);
+  BOOST_TEST(time["recoveries"] == 26.5);
+  BOOST_TEST(time["ordered changes"] == 0);
+  BOOST_TEST(time["ending steps"] == 40 * 0.2, boost::test_tools::tolerance(1e-9));  // not step 41
+
+  const History history = launch::history_of(events);
+  BOOST_TEST((kinds_of(history) ==
+              std::vector<std::string>{"failure", "went_back", "rescaled", "recovered"}));
+  BOOST_TEST(history.happenings[1].title() == "went back");
+  std::vector<std::pair<std::int64_t, int>> shapes;
+  for (const auto& shape : history.shapes) shapes.emplace_back(shape.after_step, shape.pp);
+  BOOST_TEST((shapes == std::vector<std::pair<std::int64_t, int>>{{0, 2}, {30, 3}, {40, 2}}));
 }
 
 }  // namespace troupe::test

@@ -111,6 +111,42 @@ BOOST_AUTO_TEST_CASE(the_state_is_what_happened_last) {
   BOOST_TEST(has(part_of(watch.now(kNow), "head"), "ended in order"));
 }
 
+BOOST_AUTO_TEST_CASE(steps_that_are_computed_again_are_shown_as_progress) {
+  RunWatch watch = watched();
+  watch.apply(members(2, 1));
+  for (int step = 1; step <= 9; ++step) watch.apply(step_event(step, 3));
+  const double steps_s = watch.now(kNow).sums.steps_s;
+  const CatchUp way{.back_to = 4, .reached = 9};
+  watch.apply(event_of(FailureDetected{.cause = "killed"}, 9));
+  watch.apply(event_of(WentBack{.way = way, .from = "checkpoint"}, 4));
+  watch.apply(members(2, 1));
+  watch.apply(event_of(PhaseBegun{.phase = "catch up"}, 4));
+  BOOST_TEST(watch.now(kNow).state() == "recovering: catch up");
+  watch.apply(event_of(
+      StepAgain{.report = std::get<StepCommitted>(step_event(6, 2.5).body).report, .way = way}, 6));
+  RunNow now = watch.now(kNow);
+  BOOST_TEST(now.state() == "catching up");
+  BOOST_TEST(now.step() == 6);
+  BOOST_TEST(now.reached() == 9);
+  BOOST_TEST(now.newest->loss == 2.5);
+  BOOST_TEST(now.loss.curve().raw.back().x == 9);
+  BOOST_TEST(now.sums.steps_s == steps_s);
+  BOOST_TEST(has(part_of(now, "head"), "2 of 5 steps done again, "));
+  BOOST_TEST(has(part_of(now, "events"), "goes back to step 4, 5 steps to compute again"));
+
+  // Whoever comes meanwhile sees the same.
+  RunWatch late = watched();
+  late.begin({.state = "catching up", .step = 6, .epoch = 2, .catch_up = way}, 5);
+  BOOST_TEST(late.now(kNow).state() == "catching up");
+  BOOST_TEST(late.now(kNow).reached() == 9);
+
+  watch.apply(step_event(10, 3));
+  now = watch.now(kNow);
+  BOOST_TEST(now.state() == "training");
+  BOOST_TEST(now.reached() == 10);
+  BOOST_TEST(now.sums.steps_s == steps_s);  // the recovery's first step is a part of it
+}
+
 BOOST_AUTO_TEST_CASE(the_mesh_shows_every_rank_and_what_travels) {
   RunWatch watch = watched();
   watch.apply(members(2, 2));
