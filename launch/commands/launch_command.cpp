@@ -304,6 +304,7 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
                 .at_once = at_once,
                 .fallen = fallen};
   const int code = report_end(end, std::move(directory), control, log, console);
+  if (sinks) sinks->finish(outcome);
   if (hook && !fallen) wait_for_hook(*hook, signals, console);
   return code;
 }

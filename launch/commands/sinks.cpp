@@ -54,6 +54,10 @@ void Sinks::check_hosts(const Manifest& manifest) {
   launch::check_hosts(addresses_of(manifest));
 }
 
+void Sinks::finish(const actors::Outcome& outcome) {
+  if (web_) web_->finish(outcome);
+}
+
 nlohmann::json Sinks::endpoints() const {
   nlohmann::json urls = nlohmann::json::object();
   if (prometheus_) urls["prometheus"] = prometheus_->url();

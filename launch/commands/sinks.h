@@ -35,6 +35,8 @@ class Sinks {
   /// Throws Error{manifest} if the manifest names an address that this machine does not have.
   static void check_hosts(const Manifest& manifest);
 
+  /// The run has ended: shows it to those who look at the page, and waits for them for a moment.
+  void finish(const actors::Outcome& outcome);
   /// The URLs of the monitors that are switched on: {prometheus: URL, web: URL}.
   nlohmann::json endpoints() const;
 

@@ -3,6 +3,7 @@
 
 const byId = id => document.getElementById(id);
 const versions = {};  // by part, of what is shown
+const reader = Math.random().toString(36).slice(2);  // by which the run knows this page again
 
 /** Makes `old` the same as `fresh`, node by node, so that what is focused, opened or pointed at stays. */
 function morph(old, fresh) {
@@ -38,6 +39,7 @@ const pressed = id => byId(id).getAttribute("aria-pressed") === "true";
 
 async function ask() {
   const query = new URLSearchParams(versions);
+  query.set("reader", reader);
   if (pressed("log")) query.set("scale", "log");
   if (pressed("routine")) query.set("routine", "yes");
   const reply = await fetch("state?" + query, {cache: "no-store", signal: AbortSignal.timeout(10000)});
@@ -58,13 +60,27 @@ async function refresh() {
   clearTimeout(timer);
   let wait = 1000;
   try {
-    if (await ask()) return byId("silence").textContent = "";  // nothing more will come
+    const ended = await ask();
     byId("silence").textContent = "";
+    byId("orders-open").disabled = ended;
+    if (ended) return byId("orders").close();  // nothing more will come
   } catch (error) {
-    byId("silence").textContent = "The run does not answer; this is what it showed last.";
+    tellSilence();
     wait = 3000;
   }
   timer = setTimeout(refresh, wait);
+}
+
+/** What is shown is of the past: nobody knows whether the run still does what it said last. */
+function tellSilence() {
+  byId("silence").textContent = "The run does not answer: it has ended while nobody looked at this page, or its " +
+    "machine cannot be reached. Below is what it showed last; troupe status and troupe report tell how it ended.";
+  const state = document.querySelector("#head .state");
+  if (!state) return;
+  state.textContent = "no answer";
+  state.className = "state bad";
+  document.title = document.title.replace(/: [^:]*$/, ": no answer");
+  delete versions.head;  // to be drawn anew if the run answers again
 }
 
 // A page that nobody sees asks for nothing, so that the run need not measure for it.

@@ -70,4 +70,26 @@ json StateReplies::reply_to(const std::string& query) {
   return reply;
 }
 
+void StateReplies::sent(const std::string& query, const json& reply) {
+  const std::string name = fields_of(query)["reader"];
+  const std::lock_guard lock(mutex_);
+  if (reply.at("ended") == true) {
+    readers_.erase(name);
+    told_.notify_all();
+  } else if (!name.empty() && (readers_.size() < kMostReaders || readers_.contains(name))) {
+    readers_[name] = Clock::now();
+  }
+}
+
+bool StateReplies::all_have_end() {
+  const auto now = Clock::now();
+  std::erase_if(readers_, [&](const auto& reader) { return now - reader.second > kLooking; });
+  return readers_.empty();
+}
+
+void StateReplies::wait_for_readers(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  told_.wait_for(lock, limit, [this] { return all_have_end(); });
+}
+
 }  // namespace troupe::launch

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -19,6 +20,10 @@ class StateReplies {
  public:
   /// For how long parts are good.
   static constexpr std::chrono::milliseconds kFresh{400};
+  /// A reader that has not asked for so long has left.
+  static constexpr std::chrono::milliseconds kLooking{5000};
+  /// More readers than these are not waited for.
+  static constexpr std::size_t kMostReaders = 1000;
 
   /// The watch must outlive the replies.
   explicit StateReplies(RunWatch& watch, Advisor advisor = Advisor({}))
@@ -30,6 +35,12 @@ class StateReplies {
   /// "routine=yes".
   nlohmann::json reply_to(const std::string& query);
 
+  /// The reader has been sent what reply_to(query) returned.
+  void sent(const std::string& query, const nlohmann::json& reply);
+  /// Waits until every reader who looks has been sent the end of the run, or the time is over. A
+  /// reader has a name, "reader=7f3a" in its query, and looks if it has asked lately.
+  void wait_for_readers(std::chrono::milliseconds limit);
+
  private:
   struct Drawn {
     std::chrono::steady_clock::time_point when;
@@ -39,11 +50,15 @@ class StateReplies {
     std::map<std::string, std::pair<std::string, std::string>> parts;  // version and markup by id
   };
   const Drawn& drawn_for(const View& view);
+  bool all_have_end();
 
   RunWatch& watch_;
   std::mutex mutex_;  // guards the members below
   Advisor advisor_;
   std::map<std::pair<Scale, bool>, Drawn> drawn_;
+  std::map<std::string, std::chrono::steady_clock::time_point>
+      readers_;  // without the end, by name
+  std::condition_variable told_;
 };
 
 }  // namespace troupe::launch

@@ -22,7 +22,9 @@ using namespace actors;
 using Clock = std::chrono::steady_clock;
 
 /// A page that has not asked for this long counts as closed.
-constexpr std::chrono::seconds kLooking{5};
+constexpr std::chrono::milliseconds kLooking = StateReplies::kLooking;
+/// How long a run that has ended waits for its readers, who ask each second.
+constexpr std::chrono::milliseconds kLastLook{2000};
 /// Requests that are answered at a time. A reader that does not take its answer holds up one of
 /// these, for as long as a request may take, and nothing else.
 constexpr int kThreads = 8;
@@ -101,10 +103,12 @@ class WebPage::Handler : public CivetHandler {
       reply(connection, "200 OK", "text/html", answers_.page);
     } else if (path == "/state") {
       answers_.tracer.look();
-      const char* query = mg_get_request_info(connection)->query_string;
-      auto state = answers_.replies.reply_to(query ? query : "");
+      const char* asked = mg_get_request_info(connection)->query_string;
+      const std::string query = asked ? asked : "";
+      auto state = answers_.replies.reply_to(query);
       state["order"] = answers_.orders.newest();
       reply(connection, "200 OK", "application/json", to_text(state));
+      answers_.replies.sent(query, state);
     } else {
       refuse_path(connection);
     }
@@ -189,6 +193,12 @@ WebPage::WebPage(Hub& hub, const HttpAddress& address, const WatchedRun& run,
 }
 
 WebPage::~WebPage() = default;
+
+void WebPage::finish(const Outcome& outcome) {
+  parts_->thread.reset();  // has applied all that the run told
+  parts_->watch.end(outcome);
+  parts_->replies.wait_for_readers(kLastLook);
+}
 
 std::string WebPage::url() const {
   HttpAddress address = parts_->address;

@@ -6,8 +6,8 @@
 
 #include "actors/monitors/hub.h"
 #include "launch/manifest/http_address.h"
-#include "launch/web/order_desk.h"
 #include "launch/watch/run_watch.h"
+#include "launch/web/order_desk.h"
 
 namespace troupe::launch {
 
@@ -21,6 +21,9 @@ class WebPage {
   WebPage(actors::Hub& hub, const HttpAddress& address, const WatchedRun& run,
           const std::vector<std::string>& hosts = {}, RunOrders orders = {});
   ~WebPage();
+  /// Shows that the run has ended, and waits until every reader has seen it, for two seconds at
+  /// most.
+  void finish(const actors::Outcome& outcome);
   /// The page's URL: "http://127.0.0.1:8080/". If the page is bound to all addresses, the URL has a
   /// name of the machine.
   std::string url() const;
