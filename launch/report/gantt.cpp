@@ -17,6 +17,7 @@ using schedules::Op;
 constexpr double kRow = 24;
 constexpr double kBox = 20;
 constexpr double kBottom = 22;
+constexpr double kLeastWait = 0.5;   // a lower part of a box is not drawn
 constexpr double kLabelled = 0.022;  // a box with this share of the width shows its microbatch
 
 struct ActionName {
@@ -28,8 +29,12 @@ constexpr std::array kKinds{ActionName{Op::F, "forward"}, ActionName{Op::B, "bac
                             ActionName{Op::W, "weight gradient"}};
 
 std::string hint_of(const RankRow& row, const TimedAction& a) {
-  return fmt::format("rank {}, {}: {}, from {} on", row.rank, schedules::to_string(a.action),
-                     span_text(a.end_s - a.begin_s), span_text(a.begin_s));
+  std::string text =
+      fmt::format("rank {}, {}: {}, from {} on", row.rank, schedules::to_string(a.action),
+                  span_text(a.length_s()), span_text(a.begin_s));
+  if (a.collective_s > 0)
+    text += fmt::format(", of which it waited {} for collectives", span_text(a.collective_s));
+  return text;
 }
 
 /// The wait before an action, from the end of the one before it; empty if it did not wait.
@@ -64,16 +69,22 @@ bool overlaps(const RankRow& row, std::size_t i) {
 
 std::string box(const RankRow& row, std::size_t i, double top, double length_s) {
   const TimedAction& a = row.actions[i];
-  const double from = a.begin_s / length_s, width = (a.end_s - a.begin_s) / length_s;
+  const double from = a.begin_s / length_s, width = a.length_s() / length_s;
   const bool half = overlaps(row, i);
   const double height = half ? kBox / 2 : kBox;
   if (half && a.action.op != Op::F) top += height;
-  std::string content = hint(hint_of(row, a)) + element("rect", {{"class", "box"},
-                                                                 {"fill", fill_of(a.action.op)},
-                                                                 {"x", percent(from)},
-                                                                 {"width", percent(width)},
-                                                                 {"y", number(top)},
-                                                                 {"height", number(height)}});
+  const auto part = [&](Attributes look, double y, double high) {
+    look.insert(look.end(), {{"x", percent(from)},
+                             {"width", percent(width)},
+                             {"y", number(y)},
+                             {"height", number(high)}});
+    return element("rect", look);
+  };
+  // When in the action it stood still is not known, so that the area tells how long.
+  const double waits = height * a.collective_share();
+  std::string content =
+      hint(hint_of(row, a)) + part({{"class", "box"}, {"fill", fill_of(a.action.op)}}, top, height);
+  if (waits >= kLeastWait) content += part({{"class", "wait in"}}, top + height - waits, waits);
   if (width >= kLabelled && !half)
     content += label_at(from + width / 2, top + height / 2 + 4, "middle in",
                         std::to_string(a.action.microbatch));
@@ -120,6 +131,8 @@ std::string gantt_legend(const std::vector<RankRow>& rows) {
     if (used) item({{"fill", fill_of(kind.op)}}, kind.name);
   }
   item({{"class", "wait"}}, "waiting for a message");
+  if (std::ranges::any_of(rows, [](const RankRow& row) { return row.collective_s() > 0; }))
+    item({{"class", "wait in"}}, "of an action, waiting for collectives");
   return element("ul", {{"class", "legend"}}, items);
 }
 

@@ -27,12 +27,14 @@ std::vector<TimedAction> actions_of(const json& rank) {
     const auto action = schedules::parse_action(text_of(a, "name"));
     const double begin = number_of(a, "begin_s"), end = number_of(a, "end_s");
     if (!action || !(end >= begin)) continue;
-    const double waited = number_of(a, "waited_s");
-    actions.push_back({.action = *action,
-                       .begin_s = begin,
-                       .end_s = end,
-                       .waited_s = std::isfinite(waited) ? waited : 0,
-                       .from = static_cast<int>(integer_of(a, "from", -1))});
+    const double waited = number_of(a, "waited_s"), collective = number_of(a, "collective_s");
+    actions.push_back(
+        {.action = *action,
+         .begin_s = begin,
+         .end_s = end,
+         .waited_s = std::isfinite(waited) ? waited : 0,
+         .collective_s = std::isfinite(collective) ? std::clamp(collective, 0.0, end - begin) : 0,
+         .from = static_cast<int>(integer_of(a, "from", -1))});
   }
   std::ranges::stable_sort(actions, {}, &TimedAction::begin_s);
   return actions;
@@ -83,13 +85,13 @@ std::optional<schedules::Plan> plan_of(const std::vector<RankRow>& pipeline) {
   return *plan;
 }
 
-/// The median duration of each chunk's actions of each kind; one that the system interrupted does
-/// not count for all.
+/// The median of what each chunk's actions of each kind compute; one that the system interrupted
+/// does not count for all.
 schedules::Costs median_costs(const std::vector<RankRow>& pipeline, int num_chunks) {
   std::map<std::pair<int, Op>, std::vector<double>> durations;
   for (const RankRow& row : pipeline)
     for (const TimedAction& a : row.actions)
-      durations[{a.action.chunk, a.action.op}].push_back(a.end_s - a.begin_s);
+      durations[{a.action.chunk, a.action.op}].push_back(a.length_s() - a.collective_s);
   const auto of = [&](int chunk, Op op) { return actors::median(durations[{chunk, op}]); };
   schedules::Costs costs;
   for (int chunk = 0; chunk < num_chunks; ++chunk)
@@ -134,14 +136,30 @@ std::string slowest(const std::vector<RankRow>& rows) {
                      longest->rank, longest->stage, above);
 }
 
+/// "Of it a rank waited 12 % for collectives on average." Empty if it is nothing.
+std::string shards_waited(const std::vector<RankRow>& rows, double length_s) {
+  double sum = 0;
+  for (const RankRow& row : rows) sum += row.collective_s();
+  const double percent = 100 * sum / (length_s * static_cast<double>(rows.size()));
+  if (!(percent >= 1)) return "";
+  return fmt::format(" A rank stood still for collectives in {:.0f} % of it on average.", percent);
+}
+
 }  // namespace
 
 double RankRow::busy_s() const {
   double sum = 0, until = 0;
   for (const TimedAction& a : actions) {  // two may run at the same time
-    sum += std::max(0.0, a.end_s - std::max(until, a.begin_s));
+    const double alone = std::max(0.0, a.end_s - std::max(until, a.begin_s));
+    sum += std::max(0.0, alone - a.collective_s);
     until = std::max(until, a.end_s);
   }
+  return sum;
+}
+
+double RankRow::collective_s() const {
+  double sum = 0;
+  for (const TimedAction& a : actions) sum += a.collective_s;
   return sum;
 }
 
@@ -190,10 +208,10 @@ std::string in_words(const StepPicture& picture) {
                                                  predicted <= measured ? "less" : "more");
   if (predicted > 0)
     words += fmt::format(
-        " The simulator expects {} if each action takes its kind's median time and no message is "
-        "late.",
+        " The simulator expects {} if each action takes its kind's median time and no message or "
+        "collective is late.",
         compared);
-  return words + slowest(picture.measured);
+  return words + shards_waited(picture.measured, measured) + slowest(picture.measured);
 }
 
 }  // namespace troupe::launch

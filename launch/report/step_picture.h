@@ -16,7 +16,13 @@ struct TimedAction {
   double begin_s = 0;
   double end_s = 0;
   double waited_s = 0;  ///< before begin_s, for a message or a credit
-  int from = -1;        ///< rank whose message it waited for; -1: none
+  /// The part from begin_s to end_s in which nothing was computed, for lack of a collective; when
+  /// in between is not known.
+  double collective_s = 0;
+  int from = -1;  ///< rank whose message it waited for; -1: none
+
+  double length_s() const { return end_s - begin_s; }
+  double collective_share() const { return length_s() > 0 ? collective_s / length_s() : 0; }
 };
 
 struct RankRow {
@@ -26,7 +32,8 @@ struct RankRow {
   int shard = 0;
   std::vector<TimedAction> actions;  ///< in the order in which they began
 
-  double busy_s() const;
+  double busy_s() const;        ///< without what waited for collectives
+  double collective_s() const;  ///< of all actions
   /// When the wait before an action began, which is after the end of the one before it; none if the
   /// action did not wait for a message.
   std::optional<double> wait_begin_s(std::size_t action) const;
@@ -37,7 +44,7 @@ struct StepPicture {
   std::int64_t step = 0;
   std::vector<RankRow> measured;
   /// The stages of one replica: each action takes the median of its chunk's actions of that kind,
-  /// and messages take no time. Empty if the actions are no valid plan.
+  /// and messages and collectives take no time. Empty if the actions are no valid plan.
   std::vector<RankRow> predicted;
 
   double measured_s() const;   ///< from the first action's begin to the last one's end

@@ -62,7 +62,7 @@ std::string bubble_text(const RunReport& run) {
   if (!run.step || run.step->predicted.empty()) return "";
   return fmt::format(
       " Of forwards and backwards, the schedule itself leaves the ranks idle for {}, and the "
-      "measured step did for {}: the rest are messages and ranks that came late.",
+      "measured step did for {}: the rest are messages, collectives and ranks that came late.",
       percent_text(idle_share(run.step->predicted)), percent_text(idle_share(run.step->measured)));
 }
 

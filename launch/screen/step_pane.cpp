@@ -84,6 +84,7 @@ std::string name_of(const schedules::Action& action) {
 }
 
 /// Draws the slots from `begin` to `end`, which belong to one action, or to two at the same time.
+/// The last ones are waits, as many as its waits for collectives take, whenever those were.
 void draw_box(Canvas& canvas, int y, int begin, int end, const RankRow& row, const Slot& slot) {
   const auto& action = row.actions[static_cast<std::size_t>(slot.action)].action;
   const ActionLook& kind = kind_of(action.op);
@@ -93,6 +94,10 @@ void draw_box(Canvas& canvas, int y, int begin, int end, const RankRow& row, con
   canvas.fill(begin, end, y,
               {.glyph = slot.other >= 0 ? kPair : kind.fill, .style = {.look = look}});
   const int room = end - begin;
+  const double share = row.actions[static_cast<std::size_t>(slot.action)].collective_share();
+  const int waits = static_cast<int>(std::lround(share * room));
+  if (slot.other < 0)
+    canvas.fill(end - waits, end, y, {.glyph = kWait, .style = {.look = Look::waiting}});
   canvas.text(begin, y, columns_of(name) <= room ? name : name.substr(0, 1),
               {.look = look, .bold = true});
 }

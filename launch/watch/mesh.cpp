@@ -31,6 +31,11 @@ double busy_share(const RankNow& rank) {
   return whole > 0 ? rank.busy_s / whole : 0;
 }
 
+double collective_share(const RankNow& rank) {
+  const double whole = rank.busy_s + rank.idle_s;
+  return whole > 0 ? rank.collective_s / whole : 0;
+}
+
 std::string memory_of(const RankNow& rank) {
   if (rank.device_total_bytes > 0)
     return fmt::format("{} of {}", bytes_text(static_cast<std::int64_t>(rank.device_used_bytes)),

@@ -18,6 +18,8 @@ RankMood mood_of(const RankNow& rank);
 std::string doing_of(const RankNow& rank);
 /// The share of the newest step in which the rank was busy.
 double busy_share(const RankNow& rank);
+/// The share of it in which the rank waited for collectives.
+double collective_share(const RankNow& rank);
 /// The memory that a person looks at: that of the GPU if there is one. Empty if none is known.
 std::string memory_of(const RankNow& rank);
 

@@ -28,29 +28,42 @@ const char* look_of(const RankNow& rank) {
   return "rank starts";
 }
 
+std::string share_text(double share) {
+  return fmt::format("{:.0f} %", 100 * share);
+}
+
 std::string box(const RankNow& rank, bool has_shards) {
-  const double busy = busy_share(rank);
+  const double busy = busy_share(rank), collectives = collective_share(rank);
   const std::string place =
       fmt::format("rank {}: replica {}, stage {}{}", rank.rank, rank.replica, rank.stage,
                   has_shards ? fmt::format(", shard {}", rank.shard) : "");
   const std::string told =
-      fmt::format("{}\n{}\nbusy {:.0f} % of the newest step\nmemory {}\nprocess {} on {}", place,
-                  doing_of(rank), 100 * busy, memory_of(rank), rank.pid, rank.host);
+      fmt::format("{}\n{}\nbusy {:.0f} % of the newest step{}\nmemory {}\nprocess {} on {}", place,
+                  doing_of(rank), 100 * busy,
+                  collectives >= kNoticedWait
+                      ? fmt::format(", waiting for collectives {:.0f} %", 100 * collectives)
+                      : "",
+                  memory_of(rank), rank.pid, rank.host);
   const std::string name = has_shards ? fmt::format("rank {} . shard {}", rank.rank, rank.shard)
                                       : fmt::format("rank {}", rank.rank);
-  return element("div",
-                 {{"class", look_of(rank)},
-                  {"tabindex", "0"},
-                  {"role", "group"},
-                  {"aria-label", told},
-                  {"data-hint", told}},
-                 element("div", {{"class", "title"}},
-                         text_element("b", {}, name) +
-                             text_element("span", {}, fmt::format("{:.0f} % busy", 100 * busy))) +
-                     stacked_bar("busy", {{.name = "busy", .value = busy, .text = ""}}, 1) +
-                     element("div", {{"class", "title"}},
-                             text_element("span", {{"class", "doing"}}, doing_of(rank)) +
-                                 text_element("span", {}, memory_of(rank))));
+  return element(
+      "div",
+      {{"class", look_of(rank)},
+       {"tabindex", "0"},
+       {"role", "group"},
+       {"aria-label", told},
+       {"data-hint", told}},
+      element("div", {{"class", "title"}},
+              text_element("b", {}, name) + text_element("span", {}, share_text(busy) + " busy")) +
+          stacked_bar("newest step",
+                      {{.name = "busy", .value = busy, .text = share_text(busy)},
+                       {.name = "waiting for collectives",
+                        .value = collectives,
+                        .text = share_text(collectives)}},
+                      1) +
+          element("div", {{"class", "title"}},
+                  text_element("span", {{"class", "doing"}}, doing_of(rank)) +
+                      text_element("span", {}, memory_of(rank))));
 }
 
 /// One direction of an arrow: the rate, and how much the receiver waits for it.

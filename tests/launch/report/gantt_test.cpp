@@ -26,6 +26,21 @@ BOOST_AUTO_TEST_CASE(a_step_is_drawn_with_a_box_for_each_action) {
   const std::string legend = launch::gantt_legend(rows);
   BOOST_TEST(legend.find("backward") != std::string::npos);
   BOOST_TEST(legend.find("weight") == std::string::npos);
+  BOOST_TEST(legend.find("collectives") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_for_collectives_takes_its_share_of_the_action) {
+  const std::vector<launch::RankRow> rows{{.rank = 1,
+                                           .actions = {{.action = *schedules::parse_action("0F0"),
+                                                        .begin_s = 0,
+                                                        .end_s = 2,
+                                                        .collective_s = 0.5}}}};
+  const std::string drawn = launch::draw_gantt("step", rows, 4);
+  const auto tree = parse_xml(drawn);
+  BOOST_TEST(attributes_of(tree, "rect", "class").contains("wait in"));
+  BOOST_TEST(attributes_of(tree, "rect", "height").contains("5"));  // a quarter of the box
+  BOOST_TEST(drawn.find("of which it waited 500 ms for collectives") != std::string::npos, drawn);
+  BOOST_TEST(launch::gantt_legend(rows).find("waiting for collectives") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_wait_is_drawn_from_the_action_before_it_on) {

@@ -58,6 +58,21 @@ BOOST_AUTO_TEST_CASE(a_step_as_the_simulator_expects_it_is_called_the_same) {
   BOOST_TEST(words.find("%") == std::string::npos, words);
 }
 
+BOOST_AUTO_TEST_CASE(what_waits_for_collectives_is_no_computation) {
+  json step = late_step();
+  step["ranks"][1]["actions"][1]["collective_s"] = 1.5;  // of the 2 s of 1B0
+  step["ranks"][1]["actions"][3]["collective_s"] = 0.5;  // of those of 1B1
+  const auto picture = launch::step_picture(step);
+  BOOST_TEST(picture->measured[1].busy_s() == 4);
+  BOOST_TEST(picture->measured[1].collective_s() == 2);
+  BOOST_TEST(picture->measured[1].actions[1].collective_share() == 0.75);
+  BOOST_TEST(picture->measured_s() == 10);
+  BOOST_TEST(launch::idle_share(picture->measured) == 0.5);
+  BOOST_TEST(picture->predicted[1].actions[1].length_s() == 1.5);  // the upper of what they compute
+  const std::string words = launch::in_words(*picture);
+  BOOST_TEST(words.find("stood still for collectives in 10 %") != std::string::npos, words);
+}
+
 BOOST_AUTO_TEST_CASE(the_rank_that_computes_longest_is_named) {
   json step = late_step();
   step["ranks"][1]["actions"][3]["end_s"] = 18.2;
