@@ -82,7 +82,7 @@ int run_worker(const WorkerBootstrap& bootstrap,
                const transport::UcxEnvironment& ucx) {
   // The launcher decides when a worker ends, so a terminal's signals are for the launcher only.
   for (const int signal : {SIGINT, SIGHUP, SIGPIPE}) ::signal(signal, SIG_IGN);
-  spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
+  spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %z %l %v");
   spdlog::flush_on(spdlog::level::info);
   spdlog::info("worker {} starts as process {}", bootstrap.id, getpid());
   try {

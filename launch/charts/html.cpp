@@ -68,8 +68,4 @@ std::string draw_table(const Table& table) {
                      element("thead", {}, element("tr", {}, head)) + element("tbody", {}, rows));
 }
 
-std::string utc_text(double unix_seconds) {
-  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(static_cast<std::time_t>(unix_seconds)));
-}
-
 }  // namespace troupe::launch

@@ -45,7 +45,4 @@ struct Table {
 /// for more than three columns.
 std::string draw_table(const Table& table);
 
-/// A date and a time of day in UTC, to the second: "2026-01-31 12:00:00".
-std::string utc_text(double unix_seconds);
-
 }  // namespace troupe::launch

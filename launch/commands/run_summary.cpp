@@ -115,8 +115,8 @@ std::string shards_line(const Placement& placement, double bandwidth) {
   std::string out = fmt::format("shards    each sends {} for its layers in a step",
                                 bytes_text(static_cast<std::int64_t>(most)));
   if (bandwidth > 0)
-    out +=
-        fmt::format(": {:.4g} s at {} GB/s if nothing hides it", most / bandwidth / 1e9, bandwidth);
+    out += fmt::format(": {} at {} GB/s if nothing hides it", span_text(most / bandwidth / 1e9),
+                       bandwidth);
   return out + '\n';
 }
 
@@ -135,8 +135,8 @@ std::string replicas_line(const Placement& placement, double bandwidth) {
   std::string out =
       fmt::format("replicas  each reduces and gathers {} in a step", bytes_text(most));
   if (bandwidth > 0)
-    out += fmt::format(": {:.4g} s at {} GB/s if nothing hides it",
-                       static_cast<double>(most) / bandwidth / 1e9, bandwidth);
+    out += fmt::format(": {} at {} GB/s if nothing hides it",
+                       span_text(static_cast<double>(most) / bandwidth / 1e9), bandwidth);
   if (gathers > 0)
     out += fmt::format(
         "\n          weights by embedding, layer, and norm with head: {} gathers, room for "

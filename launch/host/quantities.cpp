@@ -34,6 +34,7 @@ std::string duration_text(double seconds) {
 }
 
 std::string span_text(double seconds) {
+  if (seconds > 0 && seconds < 1e-4) return fmt::format("{:.3g} us", 1e6 * seconds);
   if (seconds < 0.9995) return fmt::format("{:.3g} ms", 1e3 * seconds);
   if (seconds < 60) return fmt::format("{:.3g} s", seconds);
   return duration_text(seconds);

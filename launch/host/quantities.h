@@ -13,7 +13,8 @@ std::string bytes_text(std::int64_t bytes);
 std::string grouped(std::int64_t number);
 /// A duration as hours, minutes and seconds, with days if there are any: "0:05:13", "2d 3:04:05".
 std::string duration_text(double seconds);
-/// A duration of any length, to three digits below a minute: "12.3 ms", "4.56 s", "1:02:03".
+/// A duration of any length, to three digits below a minute: "62.9 us", "12.3 ms", "4.56 s",
+/// "1:02:03".
 std::string span_text(double seconds);
 
 }  // namespace troupe::launch

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "launch/charts/html.h"
+#include "launch/host/local_time.h"
 #include "launch/host/quantities.h"
 #include "launch/report/curve_charts.h"
 #include "launch/report/sections.h"
@@ -13,7 +14,7 @@ namespace troupe::launch {
 namespace {
 
 std::string footer(double now) {
-  return text_element("footer", {}, "Written by troupe report at " + utc_text(now) + " UTC.");
+  return text_element("footer", {}, "Written by troupe report at " + time_text(now) + ".");
 }
 
 std::string loss_of(const std::vector<Point>& points) {

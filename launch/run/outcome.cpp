@@ -6,6 +6,7 @@
 
 #include <ctime>
 
+#include "launch/host/local_time.h"
 #include "launch/manifest/manifest.h"
 #include "launch/run/metrics_file.h"
 #include "launch/run/run_directory.h"
@@ -15,8 +16,10 @@
 namespace troupe::launch {
 namespace {
 
+constexpr const char* kUtc = "%Y-%m-%dT%H:%M:%SZ";
+
 std::string utc(std::time_t time) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time));
+  return fmt::format(fmt::runtime(fmt::format("{{:{}}}", kUtc)), fmt::gmtime(time));
 }
 
 }  // namespace
@@ -79,9 +82,15 @@ std::string saved_as(const Ending& e) {
   return e.checkpoint.empty() ? "" : "; newest checkpoint " + e.checkpoint;
 }
 
+std::string local_time_of(const Ending& e) {
+  std::tm time{};
+  const char* end = strptime(e.time.c_str(), kUtc, &time);
+  return end && *end == 0 ? time_text(static_cast<double>(timegm(&time))) : e.time;
+}
+
 std::string describe(const Ending& e, const std::string& run) {
-  return fmt::format("run {} ended at {}, step {}, exit code {}: {}{}", run, e.time, e.outcome.step,
-                     e.outcome.exit_code, e.outcome.reason, saved_as(e));
+  return fmt::format("run {} ended at {}, step {}, exit code {}: {}{}", run, local_time_of(e),
+                     e.outcome.step, e.outcome.exit_code, e.outcome.reason, saved_as(e));
 }
 
 }  // namespace troupe::launch

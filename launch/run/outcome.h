@@ -33,7 +33,9 @@ std::optional<Ending> ending_unless_live(const std::filesystem::path& run);
 /// The checkpoint as the end of a message: "; newest checkpoint runs/a/checkpoints/step-12", or
 /// empty.
 std::string saved_as(const Ending& ending);
-/// The ending as a message: "run runs/a ended at 2026-01-31T12:00:00Z, step 12, exit code 0:
+/// When the run ended, for people.
+std::string local_time_of(const Ending& ending);
+/// The ending as a message: "run runs/a ended at 2026-01-31 12:00:00 UTC, step 12, exit code 0:
 /// finished; newest checkpoint runs/a/checkpoints/step-12".
 std::string describe(const Ending& ending, const std::string& run);
 

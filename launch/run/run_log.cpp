@@ -17,7 +17,7 @@ namespace {
 std::unique_ptr<spdlog::logger> open_log(const std::filesystem::path& path) {
   auto log = std::make_unique<spdlog::logger>(
       "launcher", std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string()));
-  log->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
+  log->set_pattern("%Y-%m-%d %H:%M:%S.%e %z %l %v");
   log->flush_on(spdlog::level::info);
   return log;
 }

@@ -1,11 +1,10 @@
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 #include <functional>
 #include <utility>
 
+#include "launch/host/local_time.h"
 #include "launch/host/quantities.h"
 #include "launch/screen/panes.h"
 
@@ -16,12 +15,6 @@ constexpr int kTitle = 13;         // columns of an event's title
 constexpr int kTimedColumns = 60;  // from which on the time is shown
 constexpr int kWrappedRows = 10;   // from which on long texts go on in the next line
 constexpr int kLeastText = 12;     // columns
-
-/// A time of day in the reader's time zone: "14:03:59".
-std::string clock_text(double time) {
-  if (!(time > 0 && time < 1e11)) return "--:--:--";
-  return fmt::format("{:%H:%M:%S}", fmt::localtime(static_cast<std::time_t>(time)));
-}
 
 Look look_of(const std::string& kind) {
   if (kind == "failure" || kind == "not_finite") return Look::bad;
@@ -81,8 +74,12 @@ int draw_events(const Canvas& canvas, const RunNow& run, const std::string& filt
                 const PaneView& view) {
   const auto events = shown(run, filter);
   const std::string what = filter.empty() ? "all" : Happening{.kind = filter, .text = ""}.title();
-  Canvas inner = titled(canvas, "events", fmt::format("{}: {}", what, events.size()), view);
-  const bool timed = inner.width() >= kTimedColumns;
+  const bool timed = canvas.width() >= kTimedColumns;
+  const LocalTime local(events.empty() ? run.time : events.front()->time);
+  Canvas inner = titled(
+      canvas, "events",
+      fmt::format("{}: {}{}", what, events.size(), timed ? "  times in " + local.zone() : ""),
+      view);
   const int step = timed ? 10 : 0, title = step + 9, text = title + kTitle + 1;
   const int columns = std::max(kLeastText, inner.width() - text);
   const auto lines = lines_of(events, columns, inner.height() >= kWrappedRows);
@@ -91,7 +88,7 @@ int draw_events(const Canvas& canvas, const RunNow& run, const std::string& filt
   for (int y = 0; y < inner.height() && first + y < std::ssize(lines); ++y) {
     const Line& line = lines[static_cast<std::size_t>(first + y)];
     if (line.event) {
-      if (timed) inner.text(0, y, clock_text(line.event->time), {.look = Look::soft});
+      if (timed) inner.text(0, y, local.clock(line.event->time), {.look = Look::soft});
       inner.text_before(step + 7, y, grouped(line.event->step), {.look = Look::soft});
       inner.text(title, y, cut(line.event->title(), kTitle),
                  {.look = look_of(line.event->kind), .bold = true});

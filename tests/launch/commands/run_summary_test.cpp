@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(the_first_screen_says_what_shards_send) {
   // shards.
   const double bytes = 6 * 4 * 8 * 2 * 64 * 96 * 4.0;
   const std::string two = text_of({"mesh.tp=2"}, 2);
-  BOOST_TEST(two.find("each sends 9.0 MiB for its layers in a step: 0.004719 s at 2 GB/s") !=
+  BOOST_TEST(two.find("each sends 9.0 MiB for its layers in a step: 4.72 ms at 2 GB/s") !=
                  std::string::npos,
              two);
   BOOST_TEST(bytes / 2e9 == 0.004719, boost::test_tools::tolerance(1e-3));

@@ -25,6 +25,8 @@ BOOST_AUTO_TEST_CASE(durations_are_written_in_days_hours_minutes_seconds) {
 
 BOOST_AUTO_TEST_CASE(short_durations_have_three_digits) {
   BOOST_TEST(launch::span_text(0) == "0 ms");
+  BOOST_TEST(launch::span_text(0.00006291) == "62.9 us");
+  BOOST_TEST(launch::span_text(0.0006291) == "0.629 ms");
   BOOST_TEST(launch::span_text(0.0123456) == "12.3 ms");
   BOOST_TEST(launch::span_text(0.9999) == "1 s");
   BOOST_TEST(launch::span_text(4.5678) == "4.57 s");
