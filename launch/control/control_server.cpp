@@ -15,6 +15,7 @@
 
 #include "actors/messages/secret.h"
 #include "launch/control/event_json.h"
+#include "launch/control/request_fields.h"
 #include "launch/control/scale_request.h"
 #include "launch/control/tap_request.h"
 #include "tensor/error.h"
@@ -224,7 +225,17 @@ bool ControlServer::answer(ControlConnection& c, const std::string& frame) {
   if (!request) return false;
   c.trusted = true;
   c.deadline = Clock::now() + options_.timeout;
-  const std::string& name = request->at("request").get_ref<const std::string&>();
+  try {
+    serve(c, *request);
+  } catch (const std::exception& e) {
+    c.enqueue(to_frame({{"error", e.what()}}));
+  }
+  return true;
+}
+
+void ControlServer::serve(ControlConnection& c, const nlohmann::json& request) {
+  const std::string& name = request.at("request").get_ref<const std::string&>();
+  if (name == "status" || name == "stop" || name == "save") refuse_other_fields(request, {});
   if (name == "status") {
     c.enqueue(to_frame(handlers_.status()));
   } else if (name == "stop") {
@@ -232,27 +243,22 @@ bool ControlServer::answer(ControlConnection& c, const std::string& frame) {
     c.enqueue(to_frame({{"accepted", true}}));
     handlers_.stop();
   } else if (name == "scale") {
-    scale(c, *request);
+    scale(c, request);
   } else if (name == "save") {
     save(c);
   } else if (name == "attach") {
-    attach(c, *request);
+    attach(c, request);
   } else {
     c.enqueue(to_frame({{"error", "unknown request; it is status, stop, scale, save or attach"}}));
   }
-  return true;
 }
 
 void ControlServer::scale(ControlConnection& c, const nlohmann::json& request) {
-  try {
-    const actors::ScaleRequest wish = parse_scale(request);
-    c.order = ++orders_;
-    handlers_.scale(wish, [this, order = c.order](const actors::ScaleAnswer& answer) {
-      on_answer(order, {{"code", answer.code}, {"text", answer.text}});
-    });
-  } catch (const Error& e) {
-    c.enqueue(to_frame({{"error", e.what()}}));
-  }
+  const actors::ScaleRequest wish = parse_scale(request);
+  c.order = ++orders_;
+  handlers_.scale(wish, [this, order = c.order](const actors::ScaleAnswer& answer) {
+    on_answer(order, {{"code", answer.code}, {"text", answer.text}});
+  });
 }
 
 void ControlServer::save(ControlConnection& c) {
@@ -290,32 +296,29 @@ void ControlServer::tell_answers() {
 }
 
 void ControlServer::attach(ControlConnection& c, const nlohmann::json& request) {
-  try {
-    if (!handlers_.hub) throw Error(ErrorKind::unavailable, "this run publishes no events");
-    const auto readers = std::ranges::count_if(
-        connections_, [](const ControlConnection& other) { return other.feed != nullptr; });
-    if (static_cast<std::size_t>(readers) >= options_.max_readers)
-      throw Error(ErrorKind::unavailable,
-                  fmt::format("{} readers are attached already, and no more are served", readers));
-    const auto kinds = parse_kinds(request.value("kinds", ""));
-    const std::string who = request.value("who", "").substr(0, kMaxName);
-    std::optional<actors::TapRequest> tap;
-    if (const auto given = request.find("tap"); given != request.end() && !given->is_null())
-      tap = parse_tap(*given);
-    if (tap && handlers_.hub->taps().size() >= actors::kMaxTaps)
-      throw Error(
-          ErrorKind::unavailable,
-          fmt::format("{} taps are open already, and no more are served", actors::kMaxTaps));
-    auto subscription = handlers_.hub->subscribe({.kinds = kinds, .tap = tap, .wake = [this] {
-                                                    if (!news_.exchange(true)) wake();
-                                                  }});
-    c.feed = std::make_unique<EventFeed>(std::move(subscription), who);
-    c.feed->grant(request.value("credit", std::uint64_t{0}));
-    c.enqueue(to_frame({{"attached", handlers_.status()}}));
-    handlers_.hub->publish({.body = actors::MonitorAttached{.who = who}});
-  } catch (const std::exception& e) {  // also thrown for a field of a wrong type
-    c.enqueue(to_frame({{"error", e.what()}}));
-  }
+  if (!handlers_.hub) throw Error(ErrorKind::unavailable, "this run publishes no events");
+  const auto readers = std::ranges::count_if(
+      connections_, [](const ControlConnection& other) { return other.feed != nullptr; });
+  if (static_cast<std::size_t>(readers) >= options_.max_readers)
+    throw Error(ErrorKind::unavailable,
+                fmt::format("{} readers are attached already, and no more are served", readers));
+  refuse_other_fields(request, {"kinds", "who", "credit", "tap"});
+  const auto kinds = parse_kinds(text_field(request, "kinds").value_or(""));
+  const std::string who = text_field(request, "who").value_or("").substr(0, kMaxName);
+  const int credit = std::max(0, count_field(request, "credit").value_or(0));
+  std::optional<actors::TapRequest> tap;
+  if (const auto given = request.find("tap"); given != request.end() && !given->is_null())
+    tap = parse_tap(*given);
+  if (tap && handlers_.hub->taps().size() >= actors::kMaxTaps)
+    throw Error(ErrorKind::unavailable,
+                fmt::format("{} taps are open already, and no more are served", actors::kMaxTaps));
+  auto subscription = handlers_.hub->subscribe({.kinds = kinds, .tap = tap, .wake = [this] {
+                                                  if (!news_.exchange(true)) wake();
+                                                }});
+  c.feed = std::make_unique<EventFeed>(std::move(subscription), who);
+  c.feed->grant(static_cast<std::uint64_t>(credit));
+  c.enqueue(to_frame({{"attached", handlers_.status()}}));
+  handlers_.hub->publish({.body = actors::MonitorAttached{.who = who}});
 }
 
 void ControlServer::feed_readers() {

@@ -73,6 +73,7 @@ class ControlServer {
   bool serve_ready(ControlConnection& connection, short events);
   bool hear(ControlConnection& connection);
   bool answer(ControlConnection& connection, const std::string& frame);
+  void serve(ControlConnection& connection, const nlohmann::json& request);
   void scale(ControlConnection& connection, const nlohmann::json& request);
   void save(ControlConnection& connection);
   void on_answer(std::uint64_t order, nlohmann::json answer);

@@ -1,26 +1,8 @@
 #include "launch/control/scale_request.h"
 
-#include <limits>
-
-#include "tensor/error.h"
+#include "launch/control/request_fields.h"
 
 namespace troupe::launch {
-namespace {
-
-int count_in(const nlohmann::json& value, const char* field) {
-  constexpr int kMax = std::numeric_limits<int>::max();
-  if (!value.is_number_integer() || value < -kMax || value > kMax)
-    refuse(std::string(field) + " must be a whole number");
-  return value.get<int>();
-}
-
-std::string text_in(const nlohmann::json& value, const char* field) {
-  if (!value.is_string()) refuse(std::string(field) + " must be a text");
-  return value.get<std::string>();
-}
-
-}  // namespace
-
 nlohmann::json to_json(const actors::ScaleRequest& request) {
   nlohmann::json fields = nlohmann::json::object();
   if (request.pp) fields["pp"] = *request.pp;
@@ -32,12 +14,13 @@ nlohmann::json to_json(const actors::ScaleRequest& request) {
 }
 
 actors::ScaleRequest parse_scale(const nlohmann::json& fields) {
+  refuse_other_fields(fields, {"pp", "dp", "tp", "layout", "schedule"});
   actors::ScaleRequest request;
-  if (fields.contains("pp")) request.pp = count_in(fields["pp"], "pp");
-  if (fields.contains("dp")) request.dp = count_in(fields["dp"], "dp");
-  if (fields.contains("tp")) request.tp = count_in(fields["tp"], "tp");
-  if (fields.contains("layout")) request.layout = text_in(fields["layout"], "layout");
-  if (fields.contains("schedule")) request.schedule = text_in(fields["schedule"], "schedule");
+  request.pp = count_field(fields, "pp");
+  request.dp = count_field(fields, "dp");
+  request.tp = count_field(fields, "tp");
+  request.layout = filled_field(fields, "layout");
+  request.schedule = filled_field(fields, "schedule");
   return request;
 }
 

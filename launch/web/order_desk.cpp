@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "launch/control/control_protocol.h"
+#include "launch/control/request_fields.h"
 #include "launch/control/scale_request.h"
 #include "launch/monitors/event_fields.h"
 #include "launch/web/order_preview.h"
@@ -30,6 +31,7 @@ OrderDesk::Answer OrderDesk::answer(const std::string& request, double step_s) {
 }
 
 json OrderDesk::serve(const std::string& name, const json& request, double step_s) {
+  if (name == "greet" || name == "save" || name == "stop") refuse_other_fields(request, {});
   if (name == "greet") return {{"text", ""}};
   if (name == "preview")
     return {
@@ -46,11 +48,19 @@ json OrderDesk::serve(const std::string& name, const json& request, double step_
     orders_.stop();
     return {{"text", "ordered: the run ends after this step"}};
   }
-  if (name == "trace")
+  if (name == "trace") {
+    refuse_other_fields(request, {"steps"});
+    const auto steps = count_field(request, "steps");
+    if (!steps) refuse("steps is missing: how many are traced");
     return {{"text", "traced; open the file with ui.perfetto.dev"},
-            {"trace", probe_.trace(integer_of(request, "steps"))}};
-  if (name == "tap")
-    return {{"text", probe_.tap(text_of(request, "edge"), flag_of(request, "backward"))}};
+            {"trace", probe_.trace(*steps)}};
+  }
+  if (name == "tap") {
+    refuse_other_fields(request, {"edge", "backward"});
+    const auto edge = filled_field(request, "edge");
+    if (!edge) refuse("edge is missing: which one is tapped, as \"0:1\"");
+    return {{"text", probe_.tap(*edge, flag_of(request, "backward"))}};
+  }
   throw Error(ErrorKind::usage,
               fmt::format("no order is called '{}'; there are greet, preview, save, scale, stop, "
                           "tap and trace",

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "actors/topology/epoch.h"
 #include "launch/host/quantities.h"
 #include "launch/manifest/placement.h"
 #include "launch/manifest/reshape.h"
 #include "launch/manifest/run_spec.h"
+#include "schedules/counted.h"
 
 namespace troupe::launch {
 namespace {
@@ -26,11 +28,16 @@ struct Paper {
     for (const RankPlacement& rank : placement.ranks) most = std::max(most, rank.memory.total());
     return most;
   }
+  int num_ranks() const { return shape.mesh.num_ranks(); }
   /// Time of a step in units of the work of all layers on one microbatch: a chunk has an equal part
-  /// of them, and its shards share that.
-  double step() const {
-    const auto parts = placement.plan.num_chunks() * shape.mesh.tp;
-    return placement.simulation.wall / static_cast<double>(parts);
+  /// of them, and its shards share that. Ranks that share cores take turns, so that a step takes no
+  /// less than all that is computed, over the cores.
+  double step(int cores, int threads) const {
+    const auto parts = static_cast<double>(placement.plan.num_chunks() * shape.mesh.tp);
+    const auto& busy = placement.simulation.busy;
+    const double all =
+        std::accumulate(busy.begin(), busy.end(), 0.0) * shape.mesh.dp * shape.mesh.tp * threads;
+    return std::max(placement.simulation.wall, all / std::max(1, cores)) / parts;
   }
 };
 
@@ -50,12 +57,16 @@ std::string preview_of(const Manifest& now, const actors::ScaleRequest& request,
       bytes_text(after.fullest()), bytes_text(before.placement.total_bytes()),
       bytes_text(after.placement.total_bytes()), bytes_text(machine.memory_bytes),
       100 * before.placement.simulation.bubble_rate, 100 * after.placement.simulation.bubble_rate);
+  const int threads = spec.cluster.device.threads, cores = machine.free_cores;
+  text += fmt::format(
+      "cores: {} x {}, then {} x {}; this machine: {}{}\n",
+      schedules::counted(before.num_ranks(), "rank"), schedules::counted(threads, "thread"),
+      schedules::counted(after.num_ranks(), "rank"), schedules::counted(threads, "thread"), cores,
+      after.num_ranks() * threads > cores ? ", which they will share" : "");
   if (step_s > 0)
     text += fmt::format(
-        "step: {}, then about {} if every layer takes as long as now and each rank has cores of "
-        "its "
-        "own\n",
-        span_text(step_s), span_text(step_s * after.step() / before.step()));
+        "step: {}, then about {} if every layer takes as long as now\n", span_text(step_s),
+        span_text(step_s * after.step(cores, threads) / before.step(cores, threads)));
   return text;
 }
 

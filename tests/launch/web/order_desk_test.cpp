@@ -75,8 +75,11 @@ BOOST_AUTO_TEST_CASE(a_preview_shows_the_numbers_of_a_plan_and_changes_nothing) 
   FakeRun run;
   const auto answer = run.ask({{"request", "preview"}, {"pp", 2}, {"schedule", "gpipe"}});
   BOOST_TEST(answer.status == 200);
-  for (const char* text : {"now: pp 1 x dp 1", "then: pp 2 x dp 1, gpipe", "fullest rank", "MiB",
-                           "bubble: 0.0 %, then ", "step: 500 ms, then about "})
+  for (const char* text :
+       {"now: pp 1 x dp 1", "then: pp 2 x dp 1, gpipe", "fullest rank", "MiB",
+        "bubble: 0.0 %, then ",
+        "cores: 1 rank x 1 thread, then 2 ranks x 1 thread; this machine: 1, which they will share",
+        "step: 500 ms, then about "})
     BOOST_TEST(has(answer.body, "text", text), text << " is not in " << answer.body.dump());
   BOOST_TEST(run.changes.empty());
 }
@@ -91,6 +94,15 @@ BOOST_AUTO_TEST_CASE(what_would_be_refused_is_refused_in_the_preview) {
   refused({{"request", "preview"}, {"pp", 1000}}, "1000");
   refused({{"request", "preview"}, {"schedule", "gpip"}}, "gpipe");
   refused({{"request", "preview"}, {"pp", "two"}}, "whole number");
+  refused({{"request", "preview"}, {"layout", ""}}, "layout is empty");
+  refused({{"request", "scale"}, {"schedule", ""}}, "schedule is empty");
+  refused({{"request", "scale"}, {"dp", nullptr}}, "dp must be a whole number");
+  refused({{"request", "scale"}, {"ppp", 2}}, "'ppp' is no field of scale; did you mean 'pp'?");
+  refused({{"request", "stop"}, {"now", true}}, "'now' is no field of stop");
+  refused({{"request", "trace"}}, "steps is missing");
+  refused({{"request", "trace"}, {"steps", "two"}}, "steps must be a whole number");
+  refused({{"request", "tap"}, {"edge", ""}}, "edge is empty");
+  BOOST_TEST(run.stops == 0);
   refused({{"request", "scale"}}, "nothing to change");
   refused({{"request", "explode"}}, "explode");
 }

@@ -1,0 +1,51 @@
+#include "launch/control/request_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <span>
+
+#include "launch/host/suggest.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+
+using nlohmann::json;
+
+void refuse_other_fields(const json& request, std::initializer_list<std::string_view> known) {
+  const std::span names(known.begin(), known.size());
+  for (const auto& [field, value] : request.items()) {
+    if (field == "token" || field == "request" || std::ranges::find(names, field) != names.end())
+      continue;
+    const auto order = request.value("request", "this request");
+    if (names.empty()) refuse(fmt::format("'{}' is no field of {}, which has none", field, order));
+    refuse(fmt::format("'{}' is no field of {}; did you mean '{}'? It has {}", field, order,
+                       nearest(field, names), quoted_list(names)));
+  }
+}
+
+std::optional<int> count_field(const json& request, const char* field) {
+  constexpr int kMax = std::numeric_limits<int>::max();
+  const auto value = request.find(field);
+  if (value == request.end()) return std::nullopt;
+  if (!value->is_number_integer() || *value < -kMax || *value > kMax)
+    refuse(fmt::format("{} must be a whole number", field));
+  return value->get<int>();
+}
+
+std::optional<std::string> text_field(const json& request, const char* field) {
+  const auto value = request.find(field);
+  if (value == request.end()) return std::nullopt;
+  if (!value->is_string()) refuse(fmt::format("{} must be a text", field));
+  return value->get<std::string>();
+}
+
+std::optional<std::string> filled_field(const json& request, const char* field) {
+  auto text = text_field(request, field);
+  if (text && text->empty())
+    refuse(fmt::format("{} is empty; give it a value or leave it out", field));
+  return text;
+}
+
+}  // namespace troupe::launch
