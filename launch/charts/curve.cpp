@@ -68,9 +68,22 @@ std::vector<Point> smoothed(const std::vector<Point>& points, double half_life) 
 
 Curve smooth_curve(std::vector<Point> points) {
   constexpr double kHalfLives = 100;  // in the whole curve: noise goes, a sudden drop stays
+  constexpr double kPerPoint = 0.1;   // of a half-life at the beginning, for each point before
   Curve curve{.raw = std::move(points), .smooth = {}};
-  const double number = static_cast<double>(curve.raw.size());
-  curve.smooth = smoothed(curve.raw, std::max(1.0, number / kHalfLives));
+  const double longest = std::max(1.0, static_cast<double>(curve.raw.size()) / kHalfLives);
+  double half_life = 1;
+  curve.smooth = smoothed(curve.raw, half_life);
+  // Each round makes the rest of the curve smoother, from the point on where its half-life is due.
+  while (half_life < longest) {
+    const double next = std::min(2 * half_life, longest);
+    const auto smoother = smoothed(curve.raw, next);
+    for (std::size_t i = 0; i < smoother.size(); ++i) {
+      const double due = kPerPoint * static_cast<double>(i);
+      const double share = std::clamp((due - half_life) / (next - half_life), 0.0, 1.0);
+      curve.smooth[i].y += share * (smoother[i].y - curve.smooth[i].y);
+    }
+    half_life = next;
+  }
   return curve;
 }
 

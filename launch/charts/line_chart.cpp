@@ -54,6 +54,10 @@ class Canvas {
         high = std::max(high, p.y);
       }
     if (low > high) return Axis{.low = 0, .high = 0, .ticks = {}};
+    if (chart.from_zero) {
+      low = std::min(low, 0.0);
+      high = std::max(high, 0.0);
+    }
     const int num_ticks = static_cast<int>(chart.height / kTick);
     return chart.scale == Scale::linear ? rounded_axis(low, high, num_ticks)
                                         : logarithmic_axis(low, high, num_ticks);

@@ -111,12 +111,32 @@ PeakRate peak_of(const std::filesystem::path& run) {
 }
 
 /// What the run's files tell of it so far. A run whose files cannot be read is shown from now on.
-WatchedRun watched_run(const std::filesystem::path& run, const json& status) {
-  return {.name = text_of(status, "run"),
-          .max_steps = received_status(status).max_steps,
+WatchedRun watched_run(const std::filesystem::path& run, const std::string& name,
+                       std::int64_t max_steps) {
+  return {.name = name,
+          .max_steps = max_steps,
           .peak = peak_of(run),
           .past_steps = read_metrics(run / kMetricsFile),
-          .past_events = read_events(run / kEventsFile)};
+          .past_events = read_events(run / kEventsFile),
+          .past_step = read_json(run / kMeasuredStepFile).value_or(nullptr)};
+}
+
+/// Shows what the files of a run that has ended tell of it, until the user leaves.
+int show_ended(const AttachOptions& options, const Ending& ending, SignalFd& signals,
+               const TerminalKind& kind) {
+  const Manifest manifest = Manifest::read(std::filesystem::path(options.run) / kManifestFile, {});
+  const WatchedRun files =
+      watched_run(options.run, manifest.text("run.name"), manifest.integer("run.max_steps"));
+  RunWatch watch(files);
+  const auto members =
+      std::find_if(files.past_events.rbegin(), files.past_events.rend(),
+                   [](const json& event) { return text_of(event, "kind") == "membership"; });
+  if (members != files.past_events.rend())
+    if (const auto event = received_event(*members)) watch.apply(*event);
+  watch.end(ending.outcome);
+  show_screen({.news = nullptr, .actions = nullptr, .watch = watch}, signals, kind);
+  print(describe(ending, options.run) + "\n");
+  return 0;
 }
 
 /// Actions come by a connection of their own, so that a flood of them pushes nothing else out of
@@ -132,14 +152,18 @@ std::unique_ptr<Attachment> attach_to_actions(const AttachOptions& options) {
 int show(const AttachOptions& options, const TerminalKind& kind) {
   const std::string kinds =
       options.events.empty() ? all_kinds_but({"actions", "tensor", "histograms"}) : options.events;
-  const auto news = attach(options.run, {.kinds = kinds, .who = name_of("screen")});
+  auto opened = Attachment::open(options.run, {.kinds = kinds, .who = name_of("screen")});
+  SignalFd signals{SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
+  if (const auto* ending = std::get_if<Ending>(&opened))
+    return show_ended(options, *ending, signals, kind);
+  const auto news = std::move(std::get<std::unique_ptr<Attachment>>(opened));
   const auto actions = attach_to_actions(options);
-  RunWatch watch(watched_run(options.run, news->status()));
+  RunWatch watch(watched_run(options.run, text_of(news->status(), "run"),
+                             received_status(news->status()).max_steps));
   const double left_s = number_of(news->status(), "time_left_s");
   watch.begin(received_status(news->status()), std::isfinite(left_s) ? left_s : 0);
-  SignalFd signals{SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
   const auto ending =
-      show_screen({.news = *news, .actions = actions.get(), .watch = watch}, signals, kind);
+      show_screen({.news = news.get(), .actions = actions.get(), .watch = watch}, signals, kind);
   if (!ending) return 0;
   if (ending->outcome.exit_code == 0) print(describe(*ending, options.run) + "\n");
   return exit_code_of(*ending, options.run);

@@ -47,6 +47,7 @@ LineChart empty_small_chart(const char* name, const Axis& steps) {
           .x_name = "step",
           .height = 150,
           .x = counting_axis(steps.low, steps.high, kSmallTicks),
+          .from_zero = true,
           .series = {}};
 }
 
@@ -135,7 +136,7 @@ std::string small_chart(const char* name, Curve curve, const Axis& steps) {
   return under_its_name(name, chart);
 }
 
-std::string source_chart(const Metrics& metrics, const Axis& steps) {
+std::string source_chart(std::vector<SourceCurve> sources, const Axis& steps) {
   LineChart chart{.label = "Loss of each source by step",
                   .x_name = "step",
                   .height = 200,
@@ -146,20 +147,27 @@ std::string source_chart(const Metrics& metrics, const Axis& steps) {
               .rows = {},
               .numbers = {1, 2, 3}};
   double tokens = 0;
-  for (const SourceRow& source : metrics.sources) tokens += source.tokens;
-  for (std::size_t i = 0; i < metrics.sources.size(); ++i) {
-    const SourceRow& source = metrics.sources[i];
-    if (source.losses.empty()) continue;
-    Curve loss = smooth_curve(source.losses);
-    table.rows.push_back({escaped(source.name), fmt::format("{:.4f}", loss.smooth.back().y),
+  for (const SourceCurve& source : sources) tokens += source.tokens;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    SourceCurve& source = sources[i];
+    if (source.loss.raw.empty()) continue;
+    table.rows.push_back({escaped(source.name), fmt::format("{:.4f}", source.loss.smooth.back().y),
                           grouped(std::llround(source.tokens)),
                           fmt::format("{:.1f} %", 100 * source.tokens / tokens)});
     chart.series.push_back(
-        {.name = source.name, .look = look("smooth", i), .points = std::move(loss.smooth)});
+        {.name = source.name, .look = look("smooth", i), .points = std::move(source.loss.smooth)});
   }
   if (table.rows.empty()) return "";
   return text_element("h3", {}, "loss of each source, smoothed") + legend(chart.series) +
          draw(chart) + draw_table(table);
+}
+
+std::vector<SourceCurve> source_curves(const Metrics& metrics) {
+  std::vector<SourceCurve> curves;
+  for (const SourceRow& source : metrics.sources)
+    curves.push_back(
+        {.name = source.name, .tokens = source.tokens, .loss = smooth_curve(source.losses)});
+  return curves;
 }
 
 std::string small_charts(const std::vector<NamedRun>& runs, const Axis& steps) {

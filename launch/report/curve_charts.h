@@ -26,10 +26,17 @@ struct Losses {
 std::vector<Losses> losses_of(const std::vector<NamedRun>& runs);
 /// Losses in training and evaluation, as measured and smoothed, with a legend.
 std::string loss_chart(std::vector<Losses> runs, const Axis& steps, Scale scale = Scale::linear);
-/// A small chart of a figure by step, under its name. Empty if there are no points.
+/// A small chart of a figure by step, under its name, from 0 on. Empty if there are no points.
 std::string small_chart(const char* name, Curve curve, const Axis& steps);
-/// Losses of a mixture's sources, smoothed; empty without a mixture.
-std::string source_chart(const Metrics& metrics, const Axis& steps);
+/// A source of a mixture.
+struct SourceCurve {
+  std::string name;
+  double tokens = 0;  ///< targets that were of it
+  Curve loss;
+};
+std::vector<SourceCurve> source_curves(const Metrics& metrics);
+/// Losses of a mixture's sources, smoothed, and their shares; empty without a mixture.
+std::string source_chart(std::vector<SourceCurve> sources, const Axis& steps);
 /// Speed, norm of the gradient, learning rate and model FLOP utilization, a small chart each.
 std::string small_charts(const std::vector<NamedRun>& runs, const Axis& steps);
 /// Some steps of a curve in numbers, for those who do not see it.

@@ -47,8 +47,8 @@ std::string loss_section(const RunReport& run) {
   return section("Loss", chart +
                              draw_timeline("What happened at which step", steps,
                                            strips_of(run.history, run.last_step())) +
-                             source_chart(run.metrics, steps) + small_charts(alone, steps) +
-                             loss_numbers(run));
+                             source_chart(source_curves(run.metrics), steps) +
+                             small_charts(alone, steps) + loss_numbers(run));
 }
 
 std::string settings_section(const RunReport& run) {
@@ -105,7 +105,7 @@ std::string state_text(const RunReport& run) {
     return fmt::format("Step {} of {} was done when this report was written.",
                        grouped(run.last_step()), grouped(run.manifest.integer("run.max_steps")));
   const Ending& e = *run.ending;
-  return fmt::format("Ended at {}, after step {} of {}, exit code {}: {}.", e.time,
+  return fmt::format("Ended at {}, after step {} of {}, exit code {}: {}.", local_time_of(e),
                      grouped(e.outcome.step), grouped(run.manifest.integer("run.max_steps")),
                      e.outcome.exit_code, e.outcome.reason);
 }

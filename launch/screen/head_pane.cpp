@@ -67,9 +67,11 @@ std::vector<Fact> facts_of(const RunNow& run) {
   if (!run.newest) return {{.name = "no step is done yet", .value = "", .more = ""}};
   const StepRow& step = *run.newest;
   const Curve loss = run.loss.curve();
-  std::vector<Fact> facts{
-      {"loss", fmt::format("{:.4f}", step.loss),
-       loss.smooth.empty() ? "" : fmt::format("smoothed {:.4f}", loss.smooth.back().y)}};
+  std::vector<Fact> facts{{"loss", fmt::format("{:.4f}", step.loss),
+                           run.catch_up ? fmt::format("of step {}", step.step)
+                           : loss.smooth.empty()
+                               ? ""
+                               : fmt::format("smoothed {:.4f}", loss.smooth.back().y)}};
   if (!run.evaluations.empty())
     facts.push_back({"eval", fmt::format("{:.4f}", run.evaluations.back().loss), ""});
   facts.push_back({"", grouped(std::llround(step.tokens_per_s())) + " tokens/s", ""});

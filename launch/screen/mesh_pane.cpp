@@ -40,16 +40,19 @@ RankSign sign_of(const RankNow& rank) {
 std::string doing_within(const RankNow& rank, int columns) {
   const std::string all = doing_of(rank);
   if (columns_of(all) <= columns || rank.waiting_for.empty()) return cut(all, columns);
-  const std::size_t peer = all.rfind("rank ");
-  if (peer != std::string::npos)
+  const std::size_t peer = all.find("rank "), end = all.find(':');
+  if (peer != std::string::npos && peer < end)
     for (const char* way : {"waits for ", "\u2190 "})
-      if (const std::string text = way + all.substr(peer); columns_of(text) <= columns) return text;
+      if (const std::string text = way + all.substr(peer, end - peer); columns_of(text) <= columns)
+        return text;
   return cut("waits", columns);
 }
 
-std::string name_of(const RankNow& rank, bool has_shards, const char* before) {
-  return has_shards ? fmt::format("{}{}.{}", before, rank.rank, rank.shard)
-                    : fmt::format("{}{}", before, rank.rank);
+/// The rank's name, with its place in the mesh if that fits.
+std::string name_within(const RankNow& rank, bool has_shards, int columns) {
+  const std::string name = fmt::format("rank {}", rank.rank);
+  const std::string both = name + ": " + place_text(rank, has_shards);
+  return columns_of(both) <= columns ? both : name;
 }
 
 /// A bar of the busy share with its number, as far as it fits.
@@ -80,7 +83,8 @@ void draw_framed(Canvas box, const RankNow& rank, bool has_shards) {
   const RankSign sign = sign_of(rank);
   draw_frame(box, {.look = sign.look});
   box.put(2, 0, {.glyph = sign.mark, .style = {.look = sign.look, .bold = true}});
-  const int x = box.text(3, 0, " " + name_of(rank, has_shards, "rank "), {.bold = true});
+  const int x =
+      box.text(3, 0, " " + name_within(rank, has_shards, box.width() - 7), {.bold = true});
   box.text(x, 0, " ");
   const int inner = box.width() - 4;
   draw_busy(box, 2, 1, rank, 2 + inner);
@@ -97,10 +101,12 @@ void draw_framed(Canvas box, const RankNow& rank, bool has_shards) {
 /// A rank in few lines: what fits of the same.
 void draw_plain(Canvas box, const RankNow& rank, bool has_shards) {
   const RankSign sign = sign_of(rank);
-  const std::string name = name_of(rank, has_shards, " rank ");
-  const bool roomy = box.height() > 1 && box.width() >= columns_of(name) + kBusyText + 2;
+  const std::string number = std::to_string(rank.rank);
+  const int room = box.width() - kBusyText - 3;
+  const std::string name = " " + name_within(rank, has_shards, room);
+  const bool roomy = box.height() > 1 && columns_of(name) - 1 <= room;
   box.put(0, 0, {.glyph = sign.mark, .style = {.look = sign.look, .bold = true}});
-  int x = box.text(1, 0, roomy ? name : name_of(rank, has_shards, ""), {.bold = true}) + 1;
+  int x = box.text(1, 0, roomy ? name : number, {.bold = true}) + 1;
   if (box.height() > 2) x = std::max(x, box.width() - kBusyText);  // the bar has a line of its own
   draw_busy(box, x, 0, rank, box.width());
   int y = 1;

@@ -75,8 +75,8 @@ class Session {
     const bool idle = due_ == Clock::time_point::max() || !terminal_.is_ready();
     const auto input = [](int fd) { return pollfd{.fd = fd, .events = POLLIN, .revents = 0}; };
     std::array ready{
-        input(run_.news.fd()), input(run_.actions ? run_.actions->fd() : -1), input(signals_.fd()),
-        input(terminal_.keyboard()),
+        input(run_.news ? run_.news->fd() : -1), input(run_.actions ? run_.actions->fd() : -1),
+        input(signals_.fd()), input(terminal_.keyboard()),
         pollfd{
             .fd = terminal_.is_ready() ? -1 : terminal_.output(), .events = POLLOUT, .revents = 0}};
     poll(ready.data(), ready.size(), idle ? -1 : static_cast<int>(std::max(0L, rest.count() + 1)));
@@ -108,7 +108,8 @@ class Session {
 
   /// Takes what has come, and returns how the run ended if it has.
   std::optional<Ending> take_news() {
-    Attachment::News news = run_.news.take();
+    if (!run_.news) return std::nullopt;
+    Attachment::News news = run_.news->take();
     apply(news);
     missed_ += news.dropped;
     if (run_.actions && !news.ended) {

@@ -176,11 +176,20 @@ int most_rank(const std::vector<RankRow>& rows) {
   return most;
 }
 
+/// Whether the rows of what the simulator expects have room below the measured ones.
+bool has_room_for_expectation(const Canvas& canvas, const StepPicture& picture) {
+  const auto words = std::ssize(wrapped(in_words(picture), canvas.width()));
+  return !picture.predicted.empty() &&
+         std::ssize(picture.measured) + words + std::ssize(picture.predicted) + 2 <=
+             canvas.height();
+}
+
 /// What the simulator expects, below the measured rows, as far as there is room.
-void draw_expectation(Canvas canvas, const StepPicture& picture, Rows& rows, int y) {
+void draw_expectation(Canvas canvas, const StepPicture& picture, Rows& rows, int y,
+                      bool with_rows) {
   for (const std::string& line : wrapped(in_words(picture), canvas.width()))
     canvas.text(0, y++, line, {.look = Look::soft});
-  if (picture.predicted.empty() || y + 1 + std::ssize(picture.predicted) > canvas.height()) return;
+  if (!with_rows) return;
   canvas.text(0, y++, "as the simulator expects it:", {.look = Look::soft});
   for (const RankRow& row : picture.predicted) rows.draw(y++, row, picture.predicted_s());
 }
@@ -196,7 +205,9 @@ int draw_step(const Canvas& canvas, const RunNow& run, const PaneView& view) {
   }
   const StepPicture& picture = *run.picture;
   Canvas inner = titled(canvas, "last step", detail_of(picture), view);
-  const double length_s = std::max(picture.measured_s(), picture.predicted_s());
+  const bool expects = has_room_for_expectation(inner, picture);
+  // What is not drawn takes no place on the axis.
+  const double length_s = std::max(picture.measured_s(), expects ? picture.predicted_s() : 0);
   Rows rows(inner, length_s, most_rank(picture.measured));
   const int count = static_cast<int>(picture.measured.size());
   if (!rows.fits() || inner.height() < 1) return 0;
@@ -206,7 +217,7 @@ int draw_step(const Canvas& canvas, const RunNow& run, const PaneView& view) {
   for (int i = first; i < count && y < inner.height(); ++i)
     rows.draw(y++, picture.measured[static_cast<std::size_t>(i)], picture.measured_s());
   if (y < inner.height()) rows.draw_axis(y++);
-  if (y < inner.height()) draw_expectation(inner, picture, rows, y);
+  if (y < inner.height()) draw_expectation(inner, picture, rows, y, expects);
   return most;
 }
 

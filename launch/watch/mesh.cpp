@@ -23,7 +23,17 @@ RankMood mood_of(const RankNow& rank) {
 }
 
 std::string doing_of(const RankNow& rank) {
-  return rank.waiting_for.empty() ? rank.state : "waits for " + rank.waiting_for;
+  if (rank.waiting_for.empty()) return rank.state;
+  constexpr std::string_view kFrom = " from ";
+  const std::size_t from = rank.waiting_for.rfind(std::string(kFrom) + "rank ");
+  if (from == std::string::npos) return "waits for " + rank.waiting_for;
+  return fmt::format("waits for {}: {}", rank.waiting_for.substr(from + kFrom.size()),
+                     rank.waiting_for.substr(0, from));
+}
+
+std::string place_text(const RankNow& rank, bool has_shards) {
+  return fmt::format("replica {}, stage {}{}", rank.replica, rank.stage,
+                     has_shards ? fmt::format(", shard {}", rank.shard) : "");
 }
 
 double busy_share(const RankNow& rank) {

@@ -14,8 +14,11 @@ enum class RankMood { starts, computes, waits, lost };
 /// What a rank's state amounts to: one that is done with its part, and stands still until all
 /// others are, waits, too.
 RankMood mood_of(const RankNow& rank);
-/// "running", or "waits for ..." with all that the rank tells of its wait.
+/// "running", or "waits for ..." with all that the rank tells of its wait. The rank that it waits
+/// for comes first, because the end of a text may have no room.
 std::string doing_of(const RankNow& rank);
+/// "replica 0, stage 1", and the shard where there are several.
+std::string place_text(const RankNow& rank, bool has_shards);
 /// The share of the newest step in which the rank was busy.
 double busy_share(const RankNow& rank);
 /// The share of it in which the rank waited for collectives.

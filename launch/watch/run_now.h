@@ -41,6 +41,13 @@ struct EdgeNow {
   double wait_share = 0;  ///< of the step, that `to` waited for messages of `from`
 };
 
+/// A source of a mixture until now.
+struct SourceNow {
+  std::string name;
+  double tokens = 0;  ///< targets that were of it
+  LongCurve loss;     ///< over the steps that had a sample of it
+};
+
 /// A run at one moment, as its page shows it.
 struct RunNow {
   std::string name;
@@ -49,12 +56,14 @@ struct RunNow {
   enum class Mood { working, changing, ended, failed } mood = Mood::changing;
   double time = 0;  ///< Unix seconds
   std::int64_t max_steps = 0;
-  double left_s = 0;                        ///< until the last step; 0 before the first one
-  std::optional<StepRow> newest;            ///< newest step, be it one that is computed again
+  double left_s = 0;               ///< until the last step; 0 before the first one
+  std::optional<StepRow> newest;   ///< newest step, be it one that is computed again
+  std::optional<std::int64_t> at;  ///< the step that the run is at, if `newest` is of another
   std::optional<actors::CatchUp> catch_up;  ///< while steps are computed again
   std::vector<EvaluationRow> evaluations;
-  LongCurve loss, speed;  ///< over all steps
-  TimeSums sums;          ///< over all steps
+  LongCurve loss, speed;           ///< over all steps
+  std::vector<SourceNow> sources;  ///< in the manifest's order; none without a mixture
+  TimeSums sums;                   ///< over all steps
   History history;
   std::deque<Happening>
       happenings;                 ///< the newest of each kind, with those that History leaves out
@@ -66,7 +75,7 @@ struct RunNow {
   std::string advice;                  ///< what another split of layers would do to it
 
   bool ended() const { return mood == Mood::ended || mood == Mood::failed; }
-  std::int64_t step() const { return newest ? newest->step : 0; }
+  std::int64_t step() const { return at.value_or(newest ? newest->step : 0); }
   /// The newest step that was ever committed.
   std::int64_t reached() const { return catch_up ? catch_up->reached : step(); }
   std::string state() const;  ///< in a word or two: "training", "ended in order"

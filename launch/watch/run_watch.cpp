@@ -21,6 +21,14 @@ void add_row(RunNow& now, const StepRow& row) {
   now.newest = row;
 }
 
+void add_source(RunNow& now, const std::string& name, double tokens, std::vector<Point> losses) {
+  auto source = std::ranges::find(now.sources, name, &SourceNow::name);
+  if (source == now.sources.end())
+    source = now.sources.insert(source, {.name = name, .tokens = 0, .loss = {}});
+  source->tokens += tokens;
+  for (const Point& loss : losses) source->loss.add(loss);
+}
+
 /// Adds a happening to those of all kinds, and drops the oldest one of its kind if they are too
 /// many.
 void add_limited(std::deque<Happening>& happenings, Happening happening, std::size_t most) {
@@ -46,12 +54,15 @@ RunWatch::RunWatch(const WatchedRun& run) : peak_(run.peak) {
   now_.name = run.name;
   now_.max_steps = run.max_steps;
   for (const StepRow& row : run.past_steps.steps) add_row(now_, row);
+  for (const SourceRow& source : run.past_steps.sources)
+    add_source(now_, source.name, source.tokens, source.losses);
   now_.evaluations = run.past_steps.evaluations;
   for (const json& event : run.past_events) {
     historian_.add(event);
     add_happening(event);
   }
   now_.sums = time_sums(run.past_steps, historian_.history());
+  if (run.past_step.is_object()) recorded_ = run.past_step;
   const std::size_t known = std::min(run.past_events.size(), kMostKnown);
   for (std::size_t i = run.past_events.size() - known; i < run.past_events.size(); ++i)
     past_.insert(identity_of(run.past_events[i]));
@@ -68,6 +79,7 @@ void RunWatch::begin(const RunStatus& status, double left_s) {
     now_.mood = RunNow::Mood::working;
   }
   now_.catch_up = status.catch_up;
+  if (status.catch_up) now_.at = status.step;
   add_members(status.epoch, status.ranks);
 }
 
@@ -116,6 +128,9 @@ void RunWatch::add_happening(const json& event) {
 void RunWatch::add_step(const StepReport& report, const json& event) {
   const StepRow row = take_up(report, event);
   add_row(now_, row);
+  for (const StepReport::SourceLoss& source : report.sources)
+    add_source(now_, source.name, static_cast<double>(source.tokens),
+               {{.x = static_cast<double>(row.step), .y = source.loss}});
   if (!ends_change_) now_.sums.add(row);  // else the time is that of the change
 }
 
@@ -127,6 +142,7 @@ void RunWatch::add_step_again(const StepReport& report, const json& event) {
 /// Shows what the ranks did in a step.
 StepRow RunWatch::take_up(const StepReport& report, const json& event) {
   StepRow row = step_row(event);
+  now_.at.reset();
   const auto stages = report.stages();
   if (const auto mfu = peak_.utilization(report, static_cast<double>(stages.size())))
     row.mfu = *mfu;
@@ -203,6 +219,7 @@ void RunWatch::follow_state(const RunEvent& event) {
     changes(change_ + ": " + phase->phase);
   } else if (const auto* back = std::get_if<WentBack>(&event.body)) {
     now_.catch_up = back->way;
+    now_.at = back->way.back_to;
   } else if (const auto* again = std::get_if<StepAgain>(&event.body)) {
     now_.catch_up = again->way;
     now_.doing = "catching up";
@@ -213,6 +230,10 @@ void RunWatch::follow_state(const RunEvent& event) {
     now_.doing = "training";
     now_.mood = RunNow::Mood::working;
   } else if (const auto* end = std::get_if<RunEnded>(&event.body)) {
+    for (RankNow& rank : now_.ranks) {
+      rank.state = "ended";
+      rank.waiting_for.clear();
+    }
     now_.doing = end->outcome.reason;
     now_.catch_up.reset();
     now_.mood = end->outcome.exit_code == 0 ? RunNow::Mood::ended : RunNow::Mood::failed;

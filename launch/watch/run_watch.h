@@ -30,6 +30,7 @@ struct WatchedRun {
   // come again.
   Metrics past_steps = {};
   std::vector<nlohmann::json> past_events = {};
+  nlohmann::json past_step = nullptr;  ///< measured_step.json; null: there is none
 };
 
 /// Follows a run by its events, in memory that does not grow with the number of steps. All
@@ -37,7 +38,7 @@ struct WatchedRun {
 class RunWatch {
  public:
   /// Limits for each kind, so that no kind pushes out another.
-  static constexpr std::size_t kMostHappenings = 200;
+  static constexpr std::size_t kMostHappenings = 1000;
   static constexpr std::size_t kMostRoutine = 50;
   /// The bubble is a mean over so many of the newest recorded steps.
   static constexpr std::size_t kMostBubbles = 16;

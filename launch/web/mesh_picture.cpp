@@ -34,18 +34,15 @@ std::string share_text(double share) {
 
 std::string box(const RankNow& rank, bool has_shards) {
   const double busy = busy_share(rank), collectives = collective_share(rank);
-  const std::string place =
-      fmt::format("rank {}: replica {}, stage {}{}", rank.rank, rank.replica, rank.stage,
-                  has_shards ? fmt::format(", shard {}", rank.shard) : "");
+  const std::string name = fmt::format("rank {}", rank.rank);
+  const std::string place = place_text(rank, has_shards);
   const std::string told =
-      fmt::format("{}\n{}\nbusy {:.0f} % of the newest step{}\nmemory {}\nprocess {} on {}", place,
-                  doing_of(rank), 100 * busy,
+      fmt::format("{}: {}\n{}\nbusy {:.0f} % of the newest step{}\nmemory {}\nprocess {} on {}",
+                  name, place, doing_of(rank), 100 * busy,
                   collectives >= kNoticedWait
                       ? fmt::format(", waiting for collectives {:.0f} %", 100 * collectives)
                       : "",
                   memory_of(rank), rank.pid, rank.host);
-  const std::string name = has_shards ? fmt::format("rank {} . shard {}", rank.rank, rank.shard)
-                                      : fmt::format("rank {}", rank.rank);
   return element(
       "div",
       {{"class", look_of(rank)},
@@ -55,6 +52,7 @@ std::string box(const RankNow& rank, bool has_shards) {
        {"data-hint", told}},
       element("div", {{"class", "title"}},
               text_element("b", {}, name) + text_element("span", {}, share_text(busy) + " busy")) +
+          text_element("div", {{"class", "place"}}, place) +
           stacked_bar("newest step",
                       {{.name = "busy", .value = busy, .text = share_text(busy)},
                        {.name = "waiting for collectives",

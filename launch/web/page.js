@@ -50,7 +50,11 @@ async function ask() {
   }
   document.title = state.title;
   byId("order").textContent = state.order;
-  for (const [name, value] of Object.entries(state.shape)) byId("change").elements[name].placeholder = value;
+  for (const [name, value] of Object.entries(state.shape)) {
+    const field = byId("change").elements[name];
+    if (field.options) field.options[0].textContent = `as it is: ${value}`;
+    else field.placeholder = value;
+  }
   if (state.parts.events) filter();
   return state.ended;
 }
@@ -92,21 +96,30 @@ for (const id of ["log", "routine"])
     refresh();
   });
 
-// Events by kind and by words.
+// Events by kind and by words, of all that the page has; so many rows at a time.
 
+const kFirstRows = 20, kMoreRows = 100;
+let mostRows = kFirstRows;
 const hiddenKinds = new Set();
 const kKindCells = "td[data-name=event], td[data-name=what]";  // the second one is that of phases, as bars
 const kindOf = row => row.querySelector(kKindCells)?.textContent;
 
 function filter() {
   const words = byId("search").value.toLowerCase();
-  const rows = [...byId("events").querySelectorAll("tbody tr")].filter(kindOf);
+  const all = [...byId("events").querySelectorAll("tbody tr")].filter(kindOf);
+  const groups = all.filter(row => row.querySelector("tbody"));  // each has its rows folded into it
+  const rows = all.filter(row => !groups.includes(row));
   const counts = {};
   for (const row of rows) {
     const kind = kindOf(row);
     if (row.querySelector("td[data-name=event]")) counts[kind] = (counts[kind] ?? 0) + 1;
     row.hidden = hiddenKinds.has(kind) || !row.textContent.toLowerCase().includes(words);
   }
+  for (const group of groups) {
+    group.hidden = [...group.querySelectorAll("tbody tr")].every(row => row.hidden);
+    if (words && !group.hidden) group.querySelector("details").open = true;
+  }
+  page(all.filter(row => !row.hidden && row.querySelector("td[data-name=event]") && !row.closest("details")));
   const focused = document.activeElement?.dataset?.kind;
   byId("kinds").replaceChildren(...Object.keys(counts).sort().map(kind => {
     const button = document.createElement("button");
@@ -122,6 +135,17 @@ function filter() {
   if (focused) byId("kinds").querySelector(`[data-kind="${CSS.escape(focused)}"]`)?.focus();
 }
 byId("search").addEventListener("input", filter);
+
+/** Shows the first of these rows, and how many there are. */
+function page(rows) {
+  rows.slice(mostRows).forEach(row => row.hidden = true);
+  byId("more").hidden = rows.length <= mostRows;
+  byId("more").textContent = `show more: ${mostRows} of ${rows.length}`;
+}
+byId("more").addEventListener("click", () => {
+  mostRows += kMoreRows;
+  filter();
+});
 
 // Hints: on pointing, on a tap, and for what has the focus.
 
@@ -219,7 +243,7 @@ function showOrders() {
 /** What the form asks for; a field that is empty asks for nothing. */
 function asked() {
   const fields = {};
-  for (const input of byId("change").querySelectorAll("input[name]"))
+  for (const input of byId("change").querySelectorAll("[name]"))
     if (input.value) fields[input.name] = input.type === "number" ? Number(input.value) : input.value;
   return fields;
 }

@@ -64,10 +64,12 @@ std::string head(const RunNow& run) {
 std::string facts(const RunNow& run, const Curve& loss) {
   if (!run.newest) return paragraph("No step is done yet.");
   const StepRow& step = *run.newest;
-  std::vector<Fact> facts{
-      {.name = "loss",
-       .value = fmt::format("{:.4f}", step.loss),
-       .more = loss.smooth.empty() ? "" : fmt::format("{:.4f} smoothed", loss.smooth.back().y)}};
+  std::vector<Fact> facts{{.name = "loss",
+                           .value = fmt::format("{:.4f}", step.loss),
+                           .more = run.catch_up ? fmt::format("of step {}", step.step)
+                                   : loss.smooth.empty()
+                                       ? ""
+                                       : fmt::format("{:.4f} smoothed", loss.smooth.back().y)}};
   if (!run.evaluations.empty()) {
     const EvaluationRow& last = run.evaluations.back();
     facts.push_back({.name = "evaluation",
@@ -100,6 +102,13 @@ std::string loss_part(const RunNow& run, const Curve& loss, Scale scale) {
   return loss_chart({{.name = run.name, .training = loss, .evaluations = std::move(evaluations)}},
                     steps, scale) +
          draw_timeline("What happened at which step", steps, strips_of(run.history, run.reached()));
+}
+
+std::string sources_part(const RunNow& run, const Curve& loss) {
+  std::vector<SourceCurve> sources;
+  for (const SourceNow& source : run.sources)
+    sources.push_back({.name = source.name, .tokens = source.tokens, .loss = source.loss.curve()});
+  return sources.empty() ? "" : source_chart(std::move(sources), steps_of(loss, 8));
 }
 
 std::string speed_part(const RunNow& run) {
@@ -145,6 +154,7 @@ std::vector<Part> parts_of(const RunNow& run, const View& view) {
   return {{.id = "head", .markup = head(run)},
           {.id = "facts", .markup = facts(run, loss)},
           {.id = "loss", .markup = loss_part(run, loss, view.scale)},
+          {.id = "sources", .markup = sources_part(run, loss)},
           {.id = "speed", .markup = speed_part(run)},
           {.id = "time", .markup = time_part(run)},
           {.id = "mesh", .markup = mesh_picture(run)},

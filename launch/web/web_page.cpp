@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "actors/monitors/subscriber_thread.h"
+#include "actors/topology/schedule_kinds.h"
 #include "launch/charts/html.h"
 #include "launch/control/control_protocol.h"
 #include "launch/manifest/host_names.h"
@@ -29,9 +30,14 @@ constexpr std::chrono::milliseconds kLastLook{2000};
 /// these, for as long as a request may take, and nothing else.
 constexpr int kThreads = 8;
 
+/// The page, with the kinds of schedules that can be ordered in their list.
 std::string page_of(const WatchedRun& run) {
-  return document(
-      {.title = run.name, .body = kPageBody, .style = kPageStyle, .script = kPageScript});
+  constexpr std::string_view kPlace = "<!-- schedules -->";
+  std::string options, body = kPageBody;
+  for (const std::string_view kind : schedule_kinds())
+    options += text_element("option", {}, std::string(kind));
+  body.replace(body.find(kPlace), kPlace.size(), options);
+  return document({.title = run.name, .body = body, .style = kPageStyle, .script = kPageScript});
 }
 
 /// Subscribes to actions while a browser shows the page.

@@ -284,4 +284,15 @@ BOOST_AUTO_TEST_CASE(a_stopped_screen_gives_the_terminal_back_and_takes_it_again
   run.end();
 }
 
+BOOST_AUTO_TEST_CASE(a_run_that_has_ended_can_still_be_looked_at) {
+  LongRun run(1);
+  run.end();
+  Screen screen(run.dir, 100, 30);
+  for (const char* part : {"ended in order", "stopped by SIGTERM", "mesh", "rank 1", "tokens/s"})
+    screen.wait_for(part);
+  screen.program().press('q');
+  BOOST_TEST(screen.finish() == 0);
+  BOOST_TEST(troupe({"attach", run.dir, "--json"}).exit_code == 69);
+}
+
 }  // namespace troupe::test

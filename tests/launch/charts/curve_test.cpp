@@ -101,4 +101,25 @@ BOOST_AUTO_TEST_CASE(a_short_curve_stays_as_it_is) {
   BOOST_TEST(launch::smooth_curve({}).smooth.empty());
 }
 
+/// A loss that falls steeply at first, with noise: the smoothed curve falls as steeply, and has
+/// less noise later.
+BOOST_AUTO_TEST_CASE(a_smoothed_curve_follows_its_beginning) {
+  std::mt19937_64 rng(fresh_seed());
+  std::uniform_real_distribution<double> noise(-0.05, 0.05);
+  const auto loss = [](std::size_t step) {
+    return 3 + 8 * std::exp(-static_cast<double>(step) / 8);
+  };
+  std::vector<Point> points;
+  for (std::size_t i = 0; i < 2000; ++i)
+    points.push_back({.x = static_cast<double>(i), .y = loss(i) + noise(rng)});
+  const auto smooth = launch::smooth_curve(points).smooth;
+  double worst = 0, later = 0;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const double off = std::abs(smooth[i].y - loss(i));
+    (i < 200 ? worst : later) = std::max(i < 200 ? worst : later, off);
+  }
+  BOOST_TEST(worst < 0.3);  // of a fall by 8
+  BOOST_TEST(later < 0.03);
+}
+
 }  // namespace troupe::test

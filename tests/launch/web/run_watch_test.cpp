@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <future>
 
 #include "launch/control/event_json.h"
 #include "launch/watch/mesh.h"
@@ -290,6 +291,43 @@ BOOST_AUTO_TEST_CASE(what_comes_all_the_time_pushes_no_failure_out_and_is_shown_
   BOOST_TEST(now.routine.size() == RunWatch::kMostRoutine);
 }
 
+BOOST_AUTO_TEST_CASE(a_list_of_events_is_no_wall) {
+  RunWatch watch = watched(10'000);
+  for (int i = 1; i <= 400; ++i) {
+    watch.apply(event_of(EvaluationDone{.loss = 4}, 10 * i, 100 + i));
+    if (i % 2 == 0)
+      watch.apply(
+          event_of(CheckpointSaved{.path = "/run/step", .duration_s = 1}, 10 * i, 100.5 + i));
+    if (i == 200) watch.apply(event_of(FailureDetected{.cause = "killed"}, 10 * i, 100.7 + i));
+  }
+  const std::string events = part_of(watch.now(kNow), "events");
+  BOOST_CHECK_NO_THROW(parse_xml("<x>" + events + "</x>"));
+  BOOST_TEST(has(events, "200 evaluations"));
+  BOOST_TEST(has(events, "100 checkpoints"));
+  BOOST_TEST(has(events, "10 to 2000"));
+  std::size_t folds = 0;
+  for (std::size_t at = 0; (at = events.find("<details>", at)) != events.npos; ++at) ++folds;
+  BOOST_TEST(folds == 2u);  // before and after the failure
+}
+
+BOOST_AUTO_TEST_CASE(a_short_recovery_has_a_bar_beside_a_long_one) {
+  RunWatch watch = watched();
+  for (int i = 1; i <= 12; ++i) {
+    const double stall_s = i == 5 ? 132 : 0.1 + 0.01 * i;
+    watch.apply(event_of(Recovered{.cause = "killed",
+                                   .from = "memory",
+                                   .phases = {.spawn_s = stall_s},
+                                   .stall_s = stall_s},
+                         i, 100 + i));
+  }
+  const std::string events = part_of(watch.now(kNow), "events");
+  const auto tree = parse_xml("<x>" + events + "</x>");
+  const auto widths = attributes_of(tree, "rect", "width");
+  BOOST_TEST(widths.contains("100%"));
+  BOOST_TEST(widths.contains("20%"));  // the shortest of the ten longest
+  BOOST_TEST(has(events, "the 10 longest of 12"));
+}
+
 BOOST_AUTO_TEST_CASE(gpus_are_told_of_where_there_are_some) {
   const auto shown = [](const launch::PeakRate& peak, std::uint64_t memory) {
     RunWatch watch({.name = "run", .max_steps = 10, .peak = peak});
@@ -307,6 +345,34 @@ BOOST_AUTO_TEST_CASE(gpus_are_told_of_where_there_are_some) {
   BOOST_TEST(has(known, "50.0 %"));
   BOOST_TEST(has(known, "4.0 MiB of 8.0 MiB"));
   BOOST_TEST(!has(shown({}, 0), "peak rate"));
+}
+
+BOOST_AUTO_TEST_CASE(a_reader_is_waited_for_until_it_has_been_sent_the_end) {
+  RunWatch watch = watched();
+  watch.apply(step_event(1, 3.5));
+  launch::StateReplies replies(watch);
+  const auto ask = [&] {
+    const json reply = replies.reply_to("reader=a");
+    replies.sent("reader=a", reply);
+    return reply.at("ended") == true;
+  };
+  BOOST_TEST(!ask());
+  watch.end({.exit_code = 0, .step = 1, .reason = "finished"});
+  BOOST_TEST(watch.now(kNow).state() == "ended in order");
+  auto waits =
+      std::async(std::launch::async, [&] { replies.wait_for_readers(std::chrono::hours(1)); });
+  while (!ask()) {
+  }
+  waits.get();
+}
+
+BOOST_AUTO_TEST_CASE(a_mixture_shows_its_sources) {
+  RunWatch watch = watched();
+  watch.apply(step_event(1, 3.5));
+  watch.apply(step_event(2, 2.5));
+  const std::string sources = part_of(watch.now(kNow), "sources");
+  for (const char* text : {"books", "code", "3.5000", "60.0 %", "120"})
+    BOOST_TEST(has(sources, text), text << " is not in " << sources);
 }
 
 BOOST_AUTO_TEST_CASE(only_parts_that_the_reader_does_not_have_are_sent) {
