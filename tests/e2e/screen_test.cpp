@@ -105,7 +105,8 @@ BOOST_AUTO_TEST_CASE(a_person_sees_the_run_at_any_size_and_what_happens_to_it) {
     return text.find("\xe2\xa0") != std::string::npos || text.find("\xe2\xa1") != std::string::npos;
   };
   screen.wait_until(has_dots, "a curve of dots");
-  BOOST_TEST(screen.shown().row(23).starts_with("q quit  ? help  Tab pane"));
+  screen.wait_until(
+      [&] { return screen.shown().row(23).starts_with("q quit  ? help  Tab pane"); }, "the keys");
   BOOST_TEST(screen.row_of(" loss ") == screen.row_of(" mesh "));
   BOOST_TEST(screen.row_of(" last step ") < screen.row_of(" events "));
 
