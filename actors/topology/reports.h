@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/topology/allocated_memory.h"
+#include "actors/topology/outcome.h"
 
 namespace troupe::actors {
 
@@ -191,14 +192,6 @@ struct RunStatus {
   std::optional<std::int64_t> saving;     ///< step of the checkpoint under way
   std::uint64_t checkpoint_bytes = 0;     ///< size of a checkpoint's tensors
   std::optional<CatchUp> catch_up;        ///< while steps are computed again
-};
-
-/// How a run ended.
-struct Outcome {
-  int exit_code = 0;
-  std::int64_t step = 0;  ///< last committed step
-  std::string reason;  ///< "finished", "stopped by SIGTERM", "rank 1 (...) was killed by signal 9
-                       ///< (SIGKILL) ..."
 };
 
 struct ClusterShape;

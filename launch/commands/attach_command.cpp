@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "launch/commands/commands.h"
+#include "launch/control/control_protocol.h"
 #include "launch/control/event_json.h"
 #include "launch/host/console.h"
 #include "launch/host/device_json.h"

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include <chrono>
 #include <utility>
 
+#include "launch/control/control_client.h"
 #include "launch/control/live_run.h"
 #include "launch/run/run_directory.h"
 #include "tensor/error.h"
@@ -39,6 +41,12 @@ std::variant<std::unique_ptr<Attachment>, Ending> Attachment::open(const std::fi
 Attachment::Attachment(std::filesystem::path run, std::unique_ptr<ControlClient> client,
                        json status)
     : run_(std::move(run)), client_(std::move(client)), status_(std::move(status)) {}
+
+Attachment::~Attachment() = default;
+
+int Attachment::fd() const {
+  return client_->fd();
+}
 
 Attachment::News Attachment::take() {
   News news;

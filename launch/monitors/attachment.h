@@ -9,10 +9,11 @@
 #include <variant>
 #include <vector>
 
-#include "launch/control/control_client.h"
 #include "launch/run/outcome.h"
 
 namespace troupe::launch {
+
+class ControlClient;
 
 /// A monitor's connection to a live run. Events are JSON objects as made by event_json.h. Neither
 /// destroying the connection nor leaving it unread has an effect on the run.
@@ -37,10 +38,12 @@ class Attachment {
   static std::variant<std::unique_ptr<Attachment>, Ending> open(const std::filesystem::path& run,
                                                                 const Options& options);
 
+  ~Attachment();
+
   /// The run's status when the attachment began, as `troupe status --json` prints it.
   const nlohmann::json& status() const { return status_; }
   /// A descriptor that is readable when events have arrived.
-  int fd() const { return client_->fd(); }
+  int fd() const;
   /// Takes the events that have arrived, without waiting.
   News take();
   /// Waits until events arrive or the run ends.

@@ -17,7 +17,8 @@ namespace troupe::launch {
 /// The virtual functions are called one at a time, from one of the system's threads. While one of
 /// them runs nothing is read: a slow monitor misses events and is told how many, without any effect
 /// on the run. The actor ends with the run, or earlier if it is sent
-/// caf::exit_reason::user_shutdown. launch/examples/loss_monitor.cpp is a whole program.
+/// caf::exit_reason::user_shutdown. launch/examples/monitor is a whole program, built against an
+/// installed Troupe.
 class MonitorActor : public caf::event_based_actor {
  public:
   MonitorActor(caf::actor_config& config, std::unique_ptr<Attachment> run);

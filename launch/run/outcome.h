@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/topology/reports.h"
+#include "actors/topology/outcome.h"
 
 namespace troupe::launch {
 

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -293,29 +292,6 @@ BOOST_AUTO_TEST_CASE(what_the_manifest_switches_on_is_served) {
       BOOST_TEST(content_of(entry.path()).find("\x3a\x02\x08\x01") != std::string::npos);
     }
   BOOST_TEST(files == 1u);
-}
-
-BOOST_AUTO_TEST_CASE(a_monitor_of_ones_own_follows_the_run_to_its_end) {
-  const Workplace place;
-  TroupeProgram run({"launch", place.manifest("run", kLong)});
-  BOOST_REQUIRE(run.read_until("step 2/"));
-  const auto program = fs::path(std::getenv("TROUPE_BINARY")).parent_path() / "loss_monitor";
-  BOOST_REQUIRE(fs::exists(program));
-  auto said = std::async(std::launch::async, output_of, program.string() + " " + place.run("run"));
-  const auto events = fs::path(place.run("run")) / "events.jsonl";
-  while (content_of(events).find("loss monitor") == std::string::npos)
-    BOOST_REQUIRE(!run.read_line().empty());
-  read_new_steps(run, place.run("run"), 20);
-  run.signal(SIGTERM);
-  BOOST_TEST(run.finish().exit_code == 0);
-  const std::string text = said.get();
-  BOOST_TEST(std::atoi(text.c_str()) > 0, text);
-  BOOST_TEST(text.find("mean loss") != std::string::npos, text);
-  const std::string nowhere = (place.dir / "nodir").string();
-  const std::string refused =
-      output_of("sh -c '" + program.string() + " " + nowhere + " 2>&1; echo exit $?'");
-  BOOST_TEST(refused == "loss_monitor: " + nowhere +
-                            " is not a run directory: it has no manifest.toml\nexit 65\n");
 }
 
 BOOST_AUTO_TEST_CASE(shipped_alert_rules_are_valid) {
