@@ -147,14 +147,17 @@ Samples samples_of(const EvalOptions& options, const stages::CheckpointInfo& inf
 
 /// The token file of the text.
 std::string prepare(const EvalOptions& options, const std::vector<std::string>& files,
-                    const std::string& tokenizer, stages::LossOn loss_on,
+                    const std::string& tokenizer, const Samples& samples,
                     SignalWatch& signals) try {
   for (const std::string& file : files)
     if (stages::is_indexed_dataset(file)) stages::verify_dataset(file);
-  return stages::prepare_tokens({.files = files, .tokenizer = tokenizer, .loss_on = loss_on},
+  return stages::prepare_tokens({.files = files,
+                                 .tokenizer = tokenizer,
+                                 .loss_on = samples.loss_on,
+                                 .documents = samples.documents},
                                 token_cache(), Tokenizing(signals).options());
 } catch (const Error& error) {
-  const bool follows_training = loss_on == stages::LossOn::response && !options.loss_on;
+  const bool follows_training = samples.loss_on == stages::LossOn::response && !options.loss_on;
   if (!follows_training || error.kind() != ErrorKind::data) throw;
   throw Error(ErrorKind::data, fmt::format("{}; the checkpoint was trained on responses: --loss-on "
                                            "all takes every token",
@@ -241,8 +244,7 @@ int run(const EvalOptions& options) {
   const Samples samples = samples_of(options, checkpoint->info());
   SignalWatch signals("");
   const std::vector<std::string> files = stages::expand_files(options.files);
-  const std::string tokens =
-      prepare(options, files, checkpoint->tokenizer(), samples.loss_on, signals);
+  const std::string tokens = prepare(options, files, checkpoint->tokenizer(), samples, signals);
   const stages::TokenCacheHold hold(tokens);
   const std::string name = fmt::format("{}", fmt::join(files, ", "));
   const Evaluation result = evaluate(options, *checkpoint, samples.documents,
