@@ -1,7 +1,7 @@
 """Benchmarks of the whole program: pipelines against one process, start-up, and the interpreter's cost per action."""
 import json, pathlib, random, shutil, statistics, subprocess, tempfile, time
 
-from measure import Row, json_of, output_of
+from measure import Row, json_of, output_of, running
 
 MEASURED_MODEL = """[model]
 hidden_size = 512
@@ -121,15 +121,14 @@ def first_step_s(bench, box, name):
     """Seconds from the start of the program to its first line of metrics."""
     manifest = box.manifest(name, SMALL_MODEL, steps=1, seq_len=32, micro=1, samples=8, pp=4, threads=1)
     begin = time.monotonic()
-    run = subprocess.Popen([bench.troupe, "launch", str(manifest)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    try:
+    with running(bench.troupe, "launch", manifest, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as run:
         while not box.metrics(name):
             if run.poll() is not None and not box.metrics(name):
                 raise RuntimeError(f"troupe launch: exit {run.returncode}: {run.stderr.read().decode()[-2000:]}")
             time.sleep(0.002)
-        return time.monotonic() - begin
-    finally:
+        taken = time.monotonic() - begin
         run.wait(60)
+        return taken
 
 
 def launch_to_first_action(bench):

@@ -1,7 +1,7 @@
 """Benchmarks of an edge between two stages' processes, against UCX's own measuring program on the same transports."""
 import os, re, socket, subprocess, time
 
-from measure import Row, json_of
+from measure import Row, json_of, running
 
 # Shared memory, as between two ranks of one host; a UCX_TLS in the environment holds for both sides alike.
 TRANSPORTS = {"UCX_TLS": os.environ.get("UCX_TLS", "shm,self")}
@@ -19,13 +19,9 @@ def perftest(*options):
     average, overall), MiB/s (average, overall), messages/s (average, overall)."""
     environment = {**os.environ, **TRANSPORTS}
     port = str(free_port())
-    server = subprocess.Popen(["ucx_perftest", "-p", port, *options], env=environment, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL)
-    try:
+    with running("ucx_perftest", "-p", port, *options, env=TRANSPORTS, stdout=subprocess.DEVNULL,
+                 stderr=subprocess.DEVNULL):
         return perftest_client(port, options, environment)
-    finally:
-        server.kill()
-        server.wait()
 
 
 def perftest_client(port, options, environment):

@@ -1,10 +1,8 @@
 """A run of the measured model that a benchmark watches and changes while it trains."""
-import json, os, signal, statistics, subprocess, time
+import json, statistics, subprocess, time
 
 from cluster import MEASURED_MODEL, parsed
-from measure import output_of
-
-PATIENCE_S = 180  # longest wait for anything
+from measure import PATIENCE_S, end, output_of, start
 
 
 class LiveRun:
@@ -14,17 +12,14 @@ class LiveRun:
         manifest = box.manifest(name, MEASURED_MODEL, steps=steps, pp=pp, threads=1, **batch)
         self.troupe, self.box, self.name, self.dir = bench.troupe, box, name, box.dir / name
         sets = [word for setting in settings for word in ("--set", setting)]
-        self.launch = subprocess.Popen([self.troupe, "launch", str(manifest), *sets], stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
+        self.launch = start(self.troupe, "launch", manifest, *sets, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                            text=True, env=env)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        if self.launch.poll() is None:
-            for order in (signal.SIGINT, signal.SIGTERM):  # the second one ends the run at once, without a checkpoint
-                self.launch.send_signal(order)
-        self.launch.communicate(timeout=PATIENCE_S)
+        end(self.launch)
 
     def steps(self):
         """Rows of metrics.jsonl by step."""

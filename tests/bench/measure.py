@@ -1,8 +1,11 @@
 """Code that all benchmarks share: building their programs, repeated measurements, rows."""
-import json, os, pathlib, statistics, subprocess, sys
+import contextlib, ctypes, json, os, pathlib, signal, statistics, subprocess, sys
 from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+PATIENCE_S = 180  # longest wait for anything but a measurement
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
 
 
 @dataclass
@@ -47,14 +50,52 @@ class Bench:
             yield f"{self.name}: {what}: {low:.4g} .. {mid:.4g} .. {high:.4g} ({len(values)} measured)"
 
 
+def before_exec():
+    """The program hears SIGINT, even if this one was started where it is ignored, and dies when this one does."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def start(*command, env=None, **options):
+    """A program in the background; in a session of its own, so that a terminal's Ctrl-C only reaches this one, which
+    ends it. Its caller must end() it."""
+    return subprocess.Popen(list(map(str, command)), env={**os.environ, **(env or {})}, start_new_session=True,
+                            preexec_fn=before_exec, **options)
+
+
+def end(process):
+    """Ends a program and what it left in its group; a launcher ends at once with the second signal, its workers when it
+    has gone."""
+    if process.poll() is None:
+        for order in (signal.SIGINT, signal.SIGTERM):
+            os.killpg(process.pid, order)
+    try:
+        process.communicate(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        pass
+    with contextlib.suppress(ProcessLookupError):  # nothing is left
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+@contextlib.contextmanager
+def running(*command, **options):
+    """A program that runs until the context is left."""
+    process = start(*command, **options)
+    try:
+        yield process
+    finally:
+        end(process)
+
+
 class Worker:
     """A program that measures on order: it prints a line that begins with "ready", then answers each line with a
     number."""
 
     def __init__(self, *command, env=None):
         self.command = command
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                        text=True, env={**os.environ, **(env or {})})
+        self.process = start(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             env=env)
         self.ready = self._line()
         if not self.ready.startswith("ready"):
             raise RuntimeError(f"{command[0]} answered {self.ready!r} where 'ready' was due")
@@ -74,18 +115,18 @@ class Worker:
         return self
 
     def __exit__(self, *_):
-        self.process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate()
 
 
 def output_of(*command, env=None, timeout=120):
     """Standard output of a program that must end with exit code 0."""
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=timeout,
-                          env={**os.environ, **(env or {})})
-    if done.returncode != 0:
-        said = (done.stderr or done.stdout)[-2000:]
-        raise RuntimeError(f"{' '.join(map(str, command))}: exit {done.returncode}: {said}")
-    return done.stdout
+    with running(*command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        out, error = process.communicate(timeout=timeout)
+    if process.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}: exit {process.returncode}: {(error or out)[-2000:]}")
+    return out
 
 
 def json_of(*command, env=None, timeout=120):

@@ -1,11 +1,13 @@
 """The cost of monitors: step time with a crowd attached over step time without, in turn within one run."""
-import json, selectors, signal, socket, statistics, struct, subprocess, time
+import json, selectors, socket, struct, time
 
-from cluster import MEASURED_MODEL, RunBox
-from measure import Row, output_of
+from cluster import RunBox
+from live_run import LiveRun
+from measure import Row
 
 CROWD = 100  # number of subscribers to everything; every second one never reads
 PAIRS = 21
+BATCH = dict(seq_len=128, micro=1, samples=8)
 STEPS = 3  # measured in each phase, after one that is not measured. Short pairs see the machine at one speed
 
 
@@ -66,52 +68,33 @@ class Crowd:
             reader.socket.close()
 
 
-def newest_step(box, name):
-    rows = box.metrics(name)
-    return rows[-1]["step"] if rows else 0
-
-
-def phase(box, name, size, steps):
+def phase(run, size, steps):
     """Median step time of the next steps with a crowd of this size."""
-    crowd = Crowd(box.dir / name, size)
-    first = newest_step(box, name) + 2  # the step in progress began without this crowd
-    while newest_step(box, name) < first + steps - 1:
-        crowd.wait(0.2)
-    crowd.leave()
+    crowd = Crowd(run.dir, size)
+    try:
+        first = run.newest() + 2  # the step in progress began without this crowd
+        run.wait_for(f"step {first + steps - 1}", lambda: run.newest() >= first + steps - 1 or crowd.wait(0.2))
+    finally:
+        crowd.leave()
     if size and not crowd.frames:
         raise RuntimeError("the crowd was told nothing")
-    return statistics.median(row["step_s"] for row in box.metrics(name) if first <= row["step"] < first + steps)
-
-
-def hub_busy_s(bench, run):
-    return json.loads(output_of(bench.troupe, "status", run, "--json"))["monitors"]["busy_s"]
+    return run.median_step_s(range(first, first + steps))
 
 
 def monitor_cost(bench):
     """One run of the measured model; ratio: step time with the crowd over step time without; value: the hub's own time
     over the steps' time while the crowd is there."""
-    with RunBox() as box:
-        manifest = box.manifest("crowd", MEASURED_MODEL, steps=100000, seq_len=128, micro=1, samples=8, pp=2, threads=1)
-        run = box.dir / "crowd"
-        launch = subprocess.Popen([bench.troupe, "launch", str(manifest), "--set", "checkpoint.interval=0"],
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        try:
-            while newest_step(box, "crowd") < 2:
-                if launch.poll() is not None:
-                    raise RuntimeError(f"troupe launch: exit {launch.returncode}: {launch.stderr.read().decode()}")
-                time.sleep(0.05)
-            for _ in range(bench.repeats(PAIRS)):
-                steps = bench.repeats(STEPS)
-                without = phase(box, "crowd", 0, steps)
-                busy, begin = hub_busy_s(bench, run), newest_step(box, "crowd")
-                crowded = phase(box, "crowd", CROWD, steps)
-                taken = newest_step(box, "crowd") - begin
-                bench.record("step without monitors, s", without)
-                bench.record("step with 100 monitors, s", crowded)
-                bench.record("ratio", crowded / without)
-                bench.record("hub's share of a step", (hub_busy_s(bench, run) - busy) / (taken * crowded))
-        finally:
-            launch.send_signal(signal.SIGINT)
-            launch.communicate(timeout=120)
+    with RunBox() as box, LiveRun(bench, box, "crowd", "checkpoint.interval=0", pp=2, batch=BATCH) as run:
+        run.wait_for_step(2)
+        for _ in range(bench.repeats(PAIRS)):
+            steps = bench.repeats(STEPS)
+            without = phase(run, 0, steps)
+            busy, begin = run.status()["monitors"]["busy_s"], run.newest()
+            crowded = phase(run, CROWD, steps)
+            taken = run.newest() - begin
+            bench.record("step without monitors, s", without)
+            bench.record("step with 100 monitors, s", crowded)
+            bench.record("ratio", crowded / without)
+            bench.record("hub's share of a step", (run.status()["monitors"]["busy_s"] - busy) / (taken * crowded))
     return Row(bench.name, bench.median("hub's share of a step"), "of a step", bench.median("ratio"),
                f"no monitors: {bench.median('step without monitors, s'):.3f} s a step")

@@ -3,7 +3,7 @@ import itertools, json, re, statistics, subprocess
 
 from cluster import MEASURED_MODEL, RunBox
 from live_run import LiveRun
-from measure import Row, output_of
+from measure import Row, output_of, running
 
 ONE_COPY = ["gpipe", "1f1b", "interleaved", "looped-bfs", "zb-h1", "zb-h2", "zb-1p", "zb-2p", "zb-auto",
             "interleaved-zb", "zb-v", "zb-v-static", "v-half", "v-min", "dualpipe-v", "hanayo", "combined-1f1b"]
@@ -90,10 +90,9 @@ def tensor_hides(bench):
 
 def actions_of(bench, run, count):
     """The actions of both ranks in the next `count` whole steps: a dict by (chunk, op, microbatch) for each step."""
-    reader = subprocess.Popen([bench.troupe, "attach", str(run.dir), "--json", "--events", "actions"],
-                              stdout=subprocess.PIPE, text=True)
     steps, complete = {}, {}
-    try:
+    with running(bench.troupe, "attach", run.dir, "--json", "--events", "actions", stdout=subprocess.PIPE,
+                 text=True) as reader:
         while len(whole := sorted(step for step, ranks in complete.items() if len(ranks) == 2)) < count:
             event = json.loads(reader.stdout.readline())
             if event["kind"] != "actions":
@@ -103,9 +102,6 @@ def actions_of(bench, run, count):
                 steps.setdefault(event["step"], {})[int(chunk), op, int(microbatch)] = action | {"rank": event["rank"]}
             if event["complete"]:
                 complete.setdefault(event["step"], set()).add(event["rank"])
-    finally:
-        reader.terminate()
-        reader.communicate()
     return [steps[step] for step in whole]
 
 
