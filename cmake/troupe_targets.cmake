@@ -27,7 +27,7 @@ endif()
 
 # troupe_library(<folder> [<library>...]): the folder's sources as libtroupe_<folder>. PUBLIC libraries are what its
 # headers need; a folder cannot use another that it does not link. The presets with a sanitizer set BUILD_SHARED_LIBS:
-# linked into each of more than 300 tests, these libraries would take 25 GB there.
+# linked into each program of tests, these libraries would take gigabytes there.
 function(troupe_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/(main|examples/.*|cuda/[^/]*)\\.cpp$")
@@ -62,7 +62,7 @@ endfunction()
 
 # Tests spend their time in the code they test: their own code need not run fast, but must compile fast.
 add_library(troupe_test_options INTERFACE)
-target_compile_definitions(troupe_test_options INTERFACE BOOST_TEST_MODULE=troupe BOOST_TEST_DYN_LINK)
+target_compile_definitions(troupe_test_options INTERFACE BOOST_TEST_DYN_LINK)
 if(TROUPE_SANITIZE)
   target_compile_options(troupe_test_options INTERFACE -O0)  # with lines, which reports of a sanitizer name
 else()
@@ -70,21 +70,52 @@ else()
 endif()
 target_link_libraries(troupe_test_options INTERFACE troupe_options Boost::unit_test_framework)
 
-# troupe_test(<file> <label> <timeout seconds> [<library>...] [PREFIX <prefix>]): one Boost.Test program from one file,
-# run by CTest as <prefix>.<name>, where the prefix is the file's folder if there is none.
-function(troupe_test file label timeout)
-  cmake_parse_arguments(PARSE_ARGV 3 TEST "" PREFIX "")
-  get_filename_component(name ${file} NAME_WE)
-  if(NOT TEST_PREFIX)
-    string(REGEX REPLACE "/.*" "" TEST_PREFIX ${file})
+# troupe_test_sources(<target>): the target's sources are compiled as tests are: with the headers that all tests share, and
+# several at once. Each stands in a suite, and so in a namespace, of its own.
+function(troupe_test_sources target)
+  set(sources_at_once 6)
+  if(TROUPE_SANITIZE)
+    set(sources_at_once 12)
   endif()
-  set(target "${TEST_PREFIX}.${name}")
-  add_executable(${target} ${file})
-  target_link_libraries(${target} PRIVATE troupe_test_options ${TEST_UNPARSED_ARGUMENTS})
+  target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # gcc takes such a source for a header
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${sources_at_once})
   target_precompile_headers(${target} REUSE_FROM troupe_test_headers)
+endfunction()
+
+# troupe_test_objects(<name> <file>...): tests that several programs link.
+function(troupe_test_objects name)
+  add_library(${name} OBJECT ${ARGN})
+  target_link_libraries(${name} PRIVATE troupe_test_options)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIE)  # as code that is linked into a program
+  troupe_test_sources(${name})
+endfunction()
+
+# troupe_test_program(<name> [<library>...]): a Boost.Test program without tests.
+function(troupe_test_program name)
+  add_executable(${name} $<TARGET_OBJECTS:troupe_test_main>)
+  target_link_libraries(${name} PRIVATE troupe_test_options ${ARGN})
+  troupe_test_sources(${name})
+endfunction()
+
+# troupe_test_command(<variable> <test> [<test cases>...]): the command that runs the test, or some cases of its suite.
+function(troupe_test_command variable test)
+  get_property(program GLOBAL PROPERTY troupe_program_of_${test})
+  set(cases ${ARGN})
+  if(NOT cases AND NOT program STREQUAL test)  # a program of its own has no other tests
+    string(REGEX REPLACE ".*[.]" "" cases ${test})
+  endif()
+  list(TRANSFORM cases PREPEND --run_test=)
+  set(${variable} ${program} ${cases} --log_level=test_suite --catch_system_errors=no PARENT_SCOPE)
+endfunction()
+
+# troupe_test(<test> <program> <label> <timeout seconds>): CTest runs the program's suite <name> as the test
+# <folder>.<name>.
+function(troupe_test test program label timeout)
+  set_property(GLOBAL PROPERTY troupe_program_of_${test} ${program})
+  troupe_test_command(command ${test})
   # In the folder of the build, to which a cache of compilations makes the names of sources relative.
-  add_test(NAME ${target} COMMAND ${target} --log_level=test_suite --catch_system_errors=no
-           WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+  add_test(NAME ${test} COMMAND ${command} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   set(environment "TROUPE_BINARY=$<TARGET_FILE:troupe>" UCX_HANDLE_ERRORS=none)
   if(TROUPE_SANITIZE MATCHES "address")
     # A worker that gets a signal must die of it under the sanitizer, too, because its launcher must see it.
@@ -94,5 +125,5 @@ function(troupe_test file label timeout)
     # UCX's memory hooks run before ThreadSanitizer knows a thread; libgomp's barriers are unknown to it.
     list(APPEND environment UCX_MEM_EVENTS=n OMP_NUM_THREADS=1)
   endif()
-  set_tests_properties(${target} PROPERTIES LABELS "${label}" TIMEOUT ${timeout} ENVIRONMENT "${environment}")
+  set_tests_properties(${test} PROPERTIES LABELS "${label}" TIMEOUT ${timeout} ENVIRONMENT "${environment}")
 endfunction()

@@ -13,17 +13,17 @@ foreach(name libcuda.so.1 libcublasLt.so.13 libcudnn.so.9 libnccl.so.2)
 endforeach()
 add_dependencies(troupe_program troupe_async_library troupe_empty_library)
 
-# troupe_async_test(<test> <labels> <timeout> [<variable>...] [CASE <test cases>]): runs the test once more, with the
+# troupe_async_test(<test> <labels> <timeout> [<variable>...] [CASES <test cases>...]): runs the test once more, with the
 # variables in its environment. Not under AddressSanitizer, which takes long and finds nothing there that it does not find
 # on the CPU.
 function(troupe_async_test test label timeout)
   if(TROUPE_SANITIZE MATCHES "address")
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 3 ASYNC "" CASE "")
+  cmake_parse_arguments(PARSE_ARGV 3 ASYNC "" "" CASES)
   get_test_property(${test} ENVIRONMENT environment)
-  add_test(NAME async.${test} COMMAND ${test} --log_level=test_suite --catch_system_errors=no
-                                      $<$<BOOL:${ASYNC_CASE}>:--run_test=${ASYNC_CASE}> COMMAND_EXPAND_LISTS)
+  troupe_test_command(command ${test} ${ASYNC_CASES})
+  add_test(NAME async.${test} COMMAND ${command})
   set_tests_properties(async.${test} PROPERTIES LABELS "${label}" TIMEOUT ${timeout} ENVIRONMENT
                        "${environment};TROUPE_TEST_DEVICE=async;TROUPE_CUDA_PATH=${async_folder};${ASYNC_UNPARSED_ARGUMENTS}")
 endfunction()
@@ -45,9 +45,7 @@ endforeach()
 foreach(name tap rank_executor first_shard_reads)
   troupe_async_test(actors.${name}_test "unit;cuda" 300)
 endforeach()
-foreach(name rank_executor first_shard_reads)  # their workers open the device's library
-  add_dependencies(actors.${name}_test troupe_async_library troupe_empty_library)
-endforeach()
+add_dependencies(actors_tests troupe_async_library troupe_empty_library)  # workers of some open the device's library
 
 # Of the end-to-end tests those whose runs compute: what moves state, divides it or overlaps is tried here, the rest by
 # --soak.
@@ -62,6 +60,6 @@ endforeach()
 # Some of the faults and meshes; soak_tests.cmake has every mesh of shards. Not the thousands of steps that fill a pipe.
 troupe_async_test(e2e.faults_test "e2e;cuda" 600 TROUPE_FAULTS=5)
 troupe_async_test(e2e.matrix_test "e2e;cuda" 600 TROUPE_POINTS=1)
-troupe_async_test(e2e.shards_test "e2e;cuda" 600 CASE !shards_train_as_one_process_does)
-troupe_async_test(e2e.output_test "e2e;cuda" 300 CASE !a_console_that_nobody_reads_*)
+troupe_async_test(e2e.shards_test "e2e;cuda" 600 CASES shards_test !shards_test/shards_train_as_one_process_does)
+troupe_async_test(e2e.output_test "e2e;cuda" 300 CASES output_test !output_test/a_console_that_nobody_reads_*)
 set_property(TEST e2e.async_device_test APPEND PROPERTY ENVIRONMENT TROUPE_CUDA_PATH=${async_folder})

@@ -12,72 +12,74 @@ if(CUDA_STUB_LIBRARY)
   add_subdirectory(stub_driver)
 endif()
 
+# troupe_one_file_test(<file> <label> <timeout> [<library>...]): a test in a program of its own.
+function(troupe_one_file_test file label timeout)
+  get_filename_component(name ${file} NAME_WE)
+  string(REGEX REPLACE "/.*" "" folder ${file})
+  troupe_test_program(${folder}.${name} ${ARGN})
+  target_sources(${folder}.${name} PRIVATE ${file})
+  troupe_test(${folder}.${name} ${folder}.${name} "${label}" ${timeout})
+endfunction()
+
 # troupe_cuda_test(<file>): the test with the devices that it needs, or nothing where CUDA's parts for them are missing.
 function(troupe_cuda_test file)
   get_filename_component(name ${file} NAME_WE)
   if(name STREQUAL "cuda_linear_test")
-    if(TARGET troupe_cuda)
-      troupe_test(${file} "unit;cuda" 120 troupe_cublaslt_device)
+    if(TARGET troupe_cuda)  # and the tests of linear layers run on the GPU's, with cuBLASLt's products on the host
+      troupe_test_program(cublaslt_tests troupe_cublaslt_device troupe_linear_test)
+      target_sources(cublaslt_tests PRIVATE ${file})
+      troupe_test(tensor.${name} cublaslt_tests "unit;cuda" 120)
+      troupe_test(cuda.linear_test cublaslt_tests "unit;cuda" 120)
     endif()
   elseif(name STREQUAL "cuda_device_test")
     if(TARGET troupe_cuda)
-      troupe_test(${file} "unit;cuda" 120 troupe_host_cudart_device)
+      troupe_one_file_test(${file} "unit;cuda" 120 troupe_host_cudart_device troupe_cuda_products troupe_cuda_host)
     endif()
   elseif(name MATCHES "^(cudnn_plan|gpu_faults)_test$")  # over the stub driver
     if(kernels AND TARGET stub_driver AND TARGET troupe_cuda AND
        (TARGET troupe_cudnn_plan OR NOT name STREQUAL "cudnn_plan_test"))
-      troupe_test(${file} "unit;cuda" 300 troupe_cuda_plans $<TARGET_NAME_IF_EXISTS:troupe_cudnn_plan>)
+      troupe_one_file_test(${file} "unit;cuda" 300 troupe_cuda_plans $<TARGET_NAME_IF_EXISTS:troupe_cudnn_plan>)
       target_compile_definitions(tensor.${name} PRIVATE
                                  TROUPE_STUB_DRIVER_FOLDER="${CMAKE_CURRENT_BINARY_DIR}/stub_driver/driver")
       add_dependencies(tensor.${name} stub_driver troupe_cuda)
     endif()
   elseif(file MATCHES "^tensor/")
-    troupe_test(${file} "unit;cuda" 120 troupe_cuda_plans)
+    target_sources(tensor_tests PRIVATE ${file})
+    troupe_test(tensor.${name} tensor_tests "unit;cuda" 120)
   elseif(name STREQUAL "compiled_kernels_test")
     if(kernels)
       pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)  # libzstd-dev
-      troupe_test(${file} "unit;cuda" 120 PkgConfig::zstd)
+      troupe_one_file_test(${file} "unit;cuda" 120 PkgConfig::zstd)
       add_dependencies(cuda.${name} troupe_cuda_kernels)
       set_property(TEST cuda.${name} APPEND PROPERTY
                    ENVIRONMENT "TROUPE_KERNEL_OBJECTS=$<JOIN:$<TARGET_OBJECTS:troupe_cuda_kernels>,:>")
     endif()
+  elseif(name STREQUAL "emulated_device_test")  # its runs open the emulated GPU
+    if(TROUPE_CUDA_HEADERS AND NOT TROUPE_SANITIZE)  # takes many minutes with a sanitizer
+      troupe_one_file_test(${file} "e2e;cuda" 300 troupe_program)
+      add_dependencies(e2e.${name} troupe_emulated_cuda_path)
+      set_property(TEST e2e.${name} APPEND PROPERTY ENVIRONMENT "TROUPE_CUDA_PATH=${CMAKE_BINARY_DIR}/tests/emulated")
+    endif()
   elseif(TROUPE_CUDA_HEADERS)
-    troupe_test(${file} "unit;cuda" 300 troupe_stages troupe_emulated_device)
+    target_sources(cuda_tests PRIVATE ${file})
+    troupe_test(cuda.${name} cuda_tests "unit;cuda" 300)
   endif()
 endfunction()
 
-# troupe_emulated_run_test(<file>): an end-to-end test whose runs open the emulated GPU.
-function(troupe_emulated_run_test file)
-  if(NOT TROUPE_CUDA_HEADERS OR TROUPE_SANITIZE)  # takes many minutes with a sanitizer
-    return()
-  endif()
-  get_filename_component(name ${file} NAME_WE)
-  troupe_test(${file} "e2e;cuda" 300 troupe_program)
-  add_dependencies(e2e.${name} troupe_emulated_cuda_path)
-  set_property(TEST e2e.${name} APPEND PROPERTY ENVIRONMENT "TROUPE_CUDA_PATH=${CMAKE_BINARY_DIR}/tests/emulated")
-endfunction()
-
-# The tests of the ops run on the device that is linked with them: the CPU in tensor.<name>, an emulated GPU in
-# cuda.<name>, a GPU in gpu.ops_test.
-set(op_tests attention attention_dropout attention_mask bias cached_attention document_attention dropout embedding
-             gelu layer_norm loss ops optimizer_ops positions row_widths vocab_ops)
 if(TROUPE_CUDA_HEADERS)
-  foreach(name ${op_tests})
-    troupe_test(tensor/${name}_test.cpp "unit;cuda" 600 troupe_emulated_device PREFIX cuda)
+  troupe_test_program(cuda_tests troupe_stages troupe_emulated_device troupe_op_tests)
+  foreach(file ${op_tests})
+    get_filename_component(name ${file} NAME_WE)
+    troupe_test(cuda.${name} cuda_tests "unit;cuda" 600)
   endforeach()
 endif()
-if(TARGET troupe_cuda)  # the tests of linear layers also run on the GPU's, with cuBLASLt's products on the host
-  set(sources cuda_error cuda_linear cuda_product product_descriptors)
-  list(TRANSFORM sources REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/tensor/cuda/\\1.cpp")
-  add_library(troupe_cublaslt_device STATIC support/host_cublaslt.cpp tensor/cublaslt_test_device.cpp ${sources})
+if(TARGET troupe_cuda)
+  add_library(troupe_cublaslt_device STATIC support/host_cublaslt.cpp tensor/cublaslt_test_device.cpp
+              $<TARGET_OBJECTS:troupe_cuda_products>)
   target_link_libraries(troupe_cublaslt_device PUBLIC troupe_emulated_device troupe_cuda_plans ${CUBLASLT_LIBRARY}
                                                       ${CUDART_LIBRARY} rt ${CMAKE_DL_LIBS})
-  troupe_test(tensor/linear_test.cpp "unit;cuda" 120 troupe_cublaslt_device PREFIX cuda)
   # The device itself over a runtime of the host, without cuDNN.
-  get_target_property(sources troupe_cuda SOURCES)
-  list(FILTER sources EXCLUDE REGEX "_ops\\.cpp|kernel_(cached_)?attention|library_entry|TARGET_OBJECTS|/cudnn_plan|cmake_pch")
-  add_library(troupe_host_cudart_device OBJECT support/host_cudart.cpp ${sources}
-              ${CMAKE_SOURCE_DIR}/tensor/cuda/no_cudnn_plan.cpp)
+  add_library(troupe_host_cudart_device OBJECT support/host_cudart.cpp ${CMAKE_SOURCE_DIR}/tensor/cuda/no_cudnn_plan.cpp)
   target_link_libraries(troupe_host_cudart_device PUBLIC troupe_emulated_cuda troupe_cuda_plans ${CUBLASLT_LIBRARY}
                                                          ${CMAKE_DL_LIBS})
 endif()

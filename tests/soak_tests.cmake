@@ -1,17 +1,17 @@
 # Long tests, for ./tests/run --soak: end-to-end and property tests with more of what they try.
 
-# troupe_soak_test(<name> <program> <timeout> <variable>... [CASE <test case>]): runs the program of a test with the
-# variables in its environment.
-function(troupe_soak_test name program timeout)
-  cmake_parse_arguments(PARSE_ARGV 3 SOAK "" CASE "")
-  add_test(NAME soak.${name} COMMAND ${program} --log_level=test_suite --catch_system_errors=no
-                                     $<$<BOOL:${SOAK_CASE}>:--run_test=${SOAK_CASE}> COMMAND_EXPAND_LISTS)
+# troupe_soak_test(<name> <test> <timeout> <variable>... [CASES <test case>...]): runs a test with the variables in its
+# environment.
+function(troupe_soak_test name test timeout)
+  cmake_parse_arguments(PARSE_ARGV 3 SOAK "" "" CASES)
+  troupe_test_command(command ${test} ${SOAK_CASES})
+  add_test(NAME soak.${name} COMMAND ${command})
   set_tests_properties(soak.${name} PROPERTIES LABELS soak TIMEOUT ${timeout} ENVIRONMENT
                        "TROUPE_BINARY=$<TARGET_FILE:troupe>;UCX_HANDLE_ERRORS=none;${SOAK_UNPARSED_ARGUMENTS}")
 endfunction()
 
 # Ten times as many faults.
-troupe_soak_test(faults e2e.faults_test 3600 TROUPE_FAULTS=200 CASE no_fault_changes_a_loss)
+troupe_soak_test(faults e2e.faults_test 3600 TROUPE_FAULTS=200 CASES faults_test/no_fault_changes_a_loss)
 # A worker lost every 15 seconds for 10 minutes, and as long again undisturbed.
 troupe_soak_test(kills e2e.kills_test 3600 TROUPE_KILLS=40 TROUPE_KILL_PERIOD=15)
 # Every kind of mesh with every kind of model and recompute, instead of some.
@@ -19,4 +19,4 @@ troupe_soak_test(matrix e2e.matrix_test 7200 TROUPE_POINTS=0)
 # Every mesh of the test of shards on the asynchronous device.
 troupe_soak_test(async_shards e2e.shards_test 3600 TROUPE_TEST_DEVICE=async TROUPE_CUDA_PATH=${async_folder})
 # Every shape of every schedule, instead of some.
-troupe_soak_test(schedules schedules.properties_test 3600 TROUPE_SHAPES=1000000 CASE every_schedule_is_valid_and_ends)
+troupe_soak_test(schedules schedules.properties_test 3600 TROUPE_SHAPES=1000000 CASES properties_test/every_schedule_is_valid_and_ends)

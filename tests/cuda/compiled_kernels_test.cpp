@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(compiled_kernels_test)
+
 namespace {
 
 /// The objects of tensor/cuda/kernels, whose paths the build hands over.
@@ -58,3 +60,5 @@ BOOST_AUTO_TEST_CASE(every_kernel_is_compiled_for_hopper_and_without_spills) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 
 namespace troupe::tensor::cuda {
 
+BOOST_AUTO_TEST_SUITE(elementwise_kernels_test)
+
 BOOST_AUTO_TEST_CASE(accumulate_adds_every_element_once) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     for (const std::int64_t n : {1, 3, 256, 1001, 4096}) {
@@ -17,5 +19,7 @@ BOOST_AUTO_TEST_CASE(accumulate_adds_every_element_once) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::tensor::cuda

@@ -7,6 +7,9 @@
 #include "tests/support/pipeline.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(emulated_training_test)
+
 namespace {
 
 constexpr int kSteps = 4;
@@ -105,5 +108,7 @@ BOOST_DATA_TEST_CASE(a_model_trains_as_on_the_cpu, boost::unit_test::data::make(
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -5,6 +5,9 @@
 #include <vector>
 
 namespace troupe::tensor::cuda {
+
+BOOST_AUTO_TEST_SUITE(grid_test)
+
 namespace {
 
 // sums[block] = the sum of the block's values, by warps and then by one shared array of warps.
@@ -38,5 +41,7 @@ BOOST_AUTO_TEST_CASE(blocks_sum_in_any_order_of_threads) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::tensor::cuda

@@ -12,6 +12,9 @@
 #include "tests/tensor/attention_run.h"
 
 namespace troupe::tensor::cuda {
+
+BOOST_AUTO_TEST_SUITE(kernel_attention_test)
+
 namespace {
 
 void check_shape(const AttentionShape& shape) {
@@ -171,4 +174,6 @@ BOOST_AUTO_TEST_CASE(refuses_heads_that_are_wider_than_its_kernels) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor::cuda

@@ -8,6 +8,9 @@
 #include "tests/support/seed.h"
 
 namespace troupe::tensor::cuda {
+
+BOOST_AUTO_TEST_SUITE(mma_tile_test)
+
 namespace {
 
 using Element = __nv_bfloat16;
@@ -161,4 +164,6 @@ BOOST_AUTO_TEST_CASE(a_row_that_is_not_aligned_is_a_fault) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor::cuda

@@ -18,6 +18,9 @@
 // Kernels with a fault that the emulated grid must find.
 
 namespace troupe::tensor::cuda {
+
+BOOST_AUTO_TEST_SUITE(planted_faults_test)
+
 namespace {
 
 using emulated_grid::Fault;
@@ -307,5 +310,7 @@ BOOST_AUTO_TEST_CASE(an_exception_of_a_kernel_reaches_the_caller_and_the_grid_go
   BOOST_CHECK_THROW(launch(kernel, 2, 64, 0, grid.stream(), 40), std::runtime_error);
   BOOST_CHECK_NO_THROW(launch(kernel, 2, 64, 0, grid.stream(), 64));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::tensor::cuda

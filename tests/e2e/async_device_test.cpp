@@ -12,6 +12,9 @@
 #include "tests/support/troupe_program.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(async_device_test)
+
 namespace {
 
 /// The numbers of the run on one of the devices.
@@ -85,5 +88,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_writes_the_texts_of_the_cpu) {
   };
   BOOST_TEST((texts("async") == texts("cpu")));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -10,6 +10,9 @@
 // Tests schedule.auto_layout with real processes: it moves layers, and changes no number.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(auto_layout_test)
+
 namespace {
 
 /// A step in which the last stage has nearly all the work: the head, which takes as long as ten
@@ -117,5 +120,7 @@ BOOST_AUTO_TEST_CASE(layers_move_once_the_schedule_is_chosen_and_judged) {
   BOOST_TEST(troupe({"stop", place.run("run")}).exit_code == 0);
   BOOST_TEST(run.finish().exit_code == 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

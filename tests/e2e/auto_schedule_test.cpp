@@ -11,6 +11,9 @@
 // changes no number.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(auto_schedule_test)
+
 namespace {
 
 const Keys kAuto{{"mesh.pp", "2"}, {"schedule.kind", "\"auto\""}, {"run.max_steps", "160"}};
@@ -76,5 +79,7 @@ BOOST_AUTO_TEST_CASE(a_running_run_can_be_told_to_choose) {
   BOOST_TEST(troupe({"stop", run}).exit_code == 0);
   program.finish();
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

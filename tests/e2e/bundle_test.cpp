@@ -11,6 +11,9 @@
 // Tests that a bundle runs elsewhere, in another folder and with an empty environment.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(bundle_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -106,5 +109,7 @@ BOOST_AUTO_TEST_CASE(every_manifest_of_a_bundle_can_be_planned) {
   }
   BOOST_TEST(count >= 5);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -12,6 +12,9 @@
 // Tests what people are told while a run that went back to a checkpoint computes steps again.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(catch_up_test)
+
 namespace {
 
 using nlohmann::json;
@@ -129,5 +132,7 @@ BOOST_AUTO_TEST_CASE(the_way_back_is_told_everywhere_with_how_far_it_is) {
   BOOST_TEST(report.at("shapes").at(1).at("pp") == 1);
   BOOST_TEST(report.at("shapes").at(1).at("after_step").get<int>() >= reached);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -9,6 +9,9 @@
 // Tests launched runs on conversations, and their ids against transformers.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(chats_test)
+
 namespace {
 
 using nlohmann::json;
@@ -196,5 +199,7 @@ BOOST_AUTO_TEST_CASE(conversations_that_cannot_be_read_are_named) {
   std::filesystem::remove(model.path("model/tokenizer_config.json"));
   refused("no chat template");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -15,6 +15,9 @@
 // Tests what is left of the collectives of a rank that lost another one.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(collectives_test)
+
 namespace {
 
 using nlohmann::json;
@@ -151,5 +154,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_is_no_run_is_refused) {
   BOOST_TEST(answer.exit_code == 65);
   BOOST_TEST(answer.err.find("is not a run directory") != std::string::npos, answer.err);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

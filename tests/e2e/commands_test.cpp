@@ -13,6 +13,9 @@
 // Tests the commands around a run, and their answers to bad input.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(commands_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -350,5 +353,7 @@ BOOST_AUTO_TEST_CASE(a_taken_port_is_named) {
   first.signal(15);
   BOOST_TEST(first.finish().exit_code == 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -14,6 +14,9 @@
 // Tests how the replicas of launched runs reduce their gradients, by what a run leaves behind.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(data_parallel_test)
+
 namespace {
 
 using nlohmann::json;
@@ -234,5 +237,7 @@ BOOST_AUTO_TEST_CASE(a_run_with_small_buckets_loses_a_replica_and_changes_their_
   program.signal(SIGTERM);
   BOOST_TEST(program.finish().exit_code == 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

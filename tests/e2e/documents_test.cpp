@@ -9,6 +9,9 @@
 // Tests launched runs whose samples are documents, padded or packed.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(documents_test)
+
 namespace {
 
 /// A .jsonl of documents of many lengths: some too short for a sample, some longer than one.
@@ -143,5 +146,7 @@ BOOST_AUTO_TEST_CASE(a_corpus_without_a_whole_document_is_refused) {
   for (const char* word : {"data.files", "2 documents", "at least 2 tokens", "joined"})
     BOOST_TEST(refused.err.find(word) != std::string::npos, refused.err);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

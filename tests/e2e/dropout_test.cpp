@@ -8,6 +8,9 @@
 // divided, and whatever is lost on the way, they drop alike.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(dropout_test)
+
 namespace {
 
 const Keys kDropout{
@@ -73,5 +76,7 @@ BOOST_AUTO_TEST_CASE(probabilities_beyond_their_range_are_refused) {
       BOOST_TEST(done.err.find("at least 0 and below 1") != std::string::npos, done.err);
     }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -6,6 +6,9 @@
 // host, with real processes: what a GPU needs of everybody else, without one.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(emulated_device_test)
+
 namespace {
 
 const Keys kCpu{{"mesh.pp", "1"}};
@@ -58,5 +61,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_evaluates_and_generates_as_on_the_cpu) {
   BOOST_TEST(losses[1] == losses[0], boost::test_tools::tolerance(1e-5));
   BOOST_TEST(texts[1] == texts[0]);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

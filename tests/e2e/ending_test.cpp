@@ -12,6 +12,9 @@
 // Tests how runs end: in order, by signals, by a dead worker, by numbers that are not finite.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(ending_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -225,5 +228,7 @@ BOOST_AUTO_TEST_CASE(a_run_directory_holds_what_it_should) {
   for (const auto& edge : row["edges"]) BOOST_TEST(edge["bytes"] == 8 * 32 * 32 * 4);
   BOOST_TEST(row["edges"].size() == 2u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -8,6 +8,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(eval_memory_test)
+
 BOOST_AUTO_TEST_CASE(gradients_that_are_given_back_for_evaluations_change_nothing) {
   const Workplace place;
   const Keys keys{
@@ -36,5 +38,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_are_given_back_for_evaluations_change_nothin
     BOOST_TEST(log.find("gives 0 bytes") == std::string::npos, log);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

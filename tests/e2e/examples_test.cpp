@@ -10,6 +10,9 @@
 // Tests that every manifest of launch/examples plans and trains.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(examples_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -76,5 +79,7 @@ BOOST_AUTO_TEST_CASE(every_example_plans_and_trains) {
   }
   BOOST_TEST(examples >= 4);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

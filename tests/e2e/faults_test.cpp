@@ -20,6 +20,9 @@
 // that are tried.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(faults_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -272,5 +275,7 @@ BOOST_AUTO_TEST_CASE(orders_that_cannot_be_carried_out_are_refused_and_change_no
   BOOST_TEST(late.exit_code == 69);
   BOOST_TEST(late.err.find("ended") != std::string::npos, late.err);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

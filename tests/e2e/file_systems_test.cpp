@@ -12,6 +12,9 @@
 // and in directories that are not the run's any more.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(file_systems_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -184,5 +187,7 @@ BOOST_AUTO_TEST_CASE(a_command_runs_for_each_checkpoint_and_cannot_hurt_the_run)
   BOOST_TEST(says(hanging, "was ended"), hanging.out);
   BOOST_TEST(step_numbers(place.run("hanging")).size() == 6u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -7,6 +7,9 @@
 // Tests launched runs in which one shard of a stage reads the corpus for all.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(first_shard_test)
+
 namespace {
 
 const Keys kShards{{"mesh.tp", "2"}, {"mesh.pp", "3"}};
@@ -76,5 +79,7 @@ BOOST_AUTO_TEST_CASE(who_reads_the_corpus_changes_no_bit) {
     BOOST_TEST((first == every), name);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -12,6 +12,9 @@
 // Tests a full disk: no file of the launching process may grow, and later they may grow again.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(full_disk_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -76,5 +79,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_ends_on_a_full_disk_says_what_it_could_not_write
   BOOST_TEST(content_of(run + "/checkpoints/newest") == "none\n");
   BOOST_TEST(std::distance(fs::directory_iterator(run + "/checkpoints"), {}) == 1);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -9,6 +9,9 @@
 #include "tests/support/troupe_program.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(generate_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -131,5 +134,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_generated_is_refused) {
                 {"empty", "no prompt"});
   place.refuses({"--prompt-file", "missing"}, 65, {"missing"});
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

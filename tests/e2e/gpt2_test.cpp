@@ -9,6 +9,9 @@
 // Tests runs of a GPT-2 model, with real processes and real UCX.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(gpt2_test)
+
 namespace {
 
 const Keys kGpt2{{"model.kind", "\"gpt2\""},
@@ -125,5 +128,7 @@ BOOST_AUTO_TEST_CASE(plan_refuses_what_a_kind_lacks) {
   BOOST_TEST(plan.exit_code == 0, plan.err);
   BOOST_TEST(plan.out.find("gpt2, 54,016 parameters") != std::string::npos, plan.out);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

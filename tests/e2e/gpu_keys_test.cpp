@@ -7,6 +7,9 @@
 // Tests what a manifest for a GPU gets on a machine without one.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(gpu_keys_test)
+
 namespace {
 
 /// Whether this machine has a driver, with which the tests below would train.
@@ -69,5 +72,7 @@ BOOST_AUTO_TEST_CASE(doctor_tells_of_gpus_and_needs_none) {
   BOOST_TEST(doctor.exit_code == 0, doctor.out);
   check_says(doctor.out, {"gpu"});
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

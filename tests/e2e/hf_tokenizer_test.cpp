@@ -14,6 +14,9 @@
 // Tests a checkpoint's tokenizer as transformers reads it.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(hf_tokenizer_test)
+
 namespace {
 
 using nlohmann::json;
@@ -119,5 +122,7 @@ BOOST_AUTO_TEST_CASE(a_prompt_has_the_ids_of_its_tokenizer_with_special_tokens) 
     BOOST_TEST((json::parse(done.out)["outputs"][0]["prompt_ids"] == expected["framed"]), done.out);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -13,6 +13,9 @@
 // Histograms of weights and gradients (monitor.histograms) in the event files of launched runs.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(histograms_test)
+
 namespace {
 
 struct Spread {
@@ -109,5 +112,7 @@ BOOST_AUTO_TEST_CASE(histograms_need_tensorboard) {
   BOOST_TEST(refused.exit_code == 78);
   BOOST_TEST(refused.err.find("monitor.tensorboard = true too") != std::string::npos, refused.err);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

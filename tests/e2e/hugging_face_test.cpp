@@ -9,6 +9,9 @@
 // came.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(hugging_face_test)
+
 namespace {
 
 using nlohmann::json;
@@ -152,5 +155,7 @@ BOOST_FIXTURE_TEST_CASE(what_is_refused_leaves_nothing, Model) {
   for (const auto& entry : fs::directory_iterator(place.dir.path()))
     BOOST_TEST(entry.path().filename().string().find("never") == std::string::npos);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

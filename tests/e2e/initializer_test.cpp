@@ -8,6 +8,9 @@
 // Tests the initial weights of launched runs, as their first checkpoint has them.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(initializer_test)
+
 namespace {
 
 /// Runs one step and returns a weight of the checkpoint before it, by its name.
@@ -63,5 +66,7 @@ BOOST_AUTO_TEST_CASE(an_initializer_that_nobody_knows_is_refused) {
   BOOST_TEST(done.exit_code == 78);
   BOOST_TEST(done.err.find("xavier_uniform") != std::string::npos, done.err);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

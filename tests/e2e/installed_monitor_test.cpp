@@ -12,6 +12,9 @@
 // The package Troupe of an installed tree, with which monitors are built elsewhere.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(installed_monitor_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -52,5 +55,7 @@ BOOST_AUTO_TEST_CASE(a_monitor_built_against_an_installed_tree_follows_a_run_to_
              "loss_monitor: " + nowhere +
                  " is not a run directory: it has no manifest.toml\nexit 65\n");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

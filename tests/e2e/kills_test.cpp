@@ -13,6 +13,9 @@
 // has made a step since the last loss.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(kills_test)
+
 namespace {
 
 /// Follows the run's steps for `period`, at least for one step.
@@ -64,5 +67,7 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_however_often_it_loses_a_worker) {
     BOOST_REQUIRE_MESSAGE(numbers == want.at(step), "step " << step << ": another loss");
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

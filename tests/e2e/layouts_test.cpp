@@ -6,6 +6,9 @@
 // Tests that every layout of one model computes the same numbers, with real processes and real UCX.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(layouts_test)
+
 namespace {
 
 void check_same(const std::string& name, const Numbers& a, const Numbers& b) {
@@ -134,5 +137,7 @@ BOOST_AUTO_TEST_CASE(evaluation_leaves_training_untouched) {
   BOOST_TEST(!evals("eval1").empty());
   BOOST_TEST(evals("eval1") == evals("eval3"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

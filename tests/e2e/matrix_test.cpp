@@ -12,6 +12,9 @@
 // number of samples, drawn from a printed seed; 0 stands for all.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(matrix_test)
+
 namespace {
 
 struct Point {
@@ -104,5 +107,7 @@ BOOST_AUTO_TEST_CASE(every_mesh_trains_as_one_process_does) {
     BOOST_TEST(off < 2e-6, point.name() << " differs from one process by " << off);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -10,6 +10,9 @@
 // What the ranks of a run have allocated against what its plan says.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(memory_test)
+
 namespace {
 
 using nlohmann::json;
@@ -68,5 +71,7 @@ BOOST_AUTO_TEST_CASE(stages_and_shards_allocate_what_is_planned) {
   sequence["model.num_key_value_heads"] = "1";
   check_as_planned(place, "sequence", sequence);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -7,6 +7,9 @@
 // Tests launched runs whose samples come from several sources.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(mixture_test)
+
 namespace {
 
 class Mixed {
@@ -187,5 +190,7 @@ BOOST_AUTO_TEST_CASE(a_mixture_that_cannot_be_trained_on_is_refused_by_plan_too)
   refused("", "1", 78, {"a source of data.mix has no files: bad"});
   refused("short.txt", "0", 78, {"data.mix.weight = 0", "above 0"});
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

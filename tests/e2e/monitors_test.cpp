@@ -21,6 +21,9 @@
 // Tests monitors of a real run: they come, leave, stop and die, and the run does not notice.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(monitors_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -303,5 +306,7 @@ BOOST_AUTO_TEST_CASE(shipped_alert_rules_are_valid) {
                std::string::npos);
   BOOST_TEST(json::parse(content_of(folder + "/grafana.json")).at("panels").size() > 4u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -14,6 +14,9 @@
 // them is long.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(newcomers_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -104,5 +107,7 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_is_stopped_as_it_starts_is_replaced) {
   BOOST_TEST(ended.out.find("silence: ") != std::string::npos, ended.out);
   BOOST_TEST(ended.out.find(" for 1 s") != std::string::npos, ended.out);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

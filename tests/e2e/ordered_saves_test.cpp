@@ -15,6 +15,9 @@
 // Tests of `troupe checkpoint`: a run is saved when somebody asks for it, and goes on meanwhile.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(ordered_saves_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -115,5 +118,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_has_ended_is_not_saved) {
   BOOST_TEST(late.err.find(place.checkpoint("run", 6)) != std::string::npos, late.err);
   BOOST_TEST(late.out.empty(), late.out);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

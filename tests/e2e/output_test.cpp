@@ -17,6 +17,9 @@
 // Tests output that cannot be written: on a full disk, or into a pipe that is never read.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(output_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -178,5 +181,7 @@ BOOST_AUTO_TEST_CASE(a_run_without_its_console_trains_to_its_end) {
   const Finished status = troupe({"status", place.run("run")});
   BOOST_TEST(status.out.find("exit code 0") != std::string::npos, status.out);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

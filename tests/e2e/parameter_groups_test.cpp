@@ -12,6 +12,9 @@
 // numbers in tests/stages/optimizer_test.cpp.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(parameter_groups_test)
+
 namespace {
 
 using nlohmann::json;
@@ -116,5 +119,7 @@ BOOST_AUTO_TEST_CASE(plan_tells_what_trains) {
   BOOST_TEST(wrong.err.find("'model.layers.*.mlp.gate_proj.weight'") != std::string::npos,
              wrong.err);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

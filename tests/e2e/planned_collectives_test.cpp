@@ -10,6 +10,9 @@
 // bytes.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(planned_collectives_test)
+
 namespace {
 
 using nlohmann::json;
@@ -108,5 +111,7 @@ BOOST_AUTO_TEST_CASE(instances_exchange_slices_alone) {
   BOOST_TEST(run.contains({0, "all-reduce"}));
   BOOST_TEST(!run.contains({0, "all-to-all"}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

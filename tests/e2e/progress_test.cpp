@@ -7,6 +7,9 @@
 // Tests what commands that read and write models tell of how far they are.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(progress_test)
+
 namespace {
 
 /// A trained checkpoint and a text to evaluate it on.
@@ -76,5 +79,7 @@ BOOST_AUTO_TEST_CASE(short_work_and_json_have_no_progress) {
     BOOST_TEST(shown.front() == '{', shown);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

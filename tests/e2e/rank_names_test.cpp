@@ -11,6 +11,9 @@
 // Tests how status and the metrics of a launched run name ranks after a worker was lost.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(rank_names_test)
+
 namespace {
 
 using nlohmann::json;
@@ -87,5 +90,7 @@ BOOST_AUTO_TEST_CASE(a_spare_is_called_by_the_rank_it_has_taken) {
   run.signal(SIGTERM);
   BOOST_TEST(run.finish().exit_code == 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -26,6 +26,9 @@
 // are run one after the other, as its reader does.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(readme_commands_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -366,5 +369,7 @@ BOOST_AUTO_TEST_CASE(every_command_of_the_walk_through_works_in_its_order) {
   for (const char* event : {"worker lost", "recovered", "changed", "checkpoint"})
     BOOST_TEST(report.find(event) != std::string::npos, event);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

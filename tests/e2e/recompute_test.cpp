@@ -12,6 +12,9 @@
 // memory, with real processes and real UCX.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(recompute_test)
+
 namespace {
 
 using Numbers = std::map<int, StepNumbers>;
@@ -25,7 +28,7 @@ Keys mode(const std::string& name, const Keys& more = {}) {
   return with({{"recompute.mode", '"' + name + '"'}}, more);
 }
 
-Numbers trained(const Workplace& place, const std::string& name, const Keys& keys) {
+Numbers trained_numbers(const Workplace& place, const std::string& name, const Keys& keys) {
   const Finished done = troupe({"launch", place.manifest(name, keys)});
   BOOST_REQUIRE_MESSAGE(done.exit_code == 0,
                         name << " ended with " << done.exit_code << ": " << done.err);
@@ -35,12 +38,12 @@ Numbers trained(const Workplace& place, const std::string& name, const Keys& key
 /// Trains with each way, and without; the losses must be the same.
 void check_same(const Keys& mesh, const std::vector<Keys>& ways) {
   const Workplace place;
-  const Numbers kept = trained(place, "kept", mesh);
+  const Numbers kept = trained_numbers(place, "kept", mesh);
   BOOST_REQUIRE(kept.size() == 6u);
   int number = 0;
   for (const Keys& way : ways) {
     const std::string name = "again" + std::to_string(number++);
-    const Numbers again = trained(place, name, with(mesh, way));
+    const Numbers again = trained_numbers(place, name, with(mesh, way));
     for (const auto& [step, numbers] : kept)
       BOOST_TEST((again.at(step) == numbers), name << " differs at step " << step);
   }
@@ -151,7 +154,7 @@ BOOST_AUTO_TEST_CASE(a_loss_and_a_change_of_stages_keep_the_bits) {
   BOOST_TEST(troupe({"stop", run}).exit_code == 0);
   BOOST_TEST(program.finish().exit_code == 0);
   const Numbers live = step_numbers(run);
-  const Numbers calm = trained(
+  const Numbers calm = trained_numbers(
       place, "calm", {{"run.max_steps", std::to_string(std::min(live.rbegin()->first, 200))}});
   for (const auto& [step, numbers] : calm)
     BOOST_TEST((live.at(step) == numbers), "step " << step << " differs");
@@ -168,5 +171,7 @@ BOOST_AUTO_TEST_CASE(manifests_that_make_no_sense_are_refused) {
   check({{"recompute.mode", "\"full\""}, {"recompute.num_layers", "7"}}, "at most 6");
   check({{"recompute.num_layers", "2"}}, "recompute.mode = 'full'");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

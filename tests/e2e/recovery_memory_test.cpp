@@ -13,6 +13,9 @@
 // Tests that a run whose worker dies keeps the memory of the other workers.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(recovery_memory_test)
+
 namespace {
 
 /// The ids of the System V segments that a process has mapped.
@@ -59,5 +62,7 @@ BOOST_AUTO_TEST_CASE(survivors_keep_the_memory_that_messages_arrive_in) {
   BOOST_TEST(troupe({"stop", run}).exit_code == 0);
   BOOST_TEST(program.finish().exit_code == 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

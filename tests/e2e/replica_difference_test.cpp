@@ -16,6 +16,9 @@
 // replacement has the weights of another one.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(replica_difference_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -119,5 +122,7 @@ BOOST_AUTO_TEST_CASE(on_order_a_replica_gets_the_weights_that_most_have) {
   BOOST_TEST(first_row(place.checkpoint("run", last), kDamaged) ==
              first_row(place.checkpoint("run", 0), kDamaged));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -10,6 +10,9 @@
 // Reports of runs that lose workers, are scaled, stopped and resumed.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(report_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -156,5 +159,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_reported_or_written_is_refused) {
   refused({"report", run, "-o", (place.dir / "none/a.html").string()}, 65, "No such file");
   BOOST_TEST(content_of(manifest) == before);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

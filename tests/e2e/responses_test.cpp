@@ -8,6 +8,9 @@
 // Tests launched runs that train on responses and not on their prompts.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(responses_test)
+
 namespace {
 
 /// Documents of a prompt and a response, as JSON lines, and the bytes of their responses.
@@ -167,5 +170,7 @@ BOOST_AUTO_TEST_CASE(what_has_no_responses_is_refused_by_plan_too) {
   refused("packed", {{"data.files", "[\"" + text + "\"]"}}, 65, "corpus.txt: no .jsonl file");
   refused("packed", {{"eval.files", "[\"" + text + "\"]"}}, 65, "corpus.txt: no .jsonl file");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

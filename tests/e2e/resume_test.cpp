@@ -8,6 +8,9 @@
 #include "tests/support/troupe_program.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(resume_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -306,5 +309,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_of_all_layouts_hold_the_same_tensors) {
                                .out);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

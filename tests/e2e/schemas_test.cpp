@@ -15,6 +15,9 @@
 // What runs and plans print is what launch/schemas says.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(schemas_test)
+
 namespace {
 
 using nlohmann::json;
@@ -113,5 +116,7 @@ BOOST_AUTO_TEST_CASE(plans_are_as_the_schema_says) {
   }
   check_lines(place, "plan.schema.json", plans);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -11,6 +11,9 @@
 // Tests the screen of troupe attach in a terminal of its own, as a person sees it.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(screen_test)
+
 namespace {
 
 using Environment = std::map<std::string, std::string>;
@@ -295,5 +298,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_has_ended_can_still_be_looked_at) {
   BOOST_TEST(screen.finish() == 0);
   BOOST_TEST(troupe({"attach", run.dir, "--json"}).exit_code == 69);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

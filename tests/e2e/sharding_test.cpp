@@ -15,6 +15,9 @@
 // Runs whose replicas divide the training state against runs in which each keeps all of it.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(sharding_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -63,7 +66,7 @@ class LiveRun {
     BOOST_TEST(program_.finish().exit_code == 0);
   }
   Numbers numbers() const { return step_numbers(dir_); }
-  std::vector<std::string> origins() const { return test::origins(dir_); }
+  std::vector<std::string> origins() const { return sharding_test::origins(dir_); }
 
  private:
   const std::string dir_;
@@ -254,5 +257,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_has_the_tensors_of_a_state_that_nobody_divides
   BOOST_TEST(expected.size() > 100u);
   BOOST_TEST((tensors_in(place.checkpoint("optim", 3)) == expected));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -10,6 +10,9 @@
 // Tests runs whose stages are several tensor-parallel shards, with real processes and real UCX.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(shards_test)
+
 namespace {
 
 const Keys kSequenceParallel{{"mesh.sequence_parallel", "true"}};
@@ -159,5 +162,7 @@ BOOST_AUTO_TEST_CASE(meshes_that_do_not_divide_the_model_are_refused) {
   check({{"mesh.tp", "4"}, {"mesh.sequence_parallel", "true"}, {"batch.seq_len", "14"}},
         "batch.seq_len = 14 must be divisible by tp = 4; nearest: tp = 2");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -13,6 +13,9 @@
 // Tests what a user sees while text becomes tokens.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(tokenize_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -129,5 +132,7 @@ BOOST_AUTO_TEST_CASE(special_tokens_are_put_around_documents) {
   BOOST_TEST(refused.exit_code == 65);
   BOOST_TEST(refused.err.find("other.json: model: ") != std::string::npos, refused.err);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

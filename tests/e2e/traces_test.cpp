@@ -13,6 +13,9 @@
 // Tests what the ranks of a launched run do, action by action, by its trace.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(traces_test)
+
 namespace {
 
 using nlohmann::json;
@@ -142,7 +145,7 @@ class LongRun {
     program_.emplace(std::vector<std::string>{"launch", place.manifest(name_, keys)});
     BOOST_REQUIRE(program_->read_until("step 1/"));
   }
-  Trace traced(int steps) const { return test::traced(place_, name_, steps); }
+  Trace traced(int steps) const { return traces_test::traced(place_, name_, steps); }
   bool read_until(const std::string& text) { return program_->read_until(text); }
   /// Ends the run and returns the numbers of its steps.
   std::map<int, StepNumbers> stop() {
@@ -367,5 +370,7 @@ BOOST_AUTO_TEST_CASE(a_gradient_leaves_before_its_backward_is_over) {
   reader.finish();
   run.stop();
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

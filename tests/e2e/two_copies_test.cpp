@@ -12,6 +12,9 @@
 // cluster.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(two_copies_test)
+
 namespace {
 
 using Numbers = std::map<int, StepNumbers>;
@@ -26,7 +29,7 @@ Keys keys_of(const std::string& kind, int pp, const Keys& common = {}) {
   return keys;
 }
 
-Numbers trained(const Workplace& place, const std::string& name, const Keys& keys) {
+Numbers trained_numbers(const Workplace& place, const std::string& name, const Keys& keys) {
   const Finished done = troupe({"launch", place.manifest(name, keys)});
   BOOST_REQUIRE_MESSAGE(done.exit_code == 0,
                         name << " ended with " << done.exit_code << ": " << done.err);
@@ -55,7 +58,7 @@ BOOST_AUTO_TEST_CASE(two_copies_are_close_to_one_and_equal_among_themselves) {
   int number = 0;
   for (const Keys& common : {Keys{}, Keys{{"model.tie_word_embeddings", "true"}}}) {
     const auto train = [&](const Keys& keys) {
-      return trained(place, "run" + std::to_string(number++), keys);
+      return trained_numbers(place, "run" + std::to_string(number++), keys);
     };
     const Numbers dualpipe = train(keys_of("dualpipe", 2, common));
     check_close(dualpipe, train(common));
@@ -70,28 +73,28 @@ BOOST_AUTO_TEST_CASE(two_copies_work_with_replicas_and_evaluation) {
   const Keys eval{{"eval.interval", "2"},
                   {"eval.files", "[\"" + (place.dir / "corpus.txt").string() + "\"]"},
                   {"mesh.dp", "2"}};
-  const Numbers two = trained(place, "two", keys_of("chimera", 2, eval));
-  check_close(two, trained(place, "one", eval));
-  check_same(trained(place, "four", keys_of("chimera", 4, eval)), two);
+  const Numbers two = trained_numbers(place, "two", keys_of("chimera", 2, eval));
+  check_close(two, trained_numbers(place, "one", eval));
+  check_same(trained_numbers(place, "four", keys_of("chimera", 4, eval)), two);
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_of_two_copies_holds_each_parameter_once_and_goes_on_anywhere) {
   const Workplace place;
-  const Numbers one = trained(place, "one", {});
-  trained(place, "two", keys_of("dualpipe", 4, {{"run.max_steps", "3"}}));
+  const Numbers one = trained_numbers(place, "one", {});
+  trained_numbers(place, "two", keys_of("dualpipe", 4, {{"run.max_steps", "3"}}));
   const auto from = [&](const std::string& run) {
     return Keys{{"checkpoint.resume", '"' + place.checkpoint(run, 3) + '"'}};
   };
-  const Numbers rest = trained(place, "rest", keys_of("1f1b", 3, from("two")));
+  const Numbers rest = trained_numbers(place, "rest", keys_of("1f1b", 3, from("two")));
   BOOST_TEST(rest.size() == 3u);
   check_close(rest, one);
-  trained(place, "three", {{"mesh.pp", "3"}, {"run.max_steps", "3"}});
-  check_close(trained(place, "back", keys_of("chimera", 2, from("three"))), one);
+  trained_numbers(place, "three", {{"mesh.pp", "3"}, {"run.max_steps", "3"}});
+  check_close(trained_numbers(place, "back", keys_of("chimera", 2, from("three"))), one);
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_rank_takes_its_state_from_the_mirror) {
   const Workplace place;
-  const Numbers undisturbed = trained(place, "undisturbed", keys_of("dualpipe", 2, kSome));
+  const Numbers undisturbed = trained_numbers(place, "undisturbed", keys_of("dualpipe", 2, kSome));
   for (const std::size_t rank : {0u, 1u}) {
     const std::string name = "rank" + std::to_string(rank);
     TroupeProgram program({"launch", place.manifest(name, keys_of("dualpipe", 2, kEndless))});
@@ -104,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_lost_rank_takes_its_state_from_the_mirror) {
 
 BOOST_AUTO_TEST_CASE(a_cluster_too_small_for_two_copies_goes_on_with_1f1b) {
   const Workplace place;
-  const Numbers one = trained(place, "one", kSome);
+  const Numbers one = trained_numbers(place, "one", kSome);
   Keys keys = keys_of("chimera", 2, kEndless);
   keys["recovery.on_failure"] = "\"shrink\"";
   TroupeProgram program({"launch", place.manifest("shrink", keys)});
@@ -134,7 +137,9 @@ BOOST_AUTO_TEST_CASE(a_run_takes_on_two_copies_and_gives_them_up) {
   program.finish();
   const Numbers numbers = step_numbers(run);
   const std::string last = std::to_string(numbers.rbegin()->first);
-  check_close(numbers, trained(place, "one", {{"run.max_steps", last}}));
+  check_close(numbers, trained_numbers(place, "one", {{"run.max_steps", last}}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -9,6 +9,9 @@
 // The page of a run in a browser, as a person uses it.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(web_page_test)
+
 namespace {
 
 namespace tt = boost::test_tools;
@@ -202,5 +205,7 @@ BOOST_AUTO_TEST_CASE(an_order_is_shown_before_it_is_given_and_needs_the_token,
   BOOST_TEST(watched.program.finish().exit_code == 0);
   BOOST_TEST(page.errors() == "");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

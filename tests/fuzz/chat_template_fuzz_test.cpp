@@ -9,6 +9,8 @@
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(chat_template_fuzz_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 
@@ -45,3 +47,5 @@ BOOST_AUTO_TEST_CASE(any_template_is_rendered_or_refused_with_its_line) {
   BOOST_TEST(refused > kRounds / 2);
   BOOST_TEST(refused < kRounds);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,8 @@
 #include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(checkpoint_fuzz_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 
@@ -88,5 +90,7 @@ BOOST_AUTO_TEST_CASE(a_change_with_a_matching_checksum_is_taken_or_refused) {
   }
   BOOST_TEST(!refused());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -13,6 +13,9 @@
 // Messages over the control socket, changed at random, at both of its ends.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(control_fuzz_test)
+
 namespace {
 
 using namespace launch;
@@ -95,5 +98,7 @@ BOOST_AUTO_TEST_CASE(readers_of_events_stay_whole) {
   BOOST_TEST(watch.now(1).loss.curve().smooth.size() <= LongCurve::kMostColumns);
   BOOST_TEST(trace.chrome_trace().contains("traceEvents"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

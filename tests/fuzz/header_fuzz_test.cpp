@@ -5,6 +5,8 @@
 #include "tests/support/seed.h"
 #include "transport/header.h"
 
+BOOST_AUTO_TEST_SUITE(header_fuzz_test)
+
 namespace {
 
 using namespace troupe;
@@ -88,3 +90,5 @@ BOOST_AUTO_TEST_CASE(mutated_headers_are_refused_or_whole) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()

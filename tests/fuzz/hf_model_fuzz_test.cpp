@@ -7,6 +7,8 @@
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(hf_model_fuzz_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 
@@ -64,3 +66,5 @@ BOOST_AUTO_TEST_CASE(a_changed_model_is_taken_or_refused) {
     BOOST_CHECK_NO_THROW(CheckpointReader::open(model));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,9 @@
 // Any text of a split places every layer once, or is refused with one Error.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(layer_split_fuzz_test)
+
 namespace {
 
 constexpr int kLayers = 6, kChunks = 3;
@@ -54,5 +57,7 @@ BOOST_AUTO_TEST_CASE(letters_in_any_order) {
     BOOST_TEST_CONTEXT("TROUPE_TEST_SEED=" << seed << " " << text) survives(text);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

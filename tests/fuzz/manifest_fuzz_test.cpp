@@ -8,6 +8,9 @@
 // Any text of a manifest, an override or a resolved manifest is read, or refused with one Error.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(manifest_fuzz_test)
+
 namespace {
 
 const std::string kMix =
@@ -79,5 +82,7 @@ BOOST_AUTO_TEST_CASE(mutated_overrides) {
     survives([&] { checked(kSmallManifest, {"data.files=[]", mutated(kMix, random)}); });
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -4,6 +4,8 @@
 #include "schedules/validate.h"
 #include "tests/schedules/random_plans.h"
 
+BOOST_AUTO_TEST_SUITE(plan_fuzz_test)
+
 using namespace troupe::schedules;
 
 namespace {
@@ -121,3 +123,5 @@ BOOST_AUTO_TEST_CASE(actions_paired_at_random) {
   BOOST_TEST(valid > 100);
   BOOST_TEST(valid < 1000);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 #include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(safetensors_fuzz_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 
@@ -88,3 +90,5 @@ BOOST_AUTO_TEST_CASE(any_file_is_read_or_refused) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 #include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(token_file_fuzz_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 
@@ -70,3 +72,5 @@ BOOST_AUTO_TEST_CASE(any_dataset_is_read_or_refused) {
   dir.write("set.idx", idx);
   BOOST_TEST(!refused(prefix, "set."));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

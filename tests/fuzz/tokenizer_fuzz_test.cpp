@@ -7,6 +7,8 @@
 #include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(tokenizer_fuzz_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 
@@ -54,3 +56,5 @@ BOOST_AUTO_TEST_CASE(any_tokenizer_file_encodes_and_decodes_or_is_refused) {
   BOOST_TEST_MESSAGE(accepted << " of 5000 mutated files were accepted");
   BOOST_TEST(accepted > 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,9 @@
 // Tests matrix products of a GPU against double precision, on inputs that are new each time.
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(products_test)
+
 namespace {
 
 /// The norm of the difference over the norm of what is expected.
@@ -62,8 +65,6 @@ void check_products(const Precision& precision, std::int64_t rows, std::int64_t 
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(products)
 
 BOOST_AUTO_TEST_CASE(products_are_as_exact_as_their_type) {
   const std::string seed = std::to_string(std::random_device{}());

@@ -12,6 +12,9 @@
 // Tests whole runs on a GPU: losses, repeats, resumes, evaluation and generation.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(training_test)
+
 namespace {
 
 BOOST_TEST_GLOBAL_FIXTURE(NeedsGpu);
@@ -141,5 +144,7 @@ BOOST_AUTO_TEST_CASE(metrics_tell_of_the_device) {
   BOOST_TEST(stage.at("device_total_bytes").get<std::uint64_t>() >=
              stage.at("device_used_bytes").get<std::uint64_t>());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -5,6 +5,8 @@
 #include "tests/schedules/orders.h"
 #include "tests/schedules/random_plans.h"
 
+BOOST_AUTO_TEST_SUITE(capacities_test)
+
 using namespace troupe::schedules;
 namespace tt = boost::test_tools;
 
@@ -197,3 +199,5 @@ BOOST_AUTO_TEST_CASE(random_plans_end_with_their_capacities) {
   }
   BOOST_TEST(more_than_comfort > 0);  // or the case above is never tested
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -2,6 +2,8 @@
 
 #include "tests/schedules/orders.h"
 
+BOOST_AUTO_TEST_SUITE(costs_test)
+
 using namespace troupe::schedules;
 
 namespace {
@@ -117,3 +119,5 @@ BOOST_AUTO_TEST_CASE(a_chunk_costs_its_part_of_the_stage) {
   const std::vector<StageCosts> own = {stage, stage, stage, {.forward = 1}};
   BOOST_TEST(duration(chunk_costs(two, {.chunks = own})[3], Op::F) == 1);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,7 @@
 #include "tests/schedules/orders.h"
 
+BOOST_AUTO_TEST_SUITE(csv_test)
+
 using namespace troupe::schedules;
 
 namespace {
@@ -127,3 +129,5 @@ BOOST_AUTO_TEST_CASE(the_digest_tells_plans_apart) {
   // FNV-1a of "0F0\n", as other implementations compute it.
   BOOST_TEST(digest(plan_of("0F0")) == 0x43aa3dfb56d3dc11u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 
 #include "tests/schedules/orders.h"
 
+BOOST_AUTO_TEST_SUITE(draw_test)
+
 using namespace troupe::schedules;
 
 namespace {
@@ -144,3 +146,5 @@ BOOST_AUTO_TEST_CASE(the_readme_has_a_picture_of_every_schedule) {
                generator.name);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

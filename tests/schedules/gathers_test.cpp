@@ -3,6 +3,8 @@
 
 // Tests when the divided weights of a plan's actions are gathered on paper, by hand.
 
+BOOST_AUTO_TEST_SUITE(gathers_test)
+
 using namespace troupe::schedules;
 namespace tt = boost::test_tools;
 
@@ -117,3 +119,5 @@ BOOST_AUTO_TEST_CASE(a_trace_has_tracks_for_gathers) {
         R"("name":"0F unit 1","cat":"gather","ph":"X","pid":0,"tid":2,"ts":3000)"})
     BOOST_TEST(text.find(part) != std::string::npos, part << " is not in\n" << text);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,7 @@
 #include "tests/schedules/orders.h"
 
+BOOST_AUTO_TEST_SUITE(in_order_test)
+
 using namespace troupe::schedules;
 
 BOOST_AUTO_TEST_CASE(descending_backwards_split_into_i_and_a_later_w) {
@@ -38,3 +40,5 @@ BOOST_AUTO_TEST_CASE(broken_plans_lose_no_action) {
   const Plan twice = in_order(plan_of("0F0,0F1,0B1,0B1,0B0,0B0"));
   BOOST_TEST(order(twice, 0) == "0F0 0F1 0I1 0I1 0B0 0W1 0W1 0B0");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

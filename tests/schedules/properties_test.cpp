@@ -10,6 +10,8 @@
 #include "tests/schedules/random_plans.h"
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(properties_test)
+
 using namespace troupe::schedules;
 namespace tt = boost::test_tools;
 
@@ -280,3 +282,5 @@ BOOST_AUTO_TEST_CASE(in_order_is_idempotent_and_ascending_for_random_plans) {
   }
   BOOST_TEST(changed > 100);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 
 #include "tests/schedules/orders.h"
 
+BOOST_AUTO_TEST_SUITE(simulate_test)
+
 using namespace troupe::schedules;
 namespace tt = boost::test_tools;
 
@@ -234,3 +236,5 @@ BOOST_AUTO_TEST_CASE(a_thousand_ranks) {
   BOOST_TEST(out.peak_activations.front() == 500);
   BOOST_TEST(out.peak_activations.back() == 1);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

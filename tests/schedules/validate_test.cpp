@@ -2,6 +2,8 @@
 
 #include "tests/schedules/orders.h"
 
+BOOST_AUTO_TEST_SUITE(validate_test)
+
 using namespace troupe::schedules;
 
 namespace {
@@ -171,3 +173,5 @@ BOOST_AUTO_TEST_CASE(a_pair_whose_parts_wait_for_each_other_waits_for_ever) {
   BOOST_TEST(wrong->message.find("0F1 of rank 0 starts together with 0B0") != std::string::npos,
              wrong->message);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

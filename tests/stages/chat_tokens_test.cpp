@@ -12,6 +12,8 @@
 
 // Tests of the token cache on lines that hold prompts with responses, or conversations.
 
+BOOST_AUTO_TEST_SUITE(chat_tokens_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using nlohmann::json;
@@ -180,5 +182,7 @@ BOOST_AUTO_TEST_CASE(lines_without_what_the_loss_is_on_are_named) {
   expect_error(ErrorKind::data, {"text.txt", "\"prompt\""},
                [&] { prepare_tokens({.files = {text}, .loss_on = LossOn::response}, cache); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

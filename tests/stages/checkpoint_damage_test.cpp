@@ -8,6 +8,8 @@
 #include "tests/support/file_size_limit.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(checkpoint_damage_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using nlohmann::json;
@@ -243,5 +245,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_never_makes_a_complete_checkpoint) {
   BOOST_TEST((complete_checkpoints(run.path()) == std::vector<std::int64_t>{7}));
   BOOST_CHECK_THROW(CheckpointReader::open(unfinished), Error);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,8 @@
 #include "tests/support/file_size_limit.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(checkpoint_dirs_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using test::expect_error;
@@ -195,5 +197,7 @@ BOOST_AUTO_TEST_CASE(a_trial_leaves_nothing_and_names_what_cannot_be) {
                [&] { try_saving(run.path()); });
   BOOST_TEST(fs::is_empty(run.path()));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

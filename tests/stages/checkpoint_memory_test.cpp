@@ -1,51 +1,20 @@
 // Writing and reading a checkpoint takes one buffer, however large its tensors are.
 
-#include <malloc.h>
-
-#include <atomic>
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
-#include <new>
 
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/region_bytes.h"
 #include "tests/support/checkpoint_files.h"
+#include "tests/support/measured_new.h"
 #include "tests/support/temp_dir.h"
+
+BOOST_AUTO_TEST_SUITE(checkpoint_memory_test)
 
 using namespace troupe;
 using namespace troupe::stages;
 using test::FakeStage;
-
-namespace {
-
-std::atomic<std::size_t> live_bytes = 0, most_bytes = 0;
-
-}  // namespace
-
-// Not inlined, because the compiler would see a free() of memory that a new expression made.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  void* data = std::malloc(bytes > 0 ? bytes : 1);
-  if (!data) throw std::bad_alloc();
-  const std::size_t live = live_bytes += malloc_usable_size(data);
-  for (std::size_t most = most_bytes; most < live;)
-    if (most_bytes.compare_exchange_weak(most, live)) break;
-  return data;
-}
-// std::stable_sort asks for its memory so.
-[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  try {
-    return operator new(bytes);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-[[gnu::noinline]] void operator delete(void* data) noexcept {
-  live_bytes -= malloc_usable_size(data);
-  std::free(data);
-}
-[[gnu::noinline]] void operator delete(void* data, std::size_t) noexcept {
-  operator delete(data);
-}
+using test::live_bytes;
+using test::most_bytes;
 
 namespace {
 
@@ -107,3 +76,5 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_takes_one_buffer_however_large_its_tensors) {
 BOOST_AUTO_TEST_CASE(matrices_are_turned_in_one_buffer) {
   check_memory(ModelKind::gpt2, kBlockBytes);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -11,6 +11,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_device.h"
 
+BOOST_AUTO_TEST_SUITE(checkpoint_shards_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using test::Cuts;
@@ -352,5 +354,7 @@ BOOST_AUTO_TEST_CASE(a_file_cut_within_a_region_is_refused) {
   expect_error(ErrorKind::data, {kWeights, "not a complete safetensors file"},
                [&] { CheckpointReader::open(dir); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

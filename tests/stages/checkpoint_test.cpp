@@ -10,6 +10,8 @@
 #include "tests/support/sentencepiece_model.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(checkpoint_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using nlohmann::json;
@@ -308,5 +310,7 @@ BOOST_AUTO_TEST_CASE(a_stage_of_another_model_is_refused) {
                [&] { reader->load(deep, true); });
   BOOST_TEST(deep.times_changed() == 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

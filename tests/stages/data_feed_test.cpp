@@ -12,6 +12,8 @@
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(data_feed_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using test::expect_error;
@@ -217,3 +219,5 @@ BOOST_AUTO_TEST_CASE(an_id_beyond_the_vocabulary_is_refused_with_its_place) {
   });  // a target only
   BOOST_CHECK_NO_THROW(microbatch(feed_of({0, 9, 0, 10, 0}), spec, 0, 0, 0));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -12,6 +12,8 @@
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(document_batches_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using test::MemoryTokens;
@@ -258,3 +260,5 @@ BOOST_AUTO_TEST_CASE(a_step_has_the_targets_of_its_samples_however_they_are_divi
     BOOST_TEST((trained[{Documents::padded, 4}] == trained[{Documents::padded, 1}]));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

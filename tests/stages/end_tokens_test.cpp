@@ -5,6 +5,8 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(end_tokens_test)
+
 using namespace troupe;
 using namespace troupe::test;
 
@@ -33,3 +35,5 @@ BOOST_AUTO_TEST_CASE(what_is_no_token_is_refused_with_its_file) {
                  [&] { stages::end_tokens(dir.path()); });
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/hf_files.h"
 
+BOOST_AUTO_TEST_SUITE(hf_config_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using nlohmann::json;
@@ -259,5 +261,7 @@ BOOST_AUTO_TEST_CASE(training_changes_dtype_and_dropout_alone) {
   BOOST_TEST(trained["resid_pdrop"] == 0.0);
   BOOST_TEST(trained["attn_pdrop"] == 0.1);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -14,6 +14,8 @@
 
 // Hugging Face directories read as they are, imported and exported.
 
+BOOST_AUTO_TEST_SUITE(hf_copies_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using nlohmann::json;
@@ -363,5 +365,7 @@ BOOST_AUTO_TEST_CASE(a_run_keeps_what_its_model_came_with) {
   BOOST_TEST(content_of(checkpoint / "generation_config.json") == "{}");
   BOOST_TEST((CheckpointReader::open(checkpoint)->source().files == files));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -11,6 +11,8 @@
 #include "tests/support/sentencepiece_model.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(indexed_dataset_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using test::expect_error;
@@ -235,5 +237,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_leaves_no_dataset) {
                [&] { write_indexed_dataset({text}, *Tokenizer::open("bytes"), prefix); });
   BOOST_TEST(!std::filesystem::exists(prefix + ".bin"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

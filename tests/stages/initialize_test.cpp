@@ -10,6 +10,8 @@
 #include "tensor/random.h"
 #include "tests/support/test_device.h"
 
+BOOST_AUTO_TEST_SUITE(initialize_test)
+
 using namespace troupe;
 using stages::Initializer;
 
@@ -95,3 +97,5 @@ BOOST_DATA_TEST_CASE(weights_are_functions_of_the_whole_tensor_s_index,
       });
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

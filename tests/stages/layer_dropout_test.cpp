@@ -8,6 +8,8 @@
 #include "tests/support/reference_models.h"
 #include "tests/support/test_device.h"
 
+BOOST_AUTO_TEST_SUITE(layer_dropout_test)
+
 using namespace troupe;
 using namespace troupe::test;
 
@@ -235,3 +237,5 @@ BOOST_AUTO_TEST_CASE(evaluations_drop_nothing) {
     BOOST_TEST(trained.evaluate(tokens) == other.evaluate(tokens), kind);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(mixture_test)
+
 using troupe::stages::Mixture;
 namespace test = troupe::test;
 
@@ -97,3 +99,5 @@ BOOST_AUTO_TEST_CASE(a_source_of_little_weight_comes_too) {
   }
   BOOST_TEST(high < std::int64_t{1} << 33);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

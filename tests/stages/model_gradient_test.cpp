@@ -7,6 +7,8 @@
 #include "tests/support/reference_models.h"
 #include "tests/support/test_device.h"
 
+BOOST_AUTO_TEST_SUITE(model_gradient_test)
+
 using namespace troupe;
 using namespace troupe::test;
 
@@ -294,3 +296,5 @@ BOOST_DATA_TEST_CASE(evaluation_gives_loss_and_logits, boost::unit_test::data::m
   BOOST_TEST(stage.evaluate(0, {}, out, tokens.ids, {}) == 0.0);
   BOOST_TEST(relative_difference(got.data(), logits) < 1e-5);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

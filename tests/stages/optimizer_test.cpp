@@ -8,6 +8,8 @@
 
 #include "tensor/device.h"
 
+BOOST_AUTO_TEST_SUITE(optimizer_test)
+
 using namespace troupe::stages;
 
 namespace {
@@ -120,3 +122,5 @@ BOOST_AUTO_TEST_CASE(groups_are_those_of_torch) {
     for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(std::abs(w[i] - expected[i]) < 1e-6f);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

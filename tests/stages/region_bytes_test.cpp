@@ -8,6 +8,8 @@
 #include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(region_bytes_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using tensor::Region;
@@ -138,3 +140,5 @@ BOOST_AUTO_TEST_CASE(the_elements_in_common_are_read_and_no_others) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

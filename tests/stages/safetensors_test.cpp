@@ -8,6 +8,8 @@
 #include "tests/support/file_size_limit.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(safetensors_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using test::expect_error;
@@ -304,5 +306,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_is_an_error_with_path_and_reason) {
     write_safetensors(dir / "file.safetensors", {{"a", view(values, tensor::DType::f32, {1000})}});
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

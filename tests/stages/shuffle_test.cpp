@@ -7,6 +7,8 @@
 
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(shuffle_test)
+
 using namespace troupe::stages;
 
 namespace {
@@ -86,3 +88,5 @@ BOOST_AUTO_TEST_CASE(the_order_is_the_documented_one) {
   BOOST_TEST(order == expected, boost::test_tools::per_element());
   BOOST_TEST(shuffled(1234, 3, 1'000'000'007, 42) == 152312024);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,8 @@
 #include "tests/support/reference_models.h"
 #include "tests/support/test_device.h"
 
+BOOST_AUTO_TEST_SUITE(stage_documents_test)
+
 using namespace troupe;
 using namespace troupe::test;
 using stages::Documents;
@@ -182,3 +184,5 @@ BOOST_AUTO_TEST_CASE(an_evaluation_of_documents_has_the_loss_of_their_training) 
       BOOST_TEST(pipeline->evaluate(batch[m]) == trained.losses[m]);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

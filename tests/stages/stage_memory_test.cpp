@@ -8,6 +8,8 @@
 #include "tests/support/null_device.h"
 #include "tests/support/recomputes.h"
 
+BOOST_AUTO_TEST_SUITE(stage_memory_test)
+
 using namespace troupe;
 using namespace troupe::test;
 
@@ -235,3 +237,5 @@ BOOST_DATA_TEST_CASE(a_step_allocates_nothing, boost::unit_test::data::make(kept
                      recompute) {
   for (const stages::ModelKind kind : kKinds) check_step(kind, recompute);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

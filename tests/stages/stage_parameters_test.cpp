@@ -5,6 +5,8 @@
 #include "tests/support/pipeline.h"
 #include "tests/support/test_device.h"
 
+BOOST_AUTO_TEST_SUITE(stage_parameters_test)
+
 using namespace troupe;
 using namespace troupe::test;
 
@@ -197,3 +199,5 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_have_no_moments_and_no_norm) {
   BOOST_TEST(after.optimizer < before.optimizer / 2);
   BOOST_TEST(after.gradients == before.gradients);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,9 @@
 // for complete once the last of them has run.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(stage_readiness_test)
+
 namespace {
 
 using stages::Pass;
@@ -95,5 +98,7 @@ BOOST_AUTO_TEST_CASE(both_uses_of_a_tied_matrix_name_it) {
     BOOST_TEST(uses == (model.tie_word_embeddings ? 2 : 1));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -8,6 +8,8 @@
 #include "tests/support/recomputes.h"
 #include "tests/support/test_device.h"
 
+BOOST_AUTO_TEST_SUITE(stage_recompute_test)
+
 using namespace troupe;
 using namespace troupe::test;
 using stages::Recompute;
@@ -197,3 +199,5 @@ BOOST_AUTO_TEST_CASE(shards_keep_parts_of_inputs) {
   BOOST_TEST(slot(false) == 6 * 64 * 64 * 4);
   BOOST_TEST(slot(true) == 6 * 64 * 64 * 4 / 2);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

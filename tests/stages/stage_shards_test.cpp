@@ -11,6 +11,8 @@
 #include "tests/support/test_device.h"
 #include "tests/tensor/thread_group.h"
 
+BOOST_AUTO_TEST_SUITE(stage_shards_test)
+
 using namespace troupe;
 using namespace troupe::test;
 using tensor::Meeting;
@@ -404,3 +406,5 @@ BOOST_AUTO_TEST_CASE(recompute_has_the_collectives_of_the_forward_less_the_last_
   distributed.distribute_saved_activations = true;
   BOOST_TEST((more(false, distributed) == Collectives{{"all_gather", 2}, {"all_reduce", 4}}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

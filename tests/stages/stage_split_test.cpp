@@ -7,6 +7,8 @@
 #include "tests/support/pipeline.h"
 #include "tests/support/test_device.h"
 
+BOOST_AUTO_TEST_SUITE(stage_split_test)
+
 using namespace troupe;
 using namespace troupe::test;
 
@@ -209,3 +211,5 @@ BOOST_AUTO_TEST_CASE(a_stage_that_does_not_train_evaluates_alike) {
     BOOST_TEST(!stage->parameters().front().exp_avg);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -12,6 +12,8 @@
 #include "tests/support/recomputes.h"
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(stage_streams_test)
+
 using namespace troupe;
 using namespace troupe::test;
 using stages::Pass;
@@ -398,3 +400,5 @@ BOOST_AUTO_TEST_CASE(streams_compute_the_same_bits_again) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

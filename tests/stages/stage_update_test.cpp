@@ -5,6 +5,8 @@
 #include "tests/support/pipeline.h"
 #include "tests/support/test_device.h"
 
+BOOST_AUTO_TEST_SUITE(stage_update_test)
+
 using namespace troupe;
 using namespace troupe::test;
 
@@ -106,3 +108,5 @@ BOOST_AUTO_TEST_CASE(the_loss_falls_on_a_repeated_batch) {
     BOOST_TEST(last < 0.3 * first, first << " -> " << last);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

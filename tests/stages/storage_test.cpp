@@ -9,6 +9,8 @@
 #include "tests/support/file_size_limit.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(storage_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using test::expect_error;
@@ -133,3 +135,5 @@ BOOST_AUTO_TEST_CASE(a_file_in_a_missing_directory_is_refused) {
                [&] { write_whole_file(dir / "missing/name", "text"); });
   expect_error(ErrorKind::internal, {"missing/name"}, [&] { PublishedFile(dir / "missing/name"); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -11,6 +11,8 @@
 #include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(text_files_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using test::expect_error;
@@ -193,3 +195,5 @@ BOOST_AUTO_TEST_CASE(a_line_of_json_is_read_as_python_reads_it) {
     BOOST_TEST(std::string(error.what()).size() < 200u);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

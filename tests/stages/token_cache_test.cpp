@@ -19,6 +19,8 @@
 #include "tests/support/sentencepiece_model.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(token_cache_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using test::expect_error;
@@ -318,5 +320,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_token_file_is_refused_by_name) {
   }
   expect_error(ErrorKind::data, {"nowhere"}, [&] { TokenFile::open((dir / "nowhere").string()); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

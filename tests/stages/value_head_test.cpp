@@ -10,6 +10,8 @@
 #include "tests/support/test_device.h"
 #include "tests/tensor/thread_group.h"
 
+BOOST_AUTO_TEST_SUITE(value_head_test)
+
 using namespace troupe;
 using namespace troupe::test;
 using tensor::Meeting;
@@ -142,3 +144,5 @@ BOOST_AUTO_TEST_CASE(it_is_no_part_of_other_models) {
   gpt2.head_dim = 6;
   BOOST_TEST(check_model(gpt2).find("value_head") != std::string::npos);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

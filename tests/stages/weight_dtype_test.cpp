@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(weight_dtype_test)
+
 using namespace troupe::stages;
 
 namespace {
@@ -89,5 +91,7 @@ BOOST_AUTO_TEST_CASE(names_and_sizes) {
   BOOST_TEST(size_of(WeightDType::f32) == 4u);
   BOOST_TEST(size_of(WeightDType::f16) == 2u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(xxh64_test)
+
 using namespace troupe::stages;
 
 namespace {
@@ -45,3 +47,5 @@ BOOST_AUTO_TEST_CASE(any_split_into_updates_gives_the_same_sum) {
 BOOST_AUTO_TEST_CASE(a_hex_sum_has_sixteen_digits) {
   BOOST_TEST(to_hex(0xab) == "00000000000000ab");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -17,6 +17,8 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(async_device_test)
+
 using namespace troupe;
 using namespace troupe::tensor;
 using test::AsyncDevice;
@@ -121,3 +123,5 @@ BOOST_AUTO_TEST_CASE(after_an_op_that_fails_nothing_runs_and_every_call_says_so)
   BOOST_TEST(!called);
   BOOST_TEST(test::opened(x).as<float>()[0] == 1);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,9 @@
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(attention_dropout_test)
+
 namespace {
 
 AttentionShape shape_of(DType dtype, std::int64_t seq_len) {
@@ -22,8 +25,6 @@ Values factors_of(const AttentionShape& shape, const Random& random, double p) {
   }
   return factors;
 }
-
-BOOST_AUTO_TEST_SUITE(attention_dropout)
 
 BOOST_AUTO_TEST_CASE(dropout_agrees_with_the_reference) {
   const std::uint64_t seed = test::fresh_seed();
@@ -190,7 +191,7 @@ BOOST_AUTO_TEST_CASE(a_part_of_the_heads_is_dropped_as_all_of_them_are) {
   });
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

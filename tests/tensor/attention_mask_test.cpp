@@ -4,6 +4,9 @@
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(attention_mask_test)
+
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -62,8 +65,6 @@ Values padding(std::int64_t seq_len, std::int64_t padded) {
     mask[static_cast<std::size_t>(i)] = -kInfinity;
   return mask;
 }
-
-BOOST_AUTO_TEST_SUITE(attention_mask)
 
 BOOST_AUTO_TEST_CASE(without_the_causal_rule_every_key_is_seen) {
   for_each_setup([](DType dtype, Host& host) {
@@ -160,7 +161,7 @@ BOOST_AUTO_TEST_CASE(a_nan_is_not_hidden_by_a_row_of_hidden_keys) {
   });
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

@@ -5,6 +5,9 @@
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(attention_test)
+
 namespace {
 
 void check_shape(Host& host, const AttentionShape& shape, double stddev = 1, double leniency = 1) {
@@ -14,8 +17,6 @@ void check_shape(Host& host, const AttentionShape& shape, double stddev = 1, dou
                             leniency * tolerance_of(shape.dtype));
   }
 }
-
-BOOST_AUTO_TEST_SUITE(attention)
 
 BOOST_AUTO_TEST_CASE(agrees_with_the_reference_at_every_block_edge) {
   for_each_setup([](DType dtype, Host& host) {
@@ -136,7 +137,7 @@ BOOST_AUTO_TEST_CASE(refuses_shapes_that_have_no_meaning) {
   }
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

@@ -2,6 +2,9 @@
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(bias_test)
+
 namespace {
 
 constexpr std::int64_t kRows[] = {1, 5, 63, 64, 65, 130, 300};
@@ -11,8 +14,6 @@ Values sum(Values a, const Values& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
   return a;
 }
-
-BOOST_AUTO_TEST_SUITE(bias)
 
 BOOST_AUTO_TEST_CASE(add_bias_agrees_with_the_reference) {
   for_each_setup([](DType dtype, Host& host) {
@@ -96,7 +97,7 @@ BOOST_AUTO_TEST_CASE(biases_do_not_hide_a_nan) {
   });
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

@@ -9,6 +9,9 @@
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(cached_attention_test)
+
 namespace {
 
 /// A token of a sequence, as a row of a call; sequence -1 is padding.
@@ -156,8 +159,6 @@ void check_random_calls(Host& host, const CachedAttentionShape& shape, bool rota
   }
 }
 
-BOOST_AUTO_TEST_SUITE(cached_attention)
-
 BOOST_AUTO_TEST_CASE(agrees_with_the_reference_however_tokens_are_divided_among_calls) {
   const std::uint64_t seed = test::fresh_seed();
   for_each_setup([&](DType dtype, Host& host) {
@@ -247,7 +248,7 @@ BOOST_AUTO_TEST_CASE(refuses_shapes_that_have_no_meaning) {
   refused([](Shape& shape) { shape.dtype = DType::i32; });
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

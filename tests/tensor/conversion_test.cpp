@@ -8,6 +8,8 @@
 
 namespace troupe::tensor {
 
+BOOST_AUTO_TEST_SUITE(conversion_test)
+
 BOOST_AUTO_TEST_CASE(conversions_round_each_value_once_and_touch_no_other) {
   std::mt19937_64 random(test::fresh_seed());
   std::normal_distribution<float> normal;
@@ -35,5 +37,7 @@ BOOST_AUTO_TEST_CASE(conversions_round_each_value_once_and_touch_no_other) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::tensor

@@ -11,6 +11,9 @@
 #include "tensor/error.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(device_test)
+
 namespace {
 
 BOOST_AUTO_TEST_CASE(memory_is_aligned_and_zeroed) {
@@ -125,4 +128,6 @@ BOOST_AUTO_TEST_CASE(streams_and_events_are_always_done) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

@@ -4,6 +4,9 @@
 #include "tests/tensor/attention_run.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(document_attention_test)
+
 namespace {
 
 using Lengths = std::vector<std::int64_t>;
@@ -63,8 +66,6 @@ AttentionShape shape_of(DType dtype) {
           .dtype = dtype,
           .documents = true};
 }
-
-BOOST_AUTO_TEST_SUITE(document_attention)
 
 BOOST_AUTO_TEST_CASE(each_document_is_attended_to_alone) {
   for_each_setup([](DType dtype, Host& host) {
@@ -158,7 +159,7 @@ BOOST_AUTO_TEST_CASE(what_is_computed_again_has_the_same_bits_for_any_number_of_
   }
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

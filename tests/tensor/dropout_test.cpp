@@ -2,6 +2,9 @@
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(dropout_test)
+
 namespace {
 
 /// dropout of x, a part of a global matrix, element by element.
@@ -28,8 +31,6 @@ std::size_t disagreements(const Values& a, const Values& b) {
   for (std::size_t i = 0; i < a.size(); ++i) count += (a[i] == 0) != (b[i] == 0);
   return count;
 }
-
-BOOST_AUTO_TEST_SUITE(dropout)
 
 BOOST_AUTO_TEST_CASE(dropout_draws_the_words_of_random) {
   const std::uint64_t seed = test::fresh_seed();
@@ -154,7 +155,7 @@ BOOST_AUTO_TEST_CASE(dropout_hides_a_nan_only_if_it_drops_it) {
   });
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

@@ -6,6 +6,9 @@
 #include <limits>
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(dtype_test)
+
 namespace {
 
 BOOST_AUTO_TEST_CASE(sizes_and_names) {
@@ -52,4 +55,6 @@ BOOST_AUTO_TEST_CASE(a_nan_whose_payload_is_cut_off_stays_a_nan) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

@@ -1,6 +1,9 @@
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(embedding_test)
+
 namespace {
 
 /// What the contract says, add by add.
@@ -40,8 +43,6 @@ std::vector<std::int32_t> crowded(std::int64_t tokens, std::int64_t rows) {
   return ids;
 }
 
-BOOST_AUTO_TEST_SUITE(embedding)
-
 // Rows of 1200 columns are divided among blocks, those of 7 are not aligned, and 130000 ids take
 // several digits to sort.
 BOOST_AUTO_TEST_CASE(gradients_are_added_in_ascending_token_order_to_the_last_bit) {
@@ -78,7 +79,7 @@ BOOST_AUTO_TEST_CASE(positions_add_many_tokens_in_ascending_order) {
   });
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

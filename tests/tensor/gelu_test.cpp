@@ -4,9 +4,10 @@
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
-namespace {
 
-BOOST_AUTO_TEST_SUITE(gelu)
+BOOST_AUTO_TEST_SUITE(gelu_test)
+
+namespace {
 
 BOOST_AUTO_TEST_CASE(gelu_agrees_with_the_reference_and_works_in_place) {
   for_each_setup([](DType dtype, Host& host) {
@@ -91,7 +92,7 @@ BOOST_AUTO_TEST_CASE(gelu_does_not_hide_a_nan) {
   });
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

@@ -12,6 +12,8 @@
 #include "tests/support/async_device.h"
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(host_copies_test)
+
 using namespace troupe;
 using namespace troupe::tensor;
 using test::AsyncDevice;
@@ -105,3 +107,5 @@ BOOST_AUTO_TEST_CASE(a_tensor_that_the_host_reads_stands_for_itself) {
   copies.write(view(from), x);
   BOOST_TEST((content(x) == numbers(9)));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,9 @@
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(layer_norm_test)
+
 namespace {
 
 constexpr float kEps = 1e-5f;
@@ -31,8 +34,6 @@ Run run(Host& host, DType dtype, std::int64_t rows, std::int64_t channels) {
                                  r.dw, r.db);
   return r;
 }
-
-BOOST_AUTO_TEST_SUITE(layer_norm)
 
 BOOST_AUTO_TEST_CASE(layer_norm_agrees_with_the_reference) {
   for_each_setup([](DType dtype, Host& host) {
@@ -121,7 +122,7 @@ BOOST_AUTO_TEST_CASE(layer_norm_does_not_hide_a_nan) {
   });
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

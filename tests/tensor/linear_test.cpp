@@ -7,6 +7,9 @@
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(linear_test)
+
 namespace {
 
 struct Run {
@@ -63,8 +66,6 @@ void check_against_reference(Host& host, const LinearShape& s) {
     check_near(r.dw, dw, tolerance_of(DType::f32));
   }
 }
-
-BOOST_AUTO_TEST_SUITE(linear)
 
 BOOST_AUTO_TEST_CASE(the_first_gradient_is_written_over_whatever_was_there) {
   Host host(2);
@@ -267,7 +268,7 @@ BOOST_AUTO_TEST_CASE(refuses_layers_that_have_no_meaning) {
   }
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

@@ -3,6 +3,9 @@
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(loss_test)
+
 namespace {
 
 std::vector<std::int32_t> targets_for(std::int64_t rows, std::int64_t vocabulary) {
@@ -12,8 +15,6 @@ std::vector<std::int32_t> targets_for(std::int64_t rows, std::int64_t vocabulary
   }
   return targets;
 }
-
-BOOST_AUTO_TEST_SUITE(loss)
 
 BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
   for_each_setup([](DType dtype, Host& host) {
@@ -155,7 +156,7 @@ BOOST_AUTO_TEST_CASE(nan_and_infinity_reach_the_loss) {
   });
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

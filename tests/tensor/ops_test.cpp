@@ -3,13 +3,14 @@
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(ops_test)
+
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::int64_t kRows[] = {1, 5, 63, 65, 130};
 constexpr std::int64_t kChannels[] = {7, 16, 96, 133};
-
-BOOST_AUTO_TEST_SUITE(ops)
 
 BOOST_AUTO_TEST_CASE(fill_zero_clears_every_element) {
   for_each_setup([](DType dtype, Host& host) {
@@ -272,7 +273,7 @@ BOOST_AUTO_TEST_CASE(a_nan_is_not_hidden) {
   });
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

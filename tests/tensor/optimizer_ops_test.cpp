@@ -4,6 +4,9 @@
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(optimizer_ops_test)
+
 namespace {
 
 /// torch.optim.AdamW in double precision.
@@ -18,8 +21,6 @@ void step_reference(const AdamWStep& s, const Values& gradient, Values& w, Value
     w[i] -= lr * (m[i] / (1 - std::pow(beta1, t))) / denominator;
   }
 }
-
-BOOST_AUTO_TEST_SUITE(optimizer_ops)
 
 BOOST_AUTO_TEST_CASE(adamw_follows_the_reference_over_many_steps) {
   for (const int threads : {1, 2}) {
@@ -139,7 +140,7 @@ BOOST_AUTO_TEST_CASE(sum_of_squares_is_the_same_wherever_its_numbers_lie) {
   }
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

@@ -9,6 +9,9 @@
 #include "tests/support/seed.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(ordered_reduction_test)
+
 namespace {
 
 template <typename T>
@@ -118,4 +121,6 @@ BOOST_AUTO_TEST_CASE(the_result_may_replace_a_part) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

@@ -2,6 +2,9 @@
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(positions_test)
+
 namespace {
 
 /// Rows [first, first + count) of x[T, C].
@@ -9,8 +12,6 @@ Tensor rows_of(const Tensor& x, std::int64_t first, std::int64_t count) {
   const auto row = static_cast<std::size_t>(x.shape[1]) * size_of(x.dtype);
   return {x.as<std::byte>() + static_cast<std::size_t>(first) * row, x.dtype, {count, x.shape[1]}};
 }
-
-BOOST_AUTO_TEST_SUITE(positions)
 
 BOOST_AUTO_TEST_CASE(positions_agree_with_the_reference) {
   for_each_setup([](DType dtype, Host& host) {
@@ -78,7 +79,7 @@ BOOST_AUTO_TEST_CASE(positions_backward_adds_in_ascending_token_order) {
   }
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

@@ -7,6 +7,9 @@
 #include <vector>
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(random_test)
+
 namespace {
 
 // Weights of a run that was begun with an older build must come out the same.
@@ -161,4 +164,6 @@ BOOST_AUTO_TEST_CASE(xavier_has_the_variance_that_its_fans_ask_for) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

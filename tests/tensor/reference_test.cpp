@@ -7,6 +7,9 @@
 #include "tests/support/reference_gpt2_ops.h"
 
 namespace troupe::reference {
+
+BOOST_AUTO_TEST_SUITE(reference_test)
+
 namespace {
 
 Values draw(Index count, std::string_view name) {
@@ -146,4 +149,6 @@ BOOST_AUTO_TEST_CASE(rotation_keeps_scores_of_equal_distances) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::reference

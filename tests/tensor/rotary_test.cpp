@@ -13,6 +13,9 @@
 #include "tests/support/seed.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(rotary_test)
+
 namespace {
 
 std::vector<float> frequencies_of(const Rotary& rotary, std::int64_t head_dim,
@@ -260,4 +263,6 @@ BOOST_AUTO_TEST_CASE(nonsense_is_refused_by_field) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

@@ -7,6 +7,9 @@
 // threads shares, and not aligned to vectors; and more rows than a grid takes at a time.
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(row_widths_test)
+
 namespace {
 
 constexpr float kEps = 1e-5f;
@@ -71,8 +74,6 @@ void check_layer_norm(const Maker& make, DType dtype, std::int64_t rows, std::in
   check_near(dw, expected.dw, 5 * tolerance_of(DType::f32));
   check_near(db, expected.db, 5 * tolerance_of(DType::f32));
 }
-
-BOOST_AUTO_TEST_SUITE(row_widths)
 
 // 4096 float32 or 8192 bfloat16 columns are the most that a thread's registers keep.
 BOOST_AUTO_TEST_CASE(norms_agree_with_the_reference_for_every_width) {
@@ -162,7 +163,7 @@ BOOST_AUTO_TEST_CASE(cross_entropy_takes_masked_classes) {
   });
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

@@ -7,6 +7,9 @@
 #include "tensor/error.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(shape_test)
+
 namespace {
 
 constexpr std::int64_t kHuge = std::int64_t{1} << 32;
@@ -43,4 +46,6 @@ BOOST_AUTO_TEST_CASE(refuses_what_a_peer_or_a_file_may_claim) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

@@ -5,6 +5,9 @@
 // What other tests assume of the group of threads.
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(thread_group_test)
+
 namespace {
 
 template <typename Body>
@@ -87,4 +90,6 @@ BOOST_AUTO_TEST_CASE(misuse_ends_the_group_for_all_members) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

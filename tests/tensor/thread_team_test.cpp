@@ -12,7 +12,7 @@
 
 namespace troupe::tensor {
 
-BOOST_AUTO_TEST_SUITE(thread_team)
+BOOST_AUTO_TEST_SUITE(thread_team_test)
 
 namespace {
 

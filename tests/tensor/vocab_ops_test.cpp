@@ -3,6 +3,9 @@
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(vocab_ops_test)
+
 namespace {
 
 /// Logits of `classes` classes on shards of `width` columns each, the last ones padding.
@@ -133,8 +136,6 @@ void check(Host& host, DType dtype, const Case& c) {
   check_near(gradient, expected.dlogits, 3 * tolerance_of(dtype));
 }
 
-BOOST_AUTO_TEST_SUITE(vocab_ops)
-
 // The last shard of 17 classes on three times 8 columns has one class; of four shards, none.
 BOOST_AUTO_TEST_CASE(shards_give_the_loss_of_the_whole) {
   for_each_setup([](DType dtype, Host& host) {
@@ -160,7 +161,7 @@ BOOST_AUTO_TEST_CASE(no_class_has_the_maximum_of_nothing) {
   });
 }
 
+}  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace
 }  // namespace troupe::tensor

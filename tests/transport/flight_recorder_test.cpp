@@ -5,6 +5,8 @@
 
 namespace troupe::transport {
 
+BOOST_AUTO_TEST_SUITE(flight_recorder_test)
+
 BOOST_AUTO_TEST_CASE(the_newest_records_are_kept_in_order) {
   FlightRecorder recorder;
   BOOST_TEST(recorder.records().empty());
@@ -34,5 +36,7 @@ BOOST_AUTO_TEST_CASE(a_long_name_of_a_group_is_cut) {
   record.set_group("short");
   BOOST_TEST(std::string(record.group.data()) == "short");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::transport

@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(header_test)
+
 namespace {
 
 using namespace troupe;
@@ -136,3 +138,5 @@ BOOST_AUTO_TEST_CASE(a_changed_bit_is_noticed_or_means_nothing) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,8 @@
 
 #include "transport/outbox.h"
 
+BOOST_AUTO_TEST_SUITE(mailbox_test)
+
 namespace {
 
 using namespace troupe;
@@ -160,3 +162,5 @@ BOOST_AUTO_TEST_CASE(a_name_without_memory_is_not_mapped) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()

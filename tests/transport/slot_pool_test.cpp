@@ -5,6 +5,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(slot_pool_test)
+
 using transport::SlotPool;
 
 BOOST_AUTO_TEST_CASE(what_is_given_back_serves_again_until_it_is_cleared) {
@@ -54,5 +56,7 @@ BOOST_AUTO_TEST_CASE(an_old_name_maps_nothing_once_the_memory_serves_again) {
   BOOST_TEST(!transport::map_slots(old, 4096));
   BOOST_TEST(!!transport::map_slots(memory->name(), 4096));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

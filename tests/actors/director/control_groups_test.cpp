@@ -6,6 +6,9 @@
 #include "tests/support/temp_dir.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(control_groups_test)
+
 namespace {
 
 /// A tree with the files of a kernel that tell of control groups.
@@ -80,5 +83,7 @@ BOOST_AUTO_TEST_CASE(a_container_sees_its_group_at_the_top) {
     BOOST_TEST(machine.groups().memory_limit() == limit, path);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

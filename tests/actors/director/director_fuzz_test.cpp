@@ -19,6 +19,9 @@
 // worker and from a worker. The run goes on and ends as it would have done without them.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(director_fuzz_test)
+
 namespace {
 
 using namespace actors;
@@ -243,5 +246,7 @@ BOOST_AUTO_TEST_CASE(what_a_worker_says_of_its_failure_costs_a_recovery) {
   goes_on_and_ends(run);
   BOOST_TEST(run.status().epoch == 5u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

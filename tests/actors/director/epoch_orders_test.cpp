@@ -10,6 +10,9 @@
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(epoch_orders_test)
+
 namespace {
 
 /// Most bytes of a control message.
@@ -183,5 +186,7 @@ BOOST_AUTO_TEST_CASE(moves_are_spread_over_messages_in_their_order) {
   BOOST_TEST((moves_in(all) == whole.start.state.moves));
   BOOST_TEST(moves_in(orders.moves_of(3)).size() == std::size_t{kUnits});
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -15,6 +15,9 @@
 #include "tests/support/temp_dir.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(processes_test)
+
 namespace {
 
 struct Way {
@@ -192,5 +195,7 @@ BOOST_AUTO_TEST_CASE(secrets_compare_by_value) {
   BOOST_TEST(!equal_secrets(token, token.substr(1)));
   BOOST_TEST(!equal_secrets(token, ""));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -9,6 +9,9 @@
 #include "actors/topology/epoch.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(report_thread_test)
+
 namespace {
 
 /// Records what it is told, once it is allowed to go on.
@@ -57,5 +60,7 @@ BOOST_AUTO_TEST_CASE(who_reports_does_not_wait_and_everything_arrives_in_order) 
   BOOST_TEST(before == all, boost::test_tools::per_element());
   BOOST_TEST(failures == std::vector<std::string>{"no manifest"}, boost::test_tools::per_element());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

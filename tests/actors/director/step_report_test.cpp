@@ -3,6 +3,8 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
+BOOST_AUTO_TEST_SUITE(step_report_test)
+
 using namespace troupe::actors;
 
 namespace {
@@ -43,3 +45,5 @@ BOOST_AUTO_TEST_CASE(a_worker_that_tells_of_more_sources_than_there_are_is_cut_o
   BOOST_TEST(losses_of({{.name = "", .tokens = ""}}, {all}).empty());
   BOOST_TEST(losses_of({}, {nullptr}).empty());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

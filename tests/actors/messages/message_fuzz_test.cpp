@@ -25,6 +25,9 @@
 // and the run goes on.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(message_fuzz_test)
+
 namespace {
 
 using namespace actors;
@@ -296,5 +299,7 @@ BOOST_AUTO_TEST_CASE(a_stage_carries_out_no_order_that_cannot_be) {
   BOOST_TEST(begun > 0);
   BOOST_TEST(refused > 50);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -14,6 +14,9 @@
 // that crosses a process border is written and read here, inside a message as on the wire.
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(messages_test)
+
 namespace {
 
 struct System {
@@ -201,5 +204,7 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
               allocated.stage.packed == 5));
   BOOST_TEST((allocated.buckets == 6 && allocated.collectives == 7 && allocated.pools == 8));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

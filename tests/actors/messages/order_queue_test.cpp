@@ -6,6 +6,8 @@
 
 namespace troupe::actors {
 
+BOOST_AUTO_TEST_SUITE(order_queue_test)
+
 BOOST_AUTO_TEST_CASE(orders_of_one_producer_keep_their_order) {
   OrderQueue<int> queue;
   std::thread producer([&] {
@@ -29,5 +31,7 @@ BOOST_AUTO_TEST_CASE(no_order_of_several_producers_is_lost) {
   }
   for (auto& producer : producers) producer.join();
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

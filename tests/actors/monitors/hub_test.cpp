@@ -10,6 +10,9 @@
 #include "tests/support/seed.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(hub_test)
+
 namespace {
 
 using namespace actors;
@@ -183,5 +186,7 @@ BOOST_AUTO_TEST_CASE(readers_come_and_go_while_many_publish) {
   BOOST_TEST(hub.counts().published == std::uint64_t{kPublishers} * kEvents);
   BOOST_TEST(hub.counts().subscribers == 1u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

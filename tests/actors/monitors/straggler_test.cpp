@@ -6,6 +6,9 @@
 #include "tests/support/seed.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(straggler_test)
+
 namespace {
 
 using namespace actors;
@@ -76,5 +79,7 @@ BOOST_AUTO_TEST_CASE(a_single_stage_is_measured_by_its_own_past) {
       found_in(1, 1, [](std::int64_t step, int, int) { return step > 200 ? 0.5 : 0.1; });
   BOOST_TEST(found.size() == 1u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

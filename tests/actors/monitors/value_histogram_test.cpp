@@ -5,6 +5,9 @@
 #include <vector>
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(value_histogram_test)
+
 namespace {
 
 using actors::ValueHistogram;
@@ -58,5 +61,7 @@ BOOST_AUTO_TEST_CASE(parts_add_up_to_the_whole) {
   BOOST_TEST((sum.elements == 5 && sum.min == -3 && sum.max == 4));
   BOOST_TEST((sum.sum == whole.sum && sum.squares == whole.squares));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -7,6 +7,9 @@
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(aggregate_votes_test)
+
 namespace {
 
 /// Votes of a replica whose parameters are cut after `cut` of them.
@@ -67,5 +70,7 @@ BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_before_the_sum_is_its_rank_s)
   votes.add(second);
   BOOST_TEST(votes.not_finite(1) == "rank 3: the gradient of x");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

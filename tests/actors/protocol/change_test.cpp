@@ -8,6 +8,9 @@
 // An order to change the cluster: workers that come for it, and workers that end before it is over.
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(change_test)
+
 BOOST_AUTO_TEST_CASE(nobody_stops_for_a_change_before_all_are_warm) {
   Driver driver(test::small_run(1, 1));
   driver.start();
@@ -149,5 +152,7 @@ BOOST_AUTO_TEST_CASE(a_worker_without_a_part_may_die_while_its_answer_is_awaited
   BOOST_TEST(!find<StartEpoch>(halted(second, 5)));
   BOOST_TEST(find<StartEpoch>(killed(third)));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -10,6 +10,8 @@
 
 namespace troupe::actors {
 
+BOOST_AUTO_TEST_SUITE(endings_test)
+
 BOOST_AUTO_TEST_CASE(the_step_before_one_that_is_not_finite_is_saved_and_named) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   Driver driver(test::small_run());
@@ -103,5 +105,7 @@ BOOST_AUTO_TEST_CASE(a_stop_while_a_step_is_saved_ends_with_that_step) {
   BOOST_TEST(outcome.exit_code == 0);
   BOOST_TEST(outcome.step == 1);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

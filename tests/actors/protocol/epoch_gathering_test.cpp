@@ -5,6 +5,9 @@
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(epoch_gathering_test)
+
 namespace {
 
 /// A cluster whose ranks have reached epoch 1, the workers in the order of their ranks.
@@ -116,5 +119,7 @@ BOOST_AUTO_TEST_CASE(who_loses_its_rank_gives_its_state_away_beyond_the_ranks) {
   BOOST_TEST(next.members.size() == 4);
   BOOST_TEST(next.rank_of(cluster.workers[3]) == 3);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -4,6 +4,9 @@
 #include <string>
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(liveness_test)
+
 namespace {
 
 constexpr double kTick = std::chrono::duration<double>(kLivenessTick).count();
@@ -80,5 +83,7 @@ BOOST_AUTO_TEST_CASE(a_newborn_worker_has_a_minute_to_join) {
   BOOST_TEST(judged(liveness, 1) == "3 silence: it has not joined for 60 s; ");
   BOOST_TEST(judged(liveness, 100) == "");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -7,6 +7,9 @@
 // Tests of orders of a checkpoint: of which step it is, and what is answered when.
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(ordered_saves_test)
+
 namespace {
 
 /// The answer among the effects, which must be there.
@@ -125,5 +128,7 @@ BOOST_AUTO_TEST_CASE(an_order_that_the_end_overtakes_is_told_of_it) {
   BOOST_TEST(is_refused(driver.on(StopNowOrdered{.reason = "SIGINT"}), 5, ErrorKind::unavailable,
                         "the run ended at step 0: SIGINT"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -9,6 +9,9 @@
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(protocol_test)
+
 using Phase = DirectorProtocol::Phase;
 
 BOOST_AUTO_TEST_CASE(a_run_spawns_joins_prepares_and_steps) {
@@ -341,5 +344,7 @@ BOOST_AUTO_TEST_CASE(a_run_does_not_end_while_a_checkpoint_is_published) {
     BOOST_TEST(!find<End>(driver.on(driver.exited(rank))));
   BOOST_TEST(find<End>(driver.on(Published{.step = 2})));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

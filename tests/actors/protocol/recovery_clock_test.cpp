@@ -3,6 +3,9 @@
 #include <boost/test/unit_test.hpp>
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(recovery_clock_test)
+
 namespace {
 
 using actors::RecoveryClock;
@@ -72,5 +75,7 @@ BOOST_AUTO_TEST_CASE(a_recovery_that_catches_up_is_one_until_its_first_new_step)
   BOOST_TEST(report.phases.catch_up_s > 0);
   BOOST_TEST(sum_of_phases(report) == report.stall_s, boost::test_tools::tolerance(1e-6));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

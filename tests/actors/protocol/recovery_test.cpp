@@ -17,6 +17,9 @@
 // that are late or come twice, deaths at every point. The test checks promises, not paths.
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(recovery_test)
+
 namespace {
 
 using Phase = DirectorProtocol::Phase;
@@ -453,5 +456,7 @@ BOOST_AUTO_TEST_CASE(newcomers_that_die_cost_nothing) {
   }
   BOOST_TEST(answered > 20'000);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -7,6 +7,8 @@
 
 namespace troupe::actors {
 
+BOOST_AUTO_TEST_SUITE(roster_test)
+
 BOOST_AUTO_TEST_CASE(a_worker_is_expected_until_it_joins_and_joins_once) {
   Roster roster(7);
   const Member spawned = roster.spawn();
@@ -74,5 +76,7 @@ BOOST_AUTO_TEST_CASE(runs_of_other_seeds_have_other_numbers) {
   BOOST_TEST(Roster(1).run() != Roster(2).run());
   BOOST_TEST(Roster(1).run() == Roster(1).run());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -10,6 +10,8 @@
 
 namespace troupe::actors {
 
+BOOST_AUTO_TEST_SUITE(rounds_test)
+
 // --- answers to one order
 
 BOOST_AUTO_TEST_CASE(all_have_answered_when_each_has_whatever_comes_twice) {
@@ -144,5 +146,7 @@ BOOST_AUTO_TEST_CASE(half_a_checkpoint_is_given_up_and_a_whole_one_is_not) {
   BOOST_TEST(checkpoint.saved() == 4, "and yet it counts");
   BOOST_TEST(checkpoint.finish({.step = 5}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

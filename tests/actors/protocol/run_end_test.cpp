@@ -6,6 +6,8 @@
 
 namespace troupe::actors {
 
+BOOST_AUTO_TEST_SUITE(run_end_test)
+
 BOOST_AUTO_TEST_CASE(the_first_reason_to_stop_stands) {
   RunEnd end;
   BOOST_TEST(!end.is_near());
@@ -53,5 +55,7 @@ BOOST_AUTO_TEST_CASE(a_failure_repeats_the_one_before_if_it_says_the_same_at_the
   BOOST_TEST(!failures.repeats({.message = "out of memory"}, 8));
   BOOST_TEST(failures.repeats({.message = "out of memory"}, 8));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -11,6 +11,9 @@
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(assembly_test)
+
 namespace {
 
 RunSpec spec_of(int pp, int dp, const std::string& kind, int chunks) {
@@ -174,5 +177,7 @@ BOOST_AUTO_TEST_CASE(programs_never_share_a_slot_between_live_microbatches) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -6,6 +6,9 @@
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(gpu_memory_test)
+
 namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
@@ -71,5 +74,7 @@ BOOST_AUTO_TEST_CASE(a_rank_divides_its_memory_between_gpu_and_machine) {
   spec.model.dtype = tensor::DType::bf16;
   BOOST_TEST(plan().allocated.stage.packed == (gpu.allocated.stage.weights - 32 * 16 * 4) / 2);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -14,6 +14,9 @@
 #include "tests/support/seed.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(layer_split_test)
+
 namespace {
 
 stages::ModelConfig model_of(int layers) {
@@ -310,5 +313,7 @@ BOOST_AUTO_TEST_CASE(a_rule_holds_for_whatever_shape_comes_next) {
   spec.layout = "Et*6|tL";
   check(layers_of(scaled(spec, first_shape(spec), three).layout), {3, 2, 2});
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

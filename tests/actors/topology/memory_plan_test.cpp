@@ -9,6 +9,8 @@
 
 namespace troupe::actors {
 
+BOOST_AUTO_TEST_SUITE(memory_plan_test)
+
 BOOST_AUTO_TEST_CASE(a_change_takes_both_shapes_in_the_same_processes) {
   const RunSpec spec = test::small_run(2, 1);
   const ClusterShape two = first_shape(spec);
@@ -66,5 +68,7 @@ BOOST_AUTO_TEST_CASE(each_replica_takes_what_its_own_stage_does) {
     BOOST_TEST((optimizers.size() > 2) == (division != Division::none));  // slices differ
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -6,6 +6,9 @@
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(scale_test)
+
 namespace {
 
 ClusterShape shape_of(const RunSpec& spec, const std::string& kind, int pp, int chunks) {
@@ -124,5 +127,7 @@ BOOST_AUTO_TEST_CASE(what_is_left_runs_the_same_schedule_or_else_1f1b) {
   BOOST_TEST((two->shape == shape_of(spec, "1f1b", 1, 1)));
   BOOST_TEST(!shrunk(spec, shape_of(spec, "1f1b", 1, 1), {0}).has_value());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -14,6 +14,9 @@
 // Ranks, edges, groups and moves of state of stages that are several tensor-parallel shards.
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(shards_test)
+
 namespace {
 
 RunSpec spec_of(const RunSpec::Mesh& mesh) {
@@ -259,5 +262,7 @@ BOOST_AUTO_TEST_CASE(slices_survive_any_death_but_that_of_two_neighbours) {
   BOOST_TEST(survives({}));
   BOOST_TEST(!survives({2}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

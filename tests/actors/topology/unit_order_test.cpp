@@ -8,6 +8,9 @@
 #include "tests/support/thread_cluster.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(unit_order_test)
+
 namespace {
 
 /// Two microbatches through two layers, of which rank 0 has its part.
@@ -57,5 +60,7 @@ BOOST_AUTO_TEST_CASE(the_head_of_a_tied_model_is_a_unit_of_its_own) {
   BOOST_TEST((forward == Units{3, 2, 1, 0, 4, 3, 2, 1, 0, 4}));
   BOOST_TEST((backward == Units{4, 0, 1, 2, 4, 0, 1, 2}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -10,6 +10,9 @@
 #include "tests/support/traced_steps.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(auto_layout_test)
+
 namespace {
 
 /// Steps that a measurement takes, and steps until a clear gain or loss is known; the first step of
@@ -196,5 +199,7 @@ BOOST_AUTO_TEST_CASE(a_loss_while_it_measures_only_begins_that_anew) {
   BOOST_TEST(!run.advice(kMeasured - 1));
   BOOST_TEST(run.advice(1).has_value());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -16,6 +16,9 @@
 #include "tests/support/traced_steps.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(auto_schedule_test)
+
 namespace {
 
 using schedules::Op;
@@ -33,7 +36,7 @@ RunSpec spec_of(int pp, int dp = 1) {
   return spec;
 }
 
-Epoch epoch_of(const ClusterShape& shape, std::uint32_t number) {
+Epoch epoch_with_shape(const ClusterShape& shape, std::uint32_t number) {
   return {.run = 1, .number = number, .shape = shape, .members = {}};
 }
 
@@ -57,7 +60,7 @@ std::optional<AutoSchedule::Advice> advice_of(AutoSchedule& mind, const RunSpec&
 }
 
 Measured measured_of(const RunSpec& spec, double step_s = 40) {
-  const Epoch epoch = epoch_of(first_shape(spec), 1);
+  const Epoch epoch = epoch_with_shape(first_shape(spec), 1);
   StepMeter meter(epoch.shape);
   for (std::int64_t step = 1; step <= kMeasured; ++step) {
     BOOST_TEST(!meter.result());
@@ -130,7 +133,7 @@ BOOST_AUTO_TEST_CASE(pairs_are_chosen_for_collectives_that_they_hide) {
     costs.stages[0].collectives = {.forward = collective_s,
                                    .input_gradient = collective_s / 2,
                                    .weight_gradient = collective_s / 2};
-    const Epoch epoch = epoch_of(first_shape(spec), 1);
+    const Epoch epoch = epoch_with_shape(first_shape(spec), 1);
     StepMeter meter(epoch.shape);
     for (std::int64_t step = 1; step <= kMeasured; ++step) {
       meter.add(step, 400);
@@ -229,7 +232,7 @@ BOOST_AUTO_TEST_CASE(the_fastest_that_fits_is_chosen_if_it_is_worth_it) {
 BOOST_AUTO_TEST_CASE(some_steps_are_measured_then_a_schedule_is_ordered_and_compared) {
   const RunSpec spec = spec_of(4);
   AutoSchedule mind(spec, [](const ClusterShape&, const ClusterShape&) { return true; });
-  const Epoch first = epoch_of(first_shape(spec), 1);
+  const Epoch first = epoch_with_shape(first_shape(spec), 1);
   mind.begin(first);
   BOOST_TEST(!advice_of(mind, spec, first, kMeasured - 1));
   mind.begin(first);
@@ -241,7 +244,7 @@ BOOST_AUTO_TEST_CASE(some_steps_are_measured_then_a_schedule_is_ordered_and_comp
   BOOST_TEST(!mind.measures());
   BOOST_TEST(!advice_of(mind, spec, first, 20));  // once
 
-  const Epoch second = epoch_of(scaled(spec, first.shape, *advice->order), 2);
+  const Epoch second = epoch_with_shape(scaled(spec, first.shape, *advice->order), 2);
   mind.begin(second);
   BOOST_TEST(mind.measures());          // because the steps that it compares with were measured
   BOOST_TEST(!mind.stepped(1, 9, 30));  // a step of the epoch before
@@ -260,11 +263,11 @@ BOOST_AUTO_TEST_CASE(a_choice_that_makes_steps_no_shorter_is_taken_back_for_good
        {std::pair{43.0, "slower with 95 % confidence"}, {40.0, "not shown to be faster"}}) {
     const RunSpec spec = spec_of(4);
     AutoSchedule mind(spec, [](const ClusterShape&, const ClusterShape&) { return true; });
-    Epoch epoch = epoch_of(first_shape(spec), 1);
+    Epoch epoch = epoch_with_shape(first_shape(spec), 1);
     mind.begin(epoch);
     const auto choice = advice_of(mind, spec, epoch, kMeasured);
     BOOST_REQUIRE((choice && choice->order && *choice->order->schedule != "1f1b"));
-    epoch = epoch_of(scaled(spec, epoch.shape, *choice->order), 2);
+    epoch = epoch_with_shape(scaled(spec, epoch.shape, *choice->order), 2);
     mind.begin(epoch);
     std::optional<AutoSchedule::Advice> verdict;
     for (std::size_t step = 0; step <= GainCheck::kMostSteps && !verdict; ++step)
@@ -274,11 +277,11 @@ BOOST_AUTO_TEST_CASE(a_choice_that_makes_steps_no_shorter_is_taken_back_for_good
     BOOST_TEST(verdict->text.find("measured gain ") != std::string::npos, verdict->text);
     BOOST_TEST(verdict->text.find("goes back to 1f1b") != std::string::npos, verdict->text);
     BOOST_TEST(*verdict->order->schedule == "1f1b");
-    epoch = epoch_of(scaled(spec, epoch.shape, *verdict->order), 3);
+    epoch = epoch_with_shape(scaled(spec, epoch.shape, *verdict->order), 3);
     mind.begin(epoch);
     BOOST_TEST(!mind.measures());
     // A user who asks again gets another schedule.
-    epoch = epoch_of(first_shape(spec), 4);
+    epoch = epoch_with_shape(first_shape(spec), 4);
     mind.begin(epoch);
     const auto again = advice_of(mind, spec, epoch, kMeasured);
     BOOST_REQUIRE((again && again->order));
@@ -289,17 +292,19 @@ BOOST_AUTO_TEST_CASE(a_choice_that_makes_steps_no_shorter_is_taken_back_for_good
 BOOST_AUTO_TEST_CASE(a_change_on_the_way_begins_anew_or_ends_it) {
   const RunSpec spec = spec_of(4);
   AutoSchedule mind(spec, [](const ClusterShape&, const ClusterShape&) { return true; });
-  const Epoch first = epoch_of(first_shape(spec), 1);
+  const Epoch first = epoch_with_shape(first_shape(spec), 1);
   mind.begin(first);
   BOOST_TEST(!advice_of(mind, spec, first, 2));
-  const Epoch again = epoch_of(first.shape, 2);  // after a loss
+  const Epoch again = epoch_with_shape(first.shape, 2);  // after a loss
   mind.begin(again);
   BOOST_TEST(!advice_of(mind, spec, again, kMeasured - 1));
   ScaleRequest gpipe;
   gpipe.schedule = "gpipe";
-  mind.begin(epoch_of(scaled(spec, first.shape, gpipe), 3));  // a user ordered it
+  mind.begin(epoch_with_shape(scaled(spec, first.shape, gpipe), 3));  // a user ordered it
   BOOST_TEST(!mind.stepped(3, 9, 1));
   for (int i = 0; i < 9; ++i) BOOST_TEST(!mind.stepped(3, 10 + i, 1));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -10,6 +10,9 @@
 #include "tests/support/seed.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(gain_check_test)
+
 namespace {
 
 using Verdict = GainCheck::Verdict;
@@ -102,5 +105,7 @@ BOOST_AUTO_TEST_CASE(the_first_step_of_each_epoch_counts_for_nothing) {
   BOOST_TEST(verdict->steps == std::vector<double>(6, 0.5), boost::test_tools::per_element());
   BOOST_TEST(verdict->text().find("measured gain 50.0 %") != std::string::npos, verdict->text());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -13,6 +13,9 @@
 #include "tests/support/traced_steps.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(layout_choice_test)
+
 namespace {
 
 using Split = std::vector<int>;
@@ -162,5 +165,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_not_chosen) {
   BOOST_TEST((best(anything_fits) != Split{3, 3}));
   BOOST_TEST((best([](const ClusterShape&) { return false; }) == Split{3, 3}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

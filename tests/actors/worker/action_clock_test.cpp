@@ -5,6 +5,9 @@
 #include "tests/support/null_device.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(action_clock_test)
+
 namespace {
 
 /// A device whose timed events are reached at the times that the test sets, in the order in which
@@ -99,5 +102,7 @@ BOOST_AUTO_TEST_CASE(a_step_uses_the_events_of_the_one_before) {
     BOOST_TEST(clock.read().size() == 1u);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -12,6 +12,8 @@
 
 namespace troupe::actors {
 
+BOOST_AUTO_TEST_SUITE(allocation_test)
+
 BOOST_AUTO_TEST_CASE(interpreter_and_data_plane_allocate_nothing_after_the_second_step) {
   RunSpec spec = test::small_run(2);
   spec.schedule = {.kind = "interleaved", .chunks = 2};
@@ -124,5 +126,7 @@ BOOST_AUTO_TEST_CASE(gathers_of_weights_allocate_nothing_after_the_second_step) 
     BOOST_TEST(before == after, after - before << " allocations");
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -15,6 +15,9 @@
 // real collectives between them, against replicas that each keep all of it.
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(divided_replicas_test)
+
 namespace {
 
 using stages::StateDivision;
@@ -232,5 +235,7 @@ BOOST_AUTO_TEST_CASE(three_replicas_have_slices_of_their_own) {
     check(spec, name_of(model));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -16,6 +16,9 @@
 // Tests a stage of two shards of which the first alone can see the corpus.
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(first_shard_reads_test)
+
 namespace {
 
 constexpr int kShards = 2;
@@ -85,5 +88,7 @@ BOOST_AUTO_TEST_CASE(shards_that_cannot_see_the_corpus_train_on_what_the_first_o
   spec.data.first_shard_reads = false;
   test::expect_error(ErrorKind::data, {"nowhere.tokens"}, [&] { train(spec, {nowhere, nowhere}); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -24,6 +24,9 @@
 // in-memory network.
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(plan_runner_test)
+
 namespace {
 
 using transport::Direction;
@@ -345,5 +348,7 @@ BOOST_AUTO_TEST_CASE(a_lost_message_is_named_by_the_rank_that_lacks_it) {
   BOOST_TEST(said.find("step 7, microbatch 0 into chunk 1") != std::string::npos, said);
   BOOST_TEST(said.find("rank 0") != std::string::npos, said);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

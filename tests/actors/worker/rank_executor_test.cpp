@@ -15,6 +15,9 @@
 #include "transport/ucx/ucx_node.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(rank_executor_test)
+
 namespace {
 
 constexpr int kReplicas = 2;
@@ -130,5 +133,7 @@ BOOST_AUTO_TEST_CASE(an_interrupt_ends_a_collective_with_its_reason) {
   test::expect_error(ErrorKind::unavailable, {"replicas of stage 0", "rank 1 was killed"},
                      [&] { step.get(); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

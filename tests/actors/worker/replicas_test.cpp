@@ -12,6 +12,9 @@
 // each rank and real collectives between them.
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(replicas_test)
+
 namespace {
 
 struct Trained {
@@ -143,5 +146,7 @@ BOOST_AUTO_TEST_CASE(reductions_begin_while_backwards_of_other_layers_run) {
     for (const stages::CollectiveSpan& span : late.spans[rank])
       BOOST_TEST(span.begin_s >= late.ends_s[rank]);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

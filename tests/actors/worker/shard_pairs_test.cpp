@@ -15,6 +15,9 @@
 // and no shard may wait in a collective that another has no reason to start.
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(shard_pairs_test)
+
 namespace {
 
 using stages::Pass;
@@ -132,5 +135,7 @@ BOOST_AUTO_TEST_CASE(an_action_of_a_pair_goes_on_while_the_other_lacks_a_collect
   cluster.runner(0, stage, network.channel(0), stage.device()).train(0, 0);
   BOOST_TEST(!stage.called_too_early());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

@@ -14,6 +14,9 @@
 // The losses of a step by source, from a loss for each row.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(step_losses_test)
+
 namespace {
 
 using actors::StepLosses;
@@ -118,5 +121,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_tells_nothing_apart_takes_no_memory) {
   BOOST_TEST(!losses.of_rows(1, 8));
   BOOST_TEST(losses.add_up(tokens).sources.empty());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

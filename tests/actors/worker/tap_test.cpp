@@ -14,6 +14,9 @@
 #include "tests/support/test_device.h"
 
 namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(tap_test)
+
 namespace {
 
 tensor::Tensor tensor_of(std::vector<float>& values) {
@@ -127,5 +130,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_is_told_once_and_dumped_if_anybody_asked) {
   nowhere.look(sender.key(0), sent.tensor());
   BOOST_TEST(nowhere.take().at(0).error.find("/proc/none") != std::string::npos);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

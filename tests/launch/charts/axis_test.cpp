@@ -8,6 +8,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(axis_test)
+
 using launch::Axis;
 using Labels = std::vector<std::string>;
 
@@ -96,5 +98,7 @@ BOOST_AUTO_TEST_CASE(within_one_power_a_logarithmic_axis_has_the_ticks_of_a_line
   BOOST_TEST(same.low > 0);
   BOOST_TEST(same.high > same.low);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -9,6 +9,9 @@
 #include "tests/support/xml.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(charts_test)
+
 namespace {
 
 using launch::LineChart;
@@ -93,5 +96,7 @@ BOOST_AUTO_TEST_CASE(fills_differ_by_more_than_their_colour) {
   BOOST_TEST(names.size() == 13u);
   BOOST_TEST(lines.size() == 11u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

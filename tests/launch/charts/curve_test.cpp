@@ -10,6 +10,9 @@
 #include "tests/support/seed.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(curve_test)
+
 namespace {
 
 using launch::Point;
@@ -121,5 +124,7 @@ BOOST_AUTO_TEST_CASE(a_smoothed_curve_follows_its_beginning) {
   BOOST_TEST(worst < 0.3);  // of a fall by 8
   BOOST_TEST(later < 0.03);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

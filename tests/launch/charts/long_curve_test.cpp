@@ -6,6 +6,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(long_curve_test)
+
 using launch::LongCurve;
 using launch::Point;
 
@@ -48,5 +50,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_or_goes_back_is_left_out) {
     curve.add(p);
   BOOST_TEST((curve.curve().raw == std::vector<Point>{{5, 1}, {7, 4}}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

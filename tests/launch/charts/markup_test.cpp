@@ -6,6 +6,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(markup_test)
+
 using launch::element;
 using launch::escaped;
 
@@ -39,5 +41,7 @@ BOOST_AUTO_TEST_CASE(numbers_are_short) {
   BOOST_TEST(launch::number(100) == "100");
   BOOST_TEST(launch::percent(0.125) == "12.5%");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

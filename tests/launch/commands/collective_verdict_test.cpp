@@ -3,6 +3,9 @@
 #include <boost/test/unit_test.hpp>
 
 namespace troupe::launch {
+
+BOOST_AUTO_TEST_SUITE(collective_verdict_test)
+
 namespace {
 
 using nlohmann::json;
@@ -61,5 +64,7 @@ BOOST_AUTO_TEST_CASE(the_first_unfinished_one_of_the_newest_epoch_counts) {
   expect({{0, {old, record(0, 7, true)}}}, {});
   expect({}, {});
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::launch

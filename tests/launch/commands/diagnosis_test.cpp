@@ -10,6 +10,9 @@
 #include "launch/commands/doctor.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(diagnosis_test)
+
 namespace {
 
 using launch::diagnose;
@@ -78,5 +81,7 @@ BOOST_AUTO_TEST_CASE(the_doctor_looks_at_what_a_run_needs) {
                            "libucp", "no NVIDIA driver"})
     BOOST_TEST(all.find(part) != std::string::npos, part << " is not in\n" << all);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -3,6 +3,9 @@
 #include <boost/test/unit_test.hpp>
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(doctor_test)
+
 namespace {
 
 std::string text_of(const tensor::DeviceReport& report) {
@@ -41,5 +44,7 @@ BOOST_AUTO_TEST_CASE(gpus_driver_and_libraries_are_told) {
     BOOST_TEST(text.find(word) != std::string::npos, "no '" << word << "' in\n" << text);
   BOOST_TEST(text.find("none can be used") == std::string::npos);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

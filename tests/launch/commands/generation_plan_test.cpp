@@ -4,6 +4,8 @@
 
 #include "tests/support/expect_error.h"
 
+BOOST_AUTO_TEST_SUITE(generation_plan_test)
+
 using namespace troupe;
 using namespace troupe::test;
 using launch::GenerateOptions;
@@ -96,3 +98,5 @@ BOOST_AUTO_TEST_CASE(shards_and_stages_that_are_not_possible_are_refused) {
   options.device = "cuda";
   expect_error(ErrorKind::usage, {"--tp", "GPU"}, [&] { plan(options, {1}); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,9 @@
 #include "tests/support/expect_error.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(options_test)
+
 namespace {
 
 using namespace launch;
@@ -195,5 +198,7 @@ BOOST_AUTO_TEST_CASE(wrong_usage_names_the_option) {
   refused({"trace", "r"}, "--output");
   refused({"trace", "r", "-o", "f", "--steps", "0"}, "--steps");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

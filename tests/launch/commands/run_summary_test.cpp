@@ -8,6 +8,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(run_summary_test)
+
 BOOST_AUTO_TEST_CASE(the_first_screen_says_what_lies_where) {
   const auto spec = launch::to_run_spec(checked(kSmallManifest, {"mesh.pp=3", "mesh.dp=2"}));
   const std::string text = launch::summary(spec, launch::place(spec), true);
@@ -121,5 +123,7 @@ BOOST_AUTO_TEST_CASE(the_corpus_is_told_in_tokens_samples_and_data_epochs) {
              "corpus    b: 65 tokens, 1 sample; 25.0 % of 12 steps are 48.00 data epochs\n"
              "text      <s> before each text\n");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -7,6 +7,9 @@
 #include "tests/support/temp_dir.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(schedule_on_paper_test)
+
 namespace {
 
 using namespace launch;
@@ -129,5 +132,7 @@ BOOST_AUTO_TEST_CASE(a_plan_file_is_simulated_or_refused_at_its_line) {
   for (const std::string& path : {std::string("/nowhere/plan.csv"), dir.path().string()})
     refused({}, "csv:" + path, {"no such plan file", path.c_str()}, ErrorKind::data);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

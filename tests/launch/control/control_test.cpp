@@ -18,6 +18,9 @@
 // The control socket over real connections, with a made-up run behind it.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(control_test)
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -332,5 +335,7 @@ BOOST_AUTO_TEST_CASE(a_launcher_that_hangs_is_given_up) {
   ControlClient client(address, "status");
   expect_error(ErrorKind::unavailable, {"no reply"}, [&] { client.receive(20ms); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -13,6 +13,9 @@
 // run rarely has. Their values are checked in tests/e2e/schemas_test.cpp.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(event_schema_test)
+
 namespace {
 
 using namespace actors;
@@ -63,5 +66,7 @@ BOOST_AUTO_TEST_CASE(the_schema_has_the_fields_of_every_kind) {
         BOOST_TEST(has.contains(name), kind << " lacks a field that the schema has: " << name);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

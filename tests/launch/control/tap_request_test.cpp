@@ -6,6 +6,9 @@
 #include "tests/support/expect_error.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(tap_request_test)
+
 namespace {
 
 using actors::TapRequest;
@@ -86,5 +89,7 @@ BOOST_AUTO_TEST_CASE(requests_survive_the_wire) {
   wrong["samples"] = -1;
   expect_error(ErrorKind::usage, {"samples"}, [&] { launch::parse_tap(wrong); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -10,6 +10,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(console_test)
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_printed_is_an_error) {
   std::fflush(stdout);
   const int before = ::dup(STDOUT_FILENO);
@@ -23,5 +25,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_printed_is_an_error) {
   ::close(full);
   ::close(before);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -10,6 +10,9 @@
 #include <thread>
 
 namespace troupe::launch {
+
+BOOST_AUTO_TEST_SUITE(console_writer_test)
+
 namespace {
 
 /// A pipe whose ends block, as a shell makes it.
@@ -131,5 +134,7 @@ BOOST_AUTO_TEST_CASE(what_the_system_refuses_is_remembered) {
   nowhere.finish();
   BOOST_TEST(nowhere.has_failed());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::launch

@@ -4,6 +4,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(device_json_test)
+
 BOOST_AUTO_TEST_CASE(a_report_comes_back_from_json) {
   const tensor::DeviceReport report{
       .driver = "13.0",
@@ -30,5 +32,7 @@ BOOST_AUTO_TEST_CASE(a_report_comes_back_from_json) {
   BOOST_TEST(back.libraries[0].path == "/x/libcublasLt");
   BOOST_CHECK_THROW(launch::report_of({{"driver", ""}}), nlohmann::json::exception);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -6,6 +6,9 @@
 #include <string>
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(local_time_test)
+
 namespace {
 
 using launch::LocalTime;
@@ -45,5 +48,7 @@ BOOST_AUTO_TEST_CASE(times_are_local_and_name_their_zone) {
 BOOST_AUTO_TEST_CASE(what_is_no_time_is_no_date) {
   for (const double none : {0.0, -1.0, 1e300}) BOOST_TEST(LocalTime(kNoon).date(none) == "-");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

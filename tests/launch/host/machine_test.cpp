@@ -5,6 +5,9 @@
 #include "tests/support/temp_dir.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(machine_test)
+
 namespace {
 
 constexpr std::int64_t kMemory = std::int64_t{1} << 36;
@@ -42,5 +45,7 @@ BOOST_AUTO_TEST_CASE(a_quota_counts_as_cores_that_nobody_has_alone) {
   BOOST_TEST(machine.memory_is_limited);
   BOOST_TEST(within("max", "50000 100000").free_cores == 1);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

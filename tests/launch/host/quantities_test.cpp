@@ -4,6 +4,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(quantities_test)
+
 BOOST_AUTO_TEST_CASE(numbers_are_written_for_people) {
   BOOST_TEST(launch::bytes_text(0) == "0 B");
   BOOST_TEST(launch::bytes_text(1023) == "1023 B");
@@ -32,5 +34,7 @@ BOOST_AUTO_TEST_CASE(short_durations_have_three_digits) {
   BOOST_TEST(launch::span_text(4.5678) == "4.57 s");
   BOOST_TEST(launch::span_text(3723) == "1:02:03");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -9,6 +9,9 @@
 #include <mutex>
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(signals_test)
+
 namespace {
 
 /// Sets the signals as they are for a program that is started in the foreground.
@@ -101,5 +104,7 @@ BOOST_AUTO_TEST_CASE(after_the_end_signals_are_ignored) {
   kill(getpid(), SIGTERM);
   kill(getpid(), SIGTERM);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

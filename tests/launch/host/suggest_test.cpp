@@ -3,6 +3,8 @@
 #include <array>
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(suggest_test)
+
 using namespace troupe::launch;
 
 BOOST_AUTO_TEST_CASE(the_smallest_edit_distance_wins_and_ties_go_to_the_first) {
@@ -16,3 +18,5 @@ BOOST_AUTO_TEST_CASE(the_smallest_edit_distance_wins_and_ties_go_to_the_first) {
   BOOST_TEST(!nearest(std::string(1000000, 'x'), names).empty());
   BOOST_TEST(quoted_list(names) == "'seq_len', 'micro', 'global', 'macro'");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -13,6 +13,9 @@
 // Tests values that are derived from others, and values that do not fit together.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(check_test)
+
 BOOST_AUTO_TEST_CASE(derived_values_follow_the_others) {
   const auto m = checked(kSmallManifest);
   BOOST_TEST(m.integer("model.head_dim") == 16);
@@ -392,5 +395,7 @@ BOOST_AUTO_TEST_CASE(a_worker_reads_the_same_spec_from_the_resolved_text) {
   expect_error(ErrorKind::manifest, {"run.name"},
                [] { launch::parse_resolved("[run]\nseed = 1\n"); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -12,6 +12,9 @@
 #include "tests/support/temp_dir.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(corpus_test)
+
 namespace {
 
 /// A manifest in a folder of its own, with a cache of its own.
@@ -245,5 +248,7 @@ BOOST_AUTO_TEST_CASE(a_source_that_cannot_be_used_is_named) {
   place.refused(ErrorKind::data, {"a.gz", "no text"}, "[]",
                 (place.dir.write("a.gz", "x"), mixed("a.gz")));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -10,6 +10,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(data_parallel_keys_test)
+
 BOOST_AUTO_TEST_CASE(gradients_are_reduced_as_the_manifest_says) {
   using stages::DataParallelSpec;
   const auto read = [](std::vector<std::string> overrides) {
@@ -87,5 +89,7 @@ BOOST_AUTO_TEST_CASE(keys_of_other_trainers_are_named) {
     refused({std::string(key.table) + "." + std::string(key.name) + "=true"},
             {std::string(key.name), "Megatron-LM", std::string(key.instead)});
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

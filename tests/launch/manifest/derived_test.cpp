@@ -11,6 +11,9 @@
 // Keys that are derived from others are derived again when a resolved manifest is read.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(derived_test)
+
 namespace {
 
 using launch::Manifest;
@@ -139,5 +142,7 @@ BOOST_AUTO_TEST_CASE(only_what_can_be_derived_is_named) {
   expect_error(ErrorKind::manifest, {"'optimizer.lr'"},
                [] { Manifest::parse("[run]\nderived = [\"optimizer.lr\"]\n", "m.toml", {}); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

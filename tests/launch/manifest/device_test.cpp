@@ -9,6 +9,9 @@
 // Tests what [cluster] says about the device, and how much of a GPU's memory a run takes.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(device_test)
+
 namespace {
 
 using Overrides = std::vector<std::string>;
@@ -71,5 +74,7 @@ BOOST_AUTO_TEST_CASE(more_memory_than_the_gpu_has_is_warned_of_and_refused) {
   without.gpus = tensor::DeviceReport{.fault = "no NVIDIA driver"};
   BOOST_TEST(launch::memory_warning(spec, placement, without) == "");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

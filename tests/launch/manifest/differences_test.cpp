@@ -10,6 +10,9 @@
 // What a user is told if a run resumes with other settings than its checkpoint was trained with.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(differences_test)
+
 namespace {
 
 stages::CheckpointInfo trained_info() {
@@ -115,5 +118,7 @@ BOOST_AUTO_TEST_CASE(steps_after_the_decay_are_told_where_they_train_nothing) {
   BOOST_TEST(warning({"optimizer.decay=linear", "optimizer.decay_steps=8",
                       "optimizer.min_lr=1e-5"}) == "");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -9,6 +9,9 @@
 // [[optimizer.group]]: parameters that are trained otherwise.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(groups_test)
+
 namespace {
 
 /// The small manifest, a llama of tied or untied embeddings, with these groups.
@@ -118,5 +121,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_that_was_frozen_has_no_moments_to_go_on_with) {
   BOOST_TEST(
       (std::ranges::find(told, "frozen from now on: model.embed_tokens.weight") != told.end()));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -12,6 +12,9 @@
 // Tests what a manifest's text means, before its values are put together.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(manifest_test)
+
 namespace {
 
 using launch::Manifest;
@@ -188,5 +191,7 @@ BOOST_AUTO_TEST_CASE(a_missing_file_is_named) {
   expect_error(ErrorKind::manifest, {"is a directory", path},
                [&] { Manifest::read(dir.path(), {}); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -7,6 +7,9 @@
 // [[data.mix]]: the sources of a mixture.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(mix_test)
+
 namespace {
 
 /// The small manifest with sources instead of files.
@@ -102,5 +105,7 @@ BOOST_AUTO_TEST_CASE(a_run_has_a_limit_of_sources) {
     sources += "[[data.mix]]\nfiles = \"/" + std::to_string(i) + "\"\nweight = 1\n";
   refused(mixed(sources), {"257 sources", "at most 256"});
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -10,6 +10,9 @@
 // model.from: what a manifest takes from a model's directory.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(model_source_test)
+
 namespace {
 
 using launch::Manifest;
@@ -114,6 +117,8 @@ BOOST_AUTO_TEST_CASE(a_resumed_checkpoint_comes_before_the_model) {
   BOOST_TEST(spec.checkpoint.resume == "/runs/other/checkpoints/step-5");
   BOOST_TEST(!spec.checkpoint.weights_only);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()
 

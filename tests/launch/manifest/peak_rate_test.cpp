@@ -6,6 +6,9 @@
 #include "tests/launch/manifest_text.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(peak_rate_test)
+
 namespace {
 
 actors::RunSpec spec_of(const std::vector<std::string>& overrides = {}) {
@@ -46,5 +49,7 @@ BOOST_AUTO_TEST_CASE(utilization_is_of_all_ranks_and_unknown_without_a_peak) {
   BOOST_TEST(!launch::peak_rate(spec, 0, machine_with("Another")).utilization(report, 2));
   BOOST_TEST(!launch::peak_rate(spec, 0, kMachine).utilization(report, 2));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

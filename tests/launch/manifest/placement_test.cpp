@@ -11,6 +11,9 @@
 #include "transport/channel.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(placement_test)
+
 namespace {
 
 launch::Placement placed(const std::vector<std::string>& overrides) {
@@ -166,5 +169,7 @@ BOOST_AUTO_TEST_CASE(layers_in_a_row_are_written_as_ranges) {
   BOOST_TEST(launch::ranges_text({0, 1, 2, 6, 8, 9}) == "0-2, 6, 8-9");
   BOOST_TEST(launch::ranges_text({}) == "");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -9,6 +9,9 @@
 // launch/README.md holds the table of keys as the program knows them.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(readme_test)
+
 namespace {
 
 std::string limits_of(const launch::Key& key) {
@@ -54,5 +57,7 @@ BOOST_AUTO_TEST_CASE(the_reference_in_the_readme_is_the_table_of_the_program) {
                "launch/README.md does not hold this text:\n"
                    << table);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

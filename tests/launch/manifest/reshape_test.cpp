@@ -12,6 +12,9 @@
 // Every shape that a live change can reach is one that a resume accepts.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(reshape_test)
+
 namespace {
 
 using actors::ClusterShape;
@@ -111,5 +114,7 @@ BOOST_AUTO_TEST_CASE(what_a_live_change_makes_of_divided_state_can_be_resumed) {
 BOOST_AUTO_TEST_CASE(a_new_run_that_divides_its_state_among_one_replica_is_refused) {
   refused({"data_parallel.sharding=optim"}, {"mesh.dp = 1", "nothing to shard over"});
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

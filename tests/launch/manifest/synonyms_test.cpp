@@ -13,6 +13,9 @@
 // What tables, keys and values are called elsewhere.
 
 namespace troupe::launch {
+
+BOOST_AUTO_TEST_SUITE(synonyms_test)
+
 namespace {
 
 std::vector<std::string> words_of(std::string_view names) {
@@ -74,5 +77,7 @@ BOOST_AUTO_TEST_CASE(a_key_or_value_of_other_trainers_is_told_by_its_name_here) 
           {"ZeRO-3 is sharding = 'optim_grads_params' here"});
   refused("[model]\ndtype = \"bf16\"\n", {"bf16 is dtype = 'bfloat16' here"});
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::launch

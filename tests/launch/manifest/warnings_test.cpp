@@ -8,6 +8,9 @@
 #include "tests/support/expect_error.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(warnings_test)
+
 namespace {
 
 actors::RunSpec spec_of(const std::vector<std::string>& overrides = {}) {
@@ -86,5 +89,7 @@ BOOST_AUTO_TEST_CASE(what_fits_has_no_warning) {
   const launch::Machine nothing{.free_cores = 0, .memory_bytes = 0};
   BOOST_TEST(launch::warnings(spec, placement, nothing).size() == 2u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -10,6 +10,9 @@
 #include "tests/support/temp_dir.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(event_log_test)
+
 namespace {
 
 using namespace actors;
@@ -121,5 +124,7 @@ BOOST_AUTO_TEST_CASE(kinds_are_chosen_by_name) {
   expect_error(ErrorKind::usage, {"stp", "step"}, [] { launch::parse_kinds("stp"); });
   expect_error(ErrorKind::usage, {"''"}, [] { launch::parse_kinds("step,"); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -12,6 +12,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(prometheus_test)
+
 using namespace actors;
 using launch::PrometheusEndpoint;
 
@@ -144,5 +146,7 @@ BOOST_AUTO_TEST_CASE(a_taken_port_is_named) {
   expect_error(ErrorKind::manifest, {"monitor.prometheus", taken, "port 0"},
                [&] { PrometheusEndpoint(hub, address); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

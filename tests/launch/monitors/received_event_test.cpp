@@ -10,6 +10,9 @@
 #include "tests/support/seed.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(received_event_test)
+
 namespace {
 
 using namespace actors;
@@ -142,5 +145,7 @@ BOOST_AUTO_TEST_CASE(fields_of_any_type_do_no_harm) {
     BOOST_TEST(!received_event(strange));
   BOOST_TEST(launch::received_status(json(nullptr)).ranks.empty());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -10,6 +10,9 @@
 // The sampler over a hub to which the test publishes what a director would.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(step_sampler_test)
+
 namespace {
 
 using namespace actors;
@@ -118,5 +121,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_written_is_left_out) {
   }
   BOOST_TEST(!std::filesystem::exists(path));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

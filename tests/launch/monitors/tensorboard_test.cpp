@@ -13,6 +13,9 @@
 // The written files are read back by an independent reader, made from the format's description.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(tensorboard_test)
+
 namespace {
 
 using namespace actors;
@@ -191,5 +194,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_made_is_told_once) {
   BOOST_REQUIRE(complaints.size() == 1u);
   BOOST_TEST(complaints[0].find("the run goes on") != std::string::npos);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

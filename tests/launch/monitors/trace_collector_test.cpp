@@ -6,6 +6,9 @@
 #include <utility>
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(trace_collector_test)
+
 namespace {
 
 using launch::TraceCollector;
@@ -167,5 +170,7 @@ BOOST_AUTO_TEST_CASE(an_arrow_without_its_other_end_is_left_out) {
   BOOST_TEST(of_phase(trace.chrome_trace(), "s").empty());
   BOOST_TEST(of_phase(trace.chrome_trace(), "X").size() == 2u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -6,6 +6,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(gantt_test)
+
 BOOST_AUTO_TEST_CASE(a_step_is_drawn_with_a_box_for_each_action) {
   const auto action = [](const char* name, double begin, double end) {
     return launch::TimedAction{
@@ -64,5 +66,7 @@ BOOST_AUTO_TEST_CASE(a_wait_is_drawn_from_the_action_before_it_on) {
   for (const std::string& none : {late(1.5, -1), late(0, 0)})
     BOOST_TEST(!attributes_of(parse_xml(none), "rect", "class").contains("wait"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

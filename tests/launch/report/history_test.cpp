@@ -5,6 +5,9 @@
 #include "launch/report/time_account.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(history_test)
+
 namespace {
 
 using launch::Happening;
@@ -199,5 +202,7 @@ BOOST_AUTO_TEST_CASE(steps_that_are_computed_again_are_told_once) {
   for (const auto& shape : history.shapes) shapes.emplace_back(shape.after_step, shape.pp);
   BOOST_TEST((shapes == std::vector<std::pair<std::int64_t, int>>{{0, 2}, {30, 3}, {40, 2}}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

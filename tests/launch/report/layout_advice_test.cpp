@@ -7,6 +7,9 @@
 #include "tests/launch/manifest_text.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(layout_advice_test)
+
 namespace {
 
 using nlohmann::json;
@@ -69,5 +72,7 @@ BOOST_AUTO_TEST_CASE(an_advice_stands_for_a_while_but_not_for_another_shape) {
   BOOST_TEST(advisor.advice("pp 3", step_of(1.5)) == "");
   BOOST_TEST(launch::Advisor({}).advice("pp 2", step_of(1.5)) == "");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -5,6 +5,9 @@
 #include <sstream>
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(metrics_test)
+
 namespace {
 
 launch::Metrics read(const std::string& text) {
@@ -104,5 +107,7 @@ BOOST_AUTO_TEST_CASE(sums_by_rank_begin_with_the_second_step_of_a_shape) {
   BOOST_TEST(metrics.ranks[1].stage == 1);
   BOOST_TEST(metrics.ranks[1].busy_s == 0.8, boost::test_tools::tolerance(1e-12));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -12,6 +12,9 @@
 // Reports of directories that runs could have left.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(run_report_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -134,5 +137,7 @@ BOOST_AUTO_TEST_CASE(there_is_no_report_without_a_run_or_a_step) {
   fs::remove(run / "metrics.jsonl");
   expect_error(ErrorKind::data, {"has no committed step"}, [&] { read_report(run, kNow); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -3,6 +3,9 @@
 #include <boost/test/unit_test.hpp>
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(step_picture_test)
+
 namespace {
 
 using nlohmann::json;
@@ -128,5 +131,7 @@ BOOST_AUTO_TEST_CASE(a_file_of_any_form_is_read) {
         R"({"ranks":[{"actions":[{"name":"0F0","begin_s":2,"end_s":1}]}]})"})
     BOOST_TEST(!launch::step_picture(json::parse(text)), text);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -10,6 +10,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(metrics_file_test)
+
 using nlohmann::json;
 
 BOOST_AUTO_TEST_CASE(a_step_line_has_its_fields_and_all_digits) {
@@ -181,5 +183,7 @@ BOOST_AUTO_TEST_CASE(the_last_step_is_found_behind_a_torn_line) {
   BOOST_TEST(launch::last_metrics_step(path) == 2);
   BOOST_TEST(launch::last_metrics_step(dir / "missing") == 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -11,6 +11,9 @@
 #include "tests/support/temp_dir.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(result_file_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -54,5 +57,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_the_users_error) {
   expect_error(ErrorKind::data, {"/dev/full", "No space left"},
                [] { ResultFile("/dev/full").write("x"); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -13,6 +13,9 @@
 // names.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(resume_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -130,5 +133,7 @@ BOOST_AUTO_TEST_CASE(a_manifest_may_name_the_checkpoint_of_another_run) {
           {"--set run.max_steps=7", "step 7", "at least 8"});
   refused("checkpoint.resume=/nowhere/step-3", ErrorKind::data, {"/nowhere/step-3", "checkpoint"});
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

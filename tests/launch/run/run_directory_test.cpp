@@ -13,6 +13,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(run_directory_test)
+
 using launch::RunDirectory;
 
 namespace {
@@ -192,5 +194,7 @@ BOOST_AUTO_TEST_CASE(a_torn_or_foreign_address_is_none) {
     BOOST_TEST(!launch::read_control(dir.path()).has_value());
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

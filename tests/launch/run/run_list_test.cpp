@@ -9,6 +9,9 @@
 #include "tests/support/temp_dir.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(run_list_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -69,5 +72,7 @@ BOOST_AUTO_TEST_CASE(a_directory_that_is_not_there_is_named) {
   expect_error(ErrorKind::data, {"nowhere", "No such file"},
                [&] { launch::list_runs(dir / "nowhere"); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -9,6 +9,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(run_log_test)
+
 BOOST_AUTO_TEST_CASE(a_step_line_holds_what_people_watch) {
   const actors::StepReport report{
       .step = 3, .loss = 5.54321, .grad_norm = 1.25, .lr = 1e-3, .tokens = 1024, .step_s = 0.5};
@@ -40,5 +42,7 @@ BOOST_AUTO_TEST_CASE(reports_become_lines_of_the_run_directory) {
   BOOST_TEST(notes.find("/c/step-1") != std::string::npos);
   BOOST_TEST(notes.find("rank 1 was slow") != std::string::npos);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -12,6 +12,9 @@
 #include "tests/support/temp_dir.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(save_hook_test)
+
 namespace {
 
 struct Fixture {
@@ -88,6 +91,8 @@ BOOST_AUTO_TEST_CASE(who_gives_up_waits_for_none) {
   BOOST_TEST(content_of(dir / "log") == "2\n");
   BOOST_TEST(told.size() == 2u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()
 

@@ -4,6 +4,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(step_times_test)
+
 using launch::StepTimes;
 
 BOOST_AUTO_TEST_CASE(the_first_step_counts_until_there_is_another) {
@@ -40,5 +42,7 @@ BOOST_AUTO_TEST_CASE(steps_of_another_shape_are_forgotten) {
   times.add(4);
   BOOST_TEST(times.left_s(2) == 8);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

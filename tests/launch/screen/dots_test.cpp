@@ -4,6 +4,8 @@
 
 namespace troupe::test {
 
+BOOST_AUTO_TEST_SUITE(dots_test)
+
 using launch::Dots;
 
 BOOST_AUTO_TEST_CASE(every_dot_has_the_bit_that_unicode_gives_it) {
@@ -42,5 +44,7 @@ BOOST_AUTO_TEST_CASE(what_lies_outside_is_left_out) {
   nothing.line(0, 0, 3, 3);
   BOOST_TEST(nothing.width() == 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

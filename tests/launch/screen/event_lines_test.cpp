@@ -5,6 +5,9 @@
 #include "tests/launch/step_event.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(event_lines_test)
+
 namespace {
 
 using namespace actors;
@@ -36,5 +39,7 @@ BOOST_AUTO_TEST_CASE(no_character_controls_a_terminal) {
   launch::EventLines lines(100);
   BOOST_TEST(lines.line_of(event_of(Note{.text = "\x1b[2J\nx\xc3"})) == "step 7  note: ?[2J?x?\n");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

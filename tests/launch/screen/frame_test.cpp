@@ -9,6 +9,9 @@
 #include "tests/support/seed.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(frame_test)
+
 namespace {
 
 using launch::Colours;
@@ -88,5 +91,7 @@ BOOST_AUTO_TEST_CASE(without_utf8_every_character_is_ascii) {
     grid.put(x++, 0, {.glyph = glyph});
   BOOST_TEST(writer.frame(grid) == "\x1b[1;1H\x1b[0m=#'.:?\x1b[0m");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -3,6 +3,9 @@
 #include <boost/test/unit_test.hpp>
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(keys_test)
+
 namespace {
 
 using launch::KeyPress;
@@ -30,5 +33,7 @@ BOOST_AUTO_TEST_CASE(a_sequence_may_come_in_parts_and_unknown_ones_are_left_out)
   BOOST_TEST((reader.take("\x1b[" + std::string(100, '1')) == Keys{}));
   BOOST_TEST((reader.take("q") == Keys{KeyPress{'q'}}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

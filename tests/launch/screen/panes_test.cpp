@@ -9,6 +9,9 @@
 // What the panes draw, as a terminal without UTF-8 shows it.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(panes_test)
+
 namespace {
 
 using launch::Canvas;
@@ -229,5 +232,7 @@ BOOST_AUTO_TEST_CASE(text_takes_the_columns_it_is_said_to_take) {
   BOOST_TEST((launch::wrapped("aa bb cccccc", 5) == Rows{"aa bb", "ccccc", "c"}));
   BOOST_TEST((launch::wrapped("", 5) == Rows{}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

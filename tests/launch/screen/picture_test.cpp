@@ -9,6 +9,9 @@
 #include "tests/launch/shown_run.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(picture_test)
+
 namespace {
 
 using launch::PaneId;
@@ -141,5 +144,7 @@ BOOST_AUTO_TEST_CASE(no_character_that_controls_a_terminal_is_drawn) {
       BOOST_TEST((c < U'\u2028' || c > U'\u202f'));
     }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

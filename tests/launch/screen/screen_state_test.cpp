@@ -3,6 +3,9 @@
 #include <boost/test/unit_test.hpp>
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(screen_state_test)
+
 namespace {
 
 using launch::KeyPress;
@@ -94,5 +97,7 @@ BOOST_AUTO_TEST_CASE(letters_choose_what_is_shown_and_q_leaves) {
   BOOST_TEST(press(state, 'z'));
   BOOST_TEST(!press(state, 'q'));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

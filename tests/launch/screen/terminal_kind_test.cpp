@@ -5,6 +5,9 @@
 #include <string>
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(terminal_kind_test)
+
 namespace {
 
 using launch::Colours;
@@ -45,5 +48,7 @@ BOOST_AUTO_TEST_CASE(the_first_locale_that_is_set_counts) {
   BOOST_TEST(utf8({{"LC_ALL", ""}, {"LANG", "de_DE.UTF-8"}}));
   BOOST_TEST(!utf8({{"TERM", "linux"}, {"LANG", "de_DE.UTF-8"}}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -10,6 +10,9 @@
 #include "tests/support/expect_error.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(order_desk_test)
+
 namespace {
 
 using launch::OrderDesk;
@@ -172,5 +175,7 @@ BOOST_AUTO_TEST_CASE(a_tap_tells_of_the_next_tensors_of_an_edge) {
   BOOST_TEST(has(refused.body, "error", "0:1"), refused.body.dump());
   BOOST_TEST(run.ask({{"request", "tap"}, {"edge", "x"}}).status == 400);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

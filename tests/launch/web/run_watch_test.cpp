@@ -12,6 +12,9 @@
 #include "tests/support/xml.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(run_watch_test)
+
 namespace {
 
 using namespace actors;
@@ -395,5 +398,7 @@ BOOST_AUTO_TEST_CASE(only_parts_that_the_reader_does_not_have_are_sent) {
   const json shape{{"pp", 4}, {"dp", 2}, {"tp", 1}, {"schedule", "1f1b"}};
   BOOST_TEST((launch::StateReplies(watch).reply_to("").at("shape") == shape));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

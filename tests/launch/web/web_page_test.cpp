@@ -17,6 +17,9 @@
 // until they are there.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(web_page_test)
+
 namespace {
 
 using namespace actors;
@@ -155,5 +158,7 @@ BOOST_AUTO_TEST_CASE(a_taken_port_is_named) {
   expect_error(ErrorKind::manifest, {"monitor.web", address.text(), "port 0"},
                [&] { WebPage(hub, address, kRun); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

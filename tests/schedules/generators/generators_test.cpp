@@ -2,6 +2,8 @@
 
 #include "tests/schedules/orders.h"
 
+BOOST_AUTO_TEST_SUITE(generators_test)
+
 using namespace troupe::schedules;
 
 BOOST_AUTO_TEST_CASE(gpipe_runs_all_forwards_then_all_backwards) {
@@ -101,3 +103,5 @@ BOOST_AUTO_TEST_CASE(shapes_without_stages_or_beyond_memory_are_refused_by_all) 
                     {"1000", "2000000000"}));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 #include "schedules/simulate.h"
 #include "tests/schedules/orders.h"
 
+BOOST_AUTO_TEST_SUITE(groups_test)
+
 using namespace troupe::schedules;
 
 namespace {
@@ -104,3 +106,5 @@ BOOST_AUTO_TEST_CASE(combined_warms_up_with_one_forward_more) {
              "0F0,0F1,2F0,2F1,0F2,(0F3;2B0),(2F2;2B1),(2F3;0B0),0B1,2B2,2B3,0B2,0B3\n"
              "1F0,1F1,3F0,(3F1;3B0),(1F2;3B1),(1F3;1B0),(3F2;1B1),(3F3;3B2),3B3,1B2,1B3\n");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

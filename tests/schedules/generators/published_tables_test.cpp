@@ -9,6 +9,8 @@
 #include "tests/schedules/random_plans.h"
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(published_tables_test)
+
 using namespace troupe::schedules;
 
 namespace {
@@ -192,3 +194,5 @@ BOOST_AUTO_TEST_CASE(small_hops_cost_what_the_closed_forms_say) {
       BOOST_TEST(out->span == shape.microbatches * total(cost) + form.beyond(shape, cost, hop));
     }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

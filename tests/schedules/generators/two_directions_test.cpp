@@ -4,6 +4,8 @@
 #include "schedules/simulate.h"
 #include "tests/schedules/orders.h"
 
+BOOST_AUTO_TEST_SUITE(two_directions_test)
+
 using namespace troupe::schedules;
 
 namespace {
@@ -107,3 +109,5 @@ BOOST_AUTO_TEST_CASE(hanayo_waves_shrink_the_bubble) {
   const std::string wrong = find_generator("hanayo")->check({.stages = 2, .chunks = 3});
   BOOST_TEST(wrong.find("nearest valid number of chunks is 4") != std::string::npos, wrong);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 #include "schedules/simulate.h"
 #include "tests/schedules/orders.h"
 
+BOOST_AUTO_TEST_SUITE(v_shapes_test)
+
 using namespace troupe::schedules;
 
 namespace {
@@ -49,3 +51,5 @@ BOOST_AUTO_TEST_CASE(bubbles_and_peaks_follow_the_closed_forms) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 #include "schedules/simulate.h"
 #include "tests/schedules/orders.h"
 
+BOOST_AUTO_TEST_SUITE(zero_bubble_test)
+
 using namespace troupe::schedules;
 
 namespace {
@@ -157,3 +159,5 @@ BOOST_AUTO_TEST_CASE(zb_auto_is_never_worse_than_what_is_published) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,9 @@
 #include "tests/support/temp_dir.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(chat_template_test)
+
 namespace {
 
 using nlohmann::json;
@@ -205,5 +208,7 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_without_a_usable_template_is_refused) {
   model.dir.write("chat_template.jinja", "\xff");
   model.refused({"chat_template.jinja", "UTF-8"});
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -9,6 +9,9 @@
 #include "tests/support/expect_error.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(jinja_template_test)
+
 namespace {
 
 using nlohmann::json;
@@ -189,5 +192,7 @@ BOOST_AUTO_TEST_CASE(deep_templates_are_refused) {
     expect_error(ErrorKind::data, {"line 1: ", "200"}, [&source] { rendered(source); });
   BOOST_TEST(rendered("{{ 1" + repeated(" + 1", 100) + " }}") == "101");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -12,6 +12,9 @@
 #include "tests/tensor/thread_group.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(data_parallel_test)
+
 namespace {
 
 using stages::DataParallelSpec;
@@ -310,5 +313,7 @@ BOOST_AUTO_TEST_CASE(collectives_are_counted_as_they_travel) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -5,6 +5,9 @@
 #include "tests/support/null_device.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(gradient_traffic_test)
+
 namespace {
 
 stages::StageSpec small_stage(bool tied = false) {
@@ -68,5 +71,7 @@ BOOST_AUTO_TEST_CASE(shards_sum_norms_and_shared_heads) {
   BOOST_TEST(traffic.kv_heads == 2 * 2 * 16 * 64);  // keys and values of one head
   BOOST_TEST(stages::gradient_traffic({.size = 1}, stage).norms == 64);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -10,6 +10,9 @@
 // What a replica of 64 asks its groups for in a step of a model of a million parameters.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(many_replicas_test)
+
 namespace {
 
 using stages::Pass;
@@ -223,5 +226,7 @@ BOOST_AUTO_TEST_CASE(a_replica_of_many_asks_for_what_the_formulas_say) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

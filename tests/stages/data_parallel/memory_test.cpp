@@ -7,6 +7,9 @@
 #include "tests/tensor/thread_group.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(memory_test)
+
 namespace {
 
 using stages::DataParallelSpec;
@@ -59,5 +62,7 @@ BOOST_AUTO_TEST_CASE(data_parallelism_allocates_what_it_plans) {
                    (checks || wire == tensor::DType::bf16 || division != StateDivision::none));
       }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -11,6 +11,9 @@
 // one that keeps all.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(twins_test)
+
 namespace {
 
 constexpr std::uint64_t kSeed = 5;
@@ -80,5 +83,7 @@ BOOST_AUTO_TEST_CASE(a_twin_has_the_bits_of_its_owner) {
         }
       }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

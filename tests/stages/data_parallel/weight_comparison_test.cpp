@@ -10,6 +10,9 @@
 #include "tests/tensor/thread_group.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(weight_comparison_test)
+
 namespace {
 
 using stages::WeightComparison;
@@ -145,5 +148,7 @@ BOOST_AUTO_TEST_CASE(a_twin_learns_what_differs_from_the_owner_and_gets_the_owne
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

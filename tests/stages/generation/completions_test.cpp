@@ -4,6 +4,8 @@
 
 #include "tests/stages/generation/generation_model.h"
 
+BOOST_AUTO_TEST_SUITE(completions_test)
+
 using namespace troupe;
 using namespace troupe::test;
 using stages::Completion;
@@ -93,3 +95,5 @@ BOOST_AUTO_TEST_CASE(draws_depend_on_the_number_of_the_prompt_and_not_on_the_bat
   const auto twice = complete(same, 0);
   BOOST_TEST((twice[0].ids != twice[1].ids), "equal prompts have draws of their own");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

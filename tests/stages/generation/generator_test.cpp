@@ -9,6 +9,8 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(generator_test)
+
 using namespace troupe;
 using namespace troupe::test;
 
@@ -162,3 +164,5 @@ BOOST_AUTO_TEST_CASE(says_which_divisions_are_possible) {
   BOOST_TEST(why(1, 4).find("4 pipeline stages for 3 layers") == 0u, why(1, 4));
   BOOST_TEST(why(3, 1).find("3") != std::string::npos, why(3, 1));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

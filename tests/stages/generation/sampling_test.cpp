@@ -8,6 +8,8 @@
 
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(sampling_test)
+
 using namespace troupe;
 using stages::Sampler;
 using stages::Sampling;
@@ -150,3 +152,5 @@ BOOST_AUTO_TEST_CASE(a_draw_is_a_pure_function_of_seed_prompt_and_position) {
   BOOST_TEST(sampler(logits, {3, 12}) == first);
   BOOST_TEST(first == drawn(7, 3)[12]);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

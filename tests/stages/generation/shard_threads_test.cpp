@@ -5,6 +5,8 @@
 
 #include "tests/support/expect_error.h"
 
+BOOST_AUTO_TEST_SUITE(shard_threads_test)
+
 using namespace troupe;
 using namespace troupe::test;
 using stages::ShardThreads;
@@ -44,3 +46,5 @@ BOOST_AUTO_TEST_CASE(a_shard_that_fails_ends_the_job_of_all) {
     BOOST_TEST((seen == std::vector<int>{1, 2, 3}));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,9 @@
 #include "tests/support/test_device.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(packed_copies_test)
+
 namespace {
 
 using tensor::DType;
@@ -75,5 +78,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_has_its_rows_of_the_matrix_it_is_joined_into) {
   const stages::PackedCopy packed{.master = norm, .copy = {}};
   BOOST_TEST(stages::copies_of(parameters, std::vector{joined, packed}).empty());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

@@ -4,6 +4,8 @@
 #include <functional>
 #include <map>
 
+BOOST_AUTO_TEST_SUITE(model_config_test)
+
 using namespace troupe::stages;
 
 namespace {
@@ -262,3 +264,5 @@ BOOST_AUTO_TEST_CASE(the_largest_model_that_passes_does_not_overflow) {
   BOOST_TEST(static_cast<double>(num_parameters(config)) == expected,
              boost::test_tools::tolerance(1e-12));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,8 @@
 #include <map>
 #include <numeric>
 
+BOOST_AUTO_TEST_SUITE(sharding_test)
+
 using namespace troupe::stages;
 using troupe::tensor::Region;
 
@@ -126,3 +128,5 @@ BOOST_AUTO_TEST_CASE(intersections_are_rectangles_or_nothing) {
   BOOST_TEST((intersection(a, {.row = 6, .rows = 9, .column = 0, .columns = 3}) == Region{}));
   BOOST_TEST((intersection(a, a) == a));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

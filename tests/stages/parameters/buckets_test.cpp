@@ -6,6 +6,9 @@
 #include "tests/support/seed.h"
 
 namespace troupe::stages {
+
+BOOST_AUTO_TEST_SUITE(buckets_test)
+
 namespace {
 
 struct Layout {
@@ -96,5 +99,7 @@ BOOST_AUTO_TEST_CASE(buckets_cover_a_layout_with_whole_parameters) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::stages

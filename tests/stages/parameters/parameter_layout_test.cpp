@@ -12,6 +12,9 @@
 // Tests where parameters and the buckets of divided states lie, over random stages.
 
 namespace troupe::stages {
+
+BOOST_AUTO_TEST_SUITE(parameter_layout_test)
+
 namespace {
 
 class RandomStages {
@@ -183,5 +186,7 @@ BOOST_AUTO_TEST_CASE(what_a_replica_keeps_lies_apart) {
     BOOST_TEST(end <= layout.kept_size);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::stages

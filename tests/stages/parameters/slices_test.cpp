@@ -8,6 +8,9 @@
 #include "tests/support/seed.h"
 
 namespace troupe::stages {
+
+BOOST_AUTO_TEST_SUITE(slices_test)
+
 namespace {
 
 struct Layout {
@@ -101,5 +104,7 @@ BOOST_AUTO_TEST_CASE(rows_are_cut_where_slices_are) {
   BOOST_TEST((cuts({.size = 1}, 2) == Cuts{{0, 32, 64}, {0, 16, 32}, {0, 100, 100}}));
   BOOST_TEST((cuts({.count = 1}, 3) == Cuts{{0, 32, 64, 64}, {0, 0, 0, 32}, {0, 0, 0, 100}}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::stages

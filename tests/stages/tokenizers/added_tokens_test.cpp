@@ -3,6 +3,8 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
+BOOST_AUTO_TEST_SUITE(added_tokens_test)
+
 using namespace troupe::stages;
 
 namespace {
@@ -64,3 +66,5 @@ BOOST_AUTO_TEST_CASE(a_token_that_may_take_a_newline_allows_no_cut) {
   BOOST_TEST(!allows({.content = "<t>", .rstrip = true}));
   BOOST_TEST(!allows({.content = "\n", .normalized = true}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

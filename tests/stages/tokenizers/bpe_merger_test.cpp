@@ -7,6 +7,8 @@
 #include "tests/stages/tokenizers/random_bpe.h"
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(bpe_merger_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using test::below;
@@ -69,3 +71,5 @@ BOOST_AUTO_TEST_CASE(twice_the_text_is_twice_the_work) {
   BOOST_TEST(once <= 4 * (std::int64_t{1} << 19));
   BOOST_TEST(twice <= 2 * once + 100);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 #include "tests/stages/tokenizers/random_bpe.h"
 #include "tests/support/seed.h"
 
+BOOST_AUTO_TEST_SUITE(bpe_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using test::below;
@@ -113,3 +115,5 @@ BOOST_AUTO_TEST_CASE(the_cache_begins_anew_when_it_is_full) {
   BOOST_REQUIRE(last);
   BOOST_TEST((Ids(last->begin(), last->end()) == ids));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

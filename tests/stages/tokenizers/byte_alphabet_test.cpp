@@ -4,6 +4,8 @@
 
 #include "stages/tokenizers/utf8.h"
 
+BOOST_AUTO_TEST_SUITE(byte_alphabet_test)
+
 using namespace troupe::stages;
 
 BOOST_AUTO_TEST_CASE(every_byte_has_a_letter_that_stands_for_it) {
@@ -29,3 +31,5 @@ BOOST_AUTO_TEST_CASE(other_characters_stand_for_no_byte) {
     BOOST_TEST(!bytes_of_letters("a" + utf8_of(other)));
   BOOST_TEST((bytes_of_letters("") == ""));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -12,6 +12,8 @@
 #include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(json_tokenizer_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using nlohmann::json;
@@ -278,5 +280,7 @@ BOOST_AUTO_TEST_CASE(a_template_is_read_or_refused) {
   two["post_processor"] = {{"type", "Sequence"}, {"processors", json::array({one, one})}};
   expect_error(ErrorKind::data, {"processors[1]", "second"}, [&] { open(two); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

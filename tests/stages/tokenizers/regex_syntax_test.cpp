@@ -4,6 +4,8 @@
 
 #include "tests/support/expect_error.h"
 
+BOOST_AUTO_TEST_SUITE(regex_syntax_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using test::expect_error;
@@ -60,3 +62,5 @@ BOOST_AUTO_TEST_CASE(anything_else_is_refused_with_its_place) {
     expect_error(ErrorKind::data, {pattern, why}, [&, p = pattern] { to_pcre2(p); });
   expect_error(ErrorKind::data, {"nested"}, [] { to_pcre2(std::string(1000, '(')); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

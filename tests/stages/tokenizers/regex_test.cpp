@@ -5,6 +5,8 @@
 
 #include "tests/support/expect_error.h"
 
+BOOST_AUTO_TEST_SUITE(regex_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using test::expect_error;
@@ -64,3 +66,5 @@ BOOST_AUTO_TEST_CASE(a_pattern_that_cannot_be_used_is_refused) {
   expect_error(ErrorKind::data, {"a*", "empty text"}, [] { Regex("a*"); });
   expect_error(ErrorKind::data, {"\\w", "exactly"}, [] { Regex("\\w"); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
+BOOST_AUTO_TEST_SUITE(split_test)
+
 using namespace troupe::stages;
 
 namespace {
@@ -43,3 +45,5 @@ BOOST_AUTO_TEST_CASE(no_part_is_empty) {
   BOOST_TEST(split("", dash(), Delimiters::isolated, Matches::are_delimiters).empty());
   BOOST_TEST(split("--", dash(), Delimiters::removed, Matches::are_delimiters).empty());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -12,6 +12,9 @@
 #include "tests/support/temp_dir.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(token_bounds_test)
+
 namespace {
 
 using nlohmann::json;
@@ -76,5 +79,7 @@ BOOST_AUTO_TEST_CASE(a_token_that_reaches_over_a_byte_is_behind_it) {
   BOOST_TEST((stages::tokens_before(*opened, text, ids, bytes) ==
               std::vector<std::size_t>{0, 1, 1, 1, 2, 3}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

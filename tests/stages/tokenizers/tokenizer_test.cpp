@@ -6,6 +6,8 @@
 #include "tests/support/sentencepiece_model.h"
 #include "tests/support/temp_dir.h"
 
+BOOST_AUTO_TEST_SUITE(tokenizer_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using test::expect_error;
@@ -104,3 +106,5 @@ BOOST_AUTO_TEST_CASE(what_is_no_model_is_refused_by_name) {
     expect_error(ErrorKind::data, {"bad.model", "not a SentencePiece model", "bytes"},
                  [&] { Tokenizer::open(dir.write("bad.model", content)); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

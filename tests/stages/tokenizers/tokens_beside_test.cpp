@@ -11,6 +11,8 @@
 
 // Tests tokens that files beside a tokenizer name.
 
+BOOST_AUTO_TEST_SUITE(tokens_beside_test)
+
 using namespace troupe;
 using namespace troupe::stages;
 using nlohmann::ordered_json;
@@ -120,5 +122,7 @@ BOOST_AUTO_TEST_CASE(are_found_in_a_text_for_a_sentencepiece_model_too) {
   expect_error(ErrorKind::data, {"added_tokens.json: <x>", "in the tokenizer"},
                [&] { Tokenizer::open(model); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

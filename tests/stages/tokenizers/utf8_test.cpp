@@ -2,6 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(utf8_test)
+
 using namespace troupe::stages;
 
 namespace {
@@ -57,3 +59,5 @@ BOOST_AUTO_TEST_CASE(white_space_is_that_of_unicode) {
   BOOST_TEST(!is_white_space(U'\u180e'));
   BOOST_TEST(!is_white_space(0x1c));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

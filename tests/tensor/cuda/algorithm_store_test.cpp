@@ -12,6 +12,9 @@
 #include "tests/support/temp_dir.h"
 
 namespace troupe::tensor::cuda {
+
+BOOST_AUTO_TEST_SUITE(algorithm_store_test)
+
 namespace {
 
 using Algorithm = AlgorithmStore::Algorithm;
@@ -127,4 +130,6 @@ BOOST_AUTO_TEST_CASE(a_folder_that_is_not_there_is_named) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor::cuda

@@ -13,6 +13,9 @@
 // used, so that a call that forgot to choose it is refused.
 
 namespace troupe::tensor::cuda {
+
+BOOST_AUTO_TEST_SUITE(cuda_device_test)
+
 namespace {
 
 using test::HostCudart;
@@ -183,4 +186,6 @@ BOOST_AUTO_TEST_CASE(a_gpu_that_is_not_there_or_of_another_kind_is_refused) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor::cuda

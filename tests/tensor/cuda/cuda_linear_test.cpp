@@ -8,6 +8,9 @@
 // What the tests of linear layers, which run on these products too, do not ask of every device.
 
 namespace troupe::tensor::cuda {
+
+BOOST_AUTO_TEST_SUITE(cuda_linear_test)
+
 namespace {
 
 using test::ProductCall;
@@ -146,4 +149,6 @@ BOOST_AUTO_TEST_CASE(an_algorithm_that_the_library_refuses_is_an_error) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor::cuda

@@ -11,6 +11,9 @@
 // driver's place takes them.
 
 namespace troupe::tensor::cuda {
+
+BOOST_AUTO_TEST_SUITE(cudnn_plan_test)
+
 namespace {
 
 /// An H200 as cuDNN describes one.
@@ -110,4 +113,6 @@ BOOST_AUTO_TEST_CASE(shapes_that_are_not_chosen_are_those_that_cudnn_refuses) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor::cuda

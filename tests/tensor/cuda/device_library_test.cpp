@@ -11,6 +11,9 @@
 #include "tests/support/temp_dir.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(device_library_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,4 +105,6 @@ BOOST_AUTO_TEST_CASE(a_machine_without_a_driver_says_so) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

@@ -13,6 +13,9 @@
 // stub in the driver's place answers as such a machine's driver would.
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(gpu_faults_test)
+
 namespace {
 
 struct Answer {
@@ -74,4 +77,6 @@ BOOST_AUTO_TEST_CASE(another_fault_has_the_drivers_own_words) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

@@ -9,6 +9,9 @@
 #include "tests/support/seed.h"
 
 namespace troupe::tensor::cuda {
+
+BOOST_AUTO_TEST_SUITE(product_layout_test)
+
 namespace {
 
 using Matrix = std::vector<double>;  // whole numbers, whose products and sums are exact
@@ -121,4 +124,6 @@ BOOST_AUTO_TEST_CASE(the_alignment_is_that_of_a_row) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor::cuda

@@ -8,6 +8,9 @@
 // decoder layer does, whose attention is such a pair of linear layers too.
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(block_test)
+
 namespace {
 
 constexpr std::int64_t kT = 24, kC = 10, kF = 24;
@@ -241,4 +244,6 @@ BOOST_AUTO_TEST_CASE(communicates_what_a_decoder_layer_does) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

@@ -5,6 +5,9 @@
 #include "tests/tensor/shards.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(column_parallel_linear_test)
+
 namespace {
 
 constexpr std::int64_t kT = 24, kI = 10, kO = 36;
@@ -267,4 +270,6 @@ BOOST_AUTO_TEST_CASE(refuses_what_the_shards_do_not_divide) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

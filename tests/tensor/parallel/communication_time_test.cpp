@@ -5,6 +5,9 @@
 #include "tensor/error.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(communication_time_test)
+
 namespace {
 
 // GPT-3 with 8 shards over links of 600 Gb/s.
@@ -33,4 +36,6 @@ BOOST_AUTO_TEST_CASE(refuses_a_bandwidth_of_nothing) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

@@ -4,6 +4,9 @@
 #include "tests/tensor/shards.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(data_broadcast_test)
+
 namespace {
 
 struct Received {
@@ -76,4 +79,6 @@ BOOST_AUTO_TEST_CASE(two_groups_of_a_thread_do_not_disturb_each_other) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

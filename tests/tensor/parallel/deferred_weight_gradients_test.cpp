@@ -3,6 +3,9 @@
 #include "tests/tensor/shards.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(deferred_weight_gradients_test)
+
 namespace {
 
 constexpr std::int64_t kT = 12, kI = 5, kO = 24;
@@ -77,4 +80,6 @@ BOOST_AUTO_TEST_CASE(the_gradient_is_that_of_all_microbatches) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

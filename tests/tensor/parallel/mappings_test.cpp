@@ -9,6 +9,9 @@
 // says, and the backward as the adjoint of the forward, sum <y, dy> = sum <x, dx>, for random dy.
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(mappings_test)
+
 namespace {
 
 constexpr std::size_t kN = 24, kC = 12;
@@ -339,4 +342,6 @@ BOOST_AUTO_TEST_CASE(a_remainder_is_refused_and_not_dropped) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

@@ -5,6 +5,9 @@
 #include "tests/tensor/shards.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(shard_slice_test)
+
 namespace {
 
 bool is_manifest(const Error& error) {
@@ -116,4 +119,6 @@ BOOST_AUTO_TEST_CASE(a_part_holds_its_projections_in_order) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

@@ -6,6 +6,9 @@
 #include "tests/tensor/shards.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(vocab_parallel_cross_entropy_test)
+
 namespace {
 
 /// A loss and its numbers; logits[tokens, vocabulary] hold padding from column `classes` on.
@@ -222,4 +225,6 @@ BOOST_AUTO_TEST_CASE(refuses_a_smoothing_that_has_no_meaning) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

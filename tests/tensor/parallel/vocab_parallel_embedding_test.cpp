@@ -4,6 +4,9 @@
 #include "tests/tensor/shards.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(vocab_parallel_embedding_test)
+
 namespace {
 
 constexpr std::int64_t kT = 24, kV = 36, kC = 5;
@@ -110,4 +113,6 @@ BOOST_AUTO_TEST_CASE(refuses_what_the_shards_do_not_divide) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

@@ -6,6 +6,9 @@
 #include "tests/support/seed.h"
 
 namespace troupe::tensor {
+
+BOOST_AUTO_TEST_SUITE(vocab_range_test)
+
 namespace {
 
 BOOST_AUTO_TEST_CASE(shards_hold_consecutive_ranges) {
@@ -48,4 +51,6 @@ BOOST_AUTO_TEST_CASE(padding_divides_and_its_columns_do_not_count) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::tensor

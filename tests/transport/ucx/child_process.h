@@ -34,9 +34,9 @@ class TestSocket {
   int fd_;
 };
 
-/// This test program again, running the one test case `name` (which is disabled otherwise) with a
-/// socket to this process. The child is killed by the destructor, and when the thread that made it
-/// ends.
+/// This test program again, running the one test case `name`, as suite/case (which is disabled
+/// otherwise), with a socket to this process. The child is killed by the destructor, and when the
+/// thread that made it ends.
 class ChildProcess {
  public:
   static constexpr const char* kSocket = "TROUPE_TEST_SOCKET";

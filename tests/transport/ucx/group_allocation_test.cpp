@@ -5,6 +5,9 @@
 #include "tests/transport/ucx/group_members.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(group_allocation_test)
+
 namespace {
 
 BOOST_AUTO_TEST_CASE(collectives_allocate_nothing_after_the_first_ones) {
@@ -44,4 +47,6 @@ BOOST_AUTO_TEST_CASE(collectives_allocate_nothing_after_the_first_ones) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::test

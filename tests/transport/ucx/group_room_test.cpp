@@ -9,6 +9,9 @@
 // The memory of groups among hosts.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(group_room_test)
+
 namespace {
 
 using transport::all_reduce_slots_bytes;
@@ -84,4 +87,6 @@ BOOST_AUTO_TEST_CASE(a_group_without_a_room_takes_memory_for_four_collectives_wi
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::test

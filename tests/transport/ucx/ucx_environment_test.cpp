@@ -6,6 +6,8 @@
 
 namespace troupe::transport {
 
+BOOST_AUTO_TEST_SUITE(ucx_environment_test)
+
 BOOST_AUTO_TEST_CASE(memory_may_be_shared_unless_the_transports_leave_no_way) {
   for (const char* transports : {"", "all", "shm,self", "sm", "mm,tcp", "posix,self", "tcp,sysv",
                                  "^tcp", "^posix", "^sysv,tcp"})
@@ -18,5 +20,7 @@ BOOST_AUTO_TEST_CASE(what_the_user_has_set_is_found) {
   const test::ChosenTransports chosen("tcp,self");
   BOOST_TEST(prepare_ucx().transports == "tcp,self");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::transport

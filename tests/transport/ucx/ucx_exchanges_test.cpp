@@ -10,6 +10,9 @@
 // Collectives that move elements and compute nothing.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(ucx_exchanges_test)
+
 namespace {
 
 using Counts = std::vector<std::int64_t>;
@@ -152,4 +155,6 @@ BOOST_DATA_TEST_CASE(a_barrier_waits_for_all_members, kMembers, size) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::test

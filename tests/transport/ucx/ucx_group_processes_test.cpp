@@ -14,6 +14,9 @@
 // A group of two processes, one of which may be killed: member 0 is the test, member 1 its child.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(ucx_group_processes_test)
+
 namespace {
 
 namespace utf = boost::unit_test;
@@ -81,7 +84,7 @@ BOOST_AUTO_TEST_CASE(member, *utf::disabled()) {
 
 /// A group of this process and a child.
 struct Pair {
-  Pair(std::size_t operation, int calls) : child("member") {
+  Pair(std::size_t operation, int calls) : child("ucx_group_processes_test/member") {
     introduce(*node, child, 1);
     child.socket().send(std::to_string(operation) + ' ' + std::to_string(calls));
     group = node->make_group(kGroupRun, 1, 1, "replicas", {0, 1}, 0);
@@ -134,4 +137,6 @@ BOOST_DATA_TEST_CASE(a_member_may_be_killed_at_any_moment, kTransports, transpor
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::test

@@ -12,6 +12,9 @@
 // How collectives progress, and how a group ends.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(ucx_group_test)
+
 namespace {
 
 using tensor::ProcessGroup;
@@ -305,4 +308,6 @@ BOOST_AUTO_TEST_CASE(a_new_epoch_works_after_an_abort) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::test

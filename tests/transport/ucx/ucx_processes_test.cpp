@@ -15,6 +15,9 @@
 // Ranks in processes of their own, which may be killed: rank 0 is the test, rank 1 its child.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(ucx_processes_test)
+
 namespace {
 
 namespace utf = boost::unit_test;
@@ -49,7 +52,7 @@ BOOST_AUTO_TEST_CASE(echo, *utf::disabled()) {
 
 /// A child that echoes, connected to `node`, both in the job's epoch.
 std::unique_ptr<ChildProcess> start_echo(UcxNode& node, std::uint64_t incarnation, const Job& job) {
-  auto child = std::make_unique<ChildProcess>("echo");
+  auto child = std::make_unique<ChildProcess>("ucx_processes_test/echo");
   child->socket().send(std::to_string(job.epoch) + ' ' + std::to_string(job.elements) + ' ' +
                        std::to_string(job.steps));
   introduce(node, *child, incarnation);
@@ -143,4 +146,6 @@ BOOST_DATA_TEST_CASE(a_stopped_process_is_named_by_the_deadline, kTransports, tr
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::test

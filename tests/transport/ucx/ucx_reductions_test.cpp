@@ -10,6 +10,9 @@
 #include "tests/transport/ucx/group_members.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(ucx_reductions_test)
+
 namespace {
 
 using tensor::BFloat16;
@@ -186,4 +189,6 @@ BOOST_AUTO_TEST_CASE(uneven_reduce_scatter_in_place) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+
 }  // namespace troupe::test
