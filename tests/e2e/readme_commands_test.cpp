@@ -46,6 +46,12 @@ const std::map<std::string, std::string> kNotRun{
     {"./tests/run --gpu", "builds, and needs a GPU to test anything"},
     {"./tests/bench/run --gpu", "builds, and needs a GPU to measure anything"},
     {"cmake --build --preset release --target bundle", "bundle_test makes one"},
+    {"cmake --install build/release --prefix ~/troupe", "installed_monitor_test does, elsewhere"},
+    {"cp -r ~/troupe/share/troupe/examples/monitor my-monitor", "installed_monitor_test does"},
+    {"cmake -S my-monitor -B my-monitor/build -DCMAKE_PREFIX_PATH=~/troupe && cmake --build "
+     "my-monitor/build",
+     "installed_monitor_test does"},
+    {"my-monitor/build/loss_monitor RUN", "installed_monitor_test does"},
     {"ctest --preset release -R schedules --output-on-failure", "runs other tests of this build"},
     {"troupe scale --layout", "names an option; how it is used stands beside the command scale"},
 };
