@@ -54,12 +54,14 @@ CheckpointFinished finish(const FinishCheckpoint& request, const stages::ModelSo
 
 }  // namespace
 
-CheckpointActor::CheckpointActor(caf::actor_config& config, caf::actor director,
-                                 stages::ModelSource source)
-    : ControlActor(config), director_(std::move(director)), source_(std::move(source)) {}
+CheckpointActor::CheckpointActor(caf::actor_config& config, stages::ModelSource source)
+    : ControlActor(config), source_(std::move(source)) {}
 
 caf::behavior CheckpointActor::make_behavior() {
-  return {[this](const FinishCheckpoint& request) { send(director_, finish(request, source_)); }};
+  return {[this](const FinishCheckpoint& request) {
+    director_ = caf::actor_cast<caf::actor>(current_sender());
+    send(director_, finish(request, source_));
+  }};
 }
 
 void CheckpointActor::on_failure(const std::string& what) {

@@ -34,11 +34,11 @@ struct CheckpointFinished {
 };
 
 /// Completes checkpoints, and removes old ones and what is left of failed ones. Has a thread of its
-/// own, so that the director never waits for a disk. Answers each FinishCheckpoint when all this is
-/// done.
+/// own, so that the director never waits for a disk. Answers the sender of each FinishCheckpoint
+/// when all this is done.
 class CheckpointActor : public ControlActor {
  public:
-  CheckpointActor(caf::actor_config& config, caf::actor director, stages::ModelSource source);
+  CheckpointActor(caf::actor_config& config, stages::ModelSource source);
   caf::behavior make_behavior() override;
   void on_exit() override { director_ = nullptr; }
 
@@ -46,7 +46,7 @@ class CheckpointActor : public ControlActor {
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr&) override {}
 
-  caf::actor director_;
+  caf::actor director_;  ///< the sender of the newest order
   const stages::ModelSource source_;
 };
 

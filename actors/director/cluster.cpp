@@ -6,9 +6,11 @@
 #include <caf/scoped_actor.hpp>
 #include <utility>
 
+#include "actors/director/checkpoint_actor.h"
 #include "actors/director/director.h"
 #include "actors/director/report_thread.h"
 #include "actors/messages/secret.h"
+#include "actors/messages/start_deadline.h"
 #include "stages/checkpoint.h"
 
 namespace troupe::actors {
@@ -40,9 +42,10 @@ class LocalCluster : public Cluster {
                               outcome_ = outcome;
                               processes_.quit();
                             }};
+    stages::ModelSource source;
     if (!spec.checkpoint.resume.empty()) {
       const auto start = stages::CheckpointReader::open(spec.checkpoint.resume);
-      context.source = start->source();
+      source = start->source();
       if (!spec.checkpoint.weights_only) {
         const stages::CheckpointInfo& info = start->info();
         context.first_step = info.step;
@@ -52,13 +55,17 @@ class LocalCluster : public Cluster {
     const auto have = stages::own_checkpoints(spec.dir + "/checkpoints");
     if (std::find(have.begin(), have.end(), context.first_step) != have.end())
       context.saved_step = context.first_step;
+    // Now, so that no checkpoint depends on a thread that the machine may lack later.
+    checkpoints_ = system_.spawn<CheckpointActor, caf::detached>(std::move(source));
+    context.checkpoints = checkpoints_;
     director_ = system_.spawn<Director>(std::move(context));
   }
 
   ~LocalCluster() override {
-    // The actor system waits for the director, so it must end even if the run has not.
+    // The actor system waits for these actors, so they must end even if the run has not.
     caf::scoped_actor self{system_};
-    self->send_exit(director_, caf::exit_reason::user_shutdown);
+    for (const auto& actor : {director_, checkpoints_})
+      self->send_exit(actor, caf::exit_reason::user_shutdown);
   }
 
   Outcome run() override {
@@ -100,6 +107,7 @@ class LocalCluster : public Cluster {
     caf::anon_send(director_, Event{WorkerExited{.incarnation = exit.incarnation,
                                                  .clean = exit.clean,
                                                  .by_signal = exit.by_signal,
+                                                 .exit_code = exit.exit_code,
                                                  .cause = exit.cause,
                                                  .now_s = exit.noticed_s}});
   }
@@ -115,13 +123,14 @@ class LocalCluster : public Cluster {
   LocalProcesses processes_;
   ControlPlaneConfig config_{2};
   caf::actor_system system_;
-  caf::actor director_;
+  caf::actor director_, checkpoints_;
 };
 
 }  // namespace
 
 std::unique_ptr<Cluster> Cluster::create(const RunSpec& spec, const ClusterOptions& options,
                                          RunObserver& observer) {
+  const StartDeadline deadline;
   return std::make_unique<LocalCluster>(spec, options, observer);
 }
 

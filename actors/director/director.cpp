@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <caf/io/middleman.hpp>
 #include <utility>
 
 #include "actors/director/rank_activity.h"
@@ -91,6 +90,7 @@ caf::behavior Director::make_behavior() {
       },
       {
           [this](StartRun) { handle(Started{}); },
+          [this](const SpawnDue& due) { start_due(due.incarnation); },
           [this](const ScaleOrder& order) { ordered(order); },
           [this](const SaveOrder& order) { ordered(order); },
           [this](const RanksWatched& by) { on_ranks_watched(by); },
@@ -114,7 +114,7 @@ caf::behavior Director::make_behavior() {
 void Director::on_exit() {
   workers_.clear();
   replicas_.clear();
-  scheduler_ = checkpoints_ = nullptr;
+  scheduler_ = context_.checkpoints = nullptr;
   scale_orders_.clear();
   save_orders_.clear();
 }
@@ -253,21 +253,6 @@ void Director::on_advice(const AutoChange::Advice& advice) {
            }});
 }
 
-/// Opens the port at which workers join. It is open only while workers are expected.
-void Director::open_join_port() {
-  if (port_ != 0) return;
-  const auto port = system().middleman().publish(caf::actor_cast<caf::actor>(this), 0, "127.0.0.1");
-  if (!port)
-    throw Error(ErrorKind::unavailable,
-                "cannot open a port for workers on 127.0.0.1: " + system().render(port.error()));
-  port_ = *port;
-}
-
-void Director::close_join_port() {
-  if (std::exchange(port_, 0) != 0)
-    system().middleman().unpublish(caf::actor_cast<caf::actor>(this));
-}
-
 // --- events and effects
 
 void Director::handle(Event event) {
@@ -285,7 +270,7 @@ void Director::handle(Event event) {
   try {
     for (const Effect& effect : effects) std::visit([this](const auto& e) { perform(e); }, effect);
   } catch (const std::exception& e) {
-    on_failure(e.what());
+    on_failure(text_of(e));
   }
   if (context_.hub.wanted<DirectorActivity>()) handler_s_.push_back(now_s() - now);
 }

@@ -37,13 +37,17 @@ struct DirectorContext {
   std::int64_t memory_bytes = 0;   ///< memory that all ranks together may take
   std::int64_t saved_step = -1;    ///< step of a checkpoint in the run directory; -1: none
   stages::Claim claim;             ///< to the run directory
-  stages::ModelSource
-      source{};  ///< what every checkpoint keeps of the model that the run began with
+  caf::actor checkpoints;          ///< a CheckpointActor
   RunObserver& observer;
   Hub& hub;
   Processes& processes;
   StatusBoard& board;
   std::function<void(const Outcome&)> on_end;
+};
+
+/// The wait before a worker is started is over. Sent only within the launcher.
+struct SpawnDue {
+  std::uint64_t incarnation = 0;
 };
 
 /// An order to change the cluster; `answer` is called with the result. Sent only within the
@@ -124,8 +128,13 @@ class Director : public ControlActor {
   void perform(const KillWorkers& effect);
   void perform(const End& effect);
 
+  // Defined in director_spawns.cpp.
+  void start(const SpawnWorker& worker);
+  void start_due(std::uint64_t incarnation);
+  void forget_delayed();
   void open_join_port();
   void close_join_port();
+
   void begin(const Epoch& epoch, const StatePlan& state);
   std::string origin_of(std::int64_t step, bool from_memory) const;
   template <typename Order>
@@ -146,10 +155,11 @@ class Director : public ControlActor {
   DirectorContext context_;
   DirectorProtocol protocol_;
   const std::shared_ptr<const std::vector<stages::ParameterInfo>> parameters_;
-  int port_ = 0;                               ///< port at which workers join; 0: closed
-  std::map<std::uint64_t, StageRef> workers_;  // workers that have joined, by incarnation
+  int port_ = 0;                                  ///< port at which workers join; 0: closed
+  std::map<std::uint64_t, StageRef> workers_;     // workers that have joined, by incarnation
+  std::map<std::uint64_t, SpawnWorker> delayed_;  // workers that are to be started later
   std::vector<caf::actor> replicas_;
-  caf::actor scheduler_, checkpoints_;
+  caf::actor scheduler_;
   std::stop_source abandon_;         ///< stops the checkpoint that is being completed
   bool scheduler_measures_ = false;  ///< the scheduler wants the times of actions
   // What each replica measured in the current step.
@@ -173,5 +183,6 @@ class Director : public ControlActor {
 }  // namespace troupe::actors
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::StartRun)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::SpawnDue)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ScaleOrder)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::SaveOrder)

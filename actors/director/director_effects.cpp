@@ -48,20 +48,8 @@ void Director::order_all(const Order& order) {
   for (const auto& replica : replicas_) send(replica, order);
 }
 
-void Director::perform(const SpawnWorker& effect) {
-  open_join_port();
-  const std::string name = effect.rank < 0 ? "spare-" + std::to_string(effect.id)
-                                           : "rank-" + std::to_string(effect.rank);
-  liveness_.expect(effect.incarnation);
-  context_.processes.spawn({.host = "127.0.0.1",
-                            .port = port_,
-                            .token = context_.token,
-                            .id = effect.id,
-                            .incarnation = effect.incarnation,
-                            .log_dir = context_.spec.dir + "/logs/" + name});
-}
-
 void Director::perform(const KillWorker& effect) {
+  delayed_.erase(effect.incarnation);
   context_.processes.kill(effect.incarnation);
 }
 
@@ -301,23 +289,20 @@ void Director::perform(const OrderSave& effect) {
 
 void Director::perform(const PublishCheckpoint& effect) {
   const RunSpec& spec = context_.spec;
-  if (!checkpoints_)
-    checkpoints_ = spawn<CheckpointActor, caf::detached>(caf::actor_cast<caf::actor>(this),
-                                                         std::move(context_.source));
-  send(checkpoints_, FinishCheckpoint{.dir = spec.dir + "/checkpoints",
-                                      .unfinished = unfinished_,
-                                      .info = {.step = effect.step,
-                                               .next_sample = context_.sample_origin +
-                                                              effect.step * spec.batch.global,
-                                               .model = spec.model,
-                                               .tokenizer = spec.data.tokenizer,
-                                               .seq_len = spec.batch.seq_len,
-                                               .training = training_of(spec, effect.step)},
-                                      .num_parts = protocol_.epoch().shape.mesh.pp,
-                                      .keep = spec.checkpoint.keep,
-                                      .claim = context_.claim,
-                                      .error = effect.error,
-                                      .stop = abandon_.get_token()});
+  send(context_.checkpoints,
+       FinishCheckpoint{
+           .dir = spec.dir + "/checkpoints",
+           .unfinished = unfinished_,
+           .info = {.step = effect.step,
+                    .next_sample = context_.sample_origin + effect.step * spec.batch.global,
+                    .model = spec.model,
+                    .tokenizer = spec.data.tokenizer,
+                    .seq_len = spec.batch.seq_len,
+                    .training = training_of(spec, effect.step)},
+           .num_parts = protocol_.epoch().shape.mesh.pp,
+           .keep = spec.checkpoint.keep,
+           .error = effect.error,
+           .stop = abandon_.get_token()});
 }
 
 void Director::perform(const AbandonCheckpoint&) {
@@ -349,9 +334,7 @@ void Director::perform(const ReportEvaluation& effect) {
 }
 
 void Director::perform(const StartTimer& effect) {
-  const auto delay = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::duration<double>(effect.seconds));
-  delayed_send(this, delay, Event{TimerRang{.timer = effect.timer}});
+  delayed_send(this, to_milliseconds(effect.seconds), Event{TimerRang{.timer = effect.timer}});
 }
 
 void Director::perform(const ReportUnsaved& effect) {
@@ -370,6 +353,7 @@ void Director::announce(const std::string& text) {
 }
 
 void Director::perform(const OrderFinish& effect) {
+  forget_delayed();
   const Finish finish{.reason = effect.reason};
   order_all(finish);
   std::set<std::uint64_t> asked;
@@ -390,7 +374,7 @@ void Director::perform(const KillWorkers&) {
 
 void Director::perform(const End& effect) {
   for (const auto& replica : replicas_) send_exit(replica, caf::exit_reason::user_shutdown);
-  for (const auto& helper : {scheduler_, checkpoints_})
+  for (const auto& helper : {scheduler_, context_.checkpoints})
     if (helper) send_exit(helper, caf::exit_reason::user_shutdown);
   tell(RunEnded{.outcome = effect.outcome});
   context_.on_end(effect.outcome);

@@ -18,8 +18,10 @@
 #include <filesystem>
 #include <utility>
 
+#include "actors/director/last_words.h"
 #include "actors/director/left_segments.h"
 #include "tensor/error.h"
+#include "tensor/shortage.h"
 
 namespace troupe::actors {
 namespace {
@@ -31,8 +33,20 @@ std::string cause_of(int status) {
   return "signal " + std::to_string(signal) + " (SIG" + (name ? name : "?") + ")";
 }
 
+/// Whether a worker that ended so may have said why: a kill says nothing, and a crash only where.
+bool may_tell_why(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) != 0 : WTERMSIG(status) == SIGABRT;
+}
+
 [[noreturn]] void os_error(const std::string& what) {
-  throw Error(ErrorKind::unavailable, "cannot " + what + ": " + std::strerror(errno));
+  const int code = errno;
+  const std::string lacks = shortage(code);
+  throw Error(ErrorKind::unavailable,
+              "cannot " + what + ": " + (lacks.empty() ? std::strerror(code) : lacks));
+}
+
+std::string log_file(const std::string& dir) {
+  return dir + "/output";
 }
 
 class Descriptor {
@@ -54,7 +68,7 @@ int open_log(const std::string& dir) {
   std::error_code ignored;
   std::filesystem::create_directories(dir, ignored);
   const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
-  const int fd = open((dir + "/output").c_str(), flags, 0600);
+  const int fd = open(log_file(dir).c_str(), flags, 0600);
   return fd >= 0 ? fd : open("/dev/null", O_WRONLY | O_CLOEXEC);
 }
 
@@ -186,6 +200,7 @@ void LocalProcesses::serve_orders() {
       on_exit_({.incarnation = bootstrap.incarnation,
                 .clean = false,
                 .by_signal = false,
+                .exit_code = static_cast<int>(error.kind()),
                 .noticed_s = seconds_now(),
                 .cause = std::string("a failed start: ") + error.what()});
     }
@@ -197,6 +212,7 @@ void LocalProcesses::serve_orders() {
 void LocalProcesses::start(const WorkerBootstrap& bootstrap) {
   const Descriptor log(open_log(bootstrap.log_dir));
   if (log.get() < 0) os_error("open a worker's log");
+  const auto begin = static_cast<std::int64_t>(lseek(log.get(), 0, SEEK_END));
   std::array<int, 2> bootstrap_pipe{};
   if (pipe2(bootstrap_pipe.data(), O_CLOEXEC) < 0) os_error("make a pipe");
   const Descriptor reading_end(bootstrap_pipe[0]), writing_end(bootstrap_pipe[1]);
@@ -222,8 +238,12 @@ void LocalProcesses::start(const WorkerBootstrap& bootstrap) {
     errno = code;
     os_error("watch a worker process");
   }
-  children_.push_back(
-      {.incarnation = bootstrap.incarnation, .pid = pid, .started = started, .pidfd = pidfd});
+  children_.push_back({.incarnation = bootstrap.incarnation,
+                       .pid = pid,
+                       .started = started,
+                       .pidfd = pidfd,
+                       .log = log_file(bootstrap.log_dir),
+                       .begin = begin});
   const std::lock_guard lock(mutex_);
   pids_[bootstrap.incarnation] = pid;
 }
@@ -239,11 +259,16 @@ void LocalProcesses::reap(std::size_t index) {
   close(child.pidfd);
   remove_left_segments(child.pid, child.started);
   children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(index));
+  std::string cause = cause_of(status) + memory_words(status);
+  if (may_tell_why(status))
+    if (const std::string words = last_words(child.log, child.begin); !words.empty())
+      cause += ": " + words;
   on_exit_({.incarnation = child.incarnation,
             .clean = WIFEXITED(status) && WEXITSTATUS(status) == 0,
             .by_signal = WIFSIGNALED(status),
+            .exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
             .noticed_s = seconds_now(),
-            .cause = cause_of(status) + memory_words(status)});
+            .cause = std::move(cause)});
 }
 
 /// The kernel counts a process that it kills for lack of memory before it sends the signal, so each

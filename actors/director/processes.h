@@ -18,9 +18,10 @@ struct ProcessExit {
   std::uint64_t incarnation = 0;
   bool clean = false;
   bool by_signal = false;
+  int exit_code = -1;    ///< -1: it was ended by a signal
   double noticed_s = 0;  ///< when the kernel reported it, on the monotonic clock
-  /// "exit code 1", "signal 9 (SIGKILL)", "signal 9 (SIGKILL), sent by the kernel for lack of
-  /// memory".
+  /// "exit code 1: " and the last words of its output, "signal 9 (SIGKILL)", "signal 9 (SIGKILL),
+  /// sent by the kernel for lack of memory".
   std::string cause;
 };
 
@@ -68,6 +69,8 @@ class LocalProcesses : public Processes {
     int pid = 0;
     std::time_t started = 0;
     int pidfd = -1;
+    std::string log;         ///< file of its output
+    std::int64_t begin = 0;  ///< where its output begins there
   };
   void wake();
   void serve_orders();

@@ -3,6 +3,8 @@
 #include <caf/io/middleman.hpp>
 #include <exception>
 
+#include "tensor/shortage.h"
+
 namespace troupe::actors {
 namespace {
 
@@ -10,13 +12,18 @@ std::string text_of(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);
   } catch (const std::exception& e) {
-    return e.what();
+    return actors::text_of(e);
   } catch (...) {
     return "an exception of unknown type";
   }
 }
 
 }  // namespace
+
+std::string text_of(const std::exception& exception) {
+  const auto lacks = as_shortage(exception);
+  return lacks ? lacks->what() : exception.what();
+}
 
 ControlPlaneConfig::ControlPlaneConfig(std::size_t num_threads) {
   load<caf::io::middleman>();

@@ -3,6 +3,7 @@
 #include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
 #include <chrono>
+#include <exception>
 #include <string>
 
 #include "actors/messages/message_inspection.h"
@@ -26,6 +27,14 @@ inline constexpr std::chrono::milliseconds kHeartbeatInterval{500};
 inline double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+inline std::chrono::milliseconds to_milliseconds(double seconds) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(seconds));
+}
+
+/// What an exception says; what the machine lacks is named.
+std::string text_of(const std::exception& exception);
 
 /// Base class of all actors of this program. Replaces CAF's default handlers, which print a
 /// message, ignore it or end the actor: unknown messages are returned to their sender, errors and

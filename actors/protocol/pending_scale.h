@@ -21,8 +21,8 @@ struct PendingScale {
   std::set<std::uint64_t> prepared;
   /// Whether the epoch that is gathered, prepared or in its first step is for this order.
   bool is_under_way = false;
-  /// The number of newcomers that ended before they had a part.
-  int num_deaths = 0;
+  /// How often the change has failed.
+  int num_failures = 0;
 
   /// The rank that a worker was asked to prepare for; -1: none.
   int rank_of(std::uint64_t incarnation) const;

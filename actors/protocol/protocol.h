@@ -91,8 +91,8 @@ class DirectorProtocol {
   void go_back_to(const StatePlan& state);
   StatePlan choose_state(const Epoch& next) const;
   void settle();
-  void spawn_missing(const TargetShape& target);
-  void spawn(int rank);
+  void spawn_missing(const TargetShape& target, double delay_s);
+  void spawn(int rank, double delay_s);
   void keep_spares();
   void dismiss(std::uint64_t incarnation);
 
@@ -100,10 +100,17 @@ class DirectorProtocol {
   void handle(const WorkerExited& event);
   void handle(const WorkerFailed& event);
   void handle(const TimerRang& event);
-  /// `what` happened to the worker: what follows its name in a sentence.
-  void lose(std::uint64_t incarnation, const std::string& what, double now_s);
+  /// What happened to a worker.
+  struct Loss {
+    std::uint64_t incarnation = 0;
+    std::string what;           ///< what follows its name in a sentence
+    std::uint32_t attempt = 0;  ///< number of the attempt that it belongs to (WorkerFailures)
+    double now_s = 0;
+  };
+  void lose(const Loss& loss);
   void regroup(const std::string& cause, double now_s);
-  bool stops_after_failures(const std::string& cause);
+  bool ends_after_failures(const std::string& cause);
+  std::string told_with_delay(const std::string& cause) const;
   bool shrink_to_survivors();
   void gathering_is_late(double now_s);
   void symptom_is_the_cause(double now_s);
@@ -117,6 +124,8 @@ class DirectorProtocol {
   bool can_scale() const;
   bool is_newcomer(std::uint64_t incarnation) const;
   void lose_newcomer(const std::string& cause, bool has_begun);
+  void scale_failed(ErrorKind kind, const std::string& why, bool for_good);
+  bool can_undo_scale() const;
   void answer_scale(ErrorKind kind, const std::string& refused);
   bool is_scaling() const { return scale_ && scale_->is_under_way; }
 
@@ -125,6 +134,8 @@ class DirectorProtocol {
   void handle(const StopOrdered& event);
   void handle(const StopNowOrdered& event);
   void fail(ErrorKind kind, const std::string& message);
+  void give_up(const std::string& why);
+  bool has_unsaved_state() const;
   void finish(Outcome outcome);
   void finish_in_order();
   Outcome outcome_of_refused_step(const std::string& end) const;

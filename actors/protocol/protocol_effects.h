@@ -17,7 +17,8 @@ namespace troupe::actors {
 struct SpawnWorker {
   int id = 0;
   std::uint64_t incarnation = 0;
-  int rank = -1;  ///< rank that it is meant for; -1: a spare
+  int rank = -1;       ///< rank that it is meant for; -1: a spare
+  double delay_s = 0;  ///< how long to wait before, in seconds
 };
 struct KillWorker {
   std::uint64_t incarnation = 0;

@@ -20,10 +20,12 @@ void DirectorProtocol::handle(const DirectorFailed& event) {
 void DirectorProtocol::handle(const StopOrdered& event) {
   if (end_.stop_reason() || phase_ == Phase::ending) return;
   end_.stop(event.reason, 0);
-  // Before the first step there is nothing to save but what was loaded; a step in progress is
-  // finished first.
+  // Before the first epoch nothing was done, and the same command may be given again; a step in
+  // progress is finished first.
   if (kept_.number == 0)
-    return finish({.exit_code = 0, .step = committed_, .reason = event.reason});
+    return finish({.exit_code = static_cast<int>(ErrorKind::retry),
+                   .step = committed_,
+                   .reason = event.reason});
   // If the committed step is being saved, it becomes the last one: the next step would have to be
   // saved too.
   if (phase_ == Phase::running && writing() == committed_ && is_over()) phase_ = Phase::saving;
@@ -39,17 +41,45 @@ void DirectorProtocol::handle(const StopNowOrdered& event) {
   if (phase_ != Phase::ended) emit(KillWorkers{});
 }
 
+/// Ends the run, once the workers that are left, and new ones, have saved what memory holds of its
+/// last step. A second failure ends it at once.
 void DirectorProtocol::fail(ErrorKind kind, const std::string& message) {
   // A user's mistake that only a worker could see keeps its code; every other failure is a failed
   // run.
-  const ErrorKind shown = is_users_mistake(kind) ? kind : ErrorKind::internal;
-  finish({.exit_code = static_cast<int>(shown), .step = committed_, .reason = message});
+  const auto code = static_cast<int>(is_users_mistake(kind) ? kind : ErrorKind::internal);
+  if (end_.failure()) return give_up(message);
+  if (!has_unsaved_state())
+    return finish({.exit_code = code, .step = committed_, .reason = message});
+  end_.fail(message, code);
+  failures_.forget_attempts();
+  if (scale_) scale_failed(ErrorKind::unavailable, "the run is ending: " + message, true);
+  if (!shrink_to_survivors()) return give_up("no smaller cluster can go on");
+  gather(message);
+}
+
+/// Ends a failed run whose last step cannot be saved.
+void DirectorProtocol::give_up(const std::string& why) {
+  finish({.exit_code = end_.failure()->exit_code,
+          .step = committed_,
+          .reason = end_.failure()->why + "; step " + std::to_string(committed_) +
+                    " could not be saved: " + why});
+}
+
+/// Whether memory may hold a committed step that no checkpoint has, or is about to have.
+bool DirectorProtocol::has_unsaved_state() const {
+  const bool is_published = checkpoint_.publishing() && writing() == committed_;
+  return kept_.number > 0 && committed_ > first_step_ && !is_published &&
+         !checkpoint_.settled(committed_);
 }
 
 /// Ends the run after its last step, which is saved first if it is not saved yet.
 void DirectorProtocol::finish_in_order() {
   const bool is_new = !end_.refused_step() || writing() || committed_ > first_step_;
   if (is_new && !checkpoint_.settled(committed_)) return save();
+  if (const auto& failure = end_.failure()) {
+    if (checkpoint_.failed(committed_)) return give_up(checkpoint_.error());
+    return finish({.exit_code = failure->exit_code, .step = committed_, .reason = failure->why});
+  }
   const std::string reason = end_.stop_reason().value_or("finished");
   if (checkpoint_.failed(committed_))
     return finish({.exit_code = static_cast<int>(ErrorKind::internal),

@@ -24,20 +24,21 @@ void DirectorProtocol::gather(const std::string& reason, bool reconnect) {
                    .reason = reason,
                    .reconnect = reconnect,
                    .change = is_scaling() ? to_string(scale_->request) : ""});
-  spawn_missing(gathering_.target());
-  start_timer(kJoinDeadline);
+  spawn_missing(gathering_.target(), failures_.delay_s());
+  start_timer(kJoinDeadline + failures_.delay_s());
   begin_if_complete();
 }
 
-void DirectorProtocol::spawn_missing(const TargetShape& target) {
+void DirectorProtocol::spawn_missing(const TargetShape& target, double delay_s) {
   const RankAssignment assignment = assign_ranks(target, kept_, roster_);
   for (std::size_t rank = 0; rank < assignment.size(); ++rank)
-    if (assignment[rank] == 0) spawn(static_cast<int>(rank));
+    if (assignment[rank] == 0) spawn(static_cast<int>(rank), delay_s);
 }
 
-void DirectorProtocol::spawn(int rank) {
-  const Member& member = roster_.spawn();
-  emit(SpawnWorker{.id = member.id, .incarnation = member.incarnation, .rank = rank});
+void DirectorProtocol::spawn(int rank, double delay_s) {
+  const Member& member = roster_.spawn(gathering_.number());
+  emit(SpawnWorker{
+      .id = member.id, .incarnation = member.incarnation, .rank = rank, .delay_s = delay_s});
 }
 
 void DirectorProtocol::handle(const MemberJoined& event) {
@@ -62,6 +63,9 @@ void DirectorProtocol::begin_if_complete() {
   const StatePlan state = choose_state(next);
   // Publishing a newer checkpoint may remove the one to load from.
   if (!state.from_memory && checkpoint_.publishing()) return;
+  // A run that has failed does not compute again what was lost with its workers.
+  if (end_.failure() && !state.from_memory && state.step < committed_)
+    return give_up("memory has it no more: too many workers were lost");
   epoch_ = std::move(next);
   go_back_to(state);
   phase_ = Phase::preparing;
@@ -93,9 +97,10 @@ void DirectorProtocol::handle(const ReplicaReady& event) {
   move_s_ = std::max(move_s_, event.move_s);
   if (!event.difference.empty()) {
     if (!spec_.data_parallel.repairs)
-      return fail(ErrorKind::internal,
-                  event.difference + ", after step " + std::to_string(committed_) +
-                      "; data_parallel.on_difference = \"repair\" makes them equal");
+      return finish({.exit_code = static_cast<int>(ErrorKind::internal),
+                     .step = committed_,
+                     .reason = event.difference + ", after step " + std::to_string(committed_) +
+                               "; data_parallel.on_difference = \"repair\" makes them equal"});
     emit(ReportRepair{.difference = event.difference});
   }
   ready_.add(event.replica);
@@ -112,7 +117,7 @@ void DirectorProtocol::settle() {
   kept_ = epoch_;
   gathering_.aim_at({.shape = kept_.shape});
   spares_due_ = true;
-  if (scale_ && !is_scaling()) spawn_missing({.shape = scale_->shape});
+  if (scale_ && !is_scaling()) spawn_missing({.shape = scale_->shape}, 0);
   phase_ = Phase::running;
   warm_up();
   if (committed_ == 0 && saved() < 0 && spec_.checkpoint.initial)
@@ -130,7 +135,7 @@ void DirectorProtocol::keep_spares() {
   const auto wanted = static_cast<std::size_t>(spec_.recovery.spares);
   for (std::size_t i = wanted; i < idle.size() && !scale_; ++i)
     if (roster_.has_joined(idle[i])) dismiss(idle[i]);
-  for (std::size_t i = idle.size(); i < wanted; ++i) spawn(-1);
+  for (std::size_t i = idle.size(); i < wanted; ++i) spawn(-1, 0);
 }
 
 void DirectorProtocol::dismiss(std::uint64_t incarnation) {

@@ -69,11 +69,13 @@ struct Published {
   std::int64_t step = 0;
   std::string error;
 };
-/// A worker process has ended. `cause` is how: "exit code 1", "signal 9 (SIGKILL)".
+/// A worker process has ended, or could not be started. `cause` is how: "exit code 1", "signal 9
+/// (SIGKILL)".
 struct WorkerExited {
   std::uint64_t incarnation = 0;
   bool clean = false;
   bool by_signal = false;
+  int exit_code = -1;  ///< -1: it was ended by a signal
   std::string cause;
   double now_s = 0;  ///< when, on the monotonic clock
 };

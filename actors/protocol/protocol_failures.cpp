@@ -11,10 +11,14 @@ namespace {
 
 /// The time in which the exit of a dead peer must arrive after its symptom, in seconds.
 constexpr double kSymptomGrace = 0.5;
-/// After this many workers in a row that end before they join, no more can be spawned.
+/// After this many workers in a row that end before they join, and so many attempts, no more can be
+/// spawned.
 constexpr int kMaxFailedSpawns = 3;
+constexpr int kAttemptsBeforeShrinking = 4;
 /// Failures beyond restarts_per_hour that are allowed until the orderly end that they cause.
-constexpr int kLastAttempts = 10;
+constexpr int kLastLosses = 10;
+/// Attempts to save what a failed run has in memory.
+constexpr int kLastAttempts = 4;
 
 }  // namespace
 
@@ -26,29 +30,44 @@ void DirectorProtocol::handle(const WorkerExited& event) {
     if (phase_ == Phase::ending) end_if_alone();
     return;
   }
-  if (kept_.number == 0 && !event.by_signal) {
-    // No epoch has run yet and the worker ended by itself: a replacement would too.
+  const auto kind = static_cast<ErrorKind>(event.exit_code);
+  if (kept_.number == 0 && is_users_mistake(kind)) {  // a replacement would make the same of it
     const std::string name = name_of_worker(event.incarnation);
     roster_.forget(event.incarnation);
-    return fail(ErrorKind::internal, name + " ended by " + event.cause + "; see its log");
+    return fail(kind, name + " ended by " + event.cause);
   }
-  lose(event.incarnation, " ended by " + event.cause, event.now_s);
+  lose({.incarnation = event.incarnation,
+        .what = " ended by " + event.cause,
+        .attempt = worker->attempt,
+        .now_s = event.now_s});
 }
 
 void DirectorProtocol::handle(const WorkerFailed& event) {
-  if (phase_ == Phase::ending || !roster_.contains(event.incarnation)) return;
+  const Roster::Worker* worker = roster_.find(event.incarnation);
+  if (phase_ == Phase::ending || !worker) return;
   const bool as_a_whole = event.epoch == 0;
-  if (!as_a_whole && (event.epoch != epoch_.number || phase_ == Phase::gathering)) return;
-  if (event.symptom) {
+  // Then no peer can be the cause, and the epoch cannot begin with it.
+  const bool cannot_halt = phase_ == Phase::gathering && event.epoch == gathering_.number();
+  if (!as_a_whole && !cannot_halt && (event.epoch != epoch_.number || phase_ == Phase::gathering))
+    return;
+  if (event.symptom && !cannot_halt) {
     if (failures_.symptom() || phase_ == Phase::gathering) return;
     failures_.wait_for_cause_of(event);
-    return start_timer(kSymptomGrace);
+    return start_timer(std::max(kSymptomGrace, failures_.delay_s()));
   }
-  if (!is_newcomer(event.incarnation) &&
-      (is_users_mistake(event.kind) || (!as_a_whole && failures_.repeats(event, reached_))))
-    return fail(event.kind, name_of_worker(event.incarnation) + ": " + event.message);
+  const bool for_good =
+      is_users_mistake(event.kind) || (!as_a_whole && failures_.repeats(event, reached_));
+  if (for_good && !is_newcomer(event.incarnation)) {
+    const std::string what = name_of_worker(event.incarnation) + ": " + event.message;
+    if (!can_undo_scale()) return fail(event.kind, what);
+    scale_failed(event.kind, what + "; the run goes on without the change", true);
+    return gather(what);
+  }
   emit(KillWorker{.incarnation = event.incarnation});
-  lose(event.incarnation, ": " + event.message, event.now_s);
+  lose({.incarnation = event.incarnation,
+        .what = ": " + event.message,
+        .attempt = std::max(worker->attempt, event.epoch),
+        .now_s = event.now_s});
 }
 
 void DirectorProtocol::handle(const TimerRang& event) {
@@ -72,7 +91,10 @@ void DirectorProtocol::gathering_is_late(double now_s) {
   for (const std::uint64_t incarnation : late) {
     if (phase_ != Phase::gathering) break;
     emit(KillWorker{.incarnation = incarnation});
-    lose(incarnation, ": " + waited + "its answer", now_s);
+    lose({.incarnation = incarnation,
+          .what = ": " + waited + "its answer",
+          .attempt = gathering_.number(),
+          .now_s = now_s});
   }
 }
 
@@ -80,76 +102,99 @@ void DirectorProtocol::gathering_is_late(double now_s) {
 void DirectorProtocol::symptom_is_the_cause(double now_s) {
   const WorkerFailed symptom = *failures_.symptom();
   const std::string cause = name_of_worker(symptom.incarnation) + ": " + symptom.message;
+  failures_.lost(symptom.epoch, gathering_.number());
   emit(ReportWorkerLost{.rank = epoch_.rank_of(symptom.incarnation),
-                        .cause = cause,
+                        .cause = told_with_delay(cause),
                         .has_part = true,
                         .ends_run = spec_.recovery.on_failure == RunSpec::OnFailure::stop});
   regroup(cause, now_s);
 }
 
-void DirectorProtocol::lose(std::uint64_t incarnation, const std::string& what, double now_s) {
-  const int rank = epoch_.rank_of(incarnation);
-  const std::string cause = name_of_worker(incarnation) + what;
-  const bool newcomer = is_newcomer(incarnation);
+void DirectorProtocol::lose(const Loss& loss) {
+  const int rank = epoch_.rank_of(loss.incarnation);
+  const std::string cause = name_of_worker(loss.incarnation) + loss.what;
+  const bool newcomer = is_newcomer(loss.incarnation);
   // While a new epoch is gathered, ranks in an epoch that was given up count for nothing.
   const bool gathers = phase_ == Phase::gathering;
   const bool has_begun = rank >= 0 && !gathers;
-  const bool has_part = !newcomer && (has_begun || kept_.rank_of(incarnation) >= 0 ||
-                                      (gathers && gathering_.rank_of(incarnation) >= 0));
-  roster_.forget(incarnation);
+  const bool has_part = !newcomer && (has_begun || kept_.rank_of(loss.incarnation) >= 0 ||
+                                      (gathers && gathering_.rank_of(loss.incarnation) >= 0));
+  roster_.forget(loss.incarnation);
+  if (has_part) failures_.lost(loss.attempt, gathering_.number());
   emit(ReportWorkerLost{
       .rank = rank < epoch_.num_ranks() ? rank : -1,
-      .cause = cause,
+      .cause = has_part ? told_with_delay(cause) : cause,
       .has_part = has_part,
       .ends_run = has_part && spec_.recovery.on_failure == RunSpec::OnFailure::stop});
   if (has_part)
-    regroup(cause, now_s);
+    regroup(cause, loss.now_s);
   else if (newcomer)
     lose_newcomer(cause, has_begun);
   else
     begin_if_complete();  // its answer to Halt may have been the last one missing
 }
 
+/// The cause, and how long the next attempt waits, if it does.
+std::string DirectorProtocol::told_with_delay(const std::string& cause) const {
+  const double delay_s = failures_.delay_s();
+  if (delay_s == 0 || failures_.num_attempts() >= WorkerFailures::kMaxAttempts) return cause;
+  return cause + "; tried again in " + std::to_string(static_cast<int>(delay_s)) + " s";
+}
+
 /// Goes on without the lost worker or connection, as the manifest's [recovery] says.
 void DirectorProtocol::regroup(const std::string& cause, double now_s) {
   failures_.add(now_s);
-  if (stops_after_failures(cause)) return;
-  if (is_scaling() && kept_.number > 0 && kept_.shape != scale_->shape) {
-    scale_->is_under_way = false;  // the order stands, and is carried out after the recovery
-    gathering_.aim_at({.shape = kept_.shape});
-  }
+  if (ends_after_failures(cause)) return;
+  if (can_undo_scale())
+    scale_failed(ErrorKind::unavailable,
+                 "workers were lost each time that it began, and the run goes on without the "
+                 "change; the last: " +
+                     cause,
+                 false);
   if (!shrink_to_survivors())
     return fail(ErrorKind::internal, cause + "; no smaller cluster can go on");
   gather(cause);
 }
 
-/// Whether this failure ends the run at once. If it only exceeds restarts_per_hour, the run stops
-/// in order.
-bool DirectorProtocol::stops_after_failures(const std::string& cause) {
+/// Whether this failure ends the run, which first saves what it has if it can. If it only exceeds
+/// restarts_per_hour, the run stops in order.
+bool DirectorProtocol::ends_after_failures(const std::string& cause) {
   const int allowed = spec_.recovery.restarts_per_hour;
   const std::int64_t excess = std::int64_t{failures_.num_in_last_hour()} - allowed;
   if (excess > 0)
     end_.stop("more workers were lost within an hour than recovery.restarts_per_hour = " +
                   std::to_string(allowed) + "; the last: " + cause,
               static_cast<int>(ErrorKind::retry));
-  if (excess > kLastAttempts) {
+  if (excess > kLastLosses) {
     finish({.exit_code = static_cast<int>(ErrorKind::retry),
             .step = committed_,
             .reason = *end_.stop_reason() +
                       "; so many more were lost that the state could not be saved"});
     return true;
   }
-  if (spec_.recovery.on_failure != RunSpec::OnFailure::stop) return false;
-  fail(ErrorKind::internal, cause);
+  const int attempts = failures_.num_attempts();
+  if (end_.failure()) {
+    if (attempts < kLastAttempts) return false;
+    give_up(cause);
+  } else if (spec_.recovery.on_failure == RunSpec::OnFailure::stop) {
+    fail(ErrorKind::internal, cause);
+  } else if (attempts >= WorkerFailures::kMaxAttempts) {
+    fail(ErrorKind::internal,
+         std::to_string(attempts) +
+             " attempts in a row ended before a step was committed; the last: " + cause);
+  } else {
+    return false;
+  }
   return true;
 }
 
 /// If lost workers are not replaced, makes the cluster as large as the workers that are left allow.
 /// False if they allow none.
 bool DirectorProtocol::shrink_to_survivors() {
-  const bool shrinks = spec_.recovery.on_failure == RunSpec::OnFailure::shrink ||
-                       roster_.num_failed_spawns() >= kMaxFailedSpawns;
-  if (!shrinks) return true;
+  const bool cannot_spawn =
+      roster_.num_failed_spawns() >= kMaxFailedSpawns &&
+      (end_.failure() || failures_.num_attempts() >= kAttemptsBeforeShrinking);
+  if (spec_.recovery.on_failure != RunSpec::OnFailure::shrink && !cannot_spawn) return true;
   const std::set<int> lost = lost_ranks(kept_, roster_);
   if (lost.empty()) return true;
   auto smaller = shrunk(spec_, kept_.shape, lost);

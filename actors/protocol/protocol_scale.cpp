@@ -10,8 +10,11 @@
 namespace troupe::actors {
 namespace {
 
-/// An order is given up after this many new workers that ended before they had a part.
-constexpr int kMaxDeaths = 3;
+/// An order is given up after this many failures: new workers that ended before they had a part,
+/// and epochs of the new shape that could not begin.
+constexpr int kMaxFailures = 3;
+/// The wait before the second attempt, in seconds; twice as long before the third.
+constexpr double kFirstDelay = 1;
 
 }  // namespace
 
@@ -34,7 +37,7 @@ void DirectorProtocol::handle(const ScaleOrdered& event) {
   }
   if (is_between_epochs()) return;  // settle() spawns the workers later
   cool_down();
-  spawn_missing({.shape = scale_->shape});
+  spawn_missing({.shape = scale_->shape}, 0);
   warm_up();
 }
 
@@ -91,22 +94,34 @@ bool DirectorProtocol::is_newcomer(std::uint64_t incarnation) const {
 /// Loses a newcomer, with which no state is lost: the change is tried again with another one, up to
 /// kMaxDeaths times. `has_begun`: it may have connected to other workers.
 void DirectorProtocol::lose_newcomer(const std::string& cause, bool has_begun) {
-  const bool was_under_way = std::exchange(scale_->is_under_way, false);
-  if (++scale_->num_deaths >= kMaxDeaths) {
-    answer_scale(ErrorKind::unavailable,
-                 fmt::format("{} new workers ended before they had a part, and the run goes on "
-                             "without the change; the last: {}; see the logs of the run",
-                             kMaxDeaths, cause));
-    cool_down();
-    spares_due_ = true;  // to dismiss workers that were spawned for the order
-  }
+  const bool was_under_way = is_scaling();
+  scale_failed(ErrorKind::unavailable,
+               fmt::format("{} new workers ended before they had a part, and the run goes on "
+                           "without the change; the last: {}; see the logs of the run",
+                           kMaxFailures, cause),
+               false);
   if (was_under_way) {
-    gathering_.aim_at({.shape = kept_.shape});
     gather(cause, has_begun);
   } else if (scale_) {
-    spawn_missing({.shape = scale_->shape});
+    spawn_missing({.shape = scale_->shape}, kFirstDelay * scale_->num_failures);
     warm_up();
   }
+}
+
+/// Notes that the ordered change has failed. The order stands, and is carried out after the
+/// recovery; it is refused if it has failed too often, or would fail `for_good`.
+void DirectorProtocol::scale_failed(ErrorKind kind, const std::string& why, bool for_good) {
+  if (std::exchange(scale_->is_under_way, false)) gathering_.aim_at({.shape = kept_.shape});
+  if (++scale_->num_failures < kMaxFailures && !for_good) return;
+  answer_scale(kind, why);
+  cool_down();
+  spares_due_ = true;  // to dismiss workers that were spawned for the order
+}
+
+/// Whether the epoch that is gathered or prepared is for an order, and has another shape than the
+/// one before, which all workers can return to.
+bool DirectorProtocol::can_undo_scale() const {
+  return is_scaling() && kept_.number > 0 && kept_.shape != scale_->shape;
 }
 
 void DirectorProtocol::answer_scale(ErrorKind kind, const std::string& refused) {

@@ -40,6 +40,7 @@ void DirectorProtocol::commit() {
   }
   committed_ = step;
   reached_ = std::max(reached_, step);
+  failures_.committed(gathering_.number());
   const double norm = votes_.grad_norm();
   emit(OrderCommit{.step = step,
                    .clip_factor = stages::clip_factor(spec_.optimizer, norm),
@@ -60,9 +61,9 @@ void DirectorProtocol::after_commit() {
 }
 
 /// Whether the last step is committed. A stop waits for steps that were committed before a failure
-/// and are done again.
+/// and are done again; a run that has failed does no more.
 bool DirectorProtocol::is_over() const {
-  return committed_ >= spec_.max_steps || (stopping() && committed_ >= reached_);
+  return committed_ >= spec_.max_steps || end_.failure() || (stopping() && committed_ >= reached_);
 }
 
 // --- checkpoints

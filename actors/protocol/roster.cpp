@@ -18,11 +18,12 @@ std::uint64_t Roster::run() const {
   return mix(~seed_);
 }
 
-const Member& Roster::spawn() {
+const Member& Roster::spawn(std::uint32_t attempt) {
   const int id = free_ids_.empty() ? next_id_++ : free_ids_.extract(free_ids_.begin()).value();
   const std::uint64_t incarnation = mix(seed_ + num_spawned_++);
   Worker& worker = workers_[incarnation];
   worker.member = {.id = id, .incarnation = incarnation};
+  worker.attempt = attempt;
   return worker.member;
 }
 

@@ -16,7 +16,8 @@ class Roster {
   struct Worker {
     Member member;
     bool joined = false;
-    bool leaving = false;  ///< it was ordered to end, and takes no rank
+    bool leaving = false;       ///< it was ordered to end, and takes no rank
+    std::uint32_t attempt = 0;  ///< number of the epoch that was gathered when it was started
   };
 
   /// Incarnations are derived from the seed.
@@ -26,7 +27,7 @@ class Roster {
   std::uint64_t run() const;
 
   /// Adds a worker that is to be started, and has not joined.
-  const Member& spawn();
+  const Member& spawn(std::uint32_t attempt = 0);
   /// Notes what a worker reports of itself when it joins; its id stays. False if no such worker is
   /// expected.
   bool join(const Member& member);

@@ -27,17 +27,28 @@ class RunEnd {
   }
   const std::optional<std::string>& refused_step() const { return refused_step_; }
 
+  /// Notes that the run has failed. It ends once the last committed step is saved.
+  void fail(const std::string& why, int exit_code) {
+    if (!failure_) failure_ = Failure{.why = why, .exit_code = exit_code};
+  }
+  struct Failure {
+    std::string why;
+    int exit_code = 0;
+  };
+  const std::optional<Failure>& failure() const { return failure_; }
+
   /// Sets the outcome; the workers are ending.
   void decide(const Outcome& outcome) {
     if (!outcome_) outcome_ = outcome;
   }
   const std::optional<Outcome>& outcome() const { return outcome_; }
 
-  bool is_near() const { return stop_reason_ || refused_step_ || outcome_; }
+  bool is_near() const { return stop_reason_ || refused_step_ || failure_ || outcome_; }
 
  private:
   std::optional<std::string> stop_reason_, refused_step_;
   int stop_code_ = 0;
+  std::optional<Failure> failure_;
   std::optional<Outcome> outcome_;
 };
 

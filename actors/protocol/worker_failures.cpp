@@ -1,5 +1,7 @@
 #include "actors/protocol/worker_failures.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace troupe::actors {
@@ -12,6 +14,21 @@ constexpr double kHour = 3600;
 void WorkerFailures::add(double now_s) {
   times_.push_back(now_s);
   while (times_.front() < now_s - kHour) times_.pop_front();
+}
+
+void WorkerFailures::lost(std::uint32_t attempt, std::uint32_t newest) {
+  if (attempt <= counted_) return;
+  ++num_attempts_;
+  counted_ = newest;
+}
+
+void WorkerFailures::committed(std::uint32_t newest) {
+  num_attempts_ = 0;
+  counted_ = newest;
+}
+
+double WorkerFailures::delay_s() const {
+  return num_attempts_ == 0 ? 0 : std::exp2(std::min(num_attempts_, 4) - 1);
 }
 
 bool WorkerFailures::repeats(const WorkerFailed& failure, std::int64_t reached) {

@@ -1,6 +1,7 @@
 #include "actors/worker/checkpoint_writer.h"
 
 #include <exception>
+#include <system_error>
 #include <utility>
 
 namespace troupe::actors {
@@ -10,16 +11,20 @@ void CheckpointWriter::start(std::string dir, const stages::Stage& stage,
                              std::function<void(const std::string& error)> answer) {
   finish();
   bytes_ = 0;
-  thread_ =
-      std::thread([this, dir = std::move(dir), &stage, model, part, answer = std::move(answer)] {
-        std::string failure;
-        try {
-          stages::write_checkpoint_part(dir, stage, model, part, &bytes_);
-        } catch (const std::exception& error) {
-          failure = error.what();
-        }
-        answer(failure);
-      });
+  const auto write = [this, dir = std::move(dir), &stage, model, part, answer] {
+    std::string failure;
+    try {
+      stages::write_checkpoint_part(dir, stage, model, part, &bytes_);
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+    answer(failure);
+  };
+  try {
+    thread_ = std::thread(write);
+  } catch (const std::system_error&) {  // no thread is left: the next step waits instead
+    write();
+  }
 }
 
 void CheckpointWriter::finish() {

@@ -10,8 +10,8 @@
 
 namespace troupe::actors {
 
-/// Writes a stage's part of a checkpoint on a thread of its own, while the next step computes.
-/// Writes one part at a time.
+/// Writes a stage's part of a checkpoint on a thread of its own, while the next step computes, or
+/// in start() if the machine has no thread left. Writes one part at a time.
 class CheckpointWriter {
  public:
   CheckpointWriter() = default;
@@ -19,8 +19,8 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
 
   /// Starts to write a part into `dir`, of a stage of this model. The stage's weights and moments
-  /// must not change before finish(). `answer` is called once, from the writer's thread, with the
-  /// reason why the part could not be written; empty if it was.
+  /// must not change before finish(). `answer` is called once, from the thread that writes, with
+  /// the reason why the part could not be written; empty if it was.
   void start(std::string dir, const stages::Stage& stage, const stages::ModelConfig& model,
              const stages::CheckpointPart& part,
              std::function<void(const std::string& error)> answer);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tensor/error.h"
+#include "tensor/shortage.h"
 
 namespace troupe::actors {
 namespace {
@@ -65,6 +66,15 @@ std::uint32_t epoch_of(const Order& order) {
   return order.epoch;
 }
 
+/// The error to report. Where the machine had too little of something, the worker goes on once it
+/// has halted: only an update that was interrupted leaves state that counts for nothing.
+Error error_of(const std::exception& exception, const StageOrder& order) {
+  if (const auto* error = dynamic_cast<const Error*>(&exception)) return *error;
+  const auto lacks = as_shortage(exception);
+  if (!lacks) return {ErrorKind::internal, exception.what()};
+  return std::holds_alternative<Commit>(order) ? Error(ErrorKind::internal, lacks->what()) : *lacks;
+}
+
 }  // namespace
 
 OrderLoop::OrderLoop(RankExecutor& executor, std::uint64_t incarnation)
@@ -101,13 +111,12 @@ void OrderLoop::run(const std::function<void(StageAnswer)>& answer) {
       failed = true;
       const std::uint32_t epoch = std::visit([](const auto& o) { return epoch_of(o); }, order);
       if (executor_.is_interrupted(epoch)) continue;
-      const auto* error = dynamic_cast<const Error*>(&e);
-      const ErrorKind kind = error ? error->kind() : ErrorKind::internal;
-      spdlog::error("{}", e.what());
+      const Error error = error_of(e, order);
+      spdlog::error("{}", error.what());
       answer(Failed{.epoch = epoch,
                     .incarnation = incarnation_,
-                    .kind = static_cast<int>(kind),
-                    .message = e.what()});
+                    .kind = static_cast<int>(error.kind()),
+                    .message = error.what()});
     }
   }
 }

@@ -210,6 +210,7 @@ void RankExecutor::interrupt(std::uint32_t next, const std::string& reason) {
     for (auto* group : groups_) group->abort(reason);
     node_->channel().close(reason);
   }
+  interruption_.notify_all();
 }
 
 bool RankExecutor::is_interrupted(std::uint32_t epoch) const {

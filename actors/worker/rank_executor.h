@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -92,7 +93,7 @@ class RankExecutor {
   void make_groups(RankEpoch& now);
   void leave_epoch();
   void finish_writing();
-  void renew_node();
+  void renew_node(std::uint32_t epoch);
   void use_cores(const CoreUse& use);
   std::unique_ptr<transport::UcxNode> new_node() const;
   void refuse_if_interrupted(std::uint32_t epoch) const;
@@ -129,6 +130,7 @@ class RankExecutor {
   double longest_action_s_ = 0;
   std::uint32_t min_epoch_ = 0;  ///< epochs before this one must not begin any more
   std::string interrupted_;      ///< reason of the last interruption
+  std::condition_variable interruption_;
 };
 
 }  // namespace troupe::actors

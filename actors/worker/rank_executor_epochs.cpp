@@ -1,3 +1,5 @@
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <chrono>
 #include <set>
@@ -16,6 +18,8 @@ namespace {
 
 /// How long a wait polls before it sleeps, if there are enough cores.
 constexpr std::chrono::microseconds kSpin{50};
+/// The waits between two attempts to make a data plane: the first, and the limit of doubling it.
+constexpr std::chrono::milliseconds kFirstRetry{100}, kLastRetry{13'000};
 
 /// The state that a rank's stage keeps, by part.
 std::map<int, StateMover::Units> parts_in(const stages::Stage& stage, const RunSpec& spec,
@@ -41,7 +45,7 @@ Halted RankExecutor::halt(const Halt& order) {
   leave_epoch();
   if (fell_back) epoch_ = std::move(before_);
   before_.reset();
-  if (order.reconnect) renew_node();
+  if (order.reconnect) renew_node(order.epoch);
   Halted answer{.epoch = order.epoch,
                 .incarnation = self_.incarnation,
                 .address = node_->address(),
@@ -86,14 +90,25 @@ void RankExecutor::leave_epoch() {
   }
 }
 
-void RankExecutor::renew_node() {
-  std::unique_ptr<transport::UcxNode> old;
-  {
-    const std::lock_guard lock(mutex_);
-    old = std::exchange(node_, new_node());
-  }
+/// Replaces the data plane. If the machine lacks a thread, a descriptor or memory for it, this
+/// tries again for half a minute, with growing delays: the rank may hold state that nobody else
+/// has.
+void RankExecutor::renew_node(std::uint32_t epoch) {
   // The interruption before this halt closed the old node's channel; the new one stays closed until
   // it is opened.
+  std::unique_ptr<transport::UcxNode> next;
+  for (auto wait = kFirstRetry; !next; wait *= 2) try {
+      next = new_node();
+    } catch (const std::exception& error) {
+      if (wait > kLastRetry) throw;
+      spdlog::warn("no data plane yet, tries again in {} ms: {}", wait.count(), error.what());
+      set_state("waiting for what the machine lacks");
+      std::unique_lock lock(mutex_);
+      const auto is_interrupted = [&] { return epoch < min_epoch_; };
+      if (interruption_.wait_for(lock, wait, is_interrupted)) throw;
+    }
+  const std::lock_guard lock(mutex_);
+  node_.swap(next);
 }
 
 void RankExecutor::warm_up(const WarmUp& order, const std::function<void()>& answer) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <system_error>
 #include <utility>
 
 namespace troupe::actors {
@@ -16,14 +17,18 @@ WarmStage::~WarmStage() {
 
 void WarmStage::prepare(const WarmUp& order, const std::function<void()>& answer) {
   const std::lock_guard lock(mutex_);
-  threads_.emplace_back([this, order, answer] {
-    try {
-      order.any_rank ? reserve_for_any(order) : build(order);
-    } catch (const std::exception&) {
-      // The error comes again when the epoch begins, and is reported then.
-    }
-    answer();
-  });
+  try {
+    threads_.emplace_back([this, order, answer] {
+      try {
+        order.any_rank ? reserve_for_any(order) : build(order);
+      } catch (const std::exception&) {
+        // The error comes again when the epoch begins, and is reported then.
+      }
+      answer();
+    });
+  } catch (const std::system_error&) {
+    answer();  // no thread is left: the epoch begins with what is built then
+  }
 }
 
 void WarmStage::set_current(std::optional<RankAssembly> part) {

@@ -8,11 +8,14 @@
 #include <caf/actor_system.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "actors/messages/start_deadline.h"
 #include "actors/worker/stage_actor.h"
 #include "tensor/error.h"
+#include "tensor/shortage.h"
 
 namespace troupe::actors {
 namespace {
@@ -80,19 +83,29 @@ void train(caf::actor_system& system, const WorkerBootstrap& bootstrap,
 int run_worker(const WorkerBootstrap& bootstrap,
                const std::function<RunSpec(const std::string&)>& parse,
                const transport::UcxEnvironment& ucx) {
-  // The launcher decides when a worker ends, so a terminal's signals are for the launcher only.
-  for (const int signal : {SIGINT, SIGHUP, SIGPIPE}) ::signal(signal, SIG_IGN);
+  // The launcher decides when a worker ends. Signals of a terminal, and those that a batch system
+  // or a service manager sends to all processes of a job before it kills them, are for the
+  // launcher, which has the workers save what they hold.
+  for (const int signal : {SIGINT, SIGHUP, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGPIPE})
+    ::signal(signal, SIG_IGN);
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %z %l %v");
   spdlog::flush_on(spdlog::level::info);
   spdlog::info("worker {} starts as process {}", bootstrap.id, getpid());
   try {
     ControlPlaneConfig config(1);
+    std::optional<StartDeadline> deadline(std::in_place);
     caf::actor_system system{config};
+    deadline.reset();
     train(system, bootstrap, parse, ucx);
     return 0;
   } catch (const Error& error) {
     spdlog::error("{}", error.what());
     return static_cast<int>(error.kind());
+  } catch (const std::exception& error) {
+    const auto lacks = as_shortage(error);
+    if (!lacks) throw;
+    spdlog::error("{}", lacks->what());
+    return static_cast<int>(lacks->kind());
   }
 }
 

@@ -1,10 +1,13 @@
 #include "launch/commands/doctor.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <link.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -42,23 +45,49 @@ Checkup cores(const Machine& machine) {
 }
 
 Checkup memory(const Machine& machine) {
-  return {.what = "memory",
-          .detail = bytes_text(machine.memory_bytes) +
-                    (machine.memory_is_limited ? ", the limit of a control group" : "")};
+  Checkup checkup{.what = "memory",
+                  .detail = bytes_text(machine.memory_bytes) +
+                            (machine.memory_is_limited ? ", the limit of a control group" : "")};
+  rlimit limit{};
+  getrlimit(RLIMIT_AS, &limit);
+  if (limit.rlim_cur == RLIM_INFINITY) return checkup;
+  checkup.result = Result::warning;
+  checkup.detail += fmt::format(
+      "; ulimit -v allows a process {} of addresses, of which threads and "
+      "libraries take more than they use",
+      bytes_text(static_cast<std::int64_t>(limit.rlim_cur)));
+  return checkup;
 }
 
+/// Why a segment of this size cannot be made in /dev/shm; 0: it can.
+int try_segment(std::int64_t bytes) {
+  const std::string name = "/troupe-doctor-" + std::to_string(getpid());
+  const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+  if (fd < 0) return errno;
+  shm_unlink(name.c_str());
+  const int code = posix_fallocate(fd, 0, bytes);
+  close(fd);
+  return code;
+}
+
+/// Runs work without it: messages between workers then take another way.
 Checkup shared_memory() {
   Checkup checkup{.what = "shared memory"};
-  struct statvfs fs {};
-  if (statvfs("/dev/shm", &fs) != 0) {
-    checkup.result = Result::failure;
-    checkup.detail = fmt::format("/dev/shm: {}; mount a tmpfs there", std::strerror(errno));
+  if (const int code = try_segment(kLeastSharedMemory); code != 0) {
+    checkup.result = Result::warning;
+    checkup.detail = fmt::format(
+        "a segment of {} cannot be made in /dev/shm: {}; runs work, and their messages take "
+        "another "
+        "way",
+        bytes_text(kLeastSharedMemory), std::strerror(code));
     return checkup;
   }
+  struct statvfs fs {};
+  statvfs("/dev/shm", &fs);
   const auto free = static_cast<std::int64_t>(fs.f_bavail * fs.f_frsize);
   checkup.detail = fmt::format("{} free in /dev/shm", bytes_text(free));
   if (free >= kUsualSharedMemory) return checkup;
-  checkup.result = free < kLeastSharedMemory ? Result::failure : Result::warning;
+  checkup.result = Result::warning;
   checkup.detail += fmt::format("; {} suffice for small runs, a container's is set with --shm-size",
                                 bytes_text(kUsualSharedMemory));
   return checkup;

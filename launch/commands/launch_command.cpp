@@ -18,6 +18,7 @@
 #include "launch/host/console_writer.h"
 #include "launch/host/progress_line.h"
 #include "launch/host/signals.h"
+#include "launch/host/threads.h"
 #include "launch/manifest/changes.h"
 #include "launch/manifest/corpus.h"
 #include "launch/manifest/differences.h"
@@ -30,14 +31,21 @@
 #include "launch/manifest/tokenizing.h"
 #include "launch/manifest/warnings.h"
 #include "launch/run/claim_watch.h"
+#include "launch/run/kept_tokens.h"
+#include "launch/run/outcome.h"
 #include "launch/run/resume.h"
 #include "launch/run/run_directory.h"
 #include "launch/run/run_log.h"
 #include "launch/run/save_hook.h"
 #include "tensor/cpu/thread_team.h"
+#include "tensor/shortage.h"
 
 namespace troupe::launch {
 namespace {
+
+/// The threads that a launcher starts beside those for its signals and its console, and some for
+/// the page and metrics: five of CAF, four that report, three monitors, the control socket.
+constexpr int kThreads = 16;
 
 /// The inputs of a launch, decided and checked before anything is written or started.
 struct Start {
@@ -196,6 +204,15 @@ nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, con
   return status;
 }
 
+/// Saves the run because of a signal that warns of its end, and tells what becomes of it.
+void save_at(const std::string& signal, actors::Cluster& cluster, RunLog& log) {
+  log.on_event(signal + ": the run saves its next step and goes on; another signal ends it");
+  cluster.save([signal, &log](const actors::SaveAnswer& answer) {
+    log.on_event(answer.code == 0 ? fmt::format("{}: step {} is saved", signal, answer.step)
+                                  : fmt::format("{}: {}", signal, answer.text));
+  });
+}
+
 /// The lines that tell where a browser and a Prometheus server find the run.
 std::string endpoint_lines(const nlohmann::json& endpoints) {
   std::string lines;
@@ -222,9 +239,11 @@ void wait_for_hook(SaveHook& hook, SignalWatch& signals, ConsoleWriter& console)
   signals.orders({});
 }
 
-int train(const Manifest& manifest, const Start& start, const Machine& machine,
+int train(const Manifest& trained, const Start& start, const Machine& machine,
           RunDirectory directory, ControlServer& control, SignalWatch& signals,
           ConsoleWriter& console) {
+  std::optional<KeptTokens> kept(directory.path() / kOpenTokens);
+  const Manifest manifest = kept->keep(trained);
   actors::RunSpec spec = to_run_spec(manifest);
   spec.cluster.cores = machine.own_cores();
   spec.cluster.emulates_gpus = machine.gpus && machine.gpus->emulates;
@@ -246,11 +265,15 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
   // These outlive the objects that serve signals and control requests.
   std::unique_ptr<actors::Cluster> cluster;
   std::optional<Sinks> sinks;
-  std::atomic<bool> at_once = false, fallen = false;
+  std::atomic<bool> stopped = false, fallen = false;
   ClaimWatch watch(log, directory.claim(), [&] {
     fallen = true;
     cluster->stop_now(directory.claim().fault());
   });
+  const auto stop = [&](const std::string& reason) {
+    stopped = true;
+    cluster->stop(reason);
+  };
   actors::Outcome outcome{
       .exit_code = static_cast<int>(ErrorKind::internal), .step = start.step(), .reason = ""};
   try {
@@ -262,7 +285,7 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
                                       watch);
     RunOrders orders{
         .token = control.token(),
-        .stop = [&] { cluster->stop("stopped from the page"); },
+        .stop = [&] { stop("stopped from the page"); },
         .save = [&](auto answer) { cluster->save(std::move(answer)); },
         .scale = [&](const actors::ScaleRequest& request,
                      auto answer) { cluster->scale(request, std::move(answer)); },
@@ -273,14 +296,15 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
         manifest, peak, cluster->hub(), std::move(orders),
         [&](const std::string& text) { log.on_event(text); }, directory.claim());
     console.show(endpoint_lines(sinks->endpoints()));
-    signals.orders({.stop = [&](const std::string& reason) { cluster->stop(reason); },
+    signals.orders({.save = [&](const std::string& signal) { save_at(signal, *cluster, log); },
+                    .stop = stop,
                     .stop_now =
                         [&](const std::string& reason) {
-                          at_once = true;
+                          stopped = true;
                           cluster->stop_now(reason);
                         }});
     control.serve({.status = [&] { return live_status(spec.name, *cluster, *sinks, log); },
-                   .stop = [&] { cluster->stop("stopped by troupe stop"); },
+                   .stop = [&] { stop("stopped by troupe stop"); },
                    .scale = [&](const actors::ScaleRequest& request,
                                 auto answer) { cluster->scale(request, std::move(answer)); },
                    .save = [&](auto answer) { cluster->save(std::move(answer)); },
@@ -291,17 +315,24 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
     outcome.reason = error.what();
   } catch (const std::exception& error) {
     outcome.reason = error.what();
+    if (const auto lacks = as_shortage(error))
+      outcome = {.exit_code = static_cast<int>(lacks->kind()),
+                 .step = start.step(),
+                 .reason = lacks->what()};
   }
   signals.orders({});
   fallen = fallen || !directory.claim().stands();
-  if (fallen)
+  if (fallen) {
+    kept->leave();
     outcome = {.exit_code = static_cast<int>(ErrorKind::internal),
                .step = outcome.step,
                .reason = directory.claim().fault()};
+  }
+  kept.reset();  // while the directory is this run's
   const End end{.outcome = outcome,
                 .checkpoint = log.checkpoint().empty() ? start.checkpoint : log.checkpoint(),
                 .is_new = !start.resumed,
-                .at_once = at_once,
+                .stopped = stopped,
                 .fallen = fallen};
   const int code = report_end(end, std::move(directory), control, log, console);
   if (sinks) sinks->finish(outcome);
@@ -312,6 +343,7 @@ int train(const Manifest& manifest, const Start& start, const Machine& machine,
 int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter& console) {
   ::signal(SIGPIPE, SIG_IGN);  // a closed console must not end the run
   ::signal(SIGXFSZ, SIG_IGN);  // so a file size limit fails the write instead of ending the run
+  require_threads(kThreads);
   Machine machine = this_machine();
   Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
   if (start.manifest.flag("monitor.timestamps")) console.stamp_lines();
@@ -326,7 +358,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
     return 0;
   }
   const actors::RunSpec spec = to_run_spec(start.manifest);
-  tensor::require_threads(spec.cluster.device.threads);
+  tensor::require_openmp_threads(spec.cluster.device.threads);
   const Placement placement = place(spec);
   check_memory(spec, placement, machine, start.manifest.name());
   ControlServer control({.port = spec.cluster.port});

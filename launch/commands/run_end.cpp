@@ -27,11 +27,11 @@ void write_ending(const Ending& ending, const RunDirectory& directory, ConsoleWr
   }
 }
 
-/// Whether a person stopped a new run before it did anything. Then its directory is removed, so
-/// that the same command can be given again.
+/// Whether a new run was stopped before it did anything. Then its directory is removed, so that the
+/// same command can be given again.
 bool has_done_nothing(const End& end) {
-  return end.is_new && end.outcome.step == 0 && end.checkpoint.empty() &&
-         (end.at_once || end.outcome.exit_code == 0);
+  return end.is_new && end.outcome.step == 0 && end.checkpoint.empty() && end.stopped &&
+         end.outcome.exit_code == static_cast<int>(ErrorKind::retry);
 }
 
 }  // namespace

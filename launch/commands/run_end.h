@@ -15,7 +15,7 @@ struct End {
   actors::Outcome outcome;
   std::string checkpoint;  ///< path of the newest checkpoint; empty: none
   bool is_new = true;      ///< whether the run is not a resumed one
-  bool at_once = false;    ///< whether a second signal stopped it
+  bool stopped = false;    ///< whether a person or a program ordered it to stop
   bool fallen = false;  ///< whether the run's directory is another's, or gone: nothing is written
 };
 

@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -19,12 +20,18 @@
 namespace troupe::launch {
 namespace {
 
-/// The signals that were not ignored when this process started. (nohup, for example, has its child
-/// ignore SIGHUP.)
+constexpr std::array kWarnings{SIGUSR1, SIGUSR2, SIGXCPU};
+
+bool is_warning(int signal) {
+  return std::ranges::find(kWarnings, signal) != kWarnings.end();
+}
+
+/// The signals that this process does not ignore. (nohup, for example, has its child ignore
+/// SIGHUP.)
 sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) {
     struct sigaction action {};
     sigaction(number, nullptr, &action);
     if (action.sa_handler != SIG_IGN) sigaddset(&set, number);
@@ -39,7 +46,10 @@ SignalWatch::Orders SignalWatch::ending_process(const std::string& when) {
     print_error(reason + when);
     std::_Exit(static_cast<int>(ErrorKind::retry));
   };
-  return {.stop = end, .stop_now = end};
+  const auto warn = [when](const std::string& signal) {
+    print_error(signal + when + ": there is nothing to save yet");
+  };
+  return {.save = warn, .stop = end, .stop_now = end};
 }
 
 SignalWatch::SignalWatch(const std::string& when) : orders_(ending_process(when)) {
@@ -67,6 +77,7 @@ void SignalWatch::orders(Orders orders) {
 }
 
 void SignalWatch::obey() {
+  if (orders_.save && !unheard_save_.empty()) orders_.save(std::exchange(unheard_save_, {}));
   if (orders_.stop && !unheard_stop_.empty()) orders_.stop(std::exchange(unheard_stop_, {}));
   if (orders_.stop_now && !unheard_stop_now_.empty())
     orders_.stop_now(std::exchange(unheard_stop_now_, {}));
@@ -76,8 +87,13 @@ void SignalWatch::loop() {
   while (true) {
     std::array<pollfd, 2> fds{pollfd{.fd = signal_fd_, .events = POLLIN, .revents = 0},
                               pollfd{.fd = quit_fd_, .events = POLLIN, .revents = 0}};
-    poll(fds.data(), fds.size(), -1);
+    const int ready = poll(fds.data(), fds.size(), patience_ms());
     if (fds[1].revents != 0) return;
+    if (ready == 0) {
+      print_error("the run has not ended within " + std::to_string(kEndDeadline.count()) +
+                  " s of the second signal, and is given up");
+      std::_Exit(static_cast<int>(ErrorKind::retry));
+    }
     signalfd_siginfo info{};
     if (fds[0].revents != 0 && read(signal_fd_, &info, sizeof info) == sizeof info)
       on_signal(static_cast<int>(info.ssi_signo));
@@ -87,13 +103,25 @@ void SignalWatch::loop() {
 void SignalWatch::on_signal(int signal) {
   const std::string name = fmt::format("SIG{}", sigabbrev_np(signal));
   const std::lock_guard lock(mutex_);
-  if (!stopping_) {
+  if (is_warning(signal) && !warned_ && !stopping_) {
+    unheard_save_ = name;
+    warned_ = true;
+  } else if (!stopping_) {
     stopping_ = true;
     unheard_stop_ = "stopped by " + name;
-  } else if (signal != SIGHUP) {
+  } else if (signal != SIGHUP && !is_warning(signal)) {
     unheard_stop_now_ = "stopped at once by a second signal, " + name;
+    if (!ends_by_) ends_by_ = std::chrono::steady_clock::now() + kEndDeadline;
   }
   obey();
+}
+
+/// How long the thread may wait for the next signal: for ever, unless the process is to stop now.
+int SignalWatch::patience_ms() const {
+  using std::chrono::milliseconds;
+  if (!ends_by_) return -1;
+  const auto left = *ends_by_ - std::chrono::steady_clock::now();
+  return static_cast<int>(std::max(std::chrono::ceil<milliseconds>(left), milliseconds(0)).count());
 }
 
 }  // namespace troupe::launch

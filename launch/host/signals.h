@@ -1,24 +1,33 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
 namespace troupe::launch {
 
-/// Turns SIGINT, SIGTERM and SIGHUP into orders: the first signal into one to stop, a later one
-/// into one to stop now. A closed terminal may send SIGHUP several times, so SIGHUP never means
-/// more than stop. A signal that was ignored when the process started stays ignored. Construct it
-/// before any other thread starts, because it blocks the signals in the calling thread and in all
-/// threads that start later. Before the first call of orders() a signal ends the process with exit
-/// code 75.
+/// Turns signals into orders. SIGUSR1, SIGUSR2 and SIGXCPU, which batch systems send some time
+/// before they end a job, are warnings: the first one becomes an order to save, and any signal
+/// after it one to stop. SIGINT, SIGTERM and SIGHUP become an order to stop, and after that SIGINT
+/// and SIGTERM one to stop now. A closed terminal may send SIGHUP several times, and the kernel
+/// sends SIGXCPU every second, so these and the other warnings never mean more than stop. A process
+/// that has not ended kEndDeadline after it was to stop now ends at once, whatever it waits for.
+///
+/// A signal that the process ignores stays ignored. Construct the watch before any other thread
+/// starts, because it blocks the signals in the calling thread and in all threads that start later.
+/// Before the first call of orders() a signal ends the process with exit code 75, and a warning is
+/// answered with a message.
 class SignalWatch {
  public:
   struct Orders {
+    std::function<void(const std::string& signal)> save;  ///< "SIGUSR1"
     std::function<void(const std::string& reason)> stop;
     std::function<void(const std::string& reason)> stop_now;
   };
+  static constexpr std::chrono::seconds kEndDeadline{10};
   /// Orders that end the process with exit code 75 at once. `when` completes the message "stopped
   /// by SIGINT".
   static Orders ending_process(const std::string& when);
@@ -35,13 +44,16 @@ class SignalWatch {
   void loop();
   void on_signal(int signal);
   void obey();
+  int patience_ms() const;
 
   int signal_fd_ = -1;
   int quit_fd_ = -1;
   std::mutex mutex_;  // guards the members below
   Orders orders_;
-  bool stopping_ = false;
-  std::string unheard_stop_, unheard_stop_now_;  // reasons of signals that wait for orders
+  bool warned_ = false, stopping_ = false;
+  /// What signals say that wait for orders.
+  std::string unheard_save_, unheard_stop_, unheard_stop_now_;
+  std::optional<std::chrono::steady_clock::time_point> ends_by_;  // used by the thread alone
   std::thread thread_;
 };
 

@@ -57,7 +57,7 @@ CpuDevice::CpuDevice(int threads) : threads_(threads), ops_(*this, threads) {
     throw Error(ErrorKind::manifest,
                 fmt::format("{} threads per rank; at least 1 is needed", threads));
   }
-  require_threads(threads);
+  require_openmp_threads(threads);
 }
 
 Buffer CpuDevice::allocate(std::size_t bytes, MemoryKind kind) {

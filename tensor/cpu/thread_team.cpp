@@ -30,7 +30,7 @@ void ThreadTeam::check() const {
                           got, threads_, got));
 }
 
-void require_threads(int threads) {
+void require_openmp_threads(int threads) {
   const int limit = omp_get_thread_limit();
   if (limit >= threads) return;
   throw Error(ErrorKind::unavailable,

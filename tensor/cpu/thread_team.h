@@ -6,7 +6,7 @@ namespace troupe::tensor {
 /// `threads` threads: oneDNN divides a product among as many when it prepares it, and what a
 /// missing thread would have added is lost without an error. Neither OMP_NUM_THREADS, OMP_DYNAMIC
 /// nor OMP_MAX_ACTIVE_LEVELS changes that; a limit of the process, which no call can raise, is
-/// refused by require_threads().
+/// refused by require_openmp_threads().
 class ThreadTeam {
  public:
   explicit ThreadTeam(int threads);
@@ -25,6 +25,6 @@ class ThreadTeam {
 };
 
 /// Throws Error{unavailable} if OMP_THREAD_LIMIT leaves this process fewer threads. Starts none.
-void require_threads(int threads);
+void require_openmp_threads(int threads);
 
 }  // namespace troupe::tensor

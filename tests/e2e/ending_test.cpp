@@ -62,6 +62,43 @@ BOOST_AUTO_TEST_CASE(sigterm_finishes_the_step_saves_and_exits_0) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_warning_of_a_batch_system_saves_and_the_next_signal_ends_the_run) {
+  const Workplace place;
+  Keys keys = kLong;
+  keys["checkpoint.interval"] = "0";
+  TroupeProgram run({"launch", place.manifest("run", keys)});
+  BOOST_REQUIRE(run.read_until("step 3/"));
+  const auto workers = workers_of(place.run("run"));
+  // A batch system may send it to every process of a job.
+  run.signal(SIGUSR1);
+  for (const pid_t pid : workers) kill(pid, SIGUSR1);
+  BOOST_REQUIRE(run.read_until("SIGUSR1: step "));
+  BOOST_TEST((workers_of(place.run("run")) == workers));
+  BOOST_TEST(std::distance(fs::directory_iterator(place.run("run") + "/checkpoints"), {}) == 1);
+  read_new_steps(run, place.run("run"), 2);
+  for (const pid_t pid : workers) kill(pid, SIGTERM);
+  run.signal(SIGXCPU);
+  const Finished done = run.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+  BOOST_TEST(done.out.find("stopped by SIGXCPU") != std::string::npos, done.out);
+  BOOST_TEST(done.out.find("ended by") == std::string::npos, done.out);
+}
+
+BOOST_AUTO_TEST_CASE(signals_that_were_ignored_at_the_start_stay_ignored) {
+  const Workplace place;
+  const std::string manifest = place.manifest("run", kLong);
+  for (const int signal : {SIGHUP, SIGINT, SIGUSR1}) ::signal(signal, SIG_IGN);  // as nohup ... &
+  TroupeProgram run({"launch", manifest});
+  for (const int signal : {SIGHUP, SIGINT, SIGUSR1}) ::signal(signal, SIG_DFL);
+  BOOST_REQUIRE(run.read_until("step 3/"));
+  for (const int signal : {SIGHUP, SIGINT, SIGUSR1}) run.signal(signal);
+  read_new_steps(run, place.run("run"), 3);
+  run.signal(SIGTERM);
+  const Finished done = run.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+  BOOST_TEST(done.out.find("stopped by SIGTERM") != std::string::npos, done.out);
+}
+
 BOOST_AUTO_TEST_CASE(stop_ends_a_run_and_status_tells_how_it_ended) {
   const Workplace place;
   TroupeProgram run({"launch", place.manifest("run", kLong)});
@@ -134,7 +171,7 @@ BOOST_AUTO_TEST_CASE(what_is_stopped_before_the_first_step_leaves_nothing) {
     if (twice) run.signal(SIGTERM);
     run.signal(SIGINT);
     const Finished done = run.finish();
-    BOOST_TEST((done.exit_code == 75 || (done.exit_code == 0 && !done.err.empty())), done.err);
+    BOOST_TEST(done.exit_code == 75, done.err);
     BOOST_TEST(done.err.find("before the first step") != std::string::npos, done.err);
     BOOST_TEST(!fs::exists(place.run("run")));
   }
@@ -154,17 +191,16 @@ BOOST_AUTO_TEST_CASE(a_second_signal_stops_a_run_at_once_and_what_it_did_stays) 
   BOOST_TEST(last_step(place, "run") >= 7);
 }
 
-BOOST_AUTO_TEST_CASE(a_killed_worker_ends_a_run_that_stops_on_failure_with_its_cause_named_once) {
+BOOST_AUTO_TEST_CASE(
+    a_killed_worker_ends_a_run_that_stops_on_failure_saved_and_with_its_cause_named_once) {
   const auto shm = shared_memory();
   for (const int signal : {SIGKILL, SIGSEGV}) {
     const Workplace place;
     Keys stops = kLong;
     stops["recovery.on_failure"] = "\"stop\"";
-    stops["checkpoint.keep"] = "1000000";
-    const std::string saved = place.checkpoint("run", 10) + "/state.json";
+    stops["checkpoint.interval"] = "0";
     TroupeProgram run({"launch", place.manifest("run", stops)});
     BOOST_REQUIRE(run.read_until("step 10/"));
-    while (!fs::exists(saved)) sched_yield();  // it is written beside the next steps
     const auto workers = workers_of(place.run("run"));
     kill(workers.at(1), signal);
     const Finished done = run.finish();
@@ -173,7 +209,12 @@ BOOST_AUTO_TEST_CASE(a_killed_worker_ends_a_run_that_stops_on_failure_with_its_c
     BOOST_TEST(count(said, "signal " + std::to_string(signal)) == 1u, said);
     BOOST_TEST(said.find("rank 1") != std::string::npos, said);
     for (const pid_t pid : workers) BOOST_TEST(!is_alive(pid));
-    BOOST_TEST(fs::exists(saved));
+    // From the memory of the worker that is left, which may have one step less than was committed.
+    const int last = last_step(place, "run");
+    const auto is_saved = [&](int step) {
+      return fs::exists(place.checkpoint("run", step) + "/state.json");
+    };
+    BOOST_TEST((is_saved(last) || is_saved(last - 1)));
   }
   wait_for_no_more_than(shm);
 }

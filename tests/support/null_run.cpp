@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "actors/director/checkpoint_actor.h"
 #include "tensor/error.h"
 
 namespace troupe::test {
@@ -52,17 +53,19 @@ Outcome Progress::wait_for_end() {
 NullRun::NullRun(RunSpec spec, const SpawnDirector& spawn_director)
     : spec_(in_folder(std::move(spec), dir_.path())),
       workers_(spec_, [this](const ProcessExit& exit) { on_exit(exit); }) {
-  director_ = spawn_director(system_, {.spec = spec_,
-                                       .manifest = "",
-                                       .token = kToken,
-                                       .observer = progress_,
-                                       .hub = hub_,
-                                       .processes = workers_,
-                                       .board = board_,
-                                       .on_end = [this](const Outcome& outcome) {
-                                         progress_.end(outcome);
-                                         workers_.quit();
-                                       }});
+  director_ = spawn_director(
+      system_, {.spec = spec_,
+                .manifest = "",
+                .token = kToken,
+                .checkpoints = system_.spawn<CheckpointActor, caf::detached>(stages::ModelSource{}),
+                .observer = progress_,
+                .hub = hub_,
+                .processes = workers_,
+                .board = board_,
+                .on_end = [this](const Outcome& outcome) {
+                  progress_.end(outcome);
+                  workers_.quit();
+                }});
   serving_ = std::thread([this] { workers_.run(); });
 }
 
@@ -88,6 +91,7 @@ void NullRun::on_exit(const ProcessExit& exit) {
   caf::anon_send(director_, Event{WorkerExited{.incarnation = exit.incarnation,
                                                .clean = exit.clean,
                                                .by_signal = exit.by_signal,
+                                               .exit_code = exit.exit_code,
                                                .cause = exit.cause,
                                                .now_s = exit.noticed_s}});
 }

@@ -52,8 +52,8 @@ BOOST_AUTO_TEST_CASE(a_limit_of_the_process_is_refused_by_name) {
 #pragma omp teams num_teams(1) thread_limit(2)
   {
     test::expect_error(ErrorKind::unavailable, {"OMP_THREAD_LIMIT = 2", "4 are asked for"},
-                       [] { require_threads(kThreads); });
-    require_threads(2);
+                       [] { require_openmp_threads(kThreads); });
+    require_openmp_threads(2);
     const ThreadTeam team(kThreads);
     test::expect_error(ErrorKind::unavailable, {"2 of the 4 threads"}, [&] { team.check(); });
     test::expect_error(ErrorKind::unavailable, {"would lack parts"}, [] { product(); });

@@ -114,6 +114,20 @@ BOOST_AUTO_TEST_CASE(a_kill_for_lack_of_memory_is_named_once) {
   BOOST_TEST(named == 1);
 }
 
+BOOST_AUTO_TEST_CASE(the_last_words_of_a_worker_are_its_cause) {
+  const std::string log =
+      "echo '2026-01-31 12:34:56.789 +01:00 error  no such device'; echo '2026-01-31 12:34:57.000 "
+      "+01:00 info "
+      "x';";
+  BOOST_TEST(exits_of(log + "exit 69", 1)[0].cause == "exit code 69: no such device");
+  BOOST_TEST(exits_of(log + "echo 'troupe: it is over' >&2; exit 70", 1)[0].cause ==
+             "exit code 70: it is over");
+  BOOST_TEST(exits_of(log + "exit 0", 1)[0].cause == "exit code 0");
+  BOOST_TEST(exits_of("echo 'what(): none'; kill -ABRT $$", 1)[0].cause ==
+             "signal 6 (SIGABRT): what(): none");
+  BOOST_TEST(exits_of(log + "kill -9 $$", 1)[0].cause == "signal 9 (SIGKILL)");
+}
+
 BOOST_AUTO_TEST_CASE(a_worker_reads_its_bootstrap_on_standard_input) {
   // The fourth line is the rank: each process ends with its own.
   const auto exits = exits_of("for i in 1 2 3 4; do read x; done; exit $x", 3);
@@ -135,7 +149,9 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_started_has_ended) {
   BOOST_TEST(exits.size() == 3u);
   for (const auto& [worker, exit] : exits) {
     BOOST_TEST(!exit.clean);
-    BOOST_TEST(exit.cause == "a failed start: cannot make a pipe: Too many open files");
+    BOOST_TEST(exit.cause.starts_with(
+        "a failed start: cannot make a pipe: no descriptor left (ulimit -n allows a process "));
+    BOOST_TEST(exit.exit_code == 69);
   }
 }
 #endif

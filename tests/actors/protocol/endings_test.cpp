@@ -1,6 +1,10 @@
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <limits>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "actors/protocol/protocol.h"
 #include "tests/support/protocol_driver.h"
@@ -36,8 +40,7 @@ BOOST_AUTO_TEST_CASE(why_the_step_before_one_that_is_not_finite_was_not_saved_is
   for (const auto& [event, why] :
        {std::pair<Event, std::string>{Published{.step = 1, .error = "the disk is full"},
                                       "the disk is full"},
-        {StopNowOrdered{.reason = "a second signal"}, "a second signal"},
-        {DirectorFailed{.message = "no memory"}, "no memory"}}) {
+        {StopNowOrdered{.reason = "a second signal"}, "a second signal"}}) {
     Driver driver(test::small_run());
     driver.start();
     driver.prepared(1);
@@ -49,6 +52,156 @@ BOOST_AUTO_TEST_CASE(why_the_step_before_one_that_is_not_finite_was_not_saved_is
          {std::string("step 2 was not committed"), "step 1 could not be saved: " + why})
       BOOST_TEST(outcome.reason.find(part) != std::string::npos, outcome.reason);
   }
+}
+
+namespace {
+
+/// Lets every worker of a recovery halt, with the state that it has, and be ready.
+std::vector<Effect> recover(Driver& driver, const std::vector<Effect>& gathered,
+                            const std::map<int, StateInventory>& held) {
+  const OrderHalt* halt = find<OrderHalt>(gathered);
+  BOOST_REQUIRE(halt);
+  for (const auto& [rank, inventory] : held) driver.on(driver.halted(rank, halt->epoch, inventory));
+  for (int rank = 0; rank < driver.spec.num_ranks(); ++rank)
+    if (!held.contains(rank)) driver.on(driver.joined(rank));
+  return driver.ready();
+}
+
+/// The end of a run that saves this step first.
+Outcome end_saved(Driver& driver, const std::vector<Effect>& ready, std::int64_t step) {
+  const OrderSave* save = find<OrderSave>(ready);
+  BOOST_REQUIRE(save);
+  BOOST_TEST(save->step == step);
+  driver.saved(step);
+  BOOST_TEST(find<OrderFinish>(driver.on(Published{.step = step})));
+  return end_of(driver);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_run_that_stops_at_a_loss_is_saved_from_memory_before) {
+  Driver driver(that_stops(test::small_run(2)));
+  driver.start();
+  driver.prepared(1);
+  driver.prepared(2);
+  const auto lost = driver.on(driver.exited(1, false));
+  BOOST_TEST(!find<OrderFinish>(lost));
+  const StateInventory left{.step = 2, .has_previous = true, .copies = {{.rank = 1, .step = 2}}};
+  const Outcome outcome = end_saved(driver, recover(driver, lost, {{0, left}}), 2);
+  BOOST_TEST(outcome.exit_code == 70);
+  BOOST_TEST(outcome.reason == "rank 1 (replica 0, stage 1) ended by signal 9 (SIGKILL)");
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_run_computes_nothing_again) {
+  Driver driver(that_stops(test::small_run(2)));
+  driver.start();
+  driver.prepared(1);
+  const auto lost = driver.on(driver.exited(1, false));
+  // No copy of what rank 1 had is left.
+  driver.on(driver.halted(0, find<OrderHalt>(lost)->epoch, {.step = 1}));
+  BOOST_TEST(find<OrderFinish>(driver.on(driver.joined(1))));
+  const Outcome outcome = end_of(driver);
+  BOOST_TEST(outcome.exit_code == 70);
+  BOOST_TEST(
+      outcome.reason.find("step 1 could not be saved: memory has it no more") != std::string::npos,
+      outcome.reason);
+}
+
+BOOST_AUTO_TEST_CASE(an_error_of_data_or_of_the_director_ends_a_run_saved) {
+  for (const bool data : {true, false}) {
+    Driver driver(test::small_run(2));
+    driver.start();
+    driver.prepared(1);
+    const auto failed = data ? driver.on(WorkerFailed{.incarnation = driver.workers.at(1),
+                                                      .epoch = 1,
+                                                      .kind = ErrorKind::data,
+                                                      .message = "text.bin is gone"})
+                             : driver.on(DirectorFailed{.message = "no memory"});
+    BOOST_TEST(!find<KillWorker>(failed));
+    const auto ready = recover(driver, failed, {{0, {.step = 1}}, {1, {.step = 1}}});
+    const Outcome outcome = end_saved(driver, ready, 1);
+    BOOST_TEST(outcome.exit_code == (data ? 65 : 70));
+    BOOST_TEST(outcome.reason.find(data ? "text.bin is gone" : "no memory") != std::string::npos);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(attempts_wait_longer_each_time_and_the_fifth_that_fails_ends_the_run) {
+  Driver driver(test::small_run(2));
+  driver.on(Started{});
+  for (const double delay : {1, 2, 4, 8}) {
+    driver.on(driver.joined(0));
+    const auto effects = driver.on(driver.exited(1, false));
+    const SpawnWorker* spawn = find<SpawnWorker>(effects);
+    BOOST_REQUIRE(spawn);
+    BOOST_TEST(spawn->delay_s == delay);
+    const std::string& told = find<ReportWorkerLost>(effects)->cause;
+    BOOST_TEST(told.find(fmt::format("tried again in {} s", delay)) != std::string::npos, told);
+  }
+  BOOST_TEST(find<OrderFinish>(driver.on(driver.exited(1, false))));
+  const Outcome outcome = end_of(driver);
+  BOOST_TEST(outcome.exit_code == 70);
+  BOOST_TEST(outcome.reason.starts_with("5 attempts in a row ended before a step was committed"));
+}
+
+BOOST_AUTO_TEST_CASE(all_workers_that_are_lost_at_once_are_one_attempt) {
+  Driver driver(test::small_run(6));
+  driver.start();
+  driver.prepared(1);
+  const auto lose_all = [&](const std::map<int, std::uint64_t>& workers, double delay) {
+    for (const auto& [rank, incarnation] : workers) {
+      const auto effects =
+          driver.on(WorkerExited{.incarnation = incarnation, .cause = "signal 9", .now_s = 1});
+      BOOST_REQUIRE(find<SpawnWorker>(effects));
+      BOOST_TEST(find<SpawnWorker>(effects)->delay_s == delay);
+    }
+  };
+  const auto old = driver.workers;
+  lose_all(old, 0);
+  const auto replacements = driver.workers;
+  lose_all(replacements, 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_cannot_halt_is_lost_at_once) {
+  Driver driver(test::small_run(2));
+  driver.start();
+  driver.prepared(1);
+  const auto lost = driver.on(driver.exited(1, false));
+  const auto effects = driver.on(WorkerFailed{.incarnation = driver.workers.at(0),
+                                              .epoch = find<OrderHalt>(lost)->epoch,
+                                              .kind = ErrorKind::unavailable,
+                                              .message = "no thread left",
+                                              .symptom = true});
+  BOOST_TEST(find<KillWorker>(effects));
+  BOOST_TEST(find<SpawnWorker>(effects));
+}
+
+BOOST_AUTO_TEST_CASE(a_change_that_fails_for_good_is_refused_and_costs_no_run) {
+  Driver driver(test::small_run(2));
+  driver.start();
+  driver.on(ScaleOrdered{.order = 7, .request = {.pp = 1}});
+  driver.warm();
+  const auto changed = driver.prepared(1);
+  for (int rank = 0; rank < 2; ++rank)
+    driver.on(driver.halted(rank, find<OrderHalt>(changed)->epoch, {.step = 1}));
+  const auto effects = driver.on(WorkerFailed{.incarnation = driver.workers.at(0),
+                                              .epoch = driver.epoch(),
+                                              .kind = ErrorKind::data,
+                                              .message = "text.bin is gone"});
+  const AnswerScale* answer = find<AnswerScale>(effects);
+  BOOST_REQUIRE(answer);
+  BOOST_TEST(answer->refused.find("text.bin is gone; the run goes on") != std::string::npos);
+  BOOST_TEST(!find<KillWorker>(effects));
+  const auto ready = recover(driver, effects, {{0, {.step = 1}}, {1, {.step = 1}}});
+  BOOST_REQUIRE(find<OrderStep>(ready));
+  BOOST_TEST(find<OrderStep>(ready)->step == 2);
+  BOOST_TEST(driver.protocol.epoch().shape.mesh.pp == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_stop_before_the_first_epoch_is_half_way) {
+  Driver driver(test::small_run(2));
+  driver.on(Started{});
+  driver.on(StopOrdered{.reason = "SIGINT"});
+  BOOST_TEST(end_of(driver).exit_code == 75);
 }
 
 BOOST_AUTO_TEST_CASE(a_stop_orders_no_more_of_an_evaluation) {

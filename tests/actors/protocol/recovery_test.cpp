@@ -45,6 +45,16 @@ class Simulation {
     std::string broken;  // the promise that was broken; empty if none was
   };
 
+  /// What the machine has too little of for some time: so many of the next starts of workers fail,
+  /// and of the next orders to halt or to begin an epoch. With `data` a worker's error says that a
+  /// file is gone.
+  struct Shortage {
+    int starts = 0;
+    int orders = 0;
+    bool data = false;
+  };
+  void lack(const Shortage& shortage) { shortage_ = shortage; }
+
   /// Runs to the end. Meanwhile `faults` workers die at any moment; if newcomers alone die, before
   /// they have a part.
   Result run(int faults, int orders, int saves = 0, bool newcomers_alone = false) {
@@ -178,6 +188,11 @@ class Simulation {
 
   // The functions perform() do what the actors would do.
   void perform(const SpawnWorker& effect) {
+    if (reached_.number > 0 && take_one(shortage_.starts))
+      return answer(WorkerExited{.incarnation = effect.incarnation,
+                                 .exit_code = 69,
+                                 .cause = "a failed start",
+                                 .now_s = now()});
     workers_[effect.incarnation] = {.incarnation = effect.incarnation, .id = effect.id};
     tell(effect.incarnation, [this](SimWorker& worker) {
       worker.joined = true;
@@ -185,6 +200,23 @@ class Simulation {
                                      .incarnation = worker.incarnation,
                                      .address = std::to_string(worker.node)}});
     });
+  }
+  /// Whether one is left of what is to fail, and its time has come.
+  bool take_one(int& left) {
+    if (left == 0 || protocol_.committed() == 0 || pick(3) != 0) return false;
+    --left;
+    return true;
+  }
+  /// Lets a worker answer an order with an error, after which it waits for the next order to halt.
+  bool fails(const SimWorker& worker, std::uint32_t epoch) {
+    if (!take_one(shortage_.orders)) return false;
+    answer(WorkerFailed{.incarnation = worker.incarnation,
+                        .epoch = epoch,
+                        .kind = shortage_.data ? ErrorKind::data : ErrorKind::unavailable,
+                        .message = "no thread left",
+                        .symptom = !shortage_.data,
+                        .now_s = now()});
+    return true;
   }
   void perform(const KillWorker& effect) { die(effect.incarnation, true); }
   void perform(const ReportWorkerLost&) {
@@ -195,7 +227,11 @@ class Simulation {
   }
   void perform(const OrderHalt& effect) {
     for (const auto& [incarnation, worker] : workers_)
-      if (worker.known) tell(incarnation, [this, effect](SimWorker& w) { answer(w.halt(effect)); });
+      if (worker.known)
+        tell(incarnation, [this, effect](SimWorker& w) {
+          const MemberHalted halted = w.halt(effect);
+          if (!fails(w, effect.epoch)) answer(halted);
+        });
   }
   void perform(const OrderWarmUp& effect) {
     for (std::size_t rank = 0; rank < effect.assignment.size(); ++rank)
@@ -229,6 +265,8 @@ class Simulation {
   void begin(SimWorker& w, const StartEpoch& order) {
     const Epoch& epoch = order.epoch;
     const int rank = epoch.rank_of(w.incarnation);
+    if (epoch.number == protocol_.epoch().number && epoch.number > 1 && fails(w, epoch.number))
+      return;
     w.begin(epoch, order.state.step);
     if (epoch.members.at(rank).address != std::to_string(w.node))
       result_.broken = "peers were given an address that a worker no longer has";
@@ -385,6 +423,7 @@ class Simulation {
   std::optional<std::int64_t> told_back_;  // to which the next epoch is said to go back
   std::optional<std::int64_t> publishing_;
   double clock_ = 0;
+  Shortage shortage_;
   Result result_;
 };
 
@@ -431,6 +470,47 @@ BOOST_AUTO_TEST_CASE(every_run_ends_with_every_step_committed_once) {
   BOOST_TEST(saved > runs / 2);
   BOOST_TEST(went_back > runs / 10);
   BOOST_TEST(evaluated > runs / 10);
+}
+
+/// A machine that has too little of something for a while, at any moment of a recovery, costs no
+/// run: fewer attempts fail than end one. A run that ends at a loss, or at an error of data, first
+/// saves its last step, whenever memory has it.
+BOOST_AUTO_TEST_CASE(a_shortage_costs_no_run_and_a_failed_run_is_saved) {
+  const std::uint64_t first = test::fresh_seed();
+  int kept = 0, ended = 0, saved = 0;
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    const std::uint64_t seed = first + i;
+    RunSpec spec = test::small_run(2 + static_cast<int>(seed % 2), 1);
+    spec.max_steps = 12;
+    spec.batch.global = 8;
+    const bool stops = seed % 3 == 0;
+    if (stops) spec.recovery.on_failure = RunSpec::OnFailure::stop;
+    const bool data = seed % 3 == 1;
+    Simulation simulation(spec, seed);
+    simulation.lack({.starts = data ? 0 : static_cast<int>(seed / 3 % 3),
+                     .orders = static_cast<int>(seed / 9 % 2),
+                     .data = data});
+    const auto result = simulation.run(1, static_cast<int>(seed / 18 % 2));
+    const auto& [exit_code, step, reason] = result.outcome;
+    const std::string what = "seed " + std::to_string(seed) + ": " + result.broken + reason;
+    BOOST_REQUIRE_MESSAGE(result.broken.empty(), what);
+    if (exit_code == 0) {
+      BOOST_REQUIRE_MESSAGE(step == 12, what);
+      ++kept;
+      continue;
+    }
+    BOOST_REQUIRE_MESSAGE((stops || data) && exit_code == (stops ? 70 : 65), what);
+    ++ended;
+    // What is not saved is told of, and why.
+    const std::int64_t newest = result.published.empty() ? 0 : *result.published.rbegin();
+    BOOST_REQUIRE_MESSAGE(
+        (newest >= step) == (reason.find("could not be saved") == std::string::npos),
+        what << ", step " << step << ", saved " << newest);
+    saved += newest >= step ? 1 : 0;
+  }
+  BOOST_TEST(kept > 5'000);
+  BOOST_TEST(ended > 1'000);
+  BOOST_TEST(saved > ended / 2);
 }
 
 /// The death of a worker that has no part yet ends no run, even one that the loss of a worker would

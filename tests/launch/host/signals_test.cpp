@@ -1,6 +1,8 @@
 #include "launch/host/signals.h"
 
+#include <fmt/format.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -17,7 +19,8 @@ namespace {
 /// Sets the signals as they are for a program that is started in the foreground.
 struct Foreground {
   Foreground() {
-    for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::signal(number, SIG_DFL);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU})
+      ::signal(number, SIG_DFL);
   }
 };
 
@@ -25,7 +28,8 @@ struct Foreground {
 class Heard {
  public:
   void listen_to(launch::SignalWatch& watch) {
-    watch.orders({.stop = [this](const std::string& reason) { record("stop: " + reason); },
+    watch.orders({.save = [this](const std::string& signal) { record("save: " + signal); },
+                  .stop = [this](const std::string& reason) { record("stop: " + reason); },
                   .stop_now = [this](const std::string& reason) { record("now: " + reason); }});
   }
   std::string next() {
@@ -84,6 +88,31 @@ BOOST_AUTO_TEST_CASE(a_closed_terminal_never_stops_at_once) {
   kill(getpid(), SIGHUP);  // as a shell sends it
   kill(getpid(), SIGTERM);
   BOOST_TEST(heard.next().find("SIGTERM") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_warning_saves_and_the_next_signal_stops_whichever_it_is) {
+  for (const int warning : {SIGUSR1, SIGUSR2, SIGXCPU})
+    for (const int next : {SIGUSR1, SIGXCPU, SIGTERM}) {
+      Heard heard;
+      launch::SignalWatch watch;
+      heard.listen_to(watch);
+      kill(getpid(), warning);
+      BOOST_TEST(heard.next() == fmt::format("save: SIG{}", sigabbrev_np(warning)));
+      kill(getpid(), next);
+      BOOST_TEST(heard.next() == fmt::format("stop: stopped by SIG{}", sigabbrev_np(next)));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(warnings_never_stop_at_once) {
+  Heard heard;
+  launch::SignalWatch watch;
+  heard.listen_to(watch);
+  kill(getpid(), SIGTERM);
+  BOOST_TEST(heard.next() == "stop: stopped by SIGTERM");
+  kill(getpid(), SIGXCPU);  // as the kernel sends it every second
+  kill(getpid(), SIGUSR1);
+  kill(getpid(), SIGINT);
+  BOOST_TEST(heard.next().find("SIGINT") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(what_nohup_ignores_stays_ignored) {

@@ -1,0 +1,48 @@
+#include "actors/director/last_words.h"
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <sstream>
+
+namespace troupe::actors {
+namespace {
+
+constexpr std::int64_t kMaxRead = 1 << 16;
+constexpr std::size_t kMaxWords = 300;
+/// Length of what a log line begins with, "2026-01-31 12:34:56.789 +01:00 ".
+constexpr std::size_t kTime = 31;
+
+bool is_log_line(const std::string& line) {
+  return line.size() > kTime && line[4] == '-' && line[7] == '-' && line[10] == ' ' &&
+         line[13] == ':' && line[23] == ' ' && line[kTime - 1] == ' ' && std::isdigit(line[0]) != 0;
+}
+
+/// What a line says of a failure; empty if it is none.
+std::string failure_in(std::string line) {
+  if (is_log_line(line)) {
+    line.erase(0, kTime);
+    const auto level = line.find(' ');
+    const std::string name = line.substr(0, level);
+    if (level == std::string::npos || (name != "error" && name != "critical")) return "";
+    line.erase(0, level + 1);
+  }
+  constexpr std::string_view kOwnName = "troupe: ";
+  if (line.starts_with(kOwnName)) line.erase(0, kOwnName.size());
+  line.erase(0, std::min(line.find_first_not_of(' '), line.size()));
+  return line;
+}
+
+}  // namespace
+
+std::string last_words(const std::string& path, std::int64_t begin) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return "";
+  file.seekg(std::max(begin, static_cast<std::int64_t>(file.tellg()) - kMaxRead));
+  std::string words;
+  for (std::string line; std::getline(file, line);)
+    if (const std::string said = failure_in(line); !said.empty()) words = said;
+  return words.substr(0, kMaxWords);
+}
+
+}  // namespace troupe::actors

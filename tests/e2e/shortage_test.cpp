@@ -1,0 +1,86 @@
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+
+#include "tests/support/small_manifest.h"
+#include "tests/support/troupe_program.h"
+
+// Tests runs on a machine that has too little of something, at the start or for a while, and whose
+// files disappear.
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Keys kLong{{"run.max_steps", "1000000"}, {"mesh.pp", "2"}};
+
+/// Changes the soft limit of a process; 0: this one. Returns the limit before.
+rlim_t limit(pid_t pid, __rlimit_resource resource, rlim_t soft) {
+  rlimit before{};
+  BOOST_REQUIRE(prlimit(pid, resource, nullptr, &before) == 0);
+  const rlimit after{.rlim_cur = soft, .rlim_max = before.rlim_max};
+  BOOST_REQUIRE(prlimit(pid, resource, &after, nullptr) == 0);
+  return before.rlim_cur;
+}
+
+}  // namespace
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they take terabytes
+BOOST_AUTO_TEST_CASE(a_launcher_that_gets_no_threads_names_the_limit_and_writes_nothing) {
+  const Workplace place;
+  const std::string manifest = place.manifest("run", kLong);
+  const rlim_t before = limit(0, RLIMIT_AS, rlim_t{150} << 20);
+  TroupeProgram run({"launch", manifest});
+  limit(0, RLIMIT_AS, before);
+  const Finished done = run.finish();
+  BOOST_TEST(done.exit_code == 69, done.err);
+  BOOST_TEST(done.err.find("memory") != std::string::npos, done.err);
+  BOOST_TEST(done.err.find("ulimit -v allows a process 153600 KiB") != std::string::npos, done.err);
+  BOOST_TEST(!fs::exists(place.run("run")));
+}
+#endif
+
+BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_started_for_a_while_is_started_later) {
+  const Workplace place;
+  TroupeProgram run({"launch", place.manifest("run", kLong)});
+  BOOST_REQUIRE(run.read_until("step 5/"));
+  const auto workers = workers_of(place.run("run"));
+  BOOST_REQUIRE(workers.size() == 2u);
+  const rlim_t before = limit(run.pid(), RLIMIT_NOFILE, 3);
+  kill(workers[0], SIGKILL);
+  BOOST_REQUIRE(run.read_until("a failed start: "));
+  BOOST_REQUIRE(run.read_until("tried again in 2 s"));
+  limit(run.pid(), RLIMIT_NOFILE, before);
+  BOOST_REQUIRE(run.read_until("from memory"));
+  run.signal(SIGTERM);
+  const Finished done = run.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+  const int last = step_numbers(place.run("run")).rbegin()->first;
+  BOOST_TEST(fs::exists(place.checkpoint("run", last) + "/state.json"));
+}
+
+BOOST_AUTO_TEST_CASE(token_files_that_are_removed_are_still_trained_on) {
+  const Workplace place;
+  const std::string data = (place.dir / "data").string();
+  BOOST_REQUIRE(
+      troupe({"tokenize", (place.dir / "corpus.txt").string(), "--tokenizer", "bytes", "-o", data})
+          .exit_code == 0);
+  Keys keys = kLong;
+  keys["data.files"] = "[\"" + data + ".bin\"]";
+  TroupeProgram run({"launch", place.manifest("run", keys)});
+  BOOST_REQUIRE(run.read_until("step 3/"));
+  for (const char* suffix : {".bin", ".idx"}) BOOST_REQUIRE(fs::remove(data + suffix));
+  kill(workers_of(place.run("run")).at(0), SIGKILL);
+  BOOST_REQUIRE(run.read_until("recovered at step "));
+  const Finished scaled = troupe({"scale", place.run("run"), "--pp", "3"});
+  BOOST_TEST(scaled.exit_code == 0, scaled.err);
+  run.signal(SIGTERM);
+  const Finished done = run.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+  BOOST_TEST(!fs::exists(place.run("run") + "/tokens"));
+}
+
+}  // namespace troupe::test
