@@ -192,10 +192,11 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference_without_rotation) {
 }
 
 /// The rows of one sequence, each the bits of its result, from calls that hold more.
-std::vector<Bytes> rows_of(Layer& layer, std::int32_t sequence, const std::vector<Call>& calls) {
-  std::vector<Bytes> rows;
+std::vector<HostBytes> rows_of(Layer& layer, std::int32_t sequence,
+                               const std::vector<Call>& calls) {
+  std::vector<HostBytes> rows;
   for (const Call& call : calls) {
-    const Bytes out = Host::bytes_of(layer.forward(call));
+    const HostBytes out = Host::bytes_of(layer.forward(call));
     const auto width = static_cast<std::ptrdiff_t>(out.size() / call.size());
     for (std::size_t row = 0; row < call.size(); ++row) {
       const auto begin = out.begin() + static_cast<std::ptrdiff_t>(row) * width;
@@ -223,7 +224,7 @@ BOOST_AUTO_TEST_CASE(a_sequence_has_the_same_bits_alone_and_among_others_and_tok
       single.push_back({{1, position}});
     }
     Layer layer(host, shape, true);
-    const std::vector<Bytes> alone = rows_of(layer, 1, {whole});
+    const std::vector<HostBytes> alone = rows_of(layer, 1, {whole});
     // Again from position 0 on, over what the cache holds.
     BOOST_TEST((rows_of(layer, 1, single) == alone));
     BOOST_TEST((rows_of(layer, 1, random_calls(shape, random)) == alone));

@@ -23,7 +23,7 @@
 namespace troupe::tensor {
 
 using reference::Values;
-using Bytes = std::vector<std::byte>;
+using HostBytes = std::vector<std::byte>;
 
 /// A device under test with memory for the tensors of one test case. Their elements are read and
 /// written through pinned memory where the host cannot follow pointers to the device's, after
@@ -53,7 +53,7 @@ class Host {
   /// Memory for what an op should overwrite, full of NaNs.
   Tensor output(DType dtype, Shape shape) {
     const Tensor x = zeros(dtype, shape);
-    set_bytes(x, Bytes(x.num_bytes(), std::byte{0xff}));
+    set_bytes(x, HostBytes(x.num_bytes(), std::byte{0xff}));
     return x;
   }
 
@@ -107,7 +107,7 @@ class Host {
   }
 
   static void write(const Values& values, const Tensor& x) {
-    Bytes bytes(x.num_bytes());
+    HostBytes bytes(x.num_bytes());
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto value = static_cast<float>(values[i]);
       const BFloat16 narrow = to_bfloat16(value);
@@ -118,7 +118,7 @@ class Host {
   }
 
   static Values read(const Tensor& x) {
-    const Bytes bytes = bytes_of(x);
+    const HostBytes bytes = bytes_of(x);
     Values values(static_cast<std::size_t>(x.num_elements()));
     if (x.dtype == DType::f64) std::memcpy(values.data(), bytes.data(), bytes.size());
     for (std::size_t i = 0; i < values.size() && x.dtype != DType::f64; ++i) {
@@ -131,8 +131,8 @@ class Host {
     return values;
   }
 
-  static Bytes bytes_of(const Tensor& x) {
-    Bytes bytes(x.num_bytes());
+  static HostBytes bytes_of(const Tensor& x) {
+    HostBytes bytes(x.num_bytes());
     if (bytes.empty()) return bytes;
     if (Host* host = owner_of(x)) {
       const Tensor pinned = host->pinned(bytes.size());

@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(each_piece_has_the_sum_that_it_has_alone) {
       one.ops().sums_of_squares(one.stream(), x, piece, sums);
       two.ops().sums_of_squares(two.stream(), x, piece, others);
       BOOST_TEST(same_bits(sums, others));
-      const Bytes all = Host::bytes_of(sums);
+      const HostBytes all = Host::bytes_of(sums);
       // Some of them, also the last one, which may be shorter: each is a call of the device.
       for (std::int64_t i = pieces - 1; i >= 0; i -= 1 + pieces / 50) {
         const Tensor alone{
