@@ -11,6 +11,9 @@
 // files disappear.
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(shortage_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -82,5 +85,7 @@ BOOST_AUTO_TEST_CASE(token_files_that_are_removed_are_still_trained_on) {
   BOOST_TEST(done.exit_code == 0, done.err);
   BOOST_TEST(!fs::exists(place.run("run") + "/tokens"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

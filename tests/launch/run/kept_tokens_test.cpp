@@ -9,6 +9,9 @@
 #include "tests/support/temp_dir.h"
 
 namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(kept_tokens_test)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -52,5 +55,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_kept_keeps_its_name) {
   BOOST_TEST(launch::KeptTokens(dir / "links").keep(manifest).text("data.tokens") ==
              "/nowhere/tokens");
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test
