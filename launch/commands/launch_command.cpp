@@ -230,15 +230,6 @@ SaveHook::Command hook_command(const Manifest& manifest) {
           .run = run.string()};
 }
 
-/// Waits for commands that the last checkpoints have begun; a signal ends them.
-void wait_for_hook(SaveHook& hook, SignalWatch& signals, ConsoleWriter& console) {
-  if (hook.busy()) console.show("waiting for checkpoint.on_save of the last checkpoint\n");
-  const auto give_up = [&](const std::string&) { hook.give_up(); };
-  signals.orders({.stop = give_up, .stop_now = give_up});
-  hook.finish();
-  signals.orders({});
-}
-
 int train(const Manifest& trained, const Start& start, const Machine& machine,
           RunDirectory directory, ControlServer& control, SignalWatch& signals,
           ConsoleWriter& console) {
@@ -336,7 +327,8 @@ int train(const Manifest& trained, const Start& start, const Machine& machine,
                 .fallen = fallen};
   const int code = report_end(end, std::move(directory), control, log, console);
   if (sinks) sinks->finish(outcome);
-  if (hook && !fallen) wait_for_hook(*hook, signals, console);
+  if (hook && fallen) hook->give_up();
+  if (hook) wait_for_hook(*hook, signals, console);  // before the log goes, which it tells
   return code;
 }
 

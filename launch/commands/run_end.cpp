@@ -71,4 +71,12 @@ int report_end(const End& end, RunDirectory directory, ControlServer& control, R
   return outcome.exit_code;
 }
 
+void wait_for_hook(SaveHook& hook, SignalWatch& signals, ConsoleWriter& console) {
+  if (hook.busy()) console.show("waiting for checkpoint.on_save of the last checkpoint\n");
+  const auto give_up = [&](const std::string&) { hook.give_up(); };
+  signals.orders({.stop = give_up, .stop_now = give_up});
+  hook.finish();
+  signals.orders({});
+}
+
 }  // namespace troupe::launch

@@ -5,8 +5,10 @@
 #include "actors/topology/reports.h"
 #include "launch/control/control_server.h"
 #include "launch/host/console_writer.h"
+#include "launch/host/signals.h"
 #include "launch/run/run_directory.h"
 #include "launch/run/run_log.h"
+#include "launch/run/save_hook.h"
 
 namespace troupe::launch {
 
@@ -23,5 +25,8 @@ struct End {
 /// directory. Returns the exit code.
 int report_end(const End& end, RunDirectory directory, ControlServer& control, RunLog& log,
                ConsoleWriter& console);
+
+/// Waits for commands that the last checkpoints have begun; a signal ends them.
+void wait_for_hook(SaveHook& hook, SignalWatch& signals, ConsoleWriter& console);
 
 }  // namespace troupe::launch

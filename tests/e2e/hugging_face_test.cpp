@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
@@ -105,7 +106,10 @@ BOOST_FIXTURE_TEST_CASE(checkpoints_keep_what_the_model_came_with, Model) {
   BOOST_TEST(content_of(kept + "/generation_config.json") == R"({"eos_token_id": 7})");
   config["torch_dtype"] = "float32";
   BOOST_TEST(json::parse(content_of(kept + "/config.json")) == config);
-  done({"export", kept, path("out"), "--dtype", "bfloat16"});
+  const json told =
+      json::parse(done({"export", kept, path("out"), "--dtype", "bfloat16", "--json"}).out);
+  BOOST_TEST(told.at("directory") == path("out"));
+  BOOST_TEST(std::ranges::count(told.at("files"), json("generation_config.json")) == 1);
   config["torch_dtype"] = "bfloat16";
   BOOST_TEST(json::parse(content_of(path("out/config.json"))) == config);
   BOOST_TEST(fs::exists(path("out/generation_config.json")));
