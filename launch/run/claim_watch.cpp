@@ -19,6 +19,10 @@ void ClaimWatch::on_step(const actors::StepReport& report) {
   if (stands()) observer_.on_step(report);
 }
 
+void ClaimWatch::on_step_again(const actors::StepReport& report, const actors::CatchUp& way) {
+  if (stands()) observer_.on_step_again(report, way);
+}
+
 void ClaimWatch::on_eval(const actors::EvalReport& report) {
   if (stands()) observer_.on_eval(report);
 }

@@ -16,6 +16,7 @@ class ClaimWatch : public actors::RunObserver {
   ClaimWatch(actors::RunObserver& observer, stages::Claim claim, std::function<void()> on_fallen);
 
   void on_step(const actors::StepReport& report) override;
+  void on_step_again(const actors::StepReport& report, const actors::CatchUp& way) override;
   void on_eval(const actors::EvalReport& report) override;
   void on_checkpoint(std::int64_t step, const std::string& path) override;
   void on_not_saved(std::int64_t step, const std::string& error) override;
