@@ -6,11 +6,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <random>
 #include <utility>
 
-#include "launch/manifest/manifest.h"
+#include "launch/run/file_lock.h"
 #include "stages/checkpoint.h"
 #include "stages/storage/output_file.h"
 #include "tensor/error.h"
@@ -19,13 +18,6 @@ namespace troupe::launch {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct flock whole_file(short type) {
-  struct flock lock {};
-  lock.l_type = type;
-  lock.l_whence = SEEK_SET;
-  return lock;
-}
 
 [[noreturn]] void refuse_lock(const fs::path& path, int code) {
   // Both say that another process has the lock; any other error is the file system's.
@@ -168,51 +160,6 @@ void RunDirectory::remove(const std::string& name) const {
 void RunDirectory::discard() const {
   std::error_code ignored;
   if (claim_.stands()) fs::remove_all(path_, ignored);
-}
-
-bool holds_run(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path / kManifestFile, ignored);
-}
-
-namespace {
-
-/// A file that cannot be opened tells nothing about the run: neither that it ended nor how.
-[[noreturn]] void refuse_reader(const fs::path& file, int code) {
-  throw Error(ErrorKind::data,
-              fmt::format("{} may not be read by user {} ({}), so nothing can be told of the run; "
-                          "ask as its owner",
-                          file.string(), geteuid(), std::strerror(code)));
-}
-
-}  // namespace
-
-void require_run(const fs::path& path) {
-  std::error_code error;
-  if (fs::is_regular_file(path / kManifestFile, error)) return;
-  if (error == std::errc::permission_denied) refuse_reader(path / kManifestFile, error.value());
-  throw Error(ErrorKind::data,
-              fmt::format("{} is not a run directory: it has no {}", path.string(), kManifestFile));
-}
-
-bool has_launcher(const fs::path& path) {
-  const int fd = open((path / kLockFile).c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return false;
-  if (fd < 0) refuse_reader(path / kLockFile, errno);
-  struct flock lock = whole_file(F_WRLCK);
-  const int result = fcntl(fd, F_OFD_GETLK, &lock);
-  close(fd);
-  return result == 0 && lock.l_type != F_UNLCK;
-}
-
-std::optional<nlohmann::json> read_json(const fs::path& path) {
-  errno = 0;
-  std::ifstream file(path);
-  if (!file && errno == EACCES) refuse_reader(path, errno);
-  if (!file) return std::nullopt;
-  nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
-  return json;
 }
 
 }  // namespace troupe::launch

@@ -82,7 +82,7 @@ DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
                                    const Tokenizer& tokenizer, const std::string& prefix,
                                    const EncodeOptions& options) {
   const std::string bin = bin_path(prefix), idx = idx_path(prefix), sums = sums_path(prefix);
-  for (const std::string& path : {bin, idx, sums})
+  for (const std::string& path : {bin, idx})  // sums without them are of a dataset that is gone
     if (file_exists(path))
       throw Error(ErrorKind::data,
                   fmt::format("{} exists and is not replaced; give another prefix", path));

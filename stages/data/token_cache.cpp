@@ -33,14 +33,14 @@ constexpr int kKeyVersion = 5;
 /// The last bytes of a cache file, after the ids, the documents' ends, the masked spans and the
 /// key.
 struct TrailerBytes {
+  std::uint64_t ids_sum = 0;     ///< XXH64 of the ids
+  std::uint64_t bounds_sum = 0;  ///< XXH64 of the documents' ends and the masked spans
   std::uint64_t num_tokens = 0;
   std::uint64_t num_documents = 0;
   std::uint64_t num_masked = 0;
   std::uint64_t key_bytes = 0;
   std::uint32_t width = 0;
   std::uint32_t version = kVersion;
-  std::uint64_t ids_sum = 0;     ///< XXH64 of the ids
-  std::uint64_t bounds_sum = 0;  ///< XXH64 of the documents' ends and the masked spans
   std::uint64_t sum = 0;         ///< XXH64 of the key and the fields above
   std::array<char, 8> magic = kMagic;
 };
@@ -156,13 +156,13 @@ void write_cache(const TokenSource& source, const std::string& key,
   if (key_of(source) != key)
     throw Error(ErrorKind::data, fmt::format("a data file changed while it was read, one of {}",
                                              fmt::join(source.files, ", ")));
-  TrailerBytes trailer{.num_tokens = static_cast<std::uint64_t>(tokens.num_tokens()),
+  TrailerBytes trailer{.ids_sum = tokens.sum(),
+                       .bounds_sum = sum_of(documents, masked),
+                       .num_tokens = static_cast<std::uint64_t>(tokens.num_tokens()),
                        .num_documents = documents.size(),
                        .num_masked = masked.size(),
                        .key_bytes = key.size(),
-                       .width = static_cast<std::uint32_t>(width),
-                       .ids_sum = tokens.sum(),
-                       .bounds_sum = sum_of(documents, masked)};
+                       .width = static_cast<std::uint32_t>(width)};
   cache.file().write(std::as_bytes(std::span(documents)));
   cache.file().write(std::as_bytes(std::span(masked)));
   trailer.sum = sum_of(trailer, key);

@@ -299,9 +299,9 @@ BOOST_AUTO_TEST_CASE(what_is_no_token_file_is_refused_by_name) {
   };
   refused("", "0 bytes");
   refused(std::string(100, 'x'), "TROUPETK");
-  refused(with(36, 9), "version 9");
-  refused(with(40, 3), "3 bytes per token");
-  for (const std::size_t count : {72, 64, 56}) {  // of tokens, of documents, of spans
+  refused(with(20, 9), "version 9");
+  refused(with(24, 3), "3 bytes per token");
+  for (const std::size_t count : {56, 48, 40}) {  // of tokens, of documents, of spans
     refused(with(count, 5), "do not make its");
     refused(with(count - 7, '\x80'), "do not make its");  // beyond 2^63
   }
