@@ -9,8 +9,7 @@ namespace troupe::actors {
 namespace {
 
 bool keeps_twins(const RunSpec& spec, const ClusterShape& shape) {
-  return spec.recovery.neighbour_copies && spec.recovery.on_failure != RunSpec::OnFailure::stop &&
-         shape.layout.copies() == 1;
+  return spec.recovery.neighbour_copies && shape.layout.copies() == 1;
 }
 
 /// What decides which parameters a rank's stage has, and how they are cut.

@@ -204,8 +204,8 @@ std::vector<transport::Edge> copy_edges(const RunSpec& spec, const ClusterShape&
 }
 
 bool copies_state(const RunSpec& spec, const ClusterShape& shape) {
-  return spec.recovery.neighbour_copies && spec.recovery.on_failure != RunSpec::OnFailure::stop &&
-         shape.mesh.ranks_of_replica() > 1 && shape.mesh.dp == 1 && shape.layout.copies() == 1;
+  return spec.recovery.neighbour_copies && shape.mesh.ranks_of_replica() > 1 &&
+         shape.mesh.dp == 1 && shape.layout.copies() == 1;
 }
 
 int neighbour_of(const ClusterShape& shape, int rank, int distance) {

@@ -280,8 +280,8 @@ constexpr std::array kLaterKeys{
         "Loopback port of status and stop, 0: any free one", Rule{.min = 0, .max = 65535}},
 
     Key{"recovery", "on_failure", text, "\"replace\"", "",
-        "What to do about a lost worker: replace it, shrink to the ranks left, or save what they "
-        "hold and end the run",
+        "What to do about a lost worker: replace it, shrink to the ranks left, or stop: save what "
+        "memory holds, for which neighbour_copies must be on, and end the run",
         std::nullopt, kOnFailure},
     Key{"recovery", "spares", integer, "0", "processes",
         "Warm workers kept ready to take a lost one's place; each takes memory",

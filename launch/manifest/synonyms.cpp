@@ -84,7 +84,7 @@ constexpr std::array kNames{
     Synonyms{"gradient_checkpointing activation_checkpointing activation_checkpoint "
              "recompute_activations recompute_granularity",
              "recompute.mode"},
-    Synonyms{"zero zero_stage stage zero_optimization fsdp sharding_strategy",
+    Synonyms{"zero zero_stage zero_optimization fsdp sharding_strategy",
              "data_parallel.sharding"},
 
     Synonyms{"save_interval save_steps save_every save_freq checkpoint_interval ckpt_interval "

@@ -36,7 +36,7 @@ void check_phases(const json& event) {
   BOOST_TEST(event.at("time").get<double>() > 1e9);
   double sum = 0;
   for (const json& phase : event.at("phases")) sum += phase.at("seconds").get<double>();
-  BOOST_TEST(event.at("phases").size() == 6u);
+  BOOST_TEST(event.at("phases").size() == 7u);
   BOOST_TEST(event.at("stall_s").get<double>() > 0);
   BOOST_TEST(sum == event.at("stall_s").get<double>(), boost::test_tools::tolerance(1e-3));
 }

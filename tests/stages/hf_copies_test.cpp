@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(export_rounds_when_asked) {
 }
 
 BOOST_AUTO_TEST_CASE(a_weight_that_is_no_finite_number_is_named) {
-  constexpr const char* kDown = "model.layers.0.mlp.down_proj.weight";
+  constexpr const char* kDown = "model.layers.1.mlp.down_proj.weight";
   const std::string columns = std::to_string(llama_json()["intermediate_size"].get<int>());
   for (const float value : {std::numeric_limits<float>::quiet_NaN(), -INFINITY}) {
     for (const bool half : {false, true}) {
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(a_weight_that_is_no_finite_number_is_named) {
 }
 
 BOOST_AUTO_TEST_CASE(what_a_type_cannot_hold_is_not_exported) {
-  constexpr const char* kDown = "model.layers.0.mlp.down_proj.weight";
+  constexpr const char* kDown = "model.layers.1.mlp.down_proj.weight";
   for (const auto& [dtype, value, largest] : {std::tuple{WeightDType::f16, 70'000.0f, "65504"},
                                               {WeightDType::bf16, 3.4e38f, "3.38953"}}) {
     RawTensors tensors = tensors_for(llama_json());

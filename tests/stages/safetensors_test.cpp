@@ -138,6 +138,8 @@ BOOST_AUTO_TEST_CASE(regions_have_a_checksum_each) {
                        R"("xxh64:m[1:2,0:2]":"----------------"})"
                        R"(,"m":{"dtype":"F32","shape":[3,2],"data_offsets":[0,24]}})";
   header.resize((header.size() + 7) / 8 * 8, ' ');
+  const std::string unset = "----------------";
+  header.replace(header.find(unset), unset.size(), unset.size(), '\0');  // nobody has written it
   std::string data(24, '\0');
   std::memcpy(data.data(), top.data(), 8);
   BOOST_TEST(test::content_of(path) == file_of(header, data));

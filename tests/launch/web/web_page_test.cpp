@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(the_state_follows_the_run_and_actions_are_recorded_while_so
   const json state = body_of(get_until(page.url() + "state", "0F0"));
   BOOST_TEST(state.at("title") == "my <run>: training");
   BOOST_TEST(!state.at("ended").get<bool>());
-  BOOST_TEST(state.at("parts").size() == 8u);
+  BOOST_TEST(state.at("parts").size() == 9u);
 }
 
 BOOST_AUTO_TEST_CASE(readers_that_take_nothing_hold_up_no_other) {
