@@ -88,7 +88,8 @@ BOOST_AUTO_TEST_CASE(events_of_a_run_are_as_the_schema_says) {
   BOOST_TEST(run.finish().exit_code == 0);
   const std::string events = reader.get();
   check_lines(place, "event.schema.json", events + tapped.out + content_of(dir + "/events.jsonl"));
-  // A reader that is slower than the steps lacks some; the log of events lacks what each step sends.
+  // A reader that is slower than the steps lacks some; the log of events lacks what each step
+  // sends.
   const std::set<std::string> seen =
       kinds_in(events + tapped.out + content_of(dir + "/events.jsonl"));
   for (const char* kind : {"step", "evaluation", "checkpoint", "membership", "activity", "director",
