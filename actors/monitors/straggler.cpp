@@ -7,7 +7,7 @@ namespace troupe::actors {
 namespace {
 
 template <typename Values>
-std::optional<double> median(const Values& values) {
+std::optional<double> median_of(const Values& values) {
   if (values.empty()) return std::nullopt;
   std::vector<double> sorted(values.begin(), values.end());
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
@@ -35,13 +35,13 @@ double StragglerScores::expected_s(const std::vector<StepReport::StageTime>& sta
     if (other.stage == stage.stage) twins.push_back(other.busy_s);
     const auto known = stages_.find(place_of(other));
     if (known == stages_.end()) continue;
-    if (const auto usual = median(known->second.busy_s); usual && *usual > 0)
+    if (const auto usual = median_of(known->second.busy_s); usual && *usual > 0)
       slowdowns.push_back(other.busy_s / *usual);
   }
-  if (const auto of_twins = median(twins)) return *of_twins;
+  if (const auto of_twins = median_of(twins)) return *of_twins;
   const auto own = stages_.find(place_of(stage));
   if (own == stages_.end() || own->second.busy_s.size() < kWindow) return 0;
-  return median(own->second.busy_s).value_or(0) * median(slowdowns).value_or(1);
+  return median_of(own->second.busy_s).value_or(0) * median_of(slowdowns).value_or(1);
 }
 
 std::vector<StragglerFound> StragglerScores::on_step(const StepReport& report) {
@@ -56,7 +56,7 @@ std::vector<StragglerFound> StragglerScores::on_step(const StepReport& report) {
     if (expected[i] <= 0) continue;
     push_bounded(history.ratios, stage.busy_s / expected[i], kWindow);
     if (history.ratios.size() < kWindow) continue;
-    const double score = median(history.ratios).value_or(0);
+    const double score = median_of(history.ratios).value_or(0);
     if (score < kScore || report.step < history.told_at + kPause) continue;
     history.told_at = report.step;
     found.push_back({.replica = stage.replica,
