@@ -144,9 +144,15 @@ void note_newest(const std::filesystem::path& checkpoints, std::int64_t step);
 bool is_own_checkpoint(const std::filesystem::path& checkpoints, std::int64_t step);
 /// complete_checkpoints() without those of other runs.
 std::vector<std::int64_t> own_checkpoints(const std::filesystem::path& checkpoints);
-/// Removes the run's own complete checkpoints other than the newest `keep` (step-0 is exempt), and
-/// leftovers of unfinished ones. Must not be called while a checkpoint is being written there.
-void prune_checkpoints(const std::filesystem::path& checkpoints, int keep);
+/// Which of its own complete checkpoints a run keeps, beside step-0.
+struct KeptCheckpoints {
+  int newest = 1;
+  int best = 0;     ///< those of the lowest loss (note_best())
+  std::string set;  ///< in evaluations of what
+};
+/// Removes the run's other complete checkpoints, and leftovers of unfinished ones. Must not be
+/// called while a checkpoint is being written there.
+void prune_checkpoints(const std::filesystem::path& checkpoints, const KeptCheckpoints& kept);
 /// Does, with some bytes, what saving needs of a file system, and removes what it made. Throws
 /// Error{internal} with the path and the system's reason if that cannot be done there.
 void try_saving(const std::filesystem::path& checkpoints);

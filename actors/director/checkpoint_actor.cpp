@@ -34,34 +34,62 @@ std::vector<std::string> remarks_of(const stages::CheckpointNotes& notes, std::i
   return remarks;
 }
 
-CheckpointFinished finish(const FinishCheckpoint& request, const stages::ModelSource& source) {
-  CheckpointFinished done{.step = request.info.step, .error = request.error, .remarks = {}};
-  if (done.error.empty())
-    done.error = error_of([&] {
-      request.claim.check();
-      done.remarks = remarks_of(stages::finish_checkpoint(request.unfinished, request.info,
-                                                          request.num_parts, source, request.stop),
-                                request.info.step);
-    });
-  // If the run ends at once, the next run that writes here removes what is left.
-  if (request.stop.stop_requested() || !request.claim.stands()) return done;
-  // What is left of a failed checkpoint would only take room that the next one needs.
-  const std::string error = error_of([&] { stages::prune_checkpoints(request.dir, request.keep); });
-  if (done.error.empty() && !error.empty())  // else the next checkpoint meets and reports it
-    done.remarks.push_back("older checkpoints stay: " + error);
-  return done;
-}
-
 }  // namespace
+
+stages::KeptCheckpoints kept_checkpoints(const RunSpec& spec) {
+  return {.newest = spec.checkpoint.keep,
+          .best = spec.checkpoint.keep_best,
+          .set = spec.eval.compared(spec.batch.global)};
+}
 
 CheckpointActor::CheckpointActor(caf::actor_config& config, stages::ModelSource source)
     : ControlActor(config), source_(std::move(source)) {}
 
 caf::behavior CheckpointActor::make_behavior() {
   return {[this](const FinishCheckpoint& request) {
-    director_ = caf::actor_cast<caf::actor>(current_sender());
-    send(director_, finish(request, source_));
-  }};
+            director_ = caf::actor_cast<caf::actor>(current_sender());
+            send(director_, finish(request));
+          },
+          [this](const NoteEvaluation& word) {
+            director_ = caf::actor_cast<caf::actor>(current_sender());
+            note(word);
+          }};
+}
+
+CheckpointFinished CheckpointActor::finish(const FinishCheckpoint& request) {
+  CheckpointFinished finished{.step = request.info.step, .error = request.error, .remarks = {}};
+  if (finished.error.empty())
+    finished.error = error_of([&] {
+      request.claim.check();
+      finished.remarks =
+          remarks_of(stages::finish_checkpoint(request.unfinished, request.info, request.num_parts,
+                                               source_, request.stop),
+                     request.info.step);
+    });
+  // If the run ends at once, the next run that writes here removes what is left.
+  if (request.stop.stop_requested() || !request.claim.stands()) return finished;
+  // What is left of a failed checkpoint would only take room that the next one needs.
+  const std::string error = error_of([&] {
+    if (evaluated_ && evaluated_->step == request.info.step)
+      stages::note_evaluation(request.dir, *evaluated_);
+    stages::prune_checkpoints(request.dir, request.kept);
+  });
+  if (finished.error.empty() && !error.empty())  // else the next checkpoint meets and reports it
+    finished.remarks.push_back("older checkpoints stay: " + error);
+  return finished;
+}
+
+/// An evaluation of the last step comes after its checkpoint, and no other checkpoint after that.
+void CheckpointActor::note(const NoteEvaluation& word) {
+  evaluated_ = word.evaluated;
+  if (!word.claim.stands()) return;
+  const std::string error = error_of([&] {
+    if (stages::note_evaluation(word.dir, word.evaluated))
+      stages::note_best(word.dir, word.kept.best, word.kept.set);
+  });
+  if (!error.empty())
+    send(director_, CheckpointRemark{fmt::format("the checkpoint of step {} lacks its loss: {}",
+                                                 word.evaluated.step, error)});
 }
 
 void CheckpointActor::on_failure(const std::string& what) {

@@ -101,6 +101,7 @@ caf::behavior Director::make_behavior() {
           [this](const ParameterHistograms& message) { on_histograms(message); },
           [this](const AutoChange::Advice& advice) { on_advice(advice); },
           [this](const CheckpointFinished& checkpoint) { finished(checkpoint); },
+          [this](const CheckpointRemark& remark) { announce(remark.text); },
           [this](const MeasureActions& measure) { scheduler_measures_ = measure.on; },
           [this](const Event& event) { handle(event); },
           [this](Tick) {

@@ -300,7 +300,8 @@ void Director::perform(const PublishCheckpoint& effect) {
                     .seq_len = spec.batch.seq_len,
                     .training = training_of(spec, effect.step)},
            .num_parts = protocol_.epoch().shape.mesh.pp,
-           .keep = spec.checkpoint.keep,
+           .kept = kept_checkpoints(spec),
+           .claim = context_.claim,
            .error = effect.error,
            .stop = abandon_.get_token()});
 }
@@ -327,8 +328,20 @@ void Director::perform(const OrderEvaluate& effect) {
 }
 
 void Director::perform(const ReportEvaluation& effect) {
-  context_.observer.on_eval({.step = effect.step, .loss = effect.loss});
-  tell(EvaluationDone{.loss = effect.loss}, -1, effect.step);
+  const RunSpec& spec = context_.spec;
+  EvalReport report{.step = effect.step, .loss = effect.losses.at(0), .sets = {}};
+  if (effect.losses.size() > 1)
+    for (std::size_t i = 0; i < effect.losses.size(); ++i)
+      report.sets.push_back({.name = spec.eval.sets.at(i).name, .loss = effect.losses[i]});
+  context_.observer.on_eval(report);
+  tell(EvaluationDone{.loss = report.loss, .sets = report.sets}, -1, effect.step);
+  send(context_.checkpoints,
+       NoteEvaluation{.dir = spec.dir + "/checkpoints",
+                      .evaluated = {.step = effect.step,
+                                    .loss = report.loss,
+                                    .set = spec.eval.compared(spec.batch.global)},
+                      .kept = kept_checkpoints(spec),
+                      .claim = context_.claim});
   step_begin_ =
       std::chrono::steady_clock::now();  // an evaluation does not count in the next step's time
 }

@@ -29,7 +29,8 @@ struct StepAgain {
   CatchUp way;
 };
 struct EvaluationDone {
-  double loss = 0;
+  double loss = 0;            ///< on the only set, or the first one
+  std::vector<SetLoss> sets;  ///< all, in the manifest's order; none if there is but one
 };
 struct CheckpointSaved {
   std::string path;

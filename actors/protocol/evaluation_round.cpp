@@ -13,10 +13,12 @@ constexpr std::int64_t kBatchesAtOnce = 2;
 
 }  // namespace
 
-void EvaluationRound::begin(std::int64_t num_batches, int num_replicas) {
+void EvaluationRound::begin(std::span<const std::int64_t> batches_of_sets, int num_replicas) {
   *this = {};
-  num_batches_ = num_batches;
-  loss_sums_.assign(static_cast<std::size_t>(num_replicas), 0.0);
+  num_replicas_ = num_replicas;
+  for (const std::int64_t batches : batches_of_sets)
+    sets_.push_back({.end = num_batches_ += batches,
+                     .loss_sums = std::vector<double>(static_cast<std::size_t>(num_replicas))});
 }
 
 std::optional<std::int64_t> EvaluationRound::order() {
@@ -28,20 +30,25 @@ void EvaluationRound::add(std::int64_t batch, int replica, const Loss& loss) {
   if (batch < num_done_) return;
   waiting_[{batch, replica}] = loss;
   for (; next_is_done(); ++num_done_) {
-    targets_ += waiting_.at({num_done_, 0}).targets;
-    for (std::size_t r = 0; r < loss_sums_.size(); ++r)
-      loss_sums_[r] += waiting_.extract({num_done_, static_cast<int>(r)}).mapped().sum;
+    Set& set = *std::ranges::upper_bound(sets_, num_done_, {}, &Set::end);
+    set.targets += waiting_.at({num_done_, 0}).targets;
+    for (std::size_t r = 0; r < set.loss_sums.size(); ++r)
+      set.loss_sums[r] += waiting_.extract({num_done_, static_cast<int>(r)}).mapped().sum;
   }
 }
 
 bool EvaluationRound::next_is_done() const {
   const auto begin = waiting_.lower_bound({num_done_, 0});
   const auto end = waiting_.lower_bound({num_done_ + 1, 0});
-  return !loss_sums_.empty() && std::distance(begin, end) == std::ssize(loss_sums_);
+  return num_replicas_ > 0 && std::distance(begin, end) == num_replicas_;
 }
 
-double EvaluationRound::loss_sum() const {
-  return std::accumulate(loss_sums_.begin(), loss_sums_.end(), 0.0);
+std::vector<double> EvaluationRound::mean_losses() const {
+  std::vector<double> losses;
+  for (const Set& set : sets_)
+    losses.push_back(std::accumulate(set.loss_sums.begin(), set.loss_sums.end(), 0.0) /
+                     static_cast<double>(set.targets));
+  return losses;
 }
 
 }  // namespace troupe::actors

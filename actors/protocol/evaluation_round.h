@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,9 @@ class EvaluationRound {
     double sum = 0;
     std::int64_t targets = 0;
   };
-  void begin(std::int64_t num_batches, int num_replicas);
+  /// Batches are numbered through one set after the other; `batches_of_sets` says how many each
+  /// has.
+  void begin(std::span<const std::int64_t> batches_of_sets, int num_replicas);
   /// The next batch to order, which then counts as ordered; none if all, or enough for now, are
   /// ordered.
   std::optional<std::int64_t> order();
@@ -29,16 +32,21 @@ class EvaluationRound {
   bool complete() const { return num_done_ == num_batches_; }
   /// Whether every batch that was ordered is done.
   bool idle() const { return num_done_ == num_ordered_; }
-  /// The sum of losses over all targets of the batches that are done, and their mean.
-  double loss_sum() const;
-  double mean_loss() const { return loss_sum() / static_cast<double>(targets_); }
+  /// Mean losses over all targets of the batches that are done, by set.
+  std::vector<double> mean_losses() const;
 
  private:
+  /// What is done of a set.
+  struct Set {
+    std::int64_t end = 0;           // the first batch that is not of it or of sets before it
+    std::vector<double> loss_sums;  // by replica
+    std::int64_t targets = 0;
+  };
   bool next_is_done() const;
 
   std::int64_t num_batches_ = 0, num_done_ = 0, num_ordered_ = 0;
-  std::vector<double> loss_sums_;  // by replica, over the batches that are done
-  std::int64_t targets_ = 0;       // of the batches that are done
+  int num_replicas_ = 0;
+  std::vector<Set> sets_;
   // Losses of batches that are not done, by batch and replica.
   std::map<std::pair<std::int64_t, int>, Loss> waiting_;
 };

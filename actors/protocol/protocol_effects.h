@@ -102,7 +102,7 @@ struct OrderEvaluate {
 };
 struct ReportEvaluation {
   std::int64_t step = 0;
-  double loss = 0;
+  std::vector<double> losses;  ///< by evaluation set
 };
 /// A checkpoint could not be made; the run goes on.
 struct ReportUnsaved {

@@ -138,7 +138,10 @@ void DirectorProtocol::evaluate_or_go_on() {
   const bool due = interval > 0 && committed_ > evaluated_ && committed_ % interval == 0;
   if (stopping() || !due) return go_on();
   phase_ = Phase::evaluating;
-  evaluation_.begin(spec_.eval.batches(spec_.batch.global), epoch_.shape.mesh.dp);
+  std::vector<std::int64_t> batches;
+  for (const RunSpec::Eval::Set& set : spec_.eval.sets)
+    batches.push_back(spec_.eval.batches_of(set, spec_.batch.global));
+  evaluation_.begin(batches, epoch_.shape.mesh.dp);
   order_batches();
 }
 
@@ -152,7 +155,7 @@ void DirectorProtocol::handle(const ReplicaEvaluated& event) {
     return;
   // Joined samples have no targets counted: all have equally many.
   const std::int64_t joined =
-      spec_.eval.samples_in(event.batch, spec_.batch.global) * spec_.batch.seq_len;
+      spec_.eval.batch(event.batch, spec_.batch.global).samples * spec_.batch.seq_len;
   evaluation_.add(event.batch, event.replica,
                   {.sum = event.loss_sum, .targets = event.targets > 0 ? event.targets : joined});
   if (stopping()) {  // no more batches are ordered
@@ -161,7 +164,7 @@ void DirectorProtocol::handle(const ReplicaEvaluated& event) {
   }
   if (!evaluation_.complete()) return order_batches();
   evaluated_ = committed_;  // a step that is computed again is not evaluated again
-  emit(ReportEvaluation{.step = committed_, .loss = evaluation_.mean_loss()});
+  emit(ReportEvaluation{.step = committed_, .losses = evaluation_.mean_losses()});
   go_on();
 }
 

@@ -30,6 +30,14 @@ std::vector<StepReport::Collectives> StepReport::of_groups(
   return rows;
 }
 
+std::string losses_text(double loss, const std::vector<SetLoss>& sets) {
+  if (sets.empty()) return fmt::format("{:.4f}", loss);
+  std::string text;
+  for (const SetLoss& set : sets)
+    text += fmt::format("{}{} {:.4f}", text.empty() ? "" : ", ", set.name, set.loss);
+  return text;
+}
+
 std::string to_string(const CatchUp& way) {
   return fmt::format("goes back to step {}, {} to compute again", way.back_to,
                      schedules::counted(way.reached - way.back_to, "step"));

@@ -86,9 +86,18 @@ struct StepReport {
   }
 };
 
+/// The loss of an evaluation on one of several sets.
+struct SetLoss {
+  std::string name;
+  double loss = 0;
+  bool operator==(const SetLoss&) const = default;
+};
+/// "2.8141", or of several sets "text 2.8141, code 1.9020".
+std::string losses_text(double loss, const std::vector<SetLoss>& sets);
 struct EvalReport {
   std::int64_t step = 0;
-  double loss = 0;
+  double loss = 0;            ///< on the only set, or the first one
+  std::vector<SetLoss> sets;  ///< all, in the manifest's order; none if there is but one
 };
 
 /// Seconds that the parts of a recovery or of an ordered change took, in their order, added up over

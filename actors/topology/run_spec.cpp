@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "actors/topology/schedule_kinds.h"
+#include "schedules/counted.h"
 #include "schedules/generators.h"
 #include "tensor/error.h"
 
@@ -114,6 +115,30 @@ schedules::Plan make_eval_plan(const RunSpec& spec) {
     for (auto& action : row) action.overlaps_next = false;  // the action that it overlapped is gone
   }
   return plan;
+}
+
+std::int64_t RunSpec::Eval::batches_of(const Set& set, std::int64_t global) const {
+  return std::min(steps, (set.samples + global - 1) / global);
+}
+
+std::int64_t RunSpec::Eval::batches(std::int64_t global) const {
+  std::int64_t sum = 0;
+  for (const Set& set : sets) sum += batches_of(set, global);
+  return sum;
+}
+
+RunSpec::Eval::Batch RunSpec::Eval::batch(std::int64_t number, std::int64_t global) const {
+  std::size_t set = 0;
+  for (; number >= batches_of(sets.at(set), global); ++set) number -= batches_of(sets[set], global);
+  return {.set = set,
+          .number = number,
+          .samples = std::min(global, sets[set].samples - number * global)};
+}
+
+std::string RunSpec::Eval::compared(std::int64_t global) const {
+  if (sets.empty()) return "";
+  const std::int64_t samples = std::min(sets.front().samples, steps * global);
+  return sets.front().digest + ", " + schedules::counted(samples, "sample");
 }
 
 CoreUse core_use(const RunSpec::Cluster& cluster, std::int64_t ranks) {

@@ -91,27 +91,40 @@ struct RunSpec {
   struct Checkpoint {
     std::int64_t interval = 0;  ///< in steps; 0: only at the end
     int keep = 3;
+    int keep_best = 0;     ///< beside them, by the loss on the first evaluation set
     bool initial = false;  ///< save step 0 too
     std::string resume;    ///< directory of the checkpoint to start from; empty: fresh weights
     bool weights_only = false;
   } checkpoint;
 
   struct Eval {
+    /// Text to evaluate on.
+    struct Set {
+      std::string name;          ///< empty: the only one, eval.files
+      std::string tokens;        ///< path of the token file
+      std::string digest;        ///< of the token ids (stages::scan_tokens)
+      std::int64_t samples = 0;  ///< that the token file makes; each counts once at most
+    };
     std::int64_t interval = 0;  ///< in steps; 0: never
-    std::int64_t steps = 0;     ///< global batches per evaluation
-    std::string tokens;         ///< path of the token file
-    std::int64_t samples = 0;   ///< that the token file makes; each counts once at most
+    std::int64_t steps = 0;     ///< global batches of each set in an evaluation, at most
+    std::vector<Set> sets;      ///< at least one if the run evaluates
     /// Whether workers keep the memory of their gradients during an evaluation.
     bool keeps_gradients = true;
 
-    /// Global batches that an evaluation takes: as many as asked for, or as there are samples.
-    std::int64_t batches(std::int64_t global) const {
-      return std::min(steps, (samples + global - 1) / global);
-    }
-    /// Samples in one of them: the last may have fewer than the others.
-    std::int64_t samples_in(std::int64_t batch, std::int64_t global) const {
-      return std::min(global, samples - batch * global);
-    }
+    /// A global batch of an evaluation, which goes through one set after the other.
+    struct Batch {
+      std::size_t set = 0;
+      std::int64_t number = 0;   ///< within the set
+      std::int64_t samples = 0;  ///< in it: the last of a set may have fewer than the others
+    };
+    /// Global batches of a set: as many as asked for, or as there are samples.
+    std::int64_t batches_of(const Set& set, std::int64_t global) const;
+    /// Global batches of all sets.
+    std::int64_t batches(std::int64_t global) const;
+    Batch batch(std::int64_t number, std::int64_t global) const;
+    /// What the loss of the first set is a loss of. Losses of two runs, or of two times of one, are
+    /// comparable if it is the same.
+    std::string compared(std::int64_t global) const;
   } eval;
 
   struct Cluster {

@@ -104,9 +104,13 @@ void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin
   if (spec.eval.interval <= 0) return;
   stages::FeedSpec eval = feed_spec(spec, shape);
   eval.once = true;
-  if (opens) now.eval_feed = open_feed({{.tokens = spec.eval.tokens}}, eval);
-  now.eval_runner.emplace(now.stage(), channel, device, compile(now.part, now.part.eval_actions),
-                          data(now.eval_feed.get()), now.data_parallel.get());
+  for (const RunSpec::Eval::Set& set : spec.eval.sets) {
+    const auto& feed =
+        now.eval_feeds.emplace_back(opens ? open_feed({{.tokens = set.tokens}}, eval) : nullptr);
+    now.eval_runners.emplace_back(now.stage(), channel, device,
+                                  compile(now.part, now.part.eval_actions), data(feed.get()),
+                                  now.data_parallel.get());
+  }
 }
 
 }  // namespace troupe::actors

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -32,7 +33,8 @@ struct RankEpoch {
   std::vector<std::uint32_t> parameters;  // canonical numbers of the owned parameters
   std::vector<std::size_t> owned;         // indices of the owned parameters in stage->parameters()
   std::vector<double> squared_norms;
-  std::unique_ptr<stages::DataFeed> feed, eval_feed;
+  std::unique_ptr<stages::DataFeed> feed;
+  std::vector<std::unique_ptr<stages::DataFeed>> eval_feeds;  // by evaluation set; null: reads none
   std::unique_ptr<tensor::ProcessGroup> tied, mirror, replicas, instances, twins;
   /// stages::GradientGroups: gathers of divided weights.
   std::unique_ptr<tensor::ProcessGroup> forward_weights, backward_weights;
@@ -41,7 +43,8 @@ struct RankEpoch {
   std::unique_ptr<stages::DataParallel> data_parallel;  ///< completes the stage's gradients
   std::optional<TokenBroadcast> tokens;  ///< [data] reader = "first-shard", on stages that read
   std::optional<NeighbourCopies> copies;
-  std::optional<PlanRunner> runner, eval_runner;
+  std::optional<PlanRunner> runner;
+  std::deque<PlanRunner> eval_runners;    // by evaluation set
   std::vector<std::uint64_t> edge_bytes;  // bytes sent over each edge by the end of the last step
   bool reached_by_all = false;            // an order to compute in this epoch has come
 

@@ -190,7 +190,9 @@ Evaluated RankExecutor::evaluate(const Evaluate& order) {
   if (order.batch == 0 && !spec_.eval.keeps_gradients)
     spdlog::info("gives {} bytes of gradients back until the next step",
                  epoch_->stage().give_up_gradients());
-  const PlanResult result = epoch_->eval_runner->evaluate(order.batch, kEvalStep + next_eval_++);
+  const RunSpec::Eval::Batch batch = spec_.eval.batch(order.batch, spec_.batch.global);
+  const PlanResult result =
+      epoch_->eval_runners.at(batch.set).evaluate(batch.number, kEvalStep + next_eval_++);
   set_state("ready");
   return {.epoch = order.epoch,
           .step = order.step,

@@ -72,7 +72,7 @@ void RankExecutor::leave_epoch() {
     if (!ended) continue;
     ended->copies.reset();
     ended->runner.reset();
-    ended->eval_runner.reset();
+    ended->eval_runners.clear();
     ended->tokens.reset();
     ended->data_parallel.reset();
     ended->tied.reset();

@@ -8,22 +8,38 @@
 #include "launch/manifest/manifest.h"
 #include "launch/run/run_directory.h"
 #include "stages/checkpoint.h"
+#include "stages/checkpoint/best_checkpoints.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
 
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string taken(const fs::path& checkpoints, std::int64_t step) {
+  const std::string path = (checkpoints / fmt::format("step-{}", step)).string();
+  print_error("takes " + path);
+  return path;
+}
+
+}  // namespace
+
 std::string model_directory(const std::string& path) {
-  const std::filesystem::path run = path, checkpoints = run / kCheckpoints;
   std::error_code ignored;
-  if (!std::filesystem::exists(run / kManifestFile, ignored) ||
-      !std::filesystem::is_directory(checkpoints, ignored))
+  if (fs::path(path).filename() == stages::kBestFile && fs::is_regular_file(path, ignored)) {
+    const fs::path checkpoints = fs::absolute(path).parent_path();
+    const auto best = stages::best_checkpoints(checkpoints);
+    if (best.empty()) throw Error(ErrorKind::data, path + ": no checkpoint that it names is there");
+    return taken(checkpoints, best.front());
+  }
+  const fs::path run = path, checkpoints = run / kCheckpoints;
+  if (!fs::exists(run / kManifestFile, ignored) || !fs::is_directory(checkpoints, ignored))
     return path;
-  const auto steps = stages::complete_checkpoints(checkpoints);
+  const auto steps = stages::own_checkpoints(checkpoints);
   if (steps.empty())
     throw Error(ErrorKind::data, fmt::format("{}: the run has no checkpoint yet", path));
-  const auto newest = (checkpoints / fmt::format("step-{}", steps.back())).string();
-  print_error("takes " + newest);
-  return newest;
+  return taken(checkpoints, steps.back());
 }
 
 }  // namespace troupe::launch

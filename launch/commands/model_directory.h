@@ -4,8 +4,9 @@
 
 namespace troupe::launch {
 
-/// The directory of a command's model: `path` itself, or the newest checkpoint of a run, which is
-/// then named on standard error. Throws Error{data} if the run has none.
+/// The directory of a command's model: `path` itself; of a run its newest checkpoint; of the file
+/// `best` in a run's checkpoints the first that it names. What is taken is named on standard error.
+/// Throws Error{data} if there is none.
 std::string model_directory(const std::string& path);
 
 }  // namespace troupe::launch

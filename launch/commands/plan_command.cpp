@@ -33,6 +33,12 @@ json value_json(const Mix& mix) {
   return sources;
 }
 
+json value_json(const EvalSets& sets) {
+  json out = json::array();
+  for (const EvalSet& set : sets) out.push_back({{"name", set.name}, {"files", set.files}});
+  return out;
+}
+
 json group_json(const stages::ParameterGroup& group) {
   const auto& [lr_scale, weight_decay, frozen] = group.update;
   json out{{"match", group.match}, {"lr_scale", lr_scale}, {"frozen", frozen}};

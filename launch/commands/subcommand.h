@@ -17,8 +17,8 @@ inline constexpr const char* kExitCodes =
 
 /// What commands that compute with a model say of it.
 inline constexpr const char* kCheckpoint =
-    "A checkpoint directory, step-N, a run, whose newest checkpoint is taken, or a Hugging Face "
-    "directory";
+    "A checkpoint directory, step-N, a run, whose newest checkpoint is taken, the file best in its "
+    "checkpoints, or a Hugging Face directory";
 
 /// A subcommand, with lines of examples for its help. The app owns it.
 inline CLI::App* command(CLI::App& app, const char* name, const char* what, const char* examples) {

@@ -88,7 +88,10 @@ json body_of(const StepAgain& e) {
   return fields;
 }
 json body_of(const EvaluationDone& e) {
-  return {{"eval_loss", e.loss}};
+  json fields{{"eval_loss", e.loss}};
+  for (const auto& [name, loss] : e.sets)
+    fields["sets"].push_back({{"name", name}, {"loss", loss}});
+  return fields;
 }
 json body_of(const CheckpointSaved& e) {
   return {{"path", e.path}, {"duration_s", e.duration_s}};

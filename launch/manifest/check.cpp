@@ -65,12 +65,14 @@ void check_texts(const Manifest& m) {
     const auto* text = std::get_if<std::string>(&m.value(name));
     const auto* texts = std::get_if<std::vector<std::string>>(&m.value(name));
     const auto* mix = std::get_if<Mix>(&m.value(name));
+    const auto* sets = std::get_if<EvalSets>(&m.value(name));
     const auto* groups = std::get_if<Groups>(&m.value(name));
-    const auto is_spoiled = [&](const MixSource& source) {
+    const auto is_spoiled = [&](const auto& source) {
       return spoiled(source.name) || std::ranges::any_of(source.files, spoiled);
     };
     if ((text && spoiled(*text)) || (texts && std::ranges::any_of(*texts, spoiled)) ||
         (mix && std::ranges::any_of(*mix, is_spoiled)) ||
+        (sets && std::ranges::any_of(*sets, is_spoiled)) ||
         (groups && std::ranges::any_of(*groups, spoiled, &stages::ParameterGroup::match)))
       m.fail(name, fmt::format("{} must be UTF-8 without a zero byte", name));
   }

@@ -16,6 +16,11 @@ inline constexpr std::array kCheckpointKeys{
         "Number of newest checkpoints that are kept; an older one is intact even if the newest is "
         "damaged",
         Rule{.min = 1, .max = 1e6}},
+    Key{"checkpoint", "keep_best", Kind::integer, "0", "checkpoints",
+        "Number of checkpoints that are kept beside these because an evaluation at their step had "
+        "the lowest losses, on the first set if there are several; the file checkpoints/best names "
+        "them, the best first",
+        Rule{.min = 0, .max = 1e6}},
     Key{"checkpoint", "initial", Kind::boolean, "false", "",
         "Save step 0 too; only replays need it"},
     Key{"checkpoint", "resume", Kind::text, "\"\"", "path",

@@ -46,6 +46,10 @@ Text evaluated(const Manifest& m) {
   return {.key = "eval.files", .name = "eval.files", .files = m.texts("eval.files")};
 }
 
+Text evaluated(const EvalSet& set) {
+  return {.key = "eval.set", .name = fmt::format("eval.set '{}'", set.name), .files = set.files};
+}
+
 /// Calls `body` and gives its errors the place in the manifest that names the files.
 template <typename Body>
 auto about_files(const Manifest& m, const char* key, const Body& body) try {
@@ -243,6 +247,27 @@ void prepare_mix(Manifest& m, const stages::EncodeOptions& options, Corpus& corp
   m.resolve("data.mix", std::move(mix));
 }
 
+/// Tokenizes a set, and says what it holds.
+EvalSet prepared(const Manifest& m, const Text& text, EvalSet set,
+                 const stages::EncodeOptions& options, Corpus& corpus) {
+  set.tokens = prepare(m, text, options, corpus);
+  const auto tokens = stages::TokenFile::open(set.tokens);
+  set.samples = count_samples(m, text, *tokens);
+  if (set.digest.empty()) set.digest = stages::scan_tokens(*tokens, m.integer("model.vocab_size"));
+  return set;
+}
+
+void prepare_evaluations(Manifest& m, const stages::EncodeOptions& options, Corpus& corpus) {
+  EvalSets sets = m.eval_sets();
+  for (EvalSet& set : sets) set = prepared(m, evaluated(set), set, options, corpus);
+  m.resolve("eval.set", sets);
+  if (m.texts("eval.files").empty()) return;
+  const EvalSet only = prepared(m, evaluated(m), {}, options, corpus);
+  m.resolve("eval.tokens", only.tokens);
+  m.resolve("eval.digest", only.digest);
+  m.resolve("eval.samples", only.samples);
+}
+
 /// The names of tokens that stand somewhere, as "<s> before"; empty for none.
 std::string names_at(const stages::Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,
                      const char* where) {
@@ -290,15 +315,14 @@ void check_corpus(Manifest& m) {
   m.resolve("data.mix", std::move(mix));
   checked(evaluated(m), files);
   m.resolve("eval.files", files);
+  EvalSets sets = m.eval_sets();
+  for (EvalSet& set : sets) set.digest = checked(evaluated(set), set.files);
+  m.resolve("eval.set", std::move(sets));
 }
 
 Corpus prepare_corpus(Manifest& m, const stages::EncodeOptions& options) {
   Corpus corpus{.sources = {}, .framing = framing_of(m), .holds = {}};
-  if (m.integer("eval.interval") > 0) {
-    const std::string path = prepare(m, evaluated(m), options, corpus);
-    m.resolve("eval.samples", count_samples(m, evaluated(m), *stages::TokenFile::open(path)));
-    m.resolve("eval.tokens", path);
-  }
+  if (m.integer("eval.interval") > 0) prepare_evaluations(m, options, corpus);
   if (!m.mix().empty()) {
     prepare_mix(m, options, corpus);
     return corpus;

@@ -9,11 +9,11 @@
 
 namespace troupe::launch {
 
-/// Replaces the globs of data.files, data.mix and eval.files by the files they match, sorted
-/// bytewise, and checks what can be checked without reading long texts: files exist and are not
-/// empty, the tokenizer opens, its tokens fit the model, a short text makes at least one sample.
-/// Every token id of a .bin is read. Throws Error{data}, or Error{manifest} if a number of the
-/// manifest is at fault.
+/// Replaces the globs of data.files, data.mix, eval.files and eval.set by the files they match,
+/// sorted bytewise, and checks what can be checked without reading long texts: files exist and are
+/// not empty, the tokenizer opens, its tokens fit the model, a short text makes at least one
+/// sample. Every token id of a .bin is read. Throws Error{data}, or Error{manifest} if a number of
+/// the manifest is at fault.
 void check_corpus(Manifest& manifest);
 
 /// The token files of a run.
@@ -29,8 +29,8 @@ struct Corpus {
   std::vector<stages::TokenCacheHold> holds;  ///< keep the files in the cache
 };
 
-/// Tokenizes data.files or data.mix, and eval.files if the run evaluates, and sets data.tokens or
-/// those of the sources, data.digest, eval.tokens and eval.samples. Files that the cache has are
+/// Tokenizes data.files or data.mix, and eval.files or eval.set if the run evaluates, and sets
+/// tokens, digests and numbers of samples of all of them. Files that the cache has are
 /// not tokenized again. Throws Error{data} if the tokens of a source do not make one sample.
 Corpus prepare_corpus(Manifest& manifest, const stages::EncodeOptions& options);
 

@@ -7,6 +7,7 @@
 
 #include "launch/manifest/checkpoint_keys.h"
 #include "launch/manifest/data_parallel_keys.h"
+#include "launch/manifest/eval_keys.h"
 #include "launch/manifest/group_keys.h"
 #include "launch/manifest/key_rules.h"
 #include "launch/manifest/mix_keys.h"
@@ -229,22 +230,6 @@ constexpr std::array kOtherKeys{
 };
 
 constexpr std::array kLaterKeys{
-    Key{"eval", "interval", integer, "0", "steps",
-        "Steps between evaluations, 0: never; needs eval.files", Rule{.min = 0, .max = 1e12}},
-    Key{"eval", "files", texts, "[]", "paths", "Text to evaluate on, as data.files"},
-    Key{"eval", "steps", integer, "4", "global batches",
-        "The most of an evaluation, which reads each sample once at most",
-        Rule{.min = 1, .max = 1e9}},
-    Key{"eval", "keep_gradients", boolean, "true", "",
-        "Whether workers keep the memory of their gradients during an evaluation; off, they give "
-        "it back to the machine until the next step, which takes a moment to have it again. On, as "
-        "nobody else needs it"},
-    Key{"eval", "tokens", text, "", "path",
-        "Written by launch: the token file made of eval.files. Replaced when given"},
-    Key{"eval", "samples", integer, "", "samples",
-        "Written by launch: what eval.tokens makes. Replaced when given",
-        Rule{.min = 0, .max = 1e15}},
-
     Key{"cluster",
         "device",
         text,
@@ -305,7 +290,7 @@ constexpr std::array kLaterKeys{
 };
 
 constexpr auto kKeys = joined(joined(joined(kRunKeys, kModelKeys), kOtherKeys),
-                              joined(joined(kDataParallelKeys, kCheckpointKeys),
+                              joined(joined(kDataParallelKeys, joined(kCheckpointKeys, kEvalKeys)),
                                      joined(kLaterKeys, kMonitorKeys)));
 
 constexpr std::string_view kNotAveraged =
@@ -345,6 +330,10 @@ std::span<const Key> manifest_keys() {
 
 std::span<const Key> mix_keys() {
   return kMixKeys;
+}
+
+std::span<const Key> set_keys() {
+  return kSetKeys;
 }
 
 std::span<const Key> group_keys() {

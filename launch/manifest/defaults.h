@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "launch/manifest/eval_set.h"
 #include "launch/manifest/mix.h"
 #include "stages/model/parameter_group.h"
 
@@ -18,10 +19,11 @@ namespace troupe::launch {
 using Groups = std::vector<stages::ParameterGroup>;
 
 /// The kind of value that a key of the manifest holds. An integer is accepted as a number, and one
-/// text as a list of texts; a pair is a list of two numbers, a mix and groups are lists of tables.
-enum class Kind { boolean, integer, number, text, texts, pair, mix, groups };
+/// text as a list of texts; a pair is a list of two numbers, mix, sets and groups are lists of
+/// tables.
+enum class Kind { boolean, integer, number, text, texts, pair, mix, sets, groups };
 using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>,
-                           std::vector<double>, Mix, Groups>;
+                           std::vector<double>, Mix, EvalSets, Groups>;
 
 /// The range that a number, or every number of a list, must be in.
 struct Rule {
@@ -51,6 +53,8 @@ std::span<const Key> manifest_keys();
 /// The keys of a table of [[data.mix]], in the order in which the resolved manifest prints them.
 /// One without a default must be given. The default may be the name of another key.
 std::span<const Key> mix_keys();
+/// The keys of a table of [[eval.set]].
+std::span<const Key> set_keys();
 /// The keys of a table of [[optimizer.group]].
 std::span<const Key> group_keys();
 

@@ -59,6 +59,16 @@ std::string source_text(const MixSource& source) {
   return out + " }";
 }
 
+/// A set as an inline table.
+std::string set_text(const EvalSet& set) {
+  std::string out =
+      fmt::format("{{ name = {}, files = {}", quoted(set.name), listed(set.files, quoted));
+  if (!set.tokens.empty()) out += fmt::format(", tokens = {}", quoted(set.tokens));
+  if (!set.digest.empty()) out += fmt::format(", digest = {}", quoted(set.digest));
+  if (set.samples > 0) out += fmt::format(", samples = {}", set.samples);
+  return out + " }";
+}
+
 /// A group as an inline table, without what is the default.
 std::string group_text(const stages::ParameterGroup& group) {
   std::string out = fmt::format("{{ match = {}", quoted(group.match));
@@ -81,6 +91,7 @@ struct Printer {
     return listed(numbers, digits);
   }
   std::string operator()(const Mix& mix) const { return listed(mix, source_text); }
+  std::string operator()(const EvalSets& sets) const { return listed(sets, set_text); }
   std::string operator()(const Groups& groups) const { return listed(groups, group_text); }
 };
 
@@ -91,6 +102,8 @@ std::vector<std::string> items_of(const Value& value) {
     for (const std::string& text : *texts) items.push_back(quoted(text));
   if (const auto* mix = std::get_if<Mix>(&value))
     for (const MixSource& source : *mix) items.push_back(source_text(source));
+  if (const auto* sets = std::get_if<EvalSets>(&value))
+    for (const EvalSet& set : *sets) items.push_back(set_text(set));
   if (const auto* groups = std::get_if<Groups>(&value))
     for (const stages::ParameterGroup& group : *groups) items.push_back(group_text(group));
   return items;

@@ -41,6 +41,7 @@ class Manifest {
     return get<std::vector<double>>(key);
   }
   const Mix& mix() const { return get<Mix>("data.mix"); }
+  const EvalSets& eval_sets() const { return get<EvalSets>("eval.set"); }
   const Groups& groups() const { return get<Groups>("optimizer.group"); }
   const Value& value(std::string_view key) const { return setting(key).value; }
 

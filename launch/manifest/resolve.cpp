@@ -93,6 +93,16 @@ void resolve_mix(Manifest& m) {
   m.resolve("data.mix", mix);
 }
 
+/// Gives every evaluation set its name, and absolute paths.
+void resolve_eval_sets(Manifest& m) {
+  EvalSets sets = m.eval_sets();
+  for (EvalSet& set : sets) {
+    if (set.name.empty() && !set.files.empty()) set.name = set.files.front();
+    set = {.name = set.name, .files = resolved_files(m, "eval.set", set.files)};
+  }
+  m.resolve("eval.set", sets);
+}
+
 /// The text of a plan file. A syntax error or a broken rule is reported with the file's line.
 std::string read_plan(const Manifest& m, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -154,8 +164,9 @@ void resolve_paths(Manifest& m) {
   for (const auto* key : {"data.files", "eval.files"})
     m.resolve(key, resolved_files(m, key, m.texts(key)));
   resolve_mix(m);
+  resolve_eval_sets(m);
   // These become known when the text is tokenized.
-  for (const auto* key : {"data.tokens", "data.digest", "eval.tokens"})
+  for (const auto* key : {"data.tokens", "data.digest", "eval.tokens", "eval.digest"})
     m.resolve(key, std::string());
   m.resolve("eval.samples", std::int64_t{0});
 }

@@ -29,6 +29,19 @@ std::vector<actors::RunSpec::Data::Source> sources_of(const Manifest& m) {
   return sources;
 }
 
+std::vector<actors::RunSpec::Eval::Set> eval_sets_of(const Manifest& m) {
+  std::vector<actors::RunSpec::Eval::Set> sets;
+  for (const EvalSet& set : m.eval_sets())
+    sets.push_back(
+        {.name = set.name, .tokens = set.tokens, .digest = set.digest, .samples = set.samples});
+  if (!m.texts("eval.files").empty())
+    sets.push_back({.name = "",
+                    .tokens = m.text("eval.tokens"),
+                    .digest = m.text("eval.digest"),
+                    .samples = m.integer("eval.samples")});
+  return sets;
+}
+
 stages::LossOn loss_on_of(const std::string& name) {
   return name == stages::name_of(stages::LossOn::response) ? stages::LossOn::response
                                                            : stages::LossOn::all;
@@ -180,13 +193,13 @@ actors::RunSpec to_run_spec(const Manifest& m) {
                       .steps = m.integer("schedule.auto_layout_steps")},
       .checkpoint = {.interval = m.integer("checkpoint.interval"),
                      .keep = narrow(m.integer("checkpoint.keep")),
+                     .keep_best = narrow(m.integer("checkpoint.keep_best")),
                      .initial = m.flag("checkpoint.initial"),
                      .resume = is_new ? m.text("model.from") : m.text("checkpoint.resume"),
                      .weights_only = is_new || m.flag("checkpoint.weights_only")},
       .eval = {.interval = m.integer("eval.interval"),
                .steps = m.integer("eval.steps"),
-               .tokens = m.text("eval.tokens"),
-               .samples = m.integer("eval.samples"),
+               .sets = eval_sets_of(m),
                .keeps_gradients = m.flag("eval.keep_gradients")},
       .cluster = {.device = device_of(m),
                   .pin = given_flag(m, "cluster.pin"),

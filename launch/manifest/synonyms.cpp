@@ -84,19 +84,20 @@ constexpr std::array kNames{
     Synonyms{"gradient_checkpointing activation_checkpointing activation_checkpoint "
              "recompute_activations recompute_granularity",
              "recompute.mode"},
-    Synonyms{"zero zero_stage zero_optimization fsdp sharding_strategy",
-             "data_parallel.sharding"},
+    Synonyms{"zero zero_stage zero_optimization fsdp sharding_strategy", "data_parallel.sharding"},
 
     Synonyms{"save_interval save_steps save_every save_freq checkpoint_interval ckpt_interval "
              "checkpoint_every",
              "checkpoint.interval"},
     Synonyms{"save_total_limit max_checkpoints keep_last keep_latest_k", "checkpoint.keep"},
+    Synonyms{"save_top_k load_best_model_at_end save_best keep_best_k", "checkpoint.keep_best"},
     Synonyms{"load resume_from resume_from_checkpoint load_checkpoint", "checkpoint.resume"},
     Synonyms{"eval_interval eval_every eval_freq val_check_interval evaluation_interval",
              "eval.interval"},
     Synonyms{"eval_iters num_eval_steps max_eval_steps eval_batches", "eval.steps"},
     Synonyms{"eval_data eval_file eval_files val_data val_file valid_data validation_files",
              "eval.files"},
+    Synonyms{"eval_sets eval_datasets val_sets validation_sets sets", "eval.set"},
     Synonyms{"num_threads n_threads omp_num_threads cpu_threads", "cluster.threads"},
     Synonyms{"accelerator backend device_type", "cluster.device"},
     Synonyms{"logging_steps log_every log_freq print_freq", "monitor.log_interval"},

@@ -48,6 +48,7 @@ std::optional<Value> convert(const toml::node& node, Kind kind) {
       if (node.is_array() && node.as_array()->size() == 2) return list_of<double>(node);
       break;
     case Kind::mix:
+    case Kind::sets:
     case Kind::groups:
       break;
   }
@@ -92,6 +93,20 @@ void set(MixSource& source, const Key& key, Value value) {
     auto& text = key.name == "name"     ? source.name
                  : key.name == "tokens" ? source.tokens
                                         : source.digest;
+    text = std::get<std::string>(std::move(value));
+  }
+}
+
+/// Sets one key of an evaluation set.
+void set(EvalSet& eval_set, const Key& key, Value value) {
+  if (key.name == "files") {
+    eval_set.files = std::get<std::vector<std::string>>(std::move(value));
+  } else if (key.name == "samples") {
+    eval_set.samples = std::get<std::int64_t>(value);
+  } else {
+    auto& text = key.name == "name"     ? eval_set.name
+                 : key.name == "tokens" ? eval_set.tokens
+                                        : eval_set.digest;
     text = std::get<std::string>(std::move(value));
   }
 }
@@ -146,6 +161,7 @@ std::optional<Value> rows_of(const toml::node& node, std::span<const Key> keys,
 
 std::optional<Value> convert(const Key& key, const toml::node& node, const PlaceOf& place_of) {
   if (key.kind == Kind::mix) return rows_of<MixSource>(node, mix_keys(), place_of);
+  if (key.kind == Kind::sets) return rows_of<EvalSet>(node, set_keys(), place_of);
   if (key.kind == Kind::groups)
     return rows_of<stages::ParameterGroup>(node, group_keys(), place_of);
   return convert(node, key.kind);
@@ -177,6 +193,8 @@ std::string_view name_of(Kind kind) {
       return "a list of two numbers";
     case Kind::mix:
       return "a list of tables, as [[data.mix]] makes it";
+    case Kind::sets:
+      return "a list of tables, as [[eval.set]] makes it";
     case Kind::groups:
       return "a list of tables, as [[optimizer.group]] makes it";
   }

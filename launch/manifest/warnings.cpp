@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include "launch/host/quantities.h"
 #include "launch/manifest/differences.h"
@@ -51,13 +52,25 @@ std::string fitting_sharding(const Placement& placement, const Machine& machine)
   return "";
 }
 
+/// Checkpoints that no evaluation can show to be the best.
+std::string best_warning(const actors::RunSpec& spec) {
+  const std::int64_t saved = spec.checkpoint.interval, evaluated = spec.eval.interval;
+  if (spec.checkpoint.keep_best == 0 || saved == 0 || saved % evaluated == 0) return "";
+  return fmt::format(
+      "checkpoint.keep_best compares checkpoints that are evaluated, one in {}: "
+      "checkpoint.interval "
+      "= {} is no multiple of eval.interval = {}",
+      std::lcm(saved, evaluated) / saved, saved, evaluated);
+}
+
 }  // namespace
 
 std::vector<std::string> warnings(const actors::RunSpec& spec, const Placement& placement,
                                   const Machine& machine) {
-  std::vector<std::string> texts{
-      memory_warning(spec, placement, machine), cores_warning(spec, machine),
-      disk_warning(spec, placement, free_disk_bytes(spec.dir)), dead_steps_warning(spec)};
+  std::vector<std::string> texts{memory_warning(spec, placement, machine),
+                                 cores_warning(spec, machine),
+                                 disk_warning(spec, placement, free_disk_bytes(spec.dir)),
+                                 dead_steps_warning(spec), best_warning(spec)};
   std::erase(texts, "");
   return texts;
 }
@@ -97,7 +110,8 @@ std::string disk_warning(const actors::RunSpec& spec, const Placement& placement
   const std::int64_t each = placement.parameters * 3 * 4;
   const std::int64_t first = spec.checkpoint.initial ? 1 : 0;
   const bool several = spec.checkpoint.interval > 0;
-  const std::int64_t count = (several ? spec.checkpoint.keep + 1 : 1) + first;
+  const std::int64_t count =
+      (several ? spec.checkpoint.keep + spec.checkpoint.keep_best + 1 : 1) + first;
   // Those of a run that is resumed make room for its later ones.
   const auto own = stages::own_checkpoints(
       std::filesystem::path(actors::checkpoint_path(spec, 0)).parent_path());
@@ -108,7 +122,7 @@ std::string disk_warning(const actors::RunSpec& spec, const Placement& placement
   if (count == 1)
     return fmt::format("a checkpoint takes {}, but {}; free some space", bytes_text(each), has);
   // The last good one stays until the next is complete.
-  const std::int64_t fewest = (several ? 2 : 1) + first;
+  const std::int64_t fewest = (several ? 2 + spec.checkpoint.keep_best : 1) + first;
   const std::string all = fmt::format("{} of {} take {}", counted(count, "checkpoint"),
                                       bytes_text(each), bytes_text(each * count));
   if (each * fewest <= room)

@@ -45,4 +45,11 @@ std::vector<json> objects_of(const json& event, const char* field) {
   return objects;
 }
 
+std::vector<actors::SetLoss> set_losses(const json& evaluation) {
+  std::vector<actors::SetLoss> losses;
+  for (const json& set : objects_of(evaluation, "sets"))
+    losses.push_back({.name = text_of(set, "name"), .loss = number_of(set, "loss")});
+  return losses;
+}
+
 }  // namespace troupe::launch

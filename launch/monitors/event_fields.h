@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/topology/reports.h"
+
 namespace troupe::launch {
 
 // Fields of an event that a run has sent. A field that is missing or of another type counts as
@@ -17,5 +19,7 @@ std::string text_of(const nlohmann::json& event, const char* field);
 bool flag_of(const nlohmann::json& event, const char* field);
 /// The objects in an array; other elements are left out.
 std::vector<nlohmann::json> objects_of(const nlohmann::json& event, const char* field);
+/// The losses on several sets that an evaluation has; none if there is but one.
+std::vector<actors::SetLoss> set_losses(const nlohmann::json& evaluation);
 
 }  // namespace troupe::launch

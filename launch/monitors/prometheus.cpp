@@ -94,6 +94,8 @@ class PrometheusEndpoint::Metrics {
                         "Messages that wait for an actor: the director, or a rank's stage.")),
         mfu_(gauges(registry, "troupe_train_mfu_ratio",
                     "Model FLOP/s over the peak rate of all ranks.")),
+        set_loss_(gauges(registry, "troupe_eval_set_loss",
+                         "Loss of the newest evaluation on one of several sets.")),
         source_loss_(gauges(registry, "troupe_train_source_loss",
                             "Loss of a mixture's source in the newest step that had it.")),
         source_tokens_(counters(registry, "troupe_train_source_tokens_total",
@@ -156,7 +158,10 @@ class PrometheusEndpoint::Metrics {
     }
   }
   void count(const RunEvent&, const StepAgain&) { steps_again_.Increment(); }
-  void count(const RunEvent&, const EvaluationDone& evaluation) { eval_loss_.Set(evaluation.loss); }
+  void count(const RunEvent&, const EvaluationDone& evaluation) {
+    eval_loss_.Set(evaluation.loss);
+    for (const auto& [name, loss] : evaluation.sets) set_loss_.Add({{"set", name}}).Set(loss);
+  }
   void count(const RunEvent& event, const CheckpointSaved& checkpoint) {
     checkpoint_s_.Observe(checkpoint.duration_s);
     count_kind(event);
@@ -238,7 +243,7 @@ class PrometheusEndpoint::Metrics {
                                      "Time that an event took an actor.")
                               .Add({{"actor", "director"}}, handler_buckets());
   PassingSeries<Counter> busy_, idle_, bytes_, waits_;
-  Family<Gauge>&mailbox_, &mfu_, &source_loss_;
+  Family<Gauge>&mailbox_, &mfu_, &set_loss_, &source_loss_;
   Family<Counter>& source_tokens_;
   PassingSeries<Gauge> mailboxes_, queued_, resident_, allocated_, device_used_, device_total_;
   Family<Counter>& recent_events_;

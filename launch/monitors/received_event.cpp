@@ -194,7 +194,8 @@ std::optional<EventBody> body_of(const std::string& kind, const json& event) {
   const std::string cause = text_of(event, "cause");
   if (kind == "step") return StepCommitted{.report = report_of(event)};
   if (kind == "step_again") return StepAgain{.report = report_of(event), .way = way_of(event)};
-  if (kind == "evaluation") return EvaluationDone{.loss = number_of(event, "eval_loss")};
+  if (kind == "evaluation")
+    return EvaluationDone{.loss = number_of(event, "eval_loss"), .sets = set_losses(event)};
   if (kind == "checkpoint")
     return CheckpointSaved{.path = text_of(event, "path"),
                            .duration_s = number_of(event, "duration_s")};

@@ -53,7 +53,12 @@ std::vector<std::string> messages_of(const RunEvent& event, const StepCommitted&
   return out;
 }
 std::vector<std::string> messages_of(const RunEvent& event, const EvaluationDone& evaluation) {
-  return {scalar_event(event.time, event.step, "eval/loss", static_cast<float>(evaluation.loss))};
+  const auto scalar = [&](std::string_view tag, double loss) {
+    return scalar_event(event.time, event.step, tag, static_cast<float>(loss));
+  };
+  std::vector<std::string> out{scalar("eval/loss", evaluation.loss)};
+  for (const auto& [name, loss] : evaluation.sets) out.push_back(scalar("eval/loss/" + name, loss));
+  return out;
 }
 std::vector<std::string> messages_of(const RunEvent&, const ParametersSeen&) {
   return {};  // written when the step is committed

@@ -92,7 +92,7 @@ std::vector<Losses> losses_of(const std::vector<NamedRun>& runs) {
   for (const NamedRun& each : runs)
     losses.push_back({.name = each.name,
                       .training = loss_curve(each.run->metrics),
-                      .evaluations = evaluation_points(each.run->metrics)});
+                      .evaluations = evaluation_points(each.run->metrics.evaluations)});
   return losses;
 }
 
@@ -159,6 +159,29 @@ std::string source_chart(std::vector<SourceCurve> sources, const Axis& steps) {
   }
   if (table.rows.empty()) return "";
   return text_element("h3", {}, "loss of each source, smoothed") + legend(chart.series) +
+         draw(chart) + draw_table(table);
+}
+
+std::string set_chart(std::vector<SetLosses> sets, const Axis& steps) {
+  LineChart chart{.label = "Loss on each evaluation set by step",
+                  .x_name = "step",
+                  .height = 200,
+                  .x = steps,
+                  .series = {}};
+  Table table{.caption = "Evaluation sets",
+              .head = {"set", "loss", "lowest", "at step"},
+              .rows = {},
+              .numbers = {1, 2, 3}};
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if (sets[i].losses.empty()) continue;
+    const Point lowest = *std::ranges::min_element(sets[i].losses, {}, &Point::y);
+    table.rows.push_back({escaped(sets[i].name), fmt::format("{:.4f}", sets[i].losses.back().y),
+                          fmt::format("{:.4f}", lowest.y), fmt::format("{}", lowest.x)});
+    chart.series.push_back(
+        {.name = sets[i].name, .look = look("smooth", i), .points = std::move(sets[i].losses)});
+  }
+  if (table.rows.empty()) return "";
+  return text_element("h3", {}, "loss on each evaluation set") + legend(chart.series) +
          draw(chart) + draw_table(table);
 }
 

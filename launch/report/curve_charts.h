@@ -37,6 +37,8 @@ struct SourceCurve {
 std::vector<SourceCurve> source_curves(const Metrics& metrics);
 /// Losses of a mixture's sources, smoothed, and their shares; empty without a mixture.
 std::string source_chart(std::vector<SourceCurve> sources, const Axis& steps);
+/// Losses on several evaluation sets; empty without.
+std::string set_chart(std::vector<SetLosses> sets, const Axis& steps);
 /// Speed, norm of the gradient, learning rate and model FLOP utilization, a small chart each.
 std::string small_charts(const std::vector<NamedRun>& runs, const Axis& steps);
 /// Some steps of a curve in numbers, for those who do not see it.

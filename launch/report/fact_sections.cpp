@@ -48,6 +48,7 @@ std::string loss_section(const RunReport& run) {
                              draw_timeline("What happened at which step", steps,
                                            strips_of(run.history, run.last_step())) +
                              source_chart(source_curves(run.metrics), steps) +
+                             set_chart(losses_by_set(run.metrics.evaluations), steps) +
                              small_charts(alone, steps) + loss_numbers(run));
 }
 
@@ -124,7 +125,7 @@ std::string facts_of(const RunReport& run) {
     facts.push_back({.name = "loss, smoothed",
                      .value = fmt::format("{:.4f}", loss.smooth.back().y),
                      .more = fmt::format("{:.4f} at first", loss.raw.front().y)});
-  const auto evaluations = evaluation_points(run.metrics);
+  const auto evaluations = evaluation_points(run.metrics.evaluations);
   if (!evaluations.empty()) {
     const Point best = *std::ranges::min_element(evaluations, {}, &Point::y);
     facts.push_back({.name = "evaluation",

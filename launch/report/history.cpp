@@ -52,7 +52,8 @@ std::string text_for_people(const std::string& kind, const json& event) {
   if (kind == "large_gradient")
     return fmt::format("bucket {} of its gradients has a norm of {:.4g}",
                        integer_of(event, "bucket"), number_of(event, "norm"));
-  if (kind == "evaluation") return fmt::format("loss {:.4f}", number_of(event, "eval_loss"));
+  if (kind == "evaluation")
+    return "loss " + actors::losses_text(number_of(event, "eval_loss"), set_losses(event));
   if (kind == "checkpoint")
     return fmt::format("{}, written in {}",
                        std::filesystem::path(text_of(event, "path")).filename().string(),

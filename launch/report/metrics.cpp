@@ -122,11 +122,23 @@ Curve rate_curve(const Metrics& metrics) {
   const auto points = points_of(metrics, [](const StepRow& row) { return row.lr; });
   return {.raw = points, .smooth = points};
 }
-std::vector<Point> evaluation_points(const Metrics& metrics) {
+std::vector<Point> evaluation_points(const std::vector<EvaluationRow>& evaluations) {
   std::vector<Point> points;
-  for (const EvaluationRow& row : metrics.evaluations)
+  for (const EvaluationRow& row : evaluations)
     points.push_back({.x = static_cast<double>(row.step), .y = row.loss});
   return finite(std::move(points));
+}
+
+std::vector<SetLosses> losses_by_set(const std::vector<EvaluationRow>& evaluations) {
+  std::vector<SetLosses> sets;
+  for (const EvaluationRow& row : evaluations)
+    for (const auto& [name, loss] : row.sets) {
+      auto set = std::ranges::find(sets, name, &SetLosses::name);
+      if (set == sets.end()) set = sets.insert(set, {.name = name, .losses = {}});
+      if (std::isfinite(loss))
+        set->losses.push_back({.x = static_cast<double>(row.step), .y = loss});
+    }
+  return sets;
 }
 
 Curve mfu_curve(const Metrics& metrics) {
@@ -158,7 +170,8 @@ Metrics read_metrics(std::istream& file) {
     if (step < 0) continue;
     if (line.contains("eval_loss")) {
       if (metrics.evaluations.empty() || metrics.evaluations.back().step < step)
-        metrics.evaluations.push_back({.step = step, .loss = number_of(line, "eval_loss")});
+        metrics.evaluations.push_back(
+            {.step = step, .loss = number_of(line, "eval_loss"), .sets = set_losses(line)});
     } else if (metrics.steps.empty() || metrics.steps.back().step < step) {
       const auto ranks = rank_times(line);
       metrics.steps.push_back(row_of(line, ranks));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/topology/reports.h"
 #include "launch/charts/curve.h"
 
 namespace troupe::launch {
@@ -32,7 +33,8 @@ struct StepRow {
 
 struct EvaluationRow {
   std::int64_t step = 0;
-  double loss = 0;
+  double loss = 0;                    ///< on the only set, or the first one
+  std::vector<actors::SetLoss> sets;  ///< all; none if there is but one
 };
 
 /// What a rank did over some steps.
@@ -69,7 +71,15 @@ Curve speed_curve(const Metrics& metrics);  ///< tokens/s
 Curve norm_curve(const Metrics& metrics);   ///< of the gradient
 Curve rate_curve(const Metrics& metrics);   ///< learning rate, which has no noise: both are one
 Curve mfu_curve(const Metrics& metrics);    ///< model FLOP utilization in percent
-std::vector<Point> evaluation_points(const Metrics& metrics);
+/// Losses by step, on the first set if there are several.
+std::vector<Point> evaluation_points(const std::vector<EvaluationRow>& evaluations);
+/// Losses on one of several evaluation sets, by step.
+struct SetLosses {
+  std::string name;
+  std::vector<Point> losses;
+};
+/// In the manifest's order; none if there is but one set.
+std::vector<SetLosses> losses_by_set(const std::vector<EvaluationRow>& evaluations);
 
 /// The rank whose GPU had the least memory left; null if none has a GPU.
 const RankTimes* fullest_gpu(const Metrics& metrics);

@@ -23,7 +23,7 @@ json curves_json(const Metrics& metrics) {
   const Curve loss = loss_curve(metrics);
   return {{"loss", points_json(loss.raw)},
           {"loss_smoothed", points_json(loss.smooth)},
-          {"eval_loss", points_json(evaluation_points(metrics))},
+          {"eval_loss", points_json(evaluation_points(metrics.evaluations))},
           {"tokens_per_s", points_json(speed_curve(metrics).raw)},
           {"grad_norm", points_json(norm_curve(metrics).raw)},
           {"lr", points_json(rate_curve(metrics).raw)},
@@ -35,6 +35,13 @@ json sources_json(const Metrics& metrics) {
   for (const SourceRow& source : metrics.sources)
     out.push_back(
         {{"name", source.name}, {"tokens", source.tokens}, {"loss", points_json(source.losses)}});
+  return out;
+}
+
+json eval_sets_json(const Metrics& metrics) {
+  json out = json::array();
+  for (const SetLosses& set : losses_by_set(metrics.evaluations))
+    out.push_back({{"name", set.name}, {"loss", points_json(set.losses)}});
   return out;
 }
 
@@ -144,6 +151,7 @@ json to_json(const RunReport& run) {
            {"settings", settings_json(run.manifest)},
            {"curves", curves_json(run.metrics)},
            {"sources", sources_json(run.metrics)},
+           {"eval_sets", eval_sets_json(run.metrics)},
            {"time", time_json(run)},
            {"exposed_s", exposed_s(run.metrics)},
            {"ranks", ranks_json(run.metrics)},

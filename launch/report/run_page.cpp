@@ -30,11 +30,12 @@ std::string run_table(const std::vector<RunReport>& runs, const std::vector<std:
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunReport& run = runs[i];
     const auto& shapes = run.history.shapes;
-    table.rows.push_back(
-        {escaped(names[i]), state_mark(run), grouped(run.last_step()),
-         loss_of(loss_curve(run.metrics).smooth), loss_of(evaluation_points(run.metrics)),
-         duration_text(run.seconds()), grouped(run.parameters),
-         shapes.empty() ? "" : escaped(shapes.back().text()), code(run.directory)});
+    table.rows.push_back({escaped(names[i]), state_mark(run), grouped(run.last_step()),
+                          loss_of(loss_curve(run.metrics).smooth),
+                          loss_of(evaluation_points(run.metrics.evaluations)),
+                          duration_text(run.seconds()), grouped(run.parameters),
+                          shapes.empty() ? "" : escaped(shapes.back().text()),
+                          code(run.directory)});
   }
   return draw_table(table);
 }

@@ -117,9 +117,9 @@ std::vector<ChangedKey> changed_keys(const Manifest& manifest) {
 
 std::vector<DifferentKey> different_keys(const std::vector<RunReport>& runs) {
   // They name a run or files that are made for it.
-  constexpr std::array<std::string_view, 7> kOwn{"run.name",    "run.dir",     "run.derived",
+  constexpr std::array<std::string_view, 8> kOwn{"run.name",    "run.dir",     "run.derived",
                                                  "data.tokens", "eval.tokens", "data.digest",
-                                                 "eval.samples"};
+                                                 "eval.digest", "eval.samples"};
   std::vector<DifferentKey> different;
   for (const Key& key : manifest_keys()) {
     DifferentKey row{.key = dotted(key), .values = {}};

@@ -30,6 +30,9 @@ Manifest KeptTokens::keep(Manifest manifest) {
   Mix mix = manifest.mix();
   for (MixSource& source : mix) source.tokens = keep(source.tokens);
   manifest.resolve("data.mix", std::move(mix));
+  EvalSets sets = manifest.eval_sets();
+  for (EvalSet& set : sets) set.tokens = keep(set.tokens);
+  manifest.resolve("eval.set", std::move(sets));
   return manifest;
 }
 

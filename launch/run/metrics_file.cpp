@@ -84,7 +84,12 @@ std::string metrics_line(const actors::StepReport& r, std::optional<double> mfu)
 }
 
 std::string metrics_line(const actors::EvalReport& r) {
-  return fmt::format(R"({{"step":{},"eval_loss":{}}})", r.step, exact(r.loss));
+  std::string sets;
+  for (const auto& [name, loss] : r.sets)
+    sets += fmt::format(R"({}{{"name":{},"loss":{}}})", sets.empty() ? "" : ",",
+                        nlohmann::json(name).dump(), exact(loss));
+  return fmt::format(R"({{"step":{},"eval_loss":{}{}}})", r.step, exact(r.loss),
+                     sets.empty() ? "" : fmt::format(R"(,"sets":[{}])", sets));
 }
 
 MetricsFile::MetricsFile(const std::filesystem::path& path)

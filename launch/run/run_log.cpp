@@ -91,8 +91,8 @@ std::optional<RunLog::Pace> RunLog::pace() const {
 
 void RunLog::on_eval(const actors::EvalReport& report) {
   record(metrics_line(report));
-  console_.show(
-      fmt::format("step {}/{}  eval loss {:.4f}\n", report.step, max_steps_, report.loss));
+  console_.show(fmt::format("step {}/{}  eval loss {}\n", report.step, max_steps_,
+                            actors::losses_text(report.loss, report.sets)));
 }
 
 void RunLog::on_checkpoint(std::int64_t step, const std::string& path) {

@@ -72,8 +72,12 @@ std::vector<Fact> facts_of(const RunNow& run) {
                            : loss.smooth.empty()
                                ? ""
                                : fmt::format("smoothed {:.4f}", loss.smooth.back().y)}};
-  if (!run.evaluations.empty())
-    facts.push_back({"eval", fmt::format("{:.4f}", run.evaluations.back().loss), ""});
+  if (!run.evaluations.empty()) {
+    const EvaluationRow& last = run.evaluations.back();
+    if (last.sets.empty()) facts.push_back({"eval", fmt::format("{:.4f}", last.loss), ""});
+    for (const auto& set : last.sets)
+      facts.push_back({"eval " + set.name, fmt::format("{:.4f}", set.loss), ""});
+  }
   facts.push_back({"", grouped(std::llround(step.tokens_per_s())) + " tokens/s", ""});
   facts.push_back({"", span_text(step.step_s), "a step"});
   facts.push_back({"norm", fmt::format("{:.3f}", step.grad_norm), ""});

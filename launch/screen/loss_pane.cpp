@@ -34,10 +34,7 @@ Chart chart_of(const RunNow& run, Scale scale, int columns, int rows) {
               .evaluations = {},
               .steps = {},
               .loss = {}};
-  std::vector<Point> evaluations;
-  for (const EvaluationRow& row : run.evaluations)
-    evaluations.push_back({.x = static_cast<double>(row.step), .y = row.loss});
-  chart.evaluations = shown(std::move(evaluations), scale);
+  chart.evaluations = shown(evaluation_points(run.evaluations), scale);
   if (chart.raw.empty()) return chart;
   chart.steps =
       counting_axis(chart.raw.front().x - 1, chart.raw.back().x, std::max(1, columns / kStepTick));

@@ -112,7 +112,7 @@ void RunWatch::apply(const RunEvent& event) {
     add_members(event.epoch, membership->ranks);
   if (past_.contains(identity_of(fields))) return;
   if (const auto* evaluation = std::get_if<EvaluationDone>(&event.body))
-    add_evaluation({.step = event.step, .loss = evaluation->loss});
+    add_evaluation({.step = event.step, .loss = evaluation->loss, .sets = evaluation->sets});
   if (!std::holds_alternative<DirectorActivity>(event.body)) historian_.add(fields);
   add_happening(fields);
 }

@@ -96,10 +96,9 @@ Axis steps_of(const Curve& curve, int num_ticks) {
 std::string loss_part(const RunNow& run, const Curve& loss, Scale scale) {
   if (loss.raw.empty()) return paragraph("The curve begins with the first step.");
   const Axis steps = steps_of(loss, 8);
-  std::vector<Point> evaluations;
-  for (const EvaluationRow& row : run.evaluations)
-    evaluations.push_back({.x = static_cast<double>(row.step), .y = row.loss});
-  return loss_chart({{.name = run.name, .training = loss, .evaluations = std::move(evaluations)}},
+  return loss_chart({{.name = run.name,
+                      .training = loss,
+                      .evaluations = evaluation_points(run.evaluations)}},
                     steps, scale) +
          draw_timeline("What happened at which step", steps, strips_of(run.history, run.reached()));
 }
@@ -108,7 +107,11 @@ std::string sources_part(const RunNow& run, const Curve& loss) {
   std::vector<SourceCurve> sources;
   for (const SourceNow& source : run.sources)
     sources.push_back({.name = source.name, .tokens = source.tokens, .loss = source.loss.curve()});
-  return sources.empty() ? "" : source_chart(std::move(sources), steps_of(loss, 8));
+  std::vector<SetLosses> sets = losses_by_set(run.evaluations);
+  if (sources.empty() && sets.empty()) return "";
+  const Axis steps = steps_of(loss, 8);
+  return (sources.empty() ? "" : source_chart(std::move(sources), steps)) +
+         (sets.empty() ? "" : set_chart(std::move(sets), steps));
 }
 
 std::string speed_part(const RunNow& run) {

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "stages/checkpoint.h"
+#include "stages/checkpoint/best_checkpoints.h"
 #include "stages/checkpoint/checkpoint_state.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/output_file.h"
@@ -141,18 +142,23 @@ std::vector<std::int64_t> own_checkpoints(const fs::path& checkpoints) {
 
 std::vector<std::int64_t> removable_checkpoints(const fs::path& checkpoints) {
   std::vector<std::int64_t> steps = own_checkpoints(checkpoints);
-  std::erase(steps, 0);
+  const std::vector<std::int64_t> best = best_checkpoints(checkpoints);
+  std::erase_if(steps, [&](std::int64_t step) {
+    return step == 0 || std::ranges::find(best, step) != best.end();
+  });
   return steps;
 }
 
-void prune_checkpoints(const fs::path& checkpoints, int keep) {
-  TROUPE_ASSERT(keep >= 1);
+void prune_checkpoints(const fs::path& checkpoints, const KeptCheckpoints& kept) {
+  TROUPE_ASSERT(kept.newest >= 1);
+  note_best(checkpoints, kept.best, kept.set);
   const std::int64_t newest = newest_noted(checkpoints);
   for (const fs::path& dir : directories_in(checkpoints))
     if (is_unfinished(dir, newest)) remove_tree(dir);
-  const std::vector<std::int64_t> steps = removable_checkpoints(checkpoints);
-  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < steps.size(); ++i)
-    give_up_checkpoint(checkpoints, steps[i]);
+  const std::vector<std::int64_t> own = own_checkpoints(checkpoints);
+  const auto newest_kept = own.end() - std::min(std::ssize(own), std::ptrdiff_t{kept.newest});
+  for (const std::int64_t step : removable_checkpoints(checkpoints))
+    if (std::find(newest_kept, own.end(), step) == own.end()) give_up_checkpoint(checkpoints, step);
   for (const fs::path& dir : given_up_checkpoints(checkpoints)) remove_tree(dir);
 }
 

@@ -15,7 +15,8 @@ std::string step_name(std::int64_t step);
 /// The number N of the name step-N; none of another name.
 std::optional<std::int64_t> step_of(const std::string& name);
 
-/// The complete checkpoints of the run that may be removed, ascending: its own but step-0.
+/// The complete checkpoints of the run that may be removed, ascending: its own but step-0 and the
+/// best (best_checkpoints()).
 std::vector<std::int64_t> removable_checkpoints(const std::filesystem::path& checkpoints);
 /// Renames a checkpoint that is to be removed, because a half removed one must not look complete.
 /// Of several callers one succeeds. Throws Error{internal} with the path and the system's reason.

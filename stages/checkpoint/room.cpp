@@ -30,11 +30,11 @@ bool remove_given_up(const fs::path& checkpoints) {
   return any;
 }
 
-/// Removes the oldest checkpoint but never the newest. Returns its step; none if there is none to
-/// remove, or if another rank was faster.
+/// Removes the oldest checkpoint that may be removed, but never the newest. Returns its step; none
+/// if there is none to remove, or if another rank was faster.
 std::optional<std::int64_t> remove_oldest(const fs::path& checkpoints) {
   const std::vector<std::int64_t> steps = removable_checkpoints(checkpoints);
-  if (steps.size() < 2) return {};
+  if (steps.empty() || steps.front() == own_checkpoints(checkpoints).back()) return {};
   try {
     give_up_checkpoint(checkpoints, steps.front());
   } catch (const Error&) {

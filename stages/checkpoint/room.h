@@ -6,7 +6,7 @@
 #include <vector>
 
 // Writing checkpoints on a disk that is full: older ones of the run make room, the oldest first,
-// but the newest complete one never goes.
+// but the newest complete one, and those that are kept as the best, never go.
 
 namespace troupe::stages {
 

@@ -48,11 +48,11 @@ BOOST_AUTO_TEST_CASE(complete_ones_are_listed_by_number) {
 
 BOOST_AUTO_TEST_CASE(the_newest_are_kept_and_step_0_beside_them) {
   for (const int step : {0, 5, 10, 15, 20}) complete("step-" + std::to_string(step));
-  prune_checkpoints(run.path(), 2);
+  prune_checkpoints(run.path(), {.newest = 2, .set = ""});
   BOOST_TEST((steps() == Steps{0, 15, 20}));
-  prune_checkpoints(run.path(), 2);
+  prune_checkpoints(run.path(), {.newest = 2, .set = ""});
   BOOST_TEST((steps() == Steps{0, 15, 20}));
-  prune_checkpoints(run.path(), 1);
+  prune_checkpoints(run.path(), {.newest = 1, .set = ""});
   BOOST_TEST((steps() == Steps{0, 20}));
 }
 
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(unfinished_ones_are_removed_and_nothing_else) {
   fs::create_directories(run / "step-7");
   fs::create_directories(run / "notes.tmp");
   run.write("readme", "x");
-  prune_checkpoints(run.path(), 3);
+  prune_checkpoints(run.path(), {.newest = 3, .set = ""});
   BOOST_TEST(fs::exists(run / "step-5"));
   BOOST_TEST(!fs::exists(run / "step-6.tmp"));
   BOOST_TEST(!fs::exists(run / "step-6.00ff.tmp"));
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(those_of_other_runs_neither_count_nor_go) {
   BOOST_TEST((own_checkpoints(run.path()) == Steps{0, 5, 10}));
   BOOST_TEST(is_own_checkpoint(run.path(), 10));
   BOOST_TEST(!is_own_checkpoint(run.path(), 1000));
-  prune_checkpoints(run.path(), 1);
+  prune_checkpoints(run.path(), {.newest = 1, .set = ""});
   BOOST_TEST((steps() == Steps{0, 10, 1000}));
   BOOST_TEST(fs::exists(run / "step-2000"));
   note_newest(run.path(), -1);

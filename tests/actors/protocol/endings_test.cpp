@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(a_stop_before_the_first_epoch_is_half_way) {
 
 BOOST_AUTO_TEST_CASE(a_stop_orders_no_more_of_an_evaluation) {
   RunSpec spec = test::small_run(1, 2);
-  spec.eval = {.interval = 1, .steps = 1000, .samples = 1000 * spec.batch.global};
+  spec.eval = {.interval = 1, .steps = 1000, .sets = {{.samples = 1000 * spec.batch.global}}};
   Driver driver(spec);
   driver.start();
   const auto evaluates = [&](std::int64_t batch) {
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_stop_orders_no_more_of_an_evaluation) {
 
 BOOST_AUTO_TEST_CASE(an_evaluation_is_summed_by_batch_whoever_answers_first) {
   RunSpec spec = test::small_run(1, 2);
-  spec.eval = {.interval = 1, .steps = 2, .samples = 2 * spec.batch.global};
+  spec.eval = {.interval = 1, .steps = 2, .sets = {{.samples = 2 * spec.batch.global}}};
   Driver driver(spec);
   driver.start();
   driver.prepared(1);
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_is_summed_by_batch_whoever_answers_first) {
   BOOST_TEST(answer(0, 0).empty());  // again
   const auto last = answer(1, 0);
   BOOST_REQUIRE(find<ReportEvaluation>(last));
-  BOOST_TEST(find<ReportEvaluation>(last)->loss == 1.0);
+  BOOST_TEST(find<ReportEvaluation>(last)->losses.at(0) == 1.0);
 }
 
 BOOST_AUTO_TEST_CASE(a_stop_while_a_step_is_saved_ends_with_that_step) {

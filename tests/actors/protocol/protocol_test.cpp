@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_due_waits_for_the_one_under_way) {
 
 BOOST_AUTO_TEST_CASE(evaluation_follows_the_step_and_reports_the_mean) {
   RunSpec spec = test::small_run();
-  spec.eval = {.interval = 1, .steps = 2, .samples = 2 * spec.batch.global};
+  spec.eval = {.interval = 1, .steps = 2, .sets = {{.samples = 2 * spec.batch.global}}};
   Driver driver(spec);
   driver.start();
   BOOST_TEST(find<OrderEvaluate>(driver.prepared(1)));
@@ -158,14 +158,14 @@ BOOST_AUTO_TEST_CASE(evaluation_follows_the_step_and_reports_the_mean) {
   const auto effects =
       driver.on(ReplicaEvaluated{.epoch = 1, .step = 1, .batch = 1, .loss_sum = 256});
   BOOST_REQUIRE(find<ReportEvaluation>(effects));
-  BOOST_TEST(find<ReportEvaluation>(effects)->loss == 512.0 / (2 * 128));
+  BOOST_TEST(find<ReportEvaluation>(effects)->losses.at(0) == 512.0 / (2 * 128));
   BOOST_TEST(find<OrderStep>(effects)->step == 2);
 }
 
 BOOST_AUTO_TEST_CASE(an_evaluation_ends_with_its_samples) {
   RunSpec spec = test::small_run();
   const std::int64_t seq_len = spec.batch.seq_len;
-  spec.eval = {.interval = 1, .steps = 9, .samples = spec.batch.global + 1};
+  spec.eval = {.interval = 1, .steps = 9, .sets = {{.samples = spec.batch.global + 1}}};
   Driver driver(spec);
   driver.start();
   driver.prepared(1);
@@ -173,14 +173,38 @@ BOOST_AUTO_TEST_CASE(an_evaluation_ends_with_its_samples) {
   const auto effects =
       driver.on(ReplicaEvaluated{.epoch = 1, .step = 1, .batch = 1, .loss_sum = 20});
   BOOST_REQUIRE(find<ReportEvaluation>(effects));
-  BOOST_TEST(find<ReportEvaluation>(effects)->loss ==
-             120.0 / static_cast<double>(spec.eval.samples * seq_len));
+  BOOST_TEST(find<ReportEvaluation>(effects)->losses.at(0) ==
+             120.0 / static_cast<double>((spec.batch.global + 1) * seq_len));
   BOOST_TEST(!find<OrderEvaluate>(effects));
+}
+
+BOOST_AUTO_TEST_CASE(sets_are_evaluated_one_after_the_other_and_reported_together) {
+  RunSpec spec = test::small_run();
+  const auto global = spec.batch.global;
+  spec.eval = {.interval = 1,
+               .steps = 2,
+               .sets = {{.name = "a", .samples = 9 * global}, {.name = "b", .samples = 1}}};
+  BOOST_TEST(spec.eval.batches(global) == 3);
+  Driver driver(spec);
+  driver.start();
+  driver.prepared(1);
+  const auto answer = [&](std::int64_t batch, double loss_sum) {
+    return driver.on(ReplicaEvaluated{.epoch = 1, .step = 1, .batch = batch, .loss_sum = loss_sum});
+  };
+  answer(0, 256);
+  answer(1, 512);
+  const auto effects = answer(2, 48);
+  BOOST_REQUIRE(find<ReportEvaluation>(effects));
+  const auto seq_len = static_cast<double>(spec.batch.seq_len);
+  const std::vector<double> expected{768.0 / (2 * static_cast<double>(global) * seq_len),
+                                     48.0 / seq_len};
+  BOOST_TEST(find<ReportEvaluation>(effects)->losses == expected, boost::test_tools::per_element());
+  BOOST_TEST(find<OrderStep>(effects)->step == 2);
 }
 
 BOOST_AUTO_TEST_CASE(the_last_step_is_evaluated_too) {
   RunSpec spec = test::small_run();
-  spec.eval = {.interval = 4, .steps = 1, .samples = spec.batch.global};
+  spec.eval = {.interval = 4, .steps = 1, .sets = {{.samples = spec.batch.global}}};
   Driver driver(spec);
   driver.start();
   for (std::int64_t step = 1; step <= 4; ++step) driver.prepared(step);

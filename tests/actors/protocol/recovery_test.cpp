@@ -447,7 +447,8 @@ BOOST_AUTO_TEST_CASE(every_run_ends_with_every_step_committed_once) {
     if (seed % 7 == 0) spec.recovery.spares = 1;
     if (seed % 4 == 0) spec.checkpoint.interval = 5;
     if (seed % 9 == 0)
-      spec.eval = {.interval = 4, .steps = 3, .samples = 3 * spec.batch.global};
+      spec.eval = {
+          .interval = 4, .steps = 2, .sets = {{.samples = 2 * spec.batch.global}, {.samples = 1}}};
     spec.checkpoint.initial = seed % 11 == 0;
     if (seed % 10 == 0) spec.data_parallel.division = stages::StateDivision::optim;
     const std::int64_t refused = seed % 6 == 1 ? 1 + static_cast<std::int64_t>(seed / 6 % 12) : 0;

@@ -45,8 +45,9 @@ std::vector<Numbers> train(RunSpec spec, const std::vector<std::string>& paths) 
   std::vector<std::unique_ptr<RankExecutor>> executors;
   for (int rank = 0; rank < kShards; ++rank) {
     Member self{.id = rank, .incarnation = static_cast<std::uint64_t>(rank) + 10};
-    spec.eval.tokens = paths.at(static_cast<std::size_t>(rank));
-    spec.data.sources = {{.name = "", .tokens = spec.eval.tokens}};
+    const std::string& path = paths.at(static_cast<std::size_t>(rank));
+    spec.eval.sets.at(0).tokens = path;
+    spec.data.sources = {{.name = "", .tokens = path}};
     executors.push_back(std::make_unique<RankExecutor>(
         spec, self, [](auto slots) { return transport::UcxNode::create({.slots = slots}); }));
     self.address = executors.back()->address();
@@ -67,7 +68,7 @@ RunSpec spec_of_shards() {
   spec.mesh.tp = kShards;
   spec.model.vocab_size = 256;
   spec.recovery.neighbour_copies = false;
-  spec.eval = {.interval = 1, .steps = 1, .samples = spec.batch.global};
+  spec.eval = {.interval = 1, .steps = 1, .sets = {{.samples = spec.batch.global}}};
   return spec;
 }
 

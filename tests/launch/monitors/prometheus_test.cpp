@@ -58,13 +58,14 @@ BOOST_AUTO_TEST_CASE(prometheus_scrapes_what_was_published) {
   hub.publish({.body = DirectorActivity{.mailbox_depth = 5, .handler_s = {5e-6, 2e-3}}});
   hub.publish({.body = Recovered{.stall_s = 0.5}});
   hub.publish({.step = 2, .body = StepAgain{.report = {.step = 2, .loss = 9, .tokens = 100}}});
-  hub.publish({.body = EvaluationDone{.loss = 4.5}});
+  hub.publish({.body = EvaluationDone{.loss = 4.5, .sets = {{"a", 4.5}, {"b", 1.5}}}});
   const std::string text = get_until(endpoint.url(), "troupe_eval_loss 4.5");
   for (const char* line :
        {"troupe_train_loss 2.25\n",
         "troupe_train_tokens_total 200\n",
         "troupe_train_steps_total 2\n",
         "troupe_train_source_loss{source=\"books\"} 3.25\n",
+        "troupe_eval_set_loss{set=\"b\"} 1.5\n",
         "troupe_train_source_tokens_total{source=\"code\"} 80\n",
         "troupe_train_step_duration_seconds_bucket{le=\"0.05\"} 2\n",
         "troupe_train_step_duration_seconds_bucket{le=\"0.02\"} 0\n",

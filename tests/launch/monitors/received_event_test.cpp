@@ -51,6 +51,7 @@ std::vector<EventBody> all_bodies() {
       StepCommitted{report},
       StepAgain{.report = report, .way = {.back_to = 4, .reached = 12}},
       EvaluationDone{.loss = 2},
+      EvaluationDone{.loss = 2, .sets = {{"a", 2}, {"b", 3}}},
       CheckpointSaved{.path = "p", .duration_s = 1},
       NotFinite{.where = "here"},
       MembershipChanged{.pipeline = {.pp = 2,

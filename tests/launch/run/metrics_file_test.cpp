@@ -114,6 +114,10 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_null) {
   BOOST_TEST(row["grad_norm"].is_null());
   BOOST_TEST(launch::metrics_line(actors::EvalReport{.step = 4, .loss = 2.5}) ==
              R"({"step":4,"eval_loss":2.5})");
+  BOOST_TEST(launch::metrics_line(actors::EvalReport{
+                 .step = 4, .loss = 0.1, .sets = {{.name = "a \"b\"", .loss = 0.1}, {"c", NAN}}}) ==
+             R"({"step":4,"eval_loss":0.10000000000000001,"sets":[{"name":"a \"b\"",)"
+             R"("loss":0.10000000000000001},{"name":"c","loss":null}]})");
 }
 
 BOOST_AUTO_TEST_CASE(lines_are_appended_to_what_is_there) {

@@ -30,6 +30,8 @@ BOOST_AUTO_TEST_CASE(what_happens_is_told_and_signs_of_life_are_not) {
              "step 7  worker lost: rank 3, killed by SIGKILL\n");
   BOOST_TEST(lines.line_of(event_of(EvaluationDone{.loss = 2})) ==
              "step 7  evaluation: loss 2.0000\n");
+  BOOST_TEST(lines.line_of(event_of(EvaluationDone{.loss = 2, .sets = {{"a", 2}, {"b", 3}}})) ==
+             "step 7  evaluation: loss a 2.0000, b 3.0000\n");
   BOOST_TEST(lines.line_of(event_of(RankActivity{}, 1)) == "");
   BOOST_TEST(lines.line_of(event_of(DirectorActivity{})) == "");
   BOOST_TEST(lines.line_of(event_of(ActionsTraced{})) == "");
