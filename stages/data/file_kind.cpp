@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <ranges>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "stages/data/indexed_dataset.h"
+#include "stages/data/json_line.h"
 #include "stages/storage/input_file.h"
 #include "tensor/error.h"
 
@@ -18,7 +20,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// The first bytes that are looked at. A longer first line of JSON is known by its ending alone.
+/// The first bytes that are looked at. A longer first line of JSON is known by its beginning.
 constexpr std::uint64_t kHeadBytes = std::uint64_t{1} << 16;
 
 constexpr std::string_view kUnpack = "unpack it first";
@@ -30,16 +32,18 @@ struct ForeignEnding {
   std::string_view ending;
   std::string_view hint;
 };
-constexpr std::array<ForeignEnding, 33> kForeignEndings{
-    {{".7z", kUnpack},      {".bz2", kUnpack},     {".gz", kUnpack},          {".lz4", kUnpack},
-     {".rar", kUnpack},     {".tar", kUnpack},     {".tgz", kUnpack},         {".xz", kUnpack},
-     {".zip", kUnpack},     {".zst", kUnpack},     {".arrow", kExport},       {".avro", kExport},
-     {".csv", kExport},     {".db", kExport},      {".docx", kExport},        {".epub", kExport},
-     {".feather", kExport}, {".h5", kExport},      {".npy", kExport},         {".npz", kExport},
-     {".orc", kExport},     {".parquet", kExport}, {".pdf", kExport},         {".pickle", kExport},
-     {".pkl", kExport},     {".pt", kExport},      {".safetensors", kExport}, {".sqlite", kExport},
-     {".tsv", kExport},     {".xlsx", kExport},    {".bin", kTokens},         {".idx", kTokens},
-     {".tokens", kTokens}}};
+constexpr std::array kForeignEndings = std::to_array<ForeignEnding>(
+    {{".7z", kUnpack},      {".br", kUnpack},          {".bz2", kUnpack},    {".gz", kUnpack},
+     {".lz4", kUnpack},     {".lzma", kUnpack},        {".rar", kUnpack},    {".tar", kUnpack},
+     {".tgz", kUnpack},     {".xz", kUnpack},          {".z", kUnpack},      {".zip", kUnpack},
+     {".zst", kUnpack},     {".arrow", kExport},       {".avro", kExport},   {".csv", kExport},
+     {".db", kExport},      {".doc", kExport},         {".docx", kExport},   {".epub", kExport},
+     {".feather", kExport}, {".h5", kExport},          {".npy", kExport},    {".npz", kExport},
+     {".ods", kExport},     {".odt", kExport},         {".orc", kExport},    {".parquet", kExport},
+     {".pdf", kExport},     {".pickle", kExport},      {".pkl", kExport},    {".pt", kExport},
+     {".rtf", kExport},     {".safetensors", kExport}, {".sqlite", kExport}, {".tsv", kExport},
+     {".xls", kExport},     {".xlsx", kExport},        {".bin", kTokens},    {".idx", kTokens},
+     {".tokens", kTokens}});
 
 /// First bytes of files that hold no text.
 struct ForeignBytes {
@@ -48,28 +52,31 @@ struct ForeignBytes {
   std::string_view hint;
 };
 constexpr std::string_view kConvert = "convert it to UTF-8, as with iconv -t UTF-8";
-constexpr std::array<ForeignBytes, 17> kForeignBytes{
-    {{"\x1f\x8b"sv, "packed by gzip", kUnpack},
-     {"BZh91AY&SY"sv, "packed by bzip2", kUnpack},
-     {"\xfd"
-      "7zXZ"sv,
-      "packed by xz", kUnpack},
-     {"\x28\xb5\x2f\xfd"sv, "packed by zstd", kUnpack},
-     {"\x04\x22\x4d\x18"sv, "packed by lz4", kUnpack},
-     {"7z\xbc\xaf"sv, "packed by 7-Zip", kUnpack},
-     {"PK\x03\x04"sv, "packed by zip", kUnpack},
-     {"Rar!\x1a\x07"sv, "packed by RAR", kUnpack},
-     {"PAR1"sv, "Parquet", kExport},
-     {"ARROW1"sv, "Arrow", kExport},
-     {"FEA1"sv, "Feather", kExport},
-     {"\x93NUMPY"sv, "an array of NumPy", kExport},
-     {"\x89HDF"sv, "HDF5", kExport},
-     {"SQLite format 3"sv, "a database of SQLite", kExport},
-     {"%PDF-"sv, "PDF", kExport},
-     {"\xff\xfe"sv, "in UTF-16 or UTF-32", kConvert},
-     {"\xfe\xff"sv, "in UTF-16", kConvert}}};
+constexpr std::array kForeignBytes =
+    std::to_array<ForeignBytes>({{"\x1f\x8b"sv, "packed by gzip", kUnpack},
+                                 {"\x1f\x9d"sv, "packed by compress", kUnpack},
+                                 {"BZh91AY&SY"sv, "packed by bzip2", kUnpack},
+                                 {"\xfd"
+                                  "7zXZ"sv,
+                                  "packed by xz", kUnpack},
+                                 {"\x28\xb5\x2f\xfd"sv, "packed by zstd", kUnpack},
+                                 {"\x04\x22\x4d\x18"sv, "packed by lz4", kUnpack},
+                                 {"7z\xbc\xaf"sv, "packed by 7-Zip", kUnpack},
+                                 {"PK\x03\x04"sv, "packed by zip", kUnpack},
+                                 {"Rar!\x1a\x07"sv, "packed by RAR", kUnpack},
+                                 {"PAR1"sv, "Parquet", kExport},
+                                 {"ARROW1"sv, "Arrow", kExport},
+                                 {"FEA1"sv, "Feather", kExport},
+                                 {"\x93NUMPY"sv, "an array of NumPy", kExport},
+                                 {"\x89HDF"sv, "HDF5", kExport},
+                                 {"SQLite format 3"sv, "a database of SQLite", kExport},
+                                 {"%PDF-"sv, "PDF", kExport},
+                                 {"{\\rtf"sv, "RTF", kExport},
+                                 {"\xff\xfe"sv, "in UTF-16 or UTF-32", kConvert},
+                                 {"\xfe\xff"sv, "in UTF-16", kConvert}});
 
-constexpr std::array<std::string_view, 4> kJsonLines{".jsonl", ".ndjson", ".jsonlines", ".ldjson"};
+constexpr std::array<std::string_view, 5> kJsonLines{".json", ".jsonl", ".jsonlines", ".ldjson",
+                                                     ".ndjson"};
 
 [[noreturn]] void refuse(const std::string& path, std::string_view what, std::string_view hint) {
   throw Error(ErrorKind::data, fmt::format("{}: {}; {}", path, what, hint));
@@ -81,21 +88,12 @@ std::string in_lower_case(std::string text) {
   return text;
 }
 
-std::string head_of(const std::string& path) {
+/// The first bytes of a file, and whether it has more.
+std::pair<std::string, bool> head_of(const std::string& path) {
   const InputFile file = InputFile::open(path);
   std::string head(std::min(file.size(), kHeadBytes), '\0');
   file.read(0, std::as_writable_bytes(std::span(head)));
-  return head;
-}
-
-/// Whether every second byte is mostly zero, as in UTF-16 of Latin letters without a mark.
-bool looks_like_utf16(std::string_view head) {
-  if (head.size() < 4) return false;
-  std::array<std::size_t, 2> zeros{};
-  for (std::size_t i = 0; i < head.size(); ++i) zeros[i % 2] += head[i] == '\0';
-  const std::size_t half = head.size() / 2;
-  return std::ranges::any_of(zeros, [half](std::size_t n) { return 4 * n >= 3 * half; }) &&
-         std::ranges::any_of(zeros, [half](std::size_t n) { return 4 * n < half; });
+  return {head, file.size() > head.size()};
 }
 
 void refuse_foreign(const std::string& path, std::string_view name, std::string_view head) {
@@ -107,42 +105,76 @@ void refuse_foreign(const std::string& path, std::string_view name, std::string_
       refuse(path, fmt::format("its first bytes say that it is {}", foreign.what), foreign.hint);
   if (head.size() > 262 && head.substr(257, 5) == "ustar")
     refuse(path, "its first bytes say that it is packed by tar", kUnpack);
-  if (looks_like_utf16(head)) refuse(path, "it is in UTF-16", kConvert);
+  if (const auto zero = head.find('\0'); zero != head.npos)
+    refuse(path,
+           fmt::format("its byte {} is zero, as in no text: it is binary, or in UTF-16 or UTF-32",
+                       zero + 1),
+           kConvert);
 }
 
-/// Whether the first line is an object with a document's members.
-bool begins_with_document(std::string_view head) {
-  if (!head.starts_with('{')) return false;
-  const auto line = nlohmann::json::parse(head.substr(0, head.find('\n')), nullptr,
-                                          /*allow_exceptions=*/false);
-  const auto has = [&line](const char* member) { return line.contains(member); };
-  return line.is_object() && (has("text") || has("messages") || (has("prompt") && has("response")));
+/// Whether the first line is the header of a table that has a column of text.
+bool begins_with_header(std::string_view head) {
+  constexpr std::string_view kNameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  constexpr std::array kColumns{"text"sv, "content"sv, "prompt"sv, "response"sv, "messages"sv};
+  const auto end = head.find_first_of("\r\n");
+  if (end == head.npos) return false;
+  const std::string line = in_lower_case(std::string(head.substr(0, end)));
+  for (const char separator : ",\t;|"sv) {
+    bool names = line.find(separator) != line.npos, has_text = false;
+    for (const auto part : std::views::split(line, separator)) {
+      std::string_view name(part.begin(), part.end());
+      if (name.size() > 2 && name.starts_with('"') && name.ends_with('"'))
+        name = name.substr(1, name.size() - 2);
+      names &= !name.empty() && name.find_first_not_of(kNameCharacters) == name.npos;
+      has_text |= std::ranges::find(kColumns, name) != kColumns.end();
+    }
+    if (names && has_text) return true;
+  }
+  return false;
+}
+
+/// Whether a text begins as a list of JSON, but for one of numbers, which are footnotes in a text;
+/// or as an object that is not empty.
+bool begins_with_bracket(std::string_view head) {
+  const auto next = head.find_first_not_of(" \t\r\n", 1);
+  if (next == head.npos) return false;
+  return (head[0] == '[' && "{[\""sv.find(head[next]) != std::string_view::npos) ||
+         (head[0] == '{' && head[next] == '"');
+}
+
+/// Whether the first line is an object; text is neither that nor other JSON, which is refused.
+bool begins_with_object(const std::string& path, std::string_view head, bool is_cut) {
+  if (!begins_with_bracket(head)) return false;
+  const std::string_view line = head.substr(0, head.find('\n'));
+  if (head[0] == '{' && is_json(line, is_cut && line.size() == head.size())) return true;
+  if (!begins_with_json(head, is_cut)) return false;
+  if (head[0] == '[')
+    refuse(path, "it is a list of JSON, not an object in each line",
+           fmt::format("jq -c '.[]' {} makes lines of it", path));
+  refuse(path, "it begins with JSON, but not with an object in a line of its own",
+         fmt::format("jq -c . {} makes lines of it", path));
 }
 
 }  // namespace
 
 FileKind file_kind(const std::string& path) {
   const std::string name = in_lower_case(std::filesystem::path(path).filename().string());
-  const std::string bytes = head_of(path);
+  const auto [bytes, is_cut] = head_of(path);
   refuse_foreign(path, name, bytes);
-  const auto ends = [&name](std::string_view ending) { return name.ends_with(ending); };
-  if (std::ranges::any_of(kJsonLines, ends)) return FileKind::json_lines;
   std::string_view head = bytes;
   if (head.starts_with("\xef\xbb\xbf")) head.remove_prefix(3);
   head.remove_prefix(std::min(head.find_first_not_of(" \t\r\n"), head.size()));
-  if (ends(".json")) {
-    if (head.starts_with('['))
-      refuse(path, "it is a list of JSON, not an object in each line",
-             fmt::format("jq -c '.[]' {} makes lines of it", path));
-    return FileKind::json_lines;
-  }
-  return begins_with_document(head) ? FileKind::json_lines : FileKind::text;
+  if (begins_with_object(path, head, is_cut)) return FileKind::json_lines;
+  const auto ends = [&name](std::string_view ending) { return name.ends_with(ending); };
+  if (std::ranges::any_of(kJsonLines, ends)) return FileKind::json_lines;
+  if (begins_with_header(head)) refuse(path, "its first line says that it is a table", kExport);
+  return FileKind::text;
 }
 
 void require_responses(const std::string& path) {
   if (is_indexed_dataset(path) || file_kind(path) != FileKind::json_lines)
     throw Error(ErrorKind::data,
-                fmt::format("{}: no .jsonl file with a \"prompt\" and a \"response\", or "
+                fmt::format("{}: no JSON lines with a \"prompt\" and a \"response\", or "
                             "\"messages\", in each line, which a loss on responses takes",
                             path));
 }

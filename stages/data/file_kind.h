@@ -11,9 +11,9 @@ enum class FileKind {
 };
 
 /// Decides what a file is by the ending of its name, in any case, and by its first bytes: a file
-/// that begins with an object of documents is JSON lines under any name. Throws Error{data} naming
-/// what it holds instead if it is no text in UTF-8, as packed files, tables, tokens and UTF-16, or
-/// a list of JSON, and for a file that cannot be read.
+/// whose first line is an object of JSON is JSON lines under any name. Throws Error{data} naming
+/// what it holds instead if it is no text in UTF-8, as packed and other binary files, UTF-16 and
+/// tokens, or a table, or JSON that is not in lines; and for a file that cannot be read.
 FileKind file_kind(const std::string& path);
 
 /// Throws Error{data} for a file that is not JSON lines, or as file_kind() does: only these tell

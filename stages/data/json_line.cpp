@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "stages/tokenizers/utf8.h"
@@ -106,7 +107,35 @@ std::string reason_of(const json::exception& error) {
   return reason + "...";
 }
 
+/// Whether `parse` reads a text to its end, or where it is cut off.
+template <typename Parse>
+bool reads(std::string_view given, bool is_cut, const Parse& parse) {
+  const std::string valid = valid_utf8(given);
+  const std::string text = Repair(valid).line();
+  try {
+    parse(text);
+    return true;
+  } catch (const json::parse_error& error) {
+    return is_cut && error.byte > text.size();
+  } catch (const json::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
+
+bool is_json(std::string_view text, bool is_cut) {
+  return reads(text, is_cut,
+               [](const std::string& json_text) { const json parsed = json::parse(json_text); });
+}
+
+bool begins_with_json(std::string_view text, bool is_cut) {
+  return reads(text, is_cut, [](const std::string& json_text) {
+    std::istringstream stream(json_text);
+    json first;
+    stream >> first;
+  });
+}
 
 json parse_json_line(std::string_view given) {
   const std::string line = valid_utf8(given);

@@ -11,4 +11,10 @@ namespace troupe::stages {
 /// bytes from 1, of a line that is no JSON.
 nlohmann::json parse_json_line(std::string_view line);
 
+/// Whether a text is JSON that parse_json_line() reads; of one that is cut off, whether nothing
+/// before its end is wrong.
+bool is_json(std::string_view text, bool is_cut);
+/// Whether a text is that, whatever comes behind the first value.
+bool begins_with_json(std::string_view text, bool is_cut);
+
 }  // namespace troupe::stages

@@ -167,8 +167,8 @@ BOOST_AUTO_TEST_CASE(what_has_no_responses_is_refused_by_plan_too) {
   };
   refused("joined", {}, 78, "take 'packed' or 'padded'");
   const std::string text = (chat.place.dir / "corpus.txt").string();
-  refused("packed", {{"data.files", "[\"" + text + "\"]"}}, 65, "corpus.txt: no .jsonl file");
-  refused("packed", {{"eval.files", "[\"" + text + "\"]"}}, 65, "corpus.txt: no .jsonl file");
+  refused("packed", {{"data.files", "[\"" + text + "\"]"}}, 65, "corpus.txt: no JSON lines");
+  refused("packed", {{"eval.files", "[\"" + text + "\"]"}}, 65, "corpus.txt: no JSON lines");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

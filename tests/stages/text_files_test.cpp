@@ -145,10 +145,16 @@ BOOST_AUTO_TEST_CASE(a_file_is_what_its_name_and_its_first_bytes_say) {
        {"a.jsonl", "a.JSONL", "a.json", "a.ndjson", "a.jsonlines", "a.jl", "a.txt", "no ending"})
     BOOST_TEST((kind(name, lines) == FileKind::json_lines), name);
   BOOST_TEST((kind("bom.txt", "\xef\xbb\xbf" + lines) == FileKind::json_lines));
-  for (const char* text : {"{\"text\" is how it begins", "{\"name\": \"no document\"}", "[1]", "",
-                           "PAR for the course", "BZh is text"})
+  const std::string rest = " 3, \"text\": \"b\"}\n" + lines;
+  for (const std::string member :
+       {"\"content\":", "\"x\": NaN, \"y\":", "\"z\": \"\\ud800\", \"y\":"})
+    BOOST_TEST((kind("a.txt", "{" + member + rest) == FileKind::json_lines), member);
+  BOOST_TEST((kind("long.txt", "{\"text\": \"" + std::string(100'000, 'x') + "\"}\n" + lines) ==
+              FileKind::json_lines));
+  for (const char* text :
+       {"{\"text\" is how it begins", "[1] is a footnote", "[1]", "[\"Hello,\" she said]", "{}", "",
+        "PAR for the course", "BZh is text", "Yes, text\nof a poem", "text,\n"})
     BOOST_TEST((kind("a.txt", text) == FileKind::text), text);
-  BOOST_TEST((kind("zeros.txt", std::string(100, '\0')) == FileKind::text));
   const auto refused = [&](const std::string& name, const std::string& content,
                            const std::string& words) {
     const std::string path = dir.write(name, content);
@@ -166,8 +172,17 @@ BOOST_AUTO_TEST_CASE(a_file_is_what_its_name_and_its_first_bytes_say) {
           "UTF-16");
   std::string unmarked;
   for (const char c : std::string("a text of some letters\n")) (unmarked += c) += '\0';
-  refused("unmarked.txt", unmarked, "UTF-16");
-  refused("list.json", " [\n" + lines, "a list of JSON, not an object in each line");
+  refused("unmarked.txt", unmarked, "its byte 2 is zero");
+  refused("binary", "\x89PNG\r\n\x1a\n" + std::string(3, '\0'), "its byte 9 is zero");
+  const std::string document = "{\"text\": \"a\"}", long_text(100'000, 'x');
+  for (const char* name : {"list.json", "list.jsonl", "list.txt"}) {
+    refused(name, " [\n" + document + "]\n", "a list of JSON, not an object in each line");
+    refused(name, "[\"a text\", \"" + long_text + "\"]", "a list of JSON");
+    refused(name, "{\n  \"text\": \"a\"\n}\n", "not with an object in a line of its own; jq -c .");
+    refused(name, "{\n  \"text\": \"" + long_text + "\"}", "not with an object in a line");
+  }
+  for (const char* header : {"id,text", "\"id\";\"Text\"\r", "content\tlabel", "prompt,response"})
+    refused("table.txt", header + std::string("\n1,2\n"), "a table");
 }
 
 BOOST_AUTO_TEST_CASE(a_line_of_json_is_read_as_python_reads_it) {
