@@ -192,6 +192,8 @@ HfConfig read_hf_config(const std::filesystem::path& path) {
   HfConfig read{.model = read_kind(fields), .unused = {}};
   if (has_value_head(fields, read.model.kind)) read_value_head(fields, read.model);
   fields.refuse_unsupported();
+  if (!fields.flag("is_causal", true))
+    fields.refuse("is_causal", "Troupe's tokens see none of those behind them; expected true");
   read.model.initializer_range = fields.number("initializer_range", 0.02);
   read.unused = fields.unused();
   if (const std::string problem = check_model(read.model); !problem.empty())

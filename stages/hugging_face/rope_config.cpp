@@ -20,6 +20,7 @@ constexpr const char* kTheta = "rope_theta";
 constexpr const char* kFactor = "factor";
 constexpr const char* kOriginal = "original_max_position_embeddings";
 constexpr const char* kTruncate = "truncate";
+constexpr const char* kAttention = "attention_factor";
 constexpr const char* kPartial = "partial_rotary_factor";
 constexpr double kDefaultTheta = 10000.0;
 
@@ -73,6 +74,10 @@ Rotary read_rope(ConfigFields& fields, std::int64_t positions) {
   rotary.type = type_of(rope);
   if (rope.optional_number(kPartial).value_or(1) != 1)
     rope.refuse(kPartial, "Troupe rotates whole heads");
+  // transformers multiplies queries and keys by it, and takes only null for what the paper
+  // suggests.
+  if (rotary.type == RotaryType::yarn && rope.optional_number(kAttention).value_or(1) == 0)
+    rope.refuse(kAttention, "every token would see all others alike; null: as the paper suggests");
   rotary.original_max_position_embeddings = original_of(fields, rope, rotary.type, positions);
   for (const auto& [field, member] : tensor::kRotaryNumbers)
     if (tensor::reads(rotary.type, field))

@@ -176,6 +176,7 @@ BOOST_AUTO_TEST_CASE(what_rope_leaves_out_follows_from_positions) {
   refused(rope("frob", json::object()), {"rope_type", "frob"});
   refused(rope("default", {{"partial_rotary_factor", 0.5}}), {"partial_rotary_factor"});
   refused(rope("linear", {{"factor", "two"}}), {"factor", "number"});
+  refused(rope("yarn", {{"factor", 4.0}, {"attention_factor", 0}}), {"attention_factor", "null"});
   refused(with(llama_json(), {{"rope_parameters", {{"full_attention", {{"rope_type", "yarn"}}}}}}),
           {"rope_parameters", "layers"});
 }
@@ -195,6 +196,7 @@ BOOST_AUTO_TEST_CASE(what_would_compute_something_else_is_refused_by_name) {
                       {"hidden_size", nullptr},
                       {"vocab_size", -1},
                       {"num_hidden_layers", 1e3},
+                      {"is_causal", false},
                       {"mlp_bias", 1}};
   for (const auto& [name, value] : llama.items())
     refused(with(llama_json(), {{name, value}}), {name});
