@@ -27,15 +27,14 @@ Topology load_topology() {
   return topology;
 }
 
-/// Counts the cores that have a hardware thread that this process is bound to.
-int count_cores(hwloc_topology_t topology) {
+/// Counts the cores, or the hardware threads, that this process may run on, if only in part.
+int count_allowed(hwloc_topology_t topology, hwloc_obj_type_t type) {
   const std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)> bound(hwloc_bitmap_alloc(),
                                                                             hwloc_bitmap_free);
   if (hwloc_get_cpubind(topology, bound.get(), HWLOC_CPUBIND_PROCESS) != 0) return 1;
   int count = 0;
-  for (hwloc_obj_t core = nullptr;
-       (core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core));)
-    if (hwloc_bitmap_intersects(core->cpuset, bound.get())) ++count;
+  for (hwloc_obj_t unit = nullptr; (unit = hwloc_get_next_obj_by_type(topology, type, unit));)
+    if (hwloc_bitmap_intersects(unit->cpuset, bound.get())) ++count;
   return std::max(count, 1);
 }
 
@@ -57,10 +56,13 @@ Machine limited(Machine machine, const actors::ControlGroups& groups) {
     machine.memory_bytes = limit;
     machine.memory_is_limited = true;
   }
-  if (const double quota = groups.cpu_quota(); quota < machine.free_cores) {
-    machine.free_cores = std::max(1, static_cast<int>(std::ceil(quota)));
-    machine.cpu_quota = quota;
-  }
+  const double quota = groups.cpu_quota();
+  const auto within = [quota](int units) {
+    return quota < units ? std::max(1, static_cast<int>(std::ceil(quota))) : units;
+  };
+  if (quota < machine.free_cores) machine.cpu_quota = quota;
+  machine.free_cores = within(machine.free_cores);
+  machine.free_threads = within(machine.free_threads);
   return machine;
 }
 
@@ -69,7 +71,8 @@ Machine this_machine() {
   const Topology topology = load_topology();
   return limited({.host = host_name(),
                   .cpu = topology ? cpu_name(topology.get()) : "",
-                  .free_cores = topology ? count_cores(topology.get()) : 1,
+                  .free_cores = topology ? count_allowed(topology.get(), HWLOC_OBJ_CORE) : 1,
+                  .free_threads = topology ? count_allowed(topology.get(), HWLOC_OBJ_PU) : 1,
                   .memory_bytes = physical},
                  actors::ControlGroups());
 }

@@ -18,6 +18,9 @@ struct Machine {
   /// Cores (not hardware threads) that this process may run on, or if a quota of its control group
   /// gives it less time than these have, that time in cores, rounded up.
   int free_cores = 1;
+  /// Hardware threads of these cores, or the quota if that is less: how many threads a work takes
+  /// whose result does not depend on their number.
+  int free_threads = 1;
   /// Physical memory, or the control group's limit if that is less.
   std::int64_t memory_bytes = 0;
   /// What it has for CUDA; none if nobody asked, as nobody does for a run on the CPU.

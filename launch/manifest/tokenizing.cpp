@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <exception>
-#include <thread>
 #include <utility>
 
+#include "launch/host/machine.h"
 #include "launch/host/progress_line.h"
 #include "launch/host/quantities.h"
 #include "schedules/counted.h"
@@ -22,9 +21,7 @@ std::string text_of(std::uint64_t bytes) {
 }  // namespace
 
 Tokenizing::Tokenizing(SignalWatch& signals, Quiet quiet)
-    : signals_(signals),
-      threads_(std::max(1, static_cast<int>(std::thread::hardware_concurrency()))),
-      quiet_(quiet) {
+    : signals_(signals), threads_(this_machine().free_threads), quiet_(quiet) {
   auto orders = SignalWatch::ending_process(" while text was tokenized");
   orders.stop_now = std::exchange(orders.stop, [this](const std::string& reason) {
     reason_ = reason;

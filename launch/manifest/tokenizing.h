@@ -18,7 +18,8 @@ class Tokenizing {
   Tokenizing(const Tokenizing&) = delete;
   ~Tokenizing();
 
-  /// Options that encode with as many threads as this process may use and report progress here.
+  /// Options that encode with as many threads as this process may use (Machine::free_threads) and
+  /// report progress here.
   stages::EncodeOptions options();
 
  private:
