@@ -199,6 +199,12 @@ Evaluation evaluate(const EvalOptions& options, const stages::CheckpointReader& 
     tokens.load(0);
     const double loss =
         stage->evaluate(0, {}, {}, tokens.ids(0), tokens.targets(0), tokens.documents(0));
+    if (!std::isfinite(loss))
+      throw Error(
+          ErrorKind::internal,
+          fmt::format("the loss of samples {} to {} of the text is {}, although all weights "
+                      "are finite; the model computes beyond float32",
+                      step * micro + 1, std::min((step + 1) * micro, samples), loss));
     sums.add(loss, tokens.ids(0), tokens.targets(0), tokens.documents(0));
   }
   return sums.evaluation();

@@ -1,5 +1,7 @@
 #include "stages/generation/sampling.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -12,6 +14,13 @@ namespace troupe::stages {
 std::int32_t Sampler::operator()(std::span<const float> logits, const Draw& draw) {
   TROUPE_ASSERT(!logits.empty());
   const auto likeliest = std::ranges::max_element(logits);
+  const bool is_number = std::ranges::none_of(logits, [](float x) { return std::isnan(x); });
+  if (!is_number || std::isinf(*likeliest))
+    throw Error(
+        ErrorKind::internal,
+        fmt::format("prompt {}: the logits of token {} are not finite, although all weights "
+                    "are; the model computes beyond float32",
+                    draw.prompt + 1, draw.position + 1));
   if (sampling_.temperature <= 0) return static_cast<std::int32_t>(likeliest - logits.begin());
   keep_top_k(logits);
   for (auto& [id, weight] : candidates_)

@@ -29,8 +29,9 @@ class Sampler {
  public:
   explicit Sampler(const Sampling& sampling) : sampling_(sampling) {}
 
-  /// The id of a token by its logits, at least one and one of them finite. At temperature 0 the
-  /// first of the likeliest.
+  /// The id of a token by its logits, at least one. At temperature 0 the first of the likeliest.
+  /// Throws Error{internal} if one is not a number or infinite, or none has a probability: even
+  /// weights that are finite may compute beyond float32.
   std::int32_t operator()(std::span<const float> logits, const Draw& draw);
 
  private:

@@ -252,6 +252,24 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_ends_the_run_with_the_state_befor
   BOOST_TEST(troupe({"generate", saved, "--prompt", "a", "--tokens", "1"}).exit_code == 0);
 }
 
+BOOST_AUTO_TEST_CASE(finite_weights_that_compute_beyond_the_range_of_numbers_are_told) {
+  const Workplace place;
+  const std::string manifest =
+      place.manifest("run", {{"run.max_steps", "1"}, {"optimizer.warmup_steps", "0"}});
+  BOOST_REQUIRE(troupe({"launch", manifest, "--set",
+                        "optimizer.group=[{match = \"model.norm.weight\", lr_scale = 1e30}, "
+                        "{match = \"lm_head.weight\", lr_scale = 1e30}]"})
+                    .exit_code == 0);
+  const std::string corpus = (place.dir / "corpus.txt").string();
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"eval", place.run("run"), "--files", corpus},
+        {"generate", place.run("run"), "--prompt", "a"}}) {
+    const Finished done = troupe(command);
+    BOOST_TEST(done.exit_code == 70, done.out);
+    BOOST_TEST(count(done.err, "beyond float32") == 1u, done.err);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_run_directory_holds_what_it_should) {
   const Workplace place;
   BOOST_TEST(troupe({"launch", place.manifest("run", {{"mesh.pp", "2"}})}).exit_code == 0);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/seed.h"
 
 BOOST_AUTO_TEST_SUITE(sampling_test)
@@ -151,6 +152,16 @@ BOOST_AUTO_TEST_CASE(a_draw_is_a_pure_function_of_seed_prompt_and_position) {
   sampler(logits, {5, 1});
   BOOST_TEST(sampler(logits, {3, 12}) == first);
   BOOST_TEST(first == drawn(7, 3)[12]);
+}
+
+BOOST_AUTO_TEST_CASE(logits_that_are_no_numbers_are_told) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<std::vector<float>> unsound{
+      {kNaN}, {1, kNaN, 2}, {kNaN, 1}, {1, -kNone}, {kNone, kNone}};
+  for (const double temperature : {0.0, 1.0})
+    for (const std::vector<float>& logits : unsound)
+      test::expect_error(ErrorKind::internal, {"prompt 3", "token 1", "not finite"},
+                         [&] { Sampler({.temperature = temperature})(logits, {.prompt = 2}); });
 }
 
 BOOST_AUTO_TEST_SUITE_END()
