@@ -66,6 +66,7 @@ class JsonTokenizer final : public Tokenizer {
  private:
   JsonTokenizer(const JsonPart& file, const TokenizerConfig& beside, const BpeModel& model);
   static BpeModel read_model(const JsonPart& file);
+  void check_prefix(const TokenizerConfig& beside) const;
   void encode_section(std::string_view text, Origin origin, Bpe::Scratch& scratch,
                       std::vector<std::int32_t>& ids) const;
   void encode_words(Words words, Bpe::Scratch& scratch, std::vector<std::int32_t>& ids) const;
@@ -104,11 +105,28 @@ JsonTokenizer::JsonTokenizer(const JsonPart& file, const TokenizerConfig& beside
       decoder_(file.find("decoder")) {
   if (normalizer_.prepends() && pre_tokenizer_.knows_start())
     file.fail("the normalizer Prepend beside Metaspace with prepend_scheme first is not supported");
+  check_prefix(beside);
   for (const auto& side : {frame_.before, frame_.after})
     for (const std::int32_t id : side)
       if (id >= vocab_size())
         file.fail(
             fmt::format("post_processor: the id {} is no token's; there are {}", id, vocab_size()));
+}
+
+/// Refuses a tokenizer_config.json whose "add_prefix_space" contradicts the file in a class of
+/// transformers that goes by it: GPT2Tokenizer, and LlamaTokenizer unless the tokens are bytes.
+void JsonTokenizer::check_prefix(const TokenizerConfig& beside) const {
+  constexpr const char* kPrefix = "add_prefix_space";
+  const json name = beside.member("tokenizer_class"), flag = beside.member(kPrefix);
+  const std::string goes_by_it = pre_tokenizer_.byte_level() ? "GPT2Tokenizer" : "LlamaTokenizer";
+  if (name != goes_by_it && name != goes_by_it + "Fast") return;
+  const bool prefixes = normalizer_.prepends() || pre_tokenizer_.prefixes();
+  if (!flag.is_boolean() || flag == prefixes) return;
+  throw Error(
+      ErrorKind::data,
+      fmt::format("{}: {} is {}, by which {} gives other ids than the tokenizer.json beside it, "
+                  "which is made for {}",
+                  beside.path().string(), kPrefix, flag.dump(), goes_by_it, prefixes));
 }
 
 std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, Place place) const {

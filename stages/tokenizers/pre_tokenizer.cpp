@@ -107,6 +107,11 @@ void PreTokenizer::prefix(Prefix step) {
   steps_.emplace_back(std::move(step));
 }
 
+bool PreTokenizer::prefixes() const {
+  return std::ranges::any_of(steps_,
+                             [](const Step& step) { return std::holds_alternative<Prefix>(step); });
+}
+
 bool PreTokenizer::knows_start() const {
   return std::ranges::any_of(steps_, [](const Step& step) {
     const auto* prefix = std::get_if<Prefix>(&step);

@@ -40,6 +40,8 @@ class PreTokenizer {
 
   /// Whether tokens are spelled in GPT-2's alphabet (byte_alphabet.h). The words are bytes.
   bool byte_level() const { return byte_level_; }
+  /// Whether a word that begins a section gets a prefix, as a space.
+  bool prefixes() const;
   /// Whether the word that begins a document differs from the ones that begin other sections.
   bool knows_start() const;
   /// What becomes of words if a document is cut at lone newlines (Cuts).

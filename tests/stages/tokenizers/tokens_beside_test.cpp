@@ -79,6 +79,9 @@ BOOST_AUTO_TEST_CASE(are_refused_where_their_ids_are_others) {
   refused("tokenizer_config.json", R"({"added_tokens_decoder": [1]})", {"must be an object"});
   refused("tokenizer_config.json", R"({"extra_special_tokens": "<y>"})", {"must be a list"});
   refused("tokenizer_config.json", R"({"eos_token": {"id": 1}})", {"\"content\" is missing"});
+  refused("tokenizer_config.json",
+          R"({"tokenizer_class": "GPT2TokenizerFast", "add_prefix_space": true})",
+          {"tokenizer_config.json: add_prefix_space is true", "made for false"});
 }
 
 BOOST_AUTO_TEST_CASE(are_counted_where_a_model_may_lack_their_rows) {
