@@ -13,6 +13,7 @@
 #include "stages/chat/chat_template.h"
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/end_tokens.h"
+#include "stages/data/file_kind.h"
 #include "stages/generation/completions.h"
 #include "stages/storage/input_file.h"
 #include "tensor/error.h"
@@ -22,10 +23,15 @@ namespace {
 
 constexpr std::uint64_t kMostPromptBytes = std::uint64_t{1} << 30;
 
-/// --prompt, or the lines of --prompt-file, of which the marks of Windows at the begin of a file
-/// and at the ends of lines are no part.
+/// --prompt, or the lines of --prompt-file, which must be text, and of which the marks of Windows
+/// at the begin of a file and at the ends of lines are no part.
 std::vector<std::string> prompt_texts(const GenerateOptions& options) {
   if (options.prompt_file.empty()) return {options.prompt};
+  if (stages::file_kind(options.prompt_file) == stages::FileKind::json_lines)
+    throw Error(ErrorKind::data,
+                fmt::format("{}: lines of JSON, but each line would be a prompt as it is; jq -r "
+                            ".prompt {} makes lines of text",
+                            options.prompt_file, options.prompt_file));
   std::string file = stages::read_whole_file(options.prompt_file, kMostPromptBytes);
   if (file.starts_with("\xef\xbb\xbf")) file.erase(0, 3);
   std::vector<std::string> lines;

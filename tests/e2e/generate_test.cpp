@@ -133,6 +133,10 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_generated_is_refused) {
   place.refuses({"--prompt-file", place.dir.write("empty", ""), "--tokens", "1"}, 65,
                 {"empty", "no prompt"});
   place.refuses({"--prompt-file", "missing"}, 65, {"missing"});
+  place.refuses({"--prompt-file", place.dir.write("wide", "\xff\xfe" + std::string("a\0b\0", 4))},
+                65, {"wide", "UTF-16", "iconv"});
+  place.refuses({"--prompt-file", place.dir.write("lines", R"({"prompt": "a"})")}, 65,
+                {"lines of JSON", "jq -r .prompt"});
 }
 
 BOOST_AUTO_TEST_SUITE_END()
