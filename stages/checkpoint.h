@@ -45,7 +45,9 @@ struct CheckpointInfo {
 /// takes the model from them finds what was there.
 struct ModelSource {
   std::string config;  ///< text of its config.json; empty: the run began with fresh weights
-  std::map<std::string, std::string> files;  ///< contents of other files, by name
+  /// Contents of the files beside it, by name; in a run with those of its tokenizer (side_files),
+  /// so that no checkpoint depends on files which may change while it trains.
+  std::map<std::string, std::string> files;
 };
 
 /// What a rank writes of a checkpoint: its shard's regions of the tensors in files `part` (from 0)
@@ -87,7 +89,7 @@ struct CheckpointNotes {
   std::filesystem::path set_aside;    ///< what had the name step-N, of another run; empty: nothing
 };
 
-/// Director part, after every rank has written: index, config, tokenizer, state.json, sync, rename
+/// Director part, after every rank has written: index, source, state.json, sync, rename
 /// to step-N, which note_newest() notes before; files that an unfinished attempt left there are
 /// removed. Throws Error{data} naming the file, tensor or region if the parts do not hold every
 /// tensor of the model once and whole, Error{internal} with the system's reason if writing fails,

@@ -12,6 +12,7 @@
 #include "actors/messages/secret.h"
 #include "actors/messages/start_deadline.h"
 #include "stages/checkpoint.h"
+#include "stages/hugging_face/side_files.h"
 
 namespace troupe::actors {
 namespace {
@@ -52,6 +53,7 @@ class LocalCluster : public Cluster {
         context.sample_origin = info.next_sample - info.step * spec.batch.global;
       }
     }
+    source.files = stages::side_files(source, spec.data.tokenizer);
     const auto have = stages::own_checkpoints(spec.dir + "/checkpoints");
     if (std::find(have.begin(), have.end(), context.first_step) != have.end())
       context.saved_step = context.first_step;

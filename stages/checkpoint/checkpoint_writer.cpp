@@ -7,7 +7,6 @@
 #include "stages/checkpoint/room.h"
 #include "stages/checkpoint/safetensors.h"
 #include "stages/hugging_face/hf_config.h"
-#include "stages/hugging_face/side_files.h"
 #include "stages/hugging_face/weight_files.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/output_file.h"
@@ -69,7 +68,7 @@ void write_rest(const fs::path& dir, const CheckpointInfo& info, int num_parts,
   };
   add(kConfigFile, source.config.empty() ? to_hf_config(info.model)
                                          : trained_hf_config(source.config, info.model));
-  for (const auto& [name, content] : side_files(source, info.tokenizer)) add(name, content);
+  for (const auto& [name, content] : source.files) add(name, content);
   remove_others(dir, state.files);
   refuse_if_stopped(stop);
   write_checkpoint_state(dir, state);

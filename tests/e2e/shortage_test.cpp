@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
+#include "tests/support/sentencepiece_model.h"
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
@@ -65,17 +66,23 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_started_for_a_while_is_started_late
   BOOST_TEST(fs::exists(place.checkpoint("run", last) + "/state.json"));
 }
 
-BOOST_AUTO_TEST_CASE(token_files_that_are_removed_are_still_trained_on) {
+/// Tokens are still trained on, and checkpoints have the tokenizer.
+BOOST_AUTO_TEST_CASE(token_files_and_a_tokenizer_that_are_removed_do_not_matter) {
   const Workplace place;
   const std::string data = (place.dir / "data").string();
-  BOOST_REQUIRE(
-      troupe({"tokenize", (place.dir / "corpus.txt").string(), "--tokenizer", "bytes", "-o", data})
-          .exit_code == 0);
+  const std::string tokenizer = place.dir.write("tok.model", sentencepiece_model(0, true));
+  const std::string model = content_of(tokenizer);
+  BOOST_REQUIRE(troupe({"tokenize", (place.dir / "corpus.txt").string(), "--tokenizer", tokenizer,
+                        "-o", data})
+                    .exit_code == 0);
   Keys keys = kLong;
   keys["data.files"] = "[\"" + data + ".bin\"]";
+  keys["data.tokenizer"] = '"' + tokenizer + '"';
+  keys["model.vocab_size"] = "400";
   TroupeProgram run({"launch", place.manifest("run", keys)});
   BOOST_REQUIRE(run.read_until("step 3/"));
-  for (const char* suffix : {".bin", ".idx"}) BOOST_REQUIRE(fs::remove(data + suffix));
+  for (const std::string& gone : {data + ".bin", data + ".idx", tokenizer})
+    BOOST_REQUIRE(fs::remove(gone));
   kill(workers_of(place.run("run")).at(0), SIGKILL);
   BOOST_REQUIRE(run.read_until("recovered at step "));
   const Finished scaled = troupe({"scale", place.run("run"), "--pp", "3"});
@@ -84,6 +91,8 @@ BOOST_AUTO_TEST_CASE(token_files_that_are_removed_are_still_trained_on) {
   const Finished done = run.finish();
   BOOST_TEST(done.exit_code == 0, done.err);
   BOOST_TEST(!fs::exists(place.run("run") + "/tokens"));
+  const int last = step_numbers(place.run("run")).rbegin()->first;
+  BOOST_TEST(content_of(place.checkpoint("run", last) + "/tokenizer.model") == model);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

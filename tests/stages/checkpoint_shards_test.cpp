@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(shards_may_write_at_the_same_time) {
     for (int shard = 0; shard < 4; ++shard)
       threads.emplace_back([&, shard] { write_shard(unfinished, model, 4, shard); });
     threads.clear();
-    finish_checkpoint(unfinished, info_of(model), 1);
+    finish_checkpoint(unfinished, info_of(model), 1, test::fresh_source(info_of(model)));
     for (const std::string& name : {kWeights, kOptimizer})
       BOOST_TEST(test::content_of(other / "step-7" / name) == test::content_of(dir / name));
     BOOST_TEST(std::distance(fs::directory_iterator(other / "step-7"), {}) ==

@@ -5,12 +5,18 @@
 #include <vector>
 
 #include "stages/checkpoint.h"
+#include "stages/hugging_face/side_files.h"
 #include "tests/support/fake_stage.h"
 
 namespace troupe::test {
 
 /// Layer boundaries of a pipeline: stage i holds layers [cuts[i], cuts[i+1]).
 using Cuts = std::vector<int>;
+
+/// What checkpoints of a run keep that began with fresh weights.
+inline stages::ModelSource fresh_source(const stages::CheckpointInfo& info) {
+  return {.config = "", .files = stages::side_files({}, info.tokenizer)};
+}
 
 /// Writes step-`info.step` as the ranks of a pipeline of so many shards a stage would, each filled
 /// by FakeStage::fill.
@@ -27,7 +33,7 @@ inline std::filesystem::path write_checkpoint(const std::filesystem::path& check
       stage.fill();
       stages::write_checkpoint_part(dir, stage, info.model, {part, num_parts, sharding});
     }
-  stages::finish_checkpoint(dir, info, num_parts);
+  stages::finish_checkpoint(dir, info, num_parts, fresh_source(info));
   return checkpoints / ("step-" + std::to_string(info.step));
 }
 
