@@ -41,7 +41,8 @@ Chunk::Chunk(const ChunkSpec& spec, const Layers& layers, const Parameters& para
             row_of(spec, Pass::weight_gradient, layers.sharding, layers.recompute)},
       activations_(std::move(activations)),
       divides_gradients_(parameters.divides_gradients()),
-      has_gradient_(std::max<std::size_t>(1, block_count(spec)) * kParts, true) {
+      has_gradient_(std::max<std::size_t>(1, block_count(spec)) * kParts, true),
+      frozen_(has_gradient_.size()) {
   tensor::Device& device = layers.streams->forward().device();
   for (std::size_t i = 0; i < activations_.slots.size(); ++i) ran_.push_back(device.make_event());
   for (int layer = spec.first_layer; layer < spec.end_layer; ++layer) {
@@ -79,6 +80,7 @@ void Chunk::name_parameters(const Parameters& parameters) {
       const int layer = layer_of(node);
       if (node.work == Node::Work::weight_gradient) {
         row.ends[i].gradients = keep(parameters.parts().numbers_of(node.part, layer));
+        note_frozen(node, parameters, row.ends[i].gradients);
         if (divides_gradients_)
           row.ends[i].adds_to = keep(parameters.parts().buckets_of(node.part, layer));
       }
@@ -200,9 +202,23 @@ std::vector<Tensor> Chunk::gradients_of(const Node& node) const {
   assert_failed("part is a Part", __FILE__, __LINE__);
 }
 
+void Chunk::note_frozen(const Node& node, const Parameters& parameters,
+                        std::span<const int> numbers) {
+  const auto is_frozen = [all = parameters.all()](int number) {
+    return all[static_cast<std::size_t>(number)].update.frozen;
+  };
+  if (numbers.empty() || !std::ranges::all_of(numbers, is_frozen)) return;
+  std::vector<Tensor>& gradients = frozen_[index_of(node)];
+  gradients = gradients_of(node);
+  std::erase_if(gradients, [](const Tensor& gradient) { return !gradient; });
+}
+
+std::size_t Chunk::index_of(const Node& node) {
+  return node.block * kParts + static_cast<std::size_t>(node.part);
+}
+
 char& Chunk::has_gradient(const Node& node) {
-  const auto part = static_cast<std::size_t>(node.part);
-  return has_gradient_[node.block * kParts + part];
+  return has_gradient_[index_of(node)];
 }
 
 void Chunk::open(Pass pass, int node) {

@@ -93,9 +93,12 @@ class Chunk {
   void send_input_gradient(const ChunkSlot& slot, const tensor::Tensor& dx) const;
   /// What a weight gradient writes; tensors that the model's kind lacks are empty.
   std::vector<tensor::Tensor> gradients_of(const Node& node) const;
+  static std::size_t index_of(const Node& node);  // among blocks and parts
   char& has_gradient(const Node& node);
   /// Lets nodes say to which gradients they add, and which weights they read.
   void name_parameters(const Parameters& parameters);
+  /// Notes the gradients of a node whose parameters, which have these numbers, are all frozen.
+  void note_frozen(const Node& node, const Parameters& parameters, std::span<const int> numbers);
   /// Lets the gate open for a node.
   void open(Pass pass, int node);
   DeferredSlot& deferred_of(const BackwardCall& call);
@@ -128,6 +131,9 @@ class Chunk {
   NodeGate* gate_ = nullptr;
   double collective_wait_s_ = 0;
   std::vector<char> has_gradient_;  // by block and part: whether the step has written it
+  /// By block and part: gradients that are zero, as all their parameters are frozen. What they are
+  /// goes into no update, but into sums over replicas.
+  std::vector<std::vector<tensor::Tensor>> frozen_;
   std::vector<std::unique_ptr<tensor::Event>> ran_;  // by slot: reached when its last node has run
 };
 

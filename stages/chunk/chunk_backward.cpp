@@ -122,6 +122,12 @@ void Chunk::weight_gradient(const Node& node, const ChunkSlot& slot, const Defer
   if (node.part == Sublayer::copy) return;
   const bool is_first = divides_gradients_ || !std::exchange(has_gradient(node), true);
   const Gradient which = is_first ? Gradient::first : Gradient::added;
+  if (const std::vector<Tensor>& frozen = frozen_[index_of(node)]; !frozen.empty()) {
+    if (is_first)
+      for (const Tensor& gradient : frozen)
+        layers_->ops->fill_zero(layers_->streams->backward(), gradient);
+    return;
+  }
   const DecoderBlock& block = layers_->block;
   const std::size_t i = node.block;
   switch (node.part) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <set>
 
@@ -36,6 +37,11 @@ std::vector<std::string> names_of(const stages::Stage& stage) {
 
 const float* end_of(const tensor::Tensor& t) {
   return t.as<float>() + t.num_elements();
+}
+
+std::vector<float> values(const tensor::Tensor& t) {
+  const float* const begin = t.as<float>();
+  return {begin, end_of(t)};
 }
 
 }  // namespace
@@ -184,7 +190,7 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_have_no_moments_and_no_norm) {
   spec.model.groups = {{.match = "model.layers.[01].*", .update = {.frozen = true}}};
   Pipeline some(spec, *device, 1);
   const auto& stage = *some.stages().front();
-  some.step({}, 1, {random_tokens(8, 11, 1)});
+  for (Pipeline* pipeline : {&all, &some}) pipeline->step({}, 1, {random_tokens(8, 11, 1)});
   std::vector<double> norms(stage.parameters().size(), -1.0);
   stage.squared_norms(norms);
   for (std::size_t i = 0; i < norms.size(); ++i) {
@@ -194,6 +200,10 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_have_no_moments_and_no_norm) {
     BOOST_TEST(p.exp_avg.num_elements() == (frozen ? 0 : p.weight.num_elements()), p.name);
     BOOST_TEST(p.exp_avg_sq.num_elements() == p.exp_avg.num_elements());
     BOOST_TEST((norms[i] == 0.0) == frozen, p.name);
+    // Its gradient is not computed, and no other one depends on that.
+    std::vector<float> expected = values(all.stages().front()->parameters()[i].gradient);
+    if (frozen) std::ranges::fill(expected, 0.0F);
+    BOOST_TEST((values(p.gradient) == expected), p.name);
   }
   const auto before = all.stages().front()->allocated(), after = stage.allocated();
   BOOST_TEST(after.optimizer < before.optimizer / 2);
