@@ -61,9 +61,9 @@ constexpr std::array kRunKeys{
 
 constexpr std::array kOtherKeys{
     Key{"data", "files", texts, "[]", "paths",
-        "Text files or globs in order (each glob sorted bytewise), or one .bin with its .idx; a "
-        ".jsonl is read as the \"text\" of every line, its \"prompt\" and \"response\", or its "
-        "\"messages\". This or data.mix must be given"},
+        "Text files or globs in order (each glob sorted bytewise), or one .bin with its .idx; JSON "
+        "lines (.jsonl, .ndjson, .json) are read as the \"text\" of every line, its \"prompt\" and "
+        "\"response\", or its \"messages\". This or data.mix must be given"},
     Key{"data", "mix", mix, "[]", "",
         "Several sources instead of files, each a table [[data.mix]] with the keys below. Samples "
         "are drawn by weight, and each source is read in its own order, again when it ends"},
@@ -78,7 +78,7 @@ constexpr std::array kOtherKeys{
         "\"all\"",
         "",
         "Which tokens of a document are trained: all but the first; or response, those of the "
-        "\"response\" of each line of a .jsonl, not those of its \"prompt\", or what the assistant "
+        "\"response\" of each line of JSON, not those of its \"prompt\", or what the assistant "
         "says in its \"messages\". All, as plain text has no prompts",
         {},
         stages::kLossOnNames},
@@ -113,8 +113,8 @@ constexpr std::array kOtherKeys{
         "\"joined\"",
         "",
         "How the corpus becomes samples: joined, one stream of tokens cut every seq_len, across "
-        "the bounds of documents; padded, each document (a line of a .jsonl, a document of an "
-        ".idx, or another file) by itself, cut where it is longer than seq_len, in a row that "
+        "the bounds of documents; padded, each document (a line of JSON, a document of an .idx, or "
+        "another file) by itself, cut where it is longer than seq_len, in a row that "
         "padding fills up; or packed, the same samples side by side without padding, which costs "
         "less. joined, as corpora of plain text have no documents",
         {},

@@ -24,7 +24,7 @@ const std::string* string_of(const json& object, const char* member) {
   return found == object.end() ? nullptr : found->get_ptr<const std::string*>();
 }
 
-/// Adds the lines of a .jsonl file to an encoder.
+/// Adds the lines of a file of JSON lines to an encoder.
 class LineReader {
  public:
   LineReader(LossOn loss_on, CorpusEncoder& encoder) : loss_on_(loss_on), encoder_(encoder) {}
