@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "tensor/error.h"
 #include "tensor/parallel/vocab_range.h"
 
@@ -35,11 +38,29 @@ Region vocab_of(const Region& all, int shards, int shard) {
   return part;
 }
 
+/// A rule that a number of shards breaks.
+struct Broken {
+  const char* field;
+  std::int64_t size;
+  const char* rule;
+};
+
+std::optional<Broken> broken_rule(const ModelConfig& model, int shards) {
+  const std::int64_t kv_heads = model.num_key_value_heads;
+  if (model.num_attention_heads % shards != 0)
+    return Broken{"num_attention_heads", model.num_attention_heads, "must be divisible by tp"};
+  if (kv_heads % shards != 0 && shards % kv_heads != 0)
+    return Broken{"num_key_value_heads", kv_heads, "must divide, or be divisible by, tp"};
+  if (model.intermediate_size % shards != 0)
+    return Broken{"intermediate_size", model.intermediate_size, "must be divisible by tp"};
+  return std::nullopt;
+}
+
 /// The number of shards nearest to `wrong`, below it if there is one, that can divide the model.
 int nearest_sharding(const ModelConfig& model, int wrong) {
-  for (int shards = wrong - 1; shards > 1; --shards)
-    if (check_sharding(model, shards).empty()) return shards;
-  return 1;
+  int shards = wrong - 1;
+  while (shards > 1 && broken_rule(model, shards)) --shards;
+  return std::max(1, shards);
 }
 
 }  // namespace
@@ -111,18 +132,10 @@ tensor::Shape edge_shape(std::int64_t tokens, std::int64_t hidden_size, const Sh
 }
 
 std::string check_sharding(const ModelConfig& model, int shards) {
-  const auto refuse = [&](const char* field, std::int64_t size, const char* rule) {
-    return fmt::format("{} = {} {} = {}; nearest: tp = {}", field, size, rule, shards,
-                       nearest_sharding(model, shards));
-  };
-  const std::int64_t kv_heads = model.num_key_value_heads;
-  if (model.num_attention_heads % shards != 0)
-    return refuse("num_attention_heads", model.num_attention_heads, "must be divisible by tp");
-  if (kv_heads % shards != 0 && shards % kv_heads != 0)
-    return refuse("num_key_value_heads", kv_heads, "must divide, or be divisible by, tp");
-  if (model.intermediate_size % shards != 0)
-    return refuse("intermediate_size", model.intermediate_size, "must be divisible by tp");
-  return {};
+  const auto broken = broken_rule(model, shards);
+  if (!broken) return {};
+  return fmt::format("{} = {} {} = {}; nearest: tp = {}", broken->field, broken->size, broken->rule,
+                     shards, nearest_sharding(model, shards));
 }
 
 }  // namespace troupe::stages

@@ -115,6 +115,9 @@ BOOST_AUTO_TEST_CASE(refuses_what_does_not_divide_with_the_nearest_choice) {
              "num_attention_heads = 12 must be divisible by tp = 5; nearest: tp = 4");
   BOOST_TEST(check_sharding(model_of(3, 48), 4) ==
              "num_key_value_heads = 3 must divide, or be divisible by, tp = 4; nearest: tp = 3");
+  // However far away the nearest choice is.
+  BOOST_TEST(check_sharding(model_of(4, 48), 1024) ==
+             "num_attention_heads = 12 must be divisible by tp = 1024; nearest: tp = 12");
   ModelConfig odd = model_of(12, 48);
   odd.intermediate_size = 37;
   BOOST_TEST(check_sharding(odd, 2) ==
