@@ -25,13 +25,30 @@ void refuse_other_fields(const json& request, std::initializer_list<std::string_
   }
 }
 
-std::optional<int> count_field(const json& request, const char* field) {
-  constexpr int kMax = std::numeric_limits<int>::max();
+std::optional<std::int64_t> number_field(const json& request, const char* field) {
   const auto value = request.find(field);
   if (value == request.end()) return std::nullopt;
-  if (!value->is_number_integer() || *value < -kMax || *value > kMax)
+  constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
+  const bool too_large = value->is_number_unsigned() && *value > kMax;
+  if (!value->is_number_integer() || too_large)
     refuse(fmt::format("{} must be a whole number", field));
-  return value->get<int>();
+  return value->get<std::int64_t>();
+}
+
+std::optional<int> count_field(const json& request, const char* field) {
+  constexpr int kMax = std::numeric_limits<int>::max();
+  const auto number = number_field(request, field);
+  if (!number) return std::nullopt;
+  if (*number < -kMax || *number > kMax)
+    refuse(fmt::format("{} must be a whole number of at most {}", field, kMax));
+  return static_cast<int>(*number);
+}
+
+std::optional<bool> flag_field(const json& request, const char* field) {
+  const auto value = request.find(field);
+  if (value == request.end()) return std::nullopt;
+  if (!value->is_boolean()) refuse(fmt::format("{} must be true or false", field));
+  return value->get<bool>();
 }
 
 std::optional<std::string> text_field(const json& request, const char* field) {

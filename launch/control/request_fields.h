@@ -17,7 +17,11 @@ void refuse_other_fields(const nlohmann::json& request,
                          std::initializer_list<std::string_view> known);
 
 /// A whole number; none if the field is missing.
+std::optional<std::int64_t> number_field(const nlohmann::json& request, const char* field);
+/// A whole number that an int holds; none if the field is missing.
 std::optional<int> count_field(const nlohmann::json& request, const char* field);
+/// True or false; none if the field is missing.
+std::optional<bool> flag_field(const nlohmann::json& request, const char* field);
 /// A text; none if the field is missing.
 std::optional<std::string> text_field(const nlohmann::json& request, const char* field);
 /// A text that is not empty; none if the field is missing.

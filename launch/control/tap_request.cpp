@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/topology/epoch.h"
+#include "launch/control/request_fields.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -117,21 +118,25 @@ nlohmann::json to_json(const actors::TapRequest& request) {
 }
 
 actors::TapRequest parse_tap(const nlohmann::json& fields) {
-  try {
-    actors::TapRequest request{.from = fields.at("from").get<int>(),
-                               .to = fields.at("to").get<int>(),
-                               .backward = fields.value("backward", false),
-                               .every = fields.value("every", std::int64_t{1}),
-                               .microbatch = fields.value("microbatch", -1),
-                               .only_not_finite = fields.value("only_not_finite", false),
-                               .dump = fields.value("dump", false),
-                               .samples = fields.value("samples", std::int64_t{0})};
-    if (request.every < 1) throw Error(ErrorKind::usage, "every must be at least 1 step");
-    if (request.samples < 0) throw Error(ErrorKind::usage, "samples must be at least 0");
-    return request;
-  } catch (const nlohmann::json::exception& e) {
-    throw Error(ErrorKind::usage, std::string("no tap: ") + e.what());
-  }
+  if (!fields.is_object()) refuse("tap must be an object with at least from and to, two ranks");
+  json named = fields;
+  named["request"] = "tap";
+  refuse_other_fields(named, {"from", "to", "backward", "every", "microbatch", "only_not_finite",
+                              "dump", "samples"});
+  const auto from = count_field(fields, "from"), to = count_field(fields, "to");
+  if (!from || !to) refuse("tap needs from and to, the ranks of a sender and its receiver");
+  const actors::TapRequest request{
+      .from = *from,
+      .to = *to,
+      .backward = flag_field(fields, "backward").value_or(false),
+      .every = number_field(fields, "every").value_or(1),
+      .microbatch = count_field(fields, "microbatch").value_or(-1),
+      .only_not_finite = flag_field(fields, "only_not_finite").value_or(false),
+      .dump = flag_field(fields, "dump").value_or(false),
+      .samples = number_field(fields, "samples").value_or(0)};
+  if (request.every < 1) refuse("every must be at least 1 step");
+  if (request.samples < 0) refuse("samples must be at least 0");
+  return request;
 }
 
 std::string describe(const actors::TapRequest& request) {

@@ -7,7 +7,6 @@
 #include "launch/control/control_protocol.h"
 #include "launch/control/request_fields.h"
 #include "launch/control/scale_request.h"
-#include "launch/monitors/event_fields.h"
 #include "launch/web/order_preview.h"
 #include "tensor/error.h"
 
@@ -59,7 +58,7 @@ json OrderDesk::serve(const std::string& name, const json& request, double step_
     refuse_other_fields(request, {"edge", "backward"});
     const auto edge = filled_field(request, "edge");
     if (!edge) refuse("edge is missing: which one is tapped, as \"0:1\"");
-    return {{"text", probe_.tap(*edge, flag_of(request, "backward"))}};
+    return {{"text", probe_.tap(*edge, flag_field(request, "backward").value_or(false))}};
   }
   throw Error(ErrorKind::usage,
               fmt::format("no order is called '{}'; there are greet, preview, save, scale, stop, "

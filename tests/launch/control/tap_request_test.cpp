@@ -88,6 +88,14 @@ BOOST_AUTO_TEST_CASE(requests_survive_the_wire) {
   auto wrong = launch::to_json(request);
   wrong["samples"] = -1;
   expect_error(ErrorKind::usage, {"samples"}, [&] { launch::parse_tap(wrong); });
+  const auto refused = [](const char* tap, const char* word) {
+    expect_error(ErrorKind::usage, {word}, [&] { launch::parse_tap(nlohmann::json::parse(tap)); });
+  };
+  refused("7", "tap must be an object");
+  refused(R"({"from": 0})", "tap needs from and to");
+  refused(R"({"from": 0, "to": "1"})", "to must be a whole number");
+  refused(R"({"from": 0, "to": 1, "backward": "yes"})", "backward must be true or false");
+  refused(R"({"from": 0, "to": 1, "step": 3})", "'step' is no field of tap; did you mean ");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
