@@ -26,6 +26,10 @@
 namespace troupe::actors {
 namespace {
 
+/// How often it is looked whether the kernel kills other processes for lack of memory: longer than
+/// a worker takes to end that it has killed.
+constexpr int kLookMs = 5000;
+
 std::string cause_of(int status) {
   if (WIFEXITED(status)) return "exit code " + std::to_string(WEXITSTATUS(status));
   const int signal = WTERMSIG(status);
@@ -175,8 +179,9 @@ void LocalProcesses::run() {
     fds.assign(1, {.fd = wake_fd_, .events = POLLIN, .revents = 0});
     for (const Child& child : children_)
       fds.push_back({.fd = child.pidfd, .events = POLLIN, .revents = 0});
-    if (poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR)
-      os_error("wait for worker processes");
+    const int ready = poll(fds.data(), fds.size(), kLookMs);
+    if (ready < 0 && errno != EINTR) os_error("wait for worker processes");
+    if (ready == 0) memory_kills_.look(groups_.memory_kills());
     std::uint64_t count = 0;
     [[maybe_unused]] const auto drained = read(wake_fd_, &count, sizeof count);
     for (std::size_t i = fds.size() - 1; i >= 1; --i)
@@ -271,12 +276,9 @@ void LocalProcesses::reap(std::size_t index) {
             .cause = std::move(cause)});
 }
 
-/// The kernel counts a process that it kills for lack of memory before it sends the signal, so each
-/// death by SIGKILL takes one of the new counts, and a SIGKILL beyond them came from somebody else.
 std::string LocalProcesses::memory_words(int status) {
   if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) return "";
-  if (groups_.memory_kills() <= memory_kills_) return "";
-  ++memory_kills_;
+  if (!memory_kills_.take(groups_.memory_kills())) return "";
   std::string words = ", sent by the kernel for lack of memory";
   if (const std::int64_t limit = groups_.memory_limit(); limit != ControlGroups::kNoLimit)
     words += " (the limit of its control group is " + std::to_string(limit >> 20) + " MiB)";

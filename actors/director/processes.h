@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/director/control_groups.h"
+#include "actors/director/memory_kills.h"
 #include "actors/messages/worker_bootstrap.h"
 
 namespace troupe::actors {
@@ -86,7 +87,7 @@ class LocalProcesses : public Processes {
 
   // Owned by the thread in run().
   std::vector<Child> children_;
-  std::int64_t memory_kills_ = 0;  ///< how many of groups_.memory_kills() are accounted for
+  MemoryKills memory_kills_;
 
   mutable std::mutex mutex_;           // guards the members below
   std::map<std::uint64_t, int> pids_;  // process numbers of children_, by incarnation

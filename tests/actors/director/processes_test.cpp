@@ -114,6 +114,19 @@ BOOST_AUTO_TEST_CASE(a_kill_for_lack_of_memory_is_named_once) {
   BOOST_TEST(named == 1);
 }
 
+BOOST_AUTO_TEST_CASE(a_kill_of_another_process_for_lack_of_memory_is_no_workers_cause) {
+  MemoryKills kills(7);
+  kills.look(8);  // somebody else, or a worker that has not ended yet
+  BOOST_TEST(kills.take(8));
+  BOOST_TEST(!kills.take(8));
+  kills.look(9);
+  kills.look(9);  // nobody here has ended since
+  BOOST_TEST(!kills.take(9));
+  BOOST_TEST(kills.take(10));
+  kills.look(10);
+  BOOST_TEST(!kills.take(10));
+}
+
 BOOST_AUTO_TEST_CASE(the_last_words_of_a_worker_are_its_cause) {
   const std::string log =
       "echo '2026-01-31 12:34:56.789 +01:00 error  no such device'; echo '2026-01-31 12:34:57.000 "
