@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "stages/storage/input_file.h"
+#include "stages/storage/json_reason.h"
 #include "stages/tokenizers/utf8.h"
 #include "tensor/error.h"
 
@@ -55,7 +56,7 @@ class JsonCheck final : public nlohmann::json_sax<nlohmann::json> {
   }
   bool parse_error(std::size_t, const std::string&,
                    const nlohmann::json::exception& error) override {
-    throw Error(ErrorKind::data, fmt::format("not valid JSON: {}", valid_utf8(error.what())));
+    throw Error(ErrorKind::data, fmt::format("not valid JSON: {}", valid_utf8(json_reason(error))));
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 
+#include "stages/storage/json_reason.h"
 #include "stages/tokenizers/utf8.h"
 #include "tensor/error.h"
 
@@ -17,9 +18,6 @@ namespace troupe::stages {
 namespace {
 
 using nlohmann::json;
-
-/// Longest reason that is told; a parser's has all of a text that does not end.
-constexpr std::size_t kLongestReason = 160;
 
 /// The code unit of an escape \uXXXX at a place; none if there is no such escape.
 int escaped_unit(std::string_view text, std::size_t at) {
@@ -94,17 +92,11 @@ class Repair {
   std::string out_;
 };
 
-/// What the parser says, without its name and the line, which is always the first.
+/// What the parser says; the line is always its first.
 std::string reason_of(const json::exception& error) {
-  std::string reason = error.what();
-  if (const auto column = reason.find("column "); column != std::string::npos)
-    reason.erase(0, column);
-  else if (const auto name = reason.find("] "); name != std::string::npos)
-    reason.erase(0, name + 2);
-  if (reason.size() <= kLongestReason) return reason;
-  reason.resize(kLongestReason -
-                incomplete_tail(std::string_view(reason).substr(0, kLongestReason)));
-  return reason + "...";
+  const std::string reason = json_reason(error);
+  const auto column = reason.find("column ");
+  return reason.starts_with("line 1, ") ? reason.substr(column) : reason;
 }
 
 /// Whether `parse` reads a text to its end, or where it is cut off.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "stages/storage/input_file.h"
+#include "stages/storage/json_reason.h"
 #include "stages/tokenizers/added_tokens.h"
 #include "stages/tokenizers/bpe.h"
 #include "stages/tokenizers/decoder.h"
@@ -202,7 +203,7 @@ json parse(const std::string& path) {
   try {
     return json::parse(text, check_depth);
   } catch (const json::exception& error) {
-    throw Error(ErrorKind::data, fmt::format("{}: no JSON in UTF-8: {}", path, error.what()));
+    throw Error(ErrorKind::data, fmt::format("{}: no JSON in UTF-8: {}", path, json_reason(error)));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "stages/storage/input_file.h"
+#include "stages/storage/json_reason.h"
 #include "stages/tokenizers/tokenizer.h"
 #include "tensor/error.h"
 
@@ -16,11 +17,13 @@ constexpr std::uint64_t kMaxBytes = 100'000'000;
 /// The object in a file of JSON; an empty one if there is no file.
 ordered_json read_object(const std::filesystem::path& path) {
   if (!file_exists(path)) return ordered_json::object();
-  ordered_json content = ordered_json::parse(read_whole_file(path, kMaxBytes), nullptr,
-                                             /*allow_exceptions=*/false);
-  if (!content.is_object())
-    throw Error(ErrorKind::data, fmt::format("{}: expected a JSON object", path.string()));
-  return content;
+  try {
+    ordered_json content = ordered_json::parse(read_whole_file(path, kMaxBytes));
+    if (content.is_object()) return content;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorKind::data, fmt::format("{}: no JSON: {}", path.string(), json_reason(error)));
+  }
+  throw Error(ErrorKind::data, fmt::format("{}: expected a JSON object", path.string()));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "stages/storage/claim.h"
 #include "stages/storage/input_file.h"
+#include "stages/storage/json_reason.h"
 #include "stages/storage/mapped_file.h"
 #include "stages/storage/output_file.h"
 #include "tests/support/expect_error.h"
@@ -33,6 +34,25 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_opened_is_named_with_the_reason) {
   expect_error(ErrorKind::data, {"/dev/null", "not a regular file"},
                [] { InputFile::open("/dev/null"); });
   expect_error(ErrorKind::data, {"nowhere.txt"}, [&] { MappedFile::open(dir / "nowhere.txt"); });
+}
+
+BOOST_AUTO_TEST_CASE(of_json_that_cannot_be_parsed_the_parser_tells_why_and_where) {
+  const auto reason = [](const std::string& text) -> std::string {
+    try {
+      return nlohmann::json::parse(text).dump();
+    } catch (const nlohmann::json::exception& error) {
+      return json_reason(error);
+    }
+  };
+  BOOST_TEST(reason("{\n  \"a\": 1,\n}") ==
+             "line 3, column 1: syntax error while parsing object key - unexpected '}'; expected "
+             "string literal");
+  BOOST_TEST(reason("1e999") == "number overflow parsing '1e999'");
+  std::string open = "[\"";
+  for (int i = 0; i < 100; ++i) open += "\u00e4";
+  const std::string of_open = reason(open);
+  BOOST_TEST(of_open.starts_with("line 1, column 203: syntax error"), of_open);
+  BOOST_TEST(of_open.ends_with("\u00e4..."), of_open);
 }
 
 BOOST_AUTO_TEST_CASE(a_read_beyond_the_end_is_refused) {

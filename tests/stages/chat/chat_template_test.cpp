@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_without_a_usable_template_is_refused) {
   model.configure({{"chat_template", {{{"name", "tool_use"}, {"template", "x"}}}}});
   model.refused({"no chat template"});
   model.dir.write("tokenizer_config.json", "[");
-  model.refused({"tokenizer_config.json: expected a JSON object"});
+  model.refused({"tokenizer_config.json: no JSON: line 1, column 2: syntax error"});
   model.configure({{"chat_template", "a\n{% macro f() %}{% endmacro %}"}});
   model.refused({"tokenizer_config.json: chat_template: line 2", "macro"});
   model.configure({{"chat_template", kPlain}, {"bos_token", 1}});
