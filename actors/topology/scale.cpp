@@ -95,7 +95,7 @@ std::string check_schedule(const RunSpec& spec, const ClusterShape& shape) {
     return fault_of_schedule(spec.batch, shape.mesh, shape.schedule);
   auto kinds = schedule_kinds();
   if (spec.schedule.kind != "csv") std::erase(kinds, "csv");
-  return fmt::format("--schedule {} is not a schedule that a run can change to; it is one of {}",
+  return fmt::format("'{}' is no schedule that a run can change to; it is one of {}",
                      shape.schedule.kind, fmt::join(kinds, ", "));
 }
 
@@ -243,6 +243,8 @@ ClusterShape scaled(const RunSpec& spec, const ClusterShape& current, const Scal
     shape.layout = named(layout, [&] { return layout_by(spec, current, request, *split, shape); });
   else if (shape.mesh.pp != current.mesh.pp || request.schedule)
     shape.layout = named(to_string(request) + ": ", [&] { return layout_for(spec, shape); });
+  if (to_string(request).empty())
+    refuse("nothing to change: pp, dp, tp, layout and schedule are all left out");
   if (shape == current)
     refuse(to_string(request) + " is what the run has already: " + to_string(current));
   return shape;

@@ -1,6 +1,8 @@
 #include "launch/control/scale_request.h"
 
 #include "launch/control/request_fields.h"
+#include "launch/manifest/synonyms.h"
+#include "tensor/error.h"
 
 namespace troupe::launch {
 nlohmann::json to_json(const actors::ScaleRequest& request) {
@@ -21,6 +23,9 @@ actors::ScaleRequest parse_scale(const nlohmann::json& fields) {
   request.tp = count_field(fields, "tp");
   request.layout = filled_field(fields, "layout");
   request.schedule = filled_field(fields, "schedule");
+  if (const std::string synonym = value_synonym("schedule", "kind", request.schedule.value_or(""));
+      !synonym.empty())
+    refuse(synonym);
   return request;
 }
 

@@ -242,6 +242,7 @@ BOOST_AUTO_TEST_CASE(a_running_run_takes_on_a_split) {
   test::expect_error(ErrorKind::usage,
                      {"--layout even is what the run has already: pp 2 x dp 1, 1f1b, layers 3,3"},
                      [&] { scaled(spec, now, to_layout("")); });
+  test::expect_error(ErrorKind::usage, {"nothing to change"}, [&] { scaled(spec, now, {}); });
   three.layout = "3,3";
   test::expect_error(ErrorKind::usage,
                      {"--layout 3,3 has 2 chunks instead of 3", "nearest: 3,2,1",

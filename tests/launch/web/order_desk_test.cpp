@@ -100,6 +100,11 @@ BOOST_AUTO_TEST_CASE(what_would_be_refused_is_refused_in_the_preview) {
   refused({{"request", "preview"}, {"layout", ""}}, "layout is empty");
   refused({{"request", "scale"}, {"schedule", ""}}, "schedule is empty");
   refused({{"request", "scale"}, {"dp", nullptr}}, "dp must be a whole number");
+  refused({{"request", "scale"}, {"dp", 1'000'000'000'000}}, "of at most 2147483647");
+  refused({{"request", "scale"}, {"schedule", "zero_bubble"}},
+          "zero_bubble is kind = 'zb-h1' here");
+  refused({{"request", "tap"}, {"edge", "0:1"}, {"backward", "yes"}},
+          "backward must be true or false");
   refused({{"request", "scale"}, {"ppp", 2}}, "'ppp' is no field of scale; did you mean 'pp'?");
   refused({{"request", "stop"}, {"now", true}}, "'now' is no field of stop");
   refused({{"request", "trace"}}, "steps is missing");
