@@ -39,10 +39,14 @@ std::vector<nlohmann::json> read_lines(const fs::path& path) {
 
 CollectiveRecords read_records(const fs::path& run) {
   CollectiveRecords records;
+  require_readable(run / kLogs);
   for (const auto& folder : fs::directory_iterator(run / kLogs)) {
     const auto rank = rank_of(folder.path().filename());
     const fs::path file = folder.path() / kCollectivesFile;
-    if (rank && fs::exists(file)) records[*rank] = read_lines(file);
+    if (!rank) continue;
+    require_readable(folder.path());
+    require_readable(file);
+    if (fs::exists(file)) records[*rank] = read_lines(file);
   }
   return records;
 }

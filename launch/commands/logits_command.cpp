@@ -14,6 +14,8 @@
 #include "schedules/counted.h"
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/safetensors.h"
+#include "stages/data/json_line.h"
+#include "stages/storage/input_file.h"
 #include "tensor/error.h"
 #include "tensor/host_copies.h"
 
@@ -25,7 +27,12 @@ using Ids = std::vector<std::int32_t>;
 
 /// A line of the file. Throws Error{data} with `place`, the file and the number of the line.
 Ids parse_ids(const std::string& line, const std::string& place, std::int64_t vocab_size) {
-  const json list = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  json list;
+  try {
+    list = stages::parse_json_line(line);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", place, error.what()));
+  }
   if (!list.is_array() || list.empty())
     throw Error(ErrorKind::data, fmt::format("{}: expected a JSON list of token ids", place));
   Ids ids;
@@ -41,7 +48,9 @@ Ids parse_ids(const std::string& line, const std::string& place, std::int64_t vo
 
 std::vector<Ids> read_ids(const std::string& path, const stages::ModelConfig& model) {
   std::ifstream file(path);
-  if (!file) throw Error(ErrorKind::data, fmt::format("{}: no such file", path));
+  if (!file)
+    throw Error(ErrorKind::data,
+                fmt::format("{}: {}", path, stages::why_unreadable(path, "no such file")));
   std::vector<Ids> lists;
   for (std::string line; std::getline(file, line);) {
     const std::string place = fmt::format("{}:{}", path, lists.size() + 1);

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "launch/host/console.h"
-#include "launch/manifest/manifest.h"
 #include "launch/run/run_directory.h"
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/best_checkpoints.h"
@@ -34,8 +33,8 @@ std::string model_directory(const std::string& path) {
     return taken(checkpoints, best.front());
   }
   const fs::path run = path, checkpoints = run / kCheckpoints;
-  if (!fs::exists(run / kManifestFile, ignored) || !fs::is_directory(checkpoints, ignored))
-    return path;
+  if (!holds_run(run) || !fs::is_directory(checkpoints, ignored)) return path;
+  require_readable(checkpoints);
   const auto steps = stages::own_checkpoints(checkpoints);
   if (steps.empty())
     throw Error(ErrorKind::data, fmt::format("{}: the run has no checkpoint yet", path));

@@ -12,6 +12,7 @@
 #include "schedules/counted.h"
 #include "schedules/generators.h"
 #include "schedules/validate.h"
+#include "stages/storage/input_file.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -72,7 +73,8 @@ ScheduleOnPaper simulated(std::string kind, std::string_view source, int chunks,
 schedules::Plan read_plan(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path))
-    throw Error(ErrorKind::data, fmt::format("no such plan file: {}", path));
+    throw Error(ErrorKind::data,
+                fmt::format("{}: {}", path, stages::why_unreadable(path, "no such plan file")));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   auto parsed = schedules::parse_csv(text);
   if (const auto* error = std::get_if<schedules::PlanError>(&parsed))

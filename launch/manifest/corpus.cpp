@@ -11,6 +11,7 @@
 #include "launch/host/machine.h"
 #include "launch/manifest/run_spec.h"
 #include "schedules/counted.h"
+#include "stages/storage/input_file.h"
 #include "stages/storage/xxh64.h"
 #include "stages/token_data.h"
 #include "stages/tokenizers/tokens_beside.h"
@@ -138,7 +139,10 @@ std::unique_ptr<stages::Tokenizer> open_tokenizer(const Manifest& m) try {
   const std::string& name = m.text("data.tokenizer");
   std::error_code ignored;
   if (name != stages::kBytesTokenizer && !fs::exists(name, ignored))
-    throw Error(ErrorKind::data, fmt::format("{}: no such tokenizer; 'bytes' needs no file", name));
+    throw Error(
+        ErrorKind::data,
+        fmt::format("{}: {}", name,
+                    stages::why_unreadable(name, "no such tokenizer; 'bytes' needs no file")));
   return stages::Tokenizer::open(name);
 } catch (const Error& error) {
   m.fail("data.tokenizer", error.what(), error.kind());

@@ -7,6 +7,7 @@
 
 #include "launch/host/machine.h"
 #include "launch/manifest/manifest_parser.h"
+#include "stages/storage/input_file.h"
 
 namespace troupe::launch {
 namespace {
@@ -149,7 +150,9 @@ Manifest Manifest::read(const std::filesystem::path& path, std::span<const std::
                                 ? fmt::format(", as {}", (path / kManifestFile).string())
                                 : ""));
   if (!file)
-    throw Error(ErrorKind::manifest, fmt::format("{}: no such manifest file", path.string()));
+    throw Error(ErrorKind::manifest,
+                fmt::format("{}: {}", path.string(),
+                            stages::why_unreadable(path, "no such manifest file")));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   Manifest manifest = parse(text, path.string(), overrides);
   manifest.directory_ = path.parent_path();

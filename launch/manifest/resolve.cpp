@@ -13,6 +13,7 @@
 #include "launch/manifest/rotary.h"
 #include "schedules/generators.h"
 #include "schedules/validate.h"
+#include "stages/storage/input_file.h"
 
 namespace troupe::launch {
 namespace {
@@ -107,7 +108,9 @@ void resolve_eval_sets(Manifest& m) {
 std::string read_plan(const Manifest& m, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path))
-    m.fail("schedule.csv", fmt::format("no such plan file: {}", path), ErrorKind::data);
+    m.fail("schedule.csv",
+           fmt::format("{}: {}", path, stages::why_unreadable(path, "no such plan file")),
+           ErrorKind::data);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!text.ends_with('\n')) text += '\n';
   const auto parsed = schedules::parse_csv(text);

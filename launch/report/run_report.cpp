@@ -83,6 +83,7 @@ std::string RunReport::repeated_by() const {
 
 RunReport read_report(const fs::path& run, double now) {
   require_run(run);
+  for (const char* file : {kManifestFile, kMetricsFile, kEventsFile}) require_readable(run / file);
   RunReport report{.directory = (run / "").parent_path().string(),
                    .manifest = Manifest::read(run / kManifestFile, {}),
                    .ending = ending_unless_live(run)};

@@ -60,6 +60,8 @@ bool holds_run(const std::filesystem::path& path);
 
 /// Throws Error{data} naming the directory if it holds no run.
 void require_run(const std::filesystem::path& path);
+/// Throws Error{data} naming a file or a folder that is there and may not be read.
+void require_readable(const std::filesystem::path& path);
 /// Whether a living launcher owns the directory.
 bool has_launcher(const std::filesystem::path& path);
 /// A JSON object in one of the directory's files; none if the file is missing or torn.

@@ -66,8 +66,8 @@ ListedRun listed_run(const fs::path& run) try {
   ListedRun listed{.directory = run,
                    .name = run.filename().string(),
                    .changed = std::max(time_of(run / kMetricsFile), time_of(run / kManifestFile))};
-  for (const char* file : {kManifestFile, kLockFile})
-    if (access((run / file).c_str(), R_OK) != 0 && errno != ENOENT) {
+  for (const char* file : {kManifestFile, kLockFile, kMetricsFile})
+    if (eaccess((run / file).c_str(), R_OK) != 0 && errno != ENOENT) {
       listed.state = "unreadable";
       listed.reason = std::strerror(errno);
       return listed;
@@ -97,10 +97,17 @@ void find_runs(const fs::path& directory, int levels, std::vector<ListedRun>& ru
   std::error_code code;
   for (fs::directory_iterator entry(directory, code), end; !code && entry != end;
        entry.increment(code)) {
+    std::error_code ignored;
     const bool hidden = entry->path().filename().string().starts_with('.');
-    if (!hidden && !entry->is_symlink(code) && entry->is_directory(code))
+    if (!hidden && !entry->is_symlink(ignored) && entry->is_directory(ignored))
       find_runs(entry->path(), levels - 1, runs);
   }
+  if (code == std::errc::permission_denied)  // it may hold runs, or be one
+    runs.push_back({.directory = directory.lexically_normal(),
+                    .name = directory.filename().string(),
+                    .state = "unreadable",
+                    .reason = code.message(),
+                    .changed = time_of(directory)});
 }
 
 }  // namespace

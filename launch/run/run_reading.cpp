@@ -40,6 +40,13 @@ void require_run(const fs::path& path) {
               fmt::format("{} is not a run directory: it has no {}", path.string(), kManifestFile));
 }
 
+void require_readable(const fs::path& path) {
+  std::error_code ignored;
+  const int wanted = R_OK | (fs::is_directory(path, ignored) ? X_OK : 0);
+  if (eaccess(path.c_str(), wanted) != 0 && errno != ENOENT && errno != ENOTDIR)
+    refuse_reader(path, errno);
+}
+
 bool has_launcher(const fs::path& path) {
   const int fd = open((path / kLockFile).c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return false;

@@ -97,15 +97,15 @@ CheckpointContent open_content(const fs::path& dir) {
                                               why, nearest(dir)));
   };
   std::error_code ignored;
-  if (!file_exists(dir)) throw refuse("there is no such directory");
+  if (!file_exists(dir)) throw refuse(why_unreadable(dir, "there is no such directory"));
   if (!fs::is_directory(dir, ignored)) throw refuse("it is not a directory");
   if (file_exists(dir / kStateFile)) return about(dir, [&] { return open_checkpoint(dir); });
   // What a checkpoint without its last file holds is not taken for a model of others.
   if (file_exists(dir / kOptimizerIndexFile)) throw refuse("state.json is missing");
   if (!file_exists(dir / kConfigFile))
-    throw refuse(
-        "it holds neither state.json, as checkpoints do, nor config.json, as Hugging Face "
-        "directories do");
+    throw refuse(why_unreadable(dir / kConfigFile,
+                                "it holds neither state.json, as checkpoints do, nor config.json, "
+                                "as Hugging Face directories do"));
   return about(dir, [&] { return open_hugging_face(dir); });
 }
 

@@ -80,7 +80,8 @@ std::vector<std::string> expand_files(const std::vector<std::string>& patterns) 
     if (paths.empty() && (file_exists(pattern) || file_exists(pattern + ".idx")))
       paths.push_back(pattern);
     if (paths.empty())
-      throw Error(ErrorKind::data, fmt::format("data file {}: no such file", pattern));
+      throw Error(ErrorKind::data, fmt::format("data file {}: {}", pattern,
+                                               why_unreadable(pattern, "no such file")));
     files.insert(files.end(), paths.begin(), paths.end());
   }
   return files;

@@ -71,6 +71,12 @@ bool file_exists(const std::filesystem::path& path) {
   return std::filesystem::exists(path, ignored);
 }
 
+std::string why_unreadable(const std::filesystem::path& path, const std::string& missing) {
+  const int code = ::eaccess(path.c_str(), R_OK) == 0 ? 0 : errno;
+  if (code == 0 || code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG) return missing;
+  return fmt::format("cannot be read: {}", std::strerror(code));
+}
+
 std::string read_whole_file(const std::filesystem::path& path, std::uint64_t limit) {
   const InputFile file = InputFile::open(path);
   if (file.size() > limit)

@@ -37,6 +37,10 @@ class InputFile {
 /// nothing.
 bool file_exists(const std::filesystem::path& path);
 
+/// Why nothing can be read at a path: `missing` if nothing is there, else "cannot be read" with the
+/// system's reason, as for a folder that this user may not enter.
+std::string why_unreadable(const std::filesystem::path& path, const std::string& missing);
+
 /// Reads a whole file. More than `limit` bytes are an Error{data}, which is thrown before any
 /// memory is taken.
 std::string read_whole_file(const std::filesystem::path& path, std::uint64_t limit);

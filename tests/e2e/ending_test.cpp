@@ -31,17 +31,20 @@ std::size_t count(const std::string& text, const std::string& what) {
   return n;
 }
 
-/// A command of a user who may not open the lock of the run: of nobody, where this test is root's,
-/// or else of its owner, who has forbidden it to himself.
-Finished of_another_user(const Workplace& place, const std::vector<std::string>& arguments) {
+/// A command about the run by a user who may not open a part of it: nobody, where this test is
+/// root's, or else its owner, who has forbidden it to himself.
+Finished of_another_user(const Workplace& place, std::vector<std::string> arguments,
+                         const std::string& part) {
   const uid_t self = geteuid(), nobody = 65534;
-  const fs::path lock = fs::path(place.run("run")) / "lock";
+  const fs::path closed = fs::path(place.run("run")) / part;
+  const fs::perms before = fs::status(closed).permissions();
   fs::permissions(place.dir.path(), fs::perms(0755));
-  fs::permissions(lock, fs::perms::none);
+  fs::permissions(closed, fs::perms::none);
+  arguments.insert(arguments.begin() + 1, place.run("run"));
   BOOST_REQUIRE(self != 0 || seteuid(nobody) == 0);
   const Finished done = troupe(arguments);
   BOOST_REQUIRE(seteuid(self) == 0);
-  fs::permissions(lock, fs::perms(0600));
+  fs::permissions(closed, before);
   return done;
 }
 
@@ -113,10 +116,16 @@ BOOST_AUTO_TEST_CASE(stop_ends_a_run_and_status_tells_how_it_ended) {
   for (const char* key :
        {"rank", "replica", "stage", "shard", "pid", "host", "state", "waiting_for"})
     BOOST_TEST(status["ranks"][0].contains(key), key);
-  for (const char* command : {"status", "stop", "attach"}) {
-    const Finished foreign = of_another_user(place, {command, place.run("run")});
-    BOOST_TEST(foreign.exit_code == 65, command);
-    BOOST_TEST(foreign.err.find("may not be read") != std::string::npos, foreign.err);
+  using Words = std::vector<std::string>;
+  for (const auto& [command, part] :
+       {std::pair(Words{"status"}, "lock"), std::pair(Words{"stop"}, "lock"),
+        std::pair(Words{"attach"}, "lock"), std::pair(Words{"report", "--json"}, "metrics.jsonl"),
+        std::pair(Words{"collectives"}, "logs"),
+        std::pair(Words{"generate", "--prompt", "a"}, "checkpoints")}) {
+    const Finished foreign = of_another_user(place, command, part);
+    BOOST_TEST(foreign.exit_code == 65, command.front());
+    BOOST_TEST(foreign.err.find(std::string(part) + " may not be read") != std::string::npos,
+               foreign.err);
     BOOST_TEST((foreign.out + foreign.err).find("crashed") == std::string::npos, foreign.err);
   }
   BOOST_TEST(troupe({"stop", place.run("run")}).exit_code == 0);

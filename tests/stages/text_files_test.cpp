@@ -52,6 +52,9 @@ BOOST_AUTO_TEST_CASE(a_pattern_without_a_match_is_named) {
   });
   expect_error(ErrorKind::data, {"no such file"}, [] { expand_files({std::string(5000, 'x')}); });
   expect_error(ErrorKind::data, {"*.md"}, [&] { expand_files({(dir / "*.md").string()}); });
+  std::filesystem::create_symlink("loop", dir / "loop");
+  expect_error(ErrorKind::data, {"loop/a.txt", "cannot be read: Too many levels of symbolic links"},
+               [&] { expand_files({(dir / "loop/a.txt").string()}); });
 }
 
 BOOST_AUTO_TEST_CASE(a_name_with_brackets_and_a_dataset_prefix_stand_for_themselves) {

@@ -1,5 +1,7 @@
 #include "launch/run/run_list.h"
 
+#include <unistd.h>
+
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
@@ -71,6 +73,23 @@ BOOST_AUTO_TEST_CASE(a_directory_that_is_not_there_is_named) {
   BOOST_TEST(launch::list_runs(dir.path()).empty());
   expect_error(ErrorKind::data, {"nowhere", "No such file"},
                [&] { launch::list_runs(dir / "nowhere"); });
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_that_may_not_be_read_is_listed_because_it_may_hold_a_run) {
+  const TempDir dir;
+  write_run(dir, "open", 1);
+  write_run(dir, "closed/run", 2);
+  fs::permissions(dir.path(), fs::perms(0755));
+  fs::permissions(dir / "closed", fs::perms::none);
+  const uid_t self = geteuid();
+  BOOST_REQUIRE(self != 0 || seteuid(65534) == 0);
+  const auto runs = launch::list_runs(dir.path());
+  BOOST_REQUIRE(seteuid(self) == 0);
+  fs::permissions(dir / "closed", fs::perms(0755));
+  BOOST_REQUIRE(runs.size() == 2u);
+  BOOST_TEST(runs[0].directory == dir / "closed");
+  BOOST_TEST(runs[0].state == "unreadable");
+  BOOST_TEST(runs[1].name == "the open");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
