@@ -58,12 +58,6 @@ std::string unknown_table(std::string_view table) {
                      nearest(table, tables), quoted_list(tables));
 }
 
-/// "learning_rate is optimizer.lr here"; empty if nothing is called so.
-std::string key_synonym(std::string_view name) {
-  const auto here = find_synonym(key_synonyms(), name);
-  return here.empty() ? "" : fmt::format("{} is {} here", brief(name), here);
-}
-
 /// The nearest known key: first the one it was renamed to, then what another program's key is here,
 /// then the same name in another table, then what others call so, then by edit distance.
 std::string unknown_key(std::string_view table, std::string_view name) {
@@ -79,7 +73,7 @@ std::string unknown_key(std::string_view table, std::string_view name) {
       return fmt::format("unknown key '{0}.{1}'; did you mean '{2}.{1}'?", table, name, key.table);
     if (key.table == table) names.push_back(key.name);
   }
-  if (const std::string synonym = key_synonym(name); !synonym.empty())
+  if (const std::string synonym = key_synonym(table, brief(name)); !synonym.empty())
     return fmt::format("unknown key '{}.{}'; {}", table, brief(name), synonym);
   return fmt::format("unknown key '{0}.{1}'; did you mean '{0}.{2}'? Keys of [{0}] are {3}", table,
                      brief(name), nearest(name, names), quoted_list(names));
@@ -87,13 +81,9 @@ std::string unknown_key(std::string_view table, std::string_view name) {
 
 /// The message for a table or key at the top level of the file that is not a known table.
 std::string unknown_top(std::string_view name, const toml::node& node) {
-  const auto keys = manifest_keys();
-  const auto key = std::ranges::find(keys, name, &Key::name);
-  if (const std::string synonym = key_synonym(name);
-      !node.is_table() && key == keys.end() && !synonym.empty())
-    return fmt::format("'{}' stands outside of a table; {}", brief(name), synonym);
-  if (node.is_table() || key == keys.end()) return unknown_table(name);
-  return fmt::format("'{}' stands outside of a table; did you mean it in [{}]?", name, key->table);
+  const std::string known = node.is_table() ? "" : key_without_table(brief(name));
+  if (known.empty()) return unknown_table(name);
+  return fmt::format("'{}' stands outside of a table; {}", brief(name), known);
 }
 
 }  // namespace
@@ -172,8 +162,11 @@ void ManifestParser::override_with(const std::string& assignment) {
   const std::string place = "--set " + assignment;
   const std::size_t equals = assignment.find('=');
   const std::size_t dot = assignment.substr(0, equals).find('.');
-  if (equals == std::string::npos || dot == std::string::npos)
-    throw Error(ErrorKind::usage, place + ": an override has the form table.key=value");
+  if (equals == std::string::npos || dot == std::string::npos) {
+    const std::string known = key_without_table(brief(assignment.substr(0, equals)));
+    throw Error(ErrorKind::usage, fmt::format("{}: an override has the form table.key=value{}",
+                                              place, known.empty() ? "" : "; " + known));
+  }
   const std::string table = assignment.substr(0, dot);
   const std::string name = assignment.substr(dot + 1, equals - dot - 1);
   const std::string text = assignment.substr(equals + 1);

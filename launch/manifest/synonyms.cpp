@@ -27,7 +27,9 @@ constexpr std::array kNames{
     Synonyms{"output_dir out_dir save_dir dump_folder", "run.dir"},
     Synonyms{"job_name run_name experiment_name exp_name", "run.name"},
 
-    Synonyms{"d_model n_embd dim hidden_dim embed_dim embedding_size", "model.hidden_size"},
+    Synonyms{"random_seed data_seed", "run.seed"},
+
+    Synonyms{"d_model n_embd dim hidden hidden_dim embed_dim embedding_size", "model.hidden_size"},
     Synonyms{"ffn_hidden_size d_ff ffn_dim intermediate_dim n_inner", "model.intermediate_size"},
     Synonyms{"num_layers n_layers n_layer layers", "model.num_hidden_layers"},
     Synonyms{"num_heads n_heads n_head heads", "model.num_attention_heads"},
@@ -39,9 +41,12 @@ constexpr std::array kNames{
     Synonyms{"tie_embeddings tie_weights tied_embeddings", "model.tie_word_embeddings"},
     Synonyms{"init_method_std init_std initializer_std", "model.initializer_range"},
     Synonyms{"precision mixed_precision torch_dtype param_dtype bf16", "model.dtype"},
+    Synonyms{"model_type model.type model.name arch architecture", "model.kind"},
     Synonyms{"pretrained pretrained_model model_name model_name_or_path base_model", "model.from"},
 
-    Synonyms{"dataset data_path data_files train_data train_file train_files corpus", "data.files"},
+    Synonyms{"dataset data_path data.path data.paths data_files train_data train_file train_files "
+             "corpus",
+             "data.files"},
     Synonyms{"tokenizer_path tokenizer_name tokenizer_model tokenizer_file", "data.tokenizer"},
     Synonyms{"data_mix mixture data_weights blend", "data.mix"},
 
@@ -66,6 +71,7 @@ constexpr std::array kNames{
     Synonyms{"lr_decay_style lr_schedule lr_scheduler lr_scheduler_type scheduler decay_type",
              "optimizer.decay"},
     Synonyms{"lr_decay_iters lr_decay_steps", "optimizer.decay_steps"},
+    Synonyms{"lr_min final_lr end_lr min_learning_rate", "optimizer.min_lr"},
     Synonyms{"param_groups parameter_groups groups", "optimizer.group"},
 
     Synonyms{"pipeline_parallel pipeline_parallel_size pipeline_parallel_degree "
@@ -78,21 +84,24 @@ constexpr std::array kNames{
              "data_parallel_replicate_degree",
              "mesh.dp"},
 
-    Synonyms{"pipeline_schedule pipeline_parallel_schedule", "schedule.kind"},
+    Synonyms{"pipeline_schedule pipeline_parallel_schedule schedule.type schedule.name",
+             "schedule.kind"},
     Synonyms{"virtual_pipeline_model_parallel_size num_model_chunks vpp virtual_stages",
              "schedule.chunks"},
     Synonyms{"gradient_checkpointing activation_checkpointing activation_checkpoint "
-             "recompute_activations recompute_granularity",
+             "recompute_activations recompute_granularity recompute.enabled",
              "recompute.mode"},
-    Synonyms{"zero zero_stage zero_optimization fsdp sharding_strategy", "data_parallel.sharding"},
+    Synonyms{"zero zero_stage zero_optimization fsdp sharding_strategy data_parallel.stage",
+             "data_parallel.sharding"},
 
     Synonyms{"save_interval save_steps save_every save_freq checkpoint_interval ckpt_interval "
-             "checkpoint_every",
+             "checkpoint_every checkpoint.every checkpoint.freq",
              "checkpoint.interval"},
     Synonyms{"save_total_limit max_checkpoints keep_last keep_latest_k", "checkpoint.keep"},
     Synonyms{"save_top_k load_best_model_at_end save_best keep_best_k", "checkpoint.keep_best"},
     Synonyms{"load resume_from resume_from_checkpoint load_checkpoint", "checkpoint.resume"},
-    Synonyms{"eval_interval eval_every eval_freq val_check_interval evaluation_interval",
+    Synonyms{"eval_interval eval_every eval_freq eval.every eval.freq val_check_interval "
+             "evaluation_interval",
              "eval.interval"},
     Synonyms{"eval_iters num_eval_steps max_eval_steps eval_batches", "eval.steps"},
     Synonyms{"eval_data eval_file eval_files val_data val_file valid_data validation_files",
@@ -102,6 +111,29 @@ constexpr std::array kNames{
     Synonyms{"accelerator backend device_type", "cluster.device"},
     Synonyms{"logging_steps log_every log_freq print_freq", "monitor.log_interval"},
     Synonyms{"tensorboard_dir enable_tensorboard", "monitor.tensorboard"},
+};
+
+constexpr std::array kWithoutKey{
+    Synonyms{
+        "epochs num_epochs n_epochs num_train_epochs train_epochs max_epochs",
+        "a run has a number of steps, run.max_steps, and launch tells how many epochs of the data "
+        "they are"},
+    Synonyms{
+        "gradient_accumulation gradient_accumulation_steps grad_accum grad_accum_steps "
+        "grad_accumulation_steps accum_steps accumulation_steps accumulate_grad_batches",
+        "a step adds the gradients of batch.global / (batch.micro * mesh.dp) microbatches of each "
+        "replica"},
+    Synonyms{"warmup_ratio warmup_fraction lr_warmup_fraction",
+             "the warm-up has a number of steps, optimizer.warmup_steps"},
+    Synonyms{"world_size num_processes nproc nproc_per_node num_gpus n_gpus gpus gpus_per_node "
+             "num_workers num_ranks",
+             "a run has mesh.pp * mesh.dp * mesh.tp ranks"},
+    Synonyms{"optimizer.type optimizer.name optim optimizer_type optimizer_name",
+             "the optimizer is AdamW"},
+    Synonyms{"cp context_parallel context_parallel_size context_parallel_degree",
+             "a sequence is not divided among ranks"},
+    Synonyms{"ep expert_parallel expert_parallel_size num_experts moe", "models have no experts"},
+    Synonyms{"wandb wandb_project use_wandb", "a run is recorded by monitor.tensorboard"},
 };
 
 constexpr std::array kShardingValues{
@@ -155,6 +187,10 @@ std::span<const Synonyms> key_synonyms() {
   return kNames;
 }
 
+std::span<const Synonyms> names_without_key() {
+  return kWithoutKey;
+}
+
 std::span<const Synonyms> value_synonyms(std::string_view key) {
   if (key == "data_parallel.sharding") return kShardingValues;
   if (key == "model.dtype" || key == "data_parallel.grad_reduce_dtype") return kDTypeValues;
@@ -177,6 +213,25 @@ std::string_view find_synonym(std::span<const Synonyms> table, std::string_view 
     }
   }
   return {};
+}
+
+std::string key_synonym(std::string_view table, std::string_view name) {
+  const std::string full = fmt::format("{}.{}", table, name);
+  const auto first_of = [&](std::span<const Synonyms> names) {
+    const auto here = find_synonym(names, full);
+    return here.empty() ? find_synonym(names, name) : here;
+  };
+  if (const auto key = first_of(kNames); !key.empty())
+    return fmt::format("{} is {} here", name, key);
+  return std::string(first_of(kWithoutKey));
+}
+
+std::string key_without_table(std::string_view name) {
+  // Without a table "steps" are those of the run rather than eval.steps.
+  if (std::string synonym = key_synonym("", name); !synonym.empty()) return synonym;
+  const auto keys = manifest_keys();
+  const auto key = std::ranges::find(keys, name, &Key::name);
+  return key != keys.end() ? fmt::format("did you mean {}.{}?", key->table, name) : "";
 }
 
 std::string value_synonym(std::string_view table, std::string_view key, std::string_view value) {

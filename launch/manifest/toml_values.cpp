@@ -55,6 +55,13 @@ std::optional<Value> convert(const toml::node& node, Kind kind) {
   return std::nullopt;
 }
 
+/// An integer or a boolean as it is written; empty for anything else.
+std::string text_of(const toml::node& node) {
+  if (node.is_integer()) return fmt::format("{}", *node.value<std::int64_t>());
+  if (node.is_boolean()) return fmt::format("{}", *node.value<bool>());
+  return "";
+}
+
 bool satisfies(const Rule& rule, double x) {
   const bool low = rule.above_min ? x > rule.min : x >= rule.min;
   const bool high = rule.below_max ? x < rule.max : x <= rule.max;
@@ -222,9 +229,12 @@ std::string_view name_of(toml::node_type type) {
 
 Value value_of(const Key& key, const toml::node& node, const PlaceOf& place_of) {
   std::optional<Value> value = convert(key, node, place_of);
-  if (!value)
-    refuse(place_of(node), fmt::format("{}.{} must be {}, not {}", key.table, key.name,
-                                       name_of(key.kind), name_of(node.type())));
+  if (!value) {
+    const std::string synonym = value_synonym(key.table, key.name, text_of(node));
+    refuse(place_of(node),
+           fmt::format("{}.{} must be {}, not {}{}", key.table, key.name, name_of(key.kind),
+                       name_of(node.type()), synonym.empty() ? "" : "; " + synonym));
+  }
   if (const std::string broken = broken_rule(key, *value); !broken.empty())
     refuse(place_of(node), broken);
   return *std::move(value);

@@ -46,7 +46,14 @@ BOOST_AUTO_TEST_CASE(what_is_named_instead_exists) {
   };
   check_names(table_synonyms(), is_table);
   for (const Synonyms& row : table_synonyms()) BOOST_TEST(is_table(row.here), row.here);
-  check_names(key_synonyms(), [](std::string_view) { return false; });
+  const auto is_key = [](std::string_view name) {
+    const auto dot = name.find('.');
+    return dot != name.npos && find_key(name.substr(0, dot), name.substr(dot + 1)) != nullptr;
+  };
+  check_names(key_synonyms(), is_key);
+  check_names(names_without_key(), [&](std::string_view name) {
+    return is_key(name) || !find_synonym(key_synonyms(), name).empty();
+  });
   for (const Synonyms& row : key_synonyms()) {
     const auto dot = row.here.find('.');
     BOOST_TEST(find_key(row.here.substr(0, dot), row.here.substr(dot + 1)) != nullptr, row.here);
@@ -75,7 +82,31 @@ BOOST_AUTO_TEST_CASE(a_key_or_value_of_other_trainers_is_told_by_its_name_here) 
   refused("[training]\nmax_steps = 5\n", {"training is [run] here"});
   refused("[data_parallel]\nsharding = \"ZeRO-3\"\n",
           {"ZeRO-3 is sharding = 'optim_grads_params' here"});
+  refused("[data_parallel]\nsharding = 3\n",
+          {"not an integer", "3 is sharding = 'optim_grads_params' here"});
+  refused("[eval]\nevery = 3\n", {"every is eval.interval here"});
   refused("[model]\ndtype = \"bf16\"\n", {"bf16 is dtype = 'bfloat16' here"});
+}
+
+BOOST_AUTO_TEST_CASE(of_a_key_that_is_not_here_it_is_told_what_does_the_same) {
+  const auto refused = [](const std::string& text, const std::string& word) {
+    test::expect_error(ErrorKind::manifest, {word}, [&] { Manifest::parse(text, "m.toml", {}); });
+  };
+  refused("[run]\nnum_train_epochs = 3\n", "run.max_steps, and launch tells how many epochs");
+  refused("epochs = 3\n", "run.max_steps, and launch tells how many epochs");
+  refused("[batch]\ngrad_accum = 2\n", "batch.global / (batch.micro * mesh.dp) microbatches");
+  refused("[optimizer]\nwarmup_ratio = 0.1\n", "optimizer.warmup_steps");
+}
+
+BOOST_AUTO_TEST_CASE(an_override_without_its_table_is_told_the_table) {
+  const auto refused = [](const std::string& assignment, const std::string& word) {
+    test::expect_error(ErrorKind::usage, {"table.key=value; ", word}, [&] {
+      const std::vector<std::string> overrides{assignment};
+      Manifest::parse(test::kSmallManifest, "m.toml", overrides);
+    });
+  };
+  refused("max_steps=3", "did you mean run.max_steps?");
+  refused("learning_rate=1e-3", "learning_rate is optimizer.lr here");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
