@@ -10,7 +10,7 @@
 #include "launch/commands/model_options.h"
 #include "launch/commands/number_between.h"
 #include "launch/commands/subcommand.h"
-#include "launch/host/suggest.h"
+#include "launch/commands/unknown_words.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -101,7 +101,8 @@ void add_status(CLI::App& app, StatusOptions& o) {
 void add_attach(CLI::App& app, AttachOptions& o) {
   CLI::App* sub = command(
       app, "attach",
-      "Watch a live run on a screen, or as a line for each event; leaving does not affect it",
+      "Watch a run on a screen, a live one also as a line for each event; leaving does not affect "
+      "it",
       "  troupe attach runs/first\n"
       "  troupe attach runs/first --json --events step,failure,recovered\n"
       "Ctrl-C or q leaves, and ? explains the screen. A pipe, or a terminal that is dumb, gets "
@@ -282,16 +283,7 @@ void check_command(const std::string& given) {
       "tokenize", "schedule",   "collectives", "report", "runs",   "doctor"};
   if (given.empty() || given[0] == '-' || given == "worker" || given == "devices") return;
   if (std::ranges::find(kNames, given) != kNames.end()) return;
-  refuse(fmt::format("unknown command '{}'; did you mean '{}'? It is one of {}", given,
-                     nearest(given, kNames), quoted_list(kNames)));
-}
-
-/// Refuses with CLI11's own message, which names the option.
-[[noreturn]] void refuse(const CLI::ParseError& error) {
-  const std::string message = error.what();
-  if (message.starts_with("The following argument"))
-    refuse("unknown argument: " + message.substr(message.find(": ") + 2));
-  refuse(message);
+  refuse(unknown_command(given, kNames));
 }
 
 }  // namespace
@@ -353,8 +345,11 @@ Options parse_options(int argc, const char* const* argv) {
     return PrintText{std::string(version.what()) + "\n"};
   } catch (const CLI::CallForHelp&) {
     return PrintText{app.help()};
+  } catch (const CLI::ExtrasError&) {
+    const auto commands = app.get_subcommands();
+    refuse(unknown_argument(commands.empty() ? app : *commands.front(), app.remaining(true)));
   } catch (const CLI::ParseError& error) {
-    refuse(error);
+    refuse(error.what());  // which names the option
   }
   const std::string name = app.get_subcommands().front()->get_name();
   if (name == "plan") return plan;

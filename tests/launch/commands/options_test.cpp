@@ -159,6 +159,17 @@ BOOST_AUTO_TEST_CASE(wrong_usage_names_the_option) {
   refused({"plan"}, "manifest");
   refused({"plan", "a.toml", "b.toml"}, "b.toml");
   refused({"frobnicate"}, "frobnicate");
+  refused({"train", "m.toml"}, "it is 'troupe launch' here");
+  refused({"ls"}, "it is 'troupe runs' here");
+  refused({"lanch"}, "did you mean 'launch'?");
+  refused({"launch", "m.toml", "--steps", "5"},
+          "argument: --steps; keys of the manifest are given as --set");
+  refused({"launch", "m.toml", "--steps=5"}, "steps is run.max_steps here");
+  refused({"launch", "m.toml", "--run.max_steps", "5"}, "--set TABLE.KEY=VALUE");
+  refused({"launch", "m.toml", "run.max_steps=5"}, "--set TABLE.KEY=VALUE");
+  refused({"scale", "r", "--pipeline-parallel", "2"}, "it is --pp here");
+  refused({"generate", "c", "--prompt", "x", "--max_new_tokens", "9"}, "it is --tokens here");
+  refused({"status", "r", "--jsn"}, "did you mean --json?");
   refused({}, "subcommand");
   refused({"generate", "c"}, "--prompt");
   refused({"generate", "c", "--prompt", "x", "--prompt-file", "f"}, "--prompt");
