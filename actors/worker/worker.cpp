@@ -65,7 +65,10 @@ void train(caf::actor_system& system, const WorkerBootstrap& bootstrap,
               .host = host_name(),
               .address = ""};
   RankExecutor executor(spec, self, [&ucx](auto slots) {
-    return transport::UcxNode::create({.slots = std::move(slots), .environment = ucx});
+    auto node = transport::UcxNode::create({.slots = std::move(slots), .environment = ucx});
+    if (ucx.may_share_memory() && !node->shares_memory())
+      spdlog::warn("no shared memory for messages, which are slower without it: ipcs -l");
+    return node;
   });
   self.address = executor.address();
   const Join join{.token = bootstrap.token, .member = self};

@@ -1,13 +1,10 @@
 #include "launch/commands/doctor.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <link.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
+#include <sys/shm.h>
 
 #include <algorithm>
 #include <array>
@@ -28,10 +25,9 @@ namespace {
 
 using Result = Checkup::Result;
 
-/// Limits of free shared memory: UCX needs a few MiB a rank for its queues, and containers often
-/// have only 64 MiB.
-constexpr std::int64_t kUsualSharedMemory = 256 << 20;
-constexpr std::int64_t kLeastSharedMemory = 32 << 20;
+/// What UCX makes for a rank: some segments of shared memory for its queues, of up to 6 MiB.
+constexpr std::size_t kSegments = 5;
+constexpr std::int64_t kSegmentBytes = 6 << 20;
 /// The least limit of open files: the launcher, and a worker with many peers, have sockets, logs
 /// and shared memory open.
 constexpr rlim_t kUsualFiles = 1024;
@@ -59,38 +55,34 @@ Checkup memory(const Machine& machine) {
   return checkup;
 }
 
-/// Why a segment of this size cannot be made in /dev/shm; 0: it can.
-int try_segment(std::int64_t bytes) {
-  const std::string name = "/troupe-doctor-" + std::to_string(getpid());
-  const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
-  if (fd < 0) return errno;
-  shm_unlink(name.c_str());
-  const int code = posix_fallocate(fd, 0, bytes);
-  close(fd);
-  return code;
+/// Why the segments that UCX makes for a rank cannot be made; empty: they can. They are System V's,
+/// so /dev/shm does not matter.
+std::string try_segments() {
+  std::vector<int> made;
+  std::string why;
+  while (why.empty() && made.size() < kSegments) {
+    const int id = shmget(IPC_PRIVATE, kSegmentBytes, IPC_CREAT | 0600);
+    if (id < 0)
+      why = std::strerror(errno);
+    else
+      made.push_back(id);
+  }
+  for (const int id : made) shmctl(id, IPC_RMID, nullptr);
+  return why;
 }
 
 /// Runs work without it: messages between workers then take another way.
 Checkup shared_memory() {
-  Checkup checkup{.what = "shared memory"};
-  if (const int code = try_segment(kLeastSharedMemory); code != 0) {
-    checkup.result = Result::warning;
-    checkup.detail = fmt::format(
-        "a segment of {} cannot be made in /dev/shm: {}; runs work, and their messages take "
-        "another "
-        "way",
-        bytes_text(kLeastSharedMemory), std::strerror(code));
-    return checkup;
-  }
-  struct statvfs fs {};
-  statvfs("/dev/shm", &fs);
-  const auto free = static_cast<std::int64_t>(fs.f_bavail * fs.f_frsize);
-  checkup.detail = fmt::format("{} free in /dev/shm", bytes_text(free));
-  if (free >= kUsualSharedMemory) return checkup;
-  checkup.result = Result::warning;
-  checkup.detail += fmt::format("; {} suffice for small runs, a container's is set with --shm-size",
-                                bytes_text(kUsualSharedMemory));
-  return checkup;
+  const std::string what = fmt::format("{} segments of {}", kSegments, bytes_text(kSegmentBytes));
+  const std::string why = try_segments();
+  if (why.empty()) return {.what = "shared memory", .detail = what + " can be made"};
+  return {
+      .result = Result::warning,
+      .what = "shared memory",
+      .detail = fmt::format("{} of System V cannot be made: {}; ipcs -l tells the limits "
+                            "(kernel.shmmax, shmall, shmmni). Runs work, and their messages take "
+                            "another way, which is slower",
+                            what, why)};
 }
 
 Checkup open_files() {

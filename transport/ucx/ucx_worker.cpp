@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "tensor/error.h"
 #include "transport/ucx/ucx_error.h"
 
 namespace troupe::transport {
@@ -46,7 +47,7 @@ Config read_config(const UcxEnvironment& environment) {
   set(raw, "ZCOPY_THRESH", "inf");
   // A process that is killed while UCX makes a POSIX segment leaves its file behind; a System V one
   // is marked for removal as soon as it is attached.
-  if (environment.transports.empty()) set(raw, "TLS", "^posix");
+  set(raw, "TLS", environment.transports.empty() ? "^posix" : environment.transports.c_str());
   // All ranks are on this host, so no port is opened to other hosts.
   if (!environment.has_devices) set(raw, "NET_DEVICES", "lo");
   if (!environment.has_rendezvous_threshold) set(raw, "RNDV_THRESH", kRendezvousThreshold);
@@ -93,15 +94,28 @@ FileDescriptor::~FileDescriptor() {
 
 UcxWorker::UcxWorker(std::chrono::microseconds spin, const UcxEnvironment& environment)
     : spin_(spin),
-      shares_memory_(environment.may_share_memory()),
-      context_(make_context(environment)),
-      worker_(make_worker(context_.get())),
       wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       notify_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  open(environment);
   check_ucx(ucp_worker_get_efd(worker_.get(), &event_fd_), "UCX has no event descriptor");
   for (const FileDescriptor* fd : {&wake_fd_, &notify_fd_})
     if (fd->get() < 0) check_ucx(UCS_ERR_NO_RESOURCE, "no eventfd for the progress thread");
   thread_ = std::thread([this] { run(); });
+}
+
+void UcxWorker::open(const UcxEnvironment& environment) {
+  shares_memory_ = environment.may_share_memory();
+  context_.reset(make_context(environment));
+  try {
+    worker_.reset(make_worker(context_.get()));
+    return;
+  } catch (const Error&) {
+    if (!environment.transports.empty()) throw;
+  }
+  // UCX does not do without shared memory by itself where System V's limits (ipcs -l) leave none.
+  UcxEnvironment without = environment;
+  without.transports = "^posix,sysv";
+  open(without);
 }
 
 UcxWorker::~UcxWorker() {

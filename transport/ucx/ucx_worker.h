@@ -66,7 +66,7 @@ class UcxWorker {
 
   /// Changes how long a waiting thread polls. The caller holds the lock.
   void set_spin(std::chrono::microseconds spin) { spin_ = spin; }
-  /// Whether UCX_TLS allows shared memory.
+  /// Whether UCX_TLS allows shared memory, and the system gives it.
   bool shares_memory() const { return shares_memory_; }
   /// The worker, for calls that UCX may have to progress: it must be armed again afterwards.
   ucp_worker_h use() {
@@ -105,6 +105,8 @@ class UcxWorker {
   void close() { worker_.reset(); }
 
  private:
+  /// Makes UCX's context and worker.
+  void open(const UcxEnvironment& environment);
   void run();
   bool progress();
   /// Makes progress once more; true if nothing was left to do, and the next event signals the
@@ -139,7 +141,7 @@ class UcxWorker {
   };
 
   std::chrono::microseconds spin_;
-  const bool shares_memory_;
+  bool shares_memory_ = false;  ///< constant after construction
   std::unique_ptr<std::remove_pointer_t<ucp_context_h>, DestroyContext> context_;
   std::unique_ptr<std::remove_pointer_t<ucp_worker_h>, DestroyWorker> worker_;
   int event_fd_ = -1;         ///< UCX's descriptor, owned by its worker

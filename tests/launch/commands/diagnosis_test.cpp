@@ -77,8 +77,8 @@ BOOST_AUTO_TEST_CASE(the_doctor_looks_at_what_a_run_needs) {
   std::string all;
   for (const auto& checkup : launch::examine_machine({.fault = "no NVIDIA driver"}))
     all += launch::to_text(checkup);
-  for (const char* part : {"cores", "memory", "/dev/shm", "open files", "loopback", "data plane",
-                           "libucp", "no NVIDIA driver"})
+  for (const char* part : {"cores", "memory", "shared memory", "open files", "loopback",
+                           "data plane", "libucp", "no NVIDIA driver"})
     BOOST_TEST(all.find(part) != std::string::npos, part << " is not in\n" << all);
 }
 

@@ -1,3 +1,5 @@
+#include <sched.h>
+
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -33,8 +35,7 @@ struct Job {
 };
 
 /// Sends back one gradient for each activation; then waits to be told to end.
-BOOST_AUTO_TEST_CASE(echo, *utf::disabled()) {
-  const TestSocket parent = ChildProcess::parent();
+void echo_to(const TestSocket& parent) {
   Job job;
   std::istringstream(parent.receive()) >> job.epoch >> job.elements >> job.steps;
   const auto node = node_of_child(parent);
@@ -50,15 +51,33 @@ BOOST_AUTO_TEST_CASE(echo, *utf::disabled()) {
   parent.receive();
 }
 
-/// A child that echoes, connected to `node`, both in the job's epoch.
-std::unique_ptr<ChildProcess> start_echo(UcxNode& node, std::uint64_t incarnation, const Job& job) {
-  auto child = std::make_unique<ChildProcess>("ucx_processes_test/echo");
-  child->socket().send(std::to_string(job.epoch) + ' ' + std::to_string(job.elements) + ' ' +
-                       std::to_string(job.steps));
-  introduce(node, *child, incarnation);
+BOOST_AUTO_TEST_CASE(echo, *utf::disabled()) {
+  echo_to(ChildProcess::parent());
+}
+
+/// The same where the system gives no segments, if this user may arrange that.
+BOOST_AUTO_TEST_CASE(echo_without_segments, *utf::disabled()) {
+  const TestSocket parent = ChildProcess::parent();
+  const bool limited = ::unshare(CLONE_NEWIPC) == 0 &&
+                       (std::ofstream("/proc/sys/kernel/shmmni") << 0 << std::flush).good();
+  parent.send(limited ? "limited" : "not allowed");
+  if (limited) echo_to(parent);
+}
+
+/// Connects a child that echoes to `node`, both in the job's epoch.
+void begin_echo(UcxNode& node, const ChildProcess& child, std::uint64_t incarnation,
+                const Job& job) {
+  child.socket().send(std::to_string(job.epoch) + ' ' + std::to_string(job.elements) + ' ' +
+                      std::to_string(job.steps));
+  introduce(node, child, incarnation);
   node.channel().open(
       {.run = kRun, .epoch = job.epoch, .rank = 0, .edges = two_way({job.elements}, 2)});
-  child->socket().receive();
+  child.socket().receive();
+}
+
+std::unique_ptr<ChildProcess> start_echo(UcxNode& node, std::uint64_t incarnation, const Job& job) {
+  auto child = std::make_unique<ChildProcess>("ucx_processes_test/echo");
+  begin_echo(node, *child, incarnation, job);
   return child;
 }
 
@@ -92,6 +111,22 @@ BOOST_DATA_TEST_CASE(two_processes_exchange_tensors, kTransports, transports) {
   for (const std::int64_t elements : {100, 300'000}) {
     const auto node = UcxNode::create({.environment = transport::prepare_ucx()});
     const auto child = start_echo(*node, 1, {.elements = elements, .steps = 50});
+    BOOST_TEST(exchange(node->channel(), 50));
+    BOOST_TEST(child->socket().receive() == "done");
+    child->socket().send("end");
+    BOOST_TEST(child->wait() == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_process_without_shared_memory_exchanges_tensors_with_one_that_has_it) {
+  for (const std::int64_t elements : {100, 300'000}) {
+    auto child = std::make_unique<ChildProcess>("ucx_processes_test/echo_without_segments");
+    const std::string could = child->socket().receive();
+    BOOST_TEST_MESSAGE("segments are " << could);
+    if (could != "limited") return;
+    const auto node = UcxNode::create({.environment = {}});
+    BOOST_TEST(node->shares_memory());
+    begin_echo(*node, *child, 1, {.elements = elements, .steps = 50});
     BOOST_TEST(exchange(node->channel(), 50));
     BOOST_TEST(child->socket().receive() == "done");
     child->socket().send("end");
