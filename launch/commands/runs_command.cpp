@@ -1,4 +1,3 @@
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include "launch/commands/subcommand.h"
 #include "launch/control/control_protocol.h"
 #include "launch/host/console.h"
+#include "launch/host/local_time.h"
 #include "launch/host/quantities.h"
 #include "launch/run/run_list.h"
 
@@ -35,10 +35,10 @@ std::string in_short(const std::string& text) {
 }
 
 std::string line_of(const ListedRun& run, std::size_t width) {
-  std::string line = fmt::format(
-      "{:%Y-%m-%d %H:%M %Z}  {:<10}  {:>17}  {:>9}  {:<{}}", fmt::localtime(run.changed), run.state,
-      fmt::format("{}/{}", grouped(run.step), grouped(run.max_steps)),
-      run.loss ? fmt::format("{:.4f}", *run.loss) : "", run.directory.string(), width);
+  std::string line =
+      fmt::format("{}  {:<10}  {:>17}  {:>9}  {:<{}}", time_text(static_cast<double>(run.changed)),
+                  run.state, fmt::format("{}/{}", grouped(run.step), grouped(run.max_steps)),
+                  run.loss ? fmt::format("{:.4f}", *run.loss) : "", run.directory.string(), width);
   if (run.state != "running" && run.state != "ended") line += "  " + in_short(run.reason);
   return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
 }

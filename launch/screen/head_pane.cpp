@@ -32,10 +32,13 @@ Sign sign_of(Mood mood) {
 }
 
 void draw_state(Canvas& canvas, const RunNow& run) {
-  const std::string left = run.left();
-  const int end = canvas.width() - columns_of(left);
   const Sign sign = sign_of(run.mood);
   const std::string state = std::string(sign.mark) + " " + run.state();
+  const int of_name = std::min(columns_of(run.name), canvas.width() / 4);
+  // Why a run failed may be long.
+  const std::string left =
+      cut(run.left(), std::max(0, canvas.width() - of_name - columns_of(state) - 6));
+  const int end = canvas.width() - columns_of(left);
   int x =
       canvas.text(0, 0, cut(run.name, std::max(8, end - columns_of(state) - 4)), {.bold = true});
   x = canvas.text(x + 2, 0, state, {.look = sign.look, .bold = true});

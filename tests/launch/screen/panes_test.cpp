@@ -211,6 +211,10 @@ BOOST_AUTO_TEST_CASE(the_head_tells_state_progress_and_the_newest_numbers) {
   const auto failed = drawn(60, 1, [&](const Canvas& canvas) { draw_head(canvas, run); });
   BOOST_TEST(failed[0].starts_with("first  X failed"));
   BOOST_TEST(failed[0].ends_with("rank 1 was killed"));
+  run.doing = "5 attempts in a row ended before a step was committed; the last: rank 1 was killed";
+  const auto cut = drawn(60, 1, [&](const Canvas& canvas) { draw_head(canvas, run); });
+  BOOST_TEST(cut[0].starts_with("first  X failed"));
+  BOOST_TEST(cut[0].find("5 attempts in a row ended") != std::string::npos, cut[0]);
 }
 
 BOOST_AUTO_TEST_CASE(as_many_keys_are_told_as_fit) {
