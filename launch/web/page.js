@@ -37,12 +37,14 @@ function show(name, markup) {
 
 const pressed = id => byId(id).getAttribute("aria-pressed") === "true";
 
-async function ask() {
+/** Shows what has changed; of a page that nobody sees, once the run has ended or after some seconds. */
+async function ask(signal) {
   const query = new URLSearchParams(versions);
+  if (document.hidden) query.set("until", "end");
   query.set("reader", reader);
   if (pressed("log")) query.set("scale", "log");
   if (pressed("routine")) query.set("routine", "yes");
-  const reply = await fetch("state?" + query, {cache: "no-store", signal: AbortSignal.timeout(10000)});
+  const reply = await fetch("state?" + query, {cache: "no-store", signal});
   const state = await reply.json();
   for (const [name, part] of Object.entries(state.parts)) {
     versions[name] = part.version;
@@ -59,19 +61,29 @@ async function ask() {
   return state.ended;
 }
 
-let timer = 0;
+let timer = 0, turn = 0, waiting = null;
 async function refresh() {
   clearTimeout(timer);
+  waiting?.abort();
+  const mine = ++turn, began = performance.now(), request = new AbortController();
+  waiting = document.hidden ? request : null;
+  const late = setTimeout(() => request.abort(), 10000);
   let wait = 1000;
   try {
-    const ended = await ask();
+    const ended = await ask(request.signal);
     byId("silence").textContent = "";
     byId("orders-open").disabled = ended;
     if (ended) return byId("orders").close();  // nothing more will come
   } catch (error) {
+    if (mine !== turn) return;  // given up for a newer one
     tellSilence();
     wait = 3000;
+  } finally {
+    clearTimeout(late);
   }
+  if (mine !== turn) return;
+  // Browsers let timers of a page that nobody sees wait for a minute.
+  if (document.hidden && performance.now() - began > 1000) return refresh();
   timer = setTimeout(refresh, wait);
 }
 
@@ -87,8 +99,8 @@ function tellSilence() {
   delete versions.head;  // to be drawn anew if the run answers again
 }
 
-// A page that nobody sees asks for nothing, so that the run need not measure for it.
-document.addEventListener("visibilitychange", () => document.hidden ? clearTimeout(timer) : refresh());
+// A page that nobody sees only waits for the end, so that the run need not measure for it.
+document.addEventListener("visibilitychange", refresh);
 
 for (const id of ["log", "routine"])
   byId(id).addEventListener("click", () => {
@@ -163,8 +175,14 @@ function hint(target, x, y) {
   box.style.top = (y + 18 + box.offsetHeight > innerHeight ? y - box.offsetHeight - 10 : y + 18) + "px";
 }
 const hinted = target => target.closest?.("[data-hint]");
+let pointer = "";  // its place: browsers say that it moved, too, when the page changed below it
 for (const kind of ["pointermove", "pointerdown"])
-  document.addEventListener(kind, event => hint(hinted(event.target), event.clientX, event.clientY));
+  document.addEventListener(kind, event => {
+    const rests = pointer === `${event.clientX} ${event.clientY}`;
+    pointer = `${event.clientX} ${event.clientY}`;
+    if (kind === "pointermove" && rests && !byId("spot").hidden) return;  // arrows lead
+    hint(hinted(event.target), event.clientX, event.clientY);
+  });
 document.addEventListener("focusin", event => hint(hinted(event.target)));
 document.addEventListener("keydown", event => { if (event.key === "Escape") hint(null); });
 

@@ -54,6 +54,31 @@ const StateReplies::Drawn& StateReplies::drawn_for(const View& view) {
   return drawn;
 }
 
+/// Null if it has no name, or there are too many.
+StateReplies::Reader* StateReplies::reader_of(const std::string& name) {
+  if (name.empty() || (readers_.size() >= kMostReaders && !readers_.contains(name))) return nullptr;
+  return &readers_[name];
+}
+
+void StateReplies::begin(const std::string& query) {
+  auto fields = fields_of(query);
+  const std::string name = fields["reader"];
+  std::unique_lock lock(mutex_);
+  Reader* reader = reader_of(name);
+  if (!reader) return;
+  const auto mine = ++reader->requests;
+  told_.notify_all();
+  if (fields["until"] != "end" || waiting_ >= kMostWaiting) return;
+  reader->asked = Clock::time_point::max();
+  ++waiting_;
+  told_.wait_for(lock, kWait, [&] {
+    const auto found = readers_.find(name);
+    return released_ || found == readers_.end() || found->second.requests != mine;
+  });
+  --waiting_;
+  if (reader = reader_of(name); reader && reader->requests == mine) reader->asked = Clock::now();
+}
+
 json StateReplies::reply_to(const std::string& query) {
   auto known = fields_of(query);
   const View view{.scale = known["scale"] == "log" ? Scale::logarithmic : Scale::linear,
@@ -76,20 +101,29 @@ void StateReplies::sent(const std::string& query, const json& reply) {
   if (reply.at("ended") == true) {
     readers_.erase(name);
     told_.notify_all();
-  } else if (!name.empty() && (readers_.size() < kMostReaders || readers_.contains(name))) {
-    readers_[name] = Clock::now();
+  } else if (Reader* reader = reader_of(name);
+             reader && reader->asked != Clock::time_point::max()) {
+    reader->asked = Clock::now();
   }
 }
 
 bool StateReplies::all_have_end() {
   const auto now = Clock::now();
-  std::erase_if(readers_, [&](const auto& reader) { return now - reader.second > kLooking; });
+  std::erase_if(readers_, [&](const auto& reader) { return reader.second.asked < now - kLooking; });
   return readers_.empty();
 }
 
 void StateReplies::wait_for_readers(std::chrono::milliseconds limit) {
+  release();
   std::unique_lock lock(mutex_);
   told_.wait_for(lock, limit, [this] { return all_have_end(); });
+}
+
+void StateReplies::release() {
+  const std::lock_guard lock(mutex_);
+  drawn_.clear();  // what was drawn last does not have the end yet
+  released_ = true;
+  told_.notify_all();
 }
 
 }  // namespace troupe::launch

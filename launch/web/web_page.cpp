@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kLooking = StateReplies::kLooking;
 constexpr std::chrono::milliseconds kLastLook{2000};
 /// Requests that are answered at a time. A reader that does not take its answer holds up one of
 /// these, for as long as a request may take, and nothing else.
-constexpr int kThreads = 8;
+constexpr int kThreads = 8 + StateReplies::kMostWaiting;
 
 /// The page, with the kinds of schedules that can be ordered in their list.
 std::string page_of(const WatchedRun& run) {
@@ -108,9 +108,10 @@ class WebPage::Handler : public CivetHandler {
     if (path == "/") {
       reply(connection, "200 OK", "text/html", answers_.page);
     } else if (path == "/state") {
-      answers_.tracer.look();
       const char* asked = mg_get_request_info(connection)->query_string;
       const std::string query = asked ? asked : "";
+      if (query.find("until=end") == query.npos) answers_.tracer.look();
+      answers_.replies.begin(query);
       auto state = answers_.replies.reply_to(query);
       state["order"] = answers_.orders.newest();
       reply(connection, "200 OK", "application/json", to_text(state));
@@ -198,7 +199,9 @@ WebPage::WebPage(Hub& hub, const HttpAddress& address, const WatchedRun& run,
                          });
 }
 
-WebPage::~WebPage() = default;
+WebPage::~WebPage() {
+  parts_->replies.release();
+}
 
 void WebPage::finish(const Outcome& outcome) {
   parts_->thread.reset();  // has applied all that the run told

@@ -133,6 +133,12 @@ BOOST_AUTO_TEST_CASE(a_person_sees_the_run_and_what_happens_to_it,
       "s.dispatchEvent(new Event('input')); })()");
   BOOST_TEST(page.value_of(rows_with("worker lost")) == 1);
   BOOST_TEST(page.value_of(rows_with("pp 2 x dp 2")) == 0);
+
+  // A page that nobody sees shows the end nevertheless.
+  page.value_of(
+      "Object.defineProperty(document, 'hidden', {get: () => true}); "
+      "document.dispatchEvent(new Event('visibilitychange'))");
+  page.wait_for("waiting !== null");
   watched.end();
 }
 

@@ -52,6 +52,8 @@ BOOST_AUTO_TEST_CASE(the_state_follows_the_run_and_actions_are_recorded_while_so
   Hub hub;
   const WebPage page(hub, kAnywhere, kRun);
   BOOST_TEST(!hub.wanted<ActionsTraced>());
+  http_get(page.url() + "state?until=end");  // of a page that nobody sees
+  BOOST_TEST(!hub.wanted<ActionsTraced>());
   http_get(page.url() + "state");
   BOOST_TEST(hub.wanted<ActionsTraced>());
   hub.publish({.epoch = 1,
