@@ -95,6 +95,14 @@ class Screen {
   ScreenEmulator screen_;
 };
 
+/// Whether a process takes a signal when it is ready for it, rather than dies of it.
+bool blocks(pid_t pid, int signal) {
+  const std::string status = content_of("/proc/" + std::to_string(pid) + "/status");
+  const auto at = status.find("SigBlk:\t");
+  BOOST_REQUIRE_MESSAGE(at != std::string::npos, "process " << pid << " is gone");
+  return (std::stoull(status.substr(at + 8, 16), nullptr, 16) >> (signal - 1) & 1) != 0;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_person_sees_the_run_at_any_size_and_what_happens_to_it) {
@@ -237,6 +245,7 @@ BOOST_AUTO_TEST_CASE(a_terminal_that_takes_nothing_holds_up_neither_the_run_nor_
   LongRun run(1);
   OnTerminal stopped({"attach", run.dir}, {.width = 400, .height = 100, .environment = kXterm});
   while (status_of(run.dir).at("monitors").at("attached") < 2) sched_yield();
+  while (!blocks(stopped.pid(), SIGTERM)) sched_yield();
   read_new_steps(run.program, run.dir, 30);
   kill(stopped.pid(), SIGTERM);
   BOOST_TEST(stopped.wait() == 0);
