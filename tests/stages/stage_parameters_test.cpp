@@ -40,8 +40,9 @@ const float* end_of(const tensor::Tensor& t) {
 }
 
 std::vector<float> values(const tensor::Tensor& t) {
-  const float* const begin = t.as<float>();
-  return {begin, end_of(t)};
+  const tensor::Tensor readable = opened(t);
+  const float* const begin = readable.as<float>();
+  return {begin, end_of(readable)};
 }
 
 }  // namespace
