@@ -226,6 +226,7 @@ BOOST_AUTO_TEST_CASE(a_run_with_small_buckets_loses_a_replica_and_changes_their_
     const auto workers = workers_of(run);
     BOOST_REQUIRE(!workers.empty());
     kill(workers[random() % workers.size()], SIGKILL);
+    BOOST_REQUIRE(program.read_until("recovered at step"));
     read_new_steps(program, run, 4);
   }
   read_new_steps(program, run, 20);

@@ -179,6 +179,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_loses_all_workers_starts_again_from_what_it_star
   const auto workers = workers_of(place.run("run"));
   // Two of three neighbours die, so that no worker is left which holds the state of both.
   for (const pid_t pid : {workers.at(1), workers.at(2)}) kill(pid, SIGKILL);
+  BOOST_REQUIRE(program.read_until("recovered at step"));
   check_equal(stop_after(kSteps, program, place.run("run")), want, 0);
 }
 
@@ -192,6 +193,7 @@ BOOST_AUTO_TEST_CASE(a_spare_takes_the_place_of_a_lost_worker) {
   const auto before = workers_of(place.run("spare"));
   BOOST_REQUIRE(before.size() == 2u);
   kill(before[1], SIGKILL);
+  BOOST_REQUIRE(program.read_until("recovered at step"));
   stop_after(kSteps, program, place.run("spare"));
   std::ifstream log(place.run("spare") + "/logs/spare-2/output");
   const std::string text((std::istreambuf_iterator<char>(log)), {});

@@ -62,6 +62,7 @@ BOOST_AUTO_TEST_CASE(groups_hold_through_losses_changes_and_resumes) {
   TroupeProgram program({"launch", place.manifest("live", live)});
   BOOST_REQUIRE(program.read_until("step 2/"));
   kill(workers_of(dir).at(0), SIGKILL);  // its state comes from its neighbour's copy
+  BOOST_REQUIRE(program.read_until("recovered at step"));
   read_new_steps(program, dir, 3);
   BOOST_TEST(troupe({"scale", dir, "--pp", "3"}).exit_code == 0);
   read_new_steps(program, dir, 3);
@@ -95,6 +96,7 @@ BOOST_AUTO_TEST_CASE(replicas_that_divide_the_state_have_groups_too) {
     TroupeProgram program({"launch", place.manifest(sharding, with(keys, kEndless))});
     BOOST_REQUIRE(program.read_until("step 2/"));
     kill(workers_of(dir).at(1), SIGKILL);  // its slice comes from its twin
+    BOOST_REQUIRE(program.read_until("recovered at step"));
     check_same(stop_after(8, program, dir), whole);
   }
   BOOST_TEST(distance(trained(place, "shards", with(tied, {{"mesh.tp", "2"}, {"mesh.dp", "1"}})),

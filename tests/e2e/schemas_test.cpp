@@ -81,6 +81,7 @@ BOOST_AUTO_TEST_CASE(events_of_a_run_are_as_the_schema_says) {
   const Finished tapped = troupe({"tap", dir, "--edge", "0:1", "--samples", "2"});
   BOOST_TEST(tapped.exit_code == 0, tapped.err);
   kill(workers_of(dir).at(0), SIGKILL);
+  BOOST_REQUIRE(run.read_until("recovered at step"));
   read_new_steps(run, dir, 4);
   BOOST_TEST(troupe({"scale", dir, "--pp", "1"}).exit_code == 0);
   read_new_steps(run, dir, 4);

@@ -54,6 +54,7 @@ class LiveRun {
     const auto workers = workers_of(dir_);
     BOOST_REQUIRE(!workers.empty());
     kill(workers[random() % workers.size()], SIGKILL);
+    BOOST_REQUIRE(program_.read_until("recovered at step"));
     go_on(4);
   }
   void go_on(int steps) { read_new_steps(program_, dir_, steps); }
