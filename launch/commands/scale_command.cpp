@@ -30,6 +30,7 @@ int run(const ScaleOptions& options) {
     throw Error(
         ErrorKind::usage,
         "nothing to change: give at least one of --pp, --dp, --tp, --layout and --schedule");
+  parse_scale(to_json(request));  // refuses what no run takes
   auto asked = ask_run(options.run, "scale", to_json(request));
   if (const auto* ending = std::get_if<Ending>(&asked))
     throw Error(ErrorKind::unavailable, "nothing to scale: " + describe(*ending, options.run));

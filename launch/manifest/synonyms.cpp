@@ -236,7 +236,8 @@ std::string key_without_table(std::string_view name) {
 
 std::string value_synonym(std::string_view table, std::string_view key, std::string_view value) {
   const auto here = find_synonym(value_synonyms(fmt::format("{}.{}", table, key)), value);
-  return here.empty() ? "" : fmt::format("{} is {} = '{}' here", value, key, here);
+  if (here.empty() || here == value) return "";  // the value itself, which is written so here
+  return fmt::format("{} is {} = '{}' here", value, key, here);
 }
 
 }  // namespace troupe::launch

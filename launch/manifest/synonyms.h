@@ -35,7 +35,7 @@ std::string key_synonym(std::string_view table, std::string_view name);
 /// key_synonym(); empty if nothing is.
 std::string key_without_table(std::string_view name);
 /// "zero3 is sharding = 'optim_grads_params' here", where the value of a key of texts is such a
-/// name; else empty.
+/// name; else, and for a value itself, empty.
 std::string value_synonym(std::string_view table, std::string_view key, std::string_view value);
 
 }  // namespace troupe::launch

@@ -124,7 +124,8 @@ BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_is_left_and_found_again) {
                                                       {"monitor.timestamps", "true"}})});
   BOOST_REQUIRE(run.read_until("step 2/"));
   check_refused(troupe({"scale", dir, "--pp", "3"}), 64, {"2 stages and 8 microbatches"});
-  for (const char* kind : {"gpipe", "csv"}) {
+  check_refused(troupe({"scale", dir, "--schedule", "zbh1"}), 64, {"zbh1 is kind = 'zb-h1' here"});
+  for (const char* kind : {"zb-h1", "csv"}) {
     const Finished scaled = troupe({"scale", dir, "--schedule", kind, "--json"});
     BOOST_REQUIRE_MESSAGE(scaled.exit_code == 0, scaled.err);
     const auto told = nlohmann::json::parse(scaled.out);

@@ -67,6 +67,8 @@ BOOST_AUTO_TEST_CASE(what_is_named_instead_exists) {
     const auto rows = value_synonyms(std::string(key.table) + "." + std::string(key.name));
     check_names(rows, is_choice);
     for (const Synonyms& row : rows) BOOST_TEST(is_choice(row.here), key.name << " " << row.here);
+    for (const auto choice : choices)
+      BOOST_TEST(value_synonym(key.table, key.name, choice) == "", key.name << " " << choice);
   }
 }
 
