@@ -34,6 +34,7 @@ class LineReader {
     if (!document.is_object()) refuse();
     const std::string* text = string_of(document, "text");
     if (text && loss_on_ == LossOn::all) return add_text(Opening::text, "", *text);
+    check_weighs(document);
     const std::string* prompt = string_of(document, "prompt");
     const std::string* response = string_of(document, "response");
     if (prompt && response) return add_text(Opening::prompt, *prompt, *response);
@@ -49,6 +50,16 @@ class LineReader {
   }
 
  private:
+  /// A weight beside "messages" or a "response" would be one of the whole line.
+  static void check_weighs(const json& document) {
+    const json weight = document.value("weight", json(1));
+    if (!weight.is_null() && weight != 1)
+      throw Error(ErrorKind::data,
+                  fmt::format("has the \"weight\" {} beside what it trains, which is not "
+                              "supported: only an object of \"messages\" may have one, 0 or 1",
+                              weight.dump()));
+  }
+
   [[noreturn]] void refuse() const {
     throw Error(ErrorKind::data,
                 fmt::format("expected a JSON object with {}the strings \"prompt\" and "

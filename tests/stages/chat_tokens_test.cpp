@@ -178,6 +178,10 @@ BOOST_AUTO_TEST_CASE(lines_without_what_the_loss_is_on_are_named) {
   refused("{\"messages\": []}", LossOn::response, {"\"messages\" need the chat template"});
   refused("{\"messages\": []}", LossOn::all, {"\"messages\" need the chat template"});
   refused("{\"text\": \"cut of", LossOn::all, {"no JSON: column 17", "missing closing quote"});
+  for (const LossOn loss_on : {LossOn::all, LossOn::response})
+    refused("{\"prompt\": \"p\", \"response\": \"r\", \"weight\": 0.5}", loss_on,
+            {"\"weight\" 0.5", "only an object of \"messages\""});
+  refused("{\"messages\": [], \"weight\": 0}", LossOn::response, {"\"weight\" 0"});
   const std::string text = dir.write("text.txt", "text");
   expect_error(ErrorKind::data, {"text.txt", "\"prompt\""},
                [&] { prepare_tokens({.files = {text}, .loss_on = LossOn::response}, cache); });
