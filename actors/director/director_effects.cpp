@@ -242,13 +242,14 @@ ChangeReport Director::end_change(RecoveryClock& clock, std::int64_t step) {
 
 void Director::report_ordered(std::int64_t step) {
   change_ = end_change(ordered_, step);
-  context_.observer.on_scaled(protocol_.epoch().shape);
+  context_.observer.on_scaled(protocol_.epoch().shape, true);
   tell(Rescaled{.cause = change_.order, .phases = change_.phases, .stall_s = change_.stall_s}, -1,
        step);
 }
 
 void Director::report_recovered(std::int64_t step) {
   const ChangeReport change = end_change(recovery_, step);
+  if (change.before != change.after) context_.observer.on_scaled(protocol_.epoch().shape, false);
   if (change.recovery)
     tell(Recovered{.cause = change.cause,
                    .from = change.from,

@@ -55,8 +55,8 @@ void ReportThread::on_not_saved(std::int64_t step, const std::string& error) {
   then([this, step, error] { observer_.on_not_saved(step, error); });
 }
 
-void ReportThread::on_scaled(const ClusterShape& shape) {
-  then([this, shape] { observer_.on_scaled(shape); });
+void ReportThread::on_scaled(const ClusterShape& shape, bool ordered) {
+  then([this, shape, ordered] { observer_.on_scaled(shape, ordered); });
 }
 
 void ReportThread::on_event(const std::string& text) {

@@ -25,7 +25,7 @@ class ReportThread : public RunObserver {
   void on_eval(const EvalReport& report) override;
   void on_checkpoint(std::int64_t step, const std::string& path) override;
   void on_not_saved(std::int64_t step, const std::string& error) override;
-  void on_scaled(const ClusterShape& shape) override;
+  void on_scaled(const ClusterShape& shape, bool ordered) override;
   void on_event(const std::string& text) override;
   /// Runs `call` once the observer has received everything reported before.
   void then(std::function<void()> call);

@@ -217,8 +217,9 @@ class RunObserver {
   virtual void on_checkpoint(std::int64_t step, const std::string& path) = 0;
   /// A checkpoint could not be written; the run goes on.
   virtual void on_not_saved(std::int64_t step, const std::string& error) = 0;
-  /// The cluster has the shape that was ordered, and the first step of it is committed.
-  virtual void on_scaled(const ClusterShape& shape) = 0;
+  /// The cluster has another shape, and the first step of it is committed. `ordered`: a user asked
+  /// for it; otherwise it lost workers that nothing replaced.
+  virtual void on_scaled(const ClusterShape& shape, bool ordered) = 0;
   /// A line for people and logs.
   virtual void on_event(const std::string& text) = 0;
 };

@@ -242,11 +242,10 @@ int train(const Manifest& trained, const Start& start, const Machine& machine,
   std::optional<SaveHook> hook;
   RunLog log(
       spec, peak, console,
-      [&, saved = start.manifest](const actors::ClusterShape& shape, std::int64_t step) mutable {
-        Manifest changed = with_shape(start.manifest, shape, machine);
-        note_changes(changed, saved, step);
-        directory.write(kManifestFile, changed.to_toml());
-        saved = std::move(changed);
+      [&, kept = ReshapedManifest(start.manifest)](const actors::ClusterShape& shape,
+                                                   std::int64_t step, bool ordered) mutable {
+        const Manifest changed = with_shape(start.manifest, shape, machine);
+        directory.write(kManifestFile, kept.take(changed, step, ordered).to_toml());
       },
       [&](std::int64_t step, const std::string& path) {
         if (hook) hook->saved(step, path);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "actors/topology/shape_rules.h"
 
@@ -80,6 +81,16 @@ void note_changes(Manifest& after, const Manifest& before, std::int64_t from_ste
                                   to_toml(was)));
   }
   after.resolve("run.changed", lines);
+}
+
+const Manifest& ReshapedManifest::take(Manifest changed, std::int64_t from_step, bool ordered) {
+  note_changes(changed, now_, from_step);
+  if (ordered)
+    kept_ = changed;
+  else
+    kept_.resolve("run.changed", changed.texts("run.changed"));
+  now_ = std::move(changed);
+  return kept_;
 }
 
 }  // namespace troupe::launch

@@ -35,8 +35,8 @@ void ClaimWatch::on_not_saved(std::int64_t step, const std::string& error) {
   if (stands()) observer_.on_not_saved(step, error);
 }
 
-void ClaimWatch::on_scaled(const actors::ClusterShape& shape) {
-  if (stands()) observer_.on_scaled(shape);
+void ClaimWatch::on_scaled(const actors::ClusterShape& shape, bool ordered) {
+  if (stands()) observer_.on_scaled(shape, ordered);
 }
 
 void ClaimWatch::on_event(const std::string& text) {

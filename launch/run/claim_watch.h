@@ -20,7 +20,7 @@ class ClaimWatch : public actors::RunObserver {
   void on_eval(const actors::EvalReport& report) override;
   void on_checkpoint(std::int64_t step, const std::string& path) override;
   void on_not_saved(std::int64_t step, const std::string& error) override;
-  void on_scaled(const actors::ClusterShape& shape) override;
+  void on_scaled(const actors::ClusterShape& shape, bool ordered) override;
   void on_event(const std::string& text) override;
 
  private:

@@ -108,10 +108,10 @@ void RunLog::on_not_saved(std::int64_t step, const std::string& error) {
   on_event(text);
 }
 
-void RunLog::on_scaled(const actors::ClusterShape& shape) {
+void RunLog::on_scaled(const actors::ClusterShape& shape, bool ordered) {
   step_times_.forget_earlier();
   try {
-    on_scaled_(shape, step_);
+    on_scaled_(shape, step_, ordered);
     set_trouble(Trouble::manifest, "");
   } catch (const Error& error) {
     set_trouble(Trouble::manifest, error.what());

@@ -34,8 +34,9 @@ std::string step_again_line(const actors::StepReport& report, const actors::Catc
 /// the console.
 class RunLog : public actors::RunObserver {
  public:
-  /// The cluster has this shape from this step on.
-  using OnScaled = std::function<void(const actors::ClusterShape&, std::int64_t step)>;
+  /// The cluster has this shape from this step on; RunObserver::on_scaled() tells `ordered`.
+  using OnScaled =
+      std::function<void(const actors::ClusterShape&, std::int64_t step, bool ordered)>;
   using OnSaved = std::function<void(std::int64_t step, const std::string& path)>;
   /// `console` must outlive the log.
   RunLog(const actors::RunSpec& spec, const PeakRate& peak, ConsoleWriter& console,
@@ -47,7 +48,7 @@ class RunLog : public actors::RunObserver {
   void on_eval(const actors::EvalReport& report) override;
   void on_checkpoint(std::int64_t step, const std::string& path) override;
   void on_not_saved(std::int64_t step, const std::string& error) override;
-  void on_scaled(const actors::ClusterShape& shape) override;
+  void on_scaled(const actors::ClusterShape& shape, bool ordered) override;
   void on_event(const std::string& text) override;
 
   /// Writes a line to the launcher's log only.

@@ -115,6 +115,11 @@ BOOST_AUTO_TEST_CASE(a_cluster_too_small_for_two_copies_goes_on_with_1f1b) {
   kill(workers_of(place.run("shrink")).at(0), SIGKILL);
   BOOST_TEST(program.read_until("recovered at step"));
   check_close(stop_after(kSteps, program, place.run("shrink")), one);
+  // The manifest keeps the shape that was asked for, and tells that the run went on with another.
+  const std::string manifest = content_of(place.run("shrink") + "/manifest.toml");
+  BOOST_TEST(manifest.find("kind = \"chimera\"") != std::string::npos);
+  BOOST_TEST(manifest.find("on: schedule.kind = \\\"1f1b\\\", was \\\"chimera\\\"") !=
+             std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_takes_on_two_copies_and_gives_them_up) {

@@ -22,7 +22,7 @@ class Progress : public actors::RunObserver {
   void on_eval(const actors::EvalReport&) override {}
   void on_checkpoint(std::int64_t, const std::string&) override {}
   void on_not_saved(std::int64_t, const std::string&) override {}
-  void on_scaled(const actors::ClusterShape&) override {}
+  void on_scaled(const actors::ClusterShape&, bool) override {}
   void on_event(const std::string&) override {}
   void end(const actors::Outcome& outcome);
 

@@ -24,7 +24,7 @@ class Slow : public RunObserver {
   void on_eval(const EvalReport& report) override { add("eval " + std::to_string(report.step)); }
   void on_checkpoint(std::int64_t, const std::string& path) override { add(path); }
   void on_not_saved(std::int64_t, const std::string& error) override { add(error); }
-  void on_scaled(const ClusterShape&) override { throw std::runtime_error("no manifest"); }
+  void on_scaled(const ClusterShape&, bool) override { throw std::runtime_error("no manifest"); }
   void on_event(const std::string& text) override { add(text); }
 
   std::promise<void> go;
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(who_reports_does_not_wait_and_everything_arrives_in_order) 
   reports.on_eval({.step = 2, .loss = 1});
   reports.on_checkpoint(3, "a path");
   reports.on_not_saved(4, "an error");
-  reports.on_scaled({});
+  reports.on_scaled({}, true);
   reports.on_event("an event");
   std::vector<std::string> before;
   reports.then([&] { before = slow.told; });

@@ -135,6 +135,20 @@ BOOST_AUTO_TEST_CASE(a_manifest_says_what_was_changed_on_the_way) {
   BOOST_TEST((same.texts("run.changed") == scaled.texts("run.changed")));
 }
 
+BOOST_AUTO_TEST_CASE(a_shape_that_losses_forced_is_told_and_not_kept) {
+  const Manifest two = checked(kSmallManifest, {"mesh.dp=2"});
+  const Manifest one = again(two, {"mesh.dp=1"});
+  launch::ReshapedManifest kept(two);
+  const Manifest shrunk = kept.take(one, 50, false);
+  BOOST_TEST(shrunk.integer("mesh.dp") == 2);
+  const std::vector<std::string> lost{"from step 50 on: mesh.dp = 1, was 2"};
+  BOOST_TEST((shrunk.texts("run.changed") == lost));
+  const Manifest grown = kept.take(two, 60, true);
+  BOOST_TEST(grown.integer("mesh.dp") == 2);
+  const std::vector<std::string> both{lost[0], "from step 60 on: mesh.dp = 2, was 1"};
+  BOOST_TEST((grown.texts("run.changed") == both));
+}
+
 BOOST_AUTO_TEST_CASE(only_what_can_be_derived_is_named) {
   expect_error(
       ErrorKind::manifest, {"m.toml:2:11:", "'optimizer.decay_step'", "'optimizer.decay_steps'"},

@@ -27,7 +27,7 @@ BOOST_AUTO_TEST_CASE(reports_become_lines_of_the_run_directory) {
   launch::ConsoleWriter console;
   std::int64_t saved = 0;
   launch::RunLog log(
-      spec, {}, console, [](const actors::ClusterShape&, std::int64_t) {},
+      spec, {}, console, [](const actors::ClusterShape&, std::int64_t, bool) {},
       [&](std::int64_t step, const std::string&) { saved = step; });
   log.on_step({.step = 1, .loss = 2, .step_s = 1});
   log.on_eval({.step = 1, .loss = 3});
