@@ -37,6 +37,17 @@ std::optional<EvaluatedStep> evaluation_of(const fs::path& checkpoints, std::int
   return {};
 }
 
+/// Whether something else than a list of checkpoints has the name of the file.
+bool is_taken(const fs::path& file) {
+  const auto type = fs::symlink_status(file).type();
+  if (type == fs::file_type::not_found) return false;
+  if (type != fs::file_type::regular) return true;
+  std::istringstream names(read_whole_file(file, kMostBytes));
+  for (std::string name; std::getline(names, name);)
+    if (!step_of(name)) return true;
+  return false;
+}
+
 }  // namespace
 
 bool note_evaluation(const fs::path& checkpoints, const EvaluatedStep& evaluated) {
@@ -49,11 +60,18 @@ bool note_evaluation(const fs::path& checkpoints, const EvaluatedStep& evaluated
 }
 
 void note_best(const fs::path& checkpoints, int count, const std::string& set) {
+  const fs::path list = checkpoints / kBestFile;
+  const bool taken = is_taken(list);
   if (count == 0) {
     std::error_code ignored;
-    fs::remove(checkpoints / kBestFile, ignored);
+    if (!taken) fs::remove(list, ignored);
     return;
   }
+  if (taken)
+    throw Error(ErrorKind::internal,
+                list.string() +
+                    " is no list of checkpoints of this program, so it stays, and the "
+                    "best ones are not named; move it away");
   std::vector<EvaluatedStep> best;
   for (const std::int64_t step : own_checkpoints(checkpoints))
     if (auto found = evaluation_of(checkpoints, step))
@@ -62,7 +80,7 @@ void note_best(const fs::path& checkpoints, int count, const std::string& set) {
   best.resize(std::min(best.size(), static_cast<std::size_t>(count)));
   std::string text;
   for (const EvaluatedStep& each : best) text += step_name(each.step) + "\n";
-  PublishedFile file(checkpoints / kBestFile);
+  PublishedFile file(list);
   file.file().write(text);
   file.publish();
 }

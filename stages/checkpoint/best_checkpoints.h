@@ -24,10 +24,10 @@ struct EvaluatedStep {
 /// is. Throws Error{internal} with the path and the system's reason, or DiskFull.
 bool note_evaluation(const std::filesystem::path& checkpoints, const EvaluatedStep& evaluated);
 
-/// Notes in kBestFile the `count` best of the run's own that were
-/// evaluated on `set`, the best first, of equal ones the earliest; losses that are not finite do
-/// not count; of none there is no file. Throws Error{internal} with the path and the system's
-/// reason, or DiskFull.
+/// Notes in kBestFile the `count` best of the run's own that were evaluated on `set`, the best
+/// first, of equal ones the earliest; losses that are not finite do not count; of none there is no
+/// file. What someone else has put there stays. Throws Error{internal} with the path and the
+/// reason, be it the system's or that the name is taken, or DiskFull.
 void note_best(const std::filesystem::path& checkpoints, int count, const std::string& set);
 /// The steps that the file names, of checkpoints that are complete; none without the file.
 std::vector<std::int64_t> best_checkpoints(const std::filesystem::path& checkpoints);

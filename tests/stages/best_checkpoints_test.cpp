@@ -4,10 +4,12 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/room.h"
 #include "stages/storage/output_file.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_dir.h"
 
 // Which checkpoints are kept for the loss that an evaluation at their step had.
@@ -70,6 +72,27 @@ BOOST_AUTO_TEST_CASE(a_step_without_a_checkpoint_has_no_place_for_its_loss) {
   std::filesystem::create_directories(run / "step-3");
   BOOST_TEST(!note_evaluation(run.path(), {.step = 3, .loss = 1, .set = ""}), "it is not complete");
   BOOST_TEST(std::filesystem::is_empty(run / "step-3"));
+}
+
+BOOST_AUTO_TEST_CASE(what_someone_else_calls_best_stays) {
+  complete(1, 1);
+  const auto best = run / kBestFile;
+  const std::vector<std::function<void()>> makers{
+      [&] { std::filesystem::create_directory(best); },
+      [&] { std::filesystem::create_symlink("step-1", best); },
+      [&] { std::ofstream(best) << "the one with the low loss\n"; }};
+  for (const auto& make : makers) {
+    make();
+    note_best(run.path(), 0, "text");
+    BOOST_TEST(std::filesystem::exists(std::filesystem::symlink_status(best)));
+    test::expect_error(ErrorKind::internal, {best.string(), "move it away"},
+                       [&] { note_best(run.path(), 1, "text"); });
+    std::filesystem::remove(best);
+  }
+  note_best(run.path(), 1, "text");
+  BOOST_TEST(std::filesystem::exists(best));
+  note_best(run.path(), 0, "text");
+  BOOST_TEST(!std::filesystem::exists(best));
 }
 
 BOOST_AUTO_TEST_CASE(the_best_do_not_make_room_on_a_full_disk) {
