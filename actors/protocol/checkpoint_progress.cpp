@@ -23,10 +23,13 @@ bool CheckpointProgress::finish(const Published& published) {
   if (writing_ != published.step) return false;
   writing_.reset();
   publishing_ = false;
-  if (!published.error.empty()) {
-    failed_ = published.step;
-    error_ = published.error;
+  if (published.error.empty()) {
+    failed_ = -1;
+    return true;
   }
+  num_failures_ = failed(published.step) ? num_failures_ + 1 : 1;
+  failed_ = published.step;
+  error_ = published.error;
   return true;
 }
 

@@ -43,6 +43,8 @@ class CheckpointProgress {
   bool publishing() const { return publishing_; }
   /// Whether the newest checkpoint that could not be written was of this step.
   bool failed(std::int64_t step) const { return failed_ == step; }
+  /// How often this step could not be written, if failed(step).
+  int num_failures() const { return num_failures_; }
   /// Whether no checkpoint of this step need be made: one of this or a newer step is there, or this
   /// step's could not be written.
   bool settled(std::int64_t step) const { return saved_ >= step || failed(step); }
@@ -53,6 +55,7 @@ class CheckpointProgress {
  private:
   std::int64_t saved_;
   std::int64_t failed_ = -1;  // the newest step that could not be saved
+  int num_failures_ = 0;      // of failed_
   std::optional<std::int64_t> writing_;
   bool publishing_ = false;  // only while writing_
   ReplicaAnswers parts_;

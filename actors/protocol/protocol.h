@@ -73,6 +73,7 @@ class DirectorProtocol {
   void commit();
   void after_commit();
   void save();
+  void write_checkpoint();
   void answer_saved();
   void answer_save(ErrorKind kind, const std::string& refused);
   void evaluate_or_go_on();
@@ -136,9 +137,13 @@ class DirectorProtocol {
   void fail(ErrorKind kind, const std::string& message);
   void give_up(const std::string& why);
   bool has_unsaved_state() const;
+  bool saves_again() const;
+  std::string told_with_retry(const std::string& error) const;
+  void wait_to_save_again();
   void finish(Outcome outcome);
   void finish_in_order();
   Outcome outcome_of_refused_step(const std::string& end) const;
+  void tell_if_unsaved(const Published& last);
   void end_if_alone();
 
   // Defined in protocol_checks.cpp: why an event is impossible; empty if it is possible.

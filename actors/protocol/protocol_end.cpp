@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "actors/protocol/protocol.h"
@@ -10,6 +11,13 @@ namespace {
 
 /// The time that workers have to end by themselves before they are killed, in seconds.
 constexpr double kFinishDeadline = 5;
+/// The waits before the last step is saved again, in seconds: a file system that fails for some
+/// seconds must not cost what was trained.
+constexpr std::array kSaveAgainDelays{1, 2, 4};
+
+int delay_after(int num_failures) {
+  return kSaveAgainDelays.at(static_cast<std::size_t>(num_failures - 1));
+}
 
 }  // namespace
 
@@ -68,14 +76,32 @@ void DirectorProtocol::give_up(const std::string& why) {
 /// Whether memory may hold a committed step that no checkpoint has, or is about to have.
 bool DirectorProtocol::has_unsaved_state() const {
   const bool is_published = checkpoint_.publishing() && writing() == committed_;
-  return kept_.number > 0 && committed_ > first_step_ && !is_published &&
-         !checkpoint_.settled(committed_);
+  return kept_.number > 0 && committed_ > first_step_ && !is_published && saved() < committed_;
+}
+
+/// Whether the last step, with which the run ends, could not be saved and is to be tried again.
+bool DirectorProtocol::saves_again() const {
+  return is_over() && checkpoint_.failed(committed_) &&
+         checkpoint_.num_failures() <= std::ssize(kSaveAgainDelays);
+}
+
+/// Why a step could not be saved, and when that is tried again, if it is.
+std::string DirectorProtocol::told_with_retry(const std::string& error) const {
+  if (!saves_again()) return error;
+  return error + "; tried again in " + std::to_string(delay_after(checkpoint_.num_failures())) +
+         " s";
+}
+
+/// All workers stay, with their state; the timer, or the epoch after the loss of one, goes on.
+void DirectorProtocol::wait_to_save_again() {
+  phase_ = Phase::saving;
+  start_timer(delay_after(checkpoint_.num_failures()));
 }
 
 /// Ends the run after its last step, which is saved first if it is not saved yet.
 void DirectorProtocol::finish_in_order() {
   const bool is_new = !end_.refused_step() || writing() || committed_ > first_step_;
-  if (is_new && !checkpoint_.settled(committed_)) return save();
+  if (is_new && (!checkpoint_.settled(committed_) || saves_again())) return save();
   if (const auto& failure = end_.failure()) {
     if (checkpoint_.failed(committed_)) return give_up(checkpoint_.error());
     return finish({.exit_code = failure->exit_code, .step = committed_, .reason = failure->why});
@@ -118,6 +144,15 @@ Outcome DirectorProtocol::outcome_of_refused_step(const std::string& end) const 
           .step = committed_,
           .reason = *end_.refused_step() + "; " + state +
                     " (a lower lr, a longer warm-up or a smaller clip may help)"};
+}
+
+/// Adds to the outcome that the checkpoint for which the end waits could not be written. An end
+/// that has left it unfinished says so by itself.
+void DirectorProtocol::tell_if_unsaved(const Published& last) {
+  const bool is_left = end_.failure() || end_.refused_step() ||
+                       end_.outcome()->exit_code == static_cast<int>(ErrorKind::retry);
+  if (last.error.empty() || last.step != committed_ || is_left) return;
+  end_.add("; step " + std::to_string(last.step) + " could not be saved: " + last.error);
 }
 
 /// Ends the run if all workers have ended and no checkpoint is being published.

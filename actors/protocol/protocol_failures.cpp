@@ -74,7 +74,8 @@ void DirectorProtocol::handle(const TimerRang& event) {
   if (event.timer != timer_) return;
   if (phase_ == Phase::ending) return emit(KillWorkers{});
   if (phase_ == Phase::gathering) return gathering_is_late(event.now_s);
-  if (failures_.symptom()) symptom_is_the_cause(event.now_s);
+  if (failures_.symptom()) return symptom_is_the_cause(event.now_s);
+  if (phase_ == Phase::saving && !writing()) write_checkpoint();
 }
 
 /// Treats workers that did not join or halt in time as lost.

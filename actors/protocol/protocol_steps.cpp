@@ -83,9 +83,9 @@ void DirectorProtocol::handle(const SaveOrdered& event) {
   save_ = {.id = event.order, .step = {}};
 }
 
-/// Answers an order whose checkpoint is complete, or could not be written.
+/// Answers an order whose checkpoint is complete, or could not be written and is not tried again.
 void DirectorProtocol::answer_saved() {
-  if (!save_ || !save_->step || !checkpoint_.settled(*save_->step)) return;
+  if (!save_ || !save_->step || !checkpoint_.settled(*save_->step) || saves_again()) return;
   if (saved() >= *save_->step) return answer_save(ErrorKind::usage, "");
   answer_save(ErrorKind::internal, "step " + std::to_string(*save_->step) +
                                        " could not be saved: " + checkpoint_.error());
@@ -100,6 +100,7 @@ void DirectorProtocol::answer_save(ErrorKind kind, const std::string& refused) {
 /// Saves the last committed step. Workers write while the next step computes; only the run's end,
 /// and the next checkpoint, wait until this one is published.
 void DirectorProtocol::save() {
+  if (saves_again()) return wait_to_save_again();
   if (checkpoint_.settled(committed_)) {
     answer_saved();
     return evaluate_or_go_on();
@@ -108,6 +109,10 @@ void DirectorProtocol::save() {
     phase_ = Phase::saving;
     return;
   }
+  write_checkpoint();
+}
+
+void DirectorProtocol::write_checkpoint() {
   checkpoint_.begin(committed_, epoch_.shape.mesh.dp);
   emit(OrderSave{.step = committed_});
   if (is_over())
@@ -123,9 +128,12 @@ void DirectorProtocol::handle(const ReplicaSaved& event) {
 
 void DirectorProtocol::handle(const Published& event) {
   if (!checkpoint_.finish(event)) return;
-  if (phase_ == Phase::ending) return end_if_alone();
+  if (phase_ == Phase::ending) {
+    tell_if_unsaved(event);
+    return end_if_alone();
+  }
   if (!event.error.empty())  // training goes on; the next checkpoint may succeed
-    emit(ReportUnsaved{.step = event.step, .error = event.error});
+    emit(ReportUnsaved{.step = event.step, .error = told_with_retry(event.error)});
   answer_saved();
   if (phase_ == Phase::saving) save();
   if (phase_ == Phase::gathering) begin_if_complete();

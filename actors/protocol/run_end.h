@@ -41,6 +41,8 @@ class RunEnd {
   void decide(const Outcome& outcome) {
     if (!outcome_) outcome_ = outcome;
   }
+  /// Adds to the reason of the outcome, which is decided.
+  void add(const std::string& text) { outcome_->reason += text; }
   const std::optional<Outcome>& outcome() const { return outcome_; }
 
   bool is_near() const { return stop_reason_ || refused_step_ || failure_ || outcome_; }

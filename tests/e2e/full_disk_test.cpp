@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -78,6 +79,20 @@ BOOST_AUTO_TEST_CASE(a_run_that_ends_on_a_full_disk_says_what_it_could_not_write
     BOOST_TEST(done.err.find(what) != std::string::npos, what << " is not in\n" << done.err);
   BOOST_TEST(content_of(run + "/checkpoints/newest") == "none\n");
   BOOST_TEST(std::distance(fs::directory_iterator(run + "/checkpoints"), {}) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_ends_waits_for_a_disk_that_is_full_for_a_second) {
+  const Workplace place;
+  TroupeProgram program({"launch", place.manifest("full", kKeys)});
+  BOOST_REQUIRE(program.read_until("step 3/"));
+  limit_files(program, 0);
+  program.signal(SIGTERM);
+  BOOST_REQUIRE(program.read_until("tried again in 1 s"));
+  limit_files(program, RLIM_INFINITY);
+  const Finished done = program.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+  const int last = step_numbers(place.run("full")).rbegin()->first;
+  BOOST_TEST(fs::exists(place.checkpoint("full", last) + "/state.json"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -25,6 +25,14 @@ void Progress::on_step(const StepReport& report) {
   changed_.notify_all();
 }
 
+void Progress::on_not_saved(std::int64_t, const std::string&) {
+  {
+    const std::lock_guard lock(mutex_);
+    failed_save_ = true;
+  }
+  changed_.notify_all();
+}
+
 void Progress::end(const Outcome& outcome) {
   {
     const std::lock_guard lock(mutex_);
@@ -42,6 +50,11 @@ void Progress::wait_for(std::int64_t step) {
 std::int64_t Progress::newest() {
   const std::lock_guard lock(mutex_);
   return newest_;
+}
+
+void Progress::wait_for_failed_save() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return failed_save_ || outcome_; });
 }
 
 Outcome Progress::wait_for_end() {
@@ -84,6 +97,8 @@ void NullRun::start() {
 
 Outcome NullRun::stop(const std::string& reason) {
   caf::anon_send(director_, Event{StopOrdered{.reason = reason}});
+  progress_.wait_for_failed_save();
+  caf::anon_send(director_, Event{StopNowOrdered{.reason = reason}});
   return progress_.wait_for_end();
 }
 

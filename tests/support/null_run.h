@@ -21,7 +21,7 @@ class Progress : public actors::RunObserver {
   void on_step_again(const actors::StepReport&, const actors::CatchUp&) override {}
   void on_eval(const actors::EvalReport&) override {}
   void on_checkpoint(std::int64_t, const std::string&) override {}
-  void on_not_saved(std::int64_t, const std::string&) override {}
+  void on_not_saved(std::int64_t step, const std::string& error) override;
   void on_scaled(const actors::ClusterShape&, bool) override {}
   void on_event(const std::string&) override {}
   void end(const actors::Outcome& outcome);
@@ -30,12 +30,15 @@ class Progress : public actors::RunObserver {
   void wait_for(std::int64_t step);
   /// The newest step that was committed; a step that is repeated does not count.
   std::int64_t newest();
+  /// Waits until a checkpoint could not be written, or the run has ended.
+  void wait_for_failed_save();
   actors::Outcome wait_for_end();
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::int64_t newest_ = 0;
+  bool failed_save_ = false;
   std::optional<actors::Outcome> outcome_;
 };
 
@@ -55,7 +58,8 @@ class NullRun {
   void start();
   void wait_for(std::int64_t step) { progress_.wait_for(step); }
   std::int64_t newest() { return progress_.newest(); }
-  /// Stops the run after the step in progress.
+  /// Stops the run after the step in progress. What null workers save is no checkpoint, so that the
+  /// run is ended at once when it would try that again.
   actors::Outcome stop(const std::string& reason);
 
   actors::Hub& hub() { return hub_; }

@@ -8,6 +8,7 @@
 
 #include "actors/protocol/protocol.h"
 #include "tests/support/protocol_driver.h"
+#include "tests/support/protocol_endings.h"
 #include "tests/support/run_specs.h"
 
 // How the protocol ends a run, and what it saves before.
@@ -37,15 +38,16 @@ BOOST_AUTO_TEST_CASE(the_step_before_one_that_is_not_finite_is_saved_and_named) 
 
 BOOST_AUTO_TEST_CASE(why_the_step_before_one_that_is_not_finite_was_not_saved_is_told) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (const auto& [event, why] :
-       {std::pair<Event, std::string>{Published{.step = 1, .error = "the disk is full"},
-                                      "the disk is full"},
-        {StopNowOrdered{.reason = "a second signal"}, "a second signal"}}) {
+  for (const bool full : {true, false}) {
     Driver driver(test::small_run());
     driver.start();
     driver.prepared(1);
     driver.prepared(2, nan);
-    driver.on(event);
+    const std::string why = full ? "the disk is full" : "a second signal";
+    if (full)
+      fail_every_save(driver, 1, why);
+    else
+      driver.on(StopNowOrdered{.reason = why});
     const Outcome outcome = end_of(driver);
     BOOST_TEST(outcome.exit_code == 70);
     for (const std::string& part :
@@ -53,31 +55,6 @@ BOOST_AUTO_TEST_CASE(why_the_step_before_one_that_is_not_finite_was_not_saved_is
       BOOST_TEST(outcome.reason.find(part) != std::string::npos, outcome.reason);
   }
 }
-
-namespace {
-
-/// Lets every worker of a recovery halt, with the state that it has, and be ready.
-std::vector<Effect> recover(Driver& driver, const std::vector<Effect>& gathered,
-                            const std::map<int, StateInventory>& held) {
-  const OrderHalt* halt = find<OrderHalt>(gathered);
-  BOOST_REQUIRE(halt);
-  for (const auto& [rank, inventory] : held) driver.on(driver.halted(rank, halt->epoch, inventory));
-  for (int rank = 0; rank < driver.spec.num_ranks(); ++rank)
-    if (!held.contains(rank)) driver.on(driver.joined(rank));
-  return driver.ready();
-}
-
-/// The end of a run that saves this step first.
-Outcome end_saved(Driver& driver, const std::vector<Effect>& ready, std::int64_t step) {
-  const OrderSave* save = find<OrderSave>(ready);
-  BOOST_REQUIRE(save);
-  BOOST_TEST(save->step == step);
-  driver.saved(step);
-  BOOST_TEST(find<OrderFinish>(driver.on(Published{.step = step})));
-  return end_of(driver);
-}
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(a_run_that_stops_at_a_loss_is_saved_from_memory_before) {
   Driver driver(that_stops(test::small_run(2)));
